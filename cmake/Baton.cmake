@@ -1,0 +1,68 @@
+# Build rules shared by all rooms: flags, ccache, mold, and three functions.
+#   baton_library(name SOURCES ... [DEPS ...])     a static library of one room
+#   baton_executable(name SOURCES ... [DEPS ...])
+#   baton_test(name SOURCES ... [DEPS ...])        a doctest executable, run by `./check` and ctest
+# Dev: debug information with light optimisation, so that numeric tests run fast. Release: what `./up` builds.
+set(CMAKE_CXX_FLAGS_DEV "-O1 -g1 -D_GLIBCXX_ASSERTIONS")
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1")
+set(CMAKE_CONFIGURATION_TYPES "Dev;Release" CACHE STRING "" FORCE)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Dev CACHE STRING "Dev or Release" FORCE)
+endif()
+
+find_program(CCACHE ccache)
+if(CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+endif()
+find_program(MOLD mold)
+if(MOLD)
+  add_link_options(-fuse-ld=mold)
+endif()
+
+# Every floating-point contraction is written out: rows must be bit-equal whatever the compiler does.
+add_compile_options(-ffp-contract=off)
+set(BATON_SANITIZE "" CACHE STRING "address,undefined or thread")
+if(BATON_SANITIZE)
+  # CAF 0.17 binds a null reference on argument-less spawn (init_fun_factory.hpp): not ours to fix.
+  add_compile_options(-fsanitize=${BATON_SANITIZE} -fno-omit-frame-pointer)
+  if(BATON_SANITIZE MATCHES "undefined")
+    add_compile_options(-fno-sanitize=null -fno-sanitize-recover=undefined)
+  endif()
+  add_link_options(-fsanitize=${BATON_SANITIZE})
+endif()
+
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+
+add_library(baton_flags INTERFACE)
+target_include_directories(baton_flags INTERFACE "${CMAKE_SOURCE_DIR}" "${CMAKE_BINARY_DIR}/generated")
+target_compile_options(baton_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+                       -Wno-maybe-uninitialized -Werror)
+target_link_libraries(baton_flags INTERFACE fmt::fmt Threads::Threads)
+
+function(baton_library name)
+  cmake_parse_arguments(A "" "" "SOURCES;DEPS" ${ARGN})
+  add_library(${name} STATIC ${A_SOURCES})
+  target_link_libraries(${name} PUBLIC baton_flags ${A_DEPS})
+endfunction()
+
+function(baton_executable name)
+  cmake_parse_arguments(A "" "" "SOURCES;DEPS" ${ARGN})
+  add_executable(${name} ${A_SOURCES})
+  target_link_libraries(${name} PRIVATE baton_flags ${A_DEPS})
+endfunction()
+
+# One doctest main for all test executables.
+function(baton_test name)
+  cmake_parse_arguments(A "" "" "SOURCES;DEPS" ${ARGN})
+  if(NOT TARGET baton_test_main)
+    find_package(doctest REQUIRED)
+    add_library(baton_test_main STATIC "${CMAKE_SOURCE_DIR}/tests/support/main.cpp")
+    target_link_libraries(baton_test_main PUBLIC baton_flags doctest::doctest)
+    target_compile_definitions(baton_test_main PUBLIC BATON_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  endif()
+  add_executable(${name} ${A_SOURCES})
+  target_link_libraries(${name} PRIVATE baton_test_main ${A_DEPS})
+  add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")
+endfunction()

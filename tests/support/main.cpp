@@ -1,0 +1,3 @@
+// The one doctest main, linked into every C++ test executable.
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <doctest/doctest.h>
