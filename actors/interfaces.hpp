@@ -1,0 +1,112 @@
+// The whole protocol on one page: every actor that talks, and what it takes. All messages are
+// one-way; an answer is a message of its own. The structs are in schema/messages.hpp.
+//
+//   client -> gateway -reserve-> scheduler -granted-> gateway -submit-> tokenizer -admit->
+//   scheduler scheduler -micro_batch-> stage 0 -> ... -> stage N-1 -sampled-> scheduler -tokens->
+//   detokenizer -chunk-> gateway
+//
+// A handle may be the actor itself or a proxy for one in another process (cluster/proxy.hpp):
+// callers cannot tell.
+//
+// CAF is 0.17: no mail(), no actor_from_state, no inspect v2. Handlers take `const T&` (no copy) or
+// `T&` (may move out, copies only when shared). Integers must match exactly. Requests have finite
+// timeouts. An actor never chooses its own thread: the spawn option is given where it is spawned.
+#pragma once
+
+#include "schema/messages.hpp"
+
+#include <caf/all.hpp>
+
+#include <functional>
+
+namespace baton::actors {
+
+// Local facts about other processes, from the links of this one.
+struct peer_up {
+  hello peer;
+};
+struct peer_down {
+  node_id node;
+  epoch_id epoch;
+  std::string why;
+};
+
+// Time for whoever keeps deadlines; sent by the process's ticker, in simulation by the clock.
+struct tick {};
+
+} // namespace baton::actors
+
+#define BATON_LOCAL_MESSAGE(T) CAF_ALLOW_UNSAFE_MESSAGE_TYPE(T)
+BATON_LOCAL_MESSAGE(baton::reserve)
+BATON_LOCAL_MESSAGE(baton::granted)
+BATON_LOCAL_MESSAGE(baton::rejected)
+BATON_LOCAL_MESSAGE(baton::submit)
+BATON_LOCAL_MESSAGE(baton::admit)
+BATON_LOCAL_MESSAGE(baton::cancel)
+BATON_LOCAL_MESSAGE(baton::micro_batch)
+BATON_LOCAL_MESSAGE(baton::sampled)
+BATON_LOCAL_MESSAGE(baton::tokens)
+BATON_LOCAL_MESSAGE(baton::chunk)
+BATON_LOCAL_MESSAGE(baton::tokenize)
+BATON_LOCAL_MESSAGE(baton::tokenized)
+BATON_LOCAL_MESSAGE(baton::detokenize)
+BATON_LOCAL_MESSAGE(baton::detokenized)
+BATON_LOCAL_MESSAGE(baton::stage_ready)
+BATON_LOCAL_MESSAGE(baton::open_epoch)
+BATON_LOCAL_MESSAGE(baton::epoch_opened)
+BATON_LOCAL_MESSAGE(baton::status)
+BATON_LOCAL_MESSAGE(baton::model_card)
+BATON_LOCAL_MESSAGE(baton::load_report)
+BATON_LOCAL_MESSAGE(baton::drain)
+BATON_LOCAL_MESSAGE(baton::query_status)
+BATON_LOCAL_MESSAGE(baton::cluster_status)
+BATON_LOCAL_MESSAGE(baton::list_models)
+BATON_LOCAL_MESSAGE(baton::models)
+BATON_LOCAL_MESSAGE(baton::generate)
+BATON_LOCAL_MESSAGE(baton::actors::peer_up)
+BATON_LOCAL_MESSAGE(baton::actors::peer_down)
+BATON_LOCAL_MESSAGE(baton::actors::tick)
+#undef BATON_LOCAL_MESSAGE
+
+namespace baton::actors {
+
+template <class... Messages>
+using takes = caf::typed_actor<caf::reacts_to<Messages>...>;
+
+// Where an actor is found on the bus: the same in every process of its role.
+namespace well_known {
+inline constexpr actor_id scheduler{1};
+inline constexpr actor_id tokenizer{2};
+inline constexpr actor_id gateway{3};
+inline constexpr actor_id stage{4};
+inline constexpr actor_id supervisor{5};
+inline constexpr actor_id agent{6};
+inline constexpr actor_id door{7};   // the gateway's ZeroMQ door
+inline constexpr actor_id client{8}; // an SDK client
+} // namespace well_known
+
+// Text to ids: chat template, byte-pair encoding, length checks. Never sees a token again.
+using tokenizer_actor = takes<submit, tokenize, detokenize>;
+
+// Owns tickets, the sequence log and the KV account; forms micro-batches; ends every ticket once.
+using scheduler_actor = takes<reserve, admit, cancel, sampled, stage_ready, epoch_opened, peer_up,
+                              peer_down, drain, tick>;
+
+// One shard's end of the pipeline: runs the engine, passes on to the next stage or samples.
+using stage_actor = takes<open_epoch, micro_batch, peer_up, peer_down>;
+
+// Ids to text: UTF-8 holding back, stop strings, logprob texts.
+using detokenizer_actor = takes<tokens>;
+
+// The requests of one gateway process: between the doors' streams and the head.
+using gateway_actor = takes<granted, rejected, chunk, tokenized, detokenized, model_card,
+                            load_report, cluster_status, status, drain, peer_up, peer_down, tick>;
+
+// How actors that answer "whoever asked" find them: handles by node, given by cluster/, by the
+// simulation in tests.
+struct directory {
+  std::function<gateway_actor(node_id)> gateway;
+  std::function<stage_actor(node_id)> stage;
+};
+
+} // namespace baton::actors

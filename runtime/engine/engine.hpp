@@ -1,0 +1,54 @@
+// The engine seam: what a shard runs. One engine holds one stage's layers of one model and its part
+// of the paged KV memory. Engines: toy (tests), cpu (native), torch (plugin). No actors, no
+// sockets, no clock behind this line.
+#pragma once
+
+#include "schema/messages.hpp"
+#include "schema/result.hpp"
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace baton::engine {
+
+struct capacity {
+  std::uint32_t blocks = 0;          // KV blocks that fit
+  std::uint32_t block_positions = 0; // positions per block
+  std::uint32_t rows_max = 0;        // rows of one micro_batch
+  std::uint32_t hidden_size = 0;     // width of an activation row
+  std::uint32_t vocabulary_size = 0;
+  std::uint32_t context_max = 0;
+  std::uint64_t model_hash = 0; // equal for all stages of one model file
+  std::string device;           // "cpu:0 avx512-vnni, 1 thread"
+};
+
+struct step_output {
+  // [rows, hidden] float32, valid until the next run; empty on the last stage.
+  std::span<const float> activations;
+  // One per draw, in order; only on the last stage.
+  std::vector<sample> samples;
+};
+
+class engine {
+public:
+  virtual ~engine() = default;
+
+  virtual const capacity& limits() const noexcept = 0;
+
+  // Runs this stage over the rows of `batch`: reads and writes KV only in the blocks that the
+  // slices name, only writes at the positions of the rows. `activations` is [rows, hidden] float32
+  // from the stage before; empty into stage 0. A row's result depends on nothing but its own
+  // sequence: redoing a step, or running its rows in other company or other chunks, gives the same
+  // bits. Not thread-safe; called by one thread at a time. Errors: invalid_value (a field of the
+  // batch contradicts the limits), internal.
+  virtual result<step_output> run(const micro_batch& batch, std::span<const float> activations) = 0;
+};
+
+// Checks a batch against the limits before any memory is touched: counts agree, ids and blocks are
+// in range, slices cover the tokens, draws match. Called by every engine first. Errors:
+// invalid_value.
+result<void> validate(const micro_batch& batch, std::span<const float> activations,
+                      const capacity& limits, bool is_first_stage);
+
+} // namespace baton::engine

@@ -1,0 +1,57 @@
+// Messages to frames and back: the only place that knows FlatBuffers, and the only verifier.
+//
+// On the bus a message is three frames: envelope, body, and for activations a raw payload (else
+// empty). The envelope is verified and judged (version, epochs, sequence) before a byte of the body
+// is read.
+#pragma once
+
+#include "schema/messages.hpp"
+#include "schema/result.hpp"
+
+#include <cstdint>
+
+namespace baton {
+
+inline constexpr std::uint16_t protocol_version = 1;
+
+// Numbers are on the wire, in the order of `message`'s alternatives from 1: additive only.
+enum class message_kind : std::uint16_t {};
+message_kind kind_of(const message& m) noexcept;
+std::string_view name_of(message_kind kind) noexcept; // "micro_batch"; "unknown" if it is not one
+
+struct envelope {
+  std::uint16_t version = protocol_version;
+  message_kind kind{};
+  node_id source;
+  epoch_id source_epoch;
+  node_id target;
+  epoch_id target_epoch; // none: any life of the target (only hello)
+  actor_id source_actor;
+  actor_id target_actor;
+  std::uint64_t correlation = 0;
+  std::uint64_t sequence = 0; // per sender and connection, from 1 without gaps
+  friend bool operator==(const envelope&, const envelope&) = default;
+};
+
+// Bytes on the bus. Each part owns its memory through `payload::owner` and is 16-byte aligned.
+struct frames {
+  payload head; // Envelope
+  payload body; // the table of the envelope's kind
+  payload bulk; // raw; empty for most
+  std::size_t size_bytes() const noexcept {
+    return head.size_bytes + body.size_bytes + bulk.size_bytes;
+  }
+};
+
+// Data messages need link credit, control messages never do (or the loop could lock).
+bool needs_credit(message_kind kind) noexcept;
+
+// `e.kind` is set from the message. Never fails: what cannot be encoded is a broken invariant.
+frames encode(envelope e, const message& m);
+
+// Errors: bad_frame (does not verify, unknown kind, sizes out of bounds), version_mismatch.
+result<envelope> decode_envelope(const payload& head);
+// The payload of a micro_batch refers to `bulk`, nothing is copied. Errors: bad_frame.
+result<message> decode_body(const envelope& e, const payload& body, const payload& bulk);
+
+} // namespace baton

@@ -1,0 +1,462 @@
+// Everything that actors say to one another, in the order of the flow. Plain structs; FlatBuffers
+// stays in codec.cpp.
+//
+//   client -> [gateway] -reserve-> [scheduler] -granted-> [gateway]
+//             [gateway] -submit-> [tokenizer] -admit-> [scheduler] -micro_batch-> [stage 0] -> ...
+//             -> [stage N-1] [gateway] <-chunk- [detokenizer] <-tokens- [scheduler]
+//             <-----------sampled----------------+
+//
+// Commands are verbs, facts are past. Three edges go against the flow: sampled, cancel, rejected.
+// A message keeps its name through all hops. `lease` (never on the wire) holds link credit until
+// the message is dropped.
+#pragma once
+
+#include "schema/error.hpp"
+#include "schema/ids.hpp"
+#include "schema/sampling.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace baton {
+
+// Link credit of a received data message: given back to its sender when the last copy goes.
+using lease = std::shared_ptr<const void>;
+
+// Immutable shared bytes, 64-byte aligned at `data` or copied until they are: activations.
+struct payload {
+  std::shared_ptr<const void> owner;
+  const std::byte* data = nullptr;
+  std::size_t size_bytes = 0;
+};
+
+// -- 1. A ticket first
+// -----------------------------------------------------------------------------------------------
+
+// Gateway to scheduler: may this request come in? Nothing has been tokenized yet.
+struct reserve {
+  std::uint64_t request = 0; // the gateway's number for this request, unique in its life
+  node_id gateway;           // who gets granted, rejected, chunk
+  std::string model;
+  std::uint32_t choices = 1;
+  std::uint32_t tokens_estimate =
+      0; // prompt and output, an upper guess from bytes; corrected at admit
+};
+
+struct granted {
+  std::uint64_t request = 0;
+  ticket_id ticket;
+  epoch_id epoch;
+};
+
+// Ends a request before its first chunk, whoever found the reason.
+struct rejected {
+  std::uint64_t request = 0;
+  ticket_id ticket; // none if it was never granted
+  error reason;
+  std::chrono::milliseconds retry_after{0};
+  std::uint32_t queue_position = 0; // tickets waiting at that moment
+};
+
+// -- 2. The request
+// --------------------------------------------------------------------------------------------------
+
+struct chat_message {
+  std::string role;
+  std::string content;
+  std::string name; // empty: none
+  friend bool operator==(const chat_message&, const chat_message&) = default;
+};
+
+using chat_prompt = std::vector<chat_message>;
+using ids_prompt = std::vector<token_id>;
+// A text (special tokens are never read from it), ids as they are, or a conversation for the chat
+// template.
+using prompt = std::variant<std::string, ids_prompt, chat_prompt>;
+
+// Gateway to tokenizer, after granted.
+struct submit {
+  std::uint64_t request = 0;
+  node_id gateway;
+  ticket_id ticket;
+  prompt input;
+  bool add_generation_prompt = true;
+  std::uint32_t choices = 1;
+  sampling_params sampling;
+  stopping stop;
+  bool tokens_max_given = false;         // else: all that the context leaves
+  std::chrono::milliseconds deadline{0}; // 0: none
+  baton::lease lease;
+};
+
+// Tokenizer to scheduler: the same request as ids.
+struct admit {
+  std::uint64_t request = 0;
+  node_id gateway;
+  ticket_id ticket;
+  std::vector<token_id> prompt_ids;
+  std::uint32_t choices = 1;
+  sampling_params sampling;
+  stopping stop;
+  bool tokens_max_given = false;
+  std::chrono::milliseconds deadline{0};
+};
+
+enum class cancel_reason : std::uint8_t {
+  client_gone = 1,
+  client_asked = 2,
+  slow_reader = 3,
+  stop_text = 4, // the detokenizer found a stop string: an ordinary end
+  deadline = 5,
+  draining = 6,
+  refused = 7, // the tokenizer could not make ids of it; `reason` says why
+};
+
+// Anyone to scheduler: please end this ticket (or one choice of it).
+struct cancel {
+  ticket_id ticket;
+  std::optional<std::uint32_t> choice; // nothing: all
+  cancel_reason why = cancel_reason::client_asked;
+  std::uint32_t tokens_kept =
+      0; // stop_text: tokens up to and with the one that completed the stop string
+  std::optional<error> reason; // refused only
+};
+
+// -- 3. The step
+// -----------------------------------------------------------------------------------------------------
+
+// Consecutive positions of one sequence within a micro_batch.
+struct slice {
+  sequence_id sequence;
+  std::uint32_t position = 0; // of its first row, absolute
+  std::uint32_t rows = 0;
+  bool samples = false;            // its last row draws a token
+  std::vector<block_index> blocks; // KV blocks covering positions [0, position + rows)
+  friend bool operator==(const slice&, const slice&) = default;
+};
+
+struct token_count {
+  token_id token = 0;
+  std::uint32_t in_prompt = 0;
+  std::uint32_t in_output = 0;
+  friend bool operator==(const token_count&, const token_count&) = default;
+};
+
+// What the last stage needs to draw one token: a function of the sequence log, so a redone step
+// draws the same.
+struct draw {
+  std::uint32_t token_index = 0; // of the token to draw, in the output; counter of the generator
+  sampling_params sampling;
+  std::vector<token_id> banned;     // ids that may not come now (end tokens before tokens_min)
+  std::vector<token_count> history; // only if sampling.needs_history()
+  friend bool operator==(const draw&, const draw&) = default;
+};
+
+// Scheduler to stage 0, then stage to stage. Carries all a step needs: redoing it writes the same
+// bits.
+struct micro_batch {
+  batch_id batch;
+  epoch_id epoch;
+  std::vector<slice> slices;
+  std::vector<token_id> tokens;            // [rows], in the order of the slices
+  std::vector<draw> draws;                 // one per slice that samples, in order
+  std::vector<std::uint32_t> stage_micros; // compute time of the stages passed, µs
+  payload activations;                     // [rows, hidden] float32; empty into stage 0
+  baton::lease lease;
+
+  std::uint32_t rows() const noexcept { return static_cast<std::uint32_t>(tokens.size()); }
+};
+
+struct token_logprob {
+  token_id token = 0;
+  float logprob = 0;
+  friend bool operator==(const token_logprob&, const token_logprob&) = default;
+};
+
+struct sample {
+  token_id token = 0;
+  float logprob = 0;              // natural logarithm; 0 if not asked for
+  std::vector<token_logprob> top; // likeliest first
+  friend bool operator==(const sample&, const sample&) = default;
+};
+
+// Last stage to scheduler. Receiving it under the current epoch is what acknowledges a step.
+struct sampled {
+  batch_id batch;
+  epoch_id epoch;
+  std::vector<sample> samples; // one per draw, in order
+  std::vector<std::uint32_t> stage_micros;
+  std::optional<error> failure; // the step could not be run; no samples then
+};
+
+// -- 4. The way out
+// --------------------------------------------------------------------------------------------------
+
+enum class finish : std::uint8_t { none = 0, stop = 1, length = 2, cancelled = 3, failed = 4 };
+
+// Scheduler to detokenizer. Starts with `begins`, ends once with finish != none.
+struct tokens {
+  ticket_id ticket;
+  std::uint32_t choice = 0;
+  std::uint32_t index = 0; // of the first of them in the output
+  std::vector<sample> samples;
+  // First message of a choice:
+  bool begins = false;
+  std::uint64_t request = 0;
+  node_id gateway;
+  std::uint32_t prompt_tokens = 0;
+  baton::stopping stopping;
+  std::int32_t logprobs = -1;
+  // Last message of a choice:
+  baton::finish finish = finish::none;
+  std::uint32_t tokens_total = 0; // output tokens that count
+  std::optional<error> failure;   // finish::failed and cancelled
+};
+
+struct logprob_entry {
+  std::string text; // the token's bytes, not always valid UTF-8 alone
+  token_id token = 0;
+  float logprob = 0;
+  friend bool operator==(const logprob_entry&, const logprob_entry&) = default;
+};
+
+struct token_detail {
+  logprob_entry chosen;
+  std::vector<logprob_entry> top;
+  friend bool operator==(const token_detail&, const token_detail&) = default;
+};
+
+// Detokenizer to gateway: text for the client. Exactly one per choice has finish != none, and it is
+// the last.
+struct chunk {
+  std::uint64_t request = 0;
+  ticket_id ticket;
+  std::uint32_t choice = 0;
+  std::uint32_t index = 0;           // the text ends with this many output tokens covered
+  std::uint32_t count = 0;           // tokens newly covered, contiguous
+  std::string text;                  // valid UTF-8
+  std::vector<token_id> ids;         // the tokens newly covered
+  std::vector<token_detail> details; // only if logprobs were asked for
+  baton::finish finish = finish::none;
+  std::uint32_t prompt_tokens = 0;
+  std::uint32_t output_tokens = 0; // so far
+  std::string stop_text;           // the stop string that ended it, if one did
+  std::optional<error> failure;
+  baton::lease lease;
+};
+
+// -- 5. Small services of the tokenizer
+// ------------------------------------------------------------------------------
+
+struct tokenize {
+  std::uint64_t request = 0;
+  node_id gateway;
+  prompt input;
+  bool add_generation_prompt = true;
+};
+
+struct tokenized {
+  std::uint64_t request = 0;
+  std::vector<token_id> ids;
+  std::vector<std::string> pieces; // one per id, bytes
+  std::uint32_t context_max = 0;
+  std::optional<error> failure;
+};
+
+struct detokenize {
+  std::uint64_t request = 0;
+  node_id gateway;
+  std::vector<token_id> ids;
+};
+
+struct detokenized {
+  std::uint64_t request = 0;
+  std::string text;
+  std::optional<error> failure;
+};
+
+// -- 6. The pipeline's life
+// ------------------------------------------------------------------------------------------
+
+// A shard that has loaded its layers, to the scheduler.
+struct stage_ready {
+  node_id node;
+  epoch_id node_epoch;
+  stage_index stage = 0;
+  std::uint32_t stages = 0;
+  std::uint32_t blocks = 0;          // KV blocks it has room for
+  std::uint32_t block_positions = 0; // positions per block
+  std::uint64_t model_hash = 0;      // all stages of a pipeline must agree
+  std::string device;
+};
+
+struct stage_address {
+  node_id node;
+  epoch_id node_epoch;
+  std::string endpoint;
+};
+
+// Scheduler to every stage: a new epoch; forget the old one, connect to the next stage.
+struct open_epoch {
+  epoch_id epoch;
+  stage_index stage = 0;
+  std::vector<stage_address> stages; // all, in order
+};
+
+struct epoch_opened {
+  epoch_id epoch;
+  stage_index stage = 0;
+};
+
+// -- 7. Membership and supervision
+// -----------------------------------------------------------------------------------
+
+enum class role : std::uint8_t {
+  root = 1,
+  gateway = 2,
+  head = 3,
+  agent = 4,
+  shard = 5,
+  client = 6
+};
+
+// First on every connection, both ways, before a peer counts as up.
+struct hello {
+  node_id node;
+  epoch_id epoch;
+  baton::role role = role::client;
+  std::string name;     // "gateway", "shard-1"
+  std::string endpoint; // where to connect back
+  std::string build;    // version and source hash: a mixed cluster is refused
+  std::int32_t pid = 0;
+};
+
+struct hello_ack {
+  node_id node;
+  epoch_id epoch;
+  std::uint64_t credit_bytes = 0; // window for data messages
+  std::optional<error> refused;
+};
+
+struct heartbeat {
+  std::uint64_t count = 0;
+  std::uint64_t steps = 0; // progress: a process whose actors are stuck does not send this
+};
+
+// Data bytes taken in from the receiver of this message, in all.
+struct credit {
+  std::uint64_t bytes_total = 0;
+};
+
+enum class phase : std::uint8_t {
+  starting = 1,
+  loading = 2,
+  ready = 3,
+  recovering = 4,
+  draining = 5,
+  stopped = 6,
+  failed = 7
+};
+
+// Any process to root (and head to gateways): how it stands.
+struct status {
+  node_id node;
+  epoch_id epoch;
+  baton::role role = role::client;
+  std::string name;
+  baton::phase phase = phase::starting;
+  std::string reason;
+  std::int32_t pid = 0;
+  std::uint32_t restarts = 0;
+  double progress = 0; // of the phase, 0 to 1
+};
+
+// What a head serves; sent to gateways on hello and whenever it changes.
+struct model_card {
+  std::string name;
+  std::string architecture;
+  std::uint64_t parameters = 0;
+  std::uint32_t context_max = 0;
+  std::uint32_t vocabulary_size = 0;
+  std::uint32_t sequences_max = 0;
+  std::int64_t created = 0; // seconds since 1970
+  bool has_chat_template = false;
+  baton::phase phase = phase::starting;
+  std::string reason;
+};
+
+// Head to gateways a few times a second: load, for /metrics and /health.
+struct load_report {
+  std::string model;
+  std::uint32_t running = 0;
+  std::uint32_t waiting = 0;
+  std::uint32_t blocks_used = 0;
+  std::uint32_t blocks_total = 0;
+  std::uint32_t in_flight = 0;
+  std::uint64_t prompt_tokens = 0;
+  std::uint64_t output_tokens = 0;
+  std::uint64_t steps = 0;
+  std::uint64_t preemptions = 0;
+  std::uint64_t epochs = 0;
+  std::uint64_t recoveries = 0;
+  double recovery_seconds = 0; // of the last
+  double bubble_ratio = 0;     // share of time that stages waited, last report interval
+  std::vector<std::uint64_t> stage_busy_micros;
+};
+
+// Root to all: finish what is accepted, admit nothing more, stop within the grace.
+struct drain {
+  std::chrono::milliseconds grace{0};
+};
+
+struct query_status {
+  std::uint64_t request = 0;
+};
+
+struct cluster_status {
+  std::uint64_t request = 0;
+  std::vector<status> nodes;
+  baton::phase phase = phase::starting;
+  std::string reason;
+  std::string url;
+  std::string model;
+  std::optional<load_report> load;
+};
+
+// -- 8. SDK clients (through the gateway's ZeroMQ door)
+// --------------------------------------------------------------
+
+struct list_models {
+  std::uint64_t request = 0;
+};
+
+struct models {
+  std::uint64_t request = 0;
+  std::vector<model_card> cards;
+};
+
+// A client's request: the gateway makes reserve and submit of it, and answers with granted, chunk
+// ..., or rejected.
+struct generate {
+  std::uint64_t request = 0;
+  std::string model;
+  prompt input;
+  std::uint32_t choices = 1;
+  sampling_params sampling;
+  stopping stop;
+  bool tokens_max_given = false;
+  std::chrono::milliseconds deadline{0};
+};
+
+using message =
+    std::variant<reserve, granted, rejected, submit, admit, cancel, micro_batch, sampled, tokens,
+                 chunk, tokenize, tokenized, detokenize, detokenized, stage_ready, open_epoch,
+                 epoch_opened, hello, hello_ack, heartbeat, credit, status, model_card, load_report,
+                 drain, query_status, cluster_status, list_models, models, generate>;
+
+} // namespace baton
