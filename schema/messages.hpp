@@ -35,8 +35,7 @@ struct payload {
   std::size_t size_bytes = 0;
 };
 
-// -- 1. A ticket first
-// -----------------------------------------------------------------------------------------------
+// -- 1. A ticket first --
 
 // Gateway to scheduler: may this request come in? Nothing has been tokenized yet.
 struct reserve {
@@ -63,8 +62,7 @@ struct rejected {
   std::uint32_t queue_position = 0; // tickets waiting at that moment
 };
 
-// -- 2. The request
-// --------------------------------------------------------------------------------------------------
+// -- 2. The request --
 
 struct chat_message {
   std::string role;
@@ -127,8 +125,7 @@ struct cancel {
   std::optional<error> reason; // refused only
 };
 
-// -- 3. The step
-// -----------------------------------------------------------------------------------------------------
+// -- 3. The step --
 
 // Consecutive positions of one sequence within a micro_batch.
 struct slice {
@@ -194,8 +191,7 @@ struct sampled {
   std::optional<error> failure; // the step could not be run; no samples then
 };
 
-// -- 4. The way out
-// --------------------------------------------------------------------------------------------------
+// -- 4. The way out --
 
 enum class finish : std::uint8_t { none = 0, stop = 1, length = 2, cancelled = 3, failed = 4 };
 
@@ -250,8 +246,7 @@ struct chunk {
   baton::lease lease;
 };
 
-// -- 5. Small services of the tokenizer
-// ------------------------------------------------------------------------------
+// -- 5. Small services of the tokenizer --
 
 struct tokenize {
   std::uint64_t request = 0;
@@ -280,8 +275,7 @@ struct detokenized {
   std::optional<error> failure;
 };
 
-// -- 6. The pipeline's life
-// ------------------------------------------------------------------------------------------
+// -- 6. The pipeline's life --
 
 // A shard that has loaded its layers, to the scheduler.
 struct stage_ready {
@@ -313,8 +307,7 @@ struct epoch_opened {
   stage_index stage = 0;
 };
 
-// -- 7. Membership and supervision
-// -----------------------------------------------------------------------------------
+// -- 7. Membership and supervision --
 
 enum class role : std::uint8_t {
   root = 1,
@@ -428,8 +421,7 @@ struct cluster_status {
   std::optional<load_report> load;
 };
 
-// -- 8. SDK clients (through the gateway's ZeroMQ door)
-// --------------------------------------------------------------
+// -- 8. SDK clients (through the gateway's ZeroMQ door) --
 
 struct list_models {
   std::uint64_t request = 0;
