@@ -1,0 +1,22 @@
+#include "actors/restart.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace baton::actors {
+
+std::optional<std::chrono::milliseconds> restart_policy::on_exit(time_point now) {
+  using std::chrono::seconds;
+  static constexpr std::array backoff{seconds(0), seconds(1), seconds(1), seconds(2),
+                                      seconds(3), seconds(5), seconds(8), seconds(13)};
+  while (!recent_.empty() && now - recent_.front() > limits_.period)
+    recent_.pop_front();
+  if (recent_.size() >= limits_.restarts_max)
+    return std::nullopt;
+  auto delay = backoff[std::min(recent_.size(), backoff.size() - 1)];
+  recent_.push_back(now);
+  ++total_;
+  return delay;
+}
+
+} // namespace baton::actors

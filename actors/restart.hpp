@@ -1,0 +1,44 @@
+// When a dead child is started again, and when its supervisor gives up: Erlang's restart intensity
+// (OTP design principles, "Supervisor Behaviour") with TorchServe's back-off of 0, 1, 1, 2, 3, 5
+// ... seconds. Pure; time is given.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <optional>
+
+namespace baton::actors {
+
+using time_point = std::chrono::steady_clock::time_point;
+
+// More than `restarts_max` restarts within `period` is a crash loop.
+struct restart_intensity {
+  std::uint32_t restarts_max = 5;
+  std::chrono::seconds period{30};
+};
+
+// design.md section 6: what each supervisor of the tree allows.
+inline constexpr restart_intensity gateway_intensity{10, std::chrono::seconds(60)};
+inline constexpr restart_intensity head_intensity{5, std::chrono::seconds(60)};
+inline constexpr restart_intensity agent_intensity{3, std::chrono::seconds(300)};
+inline constexpr restart_intensity pipeline_intensity{5, std::chrono::seconds(30)};
+
+class restart_policy {
+public:
+  explicit restart_policy(restart_intensity limits) : limits_(limits) {}
+
+  // A child went down at `now`: how long to wait before it is started again, or nothing if that
+  // would be one restart too many within the period.
+  std::optional<std::chrono::milliseconds> on_exit(time_point now);
+
+  std::uint32_t restarts_total() const noexcept { return total_; }
+  const restart_intensity& limits() const noexcept { return limits_; }
+
+private:
+  restart_intensity limits_;
+  std::deque<time_point> recent_; // restarts within the period, oldest first; at most restarts_max
+  std::uint32_t total_ = 0;
+};
+
+} // namespace baton::actors

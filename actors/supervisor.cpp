@@ -1,0 +1,158 @@
+#include "actors/supervisor.hpp"
+
+#include "actors/actor_faults.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+namespace baton::actors {
+namespace {
+
+using pointer = supervisor_actor::stateful_pointer<supervisor_state>;
+
+void report(pointer self) {
+  std::vector<status> all;
+  for (auto& c : self->state.children) {
+    c.last.restarts = c.policy.restarts_total();
+    all.push_back(c.last);
+  }
+  self->state.config.changed(all);
+}
+
+void note(child& c, phase p, std::string reason) {
+  c.last = {c.spec.node, c.epoch, c.spec.role, c.spec.name, p, std::move(reason), c.pid, 0, 0};
+}
+
+void back_off_or_give_up(pointer self, child& c, const std::string& how) {
+  auto& s = self->state;
+  auto delay = c.policy.on_exit(s.config.now());
+  c.pid = 0;
+  if (delay) {
+    c.phase = child_phase::backing_off;
+    c.due = s.config.now() + *delay;
+    note(c, phase::recovering, fmt::format("{}; restart in {} ms", how, delay->count()));
+    spdlog::warn("{} went down: {}; restart in {} ms", c.spec.name, how, delay->count());
+    return;
+  }
+  c.phase = child_phase::given_up;
+  const auto& limits = c.policy.limits();
+  note(c, phase::failed,
+       fmt::format("crash_loop: more than {} restarts in {} s; last: {}", limits.restarts_max,
+                   limits.period.count(), how));
+  spdlog::error("{}: {}", c.spec.name, c.last.reason);
+  s.config.escalate(c.last);
+}
+
+void start(pointer self, child& c) {
+  auto& config = self->state.config;
+  c.epoch = config.next_epoch(c.spec.node);
+  auto pid = config.start(c.spec, c.epoch);
+  if (!pid) {
+    back_off_or_give_up(self, c, fmt::format("could not be started: {}", pid.error().message));
+    return;
+  }
+  c.pid = *pid;
+  c.phase = child_phase::starting;
+  note(c, phase::starting, "");
+  spdlog::info("{} started: pid {}, epoch {}", c.spec.name, c.pid, c.epoch.value);
+}
+
+// Asks the last child that still runs to stop; says `stopped` when none does.
+void stop_next(pointer self) {
+  auto& s = self->state;
+  for (auto c = s.children.rbegin(); c != s.children.rend(); ++c) {
+    if (c->phase == child_phase::stopping)
+      return;
+    if (c->pid != 0) {
+      c->phase = child_phase::stopping;
+      c->due = s.config.now() + s.config.kill_after;
+      note(*c, phase::draining, "");
+      s.config.stop(c->spec, c->pid, /*force=*/false);
+      return;
+    }
+    c->phase = child_phase::stopped;
+  }
+  report(self);
+  s.config.stopped();
+}
+
+void on_tick(pointer self) {
+  auto& s = self->state;
+  auto now = s.config.now();
+  bool changed = false;
+  for (auto& c : s.children) {
+    if (c.phase == child_phase::backing_off && !s.is_stopping && now >= c.due) {
+      start(self, c);
+      changed = true;
+    } else if (c.phase == child_phase::stopping && now >= c.due) {
+      spdlog::warn("{} did not stop within {} ms: killed", c.spec.name,
+                   s.config.kill_after.count());
+      s.config.stop(c.spec, c.pid, /*force=*/true);
+      c.due = now + s.config.kill_after;
+    }
+  }
+  if (changed)
+    report(self);
+}
+
+void on_exit(pointer self, const child_exited& m) {
+  auto& s = self->state;
+  auto c = std::find_if(s.children.begin(), s.children.end(), [&](const child& x) {
+    return x.spec.node == m.node && x.epoch == m.epoch;
+  });
+  if (c == s.children.end() || c->pid == 0)
+    return;
+  if (s.is_stopping) {
+    c->pid = 0;
+    c->phase = child_phase::stopped;
+    note(*c, phase::stopped, m.how);
+    stop_next(self);
+    return;
+  }
+  back_off_or_give_up(self, *c, m.how);
+  on_tick(self); // a first restart has no delay
+  report(self);
+}
+
+void on_status(pointer self, const status& m) {
+  auto& s = self->state;
+  auto c = std::find_if(s.children.begin(), s.children.end(), [&](const child& x) {
+    return x.spec.node == m.node && x.epoch == m.epoch;
+  });
+  if (c == s.children.end())
+    return;
+  if (m.phase == phase::ready && c->phase == child_phase::starting)
+    c->phase = child_phase::running;
+  auto pid = c->pid;
+  c->last = m;
+  c->last.pid = pid;
+  report(self);
+}
+
+} // namespace
+
+supervisor_actor::behavior_type supervisor(pointer self, supervisor_config config) {
+  install_fault_handlers(self);
+  auto& s = self->state;
+  s.config = std::move(config);
+  for (const auto& spec : s.config.children)
+    s.children.push_back({spec, restart_policy(spec.intensity), {}, {}, 0, {}, {}});
+  for (auto& c : s.children)
+    start(self, c);
+  report(self);
+  return {
+      [self](const status& m) { on_status(self, m); },
+      [self](const drain&) {
+        if (std::exchange(self->state.is_stopping, true))
+          return;
+        stop_next(self);
+      },
+      [self](const child_exited& m) { on_exit(self, m); },
+      [](const peer_up&) {},
+      [](const peer_down&) {},
+      [self](const tick&) { on_tick(self); },
+  };
+}
+
+} // namespace baton::actors

@@ -1,0 +1,89 @@
+// The supervisor of one process's children: starts them in order, restarts what dies within its
+// intensity, stops them in reverse. Used by the root (gateway, head, agents) and by a node agent
+// (its shards). Starting a process, killing it and the clock are given from outside, so that the
+// same actor runs in simulation.
+#pragma once
+
+#include "actors/interfaces.hpp"
+#include "actors/restart.hpp"
+#include "schema/result.hpp"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace baton::actors {
+
+struct child_spec {
+  std::string name; // "gateway", "shard-1"
+  node_id node;
+  baton::role role = baton::role::shard;
+  restart_intensity intensity;
+};
+
+// A child process ended; sent by whoever waits for it (cluster/child_watch).
+struct child_exited {
+  node_id node;
+  epoch_id epoch;
+  std::string how; // "killed by signal 9", "exit status 1"
+};
+
+} // namespace baton::actors
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::actors::child_exited)
+
+namespace baton::actors {
+
+using supervisor_actor = takes<status, drain, child_exited, peer_up, peer_down, tick>;
+
+struct supervisor_config {
+  std::vector<child_spec> children;                                          // in start order
+  std::function<result<std::int32_t>(const child_spec&, epoch_id)> start;    // gives the pid
+  std::function<void(const child_spec&, std::int32_t pid, bool force)> stop; // SIGTERM, or SIGKILL
+  std::function<void(const std::vector<status>&)> changed; // how the children stand, on change
+  std::function<void(const status& failed)> escalate;      // a child is beyond its intensity
+  std::function<void()> stopped;                           // after drain: all children are gone
+  std::function<time_point()> now;
+  std::function<epoch_id(node_id)> next_epoch; // grows for every life of a node
+  std::chrono::milliseconds kill_after{5000};  // from SIGTERM to SIGKILL when stopping
+};
+
+//   waiting --start--> starting --status(ready)--> running
+//      ^                  |  exit                     | exit
+//      |  back-off        v                           v
+//      +------------- backing_off <-------------------+
+//                         | one restart too many within the period
+//                         v
+//                      given_up  -> escalate
+//   any --drain--> stopping --exit--> stopped      (children in reverse order, one after the other)
+enum class child_phase : std::uint8_t {
+  waiting,
+  starting,
+  running,
+  backing_off,
+  given_up,
+  stopping,
+  stopped
+};
+
+struct child {
+  child_spec spec;
+  restart_policy policy;
+  child_phase phase = child_phase::waiting;
+  epoch_id epoch;
+  std::int32_t pid = 0;
+  time_point due{}; // backing_off: when to start; stopping: when to kill
+  status last;      // as the child said, or as we saw
+};
+
+struct supervisor_state {
+  static inline const char* name = "supervisor";
+  supervisor_config config;
+  std::vector<child> children;
+  bool is_stopping = false;
+};
+
+supervisor_actor::behavior_type
+supervisor(supervisor_actor::stateful_pointer<supervisor_state> self, supervisor_config config);
+
+} // namespace baton::actors

@@ -1,0 +1,30 @@
+// Text to ids: chat template, byte-pair encoding. Special tokens come only from the template's own
+// text.
+#pragma once
+
+#include "actors/interfaces.hpp"
+#include "runtime/text/template/chat_template.hpp"
+#include "runtime/text/tokenizer.hpp"
+
+#include <memory>
+#include <optional>
+
+namespace baton::actors {
+
+struct tokenizer_config {
+  scheduler_actor scheduler;
+  directory peers;
+  std::shared_ptr<const text::tokenizer> tokenizer;
+  std::optional<text::chat_template> chat_template; // nothing: chat prompts are refused
+  std::uint32_t context_max = 0;
+};
+
+struct tokenizer_state {
+  static inline const char* name = "tokenizer";
+  tokenizer_config config;
+};
+
+tokenizer_actor::behavior_type tokenizer(tokenizer_actor::stateful_pointer<tokenizer_state> self,
+                                         tokenizer_config config);
+
+} // namespace baton::actors

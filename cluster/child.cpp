@@ -1,0 +1,141 @@
+#include "cluster/child.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+namespace baton::cluster {
+namespace {
+
+int pidfd_open(pid_t pid) {
+  return static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+}
+
+// Between fork and exec: async-signal-safe calls only. Never returns.
+[[noreturn]] void become(char* const* argv, int log, bool dies_with_parent, pid_t parent) {
+  setpgid(0, 0);
+  if (dies_with_parent) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) // it went before prctl
+      _exit(127);
+  }
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  dup2(log, STDOUT_FILENO);
+  dup2(log, STDERR_FILENO);
+  int null = open("/dev/null", O_RDONLY);
+  dup2(null, STDIN_FILENO);
+  close_range(3, ~0U, 0);
+  execv(argv[0], argv);
+  _exit(127);
+}
+
+std::string describe(const siginfo_t& info) {
+  if (info.si_code == CLD_EXITED)
+    return info.si_status == 127 ? "exit status 127 (could not be executed, or its parent was gone)"
+                                 : fmt::format("exit status {}", info.si_status);
+  return fmt::format("killed by signal {} ({})", info.si_status, strsignal(info.si_status));
+}
+
+} // namespace
+
+child_watch::child_watch() : wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  ENSURE(wake_fd_ >= 0, "eventfd: {}", std::strerror(errno));
+  thread_ = std::thread([this] { wait_loop(); });
+}
+
+child_watch::~child_watch() {
+  stopping_ = true;
+  wake();
+  thread_.join();
+  for (auto& [pid, child] : children_)
+    close(child.pidfd);
+  close(wake_fd_);
+}
+
+result<std::int32_t> child_watch::start(const launch& what, ended on_end) {
+  int log = open(what.log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  if (log < 0)
+    return fail(errc::io_failed, "{}: {}", what.log.string(), std::strerror(errno));
+  std::vector<char*> argv;
+  for (const auto& word : what.argv)
+    argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  auto parent = getpid();
+  std::lock_guard lock(mutex_); // the end must not be reported before the pid is known
+  pid_t pid = fork();
+  if (pid == 0)
+    become(argv.data(), log, what.dies_with_parent, parent);
+  auto failure = errno;
+  close(log);
+  if (pid > 0)
+    setpgid(pid, pid); // as the child does itself: whoever comes first, it is done when we return
+  if (pid < 0)
+    return fail(errc::io_failed, "fork: {}", std::strerror(failure));
+  int fd = pidfd_open(pid);
+  if (fd < 0) {
+    failure = errno;
+    kill(pid, SIGKILL);
+    waitpid(pid, nullptr, 0);
+    return fail(errc::io_failed, "pidfd_open: {}", std::strerror(failure));
+  }
+  children_[pid] = {fd, std::move(on_end)};
+  wake();
+  return pid;
+}
+
+void child_watch::signal(std::int32_t pid, int number) {
+  std::lock_guard lock(mutex_);
+  if (auto child = children_.find(pid); child != children_.end())
+    syscall(SYS_pidfd_send_signal, child->second.pidfd, number, nullptr, 0);
+}
+
+void child_watch::wake() {
+  std::uint64_t one = 1;
+  [[maybe_unused]] auto written = write(wake_fd_, &one, sizeof one);
+}
+
+void child_watch::reap(std::int32_t pid) {
+  entry gone;
+  {
+    std::lock_guard lock(mutex_);
+    auto node = children_.extract(pid);
+    gone = std::move(node.mapped());
+  }
+  siginfo_t info{};
+  waitid(P_PIDFD, static_cast<id_t>(gone.pidfd), &info, WEXITED);
+  close(gone.pidfd);
+  gone.on_end(pid, describe(info));
+}
+
+void child_watch::wait_loop() {
+  while (!stopping_) {
+    std::vector<pollfd> fds{{wake_fd_, POLLIN, 0}};
+    std::vector<std::int32_t> pids{0};
+    {
+      std::lock_guard lock(mutex_);
+      for (const auto& [pid, child] : children_) {
+        fds.push_back({child.pidfd, POLLIN, 0});
+        pids.push_back(pid);
+      }
+    }
+    if (poll(fds.data(), fds.size(), -1) < 0)
+      continue;
+    std::uint64_t count = 0;
+    [[maybe_unused]] auto got = read(wake_fd_, &count, sizeof count);
+    for (std::size_t i = 1; i < fds.size(); ++i)
+      if (fds[i].revents & POLLIN)
+        reap(pids[i]);
+  }
+}
+
+} // namespace baton::cluster

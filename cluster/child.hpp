@@ -1,0 +1,54 @@
+// Child processes by pidfd: start, signal, and wait for their end without racing on reused pids.
+#pragma once
+
+#include "schema/result.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace baton::cluster {
+
+struct launch {
+  std::vector<std::string> argv; // argv[0] is the executable's path
+  std::filesystem::path log;     // gets its stdout and stderr, appended
+  bool dies_with_parent = false; // SIGKILL when the parent process is gone
+};
+
+// All children of this process: one thread waits for their ends.
+class child_watch {
+public:
+  using ended = std::function<void(std::int32_t pid, std::string how)>;
+
+  child_watch();
+  ~child_watch(); // does not touch children that still run
+
+  // Starts a process in a process group of its own (a ^C at the terminal reaches only us). `on_end`
+  // is called once, from the waiting thread, when it is gone and reaped. Errors: io_failed.
+  result<std::int32_t> start(const launch& what, ended on_end);
+  // Nothing happens if it is gone already.
+  void signal(std::int32_t pid, int number);
+
+private:
+  struct entry {
+    int pidfd = -1;
+    ended on_end;
+  };
+  void wait_loop();
+  void reap(std::int32_t pid);
+  void wake();
+
+  std::mutex mutex_;
+  std::map<std::int32_t, entry> children_;
+  int wake_fd_ = -1;
+  std::atomic<bool> stopping_{false};
+  std::thread thread_;
+};
+
+} // namespace baton::cluster

@@ -1,0 +1,208 @@
+#include "cluster/config.hpp"
+
+#include "cluster/toml_section.hpp"
+
+#include <unistd.h>
+
+#include <charconv>
+#include <set>
+
+namespace baton::cluster {
+namespace {
+
+constexpr std::uint32_t cores_max = 4096;
+constexpr std::uint64_t tebibyte = 1ull << 40;
+
+bool is_name(std::string_view text) {
+  constexpr std::string_view allowed =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+  return !text.empty() && text.size() <= 64 && text != "." && text != ".." &&
+         text.find_first_not_of(allowed) == std::string_view::npos;
+}
+
+error bad(const std::string& origin, std::string_view key, std::string text) {
+  return error{errc::bad_config, fmt::format("{}: {}", origin, text), std::string(key)};
+}
+
+result<void> read_model(const toml::table* table, const std::string& origin, model_config& m) {
+  toml_section s(table, "model", origin);
+  std::string path;
+  s.read("name", m.name);
+  s.read("path", path);
+  s.read("pipeline_parallel_size", m.pipeline_parallel_size, 1, 1024);
+  s.read("tensor_parallel_size", m.tensor_parallel_size, 1, 1024);
+  s.read("max_num_seqs", m.max_num_seqs, 1, 4096);
+  s.read("max_num_batched_tokens", m.max_num_batched_tokens, 16, 8192);
+  s.read("prefill_chunk", m.prefill_chunk, 16, 8192);
+  s.read("max_model_len", m.max_model_len, 16, 1 << 24);
+  s.read("max_num_queued_reqs", m.max_num_queued_reqs, 0, 1 << 20);
+  s.read("max_num_queued_tokens", m.max_num_queued_tokens, 1, 1u << 31);
+  s.read("use_job_ticket", m.use_job_ticket);
+  s.read_seconds("queue_timeout", m.queue_timeout, 0.1, 86400);
+  s.read_bytes("kv_cache_bytes", m.kv_cache_bytes, 1 << 20, 64 * tebibyte);
+  s.read("threads_per_shard", m.threads_per_shard, 1, cores_max);
+  s.read("activation_bits", m.activation_bits, 8, 16);
+  s.refuse("swap_space", "preemption by swap is not in this version; sequences are recomputed");
+  if (auto ok = s.finish(); !ok)
+    return ok;
+  m.path = path;
+  if (!is_name(m.name))
+    return bad(origin, "model.name", "model.name must be 1 to 64 of [A-Za-z0-9._-]");
+  if (path.empty())
+    return bad(origin, "model.path", "model.path is missing: the GGUF file to serve");
+  if (m.tensor_parallel_size != 1)
+    return bad(origin, "model.tensor_parallel_size",
+               "model.tensor_parallel_size: this version has pipelines only; use 1");
+  if (m.activation_bits != 8 && m.activation_bits != 16)
+    return bad(origin, "model.activation_bits", "model.activation_bits must be 8 or 16");
+  return {};
+}
+
+result<void> read_gateway(const toml::table* table, const std::string& origin, gateway_section& g) {
+  toml_section s(table, "gateway", origin);
+  s.read("http", g.http);
+  s.read("zmq", g.zmq);
+  s.read("api_keys", g.api_keys);
+  s.read("threads", g.threads, 1, 64);
+  s.read("max_connections", g.max_connections, 1, 1 << 20);
+  s.read_bytes("stream_buffer_bytes", g.stream_buffer_bytes, 4 << 10, 1 << 30);
+  s.read("max_concurrent_requests", g.max_concurrent_requests, 0, 1 << 20);
+  return s.finish();
+}
+
+result<node_config> read_node(const toml::table* table, const std::string& path,
+                              const std::string& origin) {
+  node_config n;
+  toml_section s(table, path, origin);
+  s.read("name", n.name);
+  s.read("host", n.host);
+  s.read("devices", n.devices);
+  s.refuse("launch", "nodes on other machines are not in this version");
+  if (auto ok = s.finish(); !ok)
+    return ok.error();
+  if (!is_name(n.name))
+    return bad(origin, path + ".name", path + ".name must be 1 to 64 of [A-Za-z0-9._-]");
+  if (n.host != "127.0.0.1" && n.host != "localhost")
+    return bad(origin, path + ".host",
+               fmt::format("{}.host is '{}': nodes on other machines are not in this version", path,
+                           n.host));
+  if (n.devices.empty())
+    return bad(origin, path + ".devices",
+               path + ".devices is missing, for example [\"cpu:0\", \"cpu:1\"]");
+  for (const auto& text : n.devices)
+    if (auto d = parse_device(text); !d)
+      return bad(origin, path + ".devices", d.error().message);
+  return n;
+}
+
+result<void> read_nodes(const toml::node* nodes, const std::string& origin,
+                        cluster_config& config) {
+  const auto* array = nodes ? nodes->as_array() : nullptr;
+  if (!array || array->empty())
+    return bad(origin, "nodes",
+               "there is no [[nodes]] table: name at least one machine with its devices");
+  std::set<std::string> names;
+  for (std::size_t i = 0; i < array->size(); ++i) {
+    auto path = fmt::format("nodes[{}]", i);
+    const auto* table = array->get(i)->as_table();
+    if (!table)
+      return bad(origin, path, path + " must be a table");
+    auto node = read_node(table, path, origin);
+    if (!node)
+      return node.error();
+    if (!names.insert(node->name).second)
+      return bad(origin, path + ".name", fmt::format("two nodes are named '{}'", node->name));
+    config.nodes.push_back(std::move(*node));
+  }
+  return {};
+}
+
+result<const toml::table*> sub_table(toml_section& top, const std::string& origin,
+                                     std::string_view key) {
+  const auto* node = top.take(key);
+  if (node && !node->is_table())
+    return bad(origin, key, fmt::format("{} must be a table: [{}]", key, key));
+  return node ? node->as_table() : nullptr;
+}
+
+result<cluster_config> read_all(const toml::table& root, const std::string& origin) {
+  cluster_config config;
+  toml_section top(&root, "", origin);
+  const auto* nodes = top.take("nodes");
+  const toml::table* tables[3] = {};
+  constexpr std::string_view names[3] = {"cluster", "model", "gateway"};
+  for (std::size_t i = 0; i < 3; ++i) {
+    auto table = sub_table(top, origin, names[i]);
+    if (!table)
+      return table.error();
+    tables[i] = *table;
+  }
+  top.refuse("models", "several models in one cluster are not in this version; use one [model]");
+  if (auto ok = top.finish(); !ok)
+    return ok.error();
+  toml_section own(tables[0], "cluster", origin);
+  std::string run_dir;
+  own.read("name", config.name);
+  own.read("run_dir", run_dir);
+  own.read_seconds("shutdown_timeout", config.shutdown_timeout, 0, 86400);
+  if (auto ok = own.finish(); !ok)
+    return ok.error();
+  if (config.name.empty())
+    config.name = std::filesystem::path(origin).stem().string();
+  if (!is_name(config.name))
+    return bad(origin, "cluster.name", "cluster.name must be 1 to 64 of [A-Za-z0-9._-]");
+  config.run_dir = run_dir.empty() ? default_run_dir(config.name) : std::filesystem::path(run_dir);
+  if (!tables[1])
+    return bad(origin, "model", "there is no [model] table: name the model to serve and its file");
+  if (auto ok = read_model(tables[1], origin, config.model); !ok)
+    return ok.error();
+  if (auto ok = read_gateway(tables[2], origin, config.gateway); !ok)
+    return ok.error();
+  if (auto ok = read_nodes(nodes, origin, config); !ok)
+    return ok.error();
+  return config;
+}
+
+} // namespace
+
+// The one boundary where toml++ may throw.
+result<cluster_config> parse_config(std::string_view text, const std::string& origin) {
+  try {
+    return read_all(toml::parse(text, origin), origin);
+  } catch (const toml::parse_error& e) {
+    return fail(errc::bad_config, "{}:{}: {}", origin, e.source().begin.line, e.description());
+  }
+}
+
+result<device> parse_device(std::string_view text) {
+  auto colon = text.find(':');
+  device d{std::string(text.substr(0, colon)), {}};
+  if (d.kind != "cpu")
+    return fail(errc::bad_config, "device '{}': this build knows cpu:N or cpu:N-M", text);
+  std::uint32_t first = 0;
+  std::uint32_t last = 0;
+  const auto* end = text.data() + text.size();
+  const auto* begin = colon == std::string_view::npos ? end : text.data() + colon + 1;
+  auto [rest, failed] = std::from_chars(begin, end, first);
+  last = first;
+  if (failed == std::errc() && rest != end && *rest == '-')
+    std::tie(rest, failed) = [&] {
+      auto r = std::from_chars(rest + 1, end, last);
+      return std::pair(r.ptr, r.ec);
+    }();
+  if (failed != std::errc() || rest != end || last < first || last >= cores_max)
+    return fail(errc::bad_config, "device '{}': write cpu:N for a core or cpu:N-M for several",
+                text);
+  for (auto core = first; core <= last; ++core)
+    d.cores.push_back(core);
+  return d;
+}
+
+std::filesystem::path default_run_dir(std::string_view name) {
+  const char* runtime = std::getenv("XDG_RUNTIME_DIR");
+  if (runtime && *runtime)
+    return std::filesystem::path(runtime) / "baton" / name;
+  return std::filesystem::path(fmt::format("/tmp/baton-{}", getuid())) / name;
+}
+
+} // namespace baton::cluster

@@ -1,0 +1,77 @@
+// nodes.toml: what the operator decides. One reader for the whole product; an unknown key is an
+// error with the nearest valid name, every value is range-checked. What is derived from it is in
+// plan.hpp.
+#pragma once
+
+#include "schema/result.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace baton::cluster {
+
+struct model_config {
+  std::string name;           // as clients ask for it
+  std::filesystem::path path; // a GGUF file; relative to the directory `cluster` runs in
+  std::uint32_t pipeline_parallel_size = 1;
+  std::uint32_t tensor_parallel_size = 1;
+  std::uint32_t max_num_seqs = 64;            // sequences running at once
+  std::uint32_t max_num_batched_tokens = 256; // rows of one micro-batch
+  std::uint32_t prefill_chunk = 128;          // rows of one sequence's prompt in one micro-batch
+  std::uint32_t max_model_len = 0;            // 0: the model's own context
+  std::uint32_t max_num_queued_reqs = 128;
+  std::uint32_t max_num_queued_tokens = 262144;
+  bool use_job_ticket = false; // TorchServe's meaning: a request is granted only if a slot is free
+  std::chrono::milliseconds queue_timeout{60000};
+  std::uint64_t kv_cache_bytes = 512ull << 20; // over all stages
+  std::uint32_t threads_per_shard = 0;         // 0: the cores divided over the shards
+  std::uint32_t activation_bits = 8;
+};
+
+struct gateway_section {
+  std::string http = "127.0.0.1:8000";
+  std::string zmq = "tcp://127.0.0.1:8002"; // empty: no door for ZeroMQ clients
+  std::vector<std::string> api_keys;
+  std::uint32_t threads = 1;
+  std::uint32_t max_connections = 1024;
+  std::uint64_t stream_buffer_bytes = 256 << 10;
+  std::uint32_t max_concurrent_requests = 0; // 0: bounded by the queue alone
+};
+
+struct node_config {
+  std::string name;
+  std::string host = "127.0.0.1";
+  std::vector<std::string> devices; // "cpu:0"; one shard each
+};
+
+struct cluster_config {
+  std::string name;                                  // default: the file's stem
+  std::filesystem::path run_dir;                     // sockets, pid files, logs; 0700
+  std::chrono::milliseconds shutdown_timeout{30000}; // grace of a drain
+  model_config model;
+  gateway_section gateway;
+  std::vector<node_config> nodes;
+};
+
+// Errors: io_failed, bad_config, unknown_key; messages say file:line and the key.
+result<cluster_config> load_config(const std::filesystem::path& file);
+// The same from text; `origin` stands in messages where the file's name would.
+result<cluster_config> parse_config(std::string_view text, const std::string& origin);
+
+// "cpu:0" or "cpu:0-3" -> kind and cores. Errors: bad_config.
+struct device {
+  std::string kind;
+  std::vector<std::uint32_t> cores;
+};
+result<device> parse_device(std::string_view text);
+
+// The directory a cluster of this name uses if nodes.toml does not say:
+// $XDG_RUNTIME_DIR/baton/NAME, else /tmp/baton-UID/NAME. Short, because socket paths in it are
+// bounded by 107 bytes.
+std::filesystem::path default_run_dir(std::string_view name);
+
+} // namespace baton::cluster

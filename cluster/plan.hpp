@@ -1,0 +1,75 @@
+// Who lives where: the pure step from what the operator wrote, the model and the machine's facts to
+// one shard per device with its layers, memory and cores. `cluster plan` prints it; `cluster up`
+// runs it; both refuse what cannot fit by name and number.
+#pragma once
+
+#include "cluster/config.hpp"
+#include "runtime/model/slice.hpp"
+#include "schema/ids.hpp"
+
+#include <string>
+#include <vector>
+
+namespace baton::cluster {
+
+// Fixed places: a process keeps its node id through all its lives.
+namespace place {
+inline constexpr node_id root{1};
+inline constexpr node_id head{2};
+inline constexpr node_id gateway{3};
+inline constexpr node_id first_agent{16};
+inline constexpr node_id first_shard{1024};
+} // namespace place
+
+struct machine_facts {
+  std::uint32_t cores = 0;
+  std::uint64_t memory_available_bytes = 0;
+};
+machine_facts facts_of_this_machine();
+
+struct shard_plan {
+  node_id node;
+  std::string name;   // "shard-0"
+  std::string on;     // the nodes.toml node it lives on
+  std::string device; // "cpu:0"
+  std::vector<std::uint32_t> cores;
+  std::uint32_t threads = 1;
+  stage_index stage = 0;
+  model::layer_range layers;
+  std::uint64_t weight_bytes = 0; // of its layers, as stored in the file
+  std::uint64_t kv_bytes = 0;
+};
+
+struct agent_plan {
+  node_id node;
+  std::string name; // "agent-a"
+  std::string on;
+};
+
+struct cluster_plan {
+  std::uint32_t stages = 1;
+  std::uint32_t blocks = 0; // KV blocks, the same at every stage
+  std::uint32_t block_positions = 0;
+  std::uint32_t max_model_len = 0;
+  std::vector<agent_plan> agents;
+  std::vector<shard_plan> shards; // in stage order
+};
+
+// Positions of a KV block of the native engine: one aligned attention chunk.
+inline constexpr std::uint32_t cpu_block_positions = 64;
+
+// Errors: bad_config (more stages than devices, a core that is not there), does_not_fit (layers,
+// memory; names the shard and the number).
+result<cluster_plan> make_plan(const cluster_config& config, const model::description& model,
+                               const machine_facts& machine);
+
+// A table for people, and the same as JSON for scripts.
+std::string plan_table(const cluster_config& config, const model::description& model,
+                       const cluster_plan& plan);
+std::string plan_json(const cluster_config& config, const model::description& model,
+                      const cluster_plan& plan);
+
+// "512.0 MiB"
+std::string human_bytes(std::uint64_t bytes);
+
+} // namespace baton::cluster

@@ -1,0 +1,68 @@
+#include "cluster/plan.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <array>
+
+namespace baton::cluster {
+
+std::string human_bytes(std::uint64_t bytes) {
+  static constexpr std::array units{"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  while (value >= 1024 && unit + 1 < units.size()) {
+    value /= 1024;
+    ++unit;
+  }
+  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, units[unit]);
+}
+
+std::string plan_table(const cluster_config& config, const model::description& model,
+                       const cluster_plan& plan) {
+  auto text = fmt::format("{}: {} ({}, {}, {:.0f} M parameters, {} layers)\n", config.model.name,
+                          model.name, model.architecture, model.file_type,
+                          static_cast<double>(model.parameter_count) / 1e6, model.layer_count);
+  text += fmt::format("  {:<9} {:<8} {:<9} {:>12} {:>8} {:>12} {:>12}\n", "shard", "node", "device",
+                      "layers", "threads", "weights", "KV cache");
+  for (const auto& s : plan.shards) {
+    auto layers = fmt::format("{}{}-{}{}", s.layers.embeds ? "embed " : "", s.layers.first,
+                              s.layers.end() - 1, s.layers.heads ? " head" : "");
+    text += fmt::format("  {:<9} {:<8} {:<9} {:>12} {:>8} {:>12} {:>12}\n", s.name, s.on, s.device,
+                        layers, s.threads, human_bytes(s.weight_bytes), human_bytes(s.kv_bytes));
+  }
+  text += fmt::format(
+      "  KV cache: {} blocks of {} positions = {} tokens; context {}; up to {} sequences at once\n",
+      plan.blocks, plan.block_positions, std::uint64_t{plan.blocks} * plan.block_positions,
+      plan.max_model_len, config.model.max_num_seqs);
+  text += "  client -> gateway -> head";
+  for (const auto& s : plan.shards)
+    text += fmt::format(" -> {}", s.name);
+  return text + " -> head -> gateway -> client\n";
+}
+
+std::string plan_json(const cluster_config& config, const model::description& model,
+                      const cluster_plan& plan) {
+  nlohmann::ordered_json json{{"model", config.model.name},
+                              {"architecture", model.architecture},
+                              {"file_type", model.file_type},
+                              {"parameters", model.parameter_count},
+                              {"stages", plan.stages},
+                              {"kv_blocks", plan.blocks},
+                              {"kv_block_positions", plan.block_positions},
+                              {"max_model_len", plan.max_model_len},
+                              {"max_num_seqs", config.model.max_num_seqs},
+                              {"shards", nlohmann::ordered_json::array()}};
+  for (const auto& s : plan.shards)
+    json["shards"].push_back({{"name", s.name},
+                              {"node", s.on},
+                              {"device", s.device},
+                              {"stage", s.stage},
+                              {"first_layer", s.layers.first},
+                              {"layers", s.layers.count},
+                              {"threads", s.threads},
+                              {"weight_bytes", s.weight_bytes},
+                              {"kv_bytes", s.kv_bytes}});
+  return json.dump(2) + "\n";
+}
+
+} // namespace baton::cluster

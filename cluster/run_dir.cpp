@@ -1,0 +1,118 @@
+#include "cluster/run_dir.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <sstream>
+
+namespace baton::cluster {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::size_t socket_path_max = 107;    // sun_path less its terminator
+constexpr std::size_t socket_name_reserve = 48; // "/shard-1023-1763699999999999.sock"
+constexpr std::string_view note_suffix = ".pid";
+constexpr std::string_view socket_suffix = ".sock";
+
+} // namespace
+
+std::optional<std::uint64_t> start_ticks_of(std::int32_t pid) {
+  std::ifstream in(fmt::format("/proc/{}/stat", pid));
+  std::string line;
+  if (!std::getline(in, line))
+    return std::nullopt;
+  auto after_name = line.rfind(')'); // the name may hold spaces and parentheses
+  if (after_name == std::string::npos)
+    return std::nullopt;
+  std::istringstream fields(line.substr(after_name + 1));
+  std::string field;
+  std::string state;
+  for (int i = 3; i <= 22 && fields >> field; ++i)
+    if (i == 3)
+      state = field;
+  if (!fields || state == "Z") // a zombie has ended
+    return std::nullopt;
+  return std::stoull(field);
+}
+
+result<run_dir> run_dir::open(fs::path path) {
+  std::error_code failed;
+  path = fs::absolute(path, failed).lexically_normal();
+  if (path.string().size() + socket_name_reserve > socket_path_max)
+    return fail(errc::io_failed,
+                "{}: too long a path for sockets in it ({} bytes at most): set cluster.run_dir",
+                path.string(), socket_path_max - socket_name_reserve);
+  fs::create_directories(path, failed);
+  if (failed)
+    return fail(errc::io_failed, "{}: {}", path.string(), failed.message());
+  struct stat info {};
+  if (stat(path.c_str(), &info) != 0 || info.st_uid != getuid())
+    return fail(errc::io_failed, "{}: belongs to another user", path.string());
+  fs::permissions(path, fs::perms::owner_all, failed);
+  if (failed)
+    return fail(errc::io_failed, "{}: {}", path.string(), failed.message());
+  run_dir dir;
+  dir.path_ = std::move(path);
+  return dir;
+}
+
+fs::path run_dir::log(std::string_view name) const {
+  return path_ / fmt::format("{}.log", name);
+}
+
+std::string run_dir::endpoint(std::string_view name) const {
+  return fmt::format("ipc://{}/{}{}", path_.string(), name, socket_suffix);
+}
+
+std::string run_dir::endpoint(std::string_view name, epoch_id life) const {
+  return fmt::format("ipc://{}/{}-{}{}", path_.string(), name, life.value, socket_suffix);
+}
+
+result<void> run_dir::note(std::string_view name, std::int32_t pid) const {
+  auto ticks = start_ticks_of(pid);
+  if (!ticks)
+    return fail(errc::io_failed, "process {} is gone", pid);
+  auto file = path_ / fmt::format("{}{}", name, note_suffix);
+  auto fresh = file;
+  fresh += ".new";
+  std::ofstream out(fresh);
+  out << pid << ' ' << *ticks << '\n';
+  out.close();
+  std::error_code failed;
+  fs::rename(fresh, file, failed);
+  if (!out || failed)
+    return fail(errc::io_failed, "{}: cannot be written", file.string());
+  return {};
+}
+
+void run_dir::forget(std::string_view name) const {
+  std::error_code ignored;
+  fs::remove(path_ / fmt::format("{}{}", name, note_suffix), ignored);
+}
+
+std::vector<process_note> run_dir::alive() const {
+  std::vector<process_note> notes;
+  std::error_code failed;
+  for (const auto& file : fs::directory_iterator(path_, failed)) {
+    if (file.path().extension() != note_suffix)
+      continue;
+    process_note n{file.path().stem().string(), 0, 0};
+    std::ifstream in(file.path());
+    if (in >> n.pid >> n.start_ticks && start_ticks_of(n.pid) == n.start_ticks)
+      notes.push_back(std::move(n));
+  }
+  return notes;
+}
+
+void run_dir::clear_sockets() const {
+  std::error_code failed;
+  std::vector<fs::path> old;
+  for (const auto& file : fs::directory_iterator(path_, failed))
+    if (file.path().extension() == socket_suffix)
+      old.push_back(file.path());
+  for (const auto& path : old)
+    fs::remove(path, failed);
+}
+
+} // namespace baton::cluster

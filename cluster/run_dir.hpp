@@ -1,0 +1,47 @@
+// The directory of one running cluster: sockets, logs, and a file per process that says who it is.
+#pragma once
+
+#include "schema/ids.hpp"
+#include "schema/result.hpp"
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace baton::cluster {
+
+// A process as it noted itself. The start time tells it from a later process with the same pid.
+struct process_note {
+  std::string name;
+  std::int32_t pid = 0;
+  std::uint64_t start_ticks = 0; // field 22 of /proc/PID/stat
+};
+
+class run_dir {
+public:
+  // Makes the directory, mode 0700, owned by us. Errors: io_failed (also if the path is too long
+  // for sockets in it).
+  static result<run_dir> open(std::filesystem::path path);
+
+  const std::filesystem::path& path() const noexcept { return path_; }
+  std::filesystem::path log(std::string_view name) const;
+  // ipc endpoint of a process that outlives its peers, or of one life of a process.
+  std::string endpoint(std::string_view name) const;
+  std::string endpoint(std::string_view name, epoch_id life) const;
+
+  // Notes this process under `name`.
+  result<void> note(std::string_view name, std::int32_t pid) const;
+  void forget(std::string_view name) const;
+  // The noted processes that are alive.
+  std::vector<process_note> alive() const;
+  // Removes sockets of past lives. Requires: nobody noted here is alive.
+  void clear_sockets() const;
+
+private:
+  std::filesystem::path path_;
+};
+
+// Nothing if there is no such process.
+std::optional<std::uint64_t> start_ticks_of(std::int32_t pid);
+
+} // namespace baton::cluster

@@ -1,0 +1,60 @@
+// One table of a TOML file, read key by key with ranges: whatever was not asked for at the end is
+// an unknown key.
+#pragma once
+
+#include "schema/result.hpp"
+
+#include <toml++/toml.h>
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+namespace baton::cluster {
+
+class toml_section {
+public:
+  // `path` is the table's name in messages: "model", "nodes[0]". `table` may be null: every key is
+  // absent then.
+  toml_section(const toml::table* table, std::string path, std::string origin)
+      : table_(table), path_(std::move(path)), origin_(std::move(origin)) {}
+
+  void read(std::string_view key, std::string& value);
+  void read(std::string_view key, bool& value);
+  void read(std::string_view key, std::vector<std::string>& value);
+  // Integers within [least, most].
+  template <class Int>
+  void read(std::string_view key, Int& value, std::uint64_t least, std::uint64_t most) {
+    auto number = read_integer(key, least, most);
+    if (number)
+      value = static_cast<Int>(*number);
+  }
+  // "512MiB", "2 GiB", or a number of bytes.
+  void read_bytes(std::string_view key, std::uint64_t& value, std::uint64_t least,
+                  std::uint64_t most);
+  // Seconds, whole or broken.
+  void read_seconds(std::string_view key, std::chrono::milliseconds& value, double least,
+                    double most);
+  // A key that this version knows of but cannot do yet: an error that says so, if it is given.
+  void refuse(std::string_view key, std::string_view why);
+  // A key read elsewhere (a sub-table).
+  const toml::node* take(std::string_view key);
+
+  // The first thing that was wrong, or the first key nobody asked for.
+  result<void> finish();
+
+private:
+  std::optional<std::uint64_t> read_integer(std::string_view key, std::uint64_t least,
+                                            std::uint64_t most);
+  const toml::node* find(std::string_view key);
+  std::string full(std::string_view key) const; // "model.path"
+  void note(errc code, std::string_view key, const toml::node* where, std::string text);
+
+  const toml::table* table_;
+  std::string path_;
+  std::string origin_;
+  std::vector<std::string> known_;
+  std::optional<error> first_;
+};
+
+} // namespace baton::cluster

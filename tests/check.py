@@ -1,0 +1,151 @@
+"""Runs the levels of ./check and sums their cases. Quiet while all is well; shows a failing step's output."""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+STEP_SECONDS_MAX = 1800
+
+
+class Tally:
+    passed = failed = skipped = 0
+
+    def add(self, passed, failed, skipped=0):
+        self.passed, self.failed, self.skipped = self.passed + passed, self.failed + failed, self.skipped + skipped
+
+
+TALLY = Tally()
+
+
+def run(command, env=None, timeout=STEP_SECONDS_MAX, show=False):
+    """-> (exit status, output)"""
+    try:
+        done = subprocess.run(command, cwd=ROOT, env={**os.environ, **(env or {})}, timeout=timeout, text=True, errors="replace",
+                              stdout=None if show else subprocess.PIPE, stderr=None if show else subprocess.STDOUT)
+        return done.returncode, done.stdout or ""
+    except subprocess.TimeoutExpired as late:
+        out = late.stdout or ""
+        return 124, (out.decode(errors="replace") if isinstance(out, bytes) else out) + f"\n... ran past {timeout} s"
+
+
+def line(name, text, seconds, good):
+    print(f"  {'ok  ' if good else 'FAIL'} {name:<34} {text:<42} {seconds:6.1f} s", flush=True)
+
+
+def step(name, command, **options):
+    """A step that counts as one case."""
+    begin = time.monotonic()
+    status, out = run(command, **options)
+    TALLY.add(status == 0, status != 0)
+    line(name, "", time.monotonic() - begin, status == 0)
+    if status:
+        print(out[-8000:])
+    return status == 0
+
+
+def build(preset, *targets):
+    setup = f"set -euo pipefail; . scripts/setup.sh; build {preset} {' '.join(targets)}"
+    return step(f"build {preset}", ["bash", "-c", setup])
+
+
+def doctest(preset, select, extra=(), env=None):
+    listing = json.loads(run(["ctest", "--test-dir", f"build/{preset}", "--show-only=json-v1"])[1])
+    for test in listing["tests"]:
+        if not select(test["name"]):
+            continue
+        begin = time.monotonic()
+        status, out = run([*test["command"], *extra], env=env)
+        found = re.search(r"test cases:\s*(\d+) \|\s*(\d+) passed \|\s*(\d+) failed", out)
+        passed, failed = (int(found[2]), int(found[3])) if found else (0, 0)
+        if status and not failed:
+            failed = 1  # died, or a sanitizer spoke
+        TALLY.add(passed, failed)
+        line(f"{test['name']} ({preset})", f"{passed} passed, {failed} failed", time.monotonic() - begin, not failed)
+        if failed:
+            print(out[-8000:])
+
+
+def venv():
+    """Real clients that we did not write, for the system tests."""
+    stamp, wanted = VENV / "stamp", (ROOT / "tests/system/requirements.txt").read_text()
+    if stamp.exists() and stamp.read_text() == wanted:
+        return True
+    ok = step("python clients (pip)", ["bash", "-c", f"python3 -m venv {VENV} && {VENV}/bin/pip install -q --disable-pip-version-check "
+                                       "-r tests/system/requirements.txt"])
+    if ok:
+        stamp.write_text(wanted)
+    return ok
+
+
+def pytest(name, *paths, env=None):
+    begin = time.monotonic()
+    status, out = run([f"{VENV}/bin/python", "-m", "pytest", "-q", "-x" if os.environ.get("CHECK_FAIL_FAST") else "-q", "--color=no", *paths], env=env)
+    count = lambda word: int((re.findall(rf"(\d+) {word}", out) or ["0"])[-1])
+    passed, failed, skipped = count("passed"), count("failed") + count("error"), count("skipped")
+    if status and not failed:
+        failed = 1
+    TALLY.add(passed, failed, skipped)
+    line(name, f"{passed} passed, {failed} failed, {skipped} skipped", time.monotonic() - begin, not failed)
+    if failed:
+        print(out[-16000:])
+
+
+def format_check():
+    files = run(["git", "ls-files", "-co", "--exclude-standard", "--", "*.hpp", "*.cpp"])[1].split()
+    files = [f for f in files if (ROOT / f).is_file()]
+    step("format", ["clang-format-14", "--dry-run", "--Werror", *files])
+
+
+def unit(preset="dev", env=None):
+    doctest(preset, lambda n: n.startswith("unit_"), env=env)
+
+
+def sim(preset="dev", extra=(), env=None):
+    doctest(preset, lambda n: n.startswith("sim"), extra, env)
+
+
+def system(preset="dev"):
+    if venv():
+        pytest("system", "tests/system", env={"BATON_BUILD": str(ROOT / "build" / preset)})
+
+
+SANITIZERS = {
+    "asan": {"ASAN_OPTIONS": "detect_stack_use_after_return=1", "UBSAN_OPTIONS": "print_stacktrace=1"},
+    "tsan": {"TSAN_OPTIONS": f"suppressions={ROOT}/tests/support/tsan.supp:ignore_noninstrumented_modules=1:halt_on_error=0:exitcode=66"},
+}
+
+
+def main(arguments):
+    level = arguments[0] if arguments else "default"
+    if level == "bench":
+        return run([sys.executable, "tests/bench/run.py", *arguments[1:]], show=True)[0]
+    if level not in ("default", "all", "unit", "sim", "system"):
+        print(f"unknown level '{level}'; see ./check --help")
+        return 2
+    if level in ("default", "all"):
+        step("tidy", [sys.executable, "tests/tidy.py"])
+        format_check()
+    if build("dev"):
+        if level in ("default", "all", "unit"):
+            unit()
+        if level in ("default", "all", "sim"):
+            sim(extra=arguments[1:])
+        if level in ("default", "all", "system"):
+            system()
+    if level == "all":
+        for preset, env in SANITIZERS.items():
+            if build(preset):
+                unit(preset, env)
+                sim(preset, env=env)
+    print(f"{TALLY.passed} passed, {TALLY.failed} failed, {TALLY.skipped} skipped" if TALLY.skipped else
+          f"{TALLY.passed} passed, {TALLY.failed} failed")
+    return 1 if TALLY.failed or not TALLY.passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,79 @@
+"""Style as a test: what a reader of this tree may rely on. Prints each offence; exit status 1 if there is one."""
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+LINE = ["schema", "runtime", "actors", "gateway", "cluster"]  # a file includes only from its own room or to its left
+OPEN = {"tests": LINE + ["tests", "sdk", "baton"], "sdk": ["schema", "sdk", "baton"], "examples": ["schema", "sdk", "baton"]}
+LIBRARY_ROOMS = {
+    r"<flatbuffers/": ["schema/", "tests/"],
+    r"<caf/": ["actors/", "gateway/", "cluster/", "tests/"],
+    r"<zmq": ["cluster/bus_zmq", "gateway/zmq_door", "sdk/", "tests/"],
+    r"<boost/": ["gateway/", "tests/"],
+    r"<nlohmann/": ["gateway/", "cluster/", "tests/"],
+    r"<CLI/": ["cluster/"],
+    r"<toml\+\+/": ["cluster/"],
+    r"<pcre2": ["runtime/text/"],
+}
+FILE_LINES_MAX, LINE_CHARS_MAX = 500, 110
+BANNED_NAMES = re.compile(r"(^|_)(utils?|common|helpers?|manager|impl|misc)(_|\.|$)")
+
+
+def tracked(*patterns):
+    out = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "--", *patterns], cwd=ROOT, capture_output=True, text=True)
+    return [ROOT / p for p in out.stdout.split() if (ROOT / p).is_file()]
+
+
+def cmake_text():
+    return "\n".join(p.read_text() for p in tracked("*CMakeLists.txt", "*.cmake"))
+
+
+def check_source(path, offences):
+    name = path.relative_to(ROOT).as_posix()
+    lines = path.read_text(errors="replace").splitlines()
+    say = lambda number, text: offences.append(f"{name}:{number}: {text}")
+    if len(lines) > FILE_LINES_MAX:
+        say(1, f"{len(lines)} lines; split along the idea ({FILE_LINES_MAX} at most)")
+    if BANNED_NAMES.search(path.name):
+        say(1, "a file name should say the idea (no utils, common, helpers, manager, impl)")
+    if lines and not lines[0].startswith("//") and path.suffix == ".hpp":
+        say(1, "a header begins with a comment that says its role")
+    room = name.split("/")[0]
+    allowed = LINE[: LINE.index(room) + 1] if room in LINE else OPEN.get(room, LINE)
+    for number, line in enumerate(lines, 1):
+        if len(line) > LINE_CHARS_MAX:
+            say(number, f"{len(line)} characters")
+        if re.search(r"\b(FIXME|XXX|TODO)\b", line):
+            say(number, "a TODO belongs into an issue")
+        include = re.match(r'\s*#include "([a-z_]+)/', line)
+        if include and include[1] not in allowed:
+            say(number, f"{room} must not include from {include[1]} (schema <- runtime <- actors <- gateway <- cluster)")
+        for pattern, rooms in LIBRARY_ROOMS.items():
+            if re.search(r"#include " + pattern, line) and not any(name.startswith(r) for r in rooms):
+                say(number, f"library outside its rooms ({', '.join(rooms)})")
+        if re.search(r"\bsleep_for\b|\busleep\(", line) and name.startswith(("tests/unit", "tests/sim")):
+            say(number, "no sleeping in unit and sim tests")
+        if re.search(r"std::cout|\bprintf\(", line) and name.startswith(("schema", "runtime", "actors")):
+            say(number, "output belongs to main and the benches")
+
+
+def main():
+    offences = []
+    build = cmake_text()
+    for path in tracked("*.hpp", "*.cpp"):
+        check_source(path, offences)
+        if path.suffix == ".cpp" and path.name not in build:
+            offences.append(f"{path.relative_to(ROOT)}: in no CMakeLists.txt")
+    for path in tracked("docs/*.md", "README.md", "CHANGELOG.md"):
+        for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text()):
+            if not (path.parent / link).exists():
+                offences.append(f"{path.relative_to(ROOT)}: broken link {link}")
+    print("\n".join(offences))
+    print(f"tidy: {len(offences)} offences")
+    return 1 if offences else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

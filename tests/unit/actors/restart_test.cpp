@@ -1,0 +1,33 @@
+// Restart intensity and back-off, on a clock that the test moves.
+#include "actors/restart.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace baton::actors;
+using namespace std::chrono_literals;
+
+TEST_CASE(
+    "back-off follows 0, 1, 1, 2, 3 seconds and the sixth restart within the period is refused") {
+  restart_policy policy(pipeline_intensity);
+  time_point now{};
+  const std::chrono::milliseconds delays[] = {0s, 1s, 1s, 2s, 3s};
+  for (auto expected : delays) {
+    CHECK(policy.on_exit(now) == expected);
+    now += 1s;
+  }
+  CHECK_FALSE(policy.on_exit(now));
+  CHECK(policy.restarts_total() == 5);
+}
+
+TEST_CASE("restarts older than the period are forgotten") {
+  restart_policy policy({2, 10s});
+  time_point now{};
+  CHECK(policy.on_exit(now) == 0ms);
+  now += 9s;
+  CHECK(policy.on_exit(now) == 1s);
+  now += 2s; // the first is 11 s old
+  CHECK(policy.on_exit(now) == 1s);
+  CHECK_FALSE(policy.on_exit(now));
+  now += 60s;
+  CHECK(policy.on_exit(now) == 0ms);
+}

@@ -1,0 +1,130 @@
+// The supervisor actor on CAF's testing scheduler: starts, restarts, gives up, stops in reverse. No
+// process, no sleep.
+#include "actors/supervisor.hpp"
+
+#include <caf/scheduler/test_coordinator.hpp>
+#include <doctest/doctest.h>
+
+using namespace baton;
+using namespace baton::actors;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct world {
+  caf::actor_system_config caf_config;
+  std::unique_ptr<caf::actor_system> system;
+  time_point now{};
+  std::vector<std::string> log;
+  std::vector<status> last;
+  std::vector<epoch_id> epochs;
+  bool refuse_start = false;
+  supervisor_actor actor;
+
+  world() {
+    caf_config.set("scheduler.policy", caf::atom("testing"));
+    system = std::make_unique<caf::actor_system>(caf_config);
+  }
+  ~world() {
+    caf::anon_send_exit(actor, caf::exit_reason::kill);
+    run();
+    actor = nullptr;
+    system.reset();
+  }
+  void run() { dynamic_cast<caf::scheduler::test_coordinator&>(system->scheduler()).run(); }
+
+  void start(std::vector<child_spec> children) {
+    supervisor_config c;
+    c.children = std::move(children);
+    c.start = [this](const child_spec& s, epoch_id e) -> result<std::int32_t> {
+      if (refuse_start)
+        return fail(errc::io_failed, "no fork today");
+      log.push_back("start " + s.name);
+      epochs.push_back(e);
+      return static_cast<std::int32_t>(100 + epochs.size());
+    };
+    c.stop = [this](const child_spec& s, std::int32_t, bool force) {
+      log.push_back((force ? "kill " : "stop ") + s.name);
+    };
+    c.changed = [this](const std::vector<status>& all) { last = all; };
+    c.escalate = [this](const status& s) { log.push_back("escalate " + s.name); };
+    c.stopped = [this] { log.push_back("stopped"); };
+    c.now = [this] { return now; };
+    c.next_epoch = [n = std::uint64_t{0}](node_id) mutable { return epoch_id{++n}; };
+    actor = system->spawn(actors::supervisor, c);
+    run();
+  }
+  template <class M>
+  void send(M m) {
+    caf::anon_send(actor, std::move(m));
+    run();
+  }
+  std::vector<std::string> take() { return std::exchange(log, {}); }
+};
+
+using lines = std::vector<std::string>;
+const child_spec a{"a", node_id{10}, role::head, {2, 10s}};
+const child_spec b{"b", node_id{11}, role::gateway, {2, 10s}};
+
+} // namespace
+
+TEST_CASE("children are started in order and one that dies is started again under a new epoch") {
+  world w;
+  w.start({a, b});
+  CHECK(w.take() == lines{"start a", "start b"});
+  w.send(status{b.node, w.epochs[1], role::gateway, "b", phase::ready, "", 0, 0, 1});
+  CHECK(w.last[1].phase == phase::ready);
+  w.send(child_exited{b.node, w.epochs[1], "killed by signal 9"});
+  CHECK(w.take() == lines{"start b"});
+  CHECK(w.epochs[2] > w.epochs[1]);
+  CHECK(w.last[1].restarts == 1);
+  w.send(child_exited{b.node, w.epochs[1], "the same end once more"});
+  CHECK(w.take().empty());
+}
+
+TEST_CASE("a second restart waits and one too many is escalated by name") {
+  world w;
+  w.start({a});
+  w.send(child_exited{a.node, w.epochs.back(), "exit status 1"});
+  w.send(child_exited{a.node, w.epochs.back(), "exit status 1"});
+  CHECK(w.take() == lines{"start a", "start a"});
+  CHECK(w.last[0].phase == phase::recovering);
+  w.now += 999ms;
+  w.send(tick{});
+  CHECK(w.take().empty());
+  w.now += 1ms;
+  w.send(tick{});
+  CHECK(w.take() == lines{"start a"});
+  w.send(child_exited{a.node, w.epochs.back(), "exit status 1"});
+  CHECK(w.take() == lines{"escalate a"});
+  CHECK(w.last[0].phase == phase::failed);
+  CHECK(w.last[0].reason.find("crash_loop") != std::string::npos);
+}
+
+TEST_CASE("a child that cannot be started counts as one that died") {
+  world w;
+  w.refuse_start = true;
+  w.start({a});
+  for (int i = 0; i < 3; ++i) {
+    w.now += 2s;
+    w.send(tick{});
+  }
+  CHECK(w.take() == lines{"escalate a"});
+}
+
+TEST_CASE("drain stops the children in reverse order and kills who does not go") {
+  world w;
+  w.start({a, b});
+  w.take();
+  w.send(drain{});
+  CHECK(w.take() == lines{"stop b"});
+  w.now += 5s;
+  w.send(tick{});
+  CHECK(w.take() == lines{"kill b"});
+  w.send(child_exited{b.node, w.epochs[1], "killed by signal 9"});
+  CHECK(w.take() == lines{"stop a"});
+  w.send(drain{});
+  CHECK(w.take().empty());
+  w.send(child_exited{a.node, w.epochs[0], "exit status 0"});
+  CHECK(w.take() == lines{"stopped"});
+}

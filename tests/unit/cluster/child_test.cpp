@@ -1,0 +1,71 @@
+// Children by pidfd: their end is reported once, with how it came; a group of their own; a start
+// that fails says why.
+#include "cluster/child.hpp"
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <csignal>
+#include <fstream>
+
+using namespace baton;
+using namespace baton::cluster;
+
+namespace {
+
+struct ends {
+  std::mutex mutex;
+  std::condition_variable came;
+  std::vector<std::string> how;
+
+  child_watch::ended recorder() {
+    return [this](std::int32_t, std::string text) {
+      std::lock_guard lock(mutex);
+      how.push_back(std::move(text));
+      came.notify_all();
+    };
+  }
+  std::string wait(std::size_t count) {
+    std::unique_lock lock(mutex);
+    REQUIRE(came.wait_for(lock, std::chrono::seconds(20), [&] { return how.size() >= count; }));
+    return how[count - 1];
+  }
+};
+
+const std::filesystem::path log_file =
+    std::filesystem::temp_directory_path() / fmt::format("child-test-{}.log", getpid());
+
+launch shell(const std::string& script) {
+  return {{"/bin/sh", "-c", script}, log_file, false};
+}
+
+} // namespace
+
+TEST_CASE("the end of a child is reported with its cause and its output is in the log") {
+  ends e;
+  child_watch watch;
+  REQUIRE(watch.start(shell("echo hello; echo oops >&2; exit 3"), e.recorder()));
+  CHECK(e.wait(1) == "exit status 3");
+  auto pid = watch.start(shell("exec tail -f /dev/null"), e.recorder());
+  REQUIRE(pid);
+  CHECK(getpgid(*pid) != getpgrp());
+  watch.signal(*pid, SIGKILL);
+  CHECK(e.wait(2) == "killed by signal 9 (Killed)");
+  watch.signal(*pid, SIGKILL); // gone: nothing happens
+  std::ifstream in(log_file);
+  std::string text((std::istreambuf_iterator<char>(in)), {});
+  CHECK(text == "hello\noops\n");
+  std::filesystem::remove(log_file);
+}
+
+TEST_CASE("a program that is not there ends with status 127 and an unwritable log is an error") {
+  ends e;
+  child_watch watch;
+  REQUIRE(watch.start({{"/nowhere/program"}, log_file, false}, e.recorder()));
+  CHECK(e.wait(1).find("127") != std::string::npos);
+  auto r = watch.start({{"/bin/true"}, "/nowhere/log", false}, e.recorder());
+  REQUIRE_FALSE(r);
+  CHECK(r.error().code == errc::io_failed);
+  std::filesystem::remove(log_file);
+}

@@ -1,0 +1,118 @@
+// nodes.toml: what is read, and that everything else is refused with its place, its key and the
+// nearest valid name.
+#include "cluster/config.hpp"
+#include "schema/nearest.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace baton;
+using namespace baton::cluster;
+
+namespace {
+
+const std::string good = R"(
+[cluster]
+shutdown_timeout = 2.5
+[model]
+name = "m"
+path = "a.gguf"
+pipeline_parallel_size = 2
+kv_cache_bytes = "64MiB"
+use_job_ticket = true
+[gateway]
+http = "127.0.0.1:9000"
+[[nodes]]
+name = "a"
+devices = ["cpu:0", "cpu:1-2"]
+)";
+
+std::string with(std::string from, std::string to) {
+  auto text = good;
+  auto at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
+} // namespace
+
+TEST_CASE("a configuration is read with its units and defaults") {
+  auto c = parse_config(good, "dir/quick.toml");
+  REQUIRE(c);
+  CHECK(c->name == "quick");
+  CHECK(c->shutdown_timeout == std::chrono::milliseconds(2500));
+  CHECK(c->model.pipeline_parallel_size == 2);
+  CHECK(c->model.kv_cache_bytes == 64u << 20);
+  CHECK(c->model.use_job_ticket);
+  CHECK(c->model.max_num_seqs == 64);
+  CHECK(c->gateway.http == "127.0.0.1:9000");
+  REQUIRE(c->nodes.size() == 1);
+  CHECK(c->nodes[0].devices == std::vector<std::string>{"cpu:0", "cpu:1-2"});
+}
+
+TEST_CASE("what is wrong in a configuration is refused by key and line") {
+  struct row {
+    std::string text;
+    errc code;
+    std::string param;
+    std::string says;
+  };
+  const row rows[] = {
+      {with("use_job_ticket", "use_job_tickets"), errc::unknown_key, "model.use_job_tickets",
+       "did you mean 'use_job_ticket'?"},
+      {with("[gateway]", "[gatewya]"), errc::unknown_key, "gatewya", "did you mean 'gateway'?"},
+      {with("= 2\n", "= 0\n"), errc::bad_config, "model.pipeline_parallel_size",
+       "between 1 and 1024, not 0"},
+      {with("= 2\n", "= -1\n"), errc::bad_config, "model.pipeline_parallel_size", "not -1"},
+      {with("= 2\n", "= \"2\"\n"), errc::bad_config, "model.pipeline_parallel_size",
+       "must be a whole number"},
+      {with("64MiB", "64 potatoes"), errc::bad_config, "model.kv_cache_bytes", "512MiB"},
+      {with("64MiB", "99999999999999999999GiB"), errc::bad_config, "model.kv_cache_bytes",
+       "512MiB"},
+      {with("64MiB", "20000000TiB"), errc::bad_config, "model.kv_cache_bytes", "512MiB"},
+      {with("2.5", "-1"), errc::bad_config, "cluster.shutdown_timeout", "seconds"},
+      {with("2.5", "nan"), errc::bad_config, "cluster.shutdown_timeout", "seconds"},
+      {with("true", "1"), errc::bad_config, "model.use_job_ticket", "true or false"},
+      {with("\"m\"", "\"../m\""), errc::bad_config, "model.name", "A-Za-z0-9"},
+      {with("cpu:1-2", "cpu:2-1"), errc::bad_config, "nodes[0].devices", "cpu:2-1"},
+      {with("cpu:1-2", "cuda:0"), errc::bad_config, "nodes[0].devices", "cuda:0"},
+      {with("name = \"a\"", "name = \"a\"\nhost = \"10.0.0.1\""), errc::bad_config, "nodes[0].host",
+       "not in this version"},
+      {with("use_job_ticket = true", "tensor_parallel_size = 2"), errc::bad_config,
+       "model.tensor_parallel_size", "pipelines only"},
+      {with("use_job_ticket = true", "swap_space = 4"), errc::bad_config, "model.swap_space",
+       "not in this version"},
+      {with("path = \"a.gguf\"", ""), errc::bad_config, "model.path", "missing"},
+      {with("[[nodes]]", "[nodes]"), errc::bad_config, "nodes", "[[nodes]]"},
+      {"[model", errc::bad_config, "", "quick.toml:1"},
+  };
+  for (const auto& r : rows) {
+    CAPTURE(r.text);
+    auto c = parse_config(r.text, "quick.toml");
+    REQUIRE_FALSE(c);
+    CHECK(c.error().code == r.code);
+    CHECK(c.error().param == r.param);
+    CHECK(c.error().message.find(r.says) != std::string::npos);
+    CHECK(c.error().message.find("quick.toml") != std::string::npos);
+  }
+}
+
+TEST_CASE("two nodes of one name are refused") {
+  auto c = parse_config(good + "[[nodes]]\nname = \"a\"\ndevices = [\"cpu:3\"]\n", "x.toml");
+  REQUIRE_FALSE(c);
+  CHECK(c.error().param == "nodes[1].name");
+}
+
+TEST_CASE("a file that is not there is an io error that names it") {
+  auto c = load_config("/nowhere/at/all.toml");
+  REQUIRE_FALSE(c);
+  CHECK(c.error().code == errc::io_failed);
+  CHECK(c.error().message.find("/nowhere/at/all.toml") != std::string::npos);
+}
+
+TEST_CASE("the nearest name is a slip away, or there is none") {
+  const std::vector<std::string> names{"max_num_seqs", "max_model_len", "path"};
+  CHECK(nearest_name("max_num_seq", names) == "max_num_seqs");
+  CHECK(nearest_name("pth", names) == "path");
+  CHECK_FALSE(nearest_name("zzzz", names));
+  CHECK(edit_distance("kitten", "sitting") == 3);
+}

@@ -1,0 +1,101 @@
+// The plan is pure: configuration, model and machine in, shards out; what cannot fit is refused by
+// name and number.
+#include "cluster/plan.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace baton;
+using namespace baton::cluster;
+
+namespace {
+
+model::description small_model() {
+  model::description d;
+  d.name = "small";
+  d.architecture = "llama";
+  d.layer_count = 30;
+  d.hidden_size = 576;
+  d.ffn_size = 1536;
+  d.head_count = 9;
+  d.kv_head_count = 3;
+  d.head_size = 64;
+  d.vocab_size = 49152;
+  d.context_length = 8192;
+  d.layer_bytes.assign(30, 2'200'000);
+  d.embedding_bytes = d.head_bytes = 30'000'000;
+  d.has_tied_embeddings = true;
+  return d;
+}
+
+cluster_config two_stages() {
+  cluster_config c;
+  c.name = "t";
+  c.model.name = "m";
+  c.model.pipeline_parallel_size = 2;
+  c.nodes = {{"a", "127.0.0.1", {"cpu:0", "cpu:1"}}};
+  return c;
+}
+
+constexpr machine_facts roomy{2, 8ull << 30};
+
+} // namespace
+
+TEST_CASE("a two-stage plan gives every layer to one shard and the same blocks to both") {
+  auto plan = make_plan(two_stages(), small_model(), roomy);
+  REQUIRE(plan);
+  REQUIRE(plan->shards.size() == 2);
+  CHECK(plan->shards[0].layers.first == 0);
+  CHECK(plan->shards[0].layers.embeds);
+  CHECK(plan->shards[1].layers.first == plan->shards[0].layers.end());
+  CHECK(plan->shards[1].layers.end() == 30);
+  CHECK(plan->shards[1].layers.heads);
+  CHECK(plan->shards[0].layers.count > plan->shards[1].layers.count);
+  CHECK(plan->blocks == (512ull << 20) / (30ull * 2 * 3 * 64 * 2 * 64));
+  CHECK(plan->shards[0].kv_bytes + plan->shards[1].kv_bytes <= 512ull << 20);
+  CHECK(plan->shards[0].node != plan->shards[1].node);
+  CHECK(plan->max_model_len == 8192);
+  auto table = plan_table(two_stages(), small_model(), *plan);
+  CHECK(table.find("shard-1") != std::string::npos);
+  CHECK(plan_json(two_stages(), small_model(), *plan).find("\"stages\": 2") != std::string::npos);
+}
+
+TEST_CASE("what cannot be placed is refused by name and number") {
+  auto config = two_stages();
+  SUBCASE("more stages than devices") {
+    config.model.pipeline_parallel_size = 3;
+    auto plan = make_plan(config, small_model(), roomy);
+    REQUIRE_FALSE(plan);
+    CHECK(plan.error().message.find("2 devices") != std::string::npos);
+  }
+  SUBCASE("a core that is not there") {
+    config.nodes[0].devices[1] = "cpu:7";
+    auto plan = make_plan(config, small_model(), roomy);
+    REQUIRE_FALSE(plan);
+    CHECK(plan.error().message.find("core 7") != std::string::npos);
+  }
+  SUBCASE("a KV cache smaller than one context") {
+    config.model.kv_cache_bytes = 8 << 20;
+    auto plan = make_plan(config, small_model(), roomy);
+    REQUIRE_FALSE(plan);
+    CHECK(plan.error().code == errc::does_not_fit);
+    CHECK(plan.error().message.find("180.0 MiB") != std::string::npos);
+  }
+  SUBCASE("less memory than the shards need") {
+    auto plan = make_plan(config, small_model(), {2, 100u << 20});
+    REQUIRE_FALSE(plan);
+    CHECK(plan.error().code == errc::does_not_fit);
+    CHECK(plan.error().message.find("100.0 MiB available") != std::string::npos);
+  }
+  SUBCASE("a context beyond the model's") {
+    config.model.max_model_len = 9000;
+    auto plan = make_plan(config, small_model(), roomy);
+    REQUIRE_FALSE(plan);
+    CHECK(plan.error().param == "model.max_model_len");
+  }
+}
+
+TEST_CASE("sizes are printed in binary units") {
+  CHECK(human_bytes(512) == "512 B");
+  CHECK(human_bytes(1536) == "1.5 KiB");
+  CHECK(human_bytes(3ull << 30) == "3.0 GiB");
+}
