@@ -66,6 +66,17 @@ void enter_epoch(pointer self, const open_epoch& m) {
   open_if_linked(self);
 }
 
+// What was on the way to the next stage is lost: this epoch cannot go on. Announcing anew asks for
+// another one.
+void lose_peer(pointer self, const peer_down& m) {
+  auto& s = self->state;
+  std::erase_if(s.linked, [&](const hello& h) { return h.node == m.node; });
+  if (!s.is_open || is_last(s) || s.current.stages[s.config.stage + 1].node != m.node)
+    return;
+  s.is_open = false;
+  announce(self);
+}
+
 void run(pointer self, micro_batch& batch) {
   auto& s = self->state;
   if (!s.is_open || batch.epoch != s.current.epoch) {
@@ -99,7 +110,6 @@ void run(pointer self, micro_batch& batch) {
 stage_actor::behavior_type stage(pointer self, stage_config config) {
   install_fault_handlers(self);
   self->state.config = std::move(config);
-  announce(self);
   return {
       [self](const open_epoch& m) { enter_epoch(self, m); },
       [self](micro_batch& m) { run(self, m); },
@@ -111,9 +121,7 @@ stage_actor::behavior_type stage(pointer self, stage_config config) {
           announce(self);
         open_if_linked(self);
       },
-      [self](const peer_down& m) {
-        std::erase_if(self->state.linked, [&](const hello& h) { return h.node == m.node; });
-      },
+      [self](const peer_down& m) { lose_peer(self, m); },
   };
 }
 

@@ -12,7 +12,7 @@ namespace baton::actors {
 struct stage_config {
   stage_index stage = 0;
   std::uint32_t stages = 1;
-  node_id head; // peer_up of this node makes the stage announce itself (again)
+  node_id head; // when its link comes up, the stage announces itself
   scheduler_actor scheduler;
   directory peers;
   std::function<void(const stage_address&)>
@@ -23,6 +23,8 @@ struct stage_config {
 };
 
 //   announced --open_epoch--> linking --peer_up(next)--> open --open_epoch(newer)--> linking
+//       ^                        |                         |
+//       +------------------------+-- peer_down(next) ------+   (announces itself again)
 //   The last stage has nobody to link to: open_epoch opens it at once.
 //   micro_batch of another epoch than the open one: dropped and counted.
 struct stage_state {

@@ -24,24 +24,27 @@ void note(child& c, phase p, std::string reason) {
   c.last = {c.spec.node, c.epoch, c.spec.role, c.spec.name, p, std::move(reason), c.pid, 0, 0};
 }
 
+void give_up(pointer self, child& c, std::string reason) {
+  c.phase = child_phase::given_up;
+  note(c, phase::failed, std::move(reason));
+  spdlog::error("{}: {}", c.spec.name, c.last.reason);
+  self->state.config.escalate(c.last);
+}
+
 void back_off_or_give_up(pointer self, child& c, const std::string& how) {
   auto& s = self->state;
-  auto delay = c.policy.on_exit(s.config.now());
   c.pid = 0;
-  if (delay) {
+  if (auto delay = c.policy.on_exit(s.config.now())) {
     c.phase = child_phase::backing_off;
     c.due = s.config.now() + *delay;
     note(c, phase::recovering, fmt::format("{}; restart in {} ms", how, delay->count()));
     spdlog::warn("{} went down: {}; restart in {} ms", c.spec.name, how, delay->count());
     return;
   }
-  c.phase = child_phase::given_up;
   const auto& limits = c.policy.limits();
-  note(c, phase::failed,
-       fmt::format("crash_loop: more than {} restarts in {} s; last: {}", limits.restarts_max,
-                   limits.period.count(), how));
-  spdlog::error("{}: {}", c.spec.name, c.last.reason);
-  s.config.escalate(c.last);
+  give_up(self, c,
+          fmt::format("crash_loop: more than {} restarts in {} s; last: {}", limits.restarts_max,
+                      limits.period.count(), how));
 }
 
 void start(pointer self, child& c) {
@@ -110,7 +113,12 @@ void on_exit(pointer self, const child_exited& m) {
     stop_next(self);
     return;
   }
-  back_off_or_give_up(self, *c, m.how);
+  if (m.is_permanent) {
+    c->pid = 0;
+    give_up(self, *c, m.how);
+  } else {
+    back_off_or_give_up(self, *c, m.how);
+  }
   on_tick(self); // a first restart has no delay
   report(self);
 }

@@ -26,6 +26,8 @@ struct child_exited {
   node_id node;
   epoch_id epoch;
   std::string how; // "killed by signal 9", "exit status 1"
+  bool is_permanent =
+      false; // it said itself that a restart cannot help (bad configuration, address in use)
 };
 
 } // namespace baton::actors

@@ -22,6 +22,7 @@ struct tokenizer_config {
 struct tokenizer_state {
   static inline const char* name = "tokenizer";
   tokenizer_config config;
+  text::encode_scratch scratch;
 };
 
 tokenizer_actor::behavior_type tokenizer(tokenizer_actor::stateful_pointer<tokenizer_state> self,

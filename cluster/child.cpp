@@ -20,7 +20,8 @@ int pidfd_open(pid_t pid) {
 }
 
 // Between fork and exec: async-signal-safe calls only. Never returns.
-[[noreturn]] void become(char* const* argv, int log, bool dies_with_parent, pid_t parent) {
+[[noreturn]] void become(const char* program, char* const* argv, int log, bool dies_with_parent,
+                         pid_t parent) {
   setpgid(0, 0);
   if (dies_with_parent) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -35,7 +36,7 @@ int pidfd_open(pid_t pid) {
   int null = open("/dev/null", O_RDONLY);
   dup2(null, STDIN_FILENO);
   close_range(3, ~0U, 0);
-  execv(argv[0], argv);
+  execv(program, argv);
   _exit(127);
 }
 
@@ -74,7 +75,7 @@ result<std::int32_t> child_watch::start(const launch& what, ended on_end) {
   std::lock_guard lock(mutex_); // the end must not be reported before the pid is known
   pid_t pid = fork();
   if (pid == 0)
-    become(argv.data(), log, what.dies_with_parent, parent);
+    become(what.program.c_str(), argv.data(), log, what.dies_with_parent, parent);
   auto failure = errno;
   close(log);
   if (pid > 0)

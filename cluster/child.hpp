@@ -16,7 +16,8 @@
 namespace baton::cluster {
 
 struct launch {
-  std::vector<std::string> argv; // argv[0] is the executable's path
+  std::filesystem::path program;
+  std::vector<std::string> argv; // with argv[0], the name that ps shows
   std::filesystem::path log;     // gets its stdout and stderr, appended
   bool dies_with_parent = false; // SIGKILL when the parent process is gone
 };

@@ -74,19 +74,19 @@ TEST_CASE("children are started in order and one that dies is started again unde
   CHECK(w.take() == lines{"start a", "start b"});
   w.send(status{b.node, w.epochs[1], role::gateway, "b", phase::ready, "", 0, 0, 1});
   CHECK(w.last[1].phase == phase::ready);
-  w.send(child_exited{b.node, w.epochs[1], "killed by signal 9"});
+  w.send(child_exited{b.node, w.epochs[1], "killed by signal 9", false});
   CHECK(w.take() == lines{"start b"});
   CHECK(w.epochs[2] > w.epochs[1]);
   CHECK(w.last[1].restarts == 1);
-  w.send(child_exited{b.node, w.epochs[1], "the same end once more"});
+  w.send(child_exited{b.node, w.epochs[1], "the same end once more", false});
   CHECK(w.take().empty());
 }
 
 TEST_CASE("a second restart waits and one too many is escalated by name") {
   world w;
   w.start({a});
-  w.send(child_exited{a.node, w.epochs.back(), "exit status 1"});
-  w.send(child_exited{a.node, w.epochs.back(), "exit status 1"});
+  w.send(child_exited{a.node, w.epochs.back(), "exit status 1", false});
+  w.send(child_exited{a.node, w.epochs.back(), "exit status 1", false});
   CHECK(w.take() == lines{"start a", "start a"});
   CHECK(w.last[0].phase == phase::recovering);
   w.now += 999ms;
@@ -95,7 +95,7 @@ TEST_CASE("a second restart waits and one too many is escalated by name") {
   w.now += 1ms;
   w.send(tick{});
   CHECK(w.take() == lines{"start a"});
-  w.send(child_exited{a.node, w.epochs.back(), "exit status 1"});
+  w.send(child_exited{a.node, w.epochs.back(), "exit status 1", false});
   CHECK(w.take() == lines{"escalate a"});
   CHECK(w.last[0].phase == phase::failed);
   CHECK(w.last[0].reason.find("crash_loop") != std::string::npos);
@@ -121,10 +121,20 @@ TEST_CASE("drain stops the children in reverse order and kills who does not go")
   w.now += 5s;
   w.send(tick{});
   CHECK(w.take() == lines{"kill b"});
-  w.send(child_exited{b.node, w.epochs[1], "killed by signal 9"});
+  w.send(child_exited{b.node, w.epochs[1], "killed by signal 9", false});
   CHECK(w.take() == lines{"stop a"});
   w.send(drain{});
   CHECK(w.take().empty());
-  w.send(child_exited{a.node, w.epochs[0], "exit status 0"});
+  w.send(child_exited{a.node, w.epochs[0], "exit status 0", false});
   CHECK(w.take() == lines{"stopped"});
+}
+
+TEST_CASE("an end that a restart cannot help is not restarted") {
+  world w;
+  w.start({a});
+  w.send(child_exited{a.node, w.epochs.back(), "exit status 78", true});
+  w.now += 60s;
+  w.send(tick{});
+  CHECK(w.take() == lines{"start a", "escalate a"});
+  CHECK(w.last[0].reason == "exit status 78");
 }

@@ -1,0 +1,69 @@
+// The life of the pipeline as the scheduler actor sees it: which stages are there, and the epoch
+// that binds them. Pure.
+//
+//   waiting --every stage is ready--> opening --every stage has opened--> open
+//      ^                                 |                                  |
+//      +------- a stage went down, or announced itself again --------------+      (the epoch is
+//      closed)
+#pragma once
+
+#include "schema/messages.hpp"
+#include "schema/result.hpp"
+
+#include <optional>
+#include <vector>
+
+namespace baton::actors {
+
+class pipeline {
+public:
+  enum class state : std::uint8_t { waiting, opening, open };
+  // An order for one stage.
+  struct order {
+    node_id node;
+    open_epoch what;
+  };
+
+  // Epochs are numbered from `first` on; give each life of the head a higher one.
+  pipeline(std::uint32_t stages, epoch_id first);
+
+  // A shard of this node is linked or gone. on_down: true if that closed an epoch that was opening
+  // or open.
+  void on_up(const hello& shard);
+  bool on_down(node_id node);
+  // Errors: version_mismatch (another model file, other blocks per position), invalid_value (no
+  // such stage). `closed` says whether that ended an epoch: a stage that announces itself has
+  // forgotten the one it was in.
+  struct announced {
+    bool closed = false;
+  };
+  result<announced> on_ready(const stage_ready& stage);
+  // Orders for all stages if every one is ready and no epoch is under way, else none.
+  std::vector<order> open_if_complete();
+  // True if this was the last: the pipeline is open now.
+  bool on_opened(const epoch_opened& m);
+
+  state current() const noexcept { return state_; }
+  epoch_id epoch() const noexcept { return epoch_; }
+  // Requires: not waiting. The blocks that every stage has room for, and their size.
+  std::uint32_t blocks() const;
+  std::uint32_t block_positions() const;
+  node_id first_stage() const;
+  // "waiting for shard of stage 1"
+  std::string reason() const;
+
+private:
+  struct seat {
+    std::optional<stage_ready> ready;
+    bool has_opened = false;
+  };
+  const hello* linked(node_id node) const;
+  bool close();
+
+  std::vector<seat> seats_; // by stage
+  std::vector<hello> linked_;
+  state state_ = state::waiting;
+  epoch_id epoch_;
+};
+
+} // namespace baton::actors

@@ -1,0 +1,227 @@
+#include "actors/scheduler.hpp"
+
+#include "actors/actor_faults.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <numeric>
+
+namespace baton::actors {
+namespace {
+
+using pointer = scheduler_actor::stateful_pointer<scheduler_state>;
+
+double seconds_between(schedule::time_point from, schedule::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+// -- what gateways and root are told --
+
+model_card card_now(const scheduler_state& s) {
+  auto card = s.options.card;
+  card.reason = s.line->reason();
+  if (s.is_draining)
+    card.phase = phase::draining;
+  else if (s.core->is_open())
+    card.phase = phase::ready;
+  else
+    card.phase = s.was_open ? phase::recovering : phase::loading;
+  return card;
+}
+
+void tell_standing(pointer self) {
+  auto& s = self->state;
+  auto card = card_now(s);
+  for (auto gateway : s.gateways)
+    self->send(s.options.peers.gateway(gateway), card);
+  s.options.stands(card.phase, card.reason);
+}
+
+void tell_load(pointer self) {
+  auto& s = self->state;
+  auto now = s.options.now();
+  auto load = s.core->load();
+  load.model = s.options.card.name;
+  load.epochs = s.epochs;
+  load.recoveries = s.recoveries;
+  load.recovery_seconds = s.recovery_seconds;
+  load.stage_busy_micros = s.busy_micros;
+  auto busy = std::accumulate(s.busy_micros.begin(), s.busy_micros.end(), std::uint64_t{0});
+  auto span = seconds_between(s.reported_at, now) * static_cast<double>(s.options.stages);
+  if (load.in_flight > 0 && span > 0)
+    load.bubble_ratio = std::max(0.0, 1 - static_cast<double>(busy - s.busy_reported) / 1e6 / span);
+  s.busy_reported = busy;
+  s.reported_at = now;
+  for (auto gateway : s.gateways)
+    self->send(s.options.peers.gateway(gateway), load);
+  s.options.report(load);
+}
+
+// -- after every event: form what can run, send what came of it --
+
+void pump(pointer self) {
+  auto& s = self->state;
+  if (s.core->is_open())
+    while (auto batch = s.core->next())
+      self->send(s.options.peers.stage(s.line->first_stage()), std::move(*batch));
+  auto out = s.core->take();
+  for (auto& t : out.tokens)
+    self->send(s.options.detokenizer, std::move(t));
+  for (auto& r : out.refusals)
+    self->send(s.options.peers.gateway(r.gateway), std::move(r.message));
+  if (s.core->is_idle())
+    s.core->check_integrity();
+}
+
+// -- the pipeline's life --
+
+void try_open(pointer self) {
+  auto& s = self->state;
+  for (auto& order : s.line->open_if_complete())
+    self->send(s.options.peers.stage(order.node), std::move(order.what));
+}
+
+void close(pointer self, const std::string& why) {
+  auto& s = self->state;
+  if (!s.core->is_open())
+    return;
+  spdlog::warn("epoch {} is closed: {}", s.line->epoch().value, why);
+  s.closed_at = s.options.now();
+  s.core->close_epoch(s.closed_at);
+  tell_standing(self);
+}
+
+void on_opened(pointer self, const epoch_opened& m) {
+  auto& s = self->state;
+  if (!s.line->on_opened(m))
+    return;
+  s.core->open_epoch(s.line->epoch(),
+                     {s.options.stages, s.line->blocks(), s.line->block_positions()});
+  ++s.epochs;
+  if (s.was_open) {
+    ++s.recoveries;
+    s.recovery_seconds = seconds_between(s.closed_at, s.options.now());
+    spdlog::info("epoch {} is open, {:.3f} s after the last one closed", m.epoch.value,
+                 s.recovery_seconds);
+  } else {
+    spdlog::info("epoch {} is open: {} stages, {} KV blocks", m.epoch.value, s.options.stages,
+                 s.line->blocks());
+  }
+  s.was_open = true;
+  tell_standing(self);
+}
+
+void on_ready(pointer self, const stage_ready& m) {
+  auto& s = self->state;
+  auto announced = s.line->on_ready(m);
+  if (!announced) {
+    spdlog::error("{}", announced.error().message);
+    s.options.stands(phase::failed, announced.error().message);
+    return;
+  }
+  if (announced->closed)
+    close(self, fmt::format("stage {} announced itself again", m.stage));
+  try_open(self);
+}
+
+void on_peer_up(pointer self, const peer_up& m) {
+  auto& s = self->state;
+  if (m.peer.role == role::gateway) {
+    s.gateways.insert(m.peer.node);
+    self->send(s.options.peers.gateway(m.peer.node), card_now(s));
+  } else if (m.peer.role == role::shard) {
+    s.line->on_up(m.peer);
+    try_open(self);
+  }
+}
+
+void on_peer_down(pointer self, const peer_down& m) {
+  auto& s = self->state;
+  s.gateways.erase(m.node);
+  if (s.line->on_down(m.node))
+    close(self, fmt::format("node {} went down: {}", m.node.value, m.why));
+}
+
+// -- the step --
+
+void on_sampled(pointer self, const sampled& m) {
+  auto& s = self->state;
+  for (std::size_t stage = 0; stage < m.stage_micros.size() && stage < s.busy_micros.size();
+       ++stage)
+    s.busy_micros[stage] += m.stage_micros[stage];
+  s.core->on_sampled(m);
+}
+
+void on_reserve(pointer self, const reserve& m) {
+  auto& s = self->state;
+  if (m.model != s.options.card.name) {
+    rejected no{m.request,
+                {},
+                fail_param(errc::model_not_found, "model",
+                           "the model '{}' does not exist; this cluster serves '{}'", m.model,
+                           s.options.card.name),
+                {},
+                0};
+    self->send(s.options.peers.gateway(m.gateway), std::move(no));
+    return;
+  }
+  auto answer = s.core->reserve(m, s.options.now());
+  std::visit([&](auto& a) { self->send(s.options.peers.gateway(m.gateway), std::move(a)); },
+             answer);
+}
+
+void on_tick(pointer self) {
+  auto& s = self->state;
+  auto now = s.options.now();
+  s.core->tick(now);
+  if (now - s.reported_at >= report_interval)
+    tell_load(self);
+}
+
+// The handler, then pump: whatever happened, what can run next is sent and what came of it is told.
+template <class Message>
+auto then_pump(pointer self, void (*handle)(pointer, const Message&)) {
+  return [self, handle](const Message& m) {
+    handle(self, m);
+    pump(self);
+  };
+}
+
+} // namespace
+
+scheduler_actor::behavior_type scheduler(pointer self, scheduler_options options) {
+  install_fault_handlers(self);
+  auto& s = self->state;
+  s.options = std::move(options);
+  s.core.emplace(s.options.limits);
+  s.line.emplace(s.options.stages, s.options.first_epoch);
+  s.busy_micros.resize(s.options.stages);
+  s.reported_at = s.options.now();
+  return {
+      then_pump<reserve>(self, on_reserve),
+      [self](const admit& m) {
+        self->state.core->admit(m, self->state.options.now());
+        pump(self);
+      },
+      [self](const cancel& m) {
+        self->state.core->cancel(m);
+        pump(self);
+      },
+      then_pump<sampled>(self, on_sampled),
+      then_pump<stage_ready>(self, on_ready),
+      then_pump<epoch_opened>(self, on_opened),
+      then_pump<peer_up>(self, on_peer_up),
+      then_pump<peer_down>(self, on_peer_down),
+      [self](const drain&) {
+        self->state.is_draining = true;
+        self->state.core->drain();
+        tell_standing(self);
+      },
+      [self](const tick&) {
+        on_tick(self);
+        pump(self);
+      },
+  };
+}
+
+} // namespace baton::actors

@@ -1,0 +1,51 @@
+// The scheduler actor: the pure scheduler and the pipeline's life, given messages, time and
+// somebody to send to. It owns tickets, the sequence log and the KV account; every ticket ends
+// here, once.
+#pragma once
+
+#include "actors/interfaces.hpp"
+#include "actors/pipeline.hpp"
+#include "runtime/schedule/scheduler.hpp"
+
+#include <optional>
+#include <set>
+
+namespace baton::actors {
+
+struct scheduler_options {
+  schedule::scheduler_config limits;
+  std::uint32_t stages = 1;
+  epoch_id first_epoch; // of the pipeline: above any that an earlier life of the head used
+  detokenizer_actor detokenizer;
+  directory peers;
+  model_card card; // what gateways are told; phase and reason are filled in here
+  std::function<void(const load_report&)> report; // to the root
+  std::function<void(phase, const std::string& reason)>
+      stands; // how this process stands, on change
+  std::function<schedule::time_point()> now;
+};
+
+// How often gateways and root hear of the load; also the grain of the deadlines.
+inline constexpr std::chrono::milliseconds report_interval{250};
+
+struct scheduler_state {
+  static inline const char* name = "scheduler";
+  scheduler_options options;
+  std::optional<schedule::scheduler> core;
+  std::optional<baton::actors::pipeline> line;
+  std::set<node_id> gateways;
+  schedule::time_point reported_at{};
+  schedule::time_point closed_at{};
+  std::uint64_t epochs = 0;
+  std::uint64_t recoveries = 0;
+  double recovery_seconds = 0;
+  std::vector<std::uint64_t> busy_micros; // per stage, in all
+  std::uint64_t busy_reported = 0;        // sum over stages at the last report
+  bool was_open = false;
+  bool is_draining = false;
+};
+
+scheduler_actor::behavior_type scheduler(scheduler_actor::stateful_pointer<scheduler_state> self,
+                                         scheduler_options options);
+
+} // namespace baton::actors

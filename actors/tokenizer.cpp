@@ -1,0 +1,106 @@
+#include "actors/tokenizer.hpp"
+
+#include "actors/actor_faults.hpp"
+
+#include <spdlog/spdlog.h>
+
+namespace baton::actors {
+namespace {
+
+using pointer = tokenizer_actor::stateful_pointer<tokenizer_state>;
+using ids = std::vector<token_id>;
+
+result<ids> encode_chat(tokenizer_state& s, const chat_prompt& chat, bool add_generation_prompt) {
+  const auto& config = s.config;
+  if (!config.chat_template)
+    return fail(errc::template_failed, "this model has no chat template: use /v1/completions");
+  std::vector<text::value> messages;
+  for (const auto& m : chat) {
+    std::vector<std::pair<std::string, text::value>> entry{
+        {"role", text::value::string(m.role)}, {"content", text::value::string(m.content)}};
+    if (!m.name.empty())
+      entry.emplace_back("name", text::value::string(m.name));
+    messages.push_back(text::value::map(std::move(entry)));
+  }
+  text::template_input input;
+  input.messages = text::value::list(std::move(messages));
+  input.add_generation_prompt = add_generation_prompt;
+  const auto& words = *config.tokenizer;
+  input.bos_token = words.bos() ? std::string(words.piece(*words.bos())) : "";
+  input.eos_token = words.eos() ? std::string(words.piece(*words.eos())) : "";
+  auto rendered = config.chat_template->render(input);
+  if (!rendered)
+    return rendered.error();
+  return words.encode(rendered->segments, s.scratch);
+}
+
+result<ids> check_ids(const tokenizer_state& s, const ids_prompt& given) {
+  for (auto id : given)
+    if (!s.config.tokenizer->contains(id))
+      return fail_param(errc::invalid_value, "prompt",
+                        "token id {} is outside the vocabulary of {}", id,
+                        s.config.tokenizer->size());
+  return given;
+}
+
+result<ids> encode(tokenizer_state& s, const prompt& input, bool add_generation_prompt) {
+  if (const auto* text = std::get_if<std::string>(&input))
+    return s.config.tokenizer->encode_prompt(*text, s.scratch);
+  if (const auto* given = std::get_if<ids_prompt>(&input))
+    return check_ids(s, *given);
+  return encode_chat(s, std::get<chat_prompt>(input), add_generation_prompt);
+}
+
+void on_submit(pointer self, submit& m) {
+  auto& s = self->state;
+  auto encoded = encode(s, m.input, m.add_generation_prompt);
+  if (encoded && encoded->empty())
+    encoded = fail_param(errc::invalid_value, "prompt", "the prompt is empty");
+  if (!encoded) {
+    self->send(s.config.scheduler,
+               cancel{m.ticket, std::nullopt, cancel_reason::refused, 0, encoded.error()});
+    return;
+  }
+  self->send(s.config.scheduler,
+             admit{m.request, m.gateway, m.ticket, std::move(*encoded), m.choices,
+                   std::move(m.sampling), std::move(m.stop), m.tokens_max_given, m.deadline});
+}
+
+void on_tokenize(pointer self, const tokenize& m) {
+  auto& s = self->state;
+  tokenized answer{m.request, {}, {}, s.config.context_max, std::nullopt};
+  auto encoded = encode(s, m.input, m.add_generation_prompt);
+  if (encoded) {
+    for (auto id : *encoded)
+      answer.pieces.emplace_back(s.config.tokenizer->piece(id));
+    answer.ids = std::move(*encoded);
+  } else {
+    answer.failure = encoded.error();
+  }
+  self->send(s.config.peers.gateway(m.gateway), std::move(answer));
+}
+
+void on_detokenize(pointer self, const detokenize& m) {
+  auto& s = self->state;
+  auto text = s.config.tokenizer->decode(m.ids, /*skip_special=*/false);
+  detokenized answer{m.request, {}, std::nullopt};
+  if (text)
+    answer.text = std::move(*text);
+  else
+    answer.failure = text.error();
+  self->send(s.config.peers.gateway(m.gateway), std::move(answer));
+}
+
+} // namespace
+
+tokenizer_actor::behavior_type tokenizer(pointer self, tokenizer_config config) {
+  install_fault_handlers(self);
+  self->state.config = std::move(config);
+  return {
+      [self](submit& m) { on_submit(self, m); },
+      [self](const tokenize& m) { on_tokenize(self, m); },
+      [self](const detokenize& m) { on_detokenize(self, m); },
+  };
+}
+
+} // namespace baton::actors

@@ -1,0 +1,94 @@
+#include "cluster/child_launch.hpp"
+
+#include "cluster/roles.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <csignal>
+
+namespace baton::cluster {
+namespace {
+
+std::string_view role_word(role r) {
+  switch (r) {
+  case role::gateway:
+    return "gateway";
+  case role::head:
+    return "head";
+  case role::agent:
+    return "agent";
+  default:
+    return "shard";
+  }
+}
+
+std::uint32_t index_of(const actors::child_spec& spec) {
+  if (spec.role == role::agent)
+    return spec.node.value - place::first_agent.value;
+  return spec.role == role::shard ? spec.node.value - place::first_shard.value : 0;
+}
+
+} // namespace
+
+child_launcher::child_launcher(child_watch& watch, const run_dir& dir, std::filesystem::path config,
+                               bool dies_with_parent)
+    : watch_(watch), dir_(dir), config_(std::move(config)), dies_with_parent_(dies_with_parent) {}
+
+void child_launcher::serve(actors::supervisor_config& config) {
+  config.start = [this](const actors::child_spec& spec, epoch_id epoch) {
+    return start(spec, epoch);
+  };
+  config.stop = [this](const actors::child_spec&, std::int32_t pid, bool force) {
+    watch_.signal(pid, force ? SIGKILL : SIGTERM);
+  };
+  config.now = [] { return std::chrono::steady_clock::now(); };
+  // Wall-clock microseconds, so that a life begun by another supervisor is older; never backwards
+  // within this one.
+  config.next_epoch = [this](node_id node) {
+    auto now = std::chrono::system_clock::now().time_since_epoch();
+    auto micros = static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::microseconds>(now).count());
+    std::lock_guard lock(mutex_);
+    auto& last = last_epoch_[node];
+    last.value = std::max(last.value + 1, micros);
+    return last;
+  };
+}
+
+result<std::int32_t> child_launcher::start(const actors::child_spec& spec, epoch_id epoch) {
+  launch what;
+  // The image we run from: also after a rebuild has replaced the file, and then the only one that
+  // we link to.
+  what.program = "/proc/self/exe";
+  what.argv = {
+      "baton",   std::string(role_word(spec.role)), "--config", config_.string(),
+      "--epoch", std::to_string(epoch.value),       "--index",  std::to_string(index_of(spec))};
+  what.log = dir_.log(spec.name);
+  what.dies_with_parent = dies_with_parent_;
+  auto pid = watch_.start(what, [this, node = spec.node, epoch](std::int32_t, std::string how) {
+    bool is_permanent = how == fmt::format("exit status {}", exit_permanent);
+    ended({node, epoch, std::move(how), is_permanent});
+  });
+  if (pid)
+    if (auto noted = dir_.note(spec.name, *pid); !noted)
+      spdlog::warn("{}", noted.error().message);
+  return pid;
+}
+
+void child_launcher::ended(actors::child_exited what) {
+  std::lock_guard lock(mutex_);
+  if (supervisor_)
+    caf::anon_send(*supervisor_, std::move(what));
+  else
+    early_.push_back(std::move(what));
+}
+
+void child_launcher::reports_to(actors::supervisor_actor supervisor) {
+  std::lock_guard lock(mutex_);
+  for (auto& e : early_)
+    caf::anon_send(supervisor, std::move(e));
+  early_.clear();
+  supervisor_ = std::move(supervisor);
+}
+
+} // namespace baton::cluster

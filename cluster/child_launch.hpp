@@ -1,0 +1,36 @@
+// Between the supervisor actor and real processes: which command line a child gets, which epoch,
+// and who hears of its end.
+#pragma once
+
+#include "actors/supervisor.hpp"
+#include "cluster/child.hpp"
+#include "cluster/run_dir.hpp"
+
+namespace baton::cluster {
+
+class child_launcher {
+public:
+  // `watch` must outlive this and be destroyed before the actor system.
+  child_launcher(child_watch& watch, const run_dir& dir, std::filesystem::path config,
+                 bool dies_with_parent);
+
+  // Fills start, stop, now and next_epoch.
+  void serve(actors::supervisor_config& config);
+  // Before the first child can end. Ends that come earlier are kept and told then.
+  void reports_to(actors::supervisor_actor supervisor);
+
+private:
+  result<std::int32_t> start(const actors::child_spec& spec, epoch_id epoch);
+  void ended(actors::child_exited what);
+
+  child_watch& watch_;
+  run_dir dir_;
+  std::filesystem::path config_;
+  bool dies_with_parent_;
+  std::mutex mutex_;
+  std::optional<actors::supervisor_actor> supervisor_;
+  std::vector<actors::child_exited> early_;
+  std::map<node_id, epoch_id> last_epoch_;
+};
+
+} // namespace baton::cluster

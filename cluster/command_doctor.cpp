@@ -1,0 +1,109 @@
+// `cluster doctor`: what this machine offers and what would go wrong, each with the fix.
+#include "cluster/commands.hpp"
+#include "cluster/plan.hpp"
+#include "cluster/roles.hpp"
+#include "runtime/cpu/isa.hpp"
+
+#include <nlohmann/json.hpp>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+
+namespace baton::cluster {
+namespace {
+
+enum class verdict { good, advice, bad };
+
+struct finding {
+  std::string what;
+  verdict is;
+  std::string found;
+  std::string fix;
+};
+
+finding check_kernel() {
+  int fd = static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0));
+  if (fd < 0)
+    return {"process supervision", verdict::bad, "no pidfd", "Linux 5.3 or newer is needed"};
+  close(fd);
+  return {"process supervision", verdict::good, "pidfd", ""};
+}
+
+finding check_memory(const machine_facts& facts) {
+  constexpr std::uint64_t comfortable = 2ull << 30;
+  return {"memory", facts.memory_available_bytes >= comfortable ? verdict::good : verdict::advice,
+          human_bytes(facts.memory_available_bytes) + " available",
+          facts.memory_available_bytes >= comfortable
+              ? ""
+              : "lower model.kv_cache_bytes or free memory"};
+}
+
+finding check_huge_pages() {
+  std::ifstream in("/sys/kernel/mm/transparent_hugepage/enabled");
+  std::string text;
+  std::getline(in, text);
+  bool off = text.find("[never]") != std::string::npos || text.empty();
+  return {"huge pages", off ? verdict::advice : verdict::good, text.empty() ? "unknown" : text,
+          off ? "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled gives 2 to 4 %" : ""};
+}
+
+finding check_files() {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  bool few = limit.rlim_cur < 4096;
+  return {"open files", few ? verdict::advice : verdict::good, fmt::format("{}", limit.rlim_cur),
+          few ? "ulimit -n 65536: each client connection takes one" : ""};
+}
+
+finding check_config(const std::string& path, const machine_facts& facts) {
+  auto context = load_context(path, facts);
+  if (!context)
+    return {path, verdict::bad, context.error().message, "see the message"};
+  return {path, verdict::good,
+          fmt::format("{} stages, {} KV blocks, {}", context->plan.stages, context->plan.blocks,
+                      context->model.name),
+          ""};
+}
+
+void print_table(const std::vector<finding>& all) {
+  for (const auto& f : all) {
+    const char* mark = f.is == verdict::good ? "ok  " : f.is == verdict::advice ? "note" : "FAIL";
+    std::printf("  %s  %-22s %s\n", mark, f.what.c_str(), f.found.c_str());
+    if (!f.fix.empty())
+      std::printf("        %-22s -> %s\n", "", f.fix.c_str());
+  }
+}
+
+} // namespace
+
+int command_doctor(const std::string& config, bool json) {
+  auto facts = facts_of_this_machine();
+  std::vector<finding> all{
+      {"instruction set", verdict::good, std::string(cpu::name_of(cpu::detect_isa())), ""},
+      {"cores", facts.cores > 1 ? verdict::good : verdict::advice, fmt::format("{}", facts.cores),
+       facts.cores > 1 ? "" : "two pipeline stages want two cores"},
+      check_memory(facts),
+      check_huge_pages(),
+      check_files(),
+      check_kernel(),
+  };
+  if (!config.empty())
+    all.push_back(check_config(config, facts));
+  bool bad = false;
+  auto list = nlohmann::ordered_json::array();
+  for (const auto& f : all) {
+    bad = bad || f.is == verdict::bad;
+    list.push_back(
+        {{"check", f.what}, {"ok", f.is != verdict::bad}, {"found", f.found}, {"fix", f.fix}});
+  }
+  if (json)
+    std::printf("%s\n", list.dump().c_str());
+  else
+    print_table(all);
+  return bad ? 1 : 0;
+}
+
+} // namespace baton::cluster

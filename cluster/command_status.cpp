@@ -1,0 +1,111 @@
+// `cluster status`: asks the root over the bus, as any process of the cluster would.
+#include "cluster/commands.hpp"
+#include "cluster/process.hpp"
+#include "cluster/progress.hpp"
+
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include <cstdio>
+#include <future>
+#include <thread>
+
+namespace baton::cluster {
+namespace {
+
+constexpr std::chrono::seconds answer_patience{3};
+constexpr node_id client_bit{
+    0x80000000u}; // clients' node ids have the high bit, the cluster's do not
+
+std::string status_table(const cluster_status& s) {
+  auto text = fmt::format("{}  {}{}  {}\n", s.model, phase_word(s.phase),
+                          s.reason.empty() ? "" : " (" + s.reason + ")", s.url);
+  text += fmt::format("  {:<12} {:<11} {:>8} {:>9}  {}\n", "process", "phase", "pid", "restarts",
+                      "reason");
+  for (const auto& n : s.nodes)
+    text += fmt::format("  {:<12} {:<11} {:>8} {:>9}  {}\n", n.name, phase_word(n.phase), n.pid,
+                        n.restarts, n.reason);
+  if (s.load)
+    text += fmt::format("  running {}  waiting {}  KV blocks {}/{}  steps {}  recoveries {}\n",
+                        s.load->running, s.load->waiting, s.load->blocks_used, s.load->blocks_total,
+                        s.load->steps, s.load->recoveries);
+  return text;
+}
+
+std::string status_json(const cluster_status& s) {
+  nlohmann::ordered_json json{{"phase", phase_word(s.phase)},
+                              {"reason", s.reason},
+                              {"url", s.url},
+                              {"model", s.model},
+                              {"processes", nlohmann::ordered_json::array()}};
+  for (const auto& n : s.nodes)
+    json["processes"].push_back({{"name", n.name},
+                                 {"phase", phase_word(n.phase)},
+                                 {"reason", n.reason},
+                                 {"pid", n.pid},
+                                 {"epoch", n.epoch.value},
+                                 {"restarts", n.restarts}});
+  if (s.load)
+    json["load"] = {{"running", s.load->running},
+                    {"waiting", s.load->waiting},
+                    {"kv_blocks_used", s.load->blocks_used},
+                    {"kv_blocks", s.load->blocks_total},
+                    {"steps", s.load->steps},
+                    {"recoveries", s.load->recoveries},
+                    {"recovery_seconds", s.load->recovery_seconds},
+                    {"bubble_ratio", s.load->bubble_ratio}};
+  return json.dump() + "\n";
+}
+
+result<cluster_status> ask(const run_dir& dir) {
+  auto pid = static_cast<std::uint32_t>(getpid());
+  node_id me{client_bit.value | pid};
+  epoch_id life{now_micros()};
+  auto started =
+      process::start({me, life, role::client, "status", dir.endpoint("status", life), {}, {}}, 1);
+  if (!started)
+    return started.error();
+  auto& self = **started;
+  std::promise<cluster_status> answer;
+  auto got = answer.get_future();
+  self.links().publish(actors::well_known::client, [&](const envelope&, message&& m) {
+    if (auto* s = std::get_if<cluster_status>(&m))
+      answer.set_value(std::move(*s));
+  });
+  self.on_peer(
+      [&](const hello& h) {
+        self.links().send(h.node, actors::well_known::supervisor, query_status{1});
+      },
+      [](node_id, epoch_id, const std::string&) {});
+  self.begin();
+  if (auto linked = self.links().connect(node_id{1}, dir.endpoint("root")); !linked)
+    return linked.error();
+  if (got.wait_for(answer_patience) != std::future_status::ready)
+    return fail(errc::link_down, "the root does not answer within {} s", answer_patience.count());
+  return got.get();
+}
+
+} // namespace
+
+int command_status(const std::string& which, bool json, bool watch) {
+  auto dir = find_cluster(which);
+  if (!dir || dir->alive().empty()) {
+    std::fprintf(stderr, "%s\n", dir ? "not running" : dir.error().message.c_str());
+    return exit_not_running;
+  }
+  for (;;) {
+    auto s = ask(*dir);
+    if (!s) {
+      std::fprintf(stderr, "error: %s\n", s.error().message.c_str());
+      return 1;
+    }
+    auto text = json ? status_json(*s) : (watch ? "\033[H\033[2J" : "") + status_table(*s);
+    std::fputs(text.c_str(), stdout);
+    std::fflush(stdout);
+    if (!watch)
+      return s->phase == phase::ready ? 0 : 1;
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+  }
+}
+
+} // namespace baton::cluster

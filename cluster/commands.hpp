@@ -1,0 +1,35 @@
+// The commands of `cluster` that talk to a running cluster or look at this machine. Each returns
+// the exit status: 0 well, 1 it failed, 3 there is no such running cluster.
+#pragma once
+
+#include "cluster/run_dir.hpp"
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+
+namespace baton::cluster {
+
+inline constexpr int exit_not_running = 3;
+
+// `which` is a nodes.toml, a cluster's name, or empty: the one that runs. Errors: not_found,
+// conflict (several run).
+result<run_dir> find_cluster(const std::string& which);
+
+int command_plan(const std::filesystem::path& config, bool json);
+int command_status(const std::string& which, bool json, bool watch);
+int command_down(const std::string& which, std::chrono::seconds patience);
+int command_doctor(const std::string& config, bool json);
+
+struct chat_options {
+  std::string which;
+  std::string endpoint; // of the gateway's ZeroMQ door; empty: that of the running cluster
+  std::string model;
+  std::string system;
+  std::string message; // empty: a conversation, line by line from stdin
+  double temperature = 0.7;
+  std::uint32_t max_tokens = 512;
+};
+int command_chat(const chat_options& options);
+
+} // namespace baton::cluster

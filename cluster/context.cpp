@@ -1,0 +1,29 @@
+#include "cluster/roles.hpp"
+
+namespace baton::cluster {
+
+result<cluster_context> load_context(const std::filesystem::path& config_file,
+                                     const machine_facts& machine) {
+  auto config = load_config(config_file);
+  if (!config)
+    return config.error();
+  auto file = model::gguf_file::open(config->model.path);
+  if (!file) {
+    auto e = file.error();
+    e.message = fmt::format("model.path: {}", e.message);
+    return e;
+  }
+  auto description = model::describe(*file);
+  if (!description)
+    return description.error();
+  auto plan = make_plan(*config, *description, machine);
+  if (!plan)
+    return plan.error();
+  auto dir = run_dir::open(config->run_dir);
+  if (!dir)
+    return dir.error();
+  return cluster_context{std::move(*config), std::move(*description), std::move(*plan),
+                         std::move(*dir)};
+}
+
+} // namespace baton::cluster

@@ -1,0 +1,87 @@
+// What every process of the cluster has, whatever its role: an actor system, the bus with its
+// links, a ticker, a way to say how it stands, and SIGTERM. The roles (role_*.cpp) put their actors
+// into it.
+#pragma once
+
+#include "actors/interfaces.hpp"
+#include "cluster/config.hpp"
+#include "cluster/exchange.hpp"
+#include "cluster/run_dir.hpp"
+
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace baton::cluster {
+
+struct identity {
+  node_id node;
+  epoch_id epoch;
+  role as = role::client;
+  std::string name;     // "shard-0"
+  std::string endpoint; // where this life of it listens
+  node_id supervisor;   // whom it reports to; none for the root
+  std::string supervisor_endpoint;
+};
+
+class process {
+public:
+  // Binds the endpoint and starts the threads; nothing is connected yet. Errors: address_in_use,
+  // io_failed.
+  static result<std::unique_ptr<process>> start(identity who, std::uint32_t actor_threads);
+  // Stops ticking, then the bus, then ends all actors that were handed to `own`, in reverse order.
+  ~process();
+
+  caf::actor_system& system();
+  exchange& links();
+  const identity& self() const;
+
+  // Ends this actor when the process ends.
+  void own(caf::actor actor);
+  template <class Handle>
+  Handle own_typed(Handle handle) {
+    own(caf::actor_cast<caf::actor>(handle));
+    return handle;
+  }
+  // Called about every 20 ms from the ticker's thread. Only before `begin`.
+  void on_tick(std::function<void()> tick);
+  // Called when a peer's link comes up or goes down, from the bus's threads. Only before `begin`.
+  void on_peer(std::function<void(const hello&)> up,
+               std::function<void(node_id, epoch_id, const std::string&)> down);
+  // A typed actor that takes peer_up and peer_down hears of them.
+  template <class Handle>
+  void tell_peers(Handle handle) {
+    on_peer([handle](const hello& h) { caf::anon_send(handle, actors::peer_up{h}); },
+            [handle](node_id n, epoch_id e, const std::string& why) {
+              caf::anon_send(handle, actors::peer_down{n, e, why});
+            });
+  }
+  // Tells the supervisor, now and whenever it is (re)connected.
+  void report(phase p, std::string reason = {}, double progress = 0);
+
+  // Starts the links (first of all to the supervisor) and the ticker.
+  void begin();
+  // Waits for the signal that asks this process to end (SIGTERM or SIGINT); 0 after `stop`, from
+  // any thread.
+  int wait();
+  // Waits a few milliseconds; true if such a signal came.
+  bool wait_briefly();
+  void stop();
+
+private:
+  struct parts;
+  explicit process(std::unique_ptr<parts> p);
+  std::unique_ptr<parts> parts_;
+};
+
+// To call first thing in main, before any thread: SIGTERM, SIGINT and SIGHUP are taken by
+// process::run alone.
+void block_signals();
+
+// The version and source that this binary was built from: only equal builds link to one another.
+std::string_view build_version() noexcept;
+
+// Steady clock in microseconds.
+std::uint64_t now_micros();
+
+} // namespace baton::cluster

@@ -1,0 +1,138 @@
+#include "cluster/progress.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+
+namespace baton::cluster {
+std::string_view phase_word(phase p) {
+  switch (p) {
+  case phase::starting:
+    return "starting";
+  case phase::loading:
+    return "loading";
+  case phase::ready:
+    return "ready";
+  case phase::recovering:
+    return "recovering";
+  case phase::draining:
+    return "draining";
+  case phase::stopped:
+    return "stopped";
+  case phase::failed:
+    return "failed";
+  }
+  return "unknown";
+}
+
+progress::progress(const cluster_context& context, bool json) : context_(context), json_(json) {
+  if (!json_)
+    line(plan_table(context.config, context.model, context.plan));
+}
+
+void progress::line(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
+}
+
+std::string progress::log_end(const std::string& name) const {
+  std::ifstream in(context_.dir.log(name));
+  std::string last;
+  for (std::string text; std::getline(in, text);)
+    if (!text.empty())
+      last = text;
+  return last;
+}
+
+void progress::show_node(const status& s) {
+  auto text = fmt::format("{:<10} {}{}", s.name, phase_word(s.phase),
+                          s.reason.empty() ? "" : ": " + s.reason);
+  auto& shown = shown_[s.name];
+  if (shown == text || s.phase == phase::starting)
+    return;
+  shown = text;
+  auto seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
+  if (json_) {
+    nlohmann::ordered_json j{{"event", "node"},    {"name", s.name}, {"phase", phase_word(s.phase)},
+                             {"reason", s.reason}, {"pid", s.pid},   {"restarts", s.restarts},
+                             {"seconds", seconds}};
+    line(j.dump() + "\n");
+    return;
+  }
+  line(fmt::format("  {:7.3f} s  {}\n", seconds, text));
+  if (s.phase == phase::failed)
+    if (auto end = log_end(s.name); !end.empty())
+      line(fmt::format("             {}\n             (log: {})\n", end,
+                       context_.dir.log(s.name).string()));
+}
+
+void progress::show_ready(const cluster_status& now) {
+  if (json_) {
+    line(nlohmann::ordered_json{{"event", "ready"}, {"url", now.url}, {"model", now.model}}.dump() +
+         "\n");
+    return;
+  }
+  line(fmt::format(
+      "\nready: {}    (web page at /, ^C drains and stops)\n\n  curl -N {}/v1/chat/completions -d "
+      "'{{\"model\":\"{}\",\"stream\":true,\"messages\":[{{\"role\":\"user\",\"content\":\"Why is "
+      "the "
+      "sky blue?\"}}]}}'\n\n",
+      now.url, now.url, now.model));
+}
+
+void progress::show(const cluster_status& now) {
+  std::lock_guard lock(mutex_);
+  for (const auto& s : now.nodes)
+    show_node(s);
+  if (now.phase == phase::ready && last_.phase != phase::ready && !was_ready_)
+    show_ready(now);
+  was_ready_ = was_ready_ || now.phase == phase::ready;
+  last_ = now;
+}
+
+void progress::failed(const error& e) {
+  if (json_)
+    line(nlohmann::ordered_json{
+             {"event", "error"}, {"code", row_of(e.code).name}, {"message", e.message}}
+             .dump() +
+         "\n");
+  else
+    std::fprintf(stderr, "error: %s\n", e.message.c_str());
+}
+
+void progress::draining() {
+  if (!json_)
+    line("\nstopping: open streams may finish; ^C again cuts them\n");
+}
+
+void progress::stopped() {
+  line(json_ ? "{\"event\":\"stopped\"}\n" : "stopped\n");
+}
+
+bool progress::wait_ready(const std::function<bool()>& interrupted) {
+  while (!interrupted()) {
+    std::lock_guard lock(mutex_);
+    if (was_ready_)
+      return true;
+    if (last_.phase == phase::failed)
+      return false;
+  }
+  return false;
+}
+
+void progress::wait_drained(std::chrono::milliseconds grace,
+                            const std::function<bool()>& interrupted) {
+  auto deadline = std::chrono::steady_clock::now() + grace;
+  while (std::chrono::steady_clock::now() < deadline && !interrupted()) {
+    std::lock_guard lock(mutex_);
+    bool drained = std::all_of(last_.nodes.begin(), last_.nodes.end(), [](const status& s) {
+      return s.role != role::gateway || (s.phase != phase::ready && s.phase != phase::draining);
+    });
+    if (drained)
+      return;
+  }
+}
+
+} // namespace baton::cluster

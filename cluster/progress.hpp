@@ -1,0 +1,48 @@
+// What `cluster up` shows at the terminal: each process as it comes up, the URL and a line to
+// paste, what goes wrong with the end of its log; with --json one object a line.
+#pragma once
+
+#include "cluster/roles.hpp"
+#include "schema/messages.hpp"
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <mutex>
+
+namespace baton::cluster {
+
+class progress {
+public:
+  progress(const cluster_context& context, bool json);
+
+  // From the overview actor, on every change.
+  void show(const cluster_status& now);
+  void failed(const error& e);
+  void draining();
+  void stopped();
+
+  // True when all are ready; false if one failed before, or `interrupted` says so.
+  bool wait_ready(const std::function<bool()>& interrupted);
+  // Returns when the gateway has no open stream, after `grace`, or when `interrupted` says so.
+  void wait_drained(std::chrono::milliseconds grace, const std::function<bool()>& interrupted);
+
+private:
+  void show_node(const status& s);
+  void show_ready(const cluster_status& now);
+  void line(const std::string& text);
+  std::string log_end(const std::string& name) const;
+
+  const cluster_context& context_;
+  bool json_;
+  std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+  mutable std::mutex mutex_;
+  cluster_status last_;
+  std::map<std::string, std::string> shown_; // the last line for each process
+  bool was_ready_ = false;
+};
+
+std::string_view phase_word(phase p);
+
+} // namespace baton::cluster

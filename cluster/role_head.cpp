@@ -1,0 +1,122 @@
+// The head: tokenizer, scheduler and detokenizer of one model, and the sequence log. Loads the vocabulary, no weights.
+#include "actors/detokenizer.hpp"
+#include "actors/scheduler.hpp"
+#include "actors/tokenizer.hpp"
+#include "cluster/process.hpp"
+#include "cluster/proxies.hpp"
+#include "cluster/roles.hpp"
+#include "runtime/text/vocabulary_gguf.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <ctime>
+
+namespace baton::cluster {
+namespace {
+
+struct language {
+  std::shared_ptr<const text::tokenizer> tokenizer;
+  std::optional<text::chat_template> chat_template;
+};
+
+result<language> load_language(const model_config& config) {
+  auto file = model::gguf_file::open(config.path);
+  if (!file)
+    return file.error();
+  auto words = text::vocabulary_from(*file);
+  if (!words)
+    return words.error();
+  auto tokenizer = text::tokenizer::create(*words);
+  if (!tokenizer)
+    return tokenizer.error();
+  language l{std::make_shared<const text::tokenizer>(std::move(*tokenizer)), std::nullopt};
+  if (!words->chat_template.empty()) {
+    auto parsed = text::chat_template::parse(words->chat_template);
+    if (parsed)
+      l.chat_template = std::move(*parsed);
+    else
+      spdlog::warn("chat is refused, the model's template cannot be used: {}", parsed.error().message);
+  }
+  return l;
+}
+
+schedule::scheduler_config limits_of(const cluster_context& context, const language& l, epoch_id life) {
+  const auto& m = context.config.model;
+  schedule::scheduler_config limits;
+  limits.max_num_seqs = m.max_num_seqs;
+  limits.max_num_batched_tokens = m.max_num_batched_tokens;
+  limits.prefill_chunk = m.prefill_chunk;
+  limits.max_model_len = context.plan.max_model_len;
+  limits.vocabulary_size = context.model.vocab_size;
+  limits.max_num_queued_reqs = m.max_num_queued_reqs;
+  limits.max_num_queued_tokens = m.max_num_queued_tokens;
+  limits.use_job_ticket = m.use_job_ticket;
+  limits.queue_deadline = m.queue_timeout;
+  auto ends = l.tokenizer->end_ids();
+  limits.eos_ids.assign(ends.begin(), ends.end());
+  limits.first_ticket = ticket_id{life.value};  // microseconds: above all of an earlier life
+  return limits;
+}
+
+model_card card_of(const cluster_context& context, const language& l) {
+  model_card card;
+  card.name = context.config.model.name;
+  card.architecture = context.model.architecture;
+  card.parameters = context.model.parameter_count;
+  card.context_max = context.plan.max_model_len;
+  card.vocabulary_size = context.model.vocab_size;
+  card.sequences_max = context.config.model.max_num_seqs;
+  card.created = std::time(nullptr);
+  card.has_chat_template = l.chat_template.has_value();
+  return card;
+}
+
+} // namespace
+
+int run_head(const cluster_context& context, const role_arguments& arguments) {
+  auto loaded = load_language(context.config.model);
+  if (!loaded) {
+    spdlog::error("{}", loaded.error().message);
+    return exit_permanent;
+  }
+  auto started = process::start({place::head, arguments.epoch, role::head, "head", context.dir.endpoint("head"), place::root,
+                                 context.dir.endpoint("root")},
+                                /*actor_threads=*/2);
+  if (!started) {
+    spdlog::error("{}", started.error().message);
+    return 1;
+  }
+  auto& self = **started;
+  actors::directory peers;
+  peers.gateway = proxies<actors::gateway_actor>(self.system(), self.links(), actors::well_known::gateway);
+  peers.stage = proxies<actors::stage_actor>(self.system(), self.links(), actors::well_known::stage);
+
+  auto detokenizer = self.own_typed(
+      self.system().spawn(actors::detokenizer, actors::detokenizer_config{peers, loaded->tokenizer}));
+  actors::scheduler_options options;
+  options.limits = limits_of(context, *loaded, arguments.epoch);
+  options.stages = context.plan.stages;
+  options.first_epoch = arguments.epoch;
+  options.detokenizer = detokenizer;
+  options.peers = peers;
+  options.card = card_of(context, *loaded);
+  options.report = [&self](const load_report& load) {
+    self.links().send(place::root, actors::well_known::supervisor, message(load));
+  };
+  options.stands = [&self](phase p, const std::string& reason) { self.report(p, reason); };
+  options.now = [] { return std::chrono::steady_clock::now(); };
+  auto scheduler = self.own_typed(self.system().spawn(actors::scheduler, options));
+  auto tokenizer = self.own_typed(self.system().spawn(
+      actors::tokenizer, actors::tokenizer_config{scheduler, peers, loaded->tokenizer, loaded->chat_template,
+                                                  context.plan.max_model_len}));
+  deliver_to(self.links(), actors::well_known::scheduler, scheduler);
+  deliver_to(self.links(), actors::well_known::tokenizer, tokenizer);
+  self.tell_peers(scheduler);
+  self.on_tick([scheduler] { caf::anon_send(scheduler, actors::tick{}); });
+  self.begin();
+  self.report(phase::loading, "waiting for the shards");
+  self.wait();
+  return 0;
+}
+
+} // namespace baton::cluster

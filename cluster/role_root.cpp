@@ -1,0 +1,177 @@
+// The root supervisor, `cluster up`: starts gateway, head and agents, shows how they come up,
+// restarts what dies, drains on SIGTERM. No data passes through it: streams go on without it.
+#include "actors/supervisor.hpp"
+#include "cluster/child_launch.hpp"
+#include "cluster/overview.hpp"
+#include "cluster/process.hpp"
+#include "cluster/progress.hpp"
+#include "cluster/proxies.hpp"
+#include "cluster/roles.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <fstream>
+
+namespace baton::cluster {
+namespace {
+
+std::vector<actors::child_spec> children_of(const cluster_plan& plan) {
+  std::vector<actors::child_spec> specs{
+      {"head", place::head, role::head, actors::head_intensity},
+      {"gateway", place::gateway, role::gateway, actors::gateway_intensity},
+  };
+  for (const auto& a : plan.agents)
+    specs.push_back({a.name, a.node, role::agent, actors::agent_intensity});
+  return specs;
+}
+
+std::vector<status> everybody(const cluster_plan& plan) {
+  std::vector<status> all;
+  auto add = [&](node_id node, role r, const std::string& name) {
+    all.push_back({node, {}, r, name, phase::starting, {}, 0, 0, 0});
+  };
+  for (const auto& c : children_of(plan))
+    add(c.node, c.role, c.name);
+  for (const auto& s : plan.shards)
+    add(s.node, role::shard, s.name);
+  return all;
+}
+
+// The running cluster reads its own copy: an edit of the original takes effect at the next `cluster
+// up`.
+result<std::filesystem::path> copy_config(const cluster_context& context,
+                                          const std::filesystem::path& original) {
+  auto copy = context.dir.path() / (context.config.name + ".toml");
+  std::error_code failed;
+  std::filesystem::copy_file(original, copy, std::filesystem::copy_options::overwrite_existing,
+                             failed);
+  if (failed)
+    return fail(errc::io_failed, "{}: {}", copy.string(), failed.message());
+  return copy;
+}
+
+result<void> claim(const cluster_context& context) {
+  auto alive = context.dir.alive();
+  if (!alive.empty())
+    return fail(errc::conflict, "{} is already running ({}, pid {}{}): `cluster down {}` ends it",
+                context.config.name, alive[0].name, alive[0].pid, alive.size() > 1 ? ", ..." : "",
+                context.config.name);
+  context.dir.clear_sockets();
+  return context.dir.note("root", getpid());
+}
+
+// The root's actors, and the order in which they end.
+class root {
+public:
+  root(const cluster_context& context, const std::filesystem::path& config, process& self,
+       progress& board)
+      : context_(context), self_(self), board_(board),
+        launcher_(watch_, context.dir, config, false) {
+    start_overview();
+    start_supervisor();
+  }
+
+  // Ends what is open within the grace, unless it is asked again; then stops the children, last
+  // started first.
+  void shut_down(std::chrono::milliseconds grace) {
+    drain order{grace};
+    self_.links().send(place::gateway, actors::well_known::gateway, message(order));
+    self_.links().send(place::head, actors::well_known::scheduler, message(order));
+    board_.wait_drained(grace, [this] { return self_.wait_briefly(); });
+    caf::anon_send(supervisor_, order);
+    self_.wait();
+  }
+
+private:
+  void start_overview() {
+    overview_config config;
+    config.url = "http://" + context_.config.gateway.http;
+    config.model = context_.config.model.name;
+    config.expected = everybody(context_.plan);
+    config.changed = [this](const cluster_status& s) { board_.show(s); };
+    config.send_to_client = [this](node_id who, const cluster_status& s) {
+      self_.links().send(who, actors::well_known::client, message(s));
+    };
+    config.gateway = proxies<actors::gateway_actor>(self_.system(), self_.links(), actors::well_known::gateway);
+    overview_ = self_.own_typed(self_.system().spawn(overview, config));
+    self_.tell_peers(overview_);
+    self_.links().publish(actors::well_known::supervisor,
+                          [this](const envelope& from, message&& m) {
+                            if (auto* s = std::get_if<status>(&m)) {
+                              caf::anon_send(supervisor_, *s);
+                              caf::anon_send(overview_, *s);
+                            } else if (auto* q = std::get_if<query_status>(&m)) {
+                              caf::anon_send(overview_, asked{from.source, *q});
+                            } else if (auto* l = std::get_if<load_report>(&m)) {
+                              caf::anon_send(overview_, *l);
+                            }
+                          });
+  }
+
+  void start_supervisor() {
+    actors::supervisor_config config;
+    config.children = children_of(context_.plan);
+    launcher_.serve(config);
+    config.changed = [this](const std::vector<status>& all) {
+      for (const auto& s : all)
+        caf::anon_send(overview_, s);
+    };
+    config.escalate = [](const status&) {}; // there is nobody above: the overview shows it
+    config.stopped = [this] { self_.stop(); };
+    supervisor_ = self_.own_typed(self_.system().spawn(actors::supervisor, config));
+    launcher_.reports_to(supervisor_);
+    self_.tell_peers(supervisor_);
+    self_.on_tick([this] { caf::anon_send(supervisor_, actors::tick{}); });
+  }
+
+  const cluster_context& context_;
+  process& self_;
+  progress& board_;
+  child_watch watch_;
+  child_launcher launcher_;
+  overview_actor overview_;
+  actors::supervisor_actor supervisor_;
+};
+
+} // namespace
+
+int run_root(const cluster_context& context, const up_options& options) {
+  progress board(context, options.json);
+  auto refuse = [&](const error& e) {
+    board.failed(e);
+    return exit_permanent;
+  };
+  if (auto ok = claim(context); !ok)
+    return refuse(ok.error());
+  auto config = copy_config(context, options.config);
+  if (!config)
+    return refuse(config.error());
+  auto started = process::start({place::root,
+                                 epoch_id{now_micros()},
+                                 role::root,
+                                 "root",
+                                 context.dir.endpoint("root"),
+                                 {},
+                                 {}},
+                                /*actor_threads=*/1);
+  if (!started)
+    return refuse(started.error());
+  auto& self = **started;
+  auto all = std::make_unique<root>(context, *config, self, board);
+  self.begin();
+  bool came_up = board.wait_ready([&] { return self.wait_briefly(); });
+  if (came_up)
+    self.wait();
+  board.draining();
+  all->shut_down(came_up ? context.config.shutdown_timeout : std::chrono::milliseconds(0));
+  started->reset();
+  all.reset();
+  for (const auto& note : everybody(context.plan))
+    context.dir.forget(note.name);
+  context.dir.forget("root");
+  context.dir.clear_sockets();
+  board.stopped();
+  return came_up ? 0 : 1;
+}
+
+} // namespace baton::cluster

@@ -1,0 +1,49 @@
+// One function per role that a process can have (design: one binary, several roles). Each returns
+// the exit status.
+#pragma once
+
+#include "cluster/plan.hpp"
+#include "cluster/run_dir.hpp"
+#include "schema/ids.hpp"
+
+#include <filesystem>
+
+namespace baton::cluster {
+
+// A role ends with this status where a restart cannot help: configuration, model file, address in
+// use (EX_CONFIG of sysexits.h). Its supervisor gives up at once, with the last line of its log as
+// the reason.
+inline constexpr int exit_permanent = 78;
+
+// What a child is told on its command line; all else it reads from the cluster's configuration.
+struct role_arguments {
+  std::filesystem::path config; // the running cluster's copy
+  epoch_id epoch;               // of this life
+  std::uint32_t index = 0;      // agent: of the node; shard: its stage
+};
+
+// Configuration, model and plan as every role of a running cluster sees them.
+struct cluster_context {
+  cluster_config config;
+  model::description model;
+  cluster_plan plan;
+  run_dir dir;
+};
+
+// Errors: as load_config, gguf_file::open, describe and make_plan.
+result<cluster_context> load_context(const std::filesystem::path& config,
+                                     const machine_facts& machine);
+
+int run_gateway(const cluster_context& context, const role_arguments& arguments);
+int run_head(const cluster_context& context, const role_arguments& arguments);
+int run_agent(const cluster_context& context, const role_arguments& arguments);
+int run_shard(const cluster_context& context, const role_arguments& arguments);
+
+struct up_options {
+  std::filesystem::path config;
+  bool json = false;
+};
+// The root: starts everything, shows progress, serves until SIGTERM or ^C, drains.
+int run_root(const cluster_context& context, const up_options& options);
+
+} // namespace baton::cluster

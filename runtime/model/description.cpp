@@ -1,0 +1,382 @@
+#include "runtime/model/description.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <set>
+
+namespace baton::model {
+namespace {
+
+// What the architecture's name alone decides. A new family is a row here, a golden test, and an
+// engine that implements every field of its description.
+struct family {
+  std::string_view architecture;
+  norm_kind norm;
+  rope_kind rope;
+  activation_kind activation;
+  bool has_qk_norm;
+  bool has_attention_bias;
+};
+constexpr std::array families = {
+    family{"llama", norm_kind::rms, rope_kind::normal, activation_kind::silu, false, false},
+};
+
+// Sanity limits: sizes above these are damage, not models (the largest published dense models have
+// 126 layers, a hidden size of 16384 and a vocabulary of 256 k). They also keep products of two
+// sizes within 64 bits.
+constexpr std::uint32_t layer_count_max = 1024;
+constexpr std::uint32_t width_max = 1U << 20U;
+constexpr std::uint32_t vocab_size_max = 1U << 24U;
+constexpr std::uint32_t context_length_max = 1U << 28U;
+
+// Keys whose value is read into the description, or that never change the arithmetic.
+constexpr std::array<std::string_view, 14> keys_read = {
+    "attention.head_count",
+    "attention.head_count_kv",
+    "attention.key_length",
+    "attention.layer_norm_rms_epsilon",
+    "attention.value_length",
+    "block_count",
+    "context_length",
+    "embedding_length",
+    "feed_forward_length",
+    "rope.dimension_count",
+    "rope.freq_base",
+    "rope.scaling.finetuned",               // says how the model was made
+    "rope.scaling.original_context_length", // means nothing without a scaling type
+    "vocab_size",
+};
+
+// Keys of features that no engine implements yet, each with the value that means "off". Files often
+// carry them switched off; switched on they are refused.
+struct feature_key {
+  std::string_view key;
+  std::string_view off; // a number, "true", "false" or a string
+};
+constexpr std::array feature_keys = {
+    feature_key{"attention.causal", "true"},
+    feature_key{"attention.clamp_kqv", "0"},
+    feature_key{"attention.max_alibi_bias", "0"},
+    feature_key{"attention.scale", "0"},
+    feature_key{"attention.sliding_window", "0"},
+    feature_key{"attn_logit_softcapping", "0"},
+    feature_key{"embedding_scale", "1"},
+    feature_key{"expert_count", "0"},
+    feature_key{"expert_shared_count", "0"},
+    feature_key{"expert_used_count", "0"},
+    feature_key{"final_logit_softcapping", "0"},
+    feature_key{"logit_scale", "1"},
+    feature_key{"pooling_type", "0"},
+    feature_key{"residual_scale", "1"},
+    feature_key{"rope.scale_linear", "1"},
+    feature_key{"rope.scaling.attn_factor", "1"},
+    feature_key{"rope.scaling.factor", "1"},
+    feature_key{"rope.scaling.type", "none"},
+    feature_key{"tensor_data_layout", "Meta AI original pth"}, // what the llama converter writes
+    feature_key{"use_parallel_residual", "false"},
+};
+
+// The value as text in the form of feature_key::off; nothing for arrays.
+std::optional<std::string> text_of(const gguf_file& file, const std::string& key) {
+  if (const auto b = file.get_bool(key)) {
+    return *b ? "true" : "false";
+  }
+  if (const auto u = file.get_u64(key)) {
+    return fmt::format("{}", *u);
+  }
+  if (const auto f = file.get_f32(key)) {
+    return fmt::format("{}", *f);
+  }
+  if (auto s = file.get_string(key)) {
+    return *std::move(s);
+  }
+  return std::nullopt;
+}
+
+result<void> check_features(const gguf_file& file, const std::string& architecture) {
+  const std::string prefix = architecture + ".";
+  for (const auto& key : file.keys()) {
+    if (!key.starts_with(prefix)) {
+      continue;
+    }
+    const auto rest = std::string_view(key).substr(prefix.size());
+    if (std::ranges::find(keys_read, rest) != keys_read.end()) {
+      continue;
+    }
+    const auto feature = std::ranges::find(feature_keys, rest, &feature_key::key);
+    if (feature == feature_keys.end()) {
+      return fail(errc::unsupported_model,
+                  "metadata key '{}' is not known to this build and may change the arithmetic",
+                  key);
+    }
+    const auto found = text_of(file, key);
+    if (!found || *found != feature->off) {
+      return fail(errc::unsupported_model, "metadata key '{}' is {}: this build only runs it as {}",
+                  key, found.value_or("an array"), feature->off);
+    }
+  }
+  return {};
+}
+
+// Names as in the specification's list of general.file_type.
+std::string file_type_label(const gguf_file& file) {
+  constexpr std::array<std::pair<std::uint32_t, std::string_view>, 17> labels = {{
+      {0, "F32"},
+      {1, "F16"},
+      {2, "Q4_0"},
+      {3, "Q4_1"},
+      {7, "Q8_0"},
+      {8, "Q5_0"},
+      {9, "Q5_1"},
+      {10, "Q2_K"},
+      {11, "Q3_K_S"},
+      {12, "Q3_K_M"},
+      {13, "Q3_K_L"},
+      {14, "Q4_K_S"},
+      {15, "Q4_K_M"},
+      {16, "Q5_K_S"},
+      {17, "Q5_K_M"},
+      {18, "Q6_K"},
+      {32, "BF16"},
+  }};
+  const auto number = file.get_u32("general.file_type");
+  const auto* label =
+      number ? std::ranges::find(labels, *number, [](const auto& row) { return row.first; })
+             : labels.end();
+  return std::string(label != labels.end() ? label->second : "unknown");
+}
+
+// Reads one size in [1, max] under "<architecture>.<key>"; keeps the first error.
+class size_reader {
+public:
+  size_reader(const gguf_file& file, std::string prefix)
+      : file_(file), prefix_(std::move(prefix)) {}
+
+  void read(std::uint32_t& target, std::string_view key, std::uint32_t max,
+            std::optional<std::uint32_t> otherwise = {}) {
+    const auto name = fmt::format("{}.{}", prefix_, key);
+    const auto value = otherwise ? file_.get_u32(name, *otherwise) : file_.get_u32(name);
+    if (!value) {
+      keep(value.error());
+    } else if (*value == 0 || *value > max) {
+      keep(
+          fail(errc::bad_model_file, "metadata key '{}' is {}, not in [1, {}]", name, *value, max));
+    } else {
+      target = *value;
+    }
+  }
+  void read(float& target, std::string_view key, std::optional<float> otherwise = {}) {
+    const auto name = fmt::format("{}.{}", prefix_, key);
+    const auto value = otherwise ? file_.get_f32(name, *otherwise) : file_.get_f32(name);
+    if (!value) {
+      keep(value.error());
+    } else if (!std::isfinite(*value) || *value <= 0.0F) {
+      keep(fail(errc::bad_model_file, "metadata key '{}' is {}, not positive", name, *value));
+    } else {
+      target = *value;
+    }
+  }
+  const std::optional<error>& first_error() const noexcept { return error_; }
+
+private:
+  void keep(error e) {
+    if (!error_) {
+      error_ = std::move(e);
+    }
+  }
+  const gguf_file& file_;
+  std::string prefix_;
+  std::optional<error> error_;
+};
+
+result<void> read_sizes(const gguf_file& file, description& d) {
+  size_reader sizes(file, d.architecture);
+  sizes.read(d.layer_count, "block_count", layer_count_max);
+  sizes.read(d.hidden_size, "embedding_length", width_max);
+  sizes.read(d.ffn_size, "feed_forward_length", width_max);
+  sizes.read(d.head_count, "attention.head_count", width_max);
+  sizes.read(d.context_length, "context_length", context_length_max);
+  sizes.read(d.rms_epsilon, "attention.layer_norm_rms_epsilon");
+  sizes.read(d.rope.base, "rope.freq_base", 10000.0F); // the specification's default
+  if (sizes.first_error()) {
+    return *sizes.first_error();
+  }
+  sizes.read(d.kv_head_count, "attention.head_count_kv", width_max, d.head_count);
+  if (d.hidden_size % d.head_count != 0 && !file.has(d.architecture + ".attention.key_length")) {
+    return fail(errc::bad_model_file, "a hidden size of {} does not divide into {} heads",
+                d.hidden_size, d.head_count);
+  }
+  sizes.read(d.head_size, "attention.key_length", width_max,
+             std::max(1U, d.hidden_size / d.head_count));
+  std::uint32_t value_size = 0;
+  sizes.read(value_size, "attention.value_length", width_max, d.head_size);
+  sizes.read(d.rope.dimension_count, "rope.dimension_count", width_max, d.head_size);
+  if (sizes.first_error()) {
+    return *sizes.first_error();
+  }
+  if (d.kv_head_count > d.head_count || d.head_count % d.kv_head_count != 0) {
+    return fail(errc::bad_model_file, "{} attention heads cannot share {} KV heads", d.head_count,
+                d.kv_head_count);
+  }
+  if (std::uint64_t{d.head_count} * d.head_size > width_max) {
+    return fail(errc::bad_model_file, "{} heads of size {} exceed the width limit of {}",
+                d.head_count, d.head_size, width_max);
+  }
+  if (value_size != d.head_size) {
+    return fail(errc::unsupported_model, "{}.attention.value_length is {}, the key length {}",
+                d.architecture, value_size, d.head_size);
+  }
+  if (d.rope.dimension_count > d.head_size || d.rope.dimension_count % 2 != 0) {
+    return fail(errc::bad_model_file, "{}.rope.dimension_count is {}: odd, or above a head of {}",
+                d.architecture, d.rope.dimension_count, d.head_size);
+  }
+  return {};
+}
+
+// The vocabulary's size is the embedding's number of rows; what else states it must agree.
+result<void> read_vocab(const gguf_file& file, description& d) {
+  const auto embedding = file.find("token_embd.weight");
+  if (!embedding) {
+    return fail(errc::bad_model_file, "tensor 'token_embd.weight' is missing");
+  }
+  const auto rows = embedding->rows();
+  if (embedding->shape.size() != 2 || rows > vocab_size_max) {
+    return fail(errc::bad_model_file,
+                "tensor 'token_embd.weight': found [{}], expected [{}, up to {}]",
+                fmt::join(embedding->shape, ", "), d.hidden_size, vocab_size_max);
+  }
+  d.vocab_size = static_cast<std::uint32_t>(rows);
+  const auto stated = file.get_u32(d.architecture + ".vocab_size", d.vocab_size);
+  if (!stated) {
+    return stated.error();
+  }
+  const auto tokens = file.array_size("tokenizer.ggml.tokens").value_or(d.vocab_size);
+  if (*stated != d.vocab_size || tokens != d.vocab_size) {
+    return fail(errc::bad_model_file,
+                "token_embd.weight has {} rows, but {}.vocab_size is {} and the vocabulary has {}",
+                d.vocab_size, d.architecture, *stated, tokens);
+  }
+  return {};
+}
+
+result<std::uint64_t> check_tensor(const gguf_file& file, const tensor_requirement& wanted) {
+  const auto found = file.find(wanted.name);
+  if (!found) {
+    return fail(errc::bad_model_file, "tensor '{}' is missing, expected [{}]", wanted.name,
+                fmt::join(wanted.shape, ", "));
+  }
+  if (found->shape != wanted.shape) {
+    return fail(errc::bad_model_file, "tensor '{}': expected [{}], found [{}]", wanted.name,
+                fmt::join(wanted.shape, ", "), fmt::join(found->shape, ", "));
+  }
+  const auto& traits = tensor_type_traits(found->type);
+  if (!traits.is_supported) {
+    return fail(errc::unsupported_model, "tensor '{}' is {}: this build reads {}", wanted.name,
+                traits.name, supported_tensor_types());
+  }
+  return found->bytes.size();
+}
+
+// Checks a group of tensors, adds their names to `seen` and gives their bytes.
+result<std::uint64_t> check_tensors(const gguf_file& file,
+                                    const std::vector<tensor_requirement>& group,
+                                    std::set<std::string, std::less<>>& seen) {
+  std::uint64_t total = 0;
+  for (const auto& wanted : group) {
+    const auto bytes = check_tensor(file, wanted);
+    if (!bytes) {
+      return bytes.error();
+    }
+    total += *bytes; // at most the file's size: tensors do not overlap
+    seen.insert(wanted.name);
+  }
+  return total;
+}
+
+result<void> read_tensors(const gguf_file& file, description& d) {
+  d.has_tied_embeddings = !file.find("output.weight");
+  std::set<std::string, std::less<>> seen;
+  const auto input = check_tensors(file, input_tensors(d), seen);
+  if (!input) {
+    return input.error();
+  }
+  d.embedding_bytes = *input;
+  for (std::uint32_t layer = 0; layer < d.layer_count; ++layer) {
+    const auto bytes = check_tensors(file, layer_tensors(d, layer), seen);
+    if (!bytes) {
+      return bytes.error();
+    }
+    d.layer_bytes.push_back(*bytes);
+  }
+  const auto output = check_tensors(file, output_tensors(d), seen);
+  if (!output) {
+    return output.error();
+  }
+  d.output_norm_bytes = file.find("output_norm.weight")->bytes.size();
+  d.head_bytes = *output - d.output_norm_bytes;
+  for (const auto& tensor : file.tensors()) {
+    if (!seen.contains(tensor.name)) {
+      return fail(errc::unsupported_model,
+                  "tensor '{}' [{}] has no place in architecture '{}' as this build knows it",
+                  tensor.name, fmt::join(tensor.shape, ", "), d.architecture);
+    }
+    d.parameter_count += tensor.elements();
+  }
+  return {};
+}
+
+} // namespace
+
+std::string supported_architectures() {
+  std::string names;
+  for (const auto& row : families) {
+    names += names.empty() ? "" : ", ";
+    names += row.architecture;
+  }
+  return names;
+}
+
+result<description> describe(const gguf_file& file) {
+  auto architecture = file.get_string("general.architecture");
+  if (!architecture) {
+    return architecture.error();
+  }
+  const auto row = std::ranges::find(families, *architecture, &family::architecture);
+  if (row == families.end()) {
+    return fail(errc::unsupported_model, "architecture '{}': this build runs {}", *architecture,
+                supported_architectures());
+  }
+  const auto parts = file.get_u32("split.count", 1);
+  if (!parts) {
+    return parts.error();
+  }
+  if (*parts > 1) {
+    return fail(errc::unsupported_model,
+                "metadata key 'split.count' is {}: this build reads models of one file", *parts);
+  }
+  auto name = file.get_string("general.name", file.path().stem().string());
+  if (!name) {
+    return name.error();
+  }
+  description d;
+  d.architecture = *std::move(architecture);
+  d.name = *std::move(name);
+  d.file_type = file_type_label(file);
+  d.norm = row->norm;
+  d.rope.kind = row->rope;
+  d.activation = row->activation;
+  d.has_qk_norm = row->has_qk_norm;
+  d.has_attention_bias = row->has_attention_bias;
+  if (auto r = check_features(file, d.architecture); !r) {
+    return r.error();
+  }
+  for (auto* step : {read_sizes, read_vocab, read_tensors}) {
+    if (auto r = step(file, d); !r) {
+      return r.error();
+    }
+  }
+  return d;
+}
+
+} // namespace baton::model

@@ -1,0 +1,86 @@
+// A decoder-only transformer as data: what an engine must know to run it, read from a file's
+// metadata and checked against its tensors. A new family is a row of the table in description.cpp
+// plus a golden test, not a class. Nothing that an engine would have to ignore gets through: a
+// feature without an implementation is refused by its key.
+#pragma once
+
+#include "runtime/model/gguf.hpp"
+
+namespace baton::model {
+
+enum class norm_kind : std::uint8_t { rms };
+enum class activation_kind : std::uint8_t { silu, gelu };
+// normal: rotates the pairs (x[2i], x[2i+1]); the GGUF converter has permuted q and k of llama
+// files to fit. neox: rotates (x[i], x[i + dimensions/2]).
+enum class rope_kind : std::uint8_t { normal, neox };
+enum class rope_scaling_kind : std::uint8_t { none, linear, yarn };
+
+struct rope_description {
+  rope_kind kind = rope_kind::normal;
+  std::uint32_t dimension_count = 0; // the first so many of a head; the rest pass unrotated
+  float base = 10000.0F;             // theta_i = position * base^(-2i / dimension_count)
+  rope_scaling_kind scaling = rope_scaling_kind::none;
+  float scaling_factor = 1.0F;
+  std::uint32_t original_context_size = 0; // before scaling; 0 where there is none
+};
+
+struct description {
+  std::string architecture; // general.architecture: "llama"
+  std::string name;         // general.name, or the file's name
+  std::string file_type;    // "Q4_1", from general.file_type; "unknown" if absent
+
+  std::uint32_t layer_count = 0;
+  std::uint32_t hidden_size = 0;
+  std::uint32_t ffn_size = 0;
+  std::uint32_t head_count = 0;
+  std::uint32_t kv_head_count = 0; // divides head_count
+  std::uint32_t head_size = 0;
+  std::uint32_t vocab_size = 0;
+  std::uint32_t context_length = 0; // as trained
+
+  norm_kind norm = norm_kind::rms;
+  float rms_epsilon = 1e-5F;
+  rope_description rope;
+  activation_kind activation = activation_kind::silu; // of the gate: act(gate) * up
+  bool has_qk_norm = false;
+  bool has_attention_bias = false;
+  bool has_tied_embeddings = false; // no output.weight: the head is token_embd.weight
+  std::optional<std::uint32_t> sliding_window;
+  std::optional<float> attention_soft_cap;
+  std::optional<float> final_soft_cap;
+  std::uint32_t expert_count = 0; // 0: dense
+
+  std::uint64_t parameter_count = 0;
+  std::vector<std::uint64_t> layer_bytes; // weights of each layer as stored
+  std::uint64_t embedding_bytes = 0;      // token_embd.weight
+  std::uint64_t head_bytes = 0;           // output.weight, or token_embd.weight if tied
+  std::uint64_t output_norm_bytes = 0;
+
+  std::uint32_t q_size() const noexcept { return head_count * head_size; }
+  std::uint32_t kv_size() const noexcept { return kv_head_count * head_size; }
+};
+
+// A tensor that a description asks for, in GGUF shape order.
+struct tensor_requirement {
+  std::string name;
+  std::vector<std::uint64_t> shape;
+};
+
+// "blk.3.attn_q.weight" for (3, "attn_q.weight").
+std::string layer_tensor_name(std::uint32_t layer, std::string_view role);
+// The tensors of one layer; of the input (token_embd.weight); of the output (output_norm.weight,
+// then the head's: output.weight, or token_embd.weight if tied).
+std::vector<tensor_requirement> layer_tensors(const description& model, std::uint32_t layer);
+std::vector<tensor_requirement> input_tensors(const description& model);
+std::vector<tensor_requirement> output_tensors(const description& model);
+
+// Reads and checks: every size in range and consistent, every tensor there with its shape and a
+// type that dequantize_row decodes, no tensor and no architecture key left over that would change
+// the arithmetic. Errors: bad_model_file (names the key or the tensor, expected and found),
+// unsupported_model (names the architecture, key or tensor that this build does not implement).
+result<description> describe(const gguf_file& file);
+
+// "llama": the architectures of the table.
+std::string supported_architectures();
+
+} // namespace baton::model

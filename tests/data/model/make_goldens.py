@@ -1,0 +1,45 @@
+"""Writes dequantize.golden beside this script: tensor layouts and decoded blocks by the Python package gguf, the
+reference of the format. Run it by hand after `pip install gguf numpy` in a venv; the result is committed.
+
+Lines: `layout NUMBER NAME BLOCK_ELEMENTS BLOCK_BYTES` and `blocks NAME HEX_OF_BLOCKS HEX_OF_LITTLE_ENDIAN_FLOAT32`.
+"""
+import pathlib
+
+import numpy as np
+from gguf import GGML_QUANT_SIZES, GGMLQuantizationType as T
+from gguf.quants import dequantize
+
+BLOCKS = 2
+# type -> byte offsets of its float16 fields: random bytes there would be NaN too often to say anything
+SCALES = {T.Q4_0: [0], T.Q4_1: [0, 2], T.Q5_0: [0], T.Q5_1: [0, 2], T.Q8_0: [0], T.Q4_K: [0, 2], T.Q5_K: [0, 2], T.Q6_K: [208]}
+NOT_IN_FILES = {"Q8_1"}  # activations only, and the package's size differs from the format's
+
+
+def blocks_of(rng, kind):
+    size = GGML_QUANT_SIZES[kind][1]
+    raw = rng.integers(0, 256, (BLOCKS, size), dtype=np.uint8)
+    for at in SCALES[kind]:
+        raw[:, at : at + 2] = rng.normal(0, 0.05, (BLOCKS, 1)).astype(np.float16).view(np.uint8)
+    return raw
+
+
+def main():
+    rng = np.random.default_rng(20260101)
+    lines = [
+        f"layout {kind.value} {kind.name} {block} {size}"
+        for kind, (block, size) in sorted(GGML_QUANT_SIZES.items())
+        if kind.name not in NOT_IN_FILES
+    ]
+    for kind in SCALES:
+        raw = blocks_of(rng, kind)
+        lines.append(f"blocks {kind.name} {raw.tobytes().hex()} {dequantize(raw, kind).astype('<f4').tobytes().hex()}")
+    halves = np.array([0, 1, 0x3FF, 0x400, 0x3C00, 0x7BFF, 0x7C00, 0x8000, 0x8001, 0xFC00, 0xC248], dtype="<u2")
+    lines.append(f"blocks F16 {halves.tobytes().hex()} {halves.view('<f2').astype('<f4').tobytes().hex()}")
+    brains = np.array([0, 1, 0x7F, 0x80, 0x3F80, 0x7F7F, 0x7F80, 0x8000, 0xFF80, 0xC248], dtype="<u2")
+    lines.append(f"blocks BF16 {brains.tobytes().hex()} {dequantize(brains.view(np.uint8), T.BF16).astype('<f4').tobytes().hex()}")
+    path = pathlib.Path(__file__).with_name("dequantize.golden")
+    path.write_text("\n".join(lines) + "\n")
+    print(path, path.stat().st_size, "bytes")
+
+
+main()
