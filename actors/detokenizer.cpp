@@ -87,6 +87,21 @@ chunk decode(const text::tokenizer& words, choice_stream& stream, const tokens& 
   return out;
 }
 
+// A choice that cannot be decoded at all: its one end, and word to the scheduler that nobody wants
+// more of it.
+void fail_choice(pointer self, const tokens& m, const error& why) {
+  chunk last;
+  last.request = m.request;
+  last.ticket = m.ticket;
+  last.choice = m.choice;
+  last.prompt_tokens = m.prompt_tokens;
+  last.finish = finish::failed;
+  last.failure = why;
+  self->send(self->state.config.peers.gateway(m.gateway), std::move(last));
+  self->send(caf::actor_cast<scheduler_actor>(self->current_sender()),
+             cancel{m.ticket, m.choice, cancel_reason::client_asked, 0, std::nullopt});
+}
+
 void on_tokens(pointer self, const tokens& m) {
   auto& s = self->state;
   sequence_id id{m.ticket, m.choice};
@@ -94,15 +109,12 @@ void on_tokens(pointer self, const tokens& m) {
   auto stream = s.streams.find(id);
   if (m.begins && stream == s.streams.end()) {
     auto begun = begin(*s.config.tokenizer, m);
-    if (!begun) {
-      self->send(scheduler,
-                 cancel{m.ticket, std::nullopt, cancel_reason::refused, 0, begun.error()});
-      return;
-    }
+    if (!begun)
+      return fail_choice(self, m, begun.error());
     stream = s.streams.emplace(id, std::move(*begun)).first;
   }
   if (stream == s.streams.end())
-    return; // refused above
+    return; // failed when it began
   bool was_stopped = stream->second.stopped.has_value();
   auto out = decode(*s.config.tokenizer, stream->second, m);
   bool is_last = m.finish != finish::none;

@@ -1,4 +1,5 @@
-// Handles of one kind of actor by the node it lives on: a proxy for each, made when first asked for.
+// Handles of one kind of actor by the node it lives on: a proxy for each, made when first asked
+// for.
 #pragma once
 
 #include "cluster/proxy.hpp"
@@ -11,7 +12,8 @@ namespace baton::cluster {
 
 // `links` and `system` must outlive the returned function. Any thread may call it.
 template <class Handle>
-std::function<Handle(node_id)> proxies(caf::actor_system& system, exchange& links, actor_id target) {
+std::function<Handle(node_id)> proxies(caf::actor_system& system, exchange& links,
+                                       actor_id target) {
   struct book {
     std::mutex mutex;
     std::map<node_id, Handle> handles;

@@ -1,4 +1,5 @@
-// The head: tokenizer, scheduler and detokenizer of one model, and the sequence log. Loads the vocabulary, no weights.
+// The head: tokenizer, scheduler and detokenizer of one model, and the sequence log. Loads the
+// vocabulary, no weights.
 #include "actors/detokenizer.hpp"
 #include "actors/scheduler.hpp"
 #include "actors/tokenizer.hpp"
@@ -35,12 +36,14 @@ result<language> load_language(const model_config& config) {
     if (parsed)
       l.chat_template = std::move(*parsed);
     else
-      spdlog::warn("chat is refused, the model's template cannot be used: {}", parsed.error().message);
+      spdlog::warn("chat is refused, the model's template cannot be used: {}",
+                   parsed.error().message);
   }
   return l;
 }
 
-schedule::scheduler_config limits_of(const cluster_context& context, const language& l, epoch_id life) {
+schedule::scheduler_config limits_of(const cluster_context& context, const language& l,
+                                     epoch_id life) {
   const auto& m = context.config.model;
   schedule::scheduler_config limits;
   limits.max_num_seqs = m.max_num_seqs;
@@ -54,7 +57,7 @@ schedule::scheduler_config limits_of(const cluster_context& context, const langu
   limits.queue_deadline = m.queue_timeout;
   auto ends = l.tokenizer->end_ids();
   limits.eos_ids.assign(ends.begin(), ends.end());
-  limits.first_ticket = ticket_id{life.value};  // microseconds: above all of an earlier life
+  limits.first_ticket = ticket_id{life.value}; // microseconds: above all of an earlier life
   return limits;
 }
 
@@ -79,20 +82,23 @@ int run_head(const cluster_context& context, const role_arguments& arguments) {
     spdlog::error("{}", loaded.error().message);
     return exit_permanent;
   }
-  auto started = process::start({place::head, arguments.epoch, role::head, "head", context.dir.endpoint("head"), place::root,
-                                 context.dir.endpoint("root")},
-                                /*actor_threads=*/2);
+  auto started =
+      process::start({place::head, arguments.epoch, role::head, "head",
+                      context.dir.endpoint("head"), place::root, context.dir.endpoint("root")},
+                     /*actor_threads=*/2);
   if (!started) {
     spdlog::error("{}", started.error().message);
     return 1;
   }
   auto& self = **started;
   actors::directory peers;
-  peers.gateway = proxies<actors::gateway_actor>(self.system(), self.links(), actors::well_known::gateway);
-  peers.stage = proxies<actors::stage_actor>(self.system(), self.links(), actors::well_known::stage);
+  peers.gateway =
+      proxies<actors::gateway_actor>(self.system(), self.links(), actors::well_known::gateway);
+  peers.stage =
+      proxies<actors::stage_actor>(self.system(), self.links(), actors::well_known::stage);
 
-  auto detokenizer = self.own_typed(
-      self.system().spawn(actors::detokenizer, actors::detokenizer_config{peers, loaded->tokenizer}));
+  auto detokenizer = self.own_typed(self.system().spawn(
+      actors::detokenizer, actors::detokenizer_config{peers, loaded->tokenizer}));
   actors::scheduler_options options;
   options.limits = limits_of(context, *loaded, arguments.epoch);
   options.stages = context.plan.stages;
@@ -107,8 +113,9 @@ int run_head(const cluster_context& context, const role_arguments& arguments) {
   options.now = [] { return std::chrono::steady_clock::now(); };
   auto scheduler = self.own_typed(self.system().spawn(actors::scheduler, options));
   auto tokenizer = self.own_typed(self.system().spawn(
-      actors::tokenizer, actors::tokenizer_config{scheduler, peers, loaded->tokenizer, loaded->chat_template,
-                                                  context.plan.max_model_len}));
+      actors::tokenizer,
+      actors::tokenizer_config{scheduler, peers, loaded->tokenizer, loaded->chat_template,
+                               context.plan.max_model_len}));
   deliver_to(self.links(), actors::well_known::scheduler, scheduler);
   deliver_to(self.links(), actors::well_known::tokenizer, tokenizer);
   self.tell_peers(scheduler);

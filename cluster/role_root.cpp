@@ -92,7 +92,8 @@ private:
     config.send_to_client = [this](node_id who, const cluster_status& s) {
       self_.links().send(who, actors::well_known::client, message(s));
     };
-    config.gateway = proxies<actors::gateway_actor>(self_.system(), self_.links(), actors::well_known::gateway);
+    config.gateway =
+        proxies<actors::gateway_actor>(self_.system(), self_.links(), actors::well_known::gateway);
     overview_ = self_.own_typed(self_.system().spawn(overview, config));
     self_.tell_peers(overview_);
     self_.links().publish(actors::well_known::supervisor,

@@ -29,7 +29,7 @@ struct envelope {
   actor_id source_actor;
   actor_id target_actor;
   std::uint64_t correlation = 0;
-  std::uint64_t sequence = 0; // per sender and connection, from 1 without gaps
+  std::uint64_t sequence = 0; // of the sender's messages to this peer, from 1 without gaps
   friend bool operator==(const envelope&, const envelope&) = default;
 };
 
@@ -46,12 +46,16 @@ struct frames {
 // Data messages need link credit, control messages never do (or the loop could lock).
 bool needs_credit(message_kind kind) noexcept;
 
-// `e.kind` is set from the message. Never fails: what cannot be encoded is a broken invariant.
+// `e.kind` is set from the message. Never fails: what cannot be encoded (schema/limits.hpp) is a
+// broken invariant; doors call check_limits on what clients say.
 frames encode(envelope e, const message& m);
 
 // Errors: bad_frame (does not verify, unknown kind, sizes out of bounds), version_mismatch.
 result<envelope> decode_envelope(const payload& head);
-// The payload of a micro_batch refers to `bulk`, nothing is copied. Errors: bad_frame.
+// The same for any version, to tell a peer of another one why it is refused. Errors: bad_frame.
+result<envelope> decode_foreign_envelope(const payload& head);
+// The activations of a micro_batch refer to `bulk`; they are copied only if it is not 64-byte
+// aligned. Errors: bad_frame.
 result<message> decode_body(const envelope& e, const payload& body, const payload& bulk);
 
 } // namespace baton

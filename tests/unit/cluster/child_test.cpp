@@ -37,7 +37,7 @@ const std::filesystem::path log_file =
     std::filesystem::temp_directory_path() / fmt::format("child-test-{}.log", getpid());
 
 launch shell(const std::string& script) {
-  return {{"/bin/sh", "-c", script}, log_file, false};
+  return {"/bin/sh", {"sh", "-c", script}, log_file, false};
 }
 
 } // namespace
@@ -62,9 +62,9 @@ TEST_CASE("the end of a child is reported with its cause and its output is in th
 TEST_CASE("a program that is not there ends with status 127 and an unwritable log is an error") {
   ends e;
   child_watch watch;
-  REQUIRE(watch.start({{"/nowhere/program"}, log_file, false}, e.recorder()));
+  REQUIRE(watch.start({"/nowhere/program", {"p"}, log_file, false}, e.recorder()));
   CHECK(e.wait(1).find("127") != std::string::npos);
-  auto r = watch.start({{"/bin/true"}, "/nowhere/log", false}, e.recorder());
+  auto r = watch.start({"/bin/true", {"true"}, "/nowhere/log", false}, e.recorder());
   REQUIRE_FALSE(r);
   CHECK(r.error().code == errc::io_failed);
   std::filesystem::remove(log_file);

@@ -1,0 +1,476 @@
+#include "cluster/bus_zmq.hpp"
+
+#include "cluster/bus_endpoint.hpp"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include <zmq.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <shared_mutex>
+#include <thread>
+
+// Debian's libzmq is not instrumented: ThreadSanitizer is told of the hand-over through its pipes.
+#if defined(__SANITIZE_THREAD__)
+#include <sanitizer/tsan_interface.h>
+#define BATON_TSAN_RELEASE(p) __tsan_release(p)
+#define BATON_TSAN_ACQUIRE(p) __tsan_acquire(p)
+#else
+#define BATON_TSAN_RELEASE(p) static_cast<void>(p)
+#define BATON_TSAN_ACQUIRE(p) static_cast<void>(p)
+#endif
+
+namespace baton::cluster {
+namespace {
+
+constexpr std::size_t parts_per_message = 3; // head, body, bulk
+// Below, a copy is cheaper than a reference that another thread must drop.
+constexpr std::size_t copied_bytes_max = 512;
+constexpr std::size_t payload_alignment = 64;
+// Messages taken before the peers' events are looked at again.
+constexpr int messages_per_turn = 64;
+constexpr std::chrono::milliseconds poll_timeout{500}; // nothing depends on it
+
+// Keeps a payload's owner while ZeroMQ reads its bytes; dropped by one of its threads.
+struct holder {
+  std::shared_ptr<const void> owner;
+};
+
+void drop_holder(void*, void* hint) {
+  BATON_TSAN_ACQUIRE(hint);
+  std::unique_ptr<holder> last(static_cast<holder*>(hint));
+}
+
+zmq::message_t to_message(const payload& p) {
+  if (p.size_bytes == 0)
+    return {};
+  if (p.size_bytes <= copied_bytes_max || !p.owner)
+    return {p.data, p.size_bytes};
+  auto keep = std::make_unique<holder>(holder{p.owner});
+  BATON_TSAN_RELEASE(keep.get());
+  // ZeroMQ never writes to it.
+  auto* bytes = const_cast<std::byte*>(p.data);
+  zmq::message_t m(bytes, p.size_bytes, drop_holder, keep.get());
+  static_cast<void>(keep.release());
+  return m;
+}
+
+std::size_t aligned(std::size_t size) {
+  return (size + payload_alignment - 1) / payload_alignment * payload_alignment;
+}
+
+struct free_block {
+  void operator()(void* p) const noexcept { std::free(p); }
+};
+
+// ZeroMQ hands out unaligned slices of its read buffer: all parts move into one aligned block.
+frames to_frames(const std::vector<zmq::message_t>& parts) {
+  std::size_t total = 0;
+  for (const auto& part : parts)
+    total += aligned(part.size());
+  auto* block = static_cast<std::byte*>(
+      std::aligned_alloc(payload_alignment, std::max(total, payload_alignment)));
+  ENSURE(block != nullptr, "no memory for a message of {} bytes", total);
+  std::shared_ptr<const void> owner(block, free_block{});
+  frames f;
+  std::size_t at = 0;
+  payload* to[parts_per_message] = {&f.head, &f.body, &f.bulk};
+  for (std::size_t i = 0; i < parts_per_message; ++i) {
+    const auto& part = parts[i];
+    if (part.size() == 0)
+      continue;
+    std::memcpy(block + at, part.data(), part.size());
+    *to[i] = {owner, block + at, part.size()};
+    at += aligned(part.size());
+  }
+  return f;
+}
+
+// False: not taken now. A signal does not count.
+bool send_part(zmq::socket_t& to, const payload& p, zmq::send_flags flags) {
+  auto m = to_message(p);
+  for (;;) {
+    try {
+      return to.send(m, flags).has_value();
+    } catch (const zmq::error_t& e) {
+      if (e.num() != EINTR)
+        throw;
+    }
+  }
+}
+
+struct monitor_event {
+  std::uint16_t number = 0;
+  std::uint32_t value = 0;
+};
+
+// The first frame of a monitor's event: 16 bits of event, 32 of value, not aligned.
+monitor_event read_event(const zmq::message_t& m) {
+  monitor_event e;
+  if (m.size() >= sizeof(e.number) + sizeof(e.value)) {
+    std::memcpy(&e.number, m.data(), sizeof(e.number));
+    std::memcpy(&e.value, m.data<char>() + sizeof(e.number), sizeof(e.value));
+  }
+  return e;
+}
+
+constexpr int watched_events =
+    ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH |
+    ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
+
+} // namespace
+
+// Our connection to one peer. `out` is touched under `mutex` only, `monitor` by the bus thread only
+// (and by the last owner, who closes both).
+struct peer_socket {
+  node_id node;
+  zmq::socket_t out;
+  zmq::socket_t monitor;
+  std::mutex mutex;
+  std::atomic<bool> is_up = false;
+  bool has_failed = false; // a handshake; told once until one succeeds
+
+  ~peer_socket() {
+    if (out.handle() != nullptr)
+      zmq_socket_monitor(out.handle(), nullptr, 0);
+  }
+};
+
+struct bus_zmq::state {
+  explicit state(bus_zmq_options o)
+      : options(std::move(o)), context(1), router(context, zmq::socket_type::router),
+        wake_fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+    ENSURE(wake_fd >= 0, "no eventfd: {}", std::strerror(errno));
+    // Connections stay nameless: with names, a zombie or a stranger could take over a live one's.
+    // What an older connection still delivers is told apart by its numbers (link.hpp).
+    set_options(router);
+    if (options.curve.is_set()) {
+      router.set(zmq::sockopt::curve_server, true);
+      router.set(zmq::sockopt::curve_secretkey, options.curve.secret_key);
+    }
+  }
+  ~state() { ::close(wake_fd); }
+
+  void set_options(zmq::socket_t& s) const;
+  result<std::shared_ptr<peer_socket>> open(node_id node, const std::string& endpoint);
+  void wake() const noexcept;
+  void run();
+  void rebuild();
+  int receive_some();
+  void receive_rest(zmq::message_t& id);
+  void take_events(const std::shared_ptr<peer_socket>& p);
+  void take_event(peer_socket& p, monitor_event e);
+  bool is_current(const std::shared_ptr<peer_socket>& p);
+
+  bus_zmq_options options;
+  zmq::context_t context;
+  zmq::socket_t router;
+  int wake_fd;
+  bus_events events;
+  std::thread thread;
+  std::atomic<bool> is_stopping = false;
+  std::uint64_t monitors_made = 0; // under peers_mutex
+
+  std::shared_mutex peers_mutex;
+  std::map<node_id, std::shared_ptr<peer_socket>> peers;
+
+  // The bus thread's own.
+  std::vector<std::shared_ptr<peer_socket>> polled;
+  std::vector<zmq::pollitem_t> items;
+
+  struct {
+    std::atomic<std::uint64_t> sent, received, sent_bytes, received_bytes, bad_frames,
+        back_pressure, connects, disconnects, handshakes_failed;
+  } counts{};
+};
+
+bus_zmq::bus_zmq(bus_zmq_options options) : state_(std::make_unique<state>(std::move(options))) {}
+
+bus_zmq::~bus_zmq() {
+  stop();
+}
+
+void bus_zmq::state::set_options(zmq::socket_t& s) const {
+  const auto milliseconds = [](auto d) { return static_cast<int>(d.count()); };
+  s.set(zmq::sockopt::linger, 0);
+  s.set(zmq::sockopt::sndhwm, options.messages_queued_max);
+  s.set(zmq::sockopt::rcvhwm, options.messages_queued_max);
+  s.set(zmq::sockopt::maxmsgsize, static_cast<std::int64_t>(options.frame_bytes_max));
+  s.set(zmq::sockopt::heartbeat_ivl, milliseconds(options.heartbeat_interval));
+  s.set(zmq::sockopt::heartbeat_timeout, milliseconds(options.heartbeat_timeout));
+  s.set(zmq::sockopt::heartbeat_ttl, milliseconds(options.heartbeat_timeout));
+  s.set(zmq::sockopt::handshake_ivl, milliseconds(options.handshake_timeout));
+}
+
+result<std::string> bus_zmq::bind(const std::string& endpoint) {
+  if (auto ok = check_endpoint(endpoint, state_->options.curve.is_set()); !ok)
+    return ok.error();
+  if (auto ok = clear_stale_socket(endpoint); !ok)
+    return ok.error();
+  try {
+    private_umask only_us;
+    state_->router.bind(endpoint);
+    return state_->router.get(zmq::sockopt::last_endpoint);
+  } catch (const zmq::error_t& e) {
+    return fail(e.num() == EADDRINUSE ? errc::address_in_use : errc::io_failed,
+                "cannot listen on '{}': {}", endpoint, e.what());
+  }
+}
+
+result<std::shared_ptr<peer_socket>> bus_zmq::state::open(node_id node,
+                                                          const std::string& endpoint) {
+  auto p = std::make_shared<peer_socket>();
+  p->node = node;
+  std::uint64_t number = 0;
+  {
+    std::unique_lock lock(peers_mutex);
+    number = ++monitors_made;
+  }
+  try {
+    p->out = zmq::socket_t(context, zmq::socket_type::dealer);
+    set_options(p->out);
+    p->out.set(zmq::sockopt::immediate, true); // never queue for a peer that is not there
+    p->out.set(zmq::sockopt::reconnect_ivl, static_cast<int>(options.reconnect_interval.count()));
+    p->out.set(zmq::sockopt::reconnect_ivl_max,
+               static_cast<int>(options.reconnect_interval_max.count()));
+    if (options.curve.is_set()) {
+      auto key = options.curve.peers.find(node);
+      if (key == options.curve.peers.end())
+        return fail(errc::bad_config, "no public key of node {}", node.value);
+      p->out.set(zmq::sockopt::curve_serverkey, key->second);
+      p->out.set(zmq::sockopt::curve_publickey, options.curve.public_key);
+      p->out.set(zmq::sockopt::curve_secretkey, options.curve.secret_key);
+    }
+    const auto name = fmt::format("inproc://monitor-{}", number);
+    if (zmq_socket_monitor(p->out.handle(), name.c_str(), watched_events) != 0)
+      return fail(errc::io_failed, "no monitor: {}", zmq_strerror(zmq_errno()));
+    p->monitor = zmq::socket_t(context, zmq::socket_type::pair);
+    p->monitor.set(zmq::sockopt::linger, 0);
+    p->monitor.connect(name);
+    p->out.connect(endpoint);
+  } catch (const zmq::error_t& e) {
+    return fail(errc::bad_config, "cannot connect to '{}': {}", endpoint, e.what());
+  }
+  return p;
+}
+
+result<void> bus_zmq::connect(node_id peer, const std::string& endpoint) {
+  if (auto ok = check_endpoint(endpoint, state_->options.curve.is_set()); !ok)
+    return ok.error();
+  if (state_->is_stopping)
+    return fail(errc::link_down, "the bus has stopped");
+  auto made = state_->open(peer, endpoint);
+  if (!made)
+    return made.error();
+  std::shared_ptr<peer_socket> replaced;
+  {
+    std::unique_lock lock(state_->peers_mutex);
+    replaced = std::exchange(state_->peers[peer], *made);
+  }
+  state_->wake();
+  return {};
+}
+
+void bus_zmq::disconnect(node_id peer) {
+  std::shared_ptr<peer_socket> removed;
+  {
+    std::unique_lock lock(state_->peers_mutex);
+    auto it = state_->peers.find(peer);
+    if (it == state_->peers.end())
+      return;
+    removed = std::move(it->second);
+    state_->peers.erase(it);
+  }
+  state_->wake();
+}
+
+sent bus_zmq::send(node_id peer, const frames& f) {
+  std::shared_ptr<peer_socket> p;
+  {
+    std::shared_lock lock(state_->peers_mutex);
+    auto it = state_->peers.find(peer);
+    if (it == state_->peers.end())
+      return sent::unknown_peer;
+    p = it->second;
+  }
+  const payload* parts[parts_per_message] = {&f.head, &f.body, &f.bulk};
+  for (const auto* part : parts)
+    if (part->size_bytes > state_->options.frame_bytes_max)
+      return sent::too_large;
+  std::lock_guard lock(p->mutex);
+  try {
+    // Once the first part is taken the others are too; if the peer goes meanwhile, all are dropped.
+    for (std::size_t i = 0; i < parts_per_message; ++i) {
+      auto flags = zmq::send_flags::dontwait;
+      if (i + 1 < parts_per_message)
+        flags = flags | zmq::send_flags::sndmore;
+      if (!send_part(p->out, *parts[i], flags)) {
+        if (!p->is_up)
+          return sent::down;
+        ++state_->counts.back_pressure;
+        return sent::back_pressure;
+      }
+    }
+  } catch (const zmq::error_t&) {
+    return sent::down; // the context is ending
+  }
+  ++state_->counts.sent;
+  state_->counts.sent_bytes += f.size_bytes();
+  return sent::ok;
+}
+
+void bus_zmq::start(bus_events events) {
+  ENSURE(!state_->thread.joinable() && !state_->is_stopping, "a bus is started once");
+  state_->events = std::move(events);
+  state_->thread = std::thread([s = state_.get()] { s->run(); });
+}
+
+void bus_zmq::stop() {
+  state_->is_stopping = true;
+  state_->wake();
+  if (state_->thread.joinable())
+    state_->thread.join();
+  state_->polled.clear();
+  std::map<node_id, std::shared_ptr<peer_socket>> closing;
+  std::unique_lock lock(state_->peers_mutex);
+  closing.swap(state_->peers);
+  lock.unlock();
+  state_->router.close();
+}
+
+bus_zmq_counters bus_zmq::counters() const {
+  const auto& c = state_->counts;
+  return {c.sent,          c.received, c.sent_bytes,  c.received_bytes,   c.bad_frames,
+          c.back_pressure, c.connects, c.disconnects, c.handshakes_failed};
+}
+
+void bus_zmq::state::wake() const noexcept {
+  const std::uint64_t one = 1;
+  // Fails only if the counter is full: then it wakes anyway.
+  static_cast<void>(!::write(wake_fd, &one, sizeof(one)));
+}
+
+// -- The bus thread --
+
+void bus_zmq::state::rebuild() {
+  polled.clear();
+  items.clear();
+  items.push_back({router.handle(), 0, ZMQ_POLLIN, 0});
+  items.push_back({nullptr, wake_fd, ZMQ_POLLIN, 0});
+  std::shared_lock lock(peers_mutex);
+  for (const auto& [node, p] : peers) {
+    polled.push_back(p);
+    items.push_back({p->monitor.handle(), 0, ZMQ_POLLIN, 0});
+  }
+}
+
+void bus_zmq::state::run() {
+  pthread_setname_np(pthread_self(), "baton-bus");
+  sigset_t all; // signals are for main
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
+  try {
+    rebuild();
+    while (!is_stopping) {
+      const bool has_more = receive_some() == messages_per_turn;
+      zmq::poll(items, has_more ? std::chrono::milliseconds{0} : poll_timeout);
+      // A rebuild changes `items`: events of the new peers show at the next turn.
+      for (std::size_t i = 0; i < polled.size(); ++i)
+        if (items[i + 2].revents != 0)
+          take_events(polled[i]);
+      if (items[1].revents != 0) {
+        std::uint64_t count = 0;
+        static_cast<void>(!::read(wake_fd, &count, sizeof(count)));
+        rebuild();
+      }
+    }
+  } catch (const zmq::error_t& e) {
+    ENSURE(false, "the bus thread: {}", e.what());
+  }
+}
+
+int bus_zmq::state::receive_some() {
+  int taken = 0;
+  for (; taken < messages_per_turn && !is_stopping; ++taken) {
+    zmq::message_t id;
+    if (!router.recv(id, zmq::recv_flags::dontwait))
+      break;
+    receive_rest(id);
+  }
+  return taken;
+}
+
+// After the sender's routing id: exactly three parts, all there (ZeroMQ is atomic in this).
+void bus_zmq::state::receive_rest(zmq::message_t& id) {
+  std::vector<zmq::message_t> parts;
+  parts.reserve(parts_per_message);
+  std::size_t count = 0;
+  bool has_more = id.more();
+  while (has_more) {
+    zmq::message_t part;
+    if (!router.recv(part, zmq::recv_flags::dontwait))
+      break;
+    has_more = part.more();
+    if (++count <= parts_per_message)
+      parts.push_back(std::move(part));
+  }
+  if (count != parts_per_message) {
+    ++counts.bad_frames;
+    return;
+  }
+  auto f = to_frames(parts);
+  ++counts.received;
+  counts.received_bytes += f.size_bytes();
+  events.received(std::move(f));
+}
+
+bool bus_zmq::state::is_current(const std::shared_ptr<peer_socket>& p) {
+  std::shared_lock lock(peers_mutex);
+  auto it = peers.find(p->node);
+  return it != peers.end() && it->second == p;
+}
+
+void bus_zmq::state::take_events(const std::shared_ptr<peer_socket>& p) {
+  zmq::message_t event;
+  zmq::message_t address;
+  while (p->monitor.recv(event, zmq::recv_flags::dontwait)) {
+    static_cast<void>(p->monitor.recv(address, zmq::recv_flags::dontwait));
+    if (is_current(p))
+      take_event(*p, read_event(event));
+  }
+}
+
+void bus_zmq::state::take_event(peer_socket& p, monitor_event e) {
+  switch (e.number) {
+  case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
+    p.has_failed = false;
+    p.is_up = true;
+    ++counts.connects;
+    events.connected(p.node);
+    return;
+  case ZMQ_EVENT_DISCONNECTED:
+    if (!p.is_up.exchange(false))
+      return;
+    ++counts.disconnects;
+    events.disconnected(p.node, "the connection fell");
+    return;
+  default:
+    ++counts.handshakes_failed;
+    if (std::exchange(p.has_failed, true))
+      return;
+    events.disconnected(p.node, e.number == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH
+                                    ? "the peer does not accept our key"
+                                    : "the handshake failed");
+  }
+}
+
+std::unique_ptr<bus> make_bus_zmq(bus_zmq_options options) {
+  return std::make_unique<bus_zmq>(std::move(options));
+}
+
+} // namespace baton::cluster

@@ -1,0 +1,72 @@
+// The bus over ZeroMQ. One ROUTER receives, owned by one thread; one DEALER a peer sends, used by
+// whoever sends under that peer's mutex (no hop, and back-pressure is a return value). cppzmq and
+// its exceptions stay in bus_zmq.cpp.
+#pragma once
+
+#include "cluster/bus.hpp"
+#include "schema/limits.hpp"
+
+#include <chrono>
+#include <map>
+#include <memory>
+
+namespace baton::cluster {
+
+// CurveZMQ keys, Z85, 40 characters each (`cluster keygen`). All or none.
+struct curve_keys {
+  std::string public_key;
+  std::string secret_key;
+  std::map<node_id, std::string> peers; // public keys of those we connect to
+
+  bool is_set() const noexcept { return !public_key.empty() || !secret_key.empty(); }
+};
+
+struct bus_zmq_options {
+  // Messages, not bytes: credit bounds the bytes of data, this the rest.
+  int messages_queued_max = 1000;
+  // Of one frame: what is larger disconnects its sender.
+  std::size_t frame_bytes_max = limits::bulk_bytes_max;
+  // Of the transport, answered by its own threads: they find a dead host, link heartbeats find a
+  // dead process. Short ones disconnect healthy peers under load.
+  std::chrono::milliseconds heartbeat_interval{1000};
+  std::chrono::milliseconds heartbeat_timeout{4000};
+  std::chrono::milliseconds handshake_timeout{3000};
+  // A survivor that must connect again does so at once; where nobody comes back it tires.
+  std::chrono::milliseconds reconnect_interval{1};
+  std::chrono::milliseconds reconnect_interval_max{64};
+  curve_keys curve; // empty: ipc and loopback only
+};
+
+struct bus_zmq_counters {
+  std::uint64_t sent = 0;
+  std::uint64_t received = 0;
+  std::uint64_t sent_bytes = 0;
+  std::uint64_t received_bytes = 0;
+  std::uint64_t bad_frames = 0; // not three parts
+  std::uint64_t back_pressure = 0;
+  std::uint64_t connects = 0; // handshakes done
+  std::uint64_t disconnects = 0;
+  std::uint64_t handshakes_failed = 0; // a wrong key, or not our protocol
+};
+
+class bus_zmq final : public bus {
+public:
+  explicit bus_zmq(bus_zmq_options options);
+  ~bus_zmq() override;
+
+  result<std::string> bind(const std::string& endpoint) override;
+  result<void> connect(node_id peer, const std::string& endpoint) override;
+  void disconnect(node_id peer) override;
+  sent send(node_id peer, const frames& f) override;
+  void start(bus_events events) override;
+  void stop() override;
+  bus_zmq_counters counters() const;
+
+private:
+  struct state;
+  std::unique_ptr<state> state_;
+};
+
+std::unique_ptr<bus> make_bus_zmq(bus_zmq_options options);
+
+} // namespace baton::cluster

@@ -1,0 +1,49 @@
+// Messages of one peer that wait for room on the road, bounded. Used by exchange.cpp under its
+// lock.
+#pragma once
+
+#include "schema/codec.hpp"
+
+#include <deque>
+#include <vector>
+
+namespace baton::cluster {
+
+struct waiting_message {
+  actor_id target;
+  actor_id source;
+  std::uint64_t correlation = 0;
+  message content;
+  std::size_t size_bytes = 0; // as encoded
+};
+
+// Control messages pass data: else a credit could wait behind what waits for it.
+struct waiting_line {
+  std::deque<waiting_message> control;
+  std::deque<waiting_message> data;
+  std::uint64_t bytes = 0;
+
+  std::deque<waiting_message>& of(message_kind kind) { return needs_credit(kind) ? data : control; }
+  std::size_t count() const noexcept { return control.size() + data.size(); }
+
+  void push(waiting_message m) {
+    bytes += m.size_bytes;
+    auto& line = of(kind_of(m.content));
+    line.push_back(std::move(m));
+  }
+  // Messages may hold leases, whose end calls the exchange: they go to `to`, to be dropped
+  // unlocked.
+  void pop(std::deque<waiting_message>& line, std::vector<message>& to) {
+    bytes -= line.front().size_bytes;
+    to.push_back(std::move(line.front().content));
+    line.pop_front();
+  }
+  void clear(std::vector<message>& to) {
+    while (!control.empty())
+      pop(control, to);
+    while (!data.empty())
+      pop(data, to);
+  }
+};
+
+} // namespace baton::cluster

@@ -1,0 +1,202 @@
+// One peer as this process sees it: greeting, numbers, epochs, credit, heartbeats. A pure state
+// machine: no threads, no sockets, no clock of its own. Called by exchange.cpp under its lock,
+// which carries out the effects in their order.
+#pragma once
+
+#include "schema/codec.hpp"
+#include "schema/messages.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace baton::cluster {
+
+using instant = std::chrono::steady_clock::time_point;
+
+struct link_options {
+  // Data a peer may have outstanding here: a few micro-batches of the largest kind.
+  std::uint64_t window_bytes = 64ull << 20;
+  std::chrono::milliseconds heartbeat_interval{1000};
+  // Seconds, not less: short timeouts on a loaded machine disconnect peers that are well.
+  std::chrono::milliseconds heartbeat_timeout{5000};
+  // A hello without an answer is said again after this time, then after twice as long, up to the
+  // bound.
+  std::chrono::milliseconds greet_interval{500};
+  std::chrono::milliseconds greet_interval_max{5000};
+};
+
+enum class link_state : std::uint8_t { down, connecting, greeting, up };
+std::string_view name_of(link_state s) noexcept;
+
+struct link_down {
+  epoch_id epoch;
+  std::string why;
+};
+
+// What one event asks for, to be done in this order.
+struct link_effects {
+  struct letter {
+    message content;
+    std::uint64_t correlation = 0;
+    epoch_id target_epoch; // none: the life that greeted us
+  };
+  std::optional<link_down> went_down;
+  std::optional<std::string> connect; // ask the bus for a connection to this endpoint
+  std::vector<letter> send;           // whatever the state is
+  std::optional<hello> went_up;
+  std::optional<error> refused; // the peer told us why it does not want us
+  bool has_room = false;        // credit came: what waited may be tried again
+};
+
+// What to do with a received message, from its envelope alone.
+enum class verdict : std::uint8_t {
+  deliver, // for an actor
+  greet,   // a hello: on_hello
+  control, // hello_ack, heartbeat, credit: on_...
+  stale,   // of an epoch or a connection that is over
+  early,   // from a peer that is not up
+  bad,     // not for us, or not of our protocol
+  lost,    // a message before it is missing, or it came twice: the link has gone down
+};
+
+// A kind's number is its place in `message`, from 1 (schema/codec.hpp).
+template <class T, std::size_t I = 0>
+constexpr message_kind kind_number() {
+  if constexpr (std::is_same_v<T, std::variant_alternative_t<I, message>>)
+    return message_kind{static_cast<std::uint16_t>(I + 1)};
+  else
+    return kind_number<T, I + 1>();
+}
+
+//            connect, hello                 bus_connected             acked and greeted
+//   down ----------------------> connecting -------------> greeting -------------------> up
+//    ^                            ^      ^                  |  ^ |                        |
+//    |                            |      +--bus_disconnected+  +-+ no answer: say again   |
+//    |                            +--------------- bus_disconnected, other endpoint ------+
+//    |                                                         ^                          |
+//    |                                                         +-- gap, silence, ---------+
+//    +---- disconnect (from any)                                   new life, new hello
+//
+// A hello opens a session: its number in the sender's count of messages to this peer (correlation
+// of hello and hello_ack). Numbers grow by one from 1 over the sender's whole life, so a late
+// message of an older session is never taken for one of the new. After leaving `up` a side says
+// nothing more in that session; whoever hears a newer hello while up goes down and greets anew
+// itself.
+class link {
+public:
+  // `self.endpoint` is where the peer connects back to.
+  link(hello self, node_id peer, link_options options, instant now);
+
+  link_state state() const noexcept { return state_; }
+  bool is_up() const noexcept { return state_ == link_state::up; }
+  node_id peer() const noexcept { return peer_; }
+  // The life that last greeted us; none before.
+  epoch_id life() const noexcept { return life_; }
+  const std::optional<hello>& peer_hello() const noexcept { return peer_hello_; }
+  const std::string& endpoint() const noexcept { return endpoint_; }
+  // Why it is not up: last words of the bus, or the peer's refusal.
+  const std::string& reason() const noexcept { return reason_; }
+  std::uint64_t peer_steps() const noexcept { return peer_steps_; }
+
+  // -- What the owner and the bus say --
+
+  // An address is known. Nothing happens if this is the endpoint already, or if the peer has
+  // greeted us from a later life than `epoch`.
+  void connect(const std::string& endpoint, epoch_id epoch, link_effects& fx);
+  // Back to `down`: the owner has also told the bus.
+  void disconnect(link_effects& fx);
+  void bus_connected(instant now, link_effects& fx);
+  void bus_disconnected(const std::string& why, link_effects& fx);
+  // Ends an `up` and greets again: something was lost.
+  void lose(const std::string& why, instant now, link_effects& fx);
+  // Heartbeats, silence, greeting again. `steps`: progress of this process.
+  void tick(instant now, std::uint64_t steps, link_effects& fx);
+
+  // -- What the peer says --
+
+  // Requires: `e.source` is the peer.
+  verdict judge(const envelope& e, std::size_t size_bytes, instant now, link_effects& fx);
+  // `refused`: why the peer may not come in, if so. Returns greet, stale, bad or lost.
+  verdict on_hello(const envelope& e, const hello& h, std::optional<error> refused, instant now,
+                   link_effects& fx);
+  void on_hello_ack(const envelope& e, const hello_ack& ack, instant now, link_effects& fx);
+  void on_heartbeat(const heartbeat& h) { peer_steps_ = h.steps; }
+  void on_credit(const credit& c, instant now, link_effects& fx);
+
+  // -- Data received: its bytes are ours until released --
+
+  // What received data messages belong to: another one whenever the peer greets anew.
+  std::uint64_t intake() const noexcept { return in_.intake; }
+  void released(std::uint64_t intake, std::size_t size_bytes, link_effects& fx);
+
+  // -- Sending --
+
+  // The envelope of the next message; sending it is told by `note_sent`.
+  envelope stamp(actor_id target, actor_id source, std::uint64_t correlation,
+                 message_kind kind) const;
+  bool has_credit(std::size_t size_bytes) const noexcept;
+  void note_sent(message_kind kind, std::size_t size_bytes) noexcept;
+  std::uint64_t outstanding_bytes() const noexcept { return out_.data_bytes - out_.credited_bytes; }
+  std::uint64_t window_bytes() const noexcept { return out_.window_bytes; }
+
+private:
+  struct outgoing {
+    std::uint64_t next = 1;    // number of the next message
+    std::uint64_t session = 0; // number of the hello that opened it
+    bool is_acked = false;
+    std::uint64_t window_bytes = 0;
+    std::uint64_t data_bytes = 0; // sent in this session
+    std::uint64_t credited_bytes = 0;
+  };
+  struct incoming {
+    bool is_open = false;
+    std::uint64_t intake = 0; // counts openings, on our side alone
+    std::uint64_t session = 0;
+    std::uint64_t first = 0; // number of its first message that we saw
+    std::uint64_t next = 0;
+    std::uint64_t data_bytes = 0;
+    std::uint64_t released_bytes = 0;
+    std::uint64_t granted_bytes = 0; // of released_bytes, told to the peer
+  };
+
+  bool takes_data(std::size_t size_bytes) noexcept;
+  void adopt(const envelope& e, const hello& h, instant now, link_effects& fx);
+  void greet(instant now, link_effects& fx);
+  void greet_again(instant now, link_effects& fx);
+  void acknowledge(link_effects& fx) const;
+  void refuse(const hello& h, std::uint64_t session, error why, instant now, link_effects& fx);
+  void tell_refusal(link_effects& fx) const;
+  void grant(link_effects& fx);
+  void leave_up(const std::string& why, link_effects& fx);
+  void rise_if_greeted(instant now, link_effects& fx);
+  void switch_to(const std::string& endpoint, link_effects& fx);
+
+  hello self_;
+  node_id peer_;
+  link_options options_;
+  link_state state_ = link_state::down;
+  std::string endpoint_;
+  std::string reason_;
+  epoch_id life_;
+  std::optional<hello> peer_hello_;
+  struct refusal {
+    epoch_id epoch;
+    std::uint64_t session = 0;
+    error why;
+  };
+  std::optional<refusal> refusal_; // of the peer's last hello
+  outgoing out_;
+  incoming in_;
+  std::uint64_t beats_ = 0;
+  std::uint64_t peer_steps_ = 0;
+  instant heard_;
+  instant ticked_;
+  instant beat_due_;
+  instant greet_due_;
+  std::chrono::milliseconds greet_wait_;
+};
+
+} // namespace baton::cluster

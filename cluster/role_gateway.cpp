@@ -1,0 +1,82 @@
+// The gateway: the doors of one process and the desk between them and the head.
+#include "cluster/process.hpp"
+#include "cluster/proxies.hpp"
+#include "cluster/roles.hpp"
+#include "gateway/desk.hpp"
+#include "gateway/door_server.hpp"
+
+#include <spdlog/spdlog.h>
+
+namespace baton::cluster {
+namespace {
+
+gateway::gateway_config settings(const cluster_context& context, const identity& self) {
+  const auto& g = context.config.gateway;
+  gateway::gateway_config c;
+  c.self = self.node;
+  c.epoch = self.epoch;
+  c.head = place::head;
+  c.build = std::string(build_version());
+  c.http = g.http;
+  c.zmq = g.zmq;
+  c.threads = g.threads;
+  c.api_keys = g.api_keys;
+  c.http_bounds.connections_max = g.max_connections;
+  c.stream_buffer_max_bytes = g.stream_buffer_bytes;
+  if (g.max_concurrent_requests > 0)
+    c.requests_max = g.max_concurrent_requests;
+  return c;
+}
+
+// Once draining, this process has stopped serving when its last stream has ended.
+void report_when_drained(process& self, const std::shared_ptr<gateway::board>& board) {
+  self.on_tick([&self, board, told = phase::ready]() mutable {
+    if (!board->look()->is_draining)
+      return;
+    auto now = board->requests_open() == 0 ? phase::stopped : phase::draining;
+    if (std::exchange(told, now) != now)
+      self.report(now, now == phase::draining
+                           ? fmt::format("{} open requests", board->requests_open())
+                           : "");
+  });
+}
+
+} // namespace
+
+int run_gateway(const cluster_context& context, const role_arguments& arguments) {
+  auto started = process::start({place::gateway, arguments.epoch, role::gateway, "gateway",
+                                 context.dir.endpoint("gateway", arguments.epoch), place::root,
+                                 context.dir.endpoint("root")},
+                                /*actor_threads=*/1);
+  if (!started) {
+    spdlog::error("{}", started.error().message);
+    return 1;
+  }
+  auto& self = **started;
+  auto board = std::make_shared<gateway::board>(settings(context, self.self()));
+  gateway::desk_config config;
+  config.scheduler = make_proxy<actors::scheduler_actor>(self.system(), self.links(), place::head,
+                                                         actors::well_known::scheduler);
+  config.tokenizer = make_proxy<actors::tokenizer_actor>(self.system(), self.links(), place::head,
+                                                         actors::well_known::tokenizer);
+  config.board = board;
+  auto desk = self.own_typed(self.system().spawn(gateway::desk, config));
+  auto doors = gateway::door_server::start(self.system(), board, desk);
+  if (!doors) {
+    spdlog::error("{}", doors.error().message);
+    return exit_permanent;
+  }
+  deliver_to(self.links(), actors::well_known::gateway, actors::gateway_actor(desk));
+  self.tell_peers(desk);
+  self.on_tick([desk] { caf::anon_send(desk, actors::tick{}); });
+  report_when_drained(self, board);
+  self.begin();
+  if (auto linked = self.links().connect(place::head, context.dir.endpoint("head")); !linked)
+    spdlog::error("cannot connect to the head: {}", linked.error().message);
+  self.report(phase::ready);
+  self.wait();
+  (*doors)->stop();
+  return 0;
+}
+
+} // namespace baton::cluster

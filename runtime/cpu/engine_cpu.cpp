@@ -1,0 +1,195 @@
+// Puts the parts of the CPU engine together: checks the settings, loads, runs steps, samples.
+#include "runtime/cpu/engine_cpu.hpp"
+
+#include "runtime/cpu/forward.hpp"
+#include "runtime/engine/sampler.hpp"
+
+#include <algorithm>
+
+namespace baton::cpu {
+namespace {
+
+// More cores than one machine has; a typing error beyond.
+constexpr std::uint32_t threads_limit = 1024;
+// Rows of a step: far beyond where larger steps are any faster.
+constexpr std::uint32_t rows_limit = 1U << 16U;
+
+result<void> check(const config& c) {
+  if (c.threads == 0 || c.threads > threads_limit)
+    return fail_param(errc::invalid_value, "threads", "threads must be 1 to {}, not {}",
+                      threads_limit, c.threads);
+  if (!c.cpus.empty() && c.cpus.size() != c.threads)
+    return fail_param(errc::invalid_value, "cpus", "{} cpus are named for {} threads",
+                      c.cpus.size(), c.threads);
+  if (c.rows_max == 0 || c.rows_max > rows_limit)
+    return fail_param(errc::invalid_value, "rows_max", "rows_max must be 1 to {}, not {}",
+                      rows_limit, c.rows_max);
+  if (c.activation_bits != 8 && c.activation_bits != 16)
+    return fail_param(errc::invalid_value, "activation_bits",
+                      "activation_bits must be 8 or 16, not {}", c.activation_bits);
+  if (c.forced_isa && !is_available(*c.forced_isa))
+    return fail_param(errc::invalid_value, "isa", "this CPU cannot run {}", name_of(*c.forced_isa));
+  return {};
+}
+
+// Refuses by name what the kernels do not compute: nothing is left out silently.
+result<void> check(const model::description& m) {
+  const auto refuse = [&](std::string_view what) {
+    return fail(errc::unsupported_model, "'{}': the CPU engine does not run {}", m.name, what);
+  };
+  if (m.norm != model::norm_kind::rms)
+    return refuse("this kind of norm");
+  if (m.activation != model::activation_kind::silu)
+    return refuse("activations other than silu");
+  if (m.rope.scaling == model::rope_scaling_kind::yarn)
+    return refuse("yarn rope scaling");
+  if (m.has_qk_norm)
+    return refuse("norms of queries and keys");
+  if (m.has_attention_bias)
+    return refuse("attention biases");
+  if (m.sliding_window)
+    return refuse("sliding windows");
+  if (m.attention_soft_cap || m.final_soft_cap)
+    return refuse("soft caps");
+  if (m.expert_count != 0)
+    return refuse("mixtures of experts");
+  if (m.head_size % 16 != 0 || m.head_size > head_size_max)
+    return refuse("head sizes that are no multiple of 16 up to 256");
+  if (m.rope.dimension_count > m.head_size || m.rope.dimension_count % 2 != 0)
+    return refuse("this number of rotated dimensions");
+  return {};
+}
+
+} // namespace
+
+struct engine_cpu::state {
+  state(const model::description& m, const model::layer_range& r, const config& c)
+      : model(m), range(r), which(c.forced_isa.value_or(detect_isa())),
+        width(c.activation_bits == 8 ? activation_width::bits8 : activation_width::bits16),
+        team(c.threads, c.cpus), rope(m.rope), scratch(c.threads) {}
+
+  model::description model;
+  model::layer_range range;
+  isa which;
+  activation_width width;
+  thread_team team;
+  rope_table rope;
+  stage_weights weights;
+  kv_memory kv;
+  step_memory memory;
+  std::optional<forward> pass;
+  std::vector<baton::engine::sampler_scratch> scratch; // [thread]
+  std::vector<std::optional<result<sample>>> drawn;    // [draw]
+  baton::engine::capacity limits;
+
+  result<void> take_kv(const config& c) {
+    const kv_memory::shape shape{range.count, model.kv_head_count, model.head_size};
+    const std::uint64_t fitting =
+        c.kv_blocks != 0 ? c.kv_blocks
+                         : c.kv_memory_bytes / std::max<std::uint64_t>(shape.block_bytes(), 1);
+    const auto blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(fitting, UINT32_MAX));
+    if (blocks == 0)
+      return fail(errc::does_not_fit, "{} bytes of KV memory hold no block of {} bytes",
+                  c.kv_memory_bytes, shape.block_bytes());
+    auto taken = kv_memory::take(shape, blocks);
+    if (!taken)
+      return taken.error();
+    kv = *std::move(taken);
+    return {};
+  }
+
+  void describe(const model::gguf_file& file, const config& c) {
+    limits.blocks = kv.blocks();
+    limits.block_positions = kv_block_positions;
+    limits.rows_max = c.rows_max;
+    limits.hidden_size = model.hidden_size;
+    limits.vocabulary_size = model.vocab_size;
+    limits.context_max =
+        c.context_max == 0 ? model.context_length : std::min(c.context_max, model.context_length);
+    limits.model_hash = file.fingerprint();
+    limits.device = fmt::format("cpu {}, {} thread{}, {}-bit activations", name_of(which),
+                                c.threads, c.threads == 1 ? "" : "s", c.activation_bits);
+  }
+
+  result<std::vector<sample>> draw_all(const std::vector<draw>& draws);
+};
+
+engine_cpu::engine_cpu(std::unique_ptr<state> s) : state_(std::move(s)) {}
+engine_cpu::~engine_cpu() = default;
+
+result<std::unique_ptr<engine_cpu>> engine_cpu::load(const model::gguf_file& file,
+                                                     const model::description& model,
+                                                     const model::layer_range& range,
+                                                     const config& settings) {
+  if (auto ok = check(settings); !ok)
+    return ok.error();
+  if (auto ok = check(model); !ok)
+    return ok.error();
+  if (range.count == 0 || range.end() > model.layer_count)
+    return fail(errc::invalid_value, "layers {} to {} of a model of {}", range.first, range.end(),
+                model.layer_count);
+  auto s = std::make_unique<state>(model, range, settings);
+  auto weights = load_weights(file, s->model, range, s->team);
+  if (!weights)
+    return weights.error();
+  s->weights = *std::move(weights);
+  if (auto ok = s->take_kv(settings); !ok)
+    return ok.error();
+  auto memory = step_memory::take(s->model, range, settings.rows_max, settings.threads, s->width);
+  if (!memory)
+    return memory.error();
+  s->memory = *std::move(memory);
+  s->describe(file, settings);
+  s->pass.emplace(forward_parts{s->model, s->range, s->weights, kernels_for(s->which), s->width,
+                                s->kv, s->rope, s->memory, s->team},
+                  s->limits.context_max);
+  return std::unique_ptr<engine_cpu>(new engine_cpu(std::move(s)));
+}
+
+const baton::engine::capacity& engine_cpu::limits() const noexcept {
+  return state_->limits;
+}
+
+result<baton::engine::step_output> engine_cpu::run(const micro_batch& batch,
+                                                   std::span<const float> activations) {
+  state& s = *state_;
+  if (auto ok = baton::engine::validate(batch, activations, s.limits, s.range.embeds); !ok)
+    return ok.error();
+  s.pass->run(batch, activations);
+  baton::engine::step_output out;
+  if (!s.range.heads) {
+    out.activations = {s.memory.hidden.data, std::size_t{batch.rows()} * s.model.hidden_size};
+    return out;
+  }
+  auto samples = s.draw_all(batch.draws);
+  if (!samples)
+    return samples.error();
+  out.samples = *std::move(samples);
+  return out;
+}
+
+// Draws are independent of one another: each member takes every size-th.
+result<std::vector<sample>> engine_cpu::state::draw_all(const std::vector<draw>& draws) {
+  drawn.assign(draws.size(), std::nullopt);
+  team.run([&](unsigned member) {
+    for (std::size_t i = member; i < draws.size(); i += team.size())
+      drawn[i] = baton::engine::draw_token({memory.logits.row(i), model.vocab_size}, draws[i],
+                                           scratch[member]);
+  });
+  std::vector<sample> samples;
+  samples.reserve(draws.size());
+  for (auto& each : drawn) {
+    if (!*each)
+      return each->error();
+    samples.push_back(**std::move(each));
+  }
+  return samples;
+}
+
+std::span<const float> engine_cpu::logits(std::size_t index) const {
+  ENSURE(state_->range.heads && index < state_->drawn.size(), "logits of draw {} of {}", index,
+         state_->drawn.size());
+  return {state_->memory.logits.row(index), state_->model.vocab_size};
+}
+
+} // namespace baton::cpu

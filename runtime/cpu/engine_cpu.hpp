@@ -1,0 +1,56 @@
+// The native engine of the seam in runtime/engine/engine.hpp: one stage of a llama-family model on
+// CPU cores, weights quantised as in the file, float16 KV. Made by a shard and driven by its one
+// compute thread.
+#pragma once
+
+#include "runtime/cpu/isa.hpp"
+#include "runtime/engine/engine.hpp"
+#include "runtime/model/slice.hpp"
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace baton::cpu {
+
+struct config {
+  std::uint32_t threads = 1;
+  // Where thread i is pinned; thread 0 is the one that calls run(). Empty: the system decides.
+  std::vector<int> cpus = {};
+  // Room for keys and values: a number of blocks, else as many as fit into the bytes.
+  std::uint32_t kv_blocks = 0;
+  std::uint64_t kv_memory_bytes = std::uint64_t{256} << 20U;
+  std::uint32_t rows_max = 512;
+  std::uint32_t context_max = 0; // 0: as trained; never more than that
+  // Precision of the activations that meet quantised weights: 8 or 16. 16 costs a second integer
+  // dot product and makes the result agree with float32 activations to five digits.
+  std::uint32_t activation_bits = 8;
+  std::optional<isa> forced_isa = std::nullopt; // tests only; nothing: the best that this CPU has
+};
+
+class engine_cpu final : public engine::engine {
+public:
+  // Reads the stage's weights; `file` may be closed afterwards. Errors: invalid_value (a field of
+  // `settings` is out of range), unsupported_model (a feature of the description that this engine
+  // does not run), bad_model_file, io_failed, does_not_fit.
+  static result<std::unique_ptr<engine_cpu>> load(const model::gguf_file& file,
+                                                  const model::description& model,
+                                                  const model::layer_range& range,
+                                                  const config& settings);
+  ~engine_cpu() override;
+
+  const baton::engine::capacity& limits() const noexcept override;
+  result<baton::engine::step_output> run(const micro_batch& batch,
+                                         std::span<const float> activations) override;
+
+  // For tests and tools: the logits [vocabulary] of draw `index` of the last run, as the sampler
+  // left them. Requires: the last stage, index < draws of that run.
+  std::span<const float> logits(std::size_t index) const;
+
+private:
+  struct state;
+  explicit engine_cpu(std::unique_ptr<state> s);
+  std::unique_ptr<state> state_;
+};
+
+} // namespace baton::cpu

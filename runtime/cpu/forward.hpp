@@ -1,0 +1,84 @@
+// One step of a stage: from token ids or activation rows, through the layers, to activation rows or
+// logits. Every member of the team runs the same parts in the same order, with a barrier after
+// each; a part splits by rows, by panels of output or by heads, never within a sum.
+//
+//   embed -> { norm -> q k v -> rotate, append to KV -> attend -> out -> norm -> gate up -> down }
+//         -> norm of the rows that sample -> head
+#pragma once
+
+#include "runtime/cpu/kernels.hpp"
+#include "runtime/cpu/kv_memory.hpp"
+#include "runtime/cpu/rope_table.hpp"
+#include "runtime/cpu/step_memory.hpp"
+#include "runtime/cpu/thread_team.hpp"
+#include "runtime/cpu/weights.hpp"
+#include "schema/messages.hpp"
+
+#include <span>
+#include <vector>
+
+namespace baton::cpu {
+
+// What a forward pass works with; all of it outlives the pass.
+struct forward_parts {
+  const model::description& model;
+  const model::layer_range& range;
+  const stage_weights& weights;
+  const kernels& table;
+  activation_width width;
+  kv_memory& kv;
+  rope_table& rope;
+  step_memory& memory;
+  thread_team& team;
+};
+
+class forward {
+public:
+  explicit forward(const forward_parts& parts, std::uint32_t context_max);
+
+  // Runs the batch; results are in memory.hidden, or memory.logits (a row per draw, in order).
+  // Requires: the batch is valid for this stage.
+  void run(const micro_batch& batch, std::span<const float> activations);
+
+private:
+  struct row {
+    const slice* owner = nullptr;
+    std::uint32_t position = 0;
+  };
+  // Consecutive rows of a slice whose positions lie in one chunk.
+  struct attention_item {
+    std::uint32_t first_row = 0;
+    std::uint32_t rows = 0;
+  };
+  struct share {
+    std::size_t begin = 0, end = 0;
+  };
+
+  void plan(const micro_batch& batch);
+  void plan_attention(const slice& s, std::uint32_t first_row);
+  void run_member(unsigned member, const micro_batch& batch, std::span<const float> activations);
+  void run_layer(unsigned member, std::uint32_t layer);
+
+  void embed(share rows, const micro_batch& batch, std::span<const float> activations);
+  void normalise(std::size_t from, std::size_t to, const float* gain, bool needs_records);
+  void project(unsigned member, const layer_weights& layer);
+  void append(share rows, std::uint32_t layer);
+  void attend(unsigned member, std::uint32_t layer);
+  void attend_item(unsigned member, std::uint32_t layer, const attention_item& item,
+                   std::uint32_t kv_head);
+  void gate_and_up(unsigned member, const layer_weights& layer);
+  void head(unsigned member);
+
+  share share_of(std::size_t count, unsigned member) const noexcept;
+  // The outputs of `panels`, from column 0 of `out` on.
+  void multiply(const packed_matrix& matrix, const input_rows& input, std::size_t rows,
+                share panels, float_rows out, bool adds) const;
+
+  forward_parts p_;
+  std::vector<row> rows_;
+  std::vector<attention_item> items_;
+  std::vector<std::size_t> sampling_rows_;
+  std::vector<std::vector<const std::uint16_t*>> pages_; // [thread][chunk]
+};
+
+} // namespace baton::cpu

@@ -1,0 +1,44 @@
+// Fills the table of kernels from the bodies for one vector type. Included by kernels_<isa>.cpp.
+#pragma once
+
+#include "runtime/cpu/attention_body.hpp"
+#include "runtime/cpu/matmul_body.hpp"
+
+namespace baton::cpu {
+
+template <class V, panel_format Format>
+constexpr void fill_matmul(kernels& table) {
+  table.matmul[static_cast<std::size_t>(Format)][0] = &matmul<V, Format, false>;
+  if constexpr (layout_of(Format).is_float)
+    table.matmul[static_cast<std::size_t>(Format)][1] = &matmul<V, Format, false>;
+  else
+    table.matmul[static_cast<std::size_t>(Format)][1] = &matmul<V, Format, true>;
+}
+
+template <class V>
+constexpr kernels make_kernels(isa which) {
+  kernels table{};
+  table.which = which;
+  fill_matmul<V, panel_format::f32>(table);
+  fill_matmul<V, panel_format::f16>(table);
+  fill_matmul<V, panel_format::bf16>(table);
+  fill_matmul<V, panel_format::nibble_zero_point>(table);
+  fill_matmul<V, panel_format::nibble_min>(table);
+  fill_matmul<V, panel_format::byte>(table);
+  fill_matmul<V, panel_format::byte_min>(table);
+  fill_matmul<V, panel_format::nibble_min_f32>(table);
+  fill_matmul<V, panel_format::byte_min_f32>(table);
+  fill_matmul<V, panel_format::byte_two_scales>(table);
+  table.attend = &attend<V>;
+  table.quantise[0] = &quantise<V, false>;
+  table.quantise[1] = &quantise<V, true>;
+  table.rms_norm = &rms_norm<V>;
+  table.silu_multiply = &silu_multiply<V>;
+  table.rope_pairs = &rope_pairs<V>;
+  table.rope_halves = &rope_halves<V>;
+  table.scale = &scale<V>;
+  table.store_f16 = &store_f16<V>;
+  return table;
+}
+
+} // namespace baton::cpu

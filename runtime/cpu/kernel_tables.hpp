@@ -1,0 +1,14 @@
+// The tables that kernels_for chooses from, one per kernels_<isa>.cpp. Private to this room.
+#pragma once
+
+#include "runtime/cpu/kernels.hpp"
+
+namespace baton::cpu {
+
+extern const kernels kernels_portable;
+#if defined(__x86_64__)
+extern const kernels kernels_avx2;
+extern const kernels kernels_avx512;
+#endif
+
+} // namespace baton::cpu

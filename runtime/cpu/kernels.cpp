@@ -1,0 +1,20 @@
+// Chooses a table of kernels by instruction set.
+#include "runtime/cpu/kernels.hpp"
+
+#include "runtime/cpu/kernel_tables.hpp"
+#include "schema/ensure.hpp"
+
+namespace baton::cpu {
+
+const kernels& kernels_for(isa which) noexcept {
+  ENSURE(is_available(which), "this CPU cannot run {} kernels", name_of(which));
+#if defined(__x86_64__)
+  if (which == isa::avx512_vnni)
+    return kernels_avx512;
+  if (which == isa::avx2)
+    return kernels_avx2;
+#endif
+  return kernels_portable;
+}
+
+} // namespace baton::cpu

@@ -1,0 +1,70 @@
+// The kernel seam: one table of functions per instruction set, chosen at load. Every entry computes
+// the same sequence of float32 operations in all three tables (explicit fma, fixed reduction trees,
+// exact integer dots), so results are bit-equal whatever the table, the number of rows in a call or
+// the thread. Pointers are 64-byte aligned unless said otherwise; nothing here allocates or fails.
+#pragma once
+
+#include "runtime/cpu/activation.hpp"
+#include "runtime/cpu/isa.hpp"
+#include "runtime/cpu/panel_format.hpp"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace baton::cpu {
+
+// Positions of a KV block. Attention works in chunks of as many, aligned absolutely, which is what
+// makes a row's result independent of how its prefill was cut.
+inline constexpr std::uint32_t kv_block_positions = 64;
+inline constexpr std::size_t head_size_max = 256;
+// Queries that share one pass over keys and values: 6 x 4 vectors fill the AVX-512 registers.
+inline constexpr std::size_t attend_queries_max = 6;
+
+// out[m][n] (+)= sum over k of activations[m][k] * weights[n][k], for whole panels.
+struct matmul_args {
+  const std::byte* panels = nullptr;
+  std::size_t panel_count = 0;
+  std::size_t blocks = 0;                 // columns / 32
+  const std::byte* activations = nullptr; // quantised records, or float32 for float panels
+  std::size_t activation_stride = 0;      // bytes between rows
+  std::size_t rows = 0;
+  float* out = nullptr;       // [rows][out_stride], 32 * panel_count columns are written
+  std::size_t out_stride = 0; // in floats
+  bool adds = false;          // out += instead of out =
+};
+
+// Attention of up to attend_queries_max queries that share keys, values and last chunk.
+struct attend_args {
+  const float* const* queries = nullptr;    // [count] -> [head_size], already scaled
+  const std::uint32_t* positions = nullptr; // [count], ascending; last visible position of each
+  std::size_t count = 0;
+  const std::uint16_t* const* pages =
+      nullptr;                 // by chunk: keys [head_size][64], values [64][head_size]
+  std::size_t head_size = 0;   // a multiple of 16
+  float* const* out = nullptr; // [count] -> [head_size]
+};
+
+struct kernels {
+  isa which;
+  // Indexed by panel_format, then by activation_width (ignored by float panels).
+  void (*matmul[panel_format_count][2])(const matmul_args&);
+  void (*attend)(const attend_args&);
+  // Quantises `blocks` blocks of 32 floats; indexed by activation_width.
+  void (*quantise[2])(const float* values, std::size_t blocks, std::byte* records);
+  // out = x / rms(x) * gain (arXiv 1910.07467); n is a multiple of 16.
+  void (*rms_norm)(const float* x, const float* gain, std::size_t n, float epsilon, float* out);
+  // out = silu(gate) * up; n is a multiple of 16.
+  void (*silu_multiply)(const float* gate, const float* up, std::size_t n, float* out);
+  // Rotates pairs (x[2i], x[2i+1]): x = x * cosine + partner * sine, the sign is in `sine`.
+  void (*rope_pairs)(float* x, std::size_t n, const float* cosine, const float* sine);
+  // Rotates pairs (x[i], x[i + n/2]).
+  void (*rope_halves)(float* x, std::size_t n, const float* cosine, const float* sine);
+  void (*scale)(float* x, std::size_t n, float factor);
+  // To f16, saturated to its finite range, `stride` elements apart; n is a multiple of 16.
+  void (*store_f16)(const float* x, std::size_t n, std::uint16_t* out, std::size_t stride);
+};
+
+// Requires: is_available(which).
+const kernels& kernels_for(isa which) noexcept;
+
+} // namespace baton::cpu

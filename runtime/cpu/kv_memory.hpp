@@ -1,0 +1,43 @@
+// Paged keys and values of a stage's layers. A block holds 64 positions of one sequence for all of
+// the stage's layers; within it a page per (layer, kv head): keys [head_size][64] then values
+// [64][head_size], float16. Which sequence owns a block is the scheduler's business.
+#pragma once
+
+#include "runtime/cpu/kernels.hpp"
+#include "runtime/cpu/large_memory.hpp"
+
+namespace baton::cpu {
+
+class kv_memory {
+public:
+  struct shape {
+    std::uint32_t layers = 0;
+    std::uint32_t kv_heads = 0;
+    std::uint32_t head_size = 0;
+
+    std::size_t page_elements() const noexcept {
+      return std::size_t{2} * head_size * kv_block_positions;
+    }
+    std::size_t block_bytes() const noexcept {
+      return std::size_t{layers} * kv_heads * page_elements() * sizeof(std::uint16_t);
+    }
+  };
+
+  // Takes address space; the system gives pages when a block is first written.
+  // Errors: does_not_fit.
+  static result<kv_memory> take(const shape& sizes, std::uint32_t blocks);
+
+  std::uint32_t blocks() const noexcept { return blocks_; }
+  // Requires: block < blocks(), layer and head in the shape.
+  std::uint16_t* page(std::uint32_t block, std::uint32_t layer, std::uint32_t head) const noexcept {
+    const std::size_t index = (std::size_t{block} * shape_.layers + layer) * shape_.kv_heads + head;
+    return reinterpret_cast<std::uint16_t*>(memory_.data()) + index * shape_.page_elements();
+  }
+
+private:
+  large_memory memory_;
+  shape shape_;
+  std::uint32_t blocks_ = 0;
+};
+
+} // namespace baton::cpu

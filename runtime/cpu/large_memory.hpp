@@ -1,0 +1,56 @@
+// Anonymous zeroed memory for what is read in every step: weights, KV, step buffers. Address space
+// is taken at once, pages come when first touched (2 MiB ones where the kernel grants them).
+#pragma once
+
+#include "schema/result.hpp"
+
+#include <cstddef>
+#include <utility>
+
+namespace baton::cpu {
+
+class large_memory {
+public:
+  large_memory() = default;
+  // Errors: does_not_fit (the system refuses so much address space).
+  static result<large_memory> take(std::size_t size_bytes);
+
+  large_memory(large_memory&& other) noexcept;
+  large_memory& operator=(large_memory&& other) noexcept;
+  large_memory(const large_memory&) = delete;
+  large_memory& operator=(const large_memory&) = delete;
+  ~large_memory();
+
+  // Aligned to 2 MiB; null if nothing was taken.
+  std::byte* data() const noexcept { return data_; }
+  std::size_t size_bytes() const noexcept { return size_; }
+
+private:
+  void release() noexcept;
+
+  std::byte* mapping_ = nullptr;
+  std::size_t mapping_size_ = 0;
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+// Hands out 64-byte aligned parts of one large_memory in order; first with no memory, to add up
+// what will be needed, then with it.
+class layout_cursor {
+public:
+  explicit layout_cursor(std::byte* base = nullptr) : base_(base) {}
+  // Null while measuring.
+  template <class T>
+  T* part(std::size_t count) {
+    const std::size_t at = used_;
+    used_ += (count * sizeof(T) + 63) / 64 * 64;
+    return base_ == nullptr ? nullptr : reinterpret_cast<T*>(base_ + at);
+  }
+  std::size_t used_bytes() const noexcept { return used_; }
+
+private:
+  std::byte* base_ = nullptr;
+  std::size_t used_ = 0;
+};
+
+} // namespace baton::cpu

@@ -1,0 +1,44 @@
+// Fills the table of rotations.
+#include "runtime/cpu/rope_table.hpp"
+
+#include <cmath>
+
+namespace baton::cpu {
+namespace {
+constexpr std::uint32_t positions_per_fill = 256; // so that decoding does not fill at every step
+}
+
+rope_table::rope_table(const model::rope_description& rope) : rope_(rope) {
+  const double stretch =
+      rope.scaling == model::rope_scaling_kind::linear ? 1.0 / double{rope.scaling_factor} : 1.0;
+  for (std::uint32_t i = 0; i < rope.dimension_count / 2; ++i) {
+    const double exponent = -2.0 * i / rope.dimension_count;
+    frequency_.push_back(stretch * std::pow(double{rope.base}, exponent));
+  }
+}
+
+void rope_table::extend_to(std::uint32_t position) {
+  const std::size_t width = rope_.dimension_count;
+  if (width == 0)
+    return;
+  const std::size_t filled = cosine_.size() / width;
+  if (position < filled)
+    return;
+  const std::size_t wanted = (std::size_t{position} / positions_per_fill + 1) * positions_per_fill;
+  cosine_.resize(wanted * width);
+  sine_.resize(wanted * width);
+  const bool is_paired = rope_.kind == model::rope_kind::normal;
+  for (std::size_t p = filled; p < wanted; ++p)
+    for (std::size_t i = 0; i < width / 2; ++i) {
+      const double angle = static_cast<double>(p) * frequency_[i];
+      const auto c = static_cast<float>(std::cos(angle));
+      const auto s = static_cast<float>(std::sin(angle));
+      const std::size_t first = p * width + (is_paired ? 2 * i : i);
+      const std::size_t second = p * width + (is_paired ? 2 * i + 1 : i + width / 2);
+      cosine_[first] = cosine_[second] = c;
+      sine_[first] = -s;
+      sine_[second] = s;
+    }
+}
+
+} // namespace baton::cpu

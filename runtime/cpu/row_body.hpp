@@ -1,0 +1,151 @@
+// What happens to single rows between the matrix products, written once over a vector type V:
+// normalisation, quantisation, activation function, rotary embedding, conversion to f16.
+#pragma once
+
+#include "runtime/cpu/kernels.hpp"
+
+namespace baton::cpu {
+
+// exp(x) with a relative error of about 2e-7; -inf gives 0. One fixed sequence of operations:
+// 2^n * p(r), n = round(x / ln 2), p of degree 6, ln 2 in two parts.
+template <class V>
+[[gnu::always_inline]] inline typename V::f32 exp_of(typename V::f32 x) {
+  using f32 = typename V::f32;
+  // Below, the result is under the least denormal; above, it is infinite.
+  x = V::min(V::max(x, V::set(-104.0F)), V::set(128.0F));
+  const f32 n = V::round(V::mul(x, V::set(1.44269504F)));
+  f32 r = V::fma(n, V::set(-0.693145752F), x);
+  r = V::fma(n, V::set(-1.42860677e-6F), r);
+  f32 p = V::set(1.0F / 720.0F);
+  p = V::fma(p, r, V::set(1.0F / 120.0F));
+  p = V::fma(p, r, V::set(1.0F / 24.0F));
+  p = V::fma(p, r, V::set(1.0F / 6.0F));
+  p = V::fma(p, r, V::set(0.5F));
+  p = V::fma(p, r, V::set(1.0F));
+  p = V::fma(p, r, V::set(1.0F));
+  return V::scale_by_power(p, n);
+}
+
+// Four partial sums over 16 lanes, whatever the machine: the order is part of the contract.
+template <class V>
+void rms_norm(const float* x, const float* gain, std::size_t n, float epsilon, float* out) {
+  typename V::f32 sum[4] = {V::zero(), V::zero(), V::zero(), V::zero()};
+  for (std::size_t i = 0; i < n; i += 16) {
+    const auto v = V::load(x + i);
+    sum[i / 16 % 4] = V::fma(v, v, sum[i / 16 % 4]);
+  }
+  const float squares = V::reduce_add(V::add(V::add(sum[0], sum[1]), V::add(sum[2], sum[3])));
+  const float inverse = 1.0F / __builtin_sqrtf(squares / static_cast<float>(n) + epsilon);
+  for (std::size_t i = 0; i < n; i += 16)
+    V::store(out + i, V::mul(V::mul(V::load(x + i), V::set(inverse)), V::load(gain + i)));
+}
+
+template <class V>
+void silu_multiply(const float* gate, const float* up, std::size_t n, float* out) {
+  for (std::size_t i = 0; i < n; i += 16) {
+    const auto g = V::load(gate + i);
+    const auto e = exp_of<V>(V::sub(V::zero(), g));
+    V::store(out + i, V::mul(V::div(g, V::add(V::set(1.0F), e)), V::load(up + i)));
+  }
+}
+
+template <class V>
+[[gnu::always_inline]] inline void fill_sums(activation_block& block, float scale, std::int32_t lo,
+                                             std::int32_t hi) {
+  block.scale = scale;
+  block.scaled_sum = scale * static_cast<float>(lo + hi);
+  block.minus_8_sum = -8 * (lo + hi);
+  block.minus_128_sum = -128 * (lo + hi);
+  block.minus_128_sum_lo = -128 * lo;
+  block.minus_128_sum_hi = -128 * hi;
+  block.unused[0] = block.unused[1] = 0;
+}
+
+template <class V, bool Wide>
+void quantise(const float* values, std::size_t blocks, std::byte* records) {
+  using i32 = typename V::i32;
+  constexpr float most = static_cast<float>(Wide ? activation_wide_max : activation_digit_max);
+  for (std::size_t b = 0; b < blocks; ++b, values += block_columns) {
+    const auto x0 = V::load(values);
+    const auto x1 = V::load(values + 16);
+    const float largest = V::reduce_max(V::max(V::abs(x0), V::abs(x1)));
+    const auto inverse = V::set(largest > 0 ? most / largest : 0.0F);
+    const i32 i0 = V::to_i32(V::mul(x0, inverse));
+    const i32 i1 = V::to_i32(V::mul(x1, inverse));
+    if constexpr (Wide) {
+      auto& block = reinterpret_cast<activation_block_wide*>(records)[b];
+      // A quotient by the odd 255 is never halfway, so the rounding is exact.
+      const auto part = V::set(1.0F / static_cast<float>(activation_digit_base));
+      const i32 h0 = V::to_i32(V::mul(V::to_f32(i0), part));
+      const i32 h1 = V::to_i32(V::mul(V::to_f32(i1), part));
+      V::store_i8(block.high, h0);
+      V::store_i8(block.high + 16, h1);
+      V::store_i8(block.narrow.low, V::sub(i0, V::times_255(h0)));
+      V::store_i8(block.narrow.low + 16, V::sub(i1, V::times_255(h1)));
+      fill_sums<V>(block.narrow, largest / most, V::reduce_add(i0), V::reduce_add(i1));
+    } else {
+      auto& block = reinterpret_cast<activation_block*>(records)[b];
+      V::store_i8(block.low, i0);
+      V::store_i8(block.low + 16, i1);
+      fill_sums<V>(block, largest / most, V::reduce_add(i0), V::reduce_add(i1));
+    }
+  }
+}
+
+template <class V>
+void rope_pairs(float* x, std::size_t n, const float* cosine, const float* sine) {
+  std::size_t i = 0;
+  for (; i + 16 <= n; i += 16) {
+    const auto v = V::load(x + i);
+    V::store(x + i, V::fma(V::swap_pairs(v), V::load(sine + i), V::mul(v, V::load(cosine + i))));
+  }
+  for (; i + 2 <= n; i += 2) {
+    const float a = x[i], b = x[i + 1];
+    x[i] = __builtin_fmaf(b, sine[i], a * cosine[i]);
+    x[i + 1] = __builtin_fmaf(a, sine[i + 1], b * cosine[i + 1]);
+  }
+}
+
+template <class V>
+void rope_halves(float* x, std::size_t n, const float* cosine, const float* sine) {
+  const std::size_t half = n / 2;
+  std::size_t i = 0;
+  for (; i + 16 <= half; i += 16) {
+    const auto a = V::load(x + i);
+    const auto b = V::load(x + half + i);
+    V::store(x + i, V::fma(b, V::load(sine + i), V::mul(a, V::load(cosine + i))));
+    V::store(x + half + i,
+             V::fma(a, V::load(sine + half + i), V::mul(b, V::load(cosine + half + i))));
+  }
+  for (; i < half; ++i) {
+    const float a = x[i], b = x[half + i];
+    x[i] = __builtin_fmaf(b, sine[i], a * cosine[i]);
+    x[half + i] = __builtin_fmaf(a, sine[half + i], b * cosine[half + i]);
+  }
+}
+
+template <class V>
+void scale(float* x, std::size_t n, float factor) {
+  for (std::size_t i = 0; i < n; i += 16)
+    V::store(x + i, V::mul(V::load(x + i), V::set(factor)));
+}
+
+// Saturated: an infinity in the KV memory would turn the masked products 0 * inf of other rows
+// into NaN.
+template <class V>
+void store_f16(const float* x, std::size_t n, std::uint16_t* out, std::size_t stride) {
+  constexpr float f16_max = 65504.0F;
+  for (std::size_t i = 0; i < n; i += 16) {
+    const auto v = V::min(V::max(V::load(x + i), V::set(-f16_max)), V::set(f16_max));
+    if (stride == 1) {
+      V::store_f16(out + i, v);
+      continue;
+    }
+    std::uint16_t row[16];
+    V::store_f16(row, v);
+    for (std::size_t j = 0; j < 16; ++j)
+      out[(i + j) * stride] = row[j];
+  }
+}
+
+} // namespace baton::cpu

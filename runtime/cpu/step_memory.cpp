@@ -1,0 +1,53 @@
+// Lays the step buffers out in one piece of memory.
+#include "runtime/cpu/step_memory.hpp"
+
+#include "runtime/cpu/panel_format.hpp"
+
+namespace baton::cpu {
+namespace {
+
+std::size_t padded(std::size_t columns) {
+  return (columns + panel_rows - 1) / panel_rows * panel_rows;
+}
+
+void place(step_memory& m, layout_cursor& cursor, const model::description& model,
+           const model::layer_range& range, std::size_t rows, activation_width width) {
+  const auto floats = [&](std::size_t columns) {
+    return float_rows{cursor.part<float>(rows * padded(columns)), padded(columns)};
+  };
+  const auto input = [&](std::size_t columns) {
+    const std::size_t stride =
+        (columns / block_columns * activation_block_bytes(width) + 63) / 64 * 64;
+    return input_rows{floats(columns), cursor.part<std::byte>(rows * stride), stride};
+  };
+  m.hidden = floats(model.hidden_size);
+  m.normed = input(model.hidden_size);
+  m.query = floats(model.q_size());
+  m.key = floats(model.kv_size());
+  m.value = floats(model.kv_size());
+  m.attended = input(model.q_size());
+  m.gated = input(model.ffn_size);
+  for (auto& each : m.per_thread)
+    each = {floats(panel_rows), floats(panel_rows)};
+  m.logits = range.heads ? floats(model.vocab_size) : float_rows{};
+}
+
+} // namespace
+
+result<step_memory> step_memory::take(const model::description& model,
+                                      const model::layer_range& range, std::size_t rows_max,
+                                      unsigned threads, activation_width width) {
+  step_memory m;
+  m.per_thread.resize(threads);
+  layout_cursor measure;
+  place(m, measure, model, range, rows_max, width);
+  auto memory = large_memory::take(measure.used_bytes());
+  if (!memory)
+    return memory.error();
+  m.memory = *std::move(memory);
+  layout_cursor cursor(m.memory.data());
+  place(m, cursor, model, range, rows_max, width);
+  return m;
+}
+
+} // namespace baton::cpu

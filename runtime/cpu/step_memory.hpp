@@ -1,0 +1,49 @@
+// The buffers of one step: activation rows between the parts, one set for rows_max rows, reused by
+// every layer and every step.
+#pragma once
+
+#include "runtime/cpu/activation.hpp"
+#include "runtime/cpu/large_memory.hpp"
+#include "runtime/model/slice.hpp"
+
+#include <vector>
+
+namespace baton::cpu {
+
+// Rows of floats, `stride` floats apart.
+struct float_rows {
+  float* data = nullptr;
+  std::size_t stride = 0;
+  float* row(std::size_t index) const noexcept { return data + index * stride; }
+  float_rows from_column(std::size_t column) const noexcept { return {data + column, stride}; }
+};
+
+// The input of a matrix product: the floats, and the same quantised.
+struct input_rows {
+  float_rows values;
+  std::byte* records = nullptr;
+  std::size_t record_stride = 0; // bytes
+  std::byte* record_row(std::size_t index) const noexcept {
+    return records + index * record_stride;
+  }
+};
+
+struct step_memory {
+  large_memory memory;
+  float_rows hidden;            // [rows, hidden] the residual stream
+  input_rows normed;            // [rows, hidden]
+  float_rows query, key, value; // [rows, q_size], [rows, kv_size], padded to panels
+  input_rows attended;          // [rows, q_size]
+  input_rows gated;             // [rows, ffn]
+  float_rows logits;            // [rows, vocabulary], padded to panels; last stage only
+  struct scratch {              // of one thread
+    float_rows gate, up;        // [rows, 32] of the panel in work
+  };
+  std::vector<scratch> per_thread;
+
+  // Errors: does_not_fit.
+  static result<step_memory> take(const model::description& model, const model::layer_range& range,
+                                  std::size_t rows_max, unsigned threads, activation_width width);
+};
+
+} // namespace baton::cpu

@@ -1,0 +1,49 @@
+// A fixed team of threads for the parallel parts of a step: each takes a static share, so nothing
+// about the result or the memory they touch depends on timing. The thread that calls run() is
+// member 0.
+//
+// A waiting member spins for about 50 µs, then sleeps in the kernel: within a step the next part
+// comes in well under that, and between steps an idle engine costs no CPU.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <thread>
+#include <vector>
+
+namespace baton::cpu {
+
+class thread_team {
+public:
+  // cpus[i]: where member i is pinned; empty: nowhere. Member 0 is pinned when it first calls run.
+  // Requires: size >= 1, cpus empty or of that size.
+  thread_team(unsigned size, std::vector<int> cpus);
+  ~thread_team();
+  thread_team(const thread_team&) = delete;
+  thread_team& operator=(const thread_team&) = delete;
+
+  unsigned size() const noexcept { return size_; }
+
+  // Runs work(member) on every member and returns when all are done. One caller at a time.
+  void run(const std::function<void(unsigned)>& work);
+  // Called by every member within work: none goes on before all have come.
+  void barrier() noexcept;
+
+private:
+  void serve(unsigned member);
+  void pin(unsigned member) const noexcept;
+
+  const unsigned size_;
+  const std::vector<int> cpus_;
+  const std::function<void(unsigned)>* work_ = nullptr;
+  std::thread::id pinned_caller_;
+  // Each on its own pair of cache lines: they are polled by one side and written by the other.
+  alignas(128) std::atomic<std::uint32_t> round_{0}; // run() calls so far; the last also ends
+  alignas(128) std::atomic<std::uint32_t> arrived_{0};
+  alignas(128) std::atomic<std::uint32_t> phase_{0}; // barriers passed
+  bool is_closing_ = false;
+  std::vector<std::thread> threads_;
+};
+
+} // namespace baton::cpu

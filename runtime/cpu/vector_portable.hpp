@@ -1,0 +1,236 @@
+// Vectors of 16 floats and of 64 weight codes in plain C++: what every CPU can run and what the
+// others are compared with. Slow where the CPU has no fma. Included by kernels_portable.cpp alone.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace baton::cpu {
+namespace {
+
+#define BATON_OP [[gnu::always_inline]] static inline
+
+struct vector_portable {
+  struct f32 {
+    float v[16];
+  };
+  struct i32 {
+    std::int32_t v[16];
+  };
+  struct codes {
+    std::uint8_t v[64];
+  };
+  struct quad {
+    std::int8_t v[4];
+  };
+
+  static constexpr bool multiplies_offset_bytes = false;
+  static constexpr int quantised_rows = 1;
+  static constexpr int float_rows = 1;
+  static constexpr int panel_vectors = 1;
+  static constexpr int attention_vectors = 1;
+
+  template <class Op>
+  BATON_OP f32 each(Op op) {
+    f32 r;
+    for (int i = 0; i < 16; ++i)
+      r.v[i] = op(i);
+    return r;
+  }
+  template <class Op>
+  BATON_OP i32 each_i32(Op op) {
+    i32 r;
+    for (int i = 0; i < 16; ++i)
+      r.v[i] = op(i);
+    return r;
+  }
+
+  BATON_OP f32 zero() { return set(0); }
+  BATON_OP f32 set(float x) {
+    return each([&](int) { return x; });
+  }
+  BATON_OP f32 load(const float* p) {
+    return each([&](int i) { return p[i]; });
+  }
+  BATON_OP void store(float* p, f32 a) { std::memcpy(p, a.v, sizeof a.v); }
+  BATON_OP f32 load_f16(const void* p) {
+    std::uint16_t half[16];
+    std::memcpy(half, p, sizeof half);
+    return each([&](int i) { return f16_to_f32(half[i]); });
+  }
+  BATON_OP f32 load_bf16(const void* p) {
+    std::uint16_t half[16];
+    std::memcpy(half, p, sizeof half);
+    return each([&](int i) { return from_bits(static_cast<std::uint32_t>(half[i]) << 16); });
+  }
+  BATON_OP void store_f16(std::uint16_t* p, f32 a) {
+    for (int i = 0; i < 16; ++i)
+      p[i] = f32_to_f16(a.v[i]);
+  }
+  BATON_OP f32 add(f32 a, f32 b) {
+    return each([&](int i) { return a.v[i] + b.v[i]; });
+  }
+  BATON_OP f32 sub(f32 a, f32 b) {
+    return each([&](int i) { return a.v[i] - b.v[i]; });
+  }
+  BATON_OP f32 mul(f32 a, f32 b) {
+    return each([&](int i) { return a.v[i] * b.v[i]; });
+  }
+  BATON_OP f32 div(f32 a, f32 b) {
+    return each([&](int i) { return a.v[i] / b.v[i]; });
+  }
+  BATON_OP f32 fma(f32 a, f32 b, f32 c) {
+    return each([&](int i) { return __builtin_fmaf(a.v[i], b.v[i], c.v[i]); });
+  }
+  BATON_OP f32 max(f32 a, f32 b) {
+    return each([&](int i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; });
+  }
+  BATON_OP f32 min(f32 a, f32 b) {
+    return each([&](int i) { return a.v[i] < b.v[i] ? a.v[i] : b.v[i]; });
+  }
+  BATON_OP f32 abs(f32 a) {
+    return each([&](int i) { return __builtin_fabsf(a.v[i]); });
+  }
+  // Nearest even, for |a| < 2^22: the sum has no bits left below one.
+  BATON_OP f32 round(f32 a) {
+    constexpr float magic = 12582912.0F; // 1.5 * 2^23
+    return each([&](int i) { return (a.v[i] + magic) - magic; });
+  }
+  // a * 2^n for whole n in [-160, 200], rounded once: the first factor keeps a normal.
+  BATON_OP f32 scale_by_power(f32 a, f32 n) {
+    return each([&](int i) {
+      const int whole = to_int(n.v[i]);
+      const int half = whole >> 1;
+      return a.v[i] * power_of_two(half) * power_of_two(whole - half);
+    });
+  }
+  BATON_OP f32 swap_pairs(f32 a) {
+    return each([&](int i) { return a.v[i ^ 1]; });
+  }
+  BATON_OP f32 first_lanes(f32 a, int count, f32 b) {
+    return each([&](int i) { return i < count ? a.v[i] : b.v[i]; });
+  }
+  // ((0+8)+(4+12)) + ..: halves onto halves, down to one lane.
+  BATON_OP float reduce_add(f32 a) {
+    for (int half = 8; half > 0; half /= 2)
+      for (int i = 0; i < half; ++i)
+        a.v[i] += a.v[i + half];
+    return a.v[0];
+  }
+  BATON_OP float reduce_max(f32 a) {
+    float r = a.v[0];
+    for (int i = 1; i < 16; ++i)
+      r = r > a.v[i] ? r : a.v[i];
+    return r;
+  }
+  BATON_OP float first(f32 a) { return a.v[0]; }
+
+  BATON_OP i32 set_i32(std::int32_t x) {
+    return each_i32([&](int) { return x; });
+  }
+  BATON_OP i32 to_i32(f32 a) {
+    a = round(a);
+    return each_i32([&](int i) { return to_int(a.v[i]); });
+  }
+  BATON_OP f32 to_f32(i32 a) {
+    return each([&](int i) { return static_cast<float>(a.v[i]); });
+  }
+  BATON_OP i32 add(i32 a, i32 b) {
+    return each_i32([&](int i) { return a.v[i] + b.v[i]; });
+  }
+  BATON_OP i32 sub(i32 a, i32 b) {
+    return each_i32([&](int i) { return a.v[i] - b.v[i]; });
+  }
+  BATON_OP i32 times_255(i32 a) {
+    return each_i32([&](int i) { return a.v[i] * 255; });
+  }
+  BATON_OP std::int32_t reduce_add(i32 a) {
+    std::int32_t r = 0;
+    for (int i = 0; i < 16; ++i)
+      r += a.v[i];
+    return r;
+  }
+  BATON_OP void store_i8(std::int8_t* p, i32 a) {
+    for (int i = 0; i < 16; ++i)
+      p[i] = static_cast<std::int8_t>(a.v[i] < -128 ? -128 : a.v[i] > 127 ? 127 : a.v[i]);
+  }
+
+  BATON_OP codes load_codes(const std::byte* p) {
+    codes c;
+    std::memcpy(c.v, p, sizeof c.v);
+    return c;
+  }
+  BATON_OP codes low_nibbles(codes c) {
+    for (auto& code : c.v)
+      code = code & 15U;
+    return c;
+  }
+  BATON_OP codes high_nibbles(codes c) {
+    for (auto& code : c.v)
+      code = static_cast<std::uint8_t>(code >> 4U);
+    return c;
+  }
+  BATON_OP quad broadcast(const std::int8_t* p) {
+    quad x;
+    std::memcpy(x.v, p, sizeof x.v);
+    return x;
+  }
+  BATON_OP i32 dot_nibbles(i32 acc, codes c, quad x) {
+    for (int i = 0; i < 16; ++i)
+      for (int j = 0; j < 4; ++j)
+        acc.v[i] += c.v[4 * i + j] * x.v[j];
+    return acc;
+  }
+  BATON_OP i32 dot_bytes(i32 acc, codes c, quad x) {
+    for (int i = 0; i < 16; ++i)
+      for (int j = 0; j < 4; ++j)
+        acc.v[i] += (c.v[4 * i + j] - 128) * x.v[j];
+    return acc;
+  }
+  BATON_OP void prefetch(const std::byte*) {}
+
+private:
+  BATON_OP float from_bits(std::uint32_t bits) {
+    float x;
+    std::memcpy(&x, &bits, sizeof x);
+    return x;
+  }
+  BATON_OP std::uint32_t to_bits(float x) {
+    std::uint32_t bits;
+    std::memcpy(&bits, &x, sizeof bits);
+    return bits;
+  }
+  // What does not fit becomes the least integer, as the vector instructions have it.
+  BATON_OP std::int32_t to_int(float x) {
+    return x > -2147483648.0F && x < 2147483648.0F ? static_cast<std::int32_t>(x) : INT32_MIN;
+  }
+  BATON_OP float power_of_two(int n) {
+    return from_bits(static_cast<std::uint32_t>(n + 127) << 23U);
+  }
+  BATON_OP float f16_to_f32(std::uint16_t half) {
+    const std::uint32_t sign = (half & 0x8000U) << 16U;
+    const std::uint32_t magnitude = half & 0x7FFFU;
+    if (magnitude >= 0x7C00U)
+      return from_bits(sign | 0x7F800000U | (magnitude & 0x3FFU) << 13U);
+    if (magnitude >= 0x400U)
+      return from_bits(sign | ((magnitude << 13U) + (112U << 23U)));
+    const float denormal = static_cast<float>(magnitude) * 0x1p-24F;
+    return sign != 0 ? -denormal : denormal;
+  }
+  // Requires a finite value of f16's range: store_f16's caller saturates. Nearest even.
+  BATON_OP std::uint16_t f32_to_f16(float x) {
+    const std::uint32_t bits = to_bits(x);
+    const auto sign = static_cast<std::uint16_t>((bits >> 16U) & 0x8000U);
+    const std::uint32_t magnitude = bits & 0x7FFFFFFFU;
+    if (magnitude < (113U << 23U)) { // below 2^-14: adding 1/2 puts the rounding at 2^-24
+      const std::uint32_t shifted = to_bits(from_bits(magnitude) + 0.5F);
+      return static_cast<std::uint16_t>(sign | (shifted - 0x3F000000U));
+    }
+    const std::uint32_t rounded = magnitude + 0xFFFU + ((magnitude >> 13U) & 1U);
+    return static_cast<std::uint16_t>(sign | ((rounded >> 13U) - (112U << 10U)));
+  }
+};
+
+} // namespace
+} // namespace baton::cpu

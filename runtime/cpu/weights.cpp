@@ -1,0 +1,169 @@
+// Plans where every tensor goes, takes the memory, then reads and packs in parallel.
+#include "runtime/cpu/weights.hpp"
+
+#include "runtime/cpu/weight_block.hpp"
+
+#include <algorithm>
+#include <optional>
+
+namespace baton::cpu {
+namespace {
+
+// Panels read and packed at a time: 0.1 to 1 MB of the file.
+constexpr std::size_t panels_per_read = 8;
+
+// A tensor with its place: a matrix, or a vector of float32.
+struct placement {
+  const model::tensor_view* tensor = nullptr;
+  std::byte* to = nullptr;
+  bool is_vector = false;
+};
+
+class weight_plan {
+public:
+  weight_plan(const model::gguf_file& file, layout_cursor cursor) : file_(file), cursor_(cursor) {}
+
+  packed_matrix matrix(const std::string& name) {
+    const model::tensor_view* tensor = find(name);
+    if (tensor == nullptr)
+      return {};
+    const auto format = panel_format_of(tensor->type);
+    if (!format || tensor->columns() % block_columns != 0) {
+      failure_ = fail(errc::unsupported_model,
+                      "tensor '{}' ({}, rows of {}): the CPU engine needs {} and rows in multiples "
+                      "of {}",
+                      name, model::tensor_type_traits(tensor->type).name, tensor->columns(),
+                      model::supported_tensor_types(), block_columns);
+      return {};
+    }
+    packed_matrix m{*format, tensor->rows(), tensor->columns(), nullptr};
+    auto* to = cursor_.part<std::byte>(m.size_bytes());
+    m.panels = to;
+    places_.push_back({tensor, to, false});
+    return m;
+  }
+
+  const float* vector(const std::string& name) {
+    const model::tensor_view* tensor = find(name);
+    if (tensor == nullptr)
+      return nullptr;
+    auto* to = cursor_.part<float>(tensor->elements());
+    places_.push_back({tensor, reinterpret_cast<std::byte*>(to), true});
+    return to;
+  }
+
+  const std::vector<placement>& places() const noexcept { return places_; }
+  const std::optional<error>& failure() const noexcept { return failure_; }
+  std::size_t size_bytes() const noexcept { return cursor_.used_bytes(); }
+
+private:
+  const model::tensor_view* find(const std::string& name) {
+    for (const auto& tensor : file_.tensors())
+      if (tensor.name == name)
+        return &tensor;
+    failure_ = fail(errc::bad_model_file, "tensor '{}' is not in {}", name, file_.path().string());
+    return nullptr;
+  }
+
+  const model::gguf_file& file_;
+  layout_cursor cursor_;
+  std::vector<placement> places_;
+  std::optional<error> failure_;
+};
+
+void place_weights(weight_plan& plan, const model::description& model,
+                   const model::layer_range& range, stage_weights& out) {
+  out.layers.clear();
+  for (std::uint32_t i = range.first; i < range.end(); ++i) {
+    const auto name = [i](std::string_view role) { return model::layer_tensor_name(i, role); };
+    layer_weights layer;
+    layer.attention_norm = plan.vector(name("attn_norm.weight"));
+    layer.query = plan.matrix(name("attn_q.weight"));
+    layer.key = plan.matrix(name("attn_k.weight"));
+    layer.value = plan.matrix(name("attn_v.weight"));
+    layer.attention_out = plan.matrix(name("attn_output.weight"));
+    layer.ffn_norm = plan.vector(name("ffn_norm.weight"));
+    layer.gate = plan.matrix(name("ffn_gate.weight"));
+    layer.up = plan.matrix(name("ffn_up.weight"));
+    layer.down = plan.matrix(name("ffn_down.weight"));
+    out.layers.push_back(layer);
+  }
+  if (range.heads) {
+    out.output_norm = plan.vector("output_norm.weight");
+    out.head = plan.matrix(model.has_tied_embeddings ? "token_embd.weight" : "output.weight");
+  }
+  if (range.embeds)
+    out.embedding =
+        range.heads && model.has_tied_embeddings ? out.head : plan.matrix("token_embd.weight");
+}
+
+result<void> read_vector(const model::gguf_file& file, const placement& place) {
+  const auto& tensor = *place.tensor;
+  std::vector<std::byte> raw(tensor.bytes.size());
+  if (auto ok = file.copy_rows(tensor.name, 0, tensor.rows(), raw); !ok)
+    return ok;
+  model::dequantize_row(tensor.type, raw.data(), reinterpret_cast<float*>(place.to),
+                        tensor.elements());
+  return {};
+}
+
+// Every size-th group of panels, from member's on.
+result<void> pack_share(const model::gguf_file& file, const placement& place, unsigned member,
+                        unsigned members) {
+  const auto& tensor = *place.tensor;
+  const std::uint64_t rows = tensor.rows(), row_bytes = tensor.row_bytes();
+  const packed_matrix m{*panel_format_of(tensor.type), rows, tensor.columns(), place.to};
+  std::vector<std::byte> raw;
+  for (std::size_t p = member * panels_per_read; p < m.panel_count();
+       p += members * panels_per_read) {
+    const std::uint64_t first = p * panel_rows;
+    const std::uint64_t count = std::min<std::uint64_t>(panels_per_read * panel_rows, rows - first);
+    raw.resize(count * row_bytes);
+    if (auto ok = file.copy_rows(tensor.name, first, count, raw); !ok)
+      return ok;
+    for (std::uint64_t r = 0; r < count; r += panel_rows)
+      pack_panel(tensor.type, raw.data() + r * row_bytes,
+                 std::min<std::uint64_t>(panel_rows, count - r), row_bytes, m.columns,
+                 place.to + (p + r / panel_rows) * m.panel_bytes());
+  }
+  return {};
+}
+
+result<void> fill(const model::gguf_file& file, const std::vector<placement>& places,
+                  thread_team& team) {
+  std::vector<result<void>> outcome(team.size());
+  team.run([&](unsigned member) {
+    for (std::size_t i = 0; i < places.size() && outcome[member]; ++i) {
+      if (!places[i].is_vector)
+        outcome[member] = pack_share(file, places[i], member, team.size());
+      else if (i % team.size() == member)
+        outcome[member] = read_vector(file, places[i]);
+    }
+  });
+  for (auto& each : outcome)
+    if (!each)
+      return each;
+  return {};
+}
+
+} // namespace
+
+result<stage_weights> load_weights(const model::gguf_file& file, const model::description& model,
+                                   const model::layer_range& range, thread_team& team) {
+  stage_weights weights;
+  weight_plan measured(file, layout_cursor{});
+  place_weights(measured, model, range, weights);
+  if (measured.failure())
+    return *measured.failure();
+  auto memory = large_memory::take(measured.size_bytes());
+  if (!memory)
+    return memory.error();
+  weights.memory = *std::move(memory);
+  weight_plan plan(file, layout_cursor(weights.memory.data()));
+  place_weights(plan, model, range, weights);
+  if (auto ok = fill(file, plan.places(), team); !ok)
+    return ok.error();
+  return weights;
+}
+
+} // namespace baton::cpu

@@ -1,0 +1,37 @@
+// A stage's weights, read from a model file and packed for the kernels, in the order in which a
+// step reads them. Built once at load; constant afterwards.
+#pragma once
+
+#include "runtime/cpu/large_memory.hpp"
+#include "runtime/cpu/panel.hpp"
+#include "runtime/cpu/thread_team.hpp"
+#include "runtime/model/slice.hpp"
+
+#include <vector>
+
+namespace baton::cpu {
+
+struct layer_weights {
+  const float* attention_norm = nullptr; // [hidden]
+  packed_matrix query, key, value;       // [q_size or kv_size, hidden]
+  packed_matrix attention_out;           // [hidden, q_size]
+  const float* ffn_norm = nullptr;       // [hidden]
+  packed_matrix gate, up;                // [ffn, hidden]
+  packed_matrix down;                    // [hidden, ffn]
+};
+
+struct stage_weights {
+  large_memory memory;
+  std::vector<layer_weights> layers;
+  packed_matrix embedding;            // [vocabulary, hidden], if the stage embeds
+  const float* output_norm = nullptr; // [hidden], if it heads
+  packed_matrix head;                 // [vocabulary, hidden]; the embedding if tied and both here
+};
+
+// Reads through the file descriptor and keeps no view of the file. The team shares the packing.
+// Errors: bad_model_file (a tensor is missing), unsupported_model (a type or a width without a
+// kernel), io_failed, does_not_fit.
+result<stage_weights> load_weights(const model::gguf_file& file, const model::description& model,
+                                   const model::layer_range& range, thread_team& team);
+
+} // namespace baton::cpu

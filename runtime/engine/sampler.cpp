@@ -1,0 +1,360 @@
+#include "runtime/engine/sampler.hpp"
+
+#include "runtime/engine/philox.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <optional>
+
+namespace baton::engine {
+namespace {
+
+constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
+// Weights per partial sum: a draw walks the sums, then one run.
+constexpr std::size_t run_length = 256;
+// Up to here a heap is faster than selecting among all entries.
+constexpr std::size_t heap_top_k_max = 256;
+
+// Four floats in one register of every x86-64 and AArch64; written out because the compiler does
+// not vectorise the plain loop at -O2 (a draw from 49152 logits took three times as long).
+typedef float floats __attribute__((vector_size(16)));
+typedef std::int32_t ints __attribute__((vector_size(16)));
+constexpr std::size_t lanes = 4;
+
+// e^x for x <= 0 within 2 ulp (Cephes' expf polynomial), 0 below -87. Plain arithmetic instead of
+// libm, so every CPU gives the same bits.
+inline floats exp_negative(floats x) noexcept {
+  const ints is_tiny = x < -87.0f;
+  const floats clamped = is_tiny ? floats{} - 87.0f : x;
+  constexpr float round_to_integer = 12582912.0f; // 1.5 * 2^23, whose bits are 0x4B400000
+  const floats shifted = clamped * 1.44269504f + round_to_integer;
+  const floats n = shifted - round_to_integer;
+  const floats r = (clamped - n * 0.693359375f) + n * 2.12194440e-4f; // ln 2 in two parts
+  floats p = r * 1.9875691500e-4f + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  p = p * (r * r) + r + 1.0f;
+  const ints exponent = (std::bit_cast<ints>(shifted) - 0x4B400000 + 127) << 23;
+  return is_tiny ? floats{} : p * std::bit_cast<floats>(exponent);
+}
+
+inline float exp_negative(float x) noexcept {
+  return exp_negative(floats{x, 0, 0, 0})[0];
+}
+
+inline floats load(const float* from) noexcept {
+  floats f;
+  std::memcpy(&f, from, sizeof f);
+  return f;
+}
+
+struct summary {
+  float max = minus_infinity;
+  bool is_sound = true; // no NaN, no +infinity, something above -infinity
+};
+
+summary summarize(std::span<const float> logits) noexcept {
+  floats highest = floats{} + minus_infinity;
+  ints is_sound = ints{} - 1;
+  std::size_t i = 0;
+  const auto look = [&](floats x) {
+    is_sound &= x <= std::numeric_limits<float>::max(); // false for NaN
+    highest = highest < x ? x : highest;
+  };
+  for (; i + lanes <= logits.size(); i += lanes)
+    look(load(logits.data() + i));
+  for (; i < logits.size(); ++i)
+    look(floats{} + logits[i]);
+  summary s;
+  for (std::size_t lane = 0; lane < lanes; ++lane) {
+    s.max = std::max(s.max, static_cast<float>(highest[lane]));
+    s.is_sound = s.is_sound && is_sound[lane] != 0;
+  }
+  s.is_sound = s.is_sound && s.max > minus_infinity;
+  return s;
+}
+
+// sums[j] is the sum of weights over run j, in a fixed order. Returns the total.
+double sum_runs(std::span<const float> weights, std::vector<double>& sums) {
+  sums.resize((weights.size() + run_length - 1) / run_length);
+  double total = 0;
+  for (std::size_t run = 0; run < sums.size(); ++run) {
+    const float* w = weights.data() + run * run_length;
+    const std::size_t count = std::min(run_length, weights.size() - run * run_length);
+    floats partial{};
+    std::size_t i = 0;
+    for (; i + lanes <= count; i += lanes)
+      partial += load(w + i);
+    double sum = 0;
+    for (; i < count; ++i)
+      sum += static_cast<double>(w[i]);
+    for (std::size_t lane = 0; lane < lanes; ++lane)
+      sum += static_cast<double>(partial[lane]);
+    sums[run] = sum;
+    total += sum;
+  }
+  return total;
+}
+
+// weights[i] = exp((logits[i] - max) / temperature).
+void exponentiate(std::span<const float> logits, float max, float temperature,
+                  std::vector<float>& weights) {
+  weights.resize(logits.size());
+  std::size_t i = 0;
+  for (; i + lanes <= logits.size(); i += lanes) {
+    const floats w = exp_negative((load(logits.data() + i) - max) / temperature);
+    std::memcpy(weights.data() + i, &w, sizeof w);
+  }
+  for (; i < logits.size(); ++i)
+    weights[i] = exp_negative((logits[i] - max) / temperature);
+}
+
+bool likelier(const weighted_token& a, const weighted_token& b) noexcept {
+  return a.value != b.value ? a.value > b.value : a.token < b.token;
+}
+
+// The k likeliest, likeliest first; never one of value -infinity.
+void select_top(std::span<const float> values, std::size_t k, std::vector<weighted_token>& out) {
+  out.clear();
+  const bool by_heap = k <= heap_top_k_max;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const weighted_token entry{values[i], static_cast<token_id>(i)};
+    if (entry.value == minus_infinity)
+      continue;
+    if (!by_heap || out.size() < k) {
+      out.push_back(entry);
+      if (by_heap)
+        std::push_heap(out.begin(), out.end(), likelier);
+    } else if (entry.value > out.front().value) { // equal values: the earlier id stays
+      std::pop_heap(out.begin(), out.end(), likelier);
+      out.back() = entry;
+      std::push_heap(out.begin(), out.end(), likelier);
+    }
+  }
+  if (out.size() > k) {
+    std::nth_element(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(k), out.end(),
+                     likelier);
+    out.resize(k);
+  }
+  std::sort(out.begin(), out.end(), likelier);
+}
+
+void apply_penalties(std::span<float> logits, const draw& d) {
+  const auto& s = d.sampling;
+  for (const auto& b : s.biases)
+    logits[static_cast<std::size_t>(b.token)] += b.bias;
+  for (const token_id id : d.banned)
+    logits[static_cast<std::size_t>(id)] = minus_infinity;
+  for (const auto& h : d.history) {
+    float& x = logits[static_cast<std::size_t>(h.token)];
+    if (h.in_prompt + h.in_output > 0)
+      x = x > 0 ? x / s.repetition_penalty : x * s.repetition_penalty;
+    if (h.in_output > 0)
+      x = x - s.frequency_penalty * static_cast<float>(h.in_output) - s.presence_penalty;
+  }
+}
+
+// The first index at which the running sum passes the target; entries of weight 0 are never taken.
+template <class WeightOf>
+std::size_t walk(std::size_t count, double target, WeightOf weight_of) {
+  double sum = 0;
+  std::size_t last = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const double w = weight_of(i);
+    if (w <= 0)
+      continue;
+    last = i;
+    sum += w;
+    if (sum > target)
+      return i;
+  }
+  return last; // rounding: the target was the total
+}
+
+// Weights are in (0, 1], so the upper bits of their floats order them: 16 buckets an octave.
+constexpr std::size_t buckets = (0x3F800000u >> 19) + 1;
+std::size_t bucket_of(float weight) noexcept {
+  return std::bit_cast<std::uint32_t>(weight) >> 19;
+}
+
+// Sets to 0 what top_p does not keep. Only the bucket in which the share reaches p is sorted.
+void keep_nucleus(std::vector<float>& weights, double target, sampler_scratch& scratch) {
+  scratch.sums.assign(buckets, 0);
+  for (const float w : weights)
+    scratch.sums[bucket_of(w)] += static_cast<double>(w);
+  double sum = 0;
+  std::size_t border = buckets - 1;
+  while (border > 0 && sum + scratch.sums[border] < target)
+    sum += scratch.sums[border--];
+
+  auto& at_border = scratch.candidates;
+  at_border.clear();
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    const std::size_t bucket = bucket_of(weights[i]);
+    if (bucket == border)
+      at_border.push_back({weights[i], static_cast<token_id>(i)});
+    if (bucket <= border)
+      weights[i] = 0;
+  }
+  std::sort(at_border.begin(), at_border.end(), likelier);
+  for (const auto& c : at_border) {
+    if (sum >= target)
+      break;
+    sum += static_cast<double>(c.value);
+    weights[static_cast<std::size_t>(c.token)] = c.value;
+  }
+}
+
+token_id draw_without_top_k(std::span<const float> logits, const draw& d, float max,
+                            sampler_scratch& scratch) {
+  auto& weights = scratch.weights;
+  exponentiate(logits, max, d.sampling.temperature, weights);
+  double total = sum_runs(weights, scratch.sums);
+  if (d.sampling.top_p < 1)
+    keep_nucleus(weights, static_cast<double>(d.sampling.top_p) * total, scratch);
+  if (d.sampling.min_p > 0)
+    for (float& w : weights)
+      w = w < d.sampling.min_p ? 0 : w; // the likeliest weighs 1
+  if (d.sampling.top_p < 1 || d.sampling.min_p > 0)
+    total = sum_runs(weights, scratch.sums);
+
+  double target = uniform(d.sampling.seed, d.token_index) * total;
+  const auto& sums = scratch.sums;
+  const std::size_t run = walk(sums.size(), target, [&](std::size_t i) { return sums[i]; });
+  for (std::size_t i = 0; i < run; ++i)
+    target -= sums[i];
+  const std::size_t first = run * run_length;
+  const std::size_t count = std::min(run_length, weights.size() - first);
+  return static_cast<token_id>(first + walk(count, target, [&](std::size_t i) {
+                                 return static_cast<double>(weights[first + i]);
+                               }));
+}
+
+token_id draw_with_top_k(std::span<const float> logits, const draw& d, float max,
+                         sampler_scratch& scratch) {
+  auto& out = scratch.candidates; // likeliest first
+  select_top(logits, static_cast<std::size_t>(d.sampling.top_k), out);
+  double total = 0;
+  for (auto& c : out) {
+    c.value = exp_negative((c.value - max) / d.sampling.temperature);
+    total += static_cast<double>(c.value);
+  }
+  const double target_p = static_cast<double>(d.sampling.top_p) * total;
+  double sum = 0;
+  std::size_t kept = 0;
+  while (kept < out.size() && (d.sampling.top_p >= 1 || sum < target_p) &&
+         (kept == 0 || out[kept].value >= d.sampling.min_p)) // the likeliest weighs 1
+    sum += static_cast<double>(out[kept++].value);
+  const double target = uniform(d.sampling.seed, d.token_index) * sum;
+  return out[walk(kept, target, [&](std::size_t i) { return static_cast<double>(out[i].value); })]
+      .token;
+}
+
+token_id choose(std::span<const float> logits, const draw& d, float max, sampler_scratch& scratch) {
+  if (d.sampling.is_greedy())
+    return static_cast<token_id>(std::find(logits.begin(), logits.end(), max) - logits.begin());
+  if (d.sampling.top_k > 0 && static_cast<std::size_t>(d.sampling.top_k) < logits.size())
+    return draw_with_top_k(logits, d, max, scratch);
+  return draw_without_top_k(logits, d, max, scratch);
+}
+
+// Adds the chosen token's and the likeliest tokens' raw log-probabilities.
+void report_logprobs(sample& drawn, std::int32_t top, float raw_max, sampler_scratch& scratch) {
+  exponentiate(scratch.raw, raw_max, /*temperature=*/1, scratch.weights);
+  const double total = sum_runs(scratch.weights, scratch.sums);
+  const double log_total = static_cast<double>(raw_max) + std::log(total);
+  const auto logprob_of = [&](float logit) {
+    return static_cast<float>(static_cast<double>(logit) - log_total);
+  };
+  drawn.logprob = logprob_of(scratch.raw[static_cast<std::size_t>(drawn.token)]);
+  if (top == 0)
+    return;
+  select_top(scratch.raw, std::min(static_cast<std::size_t>(top), scratch.raw.size()),
+             scratch.candidates);
+  drawn.top.reserve(scratch.candidates.size());
+  for (const auto& c : scratch.candidates)
+    drawn.top.push_back({c.token, logprob_of(c.value)});
+}
+
+std::optional<error> id_out_of_range(token_id id, std::size_t vocabulary_size,
+                                     std::string_view where) {
+  if (id >= 0 && static_cast<std::size_t>(id) < vocabulary_size)
+    return std::nullopt;
+  return fail_param(errc::invalid_value, where, "token id {} is outside the vocabulary of {}", id,
+                    vocabulary_size);
+}
+
+std::optional<error> parameter_out_of_range(const sampling_params& s) {
+  const auto wrong = [](std::string_view name, auto value, std::string_view range) {
+    return fail_param(errc::invalid_value, name, "{} must be {}, not {}", name, range, value);
+  };
+  if (!(s.temperature >= 0) || !std::isfinite(s.temperature))
+    return wrong("temperature", s.temperature, "finite and at least 0");
+  if (s.top_k < 0)
+    return wrong("top_k", s.top_k, "at least 0 (0 is off)");
+  if (!(s.top_p > 0 && s.top_p <= 1))
+    return wrong("top_p", s.top_p, "in (0, 1]");
+  if (!(s.min_p >= 0 && s.min_p <= 1))
+    return wrong("min_p", s.min_p, "in [0, 1]");
+  if (!(s.repetition_penalty > 0) || !std::isfinite(s.repetition_penalty))
+    return wrong("repetition_penalty", s.repetition_penalty, "finite and above 0");
+  if (!std::isfinite(s.presence_penalty))
+    return wrong("presence_penalty", s.presence_penalty, "finite");
+  if (!std::isfinite(s.frequency_penalty))
+    return wrong("frequency_penalty", s.frequency_penalty, "finite");
+  if (s.logprobs < -1)
+    return wrong("logprobs", s.logprobs, "at least -1 (-1 is none)");
+  return std::nullopt;
+}
+
+} // namespace
+
+result<void> check_draw(const draw& d, std::size_t vocabulary_size) {
+  if (auto bad = parameter_out_of_range(d.sampling))
+    return *bad;
+  for (const auto& b : d.sampling.biases) {
+    if (auto bad = id_out_of_range(b.token, vocabulary_size, "logit_bias"))
+      return *bad;
+    if (!std::isfinite(b.bias))
+      return fail_param(errc::invalid_value, "logit_bias", "the bias of token {} is not finite",
+                        b.token);
+  }
+  for (const token_id id : d.banned)
+    if (auto bad = id_out_of_range(id, vocabulary_size, "stop_token_ids"))
+      return *bad;
+  for (const auto& h : d.history)
+    if (auto bad = id_out_of_range(h.token, vocabulary_size, "history"))
+      return *bad;
+  return {};
+}
+
+result<sample> draw_token(std::span<float> logits, const draw& d, sampler_scratch& scratch) {
+  if (auto ok = check_draw(d, logits.size()); !ok)
+    return ok.error();
+  const bool wants_logprobs = d.sampling.logprobs >= 0;
+  float raw_max = 0;
+  if (wants_logprobs) {
+    const summary raw = summarize(logits);
+    if (!raw.is_sound)
+      return fail(errc::internal, "the logits for token {} are not numbers", d.token_index);
+    raw_max = raw.max;
+    scratch.raw.assign(logits.begin(), logits.end());
+  }
+  apply_penalties(logits, d);
+  const summary s = summarize(logits);
+  if (!s.is_sound)
+    return fail(errc::internal, "no token can be drawn for index {}: logits are NaN or all -inf",
+                d.token_index);
+  sample drawn;
+  drawn.token = choose(logits, d, s.max, scratch);
+  if (wants_logprobs)
+    report_logprobs(drawn, d.sampling.logprobs, raw_max, scratch);
+  return drawn;
+}
+
+} // namespace baton::engine

@@ -1,0 +1,155 @@
+#include "runtime/engine/toy_engine.hpp"
+
+#include "schema/ensure.hpp"
+
+#include <map>
+
+namespace baton::engine {
+namespace {
+
+constexpr std::uint32_t floats_per_row = 4;
+
+// The finalizer of SplitMix64 (Steele, Lea, Flood 2014) over both words.
+constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b) noexcept {
+  std::uint64_t x = a * 0x9E3779B97F4A7C15ull + b + 0x632BE59BD9B4E019ull;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBull;
+  return x ^ (x >> 31);
+}
+
+std::uint64_t embed(const toy_model& model, token_id token) noexcept {
+  return mix(model.seed, static_cast<std::uint64_t>(token));
+}
+
+// What a stage keeps of a row at its position, and how the next position folds it in.
+std::uint64_t kept(std::uint64_t row, stage_index stage, std::uint64_t position) noexcept {
+  return mix(mix(row, stage + 1), position);
+}
+
+void fill_logits(std::uint64_t row, std::span<float> logits) noexcept {
+  for (std::size_t v = 0; v < logits.size(); ++v)
+    logits[v] = static_cast<float>(mix(row, v) >> 48) * (6.0f / 65536.0f) - 3.0f;
+}
+
+} // namespace
+
+toy_engine::toy_engine(const toy_model& model, stage_index stage, const toy_memory& memory)
+    : model_(model), stage_(stage) {
+  ENSURE(stage < model.stages, "stage {} of {}", stage, model.stages);
+  ENSURE(model.vocabulary_size > 0 && memory.block_positions > 0, "an empty toy model");
+  limits_ = {.blocks = memory.blocks,
+             .block_positions = memory.block_positions,
+             .rows_max = memory.rows_max,
+             .hidden_size = floats_per_row,
+             .vocabulary_size = model.vocabulary_size,
+             .context_max = memory.context_max,
+             .model_hash = mix(mix(model.seed, model.stages), model.vocabulary_size),
+             .device = "toy"};
+  kv_.resize(std::size_t{memory.blocks} * memory.block_positions);
+  is_written_.resize(kv_.size());
+  logits_.resize(model.vocabulary_size);
+}
+
+result<step_output> toy_engine::run(const micro_batch& batch, std::span<const float> activations) {
+  const bool is_first = stage_ == 0;
+  if (auto ok = validate(batch, activations, limits_, is_first); !ok)
+    return ok.error();
+  rows_.resize(batch.rows());
+  for (std::size_t r = 0; r < rows_.size(); ++r) {
+    if (is_first) {
+      rows_[r] = embed(model_, batch.tokens[r]);
+      continue;
+    }
+    rows_[r] = 0;
+    for (std::size_t part = floats_per_row; part-- > 0;)
+      rows_[r] =
+          rows_[r] << 16 | static_cast<std::uint16_t>(activations[r * floats_per_row + part]);
+  }
+  step_output out;
+  const bool is_last = stage_ + 1 == model_.stages;
+  std::size_t first_row = 0, next_draw = 0;
+  for (const slice& s : batch.slices) {
+    if (auto ok = run_slice(batch, s, first_row); !ok)
+      return ok.error();
+    first_row += s.rows;
+    if (!is_last || !s.samples)
+      continue;
+    fill_logits(rows_[first_row - 1], logits_);
+    auto drawn = draw_token(logits_, batch.draws[next_draw++], scratch_);
+    if (!drawn)
+      return drawn.error();
+    out.samples.push_back(std::move(*drawn));
+  }
+  if (is_last)
+    return out;
+  activations_.resize(rows_.size() * floats_per_row);
+  for (std::size_t i = 0; i < activations_.size(); ++i)
+    activations_[i] =
+        static_cast<std::uint16_t>(rows_[i / floats_per_row] >> (16 * (i % floats_per_row)));
+  out.activations = activations_;
+  return out;
+}
+
+result<void> toy_engine::run_slice(const micro_batch& batch, const slice& s,
+                                   std::size_t first_row) {
+  const auto place = [&](std::size_t position) {
+    return std::size_t{s.blocks[position / limits_.block_positions]} * limits_.block_positions +
+           position % limits_.block_positions;
+  };
+  for (std::size_t r = 0; r < s.rows; ++r) {
+    const std::size_t position = s.position + r;
+    std::uint64_t& row = rows_[first_row + r];
+    kv_[place(position)] = kept(row, stage_, position);
+    is_written_[place(position)] = true;
+    std::uint64_t history = 0;
+    for (std::size_t earlier = 0; earlier <= position; ++earlier) {
+      if (!is_written_[place(earlier)])
+        return fail(errc::internal,
+                    "micro_batch {}: ticket {} reads position {}, which was never written",
+                    batch.batch.value, s.sequence.ticket.value, earlier);
+      history = mix(history, kv_[place(earlier)]);
+    }
+    row = mix(row, history);
+  }
+  return {};
+}
+
+std::vector<token_id> toy_continuation(const toy_model& model, std::span<const token_id> prompt_ids,
+                                       const sampling_params& sampling, std::uint32_t n,
+                                       std::span<const token_id> banned, std::uint32_t tokens_min) {
+  std::vector<token_id> output;
+  std::vector<std::uint64_t> histories(model.stages); // each stage's fold over all positions so far
+  std::vector<float> logits(model.vocabulary_size);
+  std::map<token_id, token_count> counts;
+  sampler_scratch scratch;
+  const std::size_t positions = prompt_ids.size() + n;
+  for (std::size_t position = 0; position + 1 < positions; ++position) {
+    const bool in_prompt = position < prompt_ids.size();
+    const token_id token = in_prompt ? prompt_ids[position] : output[position - prompt_ids.size()];
+    token_count& count = counts[token];
+    count.token = token;
+    ++(in_prompt ? count.in_prompt : count.in_output);
+    std::uint64_t row = embed(model, token);
+    for (stage_index stage = 0; stage < model.stages; ++stage) {
+      histories[stage] = mix(histories[stage], kept(row, stage, position));
+      row = mix(row, histories[stage]);
+    }
+    if (position + 1 < prompt_ids.size())
+      continue;
+    draw d;
+    d.token_index = static_cast<std::uint32_t>(output.size());
+    d.sampling = sampling;
+    if (d.token_index < tokens_min)
+      d.banned.assign(banned.begin(), banned.end());
+    if (sampling.needs_history())
+      for (const auto& [id, c] : counts)
+        d.history.push_back(c);
+    fill_logits(row, logits);
+    auto drawn = draw_token(logits, d, scratch);
+    ENSURE(drawn.has_value(), "the oracle cannot draw: {}", drawn.error().message);
+    output.push_back(drawn->token);
+  }
+  return output;
+}
+
+} // namespace baton::engine

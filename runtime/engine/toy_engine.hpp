@@ -1,0 +1,61 @@
+// A tiny deterministic engine for tests and simulation: its "activations" are 64-bit hashes, its
+// "attention" hashes the KV memory of every earlier position in order. So a wrong block table, a
+// position left out, a stale block, swapped rows or a wrong chunk border gives wrong tokens, and
+// toy_continuation says what the right ones are. Used by no product path.
+#pragma once
+
+#include "runtime/engine/engine.hpp"
+#include "runtime/engine/sampler.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace baton::engine {
+
+// What all stages of one toy model agree on.
+struct toy_model {
+  std::uint64_t seed = 1;
+  stage_index stages = 1;
+  std::uint32_t vocabulary_size = 64;
+};
+
+struct toy_memory {
+  std::uint32_t blocks = 16;
+  std::uint32_t block_positions = 4;
+  std::uint32_t rows_max = 256;
+  std::uint32_t context_max = 256;
+};
+
+class toy_engine final : public engine {
+public:
+  // Requires: stage < model.stages, vocabulary_size > 0, block_positions > 0.
+  toy_engine(const toy_model& model, stage_index stage, const toy_memory& memory);
+
+  const capacity& limits() const noexcept override { return limits_; }
+
+  // Errors: as engine::run; internal also when a row reads a KV position that this engine has
+  // never written.
+  result<step_output> run(const micro_batch& batch, std::span<const float> activations) override;
+
+private:
+  result<void> run_slice(const micro_batch& batch, const slice& s, std::size_t first_row);
+
+  toy_model model_;
+  stage_index stage_;
+  capacity limits_;
+  std::vector<std::uint64_t> kv_; // [blocks, block_positions]
+  std::vector<bool> is_written_;  // the same
+  std::vector<std::uint64_t> rows_;
+  std::vector<float> activations_; // [rows, 4]: 16 bits of the hash each, exact in a float
+  std::vector<float> logits_;      // [vocabulary]
+  sampler_scratch scratch_;
+};
+
+// The oracle: the first n tokens after the prompt, end tokens ignored, computed sequence by
+// sequence with no blocks, batches or chunks. Ids in `banned` do not come before index tokens_min.
+std::vector<token_id> toy_continuation(const toy_model& model, std::span<const token_id> prompt_ids,
+                                       const sampling_params& sampling, std::uint32_t n,
+                                       std::span<const token_id> banned = {},
+                                       std::uint32_t tokens_min = 0);
+
+} // namespace baton::engine

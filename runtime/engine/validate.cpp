@@ -1,0 +1,95 @@
+// The check that stands before every engine: a batch that came over the wire is compared with the
+// limits before any memory is touched.
+#include "runtime/engine/engine.hpp"
+#include "runtime/engine/sampler.hpp"
+#include "schema/ensure.hpp"
+
+#include <algorithm>
+
+namespace baton::engine {
+namespace {
+
+template <class... Args>
+error wrong(const micro_batch& batch, fmt::format_string<Args...> text, Args&&... args) {
+  return fail(errc::invalid_value, "micro_batch {}: {}", batch.batch.value,
+              fmt::format(text, std::forward<Args>(args)...));
+}
+
+// Who has named a block so far in this batch.
+struct block_use {
+  std::uint32_t slice = 0; // 1 + index of the last slice
+  bool is_written = false;
+};
+
+result<void> check_slice(const micro_batch& batch, std::size_t index, const capacity& limits,
+                         std::vector<block_use>& uses) {
+  const slice& s = batch.slices[index];
+  if (s.rows == 0)
+    return wrong(batch, "slice {} has no rows", index);
+  const std::uint64_t end = std::uint64_t{s.position} + s.rows;
+  if (end > limits.context_max)
+    return wrong(batch, "slice {} ends at position {}, the context at {}", index, end,
+                 limits.context_max);
+  const std::uint64_t needed = (end + limits.block_positions - 1) / limits.block_positions;
+  if (s.blocks.size() != needed)
+    return wrong(batch, "slice {} names {} KV blocks, its {} positions need {}", index,
+                 s.blocks.size(), end, needed);
+  const std::size_t first_written = s.position / limits.block_positions;
+  for (std::size_t i = 0; i < s.blocks.size(); ++i) {
+    if (s.blocks[i] >= limits.blocks)
+      return wrong(batch, "slice {} names KV block {} of {}", index, s.blocks[i], limits.blocks);
+    block_use& use = uses[s.blocks[i]];
+    const bool is_written = i >= first_written;
+    if (use.slice == index + 1)
+      return wrong(batch, "slice {} names KV block {} twice", index, s.blocks[i]);
+    if (use.slice != 0 && (is_written || use.is_written))
+      return wrong(batch, "KV block {} is written by one slice and named by another", s.blocks[i]);
+    use = {static_cast<std::uint32_t>(index + 1), is_written};
+  }
+  return {};
+}
+
+result<void> check_slices(const micro_batch& batch, const capacity& limits) {
+  std::vector<block_use> uses(limits.blocks);
+  std::uint64_t rows = 0, samples = 0;
+  for (std::size_t i = 0; i < batch.slices.size(); ++i) {
+    if (auto ok = check_slice(batch, i, limits, uses); !ok)
+      return ok;
+    rows += batch.slices[i].rows;
+    samples += batch.slices[i].samples ? 1 : 0;
+  }
+  if (rows != batch.tokens.size())
+    return wrong(batch, "slices cover {} rows, there are {} tokens", rows, batch.tokens.size());
+  if (samples != batch.draws.size())
+    return wrong(batch, "{} slices sample, there are {} draws", samples, batch.draws.size());
+  return {};
+}
+
+} // namespace
+
+result<void> validate(const micro_batch& batch, std::span<const float> activations,
+                      const capacity& limits, bool is_first_stage) {
+  ENSURE(limits.block_positions > 0, "an engine without a block size");
+  if (batch.slices.empty())
+    return wrong(batch, "no slices");
+  if (batch.tokens.size() > limits.rows_max)
+    return wrong(batch, "{} rows, at most {} fit", batch.tokens.size(), limits.rows_max);
+  if (batch.slices.size() > batch.tokens.size())
+    return wrong(batch, "{} slices of {} rows", batch.slices.size(), batch.tokens.size());
+  if (auto ok = check_slices(batch, limits); !ok)
+    return ok;
+  for (const token_id id : batch.tokens)
+    if (id < 0 || static_cast<std::uint32_t>(id) >= limits.vocabulary_size)
+      return wrong(batch, "token id {} is outside the vocabulary of {}", id,
+                   limits.vocabulary_size);
+  for (const draw& d : batch.draws)
+    if (auto ok = check_draw(d, limits.vocabulary_size); !ok)
+      return ok;
+  const std::uint64_t expected =
+      is_first_stage ? 0 : std::uint64_t{batch.tokens.size()} * limits.hidden_size;
+  if (activations.size() != expected)
+    return wrong(batch, "{} activations, expected {}", activations.size(), expected);
+  return {};
+}
+
+} // namespace baton::engine

@@ -1,0 +1,257 @@
+// What a finished, failed or lost step means. A step is acknowledged by its result under the
+// current epoch; only then do lengths grow, tokens enter the log and blocks go back.
+#include "runtime/schedule/scheduler.hpp"
+#include "schema/ensure.hpp"
+#include "schema/result.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace baton::schedule {
+namespace {
+
+bool is_whole(const sampled& step, std::size_t draws, std::uint32_t vocabulary_size) {
+  return step.samples.size() == draws &&
+         std::all_of(step.samples.begin(), step.samples.end(), [&](const sample& s) {
+           return s.token >= 0 && static_cast<std::uint32_t>(s.token) < vocabulary_size;
+         });
+}
+
+} // namespace
+
+void scheduler::on_sampled(const sampled& step) {
+  if (!epoch_ || step.epoch != *epoch_) {
+    ++counters_.stale_results;
+    return;
+  }
+  const auto it = flights_.find(step.batch);
+  if (it == flights_.end()) {
+    ++counters_.duplicate_results;
+    return;
+  }
+  const std::vector<part> parts = std::move(it->second);
+  flights_.erase(it);
+  has_isolated_in_flight_ = false;
+  ++totals_.steps;
+  auto& busy = totals_.stage_busy_micros;
+  busy.resize(
+      std::max(busy.size(), std::min<std::size_t>(step.stage_micros.size(), shape_.stages)));
+  for (std::size_t i = 0; i < std::min(busy.size(), step.stage_micros.size()); ++i)
+    busy[i] += step.stage_micros[i];
+
+  const auto draws = static_cast<std::size_t>(
+      std::count_if(parts.begin(), parts.end(), [](const part& p) { return p.samples; }));
+  if (step.failure) {
+    fail_step(parts, *step.failure);
+  } else if (!is_whole(step, draws, config_.vocabulary_size)) {
+    fail_step(parts, fail(errc::internal, "a step drew {} tokens instead of {}, or unknown ones",
+                          step.samples.size(), draws));
+  } else {
+    auto drawn = step.samples.begin();
+    for (const part& p : parts)
+      accept(p, p.samples ? &*drawn++ : nullptr);
+  }
+  sweep();
+}
+
+void scheduler::accept(const part& p, const sample* drawn) {
+  sequence* s = find(p.id);
+  ENSURE(s && s->in_flight > 0, "a step of ticket {} came back that did not leave",
+         p.id.ticket.value);
+  --s->in_flight;
+  if (p.position != s->computed)
+    s->is_void = true; // results came out of order: do again what is not acknowledged
+  if (s->state != sequence_state::ended && !s->is_void) {
+    s->computed += p.rows;
+    if (s->computed >= s->suspect_until) {
+      s->crashes = 0;
+      s->is_isolated = false;
+    }
+    if (drawn)
+      take_token(*s, *drawn);
+  }
+  settle(*s);
+}
+
+void scheduler::take_token(sequence& s, const sample& drawn) {
+  tokens m = message_of(s);
+  m.samples.push_back(drawn);
+  s.append(drawn);
+  ++totals_.output_tokens;
+  const std::uint32_t total = s.output_count();
+  if (s.is_end(drawn.token, total - 1, config_.eos_ids))
+    return end_choice(s, std::move(m), finish::stop, std::nullopt, total);
+  if (total >= s.stop.tokens_max || !fits(s))
+    return end_choice(s, std::move(m), finish::length, std::nullopt, total);
+  output_.tokens.push_back(std::move(m));
+}
+
+// Could the next token be computed, with all blocks to itself?
+bool scheduler::fits(const sequence& s) const {
+  return s.ids.size() < config_.max_model_len && blocks_.needed(s.ids.size()) <= blocks_.total();
+}
+
+// The offender ends, if it is known; else each of the batch is tried alone, once.
+void scheduler::fail_step(const std::vector<part>& parts, const error& why) {
+  for (const part& p : parts) {
+    sequence* s = find(p.id);
+    ENSURE(s && s->in_flight > 0, "a step of ticket {} failed that did not leave",
+           p.id.ticket.value);
+    --s->in_flight;
+    if (s->state != sequence_state::ended && !s->is_void) {
+      if (parts.size() == 1) {
+        fail_choice(*s, why);
+      } else {
+        s->is_void = s->is_isolated = true;
+        s->suspect_from = p.position;
+        s->suspect_until = p.position + p.rows;
+      }
+    }
+    settle(*s);
+  }
+}
+
+// What was put off until no step in flight uses the sequence's blocks.
+void scheduler::settle(sequence& s) {
+  if (s.in_flight > 0)
+    return;
+  if (s.state != sequence_state::running) {
+    blocks_.release(s.id);
+    s.computed = 0;
+  }
+  s.issued = s.computed;
+  s.is_void = false;
+}
+
+// Forgets the ended ones that are no longer in flight.
+void scheduler::sweep() {
+  std::erase_if(sequences_, [](const auto& entry) {
+    return entry.second.state == sequence_state::ended && entry.second.in_flight == 0;
+  });
+}
+
+void scheduler::open_epoch(epoch_id epoch, const pipeline_shape& shape) {
+  ENSURE(!epoch_ && epoch > last_epoch_, "epoch {} opens after {}", epoch.value, last_epoch_.value);
+  ENSURE(shape.stages > 0, "a pipeline without stages");
+  epoch_ = last_epoch_ = epoch;
+  shape_ = shape;
+  blocks_ = block_account(shape.blocks, shape.block_positions);
+  closed_at_.reset();
+  next_batch_ = {1};
+  ++totals_.epochs;
+  for (auto& [id, s] : sequences_) {
+    s.last_batch = 0;
+    if (s.state == sequence_state::ended || fits(s))
+      continue;
+    const error why = fail_param(errc::context_length_exceeded, "prompt",
+                                 "the prompt of {} tokens needs {} KV blocks, the pipeline has {}",
+                                 s.prompt_count, blocks_.needed(s.prompt_count), blocks_.total());
+    if (!tickets_.at(id.ticket).has_begun)
+      refuse(id.ticket, why); // its other choices have the same prompt
+    else if (s.output_count() > 0)
+      end_choice(s, message_of(s), finish::length, std::nullopt, s.output_count());
+    else
+      fail_choice(s, why);
+  }
+  sweep();
+}
+
+void scheduler::close_epoch(time_point now) {
+  if (!epoch_)
+    return;
+  epoch_.reset();
+  closed_at_ = now;
+  has_isolated_in_flight_ = false;
+  suspect_all_in_flight();
+  flights_.clear();
+  for (auto& [id, s] : sequences_) {
+    if (s.state == sequence_state::running)
+      s.state = sequence_state::waiting;
+    s.in_flight = 0;
+    settle(s);
+  }
+  sweep();
+}
+
+// A sequence that was in flight with the same rows at two deaths in a row runs alone from then on;
+// one that was alone is to blame.
+void scheduler::suspect_all_in_flight() {
+  std::map<sequence_id, part> spans; // rows in flight of each
+  for (const auto& [batch, parts] : flights_)
+    for (const part& p : parts) {
+      part& span = spans.try_emplace(p.id, p).first->second;
+      span.rows = p.position + p.rows - span.position;
+    }
+  for (const auto& [id, span] : spans) {
+    sequence& s = *find(id);
+    if (s.state == sequence_state::ended)
+      continue;
+    const std::size_t until = span.position + span.rows;
+    const bool overlaps =
+        s.crashes > 0 && span.position < s.suspect_until && s.suspect_from < until;
+    s.suspect_from = overlaps ? std::max(s.suspect_from, span.position) : span.position;
+    s.suspect_until = overlaps ? std::min(s.suspect_until, until) : until;
+    s.crashes = overlaps ? s.crashes + 1 : 1;
+    if (s.crashes < crashes_max)
+      continue;
+    s.is_isolated = true;
+    if (spans.size() > 1)
+      continue;
+    ++counters_.quarantined;
+    const error why =
+        fail(errc::quarantined, "a step of this request ended a shard {} times", s.crashes);
+    fail_choice(s, why);
+  }
+}
+
+load_report scheduler::load() const {
+  load_report report = totals_;
+  for (const auto& [id, s] : sequences_) {
+    report.running += s.state == sequence_state::running ? 1 : 0;
+    report.waiting += s.state == sequence_state::waiting ? 1 : 0;
+  }
+  for (const auto& [id, t] : tickets_)
+    report.waiting += t.is_admitted ? 0 : t.choices;
+  report.blocks_used = static_cast<std::uint32_t>(blocks_.used());
+  report.blocks_total = static_cast<std::uint32_t>(blocks_.total());
+  report.in_flight = static_cast<std::uint32_t>(flights_.size());
+  return report;
+}
+
+void scheduler::check_integrity() const {
+  blocks_.check_integrity();
+  ENSURE(running_count() <= config_.max_num_seqs, "{} sequences run", running_count());
+  ENSURE(flights_.size() <= shape_.stages, "{} micro-batches in flight", flights_.size());
+  std::map<sequence_id, std::uint32_t> carried;
+  for (const auto& [batch, parts] : flights_)
+    for (const part& p : parts)
+      ++carried[p.id];
+  std::map<ticket_id, std::uint32_t> open;
+  std::size_t held = 0;
+  for (const auto& [id, s] : sequences_) {
+    ENSURE(s.in_flight == (carried.contains(id) ? carried.at(id) : 0), "ticket {}: in flight {}",
+           id.ticket.value, s.in_flight);
+    ENSURE(s.computed <= s.issued && s.issued <= s.ids.size(), "ticket {}: {} of {} of {}",
+           id.ticket.value, s.computed, s.issued, s.ids.size());
+    ENSURE(s.in_flight > 0 || s.issued == s.computed, "ticket {}: issued, not in flight",
+           id.ticket.value);
+    ENSURE(s.in_flight > 0 || s.state != sequence_state::ended, "ticket {} lingers",
+           id.ticket.value);
+    const std::size_t blocks = blocks_.of(id).size();
+    held += blocks;
+    ENSURE(blocks >= blocks_.needed(s.issued), "ticket {}: blocks missing", id.ticket.value);
+    ENSURE(blocks == 0 || s.in_flight > 0 || s.state == sequence_state::running,
+           "ticket {} holds blocks for nothing", id.ticket.value);
+    open[id.ticket] += s.state == sequence_state::ended ? 0 : 1;
+  }
+  ENSURE(held == blocks_.used(), "{} blocks are held, {} used", held, blocks_.used());
+  for (const auto& [id, t] : tickets_) {
+    const std::uint32_t count = t.is_admitted ? (open.contains(id) ? open.at(id) : 0) : t.choices;
+    ENSURE(t.choices_open == count && count > 0, "ticket {}: {} choices open", id.value, count);
+  }
+  for (const auto& [id, count] : open)
+    ENSURE(count == 0 || tickets_.contains(id), "ticket {} has ended without its choices",
+           id.value);
+}
+
+} // namespace baton::schedule

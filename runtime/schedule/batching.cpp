@@ -1,0 +1,174 @@
+// Which rows run next: continuous batching (Orca, OSDI 2022) with chunked prefill beside decode
+// (Sarathi, arXiv 2308.16369), decodes divided evenly over the micro-batches in flight (gLLM, arXiv
+// 2504.14775), preemption by recompute.
+#include "runtime/schedule/scheduler.hpp"
+#include "schema/ensure.hpp"
+
+#include <algorithm>
+
+namespace baton::schedule {
+
+std::optional<micro_batch> scheduler::next() {
+  if (!epoch_ || flights_.size() >= shape_.stages || has_isolated_in_flight_)
+    return std::nullopt;
+  start_waiting();
+  if (sequence* s = isolated()) {
+    if (!flights_.empty())
+      return std::nullopt; // let the others come home, so that the blame is certain
+    if (!make_room(*s))
+      return std::nullopt;
+    has_isolated_in_flight_ = true;
+    const auto rows = std::min(config_.prefill_chunk, config_.max_num_batched_tokens);
+    return form({{s, std::min<std::size_t>(s->rows_left(), rows)}});
+  }
+  std::vector<planned> plan;
+  plan_decodes(plan);
+  plan_prefill(plan);
+  if (plan.empty())
+    return std::nullopt;
+  return form(plan);
+}
+
+// First come, first served: those that have run before, then the others. Nobody overtakes the first
+// that does not fit, so nobody starves.
+void scheduler::start_waiting() {
+  for (const bool has_started : {true, false})
+    for (auto& [id, s] : sequences_)
+      if (s.state == sequence_state::waiting && s.has_started == has_started && !start(s))
+        return;
+}
+
+// Takes a slot and the blocks of all ids known, so that a prefill never stops half way. A part of
+// the blocks stays free for the decodes to grow into, unless nothing else needs them.
+bool scheduler::start(sequence& s) {
+  const std::uint32_t running = running_count();
+  if (s.in_flight > 0 || running >= config_.max_num_seqs)
+    return false;
+  constexpr std::size_t watermark_divisor = 100; // vLLM's watermark of 0.01
+  const std::size_t watermark = running == 0 ? 0 : 1 + blocks_.total() / watermark_divisor;
+  if (blocks_.needed(s.ids.size()) + watermark > blocks_.free())
+    return false;
+  ENSURE(blocks_.grow(s.id, s.ids.size()), "blocks were free and are not");
+  s.state = sequence_state::running;
+  if (!s.has_started) {
+    s.has_started = true;
+    ++tickets_.at(s.id.ticket).choices_started;
+  }
+  return true;
+}
+
+sequence* scheduler::isolated() {
+  for (auto& [id, s] : sequences_)
+    if (s.is_isolated && s.state == sequence_state::running)
+      return &s;
+  return nullptr;
+}
+
+void scheduler::plan_decodes(std::vector<planned>& plan) {
+  std::vector<sequence*> ready;
+  std::size_t decoding = 0; // with those in flight
+  for (auto& [id, s] : sequences_) {
+    if (s.state != sequence_state::running || s.rows_left() > 1)
+      continue;
+    ++decoding;
+    if (s.can_issue())
+      ready.push_back(&s);
+  }
+  const std::size_t share = std::min<std::size_t>((decoding + shape_.stages - 1) / shape_.stages,
+                                                  config_.max_num_batched_tokens);
+  if (ready.size() > share) {
+    std::stable_sort(ready.begin(), ready.end(), [](const sequence* a, const sequence* b) {
+      return a->last_batch < b->last_batch;
+    });
+    ready.resize(share);
+    // Oldest first again: room is made at the cost of younger ones, never of one in the plan.
+    std::sort(ready.begin(), ready.end(),
+              [](const sequence* a, const sequence* b) { return a->id < b->id; });
+  }
+  for (sequence* s : ready)
+    if (s->state == sequence_state::running && make_room(*s))
+      plan.push_back({s, 1});
+}
+
+void scheduler::plan_prefill(std::vector<planned>& plan) {
+  std::size_t left =
+      std::min<std::size_t>(config_.prefill_chunk, config_.max_num_batched_tokens - plan.size());
+  for (auto& [id, s] : sequences_) {
+    if (left == 0)
+      return;
+    if (!s.can_issue() || s.rows_left() == 1)
+      continue;
+    const std::size_t rows = std::min(left, s.rows_left());
+    plan.push_back({&s, rows});
+    left -= rows;
+  }
+}
+
+// Blocks for all ids of a running sequence, taken from the youngest if need be. False: not now,
+// either because blocks are on their way or because it was itself the youngest.
+bool scheduler::make_room(sequence& s) {
+  while (!blocks_.grow(s.id, s.ids.size())) {
+    if (has_blocks_coming())
+      return false;
+    sequence* youngest = nullptr;
+    for (auto& [id, other] : sequences_)
+      if (other.state == sequence_state::running)
+        youngest = &other;
+    ENSURE(youngest && running_count() > 1, "ticket {} does not fit into all {} blocks alone",
+           s.id.ticket.value, blocks_.total());
+    preempt(*youngest);
+    if (youngest == &s)
+      return false;
+  }
+  return true;
+}
+
+// Back to waiting; what is in flight still counts, and then the blocks go back.
+void scheduler::preempt(sequence& s) {
+  s.state = sequence_state::waiting;
+  ++totals_.preemptions;
+  settle(s);
+}
+
+bool scheduler::has_blocks_coming() const {
+  return std::any_of(sequences_.begin(), sequences_.end(), [](const auto& entry) {
+    return entry.second.state != sequence_state::running && entry.second.in_flight > 0;
+  });
+}
+
+micro_batch scheduler::form(const std::vector<planned>& plan) {
+  micro_batch batch;
+  batch.batch = next_batch_;
+  batch.epoch = *epoch_;
+  ++next_batch_.value;
+  auto& parts = flights_[batch.batch];
+  for (const auto& [which, rows] : plan) {
+    sequence& s = *which;
+    const std::size_t end = s.issued + rows;
+    const bool samples = end == s.ids.size();
+    const auto blocks = blocks_.of(s.id).first(blocks_.needed(end));
+    batch.slices.push_back({s.id,
+                            static_cast<std::uint32_t>(s.issued),
+                            static_cast<std::uint32_t>(rows),
+                            samples,
+                            {blocks.begin(), blocks.end()}});
+    batch.tokens.insert(batch.tokens.end(), s.ids.begin() + static_cast<std::ptrdiff_t>(s.issued),
+                        s.ids.begin() + static_cast<std::ptrdiff_t>(end));
+    if (samples)
+      batch.draws.push_back(s.next_draw(config_.eos_ids));
+    parts.push_back({s.id, s.issued, rows, samples});
+    s.issued = end;
+    s.last_batch = batch.batch.value;
+    ++s.in_flight;
+  }
+  return batch;
+}
+
+std::uint32_t scheduler::running_count() const {
+  return static_cast<std::uint32_t>(
+      std::count_if(sequences_.begin(), sequences_.end(), [](const auto& entry) {
+        return entry.second.state == sequence_state::running;
+      }));
+}
+
+} // namespace baton::schedule

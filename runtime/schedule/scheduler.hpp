@@ -1,0 +1,190 @@
+// Which tickets come in, which rows run next, what a finished step means. Pure: (state, events,
+// time) -> (micro-batches, tokens, rejections); no I/O, no clock, no threads. Driven by the
+// scheduler actor.
+#pragma once
+
+#include "runtime/schedule/blocks.hpp"
+#include "runtime/schedule/sequence.hpp"
+#include "schema/messages.hpp"
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <variant>
+#include <vector>
+
+namespace baton::schedule {
+
+using time_point = std::chrono::steady_clock::time_point;
+
+// Names as vLLM and TorchServe users know them, where they have one.
+struct scheduler_config {
+  std::uint32_t max_num_seqs = 64;            // slots: sequences that run at the same time
+  std::uint32_t max_num_batched_tokens = 256; // rows of one micro-batch
+  std::uint32_t prefill_chunk = 128;          // of these, rows of prompts: bounds a decode's wait
+  std::uint32_t max_model_len = 2048;         // positions of one sequence, prompt and output
+  std::uint32_t vocabulary_size = 0;          // required: ids from outside are checked against it
+  std::uint32_t max_num_queued_reqs = 128;    // tickets beyond the slots
+  std::uint64_t max_num_queued_tokens = 1 << 18;      // their estimates, in all
+  bool use_job_ticket = false;                        // no queue: a free slot now, or a refusal
+  std::vector<token_id> eos_ids;                      // end-of-sequence tokens of the model
+  ticket_id first_ticket{1};                          // above all of an earlier life
+  std::chrono::milliseconds retry_after{1000};        // said with refusals that may be retried
+  std::chrono::milliseconds submit_timeout{10'000};   // from granted to admit
+  std::chrono::milliseconds queue_deadline{60'000};   // from granted to the first slot; 0: none
+  std::chrono::milliseconds recovery_timeout{60'000}; // without a pipeline; 0: none
+};
+
+// Choices of one ticket: OpenAI's bound on `n`.
+inline constexpr std::uint32_t choices_max = 128;
+// A sequence whose rows were in flight at so many deaths of a shard in a row, the last time alone,
+// is to blame.
+inline constexpr std::uint32_t crashes_max = 2;
+
+// What the stages of an epoch agree on.
+struct pipeline_shape {
+  std::uint32_t stages = 1; // as many micro-batches are in flight: more would read weights in vain
+  std::uint32_t blocks = 0; // KV blocks, the least of all stages
+  std::uint32_t block_positions = 64;
+};
+
+struct refusal {
+  node_id gateway;
+  rejected message;
+};
+
+struct output {
+  std::vector<baton::tokens> tokens; // for the detokenizer, in order
+  std::vector<refusal> refusals;     // for the gateways
+};
+
+// What load_report has no room for.
+struct counters {
+  std::uint64_t stale_results = 0;     // of a closed epoch
+  std::uint64_t duplicate_results = 0; // of a batch that is not in flight
+  std::uint64_t tickets_granted = 0;
+  std::uint64_t tickets_ended = 0;
+  std::uint64_t quarantined = 0;
+};
+
+class scheduler {
+public:
+  // Requires: sizes above 0.
+  explicit scheduler(scheduler_config config);
+
+  // -- tickets (tickets.cpp). Whoever has a ticket gets one end for it: the last `tokens` of its
+  // last choice, or one refusal before any of its tokens.
+  std::variant<granted, rejected> reserve(const baton::reserve& request, time_point now);
+  // A request that cannot be is refused through the output; one whose ticket has ended is dropped.
+  void admit(const baton::admit& request, time_point now);
+  void cancel(const baton::cancel& request);
+  // Ends what has waited or run past its deadline. Call it a few times a second.
+  void tick(time_point now);
+  void drain() noexcept { is_draining_ = true; } // refuses new tickets, finishes the others
+
+  // -- the step. next() forms micro-batches until as many as stages are in flight (batching.cpp);
+  // on_sampled acknowledges one (acknowledge.cpp).
+  std::optional<micro_batch> next();
+  void on_sampled(const sampled& step);
+
+  // -- the pipeline's life (acknowledge.cpp). Closing voids what is in flight and forgets the KV:
+  // sequences are computed again from the log, before those that have not started.
+  void open_epoch(epoch_id epoch, const pipeline_shape& shape); // Requires: closed, a later epoch
+  void close_epoch(time_point now);
+  bool is_open() const noexcept { return epoch_.has_value(); }
+
+  // What is to be sent since the last call.
+  output take() { return std::exchange(output_, {}); }
+  bool is_idle() const noexcept { return tickets_.empty() && flights_.empty(); }
+  load_report load() const; // without model, recoveries, recovery_seconds and bubble_ratio
+  const counters& counted() const noexcept { return counters_; }
+  void check_integrity() const;
+
+private:
+  //   reserve ──granted──> reserved ──admit──> admitted ──last choice ended──> ended
+  //                           └──── timeout, cancel, refused ─────────────────> ended
+  struct ticket {
+    std::uint64_t request = 0;
+    node_id gateway;
+    std::uint32_t choices = 0;
+    std::uint32_t choices_open = 0; // not ended
+    std::uint32_t choices_started = 0;
+    std::uint64_t tokens_estimate = 0;
+    std::uint32_t prompt_tokens = 0;
+    time_point reserved_at;
+    std::optional<time_point> deadline;
+    bool is_admitted = false;
+    bool has_begun = false; // a `tokens` message is out: it can no longer be refused
+  };
+  struct part { // one slice of a batch in flight
+    sequence_id id;
+    std::size_t position = 0;
+    std::size_t rows = 0;
+    bool samples = false;
+  };
+  struct planned {
+    sequence* which = nullptr;
+    std::size_t rows = 0;
+  };
+  struct queue_figures {
+    std::uint32_t tickets = 0;
+    std::uint64_t tokens = 0;
+    bool has_slots = false; // for the newcomer
+  };
+
+  // tickets.cpp
+  std::optional<error> refuse_reserve(const baton::reserve& r, const queue_figures& queue,
+                                      time_point now) const;
+  queue_figures look_at_queue(std::uint32_t choices) const;
+  std::optional<error> refuse_admit(const baton::admit& request, const ticket& t) const;
+  void refuse(ticket_id id, error why);
+  void fail_ticket(ticket_id id, finish how, const error& why);
+  void fail_choice(sequence& s, const error& why);
+  tokens message_of(sequence& s);
+  void end_choice(sequence& s, tokens last, finish how, std::optional<error> why,
+                  std::uint32_t tokens_total);
+  void end_ticket(ticket_id id);
+
+  // batching.cpp
+  void start_waiting();
+  bool start(sequence& s);
+  sequence* isolated();
+  void plan_decodes(std::vector<planned>& plan);
+  void plan_prefill(std::vector<planned>& plan);
+  bool make_room(sequence& s);
+  void preempt(sequence& s);
+  bool has_blocks_coming() const;
+  micro_batch form(const std::vector<planned>& plan);
+
+  // acknowledge.cpp
+  void accept(const part& p, const sample* drawn);
+  void take_token(sequence& s, const sample& drawn);
+  void fail_step(const std::vector<part>& parts, const error& why);
+  void settle(sequence& s);
+  void sweep();
+  bool fits(const sequence& s) const;
+  void suspect_all_in_flight();
+
+  sequence* find(sequence_id id);
+  std::uint32_t running_count() const;
+
+  scheduler_config config_;
+  pipeline_shape shape_;
+  std::optional<epoch_id> epoch_;
+  epoch_id last_epoch_;
+  std::optional<time_point> closed_at_;
+  block_account blocks_;
+  // Ordered by arrival: tickets are numbered as they are granted.
+  std::map<ticket_id, ticket> tickets_;
+  std::map<sequence_id, sequence> sequences_; // an ended one stays while it is in flight
+  std::map<batch_id, std::vector<part>> flights_;
+  ticket_id next_ticket_;
+  batch_id next_batch_{1};
+  bool is_draining_ = false;
+  bool has_isolated_in_flight_ = false;
+  output output_;
+  load_report totals_;
+  counters counters_;
+};
+
+} // namespace baton::schedule

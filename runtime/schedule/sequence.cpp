@@ -1,0 +1,55 @@
+#include "runtime/schedule/sequence.hpp"
+
+#include "schema/ensure.hpp"
+
+#include <algorithm>
+
+namespace baton::schedule {
+
+sequence::sequence(sequence_id which, std::span<const token_id> prompt_ids, sampling_params how,
+                   stopping until)
+    : id(which), prompt_count(prompt_ids.size()), ids(prompt_ids.begin(), prompt_ids.end()),
+      sampling(std::move(how)), stop(std::move(until)) {
+  ENSURE(prompt_count > 0, "ticket {} has an empty prompt", id.ticket.value);
+  for (const token_id token : ids)
+    count(token, /*in_prompt=*/true);
+}
+
+void sequence::append(sample drawn) {
+  ids.push_back(drawn.token);
+  count(drawn.token, /*in_prompt=*/false);
+  samples.push_back(std::move(drawn));
+}
+
+void sequence::count(token_id token, bool in_prompt) {
+  if (!sampling.needs_history())
+    return;
+  const auto [place, is_new] = history_places_.try_emplace(token, history_.size());
+  if (is_new)
+    history_.push_back({token, 0, 0});
+  token_count& c = history_[place->second];
+  ++(in_prompt ? c.in_prompt : c.in_output);
+}
+
+draw sequence::next_draw(std::span<const token_id> eos_ids) const {
+  draw d;
+  d.token_index = output_count();
+  d.sampling = sampling;
+  d.history = history_;
+  if (d.token_index < stop.tokens_min) {
+    d.banned = stop.stop_ids;
+    if (!stop.ignore_eos)
+      d.banned.insert(d.banned.end(), eos_ids.begin(), eos_ids.end());
+  }
+  return d;
+}
+
+bool sequence::is_end(token_id token, std::uint32_t index,
+                      std::span<const token_id> eos_ids) const {
+  const auto has = [token](std::span<const token_id> set) {
+    return std::find(set.begin(), set.end(), token) != set.end();
+  };
+  return index >= stop.tokens_min && (has(stop.stop_ids) || (!stop.ignore_eos && has(eos_ids)));
+}
+
+} // namespace baton::schedule

@@ -1,0 +1,73 @@
+// The sequence log: all that is needed to do any step of one sequence again, and how far it has
+// come. Owned and changed by the scheduler alone.
+#pragma once
+
+#include "schema/messages.hpp"
+
+#include <cstdint>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+namespace baton::schedule {
+
+//             slot and blocks              eos, stop, length, cancel, failure
+//   waiting ──────────────────> running ─────────────────────────────────────> ended
+//      ^  │      preempted,        │                                             ^
+//      │  │      epoch closed      │                                             │
+//      └──┼────────────────────────┘                                             │
+//         └──────────── cancel, deadline, failure ───────────────────────────────┘
+//
+// A state changes at once; blocks follow when no step in flight uses them any more.
+enum class sequence_state : std::uint8_t { waiting, running, ended };
+
+struct sequence {
+  // -- the log --
+  sequence_id id;
+  std::size_t prompt_count = 0;
+  std::vector<token_id> ids;   // prompt, then output
+  std::vector<sample> samples; // one per output token, with logprobs as drawn
+  sampling_params sampling;
+  stopping stop;
+
+  // -- how far it is; [0, computed) is acknowledged, [computed, issued) is in flight --
+  sequence_state state = sequence_state::waiting;
+  std::size_t computed = 0;
+  std::size_t issued = 0;
+  std::uint32_t in_flight = 0;  // micro-batches that carry rows of it
+  std::uint64_t last_batch = 0; // the latest that carried it, for fair turns
+  bool is_void = false;         // what is in flight does not count and will be done again
+  bool has_started = false;     // has been running at least once: goes before those that have not
+  bool has_begun = false;       // its first `tokens` message is out
+
+  // -- suspicion: rows that were in flight when a step failed or a shard died --
+  std::uint32_t crashes = 0; // in a row, with the same rows in flight
+  std::size_t suspect_from = 0;
+  std::size_t suspect_until = 0;
+  bool is_isolated = false; // runs in a micro-batch of its own, with nothing else in flight
+
+  // Requires: a prompt that is not empty.
+  sequence(sequence_id which, std::span<const token_id> prompt_ids, sampling_params how,
+           stopping until);
+
+  std::uint32_t output_count() const noexcept { return static_cast<std::uint32_t>(samples.size()); }
+  // Rows that are known but not yet issued: many in prefill, one when it is its turn to decode.
+  std::size_t rows_left() const noexcept { return ids.size() - issued; }
+  bool can_issue() const noexcept {
+    return state == sequence_state::running && !is_void && rows_left() > 0;
+  }
+
+  void append(sample drawn);
+  // What the last stage needs to draw the next token.
+  draw next_draw(std::span<const token_id> eos_ids) const;
+  // Does this token, drawn at this output index, end the sequence?
+  bool is_end(token_id token, std::uint32_t index, std::span<const token_id> eos_ids) const;
+
+private:
+  void count(token_id token, bool in_prompt);
+
+  std::vector<token_count> history_; // kept only if the penalties need it
+  std::unordered_map<token_id, std::size_t> history_places_;
+};
+
+} // namespace baton::schedule

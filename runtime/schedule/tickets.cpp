@@ -1,0 +1,310 @@
+// Tickets: who may come in, who waits, and the one way in which a ticket ends.
+#include "runtime/schedule/scheduler.hpp"
+#include "schema/ensure.hpp"
+#include "schema/result.hpp"
+
+#include <algorithm>
+
+namespace baton::schedule {
+
+scheduler::scheduler(scheduler_config config)
+    : config_(std::move(config)), next_ticket_(config_.first_ticket) {
+  ENSURE(config_.max_num_seqs > 0 && config_.max_num_batched_tokens > 0 &&
+             config_.prefill_chunk > 0 && config_.max_model_len > 1 &&
+             config_.vocabulary_size > 0 && config_.first_ticket,
+         "a scheduler without slots, rows, positions, vocabulary or ticket numbers");
+}
+
+std::variant<granted, rejected> scheduler::reserve(const baton::reserve& request, time_point now) {
+  const queue_figures queue = look_at_queue(request.choices);
+  if (auto why = refuse_reserve(request, queue, now)) {
+    const auto retry_after =
+        row_of(why->code).retryable ? config_.retry_after : std::chrono::milliseconds{0};
+    return rejected{request.request, {}, std::move(*why), retry_after, queue.tickets};
+  }
+  const ticket_id id = next_ticket_;
+  ++next_ticket_.value;
+  ++counters_.tickets_granted;
+  ticket t;
+  t.request = request.request;
+  t.gateway = request.gateway;
+  t.choices = t.choices_open = request.choices;
+  t.tokens_estimate = request.tokens_estimate;
+  t.reserved_at = now;
+  tickets_.emplace(id, t);
+  return granted{request.request, id, last_epoch_};
+}
+
+std::optional<error> scheduler::refuse_reserve(const baton::reserve& request,
+                                               const queue_figures& queue, time_point now) const {
+  if (request.choices == 0 || request.choices > choices_max)
+    return fail_param(errc::invalid_value, "n", "n must be between 1 and {}, not {}", choices_max,
+                      request.choices);
+  if (is_draining_)
+    return fail(errc::draining, "the server is shutting down");
+  const bool gave_up = closed_at_ && config_.recovery_timeout.count() > 0 &&
+                       now - *closed_at_ >= config_.recovery_timeout;
+  if (!epoch_ && (!closed_at_ || gave_up))
+    return fail(errc::not_ready, "the pipeline is not up");
+  if (config_.use_job_ticket) {
+    if (request.choices > config_.max_num_seqs)
+      return fail_param(errc::invalid_value, "n", "n is {}, there are {} slots", request.choices,
+                        config_.max_num_seqs);
+    if (!queue.has_slots)
+      return fail(errc::no_job_ticket, "all {} slots are taken", config_.max_num_seqs);
+    return std::nullopt;
+  }
+  if (queue.has_slots)
+    return std::nullopt;
+  if (queue.tickets >= config_.max_num_queued_reqs)
+    return fail(errc::overloaded, "{} requests are waiting, which is the limit", queue.tickets);
+  if (queue.tokens + request.tokens_estimate > config_.max_num_queued_tokens)
+    return fail(errc::overloaded, "{} tokens are waiting and {} more would pass the limit of {}",
+                queue.tokens, request.tokens_estimate, config_.max_num_queued_tokens);
+  return std::nullopt;
+}
+
+// Counts the tickets for which there is no slot, in the order in which they will get one.
+scheduler::queue_figures scheduler::look_at_queue(std::uint32_t choices) const {
+  std::uint32_t taken = 0; // by tickets that have started
+  for (const auto& [id, t] : tickets_)
+    taken += t.choices_started > 0 ? t.choices_open : 0;
+  std::uint32_t left = taken < config_.max_num_seqs ? config_.max_num_seqs - taken : 0;
+  queue_figures queue;
+  for (const auto& [id, t] : tickets_) {
+    if (t.choices_started > 0)
+      continue;
+    if (queue.tickets == 0 && t.choices_open <= left) {
+      left -= t.choices_open;
+      continue;
+    }
+    ++queue.tickets;
+    queue.tokens += t.tokens_estimate;
+  }
+  queue.has_slots = queue.tickets == 0 && choices <= left;
+  return queue;
+}
+
+void scheduler::admit(const baton::admit& request, time_point now) {
+  const auto it = tickets_.find(request.ticket);
+  if (it == tickets_.end()) {
+    const bool was_ours = request.ticket >= config_.first_ticket && request.ticket < next_ticket_;
+    if (!was_ours)
+      output_.refusals.push_back(
+          {request.gateway,
+           {request.request, request.ticket,
+            fail(errc::ticket_not_found, "ticket {} was not granted here", request.ticket.value),
+            std::chrono::milliseconds{0}, 0}});
+    return;
+  }
+  ticket& t = it->second;
+  if (t.is_admitted)
+    return; // said twice
+  if (auto why = refuse_admit(request, t))
+    return refuse(request.ticket, std::move(*why));
+  t.is_admitted = true;
+  t.prompt_tokens = static_cast<std::uint32_t>(request.prompt_ids.size());
+  stopping stop = request.stop;
+  if (request.tokens_max_given)
+    t.tokens_estimate = (std::uint64_t{t.prompt_tokens} + stop.tokens_max) * t.choices;
+  else
+    stop.tokens_max = config_.max_model_len - t.prompt_tokens;
+  if (request.deadline.count() > 0)
+    t.deadline = now + request.deadline;
+  for (std::uint32_t choice = 0; choice < t.choices; ++choice) {
+    const sequence_id id{request.ticket, choice};
+    sampling_params sampling = request.sampling;
+    sampling.seed += choice;
+    sequences_.try_emplace(id, id, request.prompt_ids, std::move(sampling), stop);
+  }
+}
+
+std::optional<error> scheduler::refuse_admit(const baton::admit& request, const ticket& t) const {
+  const std::size_t prompt = request.prompt_ids.size();
+  const auto is_known = [this](token_id id) {
+    return id >= 0 && static_cast<std::uint32_t>(id) < config_.vocabulary_size;
+  };
+  if (request.choices != t.choices)
+    return fail_param(errc::invalid_value, "n", "n was {} and is now {}", t.choices,
+                      request.choices);
+  if (prompt == 0)
+    return fail_param(errc::invalid_value, "prompt", "the prompt has no tokens");
+  for (const token_id id : request.prompt_ids)
+    if (!is_known(id))
+      return fail_param(errc::invalid_value, "prompt", "token id {} is outside the vocabulary", id);
+  for (const token_id id : request.stop.stop_ids)
+    if (!is_known(id))
+      return fail_param(errc::invalid_value, "stop_token_ids",
+                        "token id {} is outside the vocabulary", id);
+  for (const logit_bias& b : request.sampling.biases)
+    if (!is_known(b.token))
+      return fail_param(errc::invalid_value, "logit_bias", "token id {} is outside the vocabulary",
+                        b.token);
+  if (request.tokens_max_given && request.stop.tokens_max == 0)
+    return fail_param(errc::invalid_value, "max_tokens", "max_tokens must be at least 1");
+  if (prompt + 1 > config_.max_model_len)
+    return fail_param(errc::context_length_exceeded, "prompt",
+                      "the context holds {} tokens, the prompt has {}", config_.max_model_len,
+                      prompt);
+  if (request.tokens_max_given && prompt + request.stop.tokens_max > config_.max_model_len)
+    return fail_param(errc::context_length_exceeded, "max_tokens",
+                      "the context holds {} tokens, but {} in the prompt and {} in the completion "
+                      "were asked for",
+                      config_.max_model_len, prompt, request.stop.tokens_max);
+  if (epoch_ && blocks_.needed(prompt) > blocks_.total())
+    return fail_param(errc::context_length_exceeded, "prompt",
+                      "the prompt of {} tokens needs {} KV blocks, the pipeline has {}", prompt,
+                      blocks_.needed(prompt), blocks_.total());
+  return std::nullopt;
+}
+
+void scheduler::cancel(const baton::cancel& request) {
+  const auto it = tickets_.find(request.ticket);
+  if (it == tickets_.end())
+    return;
+  if (request.why == cancel_reason::stop_text) {
+    sequence* s = find({request.ticket, request.choice.value_or(0)});
+    if (s && s->state != sequence_state::ended)
+      end_choice(*s, message_of(*s), finish::stop, std::nullopt,
+                 std::min(request.tokens_kept, s->output_count()));
+    return sweep();
+  }
+  const auto [code, how, text] = [&]() -> std::tuple<errc, finish, const char*> {
+    switch (request.why) {
+    case cancel_reason::slow_reader:
+      return {errc::slow_reader, finish::cancelled, "the client did not read fast enough"};
+    case cancel_reason::deadline:
+      return {errc::deadline_exceeded, finish::failed, "the deadline has passed"};
+    case cancel_reason::draining:
+      return {errc::draining, finish::failed, "the server is shutting down"};
+    case cancel_reason::refused:
+      return {errc::internal, finish::failed, "refused without a reason"};
+    case cancel_reason::client_gone:
+    case cancel_reason::client_asked:
+    case cancel_reason::stop_text:
+      break;
+    }
+    return {errc::cancelled, finish::cancelled, "cancelled by the client"};
+  }();
+  const error why = request.reason.value_or(error{code, text, {}});
+  if (!request.choice || it->second.choices == 1) {
+    fail_ticket(request.ticket, how, why);
+  } else if (sequence* s = find({request.ticket, *request.choice});
+             s && s->state != sequence_state::ended) {
+    end_choice(*s, message_of(*s), how, why, s->output_count());
+  }
+  sweep();
+}
+
+void scheduler::tick(time_point now) {
+  const bool gave_up = !epoch_ && closed_at_ && config_.recovery_timeout.count() > 0 &&
+                       now - *closed_at_ >= config_.recovery_timeout;
+  std::vector<ticket_id> ids;
+  for (const auto& [id, t] : tickets_)
+    ids.push_back(id);
+  for (const ticket_id id : ids) {
+    const ticket& t = tickets_.at(id);
+    const auto waited = now - t.reserved_at;
+    if (gave_up)
+      fail_ticket(id, finish::failed,
+                  fail(errc::pipeline_lost, "the pipeline did not come back within {} ms",
+                       config_.recovery_timeout.count()));
+    else if (!t.is_admitted && waited >= config_.submit_timeout)
+      fail_ticket(id, finish::failed,
+                  fail(errc::queue_timeout, "nothing was submitted within {} ms of the ticket",
+                       config_.submit_timeout.count()));
+    else if (t.choices_started == 0 &&
+             ((t.deadline && now >= *t.deadline) ||
+              (config_.queue_deadline.count() > 0 && waited >= config_.queue_deadline)))
+      fail_ticket(id, finish::failed, fail(errc::queue_timeout, "no slot became free in time"));
+    else if (t.deadline && now >= *t.deadline)
+      fail_ticket(id, finish::failed,
+                  fail(errc::deadline_exceeded, "the request ran past its deadline"));
+  }
+  sweep();
+}
+
+// Ends a ticket of which nothing is out yet.
+void scheduler::refuse(ticket_id id, error why) {
+  ticket& t = tickets_.at(id);
+  ENSURE(!t.has_begun, "ticket {} is refused after its first tokens", id.value);
+  for (auto it = sequences_.lower_bound({id, 0}); it != sequences_.end() && it->first.ticket == id;
+       ++it) {
+    it->second.state = sequence_state::ended;
+    settle(it->second);
+  }
+  const auto retry_after =
+      row_of(why.code).retryable ? config_.retry_after : std::chrono::milliseconds{0};
+  output_.refusals.push_back(
+      {t.gateway, {t.request, id, std::move(why), retry_after, look_at_queue(1).tickets}});
+  t.choices_open = 0;
+  end_ticket(id);
+}
+
+void scheduler::fail_ticket(ticket_id id, finish how, const error& why) {
+  if (!tickets_.at(id).has_begun)
+    return refuse(id, why);
+  for (auto it = sequences_.lower_bound({id, 0}); it != sequences_.end() && it->first.ticket == id;
+       ++it)
+    if (sequence& s = it->second; s.state != sequence_state::ended)
+      end_choice(s, message_of(s), how, why, s.output_count());
+}
+
+// One choice; its ticket is refused if that was all of it and nothing is out yet.
+void scheduler::fail_choice(sequence& s, const error& why) {
+  if (tickets_.at(s.id.ticket).choices_open == 1)
+    fail_ticket(s.id.ticket, finish::failed, why);
+  else
+    end_choice(s, message_of(s), finish::failed, why, s.output_count());
+}
+
+// The next message of a choice, without samples; the first one says what the detokenizer must know.
+tokens scheduler::message_of(sequence& s) {
+  ticket& t = tickets_.at(s.id.ticket);
+  tokens m;
+  m.ticket = s.id.ticket;
+  m.choice = s.id.choice;
+  m.index = s.output_count();
+  if (!s.has_begun) {
+    m.begins = true;
+    m.request = t.request;
+    m.gateway = t.gateway;
+    m.prompt_tokens = t.prompt_tokens;
+    m.stopping = s.stop;
+    m.logprobs = s.sampling.logprobs;
+    totals_.prompt_tokens += t.has_begun ? 0 : t.prompt_tokens;
+    s.has_begun = t.has_begun = true;
+  }
+  return m;
+}
+
+// The one transition of a choice to its end.
+void scheduler::end_choice(sequence& s, tokens last, finish how, std::optional<error> why,
+                           std::uint32_t tokens_total) {
+  ENSURE(s.state != sequence_state::ended, "choice {} of ticket {} ends twice", s.id.choice,
+         s.id.ticket.value);
+  s.state = sequence_state::ended;
+  last.finish = how;
+  last.failure = std::move(why);
+  last.tokens_total = tokens_total;
+  output_.tokens.push_back(std::move(last));
+  settle(s);
+  if (--tickets_.at(s.id.ticket).choices_open == 0)
+    end_ticket(s.id.ticket);
+}
+
+// The one transition of a ticket to its end.
+void scheduler::end_ticket(ticket_id id) {
+  const auto it = tickets_.find(id);
+  ENSURE(it != tickets_.end() && it->second.choices_open == 0, "ticket {} ends twice or too early",
+         id.value);
+  tickets_.erase(it);
+  ++counters_.tickets_ended;
+}
+
+sequence* scheduler::find(sequence_id id) {
+  const auto it = sequences_.find(id);
+  return it == sequences_.end() ? nullptr : &it->second;
+}
+
+} // namespace baton::schedule

@@ -1,0 +1,47 @@
+// Ids of pieces that were encoded lately. Fixed in size: a direct-mapped table, so no text can make
+// it grow. Owned by one thread (through an encode_scratch); never shared.
+#pragma once
+
+#include "schema/ids.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace baton::text {
+
+class piece_cache {
+public:
+  // 64 bytes a slot. 4096 slots hold the words of ordinary prose: the hit rate measured on English
+  // text grows by under 1 % beyond them.
+  static constexpr std::size_t slots_default = 4096;
+  static constexpr std::size_t piece_bytes_max = 25; // longer words are rare and not kept
+  static constexpr std::size_t ids_max = 9;
+
+  explicit piece_cache(std::size_t slots); // rounded up to a power of two
+
+  // Empty if the piece is not here. Valid until the next put() or clear().
+  std::span<const token_id> find(std::string_view piece) const noexcept;
+  // Replaces what was in its slot. Pieces or ids beyond the limits, and no ids at all, are not
+  // kept.
+  void put(std::string_view piece, std::span<const token_id> ids) noexcept;
+  void clear() noexcept;
+
+private:
+  struct slot {
+    std::array<token_id, ids_max> ids;
+    std::uint8_t ids_count;
+    std::uint8_t piece_bytes;
+    std::array<char, piece_bytes_max> piece;
+  };
+  static_assert(sizeof(slot) == 64);
+
+  std::size_t index_of(std::string_view piece) const noexcept;
+
+  std::vector<slot> slots_;
+};
+
+} // namespace baton::text

@@ -1,0 +1,68 @@
+// Sampled ids to the text of a stream: detokenizer, then stop strings, with the account of how many
+// tokens the text sent so far covers. One per choice of a ticket, owned by the detokenizer actor.
+// Its state is a function of the ids pushed, however they were grouped.
+//
+//   push(ids) -> [detokenizer: whole characters] -> [stop_matcher: nothing of a stop string] ->
+//   text
+#pragma once
+
+#include "runtime/text/detokenizer.hpp"
+#include "runtime/text/stop_matcher.hpp"
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace baton::text {
+
+struct stream_decoder_config {
+  bool skip_special = true;       // control tokens have no text
+  std::vector<std::string> stops; // stop strings
+  bool include_stop = false;      // the stop string is part of the text
+};
+
+struct stop_hit {
+  std::size_t stop;          // index into config.stops
+  std::uint32_t token_index; // of the token that completed it, from the first one pushed
+  friend bool operator==(const stop_hit&, const stop_hit&) = default;
+};
+
+struct decoded {
+  std::string text;             // to be sent now; UTF-8, often empty
+  std::uint32_t tokens_covered; // tokens 0 .. tokens_covered - 1 have no text still to come
+  std::optional<stop_hit> stopped;
+};
+
+class stream_decoder {
+public:
+  // Requires: `words` outlives this object. Errors: invalid_value (a stop string).
+  static result<stream_decoder> create(const tokenizer& words, stream_decoder_config config);
+
+  // Tokens after the one that completed a stop string are ignored, and every later answer says so.
+  decoded push(std::span<const token_id> ids);
+  // The sequence is over: what was held back. Covers all tokens.
+  decoded finish();
+
+private:
+  stream_decoder(const tokenizer& words, bool skip_special, stop_matcher stops)
+      : detokenizer_(words, skip_special), stops_(std::move(stops)) {}
+
+  void push_one(token_id id, std::string& text);
+  void send(std::string_view decided, std::string& text);
+  decoded answer(std::string text);
+
+  detokenizer detokenizer_;
+  stop_matcher stops_;
+  std::uint64_t decided_bytes_ = 0;    // that came out of the detokenizer
+  std::uint32_t tokens_ = 0;           // pushed and not ignored
+  std::uint32_t tokens_undecided_ = 0; // the last ones: some of their bytes are pending
+  std::uint32_t tokens_covered_ = 0;
+  std::deque<std::uint64_t> ends_; // decided_bytes_ at which each token is whole, of those from
+                                   // tokens_covered_ up to the undecided ones
+  std::optional<stop_hit> stopped_;
+};
+
+} // namespace baton::text

@@ -1,0 +1,62 @@
+// The table of filters, tests, functions and methods. The parser looks names up (so an unknown one
+// is refused when the template is loaded), the interpreter calls them.
+#pragma once
+
+#include "runtime/text/template/value.hpp"
+
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace baton::text::jinja {
+
+class interpreter;
+
+// Nothing means that the rendering has failed; the interpreter holds the error.
+using maybe = std::optional<value>;
+
+struct arguments {
+  std::vector<value> positional;
+  std::vector<std::pair<marked_text, value>> named; // a name from ** may be user data
+};
+
+constexpr std::size_t parameters_max = 6;
+
+// The arguments in the order of the parameters; null where the caller gave none.
+struct bound_arguments {
+  std::array<const value*, parameters_max> slots{};
+  const arguments* all = nullptr;
+
+  const value* operator[](std::size_t i) const { return slots[i]; }
+};
+
+struct builtin {
+  std::string_view name;
+  // "old,new,count": names in order. "*": any arguments, read from bound_arguments::all.
+  std::string_view parameters;
+  std::size_t required;
+  // `self`: what is filtered, tested, or has the method.
+  maybe (*run)(interpreter&, const value& self, const bound_arguments&);
+};
+
+const builtin* find_filter(std::string_view name) noexcept;
+const builtin* find_test(std::string_view name) noexcept;
+const builtin* find_function(std::string_view name) noexcept;
+const builtin* find_method(value::kind of, std::string_view name) noexcept;
+
+// The tables, one a file.
+std::span<const builtin> text_filters() noexcept;
+std::span<const builtin> list_filters() noexcept;
+std::span<const builtin> test_table() noexcept;
+std::span<const builtin> function_table() noexcept;
+std::span<const builtin> text_methods() noexcept;
+std::span<const builtin> list_methods() noexcept;
+std::span<const builtin> map_methods() noexcept;
+std::span<const builtin> loop_methods() noexcept;
+
+} // namespace baton::text::jinja

@@ -1,0 +1,53 @@
+// A vocabulary as a model file has it: plain data, filled by vocabulary_gguf (or a test), read by
+// the tokenizer and the chat template. Nothing here is trusted before validate() has passed.
+#pragma once
+
+#include "schema/ids.hpp"
+#include "schema/result.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace baton::text {
+
+// Limits on what a file may bring; well above every published model.
+namespace vocabulary_limits {
+inline constexpr std::size_t tokens_max = 1U << 20U; // the largest known has 262144
+inline constexpr std::size_t merges_max = 1U << 21U; // about one per token in practice
+inline constexpr std::size_t token_bytes_max = 4096; // runs of a repeated mark reach 512
+inline constexpr std::size_t chat_template_bytes_max = 1U << 20U; // the longest known has 40 KB
+} // namespace vocabulary_limits
+
+// Numbers as in GGUF's tokenizer.ggml.token_type.
+enum class token_kind : std::uint8_t {
+  normal = 1,
+  unknown = 2,
+  control = 3,      // <|im_start|> and the like: never made from a user's text
+  user_defined = 4, // added after training: markup such as <tool_call>, or runs of white space
+  unused = 5,       // padding of the table
+  byte = 6,         // <0x41>
+};
+
+struct vocabulary {
+  std::string model;               // "gpt2": byte-level BPE
+  std::string pre;                 // which pre-tokenizer: "smollm", "llama-bpe", ...
+  std::vector<std::string> tokens; // [ids], in the byte alphabet if normal, else plain text
+  std::vector<token_kind> kinds;   // [ids]
+  std::vector<std::string> merges; // "left right", the best first
+  std::optional<token_id> bos;     // begin of text
+  std::optional<token_id> eos;     // end of text (of a turn, in chat models)
+  std::optional<token_id> eot;     // end of turn, where it is not eos
+  std::optional<token_id> unknown;
+  std::optional<token_id> padding;
+  std::optional<bool> add_bos; // nothing: as the pre-tokenizer's family does
+  std::string chat_template;   // Jinja source; empty: none
+};
+
+// Errors: unsupported_model (a tokenizer model other than "gpt2"), bad_model_file (sizes disagree,
+// an id is out of range, a limit is passed).
+result<void> validate(const vocabulary& words);
+
+} // namespace baton::text

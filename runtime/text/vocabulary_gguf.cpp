@@ -1,0 +1,106 @@
+// The names of GGUF's tokenizer keys, and what an absent key means.
+// https://github.com/ggml-org/ggml/blob/master/docs/gguf.md#tokenizer
+#include "runtime/text/vocabulary_gguf.hpp"
+
+#include "runtime/model/gguf.hpp"
+
+#include <limits>
+#include <string_view>
+#include <utility>
+
+namespace baton::text {
+
+namespace {
+
+result<void> read_tables(const model::gguf_file& file, vocabulary& words) {
+  auto tokens = file.get_strings("tokenizer.ggml.tokens");
+  if (!tokens)
+    return tokens.error();
+  words.tokens = std::move(*tokens);
+  auto merges = file.get_strings("tokenizer.ggml.merges");
+  if (!merges)
+    return merges.error();
+  words.merges = std::move(*merges);
+  if (!file.has("tokenizer.ggml.token_type")) {
+    words.kinds.assign(words.tokens.size(), token_kind::normal);
+    return {};
+  }
+  const auto types = file.get_i32s("tokenizer.ggml.token_type");
+  if (!types)
+    return types.error();
+  words.kinds.reserve(types->size());
+  for (const std::int32_t type : *types) {
+    if (type < 0 || type > std::numeric_limits<std::uint8_t>::max())
+      return fail(errc::bad_model_file, "tokenizer.ggml.token_type holds {}", type);
+    words.kinds.push_back(static_cast<token_kind>(type)); // its range: validate()
+  }
+  return {};
+}
+
+result<void> read_ids(const model::gguf_file& file, vocabulary& words) {
+  const std::pair<std::string_view, std::optional<token_id>*> keys[] = {
+      {"tokenizer.ggml.bos_token_id", &words.bos},
+      {"tokenizer.ggml.eos_token_id", &words.eos},
+      {"tokenizer.ggml.eot_token_id", &words.eot},
+      {"tokenizer.ggml.unknown_token_id", &words.unknown},
+      {"tokenizer.ggml.padding_token_id", &words.padding},
+  };
+  for (const auto& [key, id] : keys) {
+    if (!file.has(key))
+      continue;
+    const auto value = file.get_u32(key);
+    if (!value)
+      return value.error();
+    if (*value >= words.tokens.size())
+      return fail(errc::bad_model_file, "{} is {}, outside the vocabulary of {}", key, *value,
+                  words.tokens.size());
+    *id = static_cast<token_id>(*value);
+  }
+  return {};
+}
+
+// A file without token types would let a user's text spell its special tokens: at least those that
+// it names are taken as control tokens.
+void guard_named_tokens(const model::gguf_file& file, vocabulary& words) {
+  if (file.has("tokenizer.ggml.token_type"))
+    return;
+  for (const auto& id : {words.bos, words.eos, words.eot})
+    if (id)
+      words.kinds[static_cast<std::size_t>(*id)] = token_kind::control;
+}
+
+} // namespace
+
+result<vocabulary> vocabulary_from(const model::gguf_file& file) {
+  vocabulary words;
+  auto name = file.get_string("tokenizer.ggml.model");
+  if (!name)
+    return name.error();
+  words.model = std::move(*name);
+  if (words.model != "gpt2") // said before the tables: other models have no merges
+    return validate(words).error();
+  auto pre = file.get_string("tokenizer.ggml.pre", "default");
+  if (!pre)
+    return pre.error();
+  words.pre = std::move(*pre);
+  if (auto read = read_tables(file, words); !read)
+    return read.error();
+  if (auto read = read_ids(file, words); !read)
+    return read.error();
+  if (file.has("tokenizer.ggml.add_bos_token")) {
+    const auto add_bos = file.get_bool("tokenizer.ggml.add_bos_token");
+    if (!add_bos)
+      return add_bos.error();
+    words.add_bos = *add_bos;
+  }
+  auto source = file.get_string("tokenizer.chat_template", "");
+  if (!source)
+    return source.error();
+  words.chat_template = std::move(*source);
+  if (auto valid = validate(words); !valid)
+    return valid.error();
+  guard_named_tokens(file, words);
+  return words;
+}
+
+} // namespace baton::text

@@ -1,0 +1,246 @@
+// The pipeline's life, membership and supervision, and what clients ask about them.
+#include "schema/codec_parts.hpp"
+
+namespace baton::codec {
+
+offset<wire::StageReady> put(writer& out, const stage_ready& m) {
+  auto device = out.text(m.device, limits::name_bytes_max);
+  return wire::CreateStageReady(out.buffer, m.node.value, m.node_epoch.value, m.stage, m.stages,
+                                m.blocks, m.block_positions, m.model_hash, device);
+}
+
+void get(reader& in, const wire::StageReady& from, stage_ready& to) {
+  to.node = {from.node()};
+  to.node_epoch = {from.node_epoch()};
+  to.stage = from.stage();
+  in.at_most(from.stages(), limits::stages_max, "stage_ready.stages");
+  to.stages = from.stages();
+  to.blocks = from.blocks();
+  to.block_positions = from.block_positions();
+  to.model_hash = from.model_hash();
+  in.text(from.device(), to.device, limits::name_bytes_max, "stage_ready.device");
+}
+
+offset<wire::StageAddress> put(writer& out, const stage_address& m) {
+  auto endpoint = out.text(m.endpoint, limits::name_bytes_max);
+  return wire::CreateStageAddress(out.buffer, m.node.value, m.node_epoch.value, endpoint);
+}
+
+void get(reader& in, const wire::StageAddress& from, stage_address& to) {
+  to.node = {from.node()};
+  to.node_epoch = {from.node_epoch()};
+  in.text(from.endpoint(), to.endpoint, limits::name_bytes_max, "stage_address.endpoint");
+}
+
+offset<wire::OpenEpoch> put(writer& out, const open_epoch& m) {
+  auto stages = out.tables(m.stages, limits::stages_max);
+  return wire::CreateOpenEpoch(out.buffer, m.epoch.value, m.stage, stages);
+}
+
+void get(reader& in, const wire::OpenEpoch& from, open_epoch& to) {
+  to.epoch = {from.epoch()};
+  to.stage = from.stage();
+  in.tables(from.stages(), to.stages, limits::stages_max, "open_epoch.stages");
+}
+
+offset<wire::EpochOpened> put(writer& out, const epoch_opened& m) {
+  return wire::CreateEpochOpened(out.buffer, m.epoch.value, m.stage);
+}
+
+void get(reader&, const wire::EpochOpened& from, epoch_opened& to) {
+  to = {{from.epoch()}, from.stage()};
+}
+
+offset<wire::Hello> put(writer& out, const hello& m) {
+  auto name = out.text(m.name, limits::name_bytes_max);
+  auto endpoint = out.text(m.endpoint, limits::name_bytes_max);
+  auto build = out.text(m.build, limits::name_bytes_max);
+  return wire::CreateHello(out.buffer, m.node.value, m.epoch.value, static_cast<wire::Role>(m.role),
+                           name, endpoint, build, m.pid);
+}
+
+void get(reader& in, const wire::Hello& from, hello& to) {
+  to.node = {from.node()};
+  to.epoch = {from.epoch()};
+  in.one_of(from.role(), to.role, role::root, role::client, "hello.role");
+  in.text(from.name(), to.name, limits::name_bytes_max, "hello.name");
+  in.text(from.endpoint(), to.endpoint, limits::name_bytes_max, "hello.endpoint");
+  in.text(from.build(), to.build, limits::name_bytes_max, "hello.build");
+  to.pid = from.pid();
+}
+
+offset<wire::HelloAck> put(writer& out, const hello_ack& m) {
+  auto refused = out.optional(m.refused);
+  return wire::CreateHelloAck(out.buffer, m.node.value, m.epoch.value, m.credit_bytes, refused);
+}
+
+void get(reader& in, const wire::HelloAck& from, hello_ack& to) {
+  to.node = {from.node()};
+  to.epoch = {from.epoch()};
+  to.credit_bytes = from.credit_bytes();
+  in.optional(from.refused(), to.refused);
+}
+
+offset<wire::Heartbeat> put(writer& out, const heartbeat& m) {
+  return wire::CreateHeartbeat(out.buffer, m.count, m.steps);
+}
+
+void get(reader&, const wire::Heartbeat& from, heartbeat& to) {
+  to = {from.count(), from.steps()};
+}
+
+offset<wire::Credit> put(writer& out, const credit& m) {
+  return wire::CreateCredit(out.buffer, m.bytes_total);
+}
+
+void get(reader&, const wire::Credit& from, credit& to) {
+  to = {from.bytes_total()};
+}
+
+offset<wire::Status> put(writer& out, const status& m) {
+  auto name = out.text(m.name, limits::name_bytes_max);
+  auto reason = out.reason(m.reason);
+  return wire::CreateStatus(
+      out.buffer, m.node.value, m.epoch.value, static_cast<wire::Role>(m.role), name,
+      static_cast<wire::Phase>(m.phase), reason, m.pid, m.restarts, m.progress);
+}
+
+void get(reader& in, const wire::Status& from, status& to) {
+  to.node = {from.node()};
+  to.epoch = {from.epoch()};
+  in.one_of(from.role(), to.role, role::root, role::client, "status.role");
+  in.text(from.name(), to.name, limits::name_bytes_max, "status.name");
+  in.one_of(from.phase(), to.phase, phase::starting, phase::failed, "status.phase");
+  in.text(from.reason(), to.reason, limits::reason_bytes_max, "status.reason");
+  to.pid = from.pid();
+  to.restarts = from.restarts();
+  to.progress = from.progress();
+}
+
+offset<wire::ModelCard> put(writer& out, const model_card& m) {
+  auto name = out.text(m.name, limits::name_bytes_max);
+  auto architecture = out.text(m.architecture, limits::name_bytes_max);
+  auto reason = out.reason(m.reason);
+  wire::ModelCardBuilder table(out.buffer);
+  table.add_name(name);
+  table.add_architecture(architecture);
+  table.add_parameters(m.parameters);
+  table.add_context_max(m.context_max);
+  table.add_vocabulary_size(m.vocabulary_size);
+  table.add_sequences_max(m.sequences_max);
+  table.add_created(m.created);
+  table.add_has_chat_template(m.has_chat_template);
+  table.add_phase(static_cast<wire::Phase>(m.phase));
+  table.add_reason(reason);
+  return table.Finish();
+}
+
+void get(reader& in, const wire::ModelCard& from, model_card& to) {
+  in.text(from.name(), to.name, limits::name_bytes_max, "model_card.name");
+  in.text(from.architecture(), to.architecture, limits::name_bytes_max, "model_card.architecture");
+  to.parameters = from.parameters();
+  to.context_max = from.context_max();
+  to.vocabulary_size = from.vocabulary_size();
+  to.sequences_max = from.sequences_max();
+  to.created = from.created();
+  to.has_chat_template = from.has_chat_template();
+  in.one_of(from.phase(), to.phase, phase::starting, phase::failed, "model_card.phase");
+  in.text(from.reason(), to.reason, limits::reason_bytes_max, "model_card.reason");
+}
+
+offset<wire::LoadReport> put(writer& out, const load_report& m) {
+  auto model = out.text(m.model, limits::name_bytes_max);
+  auto stage_busy_micros = out.numbers(m.stage_busy_micros, limits::stages_max);
+  wire::LoadReportBuilder table(out.buffer);
+  table.add_model(model);
+  table.add_running(m.running);
+  table.add_waiting(m.waiting);
+  table.add_blocks_used(m.blocks_used);
+  table.add_blocks_total(m.blocks_total);
+  table.add_in_flight(m.in_flight);
+  table.add_prompt_tokens(m.prompt_tokens);
+  table.add_output_tokens(m.output_tokens);
+  table.add_steps(m.steps);
+  table.add_preemptions(m.preemptions);
+  table.add_epochs(m.epochs);
+  table.add_recoveries(m.recoveries);
+  table.add_recovery_seconds(m.recovery_seconds);
+  table.add_bubble_ratio(m.bubble_ratio);
+  table.add_stage_busy_micros(stage_busy_micros);
+  return table.Finish();
+}
+
+void get(reader& in, const wire::LoadReport& from, load_report& to) {
+  in.text(from.model(), to.model, limits::name_bytes_max, "load_report.model");
+  to.running = from.running();
+  to.waiting = from.waiting();
+  to.blocks_used = from.blocks_used();
+  to.blocks_total = from.blocks_total();
+  to.in_flight = from.in_flight();
+  to.prompt_tokens = from.prompt_tokens();
+  to.output_tokens = from.output_tokens();
+  to.steps = from.steps();
+  to.preemptions = from.preemptions();
+  to.epochs = from.epochs();
+  to.recoveries = from.recoveries();
+  to.recovery_seconds = from.recovery_seconds();
+  to.bubble_ratio = from.bubble_ratio();
+  in.numbers(from.stage_busy_micros(), to.stage_busy_micros, limits::stages_max,
+             "load_report.stage_busy_micros");
+}
+
+offset<wire::Drain> put(writer& out, const drain& m) {
+  return wire::CreateDrain(out.buffer, m.grace.count());
+}
+
+void get(reader& in, const wire::Drain& from, drain& to) {
+  in.duration(from.grace_ms(), to.grace, "drain.grace");
+}
+
+offset<wire::QueryStatus> put(writer& out, const query_status& m) {
+  return wire::CreateQueryStatus(out.buffer, m.request);
+}
+
+void get(reader&, const wire::QueryStatus& from, query_status& to) {
+  to.request = from.request();
+}
+
+offset<wire::ClusterStatus> put(writer& out, const cluster_status& m) {
+  auto nodes = out.tables(m.nodes, limits::nodes_max);
+  auto reason = out.reason(m.reason);
+  auto url = out.text(m.url, limits::name_bytes_max);
+  auto model = out.text(m.model, limits::name_bytes_max);
+  auto load = out.optional(m.load);
+  return wire::CreateClusterStatus(out.buffer, m.request, nodes, static_cast<wire::Phase>(m.phase),
+                                   reason, url, model, load);
+}
+
+void get(reader& in, const wire::ClusterStatus& from, cluster_status& to) {
+  to.request = from.request();
+  in.tables(from.nodes(), to.nodes, limits::nodes_max, "cluster_status.nodes");
+  in.one_of(from.phase(), to.phase, phase::starting, phase::failed, "cluster_status.phase");
+  in.text(from.reason(), to.reason, limits::reason_bytes_max, "cluster_status.reason");
+  in.text(from.url(), to.url, limits::name_bytes_max, "cluster_status.url");
+  in.text(from.model(), to.model, limits::name_bytes_max, "cluster_status.model");
+  in.optional(from.load(), to.load);
+}
+
+offset<wire::ListModels> put(writer& out, const list_models& m) {
+  return wire::CreateListModels(out.buffer, m.request);
+}
+
+void get(reader&, const wire::ListModels& from, list_models& to) {
+  to.request = from.request();
+}
+
+offset<wire::Models> put(writer& out, const models& m) {
+  auto cards = out.tables(m.cards, limits::models_max);
+  return wire::CreateModels(out.buffer, m.request, cards);
+}
+
+void get(reader& in, const wire::Models& from, models& to) {
+  to.request = from.request();
+  in.tables(from.cards(), to.cards, limits::models_max, "models.cards");
+}
+
+} // namespace baton::codec

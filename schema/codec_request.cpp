@@ -1,0 +1,142 @@
+// The way in: from a client's request to its admission, and what ends one early.
+#include "schema/codec_parts.hpp"
+
+namespace baton::codec {
+
+offset<wire::Reserve> put(writer& out, const reserve& m) {
+  auto model = out.text(m.model, limits::name_bytes_max);
+  return wire::CreateReserve(out.buffer, m.request, m.gateway.value, model, m.choices,
+                             m.tokens_estimate);
+}
+
+void get(reader& in, const wire::Reserve& from, reserve& to) {
+  to.request = from.request();
+  to.gateway = {from.gateway()};
+  in.text(from.model(), to.model, limits::name_bytes_max, "reserve.model");
+  in.at_most(from.choices(), limits::choices_max, "reserve.choices");
+  to.choices = from.choices();
+  to.tokens_estimate = from.tokens_estimate();
+}
+
+offset<wire::Granted> put(writer& out, const granted& m) {
+  return wire::CreateGranted(out.buffer, m.request, m.ticket.value, m.epoch.value);
+}
+
+void get(reader&, const wire::Granted& from, granted& to) {
+  to = {from.request(), {from.ticket()}, {from.epoch()}};
+}
+
+offset<wire::Rejected> put(writer& out, const rejected& m) {
+  auto reason = put(out, m.reason);
+  return wire::CreateRejected(out.buffer, m.request, m.ticket.value, reason, m.retry_after.count(),
+                              m.queue_position);
+}
+
+void get(reader& in, const wire::Rejected& from, rejected& to) {
+  to.request = from.request();
+  to.ticket = {from.ticket()};
+  in.table(from.reason(), to.reason);
+  in.duration(from.retry_after_ms(), to.retry_after, "rejected.retry_after");
+  to.queue_position = from.queue_position();
+}
+
+offset<wire::Submit> put(writer& out, const submit& m) {
+  auto input = put_prompt(out, m.input);
+  auto sampling = put(out, m.sampling);
+  auto stop = put(out, m.stop);
+  wire::SubmitBuilder table(out.buffer);
+  table.add_request(m.request);
+  table.add_gateway(m.gateway.value);
+  table.add_ticket(m.ticket.value);
+  table.add_input_type(input.type);
+  table.add_input(input.table);
+  table.add_add_generation_prompt(m.add_generation_prompt);
+  table.add_choices(m.choices);
+  table.add_sampling(sampling);
+  table.add_stop(stop);
+  table.add_tokens_max_given(m.tokens_max_given);
+  table.add_deadline_ms(m.deadline.count());
+  return table.Finish();
+}
+
+void get(reader& in, const wire::Submit& from, submit& to) {
+  to.request = from.request();
+  to.gateway = {from.gateway()};
+  to.ticket = {from.ticket()};
+  get_prompt(in, from.input_type(), from.input(), to.input);
+  to.add_generation_prompt = from.add_generation_prompt();
+  in.at_most(from.choices(), limits::choices_max, "submit.choices");
+  to.choices = from.choices();
+  in.table(from.sampling(), to.sampling);
+  in.table(from.stop(), to.stop);
+  to.tokens_max_given = from.tokens_max_given();
+  in.duration(from.deadline_ms(), to.deadline, "submit.deadline");
+}
+
+offset<wire::Admit> put(writer& out, const admit& m) {
+  auto prompt_ids = out.numbers(m.prompt_ids, limits::ids_max);
+  auto sampling = put(out, m.sampling);
+  auto stop = put(out, m.stop);
+  wire::AdmitBuilder table(out.buffer);
+  table.add_request(m.request);
+  table.add_gateway(m.gateway.value);
+  table.add_ticket(m.ticket.value);
+  table.add_prompt_ids(prompt_ids);
+  table.add_choices(m.choices);
+  table.add_sampling(sampling);
+  table.add_stop(stop);
+  table.add_tokens_max_given(m.tokens_max_given);
+  table.add_deadline_ms(m.deadline.count());
+  return table.Finish();
+}
+
+void get(reader& in, const wire::Admit& from, admit& to) {
+  to.request = from.request();
+  to.gateway = {from.gateway()};
+  to.ticket = {from.ticket()};
+  in.numbers(from.prompt_ids(), to.prompt_ids, limits::ids_max, "admit.prompt_ids");
+  in.at_most(from.choices(), limits::choices_max, "admit.choices");
+  to.choices = from.choices();
+  in.table(from.sampling(), to.sampling);
+  in.table(from.stop(), to.stop);
+  to.tokens_max_given = from.tokens_max_given();
+  in.duration(from.deadline_ms(), to.deadline, "admit.deadline");
+}
+
+offset<wire::Cancel> put(writer& out, const cancel& m) {
+  auto reason = out.optional(m.reason);
+  return wire::CreateCancel(out.buffer, m.ticket.value, m.choice.has_value(), m.choice.value_or(0),
+                            static_cast<wire::CancelReason>(m.why), m.tokens_kept, reason);
+}
+
+void get(reader& in, const wire::Cancel& from, cancel& to) {
+  to.ticket = {from.ticket()};
+  if (from.has_choice())
+    to.choice = from.choice();
+  in.one_of(from.why(), to.why, cancel_reason::client_gone, cancel_reason::refused, "cancel.why");
+  to.tokens_kept = from.tokens_kept();
+  in.optional(from.reason(), to.reason);
+}
+
+offset<wire::Generate> put(writer& out, const generate& m) {
+  auto model = out.text(m.model, limits::name_bytes_max);
+  auto input = put_prompt(out, m.input);
+  auto sampling = put(out, m.sampling);
+  auto stop = put(out, m.stop);
+  return wire::CreateGenerate(out.buffer, m.request, model, input.type, input.table, m.choices,
+                              sampling, stop, m.tokens_max_given, m.deadline.count());
+}
+
+void get(reader& in, const wire::Generate& from, generate& to) {
+  to.request = from.request();
+  in.text(from.model(), to.model, limits::name_bytes_max, "generate.model");
+  get_prompt(in, from.input_type(), from.input(), to.input);
+  in.at_most(from.choices(), limits::choices_max, "generate.choices");
+  to.choices = from.choices();
+  in.table(from.sampling(), to.sampling);
+  in.table(from.stop(), to.stop);
+  to.tokens_max_given = from.tokens_max_given();
+  in.duration(from.deadline_ms(), to.deadline, "generate.deadline");
+}
+
+} // namespace baton::codec

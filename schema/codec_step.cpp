@@ -1,0 +1,191 @@
+// The step and the way out: micro_batch, sampled, tokens, chunk.
+#include "schema/codec_parts.hpp"
+
+namespace baton::codec {
+
+offset<wire::Slice> put(writer& out, const slice& m) {
+  auto blocks = out.numbers(m.blocks, limits::blocks_max);
+  return wire::CreateSlice(out.buffer, m.sequence.ticket.value, m.sequence.choice, m.position,
+                           m.rows, m.samples, blocks);
+}
+
+void get(reader& in, const wire::Slice& from, slice& to) {
+  to.sequence = {{from.ticket()}, from.choice()};
+  to.position = from.position();
+  in.at_most(from.rows(), limits::rows_max, "slice.rows");
+  to.rows = from.rows();
+  to.samples = from.samples();
+  in.numbers(from.blocks(), to.blocks, limits::blocks_max, "slice.blocks");
+}
+
+offset<wire::Draw> put(writer& out, const draw& m) {
+  auto sampling = put(out, m.sampling);
+  auto banned = out.numbers(m.banned, limits::biases_max);
+  auto history = out.structs<wire::TokenCount>(m.history, limits::ids_max, [](const auto& c) {
+    return wire::TokenCount(c.token, c.in_prompt, c.in_output);
+  });
+  return wire::CreateDraw(out.buffer, m.token_index, sampling, banned, history);
+}
+
+void get(reader& in, const wire::Draw& from, draw& to) {
+  to.token_index = from.token_index();
+  in.table(from.sampling(), to.sampling);
+  in.numbers(from.banned(), to.banned, limits::biases_max, "draw.banned");
+  in.structs(from.history(), to.history, limits::ids_max, "draw.history",
+             [](const wire::TokenCount& c) {
+               return token_count{c.token(), c.in_prompt(), c.in_output()};
+             });
+}
+
+offset<wire::MicroBatch> put(writer& out, const micro_batch& m) {
+  auto slices = out.tables(m.slices, limits::slices_max);
+  auto tokens = out.numbers(m.tokens, limits::rows_max);
+  auto draws = out.tables(m.draws, limits::slices_max);
+  auto stage_micros = out.numbers(m.stage_micros, limits::stages_max);
+  return wire::CreateMicroBatch(out.buffer, m.batch.value, m.epoch.value, slices, tokens, draws,
+                                stage_micros);
+}
+
+void get(reader& in, const wire::MicroBatch& from, micro_batch& to) {
+  to.batch = {from.batch()};
+  to.epoch = {from.epoch()};
+  in.tables(from.slices(), to.slices, limits::slices_max, "micro_batch.slices");
+  in.numbers(from.tokens(), to.tokens, limits::rows_max, "micro_batch.tokens");
+  in.tables(from.draws(), to.draws, limits::slices_max, "micro_batch.draws");
+  in.numbers(from.stage_micros(), to.stage_micros, limits::stages_max, "micro_batch.stage_micros");
+}
+
+offset<wire::Sample> put(writer& out, const sample& m) {
+  auto top =
+      out.structs<wire::TokenLogprob>(m.top, limits::top_logprobs_max, [](const token_logprob& t) {
+        return wire::TokenLogprob(t.token, t.logprob);
+      });
+  return wire::CreateSample(out.buffer, m.token, m.logprob, top);
+}
+
+void get(reader& in, const wire::Sample& from, sample& to) {
+  to.token = from.token();
+  to.logprob = from.logprob();
+  in.structs(from.top(), to.top, limits::top_logprobs_max, "sample.top",
+             [](const wire::TokenLogprob& t) {
+               return token_logprob{t.token(), t.logprob()};
+             });
+}
+
+offset<wire::Sampled> put(writer& out, const sampled& m) {
+  auto samples = out.tables(m.samples, limits::slices_max);
+  auto stage_micros = out.numbers(m.stage_micros, limits::stages_max);
+  auto failure = out.optional(m.failure);
+  return wire::CreateSampled(out.buffer, m.batch.value, m.epoch.value, samples, stage_micros,
+                             failure);
+}
+
+void get(reader& in, const wire::Sampled& from, sampled& to) {
+  to.batch = {from.batch()};
+  to.epoch = {from.epoch()};
+  in.tables(from.samples(), to.samples, limits::slices_max, "sampled.samples");
+  in.numbers(from.stage_micros(), to.stage_micros, limits::stages_max, "sampled.stage_micros");
+  in.optional(from.failure(), to.failure);
+}
+
+offset<wire::Tokens> put(writer& out, const tokens& m) {
+  auto samples = out.tables(m.samples, limits::rows_max);
+  auto stopping = put(out, m.stopping);
+  auto failure = out.optional(m.failure);
+  wire::TokensBuilder table(out.buffer);
+  table.add_ticket(m.ticket.value);
+  table.add_choice(m.choice);
+  table.add_index(m.index);
+  table.add_samples(samples);
+  table.add_begins(m.begins);
+  table.add_request(m.request);
+  table.add_gateway(m.gateway.value);
+  table.add_prompt_tokens(m.prompt_tokens);
+  table.add_stopping(stopping);
+  table.add_logprobs(m.logprobs);
+  table.add_finish(static_cast<wire::Finish>(m.finish));
+  table.add_tokens_total(m.tokens_total);
+  table.add_failure(failure);
+  return table.Finish();
+}
+
+void get(reader& in, const wire::Tokens& from, tokens& to) {
+  to.ticket = {from.ticket()};
+  to.choice = from.choice();
+  to.index = from.index();
+  in.tables(from.samples(), to.samples, limits::rows_max, "tokens.samples");
+  to.begins = from.begins();
+  to.request = from.request();
+  to.gateway = {from.gateway()};
+  to.prompt_tokens = from.prompt_tokens();
+  in.table(from.stopping(), to.stopping);
+  to.logprobs = from.logprobs();
+  in.one_of(from.finish(), to.finish, finish::none, finish::failed, "tokens.finish");
+  to.tokens_total = from.tokens_total();
+  in.optional(from.failure(), to.failure);
+}
+
+offset<wire::LogprobEntry> put(writer& out, const logprob_entry& m) {
+  ENSURE(m.text.size() <= limits::name_bytes_max, "a token of {} bytes", m.text.size());
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(m.text.data());
+  auto text = m.text.empty() ? 0 : out.buffer.CreateVector(bytes, m.text.size());
+  return wire::CreateLogprobEntry(out.buffer, text, m.token, m.logprob);
+}
+
+void get(reader& in, const wire::LogprobEntry& from, logprob_entry& to) {
+  in.bytes(from.text(), to.text, limits::name_bytes_max, "logprob.text");
+  to.token = from.token();
+  to.logprob = from.logprob();
+}
+
+offset<wire::TokenDetail> put(writer& out, const token_detail& m) {
+  auto chosen = put(out, m.chosen);
+  auto top = out.tables(m.top, limits::top_logprobs_max);
+  return wire::CreateTokenDetail(out.buffer, chosen, top);
+}
+
+void get(reader& in, const wire::TokenDetail& from, token_detail& to) {
+  in.table(from.chosen(), to.chosen);
+  in.tables(from.top(), to.top, limits::top_logprobs_max, "detail.top");
+}
+
+offset<wire::Chunk> put(writer& out, const chunk& m) {
+  auto text = out.text(m.text, limits::chunk_bytes_max);
+  auto ids = out.numbers(m.ids, limits::ids_max);
+  auto details = out.tables(m.details, limits::details_max);
+  auto stop_text = out.text(m.stop_text, limits::stop_bytes_max);
+  auto failure = out.optional(m.failure);
+  wire::ChunkBuilder table(out.buffer);
+  table.add_request(m.request);
+  table.add_ticket(m.ticket.value);
+  table.add_choice(m.choice);
+  table.add_index(m.index);
+  table.add_count(m.count);
+  table.add_text(text);
+  table.add_ids(ids);
+  table.add_details(details);
+  table.add_finish(static_cast<wire::Finish>(m.finish));
+  table.add_prompt_tokens(m.prompt_tokens);
+  table.add_output_tokens(m.output_tokens);
+  table.add_stop_text(stop_text);
+  table.add_failure(failure);
+  return table.Finish();
+}
+
+void get(reader& in, const wire::Chunk& from, chunk& to) {
+  to.request = from.request();
+  to.ticket = {from.ticket()};
+  to.choice = from.choice();
+  to.index = from.index();
+  to.count = from.count();
+  in.text(from.text(), to.text, limits::chunk_bytes_max, "chunk.text");
+  in.numbers(from.ids(), to.ids, limits::ids_max, "chunk.ids");
+  in.tables(from.details(), to.details, limits::details_max, "chunk.details");
+  in.one_of(from.finish(), to.finish, finish::none, finish::failed, "chunk.finish");
+  to.prompt_tokens = from.prompt_tokens();
+  to.output_tokens = from.output_tokens();
+  in.text(from.stop_text(), to.stop_text, limits::stop_bytes_max, "chunk.stop_text");
+  in.optional(from.failure(), to.failure);
+}
+
+} // namespace baton::codec

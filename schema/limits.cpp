@@ -1,0 +1,104 @@
+// What a door asks before it makes messages of a request: the same bounds as the codec's.
+#include "schema/limits.hpp"
+
+#include <array>
+#include <cmath>
+
+namespace baton {
+namespace {
+
+error too_large(std::string_view param, std::size_t is, std::size_t may) {
+  return fail_param(errc::payload_too_large, param, "{} has {} bytes, at most {} are possible",
+                    param, is, may);
+}
+
+error too_many(std::string_view param, std::size_t is, std::size_t may) {
+  return fail_param(errc::invalid_value, param, "{} has {} entries, at most {} are possible", param,
+                    is, may);
+}
+
+result<void> check(const std::string& text) {
+  if (text.size() > limits::prompt_bytes_max)
+    return too_large("prompt", text.size(), limits::prompt_bytes_max);
+  return {};
+}
+
+result<void> check(const ids_prompt& ids) {
+  if (ids.size() > limits::ids_max)
+    return too_many("prompt", ids.size(), limits::ids_max);
+  return {};
+}
+
+result<void> check(const chat_prompt& messages) {
+  if (messages.size() > limits::chat_messages_max)
+    return too_many("messages", messages.size(), limits::chat_messages_max);
+  std::size_t bytes = 0;
+  for (const auto& message : messages) {
+    if (message.role.size() > limits::name_bytes_max ||
+        message.name.size() > limits::name_bytes_max)
+      return fail_param(errc::invalid_value, "messages", "a role or name has over {} bytes",
+                        limits::name_bytes_max);
+    bytes += message.content.size();
+  }
+  if (bytes > limits::prompt_bytes_max)
+    return too_large("messages", bytes, limits::prompt_bytes_max);
+  return {};
+}
+
+} // namespace
+
+result<void> check_limits(const prompt& input) {
+  return std::visit([](const auto& form) { return check(form); }, input);
+}
+
+result<void> check_limits(const sampling_params& s) {
+  using named = std::pair<std::string_view, float>;
+  for (const auto& [name, value] :
+       std::array{named{"temperature", s.temperature}, named{"top_p", s.top_p},
+                  named{"min_p", s.min_p}, named{"repetition_penalty", s.repetition_penalty},
+                  named{"presence_penalty", s.presence_penalty},
+                  named{"frequency_penalty", s.frequency_penalty}})
+    if (!std::isfinite(value))
+      return fail_param(errc::invalid_value, name, "{} must be a finite number", name);
+  if (s.logprobs > static_cast<std::int32_t>(limits::top_logprobs_max))
+    return fail_param(errc::invalid_value, "top_logprobs", "top_logprobs is {}, at most {}",
+                      s.logprobs, limits::top_logprobs_max);
+  if (s.biases.size() > limits::biases_max)
+    return too_many("logit_bias", s.biases.size(), limits::biases_max);
+  for (const auto& bias : s.biases)
+    if (!std::isfinite(bias.bias))
+      return fail_param(errc::invalid_value, "logit_bias", "the bias of token {} is not finite",
+                        bias.token);
+  return {};
+}
+
+result<void> check_limits(const stopping& stop) {
+  if (stop.stop_ids.size() > limits::stop_ids_max)
+    return too_many("stop_token_ids", stop.stop_ids.size(), limits::stop_ids_max);
+  if (stop.stop_texts.size() > limits::stop_texts_max)
+    return too_many("stop", stop.stop_texts.size(), limits::stop_texts_max);
+  for (const auto& text : stop.stop_texts)
+    if (text.size() > limits::stop_bytes_max)
+      return fail_param(errc::invalid_value, "stop", "a stop string has {} bytes, at most {}",
+                        text.size(), limits::stop_bytes_max);
+  return {};
+}
+
+result<void> check_limits(const generate& request) {
+  if (request.model.size() > limits::name_bytes_max)
+    return fail_param(errc::model_not_found, "model", "a model name has at most {} bytes",
+                      limits::name_bytes_max);
+  if (request.choices == 0 || request.choices > limits::choices_max)
+    return fail_param(errc::invalid_value, "n", "n must be in [1, {}], not {}", limits::choices_max,
+                      request.choices);
+  if (request.deadline.count() < 0 || request.deadline > limits::duration_max)
+    return fail_param(errc::invalid_value, "timeout", "timeout must be in [0, {}] ms",
+                      limits::duration_max.count());
+  if (auto r = check_limits(request.input); !r)
+    return r;
+  if (auto r = check_limits(request.sampling); !r)
+    return r;
+  return check_limits(request.stop);
+}
+
+} // namespace baton

@@ -1,0 +1,60 @@
+// Bounds of everything that crosses a process, with their reasons. The codec enforces them on both
+// ends; doors call check_limits first, so that a client hears what was too much.
+#pragma once
+
+#include "schema/messages.hpp"
+#include "schema/result.hpp"
+
+#include <chrono>
+#include <cstddef>
+
+namespace baton::limits {
+
+// Frames. The bus sets ZMQ_MAXMSGSIZE from the largest of them.
+inline constexpr std::size_t head_bytes_max = 1024;      // an envelope has about 100
+inline constexpr std::size_t body_bytes_max = 64u << 20; // 256 draws with 16k tokens of history
+inline constexpr std::size_t client_body_bytes_max = 16u << 20; // twice the largest prompt
+inline constexpr std::size_t bulk_bytes_max = 256u << 20;       // 4096 rows of 16384 float32
+
+// FlatBuffers. Our tables nest five deep; 2^20 tables verify in about 20 ms.
+inline constexpr unsigned depth_max = 64;
+inline constexpr unsigned tables_max = 1u << 20;
+
+// Text.
+inline constexpr std::size_t prompt_bytes_max = 8u << 20;  // twice the HTTP body's default bound
+inline constexpr std::size_t chunk_bytes_max = 8u << 20;   // detokenized text, a whole answer
+inline constexpr std::size_t name_bytes_max = 1024;        // names, endpoints, roles
+inline constexpr std::size_t reason_bytes_max = 16u << 10; // for people: longer text is cut
+inline constexpr std::size_t stop_bytes_max = 4096;        // one stop string
+
+// Counts. A context of 2^20 tokens is the longest any model of today has.
+inline constexpr std::size_t ids_max = 1u << 20;
+inline constexpr std::size_t chat_messages_max = 16u << 10;
+inline constexpr std::size_t choices_max = 128;      // OpenAI's bound of n
+inline constexpr std::size_t stop_texts_max = 64;    // OpenAI allows 4, others more
+inline constexpr std::size_t stop_ids_max = 1024;    // ids that end a sequence
+inline constexpr std::size_t biases_max = 4096;      // OpenAI allows 300
+inline constexpr std::size_t top_logprobs_max = 128; // OpenAI allows 20
+inline constexpr std::size_t rows_max = 64u << 10;   // of one micro_batch
+inline constexpr std::size_t slices_max = 4096;      // sequences in one micro_batch
+inline constexpr std::size_t blocks_max = 64u << 10; // of one slice: 2^20 positions by 16
+inline constexpr std::size_t details_max = 4096;     // tokens with logprobs in one chunk
+inline constexpr std::size_t stages_max = 1024;
+inline constexpr std::size_t nodes_max = 4096;
+inline constexpr std::size_t models_max = 1024;
+
+// Longer than this means "never", and would overflow when added to a clock.
+inline constexpr std::chrono::milliseconds duration_max = std::chrono::hours{24 * 366};
+
+} // namespace baton::limits
+
+namespace baton {
+
+// Whether a request can be encoded at all. Errors, with the parameter's OpenAI name:
+// payload_too_large (prompt), invalid_value (the rest, also floats that are not finite).
+result<void> check_limits(const prompt& input);
+result<void> check_limits(const sampling_params& sampling);
+result<void> check_limits(const stopping& stop);
+result<void> check_limits(const generate& request);
+
+} // namespace baton

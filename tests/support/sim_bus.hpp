@@ -1,0 +1,115 @@
+// A network in one process: buses without threads or sockets, a clock moved by hand, and faults
+// drawn from one seed. What a step delivers next is chosen by the seed too; within a connection
+// order holds, as in the real bus, unless a fault says otherwise. Frames are copied byte by byte.
+#pragma once
+
+#include "cluster/bus.hpp"
+#include "cluster/link.hpp"
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+
+namespace baton::test {
+
+// Chances per message, 0 to 1. `loss` to `corrupt` strike within a connection that stays, which a
+// real one never does: the links must notice all the same.
+struct sim_faults {
+  double loss = 0;
+  double duplicate = 0;
+  double reorder = 0; // with the message before it
+  double corrupt = 0; // so that it does not verify
+  double disconnect = 0;
+  std::chrono::milliseconds delay_max{2};
+};
+
+struct sim_counts {
+  std::uint64_t delivered = 0;
+  std::uint64_t lost = 0; // by faults, partitions and fallen connections
+  std::uint64_t duplicated = 0;
+  std::uint64_t reordered = 0;
+  std::uint64_t corrupted = 0;
+  std::uint64_t disconnects = 0;
+};
+
+class sim_network {
+public:
+  explicit sim_network(std::uint64_t seed);
+  ~sim_network();
+
+  // A process's bus. `bind` takes any text; "" makes a fresh endpoint. The network outlives it.
+  std::unique_ptr<cluster::bus> make_bus(node_id node);
+
+  sim_faults faults;
+  // Messages on a connection before `send` returns back_pressure.
+  std::size_t messages_queued_max = 1000;
+
+  cluster::instant now() const noexcept { return now_; }
+  const sim_counts& counts() const noexcept { return counts_; }
+
+  // Delivers one event that is due; false if there is none.
+  bool step();
+  // Time of the next event, if there is one.
+  std::optional<cluster::instant> next_due() const;
+  // Moves the clock; delivers nothing.
+  void advance(std::chrono::milliseconds by);
+  // Steps through all that is due until then, moving the clock from event to event.
+  void run_for(std::chrono::milliseconds by);
+
+  // From now on nothing passes from one to the other (call twice for both ways). Connections that
+  // it cuts fall after the transport's timeout and come back after `heal`.
+  void partition(node_id from, node_id to);
+  void heal(node_id from, node_id to);
+  void heal_all();
+  // The connection of one to the other falls, and comes back by itself.
+  void disconnect(node_id from, node_id to);
+  // As kill -9 of the process: its bus is dead, its connections fall. Another make_bus is its next
+  // life.
+  void crash(node_id node);
+  // As SIGSTOP and SIGCONT: nothing is delivered to it, what comes waits.
+  void freeze(node_id node);
+  void thaw(node_id node);
+
+private:
+  friend class sim_bus;
+  struct event {
+    cluster::instant due;
+    std::function<void()> happen;
+  };
+  // Events of one cause, in order: the messages of a connection, or the facts for its owner.
+  struct lane {
+    std::uint64_t number = 0; // of making: the order in which the seed chooses
+    node_id target;           // whose process it happens in
+    std::deque<event> events;
+  };
+  struct connection;
+  struct process;
+
+  std::uint64_t draw(std::uint64_t below);
+  bool strikes(double chance);
+  std::shared_ptr<lane> make_lane(node_id target);
+  void put(lane& l, std::chrono::milliseconds after, std::function<void()> happen);
+  void try_to_open(const std::shared_ptr<connection>& c);
+  void open_later(const std::shared_ptr<connection>& c, std::chrono::milliseconds after);
+  void fall(const std::shared_ptr<connection>& c, std::chrono::milliseconds noticed_after);
+  void fall_to(const std::shared_ptr<process>& p);
+  bool is_cut(node_id from, node_id to) const { return cuts_.contains({from, to}); }
+  cluster::sent send(const std::shared_ptr<connection>& c, const frames& f);
+  void end(const std::shared_ptr<process>& p);
+  std::vector<lane*> due_lanes();
+
+  std::mt19937_64 random_;
+  cluster::instant now_{};
+  std::uint64_t lanes_made_ = 0;
+  std::uint64_t endpoints_made_ = 0;
+  std::vector<std::shared_ptr<lane>> lanes_;
+  std::map<std::string, std::weak_ptr<process>> bound_;
+  std::vector<std::weak_ptr<process>> processes_;
+  std::set<std::pair<node_id, node_id>> cuts_;
+  std::set<node_id> frozen_;
+  sim_counts counts_;
+};
+
+} // namespace baton::test

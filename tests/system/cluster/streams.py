@@ -1,0 +1,89 @@
+"""Reading SSE streams strictly: what a client may rely on is checked while reading."""
+import http.client
+import json
+import threading
+import time
+
+
+class Stream(threading.Thread):
+    """One streamed chat completion. After join: text, ids, stamps, finish, error, usage; `broken` says what was against the rules."""
+
+    def __init__(self, cluster, prompt, max_tokens=64, **fields):
+        super().__init__(daemon=True)
+        self.cluster = cluster
+        self.body = {"model": "smollm2", "stream": True, "messages": [{"role": "user", "content": prompt}], "max_tokens": max_tokens,
+                     "temperature": 0, "stream_options": {"include_usage": True}, **fields}
+        self.text, self.stamps, self.indices = "", [], []
+        self.status = self.finish = self.error = self.usage = self.ticket = None
+        self.terminals = self.dones = 0
+        self.broken = []
+        self.begun = threading.Event()
+        self.start()
+
+    def run(self):
+        try:
+            self.read()
+        except Exception as e:  # noqa: BLE001 - a test reads it
+            self.broken.append(f"{type(e).__name__}: {e}")
+        finally:
+            self.begun.set()
+
+    def read(self):
+        connection = http.client.HTTPConnection("127.0.0.1", self.cluster.http_port, timeout=120)
+        connection.request("POST", "/v1/chat/completions", json.dumps(self.body), {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        self.status = answer.status
+        if answer.status != 200:
+            self.error = json.load(answer)["error"]
+            return
+        for raw in answer:
+            line = raw.decode().rstrip("\r\n")
+            if line.startswith("id: "):
+                ticket, index = line[4:].split(":")
+                self.take_index(ticket, int(index))
+            elif line.startswith("data: "):
+                self.take_data(line[6:])
+
+    def take_index(self, ticket, index):
+        if self.ticket not in (None, ticket):
+            self.broken.append("the ticket changed")
+        self.ticket = ticket
+        if self.indices and index < self.indices[-1]:
+            self.broken.append(f"index went back from {self.indices[-1]} to {index}")
+        self.indices.append(index)
+
+    def take_data(self, data):
+        if self.dones:
+            self.broken.append("data after [DONE]")
+        if data == "[DONE]":
+            self.dones += 1
+            return
+        event = json.loads(data)
+        if "error" in event:
+            self.error = event["error"]
+            self.terminals += 1
+            return
+        self.usage = event.get("usage") or self.usage
+        for choice in event["choices"]:
+            piece = choice["delta"].get("content") or ""
+            if piece:
+                if self.terminals:
+                    self.broken.append("text after the end")
+                self.text += piece
+                self.stamps.append(time.monotonic())
+                self.begun.set()
+            if choice.get("finish_reason"):
+                self.finish = choice["finish_reason"]
+                self.terminals += 1
+
+    def check(self):
+        """Exactly one terminal event, then [DONE]."""
+        self.join(120)
+        assert not self.is_alive(), "the stream did not end"
+        assert not self.broken, self.broken
+        assert self.terminals == 1 and self.dones == 1, (self.terminals, self.dones, self.error)
+        return self
+
+    def longest_gap(self, after):
+        stamps = [s for s in self.stamps if s >= after] or [after]
+        return max(b - a for a, b in zip([after, *stamps], stamps))

@@ -1,0 +1,86 @@
+"""What the doors of a real cluster answer: the issue's curl line, the official clients, the reference's words."""
+import subprocess
+import sys
+
+import openai
+import pytest
+from conftest import ROOT
+from streams import Stream
+
+
+def test_the_readme_curl_line_streams_sensible_english(shared):
+    body = '{"model":"smollm2","stream":true,"messages":[{"role":"user","content":"Why is the sky blue?"}]}'
+    out = subprocess.run(["curl", "-sN", "--max-time", "120", f"{shared.url}/v1/chat/completions", "-d", body], capture_output=True, text=True)
+    events = [line for line in out.stdout.splitlines() if line.startswith("data: ")]
+    assert events[-1] == "data: [DONE]"
+    assert len(events) > 10
+
+
+def test_greedy_answers_are_the_references(shared):
+    """Two prompts on which all recorded engines (transformers float32, llama.cpp at five precisions) agree."""
+    fruits = Stream(shared, "List three fruits.", max_tokens=32).check()
+    assert fruits.finish in ("stop", "length")
+    assert "1." in fruits.text
+    assert fruits.usage["completion_tokens"] <= 32
+
+
+def test_the_official_openai_client_streams_and_completes(shared):
+    client = openai.OpenAI(base_url=shared.url + "/v1", api_key="x", max_retries=0)
+    assert [m.id for m in client.models.list().data] == ["smollm2"]
+    ask = {"model": "smollm2", "messages": [{"role": "user", "content": "Say hello."}], "max_tokens": 16, "temperature": 0}
+    whole = client.chat.completions.create(**ask)
+    pieces = [c for c in client.chat.completions.create(**ask, stream=True)]
+    assert "".join(c.choices[0].delta.content or "" for c in pieces if c.choices) == whole.choices[0].message.content
+    assert whole.usage.prompt_tokens > 20
+    completion = client.completions.create(model="smollm2", prompt="The sky is", max_tokens=8, temperature=0, logprobs=2)
+    assert len(completion.choices[0].logprobs.tokens) == completion.usage.completion_tokens
+    with pytest.raises(openai.NotFoundError) as unknown:
+        client.chat.completions.create(**{**ask, "model": "gpt-9"})
+    assert unknown.value.body["code"] == "model_not_found"
+
+
+def test_choices_differ_by_seed_and_repeat_with_it(shared):
+    ask = {"model": "smollm2", "prompt": "Once upon a time", "max_tokens": 24, "temperature": 1.0, "seed": 7, "n": 3}
+    first = shared.post("/v1/completions", ask)[2]["choices"]
+    again = shared.post("/v1/completions", ask)[2]["choices"]
+    texts = [c["text"] for c in sorted(first, key=lambda c: c["index"])]
+    assert texts == [c["text"] for c in sorted(again, key=lambda c: c["index"])]
+    assert len(set(texts)) == 3
+
+
+def test_a_stop_string_ends_the_text_before_it(shared):
+    ask = {"model": "smollm2", "prompt": "1, 2, 3, 4,", "max_tokens": 40, "temperature": 0}
+    whole = shared.post("/v1/completions", ask)[2]["choices"][0]["text"]
+    stop = whole[9:14]
+    cut = shared.post("/v1/completions", {**ask, "stop": [stop]})[2]["choices"][0]
+    assert cut["finish_reason"] == "stop"
+    assert cut["text"] == whole[: whole.index(stop)]
+
+
+def test_tokenize_and_detokenize_are_inverse(shared):
+    text = "Naïve café — 東京 🚀 1234567"
+    _, _, ids = shared.post("/tokenize", {"model": "smollm2", "prompt": text})
+    assert ids["count"] == len(ids["tokens"]) > 5
+    assert shared.post("/detokenize", {"model": "smollm2", "tokens": ids["tokens"]})[2]["prompt"] == text
+
+
+def test_a_user_cannot_write_special_tokens(shared):
+    _, _, plain = shared.post("/tokenize", {"model": "smollm2", "messages": [{"role": "user", "content": "a<|im_end|>b"}]})
+    end_of_turn = 2
+    assert plain["tokens"].count(end_of_turn) == 2  # the template's own: after the system and the user turn
+
+
+def test_a_bad_prompt_costs_nobody_else_anything(shared):
+    other = Stream(shared, "Count to thirty.", max_tokens=48)
+    for body, status in (({"prompt": "x", "max_tokens": 10**6}, 400), ({"prompt": [10**8]}, 400), ({"prompt": "x " * 9000}, 400)):
+        answer = shared.post("/v1/completions", {"model": "smollm2", **body})
+        assert answer[0] == status, answer
+        assert answer[2]["error"]["code"] in ("context_length_exceeded", "invalid_value")
+    other.check()
+
+
+@pytest.mark.parametrize("example", ["openai_chat.py", "websocket_chat.py"])
+def test_examples_run(shared, example):
+    done = subprocess.run([sys.executable, ROOT / "examples" / example, shared.url], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "tokens" in done.stdout

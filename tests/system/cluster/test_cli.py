@@ -1,0 +1,79 @@
+"""The command line as a newcomer meets it."""
+import json
+import subprocess
+
+import pytest
+from conftest import CLUSTER, MODEL, ROOT, Cluster
+
+
+def cluster(*words):
+    return subprocess.run([CLUSTER, *map(str, words)], capture_output=True, text=True, timeout=60, cwd=ROOT)
+
+
+def test_help_teaches():
+    out = cluster("--help").stdout
+    for word in ("up", "down", "status", "plan", "chat", "doctor"):
+        assert word in out
+    assert "shard" not in out.split("Subcommands")[1]  # roles are not for typing
+
+
+@pytest.mark.parametrize("words, near", [(["statu"], "status"), (["status", "--jsn"], "--json"), (["up", "x", "--jso"], "--json")])
+def test_unknown_words_are_refused_with_the_nearest(words, near):
+    done = cluster(*words)
+    assert done.returncode == 2
+    assert f"did you mean '{near}'" in done.stderr
+
+
+def test_plan_and_doctor_speak_json(tmp_path):
+    plan = json.loads(cluster("plan", "examples/quickstart.toml", "--json").stdout)
+    assert plan["stages"] == 2 and sum(s["layers"] for s in plan["shards"]) == 30
+    doctor = json.loads(cluster("doctor", "examples/quickstart.toml", "--json").stdout)
+    assert all(set(row) == {"check", "ok", "found", "fix"} for row in doctor)
+
+
+def test_a_configuration_that_cannot_be_is_refused_by_key(tmp_path):
+    bad = tmp_path / "bad.toml"
+    bad.write_text('[model]\nname = "m"\npath = "nowhere.gguf"\nmax_num_seq = 1\n[[nodes]]\nname = "a"\ndevices = ["cpu:0"]\n')
+    done = cluster("up", bad)
+    assert done.returncode != 0
+    assert "model.max_num_seq" in done.stderr and "'max_num_seqs'" in done.stderr
+
+
+def test_a_damaged_model_file_is_refused_before_anything_starts(tmp_path):
+    cut = tmp_path / "cut.gguf"
+    with open(MODEL, "rb") as whole:
+        cut.write_bytes(whole.read(50_000_000))
+    c = Cluster(tmp_path, path=cut)
+    done = c.command("up", str(c.config))
+    assert done.returncode != 0
+    assert "cut.gguf" in done.stderr
+    assert not list((tmp_path / "run").glob("*.pid"))
+
+
+def test_an_address_in_use_is_named(tmp_path, shared):
+    c = Cluster(tmp_path)
+    c.config.write_text(c.config.read_text().replace(str(c.http_port), str(shared.http_port)))
+    done = c.command("up", str(c.config))
+    assert done.returncode == 1
+    assert str(shared.http_port) in done.stdout
+
+
+def test_status_and_a_second_up_see_the_running_cluster(shared):
+    done = shared.command("status", str(shared.config))
+    assert done.returncode == 0
+    for word in ("head", "gateway", "agent-a", "shard-0", "shard-1", "ready"):
+        assert word in done.stdout
+    again = shared.command("up", str(shared.config))
+    assert again.returncode != 0 and "already running" in again.stderr
+
+
+def test_what_does_not_run_is_said(tmp_path):
+    c = Cluster(tmp_path)
+    assert c.command("status", str(c.config)).returncode == 3
+    assert c.command("down", str(c.config)).returncode == 3
+
+
+def test_chat_answers_one_question(shared):
+    done = shared.command("chat", "--endpoint", shared.door, "--temperature", "0", "--max-tokens", "24", "Say hello.")
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.strip()) > 3

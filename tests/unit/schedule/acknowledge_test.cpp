@@ -1,0 +1,349 @@
+// What results mean: ends, duplicates, stale epochs, failed steps, lost pipelines.
+#include "tests/unit/schedule/fixture.hpp"
+
+#include <set>
+
+using namespace baton;
+using namespace baton::schedule;
+using namespace std::chrono_literals;
+
+TEST_CASE("a sequence ends at its end tokens, its bound or its context, as asked") {
+  struct row {
+    const char* what;
+    stopping stop;
+    token_id token;
+    finish how;
+    std::uint32_t total;
+  };
+  const row rows[] = {
+      {"end of sequence", {.tokens_max = 6, .stop_ids = {}, .stop_texts = {}}, 2, finish::stop, 1},
+      {"ignored end",
+       {.tokens_max = 6, .ignore_eos = true, .stop_ids = {}, .stop_texts = {}},
+       2,
+       finish::length,
+       6},
+      {"stop id", {.tokens_max = 6, .stop_ids = {4, 9}, .stop_texts = {}}, 9, finish::stop, 1},
+      {"stop id beside ignored end",
+       {.tokens_max = 6, .ignore_eos = true, .stop_ids = {9}, .stop_texts = {}},
+       9,
+       finish::stop,
+       1},
+      {"not before tokens_min",
+       {.tokens_max = 6, .tokens_min = 3, .stop_ids = {9}, .stop_texts = {}},
+       9,
+       finish::stop,
+       4},
+      {"bound", {.tokens_max = 1, .stop_ids = {}, .stop_texts = {}}, 5, finish::length, 1},
+  };
+  for (const auto& r : rows) {
+    CAPTURE(r.what);
+    fixture f;
+    auto request = f.request(f.grant());
+    request.stop = r.stop;
+    f.s.admit(request, f.now);
+    f.run_all(r.token);
+    const auto out = f.s.take();
+    REQUIRE(out.tokens.size() == r.total);
+    for (std::uint32_t i = 0; i < r.total; ++i) {
+      CHECK(out.tokens[i].index == i);
+      CHECK(out.tokens[i].begins == (i == 0));
+      CHECK(out.tokens[i].samples.size() == 1);
+      CHECK((out.tokens[i].finish == finish::none) == (i + 1 < r.total));
+    }
+    CHECK(out.tokens.back().finish == r.how);
+    CHECK(out.tokens.back().tokens_total == r.total);
+    f.check_at_rest();
+  }
+}
+
+TEST_CASE("the first message of a choice says all that the detokenizer needs") {
+  fixture f;
+  auto request = f.request(f.grant());
+  request.sampling.logprobs = 3;
+  request.stop.stop_texts = {"END"};
+  f.s.admit(request, f.now);
+  const auto batch = f.next();
+  sampled step;
+  step.batch = batch.batch;
+  step.epoch = batch.epoch;
+  step.samples = {{.token = 6, .logprob = -0.5f, .top = {{6, -0.5f}, {7, -1.5f}}}};
+  step.stage_micros = {100, 40};
+  f.s.on_sampled(step);
+  const auto out = f.s.take();
+  REQUIRE(out.tokens.size() == 1);
+  const auto& m = out.tokens[0];
+  CHECK(m.begins);
+  CHECK(m.request == request.request);
+  CHECK(m.gateway == node_id{7});
+  CHECK(m.prompt_tokens == 5);
+  CHECK(m.stopping == request.stop);
+  CHECK(m.logprobs == 3);
+  CHECK(m.samples == step.samples);
+  CHECK(f.s.load().stage_busy_micros == std::vector<std::uint64_t>{100, 40});
+  CHECK(f.s.load().steps == 1);
+}
+
+TEST_CASE("duplicates and results of a closed epoch change nothing and are counted") {
+  fixture f;
+  f.start();
+  const auto first = f.next();
+  f.answer(first);
+  f.answer(first);
+  CHECK(f.s.counted().duplicate_results == 1);
+  const auto second = f.next();
+  f.s.close_epoch(f.now);
+  f.answer(second);
+  f.s.open_epoch({2}, small_shape);
+  f.answer(second);
+  CHECK(f.s.counted().stale_results == 2);
+  CHECK(f.s.take().tokens.size() == 1);
+  f.run_all();
+  CHECK(f.s.take().tokens.size() == 9);
+  f.check_at_rest();
+}
+
+TEST_CASE("results out of order make the rows that are not acknowledged run again") {
+  fixture f;
+  f.start(40);
+  const auto first = f.next(), second = f.next();
+  f.answer(second);
+  CHECK_FALSE(f.s.next().has_value()); // not before the other has settled
+  f.answer(first);
+  const auto again = f.next();
+  CHECK(again.slices[0].position == 0);
+  f.answer(again);
+  f.run_all();
+  CHECK(f.s.take().tokens.size() == 10);
+  f.check_at_rest();
+}
+
+TEST_CASE("a closed epoch forgets the KV, and the log gives the same steps again") {
+  fixture f;
+  const auto ticket = f.start(20);
+  for (int i = 0; i < 5; ++i)
+    f.answer(f.next(), static_cast<token_id>(20 + i));
+  const auto lost = f.next();
+  f.s.close_epoch(f.now);
+  f.s.check_integrity();
+  CHECK_FALSE(f.s.next().has_value());
+  CHECK_FALSE(f.s.is_open());
+  CHECK(f.s.load().blocks_used == 0);
+  f.s.open_epoch({2}, {.stages = 1, .blocks = 20, .block_positions = 8});
+  std::vector<token_id> tokens;
+  std::uint32_t position = 0;
+  micro_batch last;
+  do {
+    last = f.next();
+    CHECK(last.epoch == epoch_id{2});
+    REQUIRE(last.slices.size() == 1);
+    CHECK(last.slices[0].position == position);
+    position += last.rows();
+    tokens.insert(tokens.end(), last.tokens.begin(), last.tokens.end());
+    if (last.draws.empty())
+      f.answer(last);
+  } while (last.draws.empty());
+  CHECK(position == lost.slices[0].position + 1);
+  CHECK(tokens.back() == lost.tokens.back());
+  CHECK(last.draws == lost.draws);
+  (void)f.s.take();
+  f.answer(last);
+  const auto out = f.s.take();
+  REQUIRE(out.tokens.size() == 1);
+  CHECK(out.tokens[0].ticket == ticket);
+  CHECK(out.tokens[0].index == 4);
+  CHECK_FALSE(out.tokens[0].begins);
+}
+
+TEST_CASE("after a loss those that were running go before those that wait") {
+  auto config = small_config();
+  config.max_num_seqs = 2;
+  fixture f(config);
+  const auto late = f.grant(); // an older ticket whose request comes late
+  const auto a = f.start(), b = f.start();
+  f.answer(f.next());
+  f.s.admit(f.request(late), f.now);
+  f.s.close_epoch(f.now);
+  f.s.open_epoch({2}, small_shape);
+  const auto batch = f.next();
+  REQUIRE(batch.slices.size() == 2);
+  CHECK(batch.slices[0].sequence.ticket == a);
+  CHECK(batch.slices[1].sequence.ticket == b);
+  f.answer(batch);
+  f.run_all();
+  f.check_at_rest();
+}
+
+TEST_CASE("a pipeline that comes back smaller ends what no longer fits") {
+  fixture f;
+  f.start(30, 20);
+  f.start(30, 20);
+  f.start(6, 4);
+  f.answer(f.next());
+  f.answer(f.next()); // 30 + 2 rows of prompts are done: the first has a token
+  f.s.close_epoch(f.now);
+  (void)f.s.take();
+  f.s.open_epoch({2}, {.stages = 2, .blocks = 4, .block_positions = 4});
+  f.s.check_integrity();
+  const auto out = f.s.take();
+  REQUIRE(out.tokens.size() == 1);
+  CHECK(out.tokens[0].finish == finish::length);
+  CHECK(out.tokens[0].tokens_total == 1);
+  REQUIRE(out.refusals.size() == 1);
+  CHECK(out.refusals[0].message.reason.code == errc::context_length_exceeded);
+  f.run_all();
+  CHECK(f.s.take().tokens.size() == 4);
+  f.check_at_rest();
+}
+
+TEST_CASE("tickets wait for the pipeline until recovery_timeout, then end with pipeline_lost") {
+  fixture f;
+  f.start();
+  f.start();
+  f.answer(f.next());
+  (void)f.s.take();
+  f.s.close_epoch(f.now);
+  f.now += 59s;
+  f.s.tick(f.now);
+  CHECK(f.s.take().tokens.empty());
+  f.grant();
+  f.now += 1s;
+  f.s.tick(f.now);
+  const auto out = f.s.take();
+  CHECK(out.refusals.size() == 1);
+  REQUIRE(out.tokens.size() == 2);
+  for (const auto& m : out.tokens) {
+    CHECK(m.finish == finish::failed);
+    CHECK(m.failure->code == errc::pipeline_lost);
+  }
+  CHECK(f.refused() == errc::not_ready);
+  f.check_at_rest();
+}
+
+TEST_CASE("a step that fails alone ends its sequence, one that fails in company is tried alone") {
+  fixture f;
+  const auto a = f.start(5, 3), b = f.start(5, 3), c = f.start(5, 3);
+  const auto together = f.next();
+  REQUIRE(together.slices.size() == 3);
+  f.answer_failure(together);
+  CHECK(f.s.take().refusals.empty());
+  std::set<ticket_id> tried;
+  for (int i = 0; i < 3; ++i) {
+    const auto alone = f.next();
+    REQUIRE(alone.slices.size() == 1);
+    CHECK(alone.slices[0].position == 0);
+    CHECK_FALSE(f.s.next().has_value()); // nothing beside it
+    tried.insert(alone.slices[0].sequence.ticket);
+    if (alone.slices[0].sequence.ticket == b)
+      f.answer_failure(alone, errc::internal);
+    else
+      f.answer(alone);
+  }
+  CHECK(tried == std::set{a, b, c});
+  auto out = f.s.take();
+  REQUIRE(out.refusals.size() == 1);
+  CHECK(out.refusals[0].message.ticket == b);
+  CHECK(out.refusals[0].message.reason.message == "broken");
+  CHECK(out.tokens.size() == 2);
+  f.run_all(); // the others go on in company
+  CHECK(f.s.take().tokens.size() == 4);
+  f.check_at_rest();
+}
+
+TEST_CASE("a failed chunk voids the chunks that were in flight behind it") {
+  fixture f;
+  f.start(3);
+  f.start(40);
+  const auto first = f.next(), second = f.next();
+  REQUIRE(first.slices.size() == 2);
+  CHECK(second.slices[0].position == 13);
+  f.answer_failure(first);
+  // Only the long one has rows in flight; the other is tried when it has settled.
+  CHECK_FALSE(f.s.next().has_value());
+  f.answer(second);
+  for (const std::size_t rows : {3u, 16u}) {
+    const auto alone = f.next();
+    REQUIRE(alone.slices.size() == 1);
+    CHECK(alone.slices[0].position == 0);
+    CHECK(alone.rows() == rows);
+    f.answer(alone);
+  }
+  f.run_all();
+  CHECK(f.s.take().tokens.size() == 20);
+  f.check_at_rest();
+}
+
+TEST_CASE("a result with too few, too many or unknown tokens counts as a failed step") {
+  for (const int what : {0, 1, 2}) {
+    fixture f;
+    f.start();
+    const auto batch = f.next();
+    sampled step;
+    step.batch = batch.batch;
+    step.epoch = batch.epoch;
+    step.samples.resize(what == 0 ? 0 : what == 1 ? 2 : 1);
+    if (what == 2)
+      step.samples[0].token = 100;
+    f.s.on_sampled(step);
+    const auto out = f.s.take();
+    REQUIRE(out.refusals.size() == 1);
+    CHECK(out.refusals[0].message.reason.code == errc::internal);
+    f.check_at_rest();
+  }
+}
+
+TEST_CASE("a sequence that kills the pipeline twice at the same step is quarantined, alone") {
+  fixture f;
+  const auto good = f.start(5, 6), poison = f.start(5, 6);
+  std::uint64_t epoch = 1;
+  int deaths = 0;
+  std::uint32_t good_tokens = 0;
+  errc verdict{};
+  while (!f.s.is_idle()) {
+    const auto batch = f.s.next();
+    REQUIRE(batch.has_value());
+    bool kills = false; // the poison is at position 6
+    for (const auto& slice : batch->slices)
+      kills |= slice.sequence.ticket == poison && slice.position + slice.rows > 6;
+    if (kills) {
+      ++deaths;
+      REQUIRE(deaths < 10);
+      f.s.close_epoch(f.now);
+      f.s.check_integrity();
+      f.s.open_epoch({++epoch}, small_shape);
+    } else {
+      f.answer(*batch);
+    }
+    for (const auto& m : f.s.take().tokens) {
+      good_tokens += m.ticket == good ? static_cast<std::uint32_t>(m.samples.size()) : 0;
+      if (m.failure) {
+        CHECK(m.ticket == poison);
+        verdict = m.failure->code;
+      }
+    }
+  }
+  CHECK(verdict == errc::quarantined);
+  CHECK(deaths <= 3); // twice in company, then alone
+  CHECK(good_tokens == 6);
+  CHECK(f.s.counted().quarantined == 1);
+  f.check_at_rest();
+}
+
+TEST_CASE("shards that die at different steps put no blame on a sequence") {
+  fixture f;
+  f.start(5, 20);
+  std::uint64_t epoch = 1;
+  for (int i = 0; i < 20; ++i) {
+    (void)f.next();
+    f.s.close_epoch(f.now);
+    f.s.open_epoch({++epoch}, small_shape);
+    // Computed again up to and with the step that was lost.
+    for (bool has_sampled = false; !has_sampled;) {
+      const auto batch = f.next();
+      has_sampled = !batch.draws.empty();
+      f.answer(batch);
+    }
+  }
+  CHECK(f.s.take().tokens.size() == 20);
+  CHECK(f.s.counted().quarantined == 0);
+  f.check_at_rest();
+}

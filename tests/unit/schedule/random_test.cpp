@@ -1,0 +1,357 @@
+// The whole loop under random events: tickets, cancels, stages that work at random times, lost
+// epochs, failed steps, duplicates and stale results, with few blocks. Each seed is one run; at
+// rest every ticket has ended once and every token is the one that the toy engine's oracle says.
+#include "runtime/engine/toy_engine.hpp"
+#include "runtime/schedule/scheduler.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <random>
+
+using namespace baton;
+using namespace baton::schedule;
+
+namespace {
+
+struct dice {
+  std::mt19937_64 generator;
+  // Uniform in [low, high]; not a std distribution, whose numbers differ between libraries.
+  std::uint32_t from(std::uint32_t low, std::uint32_t high) {
+    return low + static_cast<std::uint32_t>(generator() % (high - low + 1));
+  }
+  bool chance(std::uint32_t percent) { return from(1, 100) <= percent; }
+};
+
+// A pipeline of toy engines with a queue before each stage; results come out in order.
+struct toy_pipeline {
+  struct work {
+    micro_batch batch;
+    std::vector<float> activations;
+  };
+  toy_pipeline(const engine::toy_model& model, const engine::toy_memory& memory)
+      : queues(model.stages) {
+    for (stage_index i = 0; i < model.stages; ++i)
+      stages.push_back(std::make_unique<engine::toy_engine>(model, i, memory));
+  }
+  void step(stage_index i) {
+    if (queues[i].empty())
+      return;
+    work w = std::move(queues[i].front());
+    queues[i].pop_front();
+    auto out = stages[i]->run(w.batch, w.activations);
+    REQUIRE_MESSAGE(out.has_value(), out.error().message);
+    if (i + 1 < stages.size()) {
+      w.activations.assign(out->activations.begin(), out->activations.end());
+      queues[i + 1].push_back(std::move(w));
+    } else {
+      sampled s;
+      s.batch = w.batch.batch;
+      s.epoch = w.batch.epoch;
+      s.samples = std::move(out->samples);
+      results.push_back(std::move(s));
+    }
+  }
+  std::vector<std::unique_ptr<engine::toy_engine>> stages;
+  std::vector<std::deque<work>> queues;
+  std::deque<sampled> results;
+};
+
+struct choice_seen {
+  std::vector<token_id> tokens;
+  std::optional<finish> end;
+  std::uint32_t total = 0;
+};
+
+struct ticket_seen {
+  admit request;
+  bool is_refused = false;
+  bool is_disturbed = false; // cancelled, or a step of it failed: may end early
+  std::vector<choice_seen> choices;
+};
+
+struct world {
+  explicit world(std::uint64_t seed) : random{std::mt19937_64{seed}}, s(make_config()) {
+    model = {.seed = seed + 1, .stages = random.from(1, 3), .vocabulary_size = 64};
+    memory = {.blocks = random.from(8, 40),
+              .block_positions = random.from(2, 6),
+              .rows_max = config.max_num_batched_tokens,
+              .context_max = config.max_model_len};
+    open();
+  }
+
+  scheduler_config make_config() {
+    config.max_num_seqs = random.from(1, 8);
+    config.max_num_batched_tokens = random.from(4, 24);
+    config.prefill_chunk = random.from(2, 20);
+    config.max_model_len = 48;
+    config.vocabulary_size = 64;
+    config.max_num_queued_reqs = 6;
+    config.max_num_queued_tokens = 400;
+    config.eos_ids = {1, 2};
+    config.use_job_ticket = random.chance(10);
+    return config;
+  }
+
+  void open() {
+    s.open_epoch({++epoch}, {.stages = model.stages,
+                             .blocks = memory.blocks,
+                             .block_positions = memory.block_positions});
+    if (!pipeline || random.chance(50))
+      pipeline = std::make_unique<toy_pipeline>(model, memory); // memory lost
+    for (auto& queue : pipeline->queues)
+      queue.clear(); // memory kept, with whatever the lost steps wrote
+    pipeline->results.clear();
+  }
+
+  void lose_pipeline() {
+    for (const auto& result : pipeline->results)
+      late.push_back(result);
+    s.close_epoch(now);
+    s.check_integrity();
+    for (std::uint32_t i = random.from(0, 3); i > 0; --i)
+      come();
+    open();
+  }
+
+  void come() {
+    const std::uint32_t choices = random.chance(20) ? random.from(2, 3) : 1;
+    const auto answer =
+        s.reserve({.request = ++requests, .gateway = {1}, .model = "toy", .choices = choices}, now);
+    if (const auto* no = std::get_if<rejected>(&answer)) {
+      CHECK_FALSE(no->ticket);
+      return;
+    }
+    admit a;
+    a.ticket = std::get<granted>(answer).ticket;
+    a.choices = choices;
+    a.gateway = {1};
+    a.request = requests;
+    a.prompt_ids.resize(random.from(1, 30));
+    for (token_id& id : a.prompt_ids)
+      id = static_cast<token_id>(random.from(0, 63));
+    a.tokens_max_given = random.chance(90);
+    a.stop.tokens_max = random.from(1, 18);
+    a.stop.tokens_min = random.chance(30) ? random.from(1, 10) : 0;
+    a.stop.ignore_eos = random.chance(30);
+    if (random.chance(30))
+      a.stop.stop_ids = {7, 9};
+    a.sampling.temperature = random.chance(30) ? 0.0f : 1.0f;
+    a.sampling.seed = random.from(0, 1000);
+    a.sampling.repetition_penalty = random.chance(20) ? 1.5f : 1.0f;
+    a.sampling.presence_penalty = random.chance(20) ? 1.0f : 0.0f;
+    a.sampling.top_k = random.chance(20) ? 10 : 0;
+    a.sampling.top_p = random.chance(20) ? 0.8f : 1.0f;
+    auto& seen = tickets[a.ticket];
+    seen.request = a;
+    seen.choices.resize(choices);
+    if (random.chance(5)) {
+      seen.is_disturbed = true; // never submitted: ends by cancel or time
+      return;
+    }
+    s.admit(a, now);
+  }
+
+  void cancel_some() {
+    if (tickets.empty())
+      return;
+    auto it =
+        std::next(tickets.begin(), random.from(0, static_cast<std::uint32_t>(tickets.size() - 1)));
+    it->second.is_disturbed = true;
+    cancel c;
+    c.ticket = it->first;
+    if (random.chance(50))
+      c.choice = random.from(0, it->second.request.choices - 1);
+    c.why = random.chance(70) ? cancel_reason::client_gone : cancel_reason::stop_text;
+    c.tokens_kept = random.from(0, 5);
+    s.cancel(c);
+  }
+
+  void deliver() {
+    if (pipeline->results.empty())
+      return;
+    sampled step = std::move(pipeline->results.front());
+    pipeline->results.pop_front();
+    if (random.chance(2)) {
+      step.failure = error{errc::internal, "injected", {}};
+      step.samples.clear();
+      has_failures = true;
+    }
+    s.on_sampled(step);
+    if (random.chance(10))
+      s.on_sampled(step);
+    if (random.chance(10))
+      late.push_back(step);
+  }
+
+  void event() {
+    const std::uint32_t kind = random.from(1, 100);
+    if (kind <= 10)
+      come();
+    else if (kind <= 12)
+      cancel_some();
+    else if (kind <= 40)
+      send();
+    else if (kind <= 70)
+      pipeline->step(random.from(0, model.stages - 1));
+    else if (kind <= 97)
+      deliver();
+    else if (kind == 98 && random.chance(30))
+      lose_pipeline();
+    else if (kind == 99 && !late.empty())
+      s.on_sampled(late[random.from(0, static_cast<std::uint32_t>(late.size() - 1))]);
+    else
+      now += std::chrono::milliseconds(random.from(1, 500)), s.tick(now);
+    look();
+  }
+
+  void send() {
+    auto batch = s.next();
+    if (!batch)
+      return;
+    CHECK(batch->rows() <= config.max_num_batched_tokens);
+    pipeline->queues[0].push_back({std::move(*batch), {}});
+  }
+
+  void look() {
+    s.check_integrity();
+    CHECK(s.load().in_flight <= model.stages);
+    const auto out = s.take();
+    for (const auto& r : out.refusals) {
+      auto& seen = tickets.at(r.message.ticket);
+      CHECK_FALSE(seen.is_refused);
+      seen.is_refused = true;
+      has_context_refusals |= r.message.reason.code == errc::context_length_exceeded;
+      refusals.push_back(r.message.reason.code);
+      for (const auto& choice : seen.choices)
+        CHECK((choice.tokens.empty() && !choice.end));
+    }
+    for (const auto& m : out.tokens) {
+      auto& seen = tickets.at(m.ticket);
+      CHECK_FALSE(seen.is_refused);
+      auto& choice = seen.choices.at(m.choice);
+      CHECK_FALSE(choice.end.has_value());
+      CHECK(m.index == choice.tokens.size());
+      CHECK((!m.begins || choice.tokens.empty()));
+      for (const auto& drawn : m.samples)
+        choice.tokens.push_back(drawn.token);
+      if (m.finish == finish::none)
+        continue;
+      choice.end = m.finish;
+      choice.total = m.tokens_total;
+      CHECK(m.failure.has_value() == (m.finish == finish::failed || m.finish == finish::cancelled));
+    }
+  }
+
+  void come_to_rest() {
+    s.drain();
+    now += std::chrono::seconds(10); // what was never submitted expires
+    s.tick(now);
+    look();
+    for (int i = 0; !s.is_idle(); ++i) {
+      REQUIRE_MESSAGE(i < 20'000, "no progress");
+      send();
+      for (stage_index stage = 0; stage < model.stages; ++stage)
+        pipeline->step(stage);
+      deliver();
+      look();
+    }
+    CHECK(s.load().blocks_used == 0);
+    CHECK(s.counted().tickets_granted == s.counted().tickets_ended);
+    CHECK(s.counted().tickets_ended == tickets.size());
+  }
+
+  void compare() const {
+    for (const auto& [id, seen] : tickets)
+      for (std::uint32_t i = 0; i < seen.choices.size(); ++i) {
+        CAPTURE(id.value);
+        CAPTURE(i);
+        const auto& choice = seen.choices[i];
+        CHECK(choice.end.has_value() != seen.is_refused);
+        if (choice.end)
+          compare_choice(seen, i, choice);
+      }
+  }
+
+  void compare_choice(const ticket_seen& seen, std::uint32_t i, const choice_seen& choice) const {
+    const auto& request = seen.request;
+    std::vector<token_id> ends = request.stop.stop_ids;
+    if (!request.stop.ignore_eos)
+      ends.insert(ends.end(), config.eos_ids.begin(), config.eos_ids.end());
+    auto sampling = request.sampling;
+    sampling.seed += i;
+    CHECK(choice.tokens ==
+          engine::toy_continuation(model, request.prompt_ids, sampling,
+                                   static_cast<std::uint32_t>(choice.tokens.size()), ends,
+                                   request.stop.tokens_min));
+    const auto is_end = [&](token_id id) {
+      return std::find(ends.begin(), ends.end(), id) != ends.end();
+    };
+    for (std::size_t k = request.stop.tokens_min; k + 1 < choice.tokens.size(); ++k)
+      CHECK_FALSE(is_end(choice.tokens[k]));
+    if (seen.is_disturbed || (*choice.end == finish::failed && has_failures))
+      return;
+    CHECK(choice.total == choice.tokens.size());
+    const std::size_t context =
+        std::min<std::size_t>(config.max_model_len, memory.blocks * memory.block_positions + 1);
+    const std::size_t bound = std::min<std::size_t>(
+        request.tokens_max_given ? request.stop.tokens_max : config.max_model_len,
+        context - request.prompt_ids.size());
+    if (*choice.end == finish::stop)
+      CHECK(is_end(choice.tokens.back()));
+    else if (*choice.end == finish::length)
+      CHECK(choice.tokens.size() == bound);
+    else
+      CHECK_MESSAGE(false, "ends with " << static_cast<int>(*choice.end) << " for no reason");
+  }
+
+  dice random;
+  scheduler_config config;
+  scheduler s;
+  engine::toy_model model;
+  engine::toy_memory memory;
+  std::unique_ptr<toy_pipeline> pipeline;
+  std::map<ticket_id, ticket_seen> tickets;
+  std::vector<sampled> late;
+  std::vector<errc> refusals;
+  time_point now{};
+  std::uint64_t epoch = 0, requests = 0;
+  bool has_failures = false, has_context_refusals = false;
+};
+
+} // namespace
+
+TEST_CASE("random traffic, losses and failures never change a token or leave a ticket open") {
+  std::uint64_t tokens = 0, preemptions = 0, epochs = 0, stale = 0, duplicates = 0;
+  std::size_t tickets = 0, whole = 0;
+  for (std::uint64_t seed = 1; seed <= 150; ++seed) {
+    CAPTURE(seed);
+    world w(seed);
+    for (int i = 0; i < 1500; ++i)
+      w.event();
+    w.come_to_rest();
+    w.compare();
+    const auto load = w.s.load();
+    tokens += load.output_tokens;
+    preemptions += load.preemptions;
+    epochs += load.epochs;
+    stale += w.s.counted().stale_results;
+    duplicates += w.s.counted().duplicate_results;
+    tickets += w.tickets.size();
+    for (const auto& [id, seen] : w.tickets)
+      whole += !seen.is_disturbed && !seen.is_refused;
+  }
+  // The run must have met what it is about.
+  CAPTURE(tokens);
+  CHECK(tokens > 10'000);
+  CHECK(tickets > 2'000);
+  CHECK(whole > tickets / 3);
+  CHECK(preemptions > 100);
+  CHECK(epochs > 300);
+  CHECK(stale > 100);
+  CHECK(duplicates > 100);
+  MESSAGE(tickets << " tickets, " << tokens << " tokens, " << preemptions << " preemptions, "
+                  << epochs << " epochs, " << whole << " whole");
+}

@@ -1,0 +1,184 @@
+// Messages survive the codec whole: every field of every kind, at any alignment.
+#include "schema/codec.hpp"
+#include "schema/limits.hpp"
+#include "tests/unit/schema/message_fill.hpp"
+
+#include <doctest/doctest.h>
+
+#include <set>
+
+using namespace baton;
+using baton::test::bytes_of;
+using baton::test::default_of;
+using baton::test::one_of_each;
+using baton::test::text_of;
+
+namespace {
+
+envelope some_envelope() {
+  envelope e;
+  e.source = {1};
+  e.source_epoch = {(std::uint64_t{7} << 40) + 2};
+  e.target = {3};
+  e.target_epoch = {(std::uint64_t{7} << 40) + 4};
+  e.source_actor = {5};
+  e.target_actor = {6};
+  e.correlation = (std::uint64_t{7} << 40) + 7;
+  e.sequence = (std::uint64_t{7} << 40) + 8;
+  return e;
+}
+
+result<message> through(const message& m) {
+  auto made = encode(some_envelope(), m);
+  auto head = decode_envelope(made.head);
+  if (!head)
+    return head.error();
+  return decode_body(*head, made.body, made.bulk);
+}
+
+std::uintptr_t address(const payload& p) {
+  return reinterpret_cast<std::uintptr_t>(p.data);
+}
+
+} // namespace
+
+TEST_CASE("every field of every message comes through the codec") {
+  for (std::size_t form = 0; form < 3; ++form)
+    for (const auto& m : one_of_each(form)) {
+      CAPTURE(name_of(kind_of(m)));
+      auto back = through(m);
+      REQUIRE_MESSAGE(back, back.error().message);
+      CHECK(back->index() == m.index());
+      CHECK(text_of(*back) == text_of(m));
+    }
+}
+
+TEST_CASE("the filled messages hold no value that a forgotten field would have as well") {
+  for (const auto& m : one_of_each()) {
+    CAPTURE(name_of(kind_of(m)));
+    std::multiset<std::string> values;
+    for (const auto& leaf : test::leaves_of(m))
+      if (leaf.find("enum") == leaf.npos && leaf != "true" && leaf != "false" &&
+          leaf.find(" of") == leaf.npos && leaf != "some")
+        CHECK_MESSAGE(values.emplace(leaf) != values.end(), leaf);
+    for (const auto& value : values)
+      CHECK_MESSAGE(values.count(value) == 1, value);
+    CHECK(text_of(m) != text_of(default_of(m.index())));
+  }
+}
+
+TEST_CASE("a message of defaults stays one: absent fields have the defaults of the structs") {
+  for (std::size_t index = 0; index < std::variant_size_v<message>; ++index) {
+    const auto m = default_of(index);
+    CAPTURE(name_of(kind_of(m)));
+    auto back = through(m);
+    REQUIRE_MESSAGE(back, back.error().message);
+    CHECK(text_of(*back) == text_of(m));
+  }
+}
+
+TEST_CASE("every field of the envelope comes through, and the kind is the message's") {
+  auto e = some_envelope();
+  auto head = decode_envelope(encode(e, drain{}).head);
+  REQUIRE(head);
+  e.kind = kind_of(drain{});
+  CHECK(*head == e);
+}
+
+TEST_CASE("frames are 16-byte aligned, small ones and large ones") {
+  for (std::size_t size = 1; size < 200; ++size) {
+    detokenized m;
+    m.text = std::string(size, 'x');
+    auto made = encode({}, m);
+    CHECK(address(made.head) % 16 == 0);
+    CHECK(address(made.body) % 16 == 0);
+    CHECK(made.size_bytes() == made.head.size_bytes + made.body.size_bytes);
+  }
+  tokenize large;
+  large.input = std::string(limits::prompt_bytes_max, 'x');
+  CHECK(address(encode({}, large).body) % 16 == 0);
+}
+
+TEST_CASE("frames that lie at odd addresses, as slices of a receive buffer do, are read as well") {
+  for (const auto& m : one_of_each()) {
+    CAPTURE(name_of(kind_of(m)));
+    auto made = encode(some_envelope(), m);
+    for (std::size_t shift = 1; shift < 16; shift += 2) {
+      const auto shifted = [shift](const payload& p) {
+        auto copy = bytes_of(std::string(shift, '#') + text_of(p));
+        return payload{copy.owner, copy.data + shift, p.size_bytes};
+      };
+      auto head = decode_envelope(shifted(made.head));
+      REQUIRE(head);
+      auto back = decode_body(*head, shifted(made.body), shifted(made.bulk));
+      REQUIRE(back);
+      CHECK(text_of(*back) == text_of(m));
+    }
+  }
+}
+
+TEST_CASE("activations that are 64-byte aligned are not copied, and keep their owner") {
+  struct alignas(64) rows {
+    float values[32] = {};
+  };
+  auto owner = std::make_shared<rows>();
+  micro_batch m;
+  m.tokens = {1, 2};
+  m.activations = {owner, reinterpret_cast<const std::byte*>(owner->values), sizeof owner->values};
+  auto made = encode({}, m);
+  CHECK(made.bulk.data == m.activations.data);
+  auto back = decode_body(*decode_envelope(made.head), made.body, made.bulk);
+  REQUIRE(back);
+  CHECK(std::get<micro_batch>(*back).activations.data == m.activations.data);
+  CHECK(owner.use_count() == 4); // ours, the message's, the frame's, the decoded message's
+}
+
+TEST_CASE("activations that are not aligned are copied to where vector loads can read them") {
+  auto odd = bytes_of("#" + std::string(24, 'a'));
+  micro_batch m;
+  m.tokens = {1, 2};
+  m.activations = {odd.owner, odd.data + 1, 24};
+  auto made = encode({}, m);
+  auto back = decode_body(*decode_envelope(made.head), made.body, made.bulk);
+  REQUIRE(back);
+  const auto& activations = std::get<micro_batch>(*back).activations;
+  CHECK(address(activations) % 64 == 0);
+  CHECK(text_of(activations) == std::string(24, 'a'));
+}
+
+TEST_CASE("kinds are numbered from 1 in the order of the variant, under distinct names") {
+  std::set<std::string_view> names;
+  for (const auto& m : one_of_each()) {
+    CHECK(static_cast<std::size_t>(kind_of(m)) == m.index() + 1);
+    CHECK(names.insert(name_of(kind_of(m))).second);
+  }
+  CHECK(name_of(kind_of(reserve{})) == "reserve");
+  CHECK(name_of(kind_of(micro_batch{})) == "micro_batch");
+  CHECK(name_of(kind_of(generate{})) == "generate");
+  CHECK(name_of(message_kind{0}) == "unknown");
+  CHECK(name_of(message_kind{31}) == "unknown");
+}
+
+TEST_CASE("data needs link credit, control never does") {
+  for (const message& m : {message{micro_batch{}}, message{chunk{}}, message{submit{}},
+                           message{generate{}}, message{tokens{}}})
+    CHECK(needs_credit(kind_of(m)));
+  for (const message& m :
+       {message{sampled{}}, message{cancel{}}, message{open_epoch{}}, message{epoch_opened{}},
+        message{heartbeat{}}, message{credit{}}, message{hello{}}, message{hello_ack{}},
+        message{reserve{}}, message{granted{}}, message{rejected{}}, message{drain{}}})
+    CHECK_FALSE(needs_credit(kind_of(m)));
+  CHECK_FALSE(needs_credit(message_kind{0}));
+}
+
+TEST_CASE("text for people is cut at its limit, between two characters") {
+  rejected m;
+  m.reason = {errc::internal, "x", {}};
+  while (m.reason.message.size() < 2 * limits::reason_bytes_max)
+    m.reason.message += "ü";
+  auto back = through(m);
+  REQUIRE(back);
+  const auto& text = std::get<rejected>(*back).reason.message;
+  CHECK(text.size() == limits::reason_bytes_max - 1);
+  CHECK(m.reason.message.compare(0, text.size(), text) == 0);
+}

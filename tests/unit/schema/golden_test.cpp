@@ -1,0 +1,91 @@
+// Bytes of protocol version 1, kept in tests/data/schema: every later build must still read them,
+// value for value. A failure here means that a change of the schema was not additive.
+//
+// BATON_WRITE_GOLDEN=1 writes files that do not exist yet (for a new kind); it never replaces one.
+#include "schema/codec.hpp"
+#include "tests/unit/schema/message_fill.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+using namespace baton;
+using baton::test::bytes_of;
+using baton::test::text_of;
+
+namespace {
+
+std::filesystem::path file_of(std::string_view name, std::string_view ending) {
+  return std::filesystem::path(BATON_SOURCE_DIR) / "tests/data/schema" /
+         fmt::format("{}.{}", name, ending);
+}
+
+std::string content_of(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  REQUIRE_MESSAGE(in, file.string());
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+void write_if_new(const std::filesystem::path& file, const std::string& content) {
+  if (!std::filesystem::exists(file))
+    std::ofstream(file, std::ios::binary) << content;
+}
+
+std::vector<std::string> sorted_lines(const std::string& text) {
+  std::vector<std::string> lines;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const auto end = std::min(text.find('\n', begin), text.size());
+    lines.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  std::sort(lines.begin(), lines.end());
+  return lines;
+}
+
+// Correlation 3 << 40 and sequence 7 << 40: above 32 bits.
+const envelope golden_envelope{.kind = message_kind{10},
+                               .source = {1},
+                               .source_epoch = {2},
+                               .target = {3},
+                               .target_epoch = {4},
+                               .source_actor = {5},
+                               .target_actor = {6},
+                               .correlation = std::uint64_t{3} << 40,
+                               .sequence = std::uint64_t{7} << 40};
+
+} // namespace
+
+TEST_CASE("messages kept from the first build are still read, value for value") {
+  const bool write = std::getenv("BATON_WRITE_GOLDEN") != nullptr;
+  for (const auto& m : test::one_of_each(2)) {
+    const auto name = name_of(kind_of(m));
+    CAPTURE(name);
+    if (write) {
+      write_if_new(file_of(name, "bin"), text_of(encode({}, m).body));
+      write_if_new(file_of(name, "txt"), text_of(m));
+    }
+    envelope e;
+    e.kind = kind_of(m);
+    payload bulk;
+    if (const auto* batch = std::get_if<micro_batch>(&m))
+      bulk = batch->activations;
+    auto back = decode_body(e, bytes_of(content_of(file_of(name, "bin"))), bulk);
+    REQUIRE_MESSAGE(back, back.error().message);
+    // New fields may have joined since: the old values must all be there.
+    const auto now = sorted_lines(text_of(*back));
+    const auto then = sorted_lines(content_of(file_of(name, "txt")));
+    CHECK(std::includes(now.begin(), now.end(), then.begin(), then.end()));
+  }
+}
+
+TEST_CASE("the envelope kept from the first build is still read") {
+  if (std::getenv("BATON_WRITE_GOLDEN") != nullptr)
+    write_if_new(file_of("envelope", "bin"), text_of(encode(golden_envelope, chunk{}).head));
+  auto e = decode_envelope(bytes_of(content_of(file_of("envelope", "bin"))));
+  REQUIRE(e);
+  CHECK(*e == golden_envelope);
+}

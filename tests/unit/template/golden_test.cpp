@@ -1,0 +1,110 @@
+// Goal: the engine renders as jinja2 does. Method: jinja2's own answers, recorded by
+// tests/data/template/make_goldens.py, for the templates of the model families with a dozen of
+// conversations each, and for a table of small expressions and statements.
+#include "tests/unit/template/template_data.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace baton;
+using namespace baton::test;
+
+namespace {
+
+result<std::string> render(const std::string& source, const std::string& context) {
+  const auto parsed = text::chat_template::parse(source);
+  if (!parsed) {
+    return parsed.error();
+  }
+  const auto prompt = parsed->render(input_of(context));
+  if (!prompt) {
+    return prompt.error();
+  }
+  return prompt->text();
+}
+
+void check_row(const std::string& source, const std::string& context,
+               const nlohmann::ordered_json& row) {
+  CAPTURE(source);
+  CAPTURE(context);
+  const auto got = render(source, context);
+  const std::string shown = got ? *got : "error: " + got.error().message;
+  CAPTURE(shown);
+  if (row.contains("text")) {
+    REQUIRE(got.has_value());
+    CHECK(*got == row.at("text").get<std::string>());
+    return;
+  }
+  REQUIRE_FALSE(got.has_value());
+  CHECK(got.error().code == errc::template_failed);
+  CHECK(got.error().message.find("template line ") != std::string::npos);
+  // The text of raise_exception is the template author's answer to the client.
+  CHECK(got.error().message.starts_with(row.at("error").get<std::string>()));
+}
+
+} // namespace
+
+TEST_CASE("the templates of the model families render as jinja2 renders them") {
+  const auto& rows = goldens().at("families");
+  REQUIRE(rows.size() >= 190);
+  for (const auto& row : rows) {
+    const auto file = row.at("template").get<std::string>();
+    CAPTURE(file);
+    check_row(read_data(file), row.at("context").get<std::string>(), row);
+  }
+}
+
+TEST_CASE("expressions and statements mean what they mean in jinja2") {
+  const auto& rows = goldens().at("snippets");
+  REQUIRE(rows.size() >= 150);
+  for (const auto& row : rows) {
+    check_row(row.at("source").get<std::string>(), "data", row);
+  }
+}
+
+TEST_CASE("what is not supported is refused by name when the template is parsed") {
+  const std::pair<const char*, const char*> rows[] = {
+      {"{% include 'x' %}", "the tag 'include' is not supported (template line 1)"},
+      {"\n{% import 'x' as y %}", "the tag 'import' is not supported (template line 2)"},
+      {"{% extends 'x' %}", "the tag 'extends' is not supported (template line 1)"},
+      {"{% block x %}{% endblock %}", "the tag 'block' is not supported (template line 1)"},
+      {"{% do x %}", "the tag 'do' is not supported (template line 1)"},
+      {"{{ 1 | xmlattr }}", "no filter named 'xmlattr' (template line 1)"},
+      {"{{ 1 is odder }}", "no test named 'odder' (template line 1)"},
+      {"{% for a in b recursive %}{% endfor %}",
+       "'recursive' loops are not supported (template line 1)"},
+  };
+  for (const auto& [source, message] : rows) {
+    const auto parsed = text::chat_template::parse(source);
+    REQUIRE_FALSE(parsed.has_value());
+    CHECK(parsed.error().code == errc::template_failed);
+    CHECK(parsed.error().message == message);
+  }
+}
+
+TEST_CASE("an error names the line of the template") {
+  const auto got = render("a\n{% if true %}\n{{ messages.x.y }}\n{% endif %}", "user");
+  REQUIRE_FALSE(got.has_value());
+  CHECK(got.error().message == "a list has no attribute 'x' (template line 3)");
+}
+
+TEST_CASE("without a date strftime_now is undefined, so that templates take their own") {
+  const auto parsed = text::chat_template::parse(
+      "{% if strftime_now is defined %}{{ strftime_now('%Y') }}{% else %}fixed{% endif %}");
+  REQUIRE(parsed.has_value());
+  auto input = input_of("user");
+  CHECK(parsed->render(input)->text() == "2025");
+  input.now.reset();
+  CHECK(parsed->render(input)->text() == "fixed");
+}
+
+TEST_CASE("chat_template_kwargs cannot replace the messages") {
+  const auto parsed = text::chat_template::parse("{{ messages }}");
+  for (const char* name : {"messages", "tools", "bos_token", "add_generation_prompt"}) {
+    text::template_input input;
+    input.extra.emplace_back(name, text::value::none());
+    const auto got = parsed->render(input);
+    REQUIRE_FALSE(got.has_value());
+    CHECK(got.error().code == errc::invalid_value);
+    CHECK(got.error().param == "chat_template_kwargs");
+  }
+}

@@ -1,0 +1,75 @@
+// Reads tests/data/text; see goldens.hpp.
+#include "tests/unit/text/goldens.hpp"
+
+#include <array>
+#include <fstream>
+
+namespace baton::text::testing {
+
+nlohmann::json golden(const std::string& name) {
+  std::ifstream file(std::string(BATON_SOURCE_DIR) + "/tests/data/text/" + name);
+  return nlohmann::json::parse(file);
+}
+
+vocabulary small_vocabulary(const std::string& pre) {
+  const auto data = golden("small_vocabulary.json");
+  vocabulary words;
+  words.model = "gpt2";
+  words.pre = pre;
+  words.tokens = data["tokens"].get<std::vector<std::string>>();
+  for (const int kind : data["kinds"])
+    words.kinds.push_back(static_cast<token_kind>(kind));
+  words.merges = data["merges"].get<std::vector<std::string>>();
+  return words;
+}
+
+const tokenizer& small_tokenizer() {
+  static const tokenizer made = tokenizer::create(small_vocabulary()).value();
+  return made;
+}
+
+std::string random_utf8(std::mt19937& random, std::size_t characters) {
+  constexpr std::array<std::pair<unsigned, unsigned>, 8> ranges = {{
+      {0x20, 0x7E},
+      {'a', 'e'},
+      {0x20, 0x20},
+      {0x00, 0x1F},
+      {0x80, 0x7FF},
+      {0x800, 0xD7FF},
+      {0xE000, 0xFFFF},
+      {0x10000, 0x10FFFF},
+  }};
+  std::string text;
+  for (std::size_t i = 0; i < characters; ++i) {
+    const auto [low, high] = ranges[random() % ranges.size()];
+    const unsigned code = low + static_cast<unsigned>(random() % (high - low + 1));
+    const auto tail = [&](unsigned shift) {
+      text += static_cast<char>(0x80U | ((code >> shift) & 0x3FU));
+    };
+    if (code < 0x80) {
+      text += static_cast<char>(code);
+    } else if (code < 0x800) {
+      text += static_cast<char>(0xC0U | (code >> 6U));
+      tail(0);
+    } else if (code < 0x10000) {
+      text += static_cast<char>(0xE0U | (code >> 12U));
+      tail(6);
+      tail(0);
+    } else {
+      text += static_cast<char>(0xF0U | (code >> 18U));
+      tail(12);
+      tail(6);
+      tail(0);
+    }
+  }
+  return text;
+}
+
+std::string random_bytes(std::mt19937& random, std::size_t count) {
+  std::string bytes(count, '\0');
+  for (char& byte : bytes)
+    byte = static_cast<char>(random() & 0xFFU);
+  return bytes;
+}
+
+} // namespace baton::text::testing

@@ -1,0 +1,24 @@
+// Golden files of tests/data/text and the small vocabulary made from them.
+#pragma once
+
+#include "runtime/text/tokenizer.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <random>
+#include <string>
+
+namespace baton::text::testing {
+
+// tests/data/text/<name>
+nlohmann::json golden(const std::string& name);
+
+// All 256 bytes, 144 merges, four special tokens, a run of tabs; ids_of_* name them.
+vocabulary small_vocabulary(const std::string& pre = "gpt-2");
+const tokenizer& small_tokenizer();
+
+// Random text, the same for a seed: characters of all lengths, many spaces and letters.
+std::string random_utf8(std::mt19937& random, std::size_t characters);
+std::string random_bytes(std::mt19937& random, std::size_t count);
+
+} // namespace baton::text::testing

@@ -1,0 +1,87 @@
+// Pieces of each family of patterns, held against Hugging Face's tokenizers running the patterns of
+// the models' tokenizer.json files (tests/data/text/make_goldens.py).
+#include "runtime/text/pre_tokenizer.hpp"
+#include "tests/unit/text/goldens.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+using namespace baton;
+using namespace baton::text;
+
+namespace {
+
+std::vector<std::uint32_t> ends_of(const pre_tokenizer& pre, std::string_view text) {
+  std::vector<text_range> pieces;
+  REQUIRE(pre.split(text, pieces).has_value());
+  std::vector<std::uint32_t> ends;
+  std::uint32_t done = 0;
+  bool covers = true; // no gap, no overlap
+  for (const text_range piece : pieces) {
+    covers = covers && piece.begin == done && piece.end > piece.begin;
+    done = piece.end;
+    ends.push_back(done);
+  }
+  REQUIRE(covers);
+  REQUIRE(done == text.size());
+  return ends;
+}
+
+} // namespace
+
+TEST_CASE("pieces are those of the reference for every family of patterns") {
+  const auto data = testing::golden("pre_tokenizer_pieces.json");
+  const auto texts = data["texts"].get<std::vector<std::string>>();
+  REQUIRE(texts.size() > 40);
+  for (const auto& [name, ends] : data["ends"].items()) {
+    const auto pre = pre_tokenizer::create(name);
+    REQUIRE_MESSAGE(pre.has_value(), name);
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      CAPTURE(name);
+      CAPTURE(texts[i]);
+      CHECK(ends_of(*pre, texts[i]) == ends[i].get<std::vector<std::uint32_t>>());
+    }
+  }
+}
+
+TEST_CASE("every family has a golden, and every name of the table compiles") {
+  const auto data = testing::golden("pre_tokenizer_pieces.json");
+  for (const auto& family : pre_tokenizer_families()) {
+    bool is_tested = false;
+    for (const auto& other : pre_tokenizer_families())
+      for (const std::string_view name : other.names)
+        is_tested = is_tested || (other.patterns.data() == family.patterns.data() &&
+                                  data["ends"].contains(std::string(name)));
+    CHECK_MESSAGE(is_tested, family.names[0]);
+    for (const std::string_view name : family.names)
+      CHECK_MESSAGE(pre_tokenizer::create(name).has_value(), name);
+  }
+}
+
+TEST_CASE("an unknown pre-tokenizer is refused by name") {
+  for (const char* name : {"", "SmolLM", "smollm ", "unheard-of"}) {
+    const auto pre = pre_tokenizer::create(name);
+    REQUIRE(!pre);
+    CHECK(pre.error().code == errc::unsupported_model);
+    CHECK(pre.error().message.find("'" + std::string(name) + "'") != std::string::npos);
+  }
+}
+
+TEST_CASE("a long run of one character is split in linear time by every family") {
+  // A quadratic pattern needs minutes for all of these, a linear one under a second.
+  const std::size_t length = 100'000;
+  for (const auto& family : pre_tokenizer_families()) {
+    const auto pre = pre_tokenizer::create(family.names[0]);
+    REQUIRE(pre.has_value());
+    for (const std::string unit : {"a", "A", " ", "\n", "1", "!", "\r\n", "\xE4\xB8\x80",
+                                   "\xCC\x81", "\xC2\xA0", "'", "aB"}) {
+      std::string text;
+      while (text.size() < length)
+        text += unit;
+      ends_of(*pre, text);
+      ends_of(*pre, text + "x");
+      ends_of(*pre, "x" + text + "\n x");
+    }
+  }
+}
