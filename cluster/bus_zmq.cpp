@@ -104,6 +104,12 @@ bool send_part(zmq::socket_t& to, const payload& p, zmq::send_flags flags) {
   }
 }
 
+// ZeroMQ looks at what its threads told it at most once a millisecond when sending, and refuses
+// meanwhile; asking for events makes it look.
+bool has_room_now(zmq::socket_t& s) {
+  return (s.get(zmq::sockopt::events) & ZMQ_POLLOUT) != 0;
+}
+
 struct monitor_event {
   std::uint16_t number = 0;
   std::uint32_t value = 0;
@@ -309,7 +315,8 @@ sent bus_zmq::send(node_id peer, const frames& f) {
       auto flags = zmq::send_flags::dontwait;
       if (i + 1 < parts_per_message)
         flags = flags | zmq::send_flags::sndmore;
-      if (!send_part(p->out, *parts[i], flags)) {
+      if (!send_part(p->out, *parts[i], flags) &&
+          !(has_room_now(p->out) && send_part(p->out, *parts[i], flags))) {
         if (!p->is_up)
           return sent::down;
         ++state_->counts.back_pressure;
@@ -449,6 +456,10 @@ void bus_zmq::state::take_event(peer_socket& p, monitor_event e) {
   switch (e.number) {
   case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
     p.has_failed = false;
+    {
+      std::lock_guard lock(p.mutex); // the first message must not be refused
+      static_cast<void>(has_room_now(p.out));
+    }
     p.is_up = true;
     ++counts.connects;
     events.connected(p.node);

@@ -74,6 +74,9 @@ void link::bus_disconnected(const std::string& why, link_effects& fx) {
   leave_up(why, fx);
   reason_ = why;
   state_ = link_state::connecting;
+  // The address that we were given may be that of a former life.
+  if (peer_hello_ && peer_hello_->endpoint != endpoint_)
+    switch_to(peer_hello_->endpoint, fx);
 }
 
 void link::lose(const std::string& why, instant now, link_effects& fx) {
@@ -195,6 +198,8 @@ verdict link::on_hello(const envelope& e, const hello& h, std::optional<error> r
     heard_ = now;
     if (state_ == link_state::greeting || state_ == link_state::up)
       acknowledge(fx);
+    else if (h.endpoint != endpoint_)
+      switch_to(h.endpoint, fx);
     return verdict::greet;
   }
   if (refused) {

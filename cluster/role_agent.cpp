@@ -3,6 +3,7 @@
 #include "actors/supervisor.hpp"
 #include "cluster/child_launch.hpp"
 #include "cluster/process.hpp"
+#include "cluster/proxy.hpp"
 #include "cluster/roles.hpp"
 
 #include <spdlog/spdlog.h>

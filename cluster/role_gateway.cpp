@@ -60,7 +60,7 @@ int run_gateway(const cluster_context& context, const role_arguments& arguments)
   config.tokenizer = make_proxy<actors::tokenizer_actor>(self.system(), self.links(), place::head,
                                                          actors::well_known::tokenizer);
   config.board = board;
-  auto desk = self.own_typed(self.system().spawn(gateway::desk, config));
+  auto desk = self.own_typed(gateway::spawn_desk(self.system(), config));
   auto doors = gateway::door_server::start(self.system(), board, desk);
   if (!doors) {
     spdlog::error("{}", doors.error().message);

@@ -41,7 +41,7 @@ std::vector<status> everybody(const cluster_plan& plan) {
 // up`.
 result<std::filesystem::path> copy_config(const cluster_context& context,
                                           const std::filesystem::path& original) {
-  auto copy = context.dir.path() / (context.config.name + ".toml");
+  auto copy = context.dir.config();
   std::error_code failed;
   std::filesystem::copy_file(original, copy, std::filesystem::copy_options::overwrite_existing,
                              failed);

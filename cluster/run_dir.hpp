@@ -25,6 +25,8 @@ public:
 
   const std::filesystem::path& path() const noexcept { return path_; }
   std::filesystem::path log(std::string_view name) const;
+  // The running cluster's own copy of its nodes.toml.
+  std::filesystem::path config() const { return path_ / "nodes.toml"; }
   // ipc endpoint of a process that outlives its peers, or of one life of a process.
   std::string endpoint(std::string_view name) const;
   std::string endpoint(std::string_view name, epoch_id life) const;

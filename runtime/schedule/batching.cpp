@@ -67,15 +67,22 @@ sequence* scheduler::isolated() {
 void scheduler::plan_decodes(std::vector<planned>& plan) {
   std::vector<sequence*> ready;
   std::size_t decoding = 0; // with those in flight
+  bool has_prefill = false;
   for (auto& [id, s] : sequences_) {
-    if (s.state != sequence_state::running || s.rows_left() > 1)
+    if (s.state != sequence_state::running)
       continue;
+    if (s.rows_left() > 1) {
+      has_prefill |= s.can_issue();
+      continue;
+    }
     ++decoding;
     if (s.can_issue())
       ready.push_back(&s);
   }
-  const std::size_t share = std::min<std::size_t>((decoding + shape_.stages - 1) / shape_.stages,
-                                                  config_.max_num_batched_tokens);
+  // However many decode, half of the rows are left to a prompt: it would wait for their ends.
+  const std::size_t rows = config_.max_num_batched_tokens / (has_prefill ? 2u : 1u);
+  const std::size_t share =
+      std::min<std::size_t>((decoding + shape_.stages - 1) / shape_.stages, rows);
   if (ready.size() > share) {
     std::stable_sort(ready.begin(), ready.end(), [](const sequence* a, const sequence* b) {
       return a->last_batch < b->last_batch;

@@ -69,7 +69,7 @@ struct counters {
 
 class scheduler {
 public:
-  // Requires: sizes above 0.
+  // Requires: sizes above 0, max_num_batched_tokens and max_model_len above 1.
   explicit scheduler(scheduler_config config);
 
   // -- tickets (tickets.cpp). Whoever has a ticket gets one end for it: the last `tokens` of its

@@ -9,7 +9,7 @@ namespace baton::schedule {
 
 scheduler::scheduler(scheduler_config config)
     : config_(std::move(config)), next_ticket_(config_.first_ticket) {
-  ENSURE(config_.max_num_seqs > 0 && config_.max_num_batched_tokens > 0 &&
+  ENSURE(config_.max_num_seqs > 0 && config_.max_num_batched_tokens > 1 &&
              config_.prefill_chunk > 0 && config_.max_model_len > 1 &&
              config_.vocabulary_size > 0 && config_.first_ticket,
          "a scheduler without slots, rows, positions, vocabulary or ticket numbers");

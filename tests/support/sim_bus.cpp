@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace baton::test {
+namespace baton::testing {
 namespace {
 
 using namespace std::chrono_literals;
@@ -161,9 +161,8 @@ void sim_network::put(lane& l, std::chrono::milliseconds after, std::function<vo
 
 std::vector<sim_network::lane*> sim_network::due_lanes() {
   std::vector<lane*> due;
-  for (const auto& w : lanes_)
-    if (auto l = w.lock();
-        l && !l->events.empty() && l->events.front().due <= now_ && !frozen_.contains(l->target))
+  for (const auto& l : lanes_)
+    if (!l->events.empty() && l->events.front().due <= now_ && !frozen_.contains(l->target))
       due.push_back(l.get());
   return due;
 }
@@ -363,4 +362,4 @@ void sim_network::thaw(node_id node) {
   frozen_.erase(node);
 }
 
-} // namespace baton::test
+} // namespace baton::testing

@@ -12,7 +12,7 @@
 #include <random>
 #include <set>
 
-namespace baton::test {
+namespace baton::testing {
 
 // Chances per message, 0 to 1. `loss` to `corrupt` strike within a connection that stays, which a
 // real one never does: the links must notice all the same.
@@ -112,4 +112,4 @@ private:
   sim_counts counts_;
 };
 
-} // namespace baton::test
+} // namespace baton::testing

@@ -176,7 +176,7 @@ maybe interpreter::item_of(const value& object, const value& key) {
   return make_undefined(fmt::format("a {} has no such item", name_of(object.type())));
 }
 
-maybe interpreter::path_of(const value& object, std::string_view path) {
+maybe interpreter::path_of(const value& object, std::string_view path, const value* preset) {
   maybe current = object;
   while (current) {
     const std::size_t dot = std::min(path.find('.'), path.size());
@@ -186,6 +186,9 @@ maybe interpreter::path_of(const value& object, std::string_view path) {
     const bool is_index = !part.empty() && code == std::errc{} && end == part.data() + part.size();
     current =
         item_of(*current, is_index ? value::integer(index) : value::trusted(std::string(part)));
+    if (current && preset && current->is(value_kind::undefined)) {
+      current = *preset;
+    }
     if (dot == path.size()) {
       break;
     }
@@ -236,11 +239,11 @@ maybe interpreter::slice_of(const value& object, const value& start, const value
     return fail("{}", object.about());
   }
   if (!object.is(value_kind::list) && !object.is(value_kind::string)) {
-    return make_undefined(fmt::format("a {} has no slices", name_of(object.type())));
+    return fail("a {} has no slices", name_of(object.type()));
   }
   for (const value* bound : {&start, &stop, &step}) {
     if (!bound->is(value_kind::none) && !as_whole(*bound)) {
-      return make_undefined(fmt::format("a slice's bound cannot be a {}", name_of(bound->type())));
+      return fail("a slice's bound cannot be a {}", name_of(bound->type()));
     }
   }
   const std::int64_t pace = as_whole(step).value_or(1);

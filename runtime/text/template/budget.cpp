@@ -104,7 +104,13 @@ bool interpreter::append_trusted(marked_text& out, std::string_view piece) {
 }
 
 bool interpreter::append_repeated(marked_text& out, const marked_text& piece, std::int64_t times) {
-  for (std::int64_t i = 0; i < times && !piece.empty(); ++i) {
+  if (times <= 0 || piece.empty()) {
+    return true;
+  }
+  if (static_cast<std::uint64_t>(times) > limits_.text_bytes_max / piece.size()) {
+    return check_text_size(limits_.text_bytes_max + 1);
+  }
+  for (std::int64_t i = 0; i < times; ++i) {
     if (!append(out, piece)) {
       return false;
     }

@@ -34,7 +34,8 @@ value with_trusted_role(const value& message, const std::vector<std::string>& ro
 }
 
 value with_trusted_roles(const value& messages, const std::vector<std::string>& roles) {
-  if (!messages.is(value::kind::list)) {
+  // A tree that is too deep has lost its children; as it is, the interpreter refuses it.
+  if (!messages.is(value::kind::list) || messages.depth() > value::depth_max) {
     return messages;
   }
   std::vector<value> all;

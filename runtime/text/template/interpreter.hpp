@@ -72,7 +72,8 @@ public:
   maybe attribute_of(const value& object, std::string_view name);
   maybe item_of(const value& object, const value& key);
   // `a.b.0`, as the filters map(attribute=) and sort(attribute=) name parts.
-  maybe path_of(const value& object, std::string_view path);
+  // An undefined part on the way is replaced by `preset`, if there is one.
+  maybe path_of(const value& object, std::string_view path, const value* preset = nullptr);
   // What `for` visits: items, keys or characters.
   std::optional<std::vector<value>> items_of(const value& container);
   maybe slice_of(const value& object, const value& start, const value& stop, const value& step);

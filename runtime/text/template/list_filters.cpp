@@ -58,9 +58,40 @@ bool sort_keyed(interpreter& run, std::vector<keyed>& all, bool is_reverse) {
   return !run.has_failed();
 }
 
+// sort(attribute="a,b.c"): one list of keys an item, as jinja2 makes them.
+bool add_attributes(interpreter& run, std::vector<keyed>& all, const value& attribute,
+                    bool is_case_sensitive) {
+  const maybe names = to_text(run, attribute);
+  const value comma = value::trusted(",");
+  const auto parts =
+      names ? split(run, names->as_text().text(), &comma.as_text(), -1, /*from_right=*/false)
+            : std::nullopt;
+  for (std::size_t i = 0; parts && i < all.size(); ++i) {
+    values keys;
+    for (const byte_range& part : *parts) {
+      const value name = value::marked(names->as_text().slice(part.begin, part.end));
+      maybe key = key_of(run, all[i].item, &name, is_case_sensitive);
+      if (!key) {
+        return false;
+      }
+      keys.push_back(std::move(*key));
+    }
+    maybe list = run.make_list(std::move(keys));
+    if (!list) {
+      return false;
+    }
+    all[i].key = std::move(*list);
+  }
+  return parts.has_value();
+}
+
 maybe filter_sort(interpreter& run, const value& self, const bound_arguments& args) {
   const bool is_case_sensitive = flag_argument(args[1], false);
-  auto all = keys_of(run, self, args[2], is_case_sensitive);
+  const bool has_attribute = args[2] && !args[2]->is(value_kind::none);
+  auto all = keys_of(run, self, nullptr, is_case_sensitive || has_attribute);
+  if (all && has_attribute && !add_attributes(run, *all, *args[2], is_case_sensitive)) {
+    return std::nullopt;
+  }
   if (!all || !sort_keyed(run, *all, flag_argument(args[0], false))) {
     return std::nullopt;
   }
@@ -109,7 +140,8 @@ maybe filter_extreme(interpreter& run, const value& self, const bound_arguments&
     return run.make_undefined("an empty sequence has no extreme");
   }
   const keyed* best = &all->front();
-  for (const keyed& candidate : *all) {
+  for (std::size_t i = 1; i < all->size(); ++i) {
+    const keyed& candidate = (*all)[i];
     const auto order = order_of(run, candidate.key, best->key);
     if (!order) {
       return std::nullopt;
@@ -269,18 +301,24 @@ maybe map_attribute(interpreter& run, const values& items, const arguments& all)
     return run.fail("map needs a filter or an attribute");
   }
   values mapped;
+  const maybe path = to_text(run, *attribute);
   for (const value& item : items) {
-    maybe part = key_of(run, item, attribute, /*is_case_sensitive=*/true);
+    maybe part = path ? run.path_of(item, path->as_text().text(), preset) : std::nullopt;
     if (!part) {
       return std::nullopt;
     }
-    mapped.push_back(part->is(value_kind::undefined) && preset ? *preset : std::move(*part));
+    mapped.push_back(std::move(*part));
   }
   return run.make_list(std::move(mapped));
 }
 
+// What map and select visit: as in jinja2, whatever is false has no items.
+std::optional<values> items_if_true(interpreter& run, const value& self) {
+  return is_true(self) ? run.items_of(self) : values();
+}
+
 maybe filter_map(interpreter& run, const value& self, const bound_arguments& args) {
-  const auto items = run.items_of(self);
+  const auto items = items_if_true(run, self);
   if (!items || args.all->positional.empty()) {
     return items ? map_attribute(run, *items, *args.all) : std::nullopt;
   }
@@ -303,7 +341,7 @@ maybe filter_map(interpreter& run, const value& self, const bound_arguments& arg
 // select, reject, selectattr and rejectattr. Without a test the item itself is asked.
 template <bool IsWanted, bool HasAttribute>
 maybe filter_select(interpreter& run, const value& self, const bound_arguments& args) {
-  const auto items = run.items_of(self);
+  const auto items = items_if_true(run, self);
   constexpr std::size_t test_at = HasAttribute ? 1 : 0;
   if (!items) {
     return std::nullopt;

@@ -117,10 +117,15 @@ maybe calculate_real(interpreter& run, binary_operator op, double a, double b) {
     break;
   }
   double remainder = std::fmod(a, b);
-  if (remainder != 0 && (remainder < 0) != (b < 0)) {
+  if (remainder == 0) {
+    remainder = std::copysign(0.0, b);
+  } else if ((remainder < 0) != (b < 0)) {
     remainder += b;
   }
-  return value::real(op == binary_operator::modulo ? remainder : std::round((a - remainder) / b));
+  const double quotient = std::round((a - remainder) / b);
+  return value::real(op == binary_operator::modulo ? remainder
+                     : quotient == 0               ? std::copysign(0.0, a / b)
+                                                   : quotient);
 }
 
 maybe repeat(interpreter& run, const value& item, std::int64_t times) {
@@ -248,7 +253,11 @@ maybe calculate(interpreter& run, binary_operator op, const value& a, const valu
   }
   if (op == binary_operator::modulo && a.is(value_kind::string)) {
     const bool is_many = b.is(value_kind::list) && b.is_tuple();
-    return format_printf(run, a.as_text(), is_many ? b.as_list() : std::vector<value>{b});
+    // Python takes whatever has subscripts for a mapping, whose items need not be used.
+    const bool is_mapping = !is_many && (b.is(value_kind::list) || b.is(value_kind::map) ||
+                                         b.is(value_kind::undefined));
+    return format_printf(run, a.as_text(), is_many ? b.as_list() : std::vector<value>{b},
+                         is_mapping);
   }
   return fail_operands(run, symbols[static_cast<std::size_t>(op)], a, b);
 }
@@ -351,6 +360,9 @@ std::optional<bool> contains(interpreter& run, const value& container, const val
     }
     return false;
   case value_kind::map:
+    if (item.is(value_kind::map) || (item.is(value_kind::list) && !item.is_tuple())) {
+      return run.fail("a {} cannot be the key of a dict", name_of(item.type()));
+    }
     return container.find(item) != nullptr;
   case value_kind::undefined:
     return false;

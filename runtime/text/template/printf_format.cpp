@@ -175,11 +175,11 @@ bool append_item(interpreter& run, marked_text& out, const placeholder& p, const
 
 } // namespace
 
-maybe format_printf(interpreter& run, const marked_text& format, const std::vector<value>& items) {
+maybe format_printf(interpreter& run, const marked_text& format, const std::vector<value>& items,
+                    bool is_lenient) {
   const std::string_view text = format.text();
   marked_text out;
   std::size_t used = 0;
-  bool has_keys = false;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t percent = std::min(text.find('%', at), text.size());
     if (!run.append(out, format, at, percent)) {
@@ -199,7 +199,6 @@ maybe format_printf(interpreter& run, const marked_text& format, const std::vect
     }
     const value* item = nullptr;
     if (p->key) {
-      has_keys = true;
       const bool is_map = items.size() == 1 && items[0].is(value_kind::map);
       item =
           is_map ? items[0].find(text.substr(p->key->begin, p->key->end - p->key->begin)) : nullptr;
@@ -213,8 +212,7 @@ maybe format_printf(interpreter& run, const marked_text& format, const std::vect
       return std::nullopt;
     }
   }
-  const bool is_map = items.size() == 1 && items[0].is(value_kind::map);
-  if (used < items.size() && !has_keys && !is_map) {
+  if (used < items.size() && !is_lenient) {
     return run.fail("not all arguments of the format are used");
   }
   return run.make_text(std::move(out));

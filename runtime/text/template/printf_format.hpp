@@ -10,7 +10,9 @@ namespace baton::text::jinja {
 
 // %s %r %d %i %f %e %g %x %X %o %c %% with flags, width and precision; %(name)s takes from a map
 // that is the only item. Errors: another conversion, too few or too many items.
-maybe format_printf(interpreter& run, const marked_text& format, const std::vector<value>& items);
+// `is_lenient`: items that no placeholder takes are no error.
+maybe format_printf(interpreter& run, const marked_text& format, const std::vector<value>& items,
+                    bool is_lenient);
 // {} {0} {name} {name!r}; a format after a colon is refused.
 maybe format_braces(interpreter& run, const marked_text& format, const arguments& all);
 

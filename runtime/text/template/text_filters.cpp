@@ -94,7 +94,7 @@ maybe filter_float(interpreter& run, const value& self, const bound_arguments& a
 }
 
 maybe filter_abs(interpreter& run, const value& self, const bound_arguments&) {
-  const bool is_negative = is_number(self) && as_double(self) < 0;
+  const bool is_negative = is_number(self) && std::signbit(as_double(self));
   return signed_value(run, self, is_negative);
 }
 
@@ -163,6 +163,12 @@ maybe filter_replace(interpreter& run, const value& self, const bound_arguments&
                : std::nullopt;
 }
 
+// For the filters that do not turn their operand into a string.
+maybe require_text(interpreter& run, const value& self) {
+  return self.is(value_kind::string) ? maybe(self)
+                                     : run.fail("a str is needed, not {}", name_of(self.type()));
+}
+
 maybe escape_markup(interpreter& run, const marked_text& text) {
   static constexpr std::array<std::pair<char, std::string_view>, 5> names = {
       {{'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'\'', "&#39;"}, {'"', "&#34;"}}};
@@ -183,7 +189,7 @@ maybe escape_markup(interpreter& run, const marked_text& text) {
 }
 
 maybe filter_indent(interpreter& run, const value& self, const bound_arguments& args) {
-  const maybe text = to_text(run, self);
+  const maybe text = require_text(run, self);
   marked_text indent;
   if (args[0] && args[0]->is(value_kind::string)) {
     indent = args[0]->as_text();
@@ -249,7 +255,7 @@ maybe filter_center(interpreter& run, const value& self, const bound_arguments& 
 }
 
 maybe filter_truncate(interpreter& run, const value& self, const bound_arguments& args) {
-  const maybe text = to_text(run, self);
+  const maybe text = require_text(run, self);
   const auto length = text ? whole_argument(run, args[0], 255) : std::nullopt;
   const auto end = length ? text_argument(run, args[2]) : std::nullopt;
   const auto leeway = end ? whole_argument(run, args[3], 5) : std::nullopt;
@@ -323,7 +329,7 @@ maybe filter_format(interpreter& run, const value& self, const bound_arguments& 
     return std::nullopt;
   }
   if (args.all->named.empty()) {
-    return format_printf(run, text->as_text(), args.all->positional);
+    return format_printf(run, text->as_text(), args.all->positional, /*is_lenient=*/false);
   }
   if (!args.all->positional.empty()) {
     return run.fail("format takes positional or named arguments, not both");
@@ -333,7 +339,7 @@ maybe filter_format(interpreter& run, const value& self, const bound_arguments& 
     entries.push_back({value::marked(name), item});
   }
   const maybe map = run.make_map(std::move(entries));
-  return map ? format_printf(run, text->as_text(), {*map}) : std::nullopt;
+  return map ? format_printf(run, text->as_text(), {*map}, /*is_lenient=*/true) : std::nullopt;
 }
 
 // Hugging Face's tojson: json.dumps with ensure_ascii=False, nothing escaped for HTML.

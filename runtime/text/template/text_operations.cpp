@@ -30,10 +30,10 @@ bool is_in_set(std::string_view text, std::size_t at, std::size_t bytes, const m
 
 // The start of the character that ends at `end`.
 std::size_t character_before(std::string_view text, std::size_t end) {
-  for (std::size_t length = 1; length <= std::min<std::size_t>(4, end); ++length) {
-    const std::size_t at = end - length;
-    if (code_point_at(text, at).bytes == length) {
-      return at;
+  for (std::size_t length = 2; length <= std::min<std::size_t>(4, end); ++length) {
+    const code_point c = code_point_at(text, end - length);
+    if (c.is_valid && c.bytes == length) {
+      return end - length;
     }
   }
   return end - 1;

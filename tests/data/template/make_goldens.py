@@ -272,7 +272,6 @@ SNIPPETS = """
 {% include 'x' %}
 {% import 'x' as y %}
 {% extends 'x' %}
-{% block x %}{% endblock %}
 {% do x %}
 {% endif %}
 {% if yes %}
@@ -284,7 +283,6 @@ SNIPPETS = """
 {% break %}
 {% set true = 1 %}
 {{ a.b.c(
-{% for x in xs recursive %}{% endfor %}
 {{ 9223372036854775807 + 0 }} {{ 2 ** 62 }} {{ -9223372036854775807 - 1 }}
 {{ [[1, 2], [3]]|sum(start=[]) }}
 {{ [3, 'a']|max }}

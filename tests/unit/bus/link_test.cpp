@@ -27,14 +27,14 @@ hello hello_of(node_id node, epoch_id life, std::string endpoint) {
 struct bench {
   link_options options;
   instant now{};
-  link l{hello_of(us, our_life, "sim://us"), them, options, now};
+  cluster::link l{hello_of(us, our_life, "sim://us"), them, options, now};
   std::uint64_t their_next = 1;    // number of their next message
   std::uint64_t their_session = 0; // number of their last opening hello
   std::uint64_t our_session = 0;   // seen in our hello
   std::string log;                 // effects of the last event, in order
 
   explicit bench(link_options o = {}) : options(o) {
-    l = link(hello_of(us, our_life, "sim://us"), them, options, now);
+    l = cluster::link(hello_of(us, our_life, "sim://us"), them, options, now);
   }
 
   void note(link_effects& fx) {
@@ -510,6 +510,16 @@ TEST_CASE("a process that was stopped itself does not take its peers for silent"
   b.tick(1000ms);
   CHECK_FALSE(b.l.is_up());
   CHECK(b.l.reason() == "silent for 5000 ms");
+}
+
+TEST_CASE("when the given address turns out to be dead, the one that the peer named is tried") {
+  bench b;
+  b.connect("sim://former-life");
+  b.bus_connected();
+  b.hear_hello(their_life, 1, b.their_next++, "sim://them");
+  CHECK(b.log == "hello_ack");
+  b.with([&](auto& fx) { b.l.bus_disconnected("fell", fx); });
+  CHECK(b.log == "connect:sim://them");
 }
 
 TEST_CASE("an address of an older life than the one that greeted us is ignored") {

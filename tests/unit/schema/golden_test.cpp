@@ -89,3 +89,29 @@ TEST_CASE("the envelope kept from the first build is still read") {
   REQUIRE(e);
   CHECK(*e == golden_envelope);
 }
+
+// sdk/python/tests/test_codec.py says that this is what Python writes.
+TEST_CASE("a request that the Python client wrote is read with every field") {
+  envelope e;
+  e.kind = kind_of(generate{});
+  auto back = decode_body(e, bytes_of(content_of(file_of("python_generate", "bin"))), {});
+  REQUIRE_MESSAGE(back, back.error().message);
+  generate told;
+  told.request = 11;
+  told.model = "tiny";
+  told.input = chat_prompt{{"user", "H\xc3\xa4llo", ""}};
+  told.choices = 2;
+  told.sampling = {.temperature = 0.5F,
+                   .top_k = 4,
+                   .seed = std::uint64_t{1} << 60,
+                   .logprobs = 3,
+                   .biases = {{7, -1.5F}, {8, 2.0F}}};
+  told.stop = {.tokens_max = 9,
+               .tokens_min = 1,
+               .ignore_eos = true,
+               .stop_ids = {5, 6},
+               .stop_texts = {"end", "stop"}};
+  told.tokens_max_given = true;
+  told.deadline = std::chrono::milliseconds{2500};
+  CHECK(text_of(*back) == text_of(message{told}));
+}

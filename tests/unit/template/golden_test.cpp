@@ -30,11 +30,13 @@ void check_row(const std::string& source, const std::string& context,
   const std::string shown = got ? *got : "error: " + got.error().message;
   CAPTURE(shown);
   if (row.contains("text")) {
-    REQUIRE(got.has_value());
-    CHECK(*got == row.at("text").get<std::string>());
+    CHECK(shown == row.at("text").get<std::string>());
     return;
   }
-  REQUIRE_FALSE(got.has_value());
+  CHECK_FALSE(got.has_value());
+  if (got) {
+    return;
+  }
   CHECK(got.error().code == errc::template_failed);
   CHECK(got.error().message.find("template line ") != std::string::npos);
   // The text of raise_exception is the template author's answer to the client.

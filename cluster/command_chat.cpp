@@ -1,0 +1,106 @@
+// `cluster chat`: a conversation through the gateway's ZeroMQ door, with the same SDK that anyone
+// can use.
+#include "cluster/commands.hpp"
+#include "cluster/config.hpp"
+
+#include <baton/client.hpp>
+
+#include <cstdio>
+#include <iostream>
+#include <random>
+
+namespace baton::cluster {
+namespace {
+
+constexpr std::chrono::seconds chunk_patience{120};
+
+result<std::string> door_of(const chat_options& options) {
+  if (!options.endpoint.empty())
+    return options.endpoint;
+  auto dir = find_cluster(options.which);
+  if (!dir)
+    return dir.error();
+  auto config = load_config(dir->config());
+  if (!config)
+    return config.error();
+  if (config->gateway.zmq.empty())
+    return fail(errc::not_found, "this cluster has no ZeroMQ door (gateway.zmq is empty)");
+  return config->gateway.zmq;
+}
+
+// Prints the answer as it comes; returns it whole.
+result<std::string> say(client& door, const chat_options& options,
+                        const chat_prompt& conversation) {
+  generate request;
+  request.model = options.model;
+  request.input = conversation;
+  request.sampling.temperature = static_cast<float>(options.temperature);
+  request.sampling.seed = std::random_device{}();
+  request.stop.tokens_max = options.max_tokens;
+  request.tokens_max_given = true;
+  auto stream = door.generate(std::move(request));
+  if (!stream)
+    return stream.error();
+  std::string answer;
+  for (;;) {
+    auto next = stream->next(chunk_patience);
+    if (!next)
+      return next.error();
+    if (!*next)
+      break;
+    const auto& piece = **next;
+    std::fputs(piece.text.c_str(), stdout);
+    std::fflush(stdout);
+    answer += piece.text;
+    if (piece.failure)
+      return *piece.failure;
+  }
+  std::puts("");
+  return answer;
+}
+
+int refuse(const error& e) {
+  std::fprintf(stderr, "error: %s: %s\n", std::string(row_of(e.code).name).c_str(),
+               e.message.c_str());
+  return 1;
+}
+
+} // namespace
+
+int command_chat(const chat_options& given) {
+  auto options = given;
+  auto endpoint = door_of(options);
+  if (!endpoint)
+    return refuse(endpoint.error());
+  auto door = client::connect(*endpoint);
+  if (!door)
+    return refuse(door.error());
+  if (options.model.empty()) {
+    auto models = door->models();
+    if (!models)
+      return refuse(models.error());
+    if (models->empty())
+      return refuse(fail(errc::not_ready, "no model is served yet"));
+    options.model = models->front().name;
+  }
+  chat_prompt conversation;
+  if (!options.system.empty())
+    conversation.push_back({"system", options.system, ""});
+  if (!options.message.empty()) {
+    conversation.push_back({"user", options.message, ""});
+    auto answer = say(*door, options, conversation);
+    return answer ? 0 : refuse(answer.error());
+  }
+  std::printf("%s. An empty line or ^D ends.\n", options.model.c_str());
+  for (std::string line; std::fputs("> ", stdout), std::fflush(stdout),
+                         std::getline(std::cin, line) && !line.empty();) {
+    conversation.push_back({"user", line, ""});
+    auto answer = say(*door, options, conversation);
+    if (!answer)
+      return refuse(answer.error());
+    conversation.push_back({"assistant", *answer, ""});
+  }
+  return 0;
+}
+
+} // namespace baton::cluster

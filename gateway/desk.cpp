@@ -1,0 +1,367 @@
+#include "gateway/desk.hpp"
+
+#include "actors/actor_faults.hpp"
+#include "gateway/desk_state.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace baton::gateway {
+
+struct desk_state {
+  static inline const char* name = "desk";
+
+  desk_config config;
+  desk_actor::stateful_pointer<desk_state> self = nullptr;
+  std::unordered_map<std::uint64_t, open_entry> open;
+
+  board& facts() { return *config.board; }
+  gateway::metrics& counts() { return config.board->metrics(); }
+  time_point now() { return self->clock().now(); }
+  node_id node() { return config.board->config().self; }
+
+  void start(open_generate& m);
+  void ask(std::shared_ptr<stream> out, const tokenize& m);
+  void ask(std::shared_ptr<stream> out, const detokenize& m);
+  void close(const close_request& m);
+  void on_granted(const granted& m);
+  void on_rejected(const rejected& m);
+  void on_chunk(chunk& m);
+  template <class Answer>
+  void on_answer(Answer& m);
+  void on_tick();
+  void on_head_lost(const actors::peer_down& m);
+
+  void cancel_ticket(ticket_id ticket, cancel_reason why) {
+    cancel c;
+    c.ticket = ticket;
+    c.why = why;
+    self->send(config.scheduler, std::move(c));
+  }
+  void erase(std::uint64_t request) {
+    if (open.erase(request) != 0) {
+      facts().leave();
+    }
+  }
+  bool deliver(open_entry& entry, stream_event e);
+  void note_latency(open_entry& entry, const chunk& c);
+};
+
+// False if the stream was cut: its ticket is cancelled, the entry must go.
+bool desk_state::deliver(open_entry& entry, stream_event e) {
+  if (entry.out->push(std::move(e))) {
+    return true;
+  }
+  counts().dropped("slow_reader");
+  if (entry.ticket) {
+    cancel_ticket(entry.ticket, cancel_reason::slow_reader);
+  }
+  return false;
+}
+
+void desk_state::start(open_generate& m) {
+  auto& request = m.request;
+  const auto number = m.out->number();
+  const auto facts_now = facts().look();
+  open_entry entry;
+  entry.out = m.out;
+  entry.opened_at = now();
+  entry.model = request.model;
+  entry.delivered.assign(request.choices, 0);
+  entry.finished.assign(request.choices, false);
+  entry.choices_left = request.choices;
+
+  reserve r;
+  r.request = number;
+  r.gateway = node();
+  r.model = request.model;
+  r.choices = request.choices;
+  const auto card =
+      std::find_if(facts_now->cards.begin(), facts_now->cards.end(),
+                   [&](const model_card& c) { return c.name == request.model; });
+  r.tokens_estimate =
+      tokens_estimate(request, card == facts_now->cards.end() ? 0 : card->context_max);
+
+  auto& s = entry.pending;
+  s.request = number;
+  s.gateway = node();
+  s.input = std::move(request.input);
+  s.add_generation_prompt = m.add_generation_prompt;
+  s.choices = request.choices;
+  s.sampling = std::move(request.sampling);
+  s.stop = std::move(request.stop);
+  s.tokens_max_given = request.tokens_max_given;
+  const auto own = facts().config().request_deadline;
+  s.deadline = request.deadline.count() != 0 ? request.deadline : own;
+
+  open.emplace(number, std::move(entry));
+  self->send(config.scheduler, std::move(r));
+}
+
+void desk_state::ask(std::shared_ptr<stream> out, const tokenize& m) {
+  open_entry entry;
+  entry.out = std::move(out);
+  entry.stage = stage_of_request::asking;
+  entry.opened_at = now();
+  open.emplace(m.request, std::move(entry));
+  self->send(config.tokenizer, m);
+}
+
+void desk_state::ask(std::shared_ptr<stream> out, const detokenize& m) {
+  open_entry entry;
+  entry.out = std::move(out);
+  entry.stage = stage_of_request::asking;
+  entry.opened_at = now();
+  open.emplace(m.request, std::move(entry));
+  self->send(config.tokenizer, m);
+}
+
+void desk_state::close(const close_request& m) {
+  const auto it = open.find(m.request);
+  if (it == open.end()) {
+    return; // it ended while the door was leaving
+  }
+  auto& entry = it->second;
+  if (entry.stage == stage_of_request::reserving) {
+    entry.stage = stage_of_request::leaving; // the grant is on its way: cancel it when it comes
+    entry.out.reset();
+    entry.pending = {};
+    return;
+  }
+  if (entry.stage == stage_of_request::running) {
+    cancel_ticket(entry.ticket, m.why);
+  }
+  if (entry.stage != stage_of_request::leaving) {
+    erase(m.request);
+  }
+}
+
+void desk_state::on_granted(const granted& m) {
+  const auto it = open.find(m.request);
+  if (it == open.end() || it->second.stage == stage_of_request::leaving) {
+    cancel_ticket(m.ticket, cancel_reason::client_gone);
+    erase(m.request);
+    return;
+  }
+  auto& entry = it->second;
+  if (entry.stage != stage_of_request::reserving) {
+    counts().dropped("granted");
+    return;
+  }
+  entry.stage = stage_of_request::running;
+  entry.ticket = m.ticket;
+  auto s = std::exchange(entry.pending, {});
+  s.ticket = m.ticket;
+  if (!deliver(entry, m)) {
+    erase(m.request);
+    return;
+  }
+  self->send(config.tokenizer, std::move(s));
+}
+
+void desk_state::on_rejected(const rejected& m) {
+  const auto it = open.find(m.request);
+  if (it == open.end()) {
+    counts().dropped("rejected");
+    return;
+  }
+  if (it->second.out) {
+    deliver(it->second, m);
+  }
+  erase(m.request);
+}
+
+void desk_state::note_latency(open_entry& entry, const chunk& c) {
+  const auto at = now();
+  const auto seconds = [](auto span) { return std::chrono::duration<double>(span).count(); };
+  if (c.count > 0) {
+    if (!entry.last_token_at) {
+      counts().first_token(entry.model, seconds(at - entry.opened_at));
+      counts().next_tokens(entry.model, c.count, -1);
+    } else {
+      counts().next_tokens(entry.model, c.count, seconds(at - *entry.last_token_at));
+    }
+    entry.last_token_at = at;
+  }
+  if (c.finish != finish::none) {
+    counts().choice_ended(entry.model, c.finish);
+  }
+}
+
+void desk_state::on_chunk(chunk& m) {
+  const auto it = open.find(m.request);
+  if (it == open.end() || it->second.stage != stage_of_request::running) {
+    counts().dropped("chunk");
+    return;
+  }
+  auto& entry = it->second;
+  const auto verdict = judge(entry, m);
+  if (verdict == chunk_verdict::duplicate) {
+    counts().dropped("duplicate_chunk");
+    return;
+  }
+  const auto number = m.request;
+  if (verdict == chunk_verdict::gap) {
+    counts().dropped("chunk_after_gap");
+    cancel_ticket(entry.ticket, cancel_reason::client_gone);
+    deliver(entry, failed{fail(errc::link_down, "text between the head and the gateway was lost")});
+    erase(number);
+    return;
+  }
+  note_latency(entry, m);
+  const bool is_last = take_in(entry, m);
+  if (is_last) {
+    const auto took = std::chrono::duration<double>(now() - entry.opened_at).count();
+    counts().request_ended(entry.model, took, entry.prompt_tokens);
+  }
+  const bool delivered = deliver(entry, std::move(m));
+  if (is_last || !delivered) {
+    erase(number);
+  }
+}
+
+template <class Answer>
+void desk_state::on_answer(Answer& m) {
+  const auto it = open.find(m.request);
+  if (it == open.end() || it->second.stage != stage_of_request::asking) {
+    counts().dropped("answer");
+    return;
+  }
+  const auto number = m.request;
+  it->second.out->push(std::move(m));
+  erase(number);
+}
+
+// What the head has not answered in time ends here; a grant that comes later is cancelled.
+void desk_state::on_tick() {
+  const auto limit = facts().config().answer_timeout;
+  const auto oldest = now() - limit;
+  std::vector<std::uint64_t> late;
+  for (const auto& [number, entry] : open) {
+    const bool waits = entry.stage != stage_of_request::running;
+    if (waits && entry.opened_at < oldest) {
+      late.push_back(number);
+    }
+  }
+  for (const auto number : late) {
+    auto& entry = open.at(number);
+    if (entry.out) {
+      deliver(entry,
+              failed{fail(errc::queue_timeout, "the head did not answer within {} s",
+                          std::chrono::duration_cast<std::chrono::seconds>(limit).count())});
+    }
+    erase(number); // on_granted cancels what it does not know
+  }
+}
+
+void desk_state::on_head_lost(const actors::peer_down& m) {
+  if (m.node != facts().config().head) {
+    return; // a shard: the head knows, the streams go on
+  }
+  facts().change([&](snapshot& s) {
+    s.is_head_lost = true;
+    s.head_lost_why = m.why;
+    s.load.reset();
+  });
+  auto lost = std::exchange(open, {});
+  for (auto& [number, entry] : lost) {
+    if (entry.out) {
+      deliver(entry, failed{fail(errc::pipeline_lost, "the head of the cluster was lost: {}", m.why)});
+    }
+    facts().leave();
+  }
+}
+
+namespace {
+
+void keep_card(std::vector<model_card>& cards, const model_card& m) {
+  for (auto& card : cards) {
+    if (card.name == m.name) {
+      card = m;
+      return;
+    }
+  }
+  cards.push_back(m);
+}
+
+} // namespace
+
+namespace {
+
+desk_actor::behavior_type desk(desk_actor::stateful_pointer<desk_state> self, desk_config config) {
+  actors::install_fault_handlers(self);
+  auto& state = self->state;
+  state.config = std::move(config);
+  state.self = self;
+  return {
+      [self](const granted& m) { self->state.on_granted(m); },
+      [self](const rejected& m) { self->state.on_rejected(m); },
+      [self](chunk& m) { self->state.on_chunk(m); },
+      [self](tokenized& m) { self->state.on_answer(m); },
+      [self](detokenized& m) { self->state.on_answer(m); },
+      [self](const model_card& m) {
+        self->state.facts().change([&](snapshot& s) {
+          if (std::exchange(s.is_head_lost, false)) {
+            s.cards.clear(); // a new head: what the old one served is history
+          }
+          keep_card(s.cards, m);
+        });
+      },
+      [self](const load_report& m) {
+        self->state.facts().change([&](snapshot& s) { s.load = m; });
+      },
+      [self](const cluster_status& m) {
+        self->state.facts().change([&](snapshot& s) { s.cluster = m; });
+      },
+      [self](const status& m) {
+        self->state.facts().change([&](snapshot& s) {
+          if (m.role == role::head) {
+            s.head = m;
+          }
+        });
+      },
+      [self](const drain&) {
+        self->state.facts().change([](snapshot& s) { s.is_draining = true; });
+      },
+      [](const actors::peer_up&) {}, // the head's card follows and says more
+      [self](const actors::peer_down& m) { self->state.on_head_lost(m); },
+      [self](const actors::tick&) { self->state.on_tick(); },
+      [self](open_generate& m) { self->state.start(m); },
+      [self](open_tokenize& m) {
+        self->state.ask(m.out, tokenize{m.out->number(), self->state.node(), std::move(m.input),
+                                        m.add_generation_prompt});
+      },
+      [self](open_detokenize& m) {
+        self->state.ask(m.out,
+                        detokenize{m.out->number(), self->state.node(), std::move(m.ids)});
+      },
+      [self](const close_request& m) { self->state.close(m); },
+  };
+}
+
+} // namespace
+
+desk_actor spawn_desk(caf::actor_system& system, desk_config config) {
+  return system.spawn(desk, std::move(config));
+}
+
+std::uint32_t tokens_estimate(const generate& request, std::uint32_t context_max) noexcept {
+  std::uint64_t prompt_tokens = 0;
+  if (const auto* text = std::get_if<std::string>(&request.input)) {
+    prompt_tokens = text->size();
+  } else if (const auto* ids = std::get_if<ids_prompt>(&request.input)) {
+    prompt_tokens = ids->size();
+  } else {
+    // Role marks of the known templates take up to 16 tokens a message.
+    constexpr std::uint64_t marks_per_message = 16;
+    for (const auto& m : std::get<chat_prompt>(request.input)) {
+      prompt_tokens += m.content.size() + m.name.size() + marks_per_message;
+    }
+  }
+  const std::uint64_t limit = context_max == 0 ? UINT32_MAX : context_max;
+  const std::uint64_t output_tokens =
+      request.tokens_max_given ? request.stop.tokens_max : limit;
+  return static_cast<std::uint32_t>(std::min(prompt_tokens + output_tokens, limit));
+}
+
+} // namespace baton::gateway

@@ -1,0 +1,73 @@
+// The gateway actor: between the doors' streams and the head. Gives each request its way through
+// reserve, granted and submit, brings chunks to its stream, and tells the scheduler at once when a
+// client has gone. Never touches a socket, never waits for a door.
+//
+//   open_generate -> reserving --granted--> running --last finish--> (done)
+//                     |  |  |                |   |
+//                     |  |  +-rejected-------|---+-- failed chunk, gap, head lost --> (failed)
+//                     |  +-close--> leaving  +-close, slow reader--> cancel --> (done)
+//                     +-no answer--> leaving      |
+//                                       +--granted--> cancel --> (done)
+#pragma once
+
+#include "actors/interfaces.hpp"
+#include "gateway/board.hpp"
+#include "gateway/streams.hpp"
+
+#include <caf/all.hpp>
+
+#include <memory>
+#include <string>
+
+namespace baton::gateway {
+
+// Doors to desk, local only. `out` gets the answers; `request.request` is set from its number.
+struct open_generate {
+  std::shared_ptr<stream> out;
+  generate request;
+  bool add_generation_prompt = true;
+};
+struct open_tokenize {
+  std::shared_ptr<stream> out;
+  prompt input;
+  bool add_generation_prompt = true;
+};
+struct open_detokenize {
+  std::shared_ptr<stream> out;
+  std::vector<token_id> ids;
+};
+struct close_request {
+  std::uint64_t request = 0;
+  cancel_reason why = cancel_reason::client_gone;
+};
+
+} // namespace baton::gateway
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::gateway::open_generate)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::gateway::open_tokenize)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::gateway::open_detokenize)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::gateway::close_request)
+
+namespace baton::gateway {
+
+// What the head sends (gateway_actor), and what the doors of this process send. Converts to
+// gateway_actor.
+using desk_actor =
+    actors::gateway_actor::extend<caf::reacts_to<open_generate>, caf::reacts_to<open_tokenize>,
+                                  caf::reacts_to<open_detokenize>, caf::reacts_to<close_request>>;
+
+// What the desk is told once. Handles may be proxies for actors of the head's process.
+struct desk_config {
+  actors::scheduler_actor scheduler;
+  actors::tokenizer_actor tokenizer;
+  std::shared_ptr<gateway::board> board; // who this gateway is, its limits and metrics
+};
+
+// The desk's state stays in desk.cpp, so it is spawned there.
+desk_actor spawn_desk(caf::actor_system& system, desk_config config);
+
+// An upper guess of the tokens a request will take, for `reserve`: a token has at least one byte,
+// and nothing is longer than the context.
+std::uint32_t tokens_estimate(const generate& request, std::uint32_t context_max) noexcept;
+
+} // namespace baton::gateway

@@ -1,0 +1,46 @@
+// The desk's table of open requests: what it keeps of each, and the rules by which a chunk is taken,
+// dropped or ends a request. Used by desk.cpp alone; no actor code.
+#pragma once
+
+#include "gateway/board.hpp"
+#include "gateway/streams.hpp"
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace baton::gateway {
+
+using time_point = std::chrono::steady_clock::time_point;
+
+enum class stage_of_request : std::uint8_t { reserving, running, leaving, asking };
+
+struct open_entry {
+  std::shared_ptr<stream> out; // none when leaving
+  stage_of_request stage = stage_of_request::reserving;
+  submit pending; // until granted
+  ticket_id ticket;
+  std::string model;
+  std::vector<std::uint32_t> delivered; // per choice: output tokens brought to the stream
+  std::vector<bool> finished;           // per choice
+  std::uint32_t choices_left = 1;
+  std::uint32_t prompt_tokens = 0;
+  time_point opened_at;
+  std::optional<time_point> last_token_at;
+};
+
+// What a chunk means to a request.
+enum class chunk_verdict : std::uint8_t {
+  deliver,
+  duplicate, // a redone step's text that was delivered already: drop it
+  gap,       // something before it is lost: the stream cannot go on
+};
+chunk_verdict judge(const open_entry& entry, const chunk& c) noexcept;
+
+// Takes the numbers of a chunk to be delivered. True: it was the last one of the request.
+bool take_in(open_entry& entry, const chunk& c);
+
+} // namespace baton::gateway

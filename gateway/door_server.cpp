@@ -1,0 +1,47 @@
+#include "gateway/door_server.hpp"
+
+#include "gateway/http_server.hpp"
+#include "gateway/zmq_door.hpp"
+
+namespace baton::gateway {
+
+door_server::door_server(std::unique_ptr<http_server> http, std::unique_ptr<zmq_door> zmq)
+    : http_(std::move(http)), zmq_(std::move(zmq)) {}
+
+door_server::~door_server() {
+  stop();
+}
+
+result<std::unique_ptr<door_server>>
+door_server::start(caf::actor_system&, std::shared_ptr<board> facts, desk_actor desk) {
+  std::unique_ptr<zmq_door> zmq;
+  if (!facts->config().zmq.empty()) {
+    auto started = zmq_door::start(desk, facts);
+    if (!started) {
+      return started.error();
+    }
+    zmq = *std::move(started);
+  }
+  auto http = http_server::start(desk, facts);
+  if (!http) {
+    return http.error();
+  }
+  return std::unique_ptr<door_server>(new door_server(*std::move(http), std::move(zmq)));
+}
+
+std::string door_server::url() const {
+  return http_->url();
+}
+
+std::string door_server::zmq_endpoint() const {
+  return zmq_ ? zmq_->endpoint() : std::string();
+}
+
+void door_server::stop() {
+  http_->stop();
+  if (zmq_) {
+    zmq_->stop();
+  }
+}
+
+} // namespace baton::gateway

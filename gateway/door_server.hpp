@@ -1,0 +1,43 @@
+// All doors of one gateway process: HTTP with SSE and WebSocket, and ZeroMQ if configured. Started
+// by cluster/ after the desk:
+//
+//   auto facts = std::make_shared<gateway::board>(config);
+//   auto desk = gateway::spawn_desk(system, gateway::desk_config{scheduler, tokenizer, facts});
+//   auto doors = gateway::door_server::start(system, facts, desk);
+//   ... later: (*doors)->stop(), then the actors.
+//
+// Draining: send the desk `drain`; new requests are refused, facts->requests_open() falls to 0.
+#pragma once
+
+#include "gateway/board.hpp"
+#include "gateway/desk.hpp"
+#include "schema/result.hpp"
+
+#include <memory>
+#include <string>
+
+namespace baton::gateway {
+
+class http_server;
+class zmq_door;
+
+class door_server {
+public:
+  // Requires: the system, in which the desk lives, outlives the doors.
+  // Errors: bad_config, address_in_use, io_failed; each names the address.
+  static result<std::unique_ptr<door_server>>
+  start(caf::actor_system& system, std::shared_ptr<board> facts, desk_actor desk);
+  ~door_server(); // stops
+
+  std::string url() const;
+  std::string zmq_endpoint() const; // empty: no such door
+  // Cuts what is open and cancels its tickets. Returns when all threads have ended. Idempotent.
+  void stop();
+
+private:
+  door_server(std::unique_ptr<http_server> http, std::unique_ptr<zmq_door> zmq);
+  std::unique_ptr<http_server> http_;
+  std::unique_ptr<zmq_door> zmq_;
+};
+
+} // namespace baton::gateway

@@ -1,0 +1,298 @@
+#include "gateway/http_api.hpp"
+
+#include "gateway/openai_response.hpp"
+#include "gateway/status_response.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+namespace baton::gateway {
+namespace {
+
+enum class method_set : std::uint8_t { get, post, socket };
+
+struct route_row {
+  std::string_view path;
+  method_set methods;
+  bool is_open = false; // no key needed
+};
+
+constexpr std::string_view model_prefix = "/v1/models/";
+constexpr std::array routes{
+    route_row{"/", method_set::get},
+    route_row{"/health", method_set::get, true},
+    route_row{"/ping", method_set::get, true},
+    route_row{"/version", method_set::get},
+    route_row{"/load", method_set::get},
+    route_row{"/cluster", method_set::get},
+    route_row{"/metrics", method_set::get},
+    route_row{"/v1/models", method_set::get},
+    route_row{model_prefix, method_set::get},
+    route_row{"/v1/stream", method_set::socket},
+    route_row{"/v1/chat/completions", method_set::post},
+    route_row{"/v1/completions", method_set::post},
+    route_row{"/tokenize", method_set::post},
+    route_row{"/detokenize", method_set::post},
+};
+
+constexpr unsigned char web_page[] = {
+#include "gateway/web_page.inc"
+};
+
+std::string_view path_of(std::string_view target) noexcept {
+  return target.substr(0, target.find_first_of("?#"));
+}
+
+const route_row* find_route(std::string_view path) noexcept {
+  for (const auto& row : routes) {
+    const bool is_prefix = row.path == model_prefix;
+    if (path == row.path ? !is_prefix
+                         : is_prefix && path.starts_with(model_prefix) &&
+                               path.size() > model_prefix.size()) {
+      return &row;
+    }
+  }
+  return nullptr;
+}
+
+std::string_view allowed(method_set methods) noexcept {
+  return methods == method_set::post ? "POST, OPTIONS" : "GET, HEAD, OPTIONS";
+}
+
+bool is_allowed(method_set methods, std::string_view method) noexcept {
+  if (method == "OPTIONS") {
+    return true;
+  }
+  if (methods == method_set::post) {
+    return method == "POST";
+  }
+  return method == "GET" || (method == "HEAD" && methods == method_set::get);
+}
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  std::transform(out.begin(), out.end(), out.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return out;
+}
+
+// A page of another site must not use a server on its visitor's machine. Clients that are no
+// browsers send no Origin.
+bool is_foreign(const http_call& call) {
+  if (call.origin.empty()) {
+    return false;
+  }
+  const auto at = call.origin.find("://");
+  return at == std::string_view::npos || lower(call.origin.substr(at + 3)) != lower(call.host);
+}
+
+// Only what is clearly no JSON: curl -d says application/x-www-form-urlencoded, others say nothing.
+bool is_wrong_media(const http_call& call) {
+  if (!call.content_encoding.empty() && lower(call.content_encoding) != "identity") {
+    return true;
+  }
+  static constexpr std::array wrong{
+      "multipart/",      "image/",          "audio/",   "video/",
+      "font/",           "application/xml", "text/xml", "text/html",
+      "application/pdf", "application/zip", "application/grpc", "application/octet-stream",
+      "application/x-protobuf",
+  };
+  const auto type = lower(call.content_type);
+  if (std::any_of(wrong.begin(), wrong.end(), [&](auto p) { return type.starts_with(p); })) {
+    return true;
+  }
+  const auto charset = type.find("charset=");
+  if (charset == std::string::npos) {
+    return false;
+  }
+  auto value = type.substr(charset + 8);
+  value.erase(std::remove(value.begin(), value.end(), '"'), value.end());
+  return !value.starts_with("utf-8") && !value.starts_with("utf8") &&
+         !value.starts_with("us-ascii");
+}
+
+std::optional<std::string> percent_decoded(std::string_view text) {
+  std::string out;
+  const auto digit = [](char c) {
+    return std::isdigit(static_cast<unsigned char>(c)) ? c - '0' : (c | 0x20) - 'a' + 10;
+  };
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      out += text[i];
+      continue;
+    }
+    const bool is_hex = i + 2 < text.size() &&
+                        std::isxdigit(static_cast<unsigned char>(text[i + 1])) &&
+                        std::isxdigit(static_cast<unsigned char>(text[i + 2]));
+    if (!is_hex) {
+      return std::nullopt;
+    }
+    out += static_cast<char>(digit(text[i + 1]) * 16 + digit(text[i + 2]));
+    i += 2;
+  }
+  return out;
+}
+
+http_reply refusal(error e, std::string_view allow = {}) {
+  auto reply = error_reply(e);
+  if (!allow.empty()) {
+    reply.headers.emplace_back("Allow", allow);
+  }
+  return reply;
+}
+
+http_reply page_reply() {
+  http_reply reply;
+  reply.content_type = "text/html; charset=utf-8";
+  reply.body.assign(reinterpret_cast<const char*>(web_page), sizeof web_page);
+  // The page needs nothing from elsewhere, and nothing may be slipped into it.
+  reply.headers.emplace_back("Content-Security-Policy",
+                             "default-src 'none'; style-src 'unsafe-inline'; script-src "
+                             "'unsafe-inline'; connect-src 'self'; img-src data:");
+  reply.headers.emplace_back("X-Content-Type-Options", "nosniff");
+  return reply;
+}
+
+http_reply json_reply(std::string body) {
+  http_reply reply;
+  reply.body = std::move(body);
+  return reply;
+}
+
+http_reply standing_reply(const snapshot& s, std::string body) {
+  auto reply = json_reply(std::move(body));
+  if (standing_of(s).phase != phase::ready) {
+    reply.status = row_of(errc::not_ready).http_status;
+    reply.headers.emplace_back("Retry-After", "1");
+  }
+  reply.headers.emplace_back("Cache-Control", "no-store");
+  return reply;
+}
+
+template <class Call>
+http_plan plan_of(result<Call> parsed) {
+  if (!parsed) {
+    return error_reply(parsed.error());
+  }
+  return *std::move(parsed);
+}
+
+} // namespace
+
+http_api::http_api(std::shared_ptr<board> facts)
+    : facts_(std::move(facts)), keys_(facts_->config().api_keys) {}
+
+std::string_view http_api::route_name(std::string_view target) noexcept {
+  const auto* row = find_route(path_of(target));
+  return row ? row->path : "other";
+}
+
+std::optional<http_reply> http_api::refuse_early(const http_call& call) const {
+  const auto path = path_of(call.target);
+  const auto* row = find_route(path);
+  const bool needs_key = !row || !row->is_open;
+  if (needs_key && call.method != "OPTIONS" && !keys_.accepts(call.authorization)) {
+    return refusal(fail(errc::unauthorized,
+                        "this server needs an API key: send 'Authorization: Bearer KEY'"));
+  }
+  if (!row) {
+    return refusal(fail(errc::not_found, "there is no route '{}'", path.substr(0, 128)));
+  }
+  if (!is_allowed(row->methods, call.method)) {
+    return refusal(fail(errc::method_not_allowed, "'{}' does not take {}", row->path, call.method),
+                   allowed(row->methods));
+  }
+  if (row->methods != method_set::get && is_foreign(call)) {
+    return refusal(fail(errc::forbidden, "requests from pages of other sites are refused"));
+  }
+  if (row->methods == method_set::post && call.method == "POST" && is_wrong_media(call)) {
+    return refusal(
+        fail(errc::unsupported_media_type, "the body must be JSON in UTF-8: application/json"));
+  }
+  return std::nullopt;
+}
+
+http_plan http_api::plan(const http_call& call) const {
+  const auto path = path_of(call.target);
+  const auto* row = find_route(path);
+  ENSURE(row != nullptr, "a call without a route was not refused");
+  if (call.method == "OPTIONS") {
+    http_reply reply;
+    reply.status = 204;
+    reply.headers.emplace_back("Allow", allowed(row->methods));
+    return reply;
+  }
+  const auto& limits = facts_->config().request;
+  if (path == "/v1/chat/completions") {
+    return plan_of(parse_generation(openai_api::chat, call.body, limits));
+  }
+  if (path == "/v1/completions") {
+    return plan_of(parse_generation(openai_api::completions, call.body, limits));
+  }
+  if (path == "/tokenize") {
+    return plan_of(parse_tokenize(call.body, limits));
+  }
+  if (path == "/detokenize") {
+    return plan_of(parse_detokenize(call.body, limits));
+  }
+  if (row->methods == method_set::socket) {
+    if (call.is_websocket_upgrade) {
+      return websocket_upgrade{};
+    }
+    return refusal(fail(errc::invalid_request, "'/v1/stream' is a WebSocket: connect with one"));
+  }
+  return answer_get(path);
+}
+
+http_reply http_api::answer_get(std::string_view path) const {
+  const auto now = facts_->look();
+  if (path == "/health") {
+    return standing_reply(*now, health_body(*now));
+  }
+  if (path == "/ping") {
+    return standing_reply(*now, ping_body(*now));
+  }
+  if (path == "/version") {
+    return json_reply(version_body(facts_->config().build));
+  }
+  if (path == "/load") {
+    return json_reply(load_body(*now, facts_->requests_open()));
+  }
+  if (path == "/cluster") {
+    return json_reply(cluster_body(*now, facts_->requests_open()));
+  }
+  if (path == "/metrics") {
+    auto reply = json_reply(facts_->metrics().text(*now, facts_->requests_open()));
+    reply.content_type = "text/plain; version=0.0.4; charset=utf-8";
+    return reply;
+  }
+  if (path == "/v1/models" || path.starts_with(model_prefix)) {
+    return models_reply(path);
+  }
+  return page_reply();
+}
+
+http_reply http_api::models_reply(std::string_view path) const {
+  const auto now = facts_->look();
+  const auto& aliases = facts_->config().model_aliases;
+  if (path == "/v1/models") {
+    return json_reply(models_body(now->cards, aliases));
+  }
+  const auto id = percent_decoded(path.substr(model_prefix.size()));
+  if (id) {
+    const auto card = std::find_if(now->cards.begin(), now->cards.end(),
+                                   [&](const model_card& c) { return c.name == *id; });
+    if (card != now->cards.end()) {
+      return json_reply(model_body(*card, *id));
+    }
+    const bool is_alias = std::find(aliases.begin(), aliases.end(), *id) != aliases.end();
+    if (is_alias && !now->cards.empty()) {
+      return json_reply(model_body(now->cards.front(), *id));
+    }
+  }
+  return refusal(fail_param(errc::model_not_found, "model", "the model '{}' does not exist",
+                            id.value_or("?")));
+}
+
+} // namespace baton::gateway

@@ -1,0 +1,108 @@
+#include "gateway/http_text.hpp"
+
+#include "gateway/openai_response.hpp"
+
+#include <fmt/format.h>
+
+#include <ctime>
+#include <iterator>
+
+namespace baton::gateway {
+namespace {
+
+std::string_view reason_phrase(int status) noexcept {
+  switch (status) {
+  case 200: return "OK";
+  case 204: return "No Content";
+  case 400: return "Bad Request";
+  case 401: return "Unauthorized";
+  case 403: return "Forbidden";
+  case 404: return "Not Found";
+  case 405: return "Method Not Allowed";
+  case 408: return "Request Timeout";
+  case 409: return "Conflict";
+  case 413: return "Content Too Large";
+  case 415: return "Unsupported Media Type";
+  case 422: return "Unprocessable Content";
+  case 431: return "Request Header Fields Too Large";
+  case 499: return "Client Closed Request";
+  case 500: return "Internal Server Error";
+  case 503: return "Service Unavailable";
+  case 504: return "Gateway Timeout";
+  default: return "Status";
+  }
+}
+
+void append_head(std::string& out, int status, std::string_view content_type,
+                 const reply_framing& framing) {
+  // RFC 9110 5.6.7; days and months in English whatever the locale: the process never sets one.
+  char date[64] = {};
+  const auto now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  std::strftime(date, sizeof date, "%a, %d %b %Y %H:%M:%S GMT", &utc);
+  fmt::format_to(std::back_inserter(out), "HTTP/1.{} {} {}\r\nDate: {}\r\n",
+                 framing.is_http_1_0 ? 0 : 1, status, reason_phrase(status), date);
+  if (!content_type.empty()) {
+    fmt::format_to(std::back_inserter(out), "Content-Type: {}\r\n", content_type);
+  }
+  if (!framing.keeps_alive) {
+    out += "Connection: close\r\n";
+  } else if (framing.is_http_1_0) {
+    out += "Connection: keep-alive\r\n";
+  }
+}
+
+} // namespace
+
+http_reply error_reply(const error& e, std::chrono::milliseconds retry_after) {
+  const auto& row = row_of(e.code);
+  http_reply reply;
+  reply.status = row.http_status;
+  reply.body = error_body(e);
+  if (row.retryable) {
+    const auto seconds = std::chrono::ceil<std::chrono::seconds>(retry_after).count();
+    reply.headers.emplace_back("Retry-After", std::to_string(seconds < 1 ? 1 : seconds));
+  }
+  if (e.code == errc::unauthorized) {
+    reply.headers.emplace_back("WWW-Authenticate", "Bearer");
+  }
+  return reply;
+}
+
+std::string render(const http_reply& reply, const reply_framing& framing) {
+  std::string out;
+  out.reserve(reply.body.size() + 256);
+  constexpr int no_content = 204;
+  append_head(out, reply.status, reply.status == no_content ? "" : reply.content_type, framing);
+  for (const auto& [name, value] : reply.headers) {
+    fmt::format_to(std::back_inserter(out), "{}: {}\r\n", name, value);
+  }
+  if (reply.status != no_content) {
+    fmt::format_to(std::back_inserter(out), "Content-Length: {}\r\n", reply.body.size());
+  }
+  out += "\r\n";
+  if (!framing.is_head) {
+    out += reply.body;
+  }
+  return out;
+}
+
+std::string event_stream_header(const reply_framing& framing) {
+  std::string out;
+  append_head(out, 200, "text/event-stream; charset=utf-8", framing);
+  out += "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n"; // nginx must not hold events back
+  if (!framing.is_http_1_0) {
+    out += "Transfer-Encoding: chunked\r\n";
+  }
+  out += "\r\n";
+  return out;
+}
+
+void append_chunk(std::string& out, std::string_view bytes) {
+  fmt::format_to(std::back_inserter(out), "{:x}\r\n", bytes.size());
+  out += bytes;
+  out += "\r\n";
+}
+
+} // namespace baton::gateway

@@ -1,0 +1,37 @@
+// HTTP/1.x responses as bytes (RFC 9110, RFC 9112). Pure; what comes in is parsed by Beast.
+#pragma once
+
+#include "schema/error.hpp"
+
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace baton::gateway {
+
+struct http_reply {
+  int status = 200;
+  std::string content_type = "application/json";
+  std::string body;
+  std::vector<std::pair<std::string, std::string>> headers;
+};
+
+// OpenAI's error body under the status of the error's row; Retry-After (at least 1 s) if it may be
+// retried.
+http_reply error_reply(const error& e, std::chrono::milliseconds retry_after = {});
+
+struct reply_framing {
+  bool is_http_1_0 = false;
+  bool keeps_alive = true;
+  bool is_head = false; // the header of a body that is not sent
+};
+
+std::string render(const http_reply& reply, const reply_framing& framing);
+// Header of an event stream: chunked for HTTP/1.1, until the connection's end for 1.0.
+std::string event_stream_header(const reply_framing& framing);
+// One chunk of a chunked body; the last one is empty.
+void append_chunk(std::string& out, std::string_view bytes);
+
+} // namespace baton::gateway

@@ -1,0 +1,71 @@
+// JSON of a client, read field by field into typed values. The first mistake is kept, with the
+// field's name; what is read after it has its default. Fields that nobody asked for are refused by
+// name. Used by openai_fields, openai_request and websocket_messages; no exception leaves it.
+#pragma once
+
+#include "gateway/request_check.hpp"
+#include "schema/result.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace baton::gateway {
+
+using json = nlohmann::json;
+
+// Strict JSON (RFC 8259, valid UTF-8, numbers within a double) of at most `depth_max` levels.
+// Errors: invalid_request.
+result<json> parse_json(std::string_view text, std::size_t depth_max);
+
+// A parameter of a known API that this server does not have: refused unless it says the same as
+// leaving it out. `no_op` is JSON; empty: null alone.
+struct unsupported_field {
+  std::string_view name;
+  std::string_view no_op;
+};
+
+class field_reader {
+public:
+  // Requires: `object` is an object and outlives the reader. `path` precedes names in errors
+  // ("messages[2].").
+  explicit field_reader(const json& object, std::string path = {});
+
+  // Nothing if absent or null. Counts as asked for.
+  const json* find(std::string_view name);
+  const json* require(std::string_view name);
+
+  bool boolean(std::string_view name, bool otherwise);
+  double real(std::string_view name, double otherwise, const real_range& range);
+  std::int64_t integer(std::string_view name, std::int64_t otherwise, std::int64_t least,
+                       std::int64_t most);
+  std::string text(std::string_view name, std::string otherwise, std::size_t bytes_max);
+
+  void refuse(errc code, std::string_view name, std::string message);
+  void refuse(error e);
+  // "'prompt' must be a string, not an object"
+  void refuse_type(std::string_view name, std::string_view wanted, const json& got);
+
+  bool has_failed() const noexcept { return failure_.has_value(); }
+  // Judges what nobody asked for. Errors: the first mistake.
+  result<void> finish(std::span<const unsupported_field> unsupported = {});
+
+private:
+  std::string full(std::string_view name) const { return path_ + std::string(name); }
+  void judge_unknown(const std::string& name, const json& value,
+                     std::span<const unsupported_field> unsupported);
+
+  const json& object_;
+  std::string path_;
+  std::set<std::string, std::less<>> asked_;
+  std::optional<error> failure_;
+};
+
+// "a string", "an object" ...
+std::string_view kind_of_json(const json& value) noexcept;
+
+} // namespace baton::gateway

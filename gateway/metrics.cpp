@@ -1,0 +1,251 @@
+#include "gateway/metrics.hpp"
+
+#include "gateway/board.hpp"
+
+#include <prometheus/counter.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+#include <prometheus/text_serializer.h>
+
+#include <sstream>
+
+namespace baton::gateway {
+namespace {
+
+using namespace prometheus;
+
+// Bucket borders in seconds, as vLLM's, so that its dashboards compare like with like.
+const Histogram::BucketBoundaries first_token_buckets{0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08,
+                                                      0.1,   0.25,  0.5,  0.75, 1,    2.5,  5,
+                                                      7.5,   10,    20,   40,   80};
+const Histogram::BucketBoundaries next_token_buckets{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075,
+                                                     0.1,   0.15,   0.2,   0.3,  0.4,   0.5,  0.75,
+                                                     1,     2.5,    5,     10};
+const Histogram::BucketBoundaries request_buckets{0.05, 0.1, 0.3, 0.5, 0.8, 1,  1.5, 2,
+                                                  2.5,  5,   10,  15,  20,  30, 60,  120};
+
+Labels model_labels(const std::string& model) {
+  return {{"model_name", model}, {"engine", "0"}};
+}
+
+std::string_view finished_reason(finish how) {
+  switch (how) {
+  case finish::stop: return "stop";
+  case finish::length: return "length";
+  case finish::cancelled: return "abort";
+  case finish::failed: return "error";
+  case finish::none: break;
+  }
+  return "none";
+}
+
+struct one_value {
+  const char* name;
+  const char* help;
+  MetricType type;
+  double value;
+};
+
+MetricFamily family_of(const one_value& v, const std::string& model) {
+  MetricFamily family;
+  family.name = v.name;
+  family.help = v.help;
+  family.type = v.type;
+  ClientMetric metric;
+  if (!model.empty()) {
+    metric.label = {{"engine", "0"}, {"model_name", model}};
+  }
+  (v.type == MetricType::Counter ? metric.counter.value : metric.gauge.value) = v.value;
+  family.metric.push_back(std::move(metric));
+  return family;
+}
+
+double share_of(std::uint32_t part, std::uint32_t all) {
+  return all == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(all);
+}
+
+void add_load(std::vector<MetricFamily>& out, const load_report& l) {
+  constexpr auto gauge = MetricType::Gauge;
+  constexpr auto counter = MetricType::Counter;
+  const auto number = [](std::uint64_t n) { return static_cast<double>(n); };
+  const one_value rows[] = {
+      {"baton_requests_running", "Sequences in steps.", gauge, number(l.running)},
+      {"baton_requests_waiting", "Tickets that wait for a slot.", gauge, number(l.waiting)},
+      {"baton_blocks_used", "KV blocks in use.", gauge, number(l.blocks_used)},
+      {"baton_blocks_total", "KV blocks of the pipeline.", gauge, number(l.blocks_total)},
+      {"baton_micro_batches_in_flight", "Micro-batches between scheduler and last stage.", gauge,
+       number(l.in_flight)},
+      {"baton_bubble_ratio", "Share of time that stages waited.", gauge, l.bubble_ratio},
+      {"baton_steps_total", "Steps acknowledged.", counter, number(l.steps)},
+      {"baton_preemptions_total", "Sequences preempted.", counter, number(l.preemptions)},
+      {"baton_epochs_total", "Epochs opened by the head.", counter, number(l.epochs)},
+      {"baton_recoveries_total", "Recoveries of the pipeline.", counter, number(l.recoveries)},
+      {"baton_recovery_seconds", "Duration of the last recovery.", gauge, l.recovery_seconds},
+      {"vllm:num_requests_running", "Number of requests in model execution batches.", gauge,
+       number(l.running)},
+      {"vllm:num_requests_waiting", "Number of requests waiting to be processed.", gauge,
+       number(l.waiting)},
+      {"vllm:kv_cache_usage_perc", "KV-cache usage. 1 means 100 percent usage.", gauge,
+       share_of(l.blocks_used, l.blocks_total)},
+      {"vllm:num_preemptions_total", "Cumulative number of preemptions.", counter,
+       number(l.preemptions)},
+  };
+  for (const auto& row : rows) {
+    out.push_back(family_of(row, l.model));
+  }
+  MetricFamily busy;
+  busy.name = "baton_stage_busy_seconds_total";
+  busy.help = "Compute time of each stage.";
+  busy.type = counter;
+  for (std::size_t stage = 0; stage < l.stage_busy_micros.size(); ++stage) {
+    ClientMetric metric;
+    metric.label = {{"model_name", l.model}, {"stage", std::to_string(stage)}};
+    metric.counter.value = number(l.stage_busy_micros[stage]) / 1e6;
+    busy.metric.push_back(std::move(metric));
+  }
+  if (!busy.metric.empty()) {
+    out.push_back(std::move(busy));
+  }
+}
+
+} // namespace
+
+struct metrics::registry {
+  Registry all;
+
+  Family<Counter>& counters(const char* name, const char* help) {
+    return BuildCounter().Name(name).Help(help).Register(all);
+  }
+  Family<Histogram>& histograms(const char* name, const char* help) {
+    return BuildHistogram().Name(name).Help(help).Register(all);
+  }
+
+  Family<Counter>& http_requests =
+      counters("baton_http_requests_total", "HTTP requests by route and status code.");
+  Family<Histogram>& http_seconds = histograms("baton_http_request_duration_seconds",
+                                               "Time from the request's header to its last byte.");
+  Gauge& connections = BuildGauge()
+                           .Name("baton_http_connections")
+                           .Help("Open HTTP and WebSocket connections.")
+                           .Register(all)
+                           .Add({});
+  Family<Counter>& refusals =
+      counters("baton_requests_refused_total", "Requests refused, by door and reason.");
+  Family<Counter>& opened = counters("baton_requests_opened_total", "Requests opened, by door.");
+  Family<Counter>& gone = counters(
+      "baton_clients_gone_total", "Requests whose client went away or asked to cancel, by door.");
+  Family<Counter>& drops =
+      counters("baton_messages_dropped_total", "Messages that changed nothing, by kind.");
+  Family<Histogram>& first = histograms("baton_time_to_first_token_seconds",
+                                        "From the request's arrival to its first token.");
+  Family<Histogram>& next =
+      histograms("baton_inter_token_latency_seconds", "Between tokens of one stream.");
+  Family<Histogram>& whole = histograms("baton_e2e_request_latency_seconds",
+                                        "From the request's arrival to its last token.");
+  Family<Histogram>& vllm_first = histograms("vllm:time_to_first_token_seconds",
+                                             "Histogram of time to first token in seconds.");
+  Family<Histogram>& vllm_next = histograms("vllm:inter_token_latency_seconds",
+                                            "Histogram of inter-token latency in seconds.");
+  Family<Histogram>& vllm_whole =
+      histograms("vllm:e2e_request_latency_seconds", "Histogram of e2e request latency in seconds.");
+  Family<Counter>& prompt_tokens = counters("baton_prompt_tokens_total", "Prompt tokens of ended requests.");
+  Family<Counter>& output_tokens = counters("baton_output_tokens_total", "Tokens delivered to clients.");
+  Family<Counter>& vllm_prompt =
+      counters("vllm:prompt_tokens_total", "Number of prefill tokens processed.");
+  Family<Counter>& vllm_output =
+      counters("vllm:generation_tokens_total", "Number of generation tokens processed.");
+  Family<Counter>& ended = counters("baton_choices_ended_total", "Choices ended, by how.");
+  Family<Counter>& vllm_ended =
+      counters("vllm:request_success_total", "Count of successfully processed requests.");
+};
+
+metrics::metrics() : registry_(std::make_unique<registry>()) {}
+metrics::~metrics() = default;
+
+void metrics::http_request(std::string_view route, int code, double seconds) {
+  registry_->http_requests.Add({{"route", std::string(route)}, {"code", std::to_string(code)}})
+      .Increment();
+  registry_->http_seconds.Add({{"route", std::string(route)}}, request_buckets).Observe(seconds);
+}
+
+void metrics::connection_opened() {
+  registry_->connections.Increment();
+}
+
+void metrics::connection_closed() {
+  registry_->connections.Decrement();
+}
+
+void metrics::refused(std::string_view door, errc reason) {
+  registry_->refusals
+      .Add({{"door", std::string(door)}, {"reason", std::string(row_of(reason).name)}})
+      .Increment();
+}
+
+void metrics::request_opened(std::string_view door) {
+  registry_->opened.Add({{"door", std::string(door)}}).Increment();
+}
+
+void metrics::client_gone(std::string_view door) {
+  registry_->gone.Add({{"door", std::string(door)}}).Increment();
+}
+
+void metrics::dropped(std::string_view what) {
+  registry_->drops.Add({{"kind", std::string(what)}}).Increment();
+}
+
+void metrics::first_token(const std::string& model, double seconds) {
+  registry_->first.Add(model_labels(model), first_token_buckets).Observe(seconds);
+  registry_->vllm_first.Add(model_labels(model), first_token_buckets).Observe(seconds);
+}
+
+void metrics::next_tokens(const std::string& model, std::uint32_t count, double seconds) {
+  registry_->output_tokens.Add(model_labels(model)).Increment(count);
+  registry_->vllm_output.Add(model_labels(model)).Increment(count);
+  if (count == 0 || seconds < 0) {
+    return;
+  }
+  const double each = seconds / count;
+  auto& own = registry_->next.Add(model_labels(model), next_token_buckets);
+  auto& mirror = registry_->vllm_next.Add(model_labels(model), next_token_buckets);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    own.Observe(each);
+    mirror.Observe(each);
+  }
+}
+
+void metrics::choice_ended(const std::string& model, finish how) {
+  const std::string reason(finished_reason(how));
+  registry_->ended.Add({{"model_name", model}, {"how", reason}}).Increment();
+  auto labels = model_labels(model);
+  labels.emplace("finished_reason", reason);
+  registry_->vllm_ended.Add(labels).Increment();
+}
+
+void metrics::request_ended(const std::string& model, double seconds, std::uint64_t prompt_tokens) {
+  registry_->whole.Add(model_labels(model), request_buckets).Observe(seconds);
+  registry_->vllm_whole.Add(model_labels(model), request_buckets).Observe(seconds);
+  const auto count = static_cast<double>(prompt_tokens);
+  registry_->prompt_tokens.Add(model_labels(model)).Increment(count);
+  registry_->vllm_prompt.Add(model_labels(model)).Increment(count);
+}
+
+std::string metrics::text(const snapshot& now, std::size_t requests_open) const {
+  auto families = registry_->all.Collect();
+  const auto stand = standing_of(now);
+  families.push_back(family_of({"baton_ready", "1 if new requests are served, as /health says.",
+                                MetricType::Gauge, stand.phase == phase::ready ? 1.0 : 0.0},
+                               {}));
+  families.push_back(family_of({"baton_requests_open", "Requests open at this gateway.",
+                                MetricType::Gauge, static_cast<double>(requests_open)},
+                               {}));
+  if (now.load) {
+    add_load(families, *now.load);
+  }
+  std::ostringstream out;
+  TextSerializer{}.Serialize(out, families);
+  return std::move(out).str();
+}
+
+} // namespace baton::gateway

@@ -1,0 +1,49 @@
+// Counters and latencies of one gateway process, and the text of /metrics. Own names (`baton_*`)
+// are the source; a mirror under vLLM's names lets its dashboards and scalers work unchanged. Any
+// thread may call; prometheus-cpp stays behind the wall.
+#pragma once
+
+#include "schema/error.hpp"
+#include "schema/messages.hpp"
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace baton::gateway {
+
+struct snapshot;
+
+class metrics {
+public:
+  metrics();
+  ~metrics();
+  metrics(const metrics&) = delete;
+  metrics& operator=(const metrics&) = delete;
+
+  // `route` is a name of the route table, never a client's text: labels must stay few.
+  void http_request(std::string_view route, int code, double seconds);
+  void connection_opened();
+  void connection_closed();
+  // `door` is http, websocket or zmq.
+  void refused(std::string_view door, errc reason);
+  void request_opened(std::string_view door);
+  void client_gone(std::string_view door);
+
+  void first_token(const std::string& model, double seconds);
+  // `count` tokens came `seconds` after those before them.
+  void next_tokens(const std::string& model, std::uint32_t count, double seconds);
+  void choice_ended(const std::string& model, finish how);
+  void request_ended(const std::string& model, double seconds, std::uint64_t prompt_tokens);
+  // A message that changes nothing: duplicate chunk, answer to a request that is gone, bad frame.
+  void dropped(std::string_view what);
+
+  // Prometheus text format 0.0.4, with the gauges of `now`.
+  std::string text(const snapshot& now, std::size_t requests_open) const;
+
+private:
+  struct registry;
+  std::unique_ptr<registry> registry_;
+};
+
+} // namespace baton::gateway

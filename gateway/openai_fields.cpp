@@ -1,0 +1,454 @@
+#include "gateway/openai_fields.hpp"
+
+#include <charconv>
+#include <limits>
+#include <random>
+
+namespace baton::gateway {
+namespace {
+
+constexpr std::size_t model_bytes_max = 256;  // a name, not a document
+constexpr std::size_t label_bytes_max = 1024; // user and the like
+constexpr std::size_t name_bytes_max = 256;   // a participant's name
+constexpr std::int64_t token_id_max = std::numeric_limits<token_id>::max();
+
+// Parameters of OpenAI, vLLM and llama-server that this server does not have, and the value that
+// means the same as leaving them out.
+constexpr unsupported_field unsupported_in_both[] = {
+    {"best_of", "1"},
+    {"use_beam_search", "false"},
+    {"length_penalty", "1.0"},
+    {"early_stopping", "false"},
+    {"skip_special_tokens", "true"},
+    {"spaces_between_special_tokens", "true"},
+    {"truncate_prompt_tokens", ""},
+    {"prompt_logprobs", ""},
+    {"allowed_token_ids", ""},
+    {"bad_words", "[]"},
+    {"logits_processors", ""},
+    {"guided_json", ""},
+    {"guided_regex", ""},
+    {"guided_choice", ""},
+    {"guided_grammar", ""},
+    {"guided_decoding_backend", ""},
+    {"structured_outputs", ""},
+    {"return_tokens_as_token_ids", "false"},
+    {"return_token_ids", "false"},
+    {"priority", "0"},
+    {"request_id", ""},
+    {"cache_salt", ""},
+    {"kv_transfer_params", ""},
+    {"vllm_xargs", ""},
+    {"service_tier", "\"auto\""},
+    {"service_tier", "\"default\""},
+    {"metadata", "{}"},
+    {"store", "false"},
+    {"typical_p", "1.0"},
+    {"mirostat", "0"},
+    {"grammar", "\"\""},
+    {"json_schema", ""},
+    {"lora_request", ""},
+    {"response_format", "{\"type\":\"text\"}"},
+};
+
+constexpr unsupported_field unsupported_in_chat[] = {
+    {"tools", "[]"},
+    {"tool_choice", "\"none\""},
+    {"tool_choice", "\"auto\""},
+    {"parallel_tool_calls", "true"},
+    {"functions", "[]"},
+    {"function_call", "\"none\""},
+    {"modalities", "[\"text\"]"},
+    {"audio", ""},
+    {"prediction", ""},
+    {"reasoning_effort", ""},
+    {"verbosity", "\"medium\""},
+    {"web_search_options", ""},
+    {"chat_template", ""},
+    {"chat_template_kwargs", "{}"},
+    {"documents", ""},
+    {"add_special_tokens", "false"},
+    {"continue_final_message", "false"},
+    {"echo", "false"},
+    {"include_reasoning", "true"},
+    {"mm_processor_kwargs", ""},
+};
+
+constexpr unsupported_field unsupported_in_completions[] = {
+    {"echo", "false"},
+    {"suffix", "\"\""},
+    {"add_special_tokens", "true"},
+    {"prompt_embeds", ""},
+};
+
+constexpr unsupported_field unsupported_in_message[] = {
+    {"tool_calls", "[]"}, {"function_call", ""}, {"refusal", ""},
+    {"audio", ""},        {"tool_call_id", ""},  {"annotations", "[]"},
+};
+
+// Where the parameter is refused, the error names it from the root: "messages[2].content".
+std::string read_parts(field_reader& message, const json& parts, const std::string& path) {
+  std::string text;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const auto part_path = fmt::format("{}content[{}].", path, i);
+    if (!parts[i].is_object()) {
+      message.refuse_type(fmt::format("content[{}]", i), "an object", parts[i]);
+      return {};
+    }
+    field_reader part(parts[i], part_path);
+    const auto type = part.text("type", {}, label_bytes_max);
+    if (!part.has_failed() && type != "text") {
+      part.refuse(errc::unsupported_parameter, "type",
+                  fmt::format("'{}type' must be 'text': this server reads no '{}'", part_path,
+                              type.substr(0, name_bytes_max)));
+    }
+    const auto* body = part.require("text");
+    if (body && !body->is_string()) {
+      part.refuse_type("text", "a string", *body);
+    }
+    if (auto ok = part.finish(); !ok) {
+      message.refuse(ok.error());
+      return {};
+    }
+    text += i == 0 ? "" : "\n";
+    text += body->get_ref<const std::string&>();
+  }
+  return text;
+}
+
+std::string read_role(field_reader& message) {
+  const auto* role = message.require("role");
+  if (!role) {
+    return {};
+  }
+  if (!role->is_string()) {
+    message.refuse_type("role", "a string", *role);
+    return {};
+  }
+  const auto& name = role->get_ref<const std::string&>();
+  if (name == "developer") {
+    return "system";
+  }
+  if (name == "tool" || name == "function") {
+    message.refuse(errc::unsupported_parameter, "role", "tools are not supported by this server");
+  } else if (name != "system" && name != "user" && name != "assistant") {
+    message.refuse(errc::invalid_value, "role",
+                   "a role must be one of 'system', 'developer', 'user', 'assistant'");
+  }
+  return name;
+}
+
+result<chat_message> read_message(const json& value, const std::string& path) {
+  field_reader message(value, path);
+  chat_message out;
+  out.role = read_role(message);
+  out.name = message.text("name", {}, name_bytes_max);
+  if (const auto* content = message.require("content")) {
+    if (content->is_string()) {
+      out.content = content->get<std::string>();
+    } else if (content->is_array()) {
+      out.content = read_parts(message, *content, path);
+    } else {
+      message.refuse_type("content", "a string or an array of text parts", *content);
+    }
+  }
+  if (auto ok = message.finish(unsupported_in_message); !ok) {
+    return ok.error();
+  }
+  return out;
+}
+
+prompt read_prompt(field_reader& fields, const request_limits& limits) {
+  const auto* value = fields.require("prompt");
+  if (!value) {
+    return {};
+  }
+  // OpenAI takes a list of prompts; a list of one is that one.
+  if (value->is_array() && value->size() == 1 && !value->front().is_number()) {
+    value = &value->front();
+  }
+  if (value->is_string()) {
+    return value->get<std::string>();
+  }
+  if (!value->is_array()) {
+    fields.refuse_type("prompt", "a string or an array of token ids", *value);
+    return {};
+  }
+  if (value->size() > 1 && (value->front().is_string() || value->front().is_array())) {
+    fields.refuse(errc::unsupported_parameter, "prompt",
+                  "'prompt' with several prompts is not supported: send one request for each");
+    return {};
+  }
+  return read_ids(fields, "prompt", *value, limits.prompt_ids_max);
+}
+
+void read_biases(field_reader& fields, const request_limits& limits, sampling_params& out) {
+  const auto* map = fields.find("logit_bias");
+  if (!map) {
+    return;
+  }
+  if (!map->is_object()) {
+    fields.refuse_type("logit_bias", "an object of token ids and numbers", *map);
+    return;
+  }
+  if (map->size() > limits.logit_biases_max) {
+    fields.refuse(errc::invalid_value, "logit_bias",
+                  fmt::format("'logit_bias' has {} entries of at most {}", map->size(),
+                              limits.logit_biases_max));
+    return;
+  }
+  for (auto it = map->begin(); it != map->end(); ++it) {
+    const auto& key = it.key();
+    token_id id = -1;
+    const auto [end, ec] = std::from_chars(key.data(), key.data() + key.size(), id);
+    if (ec != std::errc{} || end != key.data() + key.size() || id < 0) {
+      fields.refuse(errc::invalid_value, "logit_bias",
+                    "a key of 'logit_bias' must be a token id, an integer from 0");
+      return;
+    }
+    if (!it->is_number()) {
+      fields.refuse_type("logit_bias", "an object of token ids and numbers", *it);
+      return;
+    }
+    const auto bias = it->get<double>();
+    if (!bias_range.contains(bias)) {
+      fields.refuse(out_of_range("logit_bias", bias_range, bias));
+      return;
+    }
+    out.biases.push_back({id, static_cast<float>(bias)});
+  }
+}
+
+std::uint64_t read_seed(field_reader& fields) {
+  const auto* value = fields.find("seed");
+  if (value && value->is_number_unsigned()) {
+    return value->get<std::uint64_t>();
+  }
+  if (value && value->is_number_integer()) {
+    return static_cast<std::uint64_t>(value->get<std::int64_t>());
+  }
+  if (value) {
+    fields.refuse_type("seed", "an integer of 64 bits", *value);
+  }
+  std::random_device source;
+  return (std::uint64_t{source()} << 32) | source();
+}
+
+// Chat: a switch and a number; completions: a number alone.
+void read_logprobs(field_reader& fields, openai_api api, const request_limits& limits,
+                   openai_generate& out) {
+  auto& wanted = out.request.sampling.logprobs;
+  const auto most = static_cast<std::int64_t>(limits.logprobs_max);
+  if (api == openai_api::completions) {
+    wanted = static_cast<std::int32_t>(fields.integer("logprobs", -1, 0, most));
+  } else {
+    const bool is_on = fields.boolean("logprobs", false);
+    const auto top = fields.integer("top_logprobs", 0, 0, most);
+    if (top > 0 && !is_on) {
+      fields.refuse(errc::invalid_value, "top_logprobs",
+                    "'top_logprobs' needs 'logprobs' to be true");
+    }
+    wanted = is_on ? static_cast<std::int32_t>(top) : -1;
+  }
+  out.shape.has_logprobs = wanted >= 0;
+}
+
+void read_sampling(field_reader& fields, const request_limits& limits, sampling_params& s) {
+  const auto real = [&](const char* name, float otherwise, const real_range& range) {
+    return static_cast<float>(fields.real(name, otherwise, range));
+  };
+  s.temperature = real("temperature", s.temperature, temperature_range);
+  s.top_p = real("top_p", s.top_p, top_p_range);
+  s.min_p = real("min_p", s.min_p, min_p_range);
+  s.repetition_penalty =
+      real("repetition_penalty", s.repetition_penalty, repetition_penalty_range);
+  s.presence_penalty = real("presence_penalty", s.presence_penalty, penalty_range);
+  s.frequency_penalty = real("frequency_penalty", s.frequency_penalty, penalty_range);
+  // vLLM writes "off" as -1 or 0.
+  s.top_k = static_cast<std::int32_t>(std::max<std::int64_t>(
+      0, fields.integer("top_k", s.top_k, -1, top_k_max)));
+  s.seed = read_seed(fields);
+  read_biases(fields, limits, s);
+}
+
+void read_stop_texts(field_reader& fields, stopping& out) {
+  const auto* value = fields.find("stop");
+  if (!value) {
+    return;
+  }
+  if (value->is_string()) {
+    out.stop_texts.push_back(value->get<std::string>());
+    return;
+  }
+  if (!value->is_array()) {
+    fields.refuse_type("stop", "a string or an array of strings", *value);
+    return;
+  }
+  for (const auto& text : *value) {
+    if (!text.is_string()) {
+      fields.refuse_type("stop", "a string or an array of strings", text);
+      return;
+    }
+    out.stop_texts.push_back(text.get<std::string>());
+  }
+}
+
+void read_stopping(field_reader& fields, openai_api api, const request_limits& limits,
+                   generate& out) {
+  auto& s = out.stop;
+  const auto most = static_cast<std::int64_t>(limits.tokens_max);
+  const bool has_old = fields.find("max_tokens") != nullptr;
+  const bool has_new = api == openai_api::chat && fields.find("max_completion_tokens") != nullptr;
+  if (has_old && has_new) {
+    fields.refuse(errc::invalid_value, "max_tokens",
+                  "'max_tokens' and 'max_completion_tokens' say the same: send one of them");
+  }
+  const char* name = has_new ? "max_completion_tokens" : "max_tokens";
+  s.tokens_max = static_cast<std::uint32_t>(
+      fields.integer(name, limits.completion_tokens_default, 1, most));
+  // A chat may use all that the context leaves; a completion has OpenAI's default.
+  out.tokens_max_given = has_old || has_new || api == openai_api::completions;
+  s.tokens_min = static_cast<std::uint32_t>(fields.integer("min_tokens", 0, 0, most));
+  s.ignore_eos = fields.boolean("ignore_eos", false);
+  s.include_stop_text = fields.boolean("include_stop_str_in_output", false);
+  read_stop_texts(fields, s);
+  if (const auto* ids = fields.find("stop_token_ids")) {
+    s.stop_ids = read_ids(fields, "stop_token_ids", *ids, limits.stop_ids_max);
+  }
+}
+
+void read_stream(field_reader& fields, reply_shape& shape) {
+  shape.is_stream = fields.boolean("stream", false);
+  const auto* options = fields.find("stream_options");
+  if (!options) {
+    return;
+  }
+  if (!options->is_object()) {
+    fields.refuse_type("stream_options", "an object", *options);
+    return;
+  }
+  if (!shape.is_stream) {
+    fields.refuse(errc::invalid_value, "stream_options",
+                  "'stream_options' needs 'stream' to be true");
+    return;
+  }
+  static constexpr unsupported_field unsupported[] = {{"include_obfuscation", "false"},
+                                                      {"continuous_usage_stats", "false"}};
+  field_reader inner(*options, "stream_options.");
+  shape.includes_usage = inner.boolean("include_usage", false);
+  if (auto ok = inner.finish(unsupported); !ok) {
+    fields.refuse(ok.error());
+  }
+}
+
+result<void> finish(field_reader& fields, openai_api api) {
+  std::vector<unsupported_field> table(std::begin(unsupported_in_both),
+                                       std::end(unsupported_in_both));
+  if (api == openai_api::chat) {
+    table.insert(table.end(), std::begin(unsupported_in_chat), std::end(unsupported_in_chat));
+  } else {
+    table.insert(table.end(), std::begin(unsupported_in_completions),
+                 std::end(unsupported_in_completions));
+  }
+  return fields.finish(table);
+}
+
+} // namespace
+
+std::string read_model(field_reader& fields) {
+  return fields.text("model", {}, model_bytes_max);
+}
+
+std::vector<token_id> read_ids(field_reader& fields, std::string_view name, const json& array,
+                               std::size_t count_max) {
+  if (!array.is_array()) {
+    fields.refuse_type(name, "an array of token ids", array);
+    return {};
+  }
+  if (array.size() > count_max) {
+    fields.refuse(errc::invalid_value, name,
+                  fmt::format("'{}' has {} ids of at most {}", name, array.size(), count_max));
+    return {};
+  }
+  std::vector<token_id> ids;
+  ids.reserve(array.size());
+  for (const auto& id : array) {
+    // The sign first: a huge positive number has no signed value.
+    const bool fits = id.is_number_unsigned() &&
+                      id.get<std::uint64_t>() <= static_cast<std::uint64_t>(token_id_max);
+    if (!fits) {
+      fields.refuse(errc::invalid_value, name,
+                    fmt::format("'{}' must be an array of token ids, integers from 0", name));
+      return {};
+    }
+    ids.push_back(id.get<token_id>());
+  }
+  return ids;
+}
+
+chat_prompt read_messages(field_reader& fields, const request_limits& limits) {
+  const auto* value = fields.require("messages");
+  if (!value) {
+    return {};
+  }
+  if (!value->is_array()) {
+    fields.refuse_type("messages", "an array", *value);
+    return {};
+  }
+  if (value->empty() || value->size() > limits.messages_max) {
+    fields.refuse(errc::invalid_value, "messages",
+                  fmt::format("'messages' must have 1 to {} messages, not {}", limits.messages_max,
+                              value->size()));
+    return {};
+  }
+  chat_prompt chat;
+  chat.reserve(value->size());
+  for (std::size_t i = 0; i < value->size(); ++i) {
+    const auto& item = (*value)[i];
+    if (!item.is_object()) {
+      fields.refuse_type(fmt::format("messages[{}]", i), "an object", item);
+      return {};
+    }
+    auto message = read_message(item, fmt::format("messages[{}].", i));
+    if (!message) {
+      fields.refuse(message.error());
+      return {};
+    }
+    chat.push_back(*std::move(message));
+  }
+  return chat;
+}
+
+result<openai_generate> read_generation(field_reader& fields, openai_api api,
+                                        const request_limits& limits) {
+  openai_generate out;
+  auto& request = out.request;
+  out.shape.api = api;
+  request.model = read_model(fields);
+  if (api == openai_api::chat) {
+    request.input = read_messages(fields, limits);
+    out.add_generation_prompt = fields.boolean("add_generation_prompt", true);
+  } else {
+    request.input = read_prompt(fields, limits);
+  }
+  request.choices = static_cast<std::uint32_t>(
+      fields.integer("n", 1, 1, static_cast<std::int64_t>(limits.choices_max)));
+  read_sampling(fields, limits, request.sampling);
+  read_stopping(fields, api, limits, request);
+  read_logprobs(fields, api, limits, out);
+  read_stream(fields, out.shape);
+  for (const auto* label : {"user", "safety_identifier", "prompt_cache_key"}) {
+    fields.text(label, {}, label_bytes_max);
+  }
+  if (auto ok = finish(fields, api); !ok) {
+    return ok.error();
+  }
+  if (auto ok = check_ranges(request, limits); !ok) {
+    return ok.error();
+  }
+  out.shape.model = request.model;
+  out.shape.choices = request.choices;
+  return out;
+}
+
+} // namespace baton::gateway

@@ -1,0 +1,75 @@
+#include "gateway/openai_request.hpp"
+
+#include "gateway/openai_fields.hpp"
+
+namespace baton::gateway {
+namespace {
+
+result<json> parse_object(std::string_view body, const request_limits& limits) {
+  auto parsed = parse_json(body, limits.json_depth_max);
+  if (parsed && !parsed->is_object()) {
+    return fail(errc::invalid_request, "the body must be a JSON object, not {}",
+                kind_of_json(*parsed));
+  }
+  return parsed;
+}
+
+} // namespace
+
+result<openai_generate> parse_generation(openai_api api, std::string_view body,
+                                         const request_limits& limits) {
+  auto parsed = parse_object(body, limits);
+  if (!parsed) {
+    return parsed.error();
+  }
+  field_reader fields(*parsed);
+  return read_generation(fields, api, limits);
+}
+
+result<tokenize_call> parse_tokenize(std::string_view body, const request_limits& limits) {
+  static constexpr unsupported_field unsupported[] = {
+      {"add_special_tokens", "true"}, {"continue_final_message", "false"}, {"tools", "[]"},
+      {"chat_template", ""},          {"chat_template_kwargs", "{}"},
+  };
+  auto parsed = parse_object(body, limits);
+  if (!parsed) {
+    return parsed.error();
+  }
+  field_reader fields(*parsed);
+  tokenize_call out;
+  out.model = read_model(fields);
+  out.returns_pieces = fields.boolean("return_token_strs", false);
+  const bool is_chat = fields.find("messages") != nullptr;
+  const bool is_text = fields.find("prompt") != nullptr;
+  if (is_chat == is_text) {
+    fields.refuse(errc::invalid_request, "prompt", "send one of 'prompt' and 'messages'");
+  } else if (is_chat) {
+    out.input = read_messages(fields, limits);
+    out.add_generation_prompt = fields.boolean("add_generation_prompt", true);
+  } else {
+    out.input = fields.text("prompt", {}, body.size());
+  }
+  if (auto ok = fields.finish(unsupported); !ok) {
+    return ok.error();
+  }
+  return out;
+}
+
+result<detokenize_call> parse_detokenize(std::string_view body, const request_limits& limits) {
+  auto parsed = parse_object(body, limits);
+  if (!parsed) {
+    return parsed.error();
+  }
+  field_reader fields(*parsed);
+  detokenize_call out;
+  out.model = read_model(fields);
+  if (const auto* ids = fields.require("tokens")) {
+    out.ids = read_ids(fields, "tokens", *ids, limits.prompt_ids_max);
+  }
+  if (auto ok = fields.finish(); !ok) {
+    return ok.error();
+  }
+  return out;
+}
+
+} // namespace baton::gateway

@@ -1,0 +1,57 @@
+// OpenAI's request bodies (with vLLM's further sampling parameters) to typed requests. Pure: bytes
+// in, values out. What is not supported is refused by name; docs/compatibility.md has the list.
+//
+// `user`, `safety_identifier` and `prompt_cache_key` are labels that cannot change an answer: they
+// are checked and dropped. `developer` is OpenAI's newer word for the role `system`. Text parts of
+// one message are joined by line ends, as in vLLM.
+#pragma once
+
+#include "gateway/config.hpp"
+#include "schema/messages.hpp"
+#include "schema/result.hpp"
+
+#include <string>
+#include <string_view>
+
+namespace baton::gateway {
+
+enum class openai_api : std::uint8_t { chat, completions };
+
+// How the answer is to look.
+struct reply_shape {
+  openai_api api = openai_api::chat;
+  std::string model; // as the client named it; empty: it did not
+  bool is_stream = false;
+  bool includes_usage = false; // in a stream; without one it is always there
+  bool has_logprobs = false;
+  std::uint32_t choices = 1;
+};
+
+struct openai_generate {
+  generate request;
+  bool add_generation_prompt = true;
+  reply_shape shape;
+};
+
+// Errors: invalid_request, invalid_value, unsupported_parameter, with param.
+result<openai_generate> parse_generation(openai_api api, std::string_view body,
+                                         const request_limits& limits);
+
+// vLLM's /tokenize: {"prompt" | "messages", "model", "add_generation_prompt",
+// "return_token_strs"}.
+struct tokenize_call {
+  std::string model;
+  prompt input;
+  bool add_generation_prompt = true;
+  bool returns_pieces = false;
+};
+result<tokenize_call> parse_tokenize(std::string_view body, const request_limits& limits);
+
+// vLLM's /detokenize: {"tokens", "model"}.
+struct detokenize_call {
+  std::string model;
+  std::vector<token_id> ids;
+};
+result<detokenize_call> parse_detokenize(std::string_view body, const request_limits& limits);
+
+} // namespace baton::gateway

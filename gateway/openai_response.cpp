@@ -1,0 +1,335 @@
+#include "gateway/openai_response.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+namespace baton::gateway {
+namespace {
+
+using ordered = nlohmann::ordered_json;
+
+// What JSON has for minus infinity, as in OpenAI's answers.
+constexpr double least_logprob = -9999.0;
+
+// Bytes that are no UTF-8 are replaced, never an exception.
+std::string dump(const ordered& value) {
+  return value.dump(-1, ' ', false, ordered::error_handler_t::replace);
+}
+
+double shown_logprob(float logprob) {
+  return std::isfinite(logprob) ? static_cast<double>(logprob) : least_logprob;
+}
+
+ordered bytes_json(const std::string& text) {
+  auto bytes = ordered::array();
+  for (const char c : text) {
+    bytes.push_back(static_cast<unsigned>(static_cast<unsigned char>(c)));
+  }
+  return bytes;
+}
+
+ordered chat_entry(const logprob_entry& e) {
+  return {{"token", e.text}, {"logprob", shown_logprob(e.logprob)}, {"bytes", bytes_json(e.text)}};
+}
+
+ordered chat_logprobs(const std::vector<token_detail>& details) {
+  auto content = ordered::array();
+  for (const auto& d : details) {
+    auto entry = chat_entry(d.chosen);
+    auto top = ordered::array();
+    for (const auto& t : d.top) {
+      top.push_back(chat_entry(t));
+    }
+    entry["top_logprobs"] = std::move(top);
+    content.push_back(std::move(entry));
+  }
+  return {{"content", std::move(content)}, {"refusal", nullptr}};
+}
+
+ordered completion_logprobs(const std::vector<token_detail>& details, std::size_t offset) {
+  auto texts = ordered::array();
+  auto values = ordered::array();
+  auto tops = ordered::array();
+  auto offsets = ordered::array();
+  for (const auto& d : details) {
+    texts.push_back(d.chosen.text);
+    values.push_back(shown_logprob(d.chosen.logprob));
+    auto top = ordered::object();
+    for (const auto& t : d.top) {
+      top[t.text] = shown_logprob(t.logprob);
+    }
+    tops.push_back(std::move(top));
+    offsets.push_back(offset);
+    offset += characters_of(d.chosen.text);
+  }
+  return {{"text_offset", std::move(offsets)},
+          {"token_logprobs", std::move(values)},
+          {"tokens", std::move(texts)},
+          {"top_logprobs", std::move(tops)}};
+}
+
+ordered logprobs_of(openai_api api, const std::vector<token_detail>& details, std::size_t offset) {
+  return api == openai_api::chat ? chat_logprobs(details) : completion_logprobs(details, offset);
+}
+
+ordered usage_json(const token_usage& u) {
+  return {{"prompt_tokens", u.prompt_tokens},
+          {"completion_tokens", u.output_tokens},
+          {"total_tokens", u.prompt_tokens + u.output_tokens}};
+}
+
+std::string reply_id(openai_api api, ticket_id ticket) {
+  return fmt::format("{}-{}", api == openai_api::chat ? "chatcmpl" : "cmpl", ticket.value);
+}
+
+ordered card_json(const model_card& card, std::string_view id) {
+  return {{"id", id},
+          {"object", "model"},
+          {"created", card.created},
+          {"owned_by", "baton"},
+          {"root", card.name},
+          {"parent", nullptr},
+          {"max_model_len", card.context_max}};
+}
+
+} // namespace
+
+std::size_t characters_of(std::string_view utf8) noexcept {
+  return static_cast<std::size_t>(std::count_if(utf8.begin(), utf8.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  }));
+}
+
+void append_json_string(std::string& out, std::string_view text) {
+  const auto is_plain = [](char c) {
+    return static_cast<unsigned char>(c) >= 0x20 && static_cast<unsigned char>(c) < 0x80 &&
+           c != '"' && c != '\\';
+  };
+  if (std::all_of(text.begin(), text.end(), is_plain)) {
+    out += '"';
+    out += text;
+    out += '"';
+  } else {
+    out += dump(ordered(text));
+  }
+}
+
+std::string logprobs_json(openai_api api, const std::vector<token_detail>& details,
+                          std::size_t characters_before) {
+  return dump(logprobs_of(api, details, characters_before));
+}
+
+std::string error_body(const error& e) {
+  const auto& row = row_of(e.code);
+  ordered inner{{"message", e.message}, {"type", row.type}};
+  inner["param"] = e.param.empty() ? ordered(nullptr) : ordered(e.param);
+  inner["code"] = row.name;
+  return dump({{"error", std::move(inner)}});
+}
+
+std::string tokenize_body(const tokenized& answer, bool with_pieces) {
+  ordered out{{"count", answer.ids.size()},
+              {"max_model_len", answer.context_max},
+              {"tokens", answer.ids}};
+  out["token_strs"] = with_pieces ? ordered(answer.pieces) : ordered(nullptr);
+  return dump(out);
+}
+
+std::string detokenize_body(const detokenized& answer) {
+  return dump({{"prompt", answer.text}});
+}
+
+std::string model_body(const model_card& card, std::string_view id) {
+  return dump(card_json(card, id));
+}
+
+std::string models_body(const std::vector<model_card>& cards,
+                        const std::vector<std::string>& aliases) {
+  auto data = ordered::array();
+  for (const auto& card : cards) {
+    data.push_back(card_json(card, card.name));
+  }
+  for (const auto& alias : aliases) {
+    if (!cards.empty()) {
+      data.push_back(card_json(cards.front(), alias));
+    }
+  }
+  return dump({{"object", "list"}, {"data", std::move(data)}});
+}
+
+std::optional<error> failure_of(const chunk& c) {
+  if (c.finish != finish::failed && c.finish != finish::cancelled) {
+    return std::nullopt;
+  }
+  if (c.failure) {
+    return c.failure;
+  }
+  return c.finish == finish::cancelled ? fail(errc::cancelled, "the request was cancelled")
+                                       : fail(errc::internal, "the request failed");
+}
+
+std::string_view finish_word(finish how) noexcept {
+  switch (how) {
+  case finish::stop: return "stop";
+  case finish::length: return "length";
+  case finish::cancelled: return "cancelled";
+  case finish::failed: return "error";
+  case finish::none: break;
+  }
+  return "";
+}
+
+whole_reply::whole_reply(const reply_shape& shape)
+    : shape_(shape), choices_(shape.choices), choices_left_(shape.choices) {}
+
+void whole_reply::add(chunk c) {
+  ENSURE(c.choice < choices_.size(), "chunk of choice {} of {}", c.choice, choices_.size());
+  auto& choice = choices_[c.choice];
+  choice.text += c.text;
+  choice.details.insert(choice.details.end(), std::make_move_iterator(c.details.begin()),
+                        std::make_move_iterator(c.details.end()));
+  choice.output_tokens = c.output_tokens;
+  prompt_tokens_ = std::max<std::uint64_t>(prompt_tokens_, c.prompt_tokens);
+  if (c.finish != finish::none && choice.how == finish::none) {
+    choice.how = c.finish;
+    --choices_left_;
+  }
+}
+
+std::string whole_reply::body(const reply_identity& who) const {
+  const bool is_chat = shape_.api == openai_api::chat;
+  auto choices = ordered::array();
+  token_usage usage{prompt_tokens_, 0};
+  for (std::size_t i = 0; i < choices_.size(); ++i) {
+    const auto& c = choices_[i];
+    ordered one{{"index", i}};
+    if (is_chat) {
+      one["message"] = {{"role", "assistant"}, {"content", c.text}, {"refusal", nullptr}};
+    } else {
+      one["text"] = c.text;
+    }
+    one["logprobs"] =
+        shape_.has_logprobs ? logprobs_of(shape_.api, c.details, 0) : ordered(nullptr);
+    one["finish_reason"] = finish_word(c.how);
+    choices.push_back(std::move(one));
+    usage.output_tokens += c.output_tokens;
+  }
+  return dump({{"id", reply_id(shape_.api, who.ticket)},
+               {"object", is_chat ? "chat.completion" : "text_completion"},
+               {"created", who.created},
+               {"model", shape_.model},
+               {"system_fingerprint", who.fingerprint},
+               {"choices", std::move(choices)},
+               {"usage", usage_json(usage)}});
+}
+
+event_writer::event_writer(const reply_shape& shape, reply_identity who)
+    : shape_(shape), who_(std::move(who)), choices_(shape.choices), choices_left_(shape.choices) {
+  const bool is_chat = shape.api == openai_api::chat;
+  head_ = dump({{"id", reply_id(shape.api, who_.ticket)},
+                {"object", is_chat ? "chat.completion.chunk" : "text_completion"},
+                {"created", who_.created},
+                {"model", shape.model},
+                {"system_fingerprint", who_.fingerprint}});
+  head_.pop_back(); // the closing brace
+  head_ += ",\"choices\":[";
+  tail_ = shape.includes_usage ? "],\"usage\":null}\n\n" : "]}\n\n";
+}
+
+void event_writer::begin_event(const chunk& c, std::string& out) const {
+  fmt::format_to(std::back_inserter(out), "id: {}:{}", who_.ticket.value, c.index);
+  if (shape_.choices > 1) {
+    fmt::format_to(std::back_inserter(out), ":{}", c.choice);
+  }
+  out += "\ndata: ";
+  out += head_;
+}
+
+void event_writer::add_role(const chunk& c, std::string& out) {
+  begin_event(c, out);
+  fmt::format_to(std::back_inserter(out),
+                 R"({{"index":{},"delta":{{"role":"assistant","content":""}},)"
+                 R"("logprobs":null,"finish_reason":null}})",
+                 c.choice);
+  out += tail_;
+}
+
+void event_writer::add_text(const chunk& c, std::string& out) {
+  auto& choice = choices_[c.choice];
+  begin_event(c, out);
+  const bool is_chat = shape_.api == openai_api::chat;
+  fmt::format_to(std::back_inserter(out), R"({{"index":{},{})", c.choice,
+                 is_chat ? R"("delta":{"content":)" : R"("text":)");
+  append_json_string(out, c.text);
+  out += is_chat ? R"(},"logprobs":)" : R"(,"logprobs":)";
+  out += shape_.has_logprobs && !c.details.empty()
+             ? logprobs_json(shape_.api, c.details, choice.text_characters)
+             : "null";
+  out += R"(,"finish_reason":null})";
+  out += tail_;
+  choice.text_characters += characters_of(c.text);
+}
+
+void event_writer::add_finish(const chunk& c, std::string& out) {
+  begin_event(c, out);
+  fmt::format_to(std::back_inserter(out), R"({{"index":{},{},"logprobs":null,"finish_reason":"{}"}})",
+                 c.choice, shape_.api == openai_api::chat ? R"("delta":{})" : R"("text":"")",
+                 finish_word(c.finish));
+  out += tail_;
+}
+
+void event_writer::add_usage(const chunk& c, std::string& out) {
+  token_usage usage{prompt_tokens_, 0};
+  for (const auto& choice : choices_) {
+    usage.output_tokens += choice.output_tokens;
+  }
+  begin_event(c, out);
+  out += "],\"usage\":";
+  out += dump(usage_json(usage));
+  out += "}\n\n";
+}
+
+void event_writer::add(const chunk& c, std::string& out) {
+  ENSURE(c.choice < choices_.size(), "chunk of choice {} of {}", c.choice, choices_.size());
+  auto& choice = choices_[c.choice];
+  if (has_ended_ || choice.has_finished) {
+    return;
+  }
+  if (!choice.has_role && shape_.api == openai_api::chat) {
+    add_role(c, out);
+  }
+  choice.has_role = true;
+  choice.output_tokens = c.output_tokens;
+  prompt_tokens_ = std::max<std::uint64_t>(prompt_tokens_, c.prompt_tokens);
+  // A token may have no text yet (part of a character); with logprobs it is an event all the same.
+  if (!c.text.empty() || (shape_.has_logprobs && !c.details.empty())) {
+    add_text(c, out);
+  }
+  if (c.finish == finish::none) {
+    return;
+  }
+  choice.has_finished = true;
+  add_finish(c, out);
+  if (--choices_left_ == 0) {
+    if (shape_.includes_usage) {
+      add_usage(c, out);
+    }
+    out += "data: [DONE]\n\n";
+    has_ended_ = true;
+  }
+}
+
+void event_writer::fail(const error& e, std::string& out) {
+  if (has_ended_) {
+    return;
+  }
+  has_ended_ = true;
+  out += "data: ";
+  out += error_body(e);
+  out += "\n\ndata: [DONE]\n\n";
+}
+
+} // namespace baton::gateway

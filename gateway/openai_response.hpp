@@ -1,0 +1,104 @@
+// Typed answers to OpenAI's JSON, whole or as a stream of events. Pure. The frequent case, a delta
+// of text, is written by hand; everything else goes through the JSON library.
+#pragma once
+
+#include "gateway/openai_request.hpp"
+#include "schema/error.hpp"
+#include "schema/messages.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace baton::gateway {
+
+// {"error":{"message","type","param","code"}}: OpenAI's shape, for every route.
+std::string error_body(const error& e);
+// `text` as a JSON string, quotes included. Requires valid UTF-8; what is not is replaced.
+void append_json_string(std::string& out, std::string_view text);
+
+std::string tokenize_body(const tokenized& answer, bool with_pieces);
+std::string detokenize_body(const detokenized& answer);
+std::string models_body(const std::vector<model_card>& cards,
+                        const std::vector<std::string>& aliases);
+// One entry of the list; `id` is the name the client used.
+std::string model_body(const model_card& card, std::string_view id);
+
+struct reply_identity {
+  ticket_id ticket;
+  std::int64_t created = 0; // seconds since 1970
+  std::string fingerprint;
+};
+
+struct token_usage {
+  std::uint64_t prompt_tokens = 0;
+  std::uint64_t output_tokens = 0;
+};
+
+// An error that ends the answer, if this chunk carries one: failed, or cancelled by the server.
+std::optional<error> failure_of(const chunk& c);
+std::string_view finish_word(finish how) noexcept; // "stop", "length"
+
+// Collects the chunks of a request that is answered in one piece.
+class whole_reply {
+public:
+  explicit whole_reply(const reply_shape& shape);
+  // Requires: failure_of(c) is nothing.
+  void add(chunk c);
+  bool is_complete() const noexcept { return choices_left_ == 0; }
+  std::string body(const reply_identity& who) const;
+
+private:
+  struct choice_text {
+    std::string text;
+    std::vector<token_detail> details;
+    finish how = finish::none;
+    std::uint32_t output_tokens = 0;
+  };
+  reply_shape shape_;
+  std::vector<choice_text> choices_;
+  std::uint32_t choices_left_;
+  std::uint64_t prompt_tokens_ = 0;
+};
+
+// Writes server-sent events (WHATWG HTML, section 9.2). Each has `id: <ticket>:<index>`, with
+// `:<choice>` after it if there are several. Exactly one terminal event: the last choice's finish
+// (then usage, if asked for) or an error; `data: [DONE]` follows it.
+class event_writer {
+public:
+  event_writer(const reply_shape& shape, reply_identity who);
+  // Requires: failure_of(c) is nothing.
+  void add(const chunk& c, std::string& out);
+  // Any time before the end.
+  void fail(const error& e, std::string& out);
+  bool has_ended() const noexcept { return has_ended_; }
+
+private:
+  struct choice_state {
+    bool has_role = false;
+    bool has_finished = false;
+    std::uint32_t output_tokens = 0;
+    std::size_t text_characters = 0;
+  };
+  void begin_event(const chunk& c, std::string& out) const;
+  void add_role(const chunk& c, std::string& out);
+  void add_text(const chunk& c, std::string& out);
+  void add_finish(const chunk& c, std::string& out);
+  void add_usage(const chunk& c, std::string& out);
+
+  reply_shape shape_;
+  reply_identity who_;
+  std::string head_; // {"id":...,"model":...,"system_fingerprint":...,"choices":[
+  std::string tail_; // ] and `"usage":null` if usage is to come
+  std::vector<choice_state> choices_;
+  std::uint32_t choices_left_;
+  std::uint64_t prompt_tokens_ = 0;
+  bool has_ended_ = false;
+};
+
+// The `logprobs` object of a choice. `characters_before`: text of the choice before these tokens.
+std::string logprobs_json(openai_api api, const std::vector<token_detail>& details,
+                          std::size_t characters_before);
+std::size_t characters_of(std::string_view utf8) noexcept;
+
+} // namespace baton::gateway

@@ -1,0 +1,156 @@
+#include "gateway/request_check.hpp"
+
+#include <algorithm>
+
+namespace baton::gateway {
+namespace {
+
+struct real_field {
+  const char* name;
+  double value;
+  const real_range& range;
+};
+
+result<void> check_sampling(const sampling_params& s, const request_limits& limits) {
+  const real_field fields[] = {
+      {"temperature", s.temperature, temperature_range},
+      {"top_p", s.top_p, top_p_range},
+      {"min_p", s.min_p, min_p_range},
+      {"repetition_penalty", s.repetition_penalty, repetition_penalty_range},
+      {"presence_penalty", s.presence_penalty, penalty_range},
+      {"frequency_penalty", s.frequency_penalty, penalty_range},
+  };
+  for (const auto& f : fields) {
+    if (!f.range.contains(f.value)) {
+      return out_of_range(f.name, f.range, f.value);
+    }
+  }
+  if (s.top_k < 0 || s.top_k > top_k_max) {
+    return fail_param(errc::invalid_value, "top_k", "'top_k' must be between 0 and {}, not {}",
+                      top_k_max, s.top_k);
+  }
+  const auto most = static_cast<std::int32_t>(limits.logprobs_max);
+  if (s.logprobs < -1 || s.logprobs > most) {
+    return fail_param(errc::invalid_value, "logprobs", "'logprobs' must be between 0 and {}, not {}",
+                      most, s.logprobs);
+  }
+  if (s.biases.size() > limits.logit_biases_max) {
+    return fail_param(errc::invalid_value, "logit_bias", "'logit_bias' has {} entries of at most {}",
+                      s.biases.size(), limits.logit_biases_max);
+  }
+  for (const auto& b : s.biases) {
+    if (!bias_range.contains(b.bias)) {
+      return out_of_range("logit_bias", bias_range, b.bias);
+    }
+  }
+  return {};
+}
+
+result<void> check_stopping(const stopping& s, const request_limits& limits) {
+  if (s.tokens_max < 1 || s.tokens_max > limits.tokens_max) {
+    return fail_param(errc::invalid_value, "max_tokens",
+                      "'max_tokens' must be between 1 and {}, not {}", limits.tokens_max,
+                      s.tokens_max);
+  }
+  if (s.tokens_min > limits.tokens_max) {
+    return fail_param(errc::invalid_value, "min_tokens",
+                      "'min_tokens' must be between 0 and {}, not {}", limits.tokens_max,
+                      s.tokens_min);
+  }
+  if (s.stop_texts.size() > limits.stop_texts_max) {
+    return fail_param(errc::invalid_value, "stop", "'stop' has {} strings of at most {}",
+                      s.stop_texts.size(), limits.stop_texts_max);
+  }
+  for (const auto& text : s.stop_texts) {
+    if (text.empty() || text.size() > limits.stop_text_bytes_max) {
+      return fail_param(errc::invalid_value, "stop",
+                        "a string of 'stop' must have 1 to {} bytes, not {}",
+                        limits.stop_text_bytes_max, text.size());
+    }
+  }
+  if (s.stop_ids.size() > limits.stop_ids_max) {
+    return fail_param(errc::invalid_value, "stop_token_ids",
+                      "'stop_token_ids' has {} entries of at most {}", s.stop_ids.size(),
+                      limits.stop_ids_max);
+  }
+  return {};
+}
+
+result<void> check_prompt(const prompt& input, const request_limits& limits) {
+  if (const auto* ids = std::get_if<ids_prompt>(&input)) {
+    if (ids->empty() || ids->size() > limits.prompt_ids_max) {
+      return fail_param(errc::invalid_value, "prompt", "'prompt' must have 1 to {} ids, not {}",
+                        limits.prompt_ids_max, ids->size());
+    }
+  } else if (const auto* chat = std::get_if<chat_prompt>(&input)) {
+    if (chat->empty() || chat->size() > limits.messages_max) {
+      return fail_param(errc::invalid_value, "messages",
+                        "'messages' must have 1 to {} messages, not {}", limits.messages_max,
+                        chat->size());
+    }
+  }
+  return {};
+}
+
+} // namespace
+
+error out_of_range(std::string_view param, const real_range& range, double value) {
+  return fail_param(errc::invalid_value, param, "'{}' must be {} {} and at most {}, not {}", param,
+                    range.excludes_least ? "above" : "at least", range.least, range.most, value);
+}
+
+result<void> check_ranges(const generate& request, const request_limits& limits) {
+  if (request.choices < 1 || request.choices > limits.choices_max) {
+    return fail_param(errc::invalid_value, "n", "'n' must be between 1 and {}, not {}",
+                      limits.choices_max, request.choices);
+  }
+  if (auto ok = check_prompt(request.input, limits); !ok) {
+    return ok;
+  }
+  if (auto ok = check_sampling(request.sampling, limits); !ok) {
+    return ok;
+  }
+  if (auto ok = check_stopping(request.stop, limits); !ok) {
+    return ok;
+  }
+  if (request.tokens_max_given && request.stop.tokens_min > request.stop.tokens_max) {
+    return fail_param(errc::invalid_value, "min_tokens",
+                      "'min_tokens' is {}, more than the {} of 'max_tokens'",
+                      request.stop.tokens_min, request.stop.tokens_max);
+  }
+  return {};
+}
+
+result<void> check_against_model(const generate& request, const model_card& card) {
+  const auto size = card.vocabulary_size;
+  const auto is_bad = [size](token_id id) {
+    return id < 0 || (size != 0 && static_cast<std::uint32_t>(id) >= size);
+  };
+  const auto refuse = [&](const char* param, token_id id) {
+    return fail_param(errc::invalid_value, param,
+                      "'{}' names token {}, but the model's ids go from 0 to {}", param, id,
+                      std::int64_t{size} - 1);
+  };
+  if (const auto* ids = std::get_if<ids_prompt>(&request.input)) {
+    if (auto it = std::find_if(ids->begin(), ids->end(), is_bad); it != ids->end()) {
+      return refuse("prompt", *it);
+    }
+  }
+  for (const auto& b : request.sampling.biases) {
+    if (is_bad(b.token)) {
+      return refuse("logit_bias", b.token);
+    }
+  }
+  for (const auto id : request.stop.stop_ids) {
+    if (is_bad(id)) {
+      return refuse("stop_token_ids", id);
+    }
+  }
+  if (std::holds_alternative<chat_prompt>(request.input) && !card.has_chat_template) {
+    return fail_param(errc::template_failed, "messages",
+                      "the model '{}' has no chat template: use /v1/completions", card.name);
+  }
+  return {};
+}
+
+} // namespace baton::gateway

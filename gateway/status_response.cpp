@@ -1,0 +1,116 @@
+#include "gateway/status_response.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace baton::gateway {
+namespace {
+
+using ordered = nlohmann::ordered_json;
+
+std::string dump(const ordered& value) {
+  return value.dump(-1, ' ', false, ordered::error_handler_t::replace);
+}
+
+ordered text_or_null(const std::string& text) {
+  return text.empty() ? ordered(nullptr) : ordered(text);
+}
+
+std::string_view name_of(role r) noexcept {
+  switch (r) {
+  case role::root: return "root";
+  case role::gateway: return "gateway";
+  case role::head: return "head";
+  case role::agent: return "agent";
+  case role::shard: return "shard";
+  case role::client: return "client";
+  }
+  return "unknown";
+}
+
+ordered load_json(const load_report& l) {
+  return {{"model", l.model},
+          {"running", l.running},
+          {"waiting", l.waiting},
+          {"blocks_used", l.blocks_used},
+          {"blocks_total", l.blocks_total},
+          {"in_flight", l.in_flight},
+          {"prompt_tokens", l.prompt_tokens},
+          {"output_tokens", l.output_tokens},
+          {"steps", l.steps},
+          {"preemptions", l.preemptions},
+          {"epochs", l.epochs},
+          {"recoveries", l.recoveries},
+          {"recovery_seconds", l.recovery_seconds},
+          {"bubble_ratio", l.bubble_ratio},
+          {"stage_busy_micros", l.stage_busy_micros}};
+}
+
+ordered node_json(const status& n) {
+  return {{"node", n.node.value},
+          {"epoch", n.epoch.value},
+          {"role", name_of(n.role)},
+          {"name", n.name},
+          {"phase", gateway::name_of(n.phase)},
+          {"reason", text_or_null(n.reason)},
+          {"pid", n.pid},
+          {"restarts", n.restarts},
+          {"progress", n.progress}};
+}
+
+} // namespace
+
+std::string health_body(const snapshot& s) {
+  const auto stand = standing_of(s);
+  ordered out{{"status", stand.phase == phase::ready ? "ok" : "unavailable"},
+              {"phase", gateway::name_of(stand.phase)},
+              {"reason", text_or_null(stand.reason)}};
+  out["model"] = s.cards.empty() ? ordered(nullptr) : ordered(s.cards.front().name);
+  return dump(out);
+}
+
+std::string ping_body(const snapshot& s) {
+  const auto stand = standing_of(s);
+  if (stand.phase == phase::ready) {
+    return dump({{"status", "Healthy"}});
+  }
+  return dump({{"status", "Unhealthy"}, {"reason", stand.reason}});
+}
+
+std::string version_body(const std::string& build) {
+  return dump({{"version", build}});
+}
+
+std::string load_body(const snapshot& s, std::size_t requests_open) {
+  ordered out{{"server_load", requests_open}};
+  out["scheduler"] = s.load ? load_json(*s.load) : ordered(nullptr);
+  return dump(out);
+}
+
+std::string cluster_body(const snapshot& s, std::size_t requests_open) {
+  const auto stand = standing_of(s);
+  ordered out{{"phase", gateway::name_of(stand.phase)},
+              {"reason", text_or_null(stand.reason)},
+              {"requests_open", requests_open}};
+  auto cards = ordered::array();
+  for (const auto& c : s.cards) {
+    cards.push_back({{"name", c.name},
+                     {"architecture", c.architecture},
+                     {"parameters", c.parameters},
+                     {"context_max", c.context_max},
+                     {"sequences_max", c.sequences_max},
+                     {"has_chat_template", c.has_chat_template},
+                     {"phase", gateway::name_of(c.phase)}});
+  }
+  out["models"] = std::move(cards);
+  auto nodes = ordered::array();
+  if (s.cluster) {
+    for (const auto& n : s.cluster->nodes) {
+      nodes.push_back(node_json(n));
+    }
+  }
+  out["nodes"] = std::move(nodes);
+  out["load"] = s.load ? load_json(*s.load) : ordered(nullptr);
+  return dump(out);
+}
+
+} // namespace baton::gateway

@@ -1,0 +1,385 @@
+// Heavy: Asio and Beast's WebSocket.
+//
+// One coroutine reads messages, one writes; both on the connection's strand. The life of a request
+// on a socket:
+//
+//   start -> opened --granted, tokens...--> done | error
+//               |  un-acked tokens = window -> held back (buffers up to the stream's bound)
+//               +--cancel--> error{cancelled}
+#include "gateway/websocket.hpp"
+
+#include "gateway/openai_response.hpp"
+#include "gateway/websocket_messages.hpp"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/websocket/stream.hpp>
+
+#include <spdlog/spdlog.h>
+
+#include <deque>
+#include <map>
+
+namespace baton::gateway {
+namespace {
+
+namespace websocket = boost::beast::websocket;
+using upgrade_request = boost::beast::http::request<boost::beast::http::string_body>;
+
+// Replies to messages that wait to be written; a client that sends without reading stops there.
+constexpr std::size_t replies_bytes_max = 256 * 1024;
+
+struct socket_request {
+  open_request open;
+  reply_shape shape;
+  std::optional<std::uint32_t> window;
+  std::vector<std::uint32_t> sent;  // per choice: index of the last token sent
+  std::vector<std::uint32_t> acked; // per choice
+  std::uint32_t choices_left = 1;
+
+  // Tokens that may still be sent; without a window all.
+  std::uint32_t room() const {
+    if (!window) {
+      return UINT32_MAX;
+    }
+    std::uint64_t on_the_way = 0;
+    for (std::size_t i = 0; i < sent.size(); ++i) {
+      on_the_way += sent[i] - acked[i];
+    }
+    return on_the_way >= *window ? 0 : *window - static_cast<std::uint32_t>(on_the_way);
+  }
+};
+
+class websocket_session : public std::enable_shared_from_this<websocket_session> {
+public:
+  websocket_session(door_core& core, tcp::socket socket, std::uint64_t id)
+      : core_(core), entry_(core, id), ws_(std::move(socket)),
+        bell_(std::make_shared<bell>(ws_.get_executor())) {}
+
+  void start(upgrade_request upgrade);
+  void stop() { // any thread
+    asio::post(ws_.get_executor(), [self = shared_from_this()] { self->end(); });
+  }
+
+private:
+  asio::awaitable<void> run(upgrade_request upgrade);
+  asio::awaitable<void> read_loop();
+  asio::awaitable<void> write_loop();
+  asio::awaitable<bool> write(std::string_view text);
+  void end();
+
+  void take(std::string_view text);
+  void take(socket_start&& m);
+  void take(const socket_cancel& m);
+  void take(const socket_ack& m);
+  void note(const socket_mistake& m);
+  void say(std::string text);
+
+  // What one request has to tell now; true if it has ended with it.
+  bool collect(const std::string& id, socket_request& r, std::vector<std::string>& out);
+  bool tell_chunk(const std::string& id, socket_request& r, const chunk& c,
+                  std::vector<std::string>& out);
+
+  door_core& core_;
+  table_entry entry_;
+  websocket::stream<tcp::socket> ws_;
+  std::shared_ptr<bell> bell_;
+  std::shared_ptr<watchdog> watchdog_;
+  std::map<std::string, socket_request, std::less<>> requests_;
+  std::deque<std::string> replies_;
+  std::size_t replies_bytes_ = 0;
+  std::uint32_t bad_in_row_ = 0;
+  bool is_over_ = false;
+  bool is_writing_ = false;
+  std::optional<websocket::close_code> close_with_;
+};
+
+void websocket_session::start(upgrade_request upgrade) {
+  std::weak_ptr<websocket_session> weak = weak_from_this();
+  watchdog_ = std::make_shared<watchdog>(ws_.get_executor(), [weak] {
+    if (auto self = weak.lock()) {
+      self->end();
+    }
+  });
+  bell_->on_ring([weak] {
+    auto self = weak.lock();
+    if (!self || !self->is_writing_) {
+      return;
+    }
+    for (const auto& [id, r] : self->requests_) {
+      if (r.open.is_cut()) { // the socket itself hangs: not for the whole time-out
+        self->watchdog_->arm(self->core_.config().http_bounds.cut_grace);
+        return;
+      }
+    }
+  });
+  asio::co_spawn(
+      ws_.get_executor(),
+      [self = shared_from_this(), upgrade = std::move(upgrade)]() mutable {
+        return self->run(std::move(upgrade));
+      },
+      [self = shared_from_this()](std::exception_ptr e) {
+        if (e) {
+          spdlog::error("a WebSocket ended with an exception");
+        }
+      });
+}
+
+void websocket_session::end() {
+  is_over_ = true;
+  error_code ignored;
+  boost::beast::get_lowest_layer(ws_).close(ignored);
+  bell_->ring();
+}
+
+asio::awaitable<void> websocket_session::run(upgrade_request upgrade) {
+  const auto& limits = core_.config().websocket;
+  websocket::stream_base::timeout times{};
+  times.handshake_timeout = core_.config().http_bounds.header_timeout;
+  times.idle_timeout = limits.idle_timeout;
+  times.keep_alive_pings = true;
+  ws_.set_option(times);
+  ws_.read_message_max(limits.message_bytes_max);
+  ws_.text(true);
+  auto [ec] = co_await ws_.async_accept(upgrade, as_values);
+  if (ec) {
+    co_return;
+  }
+  asio::co_spawn(
+      ws_.get_executor(), [self = shared_from_this()] { return self->write_loop(); },
+      [self = shared_from_this()](std::exception_ptr) { self->end(); });
+  co_await read_loop();
+  // The client is gone or closed: its tickets are cancelled now.
+  for (std::size_t i = 0; i < requests_.size(); ++i) {
+    core_.websocket.counts().client_gone("websocket");
+  }
+  requests_.clear();
+  is_over_ = true;
+  bell_->ring();
+}
+
+asio::awaitable<void> websocket_session::read_loop() {
+  boost::beast::flat_buffer buffer;
+  while (!is_over_) {
+    auto [ec, n] = co_await ws_.async_read(buffer, as_values);
+    if (ec) {
+      co_return;
+    }
+    const auto data = buffer.cdata();
+    if (ws_.got_text()) {
+      take(std::string_view(static_cast<const char*>(data.data()), data.size()));
+    } else {
+      note({fail(errc::invalid_request, "messages must be text, not binary"), {}, false});
+    }
+    buffer.consume(buffer.size());
+    if (bad_in_row_ >= core_.config().websocket.bad_json_in_row_max) {
+      close_with_ = websocket::close_code::policy_error;
+      bell_->ring();
+    }
+    if (replies_bytes_ > replies_bytes_max) {
+      end(); // it sends and does not read
+    }
+  }
+}
+
+void websocket_session::say(std::string text) {
+  replies_bytes_ += text.size();
+  replies_.push_back(std::move(text));
+  bell_->ring();
+}
+
+void websocket_session::note(const socket_mistake& m) {
+  bad_in_row_ = m.is_json ? 0 : bad_in_row_ + 1;
+  core_.websocket.counts().refused("websocket", m.reason.code);
+  say(socket_error_text(m.id, m.reason));
+}
+
+void websocket_session::take(std::string_view text) {
+  auto parsed = parse_socket_message(text, core_.config());
+  if (const auto* mistake = std::get_if<socket_mistake>(&parsed)) {
+    note(*mistake);
+    return;
+  }
+  bad_in_row_ = 0;
+  std::visit([this](auto& m) { take(std::move(m)); }, std::get<socket_message>(parsed));
+}
+
+void websocket_session::take(socket_start&& m) {
+  if (requests_.contains(m.id)) {
+    note({fail_param(errc::conflict, "id", "a request with the id '{}' is open", m.id), {}, true});
+    return;
+  }
+  if (requests_.size() >= core_.config().websocket.requests_per_socket_max) {
+    note({fail(errc::overloaded, "the socket has {} open requests, its limit", requests_.size()),
+          m.id, true});
+    return;
+  }
+  auto open = core_.websocket.open(std::move(m.call.request), m.call.add_generation_prompt,
+                                   [b = bell_] { b->ring(); });
+  if (!open) {
+    say(socket_error_text(m.id, open.error()));
+    return;
+  }
+  const auto choices = m.call.shape.choices;
+  requests_.emplace(std::move(m.id), socket_request{*std::move(open), std::move(m.call.shape),
+                                                    m.window,
+                                                    std::vector<std::uint32_t>(choices, 0),
+                                                    std::vector<std::uint32_t>(choices, 0),
+                                                    choices});
+}
+
+void websocket_session::take(const socket_cancel& m) {
+  const auto it = requests_.find(m.id);
+  if (it == requests_.end()) {
+    // It may have ended while the message was on its way: an answer, not a mistake.
+    say(socket_error_text(m.id, fail(errc::not_found, "no request with this id is open")));
+    return;
+  }
+  it->second.open.close(cancel_reason::client_asked);
+  requests_.erase(it);
+  say(socket_error_text(m.id, fail(errc::cancelled, "cancelled by the client")));
+}
+
+void websocket_session::take(const socket_ack& m) {
+  const auto it = requests_.find(m.id);
+  if (it == requests_.end()) {
+    return; // an ack of the last tokens crosses the end of the request
+  }
+  auto& r = it->second;
+  if (m.choice >= r.sent.size() || m.index > r.sent[m.choice]) {
+    note({fail_param(errc::invalid_value, "index", "token {} was not sent yet", m.index), m.id,
+          true});
+    return;
+  }
+  r.acked[m.choice] = std::max(r.acked[m.choice], m.index);
+  if (m.window) {
+    r.window = m.window;
+  }
+  bell_->ring();
+}
+
+bool websocket_session::tell_chunk(const std::string& id, socket_request& r, const chunk& c,
+                                   std::vector<std::string>& out) {
+  if (const auto failure = failure_of(c)) {
+    out.push_back(socket_error_text(id, *failure));
+    return true; // dropping the request cancels its other choices
+  }
+  if (c.count > 0 || !c.text.empty()) {
+    out.push_back(tokens_text(id, c, r.shape));
+    r.sent[c.choice] = c.index;
+  }
+  if (c.finish == finish::none) {
+    return false;
+  }
+  const bool is_last = --r.choices_left == 0;
+  out.push_back(done_text(id, c, r.shape, is_last));
+  if (is_last) {
+    r.open.ended();
+  }
+  return is_last;
+}
+
+bool websocket_session::collect(const std::string& id, socket_request& r,
+                                std::vector<std::string>& out) {
+  std::optional<chunk> merged; // neighbours of one choice become one message
+  const auto flush = [&] {
+    const bool is_over = merged && tell_chunk(id, r, *merged, out);
+    merged.reset();
+    return is_over;
+  };
+  auto room = r.room();
+  while (auto event = r.open.next(room)) {
+    if (auto* c = std::get_if<chunk>(&*event)) {
+      room -= std::min(room, r.window ? c->count : 0);
+      const bool joins = merged && merged->choice == c->choice && !failure_of(*c);
+      if (joins) {
+        merged->index = c->index;
+        merged->count += c->count;
+        merged->text += c->text;
+        merged->details.insert(merged->details.end(), c->details.begin(), c->details.end());
+        merged->finish = c->finish;
+        merged->prompt_tokens = c->prompt_tokens;
+        merged->output_tokens = c->output_tokens;
+        continue;
+      }
+      if (flush()) {
+        return true;
+      }
+      merged = std::move(*c);
+      continue;
+    }
+    if (flush()) {
+      return true;
+    }
+    if (const auto* g = std::get_if<granted>(&*event)) {
+      out.push_back(granted_text(id, g->ticket));
+      continue;
+    }
+    const auto* refused = std::get_if<rejected>(&*event);
+    const auto* broken = std::get_if<failed>(&*event);
+    if (refused || broken) {
+      out.push_back(socket_error_text(id, refused ? refused->reason : broken->reason));
+      r.open.ended();
+      return true;
+    }
+  }
+  return flush();
+}
+
+asio::awaitable<bool> websocket_session::write(std::string_view text) {
+  is_writing_ = true;
+  watchdog_->arm(core_.config().http_bounds.write_timeout);
+  auto [ec, n] = co_await ws_.async_write(asio::buffer(text), as_values);
+  watchdog_->disarm();
+  is_writing_ = false;
+  co_return !ec;
+}
+
+asio::awaitable<void> websocket_session::write_loop() {
+  constexpr std::chrono::hours no_limit{24};
+  std::vector<std::string> out;
+  while (!is_over_) {
+    out.clear();
+    for (auto& text : replies_) {
+      out.push_back(std::move(text));
+    }
+    replies_.clear();
+    replies_bytes_ = 0;
+    for (auto it = requests_.begin(); it != requests_.end();) {
+      it = collect(it->first, it->second, out) ? requests_.erase(it) : std::next(it);
+    }
+    for (const auto& text : out) {
+      if (!co_await write(text)) {
+        co_return;
+      }
+    }
+    if (close_with_) {
+      watchdog_->arm(core_.config().http_bounds.cut_grace);
+      co_await ws_.async_close(*close_with_, as_values);
+      co_return;
+    }
+    if (out.empty()) {
+      co_await bell_->wait(no_limit);
+    }
+  }
+}
+
+} // namespace
+
+void start_websocket_session(door_core& core, tcp::socket socket, upgrade_request upgrade) {
+  // Its HTTP session has been counted against the limit and leaves the table now.
+  const auto id = core.connections.enter([] {}, SIZE_MAX);
+  if (!id) {
+    return; // the server stops
+  }
+  auto session = std::make_shared<websocket_session>(core, std::move(socket), *id);
+  core.connections.replace(*id, [weak = std::weak_ptr(session)] {
+    if (auto self = weak.lock()) {
+      self->stop();
+    }
+  });
+  session->start(std::move(upgrade));
+}
+
+} // namespace baton::gateway

@@ -1,0 +1,16 @@
+// /v1/stream: several requests on one WebSocket, each with cancel and flow control.
+#pragma once
+
+#include "gateway/connection.hpp"
+
+#include <boost/beast/http/message.hpp>
+#include <boost/beast/http/string_body.hpp>
+
+namespace baton::gateway {
+
+// Takes the socket of an HTTP session that asked for the upgrade, and serves it until it ends.
+void start_websocket_session(
+    door_core& core, tcp::socket socket,
+    boost::beast::http::request<boost::beast::http::string_body> upgrade);
+
+} // namespace baton::gateway

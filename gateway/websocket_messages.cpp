@@ -1,0 +1,153 @@
+#include "gateway/websocket_messages.hpp"
+
+#include "gateway/openai_fields.hpp"
+#include "gateway/openai_response.hpp"
+
+#include <iterator>
+
+namespace baton::gateway {
+namespace {
+
+constexpr std::int64_t index_max = UINT32_MAX;
+
+std::optional<std::uint32_t> read_window(field_reader& fields) {
+  const auto tokens = fields.integer("window", 0, 1, index_max);
+  return tokens == 0 ? std::nullopt : std::optional(static_cast<std::uint32_t>(tokens));
+}
+
+std::string read_id(field_reader& fields, const websocket_limits& limits) {
+  const auto* value = fields.require("id");
+  auto id = fields.text("id", {}, limits.id_bytes_max);
+  if (value && value->is_string() && value->get_ref<const std::string&>().empty()) {
+    fields.refuse(errc::invalid_value, "id", "'id' must not be empty");
+  }
+  return id;
+}
+
+// A start message is the body of /v1/chat/completions (with messages) or /v1/completions (with
+// prompt), and the socket's own fields.
+result<socket_message> read_start(field_reader& fields, const std::string& id, const json& object,
+                                  const gateway_config& config) {
+  socket_start start;
+  start.id = id;
+  start.window = read_window(fields);
+  const auto api = object.contains("messages") ? openai_api::chat : openai_api::completions;
+  auto call = read_generation(fields, api, config.request);
+  if (!call) {
+    return call.error();
+  }
+  start.call = *std::move(call);
+  return socket_message(std::move(start));
+}
+
+result<socket_message> read_message(field_reader& fields, const std::string& id,
+                                    const json& object, const gateway_config& config) {
+  const auto* type = fields.require("type");
+  if (type && !type->is_string()) {
+    fields.refuse_type("type", "a string", *type);
+  }
+  if (fields.has_failed()) {
+    return fields.finish().error();
+  }
+  const auto& name = type->get_ref<const std::string&>();
+  if (name == "start") {
+    return read_start(fields, id, object, config);
+  }
+  if (name == "cancel") {
+    if (auto ok = fields.finish(); !ok) {
+      return ok.error();
+    }
+    return socket_message(socket_cancel{id});
+  }
+  if (name == "ack") {
+    socket_ack ack;
+    ack.id = id;
+    fields.require("index");
+    ack.index = static_cast<std::uint32_t>(fields.integer("index", 0, 0, index_max));
+    ack.choice = static_cast<std::uint32_t>(fields.integer("choice", 0, 0, index_max));
+    ack.window = read_window(fields);
+    if (auto ok = fields.finish(); !ok) {
+      return ok.error();
+    }
+    return socket_message(ack);
+  }
+  return fail_param(errc::invalid_value, "type",
+                    "'type' must be one of 'start', 'cancel', 'ack'");
+}
+
+std::string begin(std::string_view type, std::string_view id) {
+  auto out = fmt::format(R"({{"type":"{}","id":)", type);
+  if (id.empty()) {
+    out += "null";
+  } else {
+    append_json_string(out, id);
+  }
+  return out;
+}
+
+void append_choice(std::string& out, const chunk& c, const reply_shape& shape) {
+  if (shape.choices > 1) {
+    fmt::format_to(std::back_inserter(out), R"(,"choice":{})", c.choice);
+  }
+}
+
+} // namespace
+
+std::variant<socket_message, socket_mistake>
+parse_socket_message(std::string_view text, const gateway_config& config) {
+  auto parsed = parse_json(text, config.request.json_depth_max);
+  if (!parsed) {
+    return socket_mistake{parsed.error(), {}, false};
+  }
+  if (!parsed->is_object()) {
+    return socket_mistake{fail(errc::invalid_request, "a message must be a JSON object, not {}",
+                               kind_of_json(*parsed)),
+                          {},
+                          false};
+  }
+  field_reader fields(*parsed);
+  const auto id = read_id(fields, config.websocket);
+  auto message = read_message(fields, id, *parsed, config);
+  if (!message) {
+    return socket_mistake{message.error(), id, true};
+  }
+  return *std::move(message);
+}
+
+std::string granted_text(std::string_view id, ticket_id ticket) {
+  return begin("granted", id) + fmt::format(R"(,"ticket":{}}})", ticket.value);
+}
+
+std::string tokens_text(std::string_view id, const chunk& c, const reply_shape& shape) {
+  auto out = begin("tokens", id);
+  append_choice(out, c, shape);
+  fmt::format_to(std::back_inserter(out), R"(,"index":{},"count":{},"text":)", c.index, c.count);
+  append_json_string(out, c.text);
+  if (shape.has_logprobs && !c.details.empty()) {
+    out += R"(,"logprobs":)";
+    out += logprobs_json(openai_api::chat, c.details, 0);
+  }
+  out += '}';
+  return out;
+}
+
+std::string done_text(std::string_view id, const chunk& c, const reply_shape& shape,
+                      bool is_last) {
+  auto out = begin("done", id);
+  append_choice(out, c, shape);
+  fmt::format_to(std::back_inserter(out),
+                 R"(,"finish_reason":"{}","usage":{{"prompt_tokens":{},"completion_tokens":{},)"
+                 R"("total_tokens":{}}},"last":{}}})",
+                 finish_word(c.finish), c.prompt_tokens, c.output_tokens,
+                 std::uint64_t{c.prompt_tokens} + c.output_tokens, is_last);
+  return out;
+}
+
+std::string socket_error_text(std::string_view id, const error& e) {
+  auto out = begin("error", id);
+  out += ',';
+  out += std::string_view(error_body(e)).substr(1); // {"error":{...}} without its opening brace
+  return out;
+}
+
+} // namespace baton::gateway

@@ -1,0 +1,275 @@
+#include "gateway/zmq_client.hpp"
+
+#include "gateway/request_check.hpp"
+
+#include <algorithm>
+
+namespace baton::gateway {
+
+zmq_client::zmq_client(reception& desk, const hello& who, wiring wires, instant now)
+    : desk_(desk), who_(who), wires_(std::move(wires)), heard_(now) {}
+
+bool zmq_client::is_silent(instant now) const {
+  return now - heard_ > desk_.facts().config().zmq_bounds.silence_max;
+}
+
+void zmq_client::say(const message& m, std::uint64_t correlation) {
+  if (is_lost_) {
+    return;
+  }
+  const auto& config = desk_.facts().config();
+  envelope e;
+  e.source = config.self;
+  e.source_epoch = config.epoch;
+  e.target = who_.node;
+  e.target_epoch = who_.epoch;
+  e.source_actor = actors::well_known::door;
+  e.target_actor = actors::well_known::client;
+  e.correlation = correlation;
+  e.sequence = ++sequence_;
+  const auto f = encode(e, m);
+  if (needs_credit(kind_of(m))) {
+    data_bytes_ += f.size_bytes();
+  }
+  is_lost_ = !wires_.send(f);
+}
+
+// Room is judged before a message is made: the window may be passed by one message.
+bool zmq_client::has_credit() const noexcept {
+  return data_bytes_ - credited_bytes_ < desk_.facts().config().zmq_bounds.window_bytes;
+}
+
+void zmq_client::acknowledge() {
+  const auto& config = desk_.facts().config();
+  hello_ack ack;
+  ack.node = config.self;
+  ack.epoch = config.epoch;
+  ack.credit_bytes = config.zmq_bounds.window_bytes;
+  say(ack, 0);
+}
+
+void zmq_client::beat() {
+  heartbeat h;
+  h.count = ++beats_;
+  say(h, 0);
+}
+
+void zmq_client::take(message m, instant now) {
+  heard_ = now;
+  std::visit([this](auto& content) { on(content); }, m);
+}
+
+template <class Other>
+void zmq_client::on(const Other&) {
+  if constexpr (!std::is_same_v<Other, heartbeat>) {
+    desk_.counts().dropped("zmq_unexpected"); // not a client's word
+  }
+}
+
+bool zmq_client::may_open(std::uint64_t request) {
+  if (requests_.contains(request)) {
+    desk_.counts().dropped("zmq_duplicate_request");
+    return false;
+  }
+  return true;
+}
+
+void zmq_client::on(generate& m) {
+  const auto number = m.request;
+  if (!may_open(number)) {
+    return;
+  }
+  const auto& config = desk_.facts().config();
+  rejected no;
+  no.request = number;
+  if (requests_.size() >= config.zmq_bounds.requests_per_client_max) {
+    no.reason = fail(errc::overloaded, "the client has {} open requests, its limit",
+                     requests_.size());
+  } else if (auto ok = check_ranges(m, config.request); !ok) {
+    no.reason = ok.error();
+  } else {
+    const auto choices = m.choices;
+    auto open = desk_.open(std::move(m), /*add_generation_prompt=*/true, wires_.wake_for(number));
+    if (open) {
+      requests_.emplace(number,
+                        open_entry{*std::move(open), {}, std::vector<bool>(choices, false)});
+      return;
+    }
+    no.reason = open.error();
+  }
+  say(no, number);
+}
+
+void zmq_client::on(tokenize& m) {
+  if (!may_open(m.request)) {
+    return;
+  }
+  auto open = desk_.tokenize({}, std::move(m.input), m.add_generation_prompt,
+                             wires_.wake_for(m.request));
+  if (open) {
+    requests_.emplace(m.request, open_entry{*std::move(open), {}, {}});
+    return;
+  }
+  tokenized no;
+  no.request = m.request;
+  no.failure = open.error();
+  say(no, m.request);
+}
+
+void zmq_client::on(detokenize& m) {
+  if (!may_open(m.request)) {
+    return;
+  }
+  auto open = desk_.detokenize({}, std::move(m.ids), wires_.wake_for(m.request));
+  if (open) {
+    requests_.emplace(m.request, open_entry{*std::move(open), {}, {}});
+    return;
+  }
+  detokenized no;
+  no.request = m.request;
+  no.failure = open.error();
+  say(no, m.request);
+}
+
+// Only its own tickets: another client's are not in the table.
+void zmq_client::on(const cancel& m) {
+  const auto it = tickets_.find(m.ticket);
+  if (it == tickets_.end()) {
+    return; // it ended while the cancel was on its way
+  }
+  const auto number = it->second;
+  auto& entry = requests_.at(number);
+  entry.open.close(cancel_reason::client_asked);
+  desk_.counts().client_gone(desk_.door());
+  tell_failure(number, entry, fail(errc::cancelled, "cancelled by the client"));
+  held_.erase(number);
+  tickets_.erase(it);
+  requests_.erase(number);
+}
+
+void zmq_client::on(const credit& m) {
+  if (m.bytes_total < credited_bytes_ || m.bytes_total > data_bytes_) {
+    desk_.counts().dropped("zmq_bad_credit");
+    return;
+  }
+  credited_bytes_ = m.bytes_total;
+  const auto waiting = std::exchange(held_, {});
+  for (const auto number : waiting) {
+    pump(number);
+  }
+}
+
+void zmq_client::on(const list_models& m) {
+  models answer;
+  answer.request = m.request;
+  answer.cards = desk_.facts().look()->cards;
+  say(answer, m.request);
+}
+
+void zmq_client::on(const query_status& m) {
+  const auto now = desk_.facts().look();
+  const auto stand = standing_of(*now);
+  auto answer = now->cluster.value_or(cluster_status{});
+  answer.request = m.request;
+  answer.phase = stand.phase;
+  answer.reason = stand.reason;
+  if (!now->cards.empty()) {
+    answer.model = now->cards.front().name;
+  }
+  answer.load = now->load;
+  say(answer, m.request);
+}
+
+bool zmq_client::tell_chunk(std::uint64_t request, open_entry& entry, chunk c) {
+  const auto choice = c.choice;
+  const bool ends = c.finish != finish::none;
+  const bool fails = c.finish == finish::failed || c.finish == finish::cancelled;
+  c.request = request;
+  say(c, request);
+  if (ends && choice < entry.finished.size()) {
+    entry.finished[choice] = true;
+  }
+  const bool all = std::all_of(entry.finished.begin(), entry.finished.end(),
+                               [](bool done) { return done; });
+  if (all && !fails) {
+    entry.open.ended();
+  }
+  return all;
+}
+
+// A request that had begun ends with one failed chunk for each choice that was open.
+void zmq_client::tell_failure(std::uint64_t request, open_entry& entry, const error& reason) {
+  if (!entry.ticket) {
+    rejected no;
+    no.request = request;
+    no.reason = reason;
+    say(no, request);
+    return;
+  }
+  for (std::size_t i = 0; i < entry.finished.size(); ++i) {
+    if (entry.finished[i]) {
+      continue;
+    }
+    chunk c;
+    c.request = request;
+    c.ticket = entry.ticket;
+    c.choice = static_cast<std::uint32_t>(i);
+    c.finish = reason.code == errc::cancelled ? finish::cancelled : finish::failed;
+    c.failure = reason;
+    say(c, request);
+  }
+}
+
+bool zmq_client::tell(std::uint64_t request, open_entry& entry, stream_event e) {
+  if (auto* g = std::get_if<granted>(&e)) {
+    g->request = request;
+    entry.ticket = g->ticket;
+    tickets_.emplace(g->ticket, request);
+    say(*g, request);
+    return false;
+  }
+  if (auto* c = std::get_if<chunk>(&e)) {
+    return tell_chunk(request, entry, std::move(*c));
+  }
+  entry.open.ended();
+  if (auto* r = std::get_if<rejected>(&e)) {
+    r->request = request;
+    say(*r, request);
+  } else if (auto* t = std::get_if<tokenized>(&e)) {
+    t->request = request;
+    say(*t, request);
+  } else if (auto* d = std::get_if<detokenized>(&e)) {
+    d->request = request;
+    say(*d, request);
+  } else {
+    tell_failure(request, entry, std::get<failed>(e).reason);
+  }
+  return true;
+}
+
+void zmq_client::pump(std::uint64_t request) {
+  const auto it = requests_.find(request);
+  if (it == requests_.end()) {
+    return;
+  }
+  auto& entry = it->second;
+  while (!is_lost_) {
+    if (!has_credit()) {
+      held_.insert(request);
+      return;
+    }
+    auto event = entry.open.next();
+    if (!event) {
+      return;
+    }
+    if (tell(request, entry, *std::move(event))) {
+      if (entry.ticket) {
+        tickets_.erase(entry.ticket);
+      }
+      requests_.erase(it);
+      return;
+    }
+  }
+}
+
+} // namespace baton::gateway

@@ -1,0 +1,84 @@
+// One SDK client at the ZeroMQ door: its greeting, its requests, its credit. No sockets, no clock
+// of its own; called by zmq_door.cpp on the door's thread.
+//
+//   greeted --generate, tokenize...--> greeted     (each request: opened -> granted -> chunks -> end)
+//      |  silent for silence_max, unreachable, a new life of the same node
+//      +--> gone                                   (all its tickets are cancelled)
+#pragma once
+
+#include "gateway/reception.hpp"
+#include "schema/codec.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+
+namespace baton::gateway {
+
+class zmq_client {
+public:
+  using instant = std::chrono::steady_clock::time_point;
+  // `send` takes one message to the client; false if the client cannot be reached or does not read.
+  // `wake` is called from any thread when the request of that (client's) number has events.
+  struct wiring {
+    std::function<bool(const frames&)> send;
+    std::function<std::function<void()>(std::uint64_t request)> wake_for;
+  };
+
+  zmq_client(reception& desk, const hello& who, wiring wires, instant now);
+
+  node_id node() const noexcept { return who_.node; }
+  epoch_id epoch() const noexcept { return who_.epoch; }
+  // Unreachable: drop it.
+  bool is_lost() const noexcept { return is_lost_; }
+  bool is_silent(instant now) const;
+
+  void acknowledge();
+  // A verified message of this client's life.
+  void take(message m, instant now);
+  // Brings what the request has to tell, as far as credit goes.
+  void pump(std::uint64_t request);
+  void beat();
+
+private:
+  struct open_entry {
+    open_request open;
+    ticket_id ticket;
+    std::vector<bool> finished; // per choice; empty: not a generation
+  };
+
+  void on(generate& m);
+  void on(tokenize& m);
+  void on(detokenize& m);
+  void on(const cancel& m);
+  void on(const credit& m);
+  void on(const list_models& m);
+  void on(const query_status& m);
+  template <class Other>
+  void on(const Other&);
+
+  bool may_open(std::uint64_t request);
+  // True: the request has ended.
+  bool tell(std::uint64_t request, open_entry& entry, stream_event e);
+  bool tell_chunk(std::uint64_t request, open_entry& entry, chunk c);
+  void tell_failure(std::uint64_t request, open_entry& entry, const error& reason);
+  void say(const message& m, std::uint64_t correlation);
+  bool has_credit() const noexcept;
+
+  reception& desk_;
+  hello who_;
+  wiring wires_;
+  std::map<std::uint64_t, open_entry> requests_; // by the client's number
+  std::map<ticket_id, std::uint64_t> tickets_;
+  std::set<std::uint64_t> held_; // wait for credit
+  std::uint64_t sequence_ = 0;
+  std::uint64_t data_bytes_ = 0;
+  std::uint64_t credited_bytes_ = 0;
+  std::uint64_t beats_ = 0;
+  instant heard_;
+  bool is_lost_ = false;
+};
+
+} // namespace baton::gateway

@@ -1,0 +1,334 @@
+#include "gateway/zmq_door.hpp"
+
+#include "gateway/zmq_client.hpp"
+#include "schema/limits.hpp"
+
+#include <spdlog/spdlog.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include <zmq.hpp>
+
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace baton::gateway {
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+constexpr std::size_t parts_per_message = 4; // routing id, head, body, bulk
+// Frames for a client that does not read; data is bounded by its window long before.
+constexpr int send_frames_max = 64 * 1024;
+constexpr int messages_per_turn = 256; // then the streams get their turn
+constexpr std::chrono::milliseconds poll_interval{250};
+constexpr std::size_t frame_alignment = 64;
+
+// Requests that have events, told by the desk's thread.
+class ready_list {
+public:
+  ready_list() : fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+    ENSURE(fd_ >= 0, "eventfd: {}", std::strerror(errno));
+  }
+  ~ready_list() { close(fd_); }
+  ready_list(const ready_list&) = delete;
+  ready_list& operator=(const ready_list&) = delete;
+
+  struct entry {
+    std::string client; // routing id
+    std::uint64_t request = 0;
+  };
+  void add(entry e) {
+    const std::lock_guard lock(mutex_);
+    entries_.push_back(std::move(e));
+    if (entries_.size() == 1) {
+      ring();
+    }
+  }
+  std::vector<entry> take() {
+    std::uint64_t ignored = 0;
+    if (read(fd_, &ignored, sizeof ignored) < 0) {
+      // EAGAIN: nothing was rung.
+    }
+    const std::lock_guard lock(mutex_);
+    return std::exchange(entries_, {});
+  }
+  void ring() {
+    const std::uint64_t one = 1;
+    if (write(fd_, &one, sizeof one) < 0) {
+      // EAGAIN: the counter is full, so it is rung.
+    }
+  }
+  int fd() const noexcept { return fd_; }
+
+private:
+  int fd_;
+  std::mutex mutex_;
+  std::vector<entry> entries_;
+};
+
+bool is_local(const std::string& endpoint) {
+  const auto starts = [&](const char* p) { return endpoint.rfind(p, 0) == 0; };
+  return starts("ipc://") || starts("tcp://127.") || starts("tcp://[::1]:") ||
+         starts("tcp://localhost:");
+}
+
+// ZeroMQ hands out unaligned slices of its buffer; the codec wants its own alignment.
+payload aligned_copy(const zmq::message_t& part) {
+  if (part.size() == 0) {
+    return {};
+  }
+  const auto room = part.size() + frame_alignment;
+  auto owner = std::make_shared<std::vector<std::byte>>(room);
+  void* at = owner->data();
+  std::size_t space = room;
+  std::align(frame_alignment, part.size(), at, space);
+  std::memcpy(at, part.data(), part.size());
+  return {owner, static_cast<const std::byte*>(at), part.size()};
+}
+
+} // namespace
+
+struct zmq_door::wall {
+  std::shared_ptr<board> facts;
+  reception desk;
+  zmq::context_t context{1};
+  zmq::socket_t router{context, zmq::socket_type::router};
+  std::shared_ptr<ready_list> ready = std::make_shared<ready_list>();
+  std::unordered_map<std::string, zmq_client> clients; // by routing id
+  std::string endpoint;
+  std::atomic<bool> is_stopping{false};
+  clock::time_point next_beat;
+  std::thread thread;
+
+  wall(const desk_actor& d, std::shared_ptr<board> b) : facts(b), desk(d, b, "zmq") {}
+
+  result<void> bind();
+  void run();
+  void loop();
+  void receive_some();
+  void take(const std::string& id, std::vector<zmq::message_t>& parts);
+  void greet(const std::string& id, const hello& h);
+  void refuse(const std::string& id, const hello& h, const error& why);
+  void forget_lost(clock::time_point now);
+  bool send(const std::string& id, const frames& f);
+  metrics& counts() { return facts->metrics(); }
+  const zmq_limits& limits() const { return facts->config().zmq_bounds; }
+};
+
+result<void> zmq_door::wall::bind() {
+  const auto& text = facts->config().zmq;
+  if (!is_local(text)) {
+    return fail_param(errc::bad_config, "zmq",
+                      "'{}' is not ipc:// or a loopback address: clients of this door are not "
+                      "authenticated, so it does not listen elsewhere",
+                      text);
+  }
+  try {
+    router.set(zmq::sockopt::linger, 0);
+    router.set(zmq::sockopt::router_mandatory, true);
+    router.set(zmq::sockopt::sndhwm, send_frames_max);
+    router.set(zmq::sockopt::rcvhwm, messages_per_turn);
+    router.set(zmq::sockopt::maxmsgsize, static_cast<std::int64_t>(limits().message_bytes_max));
+    router.bind(text);
+    endpoint = router.get(zmq::sockopt::last_endpoint);
+  } catch (const zmq::error_t& e) {
+    if (e.num() == EADDRINUSE) {
+      return fail_param(errc::address_in_use, "zmq", "{} is in use by another process", text);
+    }
+    return fail_param(errc::io_failed, "zmq", "cannot bind {}: {}", text, e.what());
+  }
+  return {};
+}
+
+bool zmq_door::wall::send(const std::string& id, const frames& f) {
+  const payload* parts[] = {&f.head, &f.body, &f.bulk};
+  zmq::message_t first(id.data(), id.size());
+  try {
+    if (!router.send(first, zmq::send_flags::sndmore | zmq::send_flags::dontwait)) {
+      return false; // its queue is full: it does not read
+    }
+    for (std::size_t i = 0; i < std::size(parts); ++i) {
+      const bool is_last = i + 1 == std::size(parts);
+      zmq::message_t part(parts[i]->data, parts[i]->size_bytes);
+      // After the first part was taken, the rest cannot be refused.
+      router.send(part, is_last ? zmq::send_flags::none : zmq::send_flags::sndmore);
+    }
+  } catch (const zmq::error_t&) {
+    return false; // EHOSTUNREACH: it is gone
+  }
+  return true;
+}
+
+void zmq_door::wall::refuse(const std::string& id, const hello& h, const error& why) {
+  counts().refused("zmq", why.code);
+  hello_ack ack;
+  ack.node = facts->config().self;
+  ack.epoch = facts->config().epoch;
+  ack.refused = why;
+  envelope e;
+  e.source = ack.node;
+  e.source_epoch = ack.epoch;
+  e.target = h.node;
+  e.target_epoch = h.epoch;
+  e.source_actor = actors::well_known::door;
+  e.target_actor = actors::well_known::client;
+  e.sequence = 1;
+  send(id, encode(e, ack));
+}
+
+void zmq_door::wall::greet(const std::string& id, const hello& h) {
+  if (h.role != role::client) {
+    refuse(id, h, fail(errc::forbidden, "this door is for clients"));
+    return;
+  }
+  if (const auto known = clients.find(id);
+      known != clients.end() && known->second.epoch() == h.epoch) {
+    known->second.acknowledge(); // our answer was late
+    return;
+  }
+  // The same client after a lost connection, or in a new life: its old requests end now.
+  std::erase_if(clients, [&](const auto& c) { return c.second.node() == h.node; });
+  clients.erase(id);
+  if (clients.size() >= limits().clients_max) {
+    refuse(id, h, fail(errc::overloaded, "the door has {} clients, its limit", clients.size()));
+    return;
+  }
+  zmq_client::wiring wires;
+  wires.send = [this, id](const frames& f) { return send(id, f); };
+  wires.wake_for = [list = ready, id](std::uint64_t request) {
+    return [list, id, request] { list->add({id, request}); };
+  };
+  auto [it, added] = clients.try_emplace(id, desk, h, std::move(wires), clock::now());
+  it->second.acknowledge();
+}
+
+void zmq_door::wall::take(const std::string& id, std::vector<zmq::message_t>& parts) {
+  if (parts.size() != parts_per_message || parts[1].size() > limits::head_bytes_max) {
+    counts().dropped("zmq_bad_frame");
+    return;
+  }
+  const auto head = decode_envelope(aligned_copy(parts[1]));
+  if (!head) {
+    counts().dropped("zmq_bad_frame");
+    return;
+  }
+  auto body = decode_body(*head, aligned_copy(parts[2]), aligned_copy(parts[3]));
+  if (!body) {
+    counts().dropped("zmq_bad_frame");
+    return;
+  }
+  if (const auto* h = std::get_if<hello>(&*body)) {
+    greet(id, *h);
+    return;
+  }
+  const auto client = clients.find(id);
+  const bool is_known = client != clients.end() && client->second.epoch() == head->source_epoch &&
+                        head->target_epoch == facts->config().epoch;
+  if (!is_known) {
+    counts().dropped("zmq_stranger");
+    return;
+  }
+  client->second.take(*std::move(body), clock::now());
+}
+
+void zmq_door::wall::receive_some() {
+  for (int i = 0; i < messages_per_turn; ++i) {
+    std::vector<zmq::message_t> parts;
+    bool has_more = true;
+    while (has_more) {
+      zmq::message_t part;
+      if (!router.recv(part, zmq::recv_flags::dontwait)) {
+        return;
+      }
+      has_more = part.more();
+      if (parts.size() <= parts_per_message) { // more than there may be: only counted
+        parts.push_back(std::move(part));
+      }
+    }
+    const std::string id = parts.front().to_string();
+    take(id, parts);
+  }
+}
+
+void zmq_door::wall::forget_lost(clock::time_point now) {
+  const auto gone = std::erase_if(clients, [&](const auto& c) {
+    return c.second.is_lost() || c.second.is_silent(now);
+  });
+  for (std::size_t i = 0; i < gone; ++i) {
+    counts().client_gone("zmq");
+  }
+}
+
+void zmq_door::wall::loop() {
+  std::array<zmq::pollitem_t, 2> items{{{router.handle(), 0, ZMQ_POLLIN, 0},
+                                        {nullptr, ready->fd(), ZMQ_POLLIN, 0}}};
+  while (!is_stopping) {
+    zmq::poll(items.data(), items.size(), poll_interval);
+    receive_some();
+    for (const auto& [id, request] : ready->take()) {
+      if (const auto client = clients.find(id); client != clients.end()) {
+        client->second.pump(request);
+      }
+    }
+    const auto now = clock::now();
+    if (now >= next_beat) {
+      next_beat = now + limits().heartbeat_interval;
+      for (auto& [id, client] : clients) {
+        client.beat();
+      }
+    }
+    forget_lost(now);
+  }
+}
+
+void zmq_door::wall::run() {
+  while (!is_stopping) {
+    try {
+      loop();
+    } catch (const zmq::error_t& e) {
+      if (e.num() == EINTR) {
+        continue; // a signal for another part of the process
+      }
+      spdlog::error("the ZeroMQ door ended: {}", e.what());
+      break;
+    }
+  }
+  clients.clear(); // cancels what is open
+}
+
+zmq_door::zmq_door(std::unique_ptr<wall> w) : wall_(std::move(w)) {}
+
+zmq_door::~zmq_door() {
+  stop();
+}
+
+result<std::unique_ptr<zmq_door>> zmq_door::start(const desk_actor& desk,
+                                                  std::shared_ptr<board> facts) {
+  auto w = std::make_unique<wall>(desk, std::move(facts));
+  if (auto ok = w->bind(); !ok) {
+    return ok.error();
+  }
+  w->thread = std::thread([p = w.get()] { p->run(); });
+  return std::unique_ptr<zmq_door>(new zmq_door(std::move(w)));
+}
+
+std::string zmq_door::endpoint() const {
+  return wall_->endpoint;
+}
+
+void zmq_door::stop() {
+  if (wall_->thread.joinable()) {
+    wall_->is_stopping = true;
+    wall_->ready->ring();
+    wall_->thread.join();
+  }
+}
+
+} // namespace baton::gateway

@@ -1,0 +1,89 @@
+// One DEALER to the door and the thread that owns it: hello, heartbeats, credit, and an inbox for
+// each open request. Used by client and stream; knows nothing of chunks' meaning.
+//
+//   connecting --hello_ack--> open --silence, disconnect, bad frame, gap--> lost
+//   connecting --refusal, timeout--> (no connection)       lost: every inbox fails with why
+#pragma once
+
+#include "schema/codec.hpp"
+#include "sdk/cpp/baton/client.hpp"
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <thread>
+
+namespace baton::sdk {
+
+struct door_socket; // ZeroMQ, in connection.cpp only
+
+class connection {
+public:
+  static result<std::shared_ptr<connection>> open(const std::string& endpoint,
+                                                  const client_options& options);
+  connection(std::unique_ptr<door_socket> socket, const client_options& options); // for open()
+  ~connection(); // says what is still queued (cancel), then closes
+  connection(const connection&) = delete;
+  connection& operator=(const connection&) = delete;
+
+  // Gives the question a request number and an inbox, and sends it.
+  std::uint64_t ask(message question);
+  // Next answer to `request`. Errors: deadline_exceeded, link_down and what else lost the door.
+  result<message> take(std::uint64_t request, std::chrono::milliseconds deadline);
+  // Ends `request` at the door, as soon as its ticket is known.
+  void cancel(std::uint64_t request);
+  // No more answers wanted: what still comes is taken in and dropped.
+  void forget(std::uint64_t request);
+  ticket_id ticket_of(std::uint64_t request) const;
+  bool is_open() const;
+
+private:
+  using clock = std::chrono::steady_clock;
+
+  struct delivery {
+    message content;
+    std::size_t credit_bytes = 0; // given back when it is taken
+  };
+  struct inbox {
+    std::deque<delivery> arrived;
+    ticket_id ticket;
+    bool cancel_wanted = false; // asked for before the ticket was known
+  };
+
+  result<void> say_hello();
+  result<void> take_hello_ack(const message& m, const envelope& e);
+  void run(std::stop_token stop);
+  result<void> turn(clock::time_point& heartbeat_due, clock::time_point& silent_since);
+  result<bool> send_queued();
+  result<void> receive_all(clock::time_point& silent_since);
+  result<void> deliver(message m, std::size_t bytes);
+  void enqueue(message m);           // with mutex_ held
+  void give_back(std::size_t bytes); // with mutex_ held
+  void lose(error why);
+  frames framed(const message& m);
+
+  client_options options_;
+  std::unique_ptr<door_socket> socket_; // the thread's, once it runs
+  node_id node_;
+  epoch_id epoch_;
+  node_id door_;
+  epoch_id door_epoch_;
+  std::uint64_t window_bytes_ = 0;
+  std::uint64_t sequence_out_ = 0;
+  std::uint64_t sequence_in_ = 0;
+  std::uint64_t heartbeats_ = 0;
+
+  mutable std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::map<std::uint64_t, inbox> inboxes_;
+  std::deque<message> queued_;
+  std::uint64_t requests_ = 0;
+  std::uint64_t consumed_bytes_ = 0;
+  std::uint64_t credited_bytes_ = 0;
+  std::optional<error> lost_;
+
+  std::jthread thread_; // last: joined before anything it uses goes
+};
+
+} // namespace baton::sdk

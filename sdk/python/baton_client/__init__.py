@@ -1,0 +1,27 @@
+"""Client of a Baton gateway's ZeroMQ door.
+
+    from baton_client import Client
+
+    with Client("tcp://127.0.0.1:8002") as client:
+        print(client.generate("Once upon a time", max_tokens=32).text)
+        for chunk in client.stream(messages=[{"role": "user", "content": "Why is the sky blue?"}]):
+            print(chunk.text, end="", flush=True)
+"""
+
+from .client import Client, Stream
+from .errors import BatonError, DeadlineExceeded, LinkDown
+from .values import Answer, Chunk, LogprobEntry, Model, TokenDetail, Tokenized
+
+__all__ = [
+    "Answer",
+    "BatonError",
+    "Chunk",
+    "Client",
+    "DeadlineExceeded",
+    "LinkDown",
+    "LogprobEntry",
+    "Model",
+    "Stream",
+    "TokenDetail",
+    "Tokenized",
+]

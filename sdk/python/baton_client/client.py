@@ -1,0 +1,216 @@
+"""The public face of the SDK: generate, stream, cancel, chat, models."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from typing import Dict, Iterator, List, Optional, Sequence, Union
+
+from . import codec
+from .connection import Connection
+from .errors import BatonError, DeadlineExceeded
+from .values import Answer, Chunk, Model, Tokenized
+from .wire.MessageKind import MessageKind
+
+Prompt = Union[str, Sequence[int]]
+Messages = Sequence[Dict[str, str]]
+
+
+class Stream:
+    """Iterator over the chunks of one request. Leaving it unfinished (close, with, del) cancels.
+
+    A failure of a choice, a refusal and a lost door are raised as BatonError.
+    """
+
+    def __init__(self, connection: Connection, request: int, choices: int, timeout: float):
+        self._connection = connection
+        self._request = request
+        self._choices_open = choices
+        self._timeout = timeout
+
+    def __iter__(self) -> Iterator[Chunk]:
+        return self
+
+    def __next__(self) -> Chunk:
+        chunk = self.next()
+        if chunk is None:
+            raise StopIteration
+        return chunk
+
+    def next(self, timeout: Optional[float] = None) -> Optional[Chunk]:
+        """The next chunk, None once every choice has ended. DeadlineExceeded: ask again."""
+        if self._choices_open == 0:
+            return None
+        try:
+            chunk = self._connection.take(
+                self._request, self._timeout if timeout is None else timeout
+            )
+        except DeadlineExceeded:
+            raise
+        except BatonError:
+            self._end()
+            raise
+        if chunk.finish_reason is not None:
+            self._choices_open -= 1
+            if self._choices_open == 0:
+                self._connection.forget(self._request)
+        if chunk.finish_reason == "failed":
+            self.close()
+            raise chunk.failure or BatonError(70, "internal", "the answer failed without a reason")
+        return chunk
+
+    def cancel(self) -> None:
+        """Asks the door to end all choices; their last chunks ("cancelled") still come."""
+        if self._choices_open:
+            self._connection.cancel(self._request)
+
+    def close(self) -> None:
+        if self._choices_open:
+            self._connection.cancel(self._request)
+            self._end()
+
+    @property
+    def ticket(self) -> int:
+        """0 before the request was granted."""
+        return self._connection.ticket_of(self._request)
+
+    def _end(self) -> None:
+        self._choices_open = 0
+        self._connection.forget(self._request)
+
+    def __enter__(self) -> "Stream":
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_choices_open", 0):
+            self.close()
+
+
+class Client:
+    """A connection to a gateway's ZeroMQ door; may be used from any thread.
+
+    timeout: seconds to wait for the next chunk, or for an answer, unless a call says otherwise.
+    """
+
+    def __init__(
+        self,
+        endpoint: str = "tcp://127.0.0.1:8002",
+        *,
+        model: Optional[str] = None,
+        timeout: float = 60.0,
+        connect_timeout: float = 5.0,
+        name: str = "baton-client-python",
+    ):
+        self._timeout = timeout
+        self._model = model
+        self._connection = Connection(endpoint, name, connect_timeout)
+
+    def stream(
+        self,
+        prompt: Optional[Prompt] = None,
+        *,
+        messages: Optional[Messages] = None,
+        model: Optional[str] = None,
+        timeout: Optional[float] = None,
+        deadline: float = 0.0,
+        **params,
+    ) -> Stream:
+        """Chunks of the answer to a text, to token ids, or to a conversation.
+
+        params: fields of codec.GenerateParams (max_tokens, temperature, stop, seed, n ...).
+        deadline: seconds for the whole answer, kept by the cluster; 0: none.
+        """
+        if (prompt is None) == (messages is None):
+            raise TypeError("give either a prompt or messages")
+        asked = codec.GenerateParams(**params)
+        if isinstance(asked.stop, str):
+            asked.stop = [asked.stop]
+        seed = asked.seed if asked.seed is not None else secrets.randbits(63)
+        name = model or self._model or self._first_model()
+        request = self._connection.ask(
+            MessageKind.generate,
+            lambda number: codec.generate(
+                number, name, prompt, messages, asked, seed, int(deadline * 1000)
+            ),
+        )
+        return Stream(self._connection, request, asked.n, timeout or self._timeout)
+
+    def generate(self, prompt: Optional[Prompt] = None, **options) -> Answer:
+        """The whole answer. With n > 1 use generate_all. `timeout` here is for all of it."""
+        return self.generate_all(prompt, **options)[0]
+
+    def generate_all(self, prompt: Optional[Prompt] = None, **options) -> List[Answer]:
+        """The answers of all n choices."""
+        timeout = options.get("timeout") or self._timeout
+        end = time.monotonic() + timeout
+        answers = [Answer("", None, 0, 0) for _ in range(options.get("n", 1))]
+        with self.stream(prompt, **options) as chunks:
+            while True:
+                chunk = chunks.next(max(0.0, end - time.monotonic()))
+                if chunk is None:
+                    return answers
+                answer = answers[chunk.choice]
+                answer.text += chunk.text
+                answer.finish_reason = chunk.finish_reason
+                answer.prompt_tokens = chunk.prompt_tokens
+                answer.output_tokens = chunk.output_tokens
+                answer.logprobs += chunk.logprobs
+
+    def chat(self, messages: Messages, **options) -> Answer:
+        """The assistant's answer to a conversation: [{"role": "user", "content": "Hi"}]."""
+        return self.generate(messages=messages, **options)
+
+    def models(self) -> List[Model]:
+        return self._call(MessageKind.list_models, codec.list_models)
+
+    def tokenize(
+        self,
+        prompt: Optional[Prompt] = None,
+        *,
+        messages: Optional[Messages] = None,
+        add_generation_prompt: bool = True,
+    ) -> Tokenized:
+        if (prompt is None) == (messages is None):
+            raise TypeError("give either a prompt or messages")
+        return self._call(
+            MessageKind.tokenize,
+            lambda number: codec.tokenize(number, prompt, messages, add_generation_prompt),
+        )
+
+    def detokenize(self, ids: Sequence[int]) -> str:
+        return self._call(MessageKind.detokenize, lambda number: codec.detokenize(number, ids))
+
+    @property
+    def is_open(self) -> bool:
+        return self._connection.is_open
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        connection = getattr(self, "_connection", None)
+        if connection is not None:
+            connection.close()
+
+    def _call(self, kind: int, body_of):
+        request = self._connection.ask(kind, body_of)
+        try:
+            return self._connection.take(request, self._timeout)
+        finally:
+            self._connection.forget(request)
+
+    def _first_model(self) -> str:
+        served = self.models()
+        if not served:
+            raise BatonError(7, "model_not_found", "the door serves no model")
+        self._model = served[0].name
+        return self._model

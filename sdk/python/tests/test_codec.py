@@ -1,0 +1,104 @@
+"""The bytes that C++ wrote are read value for value, and broken ones are BadFrame, nothing else."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from baton_client import BatonError, codec
+from baton_client.errors import BadFrame
+from baton_client.wire.MessageKind import MessageKind
+
+GOLDEN = Path(__file__).resolve().parents[3] / "tests" / "data" / "schema"
+DOOR = codec.Address(1, 2, 7)
+
+
+def golden(name):
+    kind = getattr(MessageKind, name)
+    head = codec.envelope(kind, DOOR, codec.Address(3, 4, 8), 0, 1)
+    return [head, (GOLDEN / f"{name}.bin").read_bytes(), b""]
+
+
+def told(name):
+    """The values of the golden message, depth first, as C++ printed them."""
+    return (GOLDEN / f"{name}.txt").read_text().splitlines()
+
+
+def test_a_chunk_of_cpp_is_read_with_every_field():
+    heard = codec.decode(golden("chunk"))
+    values = told("chunk")
+    assert str(heard.request) == values[0]
+    chunk = heard.value
+    assert [str(v) for v in (chunk.ticket, chunk.choice, chunk.index)] == values[1:4]
+    assert f'"{chunk.text}"' == values[5]
+    assert [str(i) for i in chunk.ids] == values[7:9]
+    assert chunk.finish_reason == "cancelled"
+    assert len(chunk.logprobs) == 2 and len(chunk.logprobs[0].top) == 2
+    first = chunk.logprobs[0].chosen
+    assert [f'"{first.text.decode()}"', str(first.token), str(first.logprob)] == values[10:13]
+    assert isinstance(chunk.failure, BatonError)
+    assert (chunk.failure.code, chunk.failure.name) == (53, "quarantined")
+    assert f'"{chunk.failure.message}"' in values
+    assert f'"{chunk.stop_text}"' in values
+    assert str(chunk.prompt_tokens) in values and str(chunk.output_tokens) in values
+
+
+def test_rejected_models_tokenized_and_detokenized_of_cpp_are_read():
+    reason = codec.decode(golden("rejected")).value
+    assert (reason.code, reason.name, reason.retryable) == (53, "quarantined", False)
+    assert f"{round(reason.retry_after * 1000)} ms" in told("rejected")
+    cards = codec.decode(golden("models")).value
+    assert len(cards) == 2
+    for card in cards:
+        assert f'"{card.name}"' in told("models") and str(card.parameters) in told("models")
+        assert card.phase == "draining"
+    for name in ("tokenized", "detokenized"):  # with a failure: that is what is told
+        assert codec.decode(golden(name)).value.name == "quarantined"
+    assert str(codec.decode(golden("granted")).value) == told("granted")[1]
+    greeting = codec.decode(golden("hello_ack")).value
+    assert [str(v) for v in (greeting.node, greeting.epoch, greeting.window_bytes)] == told(
+        "hello_ack"
+    )[:3]
+
+
+@pytest.mark.parametrize("name", ["chunk", "models", "rejected", "tokenized", "hello_ack"])
+def test_broken_bytes_are_a_bad_frame_or_another_message(name):
+    head, body, bulk = golden(name)
+    rng = random.Random(7)
+    broken = [body[:size] for size in range(len(body))]
+    for at in range(len(body)):
+        broken.append(body[:at] + bytes([body[at] ^ rng.randrange(1, 256)]) + body[at + 1 :])
+    refused = 0
+    for spoilt in broken:
+        try:
+            codec.decode([head, spoilt, bulk])
+        except BadFrame:
+            refused += 1
+    assert refused > len(body) // 4
+
+
+def test_another_version_and_a_wrong_count_of_frames_are_refused():
+    head, body, bulk = golden("models")
+    with pytest.raises(BadFrame):
+        codec.decode([head, body])
+    with pytest.raises(BadFrame):
+        codec.decode([body, body, bulk])
+    codec_version = codec.PROTOCOL_VERSION
+    try:
+        codec.PROTOCOL_VERSION = 2
+        newer = codec.envelope(MessageKind.models, DOOR, DOOR, 0, 1)
+    finally:
+        codec.PROTOCOL_VERSION = codec_version
+    with pytest.raises(BadFrame, match="version 2"):
+        codec.decode([newer, body, bulk])
+
+
+def test_what_python_says_is_what_cpp_keeps_a_test_for():
+    """tests/unit/schema/golden_test.cpp reads this file with C++'s verifier."""
+    params = codec.GenerateParams(
+        temperature=0.5, top_k=4, logit_bias={7: -1.5, 8: 2.0}, max_tokens=9, min_tokens=1,
+        stop=["end", "stop"], stop_token_ids=[5, 6], n=2, logprobs=3, ignore_eos=True,
+    )
+    messages = [{"role": "user", "content": "Hällo"}]
+    body = codec.generate(11, "tiny", None, messages, params, 1 << 60, 2500)
+    assert (GOLDEN / "python_generate.bin").read_bytes() == body

@@ -1,0 +1,120 @@
+"""The CPU engine in process, by engine_bench, beside llama-bench and llama-batched-bench on the same file and threads.
+
+Called by run.py. Also: HTTP beside the engine in process (`door_rows`), and the machine's memory bandwidth.
+"""
+import json
+import statistics
+
+import report
+import served
+import servers
+from settings import ToolFailed, json_lines, run_tool, say
+
+BATCHES = (1, 8, 32)
+PROMPT_TOKENS = 512
+PREFILL_KEY = f"prefill_{PROMPT_TOKENS}"
+POSITIONS = (96, 160)  # of each decoding sequence, as engine_bench has them
+TOOL_ROUNDS = 3  # within one run of a tool, whose median it gives
+RATIO_BAR = {PREFILL_KEY: 0.7, "batch_1": 0.7, "batch_8": 0.7}
+DOOR_BAR = 0.9
+DOOR_STREAMS = 8
+DOOR_TOKENS = 96  # so that the window in which all streams decode lies near the positions of engine_bench
+DOOR_LOADS = 3  # on one server, whose median counts
+TOOL_SECONDS_MAX = 600
+
+
+def rate_key(batch):
+    return f"batch_{batch}"
+
+
+def ours(settings, rounds=TOOL_ROUNDS):
+    """-> {"prefill_512": tokens/s, "batch_1": ..., "memory_read": GB/s} of one run of engine_bench."""
+    with settings.watch("engine_bench"):
+        output = run_tool([settings.engine_bench, "--json", "--model", settings.model, "--threads", settings.threads, "--rounds", rounds],
+                          TOOL_SECONDS_MAX)
+    threads = f", {settings.threads} threads"
+    names = {f"prefill {PROMPT_TOKENS}{threads}": PREFILL_KEY, f"memory read{threads}": "memory_read",
+             **{f"decode batch {batch}{threads}": rate_key(batch) for batch in BATCHES}}
+    found = {names[fields["row"]]: fields["value"] for fields in json_lines(output) if fields["row"] in names}
+    if absent := set(names.values()) - set(found):
+        raise ToolFailed(f"engine_bench printed no {', '.join(sorted(absent))}")
+    return found
+
+
+def llama(settings):
+    """The same speeds, over the same positions. Its own warm-up is on."""
+    if not settings.peer_bin:
+        raise ToolFailed(settings.peer_reason)
+    common = ["-m", settings.model, "-t", settings.threads]
+    begin, end = POSITIONS
+    with settings.watch("llama-bench"):
+        prompt = json.loads(run_tool([settings.peer_bin / "llama-bench", *common, "-p", PROMPT_TOKENS, "-n", 0, "-r", TOOL_ROUNDS,
+                                      "-o", "json"], TOOL_SECONDS_MAX))
+        batched = run_tool([settings.peer_bin / "llama-batched-bench", *common, "-tb", settings.threads, "-c", end * max(BATCHES),
+                            "-b", 2048, "-ub", 512, "-npp", begin, "-ntg", end - begin, "-npl", ",".join(map(str, BATCHES)),
+                            "--output-format", "jsonl"], TOOL_SECONDS_MAX)
+    rates = {rate_key(fields["pl"]): fields["speed_tg"] for fields in json_lines(batched)}
+    return {PREFILL_KEY: prompt[0]["avg_ts"], **rates}
+
+
+def rows(settings):
+    sides = {"baton": lambda: ours(settings), "llama": lambda: llama(settings)}
+    results, failures = {name: [] for name in sides}, {}
+    for round_index in range(settings.rounds):
+        say(f"engine: round {round_index + 1} of {settings.rounds}")
+        for name in sorted(sides, reverse=round_index % 2 == 1):
+            try:
+                results[name].append(sides[name]())
+            except ToolFailed as error:
+                results[name].append({})
+                failures[name] = str(error)
+    made = [report.missing(f"engine.{name}", reason) for name, reason in failures.items()]
+    for key in (PREFILL_KEY, *map(rate_key, BATCHES)):
+        by_side = {name: [one.get(key) for one in results[name]] for name in sides}
+        made += [report.median_row(f"engine.{name}.{key}", by_side[name], "tokens/s") for name in sides if name not in failures]
+        made.append(report.ratio_row(f"engine.baton/llama.{key}", by_side["baton"], by_side["llama"], RATIO_BAR.get(key)))
+    return made
+
+
+def through_http(settings, round_index):
+    """Tokens/s of the windows in which all streams decode, the median of a few loads on one server."""
+    _, one_stage = servers.core_devices(settings.threads)
+    with servers.Cluster(settings.cluster, settings.model, one_stage) as server:
+        loads = [served.one_load(settings, server, DOOR_STREAMS, round_index * DOOR_LOADS + i, max_tokens=DOOR_TOKENS,
+                                 requests=DOOR_STREAMS) for i in range(DOOR_LOADS)]
+    rates = [one["steady_tok_s"] for one in loads if one["steady_tok_s"]]
+    if not rates:
+        raise servers.ServerFailed("there was no time in which all streams decoded")
+    return statistics.median(rates)
+
+
+def door_rows(settings):
+    """8 decoding streams through HTTP beside batch 8 in process: one stage, the same threads."""
+    name = f"door.http/in_process.{DOOR_STREAMS}"
+    http, in_process = [], []
+    for round_index in range(settings.rounds):
+        say(f"door: round {round_index + 1} of {settings.rounds}")
+        try:
+            http.append(through_http(settings, round_index))
+            in_process.append(ours(settings)[rate_key(DOOR_STREAMS)])
+        except (servers.ServerFailed, ToolFailed) as error:
+            return [report.missing(name, str(error), "x", DOOR_BAR)]
+    return [report.median_row(f"door.http.{DOOR_STREAMS}", http, "tokens/s"),
+            report.median_row(f"door.in_process.{DOOR_STREAMS}", in_process, "tokens/s"), report.ratio_row(name, http, in_process, DOOR_BAR)]
+
+
+def bandwidth(settings):
+    """GB/s that all threads together can read, or the reason why it is not known."""
+    try:
+        return ours(settings, rounds=1)["memory_read"]
+    except ToolFailed as error:
+        return str(error)
+
+
+def bandwidth_rows(before, after):
+    rows_made = []
+    for when, value in (("before", before), ("after", after)):
+        name = f"machine.memory_read.{when}"
+        is_known = isinstance(value, (int, float))
+        rows_made.append(report.judged(name, value, "GB/s") if is_known else report.missing(name, str(value), "GB/s"))
+    return rows_made

@@ -1,0 +1,295 @@
+// Speed of the CPU engine alone: prefill and decode in tokens per second for one model file, beside
+// the memory bandwidth that decoding is bound by, measured in the same run. A table for people;
+// with --json one object a line. Run by people and by the benchmark page, never by the tests.
+#include "runtime/cpu/engine_cpu.hpp"
+#include "runtime/cpu/large_memory.hpp"
+#include "runtime/cpu/thread_team.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <numeric>
+#include <optional>
+
+using namespace baton;
+
+namespace {
+
+struct options {
+  std::string model = "models/SmolLM2-135M-Instruct.Q4_1.gguf";
+  std::vector<std::uint32_t> threads = {1, 2};
+  std::uint32_t bits = 8;
+  std::optional<cpu::isa> isa;
+  int rounds = 5;
+  double bar_prefill = 0, bar_batch1 = 0, bar_batch8 = 0; // tokens per second; 0: none
+  bool json = false;
+};
+
+constexpr std::string_view usage =
+    "engine_bench [--model FILE] [--threads 1,2] [--bits 8|16] [--isa NAME] [--rounds N]\n"
+    "             [--bar-prefill X] [--bar-batch1 X] [--bar-batch8 X] [--json]\n";
+
+template <class T>
+std::optional<T> number(std::string_view text) {
+  T value{};
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code != std::errc{} || end != text.data() + text.size())
+    return std::nullopt;
+  return value;
+}
+
+std::optional<std::vector<std::uint32_t>> numbers(std::string_view text) {
+  std::vector<std::uint32_t> out;
+  while (!text.empty()) {
+    const auto comma = std::min(text.find(','), text.size());
+    const auto one = number<std::uint32_t>(text.substr(0, comma));
+    if (!one || *one == 0)
+      return std::nullopt;
+    out.push_back(*one);
+    text.remove_prefix(std::min(comma + 1, text.size()));
+  }
+  return out;
+}
+
+// False for a value that is out of place.
+bool set(options& o, std::string_view key, std::string_view value) {
+  const auto take = [](auto& to, auto parsed) {
+    if (parsed)
+      to = *std::move(parsed);
+    return parsed.has_value();
+  };
+  if (key == "--model")
+    return take(o.model, std::optional<std::string>(value));
+  if (key == "--threads")
+    return take(o.threads, numbers(value));
+  if (key == "--bits")
+    return take(o.bits, number<std::uint32_t>(value));
+  if (key == "--rounds")
+    return take(o.rounds, number<int>(value)) && o.rounds > 0;
+  if (key == "--bar-prefill")
+    return take(o.bar_prefill, number<double>(value));
+  if (key == "--bar-batch1")
+    return take(o.bar_batch1, number<double>(value));
+  if (key == "--bar-batch8")
+    return take(o.bar_batch8, number<double>(value));
+  if (key == "--isa") {
+    o.isa = cpu::isa_from(value);
+    return o.isa.has_value();
+  }
+  return false;
+}
+
+std::optional<options> parse(int argc, char** argv) {
+  options o;
+  for (int i = 1; i < argc; ++i) {
+    if (std::string_view(argv[i]) == "--json") {
+      o.json = true;
+      continue;
+    }
+    if (i + 1 >= argc || !set(o, argv[i], argv[i + 1])) {
+      fmt::print(stderr, "engine_bench: '{}' is no option, or its value is wrong\n{}", argv[i],
+                 usage);
+      return std::nullopt;
+    }
+    ++i;
+  }
+  return o;
+}
+
+double seconds_of(const std::function<void()>& work) {
+  const auto begin = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+void report(const options& o, const std::string& row, std::vector<double> values,
+            std::string_view unit, double bar) {
+  std::sort(values.begin(), values.end());
+  const double median = values[values.size() / 2];
+  const bool ok = median >= bar;
+  if (o.json)
+    fmt::print("{{\"row\":\"{}\",\"value\":{:.1f},\"unit\":\"{}\",\"bar\":{:.1f},\"ok\":{},"
+               "\"min\":{:.1f},\"max\":{:.1f},\"rounds\":{}}}\n",
+               row, median, unit, bar, ok, values.front(), values.back(), values.size());
+  else
+    fmt::print("{:<28} {:>9.1f} {:<6} min {:>9.1f}  max {:>9.1f}{}\n", row, median, unit,
+               values.front(), values.back(),
+               bar == 0 ? std::string()
+                        : fmt::format("  bar {:.1f} {}", bar, ok ? "ok" : "MISSED"));
+  std::fflush(stdout);
+}
+
+// Reads memory far larger than the caches, once per round; GB/s of all threads together.
+result<std::vector<double>> read_bandwidth(std::uint32_t threads, int rounds) {
+  constexpr std::size_t size = std::size_t{256} << 20U;
+  auto memory = cpu::large_memory::take(size);
+  if (!memory)
+    return memory.error();
+  std::memset(memory->data(), 1, size);
+  cpu::thread_team team(threads, {});
+  std::vector<std::uint64_t> sums(threads * 8);
+  std::vector<double> out;
+  for (int r = 0; r < rounds; ++r) {
+    const double time = seconds_of([&] {
+      team.run([&](unsigned member) {
+        const auto* words = reinterpret_cast<const std::uint64_t*>(memory->data());
+        const std::size_t count = size / sizeof(std::uint64_t);
+        const auto* begin = words + count * member / threads;
+        const auto* end = words + count * (member + 1) / threads;
+        std::uint64_t sum[4] = {0, 0, 0, 0};
+        for (; begin + 32 <= end; begin += 32) // a line of each 256 bytes' four
+          for (std::size_t i = 0; i < 4; ++i)
+            sum[i] += begin[8 * i];
+        sums[member * 8] = sum[0] + sum[1] + sum[2] + sum[3];
+      });
+    });
+    out.push_back(static_cast<double>(size) / time / 1e9);
+  }
+  // The sums are used, so that the reads are not optimised away.
+  if (std::accumulate(sums.begin(), sums.end(), std::uint64_t{0}) == 0)
+    return fail(errc::internal, "the memory read is not what was written");
+  return out;
+}
+
+slice make_slice(std::uint32_t sequence, std::uint32_t position, std::uint32_t rows, bool samples,
+                 std::uint32_t blocks_each) {
+  slice s;
+  s.sequence.ticket.value = sequence + 1;
+  s.position = position;
+  s.rows = rows;
+  s.samples = samples;
+  for (std::uint32_t b = 0; b * 64 < position + rows; ++b)
+    s.blocks.push_back(sequence * blocks_each + b);
+  return s;
+}
+
+void add(micro_batch& batch, slice s) {
+  for (std::uint32_t i = 0; i < s.rows; ++i)
+    batch.tokens.push_back(static_cast<token_id>(100 + (s.position + i) * 7 % 1000));
+  if (s.samples) {
+    batch.draws.emplace_back();
+    batch.draws.back().sampling.temperature = 0;
+  }
+  batch.slices.push_back(std::move(s));
+}
+
+class bench {
+public:
+  bench(const options& o, cpu::engine_cpu& engine, std::uint32_t threads)
+      : o_(o), engine_(engine), threads_(threads) {}
+
+  // 512 positions of one sequence in one step.
+  result<void> prefill() {
+    micro_batch batch;
+    add(batch, make_slice(0, 0, 512, true, blocks_each));
+    std::vector<double> values;
+    for (int r = 0; r <= o_.rounds; ++r) { // the first touches the memory
+      const auto time = step(batch);
+      if (!time)
+        return time.error();
+      if (r > 0)
+        values.push_back(512 / *time);
+    }
+    report(o_, fmt::format("prefill 512, {} threads", threads_), values, "tok/s", o_.bar_prefill);
+    return {};
+  }
+
+  // `streams` sequences, each from position 96 to 160.
+  result<void> decode(std::uint32_t streams, double bar) {
+    for (std::uint32_t s = 0; s < streams; ++s) {
+      micro_batch batch;
+      add(batch, make_slice(s, 0, 96, false, blocks_each));
+      if (const auto time = step(batch); !time)
+        return time.error();
+    }
+    std::vector<double> values;
+    for (int r = 0; r < o_.rounds; ++r) {
+      double total = 0;
+      for (std::uint32_t position = 96; position < 160; ++position) {
+        micro_batch batch;
+        for (std::uint32_t s = 0; s < streams; ++s)
+          add(batch, make_slice(s, position, 1, true, blocks_each));
+        const auto time = step(batch);
+        if (!time)
+          return time.error();
+        total += *time;
+      }
+      values.push_back(64 * streams / total);
+    }
+    report(o_, fmt::format("decode batch {}, {} threads", streams, threads_), values, "tok/s", bar);
+    return {};
+  }
+
+  static constexpr std::uint32_t blocks_each = 8; // 512 positions
+  static constexpr std::uint32_t streams_max = 32;
+
+private:
+  result<double> step(const micro_batch& batch) {
+    std::optional<error> failure;
+    const double time = seconds_of([&] {
+      if (const auto out = engine_.run(batch, {}); !out)
+        failure = out.error();
+    });
+    if (failure)
+      return *failure;
+    return time;
+  }
+
+  const options& o_;
+  cpu::engine_cpu& engine_;
+  std::uint32_t threads_;
+};
+
+result<void> run(const options& o) {
+  const auto file = model::gguf_file::open(o.model);
+  if (!file)
+    return file.error();
+  const auto model = model::describe(*file);
+  if (!model)
+    return model.error();
+  for (const std::uint32_t threads : o.threads) {
+    const auto bandwidth = read_bandwidth(threads, o.rounds);
+    if (!bandwidth)
+      return bandwidth.error();
+    report(o, fmt::format("memory read, {} threads", threads), *bandwidth, "GB/s", 0);
+    cpu::config settings;
+    settings.threads = threads;
+    for (std::uint32_t i = 0; i < threads; ++i)
+      settings.cpus.push_back(static_cast<int>(i));
+    settings.kv_blocks = bench::blocks_each * bench::streams_max;
+    settings.activation_bits = o.bits;
+    settings.forced_isa = o.isa;
+    std::optional<result<std::unique_ptr<cpu::engine_cpu>>> engine;
+    const double load_time = seconds_of(
+        [&] { engine = cpu::engine_cpu::load(*file, *model, model::whole(*model), settings); });
+    if (!*engine)
+      return engine->error();
+    if (!o.json)
+      fmt::print("{}; loaded in {:.2f} s\n", (**engine)->limits().device, load_time);
+    bench b(o, ***engine, threads);
+    if (auto ok = b.prefill(); !ok)
+      return ok;
+    for (const auto& [streams, bar] :
+         {std::pair{1U, o.bar_batch1}, std::pair{8U, o.bar_batch8}, std::pair{32U, 0.0}})
+      if (auto ok = b.decode(streams, bar); !ok)
+        return ok;
+  }
+  return {};
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  const auto o = parse(argc, argv);
+  if (!o)
+    return 2;
+  if (const auto ok = run(*o); !ok) {
+    fmt::print(stderr, "engine_bench: {}\n", ok.error().message);
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,276 @@
+"""Closed-loop load on /v1/chat/completions: so many streams at once, each sends its next request when one ends.
+
+Called by run.py, and by hand: python3 tests/bench/load.py --url http://127.0.0.1:8000 --streams 8. One process, raw
+asyncio sockets: it must take next to nothing of a machine whose cores the server needs. Temperature 0, ignore_eos,
+token counts from `usage`. It also judges each stream: one terminal event, ids that neither jump back nor repeat.
+"""
+import argparse
+import asyncio
+import dataclasses
+import json
+import random
+import resource
+import sys
+import time
+from urllib.parse import urlparse
+
+WORDS = ("river stone market engine garden window paper signal winter copper island letter bridge candle forest planet "
+         "silver thunder village harbor mirror basket lantern meadow orchard pepper ribbon saddle temple valley wagon "
+         "anchor barrel cotton desert ember feather glacier hammer jungle kettle").split()
+TEMPLATE_TOKENS = 50  # of a chat template, the number and the instruction; the rest is about one token a word
+LINE_BYTES_MAX = 1 << 20  # of one SSE line; a chunk has a few hundred bytes
+
+
+@dataclasses.dataclass
+class Load:
+    """What to ask for."""
+    url: str
+    streams: int
+    requests: int
+    max_tokens: int = 128
+    prompt_tokens: int = 100
+    seed: int = 1
+    model: str = ""
+    timeout: float = 300.0  # seconds for one request
+    warmup: int = 1
+
+
+@dataclasses.dataclass
+class Stream:
+    """One answer as it arrived. Times are of time.monotonic()."""
+    number: int
+    begun: float = 0.0
+    ended: float = 0.0
+    stamps: list = dataclasses.field(default_factory=list)  # arrival of each piece of text
+    ids: list = dataclasses.field(default_factory=list)  # (ticket, index) of each piece of text, where the server sends ids
+    text: str = ""
+    finishes: list = dataclasses.field(default_factory=list)
+    done_count: int = 0
+    events_after_done: int = 0
+    usage: dict = None
+    error: str = ""
+
+    @property
+    def tokens(self):
+        return (self.usage or {}).get("completion_tokens") or len(self.stamps)
+
+
+def prompt_of(number, load):
+    """A varied English prompt, the same for the same seed and number."""
+    dice = random.Random(load.seed * 1000003 + number)
+    words = " ".join(dice.choice(WORDS) for _ in range(max(1, load.prompt_tokens - TEMPLATE_TOKENS)))
+    return f"Request {dice.randint(1000, 9999)}: write a long story that uses these words: {words}."
+
+
+def request_bytes(load, number, host, port, path):
+    body = {"messages": [{"role": "user", "content": prompt_of(number, load)}], "max_tokens": load.max_tokens, "stream": True,
+            "temperature": 0, "ignore_eos": True, "stream_options": {"include_usage": True}}
+    if load.model:
+        body["model"] = load.model
+    payload = json.dumps(body).encode()
+    return (f"POST {path} HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Type: application/json\r\nAccept: text/event-stream\r\n"
+            f"Connection: close\r\nContent-Length: {len(payload)}\r\n\r\n").encode() + payload
+
+
+async def body_lines(reader, is_chunked):
+    """Lines of an HTTP/1.1 body, chunked or until close."""
+    if not is_chunked:
+        while line := await reader.readline():
+            yield line
+        return
+    held = b""
+    while size := int((await reader.readline()).split(b";")[0] or b"0", 16):
+        held += (await reader.readexactly(size + 2))[:-2]
+        *lines, held = held.split(b"\n")
+        for line in lines:
+            yield line
+    if held:
+        yield held
+
+
+def take_event(stream, data, last_id, now):
+    """One `data:` line."""
+    if stream.done_count:
+        stream.events_after_done += data != b"[DONE]"
+    if data == b"[DONE]":
+        stream.done_count += 1
+        return
+    event = json.loads(data)
+    if "error" in event:
+        stream.error = json.dumps(event["error"])[:300]
+        return
+    stream.usage = event.get("usage") or stream.usage
+    for choice in event.get("choices") or ():
+        delta = choice.get("delta") or {}
+        if text := delta.get("content") or delta.get("reasoning_content"):
+            stream.stamps.append(now)
+            stream.text += text
+            if last_id:
+                stream.ids.append(last_id)
+        if choice.get("finish_reason"):
+            stream.finishes.append(choice["finish_reason"])
+
+
+async def read_answer(reader, stream, on_text):
+    status = int((await reader.readline()).split()[1])
+    is_chunked = False
+    while (header := await reader.readline()).strip():
+        name, _, value = header.lower().partition(b":")
+        is_chunked |= name == b"transfer-encoding" and b"chunked" in value
+    if status != 200:
+        stream.error = f"HTTP {status}: " + (await reader.read(400)).decode("utf-8", "replace").strip()
+        return
+    last_id = None
+    async for line in body_lines(reader, is_chunked):
+        now = time.monotonic()
+        if line.startswith(b"id:"):
+            ticket, _, index = line[3:].strip().partition(b":")
+            last_id = (ticket.decode(), int(index.split(b":")[0]))
+        elif line.startswith(b"data:"):
+            before = len(stream.stamps)
+            take_event(stream, line[5:].strip(), last_id, now)
+            if on_text and len(stream.stamps) > before:
+                on_text(stream)
+
+
+async def ask(load, number, on_text=None):
+    """One request -> Stream. A failure is in its `error`, never an exception."""
+    url = urlparse(load.url)
+    host, port, path = url.hostname, url.port or 80, url.path.rstrip("/") + "/v1/chat/completions"
+    stream = Stream(number)
+    writer = None
+    stream.begun = time.monotonic()
+    try:
+        async with asyncio.timeout(load.timeout):
+            reader, writer = await asyncio.open_connection(host, port, limit=LINE_BYTES_MAX)
+            writer.write(request_bytes(load, number, host, port, path))
+            await read_answer(reader, stream, on_text)
+    except TimeoutError:
+        stream.error = f"no end within {load.timeout} s"
+    except (OSError, ValueError, IndexError, asyncio.IncompleteReadError) as error:
+        stream.error = f"{type(error).__name__}: {error}"
+    finally:
+        stream.ended = time.monotonic()
+        if writer is not None:
+            writer.close()
+    return stream
+
+
+def faults_of(stream, max_tokens):
+    """What is wrong with an answer: an empty list if nothing is."""
+    if stream.error:
+        return [stream.error]
+    faults = []
+    if len(stream.finishes) != 1:
+        faults.append(f"{len(stream.finishes)} finish reasons")
+    if stream.done_count != 1:
+        faults.append(f"{stream.done_count} [DONE] events")
+    if stream.events_after_done:
+        faults.append(f"{stream.events_after_done} events after [DONE]")
+    if not stream.usage:
+        faults.append("no usage")
+    elif stream.tokens != max_tokens:
+        faults.append(f"{stream.tokens} tokens for {max_tokens} asked with ignore_eos")
+    if stream.ids:
+        indices = [index for _, index in stream.ids]
+        if len({ticket for ticket, _ in stream.ids}) != 1 or len(indices) != len(stream.stamps):
+            faults.append("event ids of several tickets, or missing")
+        if any(b <= a for a, b in zip(indices, indices[1:])):
+            faults.append("event ids repeat or go back")
+        if indices[-1] > stream.tokens:
+            faults.append(f"event id {indices[-1]} beyond the {stream.tokens} tokens of usage")
+    return faults
+
+
+def percentile(values, p):
+    """Linear between ranks; None of nothing."""
+    if not values:
+        return None
+    ordered = sorted(values)
+    rank = (len(ordered) - 1) * p / 100.0
+    low = int(rank)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (rank - low)
+
+
+def steady_rate(streams):
+    """Tokens/s while every stream of the first wave decodes: after the last first token, before the first end."""
+    if any(not s.stamps for s in streams):
+        return None
+    begin, end = max(s.stamps[0] for s in streams), min(s.stamps[-1] for s in streams)
+    if end - begin < 0.2:  # too short to say anything
+        return None
+    return sum(s.tokens * sum(begin < t <= end for t in s.stamps) / len(s.stamps) for s in streams) / (end - begin)
+
+
+def summary(load, streams, wall, cpu):
+    """Figures over all good streams; milliseconds."""
+    good = [s for s in streams if s.stamps and not faults_of(s, load.max_tokens)]
+    faults = sorted({f for s in streams for f in faults_of(s, load.max_tokens)})
+    ttft = [1e3 * (s.stamps[0] - s.begun) for s in good]
+    gaps = [1e3 * (b - a) for s in good for a, b in zip(s.stamps, s.stamps[1:])]
+    tokens = sum(s.tokens for s in good)
+    first_wave = sorted(streams, key=lambda s: s.number)[:load.streams]
+    return {"streams": load.streams, "requests": len(streams), "good": len(good), "faults": faults[:5], "wall_s": wall,
+            "prompt_tokens": sum((s.usage or {}).get("prompt_tokens", 0) for s in good), "completion_tokens": tokens,
+            "tok_s": tokens / wall, "steady_tok_s": steady_rate(first_wave),
+            "ttft_p50_ms": percentile(ttft, 50), "ttft_p99_ms": percentile(ttft, 99),
+            "itl_p50_ms": percentile(gaps, 50), "itl_p99_ms": percentile(gaps, 99), "client_cpu_s": cpu}
+
+
+async def drive(load, on_text=None):
+    """-> (streams in order of their number, wall seconds). Warm-up requests are not among them."""
+    for i in range(load.warmup):
+        warm = await ask(load, -1 - i)
+        if warm.error:
+            return [warm], 1e-9
+    numbers, streams = iter(range(load.requests)), []
+
+    async def one_stream():
+        for number in numbers:
+            streams.append(await ask(load, number, on_text))
+
+    begin = time.monotonic()
+    await asyncio.gather(*(one_stream() for _ in range(load.streams)))
+    return sorted(streams, key=lambda s: s.number), time.monotonic() - begin
+
+
+def run_async(coroutine):
+    """With uvloop where it is installed."""
+    try:
+        import uvloop
+        return uvloop.run(coroutine)
+    except ImportError:
+        return asyncio.run(coroutine)
+
+
+def cpu_seconds():
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def measure(load):
+    """-> summary of one load."""
+    before = cpu_seconds()
+    streams, wall = run_async(drive(load))
+    return summary(load, streams, wall, cpu_seconds() - before)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--url", default="http://127.0.0.1:8000")
+    parser.add_argument("--streams", type=int, default=8)
+    parser.add_argument("--requests", type=int, default=24)
+    parser.add_argument("--max-tokens", type=int, default=128)
+    parser.add_argument("--prompt-tokens", type=int, default=100)
+    parser.add_argument("--model", default="smollm2")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--timeout", type=float, default=300.0, help="seconds for one request")
+    options = parser.parse_args()
+    report = measure(Load(**vars(options)))
+    print(json.dumps({k: round(v, 3) if isinstance(v, float) else v for k, v in report.items()}))
+    return 0 if report["good"] == options.requests else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""What the machine is and who else used it meanwhile: a measurement without this cannot be judged. Called by run.py."""
+import os
+import resource
+import time
+
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def cpu_model():
+    with open("/proc/cpuinfo", encoding="utf-8") as info:
+        for line in info:
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return "unknown"
+
+
+def memory_gib():
+    with open("/proc/meminfo", encoding="utf-8") as info:
+        return int(info.readline().split()[1]) / 1048576
+
+
+def _whole_machine():
+    """(busy seconds, stolen seconds) of all cores since boot."""
+    with open("/proc/stat", encoding="utf-8") as stat:
+        user, nice, system, _, _, irq, softirq, steal = (int(x) for x in stat.readline().split()[1:9])
+    return (user + nice + system + irq + softirq) / TICKS, steal / TICKS
+
+
+def _tree_seconds(pids):
+    """CPU seconds of these processes and all that descend from them, also of those that were waited for."""
+    parents, used = {}, {}
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as stat:
+                fields = stat.read().rsplit(")", 1)[1].split()
+        except OSError:
+            continue  # ended meanwhile
+        parents[int(name)] = int(fields[1])
+        used[int(name)] = sum(int(x) for x in fields[11:15]) / TICKS
+    total, todo = 0.0, list(pids)
+    while todo:
+        pid = todo.pop()
+        total += used.get(pid, 0.0)
+        todo += [p for p, parent in parents.items() if parent == pid]
+    return total
+
+
+class Neighbours:
+    """Cores used by processes that are no part of the measurement, between its begin and `cores()`."""
+
+    def __init__(self, server_pid=None):
+        self._pid = server_pid
+        self._begin = self._now()
+
+    def _now(self):
+        own = resource.getrusage(resource.RUSAGE_SELF)
+        ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+        ours = own.ru_utime + own.ru_stime
+        # A server still runs: it is read from /proc. A tool has been waited for: it is in RUSAGE_CHILDREN.
+        ours += _tree_seconds([self._pid]) if self._pid else ended.ru_utime + ended.ru_stime
+        return (time.monotonic(), ours, *_whole_machine())
+
+    def seconds(self):
+        return time.monotonic() - self._begin[0]
+
+    def cores(self):
+        """(cores used by others, cores stolen by the host)"""
+        now = self._now()
+        seconds = max(1e-3, now[0] - self._begin[0])
+        busy, ours, stolen = now[2] - self._begin[2], now[1] - self._begin[1], now[3] - self._begin[3]
+        return max(0.0, (busy - ours) / seconds), stolen / seconds

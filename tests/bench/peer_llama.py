@@ -1,0 +1,108 @@
+"""Gets and builds llama.cpp, the peer that the benches run beside, under build/peers/ (git-ignored).
+
+Called by run.py and by hand: python3 tests/bench/peer_llama.py [--jobs N]. The source is the tree that the PyPI
+sdist of llama-cpp-python vendors, at a pinned version. What is already built is left alone. Never edits the peer.
+"""
+import argparse
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tarfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+PEERS = ROOT / "build" / "peers"
+VERSION = "0.3.36"
+COMMIT = "0c1e57098"  # llama.cpp, as vendored by that version
+TOOLS = ("llama-server", "llama-bench", "llama-batched-bench")
+EXTRA_TOOLS = ("llama-quantize", "llama-perplexity")  # cheap once the library is built
+SOURCE = PEERS / f"llama_cpp_python-{VERSION}"
+BUILD = PEERS / f"llama.cpp-{VERSION}"
+BIN = BUILD / "bin"
+DOWNLOAD_SECONDS_MAX = 600
+BUILD_SECONDS_MAX = 7200  # about 5 minutes on two idle cores; more than 20 at one job on a busy machine
+
+# The peer as its own documentation builds it for speed: native instructions, OpenMP, llamafile sgemm, repacking.
+OPTIONS = ("-DCMAKE_BUILD_TYPE=Release", "-DGGML_NATIVE=ON", "-DGGML_BLAS=OFF", "-DBUILD_SHARED_LIBS=OFF", "-DLLAMA_CURL=OFF",
+           "-DLLAMA_OPENSSL=OFF", "-DLLAMA_BUILD_TESTS=OFF", "-DLLAMA_BUILD_EXAMPLES=OFF", "-DLLAMA_BUILD_UI=OFF")
+
+
+class PeerMissing(Exception):
+    """The peer could not be had; the text says why."""
+
+
+def tool(name):
+    """Path of a built tool, or None."""
+    path = BIN / name
+    return path if os.access(path, os.X_OK) else None
+
+
+def is_present():
+    return all(tool(name) for name in TOOLS)
+
+
+def _run(command, seconds, step):
+    try:
+        done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              errors="replace", timeout=seconds, check=False)
+    except subprocess.TimeoutExpired as late:
+        raise PeerMissing(f"{step}: ran past {seconds} s") from late
+    except OSError as error:
+        raise PeerMissing(f"{step}: {error}") from error
+    if done.returncode:
+        raise PeerMissing(f"{step} failed:\n{done.stdout[-4000:]}")
+
+
+def _fetch():
+    """Downloads the sdist with pip and unpacks it. pip asks a sdist for its metadata, so its backend must be there."""
+    if (SOURCE / "vendor" / "llama.cpp" / "CMakeLists.txt").is_file():
+        return
+    PEERS.mkdir(parents=True, exist_ok=True)
+    venv = PEERS / "venv"
+    python = venv / "bin" / "python"
+    _run([sys.executable, "-m", "venv", venv], DOWNLOAD_SECONDS_MAX, "venv")
+    _run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "scikit-build-core"],
+         DOWNLOAD_SECONDS_MAX, "pip install scikit-build-core")
+    _run([python, "-m", "pip", "download", "-q", "--disable-pip-version-check", "--no-deps", "--no-binary", ":all:",
+          "--no-build-isolation", "-d", PEERS, f"llama-cpp-python=={VERSION}"], DOWNLOAD_SECONDS_MAX, "pip download llama-cpp-python")
+    sdist = PEERS / f"llama_cpp_python-{VERSION}.tar.gz"
+    if not sdist.is_file():
+        raise PeerMissing(f"pip left no {sdist.name}")
+    part = PEERS / "unpack.part"
+    shutil.rmtree(part, ignore_errors=True)
+    with tarfile.open(sdist) as tar:
+        tar.extractall(part, filter="data")
+    shutil.rmtree(SOURCE, ignore_errors=True)
+    (part / SOURCE.name).rename(SOURCE)
+    part.rmdir()
+
+
+def ensure(jobs=None, say=lambda text: None):
+    """Makes the tools present. Raises PeerMissing with the reason."""
+    if is_present():
+        return BIN
+    say(f"fetching llama.cpp (PyPI llama-cpp-python {VERSION})")
+    _fetch()
+    say("building llama.cpp (several minutes)")
+    _run(["cmake", "-S", SOURCE / "vendor" / "llama.cpp", "-B", BUILD, "-G", "Ninja", *OPTIONS], BUILD_SECONDS_MAX, "cmake")
+    _run(["cmake", "--build", BUILD, "-j", jobs or os.cpu_count() or 1, "--target", *TOOLS, *EXTRA_TOOLS], BUILD_SECONDS_MAX, "build")
+    if not is_present():
+        raise PeerMissing(f"the build left no {', '.join(n for n in TOOLS if not tool(n))} in {BIN}")
+    return BIN
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=None, help="parallel compile jobs (default: all cores)")
+    options = parser.parse_args()
+    try:
+        print(ensure(options.jobs, say=lambda text: print(f"==> {text}", flush=True)))
+    except PeerMissing as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

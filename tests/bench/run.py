@@ -1,0 +1,132 @@
+"""./check bench: measures Baton beside llama.cpp, raw ZeroMQ and the hardware, in interleaved rounds of the same run.
+
+    ./check bench [--quick] [--json] [--write] [--only SECTION[,SECTION]] [--model FILE] [--rounds N] [--threads N]
+
+Prints a table for people, or with --json one object a line: row, value, unit, bar, ok, min, max, rounds (and reason where
+a row could not be had). Exit status 1 if a bar is missed. --write puts the tables into docs/benchmarks.md, which says how
+to read them.
+"""
+import argparse
+import datetime
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+import bus
+import engine
+import kill
+import machine
+import peer_llama
+import report
+import served
+import servers
+from settings import Settings, ToolFailed, say
+
+ROOT = servers.ROOT
+DOCUMENT = ROOT / "docs" / "benchmarks.md"
+MODEL = ROOT / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf"
+SECTIONS = {"engine": engine.rows, "served": served.rows, "door": engine.door_rows, "kill": kill.rows, "bus": bus.rows}
+NEED_PEER = {"engine", "served"}
+BUSY_CORES_MAX = 0.2  # others using more than this share of a core while something is measured spoil it
+BUILD_SECONDS_MAX = 3600
+
+
+def arguments():
+    parser = argparse.ArgumentParser(prog="./check bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="one object a line")
+    parser.add_argument("--quick", action="store_true", help="one short round: shows that all works, proves no speed")
+    parser.add_argument("--write", action="store_true", help="rewrite the results in docs/benchmarks.md")
+    parser.add_argument("--only", default="", help=f"of {', '.join(SECTIONS)}")
+    parser.add_argument("--model", type=pathlib.Path, default=MODEL, help="GGUF file for both sides")
+    parser.add_argument("--rounds", type=int, default=0, help="default 3")
+    parser.add_argument("--threads", type=int, default=2, help="compute threads of both sides, default 2")
+    parser.add_argument("--build-dir", type=pathlib.Path, default=None, help="use this build, do not build")
+    parser.add_argument("--no-peer", action="store_true", help="do not fetch and build llama.cpp")
+    options = parser.parse_args()
+    options.sections = options.only.split(",") if options.only else list(SECTIONS)
+    if unknown := set(options.sections) - set(SECTIONS):
+        parser.error(f"no section {', '.join(sorted(unknown))}; there are {', '.join(SECTIONS)}")
+    cores = len(os.sched_getaffinity(0))
+    if options.rounds < 0 or not 2 <= options.threads <= cores:
+        parser.error(f"--rounds is 1 or more; --threads is 2 (two stages have one each) to {cores}, the cores of this machine")
+    if options.write and options.quick:
+        parser.error("--quick proves no speed: not to be written down")
+    if not options.model.is_file():
+        parser.error(f"{options.model}: no such file")
+    return options
+
+
+def build_release():
+    done = subprocess.run(["bash", "-c", "set -euo pipefail; . scripts/setup.sh; build release"], cwd=ROOT, stdout=sys.stderr,
+                          timeout=BUILD_SECONDS_MAX, check=False)
+    if done.returncode:
+        raise ToolFailed("the release build failed")
+
+
+def prepare(options):
+    settings = Settings(model=options.model.resolve(), build=options.build_dir or ROOT / "build" / "release", threads=options.threads,
+                  rounds=options.rounds or (1 if options.quick else 3), is_quick=options.quick)
+    if options.build_dir is None:
+        build_release()
+    if NEED_PEER & set(options.sections):
+        try:
+            if options.no_peer:
+                raise peer_llama.PeerMissing("left out by --no-peer")
+            settings.peer_bin = peer_llama.ensure(say=say)
+        except peer_llama.PeerMissing as error:
+            settings.peer_reason = f"llama.cpp: {error}"
+            say(settings.peer_reason)
+    return settings
+
+
+def guarded(settings, name):
+    """The rows of a section; a failure that it did not foresee is a row as well."""
+    try:
+        return SECTIONS[name](settings)
+    except Exception as error:  # the other sections must still be measured
+        return [report.missing(name, f"{type(error).__name__}: {error}")]
+
+
+def machine_rows(settings):
+    threads = [report.Row("machine.cpu", machine.cpu_model(), "text"), report.Row("machine.cores", os.cpu_count(), "cores"),
+               report.Row("machine.memory", machine.memory_gib(), "GiB"), report.Row("machine.threads_measured", settings.threads, "threads")]
+    if settings.neighbours:
+        what, busiest, _ = max(settings.neighbours, key=lambda n: n[1])
+        row = report.judged("machine.used_by_others", busiest, "cores", BUSY_CORES_MAX, lower_is_better=True,
+                            low=min(n[1] for n in settings.neighbours), high=busiest, rounds=len(settings.neighbours))
+        row.reason = "" if row.ok else f"worst during: {what}"
+        stolen = [n[2] for n in settings.neighbours]
+        threads += [row, report.judged("machine.stolen_by_host", max(stolen), "cores", low=min(stolen), high=max(stolen), rounds=len(stolen))]
+    return threads
+
+
+def commit():
+    done = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown commit"
+
+
+def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that servers are stopped on the way out
+    options = arguments()
+    try:
+        settings = prepare(options)
+    except (ToolFailed, subprocess.TimeoutExpired) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    bandwidth = engine.bandwidth(settings)
+    rows = [row for name in options.sections for row in guarded(settings, name)]
+    rows = machine_rows(settings) + engine.bandwidth_rows(bandwidth, engine.bandwidth(settings)) + rows
+    print("\n".join(row.as_json() for row in rows) if options.json else report.render(rows, report.as_text))
+    if options.write:
+        now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d")
+        heading = f"{now}, {commit()}, {settings.model.name}, {settings.rounds} rounds, llama.cpp {peer_llama.COMMIT}."
+        report.write_results(DOCUMENT, heading, rows)
+    failed = [row.row for row in rows if not row.ok]
+    say(f"{len(rows)} rows, {len(failed)} not ok{': ' + ', '.join(failed[:8]) if failed else ''}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

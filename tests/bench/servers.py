@@ -1,0 +1,179 @@
+"""Starts and stops the servers under measurement, ours and the peer's. Called by run.py; asks them nothing but /health.
+
+Each is a context manager: on leaving it, also by a failure, the server and all its processes are gone.
+"""
+import http.client
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+READY_SECONDS_MAX = 60
+STOP_SECONDS_MAX = 20
+PEER_POSITIONS_PER_STREAM = 1024  # prompt and answer of a bench request have fewer than 512
+
+NODES_TOML = """# written by tests/bench
+[cluster]
+name = "bench"
+run_dir = "{directory}/run"
+shutdown_timeout = 2
+
+[model]
+name = "bench"
+path = "{model}"
+pipeline_parallel_size = {stages}
+max_num_seqs = 64
+
+[gateway]
+http = "127.0.0.1:{port}"
+zmq = ""
+
+[[nodes]]
+name = "a"
+devices = {devices}
+"""
+
+
+class ServerFailed(Exception):
+    """The server did not come up or did not answer; the text says why."""
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Server:
+    """What both kinds share: a process, its log, and a /health that says 200 when it can serve."""
+
+    def __init__(self, name):
+        self.name = name
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="baton-bench-"))
+        self.process = None
+
+    def command(self):
+        raise NotImplementedError
+
+    def __enter__(self):
+        try:
+            with open(self.directory / "log", "wb") as log:
+                self.process = subprocess.Popen([str(c) for c in self.command()], stdout=log, stderr=subprocess.STDOUT,
+                                                stdin=subprocess.DEVNULL, cwd=ROOT)
+            self._wait_ready()
+        except BaseException as error:
+            self.stop()
+            if isinstance(error, OSError):
+                raise ServerFailed(f"{self.name}: {error}") from error
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def _wait_ready(self):
+        deadline = time.monotonic() + READY_SECONDS_MAX
+        while time.monotonic() < deadline:
+            if self.process.poll() is not None:
+                raise ServerFailed(f"{self.name} ended with status {self.process.returncode}: {self.log_end()}")
+            if self.is_healthy():
+                return
+            time.sleep(0.02)
+        raise ServerFailed(f"{self.name} was not ready after {READY_SECONDS_MAX} s: {self.log_end()}")
+
+    def is_healthy(self):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
+        try:
+            connection.request("GET", "/health")
+            return connection.getresponse().status == 200
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+
+    def log_end(self):
+        try:
+            text = (self.directory / "log").read_text(errors="replace")
+        except OSError:
+            text = ""
+        return " | ".join(text.strip().splitlines()[-3:]) or "no output"
+
+    def stop(self):
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(STOP_SECONDS_MAX)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+class LlamaServer(Server):
+    """llama.cpp's server. -np equals the streams: with more slots than streams it splits its batches."""
+
+    def __init__(self, binary, model, threads, streams):
+        super().__init__("llama-server")
+        self._command = [binary, "-m", model, "-t", threads, "-tb", threads, "-np", streams,
+                         "-c", PEER_POSITIONS_PER_STREAM * streams, "--host", "127.0.0.1", "--port", self.port]
+
+    def command(self):
+        return self._command
+
+
+class Cluster(Server):
+    """Ours: `cluster up` of a generated nodes.toml. `devices` is one per stage, ["cpu:0", "cpu:1"]."""
+
+    def __init__(self, binary, model, devices):
+        super().__init__("cluster up")
+        self._binary = binary
+        self.config = self.directory / "nodes.toml"
+        self.config.write_text(NODES_TOML.format(directory=self.directory, model=pathlib.Path(model).resolve(), stages=len(devices),
+                                                 port=self.port, devices=json.dumps(devices)))
+
+    def command(self):
+        return [self._binary, "up", self.config]
+
+    def status(self):
+        """`cluster status --json`; also of a cluster that is not ready."""
+        done = subprocess.run([self._binary, "status", self.config, "--json"], capture_output=True, text=True, timeout=15, check=False)
+        try:
+            return json.loads(done.stdout)
+        except ValueError as error:
+            raise ServerFailed(f"cluster status: {done.stderr.strip() or done.stdout.strip()}") from error
+
+    def shard_pids(self):
+        return {p["name"]: p["pid"] for p in self.status()["processes"] if p["name"].startswith("shard-") and p["pid"] > 1}
+
+    def wait_ready_again(self):
+        deadline = time.monotonic() + READY_SECONDS_MAX
+        while time.monotonic() < deadline:
+            if self.is_healthy() and self.status()["phase"] == "ready":
+                return
+            time.sleep(0.1)
+        raise ServerFailed(f"the cluster was not ready again after {READY_SECONDS_MAX} s")
+
+    def stop(self):
+        if self.process is not None:  # down also ends what a dead root left behind
+            try:
+                subprocess.run([self._binary, "down", self.config, "--patience", str(STOP_SECONDS_MAX)], stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL, timeout=2 * STOP_SECONDS_MAX, check=False)
+            except (subprocess.TimeoutExpired, OSError):
+                pass
+        super().stop()
+
+
+def core_devices(threads):
+    """`threads` cores that this process may use, as (a device per core, one device of them all)."""
+    cores = sorted(os.sched_getaffinity(0))[:threads]
+    first = cores[0] if cores == list(range(cores[0], cores[0] + len(cores))) else 0
+    last = first + threads - 1
+    return [f"cpu:{c}" for c in range(first, last + 1)], [f"cpu:{first}-{last}" if threads > 1 else f"cpu:{first}"]

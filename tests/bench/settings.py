@@ -1,0 +1,78 @@
+"""What every section of the benches is given: the model, the sizes of a run, where the binaries are. Built by run.py."""
+import dataclasses
+import json
+import pathlib
+import subprocess
+import sys
+
+import machine
+
+WATCH_SECONDS_MIN = 0.5  # the kernel counts in hundredths of a second: less says nothing
+
+@dataclasses.dataclass
+class Settings:
+    model: pathlib.Path  # GGUF
+    build: pathlib.Path  # of a release build
+    threads: int
+    rounds: int
+    is_quick: bool
+    peer_bin: pathlib.Path = None  # of llama.cpp; None: it could not be had
+    peer_reason: str = ""
+    neighbours: list = dataclasses.field(default_factory=list)  # (what ran, cores used by others, cores stolen by the host)
+
+    @property
+    def cluster(self):
+        return self.build / "cluster" / "cluster"
+
+    @property
+    def engine_bench(self):
+        return self.build / "tests" / "bench" / "engine_bench"
+
+    @property
+    def bus_bench(self):
+        return self.build / "tests" / "bench" / "bus_bench"
+
+    def watch(self, what, server_pid=None):
+        return Watch(self, what, server_pid)
+
+
+class Watch:
+    """Notes who else used the machine while a measurement ran."""
+
+    def __init__(self, settings, what, server_pid):
+        self._settings, self._what, self._pid = settings, what, server_pid
+
+    def __enter__(self):
+        self._neighbours = machine.Neighbours(self._pid)
+
+    def __exit__(self, *_):
+        if self._neighbours.seconds() >= WATCH_SECONDS_MIN:
+            self._settings.neighbours.append((self._what, *self._neighbours.cores()))
+
+
+class ToolFailed(Exception):
+    """A bench binary is missing or failed; the text says why."""
+
+
+def say(text):
+    print(f"==> {text}", file=sys.stderr, flush=True)
+
+
+def run_tool(command, seconds):
+    """-> standard output. Raises ToolFailed."""
+    name = pathlib.Path(command[0]).name
+    try:
+        done = subprocess.run([str(c) for c in command], capture_output=True, text=True, errors="replace", timeout=seconds, check=False)
+    except FileNotFoundError as error:
+        raise ToolFailed(f"{name} is not built") from error
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ToolFailed(f"{name}: {error}") from error
+    if done.returncode:
+        last = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:] or ["no output"]
+        raise ToolFailed(f"{name} ended with status {done.returncode}: {last[0]}")
+    return done.stdout
+
+
+def json_lines(text):
+    """The lines that are JSON objects."""
+    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]

@@ -1,0 +1,346 @@
+#include "tests/support/fake_head.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <map>
+#include <sstream>
+
+namespace baton::tests {
+namespace {
+
+// Next token of a ticket's choice; local to the fake scheduler.
+struct step {
+  ticket_id ticket;
+  std::uint32_t choice = 0;
+};
+
+} // namespace
+} // namespace baton::tests
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::tests::step)
+
+namespace baton::tests {
+namespace {
+
+constexpr std::uint32_t context_max = 4096;
+
+struct orders {
+  std::uint32_t tokens = 8;
+  std::uint32_t pace_ms = 0;
+  std::uint32_t bytes = 0;
+  std::uint32_t fail_at = 0;
+  std::uint32_t twice_at = 0;
+  std::uint32_t gap_at = 0;
+  bool holds = false;
+  std::string text;
+  std::optional<errc> refuse;
+};
+
+std::optional<errc> errc_named(std::string_view name) {
+  for (const auto& row : errc_table()) {
+    if (row.name == name) {
+      return row.code;
+    }
+  }
+  return std::nullopt;
+}
+
+orders read_orders(const std::string& prompt_text) {
+  orders o;
+  std::map<std::string, std::uint32_t*> numbers{
+      {"tokens", &o.tokens},   {"pace_ms", &o.pace_ms},   {"bytes", &o.bytes},
+      {"fail_at", &o.fail_at}, {"twice_at", &o.twice_at}, {"gap_at", &o.gap_at}};
+  std::istringstream words(prompt_text);
+  for (std::string word; words >> word;) {
+    const auto equals = word.find('=');
+    if (equals == std::string::npos) {
+      continue;
+    }
+    const auto key = word.substr(0, equals);
+    const auto value = word.substr(equals + 1);
+    if (const auto it = numbers.find(key); it != numbers.end()) {
+      std::from_chars(value.data(), value.data() + value.size(), *it->second);
+    } else if (key == "text") {
+      o.text = value;
+    } else if (key == "refuse") {
+      o.refuse = errc_named(value);
+    } else if (key == "hold") {
+      o.holds = true;
+    }
+  }
+  return o;
+}
+
+std::string text_of(const prompt& p) {
+  if (const auto* text = std::get_if<std::string>(&p)) {
+    return *text;
+  }
+  std::string all;
+  if (const auto* chat = std::get_if<chat_prompt>(&p)) {
+    for (const auto& m : *chat) {
+      all += m.role + ": " + m.content + "\n";
+    }
+  } else {
+    for (const auto id : std::get<ids_prompt>(p)) {
+      all += static_cast<char>(id);
+    }
+  }
+  return all;
+}
+
+std::vector<token_id> ids_of(const std::string& text) {
+  std::vector<token_id> ids;
+  for (const char c : text) {
+    ids.push_back(static_cast<unsigned char>(c));
+  }
+  return ids;
+}
+
+struct fake_ticket {
+  admit request;
+  orders what;
+  std::vector<std::uint32_t> made; // tokens, per choice
+  std::vector<bool> ended;
+};
+
+// The typed interface and one message of its own.
+using fake_scheduler = actors::scheduler_actor::extend<caf::reacts_to<step>>;
+
+struct fake_state {
+  fake_head_config config;
+  std::map<ticket_id, fake_ticket> tickets;
+  std::map<ticket_id, std::uint64_t> reserved; // granted, not yet admitted
+  std::uint64_t last_ticket = 0;
+};
+using fake_self = fake_scheduler::stateful_pointer<fake_state>;
+
+std::string token_text(const orders& o, std::uint32_t index) {
+  auto text = o.text.empty() ? fmt::format("w{} ", index) : o.text;
+  if (o.bytes > text.size()) {
+    text.append(o.bytes - text.size(), '.');
+  }
+  return text;
+}
+
+token_detail detail_of(const std::string& text, std::int32_t top) {
+  token_detail d{{text, 7, -0.5F}, {}};
+  for (std::int32_t i = 0; i < top; ++i) {
+    d.top.push_back({text + std::to_string(i), 7 + i, -0.5F - static_cast<float>(i)});
+  }
+  return d;
+}
+
+void forget_if_done(fake_state& s, ticket_id ticket) {
+  const auto it = s.tickets.find(ticket);
+  for (const bool ended : it->second.ended) {
+    if (!ended) {
+      return;
+    }
+  }
+  s.tickets.erase(it);
+}
+
+chunk chunk_of(const fake_ticket& t, ticket_id ticket, std::uint32_t choice) {
+  chunk c;
+  c.request = t.request.request;
+  c.ticket = ticket;
+  c.choice = choice;
+  c.index = t.made[choice];
+  c.prompt_tokens = static_cast<std::uint32_t>(t.request.prompt_ids.size());
+  c.output_tokens = t.made[choice];
+  return c;
+}
+
+void end_choice(fake_self self, ticket_id ticket, std::uint32_t choice, finish how,
+                std::optional<error> why) {
+  auto& t = self->state.tickets.at(ticket);
+  auto c = chunk_of(t, ticket, choice);
+  c.finish = how;
+  c.failure = std::move(why);
+  t.ended[choice] = true;
+  self->send(*self->state.config.gateway, std::move(c));
+  forget_if_done(self->state, ticket);
+}
+
+void make_token(fake_self self, const step& m) {
+  auto& s = self->state;
+  const auto it = s.tickets.find(m.ticket);
+  if (it == s.tickets.end() || it->second.ended[m.choice]) {
+    return;
+  }
+  auto& t = it->second;
+  const auto wanted = std::min(t.what.tokens, t.request.stop.tokens_max);
+  const auto index = ++t.made[m.choice];
+  if (index == t.what.fail_at) {
+    --t.made[m.choice];
+    end_choice(self, m.ticket, m.choice, finish::failed, fail(errc::internal, "told to fail"));
+    return;
+  }
+  auto c = chunk_of(t, m.ticket, m.choice);
+  c.count = 1;
+  c.text = token_text(t.what, index - 1);
+  c.ids = {static_cast<token_id>(index)};
+  if (t.request.sampling.logprobs >= 0) {
+    c.details.push_back(detail_of(c.text, t.request.sampling.logprobs));
+  }
+  const int copies = index == t.what.gap_at ? 0 : index == t.what.twice_at ? 2 : 1;
+  for (int i = 0; i < copies; ++i) {
+    self->send(*s.config.gateway, c);
+  }
+  if (index >= wanted) {
+    const bool is_cut_off = wanted < t.what.tokens;
+    end_choice(self, m.ticket, m.choice, is_cut_off ? finish::length : finish::stop, std::nullopt);
+    return;
+  }
+  if (t.what.pace_ms == 0) {
+    self->send(self, m);
+  } else {
+    self->delayed_send(self, std::chrono::milliseconds(t.what.pace_ms), m);
+  }
+}
+
+void on_reserve(fake_self self, const reserve& m) {
+  auto& s = self->state;
+  if (s.tickets.size() + s.reserved.size() >= s.config.slots) {
+    rejected no;
+    no.request = m.request;
+    no.reason = fail(errc::no_job_ticket, "no running slot is free");
+    no.retry_after = s.config.retry_after;
+    no.queue_position = static_cast<std::uint32_t>(s.tickets.size());
+    self->send(*s.config.gateway, std::move(no));
+    return;
+  }
+  const ticket_id ticket{++s.last_ticket};
+  s.reserved.emplace(ticket, m.request);
+  s.config.log(fmt::format(R"({{"event":"reserve","ticket":{},"model":"{}","estimate":{}}})",
+                           ticket.value, m.model, m.tokens_estimate));
+  self->send(*s.config.gateway, granted{m.request, ticket, epoch_id{1}});
+}
+
+void on_admit(fake_self self, const admit& m) {
+  auto& s = self->state;
+  if (s.reserved.erase(m.ticket) == 0) {
+    return; // cancelled before
+  }
+  std::string text;
+  for (const auto id : m.prompt_ids) {
+    text += static_cast<char>(id);
+  }
+  fake_ticket t{m, read_orders(text), std::vector<std::uint32_t>(m.choices, 0),
+                std::vector<bool>(m.choices, false)};
+  if (t.what.refuse) {
+    rejected no;
+    no.request = m.request;
+    no.ticket = m.ticket;
+    no.reason = {*t.what.refuse, "told to refuse", {}};
+    self->send(*s.config.gateway, std::move(no));
+    return;
+  }
+  const bool holds = t.what.holds;
+  s.tickets.emplace(m.ticket, std::move(t));
+  for (std::uint32_t choice = 0; choice < m.choices && !holds; ++choice) {
+    self->send(self, step{m.ticket, choice});
+  }
+}
+
+void on_cancel(fake_self self, const cancel& m) {
+  auto& s = self->state;
+  s.config.log(fmt::format(R"({{"event":"cancel","ticket":{},"why":{}}})", m.ticket.value,
+                           static_cast<int>(m.why)));
+  s.reserved.erase(m.ticket);
+  const auto it = s.tickets.find(m.ticket);
+  if (it == s.tickets.end()) {
+    return;
+  }
+  const auto choices = it->second.request.choices;
+  for (std::uint32_t i = 0; i < choices; ++i) {
+    if (s.tickets.contains(m.ticket) && !s.tickets.at(m.ticket).ended[i]) {
+      end_choice(self, m.ticket, i, finish::cancelled, std::nullopt);
+    }
+  }
+}
+
+fake_scheduler::behavior_type scheduler(fake_self self, fake_head_config config) {
+  self->state.config = std::move(config);
+  return {
+      [self](const reserve& m) { on_reserve(self, m); },
+      [self](const admit& m) { on_admit(self, m); },
+      [self](const cancel& m) { on_cancel(self, m); },
+      [](const sampled&) {},
+      [](const stage_ready&) {},
+      [](const epoch_opened&) {},
+      [](const actors::peer_up&) {},
+      [](const actors::peer_down&) {},
+      [](const drain&) {},
+      [](const actors::tick&) {},
+      [self](const step& m) { make_token(self, m); },
+  };
+}
+
+actors::tokenizer_actor::behavior_type tokenizer(actors::tokenizer_actor::pointer self,
+                                                 fake_scheduler to, fake_head_config config) {
+  return {
+      [self, to](const submit& m) {
+        admit a;
+        a.request = m.request;
+        a.gateway = m.gateway;
+        a.ticket = m.ticket;
+        a.prompt_ids = ids_of(text_of(m.input));
+        a.choices = m.choices;
+        a.sampling = m.sampling;
+        a.stop = m.stop;
+        if (!m.tokens_max_given) {
+          a.stop.tokens_max = context_max;
+        }
+        self->send(to, std::move(a));
+      },
+      [self, config](const tokenize& m) {
+        tokenized t;
+        t.request = m.request;
+        const auto text = text_of(m.input);
+        t.ids = ids_of(text);
+        for (const char c : text) {
+          t.pieces.emplace_back(1, c);
+        }
+        t.context_max = context_max;
+        self->send(*config.gateway, std::move(t));
+      },
+      [self, config](const detokenize& m) {
+        detokenized d;
+        d.request = m.request;
+        for (const auto id : m.ids) {
+          if (id > 127) {
+            d.failure = fail_param(errc::invalid_value, "tokens", "there is no token {}", id);
+          } else {
+            d.text += static_cast<char>(id);
+          }
+        }
+        self->send(*config.gateway, std::move(d));
+      },
+  };
+}
+
+} // namespace
+
+fake_head spawn_fake_head(caf::actor_system& system, fake_head_config config) {
+  auto s = system.spawn(scheduler, config);
+  auto t = system.spawn(tokenizer, s, config);
+  return {s, t};
+}
+
+model_card fake_card(std::string name) {
+  model_card card;
+  card.name = std::move(name);
+  card.architecture = "echo";
+  card.parameters = 1;
+  card.context_max = context_max;
+  card.vocabulary_size = 256;
+  card.sequences_max = 1000;
+  card.created = 1'700'000'000;
+  card.has_chat_template = true;
+  card.phase = phase::ready;
+  return card;
+}
+
+} // namespace baton::tests

@@ -1,0 +1,42 @@
+// A head without a model: scheduler and tokenizer actors that answer as the real ones do, and say
+// what the prompt tells them to. For tests of the gateway alone.
+//
+// Words of the form key=value in the prompt are orders:
+//   tokens=N    output tokens (default 8; max_tokens may end it earlier)
+//   pace_ms=N   between tokens (default 0: all at once)
+//   bytes=N     length of each token's text
+//   text=T      each token's text instead of "w0 ", "w1 " ...
+//   fail_at=N   the N-th token does not come: finish failed, errc internal
+//   twice_at=N  the N-th token comes twice
+//   gap_at=N    the N-th token is lost on the way
+//   refuse=E    rejected after tokenizing, with the errc of that name
+//   hold=1      nothing is ever said
+#pragma once
+
+#include "actors/interfaces.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace baton::tests {
+
+struct fake_head_config {
+  std::uint32_t slots = 1000;             // reserve beyond: rejected{no_job_ticket}
+  std::chrono::milliseconds retry_after{1500};
+  std::shared_ptr<actors::gateway_actor> gateway; // set before the first request
+  std::function<void(const std::string&)> log;    // a line of JSON per event; any thread
+};
+
+struct fake_head {
+  actors::scheduler_actor scheduler;
+  actors::tokenizer_actor tokenizer;
+};
+
+fake_head spawn_fake_head(caf::actor_system& system, fake_head_config config);
+
+// What this head serves.
+model_card fake_card(std::string name);
+
+} // namespace baton::tests

@@ -1,0 +1,18 @@
+// A llama forward pass as plainly as it can be written: dequantised weights, float32 with double
+// sums, no cache, no threads. What the engines are compared with, within a tolerance that
+// their tests state. Test code only.
+#pragma once
+
+#include "runtime/model/description.hpp"
+
+#include <vector>
+
+namespace baton::testing {
+
+// Logits [position][vocabulary] of every position of `tokens`. Requires: a description that names
+// no feature beyond the plain llama family.
+std::vector<std::vector<float>> reference_logits(const model::gguf_file& file,
+                                                 const model::description& model,
+                                                 const std::vector<std::int32_t>& tokens);
+
+} // namespace baton::testing

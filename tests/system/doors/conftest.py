@@ -1,0 +1,104 @@
+"""The doors of a real gateway over a fake head: one process per test that needs its own flags, one
+shared by all others. The binary is found in the newest build, or named by BATON_GATEWAY_FIXTURE."""
+
+import json
+import os
+import pathlib
+import queue
+import subprocess
+import threading
+import time
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+
+
+def binary():
+    named = os.environ.get("BATON_GATEWAY_FIXTURE")
+    if named:
+        return named
+    built = sorted(ROOT.glob("build/*/tests/system/doors/gateway_fixture"),
+                   key=lambda p: p.stat().st_mtime)
+    if not built:
+        pytest.exit("gateway_fixture is not built", 2)
+    return str(built[-1])
+
+
+class Gateway:
+    def __init__(self, *flags):
+        self.process = subprocess.Popen([binary(), *flags], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True)
+        self.events = queue.Queue()
+        self.seen = []
+        threading.Thread(target=self._read, daemon=True).start()
+        first = self.wait_for("ready", "failed")
+        self.is_ready = first["event"] == "ready"
+        self.failure = first.get("code")
+        self.url = first.get("url")
+        self.zmq = first.get("zmq")
+        if self.is_ready:
+            self.host, port = self.url.removeprefix("http://").rsplit(":", 1)
+            self.port = int(port)
+
+    def _read(self):
+        for line in self.process.stdout:
+            self.events.put(json.loads(line))
+
+    def wait_for(self, *kinds, seconds=20):
+        """The next event of one of these kinds; others are kept in `seen`."""
+        end = time.monotonic() + seconds
+        while True:
+            event = self.events.get(timeout=max(0.01, end - time.monotonic()))
+            if event["event"] in kinds:
+                return event
+            self.seen.append(event)
+
+    def cancelled(self, ticket, seconds=20):
+        end = time.monotonic() + seconds
+        while True:
+            event = self.wait_for("cancel", seconds=max(0.01, end - time.monotonic()))
+            if event["ticket"] == ticket:
+                return event
+
+    def tell(self, line):
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+        self.wait_for("obeyed")
+
+    def rss_kib(self):
+        for line in pathlib.Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS"):
+                return int(line.split()[1])
+        return 0
+
+    def stop(self):
+        if self.process.poll() is None:
+            try:
+                self.process.stdin.write("quit\n")
+                self.process.stdin.close()
+            except BrokenPipeError:
+                pass
+        return self.process.wait(30)
+
+
+@pytest.fixture(scope="session")
+def gateway():
+    g = Gateway("--zmq", "tcp://127.0.0.1:*")
+    assert g.is_ready
+    yield g
+    assert g.stop() == 0
+
+
+@pytest.fixture
+def start():
+    """Starts a gateway with flags of its own; all are stopped, cleanly, at the test's end."""
+    running = []
+
+    def go(*flags):
+        running.append(Gateway(*flags))
+        return running[-1]
+
+    yield go
+    for g in running:
+        assert g.stop() == (0 if g.is_ready else 1)

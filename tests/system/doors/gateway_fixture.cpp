@@ -1,0 +1,159 @@
+// The real doors over a fake head, for the tests in this directory: flags choose addresses and
+// limits, lines on stdin change the cluster, lines of JSON on stdout tell what happened.
+//
+//   stdin: drain | head_down | head_up | phase NAME | quit (or end of file)
+#include "gateway/desk.hpp"
+#include "gateway/door_server.hpp"
+#include "tests/support/fake_head.hpp"
+
+#include <CLI/CLI.hpp>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <condition_variable>
+#include <iostream>
+#include <mutex>
+#include <thread>
+
+using namespace baton;
+
+namespace {
+
+constexpr node_id head_node{2};
+
+struct settings {
+  gateway::gateway_config gateway;
+  tests::fake_head_config head;
+  std::string model = "fake";
+  std::uint32_t ticket_slots = 1000;
+};
+
+int read_flags(int argc, char** argv, settings& s) {
+  CLI::App app{"the doors of a gateway over a fake head"};
+  auto& g = s.gateway;
+  std::uint64_t header_ms = 0, body_ms = 0, write_ms = 0, idle_ms = 0, answer_ms = 0;
+  app.add_option("--http", g.http);
+  app.add_option("--zmq", g.zmq);
+  app.add_option("--threads", g.threads);
+  app.add_option("--slots", s.head.slots);
+  app.add_option("--api-key", g.api_keys);
+  app.add_option("--alias", g.model_aliases);
+  app.add_option("--stream-buffer", g.stream_buffer_max_bytes);
+  app.add_option("--requests", g.requests_max);
+  app.add_option("--connections", g.http_bounds.connections_max);
+  app.add_option("--send-buffer", g.http_bounds.send_buffer_bytes);
+  app.add_option("--header-timeout-ms", header_ms);
+  app.add_option("--body-timeout-ms", body_ms);
+  app.add_option("--write-timeout-ms", write_ms);
+  app.add_option("--idle-timeout-ms", idle_ms);
+  app.add_option("--answer-timeout-ms", answer_ms);
+  CLI11_PARSE(app, argc, argv);
+  const auto set = [](std::chrono::milliseconds& to, std::uint64_t ms) {
+    if (ms != 0) {
+      to = std::chrono::milliseconds(ms);
+    }
+  };
+  set(g.http_bounds.header_timeout, header_ms);
+  set(g.http_bounds.body_timeout, body_ms);
+  set(g.http_bounds.write_timeout, write_ms);
+  set(g.http_bounds.idle_timeout, idle_ms);
+  set(g.answer_timeout, answer_ms);
+  return -1;
+}
+
+void obey(const std::string& line, const gateway::desk_actor& desk, const std::string& model) {
+  auto card = tests::fake_card(model);
+  if (line == "drain") {
+    caf::anon_send(desk, drain{std::chrono::seconds(1)});
+  } else if (line == "head_down") {
+    caf::anon_send(desk, actors::peer_down{head_node, epoch_id{1}, "told to be down"});
+  } else if (line == "head_up") {
+    caf::anon_send(desk, card);
+  } else if (line.rfind("phase ", 0) == 0) {
+    for (int i = 1; i <= 7; ++i) {
+      const auto p = static_cast<phase>(i);
+      if (gateway::name_of(p) == line.substr(6)) {
+        card.phase = p;
+      }
+    }
+    card.reason = "told so";
+    caf::anon_send(desk, card);
+  }
+}
+
+// Time for the desk, as the process's ticker gives it.
+class ticker {
+public:
+  explicit ticker(gateway::desk_actor desk)
+      : thread_([this, desk = std::move(desk)] {
+          std::unique_lock lock(mutex_);
+          while (!stop_.wait_for(lock, std::chrono::milliseconds(50), [this] { return over_; })) {
+            caf::anon_send(desk, actors::tick{});
+          }
+        }) {}
+  ~ticker() {
+    {
+      const std::lock_guard lock(mutex_);
+      over_ = true;
+    }
+    stop_.notify_all();
+    thread_.join();
+  }
+
+private:
+  std::mutex mutex_;
+  std::condition_variable stop_;
+  bool over_ = false;
+  std::thread thread_;
+};
+
+} // namespace
+
+int main(int argc, char** argv) {
+  spdlog::set_default_logger(spdlog::stderr_logger_mt("fixture"));
+  settings s;
+  s.gateway.self = node_id{1};
+  s.gateway.epoch = epoch_id{1};
+  s.gateway.head = head_node;
+  s.gateway.build = "baton-test";
+  s.gateway.http = "127.0.0.1:0";
+  if (const int rc = read_flags(argc, argv, s); rc >= 0) {
+    return rc;
+  }
+  std::mutex output;
+  const auto say = [&output](const std::string& line) {
+    const std::lock_guard lock(output);
+    std::cout << line << std::endl;
+  };
+  caf::actor_system_config options;
+  options.set("scheduler.policy", caf::atom("sharing"));
+  options.set("scheduler.max-threads", std::size_t{1});
+  caf::actor_system system(options);
+
+  s.head.gateway = std::make_shared<actors::gateway_actor>();
+  s.head.log = say;
+  const auto head = tests::spawn_fake_head(system, s.head);
+  auto facts = std::make_shared<gateway::board>(s.gateway);
+  auto desk = gateway::spawn_desk(system,
+                           gateway::desk_config{head.scheduler, head.tokenizer, facts});
+  *s.head.gateway = desk;
+  caf::anon_send(desk, tests::fake_card(s.model));
+  auto doors = gateway::door_server::start(system, facts, desk);
+  if (!doors) {
+    say(fmt::format(R"({{"event":"failed","code":"{}"}})", row_of(doors.error().code).name));
+    std::cerr << doors.error().message << '\n';
+  } else {
+    say(fmt::format(R"({{"event":"ready","url":"{}","zmq":"{}"}})", (*doors)->url(),
+                    (*doors)->zmq_endpoint()));
+    const ticker time(desk);
+    for (std::string line; line != "quit" && std::getline(std::cin, line);) {
+      obey(line, desk, s.model);
+      say(R"({"event":"obeyed"})");
+    }
+    (*doors)->stop();
+  }
+  caf::anon_send_exit(desk, caf::exit_reason::user_shutdown);
+  caf::anon_send_exit(head.scheduler, caf::exit_reason::user_shutdown);
+  caf::anon_send_exit(head.tokenizer, caf::exit_reason::user_shutdown);
+  return doors ? 0 : 1;
+}

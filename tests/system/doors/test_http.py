@@ -1,0 +1,382 @@
+"""HTTP on the wire: keep-alive, limits, hostile input, clients that leave or do not read."""
+
+import json
+import socket
+import subprocess
+import threading
+import time
+
+import httpx
+import pytest
+
+from raw import chat, connect, exchange, read_all, read_reply, request
+
+CHAT = "/v1/chat/completions"
+
+
+def test_routes_answer(gateway):
+    for path in ["/health", "/ping", "/version", "/load", "/cluster", "/v1/models"]:
+        r = httpx.get(gateway.url + path)
+        assert r.status_code == 200 and r.headers["content-type"] == "application/json", path
+        r.json()
+    assert "<html" in httpx.get(gateway.url + "/").text
+    assert "vllm:" in httpx.get(gateway.url + "/metrics").text
+
+
+@pytest.mark.parametrize("method, path, status, code", [
+    ("GET", "/nope", 404, "not_found"),
+    ("GET", CHAT, 405, "method_not_allowed"),
+    ("POST", "/health", 405, "method_not_allowed"),
+    ("DELETE", "/v1/models", 405, "method_not_allowed"),
+    ("GET", "/v1/models/x", 404, "model_not_found"),
+    ("GET", "/v1/stream", 400, "invalid_request"),
+])
+def test_wrong_routes_have_openai_errors(gateway, method, path, status, code):
+    r = httpx.request(method, gateway.url + path)
+    assert r.status_code == status
+    assert r.json()["error"]["code"] == code
+    assert (status == 405) == ("allow" in r.headers)
+
+
+def test_head_and_options(gateway):
+    r = httpx.head(gateway.url + "/health")
+    assert r.status_code == 200 and r.content == b"" and int(r.headers["content-length"]) > 0
+    r = httpx.options(gateway.url + CHAT)
+    assert r.status_code == 204 and "POST" in r.headers["allow"]
+
+
+def test_keep_alive_serves_many_requests_on_one_connection(gateway):
+    with connect(gateway) as s:
+        rest = b""
+        for _ in range(5):
+            s.sendall(request("POST", CHAT, chat()))
+            reply, rest = read_reply(s, rest)
+            assert reply.status == 200
+        s.sendall(request("GET", "/health", headers=["Connection: close"]))
+        reply, _ = read_reply(s, rest)
+        assert reply.headers["connection"] == "close"
+        assert s.recv(10) == b""
+
+
+def test_pipelined_requests_are_answered_in_order(gateway):
+    with connect(gateway) as s:
+        s.sendall(b"".join(request("POST", CHAT, chat(f"tokens={n} pace_ms=5")) for n in (3, 1, 2)))
+        rest = b""
+        for n in (3, 1, 2):
+            reply, rest = read_reply(s, rest)
+            assert reply.json()["usage"]["completion_tokens"] == n
+
+
+def test_pipelined_behind_a_stream(gateway):
+    with connect(gateway) as s:
+        s.sendall(request("POST", CHAT, chat("tokens=20 pace_ms=5", stream=True)) +
+                  request("GET", "/version", headers=["Connection: close"]))
+        out = read_all(s)
+        assert out.count(b"data: [DONE]") == 1
+        assert out.endswith(b'{"version":"baton-test"}')
+
+
+def test_http_1_0_stream_ends_with_the_connection(gateway):
+    with connect(gateway) as s:
+        s.sendall(request("POST", CHAT, chat(stream=True), version="1.0"))
+        out = read_all(s)
+        head, body = out.split(b"\r\n\r\n", 1)
+        assert head.startswith(b"HTTP/1.0 200") and b"chunked" not in head
+        assert body.startswith(b"id: ") and body.endswith(b"data: [DONE]\n\n")
+
+
+def test_stream_is_framed_in_chunks_and_keeps_the_connection(gateway):
+    with connect(gateway) as s:
+        for _ in range(3):
+            s.sendall(request("POST", CHAT, chat(stream=True)))
+            data = b""
+            while not data.endswith(b"0\r\n\r\n"):
+                data += s.recv(65536)
+            head, body = data.split(b"\r\n\r\n", 1)
+            assert b"Content-Type: text/event-stream" in head
+            text = b""
+            while body:
+                size, body = body.split(b"\r\n", 1)
+                text += body[:int(size, 16)]
+                body = body[int(size, 16) + 2:]
+            assert text.endswith(b"data: [DONE]\n\n")
+
+
+HOSTILE = {
+    "no_http": (b"\x16\x03\x01\x02\x00garbage\r\n\r\n", 400),
+    "bad_version": (b"GET / HTTP/9.9\r\nHost: x\r\n\r\n", 400),
+    "no_host": (request("GET", "/health", host=None), 400),
+    "two_hosts": (request("GET", "/health", headers=["Host: y"]), 400),
+    "huge_header": (request("GET", "/health", headers=["X: " + "a" * 20000]), 431),
+    "many_lines": (request("GET", "/health", headers=[f"X{i}: a" for i in range(200)]), 431),
+    "bad_length": (request("POST", CHAT, b"x", headers=["Content-Length: -1"]), 400),
+    "length_overflow": (request("POST", CHAT, b"x",
+                                headers=["Content-Length: 99999999999999999999999"]), 400),
+    "two_lengths": (request("POST", CHAT, b"x",
+                            headers=["Content-Length: 1", "Content-Length: 2"]), 400),
+    "length_and_chunked": (request("POST", CHAT, b"0\r\n\r\n",
+                                   headers=["Content-Length: 5", "Transfer-Encoding: chunked"]),
+                           400),
+    "declared_too_large": (request("POST", CHAT, b"x", headers=["Content-Length: 99999999"]), 413),
+    "bad_chunk": (request("POST", CHAT, b"zz\r\n", headers=["Transfer-Encoding: chunked"]), 400),
+    "long_chunk_extension": (request("POST", CHAT, b"1;" + b"a" * 300 + b"\r\nx\r\n0\r\n\r\n",
+                                     headers=["Transfer-Encoding: chunked"]), 400),
+    "space_in_name": (request("GET", "/health", headers=["X : y"]), 400),
+    "not_json": (request("POST", CHAT, b"hello"), 400),
+    "empty_body": (request("POST", CHAT), 400),
+    "deep_json": (request("POST", CHAT, b"[" * 100000), 400),
+    "bad_utf8": (request("POST", CHAT, b'{"messages":"\xff\xfe"}'), 400),
+    "huge_number": (request("POST", CHAT, b'{"temperature":1e400}'), 400),
+    "multipart": (request("POST", CHAT, b"x", headers=["Content-Type: multipart/form-data"]), 415),
+    "gzip": (request("POST", CHAT, b"x", headers=["Content-Encoding: gzip"]), 415),
+    "foreign_origin": (request("POST", CHAT, b"{}", headers=["Origin: http://evil.example"]), 403),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_input_is_refused_in_openais_shape(gateway, name):
+    data, status = HOSTILE[name]
+    started = time.monotonic()
+    reply = exchange(gateway, data)
+    assert reply is not None and reply.status == status
+    assert set(reply.json()["error"]) == {"message", "type", "param", "code"}
+    assert time.monotonic() - started < 5
+    assert exchange(gateway, request("GET", "/health")).status == 200
+
+
+def test_a_body_over_the_limit_is_413_even_if_it_is_sent_whole(gateway):
+    body = b'{"x":"' + b"a" * (5 << 20) + b'"}'
+    out = subprocess.run(["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "--data-binary",
+                          "@-", gateway.url + CHAT], input=body, capture_output=True, timeout=30)
+    assert out.stdout == b"413"
+
+
+def test_expect_100_continue(gateway):
+    body = json.dumps(chat()).encode()
+    with connect(gateway) as s:
+        s.sendall(request("POST", CHAT, headers=["Expect: 100-continue",
+                                                 f"Content-Length: {len(body)}"]))
+        assert s.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        s.sendall(body)
+        reply, _ = read_reply(s)
+        assert reply.status == 200
+
+
+def test_chunk_bomb_is_cheap(start):
+    g = start("--body-timeout-ms", "3000")
+    before = g.rss_kib()
+    body = b"1\r\n \r\n" * 500_000
+    with connect(g) as s:
+        try:
+            s.sendall(request("POST", CHAT, body + b"0\r\n\r\n",
+                              headers=["Transfer-Encoding: chunked"]))
+            reply, _ = read_reply(s)
+            assert reply.status in (400, 408)
+        except (ConnectionResetError, BrokenPipeError):
+            pass
+    assert g.rss_kib() - before < 8 * 1024
+    assert exchange(g, request("GET", "/health")).status == 200
+
+
+def test_slow_headers_and_bodies_time_out(start):
+    g = start("--header-timeout-ms", "300", "--body-timeout-ms", "300", "--idle-timeout-ms", "300")
+    with connect(g) as s:  # says nothing
+        assert s.recv(10) == b""
+    with connect(g) as s:  # half a header
+        s.sendall(b"GET / HT")
+        reply, _ = read_reply(s)
+        assert reply.status == 408
+    with connect(g) as s:  # half a body
+        s.sendall(request("POST", CHAT, b"{", headers=["Content-Length: 10"]))
+        reply, _ = read_reply(s)
+        assert reply.status == 408
+    with connect(g) as s:  # idle after a request
+        s.sendall(request("GET", "/version"))
+        reply, _ = read_reply(s)
+        assert reply.status == 200
+        assert s.recv(10) == b""
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_client_that_hangs_up_is_cancelled_at_once(start, stream):
+    g = start()
+    with connect(g) as s:
+        s.sendall(request("POST", CHAT, chat("tokens=100000 pace_ms=20", stream=stream)))
+        ticket = g.wait_for("reserve")["ticket"]
+        if stream:
+            s.recv(10)
+        left = time.monotonic()
+    event = g.cancelled(ticket, seconds=5)
+    assert event["why"] == 1
+    assert time.monotonic() - left < 2
+
+
+def test_a_client_that_hangs_up_while_it_waits_for_its_first_token(start):
+    g = start()
+    with connect(g) as s:
+        s.sendall(request("POST", CHAT, chat("hold=1", stream=True)))
+        ticket = g.wait_for("reserve")["ticket"]
+    assert g.cancelled(ticket, seconds=5)["why"] == 1
+
+
+def test_a_slow_reader_is_cut_and_costs_only_itself(start):
+    g = start("--stream-buffer", "65536", "--send-buffer", "16384", "--write-timeout-ms", "60000")
+    s = socket.socket()
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
+    s.settimeout(20)
+    s.connect((g.host, g.port))
+    s.sendall(request("POST", CHAT, chat("tokens=100000 pace_ms=1 bytes=2000", stream=True)))
+    ticket = g.wait_for("reserve")["ticket"]
+    other = httpx.post(g.url + CHAT, json=chat("tokens=50 pace_ms=1"), timeout=30)
+    assert other.json()["usage"]["completion_tokens"] == 50
+    assert g.cancelled(ticket, seconds=15)["why"] == 3
+    time.sleep(2)  # longer than the grace of the last write
+    out = read_all(s)
+    assert len(out) < 2 << 20
+    s.close()
+    assert exchange(g, request("GET", "/health")).status == 200
+
+
+def test_a_reader_that_wakes_up_in_time_sees_the_terminal_error(start):
+    g = start("--stream-buffer", "4096", "--send-buffer", "16384")
+    with connect(g) as s:
+        # One event more than the buffer takes, between two turns of the door.
+        s.sendall(request("POST", CHAT, chat("tokens=20000 bytes=3000", stream=True)))
+        out = read_all(s)
+    if b'"slow_reader"' in out:
+        assert out.rstrip().endswith(b"0") and out.count(b"data: [DONE]") == 1
+        assert out.count(b'"error"') == 1
+    else:
+        assert out.count(b"finish_reason\":\"stop\"") == 1
+
+
+def test_many_streams_at_once(gateway):
+    results = []
+
+    def one(n):
+        with httpx.stream("POST", gateway.url + CHAT, timeout=60,
+                          json=chat(f"tokens={n} pace_ms=2", stream=True)) as r:
+            text = "".join(r.iter_text())
+        results.append(text.count('"content":"w') == n and text.endswith("data: [DONE]\n\n"))
+
+    threads = [threading.Thread(target=one, args=(20 + i % 7,)) for i in range(100)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert results == [True] * 100
+
+
+def test_connections_beyond_the_limit_hear_503(start):
+    g = start("--connections", "3")
+    held = [connect(g) for _ in range(3)]
+    for s in held:
+        s.sendall(request("GET", "/version"))
+        assert read_reply(s)[0].status == 200
+    with connect(g) as s:
+        reply, _ = read_reply(s)
+        assert reply.status == 503 and reply.headers["retry-after"] == "1"
+    held.pop().close()
+    end = time.monotonic() + 5
+    status = 503
+    while status == 503 and time.monotonic() < end:
+        status = exchange(g, request("GET", "/version")).status
+    assert status == 200
+    for s in held:
+        s.close()
+
+
+def test_requests_beyond_slots_and_limits_hear_why(start):
+    g = start("--slots", "1", "--requests", "2")
+    with connect(g) as a, connect(g) as b:
+        a.sendall(request("POST", CHAT, chat("hold=1")))
+        g.wait_for("reserve")
+        b.sendall(request("POST", CHAT, chat(stream=True)))
+        reply, _ = read_reply(b)
+        assert reply.status == 503 and reply.json()["error"]["code"] == "no_job_ticket"
+        assert reply.headers["retry-after"] == "2"
+
+
+def test_drain_refuses_new_and_finishes_old(start):
+    g = start()
+    with connect(g) as s:
+        s.sendall(request("POST", CHAT, chat("tokens=30 pace_ms=20")))
+        g.wait_for("reserve")
+        g.tell("drain")
+        r = httpx.post(g.url + CHAT, json=chat())
+        assert r.status_code == 503 and r.json()["error"]["code"] == "draining"
+        health = httpx.get(g.url + "/health")
+        assert health.status_code == 503 and health.json()["phase"] == "draining"
+        reply, _ = read_reply(s)
+        assert reply.json()["usage"]["completion_tokens"] == 30
+
+
+def test_health_tells_the_phase_and_a_lost_head_ends_streams(start):
+    g = start()
+    with connect(g) as s:
+        s.sendall(request("POST", CHAT, chat("tokens=1000 pace_ms=20", stream=True)))
+        assert s.recv(20)
+        g.tell("head_down")
+        out = read_all_chunks(s)
+        assert out.count(b'"code":"pipeline_lost"') == 1
+        assert out.endswith(b"data: [DONE]\n\n\r\n0\r\n\r\n")
+    health = httpx.get(g.url + "/health")
+    assert health.status_code == 503 and health.json()["phase"] == "recovering"
+    assert httpx.post(g.url + CHAT, json=chat()).json()["error"]["code"] == "not_ready"
+    g.tell("head_up")
+    assert httpx.get(g.url + "/health").status_code == 200
+    g.tell("phase loading")
+    health = httpx.get(g.url + "/health").json()
+    assert health["phase"] == "loading" and health["reason"] == "told so"
+
+
+def read_all_chunks(s):
+    data = b""
+    while not data.endswith(b"0\r\n\r\n"):
+        chunk = s.recv(65536)
+        if not chunk:
+            break
+        data += chunk
+    return data
+
+
+def test_an_unanswered_question_ends(start):
+    g = start("--answer-timeout-ms", "200")
+    # hold=1 is after the grant: that stream lives; nothing of it times out here.
+    with connect(g) as s:
+        s.sendall(request("POST", CHAT, chat("hold=1")))
+        s.settimeout(1)
+        with pytest.raises(TimeoutError):
+            s.recv(1)
+
+
+def test_an_address_in_use_is_named(start):
+    g = start()
+    other = start("--http", f"127.0.0.1:{g.port}")
+    assert other.failure == "address_in_use"
+    assert start("--http", "nonsense").failure == "bad_config"
+    assert start("--zmq", "tcp://0.0.0.0:5555").failure == "bad_config"
+
+
+def test_metrics_count_what_happened(start):
+    g = start()
+    httpx.post(g.url + CHAT, json=chat("tokens=4"))
+    httpx.post(g.url + CHAT, json=chat(temperature=9))
+    httpx.get(g.url + "/nope")
+    text = httpx.get(g.url + "/metrics").text
+    assert 'vllm:generation_tokens_total{engine="0",model_name="fake"} 4' in text
+    assert f'baton_http_requests_total{{code="200",route="{CHAT}"}} 1' in text
+    assert f'baton_http_requests_total{{code="400",route="{CHAT}"}} 1' in text
+    assert 'baton_http_requests_total{code="404",route="other"} 1' in text
+    assert "baton_requests_open 0" in text
+
+
+def test_stopping_cuts_open_connections(start):
+    g = start()
+    s = connect(g)
+    s.sendall(request("POST", CHAT, chat("hold=1", stream=True)))
+    g.wait_for("reserve")
+    idle = connect(g)
+    assert g.stop() == 0
+    assert s.recv(10) == b""
+    assert idle.recv(10) == b""

@@ -1,0 +1,118 @@
+// A process with an exchange over real ZeroMQ inside the test: a ticker thread, and waiting for
+// conditions with a deadline instead of sleeping.
+#pragma once
+
+#include "cluster/bus_zmq.hpp"
+#include "cluster/exchange.hpp"
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+namespace baton::testing {
+
+inline constexpr actor_id echo_box{1};  // sends everything back to its source actor
+inline constexpr actor_id reply_box{2}; // where answers come
+
+struct live_options {
+  cluster::bus_zmq_options bus;
+  cluster::exchange_options links;
+  std::chrono::milliseconds tick{5};
+};
+
+class live_process {
+public:
+  // ENSUREs that the endpoint can be bound.
+  live_process(node_id node, epoch_id epoch, const std::string& endpoint, live_options o = {})
+      : bus(o.bus), tick_(o.tick) {
+    auto bound = bus.bind(endpoint);
+    ENSURE(bound, "cannot bind {}", endpoint);
+    hello self;
+    self.node = node;
+    self.epoch = epoch;
+    self.name = fmt::format("node-{}", node.value);
+    self.endpoint = *bound;
+    links = std::make_unique<cluster::exchange>(bus, self, o.links);
+    links->publish(echo_box, [this](const envelope& e, message&& m) {
+      links->post(e.source, e.source_actor, std::move(m), echo_box, e.correlation);
+    });
+    links->publish(reply_box, [this](const envelope& e, message&& m) {
+      note([&] {
+        ++replies;
+        last = e;
+        last_message = std::move(m);
+      });
+    });
+    links->on_peer_up([this](const hello& h) {
+      note([&] {
+        ++ups;
+        last_up = h;
+      });
+    });
+    links->on_peer_down([this](node_id, epoch_id e, const std::string& why) {
+      note([&] {
+        ++downs;
+        last_down = e;
+        last_why = why;
+      });
+    });
+    links->start();
+    ticker_ = std::thread([this] { tick_loop(); });
+  }
+
+  ~live_process() {
+    note([&] { is_ending_ = true; });
+    ticker_.join();
+    links->stop();
+  }
+
+  const std::string& endpoint() const { return links->self().endpoint; }
+
+  // True once the condition holds, false after ten seconds. The condition sees a still state.
+  bool wait(const std::function<bool()>& condition,
+            std::chrono::milliseconds patience = std::chrono::seconds{10}) {
+    std::unique_lock lock(mutex);
+    return changed_.wait_for(lock, patience, condition);
+  }
+  bool wait_up(int count = 1) {
+    return wait([&] { return ups >= count; });
+  }
+
+  std::mutex mutex;
+  int ups = 0;
+  int downs = 0;
+  int replies = 0;
+  hello last_up;
+  epoch_id last_down;
+  std::string last_why;
+  envelope last;
+  message last_message;
+  cluster::bus_zmq bus;
+  std::unique_ptr<cluster::exchange> links;
+
+private:
+  void note(const std::function<void()>& what) {
+    {
+      std::lock_guard lock(mutex);
+      what();
+    }
+    changed_.notify_all();
+  }
+  void tick_loop() {
+    std::unique_lock lock(mutex);
+    while (!changed_.wait_for(lock, tick_, [this] { return is_ending_; })) {
+      lock.unlock();
+      links->tick(std::chrono::steady_clock::now());
+      changed_.notify_all(); // counters may have changed
+      lock.lock();
+    }
+  }
+
+  std::condition_variable changed_;
+  bool is_ending_ = false;
+  std::chrono::milliseconds tick_;
+  std::thread ticker_;
+};
+
+} // namespace baton::testing

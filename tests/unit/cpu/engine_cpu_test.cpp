@@ -1,0 +1,369 @@
+// Goal: the contract of the engine seam. Method: tiny models of random weights, every tensor type
+// and awkward shapes; logits compared by their bits between ways of running the same sequence, and
+// within a tolerance with a plain float32 forward pass.
+#include "tests/support/gguf_writer.hpp"
+#include "tests/support/reference_llama.hpp"
+#include "tests/support/scratch_directory.hpp"
+#include "tests/unit/cpu/isas.hpp"
+#include "tests/unit/cpu/sequences.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <map>
+
+using namespace baton;
+using namespace baton::testing;
+using model::tensor_type;
+
+namespace {
+
+struct tiny_file {
+  scratch_directory directory;
+  std::optional<model::gguf_file> file;
+  model::description description;
+
+  explicit tiny_file(const tiny_llama& options) {
+    const auto path = directory / "tiny.gguf";
+    REQUIRE(write_tiny_llama(path, options));
+    auto opened = model::gguf_file::open(path);
+    REQUIRE_MESSAGE(opened, opened.error().message);
+    file = *std::move(opened);
+    auto described = model::describe(*file);
+    REQUIRE_MESSAGE(described, described.error().message);
+    description = *std::move(described);
+  }
+
+  std::unique_ptr<cpu::engine_cpu> load(const cpu::config& settings,
+                                        std::optional<model::layer_range> range = {}) const {
+    auto engine = cpu::engine_cpu::load(*file, description,
+                                        range.value_or(model::whole(description)), settings);
+    REQUIRE_MESSAGE(engine, engine.error().message);
+    return *std::move(engine);
+  }
+};
+
+cpu::config settings_of(std::uint32_t bits = 8) {
+  cpu::config c;
+  c.kv_blocks = 16;
+  c.rows_max = 256;
+  c.activation_bits = bits;
+  return c;
+}
+
+std::vector<token_id> some_tokens(std::size_t count, std::uint32_t seed = 0) {
+  std::vector<token_id> out;
+  for (std::size_t i = 0; i < count; ++i)
+    out.push_back(static_cast<token_id>((i * i * 31 + i * 7 + seed * 53) % 270));
+  return out;
+}
+
+using logits_by_position = std::map<std::uint32_t, std::vector<float>>;
+
+void keep(logits_by_position& out, std::uint32_t position, std::span<const float> logits) {
+  out[position] = {logits.begin(), logits.end()};
+}
+
+// Runs `tokens` in steps of the given sizes, the last one repeated; logits of each step's last row.
+logits_by_position run_in_steps(cpu::engine_cpu& engine, const std::vector<token_id>& tokens,
+                                const std::vector<std::size_t>& sizes) {
+  logits_by_position out;
+  for (std::size_t at = 0, i = 0; at < tokens.size(); ++i) {
+    const std::size_t count = std::min(sizes[std::min(i, sizes.size() - 1)], tokens.size() - at);
+    part p;
+    p.tokens.assign(tokens.begin() + static_cast<std::ptrdiff_t>(at),
+                    tokens.begin() + static_cast<std::ptrdiff_t>(at + count));
+    p.position = static_cast<std::uint32_t>(at);
+    const auto step = engine.run(batch_of({p}), {});
+    REQUIRE_MESSAGE(step, step.error().message);
+    at += count;
+    keep(out, static_cast<std::uint32_t>(at - 1), engine.logits(0));
+  }
+  return out;
+}
+
+// Every position of `found` has the bits of `expected`.
+void check_same(const logits_by_position& expected, const logits_by_position& found) {
+  REQUIRE(!found.empty());
+  for (const auto& [position, logits] : found) {
+    CAPTURE(position);
+    REQUIRE(expected.contains(position));
+    CHECK(first_difference(expected.at(position), logits) == -1);
+  }
+}
+
+std::vector<tiny_llama> shapes() {
+  std::vector<tiny_llama> out;
+  for (const auto type : {tensor_type::f32, tensor_type::q8_0, tensor_type::q4_0, tensor_type::q5_0,
+                          tensor_type::q5_1})
+    out.push_back({.type = type});
+  // Heads of 48, one kv head, widths that are no whole panels.
+  out.push_back({.hidden = 96,
+                 .heads = 2,
+                 .kv_heads = 1,
+                 .ffn = 160,
+                 .vocab = 333,
+                 .type = tensor_type::f16});
+  out.push_back({.hidden = 96,
+                 .heads = 6,
+                 .kv_heads = 3,
+                 .ffn = 32,
+                 .vocab = 301,
+                 .type = tensor_type::bf16,
+                 .has_tied_embeddings = true});
+  // The default model's ratios: three queries a kv head, tied Q8_0 embeddings.
+  out.push_back({.hidden = 288,
+                 .heads = 9,
+                 .kv_heads = 3,
+                 .ffn = 96,
+                 .type = tensor_type::q4_1,
+                 .embedding_type = tensor_type::q8_0,
+                 .has_tied_embeddings = true});
+  // Eight queries a kv head: more than one pass of attention.
+  out.push_back({.hidden = 128, .heads = 8, .kv_heads = 1, .type = tensor_type::q4_1});
+  for (const auto type : {tensor_type::q4_k, tensor_type::q5_k, tensor_type::q6_k})
+    out.push_back({.hidden = 256,
+                   .heads = 1,
+                   .kv_heads = 1,
+                   .ffn = 256,
+                   .type = type,
+                   .embedding_type = tensor_type::q8_0});
+  return out;
+}
+
+} // namespace
+
+TEST_CASE("logits have the same bits however a sequence is cut into steps") {
+  const auto tokens = some_tokens(150);
+  for (const tiny_llama& shape : shapes()) {
+    const tiny_file tiny(shape);
+    CAPTURE(tiny.description.file_type);
+    CAPTURE(shape.hidden);
+    const std::uint32_t bits = shape.hidden == 64 ? 16 : 8;
+    const auto engine = tiny.load(settings_of(bits));
+    const auto one_by_one = run_in_steps(*engine, tokens, {1});
+    REQUIRE(one_by_one.size() == tokens.size());
+    check_same(one_by_one, run_in_steps(*engine, tokens, {tokens.size()}));
+    check_same(one_by_one, run_in_steps(*engine, tokens, {7, 64, 30, 49}));
+    check_same(one_by_one, run_in_steps(*engine, tokens, {63, 2}));
+    check_same(one_by_one, run_in_steps(*engine, tokens, {13}));
+  }
+}
+
+TEST_CASE("logits have the same bits on every instruction set and number of threads") {
+  const auto tokens = some_tokens(90);
+  for (const tiny_llama& shape : shapes()) {
+    const tiny_file tiny(shape);
+    CAPTURE(tiny.description.file_type);
+    for (const std::uint32_t bits : {8U, 16U}) {
+      logits_by_position first;
+      for (const auto which : available_isas())
+        for (const std::uint32_t threads : {1U, 3U}) {
+          auto settings = settings_of(bits);
+          settings.threads = threads;
+          settings.forced_isa = which;
+          const auto found = run_in_steps(*tiny.load(settings), tokens, {17});
+          if (first.empty())
+            first = found;
+          CAPTURE(cpu::name_of(which));
+          CAPTURE(threads);
+          check_same(first, found);
+        }
+    }
+  }
+}
+
+TEST_CASE("a sequence's logits do not depend on the rows beside it") {
+  const auto own = some_tokens(100), other = some_tokens(200, 1), third = some_tokens(64, 2);
+  for (const auto type : {tensor_type::q4_1, tensor_type::f16}) {
+    const tiny_file tiny({.type = type});
+    auto settings = settings_of();
+    settings.threads = 2;
+    const auto engine = tiny.load(settings);
+    const auto alone = run_in_steps(*engine, own, {1});
+    const auto piece = [](const std::vector<token_id>& all, std::uint32_t from, std::uint32_t to) {
+      return std::vector<token_id>(all.begin() + from, all.begin() + to);
+    };
+    logits_by_position mixed;
+    const auto step = [&](const std::vector<part>& parts, std::size_t draw_index,
+                          std::uint32_t position) {
+      const auto out = engine->run(batch_of(parts), {});
+      REQUIRE_MESSAGE(out, out.error().message);
+      keep(mixed, position, engine->logits(draw_index));
+    };
+    // Own blocks 8.., the others' elsewhere; own rows first, last and in the middle.
+    step({{2, piece(other, 0, 70), 0, false, 2}, {1, piece(own, 0, 40), 0, true, 8}}, 0, 39);
+    step({{1, piece(own, 40, 41), 40, true, 8}, {2, piece(other, 70, 71), 70, true, 2}}, 0, 40);
+    step({{3, third, 0, true, 0},
+          {1, piece(own, 41, 42), 41, true, 8},
+          {2, piece(other, 71, 150), 71, true, 2}},
+         1, 41);
+    step({{2, piece(other, 150, 200), 150, true, 2}, {1, piece(own, 42, 100), 42, true, 8}}, 1, 99);
+    check_same(alone, mixed);
+  }
+}
+
+TEST_CASE("a step done again gives the same bits, and so does a block used before") {
+  const tiny_file tiny({.type = tensor_type::q4_1});
+  const auto engine = tiny.load(settings_of());
+  const auto tokens = some_tokens(80);
+  const auto fresh = run_in_steps(*engine, tokens, {40});
+  run_in_steps(*engine, some_tokens(128, 5), {64}); // leaves other keys and values behind
+  check_same(fresh, run_in_steps(*engine, tokens, {40}));
+  part last{1, {tokens.back()}, 79};
+  for (int i = 0; i < 3; ++i) {
+    REQUIRE(engine->run(batch_of({last}), {}));
+    CHECK(first_difference(fresh.at(79), engine->logits(0)) == -1);
+  }
+}
+
+TEST_CASE("two stages give the bits of the whole model") {
+  const auto tokens = some_tokens(70);
+  for (const bool is_tied : {false, true}) {
+    const tiny_file tiny({.layers = 3, .type = tensor_type::q4_0, .has_tied_embeddings = is_tied});
+    const auto whole = tiny.load(settings_of());
+    const auto expected = run_in_steps(*whole, tokens, {33});
+    const auto first = tiny.load(settings_of(), model::layer_range{0, 2, true, false});
+    const auto second = tiny.load(settings_of(), model::layer_range{2, 1, false, true});
+    CHECK(first->limits().model_hash == whole->limits().model_hash);
+    CHECK(second->limits().model_hash == whole->limits().model_hash);
+    logits_by_position found;
+    for (std::uint32_t at = 0; at < tokens.size(); at += 33) {
+      const auto end = std::min<std::size_t>(at + 33, tokens.size());
+      const auto batch = batch_of(
+          {{1, {tokens.begin() + at, tokens.begin() + static_cast<std::ptrdiff_t>(end)}, at}});
+      const auto middle = first->run(batch, {});
+      REQUIRE_MESSAGE(middle, middle.error().message);
+      CHECK(middle->samples.empty());
+      const auto out = second->run(batch, middle->activations);
+      REQUIRE_MESSAGE(out, out.error().message);
+      CHECK(out->activations.empty());
+      CHECK(out->samples.size() == 1);
+      keep(found, static_cast<std::uint32_t>(end - 1), second->logits(0));
+    }
+    check_same(expected, found);
+  }
+}
+
+TEST_CASE("logits agree with a plain float32 forward pass") {
+  // In units of the logits' standard deviation. Float weights and 16-bit activations differ by the
+  // rounding of the f16 KV (2^-11); 8-bit ones carry errors of 1/254 into every product.
+  constexpr double bound_exact = 2e-3, bound_8_bits = 0.1;
+  const auto tokens = some_tokens(70);
+  for (const tiny_llama& shape : shapes()) {
+    const tiny_file tiny(shape);
+    const auto expected = reference_logits(*tiny.file, tiny.description, tokens);
+    double squares = 0;
+    for (const float x : expected.back())
+      squares += double{x} * double{x};
+    const double deviation = std::sqrt(squares / static_cast<double>(expected.back().size()));
+    const bool is_float = model::tensor_type_traits(shape.type).block_elements == 1;
+    for (const std::uint32_t bits : {8U, 16U}) {
+      const auto engine = tiny.load(settings_of(bits));
+      double worst = 0;
+      for (const auto& [position, logits] : run_in_steps(*engine, tokens, {23}))
+        for (std::size_t i = 0; i < logits.size(); ++i)
+          worst = std::max(worst, std::abs(double{logits[i]} - double{expected[position][i]}));
+      CAPTURE(tiny.description.file_type);
+      CAPTURE(bits);
+      CAPTURE(shape.hidden);
+      CHECK(worst > 0); // so that it is a comparison
+      CHECK(worst / deviation < (is_float || bits == 16 ? bound_exact : bound_8_bits));
+    }
+  }
+}
+
+TEST_CASE("a batch draws one token per slice that samples, greedy the likeliest") {
+  const tiny_file tiny({.type = tensor_type::f32});
+  auto settings = settings_of();
+  settings.threads = 2;
+  const auto engine = tiny.load(settings);
+  auto batch = batch_of({{1, some_tokens(5), 0, true, 0},
+                         {2, some_tokens(9, 1), 0, false, 1},
+                         {3, some_tokens(3, 2), 0, true, 2}});
+  batch.draws[1].sampling.logprobs = 2;
+  const auto out = engine->run(batch, {});
+  REQUIRE_MESSAGE(out, out.error().message);
+  REQUIRE(out->samples.size() == 2);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const auto logits = engine->logits(i);
+    const auto best = std::max_element(logits.begin(), logits.end()) - logits.begin();
+    CHECK(out->samples[i].token == best);
+  }
+  CHECK(out->samples[1].top.size() == 2);
+  batch = batch_of({{1, {7}, 5, false, 0}});
+  const auto none = engine->run(batch, {});
+  REQUIRE(none);
+  CHECK(none->samples.empty());
+}
+
+TEST_CASE("batches that contradict the limits are refused before anything is touched") {
+  const tiny_file tiny({.type = tensor_type::f32});
+  auto settings = settings_of();
+  settings.rows_max = 8;
+  settings.context_max = 100;
+  const auto engine = tiny.load(settings);
+  CHECK(engine->limits().context_max == 100);
+  CHECK(engine->limits().block_positions == 64);
+  CHECK(engine->limits().hidden_size == 64);
+  const auto refused = [&](micro_batch batch, std::span<const float> activations = {}) {
+    const auto out = engine->run(batch, activations);
+    return !out && out.error().code == errc::invalid_value;
+  };
+  CHECK(refused({}));
+  CHECK(refused(batch_of({{1, some_tokens(9)}})));              // more rows than fit
+  CHECK(refused(batch_of({{1, {5}, 100}})));                    // beyond the context
+  CHECK(refused(batch_of({{1, {5}, 0, true, 16}})));            // no such block
+  CHECK(refused(batch_of({{1, {320}}})));                       // no such token
+  CHECK(refused(batch_of({{1, {5}}}), std::vector<float>(64))); // activations into stage 0
+  CHECK(engine->run(batch_of({{1, some_tokens(8)}}), {}));
+}
+
+TEST_CASE("settings and models that the engine cannot run are refused by name") {
+  const tiny_file tiny({.type = tensor_type::f32});
+  const auto code_of = [&](const cpu::config& c, const model::description& d) {
+    const auto engine = cpu::engine_cpu::load(*tiny.file, d, model::whole(d), c);
+    return engine ? std::string("loaded") : engine.error().param + ":" + engine.error().message;
+  };
+  const auto with = [&](auto change) {
+    auto c = settings_of();
+    change(c);
+    return code_of(c, tiny.description);
+  };
+  CHECK(with([](auto&) {}) == "loaded");
+  CHECK(with([](auto& c) { c.threads = 0; }).starts_with("threads:"));
+  CHECK(with([](auto& c) { c.cpus = {0, 1}; }).starts_with("cpus:"));
+  CHECK(with([](auto& c) { c.rows_max = 0; }).starts_with("rows_max:"));
+  CHECK(with([](auto& c) { c.activation_bits = 4; }).starts_with("activation_bits:"));
+  const auto less = [](auto& c) {
+    c.kv_blocks = 0;
+    c.kv_memory_bytes = 1000;
+  };
+  CHECK(with(less).find("1000 bytes of KV memory") != std::string::npos);
+  const auto model_with = [&](auto change) {
+    auto d = tiny.description;
+    change(d);
+    return code_of(settings_of(), d);
+  };
+  CHECK(model_with([](auto& d) { d.has_qk_norm = true; }).find("norms of queries") !=
+        std::string::npos);
+  CHECK(model_with([](auto& d) { d.has_attention_bias = true; }).find("biases") !=
+        std::string::npos);
+  CHECK(model_with([](auto& d) { d.sliding_window = 5; }).find("sliding") != std::string::npos);
+  CHECK(model_with([](auto& d) { d.final_soft_cap = 5.0F; }).find("soft caps") !=
+        std::string::npos);
+  CHECK(model_with([](auto& d) { d.expert_count = 2; }).find("experts") != std::string::npos);
+  CHECK(model_with([](auto& d) { d.activation = model::activation_kind::gelu; }).find("silu") !=
+        std::string::npos);
+  CHECK(model_with([](auto& d) { d.rope.scaling = model::rope_scaling_kind::yarn; }).find("yarn") !=
+        std::string::npos);
+  CHECK(model_with([](auto& d) { d.head_size = 24; }).find("head sizes") != std::string::npos);
+}
+
+TEST_CASE("KV memory given in bytes becomes as many whole blocks as fit") {
+  const tiny_file tiny({.type = tensor_type::f32}); // a block: 2 layers x 2 heads x 64 x 16 x 2 x 2
+  auto settings = settings_of();
+  settings.kv_blocks = 0;
+  settings.kv_memory_bytes = 3 * 16384 + 5;
+  CHECK(tiny.load(settings)->limits().blocks == 3);
+}

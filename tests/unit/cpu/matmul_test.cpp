@@ -1,0 +1,195 @@
+// Goal: the matrix products compute the contract of matmul_body.hpp to the bit, whatever the
+// instruction set, the number of rows in a call and the shape. Method: a scalar loop over the
+// file's own blocks as reference.
+#include "runtime/cpu/panel.hpp"
+#include "runtime/cpu/weight_block.hpp"
+#include "tests/support/gguf_writer.hpp"
+#include "tests/unit/cpu/isas.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+using namespace baton;
+using namespace baton::testing;
+
+namespace {
+
+constexpr std::size_t rows_max = 64;
+
+struct problem {
+  model::tensor_type type;
+  std::size_t outputs, columns;
+  cpu::activation_width width;
+};
+
+struct prepared {
+  problem shape;
+  cpu::packed_matrix matrix;
+  std::vector<std::byte> raw, panels;
+  std::vector<float> activations; // [rows_max, columns]
+  std::vector<std::byte> records;
+  std::size_t record_stride = 0;
+};
+
+prepared prepare(const problem& shape) {
+  prepared p;
+  p.shape = shape;
+  p.raw = quantize(shape.type, random_floats(shape.outputs * shape.columns, 11));
+  p.matrix = {*cpu::panel_format_of(shape.type), shape.outputs, shape.columns, nullptr};
+  p.panels.resize(p.matrix.size_bytes());
+  p.matrix.panels = p.panels.data();
+  const std::size_t row_bytes = p.raw.size() / shape.outputs;
+  for (std::size_t n = 0; n < shape.outputs; n += cpu::panel_rows)
+    cpu::pack_panel(shape.type, p.raw.data() + n * row_bytes,
+                    std::min(cpu::panel_rows, shape.outputs - n), row_bytes, shape.columns,
+                    p.panels.data() + n / cpu::panel_rows * p.matrix.panel_bytes());
+  p.activations = random_floats(rows_max * shape.columns, 13, 3.0F);
+  p.record_stride = p.matrix.blocks() * cpu::activation_block_bytes(shape.width);
+  p.records.resize(rows_max * p.record_stride);
+  for (std::size_t m = 0; m < rows_max; ++m)
+    cpu::kernels_for(cpu::isa::portable)
+        .quantise[static_cast<std::size_t>(shape.width)](p.activations.data() + m * shape.columns,
+                                                         p.matrix.blocks(),
+                                                         p.records.data() + m * p.record_stride);
+  return p;
+}
+
+// The quantised value k of a block, as an integer.
+int activation_code(const prepared& p, std::size_t m, std::size_t b, std::size_t k) {
+  const std::byte* at =
+      p.records.data() + m * p.record_stride + b * cpu::activation_block_bytes(p.shape.width);
+  const auto& block = *reinterpret_cast<const cpu::activation_block*>(at);
+  if (p.shape.width == cpu::activation_width::bits8)
+    return block.low[k];
+  return 255 * reinterpret_cast<const cpu::activation_block_wide*>(at)->high[k] + block.low[k];
+}
+
+float expected_quantised(const prepared& p, std::size_t m, std::size_t n) {
+  const auto layout = cpu::layout_of(p.matrix.format);
+  const std::byte* row = p.raw.data() + n * (p.raw.size() / p.shape.outputs);
+  float sum = 0;
+  for (std::size_t b = 0; b < p.matrix.blocks(); ++b) {
+    const auto weights = cpu::read_weight_block(p.shape.type, row, b);
+    const auto& block = *reinterpret_cast<const cpu::activation_block*>(
+        p.records.data() + m * p.record_stride + b * cpu::activation_block_bytes(p.shape.width));
+    int dot[2] = {0, 0};
+    for (std::size_t k = 0; k < 32; ++k)
+      dot[layout.has_two_scales ? k / 16 : 0] +=
+          (weights.codes[k] - (layout.has_zero_point ? 8 : 0)) * activation_code(p, m, b, k);
+    for (std::size_t half = 0; half < (layout.has_two_scales ? 2U : 1U); ++half)
+      sum = std::fma(static_cast<float>(dot[half]), weights.scale[half] * block.scale, sum);
+    if (layout.has_min)
+      sum = std::fma(weights.min, block.scaled_sum, sum);
+  }
+  return sum;
+}
+
+float expected_float(const prepared& p, std::size_t m, std::size_t n) {
+  std::vector<float> row(p.shape.columns);
+  cpu::unpack_row(p.matrix, n, row.data());
+  float sum = 0;
+  for (std::size_t k = 0; k < row.size(); ++k)
+    sum = std::fma(row[k], p.activations[m * row.size() + k], sum);
+  return sum;
+}
+
+// [rows_max, padded outputs]; the padding is zero.
+std::vector<float> expected_all(const prepared& p) {
+  std::vector<float> out(rows_max * p.matrix.padded_rows(), 0.0F);
+  for (std::size_t m = 0; m < rows_max; ++m)
+    for (std::size_t n = 0; n < p.shape.outputs; ++n)
+      out[m * p.matrix.padded_rows() + n] =
+          p.matrix.is_float() ? expected_float(p, m, n) : expected_quantised(p, m, n);
+  return out;
+}
+
+std::vector<float> product(const prepared& p, cpu::isa which, std::size_t first, std::size_t rows,
+                           bool adds = false, float initial = -1.0F) {
+  std::vector<float> out(rows * p.matrix.padded_rows(), initial);
+  cpu::matmul_args args;
+  args.panels = p.matrix.panels;
+  args.panel_count = p.matrix.panel_count();
+  args.blocks = p.matrix.blocks();
+  args.activation_stride = p.matrix.is_float() ? p.shape.columns * sizeof(float) : p.record_stride;
+  args.activations = (p.matrix.is_float() ? reinterpret_cast<const std::byte*>(p.activations.data())
+                                          : p.records.data()) +
+                     first * args.activation_stride;
+  args.rows = rows;
+  args.out = out.data();
+  args.out_stride = p.matrix.padded_rows();
+  args.adds = adds;
+  cpu::kernels_for(which).matmul[static_cast<std::size_t>(p.matrix.format)]
+                                [static_cast<std::size_t>(p.shape.width)](args);
+  return out;
+}
+
+std::vector<problem> problems() {
+  std::vector<problem> out;
+  for (const auto& traits : model::tensor_type_table()) {
+    if (!traits.is_supported)
+      continue;
+    const std::size_t unit = std::max<std::size_t>(32, traits.block_elements);
+    for (const auto width : {cpu::activation_width::bits8, cpu::activation_width::bits16}) {
+      out.push_back({traits.type, 80, unit * 3, width});
+      out.push_back({traits.type, 5, unit, width});
+    }
+  }
+  return out;
+}
+
+} // namespace
+
+TEST_CASE("a product has the bits of the scalar loop on every instruction set and row count") {
+  for (const problem& shape : problems()) {
+    const prepared p = prepare(shape);
+    const auto expected = expected_all(p);
+    CAPTURE(model::tensor_type_traits(shape.type).name);
+    CAPTURE(shape.outputs);
+    CAPTURE(static_cast<int>(shape.width));
+    for (const auto which : available_isas()) {
+      CAPTURE(cpu::name_of(which));
+      for (const std::size_t rows : {1U, 2U, 3U, 5U, 7U, 8U, 13U, 17U, 31U, 32U, 47U, 63U, 64U}) {
+        const std::size_t first = rows % 2 == 1 ? rows_max - rows : 0;
+        CAPTURE(rows);
+        const auto found = product(p, which, first, rows);
+        CHECK(first_difference(found, std::span(expected).subspan(first * p.matrix.padded_rows(),
+                                                                  found.size())) == -1);
+      }
+    }
+  }
+}
+
+TEST_CASE("a product added to its output is one addition to the same sum") {
+  const prepared p = prepare({model::tensor_type::q4_1, 40, 96, cpu::activation_width::bits8});
+  auto expected = expected_all(p);
+  for (float& x : expected)
+    x = 2.5F + x;
+  for (const auto which : available_isas()) {
+    const auto found = product(p, which, 0, rows_max, /*adds=*/true, 2.5F);
+    CHECK(first_difference(found, expected) == -1);
+  }
+}
+
+TEST_CASE("sixteen-bit activations keep five digits, eight-bit ones two") {
+  for (const auto& [width, bound] :
+       {std::pair{cpu::activation_width::bits8, 1e-2}, {cpu::activation_width::bits16, 5e-5}}) {
+    const prepared p = prepare({model::tensor_type::q4_1, 32, 512, width});
+    const auto found = product(p, cpu::detect_isa(), 0, rows_max);
+    double error = 0, size = 0;
+    std::vector<float> row(p.shape.columns);
+    for (std::size_t n = 0; n < 32; ++n) {
+      cpu::unpack_row(p.matrix, n, row.data());
+      for (std::size_t m = 0; m < rows_max; ++m) {
+        double exact = 0;
+        for (std::size_t k = 0; k < row.size(); ++k)
+          exact += double{row[k]} * double{p.activations[m * row.size() + k]};
+        error = std::max(error, std::abs(exact - double{found[m * 32 + n]}));
+        size = std::max(size, std::abs(exact));
+      }
+    }
+    CAPTURE(static_cast<int>(width));
+    CHECK(error < bound * size);
+    CHECK(error > 0); // so that the comparison is one
+  }
+}

@@ -1,0 +1,155 @@
+// Goal: the operations on single rows mean what they say and give the same bits on every
+// instruction set. Method: random and awkward values against double arithmetic, and each table
+// against the portable one.
+#include "runtime/model/tensor.hpp"
+#include "tests/unit/cpu/isas.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+
+using namespace baton;
+using namespace baton::testing;
+
+namespace {
+const cpu::kernels& portable() {
+  return cpu::kernels_for(cpu::isa::portable);
+}
+} // namespace
+
+TEST_CASE("rms_norm divides by the root mean square, to the same bits everywhere") {
+  for (const std::size_t n : {16U, 32U, 80U, 576U}) {
+    const auto x = random_floats(n, 3, 5.0F);
+    const auto gain = random_floats(n, 4);
+    std::vector<float> expected(n), found(n);
+    portable().rms_norm(x.data(), gain.data(), n, 1e-5F, expected.data());
+    double squares = 0;
+    for (const float v : x)
+      squares += double{v} * double{v};
+    const double root = std::sqrt(squares / static_cast<double>(n) + 1e-5);
+    for (std::size_t i = 0; i < n; ++i)
+      CHECK(double{expected[i]} ==
+            doctest::Approx(double{x[i]} / root * double{gain[i]}).epsilon(1e-5));
+    for (const auto which : available_isas()) {
+      cpu::kernels_for(which).rms_norm(x.data(), gain.data(), n, 1e-5F, found.data());
+      CHECK(first_difference(expected, found) == -1);
+    }
+  }
+}
+
+TEST_CASE("silu is accurate from large negative to large positive gates") {
+  std::vector<float> gate = {-1e30F, -200, -104, -90, -50, -1, -1e-8F, 0,
+                             1e-8F,  0.5F, 1,    20,  88,  90, 300,    1e30F};
+  const std::vector<float> up(gate.size(), 2.0F);
+  std::vector<float> expected(gate.size()), found(gate.size());
+  portable().silu_multiply(gate.data(), up.data(), gate.size(), expected.data());
+  for (std::size_t i = 0; i < gate.size(); ++i) {
+    const double exact = 2.0 * double{gate[i]} / (1.0 + std::exp(-double{gate[i]}));
+    CAPTURE(gate[i]);
+    CHECK(double{expected[i]} == doctest::Approx(exact).epsilon(1e-6).scale(1e-30));
+  }
+  for (const auto which : available_isas()) {
+    const auto many = random_floats(4096, 5, 30.0F);
+    std::vector<float> a(many.size()), b(many.size());
+    portable().silu_multiply(many.data(), many.data(), many.size(), a.data());
+    cpu::kernels_for(which).silu_multiply(many.data(), many.data(), many.size(), b.data());
+    CHECK(first_difference(a, b) == -1);
+    cpu::kernels_for(which).silu_multiply(gate.data(), up.data(), gate.size(), found.data());
+    CHECK(first_difference(expected, found) == -1);
+  }
+}
+
+TEST_CASE("quantised activations are nearest, with sums to match, to the same bits everywhere") {
+  constexpr std::size_t blocks = 40;
+  auto values = random_floats(blocks * 32, 6, 7.0F);
+  std::fill_n(values.begin(), 32, 0.0F); // a block without a scale
+  values[40] = 1e-30F;
+  for (const auto width : {cpu::activation_width::bits8, cpu::activation_width::bits16}) {
+    const std::size_t bytes = cpu::activation_block_bytes(width);
+    const auto quantise = [&](cpu::isa which) {
+      std::vector<std::byte> records(blocks * bytes);
+      cpu::kernels_for(which).quantise[static_cast<std::size_t>(width)](values.data(), blocks,
+                                                                        records.data());
+      return records;
+    };
+    const auto records = quantise(cpu::isa::portable);
+    for (std::size_t b = 0; b < blocks; ++b) {
+      const auto& block =
+          *reinterpret_cast<const cpu::activation_block*>(records.data() + b * bytes);
+      int sum[2] = {0, 0};
+      for (std::size_t k = 0; k < 32; ++k) {
+        int code = block.low[k];
+        if (width == cpu::activation_width::bits16)
+          code += 255 * reinterpret_cast<const cpu::activation_block_wide&>(block).high[k];
+        sum[k / 16] += code;
+        CHECK(std::abs(static_cast<float>(code) * block.scale - values[b * 32 + k]) <=
+              block.scale * 0.501F);
+      }
+      CHECK(block.minus_8_sum == -8 * (sum[0] + sum[1]));
+      CHECK(block.minus_128_sum == -128 * (sum[0] + sum[1]));
+      CHECK(block.minus_128_sum_lo == -128 * sum[0]);
+      CHECK(block.minus_128_sum_hi == -128 * sum[1]);
+      CHECK(block.scaled_sum == block.scale * static_cast<float>(sum[0] + sum[1]));
+    }
+    for (const auto which : available_isas())
+      CHECK(quantise(which) == records);
+  }
+}
+
+TEST_CASE("rotary embedding turns each pair by its angle, in both conventions") {
+  for (const std::size_t n : {64U, 48U, 36U, 2U}) {
+    for (const bool is_paired : {true, false}) {
+      const auto x = random_floats(n, 9);
+      std::vector<float> cosine(n), sine(n);
+      const auto index = [&](std::size_t i, std::size_t side) {
+        return is_paired ? 2 * i + side : i + side * n / 2;
+      };
+      for (std::size_t i = 0; i < n / 2; ++i) {
+        const double angle = 0.3 * static_cast<double>(i + 1);
+        cosine[index(i, 0)] = cosine[index(i, 1)] = static_cast<float>(std::cos(angle));
+        sine[index(i, 1)] = static_cast<float>(std::sin(angle));
+        sine[index(i, 0)] = -sine[index(i, 1)];
+      }
+      std::vector<float> first;
+      for (const auto which : available_isas()) {
+        auto turned = x;
+        const auto& table = cpu::kernels_for(which);
+        (is_paired ? table.rope_pairs : table.rope_halves)(turned.data(), n, cosine.data(),
+                                                           sine.data());
+        if (first.empty())
+          first = turned;
+        CHECK(first_difference(first, turned) == -1);
+      }
+      for (std::size_t i = 0; i < n / 2; ++i) {
+        const double angle = 0.3 * static_cast<double>(i + 1);
+        const double a = double{x[index(i, 0)]}, b = double{x[index(i, 1)]};
+        CHECK(double{first[index(i, 0)]} ==
+              doctest::Approx(a * std::cos(angle) - b * std::sin(angle)).epsilon(1e-5));
+        CHECK(double{first[index(i, 1)]} ==
+              doctest::Approx(a * std::sin(angle) + b * std::cos(angle)).epsilon(1e-5));
+      }
+    }
+  }
+}
+
+TEST_CASE("values stored as f16 round to nearest and never become infinite") {
+  std::vector<float> x = {0.0F,    -0.0F,   1.0F,      65504.0F, 65520.0F, 1e30F,
+                          -1e30F,  1e-8F,   5.96e-8F,  6.1e-5F,  6.0e-5F,  1.0009765F,
+                          2049.0F, 2051.0F, -3.14159F, 1e-40F};
+  const auto more = random_floats(512, 12, 0.001F);
+  x.insert(x.end(), more.begin(), more.end());
+  x[20] = INFINITY;
+  x[21] = -INFINITY;
+  for (const auto which : available_isas()) {
+    std::vector<std::uint16_t> row(x.size()), column(x.size() * 3);
+    cpu::kernels_for(which).store_f16(x.data(), x.size(), row.data(), 1);
+    cpu::kernels_for(which).store_f16(x.data(), x.size(), column.data(), 3);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      CAPTURE(x[i]);
+      const float saturated = std::min(std::max(x[i], -65504.0F), 65504.0F);
+      CHECK(row[i] == model::f32_to_f16(saturated));
+      CHECK(column[i * 3] == row[i]);
+    }
+  }
+}

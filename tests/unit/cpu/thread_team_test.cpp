@@ -1,0 +1,49 @@
+// Goal: every member runs every part, none goes past a barrier early, and a parked team wakes.
+#include "runtime/cpu/thread_team.hpp"
+
+#include <doctest/doctest.h>
+
+#include <numeric>
+
+using baton::cpu::thread_team;
+
+TEST_CASE("each member of a team runs the work once, for teams of any size") {
+  for (const unsigned size : {1U, 2U, 3U, 5U}) {
+    thread_team team(size, {});
+    std::vector<int> runs(size, 0);
+    for (int i = 0; i < 50; ++i)
+      team.run([&](unsigned member) { ++runs[member]; });
+    CHECK(runs == std::vector<int>(size, 50));
+  }
+}
+
+TEST_CASE("no member passes a barrier before all have come") {
+  constexpr unsigned size = 3;
+  constexpr int parts = 200;
+  thread_team team(size, {});
+  // Each part reads what all members wrote in the part before: a torn barrier gives other sums.
+  std::vector<std::vector<long>> values(parts + 1, std::vector<long>(size, 1));
+  team.run([&](unsigned member) {
+    for (std::size_t part = 1; part <= parts; ++part) {
+      const auto& before = values[part - 1];
+      values[part][member] = std::accumulate(before.begin(), before.end(), 0L) % 1000003;
+      team.barrier();
+    }
+  });
+  long expected = 1;
+  for (int part = 0; part < parts; ++part)
+    expected = expected * size % 1000003;
+  CHECK(values[parts] == std::vector<long>(size, expected));
+}
+
+TEST_CASE("a team that is never used ends") {
+  thread_team team(4, {});
+  CHECK(team.size() == 4);
+}
+
+TEST_CASE("a processor that does not exist is no reason to fail") {
+  thread_team team(2, {-1, 1 << 20});
+  int runs = 0;
+  team.run([&](unsigned member) { runs += member == 0 ? 1 : 0; });
+  CHECK(runs == 1);
+}

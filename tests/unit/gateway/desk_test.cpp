@@ -1,0 +1,315 @@
+// The gateway actor under CAF's testing scheduler: what it says to scheduler and tokenizer, what it
+// brings to streams. No threads, no sockets; time is moved by hand.
+#include "gateway/desk.hpp"
+#include "gateway/desk_state.hpp"
+
+#include <caf/scheduler/test_coordinator.hpp>
+#include <doctest/doctest.h>
+
+using namespace baton;
+using namespace baton::gateway;
+
+namespace {
+
+struct heard {
+  std::vector<reserve> reserves;
+  std::vector<cancel> cancels;
+  std::vector<submit> submits;
+  std::vector<tokenize> tokenizes;
+};
+
+struct testing_config : caf::actor_system_config {
+  testing_config() { set("scheduler.policy", caf::atom("testing")); }
+};
+
+struct world {
+  testing_config options;
+  caf::actor_system system{options};
+  caf::scheduler::test_coordinator& time =
+      dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
+  std::shared_ptr<heard> log = std::make_shared<heard>();
+  std::shared_ptr<board> facts;
+  actors::scheduler_actor scheduler;
+  actors::tokenizer_actor tokenizer;
+  desk_actor to;
+
+  world() {
+    gateway_config config;
+    config.self = node_id{1};
+    config.head = node_id{2};
+    config.stream_buffer_max_bytes = 4096;
+    facts = std::make_shared<board>(config);
+    scheduler = system.spawn([l = log]() -> actors::scheduler_actor::behavior_type {
+      return {[l](const reserve& m) { l->reserves.push_back(m); },
+              [](const admit&) {},
+              [l](const cancel& m) { l->cancels.push_back(m); },
+              [](const sampled&) {},
+              [](const stage_ready&) {},
+              [](const epoch_opened&) {},
+              [](const actors::peer_up&) {},
+              [](const actors::peer_down&) {},
+              [](const drain&) {},
+              [](const actors::tick&) {}};
+    });
+    tokenizer = system.spawn([l = log]() -> actors::tokenizer_actor::behavior_type {
+      return {[l](const submit& m) { l->submits.push_back(m); },
+              [l](const tokenize& m) { l->tokenizes.push_back(m); }, [](const detokenize&) {}};
+    });
+    to = spawn_desk(system, desk_config{scheduler, tokenizer, facts});
+    model_card card;
+    card.name = "m";
+    card.context_max = 100;
+    card.phase = phase::ready;
+    tell(card);
+  }
+  ~world() {
+    for (const auto& a : {caf::actor_cast<caf::actor>(scheduler),
+                          caf::actor_cast<caf::actor>(tokenizer), caf::actor_cast<caf::actor>(to)}) {
+      caf::anon_send_exit(a, caf::exit_reason::user_shutdown);
+    }
+    time.run();
+  }
+  template <class T>
+  void tell(T m) {
+    caf::anon_send(to, std::move(m));
+    time.run();
+  }
+  std::shared_ptr<stream> open(std::uint32_t choices = 1) {
+    auto out = std::make_shared<stream>(facts->next_number(), 4096, nullptr);
+    generate g;
+    g.model = "m";
+    g.input = std::string("hello");
+    g.choices = choices;
+    REQUIRE(facts->enter());
+    tell(open_generate{out, g, true});
+    return out;
+  }
+  std::shared_ptr<stream> open_granted(std::uint32_t choices = 1) {
+    auto out = open(choices);
+    tell(granted{out->number(), ticket_id{77}, epoch_id{1}});
+    CHECK(std::holds_alternative<granted>(*out->next()));
+    return out;
+  }
+};
+
+chunk chunk_for(const stream& s, std::uint32_t index, std::uint32_t count,
+                finish how = finish::none) {
+  chunk c;
+  c.request = s.number();
+  c.ticket = ticket_id{77};
+  c.index = index;
+  c.count = count;
+  c.text = "t" + std::to_string(index);
+  c.finish = how;
+  return c;
+}
+
+} // namespace
+
+TEST_CASE("a request is reserved, granted, submitted and brought to its end") {
+  world w;
+  auto out = w.open();
+  REQUIRE(w.log->reserves.size() == 1);
+  CHECK(w.log->reserves[0].gateway == node_id{1});
+  CHECK(w.log->reserves[0].tokens_estimate == 100); // no max_tokens: all of the context
+  CHECK(w.log->submits.empty());
+  w.tell(granted{out->number(), ticket_id{77}, epoch_id{1}});
+  REQUIRE(w.log->submits.size() == 1);
+  CHECK(w.log->submits[0].ticket == ticket_id{77});
+  CHECK(w.log->submits[0].input == prompt("hello"));
+  CHECK(std::get<granted>(*out->next()).ticket == ticket_id{77});
+  w.tell(chunk_for(*out, 2, 2));
+  w.tell(chunk_for(*out, 3, 1, finish::stop));
+  CHECK(std::get<chunk>(*out->next()).index == 2);
+  CHECK(std::get<chunk>(*out->next()).finish == finish::stop);
+  CHECK(w.facts->requests_open() == 0);
+  w.tell(close_request{out->number(), cancel_reason::client_gone});
+  CHECK(w.log->cancels.empty());
+}
+
+TEST_CASE("a client that leaves while running is cancelled at once, late chunks are dropped") {
+  world w;
+  auto out = w.open_granted();
+  w.tell(close_request{out->number(), cancel_reason::client_gone});
+  REQUIRE(w.log->cancels.size() == 1);
+  CHECK(w.log->cancels[0].ticket == ticket_id{77});
+  CHECK(w.log->cancels[0].why == cancel_reason::client_gone);
+  w.tell(chunk_for(*out, 1, 1));
+  CHECK_FALSE(out->next());
+  CHECK(w.facts->requests_open() == 0);
+}
+
+TEST_CASE("a client that leaves between reserve and granted is cancelled when the grant comes") {
+  world w;
+  auto out = w.open();
+  w.tell(close_request{out->number(), cancel_reason::client_gone});
+  CHECK(w.log->cancels.empty());
+  w.tell(granted{out->number(), ticket_id{77}, epoch_id{1}});
+  REQUIRE(w.log->cancels.size() == 1);
+  CHECK(w.log->submits.empty());
+  CHECK(w.facts->requests_open() == 0);
+}
+
+TEST_CASE("a rejected request ends with the scheduler's reason") {
+  world w;
+  auto out = w.open();
+  rejected no;
+  no.request = out->number();
+  no.reason = fail(errc::overloaded, "full");
+  w.tell(no);
+  CHECK(std::get<rejected>(*out->next()).reason.code == errc::overloaded);
+  CHECK(w.facts->requests_open() == 0);
+}
+
+TEST_CASE("a grant that nobody asked for is cancelled") {
+  world w;
+  w.tell(granted{12345, ticket_id{5}, epoch_id{1}});
+  REQUIRE(w.log->cancels.size() == 1);
+  CHECK(w.log->cancels[0].ticket == ticket_id{5});
+}
+
+TEST_CASE("text that came already is dropped, text after a hole ends the stream") {
+  world w;
+  auto out = w.open_granted();
+  w.tell(chunk_for(*out, 2, 2));
+  w.tell(chunk_for(*out, 2, 2));
+  w.tell(chunk_for(*out, 1, 1));
+  CHECK(out->next());
+  CHECK_FALSE(out->next());
+  w.tell(chunk_for(*out, 5, 1));
+  CHECK(std::get<failed>(*out->next()).reason.code == errc::link_down);
+  CHECK(w.log->cancels.size() == 1);
+  CHECK(w.facts->requests_open() == 0);
+}
+
+TEST_CASE("a slow reader is cut and its ticket cancelled, others go on") {
+  world w;
+  auto slow = w.open_granted();
+  auto c = chunk_for(*slow, 1, 1);
+  c.text.assign(3000, 'x');
+  w.tell(c);
+  c.index = 2;
+  w.tell(c);
+  CHECK(slow->is_cut());
+  REQUIRE(w.log->cancels.size() == 1);
+  CHECK(w.log->cancels[0].why == cancel_reason::slow_reader);
+  CHECK(std::get<failed>(*slow->next()).reason.code == errc::slow_reader);
+  CHECK(w.facts->requests_open() == 0);
+}
+
+TEST_CASE("a request of several choices is open until the last of them has ended") {
+  world w;
+  auto out = w.open_granted(2);
+  w.tell(chunk_for(*out, 1, 1, finish::stop));
+  CHECK(w.facts->requests_open() == 1);
+  w.tell(chunk_for(*out, 2, 1, finish::stop)); // that choice is over
+  auto other = chunk_for(*out, 1, 1, finish::length);
+  other.choice = 1;
+  w.tell(other);
+  CHECK(w.facts->requests_open() == 0);
+  CHECK(out->next());
+  CHECK(std::get<chunk>(*out->next()).choice == 1);
+  CHECK_FALSE(out->next());
+}
+
+TEST_CASE("when the head is lost every stream ends once; a shard's loss changes nothing") {
+  world w;
+  auto running = w.open_granted();
+  auto waiting = w.open();
+  w.tell(actors::peer_down{node_id{9}, epoch_id{1}, "a shard"});
+  CHECK_FALSE(running->next());
+  w.tell(actors::peer_down{node_id{2}, epoch_id{1}, "killed"});
+  for (const auto& s : {running, waiting}) {
+    CHECK(std::get<failed>(*s->next()).reason.code == errc::pipeline_lost);
+    CHECK_FALSE(s->next());
+  }
+  CHECK(w.facts->requests_open() == 0);
+  CHECK(standing_of(*w.facts->look()).phase == phase::recovering);
+  CHECK(find_model(*w.facts->look(), {}, "m").error().code == errc::not_ready);
+  model_card again;
+  again.name = "m2";
+  again.phase = phase::ready;
+  w.tell(again);
+  CHECK(standing_of(*w.facts->look()).phase == phase::ready);
+  CHECK(w.facts->look()->cards.size() == 1);
+}
+
+TEST_CASE("what the head does not answer in time ends, a later grant is cancelled") {
+  world w;
+  auto out = w.open();
+  auto asked = std::make_shared<stream>(w.facts->next_number(), 4096, nullptr);
+  REQUIRE(w.facts->enter());
+  w.tell(open_tokenize{asked, std::string("x"), true});
+  CHECK(w.log->tokenizes.size() == 1);
+  w.tell(actors::tick{});
+  CHECK_FALSE(out->next());
+  w.time.advance_time(std::chrono::seconds(31));
+  w.tell(actors::tick{});
+  CHECK(std::get<failed>(*out->next()).reason.code == errc::queue_timeout);
+  CHECK(std::get<failed>(*asked->next()).reason.code == errc::queue_timeout);
+  CHECK(w.facts->requests_open() == 0);
+  w.tell(granted{out->number(), ticket_id{77}, epoch_id{1}});
+  CHECK(w.log->cancels.size() == 1);
+}
+
+TEST_CASE("answers of the tokenizer reach their stream once") {
+  world w;
+  auto asked = std::make_shared<stream>(w.facts->next_number(), 4096, nullptr);
+  REQUIRE(w.facts->enter());
+  w.tell(open_tokenize{asked, std::string("x"), true});
+  tokenized t;
+  t.request = asked->number();
+  t.ids = {1, 2};
+  w.tell(t);
+  w.tell(t);
+  CHECK(std::get<tokenized>(*asked->next()).ids.size() == 2);
+  CHECK_FALSE(asked->next());
+  CHECK(w.facts->requests_open() == 0);
+}
+
+TEST_CASE("while draining nothing new is admitted") {
+  world w;
+  w.tell(drain{std::chrono::seconds(1)});
+  CHECK(find_model(*w.facts->look(), {}, "m").error().code == errc::draining);
+}
+
+TEST_CASE("models are told apart by name, alias and phase") {
+  snapshot s;
+  model_card card;
+  card.name = "m";
+  card.phase = phase::ready;
+  s.cards = {card};
+  CHECK(find_model(s, {}, ""));
+  CHECK(find_model(s, {"gpt"}, "gpt")->name == "m");
+  CHECK(find_model(s, {}, "gpt").error().code == errc::model_not_found);
+  CHECK(find_model(s, {}, "gpt").error().param == "model");
+  s.cards[0].phase = phase::loading;
+  CHECK(find_model(s, {}, "m").error().code == errc::not_ready);
+  s.cards[0].phase = phase::recovering; // its queue is open: streams go on
+  CHECK(find_model(s, {}, "m"));
+}
+
+TEST_CASE("no more requests are open than the limit says") {
+  gateway_config config;
+  config.requests_max = 2;
+  board b(config);
+  CHECK(b.enter());
+  CHECK(b.enter());
+  CHECK_FALSE(b.enter());
+  b.leave();
+  CHECK(b.enter());
+}
+
+TEST_CASE("the guess of a request's tokens is never below what it can take") {
+  generate g;
+  g.input = std::string(10, 'x');
+  g.stop.tokens_max = 5;
+  g.tokens_max_given = true;
+  CHECK(tokens_estimate(g, 100) == 15);
+  CHECK(tokens_estimate(g, 12) == 12);
+  g.tokens_max_given = false;
+  CHECK(tokens_estimate(g, 100) == 100);
+  g.input = chat_prompt{{"user", "abcd", ""}};
+  g.tokens_max_given = true;
+  CHECK(tokens_estimate(g, 100) == 25);
+}

@@ -1,0 +1,207 @@
+// Responses as bytes, and what each route does with a call. No sockets.
+#include "gateway/http_api.hpp"
+#include "gateway/http_text.hpp"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+using namespace baton;
+using namespace baton::gateway;
+
+namespace {
+
+std::shared_ptr<board> facts_with(gateway_config config) {
+  auto facts = std::make_shared<board>(std::move(config));
+  facts->change([](snapshot& s) {
+    model_card card;
+    card.name = "smol";
+    card.phase = phase::ready;
+    s.cards.push_back(card);
+  });
+  return facts;
+}
+
+http_call call_of(std::string_view method, std::string_view target) {
+  http_call c;
+  c.method = method;
+  c.target = target;
+  c.host = "localhost:8000";
+  return c;
+}
+
+} // namespace
+
+TEST_CASE("a reply has its length, its date and its connection's fate") {
+  http_reply r;
+  r.body = "{}";
+  const auto text = render(r, {.is_http_1_0 = false, .keeps_alive = false, .is_head = false});
+  CHECK(text.starts_with("HTTP/1.1 200 OK\r\nDate: "));
+  CHECK(text.find("Content-Length: 2\r\n") != std::string::npos);
+  CHECK(text.find("Connection: close\r\n") != std::string::npos);
+  CHECK(text.ends_with("\r\n\r\n{}"));
+  const auto head = render(r, {.is_http_1_0 = true, .keeps_alive = true, .is_head = true});
+  CHECK(head.starts_with("HTTP/1.0 200"));
+  CHECK(head.find("Connection: keep-alive\r\n") != std::string::npos);
+  CHECK(head.ends_with("Content-Length: 2\r\n\r\n"));
+}
+
+TEST_CASE("an error that may be retried says when, at least in a second") {
+  const auto header = [](const http_reply& r, std::string_view name) {
+    for (const auto& [n, v] : r.headers) {
+      if (n == name) {
+        return v;
+      }
+    }
+    return std::string();
+  };
+  const auto busy = fail(errc::overloaded, "full");
+  CHECK(header(error_reply(busy), "Retry-After") == "1");
+  CHECK(header(error_reply(busy, std::chrono::milliseconds(1500)), "Retry-After") == "2");
+  CHECK(header(error_reply(fail(errc::invalid_value, "no")), "Retry-After").empty());
+  CHECK(error_reply(busy).status == 503);
+}
+
+TEST_CASE("chunks are framed by their length in hex") {
+  std::string out;
+  append_chunk(out, "hello world, sixteen");
+  CHECK(out == "14\r\nhello world, sixteen\r\n");
+}
+
+TEST_CASE("every route but two needs the key, and no route needs none") {
+  gateway_config config;
+  config.api_keys = {"secret", "other"};
+  const http_api api(facts_with(config));
+  const std::pair<const char*, const char*> calls[] = {
+      {"GET", "/"},           {"GET", "/version"},   {"GET", "/load"},
+      {"GET", "/cluster"},    {"GET", "/metrics"},   {"GET", "/v1/models"},
+      {"GET", "/v1/models/x"}, {"GET", "/v1/stream"}, {"POST", "/v1/chat/completions"},
+      {"POST", "/v1/completions"}, {"POST", "/tokenize"}, {"POST", "/detokenize"},
+      {"GET", "/unknown"},    {"DELETE", "/v1/models"}};
+  for (const auto& [method, path] : calls) {
+    CAPTURE(path);
+    auto call = call_of(method, path);
+    const auto refused = api.refuse_early(call);
+    REQUIRE(refused);
+    CHECK(refused->status == 401);
+    CHECK(nlohmann::json::parse(refused->body)["error"]["code"] == "unauthorized");
+    for (const auto* wrong : {"Bearer nope", "Bearer ", "secret", "Basic secret", "Bearer secre"}) {
+      call.authorization = wrong;
+      CHECK(api.refuse_early(call)->status == 401);
+    }
+    call.authorization = "bearer other";
+    const auto after = api.refuse_early(call);
+    CHECK((!after || after->status != 401));
+  }
+  CHECK_FALSE(api.refuse_early(call_of("GET", "/health")));
+  CHECK_FALSE(api.refuse_early(call_of("GET", "/ping")));
+}
+
+TEST_CASE("unknown paths, methods, media and origins are refused in OpenAI's shape") {
+  const http_api api(facts_with({}));
+  CHECK(api.refuse_early(call_of("GET", "/nothing"))->status == 404);
+  const auto wrong_method = api.refuse_early(call_of("GET", "/v1/chat/completions"));
+  REQUIRE(wrong_method);
+  CHECK(wrong_method->status == 405);
+  CHECK(wrong_method->headers.back() == std::pair<std::string, std::string>("Allow", "POST, OPTIONS"));
+
+  auto post = call_of("POST", "/v1/chat/completions");
+  for (const auto* good : {"", "application/json", "application/json; charset=utf-8",
+                           "application/x-www-form-urlencoded", "text/plain"}) {
+    post.content_type = good;
+    CHECK_FALSE(api.refuse_early(post));
+  }
+  for (const auto* bad : {"multipart/form-data; boundary=x", "image/png",
+                          "application/json; charset=latin1", "text/html"}) {
+    post.content_type = bad;
+    CHECK(api.refuse_early(post)->status == 415);
+  }
+  post.content_type = "application/json";
+  post.content_encoding = "gzip";
+  CHECK(api.refuse_early(post)->status == 415);
+  post.content_encoding = "";
+  post.origin = "http://localhost:8000";
+  CHECK_FALSE(api.refuse_early(post));
+  for (const auto* foreign : {"http://evil.example", "null", "http://localhost:8001"}) {
+    post.origin = foreign;
+    CHECK(api.refuse_early(post)->status == 403);
+  }
+}
+
+TEST_CASE("health tells the phase and is 200 only when ready") {
+  auto facts = std::make_shared<board>(gateway_config{});
+  const http_api api(facts);
+  const auto health = [&] { return std::get<http_reply>(api.plan(call_of("GET", "/health"))); };
+  CHECK(health().status == 503);
+  CHECK(nlohmann::json::parse(health().body)["phase"] == "starting");
+  facts->change([](snapshot& s) {
+    model_card card;
+    card.phase = phase::loading;
+    card.reason = "stage 1 of 2";
+    s.cards.push_back(card);
+  });
+  CHECK(nlohmann::json::parse(health().body)["reason"] == "stage 1 of 2");
+  facts->change([](snapshot& s) { s.cards[0].phase = phase::ready; });
+  CHECK(health().status == 200);
+  facts->change([](snapshot& s) { s.is_draining = true; });
+  CHECK(health().status == 503);
+  CHECK(nlohmann::json::parse(health().body)["phase"] == "draining");
+}
+
+TEST_CASE("models are found by name and alias") {
+  gateway_config config;
+  config.model_aliases = {"gpt/4"};
+  const http_api api(facts_with(config));
+  const auto get = [&](std::string_view path) {
+    return std::get<http_reply>(api.plan(call_of("GET", path)));
+  };
+  const auto list = nlohmann::json::parse(get("/v1/models").body);
+  CHECK(list["data"].size() == 2);
+  CHECK(nlohmann::json::parse(get("/v1/models/smol").body)["id"] == "smol");
+  CHECK(nlohmann::json::parse(get("/v1/models/gpt%2F4").body)["id"] == "gpt/4");
+  CHECK(get("/v1/models/nope").status == 404);
+  CHECK(get("/v1/models/%zz").status == 404);
+}
+
+TEST_CASE("OPTIONS says what a route takes") {
+  const http_api api(facts_with({}));
+  const auto r = std::get<http_reply>(api.plan(call_of("OPTIONS", "/health")));
+  CHECK(r.status == 204);
+  CHECK(r.headers.at(0).second == "GET, HEAD, OPTIONS");
+}
+
+TEST_CASE("metrics have the own names and vLLM's") {
+  auto facts = facts_with({});
+  facts->change([](snapshot& s) {
+    load_report l;
+    l.model = "smol";
+    l.running = 3;
+    l.blocks_used = 1;
+    l.blocks_total = 4;
+    l.stage_busy_micros = {1000, 2000};
+    s.load = l;
+  });
+  auto& m = facts->metrics();
+  m.first_token("smol", 0.03);
+  m.next_tokens("smol", 2, 0.02);
+  m.choice_ended("smol", finish::length);
+  m.request_ended("smol", 1.0, 12);
+  m.refused("http", errc::overloaded);
+  m.http_request("/v1/models", 200, 0.001);
+  const http_api api(facts);
+  const auto text = std::get<http_reply>(api.plan(call_of("GET", "/metrics"))).body;
+  for (const auto* line :
+       {"vllm:num_requests_running{engine=\"0\",model_name=\"smol\"} 3",
+        "vllm:kv_cache_usage_perc{engine=\"0\",model_name=\"smol\"} 0.25",
+        "vllm:prompt_tokens_total{engine=\"0\",model_name=\"smol\"} 12",
+        "vllm:generation_tokens_total{engine=\"0\",model_name=\"smol\"} 2",
+        "vllm:time_to_first_token_seconds_count{engine=\"0\",model_name=\"smol\"} 1",
+        "vllm:inter_token_latency_seconds_count{engine=\"0\",model_name=\"smol\"} 2",
+        "vllm:request_success_total{engine=\"0\",finished_reason=\"length\",model_name=\"smol\"} 1",
+        "baton_requests_refused_total{door=\"http\",reason=\"overloaded\"} 1",
+        "baton_http_requests_total{code=\"200\",route=\"/v1/models\"} 1",
+        "baton_stage_busy_seconds_total{model_name=\"smol\",stage=\"1\"} 0.002",
+        "baton_ready 1"}) {
+    CAPTURE(line);
+    CHECK(text.find(line) != std::string::npos);
+  }
+}

@@ -1,0 +1,348 @@
+// OpenAI bodies to typed requests: every field, every range, every refusal by name. Table-driven.
+#include "gateway/openai_request.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+using namespace baton;
+using namespace baton::gateway;
+
+namespace {
+
+const request_limits limits;
+
+std::string chat_with(const std::string& fields) {
+  return R"({"model":"m","messages":[{"role":"user","content":"hi"}])" +
+         (fields.empty() ? "" : "," + fields) + "}";
+}
+
+std::string completion_with(const std::string& fields) {
+  return R"({"model":"m","prompt":"hi")" + (fields.empty() ? "" : "," + fields) + "}";
+}
+
+openai_generate chat(const std::string& fields) {
+  auto r = parse_generation(openai_api::chat, chat_with(fields), limits);
+  REQUIRE_MESSAGE(r, fields);
+  return *r;
+}
+
+error chat_error(const std::string& body) {
+  auto r = parse_generation(openai_api::chat, body, limits);
+  REQUIRE_FALSE_MESSAGE(r, body);
+  return r.error();
+}
+
+} // namespace
+
+TEST_CASE("a chat request with nothing but messages has OpenAI's defaults") {
+  const auto r = chat("");
+  const auto& s = r.request.sampling;
+  CHECK(std::get<chat_prompt>(r.request.input) == chat_prompt{{"user", "hi", ""}});
+  CHECK(s.temperature == 1);
+  CHECK(s.top_p == 1);
+  CHECK(s.logprobs == -1);
+  CHECK(r.request.choices == 1);
+  CHECK_FALSE(r.request.tokens_max_given);
+  CHECK_FALSE(r.shape.is_stream);
+  CHECK(r.add_generation_prompt);
+}
+
+TEST_CASE("every supported field reaches its typed place") {
+  const auto r = chat(
+      R"("temperature":0.5,"top_p":0.25,"top_k":40,"min_p":0.125,"repetition_penalty":1.5,)"
+      R"("presence_penalty":-2,"frequency_penalty":2,"logit_bias":{"5":-100,"6":3.5},"seed":-1,)"
+      R"("n":3,"stop":["a","b"],"stop_token_ids":[1,2],"ignore_eos":true,"min_tokens":2,)"
+      R"("include_stop_str_in_output":true,"logprobs":true,"top_logprobs":4,"stream":true,)"
+      R"("stream_options":{"include_usage":true},"user":"u","add_generation_prompt":false,)"
+      R"("max_completion_tokens":77)");
+  const auto& g = r.request;
+  CHECK(g.sampling.temperature == 0.5F);
+  CHECK(g.sampling.top_p == 0.25F);
+  CHECK(g.sampling.top_k == 40);
+  CHECK(g.sampling.min_p == 0.125F);
+  CHECK(g.sampling.repetition_penalty == 1.5F);
+  CHECK(g.sampling.presence_penalty == -2);
+  CHECK(g.sampling.frequency_penalty == 2);
+  CHECK(g.sampling.biases == std::vector<logit_bias>{{5, -100}, {6, 3.5F}});
+  CHECK(g.sampling.seed == ~std::uint64_t{0});
+  CHECK(g.sampling.logprobs == 4);
+  CHECK(g.choices == 3);
+  CHECK(g.stop.stop_texts == std::vector<std::string>{"a", "b"});
+  CHECK(g.stop.stop_ids == std::vector<token_id>{1, 2});
+  CHECK(g.stop.ignore_eos);
+  CHECK(g.stop.include_stop_text);
+  CHECK(g.stop.tokens_min == 2);
+  CHECK(g.stop.tokens_max == 77);
+  CHECK(g.tokens_max_given);
+  CHECK(r.shape.is_stream);
+  CHECK(r.shape.includes_usage);
+  CHECK(r.shape.has_logprobs);
+  CHECK(r.shape.choices == 3);
+  CHECK_FALSE(r.add_generation_prompt);
+}
+
+TEST_CASE("a completion takes text, ids, and a list of one prompt") {
+  const auto input = [](const std::string& prompt) {
+    auto r = parse_generation(openai_api::completions, R"({"prompt":)" + prompt + "}", limits);
+    REQUIRE_MESSAGE(r, prompt);
+    CHECK(r->request.tokens_max_given);
+    CHECK(r->request.stop.tokens_max == 16);
+    return r->request.input;
+  };
+  CHECK(input(R"("hi")") == prompt("hi"));
+  CHECK(input(R"(["hi"])") == prompt("hi"));
+  CHECK(input("[1,2]") == prompt(ids_prompt{1, 2}));
+  CHECK(input("[[1,2]]") == prompt(ids_prompt{1, 2}));
+  CHECK(input("[7]") == prompt(ids_prompt{7}));
+}
+
+TEST_CASE("text parts are joined, developer is system") {
+  auto r = parse_generation(
+      openai_api::chat,
+      R"({"messages":[{"role":"developer","content":"a"},{"role":"user","name":"x","content":)"
+      R"([{"type":"text","text":"b"},{"type":"text","text":"c"}]}]})",
+      limits);
+  REQUIRE(r);
+  CHECK(std::get<chat_prompt>(r->request.input) ==
+        chat_prompt{{"system", "a", ""}, {"user", "b\nc", "x"}});
+}
+
+TEST_CASE("a request without a seed gets one of its own") {
+  CHECK(chat("").request.sampling.seed != chat("").request.sampling.seed);
+  CHECK(chat(R"("seed":42)").request.sampling.seed == 42);
+  CHECK(chat(R"("seed":18446744073709551615)").request.sampling.seed == ~std::uint64_t{0});
+}
+
+TEST_CASE("a value out of range or of the wrong type is refused with its parameter's name") {
+  struct row {
+    const char* fields;
+    const char* param;
+  };
+  const row rows[] = {
+      {R"("temperature":-0.1)", "temperature"},
+      {R"("temperature":2.1)", "temperature"},
+      {R"("temperature":"1")", "temperature"},
+      {R"("temperature":1e300)", "temperature"},
+      {R"("top_p":0)", "top_p"},
+      {R"("top_p":1.01)", "top_p"},
+      {R"("top_p":[])", "top_p"},
+      {R"("top_k":-2)", "top_k"},
+      {R"("top_k":1e9)", "top_k"},
+      {R"("top_k":99999999999)", "top_k"},
+      {R"("min_p":-0.5)", "min_p"},
+      {R"("min_p":1.5)", "min_p"},
+      {R"("repetition_penalty":0)", "repetition_penalty"},
+      {R"("presence_penalty":2.5)", "presence_penalty"},
+      {R"("frequency_penalty":-2.5)", "frequency_penalty"},
+      {R"("n":0)", "n"},
+      {R"("n":1000000000)", "n"},
+      {R"("n":-1)", "n"},
+      {R"("n":1.5)", "n"},
+      {R"("n":18446744073709551615)", "n"},
+      {R"("n":true)", "n"},
+      {R"("seed":1.5)", "seed"},
+      {R"("seed":18446744073709551616)", "seed"},
+      {R"("max_tokens":0)", "max_tokens"},
+      {R"("max_tokens":-5)", "max_tokens"},
+      {R"("max_tokens":9223372036854775808)", "max_tokens"},
+      {R"("max_tokens":1,"max_completion_tokens":1)", "max_tokens"},
+      {R"("max_completion_tokens":0)", "max_completion_tokens"},
+      {R"("min_tokens":-1)", "min_tokens"},
+      {R"("min_tokens":9,"max_tokens":8)", "min_tokens"},
+      {R"("logit_bias":{"a":1})", "logit_bias"},
+      {R"("logit_bias":{"-1":1})", "logit_bias"},
+      {R"("logit_bias":{"1":101})", "logit_bias"},
+      {R"("logit_bias":{"1":"x"})", "logit_bias"},
+      {R"("logit_bias":{"99999999999":1})", "logit_bias"},
+      {R"("logit_bias":[1])", "logit_bias"},
+      {R"("stop":5)", "stop"},
+      {R"("stop":[5])", "stop"},
+      {R"("stop":"")", "stop"},
+      {R"("stop":["a",""])", "stop"},
+      {R"("stop_token_ids":[-1])", "stop_token_ids"},
+      {R"("stop_token_ids":[2147483648])", "stop_token_ids"},
+      {R"("stop_token_ids":5)", "stop_token_ids"},
+      {R"("logprobs":5)", "logprobs"},
+      {R"("top_logprobs":5)", "top_logprobs"},
+      {R"("logprobs":true,"top_logprobs":21)", "top_logprobs"},
+      {R"("logprobs":true,"top_logprobs":-1)", "top_logprobs"},
+      {R"("stream":"yes")", "stream"},
+      {R"("stream_options":{"include_usage":true})", "stream_options"},
+      {R"("stream":true,"stream_options":5)", "stream_options"},
+      {R"("stream":true,"stream_options":{"include_usage":1})", "stream_options.include_usage"},
+      {R"("ignore_eos":1)", "ignore_eos"},
+      {R"("user":5)", "user"},
+      {R"("model":5)", "model"},
+      {R"("add_generation_prompt":"x")", "add_generation_prompt"},
+  };
+  for (const auto& r : rows) {
+    CAPTURE(r.fields);
+    auto body = chat_with(r.fields);
+    if (std::string_view(r.param) == "model") {
+      body = R"({"model":5,"messages":[{"role":"user","content":"hi"}]})";
+    }
+    const auto e = chat_error(body);
+    CHECK(e.param == r.param);
+    CHECK(e.code == errc::invalid_value);
+    CHECK(row_of(e.code).http_status == 400);
+  }
+}
+
+TEST_CASE("messages that are not a conversation of text are refused with their place") {
+  struct row {
+    const char* messages;
+    const char* param;
+  };
+  const row rows[] = {
+      {R"(null)", "messages"},
+      {R"([])", "messages"},
+      {R"("hi")", "messages"},
+      {R"([5])", "messages[0]"},
+      {R"([{"content":"a"}])", "messages[0].role"},
+      {R"([{"role":"user"}])", "messages[0].content"},
+      {R"([{"role":"user","content":null}])", "messages[0].content"},
+      {R"([{"role":"user","content":5}])", "messages[0].content"},
+      {R"([{"role":"king","content":"a"}])", "messages[0].role"},
+      {R"([{"role":"tool","content":"a"}])", "messages[0].role"},
+      {R"([{"role":5,"content":"a"}])", "messages[0].role"},
+      {R"([{"role":"user","content":"a"},{"role":"user","content":"a","colour":1}])",
+       "messages[1].colour"},
+      {R"([{"role":"user","content":"a","tool_calls":[{}]}])", "messages[0].tool_calls"},
+      {R"([{"role":"user","content":[5]}])", "messages[0].content[0]"},
+      {R"([{"role":"user","content":[{"type":"text"}]}])", "messages[0].content[0].text"},
+      {R"([{"role":"user","content":[{"type":"text","text":5}]}])", "messages[0].content[0].text"},
+      {R"([{"role":"user","content":[{"type":"image_url","image_url":{"url":"x"}}]}])",
+       "messages[0].content[0].type"},
+  };
+  for (const auto& r : rows) {
+    CAPTURE(r.messages);
+    CHECK(chat_error(std::string(R"({"messages":)") + r.messages + "}").param == r.param);
+  }
+}
+
+TEST_CASE("what is not supported is refused by name, unless it says what leaving it out says") {
+  struct row {
+    const char* field;
+    bool passes;
+  };
+  const row rows[] = {
+      {R"("tools":[])", true},
+      {R"("tools":[{"type":"function"}])", false},
+      {R"("tool_choice":"none")", true},
+      {R"("tool_choice":"required")", false},
+      {R"("response_format":{"type":"text"})", true},
+      {R"("response_format":{"type":"json_object"})", false},
+      {R"("best_of":1)", true},
+      {R"("best_of":2)", false},
+      {R"("functions":null)", true},
+      {R"("service_tier":"auto")", true},
+      {R"("service_tier":"flex")", false},
+      {R"("store":false)", true},
+      {R"("store":true)", false},
+      {R"("use_beam_search":true)", false},
+      {R"("length_penalty":1)", true},
+      {R"("guided_json":{})", false},
+      {R"("skip_special_tokens":true)", true},
+      {R"("skip_special_tokens":false)", false},
+  };
+  for (const auto& r : rows) {
+    CAPTURE(r.field);
+    const auto parsed = parse_generation(openai_api::chat, chat_with(r.field), limits);
+    CHECK(static_cast<bool>(parsed) == r.passes);
+    if (!parsed) {
+      CHECK(parsed.error().code == errc::unsupported_parameter);
+      CHECK(std::string_view(r.field).find("\"" + parsed.error().param + "\"") == 0);
+    }
+  }
+  const auto echo = parse_generation(openai_api::completions, completion_with(R"("echo":true)"), limits);
+  REQUIRE_FALSE(echo);
+  CHECK(echo.error().param == "echo");
+}
+
+TEST_CASE("an unknown field is refused with the nearest name") {
+  const auto e = chat_error(chat_with(R"("temprature":1)"));
+  CHECK(e.code == errc::unsupported_parameter);
+  CHECK(e.param == "temprature");
+  CHECK(e.message.find("did you mean 'temperature'?") != std::string::npos);
+  CHECK(chat_error(chat_with(R"("qqqqqqqqqqqq":1)")).message.find("mean") == std::string::npos);
+  // Its name comes back printable and short.
+  const auto odd = chat_error(chat_with("\"\\u0007" + std::string(5000, 'x') + "\":1"));
+  CHECK(odd.param.size() == 64);
+  CHECK(odd.param[0] == '?');
+}
+
+TEST_CASE("several prompts are refused by name") {
+  for (const auto* p : {R"(["a","b"])", "[[1],[2]]", R"([1,"a"])", "[[]]", "[]", "{}", "5"}) {
+    CAPTURE(p);
+    auto r = parse_generation(openai_api::completions, std::string(R"({"prompt":)") + p + "}", limits);
+    REQUIRE_FALSE(r);
+    CHECK(r.error().param == "prompt");
+  }
+}
+
+TEST_CASE("bytes that are not JSON of sane depth are refused, never thrown") {
+  std::vector<std::string> bodies = {
+      "",
+      "null",
+      "[]",
+      "5",
+      "{",
+      "{\"a\":}",
+      "{} x",
+      "\xff\xfe",
+      "{\"messages\":\"\x80\"}",
+      R"({"messages":"\ud800"})",
+      R"({"temperature":1e400})",
+      R"({"temperature":NaN})",
+      R"({"n":01})",
+      "{'a':1}",
+      std::string(100'000, '['),
+      std::string(129, '[') + std::string(129, ']'),
+      std::string(1, '\0'),
+  };
+  for (const auto& body : bodies) {
+    CAPTURE(body.substr(0, 40));
+    CHECK(chat_error(body).code == errc::invalid_request);
+  }
+  // The deepest that is allowed fails for another reason.
+  const auto deep = R"({"messages":)" + std::string(127, '[') + std::string(127, ']') + "}";
+  CHECK(chat_error(deep).param == "messages[0]");
+}
+
+TEST_CASE("random edits of a good body never crash the parser") {
+  const auto good = chat_with(R"("logit_bias":{"5":-1},"stop":["a"],"stream":true,"n":2)");
+  std::uint64_t state = 42;
+  const auto random = [&] { // xorshift64
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return state;
+  };
+  int refused = 0;
+  for (int round = 0; round < 20'000; ++round) {
+    auto body = good;
+    for (auto edits = 1 + random() % 3; edits > 0; --edits) {
+      body[random() % body.size()] = static_cast<char>(random() % 256);
+    }
+    refused += parse_generation(openai_api::chat, body, limits) ? 0 : 1;
+  }
+  CHECK(refused > 10'000);
+}
+
+TEST_CASE("tokenize takes a prompt or messages, not both") {
+  auto text = parse_tokenize(R"({"prompt":"hi","return_token_strs":true})", limits);
+  REQUIRE(text);
+  CHECK(text->input == prompt("hi"));
+  CHECK(text->returns_pieces);
+  CHECK(parse_tokenize(R"({"messages":[{"role":"user","content":"x"}]})", limits));
+  CHECK_FALSE(parse_tokenize(R"({"prompt":"a","messages":[]})", limits));
+  CHECK_FALSE(parse_tokenize("{}", limits));
+  CHECK_FALSE(parse_tokenize(R"({"prompt":5})", limits));
+  auto ids = parse_detokenize(R"({"tokens":[1,2]})", limits);
+  REQUIRE(ids);
+  CHECK(ids->ids == std::vector<token_id>{1, 2});
+  CHECK(parse_detokenize(R"({"tokens":[-1]})", limits).error().param == "tokens");
+  CHECK(parse_detokenize(R"({})", limits).error().param == "tokens");
+}

@@ -1,0 +1,200 @@
+// Typed answers to OpenAI's JSON, whole and as events.
+#include "gateway/openai_response.hpp"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <sstream>
+
+using namespace baton;
+using namespace baton::gateway;
+using nlohmann::json;
+
+namespace {
+
+chunk chunk_of(std::uint32_t index, std::string text, finish how = finish::none) {
+  chunk c;
+  c.ticket = ticket_id{9};
+  c.index = index;
+  c.count = 1;
+  c.text = std::move(text);
+  c.finish = how;
+  c.prompt_tokens = 5;
+  c.output_tokens = index;
+  return c;
+}
+
+reply_identity who() {
+  return {ticket_id{9}, 1'700'000'000, "baton-test"};
+}
+
+reply_shape shape_of(openai_api api, std::uint32_t choices = 1) {
+  reply_shape s;
+  s.api = api;
+  s.model = "m";
+  s.choices = choices;
+  return s;
+}
+
+struct event {
+  std::string id;
+  std::string data;
+};
+
+std::vector<event> events_of(const std::string& text) {
+  std::vector<event> out;
+  std::istringstream lines(text);
+  event now;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.empty()) {
+      out.push_back(std::exchange(now, {}));
+    } else if (line.starts_with("id: ")) {
+      now.id = line.substr(4);
+    } else if (line.starts_with("data: ")) {
+      now.data = line.substr(6);
+    } else {
+      FAIL("not an SSE line: " << line);
+    }
+  }
+  return out;
+}
+
+} // namespace
+
+TEST_CASE("a whole chat answer has OpenAI's shape") {
+  whole_reply r(shape_of(openai_api::chat));
+  r.add(chunk_of(1, "Hello"));
+  CHECK_FALSE(r.is_complete());
+  r.add(chunk_of(2, " world", finish::stop));
+  REQUIRE(r.is_complete());
+  const auto j = json::parse(r.body(who()));
+  CHECK(j["id"] == "chatcmpl-9");
+  CHECK(j["object"] == "chat.completion");
+  CHECK(j["created"] == 1'700'000'000);
+  CHECK(j["model"] == "m");
+  const auto& c = j["choices"][0];
+  CHECK(c["message"]["role"] == "assistant");
+  CHECK(c["message"]["content"] == "Hello world");
+  CHECK(c["finish_reason"] == "stop");
+  CHECK(c["logprobs"].is_null());
+  CHECK(j["usage"] == json{{"prompt_tokens", 5}, {"completion_tokens", 2}, {"total_tokens", 7}});
+}
+
+TEST_CASE("several choices are collected each by itself, usage over all") {
+  whole_reply r(shape_of(openai_api::completions, 2));
+  auto other = chunk_of(3, "b", finish::length);
+  other.choice = 1;
+  r.add(chunk_of(1, "a", finish::stop));
+  r.add(other);
+  const auto j = json::parse(r.body(who()));
+  CHECK(j["object"] == "text_completion");
+  CHECK(j["id"] == "cmpl-9");
+  CHECK(j["choices"][0]["text"] == "a");
+  CHECK(j["choices"][1]["text"] == "b");
+  CHECK(j["choices"][1]["finish_reason"] == "length");
+  CHECK(j["usage"]["completion_tokens"] == 4);
+}
+
+TEST_CASE("a chat stream starts with the role, has deltas only and one terminal event") {
+  auto shape = shape_of(openai_api::chat);
+  shape.includes_usage = true;
+  event_writer w(shape, who());
+  std::string out;
+  w.add(chunk_of(1, "He\"llo\n\xC3\xA9"), out);
+  w.add(chunk_of(2, ""), out); // text held back: no event
+  w.add(chunk_of(3, " end", finish::stop), out);
+  CHECK(w.has_ended());
+  w.add(chunk_of(4, "late"), out);
+  w.fail(fail(errc::internal, "late"), out);
+  const auto events = events_of(out);
+  REQUIRE(events.size() == 6);
+  CHECK(events[0].id == "9:1");
+  const auto role = json::parse(events[0].data);
+  CHECK(role["object"] == "chat.completion.chunk");
+  CHECK(role["choices"][0]["delta"] == json{{"role", "assistant"}, {"content", ""}});
+  CHECK(role["usage"].is_null());
+  const auto text = json::parse(events[1].data);
+  CHECK(text["choices"][0]["delta"] == json{{"content", "He\"llo\n\xC3\xA9"}});
+  CHECK(text["choices"][0]["finish_reason"].is_null());
+  CHECK(json::parse(events[2].data)["choices"][0]["delta"]["content"] == " end");
+  CHECK(events[2].id == "9:3");
+  const auto last = json::parse(events[3].data);
+  CHECK(last["choices"][0]["delta"] == json::object());
+  CHECK(last["choices"][0]["finish_reason"] == "stop");
+  const auto usage = json::parse(events[4].data);
+  CHECK(usage["choices"] == json::array());
+  CHECK(usage["usage"]["completion_tokens"] == 3);
+  CHECK(events[5].data == "[DONE]");
+}
+
+TEST_CASE("a completion stream has text and no role") {
+  event_writer w(shape_of(openai_api::completions), who());
+  std::string out;
+  w.add(chunk_of(1, "a"), out);
+  w.add(chunk_of(2, "", finish::length), out);
+  const auto events = events_of(out);
+  REQUIRE(events.size() == 3);
+  CHECK(json::parse(events[0].data)["choices"][0]["text"] == "a");
+  CHECK_FALSE(json::parse(events[0].data).contains("usage"));
+  CHECK(json::parse(events[1].data)["choices"][0]["finish_reason"] == "length");
+}
+
+TEST_CASE("with several choices the stream ends after the last of them, ids name the choice") {
+  event_writer w(shape_of(openai_api::chat, 2), who());
+  std::string out;
+  auto second = chunk_of(1, "b", finish::stop);
+  second.choice = 1;
+  w.add(second, out);
+  CHECK_FALSE(w.has_ended());
+  w.add(chunk_of(1, "a", finish::stop), out);
+  CHECK(w.has_ended());
+  const auto events = events_of(out);
+  CHECK(events.front().id == "9:1:1");
+  CHECK(events.back().data == "[DONE]");
+}
+
+TEST_CASE("a stream that fails ends with one error object and [DONE]") {
+  event_writer w(shape_of(openai_api::chat), who());
+  std::string out;
+  w.fail(fail_param(errc::pipeline_lost, "p", "gone"), out);
+  w.fail(fail(errc::internal, "again"), out);
+  const auto events = events_of(out);
+  REQUIRE(events.size() == 2);
+  CHECK(json::parse(events[0].data) == json{{"error",
+                                             {{"message", "gone"},
+                                              {"type", "server_error"},
+                                              {"param", "p"},
+                                              {"code", "pipeline_lost"}}}});
+  CHECK(events[1].data == "[DONE]");
+}
+
+TEST_CASE("logprobs have OpenAI's two shapes, and minus infinity is a number") {
+  token_detail d{{"\xC3", 7, -INFINITY}, {{"a", 1, -0.5F}}};
+  const auto chat = json::parse(logprobs_json(openai_api::chat, {d}, 0));
+  CHECK(chat["content"][0]["bytes"] == json::array({0xC3}));
+  CHECK(chat["content"][0]["logprob"] == -9999.0);
+  CHECK(chat["content"][0]["top_logprobs"][0]["token"] == "a");
+  token_detail one{{"h\xC3\xA9", 7, -1.0F}, {}};
+  const auto text = json::parse(logprobs_json(openai_api::completions, {one, one}, 10));
+  CHECK(text["tokens"].size() == 2);
+  CHECK(text["text_offset"] == json::array({10, 12}));
+  CHECK(text["token_logprobs"][0] == -1.0);
+}
+
+TEST_CASE("any bytes become a valid JSON string") {
+  for (const std::string text : {"", "plain", "\"\\\x01\x1f", "\xff\xfe", "\xF0\x9F\x98\x80"}) {
+    std::string out;
+    append_json_string(out, text);
+    CHECK(json::parse(out).is_string());
+  }
+}
+
+TEST_CASE("a finish that is a failure says why") {
+  CHECK_FALSE(failure_of(chunk_of(1, "", finish::stop)));
+  CHECK(failure_of(chunk_of(1, "", finish::failed))->code == errc::internal);
+  CHECK(failure_of(chunk_of(1, "", finish::cancelled))->code == errc::cancelled);
+  auto c = chunk_of(1, "", finish::cancelled);
+  c.failure = fail(errc::deadline_exceeded, "late");
+  CHECK(failure_of(c)->code == errc::deadline_exceeded);
+}

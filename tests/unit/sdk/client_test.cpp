@@ -1,0 +1,384 @@
+// The C++ SDK against a scripted door over real sockets.
+#include "schema/limits.hpp"
+#include "sdk/cpp/baton/client.hpp"
+#include "tests/unit/sdk/fake_door.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <atomic>
+
+using namespace baton;
+using namespace std::chrono_literals;
+using baton::test::fake_door;
+
+namespace {
+
+constexpr auto patience = std::chrono::milliseconds{5000};
+
+chunk chunk_of(std::uint64_t request, std::string text, finish end = finish::none,
+               std::uint32_t choice = 0) {
+  chunk c;
+  c.request = request;
+  c.ticket = {9};
+  c.choice = choice;
+  c.text = std::move(text);
+  c.finish = end;
+  return c;
+}
+
+// Answers generate with the words, one chunk each, for every choice.
+fake_door::script says(std::vector<std::string> words) {
+  return [words](fake_door& door, fake_door::peer& to, const message& m) {
+    const auto* asked = std::get_if<generate>(&m);
+    if (asked == nullptr)
+      return;
+    door.say(to, granted{asked->request, {9}, {1}});
+    for (std::size_t i = 0; i < words.size(); ++i)
+      for (std::uint32_t choice = 0; choice < asked->choices; ++choice)
+        door.say(to, chunk_of(asked->request, words[i],
+                              i + 1 == words.size() ? finish::stop : finish::none, choice));
+  };
+}
+
+generate question(std::string text) {
+  generate g;
+  g.model = "tiny";
+  g.input = std::move(text);
+  return g;
+}
+
+void silent(fake_door&, fake_door::peer&, const message&) {}
+
+client connected(const fake_door& door, const client_options& options = {}) {
+  auto made = client::connect(door.endpoint(), options);
+  REQUIRE_MESSAGE(made, made.error().message);
+  return std::move(*made);
+}
+
+} // namespace
+
+TEST_CASE("a stream gives the chunks in order, then nothing, and asks for what it was told to") {
+  fake_door door(says({"Once", " upon", " a time"}));
+  auto c = connected(door);
+  auto asked = question("Tell me");
+  asked.sampling.seed = 42;
+  auto s = c.generate(asked);
+  REQUIRE(s);
+  std::vector<std::string> texts;
+  for (;;) {
+    auto part = s->next(patience);
+    REQUIRE(part);
+    if (!*part)
+      break;
+    texts.push_back((*part)->text);
+  }
+  CHECK(texts == std::vector<std::string>{"Once", " upon", " a time"});
+  CHECK(s->ticket() == ticket_id{9});
+  CHECK_FALSE(*s->next(patience));
+  CHECK(door.hears([](const message& m) {
+    const auto* g = std::get_if<generate>(&m);
+    return g != nullptr && g->model == "tiny" && g->sampling.seed == 42 &&
+           std::get<std::string>(g->input) == "Tell me";
+  }));
+  door.close();
+  CHECK(door.faults.empty());
+}
+
+TEST_CASE("complete joins the chunks of each choice") {
+  fake_door door(says({"a", "b", "c"}));
+  auto c = connected(door);
+  auto asked = question("x");
+  asked.choices = 3;
+  auto answers = c.complete(asked, patience);
+  REQUIRE(answers);
+  REQUIRE(answers->size() == 3);
+  for (const auto& a : *answers) {
+    CHECK(a.text == "abc");
+    CHECK(a.finish == finish::stop);
+  }
+}
+
+TEST_CASE("chat sends the conversation and gives the answer") {
+  fake_door door(says({"Hello", "!"}));
+  auto c = connected(door);
+  auto a = c.chat("tiny", {{"user", "Hi", ""}}, 7, patience);
+  REQUIRE(a);
+  CHECK(a->text == "Hello!");
+  CHECK(door.hears([](const message& m) {
+    const auto* g = std::get_if<generate>(&m);
+    return g != nullptr && g->tokens_max_given && g->stop.tokens_max == 7 &&
+           std::get<chat_prompt>(g->input).at(0).content == "Hi";
+  }));
+}
+
+TEST_CASE("models, tokenize, detokenize and status come back as values") {
+  fake_door door([](fake_door& d, fake_door::peer& to, const message& m) {
+    if (const auto* l = std::get_if<list_models>(&m)) {
+      models answer{l->request, {model_card{}}};
+      answer.cards[0].name = "tiny";
+      d.say(to, answer);
+    } else if (const auto* t = std::get_if<tokenize>(&m)) {
+      d.say(to, tokenized{t->request, {1, 2}, {"a", "b"}, 99, {}});
+    } else if (const auto* b = std::get_if<detokenize>(&m)) {
+      d.say(to, b->ids.empty() ? detokenized{b->request, "", fail(errc::invalid_value, "no ids")}
+                               : detokenized{b->request, "ab", {}});
+    } else if (const auto* q = std::get_if<query_status>(&m)) {
+      cluster_status answer;
+      answer.request = q->request;
+      answer.phase = phase::ready;
+      d.say(to, answer);
+    }
+  });
+  auto c = connected(door);
+  auto listed = c.models();
+  REQUIRE(listed);
+  CHECK(listed->at(0).name == "tiny");
+  auto ids = c.tokenize(std::string("ab"));
+  REQUIRE(ids);
+  CHECK(ids->ids == std::vector<token_id>{1, 2});
+  CHECK(*c.detokenize({1, 2}) == "ab");
+  auto none = c.detokenize({});
+  REQUIRE_FALSE(none);
+  CHECK(none.error().code == errc::invalid_value);
+  auto stands = c.status();
+  REQUIRE(stands);
+  CHECK(stands->phase == phase::ready);
+}
+
+TEST_CASE("a rejected request gives the door's reason") {
+  fake_door door([](fake_door& d, fake_door::peer& to, const message& m) {
+    if (const auto* g = std::get_if<generate>(&m))
+      d.say(to, rejected{g->request, {}, fail(errc::overloaded, "48 wait already"), 1500ms, 48});
+  });
+  auto c = connected(door);
+  auto answers = c.complete(question("x"), patience);
+  REQUIRE_FALSE(answers);
+  CHECK(answers.error().code == errc::overloaded);
+  CHECK(answers.error().message == "48 wait already");
+}
+
+TEST_CASE("a choice that fails is an error of complete, with the failure's reason") {
+  fake_door door([](fake_door& d, fake_door::peer& to, const message& m) {
+    if (const auto* g = std::get_if<generate>(&m)) {
+      auto last = chunk_of(g->request, "half", finish::failed);
+      last.failure = fail(errc::pipeline_lost, "no node can take the layers");
+      d.say(to, last);
+    }
+  });
+  auto c = connected(door);
+  auto answers = c.complete(question("x"), patience);
+  REQUIRE_FALSE(answers);
+  CHECK(answers.error().code == errc::pipeline_lost);
+}
+
+TEST_CASE("a request beyond the limits is refused before it is sent") {
+  fake_door door(silent);
+  auto c = connected(door);
+  auto asked = question("x");
+  asked.choices = 100000;
+  auto s = c.generate(asked);
+  REQUIRE_FALSE(s);
+  CHECK(s.error().param == "n");
+}
+
+TEST_CASE("a cancel before the ticket is known is said once it is") {
+  std::optional<generate> waiting;
+  fake_door door([&waiting](fake_door& d, fake_door::peer& to, const message& m) {
+    if (const auto* g = std::get_if<generate>(&m))
+      waiting = *g;
+    if (const auto* l = std::get_if<list_models>(&m); l != nullptr && waiting) {
+      d.say(to, granted{waiting->request, {31}, {1}});
+      d.say(to, models{l->request, {}});
+    }
+    if (const auto* ended = std::get_if<cancel>(&m))
+      d.say(to, chunk_of(waiting->request, ended->ticket == ticket_id{31} ? "ended" : "whose?",
+                         finish::cancelled));
+  });
+  auto c = connected(door);
+  auto s = c.generate(question("x"));
+  REQUIRE(s);
+  s->cancel();
+  REQUIRE(c.models()); // makes the door grant the ticket
+  auto part = s->next(patience);
+  REQUIRE(part);
+  REQUIRE(*part);
+  CHECK((*part)->finish == finish::cancelled);
+  CHECK((*part)->text == "ended");
+}
+
+TEST_CASE("a stream that is dropped unfinished is cancelled, a finished one is not") {
+  fake_door door([](fake_door& d, fake_door::peer& to, const message& m) {
+    if (const auto* g = std::get_if<generate>(&m)) {
+      const bool endless = std::get<std::string>(g->input) == "endless";
+      d.say(to, granted{g->request, {endless ? 50u : 60u}, {1}});
+      d.say(to, chunk_of(g->request, "x", endless ? finish::none : finish::stop));
+    }
+  });
+  auto c = connected(door);
+  REQUIRE(c.complete(question("short"), patience));
+  {
+    auto s = c.generate(question("endless"));
+    REQUIRE(s);
+    REQUIRE(s->next(patience));
+  }
+  const auto cancels = [](std::uint64_t ticket) {
+    return [ticket](const message& m) {
+      const auto* ended = std::get_if<cancel>(&m);
+      return ended != nullptr && ended->ticket == ticket_id{ticket};
+    };
+  };
+  CHECK(door.hears(cancels(50)));
+  const auto all = door.heard();
+  CHECK(std::none_of(all.begin(), all.end(), cancels(60)));
+}
+
+TEST_CASE("next says deadline_exceeded when nothing came, and can be asked again") {
+  std::optional<generate> waiting;
+  fake_door door([&waiting](fake_door& d, fake_door::peer& to, const message& m) {
+    if (const auto* g = std::get_if<generate>(&m))
+      waiting = *g;
+    if (const auto* l = std::get_if<list_models>(&m)) {
+      d.say(to, chunk_of(waiting->request, "late", finish::stop));
+      d.say(to, models{l->request, {}});
+    }
+  });
+  auto c = connected(door);
+  auto s = c.generate(question("x"));
+  REQUIRE(s);
+  auto early = s->next(10ms);
+  REQUIRE_FALSE(early);
+  CHECK(early.error().code == errc::deadline_exceeded);
+  REQUIRE(c.models());
+  auto late = s->next(patience);
+  REQUIRE(late);
+  CHECK((*late)->text == "late");
+}
+
+TEST_CASE("credit goes back as chunks are taken: a small window passes any number of them") {
+  // The door never has more than the window on the way, and goes on when credit comes.
+  constexpr std::uint64_t window = 2000;
+  constexpr int chunks = 300;
+  struct {
+    std::uint64_t request = 0;
+    std::uint64_t sent_bytes = 0;
+    std::uint64_t credited_bytes = 0;
+    int sent = 0;
+  } state;
+  const auto go_on = [&state](fake_door& d, fake_door::peer& to) {
+    while (state.sent < chunks && state.sent_bytes - state.credited_bytes < window) {
+      ++state.sent;
+      auto c =
+          chunk_of(state.request, "word ", state.sent == chunks ? finish::length : finish::none);
+      state.sent_bytes += d.say(to, c);
+    }
+  };
+  fake_door door(
+      [&](fake_door& d, fake_door::peer& to, const message& m) {
+        if (const auto* g = std::get_if<generate>(&m))
+          state.request = g->request;
+        if (const auto* back = std::get_if<credit>(&m))
+          state.credited_bytes = back->bytes_total;
+        go_on(d, to);
+      },
+      {.window_bytes = window});
+  auto c = connected(door);
+  auto answers = c.complete(question("x"), patience);
+  REQUIRE_MESSAGE(answers, answers.error().message);
+  CHECK(answers->at(0).text.size() == 5 * chunks);
+  door.close();
+  CHECK(state.credited_bytes <= state.sent_bytes);
+}
+
+TEST_CASE("a refused hello is the error of connect") {
+  fake_door door(silent, {.refuses_hello = fail(errc::draining, "the gateway is going")});
+  auto c = client::connect(door.endpoint());
+  REQUIRE_FALSE(c);
+  CHECK(c.error().code == errc::draining);
+}
+
+TEST_CASE("where nobody listens or nobody answers, connect ends with link_down in time") {
+  client_options options;
+  options.connect_timeout = 50ms;
+  auto nobody = client::connect("ipc:///tmp/baton-nobody-listens-here", options);
+  REQUIRE_FALSE(nobody);
+  CHECK(nobody.error().code == errc::link_down);
+  fake_door door(silent, {.answers_hello = false});
+  auto mute = client::connect(door.endpoint(), options);
+  REQUIRE_FALSE(mute);
+  CHECK(mute.error().code == errc::link_down);
+  auto nonsense = client::connect("carrier-pigeon://roof", options);
+  REQUIRE_FALSE(nonsense);
+  CHECK(nonsense.error().code == errc::bad_config);
+}
+
+TEST_CASE("a door that goes away ends the open streams at once, and every later call") {
+  auto door = std::make_unique<fake_door>(silent);
+  auto c = connected(*door);
+  auto s = c.generate(question("x"));
+  REQUIRE(s);
+  REQUIRE(door->hears([](const message& m) { return std::holds_alternative<generate>(m); }));
+  door.reset();
+  auto part = s->next(4000ms); // below silence_max: it is the disconnect that tells
+  REQUIRE_FALSE(part);
+  CHECK(part.error().code == errc::link_down);
+  CHECK_FALSE(c.is_open());
+  CHECK(c.models().error().code == errc::link_down);
+}
+
+TEST_CASE("a door that falls silent is gone after silence_max") {
+  fake_door door(silent, {.sends_heartbeats = false});
+  client_options options;
+  options.silence_max = 100ms;
+  options.heartbeat_interval = 20ms;
+  auto c = connected(door, options);
+  auto s = c.generate(question("x"));
+  REQUIRE(s);
+  auto part = s->next(patience);
+  REQUIRE_FALSE(part);
+  CHECK(part.error().code == errc::link_down);
+}
+
+TEST_CASE("garbage, a gap in the sequence and another door's epoch lose the link") {
+  for (const int fault : {0, 1, 2}) {
+    CAPTURE(fault);
+    const auto spoil = [fault](fake_door& d, fake_door::peer& to, const message& m) {
+      if (!std::holds_alternative<generate>(m))
+        return;
+      envelope e;
+      e.source = {77};
+      e.source_epoch = {fault == 2 ? 89u : 88u};
+      e.sequence = to.sequence + (fault == 1 ? 2 : 1);
+      auto made = encode(e, heartbeat{});
+      if (fault == 0)
+        made.body.size_bytes -= 8;
+      d.say_raw(to, made);
+    };
+    fake_door door(spoil, {.sends_heartbeats = false});
+    auto c = connected(door);
+    auto s = c.generate(question("x"));
+    REQUIRE(s);
+    auto part = s->next(patience);
+    REQUIRE_FALSE(part);
+    CHECK(part.error().code == (fault == 0 ? errc::bad_frame : errc::link_down));
+  }
+}
+
+TEST_CASE("many threads share one client, each with its own stream") {
+  fake_door door(says({"1", "2", "3", "4"}));
+  auto c = connected(door);
+  std::atomic<int> good = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 8; ++i)
+      threads.emplace_back([&c, &good] {
+        for (int round = 0; round < 20; ++round)
+          if (auto answers = c.complete(question("x"), patience);
+              answers && answers->at(0).text == "1234")
+            ++good;
+      });
+  }
+  CHECK(good == 160);
+  door.close();
+  CHECK(door.faults.empty());
+}

@@ -1,0 +1,166 @@
+// A door that does what a test says: a ROUTER and a thread that hands each message to a script.
+#pragma once
+
+#include "schema/codec.hpp"
+
+#include <zmq.hpp>
+
+#include <algorithm>
+#include <array>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <thread>
+
+namespace baton::test {
+
+class fake_door {
+public:
+  struct peer {
+    std::string routing;
+    envelope last; // what it said last
+    std::uint64_t sequence = 0;
+  };
+  // Called on the door's thread for each message but hello and heartbeat.
+  using script = std::function<void(fake_door&, peer&, const message&)>;
+
+  struct manners {
+    std::uint64_t window_bytes = 1 << 20;
+    bool answers_hello = true;
+    bool sends_heartbeats = true;
+    std::optional<error> refuses_hello = {};
+  };
+
+  explicit fake_door(script answers) : fake_door(std::move(answers), manners{}) {}
+  fake_door(script answers, manners how) : answers_(std::move(answers)), how_(std::move(how)) {
+    router_.set(zmq::sockopt::linger, 0);
+    router_.bind("tcp://127.0.0.1:*");
+    endpoint_ = router_.get(zmq::sockopt::last_endpoint);
+    thread_ = std::jthread([this](std::stop_token stop) { run(stop); });
+  }
+  ~fake_door() { close(); }
+
+  const std::string& endpoint() const { return endpoint_; }
+
+  // Goes away: the sockets of its clients see it at once.
+  void close() {
+    if (!thread_.joinable())
+      return;
+    thread_.request_stop();
+    thread_.join();
+    router_.close();
+  }
+
+  // Gives the bytes of the three frames.
+  std::size_t say(peer& to, const message& m) {
+    envelope e;
+    e.source = {77};
+    e.source_epoch = {88};
+    e.target = to.last.source;
+    e.target_epoch = to.last.source_epoch;
+    e.source_actor = {7};
+    e.target_actor = to.last.source_actor;
+    e.correlation = to.last.correlation;
+    e.sequence = ++to.sequence;
+    auto made = encode(e, m);
+    say_raw(to, made);
+    return made.size_bytes();
+  }
+  void say_raw(peer& to, const frames& made) {
+    router_.send(zmq::buffer(to.routing), zmq::send_flags::sndmore);
+    router_.send(zmq::message_t(made.head.data, made.head.size_bytes), zmq::send_flags::sndmore);
+    router_.send(zmq::message_t(made.body.data, made.body.size_bytes), zmq::send_flags::sndmore);
+    router_.send(zmq::message_t(), zmq::send_flags::none);
+  }
+
+  // Everything heard but heartbeats, for the test to look at.
+  std::vector<message> heard() const {
+    std::lock_guard lock(mutex_);
+    return heard_;
+  }
+  // Waits until `found` is true of what was heard, at most 5 s.
+  bool hears(const std::function<bool(const message&)>& found) const {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds{5},
+                             [&] { return std::any_of(heard_.begin(), heard_.end(), found); });
+  }
+
+  std::vector<std::string> faults; // of the client's protocol; read it after close()
+
+private:
+  void run(std::stop_token stop) {
+    while (!stop.stop_requested()) {
+      zmq::pollitem_t item{router_.handle(), 0, ZMQ_POLLIN, 0};
+      zmq::poll(&item, 1, std::chrono::milliseconds{20});
+      while (take_one())
+        ;
+      if (how_.sends_heartbeats)
+        for (auto& [routing, p] : peers_)
+          if (p.sequence != 0)
+            say(p, heartbeat{1, 1});
+    }
+  }
+
+  bool take_one() {
+    std::array<zmq::message_t, 4> parts;
+    for (auto& part : parts)
+      if (!router_.recv(part, zmq::recv_flags::dontwait))
+        return false;
+    const auto payload_of = [](const zmq::message_t& part) {
+      return payload{nullptr, part.data<std::byte>(), part.size()};
+    };
+    auto& from = peers_[parts[0].to_string()];
+    from.routing = parts[0].to_string();
+    auto e = decode_envelope(payload_of(parts[1]));
+    if (!e) {
+      faults.push_back(e.error().message);
+      return true;
+    }
+    auto m = decode_body(*e, payload_of(parts[2]), payload_of(parts[3]));
+    if (!m) {
+      faults.push_back(m.error().message);
+      return true;
+    }
+    judge(from, *e);
+    from.last = *e;
+    if (!std::holds_alternative<heartbeat>(*m)) {
+      std::lock_guard lock(mutex_);
+      heard_.push_back(*m);
+      changed_.notify_all();
+    }
+    answer(from, *m);
+    return true;
+  }
+
+  void judge(const peer& from, const envelope& e) {
+    if (e.sequence != from.last.sequence + 1)
+      faults.push_back(fmt::format("sequence {} after {}", e.sequence, from.last.sequence));
+    if ((e.source.value >> 31) != 1 || !e.source_epoch)
+      faults.push_back("a client's node has the highest bit set, and it has an epoch");
+    if (e.sequence > 1 && (e.target != node_id{77} || e.target_epoch != epoch_id{88}))
+      faults.push_back("after hello, messages are for this life of the door");
+  }
+
+  void answer(peer& from, const message& m) {
+    if (std::holds_alternative<hello>(m)) {
+      if (how_.answers_hello)
+        say(from, hello_ack{{77}, {88}, how_.window_bytes, how_.refuses_hello});
+    } else if (!std::holds_alternative<heartbeat>(m)) {
+      answers_(*this, from, m);
+    }
+  }
+
+  script answers_;
+  manners how_;
+  zmq::context_t context_{1};
+  zmq::socket_t router_{context_, zmq::socket_type::router};
+  std::string endpoint_;
+  std::map<std::string, peer> peers_;
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  std::vector<message> heard_;
+  std::jthread thread_;
+};
+
+} // namespace baton::test
