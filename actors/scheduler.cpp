@@ -137,7 +137,8 @@ void on_peer_up(pointer self, const peer_up& m) {
 
 void on_peer_down(pointer self, const peer_down& m) {
   auto& s = self->state;
-  s.gateways.erase(m.node);
+  if (s.gateways.erase(m.node) > 0)
+    s.core->cancel_all_of(m.node); // what was on its way to them is lost
   if (s.line->on_down(m.node))
     close(self, fmt::format("node {} went down: {}", m.node.value, m.why));
 }

@@ -78,6 +78,8 @@ public:
   // A request that cannot be is refused through the output; one whose ticket has ended is dropped.
   void admit(const baton::admit& request, time_point now);
   void cancel(const baton::cancel& request);
+  // A gateway is gone: so are the clients of all its tickets.
+  void cancel_all_of(node_id gateway);
   // Ends what has waited or run past its deadline. Call it a few times a second.
   void tick(time_point now);
   void drain() noexcept { is_draining_ = true; } // refuses new tickets, finishes the others

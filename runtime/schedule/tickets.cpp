@@ -158,6 +158,15 @@ std::optional<error> scheduler::refuse_admit(const baton::admit& request, const 
   return std::nullopt;
 }
 
+void scheduler::cancel_all_of(node_id gateway) {
+  std::vector<ticket_id> theirs;
+  for (const auto& [id, t] : tickets_)
+    if (t.gateway == gateway)
+      theirs.push_back(id);
+  for (const ticket_id id : theirs)
+    cancel({id, std::nullopt, cancel_reason::client_gone, 0, std::nullopt});
+}
+
 void scheduler::cancel(const baton::cancel& request) {
   const auto it = tickets_.find(request.ticket);
   if (it == tickets_.end())

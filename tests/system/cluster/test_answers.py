@@ -4,7 +4,7 @@ import sys
 
 import openai
 import pytest
-from conftest import ROOT
+from harness import ROOT
 from streams import Stream
 
 

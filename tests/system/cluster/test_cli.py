@@ -1,13 +1,22 @@
 """The command line as a newcomer meets it."""
 import json
+import pathlib
 import subprocess
+import tempfile
 
 import pytest
-from conftest import CLUSTER, MODEL, ROOT, Cluster
+from harness import CLUSTER, MODEL, ROOT, Cluster
 
 
 def cluster(*words):
     return subprocess.run([CLUSTER, *map(str, words)], capture_output=True, text=True, timeout=60, cwd=ROOT)
+
+
+@pytest.fixture
+def short_path():
+    """Sockets live below it: pytest's own temporary directories have too long names."""
+    with tempfile.TemporaryDirectory(prefix="baton-") as directory:
+        yield pathlib.Path(directory)
 
 
 def test_help_teaches():
@@ -39,19 +48,19 @@ def test_a_configuration_that_cannot_be_is_refused_by_key(tmp_path):
     assert "model.max_num_seq" in done.stderr and "'max_num_seqs'" in done.stderr
 
 
-def test_a_damaged_model_file_is_refused_before_anything_starts(tmp_path):
-    cut = tmp_path / "cut.gguf"
+def test_a_damaged_model_file_is_refused_before_anything_starts(short_path):
+    cut = short_path / "cut.gguf"
     with open(MODEL, "rb") as whole:
         cut.write_bytes(whole.read(50_000_000))
-    c = Cluster(tmp_path, path=cut)
+    c = Cluster(short_path, path=cut)
     done = c.command("up", str(c.config))
     assert done.returncode != 0
     assert "cut.gguf" in done.stderr
-    assert not list((tmp_path / "run").glob("*.pid"))
+    assert not list((short_path / "run").glob("*.pid"))
 
 
-def test_an_address_in_use_is_named(tmp_path, shared):
-    c = Cluster(tmp_path)
+def test_an_address_in_use_is_named(short_path, shared):
+    c = Cluster(short_path)
     c.config.write_text(c.config.read_text().replace(str(c.http_port), str(shared.http_port)))
     done = c.command("up", str(c.config))
     assert done.returncode == 1
@@ -67,8 +76,8 @@ def test_status_and_a_second_up_see_the_running_cluster(shared):
     assert again.returncode != 0 and "already running" in again.stderr
 
 
-def test_what_does_not_run_is_said(tmp_path):
-    c = Cluster(tmp_path)
+def test_what_does_not_run_is_said(short_path):
+    c = Cluster(short_path)
     assert c.command("status", str(c.config)).returncode == 3
     assert c.command("down", str(c.config)).returncode == 3
 

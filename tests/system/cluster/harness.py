@@ -1,0 +1,128 @@
+"""A real cluster of processes for the tests: `cluster up` on free ports, stopped with `cluster down` whatever happens."""
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+BUILD = pathlib.Path(os.environ.get("BATON_BUILD", ROOT / "build/dev"))
+CLUSTER = BUILD / "cluster/cluster"
+MODEL = ROOT / "models/SmolLM2-135M-Instruct.Q4_1.gguf"
+START_SECONDS_MAX = 60
+
+
+def free_port():
+    """Below the ephemeral range, so that no outgoing connection takes it between now and the bind."""
+    for port in range(20000 + os.getpid() % 5000, 32000):
+        with socket.socket() as s:
+            with contextlib.suppress(OSError):
+                s.bind(("127.0.0.1", port))
+                return port
+    raise RuntimeError("no free port")
+
+
+class Cluster:
+    def __init__(self, directory, model="", gateway="", cluster="", devices=("cpu:0", "cpu:1"), path=MODEL):
+        self.directory = pathlib.Path(directory)
+        self.http_port = free_port()
+        self.url = f"http://127.0.0.1:{self.http_port}"
+        self.door = f"ipc://{self.directory}/door.sock"
+        self.config = self.directory / "test.toml"
+        self.config.write_text(f"""
+[cluster]
+name = "test"
+run_dir = "{self.directory}/run"
+{cluster}
+[model]
+name = "smollm2"
+path = "{path}"
+pipeline_parallel_size = {len(devices)}
+kv_cache_bytes = "256MiB"
+{model}
+[gateway]
+http = "127.0.0.1:{self.http_port}"
+zmq = "{self.door}"
+{gateway}
+[[nodes]]
+name = "a"
+devices = {json.dumps(list(devices))}
+""")
+        self.process = None
+        self.output = self.directory / "up.out"
+
+    def start(self, wait=True):
+        with open(self.output, "ab") as out:
+            self.process = subprocess.Popen([CLUSTER, "up", self.config], stdout=out, stderr=subprocess.STDOUT, cwd=ROOT)
+        if wait:
+            self.wait_ready()
+        return self
+
+    def wait_ready(self, seconds=START_SECONDS_MAX):
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            if self.process.poll() is not None:
+                raise AssertionError(f"cluster up ended with {self.process.returncode}:\n{self.output.read_text()}")
+            if self.health()[0] == 200:
+                return
+            time.sleep(0.02)
+        raise AssertionError(f"not ready after {seconds} s: {self.health()}\n{self.logs()}")
+
+    def health(self):
+        try:
+            with urllib.request.urlopen(self.url + "/health", timeout=5) as answer:
+                return answer.status, json.load(answer)
+        except urllib.error.HTTPError as e:
+            return e.code, json.load(e)
+        except OSError as e:
+            return 0, str(e)
+
+    def post(self, route, body, timeout=60):
+        """-> (status, headers, parsed body)"""
+        request = urllib.request.Request(self.url + route, json.dumps(body).encode(), {"Content-Type": "application/json"})
+        try:
+            with urllib.request.urlopen(request, timeout=timeout) as answer:
+                return answer.status, answer.headers, json.load(answer)
+        except urllib.error.HTTPError as e:
+            return e.code, e.headers, json.load(e)
+
+    def command(self, *words, timeout=60):
+        return subprocess.run([CLUSTER, *words], capture_output=True, text=True, timeout=timeout, cwd=ROOT)
+
+    def status(self):
+        return json.loads(self.command("status", str(self.config), "--json").stdout)
+
+    def pid(self, name):
+        return next(p["pid"] for p in self.status()["processes"] if p["name"] == name)
+
+    def kill(self, name):
+        os.kill(self.pid(name), signal.SIGKILL)
+
+    def logs(self):
+        return "\n".join(f"--- {p.name}\n{p.read_text()[-2000:]}" for p in sorted((self.directory / "run").glob("*.log")))
+
+    def stop(self):
+        if self.process and self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(20)
+        self.command("down", str(self.config), "--patience", "1")
+        if self.process and self.process.poll() is None:
+            self.process.kill()
+        return self.process.returncode if self.process else None
+
+
+@contextlib.contextmanager
+def running(**options):
+    with tempfile.TemporaryDirectory(prefix="baton-") as directory:  # short: sockets live in it
+        cluster = Cluster(directory, **options)
+        try:
+            yield cluster.start()
+        finally:
+            cluster.stop()
