@@ -156,6 +156,11 @@ verdict link::judge(const envelope& e, std::size_t size_bytes, instant now, link
   heard_ = now;
   if (e.kind == hello_ack_kind || e.kind == heartbeat_kind || e.kind == credit_kind)
     return verdict::control;
+  if (state_ == link_state::greeting) {
+    // The peer thinks us up while we do not take its messages: only a new session tells it.
+    lose("a message came before the greeting was over", now, fx);
+    return verdict::lost;
+  }
   if (state_ != link_state::up)
     return verdict::early;
   if (needs_credit(e.kind) && !takes_data(size_bytes)) {

@@ -13,13 +13,20 @@ constexpr unsigned number_bits = 40;
 
 std::string_view name_of(phase p) noexcept {
   switch (p) {
-  case phase::starting: return "starting";
-  case phase::loading: return "loading";
-  case phase::ready: return "ready";
-  case phase::recovering: return "recovering";
-  case phase::draining: return "draining";
-  case phase::stopped: return "stopped";
-  case phase::failed: return "failed";
+  case phase::starting:
+    return "starting";
+  case phase::loading:
+    return "loading";
+  case phase::ready:
+    return "ready";
+  case phase::recovering:
+    return "recovering";
+  case phase::draining:
+    return "draining";
+  case phase::stopped:
+    return "stopped";
+  case phase::failed:
+    return "failed";
   }
   return "unknown";
 }

@@ -15,16 +15,16 @@ namespace baton::gateway {
 
 // Bounds of one request's fields. Numbers without another source are OpenAI's, where it has one.
 struct request_limits {
-  std::uint32_t choices_max = 16;           // n: each choice holds KV blocks of its own
-  std::uint32_t tokens_max = 1u << 24;      // max_tokens; the model's context bounds it further
-  std::size_t stop_texts_max = 16;          // OpenAI takes 4; each costs a search per token
-  std::size_t stop_text_bytes_max = 1024;   // held back per stream while it may still match
-  std::size_t stop_ids_max = 256;           // compared with every token
-  std::size_t logit_biases_max = 1024;      // OpenAI's 300 and room; carried in every draw
-  std::uint32_t logprobs_max = 20;          // OpenAI's top_logprobs
-  std::size_t messages_max = 4096;          // a conversation; bounds the template's steps
-  std::size_t prompt_ids_max = 1u << 20;    // 1 Mi ids of at least two JSON bytes fit the body
-  std::size_t json_depth_max = 128;         // JSONTestSuite's deepest sane document is 100
+  std::uint32_t choices_max = 16;               // n: each choice holds KV blocks of its own
+  std::uint32_t tokens_max = 1u << 24;          // max_tokens; the model's context bounds it further
+  std::size_t stop_texts_max = 16;              // OpenAI takes 4; each costs a search per token
+  std::size_t stop_text_bytes_max = 1024;       // held back per stream while it may still match
+  std::size_t stop_ids_max = 256;               // compared with every token
+  std::size_t logit_biases_max = 1024;          // OpenAI's 300 and room; carried in every draw
+  std::uint32_t logprobs_max = 20;              // OpenAI's top_logprobs
+  std::size_t messages_max = 4096;              // a conversation; bounds the template's steps
+  std::size_t prompt_ids_max = 1u << 20;        // 1 Mi ids of at least two JSON bytes fit the body
+  std::size_t json_depth_max = 128;             // JSONTestSuite's deepest sane document is 100
   std::uint32_t completion_tokens_default = 16; // OpenAI's max_tokens of /v1/completions
 };
 
@@ -32,22 +32,22 @@ struct http_limits {
   std::size_t header_bytes_max = 16 * 1024; // CVE-2025-48956: huge headers
   std::size_t header_lines_max = 100;
   std::size_t body_bytes_max = 4u << 20;
-  std::size_t chunk_extension_bytes_max = 256; // CVE-2025-23310: abuse of chunk headers
-  std::size_t connections_max = 1024;          // a connection costs up to body_bytes_max
+  std::size_t chunk_extension_bytes_max = 256;      // CVE-2025-23310: abuse of chunk headers
+  std::size_t connections_max = 1024;               // a connection costs up to body_bytes_max
   std::chrono::milliseconds header_timeout{10'000}; // Apache's reqtimeout: 20 to 40 s
   std::chrono::milliseconds body_timeout{20'000};
-  std::chrono::milliseconds idle_timeout{75'000};  // between requests, as nginx keep-alive
-  std::chrono::milliseconds write_timeout{30'000}; // of one write of at most a stream's buffer
-  std::chrono::milliseconds cut_grace{1'000};      // for a slow reader's last write
+  std::chrono::milliseconds idle_timeout{75'000};      // between requests, as nginx keep-alive
+  std::chrono::milliseconds write_timeout{30'000};     // of one write of at most a stream's buffer
+  std::chrono::milliseconds cut_grace{1'000};          // for a slow reader's last write
   std::chrono::milliseconds sse_ping_interval{15'000}; // below the usual proxy time-out of 30 s
   std::size_t send_buffer_bytes = 128 * 1024; // kernel memory per slow reader (auto-tuning: 4 MiB)
 };
 
 struct websocket_limits {
-  std::size_t message_bytes_max = 4u << 20;   // as an HTTP body
-  std::size_t requests_per_socket_max = 64;   // several conversations, not a load balancer
-  std::size_t id_bytes_max = 128;             // echoed in every message
-  std::uint32_t bad_json_in_row_max = 3;      // then it is not a client of ours
+  std::size_t message_bytes_max = 4u << 20;       // as an HTTP body
+  std::size_t requests_per_socket_max = 64;       // several conversations, not a load balancer
+  std::size_t id_bytes_max = 128;                 // echoed in every message
+  std::uint32_t bad_json_in_row_max = 3;          // then it is not a client of ours
   std::chrono::milliseconds idle_timeout{30'000}; // pings go out at half of it
 };
 
@@ -55,7 +55,7 @@ struct zmq_limits {
   std::size_t clients_max = 1024;
   std::size_t requests_per_client_max = 256;
   std::size_t message_bytes_max = limits::client_body_bytes_max; // ZMQ_MAXMSGSIZE
-  std::uint64_t window_bytes = 1u << 20;    // unacknowledged data bytes, both ways, per client
+  std::uint64_t window_bytes = 1u << 20; // unacknowledged data bytes, both ways, per client
   std::chrono::milliseconds heartbeat_interval{1'000};
   std::chrono::milliseconds silence_max{5'000}; // then the client's streams are cancelled
 };
@@ -64,16 +64,16 @@ struct gateway_config {
   // Who this process is.
   node_id self;
   epoch_id epoch;
-  node_id head;             // the process whose loss ends the open streams
+  node_id head;                // the process whose loss ends the open streams
   std::string build = "baton"; // version; /version, system_fingerprint, hello_ack
   // Doors.
-  std::string http = "127.0.0.1:8000"; // address:port; [v6]:port; port 0 takes a free one
-  std::uint32_t threads = 1;           // io threads: compute needs the cores more
-  std::string zmq;                     // ipc:// or tcp:// on loopback; empty: no ZeroMQ door
-  std::vector<std::string> api_keys;   // empty: no authentication
+  std::string http = "127.0.0.1:8000";    // address:port; [v6]:port; port 0 takes a free one
+  std::uint32_t threads = 1;              // io threads: compute needs the cores more
+  std::string zmq;                        // ipc:// or tcp:// on loopback; empty: no ZeroMQ door
+  std::vector<std::string> api_keys;      // empty: no authentication
   std::vector<std::string> model_aliases; // further names of the served model
   // Streams and requests.
-  std::size_t requests_max = 1024; // open requests of all doors
+  std::size_t requests_max = 1024;                  // open requests of all doors
   std::size_t stream_buffer_max_bytes = 256 * 1024; // of one stream that its client does not read
   std::chrono::milliseconds answer_timeout{30'000}; // reserve, tokenize and detokenize
   std::chrono::milliseconds request_deadline{0};    // of a whole request; 0: none

@@ -76,9 +76,8 @@ void desk_state::start(open_generate& m) {
   r.gateway = node();
   r.model = request.model;
   r.choices = request.choices;
-  const auto card =
-      std::find_if(facts_now->cards.begin(), facts_now->cards.end(),
-                   [&](const model_card& c) { return c.name == request.model; });
+  const auto card = std::find_if(facts_now->cards.begin(), facts_now->cards.end(),
+                                 [&](const model_card& c) { return c.name == request.model; });
   r.tokens_estimate =
       tokens_estimate(request, card == facts_now->cards.end() ? 0 : card->context_max);
 
@@ -246,9 +245,8 @@ void desk_state::on_tick() {
   for (const auto number : late) {
     auto& entry = open.at(number);
     if (entry.out) {
-      deliver(entry,
-              failed{fail(errc::queue_timeout, "the head did not answer within {} s",
-                          std::chrono::duration_cast<std::chrono::seconds>(limit).count())});
+      deliver(entry, failed{fail(errc::queue_timeout, "the head did not answer within {} s",
+                                 std::chrono::duration_cast<std::chrono::seconds>(limit).count())});
     }
     erase(number); // on_granted cancels what it does not know
   }
@@ -266,7 +264,8 @@ void desk_state::on_head_lost(const actors::peer_down& m) {
   auto lost = std::exchange(open, {});
   for (auto& [number, entry] : lost) {
     if (entry.out) {
-      deliver(entry, failed{fail(errc::pipeline_lost, "the head of the cluster was lost: {}", m.why)});
+      deliver(entry,
+              failed{fail(errc::pipeline_lost, "the head of the cluster was lost: {}", m.why)});
     }
     facts().leave();
   }
@@ -332,8 +331,7 @@ desk_actor::behavior_type desk(desk_actor::stateful_pointer<desk_state> self, de
                                         m.add_generation_prompt});
       },
       [self](open_detokenize& m) {
-        self->state.ask(m.out,
-                        detokenize{m.out->number(), self->state.node(), std::move(m.ids)});
+        self->state.ask(m.out, detokenize{m.out->number(), self->state.node(), std::move(m.ids)});
       },
       [self](const close_request& m) { self->state.close(m); },
   };
@@ -359,8 +357,7 @@ std::uint32_t tokens_estimate(const generate& request, std::uint32_t context_max
     }
   }
   const std::uint64_t limit = context_max == 0 ? UINT32_MAX : context_max;
-  const std::uint64_t output_tokens =
-      request.tokens_max_given ? request.stop.tokens_max : limit;
+  const std::uint64_t output_tokens = request.tokens_max_given ? request.stop.tokens_max : limit;
   return static_cast<std::uint32_t>(std::min(prompt_tokens + output_tokens, limit));
 }
 

@@ -1,5 +1,5 @@
-// The desk's table of open requests: what it keeps of each, and the rules by which a chunk is taken,
-// dropped or ends a request. Used by desk.cpp alone; no actor code.
+// The desk's table of open requests: what it keeps of each, and the rules by which a chunk is
+// taken, dropped or ends a request. Used by desk.cpp alone; no actor code.
 #pragma once
 
 #include "gateway/board.hpp"

@@ -25,8 +25,8 @@ class door_server {
 public:
   // Requires: the system, in which the desk lives, outlives the doors.
   // Errors: bad_config, address_in_use, io_failed; each names the address.
-  static result<std::unique_ptr<door_server>>
-  start(caf::actor_system& system, std::shared_ptr<board> facts, desk_actor desk);
+  static result<std::unique_ptr<door_server>> start(caf::actor_system& system,
+                                                    std::shared_ptr<board> facts, desk_actor desk);
   ~door_server(); // stops
 
   std::string url() const;

@@ -47,9 +47,9 @@ std::string_view path_of(std::string_view target) noexcept {
 const route_row* find_route(std::string_view path) noexcept {
   for (const auto& row : routes) {
     const bool is_prefix = row.path == model_prefix;
-    if (path == row.path ? !is_prefix
-                         : is_prefix && path.starts_with(model_prefix) &&
-                               path.size() > model_prefix.size()) {
+    if (path == row.path
+            ? !is_prefix
+            : is_prefix && path.starts_with(model_prefix) && path.size() > model_prefix.size()) {
       return &row;
     }
   }
@@ -93,9 +93,18 @@ bool is_wrong_media(const http_call& call) {
     return true;
   }
   static constexpr std::array wrong{
-      "multipart/",      "image/",          "audio/",   "video/",
-      "font/",           "application/xml", "text/xml", "text/html",
-      "application/pdf", "application/zip", "application/grpc", "application/octet-stream",
+      "multipart/",
+      "image/",
+      "audio/",
+      "video/",
+      "font/",
+      "application/xml",
+      "text/xml",
+      "text/html",
+      "application/pdf",
+      "application/zip",
+      "application/grpc",
+      "application/octet-stream",
       "application/x-protobuf",
   };
   const auto type = lower(call.content_type);
@@ -193,8 +202,8 @@ std::optional<http_reply> http_api::refuse_early(const http_call& call) const {
   const auto* row = find_route(path);
   const bool needs_key = !row || !row->is_open;
   if (needs_key && call.method != "OPTIONS" && !keys_.accepts(call.authorization)) {
-    return refusal(fail(errc::unauthorized,
-                        "this server needs an API key: send 'Authorization: Bearer KEY'"));
+    return refusal(
+        fail(errc::unauthorized, "this server needs an API key: send 'Authorization: Bearer KEY'"));
   }
   if (!row) {
     return refusal(fail(errc::not_found, "there is no route '{}'", path.substr(0, 128)));

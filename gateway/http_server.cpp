@@ -7,7 +7,6 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
-
 #include <spdlog/spdlog.h>
 
 #include <charconv>
@@ -158,8 +157,8 @@ result<std::unique_ptr<http_server>> http_server::start(const desk_actor& desk,
 
 std::string http_server::url() const {
   const auto& e = wall_->bound;
-  const auto host = e.address().is_v6() ? "[" + e.address().to_string() + "]"
-                                        : e.address().to_string();
+  const auto host =
+      e.address().is_v6() ? "[" + e.address().to_string() + "]" : e.address().to_string();
   return fmt::format("http://{}:{}", host, e.port());
 }
 

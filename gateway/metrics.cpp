@@ -19,9 +19,9 @@ using namespace prometheus;
 const Histogram::BucketBoundaries first_token_buckets{0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08,
                                                       0.1,   0.25,  0.5,  0.75, 1,    2.5,  5,
                                                       7.5,   10,    20,   40,   80};
-const Histogram::BucketBoundaries next_token_buckets{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075,
-                                                     0.1,   0.15,   0.2,   0.3,  0.4,   0.5,  0.75,
-                                                     1,     2.5,    5,     10};
+const Histogram::BucketBoundaries next_token_buckets{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
+                                                     0.075, 0.1,    0.15,  0.2,  0.3,   0.4,
+                                                     0.5,   0.75,   1,     2.5,  5,     10};
 const Histogram::BucketBoundaries request_buckets{0.05, 0.1, 0.3, 0.5, 0.8, 1,  1.5, 2,
                                                   2.5,  5,   10,  15,  20,  30, 60,  120};
 
@@ -31,11 +31,16 @@ Labels model_labels(const std::string& model) {
 
 std::string_view finished_reason(finish how) {
   switch (how) {
-  case finish::stop: return "stop";
-  case finish::length: return "length";
-  case finish::cancelled: return "abort";
-  case finish::failed: return "error";
-  case finish::none: break;
+  case finish::stop:
+    return "stop";
+  case finish::length:
+    return "length";
+  case finish::cancelled:
+    return "abort";
+  case finish::failed:
+    return "error";
+  case finish::none:
+    break;
   }
   return "none";
 }
@@ -133,8 +138,8 @@ struct metrics::registry {
   Family<Counter>& refusals =
       counters("baton_requests_refused_total", "Requests refused, by door and reason.");
   Family<Counter>& opened = counters("baton_requests_opened_total", "Requests opened, by door.");
-  Family<Counter>& gone = counters(
-      "baton_clients_gone_total", "Requests whose client went away or asked to cancel, by door.");
+  Family<Counter>& gone = counters("baton_clients_gone_total",
+                                   "Requests whose client went away or asked to cancel, by door.");
   Family<Counter>& drops =
       counters("baton_messages_dropped_total", "Messages that changed nothing, by kind.");
   Family<Histogram>& first = histograms("baton_time_to_first_token_seconds",
@@ -147,10 +152,12 @@ struct metrics::registry {
                                              "Histogram of time to first token in seconds.");
   Family<Histogram>& vllm_next = histograms("vllm:inter_token_latency_seconds",
                                             "Histogram of inter-token latency in seconds.");
-  Family<Histogram>& vllm_whole =
-      histograms("vllm:e2e_request_latency_seconds", "Histogram of e2e request latency in seconds.");
-  Family<Counter>& prompt_tokens = counters("baton_prompt_tokens_total", "Prompt tokens of ended requests.");
-  Family<Counter>& output_tokens = counters("baton_output_tokens_total", "Tokens delivered to clients.");
+  Family<Histogram>& vllm_whole = histograms("vllm:e2e_request_latency_seconds",
+                                             "Histogram of e2e request latency in seconds.");
+  Family<Counter>& prompt_tokens =
+      counters("baton_prompt_tokens_total", "Prompt tokens of ended requests.");
+  Family<Counter>& output_tokens =
+      counters("baton_output_tokens_total", "Tokens delivered to clients.");
   Family<Counter>& vllm_prompt =
       counters("vllm:prompt_tokens_total", "Number of prefill tokens processed.");
   Family<Counter>& vllm_output =

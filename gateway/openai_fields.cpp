@@ -1,5 +1,7 @@
 #include "gateway/openai_fields.hpp"
 
+#include "gateway/openai_unsupported.hpp"
+
 #include <charconv>
 #include <limits>
 #include <random>
@@ -11,80 +13,6 @@ constexpr std::size_t model_bytes_max = 256;  // a name, not a document
 constexpr std::size_t label_bytes_max = 1024; // user and the like
 constexpr std::size_t name_bytes_max = 256;   // a participant's name
 constexpr std::int64_t token_id_max = std::numeric_limits<token_id>::max();
-
-// Parameters of OpenAI, vLLM and llama-server that this server does not have, and the value that
-// means the same as leaving them out.
-constexpr unsupported_field unsupported_in_both[] = {
-    {"best_of", "1"},
-    {"use_beam_search", "false"},
-    {"length_penalty", "1.0"},
-    {"early_stopping", "false"},
-    {"skip_special_tokens", "true"},
-    {"spaces_between_special_tokens", "true"},
-    {"truncate_prompt_tokens", ""},
-    {"prompt_logprobs", ""},
-    {"allowed_token_ids", ""},
-    {"bad_words", "[]"},
-    {"logits_processors", ""},
-    {"guided_json", ""},
-    {"guided_regex", ""},
-    {"guided_choice", ""},
-    {"guided_grammar", ""},
-    {"guided_decoding_backend", ""},
-    {"structured_outputs", ""},
-    {"return_tokens_as_token_ids", "false"},
-    {"return_token_ids", "false"},
-    {"priority", "0"},
-    {"request_id", ""},
-    {"cache_salt", ""},
-    {"kv_transfer_params", ""},
-    {"vllm_xargs", ""},
-    {"service_tier", "\"auto\""},
-    {"service_tier", "\"default\""},
-    {"metadata", "{}"},
-    {"store", "false"},
-    {"typical_p", "1.0"},
-    {"mirostat", "0"},
-    {"grammar", "\"\""},
-    {"json_schema", ""},
-    {"lora_request", ""},
-    {"response_format", "{\"type\":\"text\"}"},
-};
-
-constexpr unsupported_field unsupported_in_chat[] = {
-    {"tools", "[]"},
-    {"tool_choice", "\"none\""},
-    {"tool_choice", "\"auto\""},
-    {"parallel_tool_calls", "true"},
-    {"functions", "[]"},
-    {"function_call", "\"none\""},
-    {"modalities", "[\"text\"]"},
-    {"audio", ""},
-    {"prediction", ""},
-    {"reasoning_effort", ""},
-    {"verbosity", "\"medium\""},
-    {"web_search_options", ""},
-    {"chat_template", ""},
-    {"chat_template_kwargs", "{}"},
-    {"documents", ""},
-    {"add_special_tokens", "false"},
-    {"continue_final_message", "false"},
-    {"echo", "false"},
-    {"include_reasoning", "true"},
-    {"mm_processor_kwargs", ""},
-};
-
-constexpr unsupported_field unsupported_in_completions[] = {
-    {"echo", "false"},
-    {"suffix", "\"\""},
-    {"add_special_tokens", "true"},
-    {"prompt_embeds", ""},
-};
-
-constexpr unsupported_field unsupported_in_message[] = {
-    {"tool_calls", "[]"}, {"function_call", ""}, {"refusal", ""},
-    {"audio", ""},        {"tool_call_id", ""},  {"annotations", "[]"},
-};
 
 // Where the parameter is refused, the error names it from the root: "messages[2].content".
 std::string read_parts(field_reader& message, const json& parts, const std::string& path) {
@@ -260,13 +188,12 @@ void read_sampling(field_reader& fields, const request_limits& limits, sampling_
   s.temperature = real("temperature", s.temperature, temperature_range);
   s.top_p = real("top_p", s.top_p, top_p_range);
   s.min_p = real("min_p", s.min_p, min_p_range);
-  s.repetition_penalty =
-      real("repetition_penalty", s.repetition_penalty, repetition_penalty_range);
+  s.repetition_penalty = real("repetition_penalty", s.repetition_penalty, repetition_penalty_range);
   s.presence_penalty = real("presence_penalty", s.presence_penalty, penalty_range);
   s.frequency_penalty = real("frequency_penalty", s.frequency_penalty, penalty_range);
   // vLLM writes "off" as -1 or 0.
-  s.top_k = static_cast<std::int32_t>(std::max<std::int64_t>(
-      0, fields.integer("top_k", s.top_k, -1, top_k_max)));
+  s.top_k = static_cast<std::int32_t>(
+      std::max<std::int64_t>(0, fields.integer("top_k", s.top_k, -1, top_k_max)));
   s.seed = read_seed(fields);
   read_biases(fields, limits, s);
 }
@@ -304,8 +231,8 @@ void read_stopping(field_reader& fields, openai_api api, const request_limits& l
                   "'max_tokens' and 'max_completion_tokens' say the same: send one of them");
   }
   const char* name = has_new ? "max_completion_tokens" : "max_tokens";
-  s.tokens_max = static_cast<std::uint32_t>(
-      fields.integer(name, limits.completion_tokens_default, 1, most));
+  s.tokens_max =
+      static_cast<std::uint32_t>(fields.integer(name, limits.completion_tokens_default, 1, most));
   // A chat may use all that the context leaves; a completion has OpenAI's default.
   out.tokens_max_given = has_old || has_new || api == openai_api::completions;
   s.tokens_min = static_cast<std::uint32_t>(fields.integer("min_tokens", 0, 0, most));

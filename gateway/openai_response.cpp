@@ -131,9 +131,8 @@ std::string error_body(const error& e) {
 }
 
 std::string tokenize_body(const tokenized& answer, bool with_pieces) {
-  ordered out{{"count", answer.ids.size()},
-              {"max_model_len", answer.context_max},
-              {"tokens", answer.ids}};
+  ordered out{
+      {"count", answer.ids.size()}, {"max_model_len", answer.context_max}, {"tokens", answer.ids}};
   out["token_strs"] = with_pieces ? ordered(answer.pieces) : ordered(nullptr);
   return dump(out);
 }
@@ -173,11 +172,16 @@ std::optional<error> failure_of(const chunk& c) {
 
 std::string_view finish_word(finish how) noexcept {
   switch (how) {
-  case finish::stop: return "stop";
-  case finish::length: return "length";
-  case finish::cancelled: return "cancelled";
-  case finish::failed: return "error";
-  case finish::none: break;
+  case finish::stop:
+    return "stop";
+  case finish::length:
+    return "length";
+  case finish::cancelled:
+    return "cancelled";
+  case finish::failed:
+    return "error";
+  case finish::none:
+    break;
   }
   return "";
 }
@@ -275,8 +279,9 @@ void event_writer::add_text(const chunk& c, std::string& out) {
 
 void event_writer::add_finish(const chunk& c, std::string& out) {
   begin_event(c, out);
-  fmt::format_to(std::back_inserter(out), R"({{"index":{},{},"logprobs":null,"finish_reason":"{}"}})",
-                 c.choice, shape_.api == openai_api::chat ? R"("delta":{})" : R"("text":"")",
+  fmt::format_to(std::back_inserter(out),
+                 R"({{"index":{},{},"logprobs":null,"finish_reason":"{}"}})", c.choice,
+                 shape_.api == openai_api::chat ? R"("delta":{})" : R"("text":"")",
                  finish_word(c.finish));
   out += tail_;
 }

@@ -31,12 +31,13 @@ result<void> check_sampling(const sampling_params& s, const request_limits& limi
   }
   const auto most = static_cast<std::int32_t>(limits.logprobs_max);
   if (s.logprobs < -1 || s.logprobs > most) {
-    return fail_param(errc::invalid_value, "logprobs", "'logprobs' must be between 0 and {}, not {}",
-                      most, s.logprobs);
+    return fail_param(errc::invalid_value, "logprobs",
+                      "'logprobs' must be between 0 and {}, not {}", most, s.logprobs);
   }
   if (s.biases.size() > limits.logit_biases_max) {
-    return fail_param(errc::invalid_value, "logit_bias", "'logit_bias' has {} entries of at most {}",
-                      s.biases.size(), limits.logit_biases_max);
+    return fail_param(errc::invalid_value, "logit_bias",
+                      "'logit_bias' has {} entries of at most {}", s.biases.size(),
+                      limits.logit_biases_max);
   }
   for (const auto& b : s.biases) {
     if (!bias_range.contains(b.bias)) {

@@ -17,12 +17,18 @@ ordered text_or_null(const std::string& text) {
 
 std::string_view name_of(role r) noexcept {
   switch (r) {
-  case role::root: return "root";
-  case role::gateway: return "gateway";
-  case role::head: return "head";
-  case role::agent: return "agent";
-  case role::shard: return "shard";
-  case role::client: return "client";
+  case role::root:
+    return "root";
+  case role::gateway:
+    return "gateway";
+  case role::head:
+    return "head";
+  case role::agent:
+    return "agent";
+  case role::shard:
+    return "shard";
+  case role::client:
+    return "client";
   }
   return "unknown";
 }

@@ -48,9 +48,10 @@ bool stream::push(stream_event e) {
     events_.clear();
     buffered_bytes_ = 0;
     is_cut_ = true;
-    events_.emplace_back(failed{
-        {errc::slow_reader, "the client did not read its stream: the buffer of the stream is full",
-         {}}});
+    events_.emplace_back(
+        failed{{errc::slow_reader,
+                "the client did not read its stream: the buffer of the stream is full",
+                {}}});
   }
   if (wake_) {
     wake_();

@@ -15,7 +15,6 @@
 #include <boost/asio/detached.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/websocket/stream.hpp>
-
 #include <spdlog/spdlog.h>
 
 #include <deque>
@@ -222,11 +221,10 @@ void websocket_session::take(socket_start&& m) {
     return;
   }
   const auto choices = m.call.shape.choices;
-  requests_.emplace(std::move(m.id), socket_request{*std::move(open), std::move(m.call.shape),
-                                                    m.window,
-                                                    std::vector<std::uint32_t>(choices, 0),
-                                                    std::vector<std::uint32_t>(choices, 0),
-                                                    choices});
+  requests_.emplace(std::move(m.id),
+                    socket_request{*std::move(open), std::move(m.call.shape), m.window,
+                                   std::vector<std::uint32_t>(choices, 0),
+                                   std::vector<std::uint32_t>(choices, 0), choices});
 }
 
 void websocket_session::take(const socket_cancel& m) {

@@ -9,8 +9,7 @@
 namespace baton::gateway {
 
 // Takes the socket of an HTTP session that asked for the upgrade, and serves it until it ends.
-void start_websocket_session(
-    door_core& core, tcp::socket socket,
-    boost::beast::http::request<boost::beast::http::string_body> upgrade);
+void start_websocket_session(door_core& core, tcp::socket socket,
+                             boost::beast::http::request<boost::beast::http::string_body> upgrade);
 
 } // namespace baton::gateway

@@ -40,8 +40,8 @@ result<socket_message> read_start(field_reader& fields, const std::string& id, c
   return socket_message(std::move(start));
 }
 
-result<socket_message> read_message(field_reader& fields, const std::string& id,
-                                    const json& object, const gateway_config& config) {
+result<socket_message> read_message(field_reader& fields, const std::string& id, const json& object,
+                                    const gateway_config& config) {
   const auto* type = fields.require("type");
   if (type && !type->is_string()) {
     fields.refuse_type("type", "a string", *type);
@@ -71,8 +71,7 @@ result<socket_message> read_message(field_reader& fields, const std::string& id,
     }
     return socket_message(ack);
   }
-  return fail_param(errc::invalid_value, "type",
-                    "'type' must be one of 'start', 'cancel', 'ack'");
+  return fail_param(errc::invalid_value, "type", "'type' must be one of 'start', 'cancel', 'ack'");
 }
 
 std::string begin(std::string_view type, std::string_view id) {
@@ -93,8 +92,8 @@ void append_choice(std::string& out, const chunk& c, const reply_shape& shape) {
 
 } // namespace
 
-std::variant<socket_message, socket_mistake>
-parse_socket_message(std::string_view text, const gateway_config& config) {
+std::variant<socket_message, socket_mistake> parse_socket_message(std::string_view text,
+                                                                  const gateway_config& config) {
   auto parsed = parse_json(text, config.request.json_depth_max);
   if (!parsed) {
     return socket_mistake{parsed.error(), {}, false};
@@ -131,8 +130,7 @@ std::string tokens_text(std::string_view id, const chunk& c, const reply_shape& 
   return out;
 }
 
-std::string done_text(std::string_view id, const chunk& c, const reply_shape& shape,
-                      bool is_last) {
+std::string done_text(std::string_view id, const chunk& c, const reply_shape& shape, bool is_last) {
   auto out = begin("done", id);
   append_choice(out, c, shape);
   fmt::format_to(std::back_inserter(out),

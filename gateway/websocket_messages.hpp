@@ -32,12 +32,12 @@ using socket_message = std::variant<socket_start, socket_cancel, socket_ack>;
 
 struct socket_mistake {
   error reason;
-  std::string id;       // of the request it is about, if the message named one
-  bool is_json = true;  // false: the text was not even that
+  std::string id;      // of the request it is about, if the message named one
+  bool is_json = true; // false: the text was not even that
 };
 
-std::variant<socket_message, socket_mistake>
-parse_socket_message(std::string_view text, const gateway_config& config);
+std::variant<socket_message, socket_mistake> parse_socket_message(std::string_view text,
+                                                                  const gateway_config& config);
 
 std::string granted_text(std::string_view id, ticket_id ticket);
 // Requires: c has text, tokens or details to tell.

@@ -83,8 +83,8 @@ void zmq_client::on(generate& m) {
   rejected no;
   no.request = number;
   if (requests_.size() >= config.zmq_bounds.requests_per_client_max) {
-    no.reason = fail(errc::overloaded, "the client has {} open requests, its limit",
-                     requests_.size());
+    no.reason =
+        fail(errc::overloaded, "the client has {} open requests, its limit", requests_.size());
   } else if (auto ok = check_ranges(m, config.request); !ok) {
     no.reason = ok.error();
   } else {
@@ -104,8 +104,8 @@ void zmq_client::on(tokenize& m) {
   if (!may_open(m.request)) {
     return;
   }
-  auto open = desk_.tokenize({}, std::move(m.input), m.add_generation_prompt,
-                             wires_.wake_for(m.request));
+  auto open =
+      desk_.tokenize({}, std::move(m.input), m.add_generation_prompt, wires_.wake_for(m.request));
   if (open) {
     requests_.emplace(m.request, open_entry{*std::move(open), {}, {}});
     return;
@@ -189,8 +189,8 @@ bool zmq_client::tell_chunk(std::uint64_t request, open_entry& entry, chunk c) {
   if (ends && choice < entry.finished.size()) {
     entry.finished[choice] = true;
   }
-  const bool all = std::all_of(entry.finished.begin(), entry.finished.end(),
-                               [](bool done) { return done; });
+  const bool all =
+      std::all_of(entry.finished.begin(), entry.finished.end(), [](bool done) { return done; });
   if (all && !fails) {
     entry.open.ended();
   }

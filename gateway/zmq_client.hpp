@@ -1,7 +1,8 @@
 // One SDK client at the ZeroMQ door: its greeting, its requests, its credit. No sockets, no clock
 // of its own; called by zmq_door.cpp on the door's thread.
 //
-//   greeted --generate, tokenize...--> greeted     (each request: opened -> granted -> chunks -> end)
+//   greeted --generate, tokenize...--> greeted     (each request: opened -> granted -> chunks ->
+//   end)
 //      |  silent for silence_max, unreachable, a new life of the same node
 //      +--> gone                                   (all its tickets are cancelled)
 #pragma once

@@ -258,17 +258,16 @@ void zmq_door::wall::receive_some() {
 }
 
 void zmq_door::wall::forget_lost(clock::time_point now) {
-  const auto gone = std::erase_if(clients, [&](const auto& c) {
-    return c.second.is_lost() || c.second.is_silent(now);
-  });
+  const auto gone = std::erase_if(
+      clients, [&](const auto& c) { return c.second.is_lost() || c.second.is_silent(now); });
   for (std::size_t i = 0; i < gone; ++i) {
     counts().client_gone("zmq");
   }
 }
 
 void zmq_door::wall::loop() {
-  std::array<zmq::pollitem_t, 2> items{{{router.handle(), 0, ZMQ_POLLIN, 0},
-                                        {nullptr, ready->fd(), ZMQ_POLLIN, 0}}};
+  std::array<zmq::pollitem_t, 2> items{
+      {{router.handle(), 0, ZMQ_POLLIN, 0}, {nullptr, ready->fd(), ZMQ_POLLIN, 0}}};
   while (!is_stopping) {
     zmq::poll(items.data(), items.size(), poll_interval);
     receive_some();

@@ -35,7 +35,9 @@ void rms_norm(const float* x, const float* gain, std::size_t n, float epsilon, f
     sum[i / 16 % 4] = V::fma(v, v, sum[i / 16 % 4]);
   }
   const float squares = V::reduce_add(V::add(V::add(sum[0], sum[1]), V::add(sum[2], sum[3])));
-  const float inverse = 1.0F / __builtin_sqrtf(squares / static_cast<float>(n) + epsilon);
+  // An overflowed row becomes NaN as a whole (inf * 0), so that the sampler sees it.
+  const float mean = squares / static_cast<float>(n);
+  const float inverse = 1.0F / __builtin_sqrtf(mean + epsilon) + mean * 0.0F;
   for (std::size_t i = 0; i < n; i += 16)
     V::store(out + i, V::mul(V::mul(V::load(x + i), V::set(inverse)), V::load(gain + i)));
 }
@@ -70,8 +72,10 @@ void quantise(const float* values, std::size_t blocks, std::byte* records) {
     const auto x1 = V::load(values + 16);
     const float largest = V::reduce_max(V::max(V::abs(x0), V::abs(x1)));
     const auto inverse = V::set(largest > 0 ? most / largest : 0.0F);
-    const i32 i0 = V::to_i32(V::mul(x0, inverse));
-    const i32 i1 = V::to_i32(V::mul(x1, inverse));
+    // Within range except for rows that have overflowed, whose scale is inf or NaN.
+    const auto lowest = V::set(-most), highest = V::set(most);
+    const i32 i0 = V::to_i32(V::min(V::max(V::mul(x0, inverse), lowest), highest));
+    const i32 i1 = V::to_i32(V::min(V::max(V::mul(x1, inverse), lowest), highest));
     if constexpr (Wide) {
       auto& block = reinterpret_cast<activation_block_wide*>(records)[b];
       // A quotient by the odd 255 is never halfway, so the rounding is exact.

@@ -22,7 +22,7 @@ namespace {
 struct options {
   std::string model = "models/SmolLM2-135M-Instruct.Q4_1.gguf";
   std::vector<std::uint32_t> threads = {1, 2};
-  std::uint32_t bits = 8;
+  std::uint32_t bits = 16;
   std::optional<cpu::isa> isa;
   int rounds = 5;
   double bar_prefill = 0, bar_batch1 = 0, bar_batch8 = 0; // tokens per second; 0: none

@@ -64,7 +64,8 @@ def ratio_row(name, ours, theirs, bar=None):
 
 def row_from_tool(fields, section):
     """A row that a bench binary judged itself, under the name of its section."""
-    name, value, bar, ok = fields["row"], fields.get("value"), fields.get("bar"), bool(fields.get("ok", True))
+    name = re.sub(r"[, ]+", "_", fields["row"].replace(" / ", "/"))
+    value, bar, ok = fields.get("value"), fields.get("bar") or None, bool(fields.get("ok", True))  # their bar of 0: none
     # The line does not say on which side of the bar is good: its verdict does.
     lower_is_better = None not in (value, bar) and (value < bar if ok else value > bar)
     return Row(name if name.startswith(f"{section}.") else f"{section}.{name}", value, fields.get("unit", ""), bar, ok, fields.get("min"),

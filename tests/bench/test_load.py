@@ -116,6 +116,17 @@ def test_a_ratio_is_of_medians_and_its_extremes_are_of_rounds():
     assert report.median_row("m", [1.0, 3.0, 2.0], "s", bar=2.0, lower_is_better=True).ok is False
 
 
+@pytest.mark.parametrize("fields, name, bar, lower_is_better", [
+    ({"row": "round trip 64 B, baton / raw", "value": 1.5, "bar": 2.0, "ok": True}, "bus.round_trip_64_B_baton/raw", 2.0, True),
+    ({"row": "x", "value": 2.5, "bar": 2.0, "ok": False}, "bus.x", 2.0, True),
+    ({"row": "x", "value": 2.5, "bar": 2.0, "ok": True}, "bus.x", 2.0, False),
+    ({"row": "bus.x", "value": 2.5, "bar": 0.0, "ok": True}, "bus.x", None, False),
+])
+def test_a_row_of_a_tool_keeps_its_verdict(fields, name, bar, lower_is_better):
+    row = report.row_from_tool(fields, "bus")
+    assert (row.row, row.bar, row.ok, row.lower_is_better) == (name, bar, fields["ok"], lower_is_better)
+
+
 def test_results_replace_what_is_between_the_marks_and_nothing_else(tmp_path):
     document = tmp_path / "b.md"
     document.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n")

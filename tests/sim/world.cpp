@@ -10,6 +10,8 @@
 #include "tests/support/gguf_writer.hpp"
 #include "tests/support/scratch_directory.hpp"
 
+#include <spdlog/spdlog.h>
+
 namespace baton::sim {
 namespace {
 
@@ -78,8 +80,13 @@ Handle world::keep(life& l, Handle actor) {
 
 template <class Handle>
 void world::tell_peers(life& l, Handle actor) {
-  l.links->on_peer_up([actor](const hello& h) { caf::anon_send(actor, actors::peer_up{h}); });
-  l.links->on_peer_down([actor](node_id n, epoch_id e, const std::string& why) {
+  auto self = l.links->self().name;
+  l.links->on_peer_up([this, self, actor](const hello& h) {
+    spdlog::info("{:8.3f} {}: {} is up", seconds(), self, h.name);
+    caf::anon_send(actor, actors::peer_up{h});
+  });
+  l.links->on_peer_down([this, self, actor](node_id n, epoch_id e, const std::string& why) {
+    spdlog::info("{:8.3f} {}: node {} is down: {}", seconds(), self, n.value, why);
     caf::anon_send(actor, actors::peer_down{n, e, why});
   });
 }

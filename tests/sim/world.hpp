@@ -80,6 +80,9 @@ private:
   void tell_peers(life& l, Handle actor);
   caf::scheduler::test_coordinator& coordinator();
   void tick_all();
+  double seconds() const {
+    return std::chrono::duration<double>(network_.now().time_since_epoch()).count();
+  }
 
   world_options options_;
   engine::toy_model toy_;

@@ -1,5 +1,7 @@
 #include "tests/support/fake_head.hpp"
 
+#include "schema/result.hpp"
+
 #include <fmt/format.h>
 
 #include <charconv>
@@ -48,9 +50,9 @@ std::optional<errc> errc_named(std::string_view name) {
 
 orders read_orders(const std::string& prompt_text) {
   orders o;
-  std::map<std::string, std::uint32_t*> numbers{
-      {"tokens", &o.tokens},   {"pace_ms", &o.pace_ms},   {"bytes", &o.bytes},
-      {"fail_at", &o.fail_at}, {"twice_at", &o.twice_at}, {"gap_at", &o.gap_at}};
+  std::map<std::string, std::uint32_t*> numbers{{"tokens", &o.tokens},     {"pace_ms", &o.pace_ms},
+                                                {"bytes", &o.bytes},       {"fail_at", &o.fail_at},
+                                                {"twice_at", &o.twice_at}, {"gap_at", &o.gap_at}};
   std::istringstream words(prompt_text);
   for (std::string word; words >> word;) {
     const auto equals = word.find('=');

@@ -23,7 +23,7 @@
 namespace baton::tests {
 
 struct fake_head_config {
-  std::uint32_t slots = 1000;             // reserve beyond: rejected{no_job_ticket}
+  std::uint32_t slots = 1000; // reserve beyond: rejected{no_job_ticket}
   std::chrono::milliseconds retry_after{1500};
   std::shared_ptr<actors::gateway_actor> gateway; // set before the first request
   std::function<void(const std::string&)> log;    // a line of JSON per event; any thread

@@ -23,7 +23,7 @@ struct syntax_tree;
 } // namespace jinja
 
 // A step is a node evaluated, a list item made or 32 bytes of text read or written, so steps bound
-// both time (about 0.1 s for the default) and memory (about 200 MB).
+// both time (a fraction of a second for the default) and memory (120 MB in the worst case known).
 struct template_limits {
   std::size_t source_bytes_max = 256 * 1024; // the longest template in use has about 30 KB
   std::size_t nesting_max = 200;             // of the syntax tree; parse() only

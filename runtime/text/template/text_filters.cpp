@@ -144,6 +144,7 @@ maybe on_text(interpreter& run, const value& self, const bound_arguments&) {
   return text ? Change(run, text->as_text()) : std::nullopt;
 }
 
+// `string`, and `safe`: nothing is escaped by itself, so a safe string is a plain one.
 maybe filter_string(interpreter& run, const value& self, const bound_arguments&) {
   return to_text(run, self);
 }

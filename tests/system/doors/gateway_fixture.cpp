@@ -134,8 +134,8 @@ int main(int argc, char** argv) {
   s.head.log = say;
   const auto head = tests::spawn_fake_head(system, s.head);
   auto facts = std::make_shared<gateway::board>(s.gateway);
-  auto desk = gateway::spawn_desk(system,
-                           gateway::desk_config{head.scheduler, head.tokenizer, facts});
+  auto desk =
+      gateway::spawn_desk(system, gateway::desk_config{head.scheduler, head.tokenizer, facts});
   *s.head.gateway = desk;
   caf::anon_send(desk, tests::fake_card(s.model));
   auto doors = gateway::door_server::start(system, facts, desk);

@@ -72,7 +72,7 @@ TEST_CASE("a peer killed by SIGKILL is down within 100 ms, and its next life is 
     MESSAGE("noticed after ", std::chrono::duration<double, std::milli>(noticed).count(), " ms");
     child second(2, endpoint_of(dir, "peer-2", tcp), h.endpoint());
     REQUIRE(h.wait_up(2));
-    CHECK(h.last_up.epoch == epoch_id{2});
+    CHECK(h.wait([&] { return h.last_up.epoch == epoch_id{2}; }, 0ms));
     h.links->post(node_id{2}, echo_box, message(sampled{}), reply_box);
     CHECK(h.wait([&] { return h.replies == 1; }));
   }
@@ -88,8 +88,8 @@ TEST_CASE("a stopped peer is down by heartbeats, and up again when it goes on") 
   REQUIRE(h.wait_up());
   peer.signal(SIGSTOP);
   REQUIRE(h.wait([&] { return h.downs == 1; }));
-  CHECK(h.last_why.find("silent") != std::string::npos);
-  CHECK(h.last_down == epoch_id{1});
+  CHECK(h.wait([&] { return h.last_why.find("silent") != std::string::npos; }, 0ms));
+  CHECK(h.wait([&] { return h.last_down == epoch_id{1}; }, 0ms));
   peer.signal(SIGCONT);
   REQUIRE(h.wait_up(2));
   h.links->post(node_id{2}, echo_box, message(sampled{}), reply_box);

@@ -75,8 +75,12 @@ public:
     std::unique_lock lock(mutex);
     return changed_.wait_for(lock, patience, condition);
   }
-  bool wait_up(int count = 1) {
-    return wait([&] { return ups >= count; });
+  bool wait_up(int times = 1) {
+    return wait([&] { return ups >= times; });
+  }
+  int count(int live_process::*what) {
+    std::lock_guard lock(mutex);
+    return this->*what;
   }
 
   std::mutex mutex;

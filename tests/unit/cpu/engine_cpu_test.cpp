@@ -245,6 +245,24 @@ TEST_CASE("two stages give the bits of the whole model") {
   }
 }
 
+TEST_CASE("rows that have overflowed fail the step instead of drawing from rubbish") {
+  const tiny_file tiny({.type = tensor_type::q4_1});
+  for (const std::uint32_t bits : {8U, 16U})
+    for (const auto which : available_isas()) {
+      auto settings = settings_of(bits);
+      settings.forced_isa = which;
+      const auto stage = tiny.load(settings, model::layer_range{1, 1, false, true});
+      std::vector<float> activations(64, 0.5F);
+      CHECK(stage->run(batch_of({{1, {5}}}), activations));
+      for (const float bad : {INFINITY, -INFINITY, NAN, 1e30F}) {
+        activations[9] = bad;
+        const auto out = stage->run(batch_of({{1, {5}}}), activations);
+        REQUIRE(!out);
+        CHECK(out.error().code == errc::internal);
+      }
+    }
+}
+
 TEST_CASE("logits agree with a plain float32 forward pass") {
   // In units of the logits' standard deviation. Float weights and 16-bit activations differ by the
   // rounding of the f16 KV (2^-11); 8-bit ones carry errors of 1/254 into every product.

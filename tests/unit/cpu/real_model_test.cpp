@@ -124,25 +124,19 @@ TEST_CASE("the default model chooses as float32 does wherever the choice is clea
 }
 
 TEST_CASE("the default model's perplexity is that of other engines") {
-  // llama-perplexity -c 512 over the GPL-3 text, first chunk: 16.55 with 8-bit activations, 16.26
-  // in float16. Its convention: of 512 tokens the second half is scored, no BOS for this model.
-  struct expectation {
-    std::uint32_t bits;
-    double perplexity;
-  };
+  // llama-perplexity -c 512 over the GPL-3 text, first chunk, in float16: 16.26. Its convention: of
+  // 512 tokens the second half is scored, no BOS for this model. (With 8-bit activations: 16.34
+  // here, 16.55 there.)
+  constexpr double expected = 16.26;
   std::ifstream in(source_dir / "tests/data/cpu/gpl3_ids.txt");
-  const std::vector<token_id> all{std::istream_iterator<token_id>(in), {}};
-  REQUIRE(all.size() == 1024);
-  for (const auto& e : {expectation{8, 16.55}, expectation{16, 16.26}}) {
-    CAPTURE(e.bits);
-    auto engine = load_real({.threads = 2, .kv_blocks = 8, .activation_bits = e.bits});
-    if (!engine) {
-      MESSAGE("skipped: models/SmolLM2-135M-Instruct.Q4_1.gguf is not there");
-      return;
-    }
-    const std::span<const token_id> chunk(all.data(), 512);
-    const double perplexity = perplexity_of(*engine, chunk);
-    MESSAGE(e.bits, "-bit activations: perplexity ", perplexity, " of the first chunk");
-    CHECK(perplexity == doctest::Approx(e.perplexity).epsilon(0.02));
+  const std::vector<token_id> ids{std::istream_iterator<token_id>(in), {}};
+  REQUIRE(ids.size() == 512);
+  auto engine = load_real({.threads = 2, .kv_blocks = 8});
+  if (!engine) {
+    MESSAGE("skipped: models/SmolLM2-135M-Instruct.Q4_1.gguf is not there");
+    return;
   }
+  const double perplexity = perplexity_of(*engine, ids);
+  MESSAGE("perplexity of the first chunk: ", perplexity);
+  CHECK(perplexity == doctest::Approx(expected).epsilon(0.005));
 }

@@ -63,8 +63,9 @@ struct world {
     tell(card);
   }
   ~world() {
-    for (const auto& a : {caf::actor_cast<caf::actor>(scheduler),
-                          caf::actor_cast<caf::actor>(tokenizer), caf::actor_cast<caf::actor>(to)}) {
+    for (const auto& a :
+         {caf::actor_cast<caf::actor>(scheduler), caf::actor_cast<caf::actor>(tokenizer),
+          caf::actor_cast<caf::actor>(to)}) {
       caf::anon_send_exit(a, caf::exit_reason::user_shutdown);
     }
     time.run();

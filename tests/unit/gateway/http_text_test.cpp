@@ -71,12 +71,20 @@ TEST_CASE("every route but two needs the key, and no route needs none") {
   gateway_config config;
   config.api_keys = {"secret", "other"};
   const http_api api(facts_with(config));
-  const std::pair<const char*, const char*> calls[] = {
-      {"GET", "/"},           {"GET", "/version"},   {"GET", "/load"},
-      {"GET", "/cluster"},    {"GET", "/metrics"},   {"GET", "/v1/models"},
-      {"GET", "/v1/models/x"}, {"GET", "/v1/stream"}, {"POST", "/v1/chat/completions"},
-      {"POST", "/v1/completions"}, {"POST", "/tokenize"}, {"POST", "/detokenize"},
-      {"GET", "/unknown"},    {"DELETE", "/v1/models"}};
+  const std::pair<const char*, const char*> calls[] = {{"GET", "/"},
+                                                       {"GET", "/version"},
+                                                       {"GET", "/load"},
+                                                       {"GET", "/cluster"},
+                                                       {"GET", "/metrics"},
+                                                       {"GET", "/v1/models"},
+                                                       {"GET", "/v1/models/x"},
+                                                       {"GET", "/v1/stream"},
+                                                       {"POST", "/v1/chat/completions"},
+                                                       {"POST", "/v1/completions"},
+                                                       {"POST", "/tokenize"},
+                                                       {"POST", "/detokenize"},
+                                                       {"GET", "/unknown"},
+                                                       {"DELETE", "/v1/models"}};
   for (const auto& [method, path] : calls) {
     CAPTURE(path);
     auto call = call_of(method, path);
@@ -102,7 +110,8 @@ TEST_CASE("unknown paths, methods, media and origins are refused in OpenAI's sha
   const auto wrong_method = api.refuse_early(call_of("GET", "/v1/chat/completions"));
   REQUIRE(wrong_method);
   CHECK(wrong_method->status == 405);
-  CHECK(wrong_method->headers.back() == std::pair<std::string, std::string>("Allow", "POST, OPTIONS"));
+  CHECK(wrong_method->headers.back() ==
+        std::pair<std::string, std::string>("Allow", "POST, OPTIONS"));
 
   auto post = call_of("POST", "/v1/chat/completions");
   for (const auto* good : {"", "application/json", "application/json; charset=utf-8",
@@ -199,8 +208,7 @@ TEST_CASE("metrics have the own names and vLLM's") {
         "vllm:request_success_total{engine=\"0\",finished_reason=\"length\",model_name=\"smol\"} 1",
         "baton_requests_refused_total{door=\"http\",reason=\"overloaded\"} 1",
         "baton_http_requests_total{code=\"200\",route=\"/v1/models\"} 1",
-        "baton_stage_busy_seconds_total{model_name=\"smol\",stage=\"1\"} 0.002",
-        "baton_ready 1"}) {
+        "baton_stage_busy_seconds_total{model_name=\"smol\",stage=\"1\"} 0.002", "baton_ready 1"}) {
     CAPTURE(line);
     CHECK(text.find(line) != std::string::npos);
   }

@@ -11,7 +11,7 @@ using namespace baton::gateway;
 
 namespace {
 
-const request_limits limits;
+const request_limits bounds;
 
 std::string chat_with(const std::string& fields) {
   return R"({"model":"m","messages":[{"role":"user","content":"hi"}])" +
@@ -23,13 +23,13 @@ std::string completion_with(const std::string& fields) {
 }
 
 openai_generate chat(const std::string& fields) {
-  auto r = parse_generation(openai_api::chat, chat_with(fields), limits);
+  auto r = parse_generation(openai_api::chat, chat_with(fields), bounds);
   REQUIRE_MESSAGE(r, fields);
   return *r;
 }
 
 error chat_error(const std::string& body) {
-  auto r = parse_generation(openai_api::chat, body, limits);
+  auto r = parse_generation(openai_api::chat, body, bounds);
   REQUIRE_FALSE_MESSAGE(r, body);
   return r.error();
 }
@@ -85,7 +85,7 @@ TEST_CASE("every supported field reaches its typed place") {
 
 TEST_CASE("a completion takes text, ids, and a list of one prompt") {
   const auto input = [](const std::string& prompt) {
-    auto r = parse_generation(openai_api::completions, R"({"prompt":)" + prompt + "}", limits);
+    auto r = parse_generation(openai_api::completions, R"({"prompt":)" + prompt + "}", bounds);
     REQUIRE_MESSAGE(r, prompt);
     CHECK(r->request.tokens_max_given);
     CHECK(r->request.stop.tokens_max == 16);
@@ -103,7 +103,7 @@ TEST_CASE("text parts are joined, developer is system") {
       openai_api::chat,
       R"({"messages":[{"role":"developer","content":"a"},{"role":"user","name":"x","content":)"
       R"([{"type":"text","text":"b"},{"type":"text","text":"c"}]}]})",
-      limits);
+      bounds);
   REQUIRE(r);
   CHECK(std::get<chat_prompt>(r->request.input) ==
         chat_prompt{{"system", "a", ""}, {"user", "b\nc", "x"}});
@@ -249,14 +249,15 @@ TEST_CASE("what is not supported is refused by name, unless it says what leaving
   };
   for (const auto& r : rows) {
     CAPTURE(r.field);
-    const auto parsed = parse_generation(openai_api::chat, chat_with(r.field), limits);
+    const auto parsed = parse_generation(openai_api::chat, chat_with(r.field), bounds);
     CHECK(static_cast<bool>(parsed) == r.passes);
     if (!parsed) {
       CHECK(parsed.error().code == errc::unsupported_parameter);
       CHECK(std::string_view(r.field).find("\"" + parsed.error().param + "\"") == 0);
     }
   }
-  const auto echo = parse_generation(openai_api::completions, completion_with(R"("echo":true)"), limits);
+  const auto echo =
+      parse_generation(openai_api::completions, completion_with(R"("echo":true)"), bounds);
   REQUIRE_FALSE(echo);
   CHECK(echo.error().param == "echo");
 }
@@ -276,7 +277,8 @@ TEST_CASE("an unknown field is refused with the nearest name") {
 TEST_CASE("several prompts are refused by name") {
   for (const auto* p : {R"(["a","b"])", "[[1],[2]]", R"([1,"a"])", "[[]]", "[]", "{}", "5"}) {
     CAPTURE(p);
-    auto r = parse_generation(openai_api::completions, std::string(R"({"prompt":)") + p + "}", limits);
+    auto r =
+        parse_generation(openai_api::completions, std::string(R"({"prompt":)") + p + "}", bounds);
     REQUIRE_FALSE(r);
     CHECK(r.error().param == "prompt");
   }
@@ -326,23 +328,23 @@ TEST_CASE("random edits of a good body never crash the parser") {
     for (auto edits = 1 + random() % 3; edits > 0; --edits) {
       body[random() % body.size()] = static_cast<char>(random() % 256);
     }
-    refused += parse_generation(openai_api::chat, body, limits) ? 0 : 1;
+    refused += parse_generation(openai_api::chat, body, bounds) ? 0 : 1;
   }
   CHECK(refused > 10'000);
 }
 
 TEST_CASE("tokenize takes a prompt or messages, not both") {
-  auto text = parse_tokenize(R"({"prompt":"hi","return_token_strs":true})", limits);
+  auto text = parse_tokenize(R"({"prompt":"hi","return_token_strs":true})", bounds);
   REQUIRE(text);
   CHECK(text->input == prompt("hi"));
   CHECK(text->returns_pieces);
-  CHECK(parse_tokenize(R"({"messages":[{"role":"user","content":"x"}]})", limits));
-  CHECK_FALSE(parse_tokenize(R"({"prompt":"a","messages":[]})", limits));
-  CHECK_FALSE(parse_tokenize("{}", limits));
-  CHECK_FALSE(parse_tokenize(R"({"prompt":5})", limits));
-  auto ids = parse_detokenize(R"({"tokens":[1,2]})", limits);
+  CHECK(parse_tokenize(R"({"messages":[{"role":"user","content":"x"}]})", bounds));
+  CHECK_FALSE(parse_tokenize(R"({"prompt":"a","messages":[]})", bounds));
+  CHECK_FALSE(parse_tokenize("{}", bounds));
+  CHECK_FALSE(parse_tokenize(R"({"prompt":5})", bounds));
+  auto ids = parse_detokenize(R"({"tokens":[1,2]})", bounds);
   REQUIRE(ids);
   CHECK(ids->ids == std::vector<token_id>{1, 2});
-  CHECK(parse_detokenize(R"({"tokens":[-1]})", limits).error().param == "tokens");
-  CHECK(parse_detokenize(R"({})", limits).error().param == "tokens");
+  CHECK(parse_detokenize(R"({"tokens":[-1]})", bounds).error().param == "tokens");
+  CHECK(parse_detokenize(R"({})", bounds).error().param == "tokens");
 }

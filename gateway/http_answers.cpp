@@ -1,0 +1,219 @@
+#include "gateway/http_answers.hpp"
+
+#include "gateway/openai_response.hpp"
+
+#include <ctime>
+#include <utility>
+
+namespace baton::gateway {
+namespace {
+
+reply_identity identity_of(http_connection& client, ticket_id ticket) {
+  return {ticket, std::time(nullptr), client.core().config().build};
+}
+
+// The error that an event means for a request of which nothing was sent yet.
+std::optional<http_reply> refusal_of(const stream_event& e) {
+  if (const auto* r = std::get_if<rejected>(&e)) {
+    return error_reply(r->reason, r->retry_after);
+  }
+  if (const auto* f = std::get_if<failed>(&e)) {
+    return error_reply(f->reason);
+  }
+  if (const auto* c = std::get_if<chunk>(&e)) {
+    if (const auto failure = failure_of(*c)) {
+      return error_reply(*failure);
+    }
+  }
+  return std::nullopt;
+}
+
+http_reply unanswered(const stream_event& e) {
+  return refusal_of(e).value_or(
+      error_reply(fail(errc::internal, "the answer was of another kind")));
+}
+
+bool is_terminal(const stream_event& e) {
+  return std::holds_alternative<rejected>(e) || std::holds_alternative<failed>(e);
+}
+
+asio::awaitable<after> whole_answer(http_connection& client, open_request& open,
+                                    const reply_shape& shape) {
+  whole_reply whole(shape);
+  ticket_id ticket;
+  while (auto event = co_await client.next(open)) {
+    if (auto refusal = refusal_of(*event)) {
+      if (is_terminal(*event)) {
+        open.ended();
+      }
+      co_return co_await client.reply(*refusal);
+    }
+    if (const auto* g = std::get_if<granted>(&*event)) {
+      ticket = g->ticket;
+    } else if (auto* c = std::get_if<chunk>(&*event)) {
+      whole.add(std::move(*c));
+    }
+    if (whole.is_complete()) {
+      open.ended();
+      http_reply r;
+      r.body = whole.body(identity_of(client, ticket));
+      co_return co_await client.reply(r);
+    }
+  }
+  co_return after::close; // the client is gone; dropping `open` cancels the ticket
+}
+
+// `lead` goes out before the events, once: the header of the answer.
+asio::awaitable<bool> write_events(http_connection& client, std::string& lead, std::string& events,
+                                   bool is_last) {
+  auto bytes = std::exchange(lead, {});
+  if (client.framing.is_http_1_0) {
+    bytes += events;
+  } else {
+    append_chunk(bytes, events);
+    bytes += is_last ? "0\r\n\r\n" : "";
+  }
+  events.clear();
+  co_return co_await client.write(bytes);
+}
+
+// Everything that waits in the stream goes out in one write: a write per token is what costs.
+asio::awaitable<bool> write_available(http_connection& client, open_request& open,
+                                      event_writer& writer, std::string& lead, std::string& out) {
+  while (auto event = open.next()) {
+    if (const auto* c = std::get_if<chunk>(&*event)) {
+      if (const auto failure = failure_of(*c)) {
+        writer.fail(*failure, out);
+      } else {
+        writer.add(*c, out);
+      }
+    } else if (const auto* f = std::get_if<failed>(&*event)) {
+      open.ended();
+      writer.fail(f->reason, out);
+    } else if (const auto* r = std::get_if<rejected>(&*event)) {
+      open.ended();
+      writer.fail(r->reason, out);
+    }
+    if (writer.has_ended()) {
+      break;
+    }
+  }
+  if (out.empty()) {
+    co_return true; // text held back for the rest of a character
+  }
+  co_return co_await write_events(client, lead, out, writer.has_ended());
+}
+
+asio::awaitable<after> event_answer(http_connection& client, open_request& open,
+                                    const reply_shape& shape) {
+  ticket_id ticket;
+  std::optional<stream_event> first;
+  while ((first = co_await client.next(open))) {
+    const auto* g = std::get_if<granted>(&*first);
+    if (!g) {
+      break;
+    }
+    ticket = g->ticket;
+  }
+  if (!first) {
+    co_return after::close;
+  }
+  if (auto refusal = refusal_of(*first)) { // nothing was sent: a plain HTTP error is still possible
+    if (is_terminal(*first)) {
+      open.ended();
+    }
+    co_return co_await client.reply(*refusal);
+  }
+  client.framing.keeps_alive = client.framing.keeps_alive && !client.framing.is_http_1_0;
+  event_writer writer(shape, identity_of(client, ticket));
+  auto lead = event_stream_header(client.framing);
+  std::string out;
+  writer.add(std::get<chunk>(*first), out);
+  const auto ping_interval = client.limits().sse_ping_interval;
+  for (bool is_ok = co_await write_available(client, open, writer, lead, out); !writer.has_ended();
+       is_ok = co_await write_available(client, open, writer, lead, out)) {
+    if (!is_ok || client.is_over()) {
+      co_return after::close;
+    }
+    const auto before = http_connection::clock::now();
+    co_await client.bell_of().wait(ping_interval);
+    if (http_connection::clock::now() - before >= ping_interval) {
+      out += ": waiting\n\n"; // a comment: keeps proxies from giving up
+    }
+  }
+  const bool was_cut = open.is_cut();
+  open.ended();
+  client.count_request(200);
+  client.unwatch_client();
+  co_return client.framing.keeps_alive && !was_cut ? after::next_request : after::close;
+}
+
+} // namespace
+
+asio::awaitable<after> answer(http_connection& client, openai_generate call) {
+  auto open =
+      client.core().http.open(std::move(call.request), call.add_generation_prompt, client.wake());
+  if (!open) {
+    co_return co_await client.reply(error_reply(open.error()));
+  }
+  if (call.shape.model.empty()) {
+    call.shape.model = open->model();
+  }
+  client.set_stream(&*open);
+  client.watch_client();
+  const auto next = call.shape.is_stream ? co_await event_answer(client, *open, call.shape)
+                                         : co_await whole_answer(client, *open, call.shape);
+  client.set_stream(nullptr);
+  client.unwatch_client();
+  if (client.is_client_gone()) {
+    client.core().http.counts().client_gone("http");
+  }
+  co_return next;
+}
+
+asio::awaitable<after> answer(http_connection& client, tokenize_call call) {
+  auto open = client.core().http.tokenize(call.model, std::move(call.input),
+                                          call.add_generation_prompt, client.wake());
+  if (!open) {
+    co_return co_await client.reply(error_reply(open.error()));
+  }
+  const auto event = co_await client.next(*open);
+  if (!event) {
+    co_return after::close;
+  }
+  open->ended();
+  const auto* told = std::get_if<tokenized>(&*event);
+  if (!told) {
+    co_return co_await client.reply(unanswered(*event));
+  }
+  if (told->failure) {
+    co_return co_await client.reply(error_reply(*told->failure));
+  }
+  http_reply r;
+  r.body = tokenize_body(*told, call.returns_pieces);
+  co_return co_await client.reply(r);
+}
+
+asio::awaitable<after> answer(http_connection& client, detokenize_call call) {
+  auto open = client.core().http.detokenize(call.model, std::move(call.ids), client.wake());
+  if (!open) {
+    co_return co_await client.reply(error_reply(open.error()));
+  }
+  const auto event = co_await client.next(*open);
+  if (!event) {
+    co_return after::close;
+  }
+  open->ended();
+  const auto* told = std::get_if<detokenized>(&*event);
+  if (!told) {
+    co_return co_await client.reply(unanswered(*event));
+  }
+  if (told->failure) {
+    co_return co_await client.reply(error_reply(*told->failure));
+  }
+  http_reply r;
+  r.body = detokenize_body(*told);
+  co_return co_await client.reply(r);
+}
+
+} // namespace baton::gateway

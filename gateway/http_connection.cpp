@@ -1,0 +1,144 @@
+#include "gateway/http_connection.hpp"
+
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/write.hpp>
+
+#include <utility>
+
+namespace baton::gateway {
+namespace {
+
+// Room for a header and what a client sends ahead; bodies are moved out as they come.
+constexpr std::size_t buffer_bytes_max = 64 * 1024;
+// What is read and thrown away after a refusal, so that the client sees the refusal before a reset.
+constexpr std::size_t linger_bytes_max = 16u << 20;
+constexpr std::chrono::milliseconds linger_time{2'000};
+
+} // namespace
+
+http_connection::http_connection(door_core& core, tcp::socket socket, std::uint64_t id)
+    : core_(core), entry_(core, id), socket_(std::move(socket)),
+      bell_(std::make_shared<bell>(socket_.get_executor())), buffer_(buffer_bytes_max) {}
+
+void http_connection::prepare() {
+  error_code ignored;
+  socket_.set_option(tcp::no_delay(true), ignored);
+  socket_.set_option(
+      asio::socket_base::send_buffer_size(static_cast<int>(limits().send_buffer_bytes)), ignored);
+  socket_.non_blocking(true, ignored);
+  std::weak_ptr<http_connection> weak = weak_from_this();
+  watchdog_ = std::make_shared<watchdog>(socket_.get_executor(), [weak] {
+    if (auto self = weak.lock()) {
+      error_code ec;
+      self->socket_.cancel(ec);
+    }
+  });
+  bell_->on_ring([weak] {
+    auto self = weak.lock();
+    if (self && self->is_writing_ && self->stream_ && self->stream_->is_cut()) {
+      self->watchdog_->arm(self->limits().cut_grace);
+    }
+  });
+}
+
+void http_connection::retire(after how) {
+  watchdog_->retire();
+  bell_->on_ring(nullptr);
+  if (how != after::handed_over) {
+    error_code ignored;
+    socket_.shutdown(tcp::socket::shutdown_both, ignored);
+    socket_.close(ignored);
+  }
+}
+
+void http_connection::stop() {
+  asio::post(socket_.get_executor(), [self = shared_from_this()] {
+    self->is_stopping_ = true;
+    error_code ignored;
+    self->socket_.cancel(ignored);
+    self->bell_->ring();
+  });
+}
+
+asio::awaitable<bool> http_connection::write(std::string_view bytes) {
+  is_writing_ = true;
+  watchdog_->arm(limits().write_timeout);
+  auto [ec, n] = co_await asio::async_write(socket_, asio::buffer(bytes), as_values);
+  watchdog_->disarm();
+  is_writing_ = false;
+  co_return !ec;
+}
+
+void http_connection::count_request(int status) {
+  const auto took = std::chrono::duration<double>(clock::now() - started_at).count();
+  core_.facts->metrics().http_request(route, status, took);
+}
+
+asio::awaitable<after> http_connection::reply(const http_reply& r, bool closes) {
+  unwatch_client();
+  framing.keeps_alive = framing.keeps_alive && !closes && !is_stopping_;
+  count_request(r.status);
+  const auto bytes = render(r, framing);
+  if (!co_await write(bytes)) {
+    co_return after::close;
+  }
+  if (closes) {
+    co_return after::linger;
+  }
+  co_return framing.keeps_alive ? after::next_request : after::close;
+}
+
+asio::awaitable<void> http_connection::linger() {
+  error_code ec;
+  socket_.shutdown(tcp::socket::shutdown_send, ec);
+  watchdog_->arm(linger_time);
+  char sink[4096];
+  for (std::size_t read = 0; !ec && read < linger_bytes_max && !watchdog_->has_bitten();) {
+    auto [e, n] = co_await socket_.async_read_some(asio::buffer(sink), as_values);
+    ec = e;
+    read += n;
+  }
+}
+
+void http_connection::watch_client() {
+  if (buffer_.size() >= buffer_.max_size() / 2 || is_client_gone_) {
+    return; // it pipelines a lot: its hang-up shows at the next write
+  }
+  is_watching_ = true;
+  socket_.async_wait(
+      tcp::socket::wait_read,
+      asio::bind_cancellation_slot(
+          watch_signal_.slot(), [self = shared_from_this(), round = watch_round_](error_code ec) {
+            if (!ec && round == self->watch_round_) {
+              self->on_readable();
+            }
+          }));
+}
+
+void http_connection::unwatch_client() {
+  ++watch_round_;
+  if (std::exchange(is_watching_, false)) {
+    watch_signal_.emit(asio::cancellation_type::total);
+  }
+}
+
+void http_connection::on_readable() {
+  constexpr std::size_t step = 4096;
+  error_code ec;
+  const auto n = socket_.read_some(buffer_.prepare(step), ec);
+  buffer_.commit(n);
+  if (ec && ec != asio::error::would_block && ec != asio::error::try_again) {
+    is_client_gone_ = true;
+    is_watching_ = false;
+    bell_->ring();
+    return;
+  }
+  watch_client();
+}
+
+asio::awaitable<std::optional<stream_event>> http_connection::next(open_request& open) {
+  return next_event(open, *bell_, [this] { return is_over(); });
+}
+
+} // namespace baton::gateway

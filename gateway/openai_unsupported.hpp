@@ -1,0 +1,82 @@
+// The parameters that are refused by name, as tables. Used by openai_fields.cpp alone.
+#pragma once
+
+#include "gateway/json_reader.hpp"
+
+namespace baton::gateway {
+
+// Parameters of OpenAI, vLLM and llama-server that this server does not have, and the value that
+// means the same as leaving them out.
+inline constexpr unsupported_field unsupported_in_both[] = {
+    {"best_of", "1"},
+    {"use_beam_search", "false"},
+    {"length_penalty", "1.0"},
+    {"early_stopping", "false"},
+    {"skip_special_tokens", "true"},
+    {"spaces_between_special_tokens", "true"},
+    {"truncate_prompt_tokens", ""},
+    {"prompt_logprobs", ""},
+    {"allowed_token_ids", ""},
+    {"bad_words", "[]"},
+    {"logits_processors", ""},
+    {"guided_json", ""},
+    {"guided_regex", ""},
+    {"guided_choice", ""},
+    {"guided_grammar", ""},
+    {"guided_decoding_backend", ""},
+    {"structured_outputs", ""},
+    {"return_tokens_as_token_ids", "false"},
+    {"return_token_ids", "false"},
+    {"priority", "0"},
+    {"request_id", ""},
+    {"cache_salt", ""},
+    {"kv_transfer_params", ""},
+    {"vllm_xargs", ""},
+    {"service_tier", "\"auto\""},
+    {"service_tier", "\"default\""},
+    {"metadata", "{}"},
+    {"store", "false"},
+    {"typical_p", "1.0"},
+    {"mirostat", "0"},
+    {"grammar", "\"\""},
+    {"json_schema", ""},
+    {"lora_request", ""},
+    {"response_format", "{\"type\":\"text\"}"},
+};
+
+inline constexpr unsupported_field unsupported_in_chat[] = {
+    {"tools", "[]"},
+    {"tool_choice", "\"none\""},
+    {"tool_choice", "\"auto\""},
+    {"parallel_tool_calls", "true"},
+    {"functions", "[]"},
+    {"function_call", "\"none\""},
+    {"modalities", "[\"text\"]"},
+    {"audio", ""},
+    {"prediction", ""},
+    {"reasoning_effort", ""},
+    {"verbosity", "\"medium\""},
+    {"web_search_options", ""},
+    {"chat_template", ""},
+    {"chat_template_kwargs", "{}"},
+    {"documents", ""},
+    {"add_special_tokens", "false"},
+    {"continue_final_message", "false"},
+    {"echo", "false"},
+    {"include_reasoning", "true"},
+    {"mm_processor_kwargs", ""},
+};
+
+inline constexpr unsupported_field unsupported_in_completions[] = {
+    {"echo", "false"},
+    {"suffix", "\"\""},
+    {"add_special_tokens", "true"},
+    {"prompt_embeds", ""},
+};
+
+inline constexpr unsupported_field unsupported_in_message[] = {
+    {"tool_calls", "[]"}, {"function_call", ""}, {"refusal", ""},
+    {"audio", ""},        {"tool_call_id", ""},  {"annotations", "[]"},
+};
+
+} // namespace baton::gateway
