@@ -73,6 +73,9 @@ asio::awaitable<error_code> http_session::read_head(parser& p, bool is_first) {
 
 asio::awaitable<after> http_session::judge_read_error(error_code ec) {
   client_->framing.keeps_alive = false;
+  if (ec == asio::error::eof) {
+    co_return after::close;
+  }
   if (client_->deadline().has_bitten()) {
     const auto e = fail(errc::request_timeout, "the request did not come in time");
     co_return co_await client_->reply(error_reply(e), true);

@@ -13,7 +13,7 @@ LIBRARY_ROOMS = {
     r"<zmq": ["cluster/bus_zmq", "gateway/zmq_door", "sdk/", "tests/"],
     r"<boost/": ["gateway/", "tests/"],
     r"<nlohmann/": ["gateway/", "cluster/", "tests/"],
-    r"<CLI/": ["cluster/"],
+    r"<CLI/": ["cluster/", "tests/"],
     r"<toml\+\+/": ["cluster/"],
     r"<pcre2": ["runtime/text/"],
 }

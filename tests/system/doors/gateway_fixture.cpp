@@ -143,6 +143,9 @@ int main(int argc, char** argv) {
     say(fmt::format(R"({{"event":"failed","code":"{}"}})", row_of(doors.error().code).name));
     std::cerr << doors.error().message << '\n';
   } else {
+    while (facts->look()->cards.empty()) { // until the desk has heard of the model
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
     say(fmt::format(R"({{"event":"ready","url":"{}","zmq":"{}"}})", (*doors)->url(),
                     (*doors)->zmq_endpoint()));
     const ticker time(desk);

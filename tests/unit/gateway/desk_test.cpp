@@ -39,22 +39,28 @@ struct world {
     config.head = node_id{2};
     config.stream_buffer_max_bytes = 4096;
     facts = std::make_shared<board>(config);
-    scheduler = system.spawn([l = log]() -> actors::scheduler_actor::behavior_type {
-      return {[l](const reserve& m) { l->reserves.push_back(m); },
-              [](const admit&) {},
-              [l](const cancel& m) { l->cancels.push_back(m); },
-              [](const sampled&) {},
-              [](const stage_ready&) {},
-              [](const epoch_opened&) {},
-              [](const actors::peer_up&) {},
-              [](const actors::peer_down&) {},
-              [](const drain&) {},
-              [](const actors::tick&) {}};
-    });
-    tokenizer = system.spawn([l = log]() -> actors::tokenizer_actor::behavior_type {
-      return {[l](const submit& m) { l->submits.push_back(m); },
-              [l](const tokenize& m) { l->tokenizes.push_back(m); }, [](const detokenize&) {}};
-    });
+    // CAF 0.17 asserts on a spawn without arguments: the log is one.
+    scheduler = system.spawn(
+        [](std::shared_ptr<heard> l) -> actors::scheduler_actor::behavior_type {
+          return {[l](const reserve& m) { l->reserves.push_back(m); },
+                  [](const admit&) {},
+                  [l](const cancel& m) { l->cancels.push_back(m); },
+                  [](const sampled&) {},
+                  [](const stage_ready&) {},
+                  [](const epoch_opened&) {},
+                  [](const actors::peer_up&) {},
+                  [](const actors::peer_down&) {},
+                  [](const drain&) {},
+                  [](const actors::tick&) {}};
+        },
+        log);
+    tokenizer = system.spawn(
+        [](std::shared_ptr<heard> l) -> actors::tokenizer_actor::behavior_type {
+          return {[l](const submit& m) { l->submits.push_back(m); },
+                  [l](const tokenize& m) { l->tokenizes.push_back(m); },
+                  [](const detokenize&) {}};
+        },
+        log);
     to = spawn_desk(system, desk_config{scheduler, tokenizer, facts});
     model_card card;
     card.name = "m";

@@ -1,0 +1,159 @@
+// One link driven event by event: node 1 in life 10 talks to node 2 in life 20, and what it wants
+// done is written down.
+#pragma once
+
+#include "cluster/link.hpp"
+
+#include <doctest/doctest.h>
+
+#include <functional>
+
+namespace baton::testing {
+
+using namespace cluster;
+using namespace std::chrono_literals;
+
+inline constexpr node_id us{1};
+inline constexpr node_id them{2};
+inline constexpr epoch_id our_life{10};
+inline constexpr epoch_id their_life{20};
+
+inline hello hello_of(node_id node, epoch_id life, std::string endpoint) {
+  hello h;
+  h.node = node;
+  h.epoch = life;
+  h.endpoint = std::move(endpoint);
+  return h;
+}
+
+struct bench {
+  link_options options;
+  instant now{};
+  cluster::link l{hello_of(us, our_life, "sim://us"), them, options, now};
+  std::uint64_t their_next = 1;    // number of their next message
+  std::uint64_t their_session = 0; // number of their last opening hello
+  std::uint64_t our_session = 0;   // seen in our hello
+  std::string log;                 // effects of the last event, in order
+
+  explicit bench(link_options o = {}) : options(o) {
+    l = cluster::link(hello_of(us, our_life, "sim://us"), them, options, now);
+  }
+
+  void note(link_effects& fx) {
+    log.clear();
+    auto say = [&](std::string_view word) { log += (log.empty() ? "" : " ") + std::string(word); };
+    if (fx.went_down)
+      say("-down");
+    if (fx.connect)
+      say("connect:" + *fx.connect);
+    for (auto& letter : fx.send) {
+      const auto kind = kind_of(letter.content);
+      const auto* ack = std::get_if<hello_ack>(&letter.content);
+      say(ack && ack->refused ? "refusal" : baton::name_of(kind));
+      if (std::holds_alternative<hello>(letter.content))
+        our_session = letter.correlation;
+      l.note_sent(kind, 100);
+    }
+    if (fx.went_up)
+      say("+up");
+    if (fx.refused)
+      say("refused");
+  }
+
+  envelope from_them(message_kind kind, std::uint64_t sequence) const {
+    envelope e;
+    e.kind = kind;
+    e.source = them;
+    e.source_epoch = their_life;
+    e.target = us;
+    e.target_epoch = our_life;
+    e.sequence = sequence;
+    return e;
+  }
+
+  verdict hear_hello(epoch_id life, std::uint64_t session, std::uint64_t sequence,
+                     const std::string& endpoint = "sim://them", std::optional<error> refused = {},
+                     std::uint16_t version = protocol_version) {
+    auto e = from_them(kind_number<hello>(), sequence);
+    e.source_epoch = life;
+    e.target_epoch = {};
+    e.correlation = session;
+    e.version = version;
+    link_effects fx;
+    auto v = l.judge(e, 100, now, fx);
+    if (v == verdict::greet)
+      v = l.on_hello(e, hello_of(them, life, endpoint), refused, now, fx);
+    note(fx);
+    return v;
+  }
+  // A hello that opens a session of their present life.
+  verdict hear_new_hello() {
+    their_session = their_next;
+    return hear_hello(their_life, their_session, their_next++);
+  }
+
+  verdict hear_ack(std::uint64_t correlation, std::optional<error> refused = {}) {
+    auto e = from_them(kind_number<hello_ack>(), their_next++);
+    e.correlation = correlation;
+    link_effects fx;
+    auto v = l.judge(e, 100, now, fx);
+    if (v == verdict::control)
+      l.on_hello_ack(e, hello_ack{them, their_life, options.window_bytes, std::move(refused)}, now,
+                     fx);
+    note(fx);
+    return v;
+  }
+
+  verdict hear(envelope e, std::size_t size_bytes = 100) {
+    link_effects fx;
+    auto v = l.judge(e, size_bytes, now, fx);
+    note(fx);
+    return v;
+  }
+  verdict hear_data(std::uint64_t sequence, std::size_t size_bytes = 100) {
+    return hear(from_them(kind_number<micro_batch>(), sequence), size_bytes);
+  }
+
+  void with(const std::function<void(link_effects&)>& act) {
+    link_effects fx;
+    act(fx);
+    note(fx);
+  }
+  void connect(const std::string& endpoint = "sim://them") {
+    with([&](auto& fx) { l.connect(endpoint, {}, fx); });
+  }
+  void bus_connected() {
+    with([&](auto& fx) { l.bus_connected(now, fx); });
+  }
+  void tick(std::chrono::milliseconds after) {
+    now += after;
+    with([&](auto& fx) { l.tick(now, 0, fx); });
+  }
+  void send(std::size_t size_bytes) { l.note_sent(kind_number<micro_batch>(), size_bytes); }
+};
+
+enum class start { down, connecting, heard, greeting, greeted, acked, up };
+
+// heard: they greeted while we were connecting. greeted: they greeted, our hello is not yet acked.
+inline bench at(start s) {
+  bench b;
+  if (s == start::down)
+    return b;
+  b.connect();
+  if (s == start::connecting)
+    return b;
+  if (s == start::heard) {
+    b.hear_new_hello();
+    return b;
+  }
+  b.bus_connected();
+  if (s == start::greeting)
+    return b;
+  b.hear_new_hello();
+  if (s == start::greeted)
+    return b;
+  b.hear_ack(b.our_session);
+  return b;
+}
+
+} // namespace baton::testing

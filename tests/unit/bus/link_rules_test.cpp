@@ -1,0 +1,211 @@
+// What a link judges, says again, grants and forgives.
+#include "tests/unit/bus/link_bench.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace baton;
+using namespace baton::testing;
+
+TEST_CASE("an envelope is judged by target, epochs, greeting and number before its body is read") {
+  struct judged {
+    const char* what;
+    start from;
+    void (*change)(envelope&);
+    verdict expected;
+  };
+  const judged cases[] = {
+      {"in order", start::up, [](envelope&) {}, verdict::deliver},
+      {"heartbeat", start::up, [](envelope& e) { e.kind = kind_number<heartbeat>(); },
+       verdict::control},
+      {"for another node", start::up, [](envelope& e) { e.target = node_id{9}; }, verdict::bad},
+      {"for our former life", start::up, [](envelope& e) { e.target_epoch = epoch_id{9}; },
+       verdict::stale},
+      {"for any life", start::up, [](envelope& e) { e.target_epoch = {}; }, verdict::stale},
+      {"from their former life", start::up, [](envelope& e) { e.source_epoch = epoch_id{19}; },
+       verdict::stale},
+      {"from a life that has not greeted", start::up,
+       [](envelope& e) { e.source_epoch = epoch_id{21}; }, verdict::early},
+      {"from before the session", start::up, [](envelope& e) { e.sequence = 0; }, verdict::stale},
+      {"repeated", start::up, [](envelope& e) { e.sequence -= 1; }, verdict::lost},
+      {"after a gap", start::up, [](envelope& e) { e.sequence += 1; }, verdict::lost},
+      {"of another version", start::up, [](envelope& e) { e.version = 2; }, verdict::bad},
+      {"before we are up", start::greeted, [](envelope&) {}, verdict::early},
+      {"before they greeted", start::greeting, [](envelope&) {}, verdict::early},
+      {"to a link that is down", start::down, [](envelope&) {}, verdict::early},
+  };
+  for (const auto& c : cases) {
+    CAPTURE(c.what);
+    auto b = at(c.from);
+    auto e = b.from_them(kind_number<sampled>(), b.their_next);
+    c.change(e);
+    CHECK(b.hear(e) == c.expected);
+  }
+}
+
+TEST_CASE("a hello that lies about itself is bad and changes nothing") {
+  auto b = at(start::greeting);
+  auto e = b.from_them(kind_number<hello>(), 1);
+  e.target_epoch = {};
+  e.correlation = 1;
+  link_effects fx;
+  CHECK(b.l.on_hello(e, hello_of(node_id{3}, their_life, "x"), {}, b.now, fx) == verdict::bad);
+  CHECK(b.l.on_hello(e, hello_of(them, epoch_id{99}, "x"), {}, b.now, fx) == verdict::bad);
+  CHECK(b.l.on_hello(e, hello_of(them, their_life, ""), {}, b.now, fx) == verdict::bad);
+  e.correlation = 0;
+  CHECK(b.l.on_hello(e, hello_of(them, their_life, "x"), {}, b.now, fx) == verdict::bad);
+  e.correlation = 2; // a session that would begin after this message
+  CHECK(b.l.on_hello(e, hello_of(them, their_life, "x"), {}, b.now, fx) == verdict::bad);
+  CHECK(!b.l.life());
+  CHECK(fx.send.empty());
+}
+
+TEST_CASE("a hello of another protocol version is refused with version_mismatch") {
+  auto b = at(start::greeting);
+  auto e = b.from_them(kind_number<hello>(), 1);
+  e.target_epoch = {};
+  e.correlation = 1;
+  e.version = 2;
+  link_effects fx;
+  CHECK(b.l.on_hello(e, hello_of(them, their_life, "x"), {}, b.now, fx) == verdict::greet);
+  REQUIRE(fx.send.size() == 1);
+  const auto* ack = std::get_if<hello_ack>(&fx.send[0].content);
+  REQUIRE(ack);
+  REQUIRE(ack->refused);
+  CHECK(ack->refused->code == errc::version_mismatch);
+  CHECK(fx.send[0].target_epoch == their_life);
+  CHECK(b.l.state() == link_state::greeting);
+}
+
+TEST_CASE("a refused stranger cannot bring down the life that is up") {
+  auto b = at(start::up);
+  CHECK(b.hear_hello(epoch_id{99}, 1, 1, "sim://stranger", fail(errc::forbidden, "no")) ==
+        verdict::greet);
+  CHECK(b.l.is_up());
+  CHECK(b.log.empty());
+  CHECK(b.hear_data(b.their_next) == verdict::deliver);
+}
+
+TEST_CASE("numbers go on over sessions, so a late message of the last one is never taken for new") {
+  auto b = at(start::up);
+  b.hear_data(b.their_next++);
+  const auto old = b.their_next;
+  b.their_next += 3; // lost with the connection
+  b.hear_new_hello();
+  b.hear_ack(b.our_session);
+  CHECK(b.l.is_up());
+  CHECK(b.hear_data(old) == verdict::stale);
+  CHECK(b.l.is_up());
+  CHECK(b.hear_data(b.their_next++) == verdict::deliver);
+}
+
+TEST_CASE("a hello without an answer is said again, less and less often") {
+  auto b = at(start::greeting);
+  const auto session = b.our_session;
+  int hellos = 0;
+  for (int ms = 0; ms < 60'000; ms += 100) {
+    b.tick(100ms);
+    hellos += b.log == "hello" ? 1 : 0;
+    CHECK(b.our_session == session);
+  }
+  // 0.5, 1.5, 3.5, 7.5 s, then every 5 s.
+  CHECK(hellos == 14);
+}
+
+TEST_CASE("data is sent only within the window, a larger message only alone") {
+  link_options o;
+  o.window_bytes = 1000;
+  bench b(o);
+  b.connect();
+  b.bus_connected();
+  b.hear_new_hello();
+  b.hear_ack(b.our_session);
+  REQUIRE(b.l.is_up());
+  CHECK(b.l.has_credit(5000));
+  b.send(600);
+  CHECK(b.l.has_credit(400));
+  CHECK_FALSE(b.l.has_credit(401));
+  b.send(400);
+  CHECK_FALSE(b.l.has_credit(1));
+  b.with([&](auto& fx) { b.l.on_credit(credit{600}, b.now, fx); });
+  CHECK(b.l.outstanding_bytes() == 400);
+  CHECK(b.l.has_credit(600));
+  b.with([&](auto& fx) { b.l.on_credit(credit{1000}, b.now, fx); });
+  CHECK(b.l.has_credit(5000));
+  b.send(5000);
+  CHECK_FALSE(b.l.has_credit(1));
+  SUBCASE("a new session begins with the whole window") {
+    b.hear_new_hello();
+    b.hear_ack(b.our_session);
+    REQUIRE(b.l.is_up());
+    CHECK(b.l.outstanding_bytes() == 0);
+  }
+  SUBCASE("credit that goes back is a broken peer") {
+    b.with([&](auto& fx) { b.l.on_credit(credit{999}, b.now, fx); });
+    CHECK_FALSE(b.l.is_up());
+  }
+}
+
+TEST_CASE("credit is granted by quarters of the window, and what is left with a heartbeat") {
+  link_options o;
+  o.window_bytes = 1000;
+  bench b(o);
+  b.connect();
+  b.bus_connected();
+  b.hear_new_hello();
+  b.hear_ack(b.our_session);
+  const auto intake = b.l.intake();
+  auto release = [&](std::size_t bytes) {
+    b.with([&](auto& fx) { b.l.released(intake, bytes, fx); });
+    return b.log;
+  };
+  CHECK(b.hear_data(b.their_next++, 900) == verdict::deliver);
+  CHECK(release(249) == "");
+  CHECK(release(1) == "credit");
+  CHECK(release(100) == "");
+  b.tick(1000ms);
+  CHECK(b.log == "heartbeat credit");
+  SUBCASE("what an older session's messages give back is not counted") {
+    b.hear_new_hello();
+    b.hear_ack(b.our_session);
+    CHECK(release(500) == "");
+    b.tick(1000ms);
+    CHECK(b.log == "heartbeat");
+  }
+  SUBCASE("a peer that sends more than its credit loses the link") {
+    CHECK(b.hear_data(b.their_next++, 450) == verdict::deliver);
+    CHECK(b.hear_data(b.their_next++, 1) == verdict::lost);
+  }
+}
+
+TEST_CASE("a process that was stopped itself does not take its peers for silent") {
+  auto b = at(start::up);
+  b.tick(1000ms);
+  b.tick(60'000ms);
+  CHECK(b.l.is_up());
+  b.tick(2000ms);
+  b.tick(2000ms);
+  CHECK(b.l.is_up());
+  b.tick(1000ms);
+  CHECK_FALSE(b.l.is_up());
+  CHECK(b.l.reason() == "silent for 5000 ms");
+}
+
+TEST_CASE("when the given address turns out to be dead, the one that the peer named is tried") {
+  bench b;
+  b.connect("sim://former-life");
+  b.bus_connected();
+  b.hear_hello(their_life, 1, b.their_next++, "sim://them");
+  CHECK(b.log == "hello_ack");
+  b.with([&](auto& fx) { b.l.bus_disconnected("fell", fx); });
+  CHECK(b.log == "connect:sim://them");
+}
+
+TEST_CASE("an address of an older life than the one that greeted us is ignored") {
+  auto b = at(start::up);
+  b.with([&](auto& fx) { b.l.connect("sim://dead", epoch_id{19}, fx); });
+  CHECK(b.l.is_up());
+  b.with([&](auto& fx) { b.l.connect("sim://alias", their_life, fx); });
+  CHECK(b.l.is_up());
+  b.with([&](auto& fx) { b.l.connect("sim://next", epoch_id{21}, fx); });
+  CHECK(b.log == "-down connect:sim://next");
+}
