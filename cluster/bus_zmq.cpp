@@ -28,6 +28,10 @@
 namespace baton::cluster {
 namespace {
 
+// Not 0: libzmq 4.3.4 aborts the process (session_base.cpp, clean_pipes) if a connection fails in
+// the middle of a message of several parts whose socket was closed without lingering.
+constexpr int linger_ms = 200;
+
 constexpr std::size_t parts_per_message = 3; // head, body, bulk
 // Below, a copy is cheaper than a reference that another thread must drop.
 constexpr std::size_t copied_bytes_max = 512;
@@ -203,7 +207,7 @@ bus_zmq::~bus_zmq() {
 
 void bus_zmq::state::set_options(zmq::socket_t& s) const {
   const auto milliseconds = [](auto d) { return static_cast<int>(d.count()); };
-  s.set(zmq::sockopt::linger, 0);
+  s.set(zmq::sockopt::linger, linger_ms);
   s.set(zmq::sockopt::sndhwm, options.messages_queued_max);
   s.set(zmq::sockopt::rcvhwm, options.messages_queued_max);
   s.set(zmq::sockopt::maxmsgsize, static_cast<std::int64_t>(options.frame_bytes_max));

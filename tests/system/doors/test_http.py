@@ -20,7 +20,7 @@ def test_routes_answer(gateway):
         assert r.status_code == 200 and r.headers["content-type"] == "application/json", path
         r.json()
     assert "<html" in httpx.get(gateway.url + "/").text
-    assert "vllm:" in httpx.get(gateway.url + "/metrics").text
+    assert "baton_ready 1" in httpx.get(gateway.url + "/metrics").text
 
 
 @pytest.mark.parametrize("method, path, status, code", [

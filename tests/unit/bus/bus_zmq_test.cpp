@@ -210,8 +210,10 @@ TEST_CASE(
   auto bytes = std::make_shared<std::vector<std::byte>>(100'000);
   f.head = f.body = f.bulk = {bytes, bytes->data(), bytes->size()};
   CHECK(from.send(shard, f) == sent::unknown_peer);
+  scratch_directory dir;
+  REQUIRE(from.connect(node_id{9}, "ipc://" + (dir.path() / "nobody").string()));
+  CHECK(from.send(node_id{9}, f) == sent::down);
   REQUIRE(from.connect(shard, *endpoint));
-  CHECK(from.send(shard, f) == sent::down);
   from.start({.received = [](frames&&) {},
               .connected = [&](node_id) { note([&] { is_connected = true; }); },
               .disconnected = [](node_id, std::string) {}});

@@ -29,7 +29,7 @@ TEST_CASE("an envelope is judged by target, epochs, greeting and number before i
       {"repeated", start::up, [](envelope& e) { e.sequence -= 1; }, verdict::lost},
       {"after a gap", start::up, [](envelope& e) { e.sequence += 1; }, verdict::lost},
       {"of another version", start::up, [](envelope& e) { e.version = 2; }, verdict::bad},
-      {"before we are up", start::greeted, [](envelope&) {}, verdict::early},
+      {"from a peer that thinks us up", start::greeted, [](envelope&) {}, verdict::lost},
       {"before they greeted", start::greeting, [](envelope&) {}, verdict::early},
       {"to a link that is down", start::down, [](envelope&) {}, verdict::early},
   };

@@ -142,7 +142,7 @@ const row table[] = {
     {start::greeted, EVENT(hello_refused), greeting, "refusal"},
     {start::greeted, EVENT(connected), greeting, "hello hello_ack"},
     {start::greeted, EVENT(disconnected), connecting, ""},
-    {start::greeted, EVENT(data), greeting, ""},
+    {start::greeted, EVENT(data), greeting, "hello"},
     {start::greeted, EVENT(gap), greeting, "hello"},
     {start::greeted, EVENT(second), greeting, "hello"},
 

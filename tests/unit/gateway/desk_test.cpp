@@ -57,8 +57,7 @@ struct world {
     tokenizer = system.spawn(
         [](std::shared_ptr<heard> l) -> actors::tokenizer_actor::behavior_type {
           return {[l](const submit& m) { l->submits.push_back(m); },
-                  [l](const tokenize& m) { l->tokenizes.push_back(m); },
-                  [](const detokenize&) {}};
+                  [l](const tokenize& m) { l->tokenizes.push_back(m); }, [](const detokenize&) {}};
         },
         log);
     to = spawn_desk(system, desk_config{scheduler, tokenizer, facts});

@@ -1,0 +1,137 @@
+"""The ZeroMQ door with the Python SDK, and with frames that no SDK would send."""
+
+import os
+import pathlib
+import sys
+import time
+
+import pytest
+import zmq
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "sdk" / "python"))
+
+from baton_client import BatonError, Client  # noqa: E402
+from baton_client import codec  # noqa: E402
+from baton_client.wire.MessageKind import MessageKind  # noqa: E402
+
+
+@pytest.fixture
+def client(gateway):
+    with Client(gateway.zmq) as c:
+        yield c
+
+
+def test_generate_stream_and_chat(client):
+    assert client.generate("tokens=3").text == "w0 w1 w2 "
+    pieces = list(client.stream("tokens=5 pace_ms=2"))
+    assert "".join(c.text for c in pieces) == "w0 w1 w2 w3 w4 "
+    assert [c.finish_reason for c in pieces][-1] == "stop"
+    answer = client.chat([{"role": "user", "content": "tokens=9"}], max_tokens=2)
+    assert answer.finish_reason == "length" and answer.output_tokens == 2
+    both = client.generate_all("tokens=2", n=2)
+    assert [a.text for a in both] == ["w0 w1 "] * 2
+
+
+def test_models_and_tokenizer(client):
+    assert client.models()[0].name == "fake"
+    assert list(client.tokenize("ab").ids) == [97, 98]
+    assert client.detokenize([97, 98]) == "ab"
+    with pytest.raises(BatonError):
+        client.detokenize([500])
+
+
+@pytest.mark.parametrize("options, code", [
+    ({"temperature": 9.0}, "invalid_value"),
+    ({"n": 100}, "invalid_value"),
+    ({"model": "other"}, "model_not_found"),
+])
+def test_bad_requests_are_refused_as_over_http(client, options, code):
+    with pytest.raises(BatonError) as e:
+        client.generate("x", **options)
+    assert e.value.name == code
+    assert client.generate("tokens=1").text == "w0 "
+
+
+def test_refusals_and_failures_reach_the_client(client):
+    with pytest.raises(BatonError) as e:
+        client.generate("refuse=context_length_exceeded")
+    assert e.value.name == "context_length_exceeded"
+    with pytest.raises(BatonError) as e:
+        client.generate("tokens=5 fail_at=3")
+    assert e.value.name == "internal"
+
+
+def test_cancel_and_leaving(start):
+    g = start("--zmq", "tcp://127.0.0.1:*")
+    with Client(g.zmq) as c:
+        s = c.stream("tokens=100000 pace_ms=5")
+        s.next()
+        s.cancel()
+        ticket = s.ticket
+        assert g.cancelled(ticket)["why"] == 2
+        last = [chunk for chunk in s][-1]
+        assert last.finish_reason == "cancelled"
+
+
+def test_a_client_that_falls_silent_loses_its_streams(start):
+    g = start("--zmq", "tcp://127.0.0.1:*")
+    pid = os.fork()
+    if pid == 0:
+        c = Client(g.zmq)
+        s = c.stream("tokens=100000 pace_ms=20")
+        s.next()
+        os.kill(os.getpid(), 9)
+    os.waitpid(pid, 0)
+    ticket = g.wait_for("reserve")["ticket"]
+    assert g.cancelled(ticket, seconds=15)["why"] == 1
+
+
+def test_a_client_that_does_not_read_loses_only_its_own_stream(start):
+    g = start("--zmq", "tcp://127.0.0.1:*", "--stream-buffer", "100000")
+    with Client(g.zmq) as slow, Client(g.zmq) as other:
+        s = slow.stream("tokens=100000 bytes=5000")
+        ticket = g.wait_for("reserve")["ticket"]
+        assert g.cancelled(ticket, seconds=20)["why"] == 3
+        assert other.generate("tokens=3").text == "w0 w1 w2 "
+        with pytest.raises(BatonError) as e:
+            for _ in s:
+                pass
+        assert e.value.name == "slow_reader"
+
+
+class Raw:
+    def __init__(self, endpoint):
+        self.socket = zmq.Context.instance().socket(zmq.DEALER)
+        self.socket.linger = 0
+        self.socket.connect(endpoint)
+        self.us = codec.Address(0x80000001, time.time_ns(), 8)
+        self.door = codec.Address(0, 0, 7)
+        self.count = 0
+
+    def send(self, kind, body):
+        self.count += 1
+        self.socket.send_multipart(
+            [codec.envelope(kind, self.us, self.door, 0, self.count), body, b""])
+
+    def heard(self, seconds=5):
+        return codec.decode(self.socket.recv_multipart()) if self.socket.poll(
+            seconds * 1000) else None
+
+
+def test_malformed_frames_are_counted_and_ignored(start):
+    g = start("--zmq", "tcp://127.0.0.1:*")
+    raw = Raw(g.zmq)
+    for frames in ([b""], [b"x" * 100], [b"a", b"b", b"c"], [b"", b"", b"", b"", b""],
+                   [os.urandom(64), os.urandom(64), b""], [b"x" * 100_000, b"", b""]):
+        raw.socket.send_multipart(frames)
+    raw.send(MessageKind.list_models, codec.list_models(1))  # before hello: a stranger
+    raw.send(MessageKind.hello, codec.hello(raw.us, "raw", os.getpid()))
+    ack = raw.heard()
+    assert ack.kind == MessageKind.hello_ack and ack.value.refused is None
+    import httpx
+    text = httpx.get(g.url + "/metrics").text
+    assert 'baton_messages_dropped_total{kind="zmq_bad_frame"} 6' in text
+    assert 'baton_messages_dropped_total{kind="zmq_stranger"} 1' in text
+    with Client(g.zmq) as c:
+        assert c.generate("tokens=1").text == "w0 "
+    raw.socket.close()
