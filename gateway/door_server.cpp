@@ -26,7 +26,7 @@ door_server::start(caf::actor_system&, std::shared_ptr<board> facts, desk_actor 
   if (!http) {
     return http.error();
   }
-  return std::unique_ptr<door_server>(new door_server(*std::move(http), std::move(zmq)));
+  return std::make_unique<door_server>(*std::move(http), std::move(zmq));
 }
 
 std::string door_server::url() const {

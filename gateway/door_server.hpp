@@ -34,8 +34,10 @@ public:
   // Cuts what is open and cancels its tickets. Returns when all threads have ended. Idempotent.
   void stop();
 
-private:
+  // Of doors that were started; use start().
   door_server(std::unique_ptr<http_server> http, std::unique_ptr<zmq_door> zmq);
+
+private:
   std::unique_ptr<http_server> http_;
   std::unique_ptr<zmq_door> zmq_;
 };

@@ -166,6 +166,7 @@ asio::awaitable<after> answer(http_connection& client, openai_generate call) {
   client.set_stream(nullptr);
   client.unwatch_client();
   if (client.is_client_gone()) {
+    client.count_request(row_of(errc::cancelled).http_status); // nginx's 499
     client.core().http.counts().client_gone("http");
   }
   co_return next;

@@ -152,7 +152,7 @@ result<std::unique_ptr<http_server>> http_server::start(const desk_actor& desk,
     return ok.error();
   }
   w->run();
-  return std::unique_ptr<http_server>(new http_server(std::move(w)));
+  return std::make_unique<http_server>(std::move(w));
 }
 
 std::string http_server::url() const {

@@ -21,9 +21,10 @@ public:
   // No new connections; open ones are cut, their tickets cancelled. Returns when all have ended.
   void stop();
 
-private:
-  struct wall;
+  struct wall; // all that the library's types are in
   explicit http_server(std::unique_ptr<wall> w);
+
+private:
   std::unique_ptr<wall> wall_;
 };
 

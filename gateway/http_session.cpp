@@ -179,6 +179,7 @@ asio::awaitable<after> http_session::serve(parser& p) {
   }
   if (std::holds_alternative<websocket_upgrade>(plan)) {
     client_->deadline().disarm();
+    client_->count_request(101);
     start_websocket_session(client_->core(), std::move(client_->socket()), p.release());
     co_return after::handed_over;
   }

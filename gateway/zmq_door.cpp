@@ -315,7 +315,7 @@ result<std::unique_ptr<zmq_door>> zmq_door::start(const desk_actor& desk,
     return ok.error();
   }
   w->thread = std::thread([p = w.get()] { p->run(); });
-  return std::unique_ptr<zmq_door>(new zmq_door(std::move(w)));
+  return std::make_unique<zmq_door>(std::move(w));
 }
 
 std::string zmq_door::endpoint() const {

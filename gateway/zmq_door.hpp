@@ -21,9 +21,10 @@ public:
   // Ends all clients' requests and the thread.
   void stop();
 
-private:
-  struct wall;
+  struct wall; // all that the library's types are in
   explicit zmq_door(std::unique_ptr<wall> w);
+
+private:
   std::unique_ptr<wall> wall_;
 };
 

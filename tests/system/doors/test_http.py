@@ -363,7 +363,14 @@ def test_metrics_count_what_happened(start):
     httpx.post(g.url + CHAT, json=chat("tokens=4"))
     httpx.post(g.url + CHAT, json=chat(temperature=9))
     httpx.get(g.url + "/nope")
+    with connect(g) as s:
+        s.sendall(request("POST", CHAT, chat("hold=1")))
+        g.wait_for("reserve")
+        g.wait_for("reserve")
+    g.wait_for("cancel")
     text = httpx.get(g.url + "/metrics").text
+    assert f'baton_http_requests_total{{code="499",route="{CHAT}"}} 1' in text
+    assert 'baton_clients_gone_total{door="http"} 1' in text
     assert 'vllm:generation_tokens_total{engine="0",model_name="fake"} 4' in text
     assert f'baton_http_requests_total{{code="200",route="{CHAT}"}} 1' in text
     assert f'baton_http_requests_total{{code="400",route="{CHAT}"}} 1' in text
