@@ -111,7 +111,10 @@ def sim(preset="dev", extra=(), env=None):
 
 def system(preset="dev"):
     if venv():
-        pytest("system", "tests/system", env={"BATON_BUILD": str(ROOT / "build" / preset)})
+        env = {"BATON_BUILD": str(ROOT / "build" / preset)}
+        pytest("system", "tests/system", env=env)
+        pytest("bench tools", "tests/bench/test_load.py", env=env)
+        pytest("python sdk", "sdk/python/tests", env={**env, "PYTHONPATH": str(ROOT / "sdk/python")})
 
 
 SANITIZERS = {

@@ -15,8 +15,8 @@ namespace baton::text {
 namespace {
 
 // Unicode's White_Space, as the inside of a character class.
-constexpr std::string_view white_space =
-    R"(\x{9}-\x{D}\x{20}\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000})";
+constexpr std::string_view white_space = R"(\x{9}-\x{D}\x{20}\x{85}\x{A0}\x{1680}\x{2000}-\x{200A})"
+                                         R"(\x{2028}\x{2029}\x{202F}\x{205F}\x{3000})";
 
 // Writes \s and \S out. Requires: \S stands outside of classes only.
 std::string with_white_space(std::string_view pattern) {

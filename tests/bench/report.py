@@ -91,7 +91,7 @@ def verdict(row):
 
 
 def span(row):
-    return "" if row.min is None else f"{number(row.min)} .. {number(row.max)}"
+    return "" if row.min is None or row.min == row.max else f"{number(row.min)} .. {number(row.max)}"
 
 
 def split(rows):
@@ -108,7 +108,7 @@ def split(rows):
 
 def served_table(served):
     head = ["server", "streams", *(title for _, title in SERVED_COLUMNS)]
-    cell = lambda row: f"{number(row.value)} ({span(row)})" if row else "-"
+    cell = lambda row: "-" if row is None else number(row.value) + (f" ({span(row)})" if span(row) else "")
     lines = [[server, str(streams), *(cell(columns.get(key)) for key, _ in SERVED_COLUMNS)]
              for (server, streams), columns in sorted(served.items(), key=lambda item: item[0][::-1])]
     return [head, *lines]

@@ -1,5 +1,6 @@
 """What the doors of a real cluster answer: the issue's curl line, the official clients, the reference's words."""
 import json
+import os
 import subprocess
 import sys
 
@@ -82,8 +83,10 @@ def test_a_bad_prompt_costs_nobody_else_anything(shared):
     other.check()
 
 
-@pytest.mark.parametrize("example", ["openai_chat.py", "websocket_chat.py"])
-def test_examples_run(shared, example):
-    done = subprocess.run([sys.executable, ROOT / "examples" / example, shared.url], capture_output=True, text=True, timeout=120)
+@pytest.mark.parametrize("example, door", [("openai_chat.py", "url"), ("websocket_chat.py", "url"), ("sdk_chat.py", "door")])
+def test_examples_run(shared, example, door):
+    subprocess.run([sys.executable, ROOT / "sdk/python/generate_wire.py"], check=True, capture_output=True)
+    done = subprocess.run([sys.executable, ROOT / "examples" / example, getattr(shared, door)], capture_output=True, text=True, timeout=120,
+                          env={**os.environ, "PYTHONPATH": str(ROOT / "sdk/python")})
     assert done.returncode == 0, done.stderr
     assert "tokens" in done.stdout

@@ -378,6 +378,14 @@ def test_metrics_count_what_happened(start):
     assert "baton_requests_open 0" in text
 
 
+def is_cut(connection):
+    """Closed or reset: which of them depends on what was on the way."""
+    try:
+        return connection.recv(10) == b""
+    except ConnectionResetError:
+        return True
+
+
 def test_stopping_cuts_open_connections(start):
     g = start()
     s = connect(g)
@@ -385,5 +393,5 @@ def test_stopping_cuts_open_connections(start):
     g.wait_for("reserve")
     idle = connect(g)
     assert g.stop() == 0
-    assert s.recv(10) == b""
-    assert idle.recv(10) == b""
+    assert is_cut(s)
+    assert is_cut(idle)
