@@ -1,7 +1,7 @@
 // `cluster status`: asks the root over the bus, as any process of the cluster would.
 #include "cluster/commands.hpp"
 #include "cluster/process.hpp"
-#include "cluster/progress.hpp"
+#include "gateway/board.hpp"
 
 #include <nlohmann/json.hpp>
 #include <unistd.h>
@@ -18,13 +18,13 @@ constexpr node_id client_bit{
     0x80000000u}; // clients' node ids have the high bit, the cluster's do not
 
 std::string status_table(const cluster_status& s) {
-  auto text = fmt::format("{}  {}{}  {}\n", s.model, phase_word(s.phase),
+  auto text = fmt::format("{}  {}{}  {}\n", s.model, gateway::name_of(s.phase),
                           s.reason.empty() ? "" : " (" + s.reason + ")", s.url);
   text += fmt::format("  {:<12} {:<11} {:>8} {:>9}  {}\n", "process", "phase", "pid", "restarts",
                       "reason");
   for (const auto& n : s.nodes)
-    text += fmt::format("  {:<12} {:<11} {:>8} {:>9}  {}\n", n.name, phase_word(n.phase), n.pid,
-                        n.restarts, n.reason);
+    text += fmt::format("  {:<12} {:<11} {:>8} {:>9}  {}\n", n.name, gateway::name_of(n.phase),
+                        n.pid, n.restarts, n.reason);
   if (s.load)
     text += fmt::format("  running {}  waiting {}  KV blocks {}/{}  steps {}  recoveries {}\n",
                         s.load->running, s.load->waiting, s.load->blocks_used, s.load->blocks_total,
@@ -33,14 +33,14 @@ std::string status_table(const cluster_status& s) {
 }
 
 std::string status_json(const cluster_status& s) {
-  nlohmann::ordered_json json{{"phase", phase_word(s.phase)},
+  nlohmann::ordered_json json{{"phase", gateway::name_of(s.phase)},
                               {"reason", s.reason},
                               {"url", s.url},
                               {"model", s.model},
                               {"processes", nlohmann::ordered_json::array()}};
   for (const auto& n : s.nodes)
     json["processes"].push_back({{"name", n.name},
-                                 {"phase", phase_word(n.phase)},
+                                 {"phase", gateway::name_of(n.phase)},
                                  {"reason", n.reason},
                                  {"pid", n.pid},
                                  {"epoch", n.epoch.value},

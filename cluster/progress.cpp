@@ -1,5 +1,7 @@
 #include "cluster/progress.hpp"
 
+#include "gateway/board.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -7,26 +9,6 @@
 #include <fstream>
 
 namespace baton::cluster {
-std::string_view phase_word(phase p) {
-  switch (p) {
-  case phase::starting:
-    return "starting";
-  case phase::loading:
-    return "loading";
-  case phase::ready:
-    return "ready";
-  case phase::recovering:
-    return "recovering";
-  case phase::draining:
-    return "draining";
-  case phase::stopped:
-    return "stopped";
-  case phase::failed:
-    return "failed";
-  }
-  return "unknown";
-}
-
 progress::progress(const cluster_context& context, bool json) : context_(context), json_(json) {
   if (!json_)
     line(plan_table(context.config, context.model, context.plan));
@@ -47,7 +29,7 @@ std::string progress::log_end(const std::string& name) const {
 }
 
 void progress::show_node(const status& s) {
-  auto text = fmt::format("{:<10} {}{}", s.name, phase_word(s.phase),
+  auto text = fmt::format("{:<10} {}{}", s.name, gateway::name_of(s.phase),
                           s.reason.empty() ? "" : ": " + s.reason);
   auto& shown = shown_[s.name];
   if (shown == text || s.phase == phase::starting)
@@ -55,9 +37,10 @@ void progress::show_node(const status& s) {
   shown = text;
   auto seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
   if (json_) {
-    nlohmann::ordered_json j{{"event", "node"},    {"name", s.name}, {"phase", phase_word(s.phase)},
-                             {"reason", s.reason}, {"pid", s.pid},   {"restarts", s.restarts},
-                             {"seconds", seconds}};
+    nlohmann::ordered_json j{
+        {"event", "node"},    {"name", s.name}, {"phase", gateway::name_of(s.phase)},
+        {"reason", s.reason}, {"pid", s.pid},   {"restarts", s.restarts},
+        {"seconds", seconds}};
     line(j.dump() + "\n");
     return;
   }

@@ -43,6 +43,4 @@ private:
   bool was_ready_ = false;
 };
 
-std::string_view phase_word(phase p);
-
 } // namespace baton::cluster
