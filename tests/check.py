@@ -110,7 +110,7 @@ def sim(preset="dev", extra=(), env=None):
 
 
 def system(preset="dev"):
-    if venv():
+    if venv() and step("python sdk: wire code", [sys.executable, "sdk/python/generate_wire.py"]):
         env = {"BATON_BUILD": str(ROOT / "build" / preset)}
         pytest("system", "tests/system", env=env)
         pytest("bench tools", "tests/bench/test_load.py", env=env)
