@@ -84,7 +84,7 @@ def venv():
 
 def pytest(name, *paths, env=None):
     begin = time.monotonic()
-    status, out = run([f"{VENV}/bin/python", "-m", "pytest", "-q", "-x" if os.environ.get("CHECK_FAIL_FAST") else "-q", "--color=no", *paths], env=env)
+    status, out = run([f"{VENV}/bin/python", "-m", "pytest", "-q", "--color=no", *paths], env=env)
     count = lambda word: int((re.findall(rf"(\d+) {word}", out) or ["0"])[-1])
     passed, failed, skipped = count("passed"), count("failed") + count("error"), count("skipped")
     if status and not failed:
