@@ -145,8 +145,9 @@ def main(arguments):
             if build(preset):
                 unit(preset, env)
                 sim(preset, env=env)
-    print(f"{TALLY.passed} passed, {TALLY.failed} failed, {TALLY.skipped} skipped" if TALLY.skipped else
-          f"{TALLY.passed} passed, {TALLY.failed} failed")
+    if TALLY.skipped:
+        print(f"{TALLY.skipped} skipped")
+    print(f"{TALLY.passed} passed, {TALLY.failed} failed")
     return 1 if TALLY.failed or not TALLY.passed else 0
 
 
