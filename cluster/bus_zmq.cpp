@@ -1,106 +1,34 @@
 #include "cluster/bus_zmq.hpp"
 
 #include "cluster/bus_endpoint.hpp"
+#include "schema/packet.hpp"
 
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include <zmq.hpp>
 
-#include <algorithm>
 #include <atomic>
 #include <csignal>
-#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <shared_mutex>
 #include <thread>
 
-// Debian's libzmq is not instrumented: ThreadSanitizer is told of the hand-over through its pipes.
-#if defined(__SANITIZE_THREAD__)
-#include <sanitizer/tsan_interface.h>
-#define BATON_TSAN_RELEASE(p) __tsan_release(p)
-#define BATON_TSAN_ACQUIRE(p) __tsan_acquire(p)
-#else
-#define BATON_TSAN_RELEASE(p) static_cast<void>(p)
-#define BATON_TSAN_ACQUIRE(p) static_cast<void>(p)
-#endif
-
 namespace baton::cluster {
 namespace {
 
-// Not 0: libzmq 4.3.4 aborts the process (session_base.cpp, clean_pipes) if a connection fails in
-// the middle of a message of several parts whose socket was closed without lingering.
+// Not 0: what was sent just before a peer is given up may still be on its way to it.
 constexpr int linger_ms = 200;
 
-constexpr std::size_t parts_per_message = 3; // head, body, bulk
-// Below, a copy is cheaper than a reference that another thread must drop.
-constexpr std::size_t copied_bytes_max = 512;
-constexpr std::size_t payload_alignment = 64;
 // Messages taken before the peers' events are looked at again.
 constexpr int messages_per_turn = 64;
 constexpr std::chrono::milliseconds poll_timeout{500}; // nothing depends on it
 
-// Keeps a payload's owner while ZeroMQ reads its bytes; dropped by one of its threads.
-struct holder {
-  std::shared_ptr<const void> owner;
-};
-
-void drop_holder(void*, void* hint) {
-  BATON_TSAN_ACQUIRE(hint);
-  std::unique_ptr<holder> last(static_cast<holder*>(hint));
-}
-
-zmq::message_t to_message(const payload& p) {
-  if (p.size_bytes == 0)
-    return {};
-  if (p.size_bytes <= copied_bytes_max || !p.owner)
-    return {p.data, p.size_bytes};
-  auto keep = std::make_unique<holder>(holder{p.owner});
-  BATON_TSAN_RELEASE(keep.get());
-  // ZeroMQ never writes to it.
-  auto* bytes = const_cast<std::byte*>(p.data);
-  zmq::message_t m(bytes, p.size_bytes, drop_holder, keep.get());
-  static_cast<void>(keep.release());
-  return m;
-}
-
-std::size_t aligned(std::size_t size) {
-  return (size + payload_alignment - 1) / payload_alignment * payload_alignment;
-}
-
-struct free_block {
-  void operator()(void* p) const noexcept { std::free(p); }
-};
-
-// ZeroMQ hands out unaligned slices of its read buffer: all parts move into one aligned block.
-frames to_frames(const std::vector<zmq::message_t>& parts) {
-  std::size_t total = 0;
-  for (const auto& part : parts)
-    total += aligned(part.size());
-  auto* block = static_cast<std::byte*>(
-      std::aligned_alloc(payload_alignment, std::max(total, payload_alignment)));
-  ENSURE(block != nullptr, "no memory for a message of {} bytes", total);
-  std::shared_ptr<const void> owner(block, free_block{});
-  frames f;
-  std::size_t at = 0;
-  payload* to[parts_per_message] = {&f.head, &f.body, &f.bulk};
-  for (std::size_t i = 0; i < parts_per_message; ++i) {
-    const auto& part = parts[i];
-    if (part.size() == 0)
-      continue;
-    std::memcpy(block + at, part.data(), part.size());
-    *to[i] = {owner, block + at, part.size()};
-    at += aligned(part.size());
-  }
-  return f;
-}
-
-// False: not taken now. A signal does not count.
-bool send_part(zmq::socket_t& to, const payload& p, zmq::send_flags flags) {
-  auto m = to_message(p);
+// False: not taken now, and `m` is unchanged. A signal does not count.
+bool try_send(zmq::socket_t& to, zmq::message_t& m) {
   for (;;) {
     try {
-      return to.send(m, flags).has_value();
+      return to.send(m, zmq::send_flags::dontwait).has_value();
     } catch (const zmq::error_t& e) {
       if (e.num() != EINTR)
         throw;
@@ -210,7 +138,7 @@ void bus_zmq::state::set_options(zmq::socket_t& s) const {
   s.set(zmq::sockopt::linger, linger_ms);
   s.set(zmq::sockopt::sndhwm, options.messages_queued_max);
   s.set(zmq::sockopt::rcvhwm, options.messages_queued_max);
-  s.set(zmq::sockopt::maxmsgsize, static_cast<std::int64_t>(options.frame_bytes_max));
+  s.set(zmq::sockopt::maxmsgsize, static_cast<std::int64_t>(options.packet_bytes_max));
   s.set(zmq::sockopt::heartbeat_ivl, milliseconds(options.heartbeat_interval));
   s.set(zmq::sockopt::heartbeat_timeout, milliseconds(options.heartbeat_timeout));
   s.set(zmq::sockopt::heartbeat_ttl, milliseconds(options.heartbeat_timeout));
@@ -308,24 +236,18 @@ sent bus_zmq::send(node_id peer, const frames& f) {
       return sent::unknown_peer;
     p = it->second;
   }
-  const payload* parts[parts_per_message] = {&f.head, &f.body, &f.bulk};
-  for (const auto* part : parts)
-    if (part->size_bytes > state_->options.frame_bytes_max)
-      return sent::too_large;
+  const auto size_bytes = packed_bytes(f);
+  if (size_bytes > state_->options.packet_bytes_max)
+    return sent::too_large;
   std::lock_guard lock(p->mutex);
   try {
-    // Once the first part is taken the others are too; if the peer goes meanwhile, all are dropped.
-    for (std::size_t i = 0; i < parts_per_message; ++i) {
-      auto flags = zmq::send_flags::dontwait;
-      if (i + 1 < parts_per_message)
-        flags = flags | zmq::send_flags::sndmore;
-      if (!send_part(p->out, *parts[i], flags) &&
-          !(has_room_now(p->out) && send_part(p->out, *parts[i], flags))) {
-        if (!p->is_up)
-          return sent::down;
-        ++state_->counts.back_pressure;
-        return sent::back_pressure;
-      }
+    zmq::message_t packet(size_bytes);
+    pack(f, packet.data<std::byte>());
+    if (!try_send(p->out, packet) && !(has_room_now(p->out) && try_send(p->out, packet))) {
+      if (!p->is_up)
+        return sent::down;
+      ++state_->counts.back_pressure;
+      return sent::back_pressure;
     }
   } catch (const zmq::error_t&) {
     return sent::down; // the context is ending
@@ -416,28 +338,23 @@ int bus_zmq::state::receive_some() {
   return taken;
 }
 
-// After the sender's routing id: exactly three parts, all there (ZeroMQ is atomic in this).
+// After the sender's routing id: exactly one frame, there already (ZeroMQ is atomic in this).
 void bus_zmq::state::receive_rest(zmq::message_t& id) {
-  std::vector<zmq::message_t> parts;
-  parts.reserve(parts_per_message);
+  zmq::message_t packet;
   std::size_t count = 0;
-  bool has_more = id.more();
-  while (has_more) {
-    zmq::message_t part;
-    if (!router.recv(part, zmq::recv_flags::dontwait))
+  for (bool has_more = id.more(); has_more; ++count) {
+    if (!router.recv(packet, zmq::recv_flags::dontwait))
       break;
-    has_more = part.more();
-    if (++count <= parts_per_message)
-      parts.push_back(std::move(part));
+    has_more = packet.more();
   }
-  if (count != parts_per_message) {
+  auto f = unpack(packet.data(), packet.size());
+  if (count != 1 || !f) {
     ++counts.bad_frames;
     return;
   }
-  auto f = to_frames(parts);
   ++counts.received;
-  counts.received_bytes += f.size_bytes();
-  events.received(std::move(f));
+  counts.received_bytes += f->size_bytes();
+  events.received(*std::move(f));
 }
 
 bool bus_zmq::state::is_current(const std::shared_ptr<peer_socket>& p) {

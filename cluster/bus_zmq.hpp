@@ -24,8 +24,8 @@ struct curve_keys {
 struct bus_zmq_options {
   // Messages, not bytes: credit bounds the bytes of data, this the rest.
   int messages_queued_max = 1000;
-  // Of one frame: what is larger disconnects its sender.
-  std::size_t frame_bytes_max = limits::bulk_bytes_max;
+  // Of one packet: what is larger disconnects its sender.
+  std::size_t packet_bytes_max = limits::packet_bytes_max;
   // Of the transport, answered by its own threads: they find a dead host, link heartbeats find a
   // dead process. Short ones disconnect healthy peers under load.
   std::chrono::milliseconds heartbeat_interval{1000};
@@ -42,7 +42,7 @@ struct bus_zmq_counters {
   std::uint64_t received = 0;
   std::uint64_t sent_bytes = 0;
   std::uint64_t received_bytes = 0;
-  std::uint64_t bad_frames = 0; // not three parts
+  std::uint64_t bad_frames = 0; // not one packet
   std::uint64_t back_pressure = 0;
   std::uint64_t connects = 0; // handshakes done
   std::uint64_t disconnects = 0;

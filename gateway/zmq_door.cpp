@@ -2,6 +2,7 @@
 
 #include "gateway/zmq_client.hpp"
 #include "schema/limits.hpp"
+#include "schema/packet.hpp"
 
 #include <spdlog/spdlog.h>
 #include <sys/eventfd.h>
@@ -23,12 +24,11 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-constexpr std::size_t parts_per_message = 4; // routing id, head, body, bulk
+constexpr std::size_t parts_per_message = 2; // routing id, packet
 // Frames for a client that does not read; data is bounded by its window long before.
 constexpr int send_frames_max = 64 * 1024;
 constexpr int messages_per_turn = 256; // then the streams get their turn
 constexpr std::chrono::milliseconds poll_interval{250};
-constexpr std::size_t frame_alignment = 64;
 
 // Requests that have events, told by the desk's thread.
 class ready_list {
@@ -79,20 +79,6 @@ bool is_local(const std::string& endpoint) {
          starts("tcp://localhost:");
 }
 
-// ZeroMQ hands out unaligned slices of its buffer; the codec wants its own alignment.
-payload aligned_copy(const zmq::message_t& part) {
-  if (part.size() == 0) {
-    return {};
-  }
-  const auto room = part.size() + frame_alignment;
-  auto owner = std::make_shared<std::vector<std::byte>>(room);
-  void* at = owner->data();
-  std::size_t space = room;
-  std::align(frame_alignment, part.size(), at, space);
-  std::memcpy(at, part.data(), part.size());
-  return {owner, static_cast<const std::byte*>(at), part.size()};
-}
-
 } // namespace
 
 struct zmq_door::wall {
@@ -135,7 +121,8 @@ result<void> zmq_door::wall::bind() {
     router.set(zmq::sockopt::router_mandatory, true);
     router.set(zmq::sockopt::sndhwm, send_frames_max);
     router.set(zmq::sockopt::rcvhwm, messages_per_turn);
-    router.set(zmq::sockopt::maxmsgsize, static_cast<std::int64_t>(limits().message_bytes_max));
+    router.set(zmq::sockopt::maxmsgsize, static_cast<std::int64_t>(limits().message_bytes_max +
+                                                                   limits::packet_extra_bytes_max));
     router.bind(text);
     endpoint = router.get(zmq::sockopt::last_endpoint);
   } catch (const zmq::error_t& e) {
@@ -148,18 +135,15 @@ result<void> zmq_door::wall::bind() {
 }
 
 bool zmq_door::wall::send(const std::string& id, const frames& f) {
-  const payload* parts[] = {&f.head, &f.body, &f.bulk};
   zmq::message_t first(id.data(), id.size());
+  zmq::message_t packet(packed_bytes(f));
+  pack(f, packet.data<std::byte>());
   try {
     if (!router.send(first, zmq::send_flags::sndmore | zmq::send_flags::dontwait)) {
       return false; // its queue is full: it does not read
     }
-    for (std::size_t i = 0; i < std::size(parts); ++i) {
-      const bool is_last = i + 1 == std::size(parts);
-      zmq::message_t part(parts[i]->data, parts[i]->size_bytes);
-      // After the first part was taken, the rest cannot be refused.
-      router.send(part, is_last ? zmq::send_flags::none : zmq::send_flags::sndmore);
-    }
+    // After the first part was taken, the rest cannot be refused.
+    router.send(packet, zmq::send_flags::none);
   } catch (const zmq::error_t&) {
     return false; // EHOSTUNREACH: it is gone
   }
@@ -210,16 +194,11 @@ void zmq_door::wall::greet(const std::string& id, const hello& h) {
 }
 
 void zmq_door::wall::take(const std::string& id, std::vector<zmq::message_t>& parts) {
-  if (parts.size() != parts_per_message || parts[1].size() > limits::head_bytes_max) {
-    counts().dropped("zmq_bad_frame");
-    return;
-  }
-  const auto head = decode_envelope(aligned_copy(parts[1]));
-  if (!head) {
-    counts().dropped("zmq_bad_frame");
-    return;
-  }
-  auto body = decode_body(*head, aligned_copy(parts[2]), aligned_copy(parts[3]));
+  auto f = parts.size() == parts_per_message
+               ? unpack(parts[1].data(), parts[1].size())
+               : fail(errc::bad_frame, "{} frames in place of one", parts.size() - 1);
+  const auto head = f ? decode_envelope(f->head) : f.error();
+  auto body = head ? decode_body(*head, f->body, f->bulk) : head.error();
   if (!body) {
     counts().dropped("zmq_bad_frame");
     return;

@@ -1,8 +1,8 @@
 // Messages to frames and back: the only place that knows FlatBuffers, and the only verifier.
 //
-// On the bus a message is three frames: envelope, body, and for activations a raw payload (else
-// empty). The envelope is verified and judged (version, epochs, sequence) before a byte of the body
-// is read.
+// A message has three parts: envelope, body, and for activations a raw payload (else empty). They
+// travel in one packet (packet.hpp). The envelope is verified and judged (version, epochs,
+// sequence) before a byte of the body is read.
 #pragma once
 
 #include "schema/messages.hpp"

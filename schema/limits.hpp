@@ -10,11 +10,14 @@
 
 namespace baton::limits {
 
-// Frames. The bus sets ZMQ_MAXMSGSIZE from the largest of them.
+// Parts of a message, and the packet they travel in: ZMQ_MAXMSGSIZE.
 inline constexpr std::size_t head_bytes_max = 1024;      // an envelope has about 100
 inline constexpr std::size_t body_bytes_max = 64u << 20; // 256 draws with 16k tokens of history
 inline constexpr std::size_t client_body_bytes_max = 16u << 20; // twice the largest prompt
 inline constexpr std::size_t bulk_bytes_max = 256u << 20;       // 4096 rows of 16384 float32
+inline constexpr std::size_t packet_extra_bytes_max = 2048;     // sizes, envelope, padding
+inline constexpr std::size_t packet_bytes_max =
+    packet_extra_bytes_max + body_bytes_max + bulk_bytes_max;
 
 // FlatBuffers. Our tables nest five deep; 2^20 tables verify in about 20 ms.
 inline constexpr unsigned depth_max = 64;

@@ -2,6 +2,7 @@
 #include "sdk/cpp/connection.hpp"
 
 #include "schema/limits.hpp"
+#include "schema/packet.hpp"
 
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -19,19 +20,8 @@ constexpr actor_id client_actor{8};
 
 // What cancel messages may take when a client goes: longer helps nobody.
 constexpr int linger_ms = 200;
-// Frames taken in before the queue of outgoing ones is looked at again.
-constexpr int frames_per_turn_max = 64;
-
-payload payload_of(zmq::message_t&& frame) {
-  auto owner = std::make_shared<zmq::message_t>(std::move(frame));
-  const auto* data = static_cast<const std::byte*>(owner->data());
-  const auto size_bytes = owner->size();
-  return {std::move(owner), data, size_bytes};
-}
-
-zmq::message_t frame_of(const payload& bytes) {
-  return {bytes.data, bytes.size_bytes};
-}
+// Messages taken in before the queue of outgoing ones is looked at again.
+constexpr int messages_per_turn_max = 64;
 
 std::uint32_t random_node() {
   std::random_device random;
@@ -79,7 +69,8 @@ struct door_socket {
   void connect(const std::string& endpoint) {
     wake = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     socket.set(zmq::sockopt::linger, linger_ms);
-    socket.set(zmq::sockopt::maxmsgsize, static_cast<std::int64_t>(limits::client_body_bytes_max));
+    socket.set(zmq::sockopt::maxmsgsize,
+               std::int64_t{limits::client_body_bytes_max + limits::packet_extra_bytes_max});
     monitor.set(zmq::sockopt::linger, 0);
     const char* const events = "inproc://door-events";
     if (zmq_socket_monitor(socket.handle(), events, ZMQ_EVENT_DISCONNECTED) != 0)
@@ -111,30 +102,22 @@ struct door_socket {
   }
 
   bool send(const frames& made) {
-    auto head = frame_of(made.head);
-    auto body = frame_of(made.body);
-    zmq::message_t bulk;
-    if (!socket.send(head, zmq::send_flags::sndmore | zmq::send_flags::dontwait))
-      return false;
-    // A multipart message is accepted as a whole: the rest cannot be refused.
-    (void)socket.send(body, zmq::send_flags::sndmore);
-    (void)socket.send(bulk, zmq::send_flags::none);
-    return true;
+    zmq::message_t packet(packed_bytes(made));
+    pack(made, packet.data<std::byte>());
+    return socket.send(packet, zmq::send_flags::dontwait).has_value();
   }
 
-  // Nothing: no message waits. An error: the message has not three frames.
+  // Nothing: no message waits. Errors: bad_frame.
   result<std::optional<frames>> receive() {
-    std::array<payload, 3> parts;
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      zmq::message_t frame;
-      if (!socket.recv(frame, zmq::recv_flags::dontwait))
-        return std::optional<frames>{};
-      const bool last = !frame.more();
-      parts[i] = payload_of(std::move(frame));
-      if (last != (i + 1 == parts.size()))
-        return fail(errc::bad_frame, "a message of the door has not three frames");
-    }
-    return std::optional(frames{parts[0], parts[1], parts[2]});
+    zmq::message_t packet;
+    if (!socket.recv(packet, zmq::recv_flags::dontwait))
+      return std::optional<frames>{};
+    if (packet.more())
+      return fail(errc::bad_frame, "a message of the door has more than one frame");
+    auto f = unpack(packet.data(), packet.size());
+    if (!f)
+      return f.error();
+    return std::optional(*std::move(f));
   }
 };
 
@@ -282,7 +265,7 @@ result<bool> connection::send_queued() {
 }
 
 result<void> connection::receive_all(clock::time_point& silent_since) {
-  for (int count = 0; count < frames_per_turn_max; ++count) {
+  for (int count = 0; count < messages_per_turn_max; ++count) {
     auto heard = socket_->receive();
     if (!heard)
       return heard.error();

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import flatbuffers
 from flatbuffers import encode as fb_encode
@@ -62,8 +62,39 @@ class Heard:
     source: int
     source_epoch: int
     sequence: int
+    size: int  # bytes of its parts
     request: int
     value: Any
+
+
+# -- The packet (docs/protocol.md): a message as one frame --
+
+_SIZES = struct.Struct("<4I")  # bytes of envelope, body and bulk; 0
+
+
+def _after(at: int, alignment: int) -> int:
+    return (at + alignment - 1) // alignment * alignment
+
+
+def pack(head: bytes, body: bytes) -> bytes:
+    sizes = _SIZES.pack(len(head), len(body), 0, 0)
+    body_at = _after(len(sizes) + len(head), 16)
+    end = _after(body_at + len(body), 16)
+    return (sizes + head).ljust(body_at, b"\0") + body.ljust(end - body_at, b"\0")
+
+
+def unpack(packet: bytes) -> Tuple[bytes, bytes, bytes]:
+    """Raises ValueError, struct.error."""
+    head_size, body_size, bulk_size, zero = _SIZES.unpack_from(packet)
+    body_at = _after(_SIZES.size + head_size, 16)
+    bulk_at = _after(body_at + body_size, 64 if bulk_size else 16)
+    if bulk_at + bulk_size != len(packet) or zero:
+        raise ValueError(f"a packet of {len(packet)} bytes says that it has {bulk_at + bulk_size}")
+    return (
+        packet[_SIZES.size : _SIZES.size + head_size],
+        packet[body_at : body_at + body_size],
+        packet[bulk_at:],
+    )
 
 
 # -- Out --
@@ -407,18 +438,19 @@ def _root(table: Callable, buffer: bytes, identifier: bytes):
     return table.GetRootAs(buffer, 0)
 
 
-def decode(frames: Sequence[bytes]) -> Heard:
+def decode(packet: bytes) -> Heard:
     """Raises BadFrame. A kind that clients do not need has no value."""
     try:
-        if len(frames) != 3:
-            raise ValueError(f"{len(frames)} frames")
-        e = _root(WireEnvelope, frames[0], b"BTEV")
+        head, body, _ = unpack(packet)
+        e = _root(WireEnvelope, head, b"BTEV")
         if e.Version() != PROTOCOL_VERSION:
             raise ValueError(f"the door speaks version {e.Version()}, we {PROTOCOL_VERSION}")
-        heard = Heard(e.Kind(), e.Source(), e.SourceEpoch(), e.Sequence(), 0, None)
+        heard = Heard(
+            e.Kind(), e.Source(), e.SourceEpoch(), e.Sequence(), len(head) + len(body), 0, None
+        )
         if heard.kind in _READERS:
             table, read = _READERS[heard.kind]
-            root = _root(table, frames[1], _identifier(heard.kind))
+            root = _root(table, body, _identifier(heard.kind))
             heard.request = root.Request() if hasattr(root, "Request") else 0
             heard.value = read(root)
         return heard

@@ -25,6 +25,7 @@ HEARTBEAT_INTERVAL = 1.0  # seconds; the door's bound of silence is five of them
 SILENCE_MAX = 5.0
 LINGER_MS = 200  # what a last cancel may take
 MESSAGE_BYTES_MAX = 16 << 20  # client_body_bytes_max of schema/limits.hpp
+PACKET_EXTRA_BYTES_MAX = 2048  # sizes, envelope, padding
 DOOR_ACTOR = 7
 CLIENT_ACTOR = 8
 
@@ -168,7 +169,7 @@ class Connection:
 
     def _connect(self, endpoint: str) -> None:
         self._socket.setsockopt(zmq.LINGER, LINGER_MS)
-        self._socket.setsockopt(zmq.MAXMSGSIZE, MESSAGE_BYTES_MAX)
+        self._socket.setsockopt(zmq.MAXMSGSIZE, MESSAGE_BYTES_MAX + PACKET_EXTRA_BYTES_MAX)
         self._monitor = self._socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
         try:
             self._socket.connect(endpoint)
@@ -182,7 +183,7 @@ class Connection:
     def _send(self, kind: int, body: bytes, correlation: int) -> bool:
         head = codec.envelope(kind, self._us, self._door, correlation, self._sequence_out + 1)
         try:
-            self._socket.send_multipart([head, body, b""], flags=zmq.DONTWAIT)
+            self._socket.send(codec.pack(head, body), flags=zmq.DONTWAIT)
         except zmq.Again:
             return False
         self._sequence_out += 1
@@ -200,7 +201,7 @@ class Connection:
                 raise LinkDown("the door closed the connection")
             if left <= 0:
                 raise LinkDown(f"no door answered within {timeout} s")
-        heard = codec.decode(self._socket.recv_multipart())
+        heard = codec.decode(self._socket.recv())
         if heard.kind == MessageKind.rejected:
             raise heard.value
         if heard.kind != MessageKind.hello_ack:
@@ -273,17 +274,17 @@ class Connection:
         heard_any = False
         while True:
             try:
-                frames = self._socket.recv_multipart(flags=zmq.DONTWAIT)
+                packet = self._socket.recv(flags=zmq.DONTWAIT)
             except zmq.Again:
                 return heard_any
             heard_any = True
-            heard = codec.decode(frames)
+            heard = codec.decode(packet)
             if (heard.source, heard.source_epoch) != (self._door.node, self._door.epoch):
                 raise LinkDown("another door, or another life of it, answers now")
             self._sequence_in += 1
             if heard.sequence != self._sequence_in:
                 raise LinkDown(f"message {heard.sequence} came in place of {self._sequence_in}")
-            size = sum(map(len, frames)) if heard.kind in codec.DATA_KINDS else 0
+            size = heard.size if heard.kind in codec.DATA_KINDS else 0
             self._deliver(heard, size)
 
     def _deliver(self, heard: codec.Heard, size: int) -> None:

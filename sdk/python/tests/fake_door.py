@@ -157,11 +157,11 @@ class Peer:
         self.door, self.routing, self.heard, self.said = door, routing, 0, 0
 
     def say(self, message, source=DOOR, skip=0):
-        """Gives the bytes of the three frames."""
+        """Gives the bytes of its parts."""
         kind, body = message
         self.said += 1 + skip
         head = codec.envelope(kind, source, codec.Address(1, 1, 8), 0, self.said)
-        self.door.router.send_multipart([self.routing, head, body, b""])
+        self.door.router.send_multipart([self.routing, codec.pack(head, body)])
         return len(head) + len(body)
 
 
@@ -196,7 +196,8 @@ class FakeDoor:
         self.context.term()
 
     def take(self, frames):
-        routing, head, body, bulk = frames
+        routing, packet = frames
+        head, body, bulk = codec.unpack(packet)
         peer = self.peers.setdefault(routing, Peer(self, routing))
         e = Envelope.Envelope.GetRootAs(head, 0)
         kind = e.Kind()

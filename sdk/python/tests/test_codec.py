@@ -1,6 +1,7 @@
 """The bytes that C++ wrote are read value for value, and broken ones are BadFrame, nothing else."""
 
 import random
+import struct
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,14 @@ GOLDEN = Path(__file__).resolve().parents[3] / "tests" / "data" / "schema"
 DOOR = codec.Address(1, 2, 7)
 
 
-def golden(name):
+def parts_of_golden(name):
     kind = getattr(MessageKind, name)
     head = codec.envelope(kind, DOOR, codec.Address(3, 4, 8), 0, 1)
-    return [head, (GOLDEN / f"{name}.bin").read_bytes(), b""]
+    return head, (GOLDEN / f"{name}.bin").read_bytes()
+
+
+def golden(name):
+    return codec.pack(*parts_of_golden(name))
 
 
 def told(name):
@@ -63,7 +68,7 @@ def test_rejected_models_tokenized_and_detokenized_of_cpp_are_read():
 
 @pytest.mark.parametrize("name", ["chunk", "models", "rejected", "tokenized", "hello_ack"])
 def test_broken_bytes_are_a_bad_frame_or_another_message(name):
-    head, body, bulk = golden(name)
+    head, body = parts_of_golden(name)
     rng = random.Random(7)
     broken = [body[:size] for size in range(len(body))]
     for at in range(len(body)):
@@ -71,18 +76,27 @@ def test_broken_bytes_are_a_bad_frame_or_another_message(name):
     refused = 0
     for spoilt in broken:
         try:
-            codec.decode([head, spoilt, bulk])
+            codec.decode(codec.pack(head, spoilt))
         except BadFrame:
             refused += 1
     assert refused > len(body) // 4
 
 
-def test_another_version_and_a_wrong_count_of_frames_are_refused():
-    head, body, bulk = golden("models")
-    with pytest.raises(BadFrame):
-        codec.decode([head, body])
-    with pytest.raises(BadFrame):
-        codec.decode([body, body, bulk])
+def test_the_packet_of_cpp_is_read_and_written():
+    packet = (GOLDEN / "packet.bin").read_bytes()
+    assert codec.unpack(packet) == (b"head", b"body of 19 bytes ..", b"bulk")
+    assert codec.pack(b"head", b"") == b"\4" + b"\0" * 15 + b"head" + b"\0" * 12
+    for size in range(len(packet)):
+        with pytest.raises((ValueError, struct.error)):
+            codec.unpack(packet[:size])
+
+
+def test_another_version_and_packets_that_do_not_add_up_are_refused():
+    head, body = parts_of_golden("models")
+    whole = golden("models")
+    for bad in (b"", whole[:-1], whole + b"\0", b"\xff" * len(whole), codec.pack(body, body)):
+        with pytest.raises(BadFrame):
+            codec.decode(bad)
     codec_version = codec.PROTOCOL_VERSION
     try:
         codec.PROTOCOL_VERSION = 2
@@ -90,7 +104,7 @@ def test_another_version_and_a_wrong_count_of_frames_are_refused():
     finally:
         codec.PROTOCOL_VERSION = codec_version
     with pytest.raises(BadFrame, match="version 2"):
-        codec.decode([newer, body, bulk])
+        codec.decode(codec.pack(newer, body))
 
 
 def test_what_python_says_is_what_cpp_keeps_a_test_for():

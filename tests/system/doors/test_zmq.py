@@ -110,11 +110,11 @@ class Raw:
 
     def send(self, kind, body):
         self.count += 1
-        self.socket.send_multipart(
-            [codec.envelope(kind, self.us, self.door, 0, self.count), body, b""])
+        head = codec.envelope(kind, self.us, self.door, 0, self.count)
+        self.socket.send(codec.pack(head, body))
 
     def heard(self, seconds=5):
-        return codec.decode(self.socket.recv_multipart()) if self.socket.poll(
+        return codec.decode(self.socket.recv()) if self.socket.poll(
             seconds * 1000) else None
 
 
@@ -122,7 +122,8 @@ def test_malformed_frames_are_counted_and_ignored(start):
     g = start("--zmq", "tcp://127.0.0.1:*")
     raw = Raw(g.zmq)
     for frames in ([b""], [b"x" * 100], [b"a", b"b", b"c"], [b"", b"", b"", b"", b""],
-                   [os.urandom(64), os.urandom(64), b""], [b"x" * 100_000, b"", b""]):
+                   [os.urandom(64)], [b"x" * 100_000], [codec.pack(b"x", b"y")], [codec.pack(b"", b"")],
+                   [codec.pack(os.urandom(64), os.urandom(64))], [codec.pack(b"x" * 100_000, b"")]):
         raw.socket.send_multipart(frames)
     raw.send(MessageKind.list_models, codec.list_models(1))  # before hello: a stranger
     raw.send(MessageKind.hello, codec.hello(raw.us, "raw", os.getpid()))
@@ -130,7 +131,7 @@ def test_malformed_frames_are_counted_and_ignored(start):
     assert ack.kind == MessageKind.hello_ack and ack.value.refused is None
     import httpx
     text = httpx.get(g.url + "/metrics").text
-    assert 'baton_messages_dropped_total{kind="zmq_bad_frame"} 6' in text
+    assert 'baton_messages_dropped_total{kind="zmq_bad_frame"} 10' in text
     assert 'baton_messages_dropped_total{kind="zmq_stranger"} 1' in text
     with Client(g.zmq) as c:
         assert c.generate("tokens=1").text == "w0 "

@@ -1,12 +1,11 @@
 // A door that does what a test says: a ROUTER and a thread that hands each message to a script.
 #pragma once
 
-#include "schema/codec.hpp"
+#include "schema/packet.hpp"
 
 #include <zmq.hpp>
 
 #include <algorithm>
-#include <array>
 #include <condition_variable>
 #include <functional>
 #include <map>
@@ -52,7 +51,7 @@ public:
     router_.close();
   }
 
-  // Gives the bytes of the three frames.
+  // Gives the bytes of its three parts.
   std::size_t say(peer& to, const message& m) {
     envelope e;
     e.source = {77};
@@ -69,9 +68,9 @@ public:
   }
   void say_raw(peer& to, const frames& made) {
     router_.send(zmq::buffer(to.routing), zmq::send_flags::sndmore);
-    router_.send(zmq::message_t(made.head.data, made.head.size_bytes), zmq::send_flags::sndmore);
-    router_.send(zmq::message_t(made.body.data, made.body.size_bytes), zmq::send_flags::sndmore);
-    router_.send(zmq::message_t(), zmq::send_flags::none);
+    zmq::message_t packet(packed_bytes(made));
+    pack(made, packet.data<std::byte>());
+    router_.send(packet, zmq::send_flags::none);
   }
 
   // Everything heard but heartbeats, for the test to look at.
@@ -103,21 +102,16 @@ private:
   }
 
   bool take_one() {
-    std::array<zmq::message_t, 4> parts;
-    for (auto& part : parts)
-      if (!router_.recv(part, zmq::recv_flags::dontwait))
-        return false;
-    const auto payload_of = [](const zmq::message_t& part) {
-      return payload{nullptr, part.data<std::byte>(), part.size()};
-    };
-    auto& from = peers_[parts[0].to_string()];
-    from.routing = parts[0].to_string();
-    auto e = decode_envelope(payload_of(parts[1]));
-    if (!e) {
-      faults.push_back(e.error().message);
-      return true;
-    }
-    auto m = decode_body(*e, payload_of(parts[2]), payload_of(parts[3]));
+    zmq::message_t routing;
+    zmq::message_t packet;
+    if (!router_.recv(routing, zmq::recv_flags::dontwait) ||
+        !router_.recv(packet, zmq::recv_flags::dontwait))
+      return false;
+    auto& from = peers_[routing.to_string()];
+    from.routing = routing.to_string();
+    const auto f = unpack(packet.data(), packet.size());
+    const auto e = f ? decode_envelope(f->head) : f.error();
+    const auto m = e ? decode_body(*e, f->body, f->bulk) : e.error();
     if (!m) {
       faults.push_back(m.error().message);
       return true;

@@ -1,0 +1,93 @@
+#include "schema/packet.hpp"
+
+#include "schema/ensure.hpp"
+
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+namespace baton {
+namespace {
+
+static_assert(std::endian::native == std::endian::little);
+
+struct prefix {
+  std::uint32_t head_bytes = 0;
+  std::uint32_t body_bytes = 0;
+  std::uint32_t bulk_bytes = 0;
+  std::uint32_t zero = 0;
+};
+constexpr std::size_t table_alignment = 16;
+constexpr std::size_t bulk_alignment = 64;
+
+constexpr std::size_t aligned(std::size_t at, std::size_t to) {
+  return (at + to - 1) / to * to;
+}
+
+struct places {
+  std::size_t head, body, bulk, end;
+};
+
+constexpr places places_of(std::size_t head, std::size_t body, std::size_t bulk) {
+  places p{};
+  p.head = sizeof(prefix);
+  p.body = aligned(p.head + head, table_alignment);
+  p.bulk = aligned(p.body + body, bulk == 0 ? table_alignment : bulk_alignment);
+  p.end = p.bulk + bulk;
+  return p;
+}
+
+places places_of(const frames& f) {
+  return places_of(f.head.size_bytes, f.body.size_bytes, f.bulk.size_bytes);
+}
+
+// Padding is zero: no byte of ours that was not meant goes out.
+void put(std::byte* to, std::size_t at, std::size_t next, const payload& part) {
+  if (part.size_bytes > 0)
+    std::memcpy(to + at, part.data, part.size_bytes);
+  std::memset(to + at + part.size_bytes, 0, next - at - part.size_bytes);
+}
+
+struct free_block {
+  void operator()(std::byte* p) const noexcept { std::free(p); }
+};
+
+} // namespace
+
+std::size_t packed_bytes(const frames& f) noexcept {
+  return places_of(f).end;
+}
+
+void pack(const frames& f, std::byte* to) noexcept {
+  const auto at = places_of(f);
+  const prefix sizes{static_cast<std::uint32_t>(f.head.size_bytes),
+                     static_cast<std::uint32_t>(f.body.size_bytes),
+                     static_cast<std::uint32_t>(f.bulk.size_bytes), 0};
+  std::memcpy(to, &sizes, sizeof(sizes));
+  put(to, at.head, at.body, f.head);
+  put(to, at.body, at.bulk, f.body);
+  put(to, at.bulk, at.end, f.bulk);
+}
+
+result<frames> unpack(const void* data, std::size_t size_bytes) {
+  prefix sizes;
+  if (size_bytes < sizeof(sizes))
+    return fail(errc::bad_frame, "a packet of {} bytes", size_bytes);
+  std::memcpy(&sizes, data, sizeof(sizes));
+  const auto at = places_of(sizes.head_bytes, sizes.body_bytes, sizes.bulk_bytes);
+  if (at.end != size_bytes || sizes.zero != 0)
+    return fail(errc::bad_frame, "a packet of {} bytes says that it has {}", size_bytes, at.end);
+  auto* block = static_cast<std::byte*>(
+      std::aligned_alloc(bulk_alignment, aligned(size_bytes, bulk_alignment)));
+  ENSURE(block != nullptr, "no memory for a message of {} bytes", size_bytes);
+  const std::shared_ptr<const void> owner(block, free_block{});
+  std::memcpy(block, data, size_bytes);
+  const auto part = [&](std::size_t begin, std::size_t bytes) {
+    return bytes == 0 ? payload{} : payload{owner, block + begin, bytes};
+  };
+  return frames{part(at.head, sizes.head_bytes), part(at.body, sizes.body_bytes),
+                part(at.bulk, sizes.bulk_bytes)};
+}
+
+} // namespace baton
