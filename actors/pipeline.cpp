@@ -76,6 +76,12 @@ bool pipeline::on_opened(const epoch_opened& m) {
   if (!std::all_of(seats_.begin(), seats_.end(), [](const seat& s) { return s.has_opened; }))
     return false;
   state_ = state::open;
+  has_new_life_ = false;
+  for (auto& s : seats_) {
+    has_new_life_ |= s.ready->node != s.last_node || s.ready->node_epoch != s.last_life;
+    s.last_node = s.ready->node;
+    s.last_life = s.ready->node_epoch;
+  }
   return true;
 }
 

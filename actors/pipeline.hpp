@@ -42,6 +42,8 @@ public:
   std::vector<order> open_if_complete();
   // True if this was the last: the pipeline is open now.
   bool on_opened(const epoch_opened& m);
+  // Gives up the epoch that is opening or open, with the same stages: some answer never came.
+  void abandon() { close(); }
 
   state current() const noexcept { return state_; }
   epoch_id epoch() const noexcept { return epoch_; }
@@ -49,6 +51,8 @@ public:
   std::uint32_t blocks() const;
   std::uint32_t block_positions() const;
   node_id first_stage() const;
+  // Requires: open. Whether a stage has another life than in the last epoch that was open.
+  bool has_new_life() const noexcept { return has_new_life_; }
   // "waiting for shard of stage 1"
   std::string reason() const;
 
@@ -56,6 +60,8 @@ private:
   struct seat {
     std::optional<stage_ready> ready;
     bool has_opened = false;
+    node_id last_node; // in the last epoch that was open
+    epoch_id last_life;
   };
   const hello* linked(node_id node) const;
   bool close();
@@ -64,6 +70,7 @@ private:
   std::vector<hello> linked_;
   state state_ = state::waiting;
   epoch_id epoch_;
+  bool has_new_life_ = false;
 };
 
 } // namespace baton::actors

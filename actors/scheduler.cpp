@@ -61,6 +61,8 @@ void tell_load(pointer self) {
 
 void pump(pointer self) {
   auto& s = self->state;
+  if (s.core->is_open() && !s.core->has_flights())
+    s.stepped_at = s.options.now();
   if (s.core->is_open())
     while (auto batch = s.core->next())
       self->send(s.options.peers.stage(s.line->first_stage()), std::move(*batch));
@@ -96,7 +98,8 @@ void on_opened(pointer self, const epoch_opened& m) {
   if (!s.line->on_opened(m))
     return;
   s.core->open_epoch(s.line->epoch(),
-                     {s.options.stages, s.line->blocks(), s.line->block_positions()});
+                     {s.options.stages, s.line->blocks(), s.line->block_positions()},
+                     s.line->has_new_life() ? schedule::loss::shard : schedule::loss::link);
   ++s.epochs;
   if (s.was_open) {
     ++s.recoveries;
@@ -150,6 +153,7 @@ void on_sampled(pointer self, const sampled& m) {
   for (std::size_t stage = 0; stage < m.stage_micros.size() && stage < s.busy_micros.size();
        ++stage)
     s.busy_micros[stage] += m.stage_micros[stage];
+  s.stepped_at = s.options.now();
   s.core->on_sampled(m);
 }
 
@@ -175,6 +179,11 @@ void on_tick(pointer self) {
   auto& s = self->state;
   auto now = s.options.now();
   s.core->tick(now);
+  if (s.core->has_flights() && now - s.stepped_at >= step_timeout) {
+    close(self, fmt::format("no step came back for {} s", step_timeout.count() / 1000));
+    s.line->abandon();
+    try_open(self);
+  }
   if (now - s.reported_at >= report_interval)
     tell_load(self);
 }

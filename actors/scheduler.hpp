@@ -25,6 +25,11 @@ struct scheduler_options {
   std::function<schedule::time_point()> now;
 };
 
+// A step that is not back after this time is lost, or hangs: the epoch is closed and another one
+// opened, which only stages that answer can do. Far above any step: a chunk of a large model on few
+// cores takes seconds.
+inline constexpr std::chrono::milliseconds step_timeout{60'000};
+
 // How often gateways and root hear of the load; also the grain of the deadlines.
 inline constexpr std::chrono::milliseconds report_interval{250};
 
@@ -36,6 +41,7 @@ struct scheduler_state {
   std::set<node_id> gateways;
   schedule::time_point reported_at{};
   schedule::time_point closed_at{};
+  schedule::time_point stepped_at{}; // a step came back, or the first of none in flight went out
   std::uint64_t epochs = 0;
   std::uint64_t recoveries = 0;
   double recovery_seconds = 0;

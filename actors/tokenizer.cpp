@@ -1,6 +1,7 @@
 #include "actors/tokenizer.hpp"
 
 #include "actors/actor_faults.hpp"
+#include "schema/limits.hpp"
 
 #include <spdlog/spdlog.h>
 
@@ -66,16 +67,29 @@ void on_submit(pointer self, submit& m) {
                    std::move(m.sampling), std::move(m.stop), m.tokens_max_given, m.deadline});
 }
 
+// Whether ids and pieces fit into a message.
+result<void> check_answer(const tokenizer_state& s, const ids& made) {
+  std::size_t bytes = 0;
+  for (auto id : made)
+    bytes += s.config.tokenizer->piece(id).size();
+  if (made.size() > limits::ids_max || bytes > limits::prompt_bytes_max)
+    return fail_param(errc::payload_too_large, "prompt",
+                      "the prompt has {} tokens of {} bytes, an answer at most {} of {}",
+                      made.size(), bytes, limits::ids_max, limits::prompt_bytes_max);
+  return {};
+}
+
 void on_tokenize(pointer self, const tokenize& m) {
   auto& s = self->state;
   tokenized answer{m.request, {}, {}, s.config.context_max, std::nullopt};
   auto encoded = encode(s, m.input, m.add_generation_prompt);
-  if (encoded) {
+  auto told = encoded ? check_answer(s, *encoded) : encoded.error();
+  if (told) {
     for (auto id : *encoded)
       answer.pieces.emplace_back(s.config.tokenizer->piece(id));
     answer.ids = std::move(*encoded);
   } else {
-    answer.failure = encoded.error();
+    answer.failure = told.error();
   }
   self->send(s.config.peers.gateway(m.gateway), std::move(answer));
 }
@@ -84,10 +98,14 @@ void on_detokenize(pointer self, const detokenize& m) {
   auto& s = self->state;
   auto text = s.config.tokenizer->decode(m.ids, /*skip_special=*/false);
   detokenized answer{m.request, {}, std::nullopt};
-  if (text)
-    answer.text = std::move(*text);
-  else
+  if (!text)
     answer.failure = text.error();
+  else if (text->size() > limits::chunk_bytes_max)
+    answer.failure = fail_param(errc::payload_too_large, "tokens",
+                                "the text of these tokens has {} bytes, an answer at most {}",
+                                text->size(), limits::chunk_bytes_max);
+  else
+    answer.text = std::move(*text);
   self->send(s.config.peers.gateway(m.gateway), std::move(answer));
 }
 

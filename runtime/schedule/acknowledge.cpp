@@ -130,7 +130,7 @@ void scheduler::sweep() {
   });
 }
 
-void scheduler::open_epoch(epoch_id epoch, const pipeline_shape& shape) {
+void scheduler::open_epoch(epoch_id epoch, const pipeline_shape& shape, loss last) {
   ENSURE(!epoch_ && epoch > last_epoch_, "epoch {} opens after {}", epoch.value, last_epoch_.value);
   ENSURE(shape.stages > 0, "a pipeline without stages");
   epoch_ = last_epoch_ = epoch;
@@ -139,6 +139,9 @@ void scheduler::open_epoch(epoch_id epoch, const pipeline_shape& shape) {
   closed_at_.reset();
   next_batch_ = {1};
   ++totals_.epochs;
+  if (last == loss::shard)
+    judge_suspects();
+  suspects_.clear();
   for (auto& [id, s] : sequences_) {
     s.last_batch = 0;
     if (s.state == sequence_state::ended || fits(s))
@@ -162,7 +165,11 @@ void scheduler::close_epoch(time_point now) {
   epoch_.reset();
   closed_at_ = now;
   has_isolated_in_flight_ = false;
-  suspect_all_in_flight();
+  for (const auto& [batch, parts] : flights_)
+    for (const part& p : parts) {
+      part& span = suspects_.try_emplace(p.id, p).first->second;
+      span.rows = p.position + p.rows - span.position;
+    }
   flights_.clear();
   for (auto& [id, s] : sequences_) {
     if (s.state == sequence_state::running)
@@ -175,17 +182,12 @@ void scheduler::close_epoch(time_point now) {
 
 // A sequence that was in flight with the same rows at two deaths in a row runs alone from then on;
 // one that was alone is to blame.
-void scheduler::suspect_all_in_flight() {
-  std::map<sequence_id, part> spans; // rows in flight of each
-  for (const auto& [batch, parts] : flights_)
-    for (const part& p : parts) {
-      part& span = spans.try_emplace(p.id, p).first->second;
-      span.rows = p.position + p.rows - span.position;
-    }
-  for (const auto& [id, span] : spans) {
-    sequence& s = *find(id);
-    if (s.state == sequence_state::ended)
+void scheduler::judge_suspects() {
+  for (const auto& [id, span] : suspects_) {
+    sequence* suspect = find(id);
+    if (!suspect || suspect->state == sequence_state::ended)
       continue;
+    sequence& s = *suspect;
     const std::size_t until = span.position + span.rows;
     const bool overlaps =
         s.crashes > 0 && span.position < s.suspect_until && s.suspect_from < until;
@@ -195,7 +197,7 @@ void scheduler::suspect_all_in_flight() {
     if (s.crashes < crashes_max)
       continue;
     s.is_isolated = true;
-    if (spans.size() > 1)
+    if (suspects_.size() > 1)
       continue;
     ++counters_.quarantined;
     const error why =

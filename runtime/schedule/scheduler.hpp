@@ -41,6 +41,10 @@ inline constexpr std::uint32_t choices_max = 128;
 // is to blame.
 inline constexpr std::uint32_t crashes_max = 2;
 
+// What closed the last epoch, known for certain when the next one opens: the death of a shard is
+// held against the sequences that were in flight, a link that fell between live ones is not.
+enum class loss : std::uint8_t { link, shard };
+
 // What the stages of an epoch agree on.
 struct pipeline_shape {
   std::uint32_t stages = 1; // as many micro-batches are in flight: more would read weights in vain
@@ -91,12 +95,14 @@ public:
 
   // -- the pipeline's life (acknowledge.cpp). Closing voids what is in flight and forgets the KV:
   // sequences are computed again from the log, before those that have not started.
-  void open_epoch(epoch_id epoch, const pipeline_shape& shape); // Requires: closed, a later epoch
+  // Requires: closed, a later epoch.
+  void open_epoch(epoch_id epoch, const pipeline_shape& shape, loss last = loss::shard);
   void close_epoch(time_point now);
   bool is_open() const noexcept { return epoch_.has_value(); }
 
   // What is to be sent since the last call.
   output take() { return std::exchange(output_, {}); }
+  bool has_flights() const noexcept { return !flights_.empty(); }
   bool is_idle() const noexcept { return tickets_.empty() && flights_.empty(); }
   load_report load() const; // without model, recoveries, recovery_seconds and bubble_ratio
   const counters& counted() const noexcept { return counters_; }
@@ -165,7 +171,7 @@ private:
   void settle(sequence& s);
   void sweep();
   bool fits(const sequence& s) const;
-  void suspect_all_in_flight();
+  void judge_suspects();
 
   sequence* find(sequence_id id);
   std::uint32_t running_count() const;
@@ -180,6 +186,7 @@ private:
   std::map<ticket_id, ticket> tickets_;
   std::map<sequence_id, sequence> sequences_; // an ended one stays while it is in flight
   std::map<batch_id, std::vector<part>> flights_;
+  std::map<sequence_id, part> suspects_; // rows that were in flight when the last epoch closed
   ticket_id next_ticket_;
   batch_id next_batch_{1};
   bool is_draining_ = false;

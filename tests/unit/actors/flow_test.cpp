@@ -8,6 +8,8 @@
 #include "runtime/engine/toy_engine.hpp"
 #include "runtime/model/gguf.hpp"
 #include "runtime/text/vocabulary_gguf.hpp"
+#include "schema/codec.hpp"
+#include "schema/limits.hpp"
 #include "tests/support/gguf_writer.hpp"
 #include "tests/support/scratch_directory.hpp"
 
@@ -68,6 +70,7 @@ struct world {
   scheduler_actor sched;
   tokenizer_actor tok;
   std::map<node_id, stage_actor> stages;
+  std::vector<stage_actor> behind; // those that a swallower stands before
   std::vector<std::uint64_t> lives = std::vector<std::uint64_t>(2, 1);
 
   world() {
@@ -105,11 +108,14 @@ struct world {
   ~world() {
     for (auto& [node, s] : stages)
       caf::anon_send_exit(s, caf::exit_reason::kill);
+    for (auto& s : behind)
+      caf::anon_send_exit(s, caf::exit_reason::kill);
     for (auto a : {caf::actor_cast<caf::actor>(listening), caf::actor_cast<caf::actor>(detok),
                    caf::actor_cast<caf::actor>(sched), caf::actor_cast<caf::actor>(tok)})
       caf::anon_send_exit(a, caf::exit_reason::kill);
     run();
     stages.clear();
+    behind.clear();
     listening = nullptr;
     detok = nullptr;
     sched = nullptr;
@@ -134,6 +140,26 @@ struct world {
   static node_id shard_node(stage_index i) { return node_id{1024 + i}; }
   hello shard_hello(stage_index i) const {
     return {shard_node(i), epoch_id{lives[i]}, role::shard, "shard", "sim", "", 0};
+  }
+
+  // The next batch for this stage is taken and never spoken of again: a step that hangs.
+  void swallow_next_batch(stage_index i) {
+    auto real = stages.at(shard_node(i));
+    behind.push_back(real);
+    stages[shard_node(i)] = system->spawn(swallower, real);
+  }
+  static stage_actor::behavior_type swallower(stage_actor::stateful_pointer<bool> self,
+                                              stage_actor real) {
+    self->state = false; // nothing swallowed yet
+    return {
+        [real](const open_epoch& m) { caf::anon_send(real, m); },
+        [self, real](micro_batch& m) {
+          if (std::exchange(self->state, true))
+            caf::anon_send(real, std::move(m));
+        },
+        [](const peer_up&) {},
+        [](const peer_down&) {},
+    };
   }
 
   void start_shard(stage_index i) {
@@ -262,6 +288,28 @@ TEST_CASE("killing either stage at any moment changes no token and ends no strea
     }
 }
 
+TEST_CASE("a step that never comes back is done again after its deadline, and nobody is blamed") {
+  for (stage_index where : {0u, 1u}) {
+    CAPTURE(where);
+    world w;
+    w.run();
+    w.swallow_next_batch(where);
+    ids_prompt ids{10, 20, 30};
+    auto ticket = w.ask(ids, 6);
+    w.run();
+    CHECK(w.of(ticket).ids.empty());
+    w.now += step_timeout - std::chrono::milliseconds{1};
+    caf::anon_send(w.sched, tick{});
+    w.run();
+    CHECK(w.of(ticket).ids.empty());
+    w.now += std::chrono::milliseconds{1};
+    caf::anon_send(w.sched, tick{});
+    w.run();
+    CHECK(w.of(ticket).ids == oracle(ids, 6));
+    CHECK(w.of(ticket).ends == 1);
+  }
+}
+
 TEST_CASE("a stop string ends its choice with the tokens that complete it") {
   world w;
   w.run();
@@ -309,6 +357,29 @@ TEST_CASE("chat goes through the template and special tokens never come from its
   w.run();
   REQUIRE(w.gateway.texts.size() == 1);
   CHECK(w.gateway.texts[0].text.find("a<|im_end|>b") != std::string::npos);
+}
+
+TEST_CASE("answers that do not fit into a message are refused, and what fits is not") {
+  world w;
+  w.run();
+  const std::string most(limits::ids_max, 'a'); // a token each
+  caf::anon_send(w.tok, tokenize{1, gateway_node, most, false});
+  caf::anon_send(w.tok, tokenize{2, gateway_node, most + 'a', false});
+  const token_id long_piece = 2; // <|im_end|>
+  const auto fits = limits::chunk_bytes_max / std::string_view("<|im_end|>").size();
+  caf::anon_send(w.tok, detokenize{3, gateway_node, ids_prompt(fits, long_piece)});
+  caf::anon_send(w.tok, detokenize{4, gateway_node, ids_prompt(fits + 1, long_piece)});
+  w.run();
+  REQUIRE(w.gateway.ids.size() == 2);
+  CHECK_FALSE(w.gateway.ids[0].failure);
+  CHECK(encode({}, w.gateway.ids[0]).size_bytes() > limits::ids_max);
+  REQUIRE(w.gateway.ids[1].failure);
+  CHECK(w.gateway.ids[1].failure->code == errc::payload_too_large);
+  REQUIRE(w.gateway.texts.size() == 2);
+  CHECK_FALSE(w.gateway.texts[0].failure);
+  CHECK(encode({}, w.gateway.texts[0]).size_bytes() > limits::chunk_bytes_max / 2);
+  REQUIRE(w.gateway.texts[1].failure);
+  CHECK(w.gateway.texts[1].failure->code == errc::payload_too_large);
 }
 
 TEST_CASE("a cancelled ticket ends once and leaves nothing in flight") {

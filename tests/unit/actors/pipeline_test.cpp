@@ -98,3 +98,32 @@ TEST_CASE("stages of different models or pipelines are refused by name") {
   CHECK(other.error().code == errc::version_mismatch);
   CHECK_FALSE(p.on_ready(ready(5, 2)));
 }
+
+TEST_CASE("an epoch knows whether a stage has another life than in the last open one") {
+  auto p = opened();
+  CHECK(p.has_new_life());
+  REQUIRE(p.on_down(node_id{101})); // its link fell, it lives
+  p.on_up(shard(1, 2));
+  REQUIRE(p.on_ready(ready(1, 2)));
+  REQUIRE(p.open_if_complete().size() == 2);
+  (void)p.on_opened({p.epoch(), 0});
+  REQUIRE(p.on_opened({p.epoch(), 1}));
+  CHECK_FALSE(p.has_new_life());
+  REQUIRE(p.on_down(node_id{101}));
+  p.on_up(shard(1, 3));
+  REQUIRE(p.on_ready(ready(1, 3)));
+  REQUIRE(p.open_if_complete().size() == 2);
+  (void)p.on_opened({p.epoch(), 0});
+  REQUIRE(p.on_opened({p.epoch(), 1}));
+  CHECK(p.has_new_life());
+}
+
+TEST_CASE("an abandoned epoch is opened anew with the same stages under a later number") {
+  auto p = opened();
+  const auto before = p.epoch();
+  p.abandon();
+  CHECK(p.current() == pipeline::state::waiting);
+  const auto orders = p.open_if_complete();
+  REQUIRE(orders.size() == 2);
+  CHECK(orders[0].what.epoch > before);
+}

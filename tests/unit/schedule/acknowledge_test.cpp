@@ -328,6 +328,33 @@ TEST_CASE("a sequence that kills the pipeline twice at the same step is quaranti
   f.check_at_rest();
 }
 
+TEST_CASE("links that fall between live shards put no blame on a lone sequence") {
+  fixture f;
+  f.start(5, 6);
+  std::uint64_t epoch = 1;
+  for (int i = 0; i < 10; ++i) {
+    (void)f.next();
+    f.s.close_epoch(f.now);
+    f.s.check_integrity();
+    f.s.open_epoch({++epoch}, small_shape, loss::link);
+  }
+  f.run_all();
+  CHECK(f.s.take().tokens.size() == 6);
+  CHECK(f.s.counted().quarantined == 0);
+  f.check_at_rest();
+}
+
+TEST_CASE("a suspect that is cancelled before the next epoch opens is not judged") {
+  fixture f;
+  const auto ticket = f.start(5, 6);
+  (void)f.next();
+  f.s.close_epoch(f.now);
+  f.s.cancel({.ticket = ticket, .choice = {}, .why = cancel_reason::client_gone, .reason = {}});
+  f.s.open_epoch({2}, small_shape);
+  CHECK(f.s.counted().quarantined == 0);
+  f.check_at_rest();
+}
+
 TEST_CASE("shards that die at different steps put no blame on a sequence") {
   fixture f;
   f.start(5, 20);
