@@ -1,6 +1,7 @@
 #include "gateway/reception.hpp"
 
 #include "gateway/request_check.hpp"
+#include "schema/limits.hpp"
 
 #include <utility>
 
@@ -41,22 +42,25 @@ void open_request::close(cancel_reason why) noexcept {
 reception::reception(desk_actor desk, std::shared_ptr<board> facts, std::string door)
     : desk_(std::move(desk)), facts_(std::move(facts)), door_(std::move(door)) {}
 
+error reception::refuse(error why) {
+  counts().refused(door_, why.code);
+  return why;
+}
+
 result<model_card> reception::admit(std::string_view model, const generate* request) {
   auto card = find_model(*facts_->look(), facts_->config().model_aliases, model);
   if (!card) {
-    counts().refused(door_, card.error().code);
-    return card;
+    return refuse(card.error());
   }
   if (request) {
     if (auto ok = check_against_model(*request, *card); !ok) {
-      counts().refused(door_, ok.error().code);
-      return ok.error();
+      return refuse(ok.error());
     }
   }
   if (!facts_->enter()) {
-    counts().refused(door_, errc::overloaded);
-    return fail(errc::overloaded, "the gateway serves {} requests, its limit; try again later",
-                facts_->config().requests_max);
+    return refuse(fail(errc::overloaded,
+                       "the gateway serves {} requests, its limit; try again later",
+                       facts_->config().requests_max));
   }
   counts().request_opened(door_);
   return card;
@@ -69,6 +73,9 @@ std::shared_ptr<stream> reception::new_stream(std::function<void()> wake) {
 
 result<open_request> reception::open(generate request, bool add_generation_prompt,
                                      std::function<void()> wake) {
+  if (auto ok = check_limits(request); !ok) {
+    return refuse(ok.error());
+  }
   auto card = admit(request.model, &request);
   if (!card) {
     return card.error();
@@ -82,6 +89,9 @@ result<open_request> reception::open(generate request, bool add_generation_promp
 
 result<open_request> reception::tokenize(std::string_view model, prompt input,
                                          bool add_generation_prompt, std::function<void()> wake) {
+  if (auto ok = check_limits(input); !ok) {
+    return refuse(ok.error());
+  }
   auto card = admit(model, nullptr);
   if (!card) {
     return card.error();
@@ -93,6 +103,11 @@ result<open_request> reception::tokenize(std::string_view model, prompt input,
 
 result<open_request> reception::detokenize(std::string_view model, std::vector<token_id> ids,
                                            std::function<void()> wake) {
+  if (ids.size() > limits::ids_max) {
+    return refuse(fail_param(errc::payload_too_large, "tokens",
+                             "{} tokens are more than the {} that fit into a message", ids.size(),
+                             limits::ids_max));
+  }
   auto card = admit(model, nullptr);
   if (!card) {
     return card.error();

@@ -61,6 +61,8 @@ public:
 private:
   // `request` is looked at if there is one.
   result<model_card> admit(std::string_view model, const generate* request);
+  // Counts it.
+  error refuse(error why);
   std::shared_ptr<stream> new_stream(std::function<void()> wake);
 
   desk_actor desk_;
