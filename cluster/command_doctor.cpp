@@ -83,8 +83,9 @@ int command_doctor(const std::string& config, bool json) {
   auto facts = facts_of_this_machine();
   std::vector<finding> all{
       {"instruction set", verdict::good, std::string(cpu::name_of(cpu::detect_isa())), ""},
-      {"cores", facts.cores > 1 ? verdict::good : verdict::advice, fmt::format("{}", facts.cores),
-       facts.cores > 1 ? "" : "two pipeline stages want two cores"},
+      {"cores", facts.cores.size() > 1 ? verdict::good : verdict::advice,
+       fmt::format("{}", facts.cores.size()),
+       facts.cores.size() > 1 ? "" : "two pipeline stages want two cores"},
       check_memory(facts),
       check_huge_pages(),
       check_files(),

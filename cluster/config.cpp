@@ -178,11 +178,13 @@ result<device> parse_device(std::string_view text) {
   auto colon = text.find(':');
   device d{std::string(text.substr(0, colon)), {}};
   if (d.kind != "cpu")
-    return fail(errc::bad_config, "device '{}': this build knows cpu:N or cpu:N-M", text);
+    return fail(errc::bad_config, "device '{}': this build knows cpu, cpu:N and cpu:N-M", text);
+  if (colon == std::string_view::npos)
+    return d;
   std::uint32_t first = 0;
   std::uint32_t last = 0;
   const auto* end = text.data() + text.size();
-  const auto* begin = colon == std::string_view::npos ? end : text.data() + colon + 1;
+  const auto* begin = text.data() + colon + 1;
   auto [rest, failed] = std::from_chars(begin, end, first);
   last = first;
   if (failed == std::errc() && rest != end && *rest == '-')
@@ -191,7 +193,8 @@ result<device> parse_device(std::string_view text) {
       return std::pair(r.ptr, r.ec);
     }();
   if (failed != std::errc() || rest != end || last < first || last >= cores_max)
-    return fail(errc::bad_config, "device '{}': write cpu:N for a core or cpu:N-M for several",
+    return fail(errc::bad_config,
+                "device '{}': write cpu:N for a core, cpu:N-M for several, cpu for a share of all",
                 text);
   for (auto core = first; core <= last; ++core)
     d.cores.push_back(core);

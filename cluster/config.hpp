@@ -29,7 +29,7 @@ struct model_config {
   std::chrono::milliseconds queue_timeout{60000};
   std::uint64_t kv_cache_bytes = 512ull << 20; // over all stages
   std::uint32_t threads_per_shard = 0;         // 0: the cores divided over the shards
-  std::uint32_t activation_bits = 8;
+  std::uint32_t activation_bits = 16;          // 8: faster, and ties fall otherwise
 };
 
 struct gateway_section {
@@ -45,7 +45,7 @@ struct gateway_section {
 struct node_config {
   std::string name;
   std::string host = "127.0.0.1";
-  std::vector<std::string> devices; // "cpu:0"; one shard each
+  std::vector<std::string> devices; // "cpu:0", "cpu"; one shard each
 };
 
 struct cluster_config {
@@ -62,7 +62,8 @@ result<cluster_config> load_config(const std::filesystem::path& file);
 // The same from text; `origin` stands in messages where the file's name would.
 result<cluster_config> parse_config(std::string_view text, const std::string& origin);
 
-// "cpu:0" or "cpu:0-3" -> kind and cores. Errors: bad_config.
+// "cpu:0" or "cpu:0-3" -> kind and cores; "cpu": no cores, the plan shares them out. Errors:
+// bad_config.
 struct device {
   std::string kind;
   std::vector<std::uint32_t> cores;

@@ -101,8 +101,9 @@ void add_role(CLI::App& app, choices& c, const char* name, run_role run) {
   role->callback([&c, run] {
     // The plan was checked when the cluster came up; a child must not refuse itself because memory
     // is in use now.
-    machine_facts any{UINT32_MAX, UINT64_MAX};
-    auto context = load_context(c.role.config, any);
+    auto facts = facts_of_this_machine();
+    facts.memory_available_bytes = UINT64_MAX;
+    auto context = load_context(c.role.config, facts);
     if (!context) {
       spdlog::error("{}", context.error().message);
       c.status = exit_permanent;

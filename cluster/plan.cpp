@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <iterator>
 #include <set>
 
 namespace baton::cluster {
@@ -68,14 +69,52 @@ result<void> place_blocks(const cluster_config& config, const model::description
   return {};
 }
 
+// Of each device. "cpu:N" is the N-th core that this process may use (containers have any); a plain
+// "cpu" gets an even share of those that no device names, and shares one if there are too few.
+result<std::vector<std::vector<std::uint32_t>>>
+share_cores(const std::vector<place_on_device>& devices, const machine_facts& machine) {
+  std::vector<std::vector<std::uint32_t>> shares(devices.size());
+  std::set<std::uint32_t> named;
+  std::vector<std::size_t> unnamed; // devices
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    const auto& d = devices[i];
+    for (auto core : d.what.cores) {
+      if (core >= machine.cores.size())
+        return fail_param(errc::bad_config, "nodes.devices",
+                          "node {}: device {} names core {}, this process may use {}: 0 to {}; "
+                          "\"cpu\" takes a share of them",
+                          d.on, d.device_name, core, machine.cores.size(),
+                          machine.cores.size() - 1);
+      named.insert(machine.cores[core]);
+      shares[i].push_back(machine.cores[core]);
+    }
+    if (d.what.cores.empty())
+      unnamed.push_back(i);
+  }
+  std::vector<std::uint32_t> left;
+  std::set_difference(machine.cores.begin(), machine.cores.end(), named.begin(), named.end(),
+                      std::back_inserter(left));
+  if (left.empty())
+    left = machine.cores;
+  for (std::size_t i = 0; i < unnamed.size() && !left.empty(); ++i) {
+    const auto first = i * left.size() / unnamed.size();
+    const auto last = std::max(first + 1, (i + 1) * left.size() / unnamed.size());
+    for (auto at = first; at < last; ++at)
+      shares[unnamed[i]].push_back(left[at]);
+  }
+  return shares;
+}
+
 } // namespace
 
 machine_facts facts_of_this_machine() {
   machine_facts facts;
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  if (sched_getaffinity(0, sizeof cores, &cores) == 0)
-    facts.cores = static_cast<std::uint32_t>(CPU_COUNT(&cores));
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0)
+    for (std::uint32_t core = 0; core < CPU_SETSIZE; ++core)
+      if (CPU_ISSET(core, &allowed))
+        facts.cores.push_back(core);
   std::ifstream meminfo("/proc/meminfo");
   std::string key;
   std::uint64_t kib = 0;
@@ -106,21 +145,19 @@ result<cluster_plan> make_plan(const cluster_config& config, const model::descri
   auto ranges = model::partition(model, plan.stages);
   if (!ranges)
     return ranges.error();
+  auto cores = share_cores(devices, machine);
+  if (!cores)
+    return cores.error();
   for (stage_index stage = 0; stage < plan.stages; ++stage) {
     const auto& d = devices[stage];
-    for (auto core : d.what.cores)
-      if (core >= machine.cores)
-        return fail_param(errc::bad_config, "nodes.devices",
-                          "node {}: device {} names core {}, this machine has cores 0 to {}", d.on,
-                          d.device_name, core, machine.cores - 1);
     shard_plan s;
     s.node = node_id{place::first_shard.value + stage};
     s.name = fmt::format("shard-{}", stage);
     s.on = d.on;
     s.device = d.device_name;
-    s.cores = d.what.cores;
-    s.threads =
-        m.threads_per_shard ? m.threads_per_shard : static_cast<std::uint32_t>(d.what.cores.size());
+    s.cores = (*cores)[stage];
+    s.threads = m.threads_per_shard ? m.threads_per_shard
+                                    : std::max(1u, static_cast<std::uint32_t>(s.cores.size()));
     s.stage = stage;
     s.layers = (*ranges)[stage];
     for (auto layer = s.layers.first; layer < s.layers.end(); ++layer)

@@ -22,17 +22,17 @@ inline constexpr node_id first_shard{1024};
 } // namespace place
 
 struct machine_facts {
-  std::uint32_t cores = 0;
+  std::vector<std::uint32_t> cores; // that this process may use
   std::uint64_t memory_available_bytes = 0;
 };
 machine_facts facts_of_this_machine();
 
 struct shard_plan {
   node_id node;
-  std::string name;   // "shard-0"
-  std::string on;     // the nodes.toml node it lives on
-  std::string device; // "cpu:0"
-  std::vector<std::uint32_t> cores;
+  std::string name;                 // "shard-0"
+  std::string on;                   // the nodes.toml node it lives on
+  std::string device;               // "cpu:0"
+  std::vector<std::uint32_t> cores; // as the system numbers them
   std::uint32_t threads = 1;
   stage_index stage = 0;
   model::layer_range layers;

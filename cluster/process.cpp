@@ -37,6 +37,14 @@ caf::actor_system_config caf_options(std::uint32_t threads) {
   return options;
 }
 
+// Messages are additive, but what stands in them must mean the same on both ends of a pipeline.
+result<void> admit(const hello& peer) {
+  if (peer.role == role::client || peer.build == build_version())
+    return {};
+  return fail(errc::version_mismatch, "{} is build {}, we are {}", peer.name, peer.build,
+              build_version());
+}
+
 } // namespace
 
 void block_signals() {
@@ -105,7 +113,9 @@ result<std::unique_ptr<process>> process::start(identity who, std::uint32_t acto
   hello self{p->who.node, p->who.epoch, p->who.as,
              p->who.name, *endpoint,    std::string(build_version()),
              getpid()};
-  p->links = std::make_unique<exchange>(*p->wire, self, exchange_options{});
+  exchange_options options;
+  options.admit = admit;
+  p->links = std::make_unique<exchange>(*p->wire, self, options);
   return std::unique_ptr<process>(new process(std::move(p)));
 }
 

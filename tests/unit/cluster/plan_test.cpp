@@ -36,7 +36,7 @@ cluster_config two_stages() {
   return c;
 }
 
-constexpr machine_facts roomy{2, 8ull << 30};
+const machine_facts roomy{{4, 6}, 8ull << 30}; // as in a container
 
 } // namespace
 
@@ -81,7 +81,7 @@ TEST_CASE("what cannot be placed is refused by name and number") {
     CHECK(plan.error().message.find("180.0 MiB") != std::string::npos);
   }
   SUBCASE("less memory than the shards need") {
-    auto plan = make_plan(config, small_model(), {2, 100u << 20});
+    auto plan = make_plan(config, small_model(), {{0, 1}, 100u << 20});
     REQUIRE_FALSE(plan);
     CHECK(plan.error().code == errc::does_not_fit);
     CHECK(plan.error().message.find("100.0 MiB available") != std::string::npos);
@@ -92,6 +92,24 @@ TEST_CASE("what cannot be placed is refused by name and number") {
     REQUIRE_FALSE(plan);
     CHECK(plan.error().param == "model.max_model_len");
   }
+}
+
+TEST_CASE("cores are those that the process may use, named or shared out") {
+  using cores = std::vector<std::uint32_t>;
+  auto place = [](std::vector<std::string> devices, cores allowed) {
+    auto config = two_stages();
+    config.nodes[0].devices = std::move(devices);
+    auto plan = make_plan(config, small_model(), {std::move(allowed), 8ull << 30});
+    REQUIRE(plan);
+    CHECK(plan->shards[0].threads == plan->shards[0].cores.size());
+    return std::pair(plan->shards[0].cores, plan->shards[1].cores);
+  };
+  CHECK(place({"cpu:0", "cpu:1"}, {4, 6}) == std::pair(cores{4}, cores{6}));
+  CHECK(place({"cpu", "cpu"}, {4, 6}) == std::pair(cores{4}, cores{6}));
+  CHECK(place({"cpu", "cpu"}, {0, 1, 2, 3, 4}) == std::pair(cores{0, 1}, cores{2, 3, 4}));
+  CHECK(place({"cpu:1-2", "cpu"}, {0, 1, 2, 3}) == std::pair(cores{1, 2}, cores{0, 3}));
+  CHECK(place({"cpu", "cpu"}, {7}) == std::pair(cores{7}, cores{7})); // few: shared
+  CHECK(place({"cpu:0", "cpu"}, {7}) == std::pair(cores{7}, cores{7}));
 }
 
 TEST_CASE("sizes are printed in binary units") {
