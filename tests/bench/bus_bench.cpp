@@ -18,6 +18,7 @@
 #include <cstring>
 #include <future>
 #include <thread>
+#include <utility>
 
 using namespace baton;
 using clk = std::chrono::steady_clock;
@@ -117,6 +118,7 @@ struct process {
   cluster::bus_zmq bus{{}};
   std::unique_ptr<cluster::exchange> links;
   std::promise<void> linked;
+  bool was_linked = false; // a link may fall and come again
 
   process(node_id self, const std::string& endpoint) {
     auto bound = bus.bind(endpoint);
@@ -126,7 +128,10 @@ struct process {
     h.epoch = epoch_id{1};
     h.endpoint = *bound;
     links = std::make_unique<cluster::exchange>(bus, h, cluster::exchange_options{});
-    links->on_peer_up([this](const hello&) { linked.set_value(); });
+    links->on_peer_up([this](const hello&) {
+      if (!std::exchange(was_linked, true))
+        linked.set_value();
+    });
     links->start();
   }
   // The handles for which `links` must outlive are gone before.
