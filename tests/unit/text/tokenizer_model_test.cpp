@@ -58,7 +58,9 @@ TEST_CASE("ids of the default model are those of the reference, text by text") {
   if (words == nullptr)
     return;
   encode_scratch scratch;
-  for (const auto& row : golden("smollm2_ids.json")["texts"]) {
+  const auto rows = golden("smollm2_ids.json")["texts"];
+  REQUIRE_FALSE(rows.empty());
+  for (const auto& row : rows) {
     CAPTURE(row["name"].get<std::string>());
     const auto text = row["text"].get<std::string>();
     const auto expected = row["ids"].get<ids>();
@@ -74,7 +76,9 @@ TEST_CASE("ids of long runs are those of the reference and take no quadratic tim
   const tokenizer* words = smollm2();
   if (words == nullptr)
     return;
-  for (const auto& row : golden("smollm2_ids.json")["repeats"]) {
+  const auto rows = golden("smollm2_ids.json")["repeats"];
+  REQUIRE_FALSE(rows.empty());
+  for (const auto& row : rows) {
     CAPTURE(row["text"].get<std::string>());
     std::string text;
     for (int i = 0; i < row["times"].get<int>(); ++i)
@@ -90,7 +94,9 @@ TEST_CASE(
   const tokenizer* words = smollm2();
   if (words == nullptr)
     return;
-  for (const auto& row : golden("smollm2_ids.json")["conversations"]) {
+  const auto rows = golden("smollm2_ids.json")["conversations"];
+  REQUIRE_FALSE(rows.empty());
+  for (const auto& row : rows) {
     const text_segment segments[] = {{row["head"].get<std::string>(), true},
                                      {row["user"].get<std::string>(), false},
                                      {row["tail"].get<std::string>(), true}};
