@@ -18,7 +18,7 @@ struct restart_intensity {
   std::chrono::seconds period{30};
 };
 
-// design.md section 6: what each supervisor of the tree allows.
+// What each supervisor of the tree allows: the nearer to the streams, the more patient.
 inline constexpr restart_intensity gateway_intensity{10, std::chrono::seconds(60)};
 inline constexpr restart_intensity head_intensity{5, std::chrono::seconds(60)};
 inline constexpr restart_intensity agent_intensity{3, std::chrono::seconds(300)};

@@ -210,7 +210,7 @@ scheduler_actor::behavior_type scheduler(pointer self, scheduler_options options
   return {
       then_pump<reserve>(self, on_reserve),
       [self](const admit& m) {
-        self->state.core->admit(m, self->state.options.now());
+        self->state.core->admit(m);
         pump(self);
       },
       [self](const cancel& m) {

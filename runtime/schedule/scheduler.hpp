@@ -80,7 +80,7 @@ public:
   // last choice, or one refusal before any of its tokens.
   std::variant<granted, rejected> reserve(const baton::reserve& request, time_point now);
   // A request that cannot be is refused through the output; one whose ticket has ended is dropped.
-  void admit(const baton::admit& request, time_point now);
+  void admit(const baton::admit& request);
   void cancel(const baton::cancel& request);
   // A gateway is gone: so are the clients of all its tickets.
   void cancel_all_of(node_id gateway);

@@ -85,7 +85,7 @@ scheduler::queue_figures scheduler::look_at_queue(std::uint32_t choices) const {
   return queue;
 }
 
-void scheduler::admit(const baton::admit& request, time_point now) {
+void scheduler::admit(const baton::admit& request) {
   const auto it = tickets_.find(request.ticket);
   if (it == tickets_.end()) {
     const bool was_ours = request.ticket >= config_.first_ticket && request.ticket < next_ticket_;
@@ -110,7 +110,7 @@ void scheduler::admit(const baton::admit& request, time_point now) {
   else
     stop.tokens_max = config_.max_model_len - t.prompt_tokens;
   if (request.deadline.count() > 0)
-    t.deadline = now + request.deadline;
+    t.deadline = t.reserved_at + request.deadline;
   for (std::uint32_t choice = 0; choice < t.choices; ++choice) {
     const sequence_id id{request.ticket, choice};
     sampling_params sampling = request.sampling;
@@ -242,12 +242,14 @@ void scheduler::refuse(ticket_id id, error why) {
     it->second.state = sequence_state::ended;
     settle(it->second);
   }
+  const auto gateway = t.gateway;
+  const auto request = t.request;
+  t.choices_open = 0;
+  end_ticket(id);
   const auto retry_after =
       row_of(why.code).retryable ? config_.retry_after : std::chrono::milliseconds{0};
   output_.refusals.push_back(
-      {t.gateway, {t.request, id, std::move(why), retry_after, look_at_queue(1).tickets}});
-  t.choices_open = 0;
-  end_ticket(id);
+      {gateway, {request, id, std::move(why), retry_after, look_at_queue(1).tickets}});
 }
 
 void scheduler::fail_ticket(ticket_id id, finish how, const error& why) {

@@ -40,7 +40,7 @@ TEST_CASE("a sequence ends at its end tokens, its bound or its context, as asked
     fixture f;
     auto request = f.request(f.grant());
     request.stop = r.stop;
-    f.s.admit(request, f.now);
+    f.s.admit(request);
     f.run_all(r.token);
     const auto out = f.s.take();
     REQUIRE(out.tokens.size() == r.total);
@@ -61,7 +61,7 @@ TEST_CASE("the first message of a choice says all that the detokenizer needs") {
   auto request = f.request(f.grant());
   request.sampling.logprobs = 3;
   request.stop.stop_texts = {"END"};
-  f.s.admit(request, f.now);
+  f.s.admit(request);
   const auto batch = f.next();
   sampled step;
   step.batch = batch.batch;
@@ -161,7 +161,7 @@ TEST_CASE("after a loss those that were running go before those that wait") {
   const auto late = f.grant(); // an older ticket whose request comes late
   const auto a = f.start(), b = f.start();
   f.answer(f.next());
-  f.s.admit(f.request(late), f.now);
+  f.s.admit(f.request(late));
   f.s.close_epoch(f.now);
   f.s.open_epoch({2}, small_shape);
   const auto batch = f.next();

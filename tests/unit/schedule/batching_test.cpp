@@ -260,7 +260,7 @@ TEST_CASE("a step carries the history only for penalties, and bans end tokens be
   request.sampling.frequency_penalty = 0.5f;
   request.stop.tokens_min = 2;
   request.stop.stop_ids = {9};
-  f.s.admit(request, f.now);
+  f.s.admit(request);
   f.start(3, 5);
   const auto first = f.next();
   REQUIRE(first.draws.size() == 2);

@@ -59,7 +59,7 @@ struct fixture {
   }
   ticket_id start(std::size_t prompt = 5, std::uint32_t tokens_max = 10) {
     const ticket_id ticket = grant();
-    s.admit(request(ticket, prompt, tokens_max), now);
+    s.admit(request(ticket, prompt, tokens_max));
     s.check_integrity();
     return ticket;
   }

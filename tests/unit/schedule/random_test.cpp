@@ -151,7 +151,7 @@ struct world {
       seen.is_disturbed = true; // never submitted: ends by cancel or time
       return;
     }
-    s.admit(a, now);
+    s.admit(a);
   }
 
   void cancel_some() {
