@@ -16,7 +16,7 @@ namespace baton::cluster {
 namespace {
 
 constexpr std::chrono::milliseconds tick_interval{20};
-// One actor must not starve the others (reference: two self-sending actors starved a third without
+// One actor must not starve the others (measured: two self-sending actors starved a third without
 // it).
 constexpr std::size_t messages_per_turn = 64;
 
