@@ -21,8 +21,8 @@ struct desk_state {
   node_id node() { return config.board->config().self; }
 
   void start(open_generate& m);
-  void ask(std::shared_ptr<stream> out, const tokenize& m);
-  void ask(std::shared_ptr<stream> out, const detokenize& m);
+  template <class Question> // tokenize or detokenize
+  void ask(std::shared_ptr<stream> out, const Question& m);
   void close(const close_request& m);
   void on_granted(const granted& m);
   void on_rejected(const rejected& m);
@@ -97,16 +97,8 @@ void desk_state::start(open_generate& m) {
   self->send(config.scheduler, std::move(r));
 }
 
-void desk_state::ask(std::shared_ptr<stream> out, const tokenize& m) {
-  open_entry entry;
-  entry.out = std::move(out);
-  entry.stage = stage_of_request::asking;
-  entry.opened_at = now();
-  open.emplace(m.request, std::move(entry));
-  self->send(config.tokenizer, m);
-}
-
-void desk_state::ask(std::shared_ptr<stream> out, const detokenize& m) {
+template <class Question>
+void desk_state::ask(std::shared_ptr<stream> out, const Question& m) {
   open_entry entry;
   entry.out = std::move(out);
   entry.stage = stage_of_request::asking;

@@ -148,6 +148,30 @@ asio::awaitable<after> event_answer(http_connection& client, open_request& open,
   co_return client.framing.keeps_alive && !was_cut ? after::next_request : after::close;
 }
 
+// A question that the tokenizer answers with one message of this type, or with why not.
+template <class Told, class Body>
+asio::awaitable<after> single_answer(http_connection& client, result<open_request> open,
+                                     Body body_of) {
+  if (!open) {
+    co_return co_await client.reply(error_reply(open.error()));
+  }
+  const auto event = co_await client.next(*open);
+  if (!event) {
+    co_return after::close;
+  }
+  open->ended();
+  const auto* told = std::get_if<Told>(&*event);
+  if (!told) {
+    co_return co_await client.reply(unanswered(*event));
+  }
+  if (told->failure) {
+    co_return co_await client.reply(error_reply(*told->failure));
+  }
+  http_reply r;
+  r.body = body_of(*told);
+  co_return co_await client.reply(r);
+}
+
 } // namespace
 
 asio::awaitable<after> answer(http_connection& client, openai_generate call) {
@@ -175,46 +199,14 @@ asio::awaitable<after> answer(http_connection& client, openai_generate call) {
 asio::awaitable<after> answer(http_connection& client, tokenize_call call) {
   auto open = client.core().http.tokenize(call.model, std::move(call.input),
                                           call.add_generation_prompt, client.wake());
-  if (!open) {
-    co_return co_await client.reply(error_reply(open.error()));
-  }
-  const auto event = co_await client.next(*open);
-  if (!event) {
-    co_return after::close;
-  }
-  open->ended();
-  const auto* told = std::get_if<tokenized>(&*event);
-  if (!told) {
-    co_return co_await client.reply(unanswered(*event));
-  }
-  if (told->failure) {
-    co_return co_await client.reply(error_reply(*told->failure));
-  }
-  http_reply r;
-  r.body = tokenize_body(*told, call.returns_pieces);
-  co_return co_await client.reply(r);
+  co_return co_await single_answer<tokenized>(client, std::move(open), [&](const tokenized& told) {
+    return tokenize_body(told, call.returns_pieces);
+  });
 }
 
 asio::awaitable<after> answer(http_connection& client, detokenize_call call) {
   auto open = client.core().http.detokenize(call.model, std::move(call.ids), client.wake());
-  if (!open) {
-    co_return co_await client.reply(error_reply(open.error()));
-  }
-  const auto event = co_await client.next(*open);
-  if (!event) {
-    co_return after::close;
-  }
-  open->ended();
-  const auto* told = std::get_if<detokenized>(&*event);
-  if (!told) {
-    co_return co_await client.reply(unanswered(*event));
-  }
-  if (told->failure) {
-    co_return co_await client.reply(error_reply(*told->failure));
-  }
-  http_reply r;
-  r.body = detokenize_body(*told);
-  co_return co_await client.reply(r);
+  co_return co_await single_answer<detokenized>(client, std::move(open), detokenize_body);
 }
 
 } // namespace baton::gateway

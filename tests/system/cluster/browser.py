@@ -2,8 +2,10 @@
 import contextlib
 import itertools
 import json
+import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -81,7 +83,7 @@ def browser():
         # Root may not use Chromium's sandbox; the only page it sees is ours.
         process = subprocess.Popen([find_chromium(), "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
                                     "--window-size=1200,800", "--remote-debugging-port=0", f"--user-data-dir={profile}", "about:blank"],
-                                   stderr=subprocess.PIPE, text=True)
+                                   stderr=subprocess.PIPE, text=True, start_new_session=True)
         try:
             port = None
             for line in process.stderr:
@@ -93,5 +95,5 @@ def browser():
             with connect(target["webSocketDebuggerUrl"], max_size=64 << 20) as socket:
                 yield Page(socket)
         finally:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)  # with its helpers
             process.wait()
