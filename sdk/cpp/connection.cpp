@@ -20,6 +20,8 @@ constexpr actor_id client_actor{8};
 
 // What cancel messages may take when a client goes: longer helps nobody.
 constexpr int linger_ms = 200;
+// Of one stream, unread: a whole answer of the longest context is below it.
+constexpr std::size_t inbox_bytes_max = limits::chunk_bytes_max;
 // Messages taken in before the queue of outgoing ones is looked at again.
 constexpr int messages_per_turn_max = 64;
 
@@ -307,7 +309,17 @@ result<void> connection::deliver(message m, std::size_t bytes) {
       enqueue(cancel_of(box.ticket));
     return {};
   }
-  box.arrived.push_back({std::move(m), bytes});
+  give_back(bytes);
+  if (box.ended)
+    return {};
+  if (box.unread_bytes + bytes > inbox_bytes_max && !box.arrived.empty()) {
+    box.ended = fail(errc::slow_reader, "{} bytes of this stream wait unread, its bound is {}",
+                     box.unread_bytes, inbox_bytes_max);
+    end(box);
+  } else {
+    box.unread_bytes += bytes;
+    box.arrived.push_back({std::move(m), bytes});
+  }
   arrived_.notify_all();
   return {};
 }
@@ -329,11 +341,11 @@ void connection::enqueue(message m) {
 // A quarter of the window at a time: often enough that the door never waits for us, seldom enough
 // that credit is not half of the traffic.
 void connection::give_back(std::size_t bytes) {
-  consumed_bytes_ += bytes;
-  if (consumed_bytes_ - credited_bytes_ <= window_bytes_ / 4 || bytes == 0)
+  arrived_bytes_ += bytes;
+  if (arrived_bytes_ - credited_bytes_ <= window_bytes_ / 4 || bytes == 0)
     return;
-  credited_bytes_ = consumed_bytes_;
-  enqueue(credit{consumed_bytes_});
+  credited_bytes_ = arrived_bytes_;
+  enqueue(credit{arrived_bytes_});
 }
 
 std::uint64_t connection::ask(message question) {
@@ -353,13 +365,15 @@ std::uint64_t connection::ask(message question) {
 result<message> connection::take(std::uint64_t request, std::chrono::milliseconds deadline) {
   std::unique_lock lock(mutex_);
   auto& box = inboxes_[request];
-  arrived_.wait_for(lock, deadline, [&] { return lost_ || !box.arrived.empty(); });
+  arrived_.wait_for(lock, deadline, [&] { return lost_ || box.ended || !box.arrived.empty(); });
   if (!box.arrived.empty()) {
     auto first = std::move(box.arrived.front());
     box.arrived.pop_front();
-    give_back(first.credit_bytes);
+    box.unread_bytes -= first.size_bytes;
     return std::move(first.content);
   }
+  if (box.ended)
+    return *box.ended;
   if (lost_)
     return *lost_;
   return fail(errc::deadline_exceeded, "no answer within {} ms", deadline.count());
@@ -370,22 +384,19 @@ void connection::cancel(std::uint64_t request) {
   const auto found = inboxes_.find(request);
   if (found == inboxes_.end())
     return;
-  if (found->second.ticket)
-    enqueue(cancel_of(found->second.ticket));
+  end(found->second);
+}
+
+void connection::end(inbox& box) {
+  if (box.ticket)
+    enqueue(cancel_of(box.ticket));
   else
-    found->second.cancel_wanted = true;
+    box.cancel_wanted = true;
 }
 
 void connection::forget(std::uint64_t request) {
   std::lock_guard lock(mutex_);
-  const auto found = inboxes_.find(request);
-  if (found == inboxes_.end())
-    return;
-  std::size_t bytes = 0;
-  for (const auto& unread : found->second.arrived)
-    bytes += unread.credit_bytes;
-  inboxes_.erase(found);
-  give_back(bytes);
+  inboxes_.erase(request);
 }
 
 ticket_id connection::ticket_of(std::uint64_t request) const {

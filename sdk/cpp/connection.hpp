@@ -43,12 +43,16 @@ private:
 
   struct delivery {
     message content;
-    std::size_t credit_bytes = 0; // given back when it is taken
+    std::size_t size_bytes = 0;
   };
+  // Credit goes back when a message has arrived here, so that a stream which nobody reads never
+  // holds up its siblings; its own inbox has a bound.
   struct inbox {
     std::deque<delivery> arrived;
+    std::size_t unread_bytes = 0;
     ticket_id ticket;
     bool cancel_wanted = false; // asked for before the ticket was known
+    std::optional<error> ended; // by us: the answer to a take when all that arrived is taken
   };
 
   result<void> say_hello();
@@ -59,6 +63,7 @@ private:
   result<void> receive_all(clock::time_point& silent_since);
   result<void> deliver(message m, std::size_t bytes);
   void enqueue(message m);           // with mutex_ held
+  void end(inbox& box);              // with mutex_ held
   void give_back(std::size_t bytes); // with mutex_ held
   void lose(error why);
   frames framed(const message& m);
@@ -79,7 +84,7 @@ private:
   std::map<std::uint64_t, inbox> inboxes_;
   std::deque<message> queued_;
   std::uint64_t requests_ = 0;
-  std::uint64_t consumed_bytes_ = 0;
+  std::uint64_t arrived_bytes_ = 0;
   std::uint64_t credited_bytes_ = 0;
   std::optional<error> lost_;
 

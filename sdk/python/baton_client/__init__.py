@@ -9,7 +9,7 @@
 """
 
 from .client import Client, Stream
-from .errors import BatonError, DeadlineExceeded, LinkDown
+from .errors import BatonError, DeadlineExceeded, LinkDown, SlowReader
 from .values import Answer, Chunk, LogprobEntry, Model, TokenDetail, Tokenized
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "Client",
     "DeadlineExceeded",
     "LinkDown",
+    "SlowReader",
     "LogprobEntry",
     "Model",
     "Stream",

@@ -18,7 +18,7 @@ from typing import Any, Callable, Deque, Dict, Optional, Tuple
 import zmq
 
 from . import codec
-from .errors import BatonError, DeadlineExceeded, LinkDown
+from .errors import BatonError, DeadlineExceeded, LinkDown, SlowReader
 from .wire.MessageKind import MessageKind
 
 HEARTBEAT_INTERVAL = 1.0  # seconds; the door's bound of silence is five of them
@@ -26,15 +26,21 @@ SILENCE_MAX = 5.0
 LINGER_MS = 200  # what a last cancel may take
 MESSAGE_BYTES_MAX = 16 << 20  # client_body_bytes_max of schema/limits.hpp
 PACKET_EXTRA_BYTES_MAX = 2048  # sizes, envelope, padding
+INBOX_BYTES_MAX = 8 << 20  # of one stream, unread: a whole answer of the longest context is below it
 DOOR_ACTOR = 7
 CLIENT_ACTOR = 8
 
 
 @dataclass
 class Inbox:
-    arrived: Deque[Tuple[Any, int]] = field(default_factory=deque)  # value, bytes of credit
+    """Credit goes back when a message has arrived here, so that a stream which nobody reads never
+    holds up its siblings; its own inbox has a bound."""
+
+    arrived: Deque[Tuple[Any, int]] = field(default_factory=deque)  # value, bytes
+    unread_bytes: int = 0
     ticket: int = 0
     cancel_wanted: bool = False  # asked for before the ticket was known
+    ended: Optional[BatonError] = None  # by us: raised when all that arrived is taken
 
 
 class Connection:
@@ -53,7 +59,7 @@ class Connection:
         self._inboxes: Dict[int, Inbox] = {}
         self._queued: Deque[Tuple[int, bytes, int]] = deque()  # kind, body, correlation
         self._requests = 0
-        self._consumed_bytes = 0
+        self._arrived_bytes = 0
         self._credited_bytes = 0
         self._lost: Optional[BatonError] = None
         self._closing = False
@@ -98,6 +104,8 @@ class Connection:
         with self._changed:
             inbox = self._inboxes[request]
             while not inbox.arrived:
+                if inbox.ended is not None:
+                    raise inbox.ended
                 if self._lost is not None:
                     raise self._lost
                 left = deadline - time.monotonic()
@@ -105,7 +113,7 @@ class Connection:
                     raise DeadlineExceeded(f"no answer within {timeout} s")
                 self._changed.wait(left)
             value, size = inbox.arrived.popleft()
-            self._give_back(size)
+            inbox.unread_bytes -= size
         if isinstance(value, BatonError):
             raise value
         return value
@@ -113,19 +121,13 @@ class Connection:
     def cancel(self, request: int) -> None:
         with self._changed:
             inbox = self._inboxes.get(request)
-            if inbox is None:
-                return
-            if inbox.ticket:
-                self._enqueue(MessageKind.cancel, codec.cancel(inbox.ticket), request)
-            else:
-                inbox.cancel_wanted = True
+            if inbox is not None:
+                self._end(request, inbox)
 
     def forget(self, request: int) -> None:
         """No more answers wanted: what still comes is taken in and dropped."""
         with self._changed:
-            inbox = self._inboxes.pop(request, None)
-            if inbox is not None:
-                self._give_back(sum(size for _, size in inbox.arrived))
+            self._inboxes.pop(request, None)
 
     def ticket_of(self, request: int) -> int:
         with self._changed:
@@ -154,10 +156,16 @@ class Connection:
 
     def _give_back(self, size: int) -> None:
         """A quarter of the window at a time: the door need not wait, nor hear of each chunk."""
-        self._consumed_bytes += size
-        if size and self._consumed_bytes - self._credited_bytes > self._window_bytes // 4:
-            self._credited_bytes = self._consumed_bytes
-            self._enqueue(MessageKind.credit, codec.credit(self._consumed_bytes), 0)
+        self._arrived_bytes += size
+        if size and self._arrived_bytes - self._credited_bytes > self._window_bytes // 4:
+            self._credited_bytes = self._arrived_bytes
+            self._enqueue(MessageKind.credit, codec.credit(self._arrived_bytes), 0)
+
+    def _end(self, request: int, inbox: Inbox) -> None:
+        if inbox.ticket:
+            self._enqueue(MessageKind.cancel, codec.cancel(inbox.ticket), request)
+        else:
+            inbox.cancel_wanted = True
 
     # -- The socket: the constructor's, then the thread's --
 
@@ -291,14 +299,23 @@ class Connection:
         if heard.value is None:
             return  # heartbeat, credit, or what a newer door says
         with self._changed:
+            self._give_back(size)
             inbox = self._inboxes.get(heard.request)
-            if inbox is None:
-                self._give_back(size)
-            elif heard.kind == MessageKind.granted:
+            if inbox is None or inbox.ended is not None:
+                return
+            if heard.kind == MessageKind.granted:
                 inbox.ticket = heard.value
                 if inbox.cancel_wanted:
                     self._enqueue(MessageKind.cancel, codec.cancel(inbox.ticket), heard.request)
+            elif inbox.arrived and inbox.unread_bytes + size > INBOX_BYTES_MAX:
+                inbox.ended = SlowReader(
+                    f"{inbox.unread_bytes} bytes of this stream wait unread, "
+                    f"its bound is {INBOX_BYTES_MAX}"
+                )
+                self._end(heard.request, inbox)
+                self._changed.notify_all()
             else:
+                inbox.unread_bytes += size
                 inbox.arrived.append((heard.value, size))
                 self._changed.notify_all()
 

@@ -46,6 +46,13 @@ class BadFrame(BatonError):
         super().__init__(71, "bad_frame", message)
 
 
+class SlowReader(BatonError):
+    """This stream was left unread beyond its bound and has been cancelled; others go on."""
+
+    def __init__(self, message: str):
+        super().__init__(52, "slow_reader", message)
+
+
 class DeadlineExceeded(BatonError):
     """Nothing came in time. The stream itself goes on: ask again or cancel it."""
 

@@ -30,6 +30,10 @@ def says(*words):
     return script
 
 
+def cancels(ticket):
+    return lambda kind, t: kind == MessageKind.cancel and t.Ticket() == ticket
+
+
 def silent(peer, kind, table):
     pass
 
@@ -154,15 +158,40 @@ def test_a_stream_left_unfinished_is_cancelled_a_finished_one_is_not():
             peer.say(fake_door.granted(table.Request(), 50 if endless else 60))
             peer.say(fake_door.chunk(table.Request(), "x", 0 if endless else STOP))
 
-    def cancels(ticket):
-        return lambda kind, t: kind == MessageKind.cancel and t.Ticket() == ticket
-
     with FakeDoor(script) as door, connected(door) as client:
         client.generate("x")
         with client.stream("x", n=2) as stream:
             next(stream)
         assert door.hears(cancels(50))
         assert not any(cancels(60)(kind, t) for kind, t in door.heard)
+
+
+def test_a_stream_that_nobody_reads_ends_alone_and_its_siblings_go_on():
+    too_many = 12  # of 1 MiB
+    credited = []
+
+    def script(peer, kind, table):
+        if kind == MessageKind.credit:
+            credited.append(table.BytesTotal())
+        if kind != MessageKind.generate:
+            return
+        endless = table.Choices() == 2
+        peer.say(fake_door.granted(table.Request(), 50 if endless else 60))
+        for _ in range(too_many if endless else 0):
+            peer.say(fake_door.chunk(table.Request(), "x" * (1 << 20), 0))
+        if not endless:
+            peer.say(fake_door.chunk(table.Request(), "ok", STOP))
+
+    with FakeDoor(script) as door, connected(door) as client:
+        unread = client.stream("x", n=2)
+        assert door.hears(cancels(50))
+        assert client.generate("x").text == "ok"
+        read = 0
+        with pytest.raises(BatonError) as raised:
+            for _ in unread:
+                read += 1
+        assert raised.value.name == "slow_reader" and 0 < read < too_many
+        assert door.hears(lambda *_: credited and credited[-1] > (too_many - 1) << 20)
 
 
 def test_a_small_window_passes_any_number_of_chunks():

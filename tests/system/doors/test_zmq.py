@@ -86,17 +86,33 @@ def test_a_client_that_falls_silent_loses_its_streams(start):
     assert g.cancelled(ticket, seconds=15)["why"] == 1
 
 
-def test_a_client_that_does_not_read_loses_only_its_own_stream(start):
-    g = start("--zmq", "tcp://127.0.0.1:*", "--stream-buffer", "100000")
-    with Client(g.zmq) as slow, Client(g.zmq) as other:
-        s = slow.stream("tokens=100000 bytes=5000")
+def test_a_stream_that_is_not_read_ends_alone(start):
+    g = start("--zmq", "tcp://127.0.0.1:*")
+    with Client(g.zmq) as client:
+        unread = client.stream("tokens=100000 bytes=20000 pace_ms=2")
         ticket = g.wait_for("reserve")["ticket"]
-        assert g.cancelled(ticket, seconds=20)["why"] == 3
-        assert other.generate("tokens=3").text == "w0 w1 w2 "
+        assert client.generate("tokens=3").text == "w0 w1 w2 "
+        assert g.cancelled(ticket, seconds=20)["why"] == 2
+        assert client.generate("tokens=3").text == "w0 w1 w2 "
         with pytest.raises(BatonError) as e:
-            for _ in s:
+            for _ in unread:
                 pass
         assert e.value.name == "slow_reader"
+
+
+def test_a_client_that_gives_no_credit_is_cut_and_costs_nobody_else(start):
+    g = start("--zmq", "tcp://127.0.0.1:*", "--stream-buffer", "100000")
+    raw = Raw(g.zmq)
+    raw.send(MessageKind.hello, codec.hello(raw.us, "raw", os.getpid()))
+    ack = raw.heard()
+    raw.door.node, raw.door.epoch = ack.value.node, ack.value.epoch
+    params = codec.GenerateParams()
+    raw.send(MessageKind.generate, codec.generate(1, "fake", "tokens=100000 bytes=5000", None, params, 1, 0))
+    ticket = g.wait_for("reserve")["ticket"]
+    with Client(g.zmq) as other:
+        assert other.generate("tokens=3").text == "w0 w1 w2 "
+        assert g.cancelled(ticket, seconds=20)["why"] == 3
+    raw.socket.close()
 
 
 class Raw:

@@ -255,7 +255,45 @@ TEST_CASE("next says deadline_exceeded when nothing came, and can be asked again
   CHECK((*late)->text == "late");
 }
 
-TEST_CASE("credit goes back as chunks are taken: a small window passes any number of them") {
+TEST_CASE("a stream that nobody reads ends alone: its siblings go on, and so does the credit") {
+  constexpr int too_many = 12; // of 1 MiB
+  std::atomic<std::uint64_t> credited_bytes = 0;
+  fake_door door([&](fake_door& d, fake_door::peer& to, const message& m) {
+    if (const auto* back = std::get_if<credit>(&m))
+      credited_bytes = back->bytes_total;
+    const auto* g = std::get_if<generate>(&m);
+    if (g == nullptr)
+      return;
+    const bool is_endless = std::get<std::string>(g->input) == "endless";
+    d.say(to, granted{g->request, {is_endless ? 50u : 60u}, {1}});
+    for (int i = 0; is_endless && i < too_many; ++i)
+      d.say(to, chunk_of(g->request, std::string(1 << 20, 'x')));
+    if (!is_endless)
+      d.say(to, chunk_of(g->request, "ok", finish::stop));
+  });
+  auto c = connected(door);
+  auto unread = c.generate(question("endless"));
+  REQUIRE(unread);
+  CHECK(door.hears([](const message& m) {
+    const auto* stop = std::get_if<cancel>(&m);
+    return stop != nullptr && stop->ticket == ticket_id{50};
+  }));
+  auto other = c.complete(question("short"), patience);
+  REQUIRE(other);
+  CHECK(other->at(0).text == "ok");
+  int read = 0;
+  auto part = unread->next(patience);
+  for (; part && *part; part = unread->next(patience))
+    ++read;
+  REQUIRE_FALSE(part);
+  CHECK(part.error().code == errc::slow_reader);
+  CHECK(read > 0);
+  CHECK(read < too_many);
+  door.close();
+  CHECK(credited_bytes > std::uint64_t{too_many - 1} << 20);
+}
+
+TEST_CASE("credit goes back as chunks come in: a small window passes any number of them") {
   // The door never has more than the window on the way, and goes on when credit comes.
   constexpr std::uint64_t window = 2000;
   constexpr int chunks = 300;
