@@ -18,7 +18,7 @@ WORDS = ("river stone market engine garden window paper signal winter copper isl
          "silver thunder village harbor mirror basket lantern meadow orchard pepper ribbon saddle temple valley wagon "
          "anchor barrel cotton desert ember feather glacier hammer jungle kettle").split()
 TEMPLATE_TOKENS = 50  # of a chat template, the number and the instruction; the rest is about one token a word
-LINE_BYTES_MAX = 1 << 20  # of one SSE line; a chunk has a few hundred bytes
+LAST_CHUNK = b"0\r\n\r\n"
 
 
 @dataclasses.dataclass
@@ -49,6 +49,8 @@ class Stream:
     events_after_done: int = 0
     usage: dict = None
     error: str = ""
+    pieces: list = dataclasses.field(default_factory=list)  # (bytes, arrival), not read yet
+    answer: object = None
 
     @property
     def tokens(self):
@@ -70,22 +72,6 @@ def request_bytes(load, number, host, port, path):
     payload = json.dumps(body).encode()
     return (f"POST {path} HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Type: application/json\r\nAccept: text/event-stream\r\n"
             f"Connection: close\r\nContent-Length: {len(payload)}\r\n\r\n").encode() + payload
-
-
-async def body_lines(reader, is_chunked):
-    """Lines of an HTTP/1.1 body, chunked or until close."""
-    if not is_chunked:
-        while line := await reader.readline():
-            yield line
-        return
-    held = b""
-    while size := int((await reader.readline()).split(b";")[0] or b"0", 16):
-        held += (await reader.readexactly(size + 2))[:-2]
-        *lines, held = held.split(b"\n")
-        for line in lines:
-            yield line
-    if held:
-        yield held
 
 
 def take_event(stream, data, last_id, now):
@@ -111,48 +97,126 @@ def take_event(stream, data, last_id, now):
             stream.finishes.append(choice["finish_reason"])
 
 
-async def read_answer(reader, stream, on_text):
-    status = int((await reader.readline()).split()[1])
-    is_chunked = False
-    while (header := await reader.readline()).strip():
-        name, _, value = header.lower().partition(b":")
-        is_chunked |= name == b"transfer-encoding" and b"chunked" in value
-    if status != 200:
-        stream.error = f"HTTP {status}: " + (await reader.read(400)).decode("utf-8", "replace").strip()
-        return
-    last_id = None
-    async for line in body_lines(reader, is_chunked):
-        now = time.monotonic()
-        if line.startswith(b"id:"):
-            ticket, _, index = line[3:].strip().partition(b":")
-            last_id = (ticket.decode(), int(index.split(b":")[0]))
-        elif line.startswith(b"data:"):
-            before = len(stream.stamps)
-            take_event(stream, line[5:].strip(), last_id, now)
-            if on_text and len(stream.stamps) > before:
-                on_text(stream)
+class Answer:
+    """An HTTP/1.1 answer in pieces -> the stream's fields. Errors: ValueError, IndexError."""
+
+    def __init__(self, stream):
+        self.stream = stream
+        self.held = b""  # of the headers, then of chunk framing
+        self.line = b""  # begun, not ended
+        self.status = None
+        self.is_chunked = False
+        self.last_id = None
+
+    def take(self, data, now):
+        self.held += data
+        if self.status is None:
+            head, found, rest = self.held.partition(b"\r\n\r\n")
+            if not found:
+                return
+            self.status = int(head.split()[1])
+            self.is_chunked = b"transfer-encoding: chunked" in head.lower()
+            self.held = rest
+        self.take_body(self.unframed(), now)
+
+    def unframed(self):
+        if not self.is_chunked:
+            body, self.held = self.held, b""
+            return body
+        body = b""
+        while True:
+            size_line, found, rest = self.held.partition(b"\r\n")
+            if not found:
+                return body
+            size = int(size_line.split(b";")[0], 16)
+            if len(rest) < size + 2:
+                return body
+            body, self.held = body + rest[:size], rest[size + 2:]
+            if size == 0:
+                return body
+
+    def take_body(self, body, now):
+        *lines, self.line = (self.line + body).split(b"\n")
+        for line in lines:
+            if line.startswith(b"id:"):
+                ticket, _, index = line[3:].strip().partition(b":")
+                self.last_id = (ticket.decode(), int(index.split(b":")[0]))
+            elif line.startswith(b"data:"):
+                take_event(self.stream, line[5:].strip(), self.last_id, now)
+
+    def end(self):
+        if self.status is None:
+            raise ValueError("the connection ended before its headers")
+        if self.status != 200:
+            self.stream.error = f"HTTP {self.status}: " + self.line[:400].decode("utf-8", "replace").strip()
+
+
+class Connection(asyncio.Protocol):
+    """Keeps what arrives and when; reading it is put off, so that the load costs the machine little."""
+
+    def __init__(self, arrived):
+        self.arrived = arrived  # called with (bytes, time)
+        self.ended = asyncio.get_running_loop().create_future()
+
+    def data_received(self, data):
+        self.arrived(data, time.monotonic())
+        if data == LAST_CHUNK or data.endswith(b"\r\n" + LAST_CHUNK):  # else the server closes
+            self.end()
+
+    def connection_lost(self, why):
+        self.end()
+
+    def end(self):
+        if not self.ended.done():
+            self.ended.set_result(None)
 
 
 async def ask(load, number, on_text=None):
-    """One request -> Stream. A failure is in its `error`, never an exception."""
+    """One request -> Stream, to be read by `read`. A failure is in its `error`, never an exception."""
     url = urlparse(load.url)
     host, port, path = url.hostname, url.port or 80, url.path.rstrip("/") + "/v1/chat/completions"
     stream = Stream(number)
-    writer = None
+    answer = Answer(stream)
+
+    def arrived(data, now):
+        if on_text is None:
+            stream.pieces.append((data, now))
+            return
+        before = len(stream.stamps)
+        answer.take(data, now)
+        if len(stream.stamps) > before:
+            on_text(stream)
+
+    transport = None
     stream.begun = time.monotonic()
     try:
         async with asyncio.timeout(load.timeout):
-            reader, writer = await asyncio.open_connection(host, port, limit=LINE_BYTES_MAX)
-            writer.write(request_bytes(load, number, host, port, path))
-            await read_answer(reader, stream, on_text)
+            transport, connection = await asyncio.get_running_loop().create_connection(lambda: Connection(arrived), host, port)
+            transport.write(request_bytes(load, number, host, port, path))
+            await connection.ended
     except TimeoutError:
         stream.error = f"no end within {load.timeout} s"
-    except (OSError, ValueError, IndexError, asyncio.IncompleteReadError) as error:
+    except OSError as error:
         stream.error = f"{type(error).__name__}: {error}"
     finally:
         stream.ended = time.monotonic()
-        if writer is not None:
-            writer.close()
+        if transport is not None:
+            transport.close()
+    stream.answer = answer
+    return stream
+
+
+def read(stream):
+    """What `ask` put off."""
+    if stream.error:
+        return stream
+    try:
+        for data, now in stream.pieces:
+            stream.answer.take(data, now)
+        stream.answer.end()
+    except (ValueError, IndexError) as error:
+        stream.error = f"{type(error).__name__}: {error}"
+    stream.pieces.clear()
     return stream
 
 
@@ -221,7 +285,7 @@ def summary(load, streams, wall, cpu):
 async def drive(load, on_text=None):
     """-> (streams in order of their number, wall seconds). Warm-up requests are not among them."""
     for i in range(load.warmup):
-        warm = await ask(load, -1 - i)
+        warm = read(await ask(load, -1 - i))
         if warm.error:
             return [warm], 1e-9
     numbers, streams = iter(range(load.requests)), []
@@ -232,7 +296,8 @@ async def drive(load, on_text=None):
 
     begin = time.monotonic()
     await asyncio.gather(*(one_stream() for _ in range(load.streams)))
-    return sorted(streams, key=lambda s: s.number), time.monotonic() - begin
+    wall = time.monotonic() - begin
+    return sorted(map(read, streams), key=lambda s: s.number), wall
 
 
 def run_async(coroutine):

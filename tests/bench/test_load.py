@@ -89,7 +89,7 @@ def test_each_way_a_stream_can_be_wrong_is_named(pieces, fault):
 def test_a_refusal_and_a_dead_server_are_faults_not_exceptions():
     _, refused, _ = answer(["no ticket"], status="503 Service Unavailable")
     assert loads.faults_of(refused[0], 3)[0].startswith("HTTP 503")
-    dead = asyncio.run(loads.ask(loads.Load("http://127.0.0.1:9", 1, 1, timeout=5), 0))
+    dead = loads.read(asyncio.run(loads.ask(loads.Load("http://127.0.0.1:9", 1, 1, timeout=5), 0)))
     assert loads.faults_of(dead, 3)
 
 
