@@ -2,18 +2,17 @@
 import http.client
 import json
 import threading
-import time
 
 
 class Stream(threading.Thread):
-    """One streamed chat completion. After join: text, ids, stamps, finish, error, usage; `broken` says what was against the rules."""
+    """One streamed chat completion. After join: text, ids, finish, error, usage; `broken` says what was against the rules."""
 
     def __init__(self, cluster, prompt, max_tokens=64, **fields):
         super().__init__(daemon=True)
         self.cluster = cluster
         self.body = {"model": "smollm2", "stream": True, "messages": [{"role": "user", "content": prompt}], "max_tokens": max_tokens,
                      "temperature": 0, "stream_options": {"include_usage": True}, **fields}
-        self.text, self.stamps, self.indices = "", [], []
+        self.text, self.indices = "", []
         self.status = self.finish = self.error = self.usage = self.ticket = None
         self.terminals = self.dones = 0
         self.broken = []
@@ -70,7 +69,6 @@ class Stream(threading.Thread):
                 if self.terminals:
                     self.broken.append("text after the end")
                 self.text += piece
-                self.stamps.append(time.monotonic())
                 self.begun.set()
             if choice.get("finish_reason"):
                 self.finish = choice["finish_reason"]
@@ -83,7 +81,3 @@ class Stream(threading.Thread):
         assert not self.broken, self.broken
         assert self.terminals == 1 and self.dones == 1, (self.terminals, self.dones, self.error)
         return self
-
-    def longest_gap(self, after):
-        stamps = [s for s in self.stamps if s >= after] or [after]
-        return max(b - a for a, b in zip([after, *stamps], stamps))
