@@ -1,6 +1,7 @@
 #include "actors/detokenizer.hpp"
 
 #include "actors/actor_faults.hpp"
+#include "schema/limits.hpp"
 
 #include <spdlog/spdlog.h>
 
@@ -87,6 +88,35 @@ chunk decode(const text::tokenizer& words, choice_stream& stream, const tokens& 
   return out;
 }
 
+// A parcel above one of these goes on at once: a message keeps far below its bounds.
+constexpr std::size_t parcel_bytes_max = 1u << 20;
+constexpr std::size_t parcel_chunks_max = 1024;
+static_assert(parcel_chunks_max <= limits::slices_max &&
+              2 * (parcel_bytes_max + limits::chunk_bytes_max) <= limits::body_bytes_max);
+
+std::size_t size_of(const chunk& c) {
+  constexpr std::size_t entry_bytes = 64; // a token's text, id and logprob, with their offsets
+  std::size_t entries = 4 + c.ids.size();
+  for (const auto& d : c.details)
+    entries += 1 + d.top.size();
+  return c.text.size() + entries * entry_bytes;
+}
+
+void pass_on(pointer self, node_id gateway, detokenizer_state::parcel& p) {
+  if (p.content.all.empty())
+    return;
+  self->send(self->state.config.peers.gateway(gateway), std::move(p.content));
+  p = {};
+}
+
+void tell(pointer self, node_id gateway, chunk c) {
+  auto& p = self->state.outgoing[gateway];
+  p.size_bytes += size_of(c);
+  p.content.all.push_back(std::move(c));
+  if (p.size_bytes > parcel_bytes_max || p.content.all.size() >= parcel_chunks_max)
+    pass_on(self, gateway, p);
+}
+
 // A choice that cannot be decoded at all: its one end, and word to the scheduler that nobody wants
 // more of it.
 void fail_choice(pointer self, const tokens& m, const error& why) {
@@ -97,7 +127,7 @@ void fail_choice(pointer self, const tokens& m, const error& why) {
   last.prompt_tokens = m.prompt_tokens;
   last.finish = finish::failed;
   last.failure = why;
-  self->send(self->state.config.peers.gateway(m.gateway), std::move(last));
+  tell(self, m.gateway, std::move(last));
   self->send(caf::actor_cast<scheduler_actor>(self->current_sender()),
              cancel{m.ticket, m.choice, cancel_reason::client_asked, 0, std::nullopt});
 }
@@ -122,7 +152,7 @@ void on_tokens(pointer self, const tokens& m) {
     self->send(scheduler, cancel{m.ticket, m.choice, cancel_reason::stop_text,
                                  stream->second.stopped->token_index + 1, std::nullopt});
   if (is_last || !out.text.empty() || out.count > 0)
-    self->send(s.config.peers.gateway(stream->second.gateway), std::move(out));
+    tell(self, stream->second.gateway, std::move(out));
   if (is_last)
     s.streams.erase(stream);
 }
@@ -133,7 +163,13 @@ detokenizer_actor::behavior_type detokenizer(pointer self, detokenizer_config co
   install_fault_handlers(self);
   self->state.config = std::move(config);
   return {
-      [self](const tokens& m) { on_tokens(self, m); },
+      [self](const step_tokens& m) {
+        auto& s = self->state;
+        for (const auto& t : m.all)
+          on_tokens(self, t);
+        for (auto& [gateway, p] : std::exchange(s.outgoing, {}))
+          pass_on(self, gateway, p);
+      },
   };
 }
 

@@ -34,6 +34,11 @@ struct detokenizer_state {
   static inline const char* name = "detokenizer";
   detokenizer_config config;
   std::map<sequence_id, choice_stream> streams;
+  struct parcel {
+    chunks content;
+    std::size_t size_bytes = 0; // roughly
+  };
+  std::map<node_id, parcel> outgoing; // of the step at hand, by gateway
 };
 
 detokenizer_actor::behavior_type

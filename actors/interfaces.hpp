@@ -3,7 +3,7 @@
 //
 //   client -> gateway -reserve-> scheduler -granted-> gateway -submit-> tokenizer -admit->
 //   scheduler scheduler -micro_batch-> stage 0 -> ... -> stage N-1 -sampled-> scheduler -tokens->
-//   detokenizer -chunk-> gateway
+//   detokenizer -chunks-> gateway
 //
 // A handle may be the actor itself or a proxy for one in another process (cluster/proxy.hpp):
 // callers cannot tell.
@@ -31,6 +31,11 @@ struct peer_down {
   std::string why;
 };
 
+// The tokens of one step, for the detokenizer beside the scheduler.
+struct step_tokens {
+  std::vector<tokens> all;
+};
+
 // Time for whoever keeps deadlines; sent by the process's ticker, in simulation by the clock.
 struct tick {};
 
@@ -45,8 +50,8 @@ BATON_LOCAL_MESSAGE(baton::admit)
 BATON_LOCAL_MESSAGE(baton::cancel)
 BATON_LOCAL_MESSAGE(baton::micro_batch)
 BATON_LOCAL_MESSAGE(baton::sampled)
-BATON_LOCAL_MESSAGE(baton::tokens)
-BATON_LOCAL_MESSAGE(baton::chunk)
+BATON_LOCAL_MESSAGE(baton::actors::step_tokens)
+BATON_LOCAL_MESSAGE(baton::chunks)
 BATON_LOCAL_MESSAGE(baton::tokenize)
 BATON_LOCAL_MESSAGE(baton::tokenized)
 BATON_LOCAL_MESSAGE(baton::detokenize)
@@ -96,10 +101,10 @@ using scheduler_actor = takes<reserve, admit, cancel, sampled, stage_ready, epoc
 using stage_actor = takes<open_epoch, micro_batch, peer_up, peer_down>;
 
 // Ids to text: UTF-8 holding back, stop strings, logprob texts.
-using detokenizer_actor = takes<tokens>;
+using detokenizer_actor = takes<step_tokens>;
 
 // The requests of one gateway process: between the doors' streams and the head.
-using gateway_actor = takes<granted, rejected, chunk, tokenized, detokenized, model_card,
+using gateway_actor = takes<granted, rejected, chunks, tokenized, detokenized, model_card,
                             load_report, cluster_status, status, drain, peer_up, peer_down, tick>;
 
 // How actors that answer "whoever asked" find them: handles by node, given by cluster/, by the

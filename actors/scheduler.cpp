@@ -67,8 +67,8 @@ void pump(pointer self) {
     while (auto batch = s.core->next())
       self->send(s.options.peers.stage(s.line->first_stage()), std::move(*batch));
   auto out = s.core->take();
-  for (auto& t : out.tokens)
-    self->send(s.options.detokenizer, std::move(t));
+  if (!out.tokens.empty())
+    self->send(s.options.detokenizer, step_tokens{std::move(out.tokens)});
   for (auto& r : out.refusals)
     self->send(s.options.peers.gateway(r.gateway), std::move(r.message));
   if (s.core->is_idle())

@@ -287,7 +287,11 @@ desk_actor::behavior_type desk(desk_actor::stateful_pointer<desk_state> self, de
   return {
       [self](const granted& m) { self->state.on_granted(m); },
       [self](const rejected& m) { self->state.on_rejected(m); },
-      [self](chunk& m) { self->state.on_chunk(m); },
+      [self](chunks& m) {
+        for (auto& c : m.all) {
+          self->state.on_chunk(c);
+        }
+      },
       [self](tokenized& m) { self->state.on_answer(m); },
       [self](detokenized& m) { self->state.on_answer(m); },
       [self](const model_card& m) {

@@ -212,6 +212,7 @@ offset<wire::ClusterStatus> put(writer& out, const cluster_status& m);
 offset<wire::ListModels> put(writer& out, const list_models& m);
 offset<wire::Models> put(writer& out, const models& m);
 offset<wire::Generate> put(writer& out, const generate& m);
+offset<wire::Chunks> put(writer& out, const chunks& m);
 
 void get(reader& in, const wire::Reserve& from, reserve& to);
 void get(reader& in, const wire::Granted& from, granted& to);
@@ -243,6 +244,7 @@ void get(reader& in, const wire::ClusterStatus& from, cluster_status& to);
 void get(reader& in, const wire::ListModels& from, list_models& to);
 void get(reader& in, const wire::Models& from, models& to);
 void get(reader& in, const wire::Generate& from, generate& to);
+void get(reader& in, const wire::Chunks& from, chunks& to);
 
 // A finished buffer as a payload that owns it, 16-byte aligned.
 template <class W>

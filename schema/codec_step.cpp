@@ -188,4 +188,12 @@ void get(reader& in, const wire::Chunk& from, chunk& to) {
   in.optional(from.failure(), to.failure);
 }
 
+offset<wire::Chunks> put(writer& out, const chunks& m) {
+  return wire::CreateChunks(out.buffer, out.tables(m.all, limits::slices_max));
+}
+
+void get(reader& in, const wire::Chunks& from, chunks& to) {
+  in.tables(from.all(), to.all, limits::slices_max, "chunks.all");
+}
+
 } // namespace baton::codec

@@ -246,6 +246,13 @@ struct chunk {
   baton::lease lease;
 };
 
+// Detokenizer to gateway: the chunks of one step. Together, because waking a dozen threads for each
+// token costs more than its text.
+struct chunks {
+  std::vector<chunk> all;
+  baton::lease lease;
+};
+
 // -- 5. Small services of the tokenizer --
 
 struct tokenize {
@@ -449,6 +456,6 @@ using message =
     std::variant<reserve, granted, rejected, submit, admit, cancel, micro_batch, sampled, tokens,
                  chunk, tokenize, tokenized, detokenize, detokenized, stage_ready, open_epoch,
                  epoch_opened, hello, hello_ack, heartbeat, credit, status, model_card, load_report,
-                 drain, query_status, cluster_status, list_models, models, generate>;
+                 drain, query_status, cluster_status, list_models, models, generate, chunks>;
 
 } // namespace baton

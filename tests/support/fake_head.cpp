@@ -161,7 +161,7 @@ void end_choice(fake_self self, ticket_id ticket, std::uint32_t choice, finish h
   c.finish = how;
   c.failure = std::move(why);
   t.ended[choice] = true;
-  self->send(*self->state.config.gateway, std::move(c));
+  self->send(*self->state.config.gateway, chunks{{std::move(c)}, {}});
   forget_if_done(self->state, ticket);
 }
 
@@ -188,7 +188,7 @@ void make_token(fake_self self, const step& m) {
   }
   const int copies = index == t.what.gap_at ? 0 : index == t.what.twice_at ? 2 : 1;
   for (int i = 0; i < copies; ++i) {
-    self->send(*s.config.gateway, c);
+    self->send(*s.config.gateway, chunks{{c}, {}});
   }
   if (index >= wanted) {
     const bool is_cut_off = wanted < t.what.tokens;

@@ -43,7 +43,7 @@ gateway_actor::behavior_type listener(gateway_actor::pointer, seen* s) {
   return {
       [s](const granted& m) { s->grants.push_back(m); },
       [s](const rejected& m) { s->refusals.push_back(m); },
-      [s](const chunk& m) { s->chunks.push_back(m); },
+      [s](const chunks& m) { s->chunks.insert(s->chunks.end(), m.all.begin(), m.all.end()); },
       [s](const tokenized& m) { s->ids.push_back(m); },
       [s](const detokenized& m) { s->texts.push_back(m); },
       [s](const model_card& m) { s->cards.push_back(m); },

@@ -77,7 +77,10 @@ struct world {
   }
   template <class T>
   void tell(T m) {
-    caf::anon_send(to, std::move(m));
+    if constexpr (std::is_same_v<T, chunk>)
+      caf::anon_send(to, chunks{{std::move(m)}, {}});
+    else
+      caf::anon_send(to, std::move(m));
     time.run();
   }
   std::shared_ptr<stream> open(std::uint32_t choices = 1) {
