@@ -14,6 +14,7 @@ import httpx
 from websockets.sync.client import connect
 
 START_SECONDS_MAX = 60
+CALL_SECONDS_MAX = 120  # a starved renderer answers late
 
 
 def find_chromium():
@@ -35,7 +36,7 @@ class Page:
         number = next(self.numbers)
         self.socket.send(json.dumps({"id": number, "method": method, "params": parameters}))
         while True:
-            told = json.loads(self.socket.recv(timeout=30))
+            told = json.loads(self.socket.recv(timeout=CALL_SECONDS_MAX))
             if told.get("id") == number:
                 assert "error" not in told, told
                 return told["result"]
@@ -55,7 +56,7 @@ class Page:
     def text(self, selector):
         return self.value(f"[...document.querySelectorAll({json.dumps(selector)})].map(e => e.innerText).join('\\n')")
 
-    def until(self, what, seconds=30):
+    def until(self, what, seconds=120):
         """what() -> something true, in time."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
