@@ -61,11 +61,10 @@ void tell_load(pointer self) {
 
 void pump(pointer self) {
   auto& s = self->state;
-  if (s.core->is_open() && !s.core->has_flights())
+  if (!s.core->has_flights())
     s.stepped_at = s.options.now();
-  if (s.core->is_open())
-    while (auto batch = s.core->next())
-      self->send(s.options.peers.stage(s.line->first_stage()), std::move(*batch));
+  while (auto batch = s.core->next())
+    self->send(s.options.peers.stage(s.line->first_stage()), std::move(*batch));
   auto out = s.core->take();
   if (!out.tokens.empty())
     self->send(s.options.detokenizer, step_tokens{std::move(out.tokens)});

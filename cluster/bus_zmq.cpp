@@ -239,10 +239,10 @@ sent bus_zmq::send(node_id peer, const frames& f) {
   const auto size_bytes = packed_bytes(f);
   if (size_bytes > state_->options.packet_bytes_max)
     return sent::too_large;
-  std::lock_guard lock(p->mutex);
   try {
     zmq::message_t packet(size_bytes);
     pack(f, packet.data<std::byte>());
+    std::lock_guard lock(p->mutex);
     if (!try_send(p->out, packet) && !(has_room_now(p->out) && try_send(p->out, packet))) {
       if (!p->is_up)
         return sent::down;

@@ -1,6 +1,7 @@
 #include "cluster/child_launch.hpp"
 
 #include "cluster/roles.hpp"
+#include "gateway/board.hpp"
 
 #include <spdlog/spdlog.h>
 
@@ -8,19 +9,6 @@
 
 namespace baton::cluster {
 namespace {
-
-std::string_view role_word(role r) {
-  switch (r) {
-  case role::gateway:
-    return "gateway";
-  case role::head:
-    return "head";
-  case role::agent:
-    return "agent";
-  default:
-    return "shard";
-  }
-}
 
 std::uint32_t index_of(const actors::child_spec& spec) {
   if (spec.role == role::agent)
@@ -60,9 +48,10 @@ result<std::int32_t> child_launcher::start(const actors::child_spec& spec, epoch
   // The image we run from: also after a rebuild has replaced the file, and then the only one that
   // we link to.
   what.program = "/proc/self/exe";
-  what.argv = {
-      "baton",   std::string(role_word(spec.role)), "--config", config_.string(),
-      "--epoch", std::to_string(epoch.value),       "--index",  std::to_string(index_of(spec))};
+  what.argv = {"baton",    std::string(gateway::name_of(spec.role)),
+               "--config", config_.string(),
+               "--epoch",  std::to_string(epoch.value),
+               "--index",  std::to_string(index_of(spec))};
   what.log = dir_.log(spec.name);
   what.dies_with_parent = dies_with_parent_;
   auto pid = watch_.start(what, [this, node = spec.node, epoch](std::int32_t, std::string how) {

@@ -11,6 +11,24 @@ constexpr unsigned number_bits = 40;
 
 } // namespace
 
+std::string_view name_of(role r) noexcept {
+  switch (r) {
+  case role::root:
+    return "root";
+  case role::gateway:
+    return "gateway";
+  case role::head:
+    return "head";
+  case role::agent:
+    return "agent";
+  case role::shard:
+    return "shard";
+  case role::client:
+    return "client";
+  }
+  return "unknown";
+}
+
 std::string_view name_of(phase p) noexcept {
   switch (p) {
   case phase::starting:

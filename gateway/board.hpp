@@ -36,6 +36,7 @@ struct standing {
 // The truth for /health: ready only if a request that came now would be served.
 standing standing_of(const snapshot& s);
 std::string_view name_of(phase p) noexcept; // "ready", "loading" ...
+std::string_view name_of(role r) noexcept;  // "gateway", "shard" ...: also the roles of `cluster`
 
 // The card that `model` (a name, an alias, or empty for the first) means.
 // Errors: draining, not_ready, model_not_found (param "model").

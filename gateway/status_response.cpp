@@ -15,24 +15,6 @@ ordered text_or_null(const std::string& text) {
   return text.empty() ? ordered(nullptr) : ordered(text);
 }
 
-std::string_view name_of(role r) noexcept {
-  switch (r) {
-  case role::root:
-    return "root";
-  case role::gateway:
-    return "gateway";
-  case role::head:
-    return "head";
-  case role::agent:
-    return "agent";
-  case role::shard:
-    return "shard";
-  case role::client:
-    return "client";
-  }
-  return "unknown";
-}
-
 ordered load_json(const load_report& l) {
   return {{"model", l.model},
           {"running", l.running},

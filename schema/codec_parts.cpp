@@ -69,8 +69,11 @@ void reader::at_most(std::uint32_t value, std::size_t limit, std::string_view fi
 }
 
 payload aligned_to(const payload& bytes, std::size_t alignment) {
-  if (reinterpret_cast<std::uintptr_t>(bytes.data) % alignment == 0)
-    return bytes;
+  const bool is_aligned = reinterpret_cast<std::uintptr_t>(bytes.data) % alignment == 0;
+  return is_aligned ? bytes : aligned_copy(bytes, alignment);
+}
+
+payload aligned_copy(const payload& bytes, std::size_t alignment) {
   const auto align = std::align_val_t{alignment};
   std::shared_ptr<void> copy(::operator new(bytes.size_bytes, align),
                              [align](void* p) { ::operator delete(p, align); });

@@ -259,6 +259,8 @@ payload finish(writer& out, offset<W> root, const char* identifier) {
 
 // The same bytes at an address that is a multiple of `alignment`: copied only if it is not.
 payload aligned_to(const payload& bytes, std::size_t alignment);
+// The same bytes in memory of its own.
+payload aligned_copy(const payload& bytes, std::size_t alignment);
 
 // The root table, or nothing if one byte of the structure is out of place. The result points into
 // `body`, which must be 16-byte aligned.

@@ -1,11 +1,9 @@
 #include "schema/packet.hpp"
 
-#include "schema/ensure.hpp"
+#include "schema/codec_parts.hpp"
 
 #include <bit>
-#include <cstdlib>
 #include <cstring>
-#include <memory>
 
 namespace baton {
 namespace {
@@ -49,10 +47,6 @@ void put(std::byte* to, std::size_t at, std::size_t next, const payload& part) {
   std::memset(to + at + part.size_bytes, 0, next - at - part.size_bytes);
 }
 
-struct free_block {
-  void operator()(std::byte* p) const noexcept { std::free(p); }
-};
-
 } // namespace
 
 std::size_t packed_bytes(const frames& f) noexcept {
@@ -78,13 +72,10 @@ result<frames> unpack(const void* data, std::size_t size_bytes) {
   const auto at = places_of(sizes.head_bytes, sizes.body_bytes, sizes.bulk_bytes);
   if (at.end != size_bytes || sizes.zero != 0)
     return fail(errc::bad_frame, "a packet of {} bytes says that it has {}", size_bytes, at.end);
-  auto* block = static_cast<std::byte*>(
-      std::aligned_alloc(bulk_alignment, aligned(size_bytes, bulk_alignment)));
-  ENSURE(block != nullptr, "no memory for a message of {} bytes", size_bytes);
-  const std::shared_ptr<const void> owner(block, free_block{});
-  std::memcpy(block, data, size_bytes);
+  const auto own = codec::aligned_copy({nullptr, static_cast<const std::byte*>(data), size_bytes},
+                                       bulk_alignment);
   const auto part = [&](std::size_t begin, std::size_t bytes) {
-    return bytes == 0 ? payload{} : payload{owner, block + begin, bytes};
+    return bytes == 0 ? payload{} : payload{own.owner, own.data + begin, bytes};
   };
   return frames{part(at.head, sizes.head_bytes), part(at.body, sizes.body_bytes),
                 part(at.bulk, sizes.bulk_bytes)};

@@ -297,11 +297,10 @@ result<void> connection::deliver(message m, std::size_t bytes) {
   if (std::holds_alternative<heartbeat>(m) || std::holds_alternative<credit>(m))
     return {};
   std::lock_guard lock(mutex_);
+  give_back(bytes);
   const auto found = inboxes_.find(request_of(m));
-  if (found == inboxes_.end()) {
-    give_back(bytes);
+  if (found == inboxes_.end())
     return {};
-  }
   auto& box = found->second;
   if (const auto* ticket = std::get_if<granted>(&m)) {
     box.ticket = ticket->ticket;
@@ -309,7 +308,6 @@ result<void> connection::deliver(message m, std::size_t bytes) {
       enqueue(cancel_of(box.ticket));
     return {};
   }
-  give_back(bytes);
   if (box.ended)
     return {};
   if (box.unread_bytes + bytes > inbox_bytes_max && !box.arrived.empty()) {

@@ -73,10 +73,6 @@ class Page:
         for kind in ("keyDown", "keyUp"):
             self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=13)
 
-    def picture(self):
-        import base64
-        return base64.b64decode(self.call("Page.captureScreenshot")["data"])
-
 
 @contextlib.contextmanager
 def browser():
