@@ -27,14 +27,15 @@ def rate_key(batch):
     return f"batch_{batch}"
 
 
-def ours(settings, rounds=TOOL_ROUNDS):
-    """-> {"prefill_512": tokens/s, "batch_1": ..., "memory_read": GB/s} of one run of engine_bench."""
+def ours(settings, rounds=TOOL_ROUNDS, prompt=PROMPT_TOKENS, batches=BATCHES):
+    """-> {"prefill_512": tokens/s, "batch_1": ..., "memory_read": GB/s} of one run of engine_bench; `prompt` 0: no prefill."""
     with settings.watch("engine_bench"):
-        output = run_tool([settings.engine_bench, "--json", "--model", settings.model, "--threads", settings.threads, "--rounds", rounds],
-                          TOOL_SECONDS_MAX)
+        output = run_tool([settings.engine_bench, "--json", "--model", settings.model, "--threads", settings.threads, "--rounds", rounds,
+                           "--prompt", prompt, "--batches", ",".join(map(str, batches))], TOOL_SECONDS_MAX)
     threads = f", {settings.threads} threads"
-    names = {f"prefill {PROMPT_TOKENS}{threads}": PREFILL_KEY, f"memory read{threads}": "memory_read",
-             **{f"decode batch {batch}{threads}": rate_key(batch) for batch in BATCHES}}
+    names = {f"memory read{threads}": "memory_read", **{f"decode batch {batch}{threads}": rate_key(batch) for batch in batches}}
+    if prompt:
+        names[f"prefill {prompt}{threads}"] = PREFILL_KEY
     found = {names[fields["row"]]: fields["value"] for fields in json_lines(output) if fields["row"] in names}
     if absent := set(names.values()) - set(found):
         raise ToolFailed(f"engine_bench printed no {', '.join(sorted(absent))}")
@@ -88,17 +89,27 @@ def through_http(settings, round_index):
     return statistics.median(rates)
 
 
+def door_round(settings, round_index):
+    """-> (tokens/s through HTTP, in process): the engine alone is measured before and after, so that a drift meets both sides."""
+    def alone():
+        return ours(settings, prompt=0, batches=[DOOR_STREAMS])[rate_key(DOOR_STREAMS)]
+
+    before = alone()
+    http = through_http(settings, round_index)
+    return http, (before + alone()) / 2
+
+
 def door_rows(settings):
     """8 decoding streams through HTTP beside batch 8 in process: one stage, the same threads."""
     name = f"door.http/in_process.{DOOR_STREAMS}"
-    http, in_process = [], []
+    made = []
     for round_index in range(settings.rounds):
         say(f"door: round {round_index + 1} of {settings.rounds}")
         try:
-            http.append(through_http(settings, round_index))
-            in_process.append(ours(settings)[rate_key(DOOR_STREAMS)])
+            made.append(settings.undisturbed(lambda index=round_index: door_round(settings, index)))
         except (servers.ServerFailed, ToolFailed) as error:
             return [report.missing(name, str(error), "x", DOOR_BAR)]
+    http, in_process = zip(*made)
     return [report.median_row(f"door.http.{DOOR_STREAMS}", http, "tokens/s"),
             report.median_row(f"door.in_process.{DOOR_STREAMS}", in_process, "tokens/s"), report.ratio_row(name, http, in_process, DOOR_BAR)]
 

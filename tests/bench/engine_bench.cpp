@@ -25,13 +25,18 @@ struct options {
   std::uint32_t bits = 16;
   std::optional<cpu::isa> isa;
   int rounds = 5;
+  std::uint32_t prompt = 512;                             // rows of the prefill; 0: none
+  std::vector<std::uint32_t> batches = {1, 8, 32};        // streams that decode together
   double bar_prefill = 0, bar_batch1 = 0, bar_batch8 = 0; // tokens per second; 0: none
   bool json = false;
 };
 
+constexpr std::uint32_t blocks_each = 8, positions_max = blocks_each * 64, streams_max = 32;
+
 constexpr std::string_view usage =
     "engine_bench [--model FILE] [--threads 1,2] [--bits 8|16] [--isa NAME] [--rounds N]\n"
-    "             [--bar-prefill X] [--bar-batch1 X] [--bar-batch8 X] [--json]\n";
+    "             [--prompt ROWS] [--batches 1,8,32] [--bar-prefill X] [--bar-batch1 X] "
+    "[--bar-batch8 X] [--json]\n";
 
 template <class T>
 std::optional<T> number(std::string_view text) {
@@ -70,6 +75,11 @@ bool set(options& o, std::string_view key, std::string_view value) {
     return take(o.bits, number<std::uint32_t>(value));
   if (key == "--rounds")
     return take(o.rounds, number<int>(value)) && o.rounds > 0;
+  if (key == "--prompt")
+    return take(o.prompt, number<std::uint32_t>(value)) && o.prompt <= positions_max;
+  if (key == "--batches")
+    return take(o.batches, numbers(value)) &&
+           *std::max_element(o.batches.begin(), o.batches.end()) <= streams_max;
   if (key == "--bar-prefill")
     return take(o.bar_prefill, number<double>(value));
   if (key == "--bar-batch1")
@@ -155,8 +165,7 @@ result<std::vector<double>> read_bandwidth(std::uint32_t threads, int rounds) {
   return out;
 }
 
-slice make_slice(std::uint32_t sequence, std::uint32_t position, std::uint32_t rows, bool samples,
-                 std::uint32_t blocks_each) {
+slice make_slice(std::uint32_t sequence, std::uint32_t position, std::uint32_t rows, bool samples) {
   slice s;
   s.sequence.ticket.value = sequence + 1;
   s.position = position;
@@ -182,19 +191,20 @@ public:
   bench(const options& o, cpu::engine_cpu& engine, std::uint32_t threads)
       : o_(o), engine_(engine), threads_(threads) {}
 
-  // 512 positions of one sequence in one step.
+  // So many positions of one sequence in one step.
   result<void> prefill() {
     micro_batch batch;
-    add(batch, make_slice(0, 0, 512, true, blocks_each));
+    add(batch, make_slice(0, 0, o_.prompt, true));
     std::vector<double> values;
     for (int r = 0; r <= o_.rounds; ++r) { // the first touches the memory
       const auto time = step(batch);
       if (!time)
         return time.error();
       if (r > 0)
-        values.push_back(512 / *time);
+        values.push_back(o_.prompt / *time);
     }
-    report(o_, fmt::format("prefill 512, {} threads", threads_), values, "tok/s", o_.bar_prefill);
+    report(o_, fmt::format("prefill {}, {} threads", o_.prompt, threads_), values, "tok/s",
+           o_.bar_prefill);
     return {};
   }
 
@@ -202,7 +212,7 @@ public:
   result<void> decode(std::uint32_t streams, double bar) {
     for (std::uint32_t s = 0; s < streams; ++s) {
       micro_batch batch;
-      add(batch, make_slice(s, 0, 96, false, blocks_each));
+      add(batch, make_slice(s, 0, 96, false));
       if (const auto time = step(batch); !time)
         return time.error();
     }
@@ -212,7 +222,7 @@ public:
       for (std::uint32_t position = 96; position < 160; ++position) {
         micro_batch batch;
         for (std::uint32_t s = 0; s < streams; ++s)
-          add(batch, make_slice(s, position, 1, true, blocks_each));
+          add(batch, make_slice(s, position, 1, true));
         const auto time = step(batch);
         if (!time)
           return time.error();
@@ -223,9 +233,6 @@ public:
     report(o_, fmt::format("decode batch {}, {} threads", streams, threads_), values, "tok/s", bar);
     return {};
   }
-
-  static constexpr std::uint32_t blocks_each = 8; // 512 positions
-  static constexpr std::uint32_t streams_max = 32;
 
 private:
   result<double> step(const micro_batch& batch) {
@@ -260,7 +267,7 @@ result<void> run(const options& o) {
     settings.threads = threads;
     for (std::uint32_t i = 0; i < threads; ++i)
       settings.cpus.push_back(static_cast<int>(i));
-    settings.kv_blocks = bench::blocks_each * bench::streams_max;
+    settings.kv_blocks = blocks_each * streams_max;
     settings.activation_bits = o.bits;
     settings.forced_isa = o.isa;
     std::optional<result<std::unique_ptr<cpu::engine_cpu>>> engine;
@@ -271,12 +278,15 @@ result<void> run(const options& o) {
     if (!o.json)
       fmt::print("{}; loaded in {:.2f} s\n", (**engine)->limits().device, load_time);
     bench b(o, ***engine, threads);
-    if (auto ok = b.prefill(); !ok)
-      return ok;
-    for (const auto& [streams, bar] :
-         {std::pair{1U, o.bar_batch1}, std::pair{8U, o.bar_batch8}, std::pair{32U, 0.0}})
-      if (auto ok = b.decode(streams, bar); !ok)
+    if (o.prompt > 0)
+      if (auto ok = b.prefill(); !ok)
         return ok;
+    const std::map<std::uint32_t, double> bars = {{1, o.bar_batch1}, {8, o.bar_batch8}};
+    for (const std::uint32_t streams : o.batches) {
+      const auto bar = bars.find(streams);
+      if (auto ok = b.decode(streams, bar == bars.end() ? 0 : bar->second); !ok)
+        return ok;
+    }
   }
   return {};
 }

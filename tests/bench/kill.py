@@ -3,7 +3,6 @@
 Called by run.py. The gap of a stream is its longest wait between two pieces of text that ends after the kill. Each kill
 has its share of a fresh cluster: the first restart is at once, a second one within the supervisor's period waits 1 s.
 """
-import asyncio
 import os
 import signal
 import time
@@ -33,7 +32,7 @@ def wanted(server, max_tokens):
     return loads.Load(server.url, STREAMS, STREAMS, max_tokens=max_tokens, model="bench", timeout=120, warmup=0)
 
 
-async def load_with_kill(server, max_tokens, pid, after_pieces):
+def load_with_kill(server, max_tokens, pid, after_pieces):
     """-> (streams, time of the kill): kills once that many pieces of text have arrived over all streams."""
     seen, killed = 0, None
 
@@ -44,7 +43,7 @@ async def load_with_kill(server, max_tokens, pid, after_pieces):
             killed = time.monotonic()
             os.kill(pid, signal.SIGKILL)
 
-    streams, _ = await loads.drive(wanted(server, max_tokens), on_text)
+    streams, _ = loads.drive(wanted(server, max_tokens), on_text)
     return streams, killed
 
 
@@ -68,7 +67,7 @@ def one_cluster(settings, tally, cluster_index, clusters, max_tokens):
     """An undisturbed run, then one run for each kill, at moments and shards that differ from cluster to cluster."""
     two_stages, _ = servers.core_devices(settings.threads)
     with servers.Cluster(settings.cluster, settings.model, two_stages) as server:
-        undisturbed, _ = loads.run_async(loads.drive(wanted(server, max_tokens)))
+        undisturbed, _ = loads.drive(wanted(server, max_tokens))
         faults = [f for s in undisturbed for f in loads.faults_of(s, max_tokens)]
         if faults:
             raise servers.ServerFailed(f"undisturbed: {faults[0]}")
@@ -77,7 +76,7 @@ def one_cluster(settings, tally, cluster_index, clusters, max_tokens):
             pids = server.shard_pids()
             name = sorted(pids)[(cluster_index + order) % len(pids)]
             moment = (cluster_index * KILLS_PER_CLUSTER + order + 1) / (clusters * KILLS_PER_CLUSTER + 2)
-            streams, killed = loads.run_async(load_with_kill(server, max_tokens, pids[name], max(1, int(pieces * moment))))
+            streams, killed = load_with_kill(server, max_tokens, pids[name], max(1, int(pieces * moment)))
             if killed is None:
                 raise servers.ServerFailed(f"{name} was not killed: too little text arrived: {streams[0].error}")
             tally.add(order, streams, killed, undisturbed, max_tokens)
@@ -91,7 +90,7 @@ def rows(settings):
         say(f"kill -9: cluster {index + 1} of {clusters}, {KILLS_PER_CLUSTER} kills each")
         try:
             one_cluster(settings, tally, index, clusters, 64 if settings.is_quick else TOKENS)
-        except (servers.ServerFailed, ProcessLookupError, asyncio.IncompleteReadError) as error:
+        except (servers.ServerFailed, ProcessLookupError) as error:
             tally.faults.append(str(error))
     return judge(tally, clusters)
 

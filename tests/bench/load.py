@@ -1,15 +1,16 @@
 """Closed-loop load on /v1/chat/completions: so many streams at once, each sends its next request when one ends.
 
-Called by run.py, and by hand: python3 tests/bench/load.py --url http://127.0.0.1:8000 --streams 8. One process, raw
-asyncio sockets: it must take next to nothing of a machine whose cores the server needs. Temperature 0, ignore_eos,
+Called by run.py, and by hand: python3 tests/bench/load.py --url http://127.0.0.1:8000 --streams 8. One process, one
+thread, raw sockets: it must take next to nothing of a machine whose cores the server needs. Temperature 0, ignore_eos,
 token counts from `usage`. It also judges each stream: one terminal event, ids that neither jump back nor repeat.
 """
 import argparse
-import asyncio
 import dataclasses
 import json
 import random
 import resource
+import selectors
+import socket
 import sys
 import time
 from urllib.parse import urlparse
@@ -18,6 +19,8 @@ WORDS = ("river stone market engine garden window paper signal winter copper isl
          "silver thunder village harbor mirror basket lantern meadow orchard pepper ribbon saddle temple valley wagon "
          "anchor barrel cotton desert ember feather glacier hammer jungle kettle").split()
 TEMPLATE_TOKENS = 50  # of a chat template, the number and the instruction; the rest is about one token a word
+READ_BYTES = 1 << 16
+PATIENCE_SECONDS = 0.0005
 LAST_CHUNK = b"0\r\n\r\n"
 
 
@@ -151,63 +154,55 @@ class Answer:
             self.stream.error = f"HTTP {self.status}: " + self.line[:400].decode("utf-8", "replace").strip()
 
 
-class Connection(asyncio.Protocol):
-    """Keeps what arrives and when; reading it is put off, so that the load costs the machine little."""
+class Flight:
+    """A request on its way. Keeps what arrives and when; reading it is put off, so that the load costs the machine little."""
 
-    def __init__(self, arrived):
-        self.arrived = arrived  # called with (bytes, time)
-        self.ended = asyncio.get_running_loop().create_future()
+    def __init__(self, load, number, on_text):
+        url = urlparse(load.url)
+        host, port, path = url.hostname, url.port or 80, url.path.rstrip("/") + "/v1/chat/completions"
+        self.on_text, self.stream, self.socket = on_text, Stream(number), None
+        self.stream.answer = Answer(self.stream)
+        self.stream.begun = time.monotonic()
+        self.deadline = self.stream.begun + load.timeout
+        try:
+            self.socket = socket.create_connection((host, port), timeout=load.timeout)
+            self.socket.sendall(request_bytes(load, number, host, port, path))
+            self.socket.setblocking(False)
+        except OSError as error:
+            self.end(f"{type(error).__name__}: {error}")
 
-    def data_received(self, data):
-        self.arrived(data, time.monotonic())
-        if data == LAST_CHUNK or data.endswith(b"\r\n" + LAST_CHUNK):  # else the server closes
+    @property
+    def is_over(self):
+        return self.socket is None
+
+    def receive(self, now):
+        try:
+            data = self.socket.recv(READ_BYTES)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self.end(f"{type(error).__name__}: {error}")
+            return
+        stream = self.stream
+        if data and self.on_text is None:
+            stream.pieces.append((data, now))
+        elif data:
+            before = len(stream.stamps)
+            stream.answer.take(data, now)
+            if len(stream.stamps) > before:
+                self.on_text(stream)
+        if not data or data == LAST_CHUNK or data.endswith(b"\r\n" + LAST_CHUNK):  # else the server closes
             self.end()
 
-    def connection_lost(self, why):
-        self.end()
-
-    def end(self):
-        if not self.ended.done():
-            self.ended.set_result(None)
-
-
-async def ask(load, number, on_text=None):
-    """One request -> Stream, to be read by `read`. A failure is in its `error`, never an exception."""
-    url = urlparse(load.url)
-    host, port, path = url.hostname, url.port or 80, url.path.rstrip("/") + "/v1/chat/completions"
-    stream = Stream(number)
-    answer = Answer(stream)
-
-    def arrived(data, now):
-        if on_text is None:
-            stream.pieces.append((data, now))
-            return
-        before = len(stream.stamps)
-        answer.take(data, now)
-        if len(stream.stamps) > before:
-            on_text(stream)
-
-    transport = None
-    stream.begun = time.monotonic()
-    try:
-        async with asyncio.timeout(load.timeout):
-            transport, connection = await asyncio.get_running_loop().create_connection(lambda: Connection(arrived), host, port)
-            transport.write(request_bytes(load, number, host, port, path))
-            await connection.ended
-    except TimeoutError:
-        stream.error = f"no end within {load.timeout} s"
-    except OSError as error:
-        stream.error = f"{type(error).__name__}: {error}"
-    finally:
-        stream.ended = time.monotonic()
-        if transport is not None:
-            transport.close()
-    stream.answer = answer
-    return stream
+    def end(self, error=""):
+        self.stream.error, self.stream.ended = error, time.monotonic()
+        if self.socket is not None:
+            self.socket.close()
+            self.socket = None
 
 
 def read(stream):
-    """What `ask` put off."""
+    """What a Flight put off."""
     if stream.error:
         return stream
     try:
@@ -282,31 +277,52 @@ def summary(load, streams, wall, cpu):
             "itl_p50_ms": percentile(gaps, 50), "itl_p99_ms": percentile(gaps, 99), "client_cpu_s": cpu}
 
 
-async def drive(load, on_text=None):
+def fly(load, numbers, streams, on_text):
+    """Requests of these numbers (an iterator), `streams` at a time -> Streams in the order of their ends, to be read by `read`."""
+    ended, selector = [], selectors.DefaultSelector()
+
+    def begin():
+        for number in numbers:
+            flight = Flight(load, number, on_text)
+            if not flight.is_over:
+                selector.register(flight.socket, selectors.EVENT_READ, flight)
+                return
+            ended.append(flight.stream)
+
+    for _ in range(streams):
+        begin()
+    while flights := [key.data for key in selector.get_map().values()]:
+        earliest = min(flight.deadline for flight in flights)
+        while not any(flight.is_over for flight in flights):
+            # The streams of a batch get their tokens together. Waiting a moment for all of them wakes the client once a step
+            # and not once a stream: a wake-up takes a core from the server that is measured. Times are late by so much.
+            if not selector.select(max(0.0, earliest - time.monotonic())):
+                break
+            time.sleep(PATIENCE_SECONDS)
+            now = time.monotonic()
+            for key, _ in selector.select(0):
+                key.data.receive(now)
+        for key in list(selector.get_map().values()):
+            flight, socket_number = key.data, key.fileobj
+            if not flight.is_over and time.monotonic() >= flight.deadline:
+                flight.end(f"no end within {load.timeout} s")
+            if flight.is_over:
+                selector.unregister(socket_number)
+                ended.append(flight.stream)
+                begin()
+    return ended
+
+
+def drive(load, on_text=None):
     """-> (streams in order of their number, wall seconds). Warm-up requests are not among them."""
     for i in range(load.warmup):
-        warm = read(await ask(load, -1 - i))
+        warm = read(fly(load, iter([-1 - i]), 1, None)[0])
         if warm.error:
             return [warm], 1e-9
-    numbers, streams = iter(range(load.requests)), []
-
-    async def one_stream():
-        for number in numbers:
-            streams.append(await ask(load, number, on_text))
-
     begin = time.monotonic()
-    await asyncio.gather(*(one_stream() for _ in range(load.streams)))
+    streams = fly(load, iter(range(load.requests)), load.streams, on_text)
     wall = time.monotonic() - begin
     return sorted(map(read, streams), key=lambda s: s.number), wall
-
-
-def run_async(coroutine):
-    """With uvloop where it is installed."""
-    try:
-        import uvloop
-        return uvloop.run(coroutine)
-    except ImportError:
-        return asyncio.run(coroutine)
 
 
 def cpu_seconds():
@@ -317,7 +333,7 @@ def cpu_seconds():
 def measure(load):
     """-> summary of one load."""
     before = cpu_seconds()
-    streams, wall = run_async(drive(load))
+    streams, wall = drive(load)
     return summary(load, streams, wall, cpu_seconds() - before)
 
 

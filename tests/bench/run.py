@@ -98,7 +98,8 @@ def machine_rows(settings):
                             low=min(n[1] for n in settings.neighbours), high=busiest, rounds=len(settings.neighbours))
         row.reason = "" if row.ok else f"worst during: {what}"
         stolen = [n[2] for n in settings.neighbours]
-        threads += [row, report.judged("machine.stolen_by_host", max(stolen), "cores", low=min(stolen), high=max(stolen), rounds=len(stolen))]
+        threads += [row, report.judged("machine.stolen_by_host", max(stolen), "cores", low=min(stolen), high=max(stolen), rounds=len(stolen)),
+                    report.Row("machine.disturbed_rounds", settings.disturbed, "measured again")]
     return threads
 
 

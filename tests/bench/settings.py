@@ -7,6 +7,8 @@ import sys
 
 import machine
 
+DISTURBED_CORES = 0.06  # others and the host together: more spoils a round
+DISTURBED_MAX = 3  # times that a round is measured again
 WATCH_SECONDS_MIN = 0.5  # the kernel counts in hundredths of a second: less says nothing
 
 @dataclasses.dataclass
@@ -18,6 +20,7 @@ class Settings:
     is_quick: bool
     peer_bin: pathlib.Path = None  # of llama.cpp; None: it could not be had
     peer_reason: str = ""
+    disturbed: int = 0  # measurements that were thrown away
     neighbours: list = dataclasses.field(default_factory=list)  # (what ran, cores used by others, cores stolen by the host)
 
     @property
@@ -34,6 +37,21 @@ class Settings:
 
     def watch(self, what, server_pid=None):
         return Watch(self, what, server_pid)
+
+    def undisturbed(self, measure):
+        """`measure()`; again, a few times at most, while others or the host took of the cores meanwhile. The last one counts."""
+        for _ in range(DISTURBED_MAX):
+            first = len(self.neighbours)
+            result = measure()
+            taken = max((used + stolen for _, used, stolen in self.neighbours[first:]), default=0.0)
+            if taken < DISTURBED_CORES:
+                break
+            self.disturbed += 1
+            say(f"{taken:.2f} cores were taken by others meanwhile: measured again")
+            del self.neighbours[first:]
+        else:
+            return measure()
+        return result
 
 
 class Watch:

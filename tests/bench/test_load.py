@@ -1,8 +1,10 @@
 """The load client must see what is wrong with a stream, or its figures and the kill test mean nothing: pytest tests/bench."""
-import asyncio
 import json
 import pathlib
+import socket
+import socketserver
 import sys
+import threading
 
 import pytest
 
@@ -28,30 +30,36 @@ GOOD = [text(1), text(2), text(3), end(3, 3), DONE]
 
 def answer(pieces, is_chunked=True, status="200 OK"):
     """What the client makes of a server that sends these pieces."""
-    async def serve(reader, writer):
-        length = 0
-        while (line := await reader.readline()).strip():
-            if line.lower().startswith(b"content-length:"):
-                length = int(line.split(b":")[1])
-        await reader.readexactly(length)
-        writer.write(f"HTTP/1.1 {status}\r\n".encode() + (b"Transfer-Encoding: chunked\r\n\r\n" if is_chunked else b"\r\n"))
-        for piece in pieces:
-            data = piece.encode()
-            writer.write(b"%x\r\n%s\r\n" % (len(data), data) if is_chunked else data)
-            await writer.drain()
-        writer.write(b"0\r\n\r\n" if is_chunked else b"")
-        await writer.drain()
-        writer.close()
+    class Server(socketserver.StreamRequestHandler):
+        def handle(self):
+            length = 0
+            while (line := self.rfile.readline()).strip():
+                if line.lower().startswith(b"content-length:"):
+                    length = int(line.split(b":")[1])
+            self.rfile.read(length)
+            self.wfile.write(f"HTTP/1.1 {status}\r\n".encode() + (b"Transfer-Encoding: chunked\r\n\r\n" if is_chunked else b"\r\n"))
+            for data in map(str.encode, pieces):
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data) if is_chunked else data)
+            self.wfile.write(b"0\r\n\r\n" if is_chunked else b"")
 
-    async def both():
-        server = await asyncio.start_server(serve, "127.0.0.1", 0)
-        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        load = loads.Load(url, streams=1, requests=1, max_tokens=3, warmup=0, timeout=5)
-        streams, wall = await loads.drive(load)
-        server.close()
-        return load, streams, wall
+    with socketserver.TCPServer(("127.0.0.1", 0), Server) as server:
+        threading.Thread(target=server.handle_request, daemon=True).start()
+        load = loads.Load(f"http://127.0.0.1:{server.server_address[1]}", streams=1, requests=1, max_tokens=3, warmup=0, timeout=5)
+        return load, *loads.drive(load)
 
-    return asyncio.run(both())
+
+def test_a_warm_up_is_asked_once_and_not_among_the_streams():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        load = loads.Load(f"http://127.0.0.1:{silent.getsockname()[1]}", streams=1, requests=1, warmup=1, timeout=0.05)
+        streams, _ = loads.drive(load)
+    assert [s.number for s in streams] == [-1] and "no end" in streams[0].error
+
+
+def test_a_server_that_says_nothing_is_left_at_the_deadline():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        load = loads.Load(f"http://127.0.0.1:{silent.getsockname()[1]}", streams=2, requests=3, warmup=0, timeout=0.05)
+        streams, _ = loads.drive(load)
+    assert [loads.faults_of(s, 3) for s in streams] == [["no end within 0.05 s"]] * 3
 
 
 @pytest.mark.parametrize("is_chunked", [True, False])
@@ -89,7 +97,7 @@ def test_each_way_a_stream_can_be_wrong_is_named(pieces, fault):
 def test_a_refusal_and_a_dead_server_are_faults_not_exceptions():
     _, refused, _ = answer(["no ticket"], status="503 Service Unavailable")
     assert loads.faults_of(refused[0], 3)[0].startswith("HTTP 503")
-    dead = loads.read(asyncio.run(loads.ask(loads.Load("http://127.0.0.1:9", 1, 1, timeout=5), 0)))
+    dead = loads.drive(loads.Load("http://127.0.0.1:9", 1, 1, timeout=5, warmup=0))[0][0]
     assert loads.faults_of(dead, 3)
 
 
