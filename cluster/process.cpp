@@ -15,7 +15,8 @@
 namespace baton::cluster {
 namespace {
 
-constexpr std::chrono::milliseconds tick_interval{20};
+constexpr std::chrono::milliseconds link_tick_interval{50};
+constexpr std::chrono::milliseconds actor_tick_interval{100}; // each wakes threads beside a step
 // One actor must not starve the others (measured: two self-sending actors starved a third without
 // it).
 constexpr std::size_t messages_per_turn = 64;
@@ -91,11 +92,16 @@ struct process::parts {
 
   void tick_loop() {
     std::unique_lock lock(mutex);
-    while (!wake.wait_for(lock, tick_interval, [this] { return stopping; })) {
+    auto due = std::chrono::steady_clock::now();
+    while (!wake.wait_for(lock, link_tick_interval, [this] { return stopping; })) {
       lock.unlock();
-      links->tick(std::chrono::steady_clock::now());
-      for (auto& tick : ticks)
-        tick();
+      const auto now = std::chrono::steady_clock::now();
+      links->tick(now);
+      if (now >= due) {
+        due = now + actor_tick_interval;
+        for (auto& tick : ticks)
+          tick();
+      }
       lock.lock();
     }
   }

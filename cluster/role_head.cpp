@@ -85,7 +85,7 @@ int run_head(const cluster_context& context, const role_arguments& arguments) {
   auto started =
       process::start({place::head, arguments.epoch, role::head, "head",
                       context.dir.endpoint("head"), place::root, context.dir.endpoint("root")},
-                     /*actor_threads=*/2);
+                     /*actor_threads=*/1);
   if (!started) {
     spdlog::error("{}", started.error().message);
     return 1;
@@ -112,7 +112,9 @@ int run_head(const cluster_context& context, const role_arguments& arguments) {
   options.stands = [&self](phase p, const std::string& reason) { self.report(p, reason); };
   options.now = [] { return std::chrono::steady_clock::now(); };
   auto scheduler = self.own_typed(self.system().spawn(actors::scheduler, options));
-  auto tokenizer = self.own_typed(self.system().spawn(
+  // A long text takes a while: a thread of its own, so that no step waits for it. Scheduler and
+  // detokenizer share one: the hop between them then wakes nobody.
+  auto tokenizer = self.own_typed(self.system().spawn<caf::detached>(
       actors::tokenizer,
       actors::tokenizer_config{scheduler, peers, loaded->tokenizer, loaded->chat_template,
                                context.plan.max_model_len}));

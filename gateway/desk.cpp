@@ -14,6 +14,7 @@ struct desk_state {
   desk_config config;
   desk_actor::stateful_pointer<desk_state> self = nullptr;
   std::unordered_map<std::uint64_t, open_entry> open;
+  std::vector<std::shared_ptr<stream>> pushed; // since the last wake_doors
 
   board& facts() { return *config.board; }
   gateway::metrics& counts() { return config.board->metrics(); }
@@ -44,11 +45,18 @@ struct desk_state {
     }
   }
   bool deliver(open_entry& entry, stream_event e);
+  void wake_doors() {
+    for (const auto& s : pushed) {
+      s->wake_door();
+    }
+    pushed.clear();
+  }
   void note_latency(open_entry& entry, const chunk& c);
 };
 
 // False if the stream was cut: its ticket is cancelled, the entry must go.
 bool desk_state::deliver(open_entry& entry, stream_event e) {
+  pushed.push_back(entry.out);
   if (entry.out->push(std::move(e))) {
     return true;
   }
@@ -219,7 +227,7 @@ void desk_state::on_answer(Answer& m) {
     return;
   }
   const auto number = m.request;
-  it->second.out->push(std::move(m));
+  deliver(it->second, std::move(m));
   erase(number);
 }
 
@@ -279,21 +287,31 @@ void keep_card(std::vector<model_card>& cards, const model_card& m) {
 
 namespace {
 
+// The handler, then one wake-up for each stream it pushed to.
+template <class Message, class Handle>
+auto then_wake(desk_actor::stateful_pointer<desk_state> self, Handle handle) {
+  return [self, handle](Message m) {
+    handle(self->state, m);
+    self->state.wake_doors();
+  };
+}
+
 desk_actor::behavior_type desk(desk_actor::stateful_pointer<desk_state> self, desk_config config) {
   actors::install_fault_handlers(self);
   auto& state = self->state;
   state.config = std::move(config);
   state.self = self;
   return {
-      [self](const granted& m) { self->state.on_granted(m); },
-      [self](const rejected& m) { self->state.on_rejected(m); },
-      [self](chunks& m) {
-        for (auto& c : m.all) {
-          self->state.on_chunk(c);
-        }
-      },
-      [self](tokenized& m) { self->state.on_answer(m); },
-      [self](detokenized& m) { self->state.on_answer(m); },
+      then_wake<const granted&>(self, [](auto& s, auto& m) { s.on_granted(m); }),
+      then_wake<const rejected&>(self, [](auto& s, auto& m) { s.on_rejected(m); }),
+      then_wake<chunks&>(self,
+                         [](auto& s, auto& m) {
+                           for (auto& c : m.all) {
+                             s.on_chunk(c);
+                           }
+                         }),
+      then_wake<tokenized&>(self, [](auto& s, auto& m) { s.on_answer(m); }),
+      then_wake<detokenized&>(self, [](auto& s, auto& m) { s.on_answer(m); }),
       [self](const model_card& m) {
         self->state.facts().change([&](snapshot& s) {
           if (std::exchange(s.is_head_lost, false)) {
@@ -319,8 +337,8 @@ desk_actor::behavior_type desk(desk_actor::stateful_pointer<desk_state> self, de
         self->state.facts().change([](snapshot& s) { s.is_draining = true; });
       },
       [](const actors::peer_up&) {}, // the head's card follows and says more
-      [self](const actors::peer_down& m) { self->state.on_head_lost(m); },
-      [self](const actors::tick&) { self->state.on_tick(); },
+      then_wake<const actors::peer_down&>(self, [](auto& s, auto& m) { s.on_head_lost(m); }),
+      then_wake<const actors::tick&>(self, [](auto& s, auto&) { s.on_tick(); }),
       [self](open_generate& m) { self->state.start(m); },
       [self](open_tokenize& m) {
         self->state.ask(m.out, tokenize{m.out->number(), self->state.node(), std::move(m.input),

@@ -61,7 +61,13 @@ void http_connection::stop() {
   });
 }
 
+// A client that keeps up has room in its socket: then no watchdog, no turn of the event loop.
 asio::awaitable<bool> http_connection::write(std::string_view bytes) {
+  error_code now;
+  bytes.remove_prefix(socket_.write_some(asio::buffer(bytes), now));
+  if (bytes.empty() || (now && now != asio::error::would_block && now != asio::error::try_again)) {
+    co_return !now;
+  }
   is_writing_ = true;
   watchdog_->arm(limits().write_timeout);
   auto [ec, n] = co_await asio::async_write(socket_, asio::buffer(bytes), as_values);

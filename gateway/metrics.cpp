@@ -8,6 +8,8 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
+#include <map>
+#include <mutex>
 #include <sstream>
 
 namespace baton::gateway {
@@ -116,6 +118,15 @@ void add_load(std::vector<MetricFamily>& out, const load_report& l) {
 
 } // namespace
 
+// The series of one model that each token or request touches, found once: prometheus-cpp builds a
+// whole histogram for each lookup.
+struct metrics::model_series {
+  model_series(registry& in, const std::string& model);
+
+  Histogram &first, &next, &whole, &vllm_first, &vllm_next, &vllm_whole;
+  Counter &prompt_tokens, &output_tokens, &vllm_prompt, &vllm_output;
+};
+
 struct metrics::registry {
   Registry all;
 
@@ -142,30 +153,53 @@ struct metrics::registry {
                                    "Requests whose client went away or asked to cancel, by door.");
   Family<Counter>& drops =
       counters("baton_messages_dropped_total", "Messages that changed nothing, by kind.");
-  Family<Histogram>& first = histograms("baton_time_to_first_token_seconds",
-                                        "From the request's arrival to its first token.");
-  Family<Histogram>& next =
-      histograms("baton_inter_token_latency_seconds", "Between tokens of one stream.");
-  Family<Histogram>& whole = histograms("baton_e2e_request_latency_seconds",
-                                        "From the request's arrival to its last token.");
-  Family<Histogram>& vllm_first = histograms("vllm:time_to_first_token_seconds",
-                                             "Histogram of time to first token in seconds.");
-  Family<Histogram>& vllm_next = histograms("vllm:inter_token_latency_seconds",
-                                            "Histogram of inter-token latency in seconds.");
-  Family<Histogram>& vllm_whole = histograms("vllm:e2e_request_latency_seconds",
-                                             "Histogram of e2e request latency in seconds.");
-  Family<Counter>& prompt_tokens =
-      counters("baton_prompt_tokens_total", "Prompt tokens of ended requests.");
-  Family<Counter>& output_tokens =
-      counters("baton_output_tokens_total", "Tokens delivered to clients.");
-  Family<Counter>& vllm_prompt =
-      counters("vllm:prompt_tokens_total", "Number of prefill tokens processed.");
-  Family<Counter>& vllm_output =
-      counters("vllm:generation_tokens_total", "Number of generation tokens processed.");
   Family<Counter>& ended = counters("baton_choices_ended_total", "Choices ended, by how.");
   Family<Counter>& vllm_ended =
       counters("vllm:request_success_total", "Count of successfully processed requests.");
+
+  std::mutex models_mutex;
+  std::map<std::string, model_series> models; // entries stay where they are
+
+  model_series& of(const std::string& model) {
+    std::lock_guard lock(models_mutex);
+    auto it = models.find(model);
+    if (it == models.end())
+      it = models.try_emplace(model, *this, model).first;
+    return it->second;
+  }
+  Histogram& histogram(const char* name, const char* help, const std::string& model,
+                       const Histogram::BucketBoundaries& buckets) {
+    return histograms(name, help).Add(model_labels(model), buckets);
+  }
+  Counter& counter(const char* name, const char* help, const std::string& model) {
+    return counters(name, help).Add(model_labels(model));
+  }
 };
+
+metrics::model_series::model_series(registry& in, const std::string& model)
+    : first(in.histogram("baton_time_to_first_token_seconds",
+                         "From the request's arrival to its first token.", model,
+                         first_token_buckets)),
+      next(in.histogram("baton_inter_token_latency_seconds", "Between tokens of one stream.", model,
+                        next_token_buckets)),
+      whole(in.histogram("baton_e2e_request_latency_seconds",
+                         "From the request's arrival to its last token.", model, request_buckets)),
+      vllm_first(in.histogram("vllm:time_to_first_token_seconds",
+                              "Histogram of time to first token in seconds.", model,
+                              first_token_buckets)),
+      vllm_next(in.histogram("vllm:inter_token_latency_seconds",
+                             "Histogram of inter-token latency in seconds.", model,
+                             next_token_buckets)),
+      vllm_whole(in.histogram("vllm:e2e_request_latency_seconds",
+                              "Histogram of e2e request latency in seconds.", model,
+                              request_buckets)),
+      prompt_tokens(
+          in.counter("baton_prompt_tokens_total", "Prompt tokens of ended requests.", model)),
+      output_tokens(in.counter("baton_output_tokens_total", "Tokens delivered to clients.", model)),
+      vllm_prompt(
+          in.counter("vllm:prompt_tokens_total", "Number of prefill tokens processed.", model)),
+      vllm_output(in.counter("vllm:generation_tokens_total",
+                             "Number of generation tokens processed.", model)) {}
 
 metrics::metrics() : registry_(std::make_unique<registry>()) {}
 metrics::~metrics() = default;
@@ -203,22 +237,22 @@ void metrics::dropped(std::string_view what) {
 }
 
 void metrics::first_token(const std::string& model, double seconds) {
-  registry_->first.Add(model_labels(model), first_token_buckets).Observe(seconds);
-  registry_->vllm_first.Add(model_labels(model), first_token_buckets).Observe(seconds);
+  auto& m = registry_->of(model);
+  m.first.Observe(seconds);
+  m.vllm_first.Observe(seconds);
 }
 
 void metrics::next_tokens(const std::string& model, std::uint32_t count, double seconds) {
-  registry_->output_tokens.Add(model_labels(model)).Increment(count);
-  registry_->vllm_output.Add(model_labels(model)).Increment(count);
+  auto& m = registry_->of(model);
+  m.output_tokens.Increment(count);
+  m.vllm_output.Increment(count);
   if (count == 0 || seconds < 0) {
     return;
   }
   const double each = seconds / count;
-  auto& own = registry_->next.Add(model_labels(model), next_token_buckets);
-  auto& mirror = registry_->vllm_next.Add(model_labels(model), next_token_buckets);
   for (std::uint32_t i = 0; i < count; ++i) {
-    own.Observe(each);
-    mirror.Observe(each);
+    m.next.Observe(each);
+    m.vllm_next.Observe(each);
   }
 }
 
@@ -231,11 +265,12 @@ void metrics::choice_ended(const std::string& model, finish how) {
 }
 
 void metrics::request_ended(const std::string& model, double seconds, std::uint64_t prompt_tokens) {
-  registry_->whole.Add(model_labels(model), request_buckets).Observe(seconds);
-  registry_->vllm_whole.Add(model_labels(model), request_buckets).Observe(seconds);
+  auto& m = registry_->of(model);
+  m.whole.Observe(seconds);
+  m.vllm_whole.Observe(seconds);
   const auto count = static_cast<double>(prompt_tokens);
-  registry_->prompt_tokens.Add(model_labels(model)).Increment(count);
-  registry_->vllm_prompt.Add(model_labels(model)).Increment(count);
+  m.prompt_tokens.Increment(count);
+  m.vllm_prompt.Increment(count);
 }
 
 std::string metrics::text(const snapshot& now, std::size_t requests_open) const {

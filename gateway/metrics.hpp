@@ -43,6 +43,7 @@ public:
 
 private:
   struct registry;
+  struct model_series;
   std::unique_ptr<registry> registry_;
 };
 

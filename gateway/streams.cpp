@@ -53,10 +53,14 @@ bool stream::push(stream_event e) {
                 "the client did not read its stream: the buffer of the stream is full",
                 {}}});
   }
+  return fits;
+}
+
+void stream::wake_door() {
+  const std::lock_guard lock(mutex_);
   if (wake_) {
     wake_();
   }
-  return fits;
 }
 
 std::optional<stream_event> stream::next(std::uint32_t tokens_max) {

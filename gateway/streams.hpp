@@ -33,14 +33,17 @@ std::size_t bytes_of(const stream_event& e) noexcept;
 
 class stream {
 public:
-  // `number` is the gateway's number of the request. `wake` is called after each push, from any
+  // `number` is the gateway's number of the request. `wake` is called by wake_door, from any
   // thread, under the stream's lock: it must return at once and not call back.
   stream(std::uint64_t number, std::size_t buffer_max_bytes, std::function<void()> wake);
 
   std::uint64_t number() const noexcept { return number_; }
 
-  // Desk's side. False: this push went beyond the bound and the stream is cut.
+  // Desk's side. False: this push went beyond the bound and the stream is cut. The door sees it
+  // after wake_door: once for all that came together, and for all streams of a step in a row, so
+  // that the door's thread wakes once.
   bool push(stream_event e);
+  void wake_door();
 
   // Door's side. The next event, unless it is a chunk of more than `tokens_max` tokens.
   std::optional<stream_event> next(std::uint32_t tokens_max = UINT32_MAX);
