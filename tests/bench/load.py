@@ -195,6 +195,8 @@ class Flight:
             self.end()
 
     def end(self, error=""):
+        if self.is_over and self.stream.ended:
+            return
         self.stream.error, self.stream.ended = error, time.monotonic()
         if self.socket is not None:
             self.socket.close()
@@ -302,14 +304,16 @@ def fly(load, numbers, streams, on_text):
             now = time.monotonic()
             for key, _ in selector.select(0):
                 key.data.receive(now)
-        for key in list(selector.get_map().values()):
-            flight, socket_number = key.data, key.fileobj
-            if not flight.is_over and time.monotonic() >= flight.deadline:
+        now = time.monotonic()
+        for flight in flights:
+            if now >= flight.deadline:
                 flight.end(f"no end within {load.timeout} s")
-            if flight.is_over:
-                selector.unregister(socket_number)
-                ended.append(flight.stream)
-                begin()
+        over = [key for key in list(selector.get_map().values()) if key.data.is_over]
+        for key in over:  # all, before a new socket gets the number of one of them
+            selector.unregister(key.fileobj)
+            ended.append(key.data.stream)
+        for _ in over:
+            begin()
     return ended
 
 

@@ -28,7 +28,7 @@ DONE = "data: [DONE]\n\n"
 GOOD = [text(1), text(2), text(3), end(3, 3), DONE]
 
 
-def answer(pieces, is_chunked=True, status="200 OK"):
+def answer(pieces, is_chunked=True, status="200 OK", streams=1, requests=1):
     """What the client makes of a server that sends these pieces."""
     class Server(socketserver.StreamRequestHandler):
         def handle(self):
@@ -42,10 +42,18 @@ def answer(pieces, is_chunked=True, status="200 OK"):
                 self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data) if is_chunked else data)
             self.wfile.write(b"0\r\n\r\n" if is_chunked else b"")
 
-    with socketserver.TCPServer(("127.0.0.1", 0), Server) as server:
-        threading.Thread(target=server.handle_request, daemon=True).start()
-        load = loads.Load(f"http://127.0.0.1:{server.server_address[1]}", streams=1, requests=1, max_tokens=3, warmup=0, timeout=5)
-        return load, *loads.drive(load)
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Server) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        load = loads.Load(f"http://127.0.0.1:{server.server_address[1]}", streams, requests, max_tokens=3, warmup=0, timeout=5)
+        answers = loads.drive(load)
+        server.shutdown()
+    return load, *answers
+
+
+def test_streams_that_end_together_are_followed_by_others():
+    _, streams, _ = answer(GOOD, streams=8, requests=40)
+    assert [s.number for s in streams] == list(range(40))
+    assert not any(loads.faults_of(s, 3) for s in streams)
 
 
 def test_a_warm_up_is_asked_once_and_not_among_the_streams():
