@@ -54,6 +54,7 @@ result<choice_stream> begin(const text::tokenizer& words, const tokens& m) {
   return choice_stream{m.request,
                        m.gateway,
                        m.prompt_tokens,
+                       m.cached_tokens,
                        m.logprobs >= 0,
                        m.stopping.stop_texts,
                        std::move(*decoder),
@@ -68,6 +69,7 @@ chunk decode(const text::tokenizer& words, choice_stream& stream, const tokens& 
   out.ticket = m.ticket;
   out.choice = m.choice;
   out.prompt_tokens = stream.prompt_tokens;
+  out.cached_tokens = stream.cached_tokens;
   std::vector<token_id> ids;
   for (const auto& s : m.samples)
     ids.push_back(s.token);
@@ -125,6 +127,7 @@ void fail_choice(pointer self, const tokens& m, const error& why) {
   last.ticket = m.ticket;
   last.choice = m.choice;
   last.prompt_tokens = m.prompt_tokens;
+  last.cached_tokens = m.cached_tokens;
   last.finish = finish::failed;
   last.failure = why;
   tell(self, m.gateway, std::move(last));

@@ -22,6 +22,7 @@ struct choice_stream {
   std::uint64_t request = 0;
   node_id gateway;
   std::uint32_t prompt_tokens = 0;
+  std::uint32_t cached_tokens = 0; // of these
   bool wants_logprobs = false;
   std::vector<std::string> stop_texts;
   text::stream_decoder decoder;

@@ -25,6 +25,7 @@ struct model_config {
   std::uint32_t max_model_len = 0;            // 0: the model's own context
   std::uint32_t max_num_queued_reqs = 128;
   std::uint32_t max_num_queued_tokens = 262144;
+  bool enable_prefix_caching = true; // equal beginnings of prompts are computed once
   bool use_job_ticket = false; // TorchServe's meaning: a request is granted only if a slot is free
   std::chrono::milliseconds queue_timeout{60000};
   std::uint64_t kv_cache_bytes = 512ull << 20; // over all stages

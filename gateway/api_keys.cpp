@@ -1,5 +1,6 @@
 #include "gateway/api_keys.hpp"
 
+#include <fmt/ranges.h>
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
 
@@ -31,6 +32,24 @@ api_keys::digest api_keys::digest_of(std::string_view text) noexcept {
   return out;
 }
 
+// Requires: has_scheme(authorization).
+std::string_view api_keys::key_in(std::string_view authorization) noexcept {
+  auto key = authorization.substr(scheme.size());
+  while (!key.empty() && key.front() == ' ') {
+    key.remove_prefix(1);
+  }
+  return key;
+}
+
+std::string api_keys::caller(std::string_view authorization) const {
+  if (is_open()) {
+    return {};
+  }
+  const auto full = digest_of(key_in(authorization));
+  constexpr std::size_t bytes = 16; // no two keys meet in so many
+  return fmt::format("{:02x}", fmt::join(full.begin(), full.begin() + bytes, ""));
+}
+
 bool api_keys::accepts(std::string_view authorization) const noexcept {
   if (is_open()) {
     return true;
@@ -38,11 +57,7 @@ bool api_keys::accepts(std::string_view authorization) const noexcept {
   if (!has_scheme(authorization)) {
     return false;
   }
-  auto key = authorization.substr(scheme.size());
-  while (!key.empty() && key.front() == ' ') {
-    key.remove_prefix(1);
-  }
-  const auto got = digest_of(key);
+  const auto got = digest_of(key_in(authorization));
   int found = 0;
   for (const auto& want : digests_) { // no early exit
     found |= CRYPTO_memcmp(want.data(), got.data(), want.size()) == 0 ? 1 : 0;

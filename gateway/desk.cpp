@@ -98,6 +98,7 @@ void desk_state::start(open_generate& m) {
   s.sampling = std::move(request.sampling);
   s.stop = std::move(request.stop);
   s.tokens_max_given = request.tokens_max_given;
+  s.cache_salt = std::move(request.cache_salt);
   const auto own = facts().config().request_deadline;
   s.deadline = request.deadline.count() != 0 ? request.deadline : own;
 

@@ -187,7 +187,20 @@ http_plan plan_of(result<Call> parsed) {
   return *std::move(parsed);
 }
 
+result<openai_generate> of_caller(const std::string& caller, result<openai_generate> parsed) {
+  if (parsed) {
+    set_caller(parsed->request, caller);
+  }
+  return parsed;
+}
+
 } // namespace
+
+void set_caller(generate& request, std::string_view caller) {
+  if (!caller.empty()) {
+    request.cache_salt = fmt::format("{} {}", caller, request.cache_salt);
+  }
+}
 
 http_api::http_api(std::shared_ptr<board> facts)
     : facts_(std::move(facts)), keys_(facts_->config().api_keys) {}
@@ -234,10 +247,12 @@ http_plan http_api::plan(const http_call& call) const {
   }
   const auto& limits = facts_->config().request;
   if (path == "/v1/chat/completions") {
-    return plan_of(parse_generation(openai_api::chat, call.body, limits));
+    return plan_of(of_caller(keys_.caller(call.authorization),
+                             parse_generation(openai_api::chat, call.body, limits)));
   }
   if (path == "/v1/completions") {
-    return plan_of(parse_generation(openai_api::completions, call.body, limits));
+    return plan_of(of_caller(keys_.caller(call.authorization),
+                             parse_generation(openai_api::completions, call.body, limits)));
   }
   if (path == "/tokenize") {
     return plan_of(parse_tokenize(call.body, limits));
@@ -247,7 +262,7 @@ http_plan http_api::plan(const http_call& call) const {
   }
   if (row->methods == method_set::socket) {
     if (call.is_websocket_upgrade) {
-      return websocket_upgrade{};
+      return websocket_upgrade{keys_.caller(call.authorization)};
     }
     return refusal(fail(errc::invalid_request, "'/v1/stream' is a WebSocket: connect with one"));
   }

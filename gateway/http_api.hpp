@@ -31,9 +31,15 @@ struct http_call {
   std::string_view body;
 };
 
-struct websocket_upgrade {};
+struct websocket_upgrade {
+  std::string caller; // of all requests on it
+};
 using http_plan =
     std::variant<http_reply, openai_generate, tokenize_call, detokenize_call, websocket_upgrade>;
+
+// What one caller's requests leave in the prefix cache, another's do not find: how long an answer
+// takes would tell what others asked.
+void set_caller(generate& request, std::string_view caller);
 
 class http_api {
 public:

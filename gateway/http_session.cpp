@@ -177,10 +177,11 @@ asio::awaitable<after> http_session::serve(parser& p) {
   if (auto* r = std::get_if<http_reply>(&plan)) {
     co_return co_await client_->reply(*r);
   }
-  if (std::holds_alternative<websocket_upgrade>(plan)) {
+  if (auto* upgrade = std::get_if<websocket_upgrade>(&plan)) {
     client_->deadline().disarm();
     client_->count_request(101);
-    start_websocket_session(client_->core(), std::move(client_->socket()), p.release());
+    start_websocket_session(client_->core(), std::move(client_->socket()), p.release(),
+                            std::move(upgrade->caller));
     co_return after::handed_over;
   }
   p.get().body().clear();

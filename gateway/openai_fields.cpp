@@ -12,6 +12,7 @@ namespace {
 constexpr std::size_t model_bytes_max = 256;  // a name, not a document
 constexpr std::size_t label_bytes_max = 1024; // user and the like
 constexpr std::size_t name_bytes_max = 256;   // a participant's name
+constexpr std::size_t salt_bytes_max = 256;   // enough for any hash
 constexpr std::int64_t token_id_max = std::numeric_limits<token_id>::max();
 
 // Where the parameter is refused, the error names it from the root: "messages[2].content".
@@ -367,6 +368,7 @@ result<openai_generate> read_generation(field_reader& fields, openai_api api,
   for (const auto* label : {"user", "safety_identifier", "prompt_cache_key"}) {
     fields.text(label, {}, label_bytes_max);
   }
+  request.cache_salt = fields.text("cache_salt", {}, salt_bytes_max);
   if (auto ok = finish(fields, api); !ok) {
     return ok.error();
   }

@@ -78,7 +78,15 @@ ordered logprobs_of(openai_api api, const std::vector<token_detail>& details, st
 ordered usage_json(const token_usage& u) {
   return {{"prompt_tokens", u.prompt_tokens},
           {"completion_tokens", u.output_tokens},
-          {"total_tokens", u.prompt_tokens + u.output_tokens}};
+          {"total_tokens", u.prompt_tokens + u.output_tokens},
+          {"prompt_tokens_details", {{"cached_tokens", u.cached_tokens}}}};
+}
+
+void note_prompt(const chunk& c, token_usage& u) {
+  u.prompt_tokens = std::max<std::uint64_t>(u.prompt_tokens, c.prompt_tokens);
+  if (c.choice == 0) {
+    u.cached_tokens = c.cached_tokens;
+  }
 }
 
 std::string reply_id(openai_api api, ticket_id ticket) {
@@ -196,7 +204,7 @@ void whole_reply::add(chunk c) {
   choice.details.insert(choice.details.end(), std::make_move_iterator(c.details.begin()),
                         std::make_move_iterator(c.details.end()));
   choice.output_tokens = c.output_tokens;
-  prompt_tokens_ = std::max<std::uint64_t>(prompt_tokens_, c.prompt_tokens);
+  note_prompt(c, prompt_);
   if (c.finish != finish::none && choice.how == finish::none) {
     choice.how = c.finish;
     --choices_left_;
@@ -206,7 +214,7 @@ void whole_reply::add(chunk c) {
 std::string whole_reply::body(const reply_identity& who) const {
   const bool is_chat = shape_.api == openai_api::chat;
   auto choices = ordered::array();
-  token_usage usage{prompt_tokens_, 0};
+  token_usage usage = prompt_;
   for (std::size_t i = 0; i < choices_.size(); ++i) {
     const auto& c = choices_[i];
     ordered one{{"index", i}};
@@ -287,7 +295,7 @@ void event_writer::add_finish(const chunk& c, std::string& out) {
 }
 
 void event_writer::add_usage(const chunk& c, std::string& out) {
-  token_usage usage{prompt_tokens_, 0};
+  token_usage usage = prompt_;
   for (const auto& choice : choices_) {
     usage.output_tokens += choice.output_tokens;
   }
@@ -308,7 +316,7 @@ void event_writer::add(const chunk& c, std::string& out) {
   }
   choice.has_role = true;
   choice.output_tokens = c.output_tokens;
-  prompt_tokens_ = std::max<std::uint64_t>(prompt_tokens_, c.prompt_tokens);
+  note_prompt(c, prompt_);
   // A token may have no text yet (part of a character); with logprobs it is an event all the same.
   if (!c.text.empty() || (shape_.has_logprobs && !c.details.empty())) {
     add_text(c, out);

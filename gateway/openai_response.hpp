@@ -32,6 +32,7 @@ struct reply_identity {
 
 struct token_usage {
   std::uint64_t prompt_tokens = 0;
+  std::uint64_t cached_tokens = 0; // of the prompt, as the first choice found it
   std::uint64_t output_tokens = 0;
 };
 
@@ -58,7 +59,7 @@ private:
   reply_shape shape_;
   std::vector<choice_text> choices_;
   std::uint32_t choices_left_;
-  std::uint64_t prompt_tokens_ = 0;
+  token_usage prompt_; // without output tokens
 };
 
 // Writes server-sent events (WHATWG HTML, section 9.2). Each has `id: <ticket>:<index>`, with
@@ -92,7 +93,7 @@ private:
   std::string tail_; // ] and `"usage":null` if usage is to come
   std::vector<choice_state> choices_;
   std::uint32_t choices_left_;
-  std::uint64_t prompt_tokens_ = 0;
+  token_usage prompt_; // without output tokens
   bool has_ended_ = false;
 };
 

@@ -29,7 +29,6 @@ inline constexpr unsupported_field unsupported_in_both[] = {
     {"return_token_ids", "false"},
     {"priority", "0"},
     {"request_id", ""},
-    {"cache_salt", ""},
     {"kv_transfer_params", ""},
     {"vllm_xargs", ""},
     {"service_tier", "\"auto\""},

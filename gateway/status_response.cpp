@@ -26,6 +26,8 @@ ordered load_json(const load_report& l) {
           {"output_tokens", l.output_tokens},
           {"steps", l.steps},
           {"preemptions", l.preemptions},
+          {"prefix_cache_queries", l.prefix_cache_queries},
+          {"prefix_cache_hits", l.prefix_cache_hits},
           {"epochs", l.epochs},
           {"recoveries", l.recoveries},
           {"recovery_seconds", l.recovery_seconds},

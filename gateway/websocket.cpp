@@ -52,8 +52,8 @@ struct socket_request {
 
 class websocket_session : public std::enable_shared_from_this<websocket_session> {
 public:
-  websocket_session(door_core& core, tcp::socket socket, std::uint64_t id)
-      : core_(core), entry_(core, id), ws_(std::move(socket)),
+  websocket_session(door_core& core, tcp::socket socket, std::uint64_t id, std::string caller)
+      : core_(core), entry_(core, id), caller_(std::move(caller)), ws_(std::move(socket)),
         bell_(std::make_shared<bell>(ws_.get_executor())) {}
 
   void start(upgrade_request upgrade);
@@ -82,6 +82,7 @@ private:
 
   door_core& core_;
   table_entry entry_;
+  std::string caller_; // as set_caller wants it
   websocket::stream<tcp::socket> ws_;
   std::shared_ptr<bell> bell_;
   std::shared_ptr<watchdog> watchdog_;
@@ -214,6 +215,7 @@ void websocket_session::take(socket_start&& m) {
           m.id, true});
     return;
   }
+  set_caller(m.call.request, caller_);
   auto open = core_.websocket.open(std::move(m.call.request), m.call.add_generation_prompt,
                                    [b = bell_] { b->ring(); });
   if (!open) {
@@ -298,6 +300,7 @@ bool websocket_session::collect(const std::string& id, socket_request& r,
         merged->details.insert(merged->details.end(), c->details.begin(), c->details.end());
         merged->finish = c->finish;
         merged->prompt_tokens = c->prompt_tokens;
+        merged->cached_tokens = c->cached_tokens;
         merged->output_tokens = c->output_tokens;
         continue;
       }
@@ -365,13 +368,15 @@ asio::awaitable<void> websocket_session::write_loop() {
 
 } // namespace
 
-void start_websocket_session(door_core& core, tcp::socket socket, upgrade_request upgrade) {
+void start_websocket_session(door_core& core, tcp::socket socket, upgrade_request upgrade,
+                             std::string caller) {
   // Its HTTP session has been counted against the limit and leaves the table now.
   const auto id = core.connections.enter([] {}, SIZE_MAX);
   if (!id) {
     return; // the server stops
   }
-  auto session = std::make_shared<websocket_session>(core, std::move(socket), *id);
+  auto session =
+      std::make_shared<websocket_session>(core, std::move(socket), *id, std::move(caller));
   core.connections.replace(*id, [weak = std::weak_ptr(session)] {
     if (auto self = weak.lock()) {
       self->stop();

@@ -9,7 +9,9 @@
 namespace baton::gateway {
 
 // Takes the socket of an HTTP session that asked for the upgrade, and serves it until it ends.
+// `caller`: as set_caller wants it.
 void start_websocket_session(door_core& core, tcp::socket socket,
-                             boost::beast::http::request<boost::beast::http::string_body> upgrade);
+                             boost::beast::http::request<boost::beast::http::string_body> upgrade,
+                             std::string caller);
 
 } // namespace baton::gateway

@@ -133,11 +133,12 @@ std::string tokens_text(std::string_view id, const chunk& c, const reply_shape& 
 std::string done_text(std::string_view id, const chunk& c, const reply_shape& shape, bool is_last) {
   auto out = begin("done", id);
   append_choice(out, c, shape);
-  fmt::format_to(std::back_inserter(out),
-                 R"(,"finish_reason":"{}","usage":{{"prompt_tokens":{},"completion_tokens":{},)"
-                 R"("total_tokens":{}}},"last":{}}})",
-                 finish_word(c.finish), c.prompt_tokens, c.output_tokens,
-                 std::uint64_t{c.prompt_tokens} + c.output_tokens, is_last);
+  fmt::format_to(
+      std::back_inserter(out),
+      R"(,"finish_reason":"{}","usage":{{"prompt_tokens":{},"completion_tokens":{},)"
+      R"("total_tokens":{},"prompt_tokens_details":{{"cached_tokens":{}}}}},"last":{}}})",
+      finish_word(c.finish), c.prompt_tokens, c.output_tokens,
+      std::uint64_t{c.prompt_tokens} + c.output_tokens, c.cached_tokens, is_last);
   return out;
 }
 

@@ -167,6 +167,8 @@ offset<wire::LoadReport> put(writer& out, const load_report& m) {
   table.add_recovery_seconds(m.recovery_seconds);
   table.add_bubble_ratio(m.bubble_ratio);
   table.add_stage_busy_micros(stage_busy_micros);
+  table.add_prefix_cache_queries(m.prefix_cache_queries);
+  table.add_prefix_cache_hits(m.prefix_cache_hits);
   return table.Finish();
 }
 
@@ -185,6 +187,8 @@ void get(reader& in, const wire::LoadReport& from, load_report& to) {
   to.recoveries = from.recoveries();
   to.recovery_seconds = from.recovery_seconds();
   to.bubble_ratio = from.bubble_ratio();
+  to.prefix_cache_queries = from.prefix_cache_queries();
+  to.prefix_cache_hits = from.prefix_cache_hits();
   in.numbers(from.stage_busy_micros(), to.stage_busy_micros, limits::stages_max,
              "load_report.stage_busy_micros");
 }

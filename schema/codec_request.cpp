@@ -44,6 +44,7 @@ offset<wire::Submit> put(writer& out, const submit& m) {
   auto input = put_prompt(out, m.input);
   auto sampling = put(out, m.sampling);
   auto stop = put(out, m.stop);
+  auto cache_salt = out.text(m.cache_salt, limits::name_bytes_max);
   wire::SubmitBuilder table(out.buffer);
   table.add_request(m.request);
   table.add_gateway(m.gateway.value);
@@ -56,6 +57,7 @@ offset<wire::Submit> put(writer& out, const submit& m) {
   table.add_stop(stop);
   table.add_tokens_max_given(m.tokens_max_given);
   table.add_deadline_ms(m.deadline.count());
+  table.add_cache_salt(cache_salt);
   return table.Finish();
 }
 
@@ -71,12 +73,14 @@ void get(reader& in, const wire::Submit& from, submit& to) {
   in.table(from.stop(), to.stop);
   to.tokens_max_given = from.tokens_max_given();
   in.duration(from.deadline_ms(), to.deadline, "submit.deadline");
+  in.text(from.cache_salt(), to.cache_salt, limits::name_bytes_max, "submit.cache_salt");
 }
 
 offset<wire::Admit> put(writer& out, const admit& m) {
   auto prompt_ids = out.numbers(m.prompt_ids, limits::ids_max);
   auto sampling = put(out, m.sampling);
   auto stop = put(out, m.stop);
+  auto cache_salt = out.text(m.cache_salt, limits::name_bytes_max);
   wire::AdmitBuilder table(out.buffer);
   table.add_request(m.request);
   table.add_gateway(m.gateway.value);
@@ -87,6 +91,7 @@ offset<wire::Admit> put(writer& out, const admit& m) {
   table.add_stop(stop);
   table.add_tokens_max_given(m.tokens_max_given);
   table.add_deadline_ms(m.deadline.count());
+  table.add_cache_salt(cache_salt);
   return table.Finish();
 }
 
@@ -101,6 +106,7 @@ void get(reader& in, const wire::Admit& from, admit& to) {
   in.table(from.stop(), to.stop);
   to.tokens_max_given = from.tokens_max_given();
   in.duration(from.deadline_ms(), to.deadline, "admit.deadline");
+  in.text(from.cache_salt(), to.cache_salt, limits::name_bytes_max, "admit.cache_salt");
 }
 
 offset<wire::Cancel> put(writer& out, const cancel& m) {
@@ -123,8 +129,9 @@ offset<wire::Generate> put(writer& out, const generate& m) {
   auto input = put_prompt(out, m.input);
   auto sampling = put(out, m.sampling);
   auto stop = put(out, m.stop);
+  auto cache_salt = out.text(m.cache_salt, limits::name_bytes_max);
   return wire::CreateGenerate(out.buffer, m.request, model, input.type, input.table, m.choices,
-                              sampling, stop, m.tokens_max_given, m.deadline.count());
+                              sampling, stop, m.tokens_max_given, m.deadline.count(), cache_salt);
 }
 
 void get(reader& in, const wire::Generate& from, generate& to) {
@@ -137,6 +144,7 @@ void get(reader& in, const wire::Generate& from, generate& to) {
   in.table(from.stop(), to.stop);
   to.tokens_max_given = from.tokens_max_given();
   in.duration(from.deadline_ms(), to.deadline, "generate.deadline");
+  in.text(from.cache_salt(), to.cache_salt, limits::name_bytes_max, "generate.cache_salt");
 }
 
 } // namespace baton::codec

@@ -106,6 +106,7 @@ offset<wire::Tokens> put(writer& out, const tokens& m) {
   table.add_finish(static_cast<wire::Finish>(m.finish));
   table.add_tokens_total(m.tokens_total);
   table.add_failure(failure);
+  table.add_cached_tokens(m.cached_tokens);
   return table.Finish();
 }
 
@@ -122,6 +123,7 @@ void get(reader& in, const wire::Tokens& from, tokens& to) {
   to.logprobs = from.logprobs();
   in.one_of(from.finish(), to.finish, finish::none, finish::failed, "tokens.finish");
   to.tokens_total = from.tokens_total();
+  to.cached_tokens = from.cached_tokens();
   in.optional(from.failure(), to.failure);
 }
 
@@ -169,6 +171,7 @@ offset<wire::Chunk> put(writer& out, const chunk& m) {
   table.add_output_tokens(m.output_tokens);
   table.add_stop_text(stop_text);
   table.add_failure(failure);
+  table.add_cached_tokens(m.cached_tokens);
   return table.Finish();
 }
 
@@ -184,6 +187,7 @@ void get(reader& in, const wire::Chunk& from, chunk& to) {
   in.one_of(from.finish(), to.finish, finish::none, finish::failed, "chunk.finish");
   to.prompt_tokens = from.prompt_tokens();
   to.output_tokens = from.output_tokens();
+  to.cached_tokens = from.cached_tokens();
   in.text(from.stop_text(), to.stop_text, limits::stop_bytes_max, "chunk.stop_text");
   in.optional(from.failure(), to.failure);
 }

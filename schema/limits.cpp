@@ -94,6 +94,9 @@ result<void> check_limits(const generate& request) {
   if (request.deadline.count() < 0 || request.deadline > limits::duration_max)
     return fail_param(errc::invalid_value, "timeout", "timeout must be in [0, {}] ms",
                       limits::duration_max.count());
+  if (request.cache_salt.size() > limits::name_bytes_max)
+    return fail_param(errc::invalid_value, "cache_salt", "a cache_salt has at most {} bytes",
+                      limits::name_bytes_max);
   if (auto r = check_limits(request.input); !r)
     return r;
   if (auto r = check_limits(request.sampling); !r)

@@ -89,6 +89,7 @@ struct submit {
   stopping stop;
   bool tokens_max_given = false;         // else: all that the context leaves
   std::chrono::milliseconds deadline{0}; // 0: none
+  std::string cache_salt;                // KV is shared only between requests with the same one
   baton::lease lease;
 };
 
@@ -103,6 +104,7 @@ struct admit {
   stopping stop;
   bool tokens_max_given = false;
   std::chrono::milliseconds deadline{0};
+  std::string cache_salt;
 };
 
 enum class cancel_reason : std::uint8_t {
@@ -206,6 +208,7 @@ struct tokens {
   std::uint64_t request = 0;
   node_id gateway;
   std::uint32_t prompt_tokens = 0;
+  std::uint32_t cached_tokens = 0; // of the prompt, found in the prefix cache
   baton::stopping stopping;
   std::int32_t logprobs = -1;
   // Last message of a choice:
@@ -242,6 +245,7 @@ struct chunk {
   std::uint32_t prompt_tokens = 0;
   std::uint32_t output_tokens = 0; // so far
   std::string stop_text;           // the stop string that ended it, if one did
+  std::uint32_t cached_tokens = 0; // of the prompt, found in the prefix cache
   std::optional<error> failure;
   baton::lease lease;
 };
@@ -404,8 +408,10 @@ struct load_report {
   std::uint64_t preemptions = 0;
   std::uint64_t epochs = 0;
   std::uint64_t recoveries = 0;
-  double recovery_seconds = 0; // of the last
-  double bubble_ratio = 0;     // share of time that stages waited, last report interval
+  double recovery_seconds = 0;            // of the last
+  double bubble_ratio = 0;                // share of time that stages waited, last report interval
+  std::uint64_t prefix_cache_queries = 0; // prompt tokens looked up, of each choice
+  std::uint64_t prefix_cache_hits = 0;    // of these, found
   std::vector<std::uint64_t> stage_busy_micros;
 };
 
@@ -450,6 +456,7 @@ struct generate {
   stopping stop;
   bool tokens_max_given = false;
   std::chrono::milliseconds deadline{0};
+  std::string cache_salt; // prefixes are cached for requests with the same one
 };
 
 using message =

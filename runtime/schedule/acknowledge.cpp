@@ -63,6 +63,8 @@ void scheduler::accept(const part& p, const sample* drawn) {
     s->is_void = true; // results came out of order: do again what is not acknowledged
   if (s->state != sequence_state::ended && !s->is_void) {
     s->computed += p.rows;
+    if (config_.enable_prefix_caching)
+      blocks_.publish(s->id, s->cache_salt, s->ids, s->computed);
     if (s->computed >= s->suspect_until) {
       s->crashes = 0;
       s->is_isolated = false;
@@ -117,7 +119,7 @@ void scheduler::settle(sequence& s) {
     return;
   if (s.state != sequence_state::running) {
     blocks_.release(s.id);
-    s.computed = 0;
+    s.computed = s.cached = 0;
   }
   s.issued = s.computed;
   s.is_void = false;
@@ -229,7 +231,6 @@ void scheduler::check_integrity() const {
     for (const part& p : parts)
       ++carried[p.id];
   std::map<ticket_id, std::uint32_t> open;
-  std::size_t held = 0;
   for (const auto& [id, s] : sequences_) {
     ENSURE(s.in_flight == (carried.contains(id) ? carried.at(id) : 0), "ticket {}: in flight {}",
            id.ticket.value, s.in_flight);
@@ -240,13 +241,11 @@ void scheduler::check_integrity() const {
     ENSURE(s.in_flight > 0 || s.state != sequence_state::ended, "ticket {} lingers",
            id.ticket.value);
     const std::size_t blocks = blocks_.of(id).size();
-    held += blocks;
     ENSURE(blocks >= blocks_.needed(s.issued), "ticket {}: blocks missing", id.ticket.value);
     ENSURE(blocks == 0 || s.in_flight > 0 || s.state == sequence_state::running,
            "ticket {} holds blocks for nothing", id.ticket.value);
     open[id.ticket] += s.state == sequence_state::ended ? 0 : 1;
   }
-  ENSURE(held == blocks_.used(), "{} blocks are held, {} used", held, blocks_.used());
   for (const auto& [id, t] : tickets_) {
     const std::uint32_t count = t.is_admitted ? (open.contains(id) ? open.at(id) : 0) : t.choices;
     ENSURE(t.choices_open == count && count > 0, "ticket {}: {} choices open", id.value, count);

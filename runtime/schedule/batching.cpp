@@ -46,8 +46,12 @@ bool scheduler::start(sequence& s) {
     return false;
   constexpr std::size_t watermark_divisor = 100; // vLLM's watermark of 0.01
   const std::size_t watermark = running == 0 ? 0 : 1 + blocks_.total() / watermark_divisor;
-  if (blocks_.needed(s.ids.size()) + watermark > blocks_.free())
+  adopt(s);
+  const std::size_t missing = blocks_.needed(s.ids.size()) - blocks_.of(s.id).size();
+  if (missing + watermark > blocks_.free()) {
+    settle(s); // what it adopted goes back
     return false;
+  }
   ENSURE(blocks_.grow(s.id, s.ids.size()), "blocks were free and are not");
   s.state = sequence_state::running;
   if (!s.has_started) {
@@ -55,6 +59,16 @@ bool scheduler::start(sequence& s) {
     ++tickets_.at(s.id.ticket).choices_started;
   }
   return true;
+}
+
+// Takes over what others have computed. The same bits: keys and values of a row depend on nothing
+// but the tokens up to it.
+void scheduler::adopt(sequence& s) {
+  if (!config_.enable_prefix_caching || s.in_flight > 0)
+    return;
+  const std::size_t reached = blocks_.adopt(s.id, s.cache_salt, s.ids, s.computed);
+  s.cached += std::min(reached, s.prompt_count) - std::min(s.computed, s.prompt_count);
+  s.computed = s.issued = reached;
 }
 
 sequence* scheduler::isolated() {
@@ -105,6 +119,7 @@ void scheduler::plan_prefill(std::vector<planned>& plan) {
       return;
     if (!s.can_issue() || s.rows_left() == 1)
       continue;
+    adopt(s); // one before it may have computed the same meanwhile
     const std::size_t rows = std::min(left, s.rows_left());
     plan.push_back({&s, rows});
     left -= rows;

@@ -1,16 +1,26 @@
-// The one account of paged KV memory (PagedAttention, arXiv 2309.06180): which blocks are free and
-// which belong to which sequence. The same at every stage. Called by the scheduler; never decides.
+// The one account of paged KV memory (PagedAttention, arXiv 2309.06180): which blocks are free,
+// which sequences hold which, and which still hold the beginning of a text that may come again. The
+// same at every stage. Called by the scheduler; never decides.
 #pragma once
 
+#include "runtime/schedule/prefix_index.hpp"
 #include "schema/ids.hpp"
 
 #include <cstddef>
+#include <map>
 #include <span>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
 namespace baton::schedule {
 
+//          grow                  release, published
+//   free ────────> held by 1.. ─────────────────────> kept
+//    ^               │    ^                             │ │
+//    └── release ────┘    └────────── adopt ────────────┘ │
+//    ^                                                    │
+//    └──────────────── grow, the oldest first ────────────┘
 class block_account {
 public:
   block_account() = default; // of no blocks
@@ -20,25 +30,51 @@ public:
   std::size_t needed(std::size_t positions) const noexcept {
     return (positions + block_positions_ - 1) / block_positions_;
   }
-  std::size_t total() const noexcept { return total_; }
-  std::size_t free() const noexcept { return free_.size(); }
-  std::size_t used() const noexcept { return total_ - free_.size(); }
+  std::size_t total() const noexcept { return holders_.size(); }
+  std::size_t free() const noexcept { return free_.size() + kept_.size(); } // with those kept
+  std::size_t used() const noexcept { return total() - free(); }
 
   // The sequence's blocks, in the order of its positions; valid until the next change.
   std::span<const block_index> of(sequence_id id) const;
   // Adds blocks until `positions` fit. All or nothing: false if too few are free.
   bool grow(sequence_id id, std::size_t positions);
-  // Gives all of the sequence's blocks back. Requires: no step in flight reads or writes them.
+  // The sequence lets all of its blocks go. Requires: no step in flight reads or writes them.
   void release(sequence_id id);
 
-  // Every block is free or owned, and only once; else the process ends.
+  // -- the prefix cache. A sequence's `ids` and `salt` are the same in each call; whole blocks
+  // only.
+
+  // The positions [0, computed) are valid: their blocks may serve other sequences.
+  void publish(sequence_id id, std::string_view salt, std::span<const token_id> ids,
+               std::size_t computed);
+  // Goes on from `computed` with blocks that others have published, in place of its own, but never
+  // the one of the last id: that row is computed, for it draws. Returns how far the sequence has
+  // come. Requires: no rows in flight, [0, computed) published as far as blocks are whole.
+  std::size_t adopt(sequence_id id, std::string_view salt, std::span<const token_id> ids,
+                    std::size_t computed);
+
+  // Every block is free, kept or held, and by as many as hold it; else the process ends.
   void check_integrity() const;
 
 private:
-  std::size_t total_ = 0;
+  struct holding {
+    std::vector<block_index> blocks;
+    std::size_t published = 0;  // whole blocks, from the first on
+    prefix_index::place at = 0; // the place after them
+  };
+
+  block_index take();
+  void hold(block_index block);
+  void let_go(block_index block);
+
   std::size_t block_positions_ = 1;
-  std::vector<block_index> free_; // the last one goes next: lately used memory is warm
-  std::unordered_map<sequence_id, std::vector<block_index>> owned_;
+  std::vector<block_index> free_;             // the last one goes next: lately used memory is warm
+  std::vector<std::uint32_t> holders_;        // [block]
+  std::map<std::uint64_t, block_index> kept_; // by when they were let go
+  std::unordered_map<block_index, std::uint64_t> kept_since_; // the same, the other way round
+  std::uint64_t clock_ = 0;
+  prefix_index index_;
+  std::unordered_map<sequence_id, holding> owned_;
 };
 
 } // namespace baton::schedule

@@ -26,6 +26,7 @@ struct scheduler_config {
   std::uint32_t vocabulary_size = 0;          // required: ids from outside are checked against it
   std::uint32_t max_num_queued_reqs = 128;    // tickets beyond the slots
   std::uint64_t max_num_queued_tokens = 1 << 18;      // their estimates, in all
+  bool enable_prefix_caching = true;                  // KV of equal beginnings is computed once
   bool use_job_ticket = false;                        // no queue: a free slot now, or a refusal
   std::vector<token_id> eos_ids;                      // end-of-sequence tokens of the model
   ticket_id first_ticket{1};                          // above all of an earlier life
@@ -156,6 +157,7 @@ private:
   // batching.cpp
   void start_waiting();
   bool start(sequence& s);
+  void adopt(sequence& s);
   sequence* isolated();
   void plan_decodes(std::vector<planned>& plan);
   void plan_prefill(std::vector<planned>& plan);

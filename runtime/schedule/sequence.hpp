@@ -29,11 +29,13 @@ struct sequence {
   std::vector<sample> samples; // one per output token, with logprobs as drawn
   sampling_params sampling;
   stopping stop;
+  std::string cache_salt; // it shares KV with sequences of the same one
 
   // -- how far it is; [0, computed) is acknowledged, [computed, issued) is in flight --
   sequence_state state = sequence_state::waiting;
   std::size_t computed = 0;
   std::size_t issued = 0;
+  std::size_t cached = 0;       // prompt positions below `computed` that others have computed
   std::uint32_t in_flight = 0;  // micro-batches that carry rows of it
   std::uint64_t last_batch = 0; // the latest that carried it, for fair turns
   bool is_void = false;         // what is in flight does not count and will be done again

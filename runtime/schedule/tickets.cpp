@@ -115,7 +115,9 @@ void scheduler::admit(const baton::admit& request) {
     const sequence_id id{request.ticket, choice};
     sampling_params sampling = request.sampling;
     sampling.seed += choice;
-    sequences_.try_emplace(id, id, request.prompt_ids, std::move(sampling), stop);
+    const auto added =
+        sequences_.try_emplace(id, id, request.prompt_ids, std::move(sampling), stop);
+    added.first->second.cache_salt = request.cache_salt;
   }
 }
 
@@ -281,9 +283,12 @@ tokens scheduler::message_of(sequence& s) {
     m.request = t.request;
     m.gateway = t.gateway;
     m.prompt_tokens = t.prompt_tokens;
+    m.cached_tokens = static_cast<std::uint32_t>(s.cached);
     m.stopping = s.stop;
     m.logprobs = s.sampling.logprobs;
     totals_.prompt_tokens += t.has_begun ? 0 : t.prompt_tokens;
+    totals_.prefix_cache_queries += config_.enable_prefix_caching ? t.prompt_tokens : 0;
+    totals_.prefix_cache_hits += s.cached;
     s.has_begun = t.has_begun = true;
   }
   return m;

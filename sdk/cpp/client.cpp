@@ -94,6 +94,7 @@ result<std::vector<answer>> client::complete(baton::generate request,
     to.text += chunk.text;
     to.finish = chunk.finish;
     to.prompt_tokens = chunk.prompt_tokens;
+    to.cached_tokens = chunk.cached_tokens;
     to.output_tokens = chunk.output_tokens;
   }
 }

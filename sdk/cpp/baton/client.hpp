@@ -38,6 +38,7 @@ struct answer {
   baton::finish finish = finish::none;
   std::uint32_t prompt_tokens = 0;
   std::uint32_t output_tokens = 0;
+  std::uint32_t cached_tokens = 0; // of the prompt, found in the prefix cache
 };
 
 // The chunks of one request, of all its choices. Dropping it cancels what is not finished.

@@ -157,6 +157,7 @@ class Client:
                 answer.finish_reason = chunk.finish_reason
                 answer.prompt_tokens = chunk.prompt_tokens
                 answer.output_tokens = chunk.output_tokens
+                answer.cached_tokens = chunk.cached_tokens
                 answer.logprobs += chunk.logprobs
 
     def chat(self, messages: Messages, **options) -> Answer:

@@ -193,6 +193,7 @@ class GenerateParams:
     stop: Sequence[str] = ()
     stop_token_ids: Sequence[int] = ()
     n: int = 1
+    cache_salt: str = ""  # prompts are cached for requests with the same one
 
 
 def _sampling(b: flatbuffers.Builder, p: GenerateParams, seed: int) -> int:
@@ -242,6 +243,7 @@ def generate(
     form, input_table = _prompt(b, prompt, messages)
     sampling = _sampling(b, params, seed)
     stopping = _stopping(b, params)
+    salt = b.CreateString(params.cache_salt) if params.cache_salt else None
     wire_generate.GenerateStart(b)
     wire_generate.GenerateAddRequest(b, request)
     wire_generate.GenerateAddModel(b, model_text)
@@ -252,6 +254,8 @@ def generate(
     wire_generate.GenerateAddStop(b, stopping)
     wire_generate.GenerateAddTokensMaxGiven(b, params.max_tokens is not None)
     wire_generate.GenerateAddDeadlineMs(b, deadline_ms)
+    if salt is not None:
+        wire_generate.GenerateAddCacheSalt(b, salt)
     return _finished(b, MessageKind.generate, wire_generate.GenerateEnd(b))
 
 
@@ -361,6 +365,7 @@ def _read_chunk(t: WireChunk) -> Chunk:
         finish_reason=FINISH_REASONS[t.Finish()],
         prompt_tokens=t.PromptTokens(),
         output_tokens=t.OutputTokens(),
+        cached_tokens=t.CachedTokens(),
         ticket=t.Ticket(),
         stop_text=_text(t.StopText()),
         logprobs=[_detail(t.Details(i)) for i in range(t.DetailsLength())],

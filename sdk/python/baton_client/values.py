@@ -39,6 +39,7 @@ class Chunk:
     ticket: int
     stop_text: str = ""
     logprobs: List[TokenDetail] = field(default_factory=list)
+    cached_tokens: int = 0  # of the prompt, found in the prefix cache
     failure: Optional[BatonError] = None
 
 
@@ -49,6 +50,7 @@ class Answer:
     prompt_tokens: int
     output_tokens: int
     logprobs: List[TokenDetail] = field(default_factory=list)
+    cached_tokens: int = 0  # of the prompt, found in the prefix cache
 
 
 @dataclass

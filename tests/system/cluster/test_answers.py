@@ -43,6 +43,23 @@ def test_the_official_openai_client_streams_and_completes(shared):
     assert unknown.value.body["code"] == "model_not_found"
 
 
+def test_a_beginning_that_was_read_before_is_found_and_gives_the_same_text(shared):
+    """The prefix cache: only for the same salt, and never at the cost of a bit."""
+    story = "Once there was a lighthouse keeper who counted the ships that passed in the night. " * 12
+    ask = {"model": "smollm2", "prompt": story + "One evening", "max_tokens": 24, "temperature": 0, "cache_salt": os.urandom(8).hex()}
+    cold, warm = (shared.post("/v1/completions", ask)[2] for _ in range(2))
+    assert cold["usage"]["prompt_tokens_details"]["cached_tokens"] == 0
+    found = warm["usage"]["prompt_tokens_details"]["cached_tokens"]
+    assert warm["usage"]["prompt_tokens"] - 64 <= found < warm["usage"]["prompt_tokens"]
+    assert warm["choices"][0]["text"] == cold["choices"][0]["text"]
+    other = shared.post("/v1/completions", {**ask, "cache_salt": "another"})[2]
+    assert other["usage"]["prompt_tokens_details"]["cached_tokens"] == 0
+    assert other["choices"][0]["text"] == cold["choices"][0]["text"]
+    client = openai.OpenAI(base_url=shared.url + "/v1", api_key="x", max_retries=0)
+    again = client.completions.create(**{k: v for k, v in ask.items() if k != "cache_salt"}, extra_body={"cache_salt": ask["cache_salt"]})
+    assert again.usage.prompt_tokens_details.cached_tokens == found
+
+
 def test_choices_differ_by_seed_and_repeat_with_it(shared):
     ask = {"model": "smollm2", "prompt": "Once upon a time", "max_tokens": 24, "temperature": 1.0, "seed": 7, "n": 3}
     first = shared.post("/v1/completions", ask)[2]["choices"]

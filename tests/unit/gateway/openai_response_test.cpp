@@ -21,6 +21,7 @@ chunk chunk_of(std::uint32_t index, std::string text, finish how = finish::none)
   c.text = std::move(text);
   c.finish = how;
   c.prompt_tokens = 5;
+  c.cached_tokens = 4;
   c.output_tokens = index;
   return c;
 }
@@ -78,7 +79,10 @@ TEST_CASE("a whole chat answer has OpenAI's shape") {
   CHECK(c["message"]["content"] == "Hello world");
   CHECK(c["finish_reason"] == "stop");
   CHECK(c["logprobs"].is_null());
-  CHECK(j["usage"] == json{{"prompt_tokens", 5}, {"completion_tokens", 2}, {"total_tokens", 7}});
+  CHECK(j["usage"] == json{{"prompt_tokens", 5},
+                           {"completion_tokens", 2},
+                           {"total_tokens", 7},
+                           {"prompt_tokens_details", {{"cached_tokens", 4}}}});
 }
 
 TEST_CASE("several choices are collected each by itself, usage over all") {

@@ -89,6 +89,7 @@ TEST_CASE("server messages are JSON that names the request") {
   c.count = 2;
   c.text = "a\n";
   c.prompt_tokens = 4;
+  c.cached_tokens = 2;
   c.output_tokens = 3;
   c.finish = finish::stop;
   reply_shape one;
@@ -99,6 +100,7 @@ TEST_CASE("server messages are JSON that names the request") {
   const auto done = json::parse(done_text(id, c, one, true));
   CHECK(done["finish_reason"] == "stop");
   CHECK(done["usage"]["total_tokens"] == 7);
+  CHECK(done["usage"]["prompt_tokens_details"]["cached_tokens"] == 2);
   reply_shape two;
   two.choices = 2;
   CHECK(json::parse(tokens_text(id, c, two))["choice"] == 0);

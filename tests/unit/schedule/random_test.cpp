@@ -92,6 +92,7 @@ struct world {
     config.max_num_queued_tokens = 400;
     config.eos_ids = {1, 2};
     config.use_job_ticket = random.chance(10);
+    config.enable_prefix_caching = random.chance(80);
     return config;
   }
 
@@ -132,6 +133,12 @@ struct world {
     a.prompt_ids.resize(random.from(1, 30));
     for (token_id& id : a.prompt_ids)
       id = static_cast<token_id>(random.from(0, 63));
+    // Many begin like one of a few others, which may be under another salt.
+    const auto shared = std::min<std::size_t>(random.from(0, 30), a.prompt_ids.size());
+    const std::uint32_t text = random.from(0, 2);
+    for (std::size_t i = 0; i < shared; ++i)
+      a.prompt_ids[i] = static_cast<token_id>((text * 7 + i * 3) % 64);
+    a.cache_salt = random.chance(20) ? "another" : "";
     a.tokens_max_given = random.chance(90);
     a.stop.tokens_max = random.from(1, 18);
     a.stop.tokens_min = random.chance(30) ? random.from(1, 10) : 0;

@@ -33,6 +33,8 @@ TEST_CASE("a request beyond a limit is refused by the name of its parameter") {
        }},
       {"model", errc::model_not_found,
        [](generate& g) { g.model = std::string(limits::name_bytes_max + 1, 'x'); }},
+      {"cache_salt", errc::invalid_value,
+       [](generate& g) { g.cache_salt = std::string(limits::name_bytes_max + 1, 'x'); }},
       {"n", errc::invalid_value, [](generate& g) { g.choices = 0; }},
       {"n", errc::invalid_value, [](generate& g) { g.choices = limits::choices_max + 1; }},
       {"timeout", errc::invalid_value,
