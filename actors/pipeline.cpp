@@ -77,10 +77,14 @@ bool pipeline::on_opened(const epoch_opened& m) {
     return false;
   state_ = state::open;
   has_new_life_ = false;
+  keeps_kv_ = true;
   for (auto& s : seats_) {
-    has_new_life_ |= s.ready->node != s.last_node || s.ready->node_epoch != s.last_life;
+    const bool is_new = s.ready->node != s.last_node || s.ready->node_epoch != s.last_life;
+    has_new_life_ |= is_new;
+    keeps_kv_ &= !is_new || (s.ready->kv_life != 0 && s.ready->kv_life == s.last_kv_life);
     s.last_node = s.ready->node;
     s.last_life = s.ready->node_epoch;
+    s.last_kv_life = s.ready->kv_life;
   }
   return true;
 }

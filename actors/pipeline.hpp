@@ -53,6 +53,9 @@ public:
   node_id first_stage() const;
   // Requires: open. Whether a stage has another life than in the last epoch that was open.
   bool has_new_life() const noexcept { return has_new_life_; }
+  // Requires: open. Whether every stage has the KV that it had in the last epoch that was open: it
+  // is the same process, or its memory outlived it.
+  bool keeps_kv() const noexcept { return keeps_kv_; }
   // "waiting for shard of stage 1"
   std::string reason() const;
 
@@ -62,6 +65,7 @@ private:
     bool has_opened = false;
     node_id last_node; // in the last epoch that was open
     epoch_id last_life;
+    std::uint64_t last_kv_life = 0;
   };
   const hello* linked(node_id node) const;
   bool close();
@@ -71,6 +75,7 @@ private:
   state state_ = state::waiting;
   epoch_id epoch_;
   bool has_new_life_ = false;
+  bool keeps_kv_ = false;
 };
 
 } // namespace baton::actors

@@ -98,13 +98,14 @@ void on_opened(pointer self, const epoch_opened& m) {
     return;
   s.core->open_epoch(s.line->epoch(),
                      {s.options.stages, s.line->blocks(), s.line->block_positions()},
-                     s.line->has_new_life() ? schedule::loss::shard : schedule::loss::link);
+                     s.line->has_new_life() ? schedule::loss::shard : schedule::loss::link,
+                     s.line->keeps_kv() ? schedule::kv_fate::kept : schedule::kv_fate::lost);
   ++s.epochs;
   if (s.was_open) {
     ++s.recoveries;
     s.recovery_seconds = seconds_between(s.closed_at, s.options.now());
-    spdlog::info("epoch {} is open, {:.3f} s after the last one closed", m.epoch.value,
-                 s.recovery_seconds);
+    spdlog::info("epoch {} is open, {:.3f} s after the last one closed, KV {}", m.epoch.value,
+                 s.recovery_seconds, s.line->keeps_kv() ? "kept" : "lost");
   } else {
     spdlog::info("epoch {} is open: {} stages, {} KV blocks", m.epoch.value, s.options.stages,
                  s.line->blocks());

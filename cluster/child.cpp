@@ -20,10 +20,9 @@ int pidfd_open(pid_t pid) {
 }
 
 // Between fork and exec: async-signal-safe calls only. Never returns.
-[[noreturn]] void become(const char* program, char* const* argv, int log, bool dies_with_parent,
-                         pid_t parent) {
+[[noreturn]] void become(const launch& what, char* const* argv, int log, pid_t parent) {
   setpgid(0, 0);
-  if (dies_with_parent) {
+  if (what.dies_with_parent) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) // it went before prctl
       _exit(127);
@@ -35,19 +34,23 @@ int pidfd_open(pid_t pid) {
   dup2(log, STDERR_FILENO);
   int null = open("/dev/null", O_RDONLY);
   dup2(null, STDIN_FILENO);
-  close_range(3, ~0U, 0);
-  execv(program, argv);
+  if (what.file == inherited_file)
+    fcntl(what.file, F_SETFD, 0);
+  else if (what.file >= 0)
+    dup2(what.file, inherited_file);
+  close_range(what.file < 0 ? inherited_file : inherited_file + 1, ~0U, 0);
+  execv(what.program.c_str(), argv);
   _exit(127);
 }
 
-std::string describe(const siginfo_t& info) {
-  if (info.si_code == CLD_EXITED)
-    return info.si_status == 127 ? "exit status 127 (could not be executed, or its parent was gone)"
-                                 : fmt::format("exit status {}", info.si_status);
-  return fmt::format("killed by signal {} ({})", info.si_status, strsignal(info.si_status));
-}
-
 } // namespace
+
+std::string child_end::text() const {
+  if (is_signal)
+    return fmt::format("killed by signal {} ({})", number, strsignal(number));
+  return number == 127 ? "exit status 127 (could not be executed, or its parent was gone)"
+                       : fmt::format("exit status {}", number);
+}
 
 child_watch::child_watch() : wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   ENSURE(wake_fd_ >= 0, "eventfd: {}", std::strerror(errno));
@@ -75,7 +78,7 @@ result<std::int32_t> child_watch::start(const launch& what, ended on_end) {
   std::lock_guard lock(mutex_); // the end must not be reported before the pid is known
   pid_t pid = fork();
   if (pid == 0)
-    become(what.program.c_str(), argv.data(), log, what.dies_with_parent, parent);
+    become(what, argv.data(), log, parent);
   auto failure = errno;
   close(log);
   if (pid > 0)
@@ -115,7 +118,7 @@ void child_watch::reap(std::int32_t pid) {
   siginfo_t info{};
   waitid(P_PIDFD, static_cast<id_t>(gone.pidfd), &info, WEXITED);
   close(gone.pidfd);
-  gone.on_end(pid, describe(info));
+  gone.on_end(pid, {info.si_code != CLD_EXITED, info.si_status});
 }
 
 void child_watch::wait_loop() {

@@ -20,12 +20,21 @@ struct launch {
   std::vector<std::string> argv; // with argv[0], the name that ps shows
   std::filesystem::path log;     // gets its stdout and stderr, appended
   bool dies_with_parent = false; // SIGKILL when the parent process is gone
+  int file = -1;                 // the child has it as inherited_file; -1: none
+};
+inline constexpr int inherited_file = 3;
+
+struct child_end {
+  bool is_signal = false;
+  int number = 0; // of the signal, or the exit status
+  // "killed by signal 9 (Killed)", "exit status 1"
+  std::string text() const;
 };
 
 // All children of this process: one thread waits for their ends.
 class child_watch {
 public:
-  using ended = std::function<void(std::int32_t pid, std::string how)>;
+  using ended = std::function<void(std::int32_t pid, const child_end& how)>;
 
   child_watch();
   ~child_watch(); // does not touch children that still run

@@ -54,14 +54,41 @@ result<std::int32_t> child_launcher::start(const actors::child_spec& spec, epoch
                "--index",  std::to_string(index_of(spec))};
   what.log = dir_.log(spec.name);
   what.dies_with_parent = dies_with_parent_;
-  auto pid = watch_.start(what, [this, node = spec.node, epoch](std::int32_t, std::string how) {
-    bool is_permanent = how == fmt::format("exit status {}", exit_permanent);
-    ended({node, epoch, std::move(how), is_permanent});
+  if (spec.role == role::shard)
+    what.file = kv_file_of(spec);
+  if (what.file >= 0)
+    what.argv.insert(what.argv.end(), {"--kv-file", std::to_string(inherited_file)});
+  auto pid = watch_.start(what, [this, node = spec.node, epoch](std::int32_t, const auto& how) {
+    judge_memory(node, how);
+    ended({node, epoch, how.text(), !how.is_signal && how.number == exit_permanent});
   });
   if (pid)
     if (auto noted = dir_.note(spec.name, *pid); !noted)
       spdlog::warn("{}", noted.error().message);
   return pid;
+}
+
+// -1: none to be had; the shard keeps its KV to itself.
+int child_launcher::kv_file_of(const actors::child_spec& spec) {
+  std::lock_guard lock(mutex_);
+  auto it = kv_files_.find(spec.node);
+  if (it == kv_files_.end()) {
+    auto made = memory_file::create(spec.name + "-kv");
+    if (!made) {
+      spdlog::warn("{}", made.error().message);
+      return -1;
+    }
+    it = kv_files_.emplace(spec.node, *std::move(made)).first;
+  }
+  return it->second.fd();
+}
+
+// A shard that was killed from outside has left its KV as its last finished step wrote it. One that
+// crashed may have written anywhere before: the next begins with new memory.
+void child_launcher::judge_memory(node_id shard, const child_end& how) {
+  std::lock_guard lock(mutex_);
+  if (!how.is_signal || how.number != SIGKILL)
+    kv_files_.erase(shard);
 }
 
 void child_launcher::ended(actors::child_exited what) {

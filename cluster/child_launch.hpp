@@ -1,9 +1,10 @@
 // Between the supervisor actor and real processes: which command line a child gets, which epoch,
-// and who hears of its end.
+// which memory, and who hears of its end.
 #pragma once
 
 #include "actors/supervisor.hpp"
 #include "cluster/child.hpp"
+#include "cluster/memory_file.hpp"
 #include "cluster/run_dir.hpp"
 
 namespace baton::cluster {
@@ -21,6 +22,8 @@ public:
 
 private:
   result<std::int32_t> start(const actors::child_spec& spec, epoch_id epoch);
+  int kv_file_of(const actors::child_spec& spec);
+  void judge_memory(node_id shard, const child_end& how);
   void ended(actors::child_exited what);
 
   child_watch& watch_;
@@ -31,6 +34,7 @@ private:
   std::optional<actors::supervisor_actor> supervisor_;
   std::vector<actors::child_exited> early_;
   std::map<node_id, epoch_id> last_epoch_;
+  std::map<node_id, memory_file> kv_files_; // of shards: their KV outlives them
 };
 
 } // namespace baton::cluster

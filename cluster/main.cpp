@@ -98,6 +98,7 @@ void add_role(CLI::App& app, choices& c, const char* name, run_role run) {
   role->add_option("--config", c.role.config)->required();
   role->add_option("--epoch", c.role.epoch.value)->required();
   role->add_option("--index", c.role.index)->required();
+  role->add_option("--kv-file", c.role.kv_file);
   role->callback([&c, run] {
     // The plan was checked when the cluster came up; a child must not refuse itself because memory
     // is in use now.

@@ -10,8 +10,8 @@
 namespace baton::cluster {
 namespace {
 
-result<std::shared_ptr<engine::engine>> load_engine(const cluster_context& context,
-                                                    const shard_plan& plan) {
+result<std::shared_ptr<engine::engine>>
+load_engine(const cluster_context& context, const shard_plan& plan, std::optional<int> kv_file) {
   auto file = model::gguf_file::open(context.config.model.path);
   if (!file)
     return file.error();
@@ -19,6 +19,7 @@ result<std::shared_ptr<engine::engine>> load_engine(const cluster_context& conte
   settings.threads = plan.threads;
   settings.cpus.assign(plan.cores.begin(), plan.cores.end());
   settings.kv_blocks = context.plan.blocks;
+  settings.kv_file = kv_file;
   settings.rows_max = context.config.model.max_num_batched_tokens;
   settings.context_max = context.plan.max_model_len;
   settings.activation_bits = context.config.model.activation_bits;
@@ -30,7 +31,8 @@ result<std::shared_ptr<engine::engine>> load_engine(const cluster_context& conte
 
 stage_ready announcement_of(const shard_plan& plan, std::uint32_t stages, epoch_id life,
                             const engine::capacity& c) {
-  return {plan.node, life, plan.stage, stages, c.blocks, c.block_positions, c.model_hash, c.device};
+  return {plan.node,         life,         plan.stage, stages,   c.blocks,
+          c.block_positions, c.model_hash, c.device,   c.kv_life};
 }
 
 } // namespace
@@ -50,7 +52,7 @@ int run_shard(const cluster_context& context, const role_arguments& arguments) {
   auto& self = **started;
   self.report(phase::loading,
               fmt::format("layers {} to {}", plan.layers.first, plan.layers.end() - 1));
-  auto loaded = load_engine(context, plan);
+  auto loaded = load_engine(context, plan, arguments.kv_file);
   if (!loaded) {
     spdlog::error("{}", loaded.error().message);
     return exit_permanent;

@@ -7,6 +7,7 @@
 #include "schema/ids.hpp"
 
 #include <filesystem>
+#include <optional>
 
 namespace baton::cluster {
 
@@ -20,6 +21,7 @@ struct role_arguments {
   std::filesystem::path config; // the running cluster's copy
   epoch_id epoch;               // of this life
   std::uint32_t index = 0;      // agent: of the node; shard: its stage
+  std::optional<int> kv_file;   // shard: memory that its agent holds for its KV
 };
 
 // Configuration, model and plan as every role of a running cluster sees them.

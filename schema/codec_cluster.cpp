@@ -6,7 +6,7 @@ namespace baton::codec {
 offset<wire::StageReady> put(writer& out, const stage_ready& m) {
   auto device = out.text(m.device, limits::name_bytes_max);
   return wire::CreateStageReady(out.buffer, m.node.value, m.node_epoch.value, m.stage, m.stages,
-                                m.blocks, m.block_positions, m.model_hash, device);
+                                m.blocks, m.block_positions, m.model_hash, device, m.kv_life);
 }
 
 void get(reader& in, const wire::StageReady& from, stage_ready& to) {
@@ -19,6 +19,7 @@ void get(reader& in, const wire::StageReady& from, stage_ready& to) {
   to.block_positions = from.block_positions();
   to.model_hash = from.model_hash();
   in.text(from.device(), to.device, limits::name_bytes_max, "stage_ready.device");
+  to.kv_life = from.kv_life();
 }
 
 offset<wire::StageAddress> put(writer& out, const stage_address& m) {

@@ -298,6 +298,7 @@ struct stage_ready {
   std::uint32_t block_positions = 0; // positions per block
   std::uint64_t model_hash = 0;      // all stages of a pipeline must agree
   std::string device;
+  std::uint64_t kv_life = 0; // KV that outlived its process has the one it had; 0: it never does
 };
 
 struct stage_address {

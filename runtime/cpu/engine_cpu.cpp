@@ -82,7 +82,7 @@ struct engine_cpu::state {
   std::vector<std::optional<result<sample>>> drawn;    // [draw]
   baton::engine::capacity limits;
 
-  result<void> take_kv(const config& c) {
+  result<void> take_kv(const model::gguf_file& file, const config& c) {
     const kv_memory::shape shape{range.count, model.kv_head_count, model.head_size};
     const std::uint64_t fitting =
         c.kv_blocks != 0 ? c.kv_blocks
@@ -91,7 +91,10 @@ struct engine_cpu::state {
     if (blocks == 0)
       return fail(errc::does_not_fit, "{} bytes of KV memory hold no block of {} bytes",
                   c.kv_memory_bytes, shape.block_bytes());
-    auto taken = kv_memory::take(shape, blocks);
+    const std::uint64_t owner =
+        file.fingerprint() ^ (std::uint64_t{range.first} << 32U | range.count);
+    auto taken = c.kv_file ? kv_memory::share(shape, blocks, *c.kv_file, owner)
+                           : kv_memory::take(shape, blocks);
     if (!taken)
       return taken.error();
     kv = *std::move(taken);
@@ -101,6 +104,7 @@ struct engine_cpu::state {
   void describe(const model::gguf_file& file, const config& c) {
     limits.blocks = kv.blocks();
     limits.block_positions = kv_block_positions;
+    limits.kv_life = kv.life();
     limits.rows_max = c.rows_max;
     limits.hidden_size = model.hidden_size;
     limits.vocabulary_size = model.vocab_size;
@@ -133,7 +137,7 @@ result<std::unique_ptr<engine_cpu>> engine_cpu::load(const model::gguf_file& fil
   if (!weights)
     return weights.error();
   s->weights = *std::move(weights);
-  if (auto ok = s->take_kv(settings); !ok)
+  if (auto ok = s->take_kv(file, settings); !ok)
     return ok.error();
   auto memory = step_memory::take(s->model, range, settings.rows_max, settings.threads, s->width);
   if (!memory)

@@ -20,6 +20,7 @@ struct config {
   // Room for keys and values: a number of blocks, else as many as fit into the bytes.
   std::uint32_t kv_blocks = 0;
   std::uint64_t kv_memory_bytes = std::uint64_t{256} << 20U;
+  std::optional<int> kv_file = std::nullopt; // where they outlive the process; see kv_memory::share
   std::uint32_t rows_max = 512;
   std::uint32_t context_max = 0; // 0: as trained; never more than that
   // Precision of the activations that meet quantised weights, 8 or 16. With 16 the default model

@@ -1,20 +1,105 @@
-// Takes the memory of the KV blocks.
+// Takes the memory of the KV blocks, or finds it again.
 #include "runtime/cpu/kv_memory.hpp"
 
-namespace baton::cpu {
+#include <sys/stat.h>
+#include <unistd.h>
 
-result<kv_memory> kv_memory::take(const shape& sizes, std::uint32_t blocks) {
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <random>
+
+namespace baton::cpu {
+namespace {
+
+// First in a file of KV memory: whose it is. All of one width, so that no byte is undefined.
+struct label {
+  std::uint64_t magic = 0x31766B6E6F746162; // "batonkv1"
+  std::uint64_t owner = 0;
+  std::uint64_t layers = 0, kv_heads = 0, head_size = 0;
+  std::uint64_t block_positions = kv_block_positions;
+  std::uint64_t blocks = 0;
+  std::uint64_t life = 0; // 0: nothing is here yet
+};
+constexpr std::size_t label_bytes = 4096; // a page: blocks begin on the next one
+static_assert(sizeof(label) <= label_bytes);
+
+result<std::size_t> bytes_of(const kv_memory::shape& sizes, std::uint32_t blocks,
+                             std::size_t before) {
   std::size_t total = 0;
-  if (__builtin_mul_overflow(sizes.block_bytes(), std::size_t{blocks}, &total))
+  if (__builtin_mul_overflow(sizes.block_bytes(), std::size_t{blocks}, &total) ||
+      __builtin_add_overflow(total, before, &total))
     return fail(errc::does_not_fit, "{} KV blocks of {} bytes are beyond the address space", blocks,
                 sizes.block_bytes());
-  auto memory = large_memory::take(total);
+  return total;
+}
+
+std::uint64_t new_life() {
+  std::random_device source;
+  return (std::uint64_t{source()} << 32U | source()) | 1U;
+}
+
+// Zeroed, of this size. Errors: io_failed.
+result<void> empty(int fd, std::size_t size_bytes) {
+  if (::ftruncate(fd, 0) != 0 || ::ftruncate(fd, static_cast<off_t>(size_bytes)) != 0)
+    return fail(errc::io_failed, "KV memory of {} bytes: {}", size_bytes, std::strerror(errno));
+  return {};
+}
+
+bool has_size(int fd, std::size_t size_bytes) {
+  struct stat facts {};
+  return ::fstat(fd, &facts) == 0 && static_cast<std::size_t>(facts.st_size) == size_bytes;
+}
+
+} // namespace
+
+result<kv_memory> kv_memory::take(const shape& sizes, std::uint32_t blocks) {
+  const auto total = bytes_of(sizes, blocks, 0);
+  if (!total)
+    return total.error();
+  auto memory = large_memory::take(*total);
   if (!memory)
     return memory.error();
   kv_memory kv;
   kv.memory_ = *std::move(memory);
   kv.shape_ = sizes;
   kv.blocks_ = blocks;
+  return kv;
+}
+
+result<kv_memory> kv_memory::share(const shape& sizes, std::uint32_t blocks, int fd,
+                                   std::uint64_t owner) {
+  const auto total = bytes_of(sizes, blocks, label_bytes);
+  if (!total)
+    return total.error();
+  const bool is_used = has_size(fd, *total);
+  if (!is_used)
+    if (auto ok = empty(fd, *total); !ok)
+      return ok.error();
+  auto memory = large_memory::map(fd, *total);
+  if (!memory)
+    return memory.error();
+  kv_memory kv;
+  kv.memory_ = *std::move(memory);
+  kv.shape_ = sizes;
+  kv.blocks_ = blocks;
+  kv.begin_ = label_bytes;
+  label found, ours;
+  std::memcpy(&found, kv.memory_.data(), sizeof found);
+  ours.owner = owner;
+  ours.layers = sizes.layers;
+  ours.kv_heads = sizes.kv_heads;
+  ours.head_size = sizes.head_size;
+  ours.blocks = blocks;
+  ours.life = found.life;
+  if (found.life == 0 || std::memcmp(&found, &ours, sizeof found) != 0) {
+    if (is_used)
+      if (auto ok = empty(fd, *total); !ok) // the mapping sees it: the same file
+        return ok.error();
+    ours.life = new_life();
+    std::memcpy(kv.memory_.data(), &ours, sizeof ours);
+  }
+  kv.life_ = ours.life;
   return kv;
 }
 

@@ -1,6 +1,8 @@
 // Paged keys and values of a stage's layers. A block holds 64 positions of one sequence for all of
 // the stage's layers; within it a page per (layer, kv head): keys [head_size][64] then values
-// [64][head_size], float16. Which sequence owns a block is the scheduler's business.
+// [64][head_size], float16. Which sequence owns a block is the scheduler's business. It can lie in
+// a file of memory that the shard's agent holds: then it outlives the shard, and the next one finds
+// it.
 #pragma once
 
 #include "runtime/cpu/kernels.hpp"
@@ -26,18 +28,29 @@ public:
   // Takes address space; the system gives pages when a block is first written.
   // Errors: does_not_fit.
   static result<kv_memory> take(const shape& sizes, std::uint32_t blocks);
+  // The same in the file `fd`, of which nobody else writes. What stands there is kept if it is of
+  // this `owner` (model and layers), shape and number of blocks; else it begins a new life.
+  // Errors: does_not_fit, io_failed.
+  static result<kv_memory> share(const shape& sizes, std::uint32_t blocks, int fd,
+                                 std::uint64_t owner);
 
   std::uint32_t blocks() const noexcept { return blocks_; }
+  // Which contents these are: the same after a restart that found them again. 0: they go with the
+  // process.
+  std::uint64_t life() const noexcept { return life_; }
   // Requires: block < blocks(), layer and head in the shape.
   std::uint16_t* page(std::uint32_t block, std::uint32_t layer, std::uint32_t head) const noexcept {
     const std::size_t index = (std::size_t{block} * shape_.layers + layer) * shape_.kv_heads + head;
-    return reinterpret_cast<std::uint16_t*>(memory_.data()) + index * shape_.page_elements();
+    return reinterpret_cast<std::uint16_t*>(memory_.data() + begin_) +
+           index * shape_.page_elements();
   }
 
 private:
   large_memory memory_;
   shape shape_;
   std::uint32_t blocks_ = 0;
+  std::size_t begin_ = 0; // of the first block; before it, in a file, its label
+  std::uint64_t life_ = 0;
 };
 
 } // namespace baton::cpu

@@ -10,13 +10,14 @@ namespace {
 constexpr std::size_t huge_page_bytes = std::size_t{2} << 20U;
 }
 
-result<large_memory> large_memory::take(std::size_t size_bytes) {
+// Address space with an aligned part of at least so many bytes.
+result<large_memory> large_memory::reserve(std::size_t size_bytes, int protection) {
   if (size_bytes > PTRDIFF_MAX - 2 * huge_page_bytes)
     return fail(errc::does_not_fit, "{} bytes are beyond the address space", size_bytes);
   large_memory memory;
   memory.size_ = (size_bytes + huge_page_bytes - 1) / huge_page_bytes * huge_page_bytes;
   memory.mapping_size_ = memory.size_ + huge_page_bytes;
-  void* mapping = ::mmap(nullptr, memory.mapping_size_, PROT_READ | PROT_WRITE,
+  void* mapping = ::mmap(nullptr, memory.mapping_size_, protection,
                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapping == MAP_FAILED) {
     memory.mapping_size_ = 0;
@@ -26,8 +27,26 @@ result<large_memory> large_memory::take(std::size_t size_bytes) {
   const auto address = reinterpret_cast<std::uintptr_t>(mapping);
   const auto aligned = (address + huge_page_bytes - 1) / huge_page_bytes * huge_page_bytes;
   memory.data_ = memory.mapping_ + (aligned - address);
+  return memory;
+}
+
+result<large_memory> large_memory::take(std::size_t size_bytes) {
+  auto memory = reserve(size_bytes, PROT_READ | PROT_WRITE);
   // Advice only: without it everything works with small pages.
-  static_cast<void>(::madvise(memory.data_, memory.size_, MADV_HUGEPAGE));
+  if (memory)
+    static_cast<void>(::madvise(memory->data_, memory->size_, MADV_HUGEPAGE));
+  return memory;
+}
+
+result<large_memory> large_memory::map(int fd, std::size_t size_bytes) {
+  auto memory = reserve(size_bytes, PROT_NONE);
+  if (!memory)
+    return memory;
+  if (::mmap(memory->data_, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) ==
+      MAP_FAILED)
+    return fail(errc::does_not_fit, "the system does not map {} bytes of shared memory",
+                size_bytes);
+  static_cast<void>(::madvise(memory->data_, memory->size_, MADV_HUGEPAGE));
   return memory;
 }
 

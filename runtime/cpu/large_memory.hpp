@@ -1,5 +1,5 @@
-// Anonymous zeroed memory for what is read in every step: weights, KV, step buffers. Address space
-// is taken at once, pages come when first touched (2 MiB ones where the kernel grants them).
+// Zeroed memory for what is read in every step: weights, KV, step buffers. Address space is taken
+// at once, pages come when first touched (2 MiB ones where the kernel grants them).
 #pragma once
 
 #include "schema/result.hpp"
@@ -14,6 +14,10 @@ public:
   large_memory() = default;
   // Errors: does_not_fit (the system refuses so much address space).
   static result<large_memory> take(std::size_t size_bytes);
+  // The memory of a file (memfd) that others hold as well: what is written here outlives this
+  // process. `fd` may be closed afterwards. Requires: the file has size_bytes.
+  // Errors: does_not_fit.
+  static result<large_memory> map(int fd, std::size_t size_bytes);
 
   large_memory(large_memory&& other) noexcept;
   large_memory& operator=(large_memory&& other) noexcept;
@@ -26,6 +30,7 @@ public:
   std::size_t size_bytes() const noexcept { return size_; }
 
 private:
+  static result<large_memory> reserve(std::size_t size_bytes, int protection);
   void release() noexcept;
 
   std::byte* mapping_ = nullptr;

@@ -20,6 +20,7 @@ struct capacity {
   std::uint32_t vocabulary_size = 0;
   std::uint32_t context_max = 0;
   std::uint64_t model_hash = 0; // equal for all stages of one model file
+  std::uint64_t kv_life = 0;    // which KV contents these are; 0: they go with the process
   std::string device;           // "cpu:0 avx512-vnni, 1 thread"
 };
 

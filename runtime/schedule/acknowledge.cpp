@@ -132,12 +132,15 @@ void scheduler::sweep() {
   });
 }
 
-void scheduler::open_epoch(epoch_id epoch, const pipeline_shape& shape, loss last) {
+void scheduler::open_epoch(epoch_id epoch, const pipeline_shape& shape, loss last, kv_fate kv) {
   ENSURE(!epoch_ && epoch > last_epoch_, "epoch {} opens after {}", epoch.value, last_epoch_.value);
   ENSURE(shape.stages > 0, "a pipeline without stages");
   epoch_ = last_epoch_ = epoch;
+  const bool is_same_memory =
+      shape_.blocks == shape.blocks && shape_.block_positions == shape.block_positions;
   shape_ = shape;
-  blocks_ = block_account(shape.blocks, shape.block_positions);
+  if (kv == kv_fate::lost || !is_same_memory)
+    forget_kv();
   closed_at_.reset();
   next_batch_ = {1};
   ++totals_.epochs;
@@ -174,12 +177,19 @@ void scheduler::close_epoch(time_point now) {
     }
   flights_.clear();
   for (auto& [id, s] : sequences_) {
-    if (s.state == sequence_state::running)
-      s.state = sequence_state::waiting;
     s.in_flight = 0;
-    settle(s);
+    settle(s); // back to what is acknowledged
   }
   sweep();
+}
+
+void scheduler::forget_kv() {
+  for (auto& [id, s] : sequences_) {
+    if (s.state == sequence_state::running)
+      s.state = sequence_state::waiting;
+    settle(s);
+  }
+  blocks_ = block_account(shape_.blocks, shape_.block_positions);
 }
 
 // A sequence that was in flight with the same rows at two deaths in a row runs alone from then on;

@@ -45,6 +45,8 @@ inline constexpr std::uint32_t crashes_max = 2;
 // What closed the last epoch, known for certain when the next one opens: the death of a shard is
 // held against the sequences that were in flight, a link that fell between live ones is not.
 enum class loss : std::uint8_t { link, shard };
+// Whether every stage still has the keys and values of all acknowledged rows.
+enum class kv_fate : std::uint8_t { lost, kept };
 
 // What the stages of an epoch agree on.
 struct pipeline_shape {
@@ -94,10 +96,11 @@ public:
   std::optional<micro_batch> next();
   void on_sampled(const sampled& step);
 
-  // -- the pipeline's life (acknowledge.cpp). Closing voids what is in flight and forgets the KV:
-  // sequences are computed again from the log, before those that have not started.
+  // -- the pipeline's life (acknowledge.cpp). Closing voids what is in flight. Where the KV was
+  // lost, sequences are computed again from the log, before those that have not started.
   // Requires: closed, a later epoch.
-  void open_epoch(epoch_id epoch, const pipeline_shape& shape, loss last = loss::shard);
+  void open_epoch(epoch_id epoch, const pipeline_shape& shape, loss last = loss::shard,
+                  kv_fate kv = kv_fate::lost);
   void close_epoch(time_point now);
   bool is_open() const noexcept { return epoch_.has_value(); }
 
@@ -173,6 +176,7 @@ private:
   void settle(sequence& s);
   void sweep();
   bool fits(const sequence& s) const;
+  void forget_kv();
   void judge_suspects();
 
   sequence* find(sequence_id id);

@@ -14,7 +14,7 @@ namespace baton::schedule {
 //             slot and blocks              eos, stop, length, cancel, failure
 //   waiting ──────────────────> running ─────────────────────────────────────> ended
 //      ^  │      preempted,        │                                             ^
-//      │  │      epoch closed      │                                             │
+//      │  │      its KV lost       │                                             │
 //      └──┼────────────────────────┘                                             │
 //         └──────────── cancel, deadline, failure ───────────────────────────────┘
 //

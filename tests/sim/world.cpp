@@ -163,9 +163,14 @@ void world::start_shard(stage_index stage) {
   c.connect = [&links](const stage_address& next) {
     (void)links.connect(next.node, next.endpoint, next.node_epoch);
   };
-  c.engine = std::make_shared<engine::toy_engine>(toy_, stage, memory);
+  // Two of three lives find the memory of the one before, as after a kill; else it was lost.
+  auto& kept = kept_[stage];
+  if (!kept.engine || draw(3) == 0)
+    kept = {std::make_shared<engine::toy_engine>(toy_, stage, memory), draw(UINT64_MAX) + 1};
+  c.engine = kept.engine;
   c.announcement = {node,          links.self().epoch, stage,     options_.stages,
-                    memory.blocks, block_positions,    toy_.seed, "toy"};
+                    memory.blocks, block_positions,    toy_.seed, "toy",
+                    kept.life};
   c.now_micros = [this] {
     return static_cast<std::uint64_t>(
         std::chrono::duration_cast<std::chrono::microseconds>(network_.now().time_since_epoch())

@@ -70,6 +70,10 @@ private:
     std::vector<caf::actor> actors;
     std::function<void()> tick;
   };
+  struct memory_of_stage {
+    std::shared_ptr<engine::toy_engine> engine;
+    std::uint64_t life = 0;
+  };
   life& begin(node_id node, role r, const std::string& name);
   void start_head();
   void start_gateway();
@@ -92,6 +96,7 @@ private:
   caf::actor_system_config config_;
   std::unique_ptr<caf::actor_system> system_;
   std::map<node_id, life> lives_;
+  std::map<stage_index, memory_of_stage> kept_;
   std::map<node_id, std::string> endpoints_;
   std::uint64_t last_epoch_ = 0;
   std::shared_ptr<gateway::board> board_;

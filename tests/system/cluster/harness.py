@@ -101,8 +101,11 @@ devices = {json.dumps(list(devices))}
     def pid(self, name):
         return next(p["pid"] for p in self.status()["processes"] if p["name"] == name)
 
-    def kill(self, name):
-        os.kill(self.pid(name), signal.SIGKILL)
+    def kill(self, name, number=signal.SIGKILL):
+        os.kill(self.pid(name), number)
+
+    def log(self, name):
+        return (self.directory / "run" / f"{name}.log").read_text()
 
     def logs(self):
         return "\n".join(f"--- {p.name}\n{p.read_text()[-2000:]}" for p in sorted((self.directory / "run").glob("*.log")))

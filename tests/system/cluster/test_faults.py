@@ -27,6 +27,18 @@ def test_a_killed_shard_changes_nothing_but_the_pace(fresh, undisturbed, shard):
         assert s.check().text == expected
     restarts = {p["name"]: p["restarts"] for p in fresh.status()["processes"]}
     assert restarts[shard] == 1
+    assert "KV kept" in fresh.log("head")
+
+
+def test_a_crashed_shard_takes_its_kv_with_it_and_the_text_is_the_same(fresh, undisturbed):
+    """What faulted may have written anywhere: its memory is not trusted."""
+    streams = [Stream(fresh, p, max_tokens=96) for p in PROMPTS[:4]]
+    for s in streams:
+        assert s.begun.wait(60)
+    fresh.kill("shard-1", signal.SIGSEGV)
+    for s, expected in zip(streams, undisturbed):
+        assert s.check().text == expected
+    assert "KV lost" in fresh.log("head") and "KV kept" not in fresh.log("head")
 
 
 def test_a_killed_agent_takes_its_shards_and_the_streams_go_on(fresh, undisturbed):

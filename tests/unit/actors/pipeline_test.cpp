@@ -118,6 +118,34 @@ TEST_CASE("an epoch knows whether a stage has another life than in the last open
   CHECK(p.has_new_life());
 }
 
+TEST_CASE("the KV is kept where each stage is the same process or has found its memory again") {
+  const auto reopened = [](std::uint64_t life, std::uint64_t kv_before, std::uint64_t kv_after) {
+    pipeline p(2, epoch_id{50});
+    const auto open = [&](std::uint64_t last_life, std::uint64_t kv_life) {
+      p.on_up(shard(0, 1));
+      p.on_up(shard(1, last_life));
+      auto last = ready(1, last_life);
+      last.kv_life = kv_life;
+      REQUIRE(p.on_ready(ready(0, 1)));
+      REQUIRE(p.on_ready(last));
+      REQUIRE(p.open_if_complete().size() == 2);
+      (void)p.on_opened({p.epoch(), 0});
+      REQUIRE(p.on_opened({p.epoch(), 1}));
+    };
+    open(2, kv_before);
+    CHECK_FALSE(p.keeps_kv());
+    REQUIRE(p.on_down(node_id{101}));
+    open(life, kv_after);
+    return p.keeps_kv();
+  };
+  CHECK(reopened(2, 0, 0));
+  CHECK(reopened(2, 9, 9));
+  CHECK(reopened(3, 9, 9));
+  CHECK_FALSE(reopened(3, 9, 8));
+  CHECK_FALSE(reopened(3, 0, 0));
+  CHECK_FALSE(reopened(3, 9, 0));
+}
+
 TEST_CASE("an abandoned epoch is opened anew with the same stages under a later number") {
   auto p = opened();
   const auto before = p.epoch();

@@ -1,6 +1,7 @@
 // Children by pidfd: their end is reported once, with how it came; a group of their own; a start
 // that fails says why.
 #include "cluster/child.hpp"
+#include "cluster/memory_file.hpp"
 
 #include <doctest/doctest.h>
 #include <unistd.h>
@@ -20,9 +21,9 @@ struct ends {
   std::vector<std::string> how;
 
   child_watch::ended recorder() {
-    return [this](std::int32_t, std::string text) {
+    return [this](std::int32_t, const child_end& end) {
       std::lock_guard lock(mutex);
-      how.push_back(std::move(text));
+      how.push_back(end.text());
       came.notify_all();
     };
   }
@@ -56,6 +57,27 @@ TEST_CASE("the end of a child is reported with its cause and its output is in th
   std::ifstream in(log_file);
   std::string text((std::istreambuf_iterator<char>(in)), {});
   CHECK(text == "hello\noops\n");
+  std::filesystem::remove(log_file);
+}
+
+TEST_CASE("a child has the file it is given and no other, and the memory outlives it") {
+  ends e;
+  child_watch watch;
+  auto memory = memory_file::create("test");
+  auto other = memory_file::create("other");
+  REQUIRE(memory);
+  REQUIRE(other);
+  auto what = shell("printf kept >&3; ls /proc/self/fd | wc -l");
+  what.file = memory->fd();
+  REQUIRE(watch.start(what, e.recorder()));
+  CHECK(e.wait(1) == "exit status 0");
+  char text[8] = {};
+  CHECK(pread(memory->fd(), text, sizeof text, 0) == 4);
+  CHECK(std::string(text) == "kept");
+  std::ifstream in(log_file);
+  int files = 0;
+  in >> files;
+  CHECK(files == 5); // 0 to 3, and the one by which ls reads
   std::filesystem::remove(log_file);
 }
 

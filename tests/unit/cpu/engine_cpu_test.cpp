@@ -8,6 +8,8 @@
 #include "tests/unit/cpu/sequences.hpp"
 
 #include <doctest/doctest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <map>
@@ -376,6 +378,43 @@ TEST_CASE("settings and models that the engine cannot run are refused by name") 
   CHECK(model_with([](auto& d) { d.rope.scaling = model::rope_scaling_kind::yarn; }).find("yarn") !=
         std::string::npos);
   CHECK(model_with([](auto& d) { d.head_size = 24; }).find("head sizes") != std::string::npos);
+}
+
+TEST_CASE(
+    "an engine finds the KV that another left in the same file, and goes on with the same bits") {
+  const tiny_file tiny({.type = tensor_type::q4_1});
+  const int fd = memfd_create("kv", MFD_CLOEXEC);
+  REQUIRE(fd >= 0);
+  auto settings = settings_of();
+  const auto tokens = some_tokens(80);
+  const auto expected = run_in_steps(*tiny.load(settings), tokens, {79});
+  settings.kv_file = fd;
+  std::uint64_t life = 0;
+  {
+    const auto first = tiny.load(settings);
+    life = first->limits().kv_life;
+    CHECK(life != 0);
+    run_in_steps(*first, {tokens.begin(), tokens.end() - 1}, {79});
+  }
+  {
+    const auto second = tiny.load(settings);
+    CHECK(second->limits().kv_life == life);
+    REQUIRE(second->run(batch_of({{1, {tokens.back()}, 79}}), {}));
+    CHECK(first_difference(expected.at(79), second->logits(0)) == -1);
+  }
+  SUBCASE("other blocks begin anew") {
+    settings.kv_blocks = 8;
+  }
+  SUBCASE("other contents begin anew") {
+    REQUIRE(pwrite(fd, "x", 1, 8) == 1);
+  }
+  SUBCASE("a cut file begins anew") {
+    REQUIRE(ftruncate(fd, 5000) == 0);
+  }
+  const auto third = tiny.load(settings);
+  CHECK(third->limits().kv_life != life);
+  CHECK(third->limits().kv_life != 0);
+  close(fd);
 }
 
 TEST_CASE("KV memory given in bytes becomes as many whole blocks as fit") {

@@ -158,6 +158,38 @@ TEST_CASE("a lost epoch takes the cache with it") {
   CHECK(f.rows_of_all() == 9);
 }
 
+TEST_CASE("where the KV outlives its shard, only what was in flight is done again") {
+  caching_fixture f;
+  f.ask(counting(10, 9), {}, 20);
+  f.answer(f.next());
+  f.answer(f.next());
+  const auto lost = f.next();
+  f.s.close_epoch(f.now);
+  f.s.check_integrity();
+  CHECK_FALSE(f.s.next());
+  f.ask(counting(10, 9)); // comes meanwhile, finds the beginning
+  f.s.open_epoch({2}, {.stages = 1, .blocks = 64, .block_positions = 4}, loss::shard,
+                 kv_fate::kept);
+  const auto again = f.next();
+  REQUIRE(again.slices.size() == 2);
+  CHECK(again.slices[0] == lost.slices[0]);
+  CHECK(again.tokens[0] == lost.tokens[0]);
+  CHECK(again.slices[1].position == 8);
+  f.answer(again);
+  f.run_all();
+  f.check_at_rest();
+}
+
+TEST_CASE("another number of blocks is another memory, whatever is said of it") {
+  caching_fixture f;
+  f.ask(counting(10, 9), {}, 20);
+  f.answer(f.next());
+  f.s.close_epoch(f.now);
+  f.s.open_epoch({2}, {.stages = 1, .blocks = 63, .block_positions = 4}, loss::shard,
+                 kv_fate::kept);
+  CHECK(f.next().slices[0].position == 0);
+}
+
 TEST_CASE("without prefix caching every prompt is computed whole") {
   fixture f;
   for (int i = 0; i < 2; ++i) {

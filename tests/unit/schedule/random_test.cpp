@@ -97,11 +97,14 @@ struct world {
   }
 
   void open() {
-    s.open_epoch({++epoch}, {.stages = model.stages,
-                             .blocks = memory.blocks,
-                             .block_positions = memory.block_positions});
-    if (!pipeline || random.chance(50))
-      pipeline = std::make_unique<toy_pipeline>(model, memory); // memory lost
+    const bool is_lost = !pipeline || random.chance(50);
+    if (is_lost)
+      pipeline = std::make_unique<toy_pipeline>(model, memory);
+    const pipeline_shape shape{
+        .stages = model.stages, .blocks = memory.blocks, .block_positions = memory.block_positions};
+    const bool is_known = !is_lost && random.chance(80); // that it was kept
+    s.open_epoch({++epoch}, shape, random.chance(50) ? loss::shard : loss::link,
+                 is_known ? kv_fate::kept : kv_fate::lost);
     for (auto& queue : pipeline->queues)
       queue.clear(); // memory kept, with whatever the lost steps wrote
     pipeline->results.clear();
@@ -331,7 +334,7 @@ struct world {
 } // namespace
 
 TEST_CASE("random traffic, losses and failures never change a token or leave a ticket open") {
-  std::uint64_t tokens = 0, preemptions = 0, epochs = 0, stale = 0, duplicates = 0;
+  std::uint64_t tokens = 0, preemptions = 0, epochs = 0, stale = 0, duplicates = 0, hits = 0;
   std::size_t tickets = 0, whole = 0;
   for (std::uint64_t seed = 1; seed <= 150; ++seed) {
     CAPTURE(seed);
@@ -343,6 +346,7 @@ TEST_CASE("random traffic, losses and failures never change a token or leave a t
     const auto load = w.s.load();
     tokens += load.output_tokens;
     preemptions += load.preemptions;
+    hits += load.prefix_cache_hits;
     epochs += load.epochs;
     stale += w.s.counted().stale_results;
     duplicates += w.s.counted().duplicate_results;
@@ -356,6 +360,7 @@ TEST_CASE("random traffic, losses and failures never change a token or leave a t
   CHECK(tickets > 2'000);
   CHECK(whole > tickets / 3);
   CHECK(preemptions > 100);
+  CHECK(hits > 2'000);
   CHECK(epochs > 300);
   CHECK(stale > 100);
   CHECK(duplicates > 100);
