@@ -3,10 +3,14 @@
 
 #include "schema/ensure.hpp"
 
+#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <climits>
 
 namespace baton::cpu {
 namespace {
@@ -21,8 +25,33 @@ void pause() noexcept {
 #endif
 }
 
+// The longest sleep until a member looks for itself. A wake-up was seen to be lost (two members
+// asleep in std::atomic's wait of GCC 12, one of them at a barrier that the other had passed): that
+// must cost milliseconds, not the shard.
+constexpr timespec sleep_time_max{0, 20'000'000};
+
+static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t), "a futex is 32 bits");
+
+void sleep_while(const std::atomic<std::uint32_t>& value, std::uint32_t old) noexcept {
+  ::syscall(SYS_futex, &value, FUTEX_WAIT_PRIVATE, old, &sleep_time_max, nullptr, 0);
+}
+
+void wake_all(const std::atomic<std::uint32_t>& value) noexcept {
+  ::syscall(SYS_futex, &value, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+}
+
+} // namespace
+
+// Sequentially consistent, as in await_change: either we see the sleeper or it sees the value.
+void thread_team::change(std::atomic<std::uint32_t>& value, std::uint32_t to) noexcept {
+  value.store(to, std::memory_order_seq_cst);
+  if (sleepers_.load(std::memory_order_seq_cst) > 0)
+    wake_all(value);
+}
+
 // Waits until `value` is no longer `old`.
-void await_change(const std::atomic<std::uint32_t>& value, std::uint32_t old) noexcept {
+void thread_team::await_change(const std::atomic<std::uint32_t>& value,
+                               std::uint32_t old) noexcept {
   for (int i = 0; i < 8 * pauses_per_look; ++i) {
     if (value.load(std::memory_order_acquire) != old)
       return;
@@ -36,10 +65,11 @@ void await_change(const std::atomic<std::uint32_t>& value, std::uint32_t old) no
       pause();
     }
   } while (std::chrono::steady_clock::now() < until);
-  value.wait(old, std::memory_order_acquire);
+  sleepers_.fetch_add(1, std::memory_order_seq_cst);
+  while (value.load(std::memory_order_seq_cst) == old)
+    sleep_while(value, old);
+  sleepers_.fetch_sub(1, std::memory_order_relaxed);
 }
-
-} // namespace
 
 thread_team::thread_team(unsigned size, std::vector<int> cpus)
     : size_(size), cpus_(std::move(cpus)) {
@@ -52,8 +82,7 @@ thread_team::thread_team(unsigned size, std::vector<int> cpus)
 
 thread_team::~thread_team() {
   is_closing_ = true;
-  round_.fetch_add(1, std::memory_order_release);
-  round_.notify_all();
+  change(round_, round_.load(std::memory_order_relaxed) + 1);
   for (auto& thread : threads_)
     thread.join();
 }
@@ -64,10 +93,8 @@ void thread_team::run(const std::function<void(unsigned)>& work) {
     pinned_caller_ = std::this_thread::get_id();
   }
   work_ = &work;
-  if (size_ > 1) {
-    round_.fetch_add(1, std::memory_order_release);
-    round_.notify_all();
-  }
+  if (size_ > 1)
+    change(round_, round_.load(std::memory_order_relaxed) + 1);
   work(0);
   barrier();
 }
@@ -78,8 +105,7 @@ void thread_team::barrier() noexcept {
   const std::uint32_t phase = phase_.load(std::memory_order_relaxed);
   if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == size_) {
     arrived_.store(0, std::memory_order_relaxed);
-    phase_.store(phase + 1, std::memory_order_release);
-    phase_.notify_all();
+    change(phase_, phase + 1);
     return;
   }
   await_change(phase_, phase);

@@ -31,6 +31,8 @@ public:
   void barrier() noexcept;
 
 private:
+  void change(std::atomic<std::uint32_t>& value, std::uint32_t to) noexcept;
+  void await_change(const std::atomic<std::uint32_t>& value, std::uint32_t old) noexcept;
   void serve(unsigned member);
   void pin(unsigned member) const noexcept;
 
@@ -41,7 +43,8 @@ private:
   // Each on its own pair of cache lines: they are polled by one side and written by the other.
   alignas(128) std::atomic<std::uint32_t> round_{0}; // run() calls so far; the last also ends
   alignas(128) std::atomic<std::uint32_t> arrived_{0};
-  alignas(128) std::atomic<std::uint32_t> phase_{0}; // barriers passed
+  alignas(128) std::atomic<std::uint32_t> phase_{0};    // barriers passed
+  alignas(128) std::atomic<std::uint32_t> sleepers_{0}; // members in the kernel, or on their way
   bool is_closing_ = false;
   std::vector<std::thread> threads_;
 };

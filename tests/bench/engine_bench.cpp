@@ -6,6 +6,7 @@
 #include "runtime/cpu/thread_team.hpp"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <charconv>
@@ -28,6 +29,7 @@ struct options {
   std::uint32_t prompt = 512;                             // rows of the prefill; 0: none
   std::vector<std::uint32_t> batches = {1, 8, 32};        // streams that decode together
   double bar_prefill = 0, bar_batch1 = 0, bar_batch8 = 0; // tokens per second; 0: none
+  bool shares_kv = false; // KV in a file of memory, as a shard has it
   bool json = false;
 };
 
@@ -36,7 +38,7 @@ constexpr std::uint32_t blocks_each = 8, positions_max = blocks_each * 64, strea
 constexpr std::string_view usage =
     "engine_bench [--model FILE] [--threads 1,2] [--bits 8|16] [--isa NAME] [--rounds N]\n"
     "             [--prompt ROWS] [--batches 1,8,32] [--bar-prefill X] [--bar-batch1 X] "
-    "[--bar-batch8 X] [--json]\n";
+    "[--bar-batch8 X] [--shared-kv] [--json]\n";
 
 template <class T>
 std::optional<T> number(std::string_view text) {
@@ -98,6 +100,10 @@ std::optional<options> parse(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     if (std::string_view(argv[i]) == "--json") {
       o.json = true;
+      continue;
+    }
+    if (std::string_view(argv[i]) == "--shared-kv") {
+      o.shares_kv = true;
       continue;
     }
     if (i + 1 >= argc || !set(o, argv[i], argv[i + 1])) {
@@ -269,6 +275,8 @@ result<void> run(const options& o) {
       settings.cpus.push_back(static_cast<int>(i));
     settings.kv_blocks = blocks_each * streams_max;
     settings.activation_bits = o.bits;
+    if (o.shares_kv)
+      settings.kv_file = memfd_create("engine_bench", MFD_CLOEXEC);
     settings.forced_isa = o.isa;
     std::optional<result<std::unique_ptr<cpu::engine_cpu>>> engine;
     const double load_time = seconds_of(

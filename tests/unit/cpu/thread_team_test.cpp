@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <numeric>
 
 using baton::cpu::thread_team;
@@ -34,6 +35,24 @@ TEST_CASE("no member passes a barrier before all have come") {
   for (int part = 0; part < parts; ++part)
     expected = expected * size % 1000003;
   CHECK(values[parts] == std::vector<long>(size, expected));
+}
+
+// Arrivals around the moment at which the other goes to sleep, many times.
+TEST_CASE("a member that comes while the other falls asleep wakes it") {
+  thread_team team(2, {});
+  constexpr auto earliest = std::chrono::microseconds(45);
+  for (int i = 0; i < 2000; ++i)
+    team.run([&](unsigned member) {
+      for (int part = 0; part < 4; ++part) {
+        if (member == static_cast<unsigned>(i + part) % 2) {
+          const auto until = std::chrono::steady_clock::now() + earliest +
+                             std::chrono::nanoseconds((i * 4 + part) * 37 % 30'000);
+          while (std::chrono::steady_clock::now() < until) {
+          }
+        }
+        team.barrier();
+      }
+    });
 }
 
 TEST_CASE("a team that is never used ends") {
