@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <unordered_set>
 #include <utility>
 
 namespace baton::text {
@@ -31,19 +32,19 @@ void mix(std::uint64_t& hash, const void* bytes, std::size_t count) {
   mix(hash, std::string_view(static_cast<const char*>(bytes), count));
 }
 
-// User-defined tokens that the chat template writes.
-std::vector<bool> written_by_template(const vocabulary& words) {
+// Texts of user-defined tokens that the chat template writes.
+std::unordered_set<std::string_view> written_by_template(const vocabulary& words) {
   std::vector<piece_trie::entry> entries;
   for (std::size_t id = 0; id < words.tokens.size(); ++id)
     if (words.kinds[id] == token_kind::user_defined && !words.tokens[id].empty())
       entries.push_back({with_plain_spaces(words.tokens[id]), static_cast<token_id>(id)});
   const piece_trie tokens(std::move(entries));
-  std::vector<bool> written(words.tokens.size());
+  std::unordered_set<std::string_view> written;
   for (std::string_view rest = words.chat_template; !rest.empty(); rest.remove_prefix(1)) {
     auto node = tokens.child(piece_trie::root, rest[0]);
     for (std::size_t at = 1; node; ++at) {
-      if (const auto id = tokens.id(*node))
-        written[static_cast<std::size_t>(*id)] = true;
+      if (tokens.id(*node))
+        written.insert(rest.substr(0, at));
       node = at < rest.size() ? tokens.child(*node, rest[at]) : std::nullopt;
     }
   }
@@ -62,13 +63,17 @@ bool steers(std::string_view text, bool is_written_by_template) {
 }
 
 // The vocabulary as a SentencePiece encoder may use it: what steers is out of its reach.
-vocabulary with_commands_withheld(vocabulary words) {
-  const std::vector<bool> written = written_by_template(words);
-  for (std::size_t id = 0; id < words.tokens.size(); ++id)
-    if (words.kinds[id] == token_kind::user_defined &&
-        steers(with_plain_spaces(words.tokens[id]), written[id]))
-      words.kinds[id] = token_kind::control;
-  return words;
+vocabulary with_commands_withheld(const vocabulary& words) {
+  const auto written = written_by_template(words); // views into its chat template
+  vocabulary withheld = words;
+  for (std::size_t id = 0; id < words.tokens.size(); ++id) {
+    if (words.kinds[id] != token_kind::user_defined)
+      continue;
+    const std::string text = with_plain_spaces(words.tokens[id]);
+    if (steers(text, written.contains(text)))
+      withheld.kinds[id] = token_kind::control;
+  }
+  return withheld;
 }
 
 } // namespace

@@ -111,17 +111,18 @@ TEST_CASE("BOS goes before the prompts of llama vocabularies unless the file say
 TEST_CASE("user-defined tokens that steer the model are withheld from a user's text") {
   for (const std::string& name : {bpe, unigram_model}) {
     vocabulary words = sentencepiece_vocabulary(name);
-    words.tokens.insert(words.tokens.end(), {"<|turn|>", "<think>"});
+    words.tokens.insert(words.tokens.end(), {"<|turn|>", "<think>", "<think>"}); // the last in vain
     words.kinds.resize(words.tokens.size(), token_kind::user_defined);
     words.scores.resize(words.tokens.size(), 0);
     words.chat_template = "{{ '<think>' + '<|tu' + 'rn|>' }} \n\n";
-    const auto turn = static_cast<token_id>(words.tokens.size() - 2);
+    const auto turn = static_cast<token_id>(words.tokens.size() - 3);
     const token_id think = turn + 1;
     const tokenizer made = tokenizer::create(words).value();
     const std::string text = "a<|turn|>b<think>c<table>\n\n";
     const ids plain = made.encode_text(text).value();
     CHECK(std::find(plain.begin(), plain.end(), turn) == plain.end());
     CHECK(std::find(plain.begin(), plain.end(), think) == plain.end());
+    CHECK(std::find(plain.begin(), plain.end(), think + 1) == plain.end());
     CHECK(std::count(plain.begin(), plain.end(), 3) == 1); // <table>: an ordinary piece
     CHECK(std::count(plain.begin(), plain.end(), 7) == 1); // two line ends, though in the template
     const text_segment trusted[] = {{text, true}};
