@@ -8,7 +8,7 @@ namespace baton::text {
 std::size_t detokenizer::push(token_id id, std::string& text) {
   if (skip_special_ && words_->is_control(id))
     return 0;
-  const std::string_view bytes = words_->piece(id);
+  const std::string_view bytes = words_->next_piece(id, is_first_);
   pending_ += bytes;
   std::size_t at = 0;
   while (at < pending_.size()) {
@@ -32,6 +32,7 @@ void detokenizer::finish(std::string& text) {
   if (!pending_.empty())
     text += replacement_character;
   pending_.clear();
+  is_first_ = begins_text_;
 }
 
 } // namespace baton::text

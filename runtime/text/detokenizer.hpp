@@ -14,11 +14,15 @@ namespace baton::text {
 class detokenizer {
 public:
   // Requires: `words` outlives this object. skip_special: control tokens have no text.
-  detokenizer(const tokenizer& words, bool skip_special)
-      : words_(&words), skip_special_(skip_special) {}
+  // begins_text: the ids are a text of their own, not the rest of one: the space that SentencePiece
+  // models put before a text is dropped.
+  detokenizer(const tokenizer& words, bool skip_special, bool begins_text = true)
+      : words_(&words), skip_special_(skip_special), begins_text_(begins_text),
+        is_first_(begins_text) {}
 
   // Appends to `text` what is decided now: whole characters, and U+FFFD for each maximal subpart
-  // that no further byte can make valid (as Python's errors="replace"). Returns the token's bytes.
+  // that no further byte can make valid (as Python's errors="replace"). Returns the bytes that the
+  // token added to the text.
   std::size_t push(token_id id, std::string& text);
   // Appends U+FFFD for a character that never became whole. A push may follow: a new text begins.
   void finish(std::string& text);
@@ -29,6 +33,8 @@ public:
 private:
   const tokenizer* words_;
   bool skip_special_;
+  bool begins_text_;
+  bool is_first_; // no token had text so far
   std::string pending_;
 };
 

@@ -37,8 +37,9 @@ constexpr std::uint32_t no_node = std::numeric_limits<std::uint32_t>::max();
 constexpr token_id removed = -1;
 
 // A pair that can be merged: rank in the upper half, left node in the lower, so that the smallest
-// is the next to merge. Nothing else is kept: ranks are unique, so a candidate is void exactly if
-// the nodes there now have another rank or none. Eight bytes bound what a hostile text can cost.
+// is the next to merge. Nothing else is kept: a candidate is void exactly if the nodes there now
+// have another rank or none, and one that is not void says what to merge next, whichever nodes it
+// was made for. Eight bytes bound what a hostile text can cost.
 using candidate = std::uint64_t;
 
 } // namespace
@@ -67,18 +68,19 @@ const merge* merge_table::find(token_id left, token_id right) const noexcept {
   }
 }
 
-void merge_table::apply(std::vector<token_id>& symbols) const {
+std::uint64_t merge_table::apply(std::vector<token_id>& symbols) const {
   if (symbols.size() <= few_symbols_max)
-    apply_to_few(symbols);
-  else
-    apply_to_many(symbols);
+    return apply_to_few(symbols);
+  return apply_to_many(symbols);
 }
 
-void merge_table::apply_to_few(std::vector<token_id>& symbols) const {
+std::uint64_t merge_table::apply_to_few(std::vector<token_id>& symbols) const {
   constexpr merge none{no_merge, 0};
   std::array<merge, few_symbols_max> merges; // of symbols i and i + 1
   std::size_t count = symbols.size();
+  std::uint64_t looked_up = 0;
   const auto look_up = [&](std::size_t i) {
+    ++looked_up;
     const merge* found = find(symbols[i], symbols[i + 1]);
     merges[i] = found != nullptr ? *found : none;
   };
@@ -103,9 +105,10 @@ void merge_table::apply_to_few(std::vector<token_id>& symbols) const {
       look_up(best - 1);
   }
   symbols.resize(count);
+  return looked_up;
 }
 
-void merge_table::apply_to_many(std::vector<token_id>& symbols) const {
+std::uint64_t merge_table::apply_to_many(std::vector<token_id>& symbols) const {
   const auto count = static_cast<std::uint32_t>(symbols.size());
   ENSURE(count == symbols.size(), "a piece of {} symbols", symbols.size());
   std::vector<node> nodes(count);
@@ -116,7 +119,9 @@ void merge_table::apply_to_many(std::vector<token_id>& symbols) const {
     return left.id == removed || left.next == no_node ? nullptr
                                                       : find(left.id, nodes[left.next].id);
   };
+  std::uint64_t looked_up = 0;
   const auto consider = [&](std::uint32_t at) {
+    ++looked_up;
     if (const merge* what = merge_at(at)) {
       heap.push_back((static_cast<candidate>(what->rank) << 32U) | at);
       std::push_heap(heap.begin(), heap.end(), std::greater<>{});
@@ -131,6 +136,7 @@ void merge_table::apply_to_many(std::vector<token_id>& symbols) const {
     const candidate top = heap.back();
     heap.pop_back();
     const auto at = static_cast<std::uint32_t>(top);
+    ++looked_up;
     const merge* what = merge_at(at);
     if (what == nullptr || what->rank != top >> 32U)
       continue;
@@ -148,6 +154,7 @@ void merge_table::apply_to_many(std::vector<token_id>& symbols) const {
   symbols.clear();
   for (std::uint32_t at = 0; at != no_node; at = nodes[at].next)
     symbols.push_back(nodes[at].id);
+  return looked_up;
 }
 
 } // namespace baton::text

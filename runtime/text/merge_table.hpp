@@ -19,12 +19,12 @@ class merge_table {
 public:
   explicit merge_table(std::size_t merges);
 
-  // The first merge of a pair counts; later ones are ignored. Requires: a rank is used once.
+  // The first merge of a pair counts; later ones are ignored. Several merges may have one rank.
   void add(token_id left, token_id right, merge what);
 
   // Merges the pair of lowest rank, the leftmost of equals, until no pair has a merge. In place.
-  // O(n log n) in the number of symbols, whatever they are.
-  void apply(std::vector<token_id>& symbols) const;
+  // O(n log n) in the number of symbols, whatever they are. Returns the number of pairs looked up.
+  std::uint64_t apply(std::vector<token_id>& symbols) const;
 
 private:
   struct slot {
@@ -35,8 +35,8 @@ private:
   static constexpr std::uint64_t empty = ~std::uint64_t{0};
 
   const merge* find(token_id left, token_id right) const noexcept;
-  void apply_to_few(std::vector<token_id>& symbols) const;
-  void apply_to_many(std::vector<token_id>& symbols) const;
+  std::uint64_t apply_to_few(std::vector<token_id>& symbols) const;
+  std::uint64_t apply_to_many(std::vector<token_id>& symbols) const;
 
   std::vector<slot> slots_; // open addressing, a power of two, at most half full
   unsigned shift_;          // takes the upper bits of the hash

@@ -12,7 +12,8 @@ result<stream_decoder> stream_decoder::create(const tokenizer& words,
   auto stops = stop_matcher::create(std::move(config.stops), config.include_stop);
   if (!stops)
     return stops.error();
-  return stream_decoder(words, config.skip_special, std::move(*stops));
+  return stream_decoder(detokenizer(words, config.skip_special, config.begins_text),
+                        std::move(*stops));
 }
 
 decoded stream_decoder::push(std::span<const token_id> ids) {

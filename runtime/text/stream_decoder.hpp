@@ -22,6 +22,7 @@ struct stream_decoder_config {
   bool skip_special = true;       // control tokens have no text
   std::vector<std::string> stops; // stop strings
   bool include_stop = false;      // the stop string is part of the text
+  bool begins_text = true;        // false: the rest of a text; see detokenizer
 };
 
 struct stop_hit {
@@ -47,8 +48,8 @@ public:
   decoded finish();
 
 private:
-  stream_decoder(const tokenizer& words, bool skip_special, stop_matcher stops)
-      : detokenizer_(words, skip_special), stops_(std::move(stops)) {}
+  stream_decoder(detokenizer decoder, stop_matcher stops)
+      : detokenizer_(std::move(decoder)), stops_(std::move(stops)) {}
 
   void push_one(token_id id, std::string& text);
   void send(std::string_view decided, std::string& text);

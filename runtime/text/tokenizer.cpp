@@ -1,17 +1,17 @@
 // Construction of the tables from a vocabulary, then encode and decode; see tokenizer.hpp.
 #include "runtime/text/tokenizer.hpp"
 
-#include "runtime/text/byte_alphabet.hpp"
 #include "runtime/text/utf8.hpp"
 
 #include <algorithm>
+#include <array>
+#include <unordered_set>
 #include <utility>
 
 namespace baton::text {
 
 namespace {
 
-constexpr token_id no_token = -1;
 // For calls without a scratch of the caller's: small, as it is made anew each time.
 constexpr std::size_t cached_pieces_of_one_call = 256;
 
@@ -21,14 +21,6 @@ constexpr std::array<std::string_view, 8> known_end_texts = {
     "<|end_of_text|>", "<|end|>",       "<end_of_turn>", "<｜end▁of▁sentence｜>",
 };
 
-bool is_white_space(std::string_view text) {
-  return text.find_first_not_of(" \t\r\n\v\f") == std::string_view::npos;
-}
-
-bool is_ordinary(token_kind kind) {
-  return kind == token_kind::normal || kind == token_kind::byte;
-}
-
 // FNV-1a.
 void mix(std::uint64_t& hash, std::string_view bytes) {
   for (const char byte : bytes)
@@ -36,25 +28,52 @@ void mix(std::uint64_t& hash, std::string_view bytes) {
   hash = (hash ^ bytes.size()) * 0x100000001B3ULL;
 }
 
-std::optional<unsigned char> byte_of_notation(std::string_view text) { // "<0x4A>"
-  constexpr std::string_view digits = "0123456789ABCDEF";
-  if (text.size() != 6 || text.substr(0, 3) != "<0x" || text[5] != '>')
-    return std::nullopt;
-  const std::size_t high = digits.find(text[3]);
-  const std::size_t low = digits.find(text[4]);
-  if (high == std::string_view::npos || low == std::string_view::npos)
-    return std::nullopt;
-  return static_cast<unsigned char>(high * 16 + low);
+void mix(std::uint64_t& hash, const void* bytes, std::size_t count) {
+  mix(hash, std::string_view(static_cast<const char*>(bytes), count));
 }
 
-std::string bytes_of(const std::string& text, token_kind kind) {
-  if (kind == token_kind::byte)
-    if (const auto byte = byte_of_notation(text))
-      return {static_cast<char>(*byte)};
-  if (is_ordinary(kind))
-    if (auto bytes = bytes_of_alphabet_text(text))
-      return std::move(*bytes);
-  return text; // written as it is: special tokens, and ordinary ones outside the alphabet
+// Texts of user-defined tokens that the chat template writes.
+std::unordered_set<std::string_view> written_by_template(const vocabulary& words) {
+  std::vector<piece_trie::entry> entries;
+  for (std::size_t id = 0; id < words.tokens.size(); ++id)
+    if (words.kinds[id] == token_kind::user_defined && !words.tokens[id].empty())
+      entries.push_back({with_plain_spaces(words.tokens[id]), static_cast<token_id>(id)});
+  const piece_trie tokens(std::move(entries));
+  std::unordered_set<std::string_view> written;
+  for (std::string_view rest = words.chat_template; !rest.empty(); rest.remove_prefix(1)) {
+    auto node = tokens.child(piece_trie::root, rest[0]);
+    for (std::size_t at = 1; node; ++at) {
+      if (tokens.id(*node))
+        written.insert(rest.substr(0, at));
+      node = at < rest.size() ? tokens.child(*node, rest[at]) : std::nullopt;
+    }
+  }
+  return written;
+}
+
+// Whether a user-defined token of a SentencePiece model is a command to the model. Most are
+// ordinary pieces of it (HTML tags, runs of spaces), and the reference finds them in any text. But
+// files also have the marks of turns as such, and a user's text must not yield those.
+bool steers(std::string_view text, bool is_written_by_template) {
+  if (is_white_space(text))
+    return false;
+  const bool looks_like_a_mark = text.starts_with("<|") && text.ends_with("|>");
+  return is_written_by_template || looks_like_a_mark ||
+         std::find(known_end_texts.begin(), known_end_texts.end(), text) != known_end_texts.end();
+}
+
+// The vocabulary as a SentencePiece encoder may use it: what steers is out of its reach.
+vocabulary with_commands_withheld(const vocabulary& words) {
+  const auto written = written_by_template(words); // views into its chat template
+  vocabulary withheld = words;
+  for (std::size_t id = 0; id < words.tokens.size(); ++id) {
+    if (words.kinds[id] != token_kind::user_defined)
+      continue;
+    const std::string text = with_plain_spaces(words.tokens[id]);
+    if (steers(text, written.contains(text)))
+      withheld.kinds[id] = token_kind::control;
+  }
+  return withheld;
 }
 
 } // namespace
@@ -62,98 +81,74 @@ std::string bytes_of(const std::string& text, token_kind kind) {
 result<tokenizer> tokenizer::create(const vocabulary& words) {
   if (auto valid = validate(words); !valid)
     return valid.error();
-  auto pre = pre_tokenizer::create(words.pre);
-  if (!pre)
-    return pre.error();
-  tokenizer made(std::move(*pre), words.merges.size());
+  auto tokens = token_table::create(words);
+  if (!tokens)
+    return tokens.error();
+  const bool withholds = is_sentencepiece(words);
+  const vocabulary withheld = withholds ? with_commands_withheld(words) : vocabulary();
+  const vocabulary& used = withholds ? withheld : words;
+  auto ordinary = encoder_of(used, *tokens);
+  if (!ordinary)
+    return ordinary.error();
+  tokenizer made(std::move(*tokens), std::move(*ordinary));
   made.bos_ = words.bos;
   made.eos_ = words.eos;
-  made.adds_bos_ = words.bos && words.add_bos.value_or(made.pre_tokenizer_.adds_bos());
-  if (auto added = made.add_tokens(words); !added)
-    return added.error();
-  made.add_special_tokens(words);
-  if (auto added = made.add_merges(words); !added)
-    return added.error();
+  const bool family_adds_bos =
+      std::visit([](const auto& e) { return e.adds_bos(); }, made.encoder_);
+  made.adds_bos_ = words.bos && words.add_bos.value_or(family_adds_bos);
+  made.strips_spaces_ = withholds && words.remove_extra_whitespaces;
+  made.strips_space_ = withholds && (words.add_space_prefix || words.remove_extra_whitespaces);
+  made.add_special_tokens(used);
   made.find_end_tokens(words);
+  made.take_fingerprint(words);
   return made;
 }
 
-result<void> tokenizer::add_tokens(const vocabulary& words) {
-  const std::size_t count = words.tokens.size();
-  kinds_ = words.kinds;
-  starts_.reserve(count + 1);
-  fingerprint_ = 0xCBF29CE484222325ULL;
-  mix(fingerprint_, words.pre);
-  for (std::size_t id = 0; id < count; ++id) {
-    starts_.push_back(static_cast<std::uint32_t>(bytes_.size()));
-    const std::string bytes = bytes_of(words.tokens[id], kinds_[id]);
-    if (bytes.size() > UINT32_MAX - bytes_.size())
-      return fail(errc::bad_model_file, "the vocabulary's tokens have more than 4 GiB together");
-    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
-    mix(fingerprint_, bytes);
-    mix(fingerprint_, std::string_view(reinterpret_cast<const char*>(&kinds_[id]), 1));
-  }
-  starts_.push_back(static_cast<std::uint32_t>(bytes_.size()));
-  bytes_.shrink_to_fit();
-  ordinary_.reserve(count);
-  byte_ids_.fill(no_token);
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto id = static_cast<token_id>(i);
-    const std::string_view bytes = piece(id);
-    const bool counts =
-        is_ordinary(kinds_[i]) || (kinds_[i] == token_kind::user_defined && is_white_space(bytes));
-    if (bytes.empty() || !counts)
-      continue;
-    ordinary_.emplace(bytes, id);
-    token_id& single = byte_ids_[static_cast<unsigned char>(bytes[0])];
-    if (bytes.size() == 1 && single == no_token)
-      single = id;
-  }
-  if (byte_ids_['a'] == no_token || byte_ids_['e'] == no_token)
-    return fail(errc::bad_model_file, "the vocabulary has no tokens for single letters: it is not "
-                                      "a byte-level one");
-  return {};
+result<tokenizer::encoder> tokenizer::encoder_of(const vocabulary& words,
+                                                 const token_table& tokens) {
+  const auto as_encoder = [](auto made) -> result<encoder> {
+    if (!made)
+      return made.error();
+    return encoder(std::move(*made));
+  };
+  if (words.model == "llama")
+    return as_encoder(sentencepiece_bpe::create(words));
+  if (words.model == "t5")
+    return as_encoder(unigram::create(words));
+  return as_encoder(byte_level_bpe::create(words, tokens));
 }
 
-result<void> tokenizer::add_merges(const vocabulary& words) {
-  for (std::size_t rank = 0; rank < words.merges.size(); ++rank) {
-    const std::string_view line = words.merges[rank];
-    mix(fingerprint_, line);
-    const std::size_t space = line.find(' ', 1);
-    const auto left = bytes_of_alphabet_text(line.substr(0, space));
-    const auto right = space == std::string_view::npos
-                           ? std::nullopt
-                           : bytes_of_alphabet_text(line.substr(space + 1));
-    if (!left || !right || left->empty() || right->empty())
-      return fail(errc::bad_model_file, "merge {} is no pair of byte-level tokens: '{}'", rank,
-                  line);
-    const std::string both = *left + *right;
-    const auto left_id = ordinary_.find(*left);
-    const auto right_id = ordinary_.find(*right);
-    const auto product = ordinary_.find(both);
-    if (left_id == ordinary_.end() || right_id == ordinary_.end() || product == ordinary_.end()) {
-      // A special token is never put together from a text's bytes, whatever the file says.
-      if (special_.contains(*left) || special_.contains(*right) || special_.contains(both))
-        continue;
-      return fail(errc::bad_model_file, "merge {} ('{}') uses text that is no token", rank, line);
-    }
-    merges_.add(left_id->second, right_id->second,
-                {static_cast<std::uint32_t>(rank), product->second});
+void tokenizer::take_fingerprint(const vocabulary& words) {
+  fingerprint_ = 0xCBF29CE484222325ULL;
+  mix(fingerprint_, words.pre);
+  for (token_id id = 0; contains(id); ++id) {
+    mix(fingerprint_, piece(id));
+    mix(fingerprint_, &words.kinds[static_cast<std::size_t>(id)], 1);
   }
-  return {};
+  for (const std::string& line : words.merges)
+    mix(fingerprint_, line);
+  if (!is_sentencepiece(words))
+    return;
+  mix(fingerprint_, words.model);
+  mix(fingerprint_, words.scores.data(), words.scores.size() * sizeof(float));
+  mix(fingerprint_, words.add_space_prefix ? "space" : "");
+  mix(fingerprint_, words.remove_extra_whitespaces ? "one space" : "");
+  mix(fingerprint_, words.character_map);
 }
 
 void tokenizer::add_special_tokens(const vocabulary& words) {
   std::vector<special_token> found;
   for (std::size_t i = 0; i < words.tokens.size(); ++i) {
-    const token_kind kind = kinds_[i];
-    const std::string& text = words.tokens[i];
     const auto id = static_cast<token_id>(i);
-    if (text.empty() || is_ordinary(kind) || kind == token_kind::unused)
+    const std::string_view text = piece(id);
+    if (text.empty() || !is_special(words.kinds[i]))
       continue;
-    if (!special_.emplace(piece(id), id).second)
+    if (!special_.emplace(text, id).second)
       continue; // the first of two with the same text
-    found.push_back({text, id, kind == token_kind::user_defined && is_white_space(text)});
+    const bool is_user_defined = words.kinds[i] == token_kind::user_defined;
+    if (is_user_defined && is_sentencepiece(words))
+      continue; // an ordinary piece to the encoder
+    found.push_back({std::string(text), id, is_user_defined && is_white_space(text)});
   }
   specials_ = special_tokens(std::move(found));
 }
@@ -237,8 +232,13 @@ result<std::vector<token_id>> tokenizer::encode_ranges(std::string_view text,
   while (done < text.size()) {
     const auto special = specials_.find(text, done, trusted);
     const std::size_t end = special ? special->where.begin : text.size();
-    if (auto encoded = encode_ordinary(text.substr(done, end - done), scratch, ids); !encoded)
-      return encoded.error();
+    if (done < end) {
+      const std::string_view ordinary = text.substr(done, end - done);
+      const auto encoded =
+          std::visit([&](const auto& e) { return e.encode(ordinary, scratch, ids); }, encoder_);
+      if (!encoded)
+        return encoded.error();
+    }
     if (special)
       ids.push_back(special->id);
     done = special ? special->where.end : end;
@@ -246,69 +246,21 @@ result<std::vector<token_id>> tokenizer::encode_ranges(std::string_view text,
   return ids;
 }
 
-result<void> tokenizer::encode_ordinary(std::string_view text, encode_scratch& scratch,
-                                        std::vector<token_id>& ids) const {
-  while (!text.empty()) {
-    const std::size_t valid = utf8_valid_prefix(text);
-    if (auto encoded = encode_valid(text.substr(0, valid), scratch, ids); !encoded)
-      return encoded;
-    text.remove_prefix(valid);
-    if (text.empty())
-      break;
-    const std::size_t invalid = utf8_at(text, 0).length;
-    for (const char byte : text.substr(0, invalid))
-      if (const token_id id = byte_ids_[static_cast<unsigned char>(byte)]; id != no_token)
-        ids.push_back(id);
-      else
-        encode_piece(replacement_character, scratch, ids);
-    text.remove_prefix(invalid);
-  }
-  return {};
-}
-
-result<void> tokenizer::encode_valid(std::string_view text, encode_scratch& scratch,
-                                     std::vector<token_id>& ids) const {
-  if (text.empty())
-    return {};
-  if (auto split = pre_tokenizer_.split(text, scratch.pieces_); !split)
-    return split;
-  for (const text_range piece : scratch.pieces_)
-    encode_piece(text.substr(piece.begin, piece.end - piece.begin), scratch, ids);
-  return {};
-}
-
-void tokenizer::encode_piece(std::string_view piece, encode_scratch& scratch,
-                             std::vector<token_id>& ids) const {
-  if (const auto cached = scratch.cache_.find(piece); !cached.empty()) {
-    ids.insert(ids.end(), cached.begin(), cached.end());
-    return;
-  }
-  auto& symbols = scratch.symbols_;
-  symbols.clear();
-  const auto whole = pre_tokenizer_.whole_words_first() ? ordinary_.find(piece) : ordinary_.end();
-  if (whole != ordinary_.end()) {
-    symbols.push_back(whole->second);
-  } else {
-    for (const char byte : piece)
-      if (const token_id id = byte_ids_[static_cast<unsigned char>(byte)]; id != no_token)
-        symbols.push_back(id);
-    merges_.apply(symbols);
-  }
-  scratch.cache_.put(piece, symbols);
-  ids.insert(ids.end(), symbols.begin(), symbols.end());
-}
-
-std::string_view tokenizer::piece(token_id id) const noexcept {
-  if (!contains(id))
-    return {};
-  const auto at = static_cast<std::size_t>(id);
-  return {bytes_.data() + starts_[at], starts_[at + 1] - starts_[at]};
+std::string_view tokenizer::next_piece(token_id id, bool& is_first) const noexcept {
+  std::string_view bytes = piece(id);
+  if (!is_first || bytes.empty())
+    return bytes;
+  if (strips_space_ && bytes.starts_with(' ') && !is_control(id) &&
+      tokens_.kind(id) != token_kind::byte)
+    bytes.remove_prefix(1);
+  is_first = strips_spaces_ && bytes.empty();
+  return bytes;
 }
 
 bool tokenizer::is_control(token_id id) const noexcept {
   if (!contains(id))
     return false;
-  const token_kind kind = kinds_[static_cast<std::size_t>(id)];
+  const token_kind kind = tokens_.kind(id);
   return kind == token_kind::control || kind == token_kind::unknown;
 }
 
@@ -320,12 +272,14 @@ std::optional<token_id> tokenizer::special_id(std::string_view text) const {
 result<std::string> tokenizer::decode_bytes(std::span<const token_id> ids,
                                             bool skip_special) const {
   std::string bytes;
+  bool is_first = true;
   for (const token_id id : ids) {
     if (!contains(id))
       return fail_param(errc::invalid_value, "tokens",
                         "the token id {} is outside the vocabulary of {}", id, size());
-    if (!skip_special || !is_control(id))
-      bytes += piece(id);
+    if (skip_special && is_control(id))
+      continue;
+    bytes += next_piece(id, is_first);
   }
   return bytes;
 }

@@ -2,6 +2,7 @@
 #include "runtime/text/vocabulary.hpp"
 
 #include <array>
+#include <cmath>
 #include <string_view>
 #include <utility>
 
@@ -28,6 +29,18 @@ result<void> validate_tables(const vocabulary& words) {
   return {};
 }
 
+result<void> validate_scores(const vocabulary& words) {
+  if (!is_sentencepiece(words))
+    return {};
+  if (words.scores.size() != words.tokens.size())
+    return fail(errc::bad_model_file, "the vocabulary has {} tokens but {} scores",
+                words.tokens.size(), words.scores.size());
+  for (std::size_t id = 0; id < words.scores.size(); ++id)
+    if (!std::isfinite(words.scores[id]))
+      return fail(errc::bad_model_file, "the score of token {} is no finite number", id);
+  return {};
+}
+
 result<void> validate_tokens(const vocabulary& words) {
   for (std::size_t id = 0; id < words.tokens.size(); ++id) {
     if (words.tokens[id].size() > vocabulary_limits::token_bytes_max)
@@ -42,12 +55,23 @@ result<void> validate_tokens(const vocabulary& words) {
 
 } // namespace
 
+bool is_white_space(std::string_view text) noexcept {
+  return text.find_first_not_of(" \t\r\n\v\f") == std::string_view::npos;
+}
+
+bool is_sentencepiece(const vocabulary& words) noexcept {
+  return words.model == "llama" || words.model == "t5";
+}
+
 result<void> validate(const vocabulary& words) {
-  if (words.model != "gpt2")
+  if (words.model != "gpt2" && !is_sentencepiece(words))
     return fail(errc::unsupported_model,
-                "the tokenizer model '{}' is not supported; byte-level BPE ('gpt2') is",
+                "the tokenizer model '{}' is not supported; byte-level BPE ('gpt2') and "
+                "SentencePiece ('llama', 't5') are",
                 words.model);
   if (auto checked = validate_tables(words); !checked)
+    return checked;
+  if (auto checked = validate_scores(words); !checked)
     return checked;
   if (auto checked = validate_tokens(words); !checked)
     return checked;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace baton::text {
@@ -31,23 +32,40 @@ enum class token_kind : std::uint8_t {
   byte = 6,         // <0x41>
 };
 
+constexpr bool is_ordinary(token_kind kind) noexcept {
+  return kind == token_kind::normal || kind == token_kind::byte;
+}
+// Written out whole in a prompt, if at all.
+constexpr bool is_special(token_kind kind) noexcept {
+  return !is_ordinary(kind) && kind != token_kind::unused;
+}
+bool is_white_space(std::string_view text) noexcept; // ASCII's; the empty text is, too
+
 struct vocabulary {
-  std::string model;               // "gpt2": byte-level BPE
-  std::string pre;                 // which pre-tokenizer: "smollm", "llama-bpe", ...
-  std::vector<std::string> tokens; // [ids], in the byte alphabet if normal, else plain text
+  std::string model; // "gpt2": byte-level BPE; "llama": SentencePiece BPE; "t5": its unigram model
+  std::string pre;   // gpt2: which pre-tokenizer: "smollm", "llama-bpe", ...
+  // [ids]. gpt2: in the byte alphabet if normal, else plain text. The others: U+2581 for a space.
+  std::vector<std::string> tokens;
   std::vector<token_kind> kinds;   // [ids]
-  std::vector<std::string> merges; // "left right", the best first
+  std::vector<float> scores;       // [ids]; not of gpt2
+  std::vector<std::string> merges; // gpt2: "left right", the best first
   std::optional<token_id> bos;     // begin of text
   std::optional<token_id> eos;     // end of text (of a turn, in chat models)
   std::optional<token_id> eot;     // end of turn, where it is not eos
   std::optional<token_id> unknown;
   std::optional<token_id> padding;
-  std::optional<bool> add_bos; // nothing: as the pre-tokenizer's family does
-  std::string chat_template;   // Jinja source; empty: none
+  std::optional<bool> add_bos;           // nothing: as the family does
+  bool add_space_prefix = true;          // llama, t5: a space before each text
+  bool remove_extra_whitespaces = false; // llama, t5: one space for several, none at the ends
+  std::string character_map;             // llama, t5: the precompiled map; empty: none
+  std::string chat_template;             // Jinja source; empty: none
 };
 
-// Errors: unsupported_model (a tokenizer model other than "gpt2"), bad_model_file (sizes disagree,
-// an id is out of range, a limit is passed).
+// The models that have scores instead of merges.
+bool is_sentencepiece(const vocabulary& words) noexcept;
+
+// Errors: unsupported_model (a tokenizer model other than these three), bad_model_file (sizes
+// disagree, an id is out of range, a score is no number, a limit is passed).
 result<void> validate(const vocabulary& words);
 
 } // namespace baton::text

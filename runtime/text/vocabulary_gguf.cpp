@@ -17,11 +17,19 @@ result<void> read_tables(const model::gguf_file& file, vocabulary& words) {
   if (!tokens)
     return tokens.error();
   words.tokens = std::move(*tokens);
-  auto merges = file.get_strings("tokenizer.ggml.merges");
-  if (!merges)
-    return merges.error();
-  words.merges = std::move(*merges);
-  if (!file.has("tokenizer.ggml.token_type")) {
+  if (is_sentencepiece(words)) {
+    auto scores = file.get_f32s("tokenizer.ggml.scores");
+    if (!scores)
+      return scores.error();
+    words.scores = std::move(*scores);
+  } else {
+    auto merges = file.get_strings("tokenizer.ggml.merges");
+    if (!merges)
+      return merges.error();
+    words.merges = std::move(*merges);
+  }
+  // A SentencePiece file must have them: byte tokens are known by nothing else.
+  if (!is_sentencepiece(words) && !file.has("tokenizer.ggml.token_type")) {
     words.kinds.assign(words.tokens.size(), token_kind::normal);
     return {};
   }
@@ -33,6 +41,32 @@ result<void> read_tables(const model::gguf_file& file, vocabulary& words) {
     if (type < 0 || type > std::numeric_limits<std::uint8_t>::max())
       return fail(errc::bad_model_file, "tokenizer.ggml.token_type holds {}", type);
     words.kinds.push_back(static_cast<token_kind>(type)); // its range: validate()
+  }
+  return {};
+}
+
+// How a SentencePiece model treats spaces and rewrites text.
+result<void> read_normalizer(const model::gguf_file& file, vocabulary& words) {
+  const auto adds = file.get_bool("tokenizer.ggml.add_space_prefix", words.add_space_prefix);
+  if (!adds)
+    return adds.error();
+  words.add_space_prefix = *adds;
+  const auto removes =
+      file.get_bool("tokenizer.ggml.remove_extra_whitespaces", words.remove_extra_whitespaces);
+  if (!removes)
+    return removes.error();
+  words.remove_extra_whitespaces = *removes;
+  constexpr std::string_view map_key = "tokenizer.ggml.precompiled_charsmap";
+  if (!file.has(map_key))
+    return {};
+  const auto bytes = file.get_i32s(map_key);
+  if (!bytes)
+    return bytes.error();
+  for (const std::int32_t byte : *bytes) {
+    if (byte < std::numeric_limits<std::int8_t>::min() ||
+        byte > std::numeric_limits<std::uint8_t>::max())
+      return fail(errc::bad_model_file, "{} holds {}, which is no byte", map_key, byte);
+    words.character_map.push_back(static_cast<char>(byte));
   }
   return {};
 }
@@ -77,16 +111,21 @@ result<vocabulary> vocabulary_from(const model::gguf_file& file) {
   if (!name)
     return name.error();
   words.model = std::move(*name);
-  if (words.model != "gpt2") // said before the tables: other models have no merges
+  if (words.model != "gpt2" && !is_sentencepiece(words)) // said before the tables are missed
     return validate(words).error();
-  auto pre = file.get_string("tokenizer.ggml.pre", "default");
-  if (!pre)
-    return pre.error();
-  words.pre = std::move(*pre);
+  if (!is_sentencepiece(words)) { // converters write "default" into files of the others
+    auto pre = file.get_string("tokenizer.ggml.pre", "default");
+    if (!pre)
+      return pre.error();
+    words.pre = std::move(*pre);
+  }
   if (auto read = read_tables(file, words); !read)
     return read.error();
   if (auto read = read_ids(file, words); !read)
     return read.error();
+  if (is_sentencepiece(words))
+    if (auto read = read_normalizer(file, words); !read)
+      return read.error();
   if (file.has("tokenizer.ggml.add_bos_token")) {
     const auto add_bos = file.get_bool("tokenizer.ggml.add_bos_token");
     if (!add_bos)

@@ -28,6 +28,43 @@ const tokenizer& small_tokenizer() {
   return made;
 }
 
+const nlohmann::json& sentencepiece_golden() {
+  static const nlohmann::json data = golden("sentencepiece_ids.json");
+  return data;
+}
+
+vocabulary vocabulary_of(const nlohmann::json& model) {
+  const auto& tables =
+      sentencepiece_golden()["vocabularies"][model["vocabulary"].get<std::string>()];
+  vocabulary words;
+  words.model = model["model"].get<std::string>();
+  words.tokens = tables["tokens"].get<std::vector<std::string>>();
+  words.scores = tables["scores"].get<std::vector<float>>();
+  for (const int kind : tables["kinds"])
+    words.kinds.push_back(static_cast<token_kind>(kind));
+  words.add_space_prefix = model["add_space_prefix"].get<bool>();
+  words.remove_extra_whitespaces = model["remove_extra_whitespaces"].get<bool>();
+  words.character_map = from_hex(model["character_map"].get<std::string>());
+  words.unknown = 0;
+  words.bos = 1;
+  words.eos = 2;
+  return words;
+}
+
+vocabulary sentencepiece_vocabulary(const std::string& name) {
+  for (const auto& model : sentencepiece_golden()["models"])
+    if (model["name"] == name)
+      return vocabulary_of(model);
+  return {};
+}
+
+std::string from_hex(std::string_view digits) {
+  std::string bytes;
+  for (std::size_t at = 0; at + 1 < digits.size(); at += 2)
+    bytes += static_cast<char>(std::stoi(std::string(digits.substr(at, 2)), nullptr, 16));
+  return bytes;
+}
+
 std::string random_utf8(std::mt19937& random, std::size_t characters) {
   constexpr std::array<std::pair<unsigned, unsigned>, 8> ranges = {{
       {0x20, 0x7E},

@@ -23,7 +23,7 @@ TEST_CASE("a broken vocabulary is refused with the reason") {
     std::function<void(vocabulary&)> spoil;
   };
   const row rows[] = {
-      {"tokenizer model 'llama'", errc::unsupported_model, [](auto& v) { v.model = "llama"; }},
+      {"tokenizer model 'bert'", errc::unsupported_model, [](auto& v) { v.model = "bert"; }},
       {"no tokens", errc::bad_model_file, [](auto& v) { v.tokens.clear(); }},
       {"token types", errc::bad_model_file, [](auto& v) { v.kinds.pop_back(); }},
       {"unknown token type 9", errc::bad_model_file,

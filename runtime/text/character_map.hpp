@@ -1,0 +1,42 @@
+// The table by which a SentencePiece model rewrites text before it is tokenized (NFKC and the
+// like): GGUF's tokenizer.ggml.precompiled_charsmap. It comes from the model file and is read in
+// place, so every offset is checked where it is used.
+//
+// Layout, little-endian: u32 bytes of the trie; the trie, a double array of u32 units as
+// darts-clone writes it (https://github.com/s-yata/darts-clone); then the replacements, each ended
+// by a NUL. The trie's values are offsets of replacements.
+#pragma once
+
+#include "schema/result.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace baton::text {
+
+class character_map {
+public:
+  struct match {
+    std::string_view replacement; // often empty; valid as long as the map
+    std::size_t length;           // bytes of the text that it stands for, at least 1
+  };
+
+  // Empty: nothing is rewritten. Errors: bad_model_file.
+  static result<character_map> create(std::string_view table);
+
+  bool empty() const noexcept { return units_.empty(); }
+  // The longest beginning of `text` that is rewritten.
+  std::optional<match> find(std::string_view text) const noexcept;
+
+private:
+  character_map() = default;
+
+  std::vector<std::uint32_t> units_;
+  std::string replacements_;
+};
+
+} // namespace baton::text

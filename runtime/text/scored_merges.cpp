@@ -1,0 +1,133 @@
+// All splits of all tokens; see scored_merges.hpp.
+#include "runtime/text/scored_merges.hpp"
+
+#include "runtime/text/sentencepiece_text.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+namespace baton::text {
+
+namespace {
+
+struct piece {
+  std::string text; // spaces as U+2581
+  token_id id;
+};
+
+struct rule {
+  token_id left;
+  token_id right;
+  merge what;
+};
+
+// Characters of all pieces; `bare` are those that are no pieces.
+std::vector<piece_trie::entry> symbols_of(const std::vector<piece>& pieces, std::size_t tokens,
+                                          std::vector<std::string>& bare) {
+  std::vector<piece_trie::entry> single;
+  std::vector<std::string> characters;
+  for (const piece& token : pieces)
+    for (std::string_view rest = token.text; !rest.empty();) {
+      const std::size_t length = character_bytes(rest);
+      if (length == token.text.size())
+        single.push_back({token.text, token.id});
+      characters.emplace_back(rest.substr(0, length));
+      rest.remove_prefix(length);
+    }
+  std::sort(characters.begin(), characters.end());
+  characters.erase(std::unique(characters.begin(), characters.end()), characters.end());
+  const piece_trie known(single);
+  for (std::string& character : characters) {
+    if (known.find(character))
+      continue;
+    single.push_back({character, static_cast<token_id>(tokens + bare.size())});
+    bare.push_back(std::move(character));
+  }
+  return single;
+}
+
+bool goes_on_behind_a_space(std::string_view text) {
+  for (std::size_t at = text.find(space_symbol, 1); at != std::string_view::npos;
+       at = text.find(space_symbol, at + 1))
+    if (!text.substr(0, at).ends_with(space_symbol))
+      return true;
+  return false;
+}
+
+// Ranks by token: 0 has the highest score, equal scores have one rank.
+std::vector<std::uint32_t> ranks_of(const vocabulary& words) {
+  std::vector<float> scores = words.scores;
+  std::sort(scores.begin(), scores.end(), std::greater<>{});
+  scores.erase(std::unique(scores.begin(), scores.end()), scores.end());
+  std::vector<std::uint32_t> ranks;
+  ranks.reserve(words.scores.size());
+  for (const float score : words.scores)
+    ranks.push_back(static_cast<std::uint32_t>(
+        std::lower_bound(scores.begin(), scores.end(), score, std::greater<>{}) - scores.begin()));
+  return ranks;
+}
+
+std::vector<piece> pieces_of(const vocabulary& words) {
+  std::vector<piece> pieces;
+  for (std::size_t id = 0; id < words.tokens.size(); ++id) {
+    const token_kind kind = words.kinds[id];
+    if (words.tokens[id].empty() ||
+        (kind != token_kind::normal && kind != token_kind::user_defined))
+      continue;
+    pieces.push_back(
+        {kind == token_kind::user_defined ? with_space_symbols(words.tokens[id]) : words.tokens[id],
+         static_cast<token_id>(id)});
+  }
+  return pieces;
+}
+
+// Appends the ways to make `token` of two symbols.
+void add_rules(const piece& token, std::uint32_t rank, const piece_trie& symbols,
+               std::vector<rule>& rules) {
+  piece_trie::node node = piece_trie::root;
+  const std::string_view text = token.text;
+  for (std::size_t at = 1; at < text.size(); ++at) {
+    const auto next = symbols.child(node, text[at - 1]);
+    if (!next)
+      return; // no longer beginning of it is a symbol
+    node = *next;
+    if (const auto left = symbols.id(node))
+      if (const auto right = symbols.find(text.substr(at)))
+        rules.push_back({*left, *right, {rank, token.id}});
+  }
+}
+
+} // namespace
+
+result<scored_merges> scored_merges::create(const vocabulary& words) {
+  const std::vector<piece> pieces = pieces_of(words);
+  std::vector<std::string> bare;
+  std::vector<piece_trie::entry> characters = symbols_of(pieces, words.tokens.size(), bare);
+  std::vector<piece_trie::entry> all = characters;
+  for (const piece& token : pieces)
+    all.push_back({token.text, token.id});
+  const piece_trie symbols(std::move(all));
+  const std::vector<std::uint32_t> ranks = ranks_of(words);
+  std::vector<rule> rules;
+  bool words_end_at_spaces = true;
+  for (const piece& token : pieces) {
+    if (symbols.find(token.text) != token.id)
+      continue; // the first of two with the same text counts
+    add_rules(token, ranks[static_cast<std::size_t>(token.id)], symbols, rules);
+    words_end_at_spaces = words_end_at_spaces && !goes_on_behind_a_space(token.text);
+    if (rules.size() > vocabulary_limits::merges_max)
+      return fail(errc::bad_model_file,
+                  "the vocabulary's tokens can be merged in more than {} ways",
+                  vocabulary_limits::merges_max);
+  }
+  merge_table merges(rules.size());
+  for (const rule& made : rules)
+    merges.add(made.left, made.right, made.what);
+  return scored_merges{piece_trie(std::move(characters)), std::move(merges), std::move(bare),
+                       words_end_at_spaces};
+}
+
+} // namespace baton::text

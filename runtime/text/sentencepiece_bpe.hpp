@@ -1,0 +1,48 @@
+// SentencePiece's BPE ("llama" in GGUF files: Llama 2, Mistral, TinyLlama, Gemma): from characters,
+// the adjacent pair that makes the token of the highest score is merged first. One of the
+// tokenizer's encoders.
+#pragma once
+
+#include "runtime/text/encode_scratch.hpp"
+#include "runtime/text/scored_merges.hpp"
+#include "runtime/text/sentencepiece_text.hpp"
+#include "runtime/text/vocabulary.hpp"
+#include "schema/result.hpp"
+
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace baton::text {
+
+class sentencepiece_bpe {
+public:
+  // Errors: bad_model_file, as sentencepiece_text.hpp and scored_merges.hpp say.
+  static result<sentencepiece_bpe> create(const vocabulary& words);
+
+  // Appends the ids of text without special tokens. Errors: payload_too_large (once normalized).
+  result<void> encode(std::string_view text, encode_scratch& scratch,
+                      std::vector<token_id>& ids) const;
+
+  // Where the file does not say.
+  static bool adds_bos() noexcept { return true; }
+
+private:
+  sentencepiece_bpe(sentencepiece_normalizer normalizer, unknown_characters unknown,
+                    scored_merges merges, std::size_t tokens)
+      : normalizer_(std::move(normalizer)), unknown_(std::move(unknown)),
+        merges_(std::move(merges)), tokens_(tokens) {}
+
+  // Bytes of the word that `text` begins with. Requires: no user-defined token begins there.
+  std::size_t word_bytes(std::string_view text) const noexcept;
+  // The word's ids to scratch.word_ids_.
+  void encode_word(std::string_view word, encode_scratch& scratch) const;
+  void merge_symbols(encode_scratch& scratch) const;
+
+  sentencepiece_normalizer normalizer_;
+  unknown_characters unknown_;
+  scored_merges merges_;
+  std::size_t tokens_; // of the vocabulary; symbols from here up are bare characters
+};
+
+} // namespace baton::text

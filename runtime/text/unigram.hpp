@@ -1,0 +1,53 @@
+// SentencePiece's unigram model ("t5" in GGUF files): of all ways to cut the text into tokens, the
+// one whose scores sum up highest, found by dynamic programming (Kudo 2018, arXiv:1804.10959). One
+// of the tokenizer's encoders.
+#pragma once
+
+#include "runtime/text/encode_scratch.hpp"
+#include "runtime/text/piece_trie.hpp"
+#include "runtime/text/sentencepiece_text.hpp"
+#include "runtime/text/vocabulary.hpp"
+#include "schema/result.hpp"
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace baton::text {
+
+class unigram {
+public:
+  // Errors: bad_model_file, as sentencepiece_text.hpp says; no ordinary tokens.
+  static result<unigram> create(const vocabulary& words);
+
+  // Appends the ids of text without special tokens. Time and memory are linear in the text: from
+  // each character on, no more than the longest token is looked at. Errors: payload_too_large (once
+  // normalized).
+  result<void> encode(std::string_view text, encode_scratch& scratch,
+                      std::vector<token_id>& ids) const;
+
+  // Where the file does not say.
+  static bool adds_bos() noexcept { return false; }
+
+private:
+  // The best way to cut a text up to some offset: its last token, and where that begins. The score
+  // is a float as in the reference, where rounding decides between ways that are equally good.
+  struct path_end {
+    float score = 0;
+    token_id id = unreached;
+    std::uint32_t begin = 0;
+  };
+  static constexpr token_id unreached = -1;
+  static constexpr token_id no_token = -2; // a character that is none
+
+  unigram(sentencepiece_normalizer normalizer, unknown_characters unknown, piece_trie tokens);
+  std::vector<path_end> best_paths(std::string_view text, encode_scratch& scratch) const;
+
+  sentencepiece_normalizer normalizer_;
+  unknown_characters unknown_;
+  piece_trie tokens_;
+  std::vector<float> scores_; // [ids]
+  float unknown_score_ = 0;
+};
+
+} // namespace baton::text

@@ -1,0 +1,111 @@
+// The GGUF keys of SentencePiece vocabularies.
+#include "runtime/model/gguf.hpp"
+#include "runtime/text/tokenizer.hpp"
+#include "runtime/text/vocabulary_gguf.hpp"
+#include "tests/support/gguf_writer.hpp"
+#include "tests/unit/text/goldens.hpp"
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+using namespace baton;
+using namespace baton::text;
+using baton::text::testing::sentencepiece_vocabulary;
+
+namespace {
+
+using writer = baton::testing::gguf_writer;
+
+constexpr std::uint32_t kind_of_array = 9; // GGUF's value types
+constexpr std::uint32_t kind_of_u8 = 0;
+
+void set_bytes(writer& out, std::string_view key, std::string_view bytes) {
+  baton::testing::byte_buffer payload;
+  payload.put(kind_of_u8).put(static_cast<std::uint64_t>(bytes.size()));
+  payload.put_bytes(std::as_bytes(std::span(bytes)));
+  out.set_raw(key, kind_of_array, payload);
+}
+
+writer file_of(const vocabulary& words) {
+  std::vector<std::int32_t> kinds;
+  for (const token_kind kind : words.kinds)
+    kinds.push_back(static_cast<std::int32_t>(kind));
+  writer out;
+  out.set_string("general.architecture", "llama")
+      .set_string("tokenizer.ggml.model", words.model)
+      .set_strings("tokenizer.ggml.tokens", words.tokens)
+      .set_f32s("tokenizer.ggml.scores", words.scores)
+      .set_i32s("tokenizer.ggml.token_type", kinds)
+      .set_u32("tokenizer.ggml.bos_token_id", 1)
+      .set_u32("tokenizer.ggml.eos_token_id", 2)
+      .set_u32("tokenizer.ggml.unknown_token_id", 0);
+  return out;
+}
+
+result<vocabulary> read_back(const writer& out) {
+  const auto path = std::filesystem::temp_directory_path() /
+                    ("baton-sentencepiece-" + std::to_string(getpid()) + ".gguf");
+  REQUIRE(out.write(path).has_value());
+  const auto file = model::gguf_file::open(path);
+  std::filesystem::remove(path);
+  REQUIRE(file.has_value());
+  return vocabulary_from(*file);
+}
+
+} // namespace
+
+TEST_CASE("a SentencePiece vocabulary comes back from a file, absent keys as the format says") {
+  const vocabulary words = sentencepiece_vocabulary("bpe, prefix True, remove False");
+  const auto plain = read_back(file_of(words));
+  REQUIRE(plain.has_value());
+  CHECK(plain->model == "llama");
+  CHECK(plain->tokens == words.tokens);
+  CHECK(plain->scores == words.scores);
+  CHECK(plain->kinds == words.kinds);
+  CHECK(plain->add_space_prefix);
+  CHECK(!plain->remove_extra_whitespaces);
+  CHECK(plain->character_map.empty());
+  CHECK(tokenizer::create(*plain).value().fingerprint() ==
+        tokenizer::create(words).value().fingerprint());
+}
+
+TEST_CASE("the flags and the character map of a file are taken") {
+  const vocabulary words = sentencepiece_vocabulary("unigram with a character map");
+  writer out = file_of(words);
+  out.set_bool("tokenizer.ggml.add_space_prefix", false);
+  out.set_bool("tokenizer.ggml.remove_extra_whitespaces", true);
+  set_bytes(out, "tokenizer.ggml.precompiled_charsmap", words.character_map);
+  const auto made = read_back(out);
+  REQUIRE(made.has_value());
+  CHECK(made->model == "t5");
+  CHECK(!made->add_space_prefix);
+  CHECK(made->remove_extra_whitespaces);
+  CHECK(made->character_map == words.character_map);
+}
+
+TEST_CASE("a SentencePiece file that lacks a table is refused by the name of the key") {
+  const vocabulary words = sentencepiece_vocabulary("bpe, prefix True, remove False");
+  writer without_scores;
+  without_scores.set_string("tokenizer.ggml.model", "llama")
+      .set_strings("tokenizer.ggml.tokens", words.tokens);
+  auto refused = read_back(without_scores);
+  REQUIRE(!refused);
+  CHECK(refused.error().code == errc::bad_model_file);
+  CHECK(refused.error().message.find("tokenizer.ggml.scores") != std::string::npos);
+  writer without_kinds = without_scores;
+  without_kinds.set_f32s("tokenizer.ggml.scores", words.scores);
+  refused = read_back(without_kinds);
+  REQUIRE(!refused);
+  CHECK(refused.error().message.find("tokenizer.ggml.token_type") != std::string::npos);
+}
+
+TEST_CASE("a tokenizer model that is not known is refused by its name") {
+  writer out;
+  out.set_string("tokenizer.ggml.model", "bert");
+  const auto refused = read_back(out);
+  REQUIRE(!refused);
+  CHECK(refused.error().code == errc::unsupported_model);
+  CHECK(refused.error().message.find("'bert'") != std::string::npos);
+}
