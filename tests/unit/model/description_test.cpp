@@ -147,7 +147,7 @@ TEST_CASE("a feature without an implementation is refused by its key") {
   using enum errc;
   expect_refusals({
       {"another family", [](auto& w) { w.set_string("general.architecture", "mamba"); },
-       unsupported_model, "'mamba': this build runs llama"},
+       unsupported_model, "'mamba': this build runs llama, "},
       {"experts", [](auto& w) { w.set_u32("llama.expert_count", 8); }, unsupported_model,
        "'llama.expert_count' is 8"},
       {"a sliding window", [](auto& w) { w.set_u32("llama.attention.sliding_window", 4096); },

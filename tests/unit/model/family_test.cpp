@@ -1,0 +1,97 @@
+// What each family's name and keys say about a model: read from the tiny files of
+// tests/data/model/families, and from llama files with a key more.
+#include "runtime/model/slice.hpp"
+#include "tests/support/gguf_writer.hpp"
+#include "tests/support/scratch_directory.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <set>
+
+using namespace baton;
+using model::activation_kind;
+using model::describe;
+using model::description;
+using model::gguf_file;
+using model::rope_kind;
+using model::rope_scaling_kind;
+
+namespace {
+
+const std::vector<std::string> files = {"qwen2"};
+
+gguf_file open(const std::string& name) {
+  auto file = gguf_file::open(std::filesystem::path(BATON_SOURCE_DIR) /
+                              "tests/data/model/families" / (name + ".gguf"));
+  REQUIRE_MESSAGE(file, file.error().message);
+  return *std::move(file);
+}
+
+description described(const std::string& name) {
+  const auto d = describe(open(name));
+  REQUIRE_MESSAGE(d, d.error().message);
+  return *d;
+}
+
+// A llama file with the change.
+template <class Change>
+result<description> changed(Change change) {
+  const testing::scratch_directory scratch;
+  auto writer = testing::tiny_llama_writer({.layers = 2}).value();
+  change(writer);
+  REQUIRE(writer.write(scratch / "model.gguf"));
+  const auto file = gguf_file::open(scratch / "model.gguf");
+  return file ? describe(*file) : file.error();
+}
+
+// One letter a layer.
+template <class Predicate>
+std::string pattern(const description& d, Predicate has) {
+  std::string letters;
+  for (std::uint32_t layer = 0; layer < d.layer_count; ++layer)
+    letters += has(layer) ? 'x' : '.';
+  return letters;
+}
+
+} // namespace
+
+TEST_CASE("a family's stages name every tensor and count its bytes") {
+  for (const auto& name : files) {
+    CAPTURE(name);
+    const auto file = open(name);
+    const auto d = describe(file);
+    REQUIRE_MESSAGE(d, d.error().message);
+    std::uint64_t all = 0, elements = 0;
+    for (const auto& tensor : file.tensors()) {
+      all += tensor.bytes.size();
+      elements += tensor.elements();
+    }
+    CHECK(d->parameter_count == elements);
+    CHECK(model::tensors_of(*d, model::whole(*d)).size() == file.tensors().size());
+    CHECK(model::stage_bytes(*d, file, model::whole(*d)).value() == all);
+    std::set<std::string> names;
+    std::uint64_t sum = 0;
+    const auto ranges = model::partition(*d, 2);
+    REQUIRE(ranges);
+    for (const auto& range : *ranges) {
+      const auto list = model::tensors_of(*d, range);
+      CHECK(std::set(list.begin(), list.end()).size() == list.size());
+      names.insert(list.begin(), list.end());
+      sum += model::stage_bytes(*d, file, range).value();
+    }
+    CHECK(names.size() == file.tensors().size());
+    // Both stages read the rope's factors; both ends a tied embedding.
+    const auto factors = file.find("rope_freqs.weight");
+    CHECK(sum == all + (d->has_tied_embeddings ? d->embedding_bytes : 0) +
+                     (factors ? factors->bytes.size() : 0));
+  }
+}
+
+TEST_CASE("qwen2 has biases and rotates halves") {
+  const auto d = described("qwen2");
+  CHECK(d.has_attention_bias);
+  CHECK(d.rope.kind == rope_kind::neox);
+  CHECK(d.has_tied_embeddings);
+  CHECK_FALSE(d.has_qk_norm);
+}
