@@ -10,6 +10,7 @@ namespace {
 constexpr std::array families = {
     family{.architecture = "llama"},
     family{.architecture = "qwen2", .rope = rope_kind::neox, .has_attention_bias = true},
+    family{.architecture = "qwen3", .rope = rope_kind::neox, .has_qk_norm = true},
 };
 
 // Keys whose value is read into the description, or that never change the arithmetic.

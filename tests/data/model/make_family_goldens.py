@@ -80,6 +80,8 @@ def family(name, arch, stored, layers, heads, kv_heads, base, hf_config, keys=No
 
 family("qwen2", "qwen2", T.F16, 2, 2, 1, 1e6,
        (hf.Qwen2Config, dict(tie_word_embeddings=True, rope_parameters=rope(1e6))), biases=True)
+family("qwen3", "qwen3", T.F16, 2, 8, 1, 1e6,
+       (hf.Qwen3Config, dict(tie_word_embeddings=False, rope_parameters=rope(1e6))), qk_norm=True)
 
 
 # The file's tensors and the model's parameters: name in the file -> name in the model.

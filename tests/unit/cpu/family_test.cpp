@@ -110,7 +110,7 @@ struct family_file {
   }
 };
 
-const std::vector<std::string> family_names = {"qwen2"};
+const std::vector<std::string> family_names = {"qwen2", "qwen3"};
 
 cpu::config settings_of(std::uint32_t bits = 16) {
   cpu::config c;
@@ -262,6 +262,7 @@ TEST_CASE("every feature of a family shows in its logits") {
   };
   std::vector<change> changes = {
       {"qwen2", "biases", [](auto& d) { d.has_attention_bias = false; }},
+      {"qwen3", "norms of heads", [](auto& d) { d.has_qk_norm = false; }},
   };
   for (const auto& name : family_names)
     changes.push_back({name, "pairs of the rotation", other_rope});

@@ -19,7 +19,7 @@ using model::rope_scaling_kind;
 
 namespace {
 
-const std::vector<std::string> files = {"qwen2"};
+const std::vector<std::string> files = {"qwen2", "qwen3"};
 
 gguf_file open(const std::string& name) {
   auto file = gguf_file::open(std::filesystem::path(BATON_SOURCE_DIR) /
@@ -94,4 +94,12 @@ TEST_CASE("qwen2 has biases and rotates halves") {
   CHECK(d.rope.kind == rope_kind::neox);
   CHECK(d.has_tied_embeddings);
   CHECK_FALSE(d.has_qk_norm);
+}
+
+TEST_CASE("qwen3 has norms of heads, whose size is its own") {
+  const auto d = described("qwen3");
+  CHECK(d.has_qk_norm);
+  CHECK(d.rope.kind == rope_kind::neox);
+  CHECK(d.q_size() == 4 * d.hidden_size);
+  CHECK_FALSE(d.has_attention_bias);
 }
