@@ -8,7 +8,7 @@ namespace baton::model {
 namespace {
 
 constexpr std::array families = {
-    family{.architecture = "llama"},
+    family{.architecture = "llama", .takes_rope_factors = true, .takes_window = true},
     family{.architecture = "qwen2", .rope = rope_kind::neox, .has_attention_bias = true},
     family{.architecture = "qwen3", .rope = rope_kind::neox, .has_qk_norm = true},
 };

@@ -78,10 +78,28 @@ def family(name, arch, stored, layers, heads, kv_heads, base, hf_config, keys=No
     FAMILIES[name] = dict(arch=arch, stored=stored, cfg=cfg, keys=keys, **traits)
 
 
+def llama3_factors(base, factor, low, high, original):
+    """As in the reference code of Llama 3.1: long waves are stretched, short ones kept, a ramp between them."""
+    factors = []
+    for i in range(HEAD // 2):
+        wavelength = 2 * math.pi * base ** (2 * i / HEAD)
+        ramp = min(max((original / wavelength - low) / (high - low), 0.0), 1.0)
+        factors.append(1 / ((1 - ramp) / factor + ramp))
+    return np.array(factors, dtype=np.float32)
+
+
 family("qwen2", "qwen2", T.F16, 2, 2, 1, 1e6,
        (hf.Qwen2Config, dict(tie_word_embeddings=True, rope_parameters=rope(1e6))), biases=True)
 family("qwen3", "qwen3", T.F16, 2, 8, 1, 1e6,
        (hf.Qwen3Config, dict(tie_word_embeddings=False, rope_parameters=rope(1e6))), qk_norm=True)
+LLAMA3 = dict(factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=64)
+family("llama3", "llama", T.F16, 2, 2, 1, 500.0,
+       (hf.LlamaConfig, dict(tie_word_embeddings=True, rope_parameters=rope(500.0) | LLAMA3 | {"rope_type": "llama3"})),
+       ffn=32, permuted=True, factors=llama3_factors(500.0, 8.0, 1.0, 4.0, 64))
+family("mistral", "llama", T.F16, 2, 4, 1, 1e4,
+       (hf.MistralConfig, dict(tie_word_embeddings=False, sliding_window=40,
+                               rope_parameters=rope(1e4, factor=4.0) | {"rope_type": "linear"})),
+       {"attention.sliding_window": 40, "rope.scaling.type": "linear", "rope.scaling.factor": 4.0}, ffn=32, permuted=True)
 
 
 # The file's tensors and the model's parameters: name in the file -> name in the model.

@@ -110,7 +110,7 @@ struct family_file {
   }
 };
 
-const std::vector<std::string> family_names = {"qwen2", "qwen3"};
+const std::vector<std::string> family_names = {"qwen2", "qwen3", "llama3", "mistral"};
 
 cpu::config settings_of(std::uint32_t bits = 16) {
   cpu::config c;
@@ -249,6 +249,26 @@ TEST_CASE("a family's stages give the bits of the whole model, wherever they are
   }
 }
 
+TEST_CASE("rope factors that are no factors are refused when the engine loads") {
+  const scratch_directory scratch;
+  family_file llama("llama3");
+  for (const float bad : {0.0F, -1.0F, NAN, INFINITY}) {
+    auto copy = llama.copy_as(model::tensor_type::f16);
+    std::vector<float> factors(8, 1.0F);
+    factors[5] = bad;
+    copy.erase_tensor("rope_freqs.weight")
+        .add_tensor("rope_freqs.weight", model::tensor_type::f32, {8}, factors);
+    REQUIRE(copy.write(scratch / "bad.gguf"));
+    const auto file = model::gguf_file::open(scratch / "bad.gguf");
+    REQUIRE(file);
+    const auto engine = cpu::engine_cpu::load(*file, llama.description,
+                                              model::whole(llama.description), settings_of());
+    REQUIRE(!engine);
+    CHECK(engine.error().code == errc::bad_model_file);
+    CHECK(engine.error().message.find("'rope_freqs.weight'") != std::string::npos);
+  }
+}
+
 // Else a golden would also pass if the feature were left out.
 TEST_CASE("every feature of a family shows in its logits") {
   using model::description;
@@ -263,7 +283,14 @@ TEST_CASE("every feature of a family shows in its logits") {
   std::vector<change> changes = {
       {"qwen2", "biases", [](auto& d) { d.has_attention_bias = false; }},
       {"qwen3", "norms of heads", [](auto& d) { d.has_qk_norm = false; }},
+      {"llama3", "factors", [](auto& d) { d.rope.has_factors = false; }},
+      {"mistral", "scaling", [](auto& d) { d.rope.scaling = model::rope_scaling_kind::none; }},
   };
+  for (const auto* name : {"mistral"}) {
+    changes.push_back({name, "a window", [](auto& d) { d.sliding_window.reset(); }});
+    changes.push_back({name, "a window less one", [](auto& d) { d.sliding_window = 39; }});
+    changes.push_back({name, "a window and one", [](auto& d) { d.sliding_window = 41; }});
+  }
   for (const auto& name : family_names)
     changes.push_back({name, "pairs of the rotation", other_rope});
   for (const auto& change : changes) {

@@ -19,7 +19,7 @@ using model::rope_scaling_kind;
 
 namespace {
 
-const std::vector<std::string> files = {"qwen2", "qwen3"};
+const std::vector<std::string> files = {"qwen2", "qwen3", "llama3", "mistral"};
 
 gguf_file open(const std::string& name) {
   auto file = gguf_file::open(std::filesystem::path(BATON_SOURCE_DIR) /
@@ -52,6 +52,9 @@ std::string pattern(const description& d, Predicate has) {
   for (std::uint32_t layer = 0; layer < d.layer_count; ++layer)
     letters += has(layer) ? 'x' : '.';
   return letters;
+}
+std::string windows(const description& d) {
+  return pattern(d, [&](std::uint32_t layer) { return d.has_window(layer); });
 }
 
 } // namespace
@@ -102,4 +105,26 @@ TEST_CASE("qwen3 has norms of heads, whose size is its own") {
   CHECK(d.rope.kind == rope_kind::neox);
   CHECK(d.q_size() == 4 * d.hidden_size);
   CHECK_FALSE(d.has_attention_bias);
+}
+
+TEST_CASE("llama's rope is scaled by factors or linearly, by the newer or the older key") {
+  const auto d = described("llama3");
+  CHECK(d.rope.has_factors);
+  CHECK(d.rope.scaling == rope_scaling_kind::none);
+  const auto linear = described("mistral");
+  CHECK_FALSE(linear.rope.has_factors);
+  CHECK(linear.rope.scaling == rope_scaling_kind::linear);
+  CHECK(linear.rope.scaling_factor == 4.0F);
+  const auto older = changed([](auto& w) { w.set_f32("llama.rope.scale_linear", 2.0F); });
+  REQUIRE(older);
+  CHECK(older->rope.scaling == rope_scaling_kind::linear);
+  CHECK(older->rope.scaling_factor == 2.0F);
+}
+
+TEST_CASE("a window of llama holds in every layer") {
+  const auto d = described("mistral");
+  CHECK(d.architecture == "llama");
+  CHECK(d.sliding_window == 40U);
+  CHECK(windows(d) == "xx");
+  CHECK(windows(described("llama3")) == "..");
 }
