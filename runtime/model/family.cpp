@@ -11,6 +11,10 @@ constexpr std::array families = {
     family{.architecture = "llama", .takes_rope_factors = true, .takes_window = true},
     family{.architecture = "qwen2", .rope = rope_kind::neox, .has_attention_bias = true},
     family{.architecture = "qwen3", .rope = rope_kind::neox, .has_qk_norm = true},
+    family{.architecture = "phi3",
+           .rope = rope_kind::neox,
+           .has_fused_projections = true,
+           .takes_window = true},
 };
 
 // Keys whose value is read into the description, or that never change the arithmetic.

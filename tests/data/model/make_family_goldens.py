@@ -100,6 +100,10 @@ family("mistral", "llama", T.F16, 2, 4, 1, 1e4,
        (hf.MistralConfig, dict(tie_word_embeddings=False, sliding_window=40,
                                rope_parameters=rope(1e4, factor=4.0) | {"rope_type": "linear"})),
        {"attention.sliding_window": 40, "rope.scaling.type": "linear", "rope.scaling.factor": 4.0}, ffn=32, permuted=True)
+family("phi3", "phi3", T.F16, 2, 4, 2, 1e4,
+       (hf.Phi3Config, dict(tie_word_embeddings=False, sliding_window=40, partial_rotary_factor=0.5,
+                            rope_parameters=rope(1e4, partial_rotary_factor=0.5))),
+       {"attention.sliding_window": 40, "rope.dimension_count": HEAD // 2}, fused=True)
 
 
 # The file's tensors and the model's parameters: name in the file -> name in the model.

@@ -110,7 +110,7 @@ struct family_file {
   }
 };
 
-const std::vector<std::string> family_names = {"qwen2", "qwen3", "llama3", "mistral"};
+const std::vector<std::string> family_names = {"qwen2", "qwen3", "llama3", "mistral", "phi3"};
 
 cpu::config settings_of(std::uint32_t bits = 16) {
   cpu::config c;
@@ -285,8 +285,9 @@ TEST_CASE("every feature of a family shows in its logits") {
       {"qwen3", "norms of heads", [](auto& d) { d.has_qk_norm = false; }},
       {"llama3", "factors", [](auto& d) { d.rope.has_factors = false; }},
       {"mistral", "scaling", [](auto& d) { d.rope.scaling = model::rope_scaling_kind::none; }},
+      {"phi3", "part of a head", [](auto& d) { d.rope.dimension_count = d.head_size; }},
   };
-  for (const auto* name : {"mistral"}) {
+  for (const auto* name : {"mistral", "phi3"}) {
     changes.push_back({name, "a window", [](auto& d) { d.sliding_window.reset(); }});
     changes.push_back({name, "a window less one", [](auto& d) { d.sliding_window = 39; }});
     changes.push_back({name, "a window and one", [](auto& d) { d.sliding_window = 41; }});

@@ -19,7 +19,7 @@ using model::rope_scaling_kind;
 
 namespace {
 
-const std::vector<std::string> files = {"qwen2", "qwen3", "llama3", "mistral"};
+const std::vector<std::string> files = {"qwen2", "qwen3", "llama3", "mistral", "phi3"};
 
 gguf_file open(const std::string& name) {
   auto file = gguf_file::open(std::filesystem::path(BATON_SOURCE_DIR) /
@@ -127,4 +127,13 @@ TEST_CASE("a window of llama holds in every layer") {
   CHECK(d.sliding_window == 40U);
   CHECK(windows(d) == "xx");
   CHECK(windows(described("llama3")) == "..");
+}
+
+TEST_CASE("phi3 has fused projections, part of a head rotated, and a window") {
+  const auto d = described("phi3");
+  CHECK(d.has_fused_projections);
+  CHECK(d.rope.kind == rope_kind::neox);
+  CHECK(d.rope.dimension_count == d.head_size / 2);
+  CHECK(d.sliding_window == 40U);
+  CHECK(windows(d) == "xx");
 }
