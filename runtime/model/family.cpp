@@ -15,6 +15,7 @@ constexpr std::array families = {
            .rope = rope_kind::neox,
            .has_fused_projections = true,
            .takes_window = true},
+    family{.architecture = "smollm3", .unrotated_period = 4},
 };
 
 // Keys whose value is read into the description, or that never change the arithmetic.

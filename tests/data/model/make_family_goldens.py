@@ -104,6 +104,9 @@ family("phi3", "phi3", T.F16, 2, 4, 2, 1e4,
        (hf.Phi3Config, dict(tie_word_embeddings=False, sliding_window=40, partial_rotary_factor=0.5,
                             rope_parameters=rope(1e4, partial_rotary_factor=0.5))),
        {"attention.sliding_window": 40, "rope.dimension_count": HEAD // 2}, fused=True)
+family("smollm3", "smollm3", T.F16, 5, 2, 1, 5e6,
+       (hf.SmolLM3Config, dict(tie_word_embeddings=True, use_sliding_window=False, rope_parameters=rope(5e6))),
+       ffn=32, permuted=True)
 
 
 # The file's tensors and the model's parameters: name in the file -> name in the model.

@@ -110,7 +110,8 @@ struct family_file {
   }
 };
 
-const std::vector<std::string> family_names = {"qwen2", "qwen3", "llama3", "mistral", "phi3"};
+const std::vector<std::string> family_names = {"qwen2",   "qwen3", "llama3",
+                                               "mistral", "phi3",  "smollm3"};
 
 cpu::config settings_of(std::uint32_t bits = 16) {
   cpu::config c;
@@ -286,6 +287,8 @@ TEST_CASE("every feature of a family shows in its logits") {
       {"llama3", "factors", [](auto& d) { d.rope.has_factors = false; }},
       {"mistral", "scaling", [](auto& d) { d.rope.scaling = model::rope_scaling_kind::none; }},
       {"phi3", "part of a head", [](auto& d) { d.rope.dimension_count = d.head_size; }},
+      {"smollm3", "NoPE", [](auto& d) { d.unrotated_period = 0; }},
+      {"smollm3", "its period", [](auto& d) { d.unrotated_period = 3; }},
   };
   for (const auto* name : {"mistral", "phi3"}) {
     changes.push_back({name, "a window", [](auto& d) { d.sliding_window.reset(); }});

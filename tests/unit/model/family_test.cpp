@@ -19,7 +19,7 @@ using model::rope_scaling_kind;
 
 namespace {
 
-const std::vector<std::string> files = {"qwen2", "qwen3", "llama3", "mistral", "phi3"};
+const std::vector<std::string> files = {"qwen2", "qwen3", "llama3", "mistral", "phi3", "smollm3"};
 
 gguf_file open(const std::string& name) {
   auto file = gguf_file::open(std::filesystem::path(BATON_SOURCE_DIR) /
@@ -55,6 +55,9 @@ std::string pattern(const description& d, Predicate has) {
 }
 std::string windows(const description& d) {
   return pattern(d, [&](std::uint32_t layer) { return d.has_window(layer); });
+}
+std::string rotations(const description& d) {
+  return pattern(d, [&](std::uint32_t layer) { return d.is_rotated(layer); });
 }
 
 } // namespace
@@ -136,4 +139,11 @@ TEST_CASE("phi3 has fused projections, part of a head rotated, and a window") {
   CHECK(d.rope.dimension_count == d.head_size / 2);
   CHECK(d.sliding_window == 40U);
   CHECK(windows(d) == "xx");
+}
+
+TEST_CASE("smollm3 leaves every fourth layer unrotated") {
+  const auto d = described("smollm3");
+  CHECK(rotations(d) == "xxx.x");
+  CHECK(d.rope.kind == rope_kind::normal);
+  CHECK(rotations(described("llama3")) == "xx");
 }
