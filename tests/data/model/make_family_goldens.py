@@ -107,6 +107,15 @@ family("phi3", "phi3", T.F16, 2, 4, 2, 1e4,
 family("smollm3", "smollm3", T.F16, 5, 2, 1, 5e6,
        (hf.SmolLM3Config, dict(tie_word_embeddings=True, use_sliding_window=False, rope_parameters=rope(5e6))),
        ffn=32, permuted=True)
+GEMMA = dict(tie_word_embeddings=True, hidden_activation="gelu_pytorch_tanh", query_pre_attn_scalar=HEAD, sliding_window=40)
+family("gemma2", "gemma2", T.F16, 3, 4, 2, 1e4,
+       (hf.Gemma2Config, dict(GEMMA, attn_logit_softcapping=2.0, final_logit_softcapping=3.0, rope_parameters=rope(1e4))),
+       {"attention.sliding_window": 40, "attn_logit_softcapping": 2.0, "final_logit_softcapping": 3.0}, gemma=True)
+family("gemma3", "gemma3", T.F16, 6, 2, 1, 1e6,
+       (hf.Gemma3TextConfig, dict(GEMMA, rope_parameters={
+           "sliding_attention": rope(1e4), "full_attention": rope(1e6, factor=8.0) | {"rope_type": "linear"}})),
+       {"attention.sliding_window": 40, "rope.scaling.type": "linear", "rope.scaling.factor": 8.0},
+       ffn=32, qk_norm=True, gemma=True)
 
 
 # The file's tensors and the model's parameters: name in the file -> name in the model.

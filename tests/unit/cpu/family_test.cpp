@@ -110,8 +110,8 @@ struct family_file {
   }
 };
 
-const std::vector<std::string> family_names = {"qwen2",   "qwen3", "llama3",
-                                               "mistral", "phi3",  "smollm3"};
+const std::vector<std::string> family_names = {"qwen2", "qwen3",   "llama3", "mistral",
+                                               "phi3",  "smollm3", "gemma2", "gemma3"};
 
 cpu::config settings_of(std::uint32_t bits = 16) {
   cpu::config c;
@@ -289,11 +289,23 @@ TEST_CASE("every feature of a family shows in its logits") {
       {"phi3", "part of a head", [](auto& d) { d.rope.dimension_count = d.head_size; }},
       {"smollm3", "NoPE", [](auto& d) { d.unrotated_period = 0; }},
       {"smollm3", "its period", [](auto& d) { d.unrotated_period = 3; }},
+      {"gemma2", "attention's cap", [](auto& d) { d.attention_soft_cap.reset(); }},
+      {"gemma2", "the final cap", [](auto& d) { d.final_soft_cap.reset(); }},
+      {"gemma3", "norms of heads", [](auto& d) { d.has_qk_norm = false; }},
+      {"gemma3", "the other rope", [](auto& d) { d.windowed_rope.reset(); }},
+      {"gemma3", "scaling", [](auto& d) { d.rope.scaling = model::rope_scaling_kind::none; }},
   };
-  for (const auto* name : {"mistral", "phi3"}) {
+  for (const auto* name : {"mistral", "phi3", "gemma2", "gemma3"}) {
     changes.push_back({name, "a window", [](auto& d) { d.sliding_window.reset(); }});
     changes.push_back({name, "a window less one", [](auto& d) { d.sliding_window = 39; }});
     changes.push_back({name, "a window and one", [](auto& d) { d.sliding_window = 41; }});
+  }
+  for (const auto* name : {"gemma2", "gemma3"}) {
+    changes.push_back({name, "all windows", [](auto& d) { d.full_attention_period = 0; }});
+    changes.push_back({name, "post norms", [](auto& d) { d.has_post_norms = false; }});
+    changes.push_back({name, "embedding scale", [](auto& d) { d.embedding_scale = 1; }});
+    changes.push_back({name, "query scale", [](auto& d) { d.attention_scale *= 1.1F; }});
+    changes.push_back({name, "gelu", [](auto& d) { d.activation = model::activation_kind::silu; }});
   }
   for (const auto& name : family_names)
     changes.push_back({name, "pairs of the rotation", other_rope});

@@ -19,7 +19,8 @@ using model::rope_scaling_kind;
 
 namespace {
 
-const std::vector<std::string> files = {"qwen2", "qwen3", "llama3", "mistral", "phi3", "smollm3"};
+const std::vector<std::string> files = {"qwen2", "qwen3",   "llama3", "mistral",
+                                        "phi3",  "smollm3", "gemma2", "gemma3"};
 
 gguf_file open(const std::string& name) {
   auto file = gguf_file::open(std::filesystem::path(BATON_SOURCE_DIR) /
@@ -146,4 +147,83 @@ TEST_CASE("smollm3 leaves every fourth layer unrotated") {
   CHECK(rotations(d) == "xxx.x");
   CHECK(d.rope.kind == rope_kind::normal);
   CHECK(rotations(described("llama3")) == "xx");
+}
+
+TEST_CASE("gemma2 has caps, post norms, a window in every second layer") {
+  const auto d = described("gemma2");
+  CHECK(d.attention_soft_cap == 2.0F);
+  CHECK(d.final_soft_cap == 3.0F);
+  CHECK(windows(d) == "x.x");
+  CHECK(d.has_post_norms);
+  CHECK(d.activation == activation_kind::gelu);
+  CHECK(d.embedding_scale == std::sqrt(32.0F));
+  CHECK(d.attention_scale == 0.25F);
+  CHECK_FALSE(d.windowed_rope);
+}
+
+TEST_CASE("gemma3 has norms of heads, a window in five layers of six, with a rope of their own") {
+  const auto d = described("gemma3");
+  CHECK(windows(d) == "xxxxx.");
+  CHECK(d.has_qk_norm);
+  CHECK(d.has_post_norms);
+  CHECK(d.activation == activation_kind::gelu);
+  CHECK_FALSE(d.attention_soft_cap);
+  CHECK_FALSE(d.final_soft_cap);
+  CHECK(d.rope.base == 1e6F);
+  CHECK(d.rope.scaling == rope_scaling_kind::linear);
+  REQUIRE(d.windowed_rope);
+  CHECK(d.windowed_rope->base == 1e4F);
+  CHECK(d.windowed_rope->scaling == rope_scaling_kind::none);
+  CHECK(d.windowed_rope->kind == rope_kind::neox);
+}
+
+// Gemma 2 and 3 of 27 B divide a query by the root of hidden / heads; no key says so.
+TEST_CASE("gemma's largest size scales queries by the width of the hidden state") {
+  const testing::scratch_directory scratch;
+  const auto scale_of = [&](std::string_view architecture, std::uint32_t layers) {
+    testing::gguf_writer w;
+    const auto key = [&](std::string_view rest) {
+      return fmt::format("{}.{}", architecture, rest);
+    };
+    w.set_string("general.architecture", architecture)
+        .set_u32(key("block_count"), layers)
+        .set_u32(key("context_length"), 64)
+        .set_u32(key("embedding_length"), 64)
+        .set_u32(key("feed_forward_length"), 2)
+        .set_u32(key("attention.head_count"), 4)
+        .set_u32(key("attention.key_length"), 4)
+        .set_f32(key("attention.layer_norm_rms_epsilon"), 1e-6F);
+    if (architecture == "gemma2")
+      w.set_f32(key("attn_logit_softcapping"), 50.0F)
+          .set_f32(key("final_logit_softcapping"), 30.0F);
+    description d;
+    d.layer_count = layers;
+    d.hidden_size = 64;
+    d.ffn_size = 2;
+    d.head_count = d.kv_head_count = d.head_size = 4;
+    d.vocab_size = 2;
+    d.has_post_norms = d.has_tied_embeddings = true;
+    d.has_qk_norm = architecture == "gemma3";
+    const auto add = [&](const model::tensor_requirement& t) {
+      const auto count = t.shape.size() == 1 ? t.shape[0] : t.shape[0] * t.shape[1];
+      w.add_tensor(t.name, model::tensor_type::f32, t.shape, std::vector<float>(count, 1.0F));
+    };
+    add(model::input_tensors(d).front());
+    for (std::uint32_t layer = 0; layer < layers; ++layer)
+      for (const auto& tensor : model::layer_tensors(d, layer))
+        add(tensor);
+    add(model::output_tensors(d).front());
+    REQUIRE(w.write(scratch / "model.gguf"));
+    const auto file = gguf_file::open(scratch / "model.gguf");
+    REQUIRE(file);
+    const auto found = describe(*file);
+    REQUIRE_MESSAGE(found, found.error().message);
+    if (architecture == "gemma2")
+      CHECK(found->sliding_window == 4096U); // as published, where no key says so
+    return found->attention_scale;
+  };
+  CHECK(scale_of("gemma2", 46) == 0.25F); // 64 / 4 heads
+  CHECK(scale_of("gemma2", 42) == 0.5F);  // heads of 4
+  CHECK(scale_of("gemma3", 62) == 0.25F);
+  CHECK(scale_of("gemma3", 48) == 0.5F);
 }
