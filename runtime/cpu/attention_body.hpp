@@ -2,7 +2,7 @@
 // chunks of 64 positions; per chunk: scores (one fma per dimension, in order), maximum, exp, a sum
 // by a fixed tree, P.V from zero; chunk results are merged in chunk order (the online softmax of
 // arXiv 1805.02867). Prefill and decode run this same sequence per query, so both give the same
-// bits.
+// bits. A window hides the positions before it; chunks that it hides from all queries are skipped.
 #pragma once
 
 #include "runtime/cpu/row_body.hpp"
@@ -57,21 +57,43 @@ struct softmax_state {
   float sum;     // of exp(score - maximum)
 };
 
-// Turns 64 scores into exp(score - chunk maximum), zero from `visible` on; folds the chunk into
+// The positions of a chunk that a query sees.
+struct visible_range {
+  int begin, end;
+};
+
+// Turns 64 scores into exp(score - chunk maximum), zero outside of `visible`; folds the chunk into
 // `state`. Gives the factors of the earlier result and of this chunk's.
 template <class V>
-[[gnu::always_inline]] inline void fold_chunk(float* scores, int visible, softmax_state& state,
-                                              float& factor_before, float& factor_chunk) {
+[[gnu::always_inline]] inline void fold_chunk(float* scores, visible_range visible, float soft_cap,
+                                              softmax_state& state, float& factor_before,
+                                              float& factor_chunk) {
   using f32 = typename V::f32;
   const f32 lowest = V::set(-__builtin_inff());
   f32 v[4];
-  for (int i = 0; i < 4; ++i)
-    v[i] = V::first_lanes(V::load(scores + i * 16), visible - i * 16, lowest);
+  if (visible.begin >= static_cast<int>(kv_block_positions)) {
+    // Before this query's window, but not before another's: changes nothing, as if it were skipped.
+    for (int i = 0; i < 4; ++i)
+      V::store(scores + i * 16, V::zero());
+    factor_before = 1.0F;
+    factor_chunk = 0.0F;
+    return;
+  }
+  for (int i = 0; i < 4; ++i) {
+    v[i] = V::load(scores + i * 16);
+    if (soft_cap > 0.0F)
+      v[i] = soft_capped<V>(v[i], soft_cap);
+    v[i] = V::first_lanes(v[i], visible.end - i * 16, lowest);
+    if (visible.begin > 0)
+      v[i] = V::first_lanes(lowest, visible.begin - i * 16, v[i]);
+  }
   const float maximum = V::reduce_max(V::max(V::max(v[0], v[1]), V::max(v[2], v[3])));
   for (int i = 0; i < 4; ++i) {
     // exp_of clamps, so hidden positions are cleared exactly here.
     v[i] = exp_of<V>(V::sub(v[i], V::set(maximum)));
-    v[i] = V::first_lanes(v[i], visible - i * 16, V::zero());
+    v[i] = V::first_lanes(v[i], visible.end - i * 16, V::zero());
+    if (visible.begin > 0)
+      v[i] = V::first_lanes(V::zero(), visible.begin - i * 16, v[i]);
     V::store(scores + i * 16, v[i]);
   }
   const float sum = V::reduce_add(V::add(V::add(v[0], v[1]), V::add(v[2], v[3])));
@@ -100,15 +122,19 @@ template <class V, int R>
       V::store(args.out[r] + i, V::zero());
   }
   const std::uint32_t last = args.positions[R - 1];
-  for (std::uint32_t chunk = 0; chunk <= last / chunk_positions; ++chunk) {
+  std::uint32_t chunk = first_visible(args.positions[0], args.window) / chunk_positions;
+  for (; chunk <= last / chunk_positions; ++chunk) {
     const std::uint16_t* keys = args.pages[chunk];
     multiply<V, R>(args.queries, keys, chunk_positions, width, score_rows);
     float before[R], now[R];
     for (int r = 0; r < R; ++r) {
-      const auto visible = static_cast<int>(args.positions[r] + 1 - chunk * chunk_positions);
-      fold_chunk<V>(scores[r], visible, state[r], before[r], now[r]);
+      const std::uint32_t first = first_visible(args.positions[r], args.window);
+      const std::uint32_t start = chunk * chunk_positions;
+      const visible_range visible{first > start ? static_cast<int>(first - start) : 0,
+                                  static_cast<int>(args.positions[r] + 1 - start)};
+      fold_chunk<V>(scores[r], visible, args.soft_cap, state[r], before[r], now[r]);
     }
-    // A position past a query's end has weight 0 exactly, and fma(0, v, acc) is acc.
+    // A position that a query does not see has weight 0 exactly, and fma(0, v, acc) is acc.
     const std::uint32_t visible = last - chunk * chunk_positions + 1;
     multiply<V, R>(score_rows, keys + width * chunk_positions, width,
                    visible < chunk_positions ? visible : chunk_positions, value_rows);

@@ -39,18 +39,8 @@ result<void> check(const model::description& m) {
   };
   if (m.norm != model::norm_kind::rms)
     return refuse("this kind of norm");
-  if (m.activation != model::activation_kind::silu)
-    return refuse("activations other than silu");
   if (m.rope.scaling == model::rope_scaling_kind::yarn)
     return refuse("yarn rope scaling");
-  if (m.has_qk_norm)
-    return refuse("norms of queries and keys");
-  if (m.has_attention_bias)
-    return refuse("attention biases");
-  if (m.sliding_window)
-    return refuse("sliding windows");
-  if (m.attention_soft_cap || m.final_soft_cap)
-    return refuse("soft caps");
   if (m.expert_count != 0)
     return refuse("mixtures of experts");
   if (m.head_size % 16 != 0 || m.head_size > head_size_max)
@@ -66,15 +56,15 @@ struct engine_cpu::state {
   state(const model::description& m, const model::layer_range& r, const config& c)
       : model(m), range(r), which(c.forced_isa.value_or(detect_isa())),
         width(c.activation_bits == 8 ? activation_width::bits8 : activation_width::bits16),
-        team(c.threads, c.cpus), rope(m.rope), scratch(c.threads) {}
+        team(c.threads, c.cpus), scratch(c.threads) {}
 
   model::description model;
   model::layer_range range;
   isa which;
   activation_width width;
   thread_team team;
-  rope_table rope;
   stage_weights weights;
+  std::optional<rope_tables> ropes;
   kv_memory kv;
   step_memory memory;
   std::optional<forward> pass;
@@ -137,6 +127,7 @@ result<std::unique_ptr<engine_cpu>> engine_cpu::load(const model::gguf_file& fil
   if (!weights)
     return weights.error();
   s->weights = *std::move(weights);
+  s->ropes.emplace(s->model, s->weights.rope_factors);
   if (auto ok = s->take_kv(file, settings); !ok)
     return ok.error();
   auto memory = step_memory::take(s->model, range, settings.rows_max, settings.threads, s->width);
@@ -145,7 +136,7 @@ result<std::unique_ptr<engine_cpu>> engine_cpu::load(const model::gguf_file& fil
   s->memory = *std::move(memory);
   s->describe(file, settings);
   s->pass.emplace(forward_parts{s->model, s->range, s->weights, kernels_for(s->which), s->width,
-                                s->kv, s->rope, s->memory, s->team},
+                                s->kv, *s->ropes, s->memory, s->team},
                   s->limits.context_max);
   return std::unique_ptr<engine_cpu>(new engine_cpu(std::move(s)));
 }

@@ -1,5 +1,5 @@
-// The native engine of the seam in runtime/engine/engine.hpp: one stage of a llama-family model on
-// CPU cores, weights quantised as in the file, float16 KV. Made by a shard and driven by its one
+// The native engine of the seam in runtime/engine/engine.hpp: one stage of a dense decoder on CPU
+// cores, weights quantised as in the file, float16 KV. Made by a shard and driven by its one
 // compute thread.
 #pragma once
 

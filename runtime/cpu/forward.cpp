@@ -1,8 +1,7 @@
-// The parts of a step, in the order of forward.hpp.
+// The parts of a step, in the order of forward.hpp; those between rows and their sequences' keys
+// and values are in forward_attention.cpp.
 #include "runtime/cpu/forward.hpp"
 
-#include <algorithm>
-#include <cmath>
 #include <cstring>
 
 namespace baton::cpu {
@@ -29,20 +28,7 @@ void forward::plan(const micro_batch& batch) {
       rows_.push_back({&s, s.position + i});
     if (s.samples)
       sampling_rows_.push_back(rows_.size() - 1);
-    p_.rope.extend_to(s.position + s.rows - 1);
-  }
-}
-
-// As many rows as let all query heads of a kv head share one pass over its keys and values.
-void forward::plan_attention(const slice& s, std::uint32_t first_row) {
-  const std::uint32_t group = p_.model.head_count / p_.model.kv_head_count;
-  const auto rows_max =
-      std::max<std::uint32_t>(1, static_cast<std::uint32_t>(attend_queries_max) / group);
-  for (std::uint32_t i = 0; i < s.rows;) {
-    const std::uint32_t chunk_left = kv_block_positions - (s.position + i) % kv_block_positions;
-    const std::uint32_t count = std::min({rows_max, s.rows - i, chunk_left});
-    items_.push_back({first_row + i, count});
-    i += count;
+    p_.ropes.extend_to(s.position + s.rows - 1);
   }
 }
 
@@ -85,28 +71,47 @@ void forward::run_layer(unsigned member, std::uint32_t index) {
           m.attended.values.row(r), layer.attention_out.blocks(), m.attended.record_row(r));
     p_.team.barrier();
   }
-  const share out = share_of(layer.attention_out.panel_count(), member);
-  multiply(layer.attention_out, m.attended, rows, out, m.hidden.from_column(out.begin * panel_rows),
-           /*adds=*/true);
+  add_to_residual(member, layer.attention_out, m.attended, layer.post_attention_norm);
   p_.team.barrier();
   normalise(own.begin, own.end, layer.ffn_norm,
             needs_records(layer.gate) || needs_records(layer.up));
   p_.team.barrier();
   gate_and_up(member, layer);
   p_.team.barrier();
-  const share down = share_of(layer.down.panel_count(), member);
-  multiply(layer.down, m.gated, rows, down, m.hidden.from_column(down.begin * panel_rows),
-           /*adds=*/true);
+  add_to_residual(member, layer.down, m.gated, layer.post_ffn_norm);
+}
+
+// hidden += matrix * input, normalised first where the family does. That takes whole rows, so the
+// product waits in `normed`, which is free while a residual is made.
+void forward::add_to_residual(unsigned member, const packed_matrix& matrix, const input_rows& input,
+                              const float* gain) {
+  const step_memory& m = p_.memory;
+  const share panels = share_of(matrix.panel_count(), member);
+  const float_rows& out = gain == nullptr ? m.hidden : m.normed.values;
+  multiply(matrix, input, rows_.size(), panels, out.from_column(panels.begin * panel_rows),
+           /*adds=*/gain == nullptr);
+  if (gain == nullptr)
+    return;
+  p_.team.barrier();
+  const share own = share_of(rows_.size(), member);
+  for (std::size_t r = own.begin; r < own.end; ++r) {
+    float* added = m.normed.values.row(r);
+    p_.table.rms_norm(added, gain, p_.model.hidden_size, p_.model.rms_epsilon, added);
+    p_.table.add(m.hidden.row(r), added, p_.model.hidden_size);
+  }
 }
 
 void forward::embed(share rows, const micro_batch& batch, std::span<const float> activations) {
   const std::size_t width = p_.model.hidden_size;
   for (std::size_t r = rows.begin; r < rows.end; ++r) {
-    if (p_.range.embeds)
-      unpack_row(p_.weights.embedding, static_cast<std::size_t>(batch.tokens[r]),
-                 p_.memory.hidden.row(r));
-    else
-      std::memcpy(p_.memory.hidden.row(r), activations.data() + r * width, width * sizeof(float));
+    float* hidden = p_.memory.hidden.row(r);
+    if (!p_.range.embeds) {
+      std::memcpy(hidden, activations.data() + r * width, width * sizeof(float));
+      continue;
+    }
+    unpack_row(p_.weights.embedding, static_cast<std::size_t>(batch.tokens[r]), hidden);
+    if (p_.model.embedding_scale != 1.0F)
+      p_.table.scale(hidden, width, p_.model.embedding_scale);
   }
 }
 
@@ -153,74 +158,14 @@ void forward::project(unsigned member, const layer_weights& layer) {
   one(layer.value, m.value);
 }
 
-void forward::append(share rows, std::uint32_t layer) {
-  const step_memory& m = p_.memory;
-  const auto& model = p_.model;
-  const std::size_t size = model.head_size, rotated = model.rope.dimension_count;
-  const auto rotate =
-      model.rope.kind == model::rope_kind::normal ? p_.table.rope_pairs : p_.table.rope_halves;
-  const auto factor = static_cast<float>(1.0 / std::sqrt(static_cast<double>(size)));
-  for (std::size_t r = rows.begin; r < rows.end; ++r) {
-    const std::uint32_t position = rows_[r].position;
-    const float* cosine = p_.rope.cosine(position);
-    const float* sine = p_.rope.sine(position);
-    for (std::size_t h = 0; h < model.head_count; ++h)
-      rotate(m.query.row(r) + h * size, rotated, cosine, sine);
-    p_.table.scale(m.query.row(r), model.q_size(), factor);
-    const std::uint32_t block = rows_[r].owner->blocks[position / kv_block_positions];
-    const std::size_t at = position % kv_block_positions;
-    for (std::uint32_t h = 0; h < model.kv_head_count; ++h) {
-      float* key = m.key.row(r) + h * size;
-      rotate(key, rotated, cosine, sine);
-      std::uint16_t* page = p_.kv.page(block, layer, h);
-      p_.table.store_f16(key, size, page + at, kv_block_positions);
-      p_.table.store_f16(m.value.row(r) + h * size, size,
-                         page + size * kv_block_positions + at * size, 1);
-    }
-  }
-}
-
-void forward::attend(unsigned member, std::uint32_t layer) {
-  const std::uint32_t heads = p_.model.kv_head_count;
-  const std::size_t count = items_.size() * heads;
-  for (std::size_t i = member; i < count; i += p_.team.size())
-    attend_item(member, layer, items_[i / heads], static_cast<std::uint32_t>(i % heads));
-}
-
-void forward::attend_item(unsigned member, std::uint32_t layer, const attention_item& item,
-                          std::uint32_t kv_head) {
-  const step_memory& m = p_.memory;
-  const std::size_t size = p_.model.head_size;
-  const std::uint32_t group = p_.model.head_count / p_.model.kv_head_count;
-  const std::uint32_t last = rows_[item.first_row + item.rows - 1].position;
-  auto& pages = pages_[member];
-  for (std::uint32_t chunk = 0; chunk <= last / kv_block_positions; ++chunk)
-    pages[chunk] = p_.kv.page(rows_[item.first_row].owner->blocks[chunk], layer, kv_head);
-  // Rows outside, heads inside: positions ascend, as the kernel asks.
-  const std::size_t count = std::size_t{item.rows} * group;
-  const std::size_t passes = (count + attend_queries_max - 1) / attend_queries_max;
-  for (std::size_t pass = 0, done = 0; pass < passes; ++pass) {
-    const std::size_t queries = count / passes + (pass < count % passes ? 1 : 0);
-    const float* query[attend_queries_max];
-    float* out[attend_queries_max];
-    std::uint32_t positions[attend_queries_max];
-    for (std::size_t i = 0; i < queries; ++i) {
-      const std::size_t r = item.first_row + (done + i) / group;
-      const std::size_t offset = (kv_head * group + (done + i) % group) * size;
-      query[i] = m.query.row(r) + offset;
-      out[i] = m.attended.values.row(r) + offset;
-      positions[i] = rows_[r].position;
-    }
-    p_.table.attend({query, positions, queries, pages.data(), size, out});
-    done += queries;
-  }
-}
-
-// A panel of 32 outputs is one activation block, so silu(gate) * up is quantised as it is made.
+// A panel of 32 outputs is one activation block, so act(gate) * up is quantised as it is made.
 void forward::gate_and_up(unsigned member, const layer_weights& layer) {
   const step_memory& m = p_.memory;
   const auto& scratch = m.per_thread[member];
   const std::size_t block_bytes = activation_block_bytes(p_.width);
+  const auto activate = p_.model.activation == model::activation_kind::silu
+                            ? p_.table.silu_multiply
+                            : p_.table.gelu_multiply;
   const share panels = share_of(layer.gate.panel_count(), member);
   for (std::size_t panel = panels.begin; panel < panels.end; ++panel) {
     const share one{panel, panel + 1};
@@ -229,10 +174,10 @@ void forward::gate_and_up(unsigned member, const layer_weights& layer) {
     for (std::size_t r = 0; r < rows_.size(); ++r) {
       float* out = m.gated.values.row(r) + panel * panel_rows;
       if (layer.down.is_float()) {
-        p_.table.silu_multiply(scratch.gate.row(r), scratch.up.row(r), panel_rows, out);
+        activate(scratch.gate.row(r), scratch.up.row(r), panel_rows, out);
         continue;
       }
-      p_.table.silu_multiply(scratch.gate.row(r), scratch.up.row(r), panel_rows, scratch.up.row(r));
+      activate(scratch.gate.row(r), scratch.up.row(r), panel_rows, scratch.up.row(r));
       p_.table.quantise[static_cast<std::size_t>(p_.width)](
           scratch.up.row(r), 1, m.gated.record_row(r) + panel * block_bytes);
     }
@@ -255,6 +200,11 @@ void forward::head(unsigned member) {
   const share panels = share_of(head.panel_count(), member);
   multiply(head, m.normed, sampling_rows_.size(), panels,
            m.logits.from_column(panels.begin * panel_rows), /*adds=*/false);
+  if (!p_.model.final_soft_cap)
+    return;
+  for (std::size_t i = 0; i < sampling_rows_.size(); ++i)
+    p_.table.soft_cap(m.logits.row(i) + panels.begin * panel_rows,
+                      (panels.end - panels.begin) * panel_rows, *p_.model.final_soft_cap);
 }
 
 } // namespace baton::cpu

@@ -4,6 +4,9 @@
 //
 //   embed -> { norm -> q k v -> rotate, append to KV -> attend -> out -> norm -> gate up -> down }
 //         -> norm of the rows that sample -> head
+//
+// What a family adds (biases, norms of heads or of what joins the residual, windows, soft caps) is
+// done inside of these parts, where the description or the layer's weights say so.
 #pragma once
 
 #include "runtime/cpu/kernels.hpp"
@@ -27,7 +30,7 @@ struct forward_parts {
   const kernels& table;
   activation_width width;
   kv_memory& kv;
-  rope_table& rope;
+  rope_tables& ropes;
   step_memory& memory;
   thread_team& team;
 };
@@ -63,9 +66,13 @@ private:
   void normalise(std::size_t from, std::size_t to, const float* gain, bool needs_records);
   void project(unsigned member, const layer_weights& layer);
   void append(share rows, std::uint32_t layer);
+  void finish_heads(float* heads, std::size_t count, const float* gain, const rope_table* rope,
+                    std::uint32_t position) const;
   void attend(unsigned member, std::uint32_t layer);
   void attend_item(unsigned member, std::uint32_t layer, const attention_item& item,
                    std::uint32_t kv_head);
+  void add_to_residual(unsigned member, const packed_matrix& matrix, const input_rows& input,
+                       const float* gain);
   void gate_and_up(unsigned member, const layer_weights& layer);
   void head(unsigned member);
 

@@ -34,6 +34,9 @@ constexpr kernels make_kernels(isa which) {
   table.quantise[1] = &quantise<V, true>;
   table.rms_norm = &rms_norm<V>;
   table.silu_multiply = &silu_multiply<V>;
+  table.gelu_multiply = &gelu_multiply<V>;
+  table.soft_cap = &soft_cap<V>;
+  table.add = &add<V>;
   table.rope_pairs = &rope_pairs<V>;
   table.rope_halves = &rope_halves<V>;
   table.scale = &scale<V>;

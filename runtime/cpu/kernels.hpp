@@ -39,10 +39,18 @@ struct attend_args {
   const std::uint32_t* positions = nullptr; // [count], ascending; last visible position of each
   std::size_t count = 0;
   const std::uint16_t* const* pages =
-      nullptr;                 // by chunk: keys [head_size][64], values [64][head_size]
+      nullptr; // by chunk: keys [head_size][64], values [64][head_size]; only visible ones are read
   std::size_t head_size = 0;   // a multiple of 16
   float* const* out = nullptr; // [count] -> [head_size]
+  std::uint32_t window = 0;    // positions that a query sees, its own the last; 0: all
+  float soft_cap = 0.0F;       // score = cap * tanh(score / cap); 0: as it is
 };
+
+// The first position that a query sees. Always inlined: files for several CPUs share this header.
+[[gnu::always_inline]] constexpr std::uint32_t first_visible(std::uint32_t position,
+                                                             std::uint32_t window) {
+  return window == 0 || position < window ? 0 : position - window + 1;
+}
 
 struct kernels {
   isa which;
@@ -51,10 +59,16 @@ struct kernels {
   void (*attend)(const attend_args&);
   // Quantises `blocks` blocks of 32 floats; indexed by activation_width.
   void (*quantise[2])(const float* values, std::size_t blocks, std::byte* records);
-  // out = x / rms(x) * gain (arXiv 1910.07467); n is a multiple of 16.
+  // out = x / rms(x) * gain (arXiv 1910.07467); n is a multiple of 16, out may be x.
   void (*rms_norm)(const float* x, const float* gain, std::size_t n, float epsilon, float* out);
   // out = silu(gate) * up; n is a multiple of 16.
   void (*silu_multiply)(const float* gate, const float* up, std::size_t n, float* out);
+  // out = gelu(gate) * up, in its tanh form; n is a multiple of 16.
+  void (*gelu_multiply)(const float* gate, const float* up, std::size_t n, float* out);
+  // x = cap * tanh(x / cap); n is a multiple of 16.
+  void (*soft_cap)(float* x, std::size_t n, float cap);
+  // x += y; n is a multiple of 16.
+  void (*add)(float* x, const float* y, std::size_t n);
   // Rotates pairs (x[2i], x[2i+1]): x = x * cosine + partner * sine, the sign is in `sine`.
   void (*rope_pairs)(float* x, std::size_t n, const float* cosine, const float* sine);
   // Rotates pairs (x[i], x[i + n/2]).

@@ -8,12 +8,14 @@ namespace {
 constexpr std::uint32_t positions_per_fill = 256; // so that decoding does not fill at every step
 }
 
-rope_table::rope_table(const model::rope_description& rope) : rope_(rope) {
+rope_table::rope_table(const model::rope_description& rope, std::span<const float> factors)
+    : rope_(rope) {
   const double stretch =
       rope.scaling == model::rope_scaling_kind::linear ? 1.0 / double{rope.scaling_factor} : 1.0;
   for (std::uint32_t i = 0; i < rope.dimension_count / 2; ++i) {
     const double exponent = -2.0 * i / rope.dimension_count;
-    frequency_.push_back(stretch * std::pow(double{rope.base}, exponent));
+    const double factor = factors.empty() ? 1.0 : double{factors[i]};
+    frequency_.push_back(stretch * std::pow(double{rope.base}, exponent) / factor);
   }
 }
 
@@ -39,6 +41,24 @@ void rope_table::extend_to(std::uint32_t position) {
       sine_[first] = -s;
       sine_[second] = s;
     }
+}
+
+rope_tables::rope_tables(const model::description& model, std::span<const float> factors)
+    : model_(model), all_(model.rope, factors) {
+  if (model.sliding_window && model.windowed_rope)
+    windowed_.emplace(*model.windowed_rope);
+}
+
+void rope_tables::extend_to(std::uint32_t position) {
+  all_.extend_to(position);
+  if (windowed_)
+    windowed_->extend_to(position);
+}
+
+const rope_table* rope_tables::of(std::uint32_t layer) const noexcept {
+  if (!model_.is_rotated(layer))
+    return nullptr;
+  return windowed_ && model_.has_window(layer) ? &*windowed_ : &all_;
 }
 
 } // namespace baton::cpu

@@ -4,13 +4,16 @@
 
 #include "runtime/model/description.hpp"
 
+#include <optional>
+#include <span>
 #include <vector>
 
 namespace baton::cpu {
 
 class rope_table {
 public:
-  explicit rope_table(const model::rope_description& rope);
+  // factors [dimension_count / 2], or empty: each pair's frequency is divided by its factor.
+  explicit rope_table(const model::rope_description& rope, std::span<const float> factors = {});
 
   // Makes positions up to and with `position` readable. Not thread-safe.
   void extend_to(std::uint32_t position);
@@ -28,6 +31,22 @@ private:
   std::vector<double> frequency_; // [dimension_count / 2], radians per position
   std::vector<float> cosine_;
   std::vector<float> sine_;
+};
+
+// The tables of a model's layers: those with a window may have their own.
+class rope_tables {
+public:
+  // factors [rope.dimension_count / 2], or empty: of the layers without their own table.
+  rope_tables(const model::description& model, std::span<const float> factors);
+
+  void extend_to(std::uint32_t position);
+  // Nothing if the layer is not rotated.
+  const rope_table* of(std::uint32_t layer) const noexcept;
+
+private:
+  const model::description& model_;
+  rope_table all_;
+  std::optional<rope_table> windowed_;
 };
 
 } // namespace baton::cpu

@@ -1,18 +1,22 @@
 // What happens to single rows between the matrix products, written once over a vector type V:
-// normalisation, quantisation, activation function, rotary embedding, conversion to f16.
+// normalisation, quantisation, activation functions, soft caps, rotary embedding, conversion to
+// f16.
 #pragma once
 
 #include "runtime/cpu/kernels.hpp"
 
 namespace baton::cpu {
 
-// exp(x) with a relative error of about 2e-7; -inf gives 0. One fixed sequence of operations:
-// 2^n * p(r), n = round(x / ln 2), p of degree 6, ln 2 in two parts.
+// x = n ln 2 + r with n = round(x / ln 2), ln 2 in two parts; slope = (exp(r) - 1) / r, of
+// degree 5.
 template <class V>
-[[gnu::always_inline]] inline typename V::f32 exp_of(typename V::f32 x) {
+struct exp_parts {
+  typename V::f32 n, r, slope;
+};
+
+template <class V>
+[[gnu::always_inline]] inline exp_parts<V> exp_parts_of(typename V::f32 x) {
   using f32 = typename V::f32;
-  // Below, the result is under the least denormal; above, it is infinite.
-  x = V::min(V::max(x, V::set(-104.0F)), V::set(128.0F));
   const f32 n = V::round(V::mul(x, V::set(1.44269504F)));
   f32 r = V::fma(n, V::set(-0.693145752F), x);
   r = V::fma(n, V::set(-1.42860677e-6F), r);
@@ -22,8 +26,37 @@ template <class V>
   p = V::fma(p, r, V::set(1.0F / 6.0F));
   p = V::fma(p, r, V::set(0.5F));
   p = V::fma(p, r, V::set(1.0F));
-  p = V::fma(p, r, V::set(1.0F));
-  return V::scale_by_power(p, n);
+  return {n, r, p};
+}
+
+// exp(x) with a relative error of about 2e-7; -inf gives 0. One fixed sequence of operations.
+template <class V>
+[[gnu::always_inline]] inline typename V::f32 exp_of(typename V::f32 x) {
+  // Below, the result is under the least denormal; above, it is infinite.
+  x = V::min(V::max(x, V::set(-104.0F)), V::set(128.0F));
+  const auto parts = exp_parts_of<V>(x);
+  return V::scale_by_power(V::fma(parts.slope, parts.r, V::set(1.0F)), parts.n);
+}
+
+// tanh(x) = m / (m + 2) with m = exp(2x) - 1. The one is taken from the power of two alone, so that
+// the result is as exact near zero as elsewhere.
+template <class V>
+[[gnu::always_inline]] inline typename V::f32 tanh_of(typename V::f32 x) {
+  using f32 = typename V::f32;
+  // Beyond, the result is 1 in float32.
+  const f32 twice = V::min(V::max(V::add(x, x), V::set(-40.0F)), V::set(40.0F));
+  const auto parts = exp_parts_of<V>(twice);
+  const f32 power = V::scale_by_power(V::set(1.0F), parts.n);
+  const f32 m = V::fma(V::mul(parts.slope, parts.r), power, V::sub(power, V::set(1.0F)));
+  return V::div(m, V::add(m, V::set(2.0F)));
+}
+
+// cap * tanh(x / cap). What has overflowed becomes NaN (inf * 0) instead of a harmless cap, so that
+// the sampler sees it.
+template <class V>
+[[gnu::always_inline]] inline typename V::f32 soft_capped(typename V::f32 x, float cap) {
+  const auto capped = V::mul(tanh_of<V>(V::div(x, V::set(cap))), V::set(cap));
+  return V::fma(x, V::zero(), capped);
 }
 
 // Four partial sums over 16 lanes, whatever the machine: the order is part of the contract.
@@ -49,6 +82,30 @@ void silu_multiply(const float* gate, const float* up, std::size_t n, float* out
     const auto e = exp_of<V>(V::sub(V::zero(), g));
     V::store(out + i, V::mul(V::div(g, V::add(V::set(1.0F), e)), V::load(up + i)));
   }
+}
+
+// The tanh form of gelu (arXiv 1606.08415): g / (1 + exp(-2u)), u = sqrt(2 / pi) (g + 0.044715
+// g^3).
+template <class V>
+void gelu_multiply(const float* gate, const float* up, std::size_t n, float* out) {
+  for (std::size_t i = 0; i < n; i += 16) {
+    const auto g = V::load(gate + i);
+    const auto slope = V::fma(V::mul(g, g), V::set(-0.0713548163F), V::set(-1.59576912F));
+    const auto e = exp_of<V>(V::mul(g, slope));
+    V::store(out + i, V::mul(V::div(g, V::add(V::set(1.0F), e)), V::load(up + i)));
+  }
+}
+
+template <class V>
+void soft_cap(float* x, std::size_t n, float cap) {
+  for (std::size_t i = 0; i < n; i += 16)
+    V::store(x + i, soft_capped<V>(V::load(x + i), cap));
+}
+
+template <class V>
+void add(float* x, const float* y, std::size_t n) {
+  for (std::size_t i = 0; i < n; i += 16)
+    V::store(x + i, V::add(V::load(x + i), V::load(y + i)));
 }
 
 template <class V>

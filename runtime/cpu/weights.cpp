@@ -4,6 +4,7 @@
 #include "runtime/cpu/weight_block.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 namespace baton::cpu {
@@ -12,9 +13,15 @@ namespace {
 // Panels read and packed at a time: 0.1 to 1 MB of the file.
 constexpr std::size_t panels_per_read = 8;
 
-// A tensor with its place: a matrix, or a vector of float32.
+// Consecutive rows of a tensor.
+struct row_range {
+  std::uint64_t first = 0, count = 0;
+};
+
+// Rows of a tensor with their place: a matrix, or a vector of float32.
 struct placement {
   const model::tensor_view* tensor = nullptr;
+  row_range rows;
   std::byte* to = nullptr;
   bool is_vector = false;
 };
@@ -23,7 +30,8 @@ class weight_plan {
 public:
   weight_plan(const model::gguf_file& file, layout_cursor cursor) : file_(file), cursor_(cursor) {}
 
-  packed_matrix matrix(const std::string& name) {
+  // All rows, or those of one part of a fused tensor.
+  packed_matrix matrix(const std::string& name, std::optional<row_range> part = {}) {
     const model::tensor_view* tensor = find(name);
     if (tensor == nullptr)
       return {};
@@ -36,10 +44,11 @@ public:
                       model::supported_tensor_types(), block_columns);
       return {};
     }
-    packed_matrix m{*format, tensor->rows(), tensor->columns(), nullptr};
+    const row_range rows = part.value_or(row_range{0, tensor->rows()});
+    packed_matrix m{*format, rows.count, tensor->columns(), nullptr};
     auto* to = cursor_.part<std::byte>(m.size_bytes());
     m.panels = to;
-    places_.push_back({tensor, to, false});
+    places_.push_back({tensor, rows, to, false});
     return m;
   }
 
@@ -48,7 +57,7 @@ public:
     if (tensor == nullptr)
       return nullptr;
     auto* to = cursor_.part<float>(tensor->elements());
-    places_.push_back({tensor, reinterpret_cast<std::byte*>(to), true});
+    places_.push_back({tensor, {0, tensor->rows()}, reinterpret_cast<std::byte*>(to), true});
     return to;
   }
 
@@ -71,23 +80,60 @@ private:
   std::optional<error> failure_;
 };
 
-void place_weights(weight_plan& plan, const model::description& model,
-                   const model::layer_range& range, stage_weights& out) {
-  out.layers.clear();
-  for (std::uint32_t i = range.first; i < range.end(); ++i) {
-    const auto name = [i](std::string_view role) { return model::layer_tensor_name(i, role); };
-    layer_weights layer;
-    layer.attention_norm = plan.vector(name("attn_norm.weight"));
+// Consecutive parts of one matrix, from row 0 on.
+void place_parts(weight_plan& plan, const std::string& name,
+                 std::initializer_list<std::pair<packed_matrix*, std::uint64_t>> parts) {
+  std::uint64_t first = 0;
+  for (const auto& [matrix, rows] : parts) {
+    *matrix = plan.matrix(name, row_range{first, rows});
+    first += rows;
+  }
+}
+
+layer_weights place_layer(weight_plan& plan, const model::description& model, std::uint32_t index) {
+  const auto name = [&](std::string_view role) { return model::layer_tensor_name(index, role); };
+  const auto vector_if = [&](bool has, std::string_view role) {
+    return has ? plan.vector(name(role)) : nullptr;
+  };
+  layer_weights layer;
+  layer.attention_norm = plan.vector(name("attn_norm.weight"));
+  if (model.has_fused_projections) {
+    place_parts(plan, name("attn_qkv.weight"),
+                {{&layer.query, model.q_size()},
+                 {&layer.key, model.kv_size()},
+                 {&layer.value, model.kv_size()}});
+  } else {
     layer.query = plan.matrix(name("attn_q.weight"));
     layer.key = plan.matrix(name("attn_k.weight"));
     layer.value = plan.matrix(name("attn_v.weight"));
-    layer.attention_out = plan.matrix(name("attn_output.weight"));
-    layer.ffn_norm = plan.vector(name("ffn_norm.weight"));
+  }
+  layer.query_bias = vector_if(model.has_attention_bias, "attn_q.bias");
+  layer.key_bias = vector_if(model.has_attention_bias, "attn_k.bias");
+  layer.value_bias = vector_if(model.has_attention_bias, "attn_v.bias");
+  layer.query_norm = vector_if(model.has_qk_norm, "attn_q_norm.weight");
+  layer.key_norm = vector_if(model.has_qk_norm, "attn_k_norm.weight");
+  layer.attention_out = plan.matrix(name("attn_output.weight"));
+  layer.post_attention_norm = vector_if(model.has_post_norms, "post_attention_norm.weight");
+  layer.ffn_norm = plan.vector(name("ffn_norm.weight"));
+  if (model.has_fused_projections) {
+    place_parts(plan, name("ffn_up.weight"),
+                {{&layer.gate, model.ffn_size}, {&layer.up, model.ffn_size}});
+  } else {
     layer.gate = plan.matrix(name("ffn_gate.weight"));
     layer.up = plan.matrix(name("ffn_up.weight"));
-    layer.down = plan.matrix(name("ffn_down.weight"));
-    out.layers.push_back(layer);
   }
+  layer.down = plan.matrix(name("ffn_down.weight"));
+  layer.post_ffn_norm = vector_if(model.has_post_norms, "post_ffw_norm.weight");
+  return layer;
+}
+
+void place_weights(weight_plan& plan, const model::description& model,
+                   const model::layer_range& range, stage_weights& out) {
+  if (model.rope.has_factors)
+    out.rope_factors = {plan.vector("rope_freqs.weight"), model.rope.dimension_count / 2};
+  out.layers.clear();
+  for (std::uint32_t i = range.first; i < range.end(); ++i)
+    out.layers.push_back(place_layer(plan, model, i));
   if (range.heads) {
     out.output_norm = plan.vector("output_norm.weight");
     out.head = plan.matrix(model.has_tied_embeddings ? "token_embd.weight" : "output.weight");
@@ -111,7 +157,7 @@ result<void> read_vector(const model::gguf_file& file, const placement& place) {
 result<void> pack_share(const model::gguf_file& file, const placement& place, unsigned member,
                         unsigned members) {
   const auto& tensor = *place.tensor;
-  const std::uint64_t rows = tensor.rows(), row_bytes = tensor.row_bytes();
+  const std::uint64_t rows = place.rows.count, row_bytes = tensor.row_bytes();
   const packed_matrix m{*panel_format_of(tensor.type), rows, tensor.columns(), place.to};
   std::vector<std::byte> raw;
   for (std::size_t p = member * panels_per_read; p < m.panel_count();
@@ -119,7 +165,7 @@ result<void> pack_share(const model::gguf_file& file, const placement& place, un
     const std::uint64_t first = p * panel_rows;
     const std::uint64_t count = std::min<std::uint64_t>(panels_per_read * panel_rows, rows - first);
     raw.resize(count * row_bytes);
-    if (auto ok = file.copy_rows(tensor.name, first, count, raw); !ok)
+    if (auto ok = file.copy_rows(tensor.name, place.rows.first + first, count, raw); !ok)
       return ok;
     for (std::uint64_t r = 0; r < count; r += panel_rows)
       pack_panel(tensor.type, raw.data() + r * row_bytes,
@@ -146,6 +192,15 @@ result<void> fill(const model::gguf_file& file, const std::vector<placement>& pl
   return {};
 }
 
+// A factor that is no positive number would turn every logit into NaN.
+result<void> check_factors(std::span<const float> factors) {
+  for (const float factor : factors)
+    if (!std::isfinite(factor) || factor <= 0.0F)
+      return fail(errc::bad_model_file, "tensor 'rope_freqs.weight' holds {}, not a factor",
+                  factor);
+  return {};
+}
+
 } // namespace
 
 result<stage_weights> load_weights(const model::gguf_file& file, const model::description& model,
@@ -162,6 +217,8 @@ result<stage_weights> load_weights(const model::gguf_file& file, const model::de
   weight_plan plan(file, layout_cursor(weights.memory.data()));
   place_weights(plan, model, range, weights);
   if (auto ok = fill(file, plan.places(), team); !ok)
+    return ok.error();
+  if (auto ok = check_factors(weights.rope_factors); !ok)
     return ok.error();
   return weights;
 }

@@ -7,6 +7,7 @@
 #include "runtime/cpu/thread_team.hpp"
 #include "runtime/model/slice.hpp"
 
+#include <span>
 #include <vector>
 
 namespace baton::cpu {
@@ -18,10 +19,15 @@ struct layer_weights {
   const float* ffn_norm = nullptr;       // [hidden]
   packed_matrix gate, up;                // [ffn, hidden]
   packed_matrix down;                    // [hidden, ffn]
+  // Null where the family has none: per output, per dimension of a head, [hidden].
+  const float *query_bias = nullptr, *key_bias = nullptr, *value_bias = nullptr;
+  const float *query_norm = nullptr, *key_norm = nullptr;
+  const float *post_attention_norm = nullptr, *post_ffn_norm = nullptr;
 };
 
 struct stage_weights {
   large_memory memory;
+  std::span<const float> rope_factors; // [rope.dimension_count / 2], or empty
   std::vector<layer_weights> layers;
   packed_matrix embedding;            // [vocabulary, hidden], if the stage embeds
   const float* output_norm = nullptr; // [hidden], if it heads

@@ -1,4 +1,4 @@
-#include "runtime/model/description.hpp"
+#include "runtime/model/family.hpp"
 
 #include <algorithm>
 #include <array>
@@ -8,20 +8,6 @@
 namespace baton::model {
 namespace {
 
-// What the architecture's name alone decides. A new family is a row here, a golden test, and an
-// engine that implements every field of its description.
-struct family {
-  std::string_view architecture;
-  norm_kind norm;
-  rope_kind rope;
-  activation_kind activation;
-  bool has_qk_norm;
-  bool has_attention_bias;
-};
-constexpr std::array families = {
-    family{"llama", norm_kind::rms, rope_kind::normal, activation_kind::silu, false, false},
-};
-
 // Sanity limits: sizes above these are damage, not models (the largest published dense models have
 // 126 layers, a hidden size of 16384 and a vocabulary of 256 k). They also keep products of two
 // sizes within 64 bits.
@@ -29,95 +15,6 @@ constexpr std::uint32_t layer_count_max = 1024;
 constexpr std::uint32_t width_max = 1U << 20U;
 constexpr std::uint32_t vocab_size_max = 1U << 24U;
 constexpr std::uint32_t context_length_max = 1U << 28U;
-
-// Keys whose value is read into the description, or that never change the arithmetic.
-constexpr std::array<std::string_view, 14> keys_read = {
-    "attention.head_count",
-    "attention.head_count_kv",
-    "attention.key_length",
-    "attention.layer_norm_rms_epsilon",
-    "attention.value_length",
-    "block_count",
-    "context_length",
-    "embedding_length",
-    "feed_forward_length",
-    "rope.dimension_count",
-    "rope.freq_base",
-    "rope.scaling.finetuned",               // says how the model was made
-    "rope.scaling.original_context_length", // means nothing without a scaling type
-    "vocab_size",
-};
-
-// Keys of features that no engine implements yet, each with the value that means "off". Files often
-// carry them switched off; switched on they are refused.
-struct feature_key {
-  std::string_view key;
-  std::string_view off; // a number, "true", "false" or a string
-};
-constexpr std::array feature_keys = {
-    feature_key{"attention.causal", "true"},
-    feature_key{"attention.clamp_kqv", "0"},
-    feature_key{"attention.max_alibi_bias", "0"},
-    feature_key{"attention.scale", "0"},
-    feature_key{"attention.sliding_window", "0"},
-    feature_key{"attn_logit_softcapping", "0"},
-    feature_key{"embedding_scale", "1"},
-    feature_key{"expert_count", "0"},
-    feature_key{"expert_shared_count", "0"},
-    feature_key{"expert_used_count", "0"},
-    feature_key{"final_logit_softcapping", "0"},
-    feature_key{"logit_scale", "1"},
-    feature_key{"pooling_type", "0"},
-    feature_key{"residual_scale", "1"},
-    feature_key{"rope.scale_linear", "1"},
-    feature_key{"rope.scaling.attn_factor", "1"},
-    feature_key{"rope.scaling.factor", "1"},
-    feature_key{"rope.scaling.type", "none"},
-    feature_key{"tensor_data_layout", "Meta AI original pth"}, // what the llama converter writes
-    feature_key{"use_parallel_residual", "false"},
-};
-
-// The value as text in the form of feature_key::off; nothing for arrays.
-std::optional<std::string> text_of(const gguf_file& file, const std::string& key) {
-  if (const auto b = file.get_bool(key)) {
-    return *b ? "true" : "false";
-  }
-  if (const auto u = file.get_u64(key)) {
-    return fmt::format("{}", *u);
-  }
-  if (const auto f = file.get_f32(key)) {
-    return fmt::format("{}", *f);
-  }
-  if (auto s = file.get_string(key)) {
-    return *std::move(s);
-  }
-  return std::nullopt;
-}
-
-result<void> check_features(const gguf_file& file, const std::string& architecture) {
-  const std::string prefix = architecture + ".";
-  for (const auto& key : file.keys()) {
-    if (!key.starts_with(prefix)) {
-      continue;
-    }
-    const auto rest = std::string_view(key).substr(prefix.size());
-    if (std::ranges::find(keys_read, rest) != keys_read.end()) {
-      continue;
-    }
-    const auto feature = std::ranges::find(feature_keys, rest, &feature_key::key);
-    if (feature == feature_keys.end()) {
-      return fail(errc::unsupported_model,
-                  "metadata key '{}' is not known to this build and may change the arithmetic",
-                  key);
-    }
-    const auto found = text_of(file, key);
-    if (!found || *found != feature->off) {
-      return fail(errc::unsupported_model, "metadata key '{}' is {}: this build only runs it as {}",
-                  key, found.value_or("an array"), feature->off);
-    }
-  }
-  return {};
-}
 
 // Names as in the specification's list of general.file_type.
 std::string file_type_label(const gguf_file& file) {
@@ -190,7 +87,18 @@ private:
   std::optional<error> error_;
 };
 
-result<void> read_sizes(const gguf_file& file, description& d) {
+void take_family(const family& kind, description& d) {
+  d.norm = kind.norm;
+  d.rope.kind = kind.rope;
+  d.activation = kind.activation;
+  d.has_qk_norm = kind.has_qk_norm;
+  d.has_attention_bias = kind.has_attention_bias;
+  d.has_fused_projections = kind.has_fused_projections;
+  d.has_post_norms = kind.has_post_norms;
+  d.unrotated_period = kind.unrotated_period;
+}
+
+result<void> read_sizes(const gguf_file& file, const family& kind, description& d) {
   size_reader sizes(file, d.architecture);
   sizes.read(d.layer_count, "block_count", layer_count_max);
   sizes.read(d.hidden_size, "embedding_length", width_max);
@@ -231,11 +139,74 @@ result<void> read_sizes(const gguf_file& file, description& d) {
     return fail(errc::bad_model_file, "{}.rope.dimension_count is {}: odd, or above a head of {}",
                 d.architecture, d.rope.dimension_count, d.head_size);
   }
+  if (kind.scales_embedding) {
+    d.embedding_scale = static_cast<float>(std::sqrt(static_cast<double>(d.hidden_size)));
+  }
+  return {};
+}
+
+// As llama.cpp reads it: linear if no type is named, by the older key if the newer one is absent.
+result<void> read_rope(const gguf_file& file, const family& kind, description& d) {
+  const auto type = file.get_string(d.architecture + ".rope.scaling.type", "linear");
+  if (!type) {
+    return type.error();
+  }
+  if (*type != "linear" && *type != "none") {
+    return fail(errc::unsupported_model,
+                "metadata key '{}.rope.scaling.type' is {}: this build runs none and linear",
+                d.architecture, *type);
+  }
+  const bool has_newer = file.has(d.architecture + ".rope.scaling.factor");
+  size_reader sizes(file, d.architecture);
+  sizes.read(d.rope.scaling_factor, has_newer ? "rope.scaling.factor" : "rope.scale_linear", 1.0F);
+  if (kind.takes_windowed_rope_base) { // only the other layers are scaled
+    d.windowed_rope = d.rope;
+    d.windowed_rope->scaling_factor = 1.0F;
+    sizes.read(d.windowed_rope->base, "rope.freq_base_swa", 10000.0F);
+  }
+  if (sizes.first_error()) {
+    return *sizes.first_error();
+  }
+  if (d.rope.scaling_factor == 1.0F) {
+    return {};
+  }
+  if (*type == "none") {
+    return fail(errc::bad_model_file,
+                "metadata key '{}.rope.scaling.type' is none, but there is a factor of {}",
+                d.architecture, d.rope.scaling_factor);
+  }
+  d.rope.scaling = rope_scaling_kind::linear;
+  return {};
+}
+
+result<void> read_attention(const gguf_file& file, const family& kind, description& d) {
+  const auto width = d.layer_count == kind.wide_scale_layer_count
+                         ? static_cast<double>(d.hidden_size) / d.head_count
+                         : static_cast<double>(d.head_size);
+  d.attention_scale = static_cast<float>(1.0 / std::sqrt(width));
+  const auto window =
+      file.get_u32(d.architecture + ".attention.sliding_window", kind.default_window);
+  if (!window) {
+    return window.error();
+  }
+  if (*window > 0) {
+    d.sliding_window = *window;
+    d.full_attention_period = kind.full_attention_period;
+  }
+  if (!kind.takes_soft_caps) {
+    return {};
+  }
+  size_reader caps(file, d.architecture);
+  caps.read(d.attention_soft_cap.emplace(), "attn_logit_softcapping");
+  caps.read(d.final_soft_cap.emplace(), "final_logit_softcapping");
+  if (caps.first_error()) {
+    return *caps.first_error();
+  }
   return {};
 }
 
 // The vocabulary's size is the embedding's number of rows; what else states it must agree.
-result<void> read_vocab(const gguf_file& file, description& d) {
+result<void> read_vocab(const gguf_file& file, const family&, description& d) {
   const auto embedding = file.find("token_embd.weight");
   if (!embedding) {
     return fail(errc::bad_model_file, "tensor 'token_embd.weight' is missing");
@@ -294,14 +265,19 @@ result<std::uint64_t> check_tensors(const gguf_file& file,
   return total;
 }
 
-result<void> read_tensors(const gguf_file& file, description& d) {
+result<void> read_tensors(const gguf_file& file, const family& kind, description& d) {
   d.has_tied_embeddings = !file.find("output.weight");
+  d.rope.has_factors = kind.takes_rope_factors && file.find("rope_freqs.weight");
   std::set<std::string, std::less<>> seen;
   const auto input = check_tensors(file, input_tensors(d), seen);
   if (!input) {
     return input.error();
   }
   d.embedding_bytes = *input;
+  // A few hundred bytes: in no layer's sum, but in stage_bytes().
+  if (const auto shared = check_tensors(file, shared_tensors(d), seen); !shared) {
+    return shared.error();
+  }
   for (std::uint32_t layer = 0; layer < d.layer_count; ++layer) {
     const auto bytes = check_tensors(file, layer_tensors(d, layer), seen);
     if (!bytes) {
@@ -328,13 +304,12 @@ result<void> read_tensors(const gguf_file& file, description& d) {
 
 } // namespace
 
-std::string supported_architectures() {
-  std::string names;
-  for (const auto& row : families) {
-    names += names.empty() ? "" : ", ";
-    names += row.architecture;
-  }
-  return names;
+bool description::has_window(std::uint32_t layer) const noexcept {
+  return sliding_window && (full_attention_period == 0 || (layer + 1) % full_attention_period != 0);
+}
+
+bool description::is_rotated(std::uint32_t layer) const noexcept {
+  return unrotated_period == 0 || (layer + 1) % unrotated_period != 0;
 }
 
 result<description> describe(const gguf_file& file) {
@@ -342,10 +317,9 @@ result<description> describe(const gguf_file& file) {
   if (!architecture) {
     return architecture.error();
   }
-  const auto row = std::ranges::find(families, *architecture, &family::architecture);
-  if (row == families.end()) {
-    return fail(errc::unsupported_model, "architecture '{}': this build runs {}", *architecture,
-                supported_architectures());
+  const auto kind = family_of(*architecture);
+  if (!kind) {
+    return kind.error();
   }
   const auto parts = file.get_u32("split.count", 1);
   if (!parts) {
@@ -363,16 +337,12 @@ result<description> describe(const gguf_file& file) {
   d.architecture = *std::move(architecture);
   d.name = *std::move(name);
   d.file_type = file_type_label(file);
-  d.norm = row->norm;
-  d.rope.kind = row->rope;
-  d.activation = row->activation;
-  d.has_qk_norm = row->has_qk_norm;
-  d.has_attention_bias = row->has_attention_bias;
-  if (auto r = check_features(file, d.architecture); !r) {
+  take_family(*kind, d);
+  if (auto r = check_keys(file, *kind); !r) {
     return r.error();
   }
-  for (auto* step : {read_sizes, read_vocab, read_tensors}) {
-    if (auto r = step(file, d); !r) {
+  for (auto* step : {read_sizes, read_rope, read_attention, read_vocab, read_tensors}) {
+    if (auto r = step(file, *kind, d); !r) {
       return r.error();
     }
   }

@@ -9,7 +9,7 @@
 namespace baton::model {
 
 enum class norm_kind : std::uint8_t { rms };
-enum class activation_kind : std::uint8_t { silu, gelu };
+enum class activation_kind : std::uint8_t { silu, gelu }; // gelu in its tanh form
 // normal: rotates the pairs (x[2i], x[2i+1]); the GGUF converter has permuted q and k of llama
 // files to fit. neox: rotates (x[i], x[i + dimensions/2]).
 enum class rope_kind : std::uint8_t { normal, neox };
@@ -22,6 +22,7 @@ struct rope_description {
   rope_scaling_kind scaling = rope_scaling_kind::none;
   float scaling_factor = 1.0F;
   std::uint32_t original_context_size = 0; // before scaling; 0 where there is none
+  bool has_factors = false; // rope_freqs.weight divides each pair's theta (Llama 3.1 and later)
 };
 
 struct description {
@@ -42,12 +43,22 @@ struct description {
   float rms_epsilon = 1e-5F;
   rope_description rope;
   activation_kind activation = activation_kind::silu; // of the gate: act(gate) * up
-  bool has_qk_norm = false;
-  bool has_attention_bias = false;
-  bool has_tied_embeddings = false; // no output.weight: the head is token_embd.weight
-  std::optional<std::uint32_t> sliding_window;
+  bool has_qk_norm = false;           // of each head of queries and keys, before the rotation
+  bool has_attention_bias = false;    // of q, k and v
+  bool has_fused_projections = false; // attn_qkv is q, k, v; ffn_up is gate, up
+  bool has_post_norms = false;        // of what attention and ffn add to the residual stream
+  bool has_tied_embeddings = false;   // no output.weight: the head is token_embd.weight
+  float embedding_scale = 1.0F;
+  float attention_scale = 1.0F; // of the product of a query and a key
   std::optional<float> attention_soft_cap;
   std::optional<float> final_soft_cap;
+
+  // Layers differ by period n: those with index n-1, 2n-1, .. ; 0: none does.
+  std::optional<std::uint32_t> sliding_window;   // positions that a layer sees, its own the last
+  std::uint32_t full_attention_period = 0;       // these see everything nevertheless
+  std::optional<rope_description> windowed_rope; // of layers with a window, if it is another
+  std::uint32_t unrotated_period = 0;            // these have no rotary embedding (NoPE)
+
   std::uint32_t expert_count = 0; // 0: dense
 
   std::uint64_t parameter_count = 0;
@@ -58,6 +69,8 @@ struct description {
 
   std::uint32_t q_size() const noexcept { return head_count * head_size; }
   std::uint32_t kv_size() const noexcept { return kv_head_count * head_size; }
+  bool has_window(std::uint32_t layer) const noexcept;
+  bool is_rotated(std::uint32_t layer) const noexcept;
 };
 
 // A tensor that a description asks for, in GGUF shape order.
@@ -68,9 +81,11 @@ struct tensor_requirement {
 
 // "blk.3.attn_q.weight" for (3, "attn_q.weight").
 std::string layer_tensor_name(std::uint32_t layer, std::string_view role);
-// The tensors of one layer; of the input (token_embd.weight); of the output (output_norm.weight,
-// then the head's: output.weight, or token_embd.weight if tied).
+// The tensors of one layer; of all layers together (rope_freqs.weight: every stage with a layer
+// reads it); of the input (token_embd.weight); of the output (output_norm.weight, then the head's:
+// output.weight, or token_embd.weight if tied).
 std::vector<tensor_requirement> layer_tensors(const description& model, std::uint32_t layer);
+std::vector<tensor_requirement> shared_tensors(const description& model);
 std::vector<tensor_requirement> input_tensors(const description& model);
 std::vector<tensor_requirement> output_tensors(const description& model);
 
@@ -80,7 +95,7 @@ std::vector<tensor_requirement> output_tensors(const description& model);
 // unsupported_model (names the architecture, key or tensor that this build does not implement).
 result<description> describe(const gguf_file& file);
 
-// "llama": the architectures of the table.
+// "llama, qwen2, ..": the architectures of the table.
 std::string supported_architectures();
 
 } // namespace baton::model

@@ -133,6 +133,9 @@ std::vector<std::string> tensors_of(const description& model, const layer_range&
   if (range.embeds) {
     add(input_tensors(model));
   }
+  if (range.count > 0) {
+    add(shared_tensors(model));
+  }
   for (std::uint32_t layer = range.first; layer < range.end(); ++layer) {
     add(layer_tensors(model, layer));
   }

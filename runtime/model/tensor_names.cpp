@@ -12,26 +12,46 @@ std::vector<tensor_requirement> layer_tensors(const description& d, std::uint32_
   const std::uint64_t q = d.q_size();
   const std::uint64_t kv = d.kv_size();
   const std::uint64_t ffn = d.ffn_size;
-  std::vector<tensor_requirement> list = {
-      {"attn_norm.weight", {hidden}},      {"attn_q.weight", {hidden, q}},
-      {"attn_k.weight", {hidden, kv}},     {"attn_v.weight", {hidden, kv}},
-      {"attn_output.weight", {q, hidden}}, {"ffn_norm.weight", {hidden}},
-      {"ffn_gate.weight", {hidden, ffn}},  {"ffn_up.weight", {hidden, ffn}},
-      {"ffn_down.weight", {ffn, hidden}},
+  std::vector<tensor_requirement> list = {{"attn_norm.weight", {hidden}}};
+  const auto add = [&](std::initializer_list<tensor_requirement> more) {
+    list.insert(list.end(), more);
   };
+  if (d.has_fused_projections) {
+    add({{"attn_qkv.weight", {hidden, q + 2 * kv}},
+         {"attn_output.weight", {q, hidden}},
+         {"ffn_norm.weight", {hidden}},
+         {"ffn_up.weight", {hidden, 2 * ffn}},
+         {"ffn_down.weight", {ffn, hidden}}});
+  } else {
+    add({{"attn_q.weight", {hidden, q}},
+         {"attn_k.weight", {hidden, kv}},
+         {"attn_v.weight", {hidden, kv}},
+         {"attn_output.weight", {q, hidden}},
+         {"ffn_norm.weight", {hidden}},
+         {"ffn_gate.weight", {hidden, ffn}},
+         {"ffn_up.weight", {hidden, ffn}},
+         {"ffn_down.weight", {ffn, hidden}}});
+  }
   if (d.has_attention_bias) {
-    list.push_back({"attn_q.bias", {q}});
-    list.push_back({"attn_k.bias", {kv}});
-    list.push_back({"attn_v.bias", {kv}});
+    add({{"attn_q.bias", {q}}, {"attn_k.bias", {kv}}, {"attn_v.bias", {kv}}});
   }
   if (d.has_qk_norm) {
-    list.push_back({"attn_q_norm.weight", {d.head_size}});
-    list.push_back({"attn_k_norm.weight", {d.head_size}});
+    add({{"attn_q_norm.weight", {d.head_size}}, {"attn_k_norm.weight", {d.head_size}}});
+  }
+  if (d.has_post_norms) {
+    add({{"post_attention_norm.weight", {hidden}}, {"post_ffw_norm.weight", {hidden}}});
   }
   for (auto& tensor : list) {
     tensor.name = layer_tensor_name(layer, tensor.name);
   }
   return list;
+}
+
+std::vector<tensor_requirement> shared_tensors(const description& d) {
+  if (!d.rope.has_factors) {
+    return {};
+  }
+  return {{"rope_freqs.weight", {d.rope.dimension_count / 2}}};
 }
 
 std::vector<tensor_requirement> input_tensors(const description& d) {

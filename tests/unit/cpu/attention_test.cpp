@@ -38,9 +38,15 @@ struct cache {
   }
 };
 
+// What some families add to attention.
+struct extras {
+  std::uint32_t window = 0;
+  float soft_cap = 0.0F;
+};
+
 // [queries][head_size]
 std::vector<float> attend(cpu::isa which, const cache& kv, const std::vector<float>& queries,
-                          const std::vector<std::uint32_t>& positions) {
+                          const std::vector<std::uint32_t>& positions, extras with = {}) {
   std::vector<float> out(queries.size());
   std::vector<const float*> q;
   std::vector<float*> o;
@@ -48,22 +54,27 @@ std::vector<float> attend(cpu::isa which, const cache& kv, const std::vector<flo
     q.push_back(queries.data() + i * kv.size);
     o.push_back(out.data() + i * kv.size);
   }
-  cpu::kernels_for(which).attend(
-      {q.data(), positions.data(), positions.size(), kv.pointers.data(), kv.size, o.data()});
+  cpu::kernels_for(which).attend({q.data(), positions.data(), positions.size(), kv.pointers.data(),
+                                  kv.size, o.data(), with.window, with.soft_cap});
   return out;
 }
 
-std::vector<double> exact(const cache& kv, const float* query, std::uint32_t last) {
+std::vector<double> exact(const cache& kv, const float* query, std::uint32_t last,
+                          extras with = {}) {
+  const std::size_t first = with.window == 0 || last < with.window ? 0 : last + 1 - with.window;
+  const double cap = double{with.soft_cap};
   std::vector<double> weights(last + 1), out(kv.size, 0.0);
   double most = -1e300, sum = 0;
-  for (std::size_t p = 0; p <= last; ++p) {
+  for (std::size_t p = first; p <= last; ++p) {
     for (std::size_t d = 0; d < kv.size; ++d)
       weights[p] += double{query[d]} * kv.key(p, d);
+    if (cap > 0)
+      weights[p] = cap * std::tanh(weights[p] / cap);
     most = std::max(most, weights[p]);
   }
-  for (double& w : weights)
-    sum += w = std::exp(w - most);
-  for (std::size_t p = 0; p <= last; ++p)
+  for (std::size_t p = first; p <= last; ++p)
+    sum += weights[p] = std::exp(weights[p] - most);
+  for (std::size_t p = first; p <= last; ++p)
     for (std::size_t d = 0; d < kv.size; ++d)
       out[d] += weights[p] / sum * kv.value(p, d);
   return out;
@@ -105,6 +116,58 @@ TEST_CASE("a query's attention has the same bits in any company of queries") {
         const auto alone = attend(which, kv, {q.begin(), q.begin() + 64}, {p[0]});
         CHECK(first_difference(alone, std::span(together).subspan(0, 64)) == -1);
       }
+  }
+}
+
+TEST_CASE("a window and a soft cap are what they say, with the same bits everywhere") {
+  const cache kv(64, 3, 51);
+  for (const extras with : {extras{1, 0}, extras{2, 3}, extras{40, 0}, extras{63, 5}, extras{64, 0},
+                            extras{65, 0}, extras{128, 2}, extras{500, 0}, extras{0, 2}})
+    for (const std::uint32_t last : {0U, 1U, 39U, 40U, 62U, 63U, 64U, 104U, 127U, 128U, 191U}) {
+      const auto query = random_floats(64, last + 1, 2.0F);
+      const auto expected = exact(kv, query.data(), last, with);
+      const auto reference = attend(cpu::isa::portable, kv, query, {last}, with);
+      CAPTURE(with.window);
+      CAPTURE(with.soft_cap);
+      CAPTURE(last);
+      for (std::size_t d = 0; d < 64; ++d)
+        CHECK(double{reference[d]} == doctest::Approx(expected[d]).epsilon(1e-5).scale(1.0));
+      for (const auto which : available_isas())
+        CHECK(first_difference(reference, attend(which, kv, query, {last}, with)) == -1);
+    }
+}
+
+// Their windows begin in different chunks: the first chunk is hidden from some of them altogether.
+TEST_CASE("a query's window has the same bits in any company of queries") {
+  const cache kv(64, 3, 61);
+  const std::vector<std::uint32_t> positions = {128, 166, 167, 168, 190, 191};
+  const auto queries = random_floats(positions.size() * 64, 78, 2.0F);
+  for (const auto which : available_isas())
+    for (const std::uint32_t window : {1U, 40U, 64U, 104U, 128U})
+      for (std::size_t first = 0; first < positions.size(); ++first) {
+        const extras with{window, 4.0F};
+        const std::vector<float> q(queries.begin() + static_cast<std::ptrdiff_t>(first * 64),
+                                   queries.end());
+        const auto together =
+            attend(which, kv, q,
+                   {positions.begin() + static_cast<std::ptrdiff_t>(first), positions.end()}, with);
+        for (std::size_t i = first; i < positions.size(); ++i) {
+          const auto at = static_cast<std::ptrdiff_t>(i * 64);
+          const auto alone = attend(which, kv, {queries.begin() + at, queries.begin() + at + 64},
+                                    {positions[i]}, with);
+          CHECK(first_difference(alone, std::span(together).subspan((i - first) * 64, 64)) == -1);
+        }
+      }
+}
+
+TEST_CASE("chunks before every window are not read") {
+  cache kv(64, 3, 71);
+  const auto query = random_floats(64, 5, 2.0F);
+  for (const auto which : available_isas()) {
+    const auto before = attend(which, kv, query, {180}, {40, 0});
+    cache other = kv;
+    other.pointers[0] = other.pointers[1] = nullptr;
+    CHECK(first_difference(before, attend(which, other, query, {180}, {40, 0})) == -1);
   }
 }
 

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include <cmath>
-#include <map>
 
 using namespace baton;
 using namespace baton::testing;
@@ -58,40 +57,6 @@ std::vector<token_id> some_tokens(std::size_t count, std::uint32_t seed = 0) {
   for (std::size_t i = 0; i < count; ++i)
     out.push_back(static_cast<token_id>((i * i * 31 + i * 7 + seed * 53) % 270));
   return out;
-}
-
-using logits_by_position = std::map<std::uint32_t, std::vector<float>>;
-
-void keep(logits_by_position& out, std::uint32_t position, std::span<const float> logits) {
-  out[position] = {logits.begin(), logits.end()};
-}
-
-// Runs `tokens` in steps of the given sizes, the last one repeated; logits of each step's last row.
-logits_by_position run_in_steps(cpu::engine_cpu& engine, const std::vector<token_id>& tokens,
-                                const std::vector<std::size_t>& sizes) {
-  logits_by_position out;
-  for (std::size_t at = 0, i = 0; at < tokens.size(); ++i) {
-    const std::size_t count = std::min(sizes[std::min(i, sizes.size() - 1)], tokens.size() - at);
-    part p;
-    p.tokens.assign(tokens.begin() + static_cast<std::ptrdiff_t>(at),
-                    tokens.begin() + static_cast<std::ptrdiff_t>(at + count));
-    p.position = static_cast<std::uint32_t>(at);
-    const auto step = engine.run(batch_of({p}), {});
-    REQUIRE_MESSAGE(step, step.error().message);
-    at += count;
-    keep(out, static_cast<std::uint32_t>(at - 1), engine.logits(0));
-  }
-  return out;
-}
-
-// Every position of `found` has the bits of `expected`.
-void check_same(const logits_by_position& expected, const logits_by_position& found) {
-  REQUIRE(!found.empty());
-  for (const auto& [position, logits] : found) {
-    CAPTURE(position);
-    REQUIRE(expected.contains(position));
-    CHECK(first_difference(expected.at(position), logits) == -1);
-  }
 }
 
 std::vector<tiny_llama> shapes() {
@@ -365,16 +330,7 @@ TEST_CASE("settings and models that the engine cannot run are refused by name") 
     change(d);
     return code_of(settings_of(), d);
   };
-  CHECK(model_with([](auto& d) { d.has_qk_norm = true; }).find("norms of queries") !=
-        std::string::npos);
-  CHECK(model_with([](auto& d) { d.has_attention_bias = true; }).find("biases") !=
-        std::string::npos);
-  CHECK(model_with([](auto& d) { d.sliding_window = 5; }).find("sliding") != std::string::npos);
-  CHECK(model_with([](auto& d) { d.final_soft_cap = 5.0F; }).find("soft caps") !=
-        std::string::npos);
   CHECK(model_with([](auto& d) { d.expert_count = 2; }).find("experts") != std::string::npos);
-  CHECK(model_with([](auto& d) { d.activation = model::activation_kind::gelu; }).find("silu") !=
-        std::string::npos);
   CHECK(model_with([](auto& d) { d.rope.scaling = model::rope_scaling_kind::yarn; }).find("yarn") !=
         std::string::npos);
   CHECK(model_with([](auto& d) { d.head_size = 24; }).find("head sizes") != std::string::npos);

@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -58,6 +59,56 @@ TEST_CASE("silu is accurate from large negative to large positive gates") {
     cpu::kernels_for(which).silu_multiply(gate.data(), up.data(), gate.size(), found.data());
     CHECK(first_difference(expected, found) == -1);
   }
+}
+
+TEST_CASE("gelu is accurate from large negative to large positive gates") {
+  std::vector<float> gate = {-1e30F, -200, -12, -8, -5, -1, -1e-8F, 0,
+                             1e-8F,  0.5F, 1,   5,  8,  12, 300,    1e30F};
+  const auto more = random_floats(4096, 5, 6.0F);
+  gate.insert(gate.end(), more.begin(), more.end());
+  const std::vector<float> up(gate.size(), 2.0F);
+  std::vector<float> expected(gate.size()), found(gate.size());
+  portable().gelu_multiply(gate.data(), up.data(), gate.size(), expected.data());
+  for (std::size_t i = 0; i < gate.size(); ++i) {
+    const double g = double{gate[i]};
+    const double u = std::sqrt(2.0 / std::acos(-1.0)) * (g + 0.044715 * g * g * g);
+    CAPTURE(gate[i]);
+    // The exponent is rounded at up to 30 times the error of exp.
+    CHECK(double{expected[i]} ==
+          doctest::Approx(2.0 * g / (1.0 + std::exp(-2.0 * u))).epsilon(5e-6).scale(1e-30));
+  }
+  for (const auto which : available_isas()) {
+    cpu::kernels_for(which).gelu_multiply(gate.data(), up.data(), gate.size(), found.data());
+    CHECK(first_difference(expected, found) == -1);
+  }
+}
+
+TEST_CASE("a soft cap bends values as tanh does, and shows what has overflowed") {
+  auto x = random_floats(4096, 9, 200.0F);
+  for (const float special : {0.0F, -0.0F, 1e-6F, -1e-20F, 1e30F, -1e30F, 50.0F, 49.99F})
+    x.push_back(special);
+  for (std::size_t i = 0; i < 8; ++i) // small ones, to whole vectors
+    x.push_back(1e-3F * static_cast<float>(i));
+  for (const float cap : {2.0F, 30.0F, 50.0F}) {
+    auto expected = x;
+    portable().soft_cap(expected.data(), expected.size(), cap);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      CAPTURE(x[i]);
+      CHECK(double{expected[i]} ==
+            doctest::Approx(double{cap} * std::tanh(double{x[i]} / double{cap})).epsilon(1e-6));
+    }
+    for (const auto which : available_isas()) {
+      auto found = x;
+      cpu::kernels_for(which).soft_cap(found.data(), found.size(), cap);
+      CHECK(first_difference(expected, found) == -1);
+    }
+  }
+  for (const auto which : available_isas())
+    for (const float bad : {INFINITY, -INFINITY, NAN}) {
+      std::vector<float> row(16, bad);
+      cpu::kernels_for(which).soft_cap(row.data(), row.size(), 30.0F);
+      CHECK(std::ranges::all_of(row, [](float v) { return std::isnan(v); }));
+    }
 }
 
 TEST_CASE("quantised activations are nearest, with sums to match, to the same bits everywhere") {

@@ -1,9 +1,15 @@
 // Drives an engine with sequences of token ids, as a scheduler would: blocks handed out in order,
-// rows packed into micro_batches. Shared by the tests of the CPU engine.
+// rows packed into micro_batches; and compares what it answers. Shared by the tests of the CPU
+// engine.
 #pragma once
 
 #include "runtime/cpu/engine_cpu.hpp"
+#include "tests/unit/cpu/isas.hpp"
 
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -41,6 +47,40 @@ inline micro_batch batch_of(const std::vector<part>& parts) {
       batch.draws.push_back(greedy_draw());
   }
   return batch;
+}
+
+using logits_by_position = std::map<std::uint32_t, std::vector<float>>;
+
+inline void keep(logits_by_position& out, std::uint32_t position, std::span<const float> logits) {
+  out[position] = {logits.begin(), logits.end()};
+}
+
+// Runs `tokens` in steps of the given sizes, the last one repeated; logits of each step's last row.
+inline logits_by_position run_in_steps(cpu::engine_cpu& engine, const std::vector<token_id>& tokens,
+                                       const std::vector<std::size_t>& sizes) {
+  logits_by_position out;
+  for (std::size_t at = 0, i = 0; at < tokens.size(); ++i) {
+    const std::size_t count = std::min(sizes[std::min(i, sizes.size() - 1)], tokens.size() - at);
+    part p;
+    p.tokens.assign(tokens.begin() + static_cast<std::ptrdiff_t>(at),
+                    tokens.begin() + static_cast<std::ptrdiff_t>(at + count));
+    p.position = static_cast<std::uint32_t>(at);
+    const auto step = engine.run(batch_of({p}), {});
+    REQUIRE_MESSAGE(step, step.error().message);
+    at += count;
+    keep(out, static_cast<std::uint32_t>(at - 1), engine.logits(0));
+  }
+  return out;
+}
+
+// Every position of `found` has the bits of `expected`.
+inline void check_same(const logits_by_position& expected, const logits_by_position& found) {
+  REQUIRE(!found.empty());
+  for (const auto& [position, logits] : found) {
+    CAPTURE(position);
+    REQUIRE(expected.contains(position));
+    CHECK(first_difference(expected.at(position), logits) == -1);
+  }
 }
 
 } // namespace baton::testing

@@ -147,11 +147,9 @@ TEST_CASE("a feature without an implementation is refused by its key") {
   using enum errc;
   expect_refusals({
       {"another family", [](auto& w) { w.set_string("general.architecture", "mamba"); },
-       unsupported_model, "'mamba': this build runs llama"},
+       unsupported_model, "'mamba': this build runs llama, "},
       {"experts", [](auto& w) { w.set_u32("llama.expert_count", 8); }, unsupported_model,
        "'llama.expert_count' is 8"},
-      {"a sliding window", [](auto& w) { w.set_u32("llama.attention.sliding_window", 4096); },
-       unsupported_model, "sliding_window"},
       {"rope scaling", [](auto& w) { w.set_string("llama.rope.scaling.type", "yarn"); },
        unsupported_model, "'llama.rope.scaling.type' is yarn"},
       {"a soft cap", [](auto& w) { w.set_f32("llama.final_logit_softcapping", 30.0F); },
@@ -166,11 +164,11 @@ TEST_CASE("a feature without an implementation is refused by its key") {
        "split.count"},
       {"values of another size", [](auto& w) { w.set_u32("llama.attention.value_length", 8); },
        unsupported_model, "value_length"},
-      {"rope factors",
+      {"factors for long contexts",
        [](auto& w) {
-         w.add_tensor("rope_freqs.weight", tensor_type::f32, {8}, std::vector<float>(8));
+         w.add_tensor("rope_factors_long.weight", tensor_type::f32, {8}, std::vector<float>(8));
        },
-       unsupported_model, "'rope_freqs.weight' [8]"},
+       unsupported_model, "'rope_factors_long.weight' [8]"},
       {"a bias",
        [](auto& w) {
          w.add_tensor("blk.0.attn_q.bias", tensor_type::f32, {64}, std::vector<float>(64));
@@ -234,6 +232,18 @@ TEST_CASE("sizes that contradict each other are refused by key or tensor") {
        bad_model_file, "layer_norm_rms_epsilon"},
       {"a NaN for a base", [](auto& w) { w.set_f32("llama.rope.freq_base", std::nanf("")); },
        bad_model_file, "freq_base' is nan"},
+      {"a factor of a rope that is not scaled",
+       [](auto& w) {
+         w.set_string("llama.rope.scaling.type", "none").set_f32("llama.rope.scaling.factor", 2.0F);
+       },
+       bad_model_file, "a factor of 2"},
+      {"a factor of nothing", [](auto& w) { w.set_f32("llama.rope.scaling.factor", 0.0F); },
+       bad_model_file, "'llama.rope.scaling.factor' is 0"},
+      {"rope factors for half of the pairs",
+       [](auto& w) {
+         w.add_tensor("rope_freqs.weight", tensor_type::f32, {4}, std::vector<float>(4));
+       },
+       bad_model_file, "'rope_freqs.weight': expected [8], found [4]"},
       {"no embedding", [](auto& w) { w.erase_tensor("token_embd.weight"); }, bad_model_file,
        "'token_embd.weight' is missing"},
       {"no output norm", [](auto& w) { w.erase_tensor("output_norm.weight"); }, bad_model_file,

@@ -1,0 +1,155 @@
+// The table of families, and the table of keys.
+#include "runtime/model/family.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace baton::model {
+namespace {
+
+constexpr std::array families = {
+    family{.architecture = "llama", .takes_rope_factors = true, .takes_window = true},
+    family{.architecture = "qwen2", .rope = rope_kind::neox, .has_attention_bias = true},
+    family{.architecture = "qwen3", .rope = rope_kind::neox, .has_qk_norm = true},
+    family{.architecture = "phi3",
+           .rope = rope_kind::neox,
+           .has_fused_projections = true,
+           .takes_window = true},
+    family{.architecture = "smollm3", .unrotated_period = 4},
+    family{.architecture = "gemma2",
+           .rope = rope_kind::neox,
+           .activation = activation_kind::gelu,
+           .has_post_norms = true,
+           .scales_embedding = true,
+           .takes_window = true,
+           .takes_soft_caps = true,
+           .default_window = 4096,
+           .full_attention_period = 2,
+           .wide_scale_layer_count = 46},
+    family{.architecture = "gemma3",
+           .rope = rope_kind::neox,
+           .activation = activation_kind::gelu,
+           .has_qk_norm = true,
+           .has_post_norms = true,
+           .scales_embedding = true,
+           .takes_window = true,
+           .takes_windowed_rope_base = true,
+           .full_attention_period = 6,
+           .wide_scale_layer_count = 62},
+};
+
+// Keys whose value is read into the description, or that never change the arithmetic.
+constexpr std::array<std::string_view, 17> keys_read = {
+    "attention.head_count",
+    "attention.head_count_kv",
+    "attention.key_length",
+    "attention.layer_norm_rms_epsilon",
+    "attention.value_length",
+    "block_count",
+    "context_length",
+    "embedding_length",
+    "feed_forward_length",
+    "rope.dimension_count",
+    "rope.freq_base",
+    "rope.scale_linear",
+    "rope.scaling.factor",
+    "rope.scaling.finetuned",               // says how the model was made
+    "rope.scaling.original_context_length", // means nothing to linear scaling
+    "rope.scaling.type",
+    "vocab_size",
+};
+
+// Keys of features that no engine implements, or only in some families, each with the value that
+// means "off". Files often carry them switched off; switched on they are refused.
+struct feature_key {
+  std::string_view key;
+  std::string_view off;            // a number, "true", "false" or a string
+  bool family::*read_by = nullptr; // families that read it instead
+};
+constexpr std::array feature_keys = {
+    feature_key{"attention.causal", "true"},
+    feature_key{"attention.clamp_kqv", "0"},
+    feature_key{"attention.max_alibi_bias", "0"},
+    feature_key{"attention.scale", "0"},
+    feature_key{"attention.sliding_window", "0", &family::takes_window},
+    feature_key{"attn_logit_softcapping", "0", &family::takes_soft_caps},
+    feature_key{"embedding_scale", "1"},
+    feature_key{"expert_count", "0"},
+    feature_key{"expert_shared_count", "0"},
+    feature_key{"expert_used_count", "0"},
+    feature_key{"final_logit_softcapping", "0", &family::takes_soft_caps},
+    feature_key{"logit_scale", "1"},
+    feature_key{"pooling_type", "0"},
+    feature_key{"residual_scale", "1"},
+    feature_key{"rope.freq_base_swa", "0", &family::takes_windowed_rope_base},
+    feature_key{"rope.scaling.attn_factor", "1"},
+    feature_key{"tensor_data_layout", "Meta AI original pth"}, // what the llama converter writes
+    feature_key{"use_parallel_residual", "false"},
+};
+
+// The value as text in the form of feature_key::off; nothing for arrays.
+std::optional<std::string> text_of(const gguf_file& file, const std::string& key) {
+  if (const auto b = file.get_bool(key)) {
+    return *b ? "true" : "false";
+  }
+  if (const auto u = file.get_u64(key)) {
+    return fmt::format("{}", *u);
+  }
+  if (const auto f = file.get_f32(key)) {
+    return fmt::format("{}", *f);
+  }
+  if (auto s = file.get_string(key)) {
+    return *std::move(s);
+  }
+  return std::nullopt;
+}
+
+} // namespace
+
+std::string supported_architectures() {
+  std::string names;
+  for (const auto& row : families) {
+    names += names.empty() ? "" : ", ";
+    names += row.architecture;
+  }
+  return names;
+}
+
+result<family> family_of(std::string_view architecture) {
+  const auto* row = std::ranges::find(families, architecture, &family::architecture);
+  if (row == families.end()) {
+    return fail(errc::unsupported_model, "architecture '{}': this build runs {}", architecture,
+                supported_architectures());
+  }
+  return *row;
+}
+
+result<void> check_keys(const gguf_file& file, const family& kind) {
+  const auto prefix = fmt::format("{}.", kind.architecture);
+  for (const auto& key : file.keys()) {
+    if (!key.starts_with(prefix)) {
+      continue;
+    }
+    const auto rest = std::string_view(key).substr(prefix.size());
+    if (std::ranges::find(keys_read, rest) != keys_read.end()) {
+      continue;
+    }
+    const auto feature = std::ranges::find(feature_keys, rest, &feature_key::key);
+    if (feature == feature_keys.end()) {
+      return fail(errc::unsupported_model,
+                  "metadata key '{}' is not known to this build and may change the arithmetic",
+                  key);
+    }
+    if (feature->read_by != nullptr && kind.*feature->read_by) {
+      continue;
+    }
+    const auto found = text_of(file, key);
+    if (!found || *found != feature->off) {
+      return fail(errc::unsupported_model, "metadata key '{}' is {}: this build only runs it as {}",
+                  key, found.value_or("an array"), feature->off);
+    }
+  }
+  return {};
+}
+
+} // namespace baton::model

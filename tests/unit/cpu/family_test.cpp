@@ -1,0 +1,321 @@
+// Goal: every family of the table is the model that its authors publish, and keeps the contract of
+// the engine seam. Method: tiny files with the answers of transformers
+// (tests/data/model/make_family_goldens.py); the same files cut into steps, stages and threads in
+// many ways; and descriptions with one feature changed, which must be seen.
+#include "tests/support/gguf_writer.hpp"
+#include "tests/support/scratch_directory.hpp"
+#include "tests/unit/cpu/isas.hpp"
+#include "tests/unit/cpu/sequences.hpp"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+
+using namespace baton;
+using namespace baton::testing;
+
+namespace {
+
+// Between our logits and the golden ones, root mean square, in units of the golden ones' standard
+// deviation. Both sides are float32 over float16 keys and values, and differ in the order of their
+// sums: 1e-6 an operation. That alone gives 1e-5; one unit of float16 (5e-4) is added where a key
+// or a value lies so near to a rounding border that the sums decide.
+constexpr double bound = 2e-4;
+// Of a single logit: what such a unit does to a row that attends to few positions.
+constexpr double bound_worst = 2e-3;
+
+struct difference {
+  double mean = 0, worst = 0;
+};
+
+struct family_file {
+  std::optional<model::gguf_file> file;
+  model::description description;
+  std::vector<token_id> prompt, greedy;
+  std::vector<std::uint32_t> positions;
+  std::vector<std::vector<float>> logits; // at these positions
+
+  // As committed, or with its matrices in another type.
+  explicit family_file(const std::string& name, std::optional<model::tensor_type> type = {}) {
+    const auto stem = std::filesystem::path(BATON_SOURCE_DIR) / "tests/data/model/families" / name;
+    open(stem.string() + ".gguf");
+    if (type) {
+      const scratch_directory scratch;
+      REQUIRE(copy_as(*type).write(scratch / "copy.gguf"));
+      open(scratch / "copy.gguf");
+    }
+    std::ifstream in(stem.string() + ".json");
+    const auto golden = nlohmann::json::parse(in);
+    golden.at("prompt_ids").get_to(prompt);
+    golden.at("greedy_ids").get_to(greedy);
+    golden.at("positions").get_to(positions);
+    golden.at("logits").get_to(logits);
+  }
+
+  void open(const std::filesystem::path& path) {
+    auto opened = model::gguf_file::open(path);
+    REQUIRE_MESSAGE(opened, opened.error().message);
+    file = *std::move(opened);
+    auto described = model::describe(*file);
+    REQUIRE_MESSAGE(described, described.error().message);
+    description = *std::move(described);
+  }
+
+  gguf_writer copy_as(model::tensor_type type) const {
+    gguf_writer out;
+    for (const auto& key : file->keys()) {
+      if (const auto text = file->get_string(key))
+        out.set_string(key, *text);
+      else if (const auto number = file->get_u32(key))
+        out.set_u32(key, *number);
+      else
+        out.set_f32(key, file->get_f32(key).value());
+    }
+    for (const auto& tensor : file->tensors()) {
+      std::vector<float> values(tensor.elements());
+      model::dequantize_row(tensor.type, tensor.bytes.data(), values.data(), values.size());
+      const bool is_vector = tensor.shape.size() == 1;
+      out.add_tensor(tensor.name, is_vector ? tensor.type : type, tensor.shape, values);
+    }
+    return out;
+  }
+
+  std::unique_ptr<cpu::engine_cpu> load(const cpu::config& settings) const {
+    return load(settings, description, model::whole(description));
+  }
+  std::unique_ptr<cpu::engine_cpu> load(const cpu::config& settings,
+                                        const model::description& model,
+                                        const model::layer_range& range) const {
+    auto engine = cpu::engine_cpu::load(*file, model, range, settings);
+    REQUIRE_MESSAGE(engine, engine.error().message);
+    return *std::move(engine);
+  }
+
+  difference compare(const logits_by_position& found) const {
+    double squares = 0, errors = 0, worst = 0;
+    for (std::size_t row = 0; row < positions.size(); ++row)
+      for (std::size_t i = 0; i < logits[row].size(); ++i) {
+        const double expected = double{logits[row][i]};
+        const double error = double{found.at(positions[row])[i]} - expected;
+        squares += expected * expected;
+        errors += error * error; // NaN stays in it
+        worst = std::max(worst, std::abs(error));
+      }
+    const double count = static_cast<double>(positions.size() * logits[0].size());
+    return {std::sqrt(errors / squares), worst / std::sqrt(squares / count)};
+  }
+};
+
+const std::vector<std::string> family_names = {"qwen2", "qwen3",   "llama3", "mistral",
+                                               "phi3",  "smollm3", "gemma2", "gemma3"};
+
+cpu::config settings_of(std::uint32_t bits = 16) {
+  cpu::config c;
+  c.kv_blocks = 16;
+  c.rows_max = 256;
+  c.activation_bits = bits;
+  return c;
+}
+
+std::vector<token_id> piece(const std::vector<token_id>& all, std::size_t from, std::size_t to) {
+  return {all.begin() + static_cast<std::ptrdiff_t>(from),
+          all.begin() + static_cast<std::ptrdiff_t>(to)};
+}
+
+} // namespace
+
+TEST_CASE("a family's logits are those of transformers") {
+  for (const auto& name : family_names) {
+    const family_file golden(name);
+    CAPTURE(name);
+    for (const auto which : available_isas()) {
+      auto settings = settings_of();
+      settings.forced_isa = which;
+      const auto found = golden.compare(run_in_steps(*golden.load(settings), golden.prompt, {1}));
+      if (which == cpu::isa::portable)
+        MESSAGE(name, ": ", found.mean, ", worst ", found.worst);
+      CHECK(found.mean < bound);
+      CHECK(found.worst < bound_worst);
+    }
+  }
+}
+
+TEST_CASE("a family goes on greedily as transformers does") {
+  for (const auto& name : family_names) {
+    const family_file golden(name);
+    CAPTURE(name);
+    const auto engine = golden.load(settings_of());
+    std::vector<token_id> next = golden.prompt, found;
+    for (std::uint32_t position = 0; found.size() < golden.greedy.size();) {
+      const auto out = engine->run(batch_of({{1, next, position}}), {});
+      REQUIRE_MESSAGE(out, out.error().message);
+      position += static_cast<std::uint32_t>(next.size());
+      next = {out->samples.at(0).token};
+      found.push_back(next[0]);
+    }
+    CHECK(found == golden.greedy);
+  }
+}
+
+// The parts of a fused matrix begin anywhere in a file's rows, and weights of 8 bits are not those
+// of the oracle: near is all that can be asked.
+TEST_CASE("a quantised family stays near to transformers") {
+  for (const auto& name : family_names) {
+    const family_file golden(name, model::tensor_type::q8_0);
+    const auto found =
+        golden.compare(run_in_steps(*golden.load(settings_of()), golden.prompt, {1}));
+    CAPTURE(name);
+    MESSAGE(name, " in Q8_0: ", found.mean);
+    CHECK(found.mean > bound);
+    CHECK(found.mean < 0.1);
+  }
+}
+
+TEST_CASE("a family's logits have the same bits however they are computed") {
+  using enum model::tensor_type;
+  for (const auto& name : family_names) {
+    CAPTURE(name);
+    for (const auto& [type, bits] : {std::pair{f16, 16U}, {q8_0, 16U}, {q4_1, 8U}}) {
+      const family_file golden(name, type);
+      CAPTURE(model::tensor_type_traits(type).name);
+      const auto engine = golden.load(settings_of(bits));
+      const auto one_by_one = run_in_steps(*engine, golden.prompt, {1});
+      for (const auto& sizes : std::vector<std::vector<std::size_t>>{
+               {golden.prompt.size()}, {7, 64, 30, 49}, {63, 2}, {13}})
+        check_same(one_by_one, run_in_steps(*engine, golden.prompt, sizes));
+      for (const auto which : available_isas())
+        for (const std::uint32_t threads : {1U, 3U}) {
+          auto settings = settings_of(bits);
+          settings.threads = threads;
+          settings.forced_isa = which;
+          CAPTURE(cpu::name_of(which));
+          check_same(one_by_one, run_in_steps(*golden.load(settings), golden.prompt, {17}));
+        }
+    }
+  }
+}
+
+TEST_CASE("a row of a family does not depend on the rows beside it") {
+  for (const auto& name : family_names) {
+    const family_file golden(name);
+    CAPTURE(name);
+    auto settings = settings_of();
+    settings.threads = 2;
+    const auto engine = golden.load(settings);
+    const auto& own = golden.prompt;
+    const std::vector<token_id> other(own.rbegin(), own.rend());
+    const auto alone = run_in_steps(*engine, own, {1});
+    logits_by_position mixed;
+    const auto step = [&](const std::vector<part>& parts, std::size_t draw_index,
+                          std::uint32_t position) {
+      const auto out = engine->run(batch_of(parts), {});
+      REQUIRE_MESSAGE(out, out.error().message);
+      keep(mixed, position, engine->logits(draw_index));
+    };
+    step({{2, piece(other, 0, 70), 0, false, 4}, {1, piece(own, 0, 100), 0, true, 8}}, 0, 99);
+    step({{1, piece(own, 100, 101), 100, true, 8}, {2, piece(other, 70, 71), 70, true, 4}}, 0, 100);
+    step({{2, piece(other, 71, 150), 71, true, 4}, {1, piece(own, 101, 150), 101, true, 8}}, 1,
+         149);
+    check_same(alone, mixed);
+  }
+}
+
+TEST_CASE("a family's stages give the bits of the whole model, wherever they are cut") {
+  for (const auto& name : family_names) {
+    const family_file golden(name);
+    CAPTURE(name);
+    const auto expected = run_in_steps(*golden.load(settings_of()), golden.prompt, {33});
+    const std::uint32_t layers = golden.description.layer_count;
+    for (std::uint32_t cut = 1; cut < layers; ++cut) {
+      CAPTURE(cut);
+      const auto first = golden.load(settings_of(), golden.description, {0, cut, true, false});
+      const auto second =
+          golden.load(settings_of(), golden.description, {cut, layers - cut, false, true});
+      logits_by_position found;
+      for (std::size_t at = 0; at < golden.prompt.size(); at += 33) {
+        const auto end = std::min(at + 33, golden.prompt.size());
+        const auto batch =
+            batch_of({{1, piece(golden.prompt, at, end), static_cast<std::uint32_t>(at)}});
+        const auto middle = first->run(batch, {});
+        REQUIRE_MESSAGE(middle, middle.error().message);
+        REQUIRE(second->run(batch, middle->activations));
+        keep(found, static_cast<std::uint32_t>(end - 1), second->logits(0));
+      }
+      check_same(expected, found);
+    }
+  }
+}
+
+TEST_CASE("rope factors that are no factors are refused when the engine loads") {
+  const scratch_directory scratch;
+  family_file llama("llama3");
+  for (const float bad : {0.0F, -1.0F, NAN, INFINITY}) {
+    auto copy = llama.copy_as(model::tensor_type::f16);
+    std::vector<float> factors(8, 1.0F);
+    factors[5] = bad;
+    copy.erase_tensor("rope_freqs.weight")
+        .add_tensor("rope_freqs.weight", model::tensor_type::f32, {8}, factors);
+    REQUIRE(copy.write(scratch / "bad.gguf"));
+    const auto file = model::gguf_file::open(scratch / "bad.gguf");
+    REQUIRE(file);
+    const auto engine = cpu::engine_cpu::load(*file, llama.description,
+                                              model::whole(llama.description), settings_of());
+    REQUIRE(!engine);
+    CHECK(engine.error().code == errc::bad_model_file);
+    CHECK(engine.error().message.find("'rope_freqs.weight'") != std::string::npos);
+  }
+}
+
+// Else a golden would also pass if the feature were left out.
+TEST_CASE("every feature of a family shows in its logits") {
+  using model::description;
+  struct change {
+    std::string family, what;
+    std::function<void(description&)> apply;
+  };
+  const auto other_rope = [](description& d) {
+    d.rope.kind =
+        d.rope.kind == model::rope_kind::normal ? model::rope_kind::neox : model::rope_kind::normal;
+  };
+  std::vector<change> changes = {
+      {"qwen2", "biases", [](auto& d) { d.has_attention_bias = false; }},
+      {"qwen3", "norms of heads", [](auto& d) { d.has_qk_norm = false; }},
+      {"llama3", "factors", [](auto& d) { d.rope.has_factors = false; }},
+      {"mistral", "scaling", [](auto& d) { d.rope.scaling = model::rope_scaling_kind::none; }},
+      {"phi3", "part of a head", [](auto& d) { d.rope.dimension_count = d.head_size; }},
+      {"smollm3", "NoPE", [](auto& d) { d.unrotated_period = 0; }},
+      {"smollm3", "its period", [](auto& d) { d.unrotated_period = 3; }},
+      {"gemma2", "attention's cap", [](auto& d) { d.attention_soft_cap.reset(); }},
+      {"gemma2", "the final cap", [](auto& d) { d.final_soft_cap.reset(); }},
+      {"gemma3", "norms of heads", [](auto& d) { d.has_qk_norm = false; }},
+      {"gemma3", "the other rope", [](auto& d) { d.windowed_rope.reset(); }},
+      {"gemma3", "scaling", [](auto& d) { d.rope.scaling = model::rope_scaling_kind::none; }},
+  };
+  for (const auto* name : {"mistral", "phi3", "gemma2", "gemma3"}) {
+    changes.push_back({name, "a window", [](auto& d) { d.sliding_window.reset(); }});
+    changes.push_back({name, "a window less one", [](auto& d) { d.sliding_window = 39; }});
+    changes.push_back({name, "a window and one", [](auto& d) { d.sliding_window = 41; }});
+  }
+  for (const auto* name : {"gemma2", "gemma3"}) {
+    changes.push_back({name, "all windows", [](auto& d) { d.full_attention_period = 0; }});
+    changes.push_back({name, "post norms", [](auto& d) { d.has_post_norms = false; }});
+    changes.push_back({name, "embedding scale", [](auto& d) { d.embedding_scale = 1; }});
+    changes.push_back({name, "query scale", [](auto& d) { d.attention_scale *= 1.1F; }});
+    changes.push_back({name, "gelu", [](auto& d) { d.activation = model::activation_kind::silu; }});
+  }
+  for (const auto& name : family_names)
+    changes.push_back({name, "pairs of the rotation", other_rope});
+  for (const auto& change : changes) {
+    const family_file golden(change.family);
+    auto changed = golden.description;
+    change.apply(changed);
+    CAPTURE(change.family);
+    CAPTURE(change.what);
+    const auto engine = golden.load(settings_of(), changed, model::whole(changed));
+    CHECK(golden.compare(run_in_steps(*engine, golden.prompt, {1})).mean > 10 * bound);
+  }
+}

@@ -1,0 +1,229 @@
+// What each family's name and keys say about a model: read from the tiny files of
+// tests/data/model/families, and from llama files with a key more.
+#include "runtime/model/slice.hpp"
+#include "tests/support/gguf_writer.hpp"
+#include "tests/support/scratch_directory.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <set>
+
+using namespace baton;
+using model::activation_kind;
+using model::describe;
+using model::description;
+using model::gguf_file;
+using model::rope_kind;
+using model::rope_scaling_kind;
+
+namespace {
+
+const std::vector<std::string> files = {"qwen2", "qwen3",   "llama3", "mistral",
+                                        "phi3",  "smollm3", "gemma2", "gemma3"};
+
+gguf_file open(const std::string& name) {
+  auto file = gguf_file::open(std::filesystem::path(BATON_SOURCE_DIR) /
+                              "tests/data/model/families" / (name + ".gguf"));
+  REQUIRE_MESSAGE(file, file.error().message);
+  return *std::move(file);
+}
+
+description described(const std::string& name) {
+  const auto d = describe(open(name));
+  REQUIRE_MESSAGE(d, d.error().message);
+  return *d;
+}
+
+// A llama file with the change.
+template <class Change>
+result<description> changed(Change change) {
+  const testing::scratch_directory scratch;
+  auto writer = testing::tiny_llama_writer({.layers = 2}).value();
+  change(writer);
+  REQUIRE(writer.write(scratch / "model.gguf"));
+  const auto file = gguf_file::open(scratch / "model.gguf");
+  return file ? describe(*file) : file.error();
+}
+
+// One letter a layer.
+template <class Predicate>
+std::string pattern(const description& d, Predicate has) {
+  std::string letters;
+  for (std::uint32_t layer = 0; layer < d.layer_count; ++layer)
+    letters += has(layer) ? 'x' : '.';
+  return letters;
+}
+std::string windows(const description& d) {
+  return pattern(d, [&](std::uint32_t layer) { return d.has_window(layer); });
+}
+std::string rotations(const description& d) {
+  return pattern(d, [&](std::uint32_t layer) { return d.is_rotated(layer); });
+}
+
+} // namespace
+
+TEST_CASE("a family's stages name every tensor and count its bytes") {
+  for (const auto& name : files) {
+    CAPTURE(name);
+    const auto file = open(name);
+    const auto d = describe(file);
+    REQUIRE_MESSAGE(d, d.error().message);
+    std::uint64_t all = 0, elements = 0;
+    for (const auto& tensor : file.tensors()) {
+      all += tensor.bytes.size();
+      elements += tensor.elements();
+    }
+    CHECK(d->parameter_count == elements);
+    CHECK(model::tensors_of(*d, model::whole(*d)).size() == file.tensors().size());
+    CHECK(model::stage_bytes(*d, file, model::whole(*d)).value() == all);
+    std::set<std::string> names;
+    std::uint64_t sum = 0;
+    const auto ranges = model::partition(*d, 2);
+    REQUIRE(ranges);
+    for (const auto& range : *ranges) {
+      const auto list = model::tensors_of(*d, range);
+      CHECK(std::set(list.begin(), list.end()).size() == list.size());
+      names.insert(list.begin(), list.end());
+      sum += model::stage_bytes(*d, file, range).value();
+    }
+    CHECK(names.size() == file.tensors().size());
+    // Both stages read the rope's factors; both ends a tied embedding.
+    const auto factors = file.find("rope_freqs.weight");
+    CHECK(sum == all + (d->has_tied_embeddings ? d->embedding_bytes : 0) +
+                     (factors ? factors->bytes.size() : 0));
+  }
+}
+
+TEST_CASE("qwen2 has biases and rotates halves") {
+  const auto d = described("qwen2");
+  CHECK(d.has_attention_bias);
+  CHECK(d.rope.kind == rope_kind::neox);
+  CHECK(d.has_tied_embeddings);
+  CHECK_FALSE(d.has_qk_norm);
+}
+
+TEST_CASE("qwen3 has norms of heads, whose size is its own") {
+  const auto d = described("qwen3");
+  CHECK(d.has_qk_norm);
+  CHECK(d.rope.kind == rope_kind::neox);
+  CHECK(d.q_size() == 4 * d.hidden_size);
+  CHECK_FALSE(d.has_attention_bias);
+}
+
+TEST_CASE("llama's rope is scaled by factors or linearly, by the newer or the older key") {
+  const auto d = described("llama3");
+  CHECK(d.rope.has_factors);
+  CHECK(d.rope.scaling == rope_scaling_kind::none);
+  const auto linear = described("mistral");
+  CHECK_FALSE(linear.rope.has_factors);
+  CHECK(linear.rope.scaling == rope_scaling_kind::linear);
+  CHECK(linear.rope.scaling_factor == 4.0F);
+  const auto older = changed([](auto& w) { w.set_f32("llama.rope.scale_linear", 2.0F); });
+  REQUIRE(older);
+  CHECK(older->rope.scaling == rope_scaling_kind::linear);
+  CHECK(older->rope.scaling_factor == 2.0F);
+}
+
+TEST_CASE("a window of llama holds in every layer") {
+  const auto d = described("mistral");
+  CHECK(d.architecture == "llama");
+  CHECK(d.sliding_window == 40U);
+  CHECK(windows(d) == "xx");
+  CHECK(windows(described("llama3")) == "..");
+}
+
+TEST_CASE("phi3 has fused projections, part of a head rotated, and a window") {
+  const auto d = described("phi3");
+  CHECK(d.has_fused_projections);
+  CHECK(d.rope.kind == rope_kind::neox);
+  CHECK(d.rope.dimension_count == d.head_size / 2);
+  CHECK(d.sliding_window == 40U);
+  CHECK(windows(d) == "xx");
+}
+
+TEST_CASE("smollm3 leaves every fourth layer unrotated") {
+  const auto d = described("smollm3");
+  CHECK(rotations(d) == "xxx.x");
+  CHECK(d.rope.kind == rope_kind::normal);
+  CHECK(rotations(described("llama3")) == "xx");
+}
+
+TEST_CASE("gemma2 has caps, post norms, a window in every second layer") {
+  const auto d = described("gemma2");
+  CHECK(d.attention_soft_cap == 2.0F);
+  CHECK(d.final_soft_cap == 3.0F);
+  CHECK(windows(d) == "x.x");
+  CHECK(d.has_post_norms);
+  CHECK(d.activation == activation_kind::gelu);
+  CHECK(d.embedding_scale == std::sqrt(32.0F));
+  CHECK(d.attention_scale == 0.25F);
+  CHECK_FALSE(d.windowed_rope);
+}
+
+TEST_CASE("gemma3 has norms of heads, a window in five layers of six, with a rope of their own") {
+  const auto d = described("gemma3");
+  CHECK(windows(d) == "xxxxx.");
+  CHECK(d.has_qk_norm);
+  CHECK(d.has_post_norms);
+  CHECK(d.activation == activation_kind::gelu);
+  CHECK_FALSE(d.attention_soft_cap);
+  CHECK_FALSE(d.final_soft_cap);
+  CHECK(d.rope.base == 1e6F);
+  CHECK(d.rope.scaling == rope_scaling_kind::linear);
+  REQUIRE(d.windowed_rope);
+  CHECK(d.windowed_rope->base == 1e4F);
+  CHECK(d.windowed_rope->scaling == rope_scaling_kind::none);
+  CHECK(d.windowed_rope->kind == rope_kind::neox);
+}
+
+// Gemma 2 and 3 of 27 B divide a query by the root of hidden / heads; no key says so.
+TEST_CASE("gemma's largest size scales queries by the width of the hidden state") {
+  const testing::scratch_directory scratch;
+  const auto scale_of = [&](std::string_view architecture, std::uint32_t layers) {
+    testing::gguf_writer w;
+    const auto key = [&](std::string_view rest) {
+      return fmt::format("{}.{}", architecture, rest);
+    };
+    w.set_string("general.architecture", architecture)
+        .set_u32(key("block_count"), layers)
+        .set_u32(key("context_length"), 64)
+        .set_u32(key("embedding_length"), 64)
+        .set_u32(key("feed_forward_length"), 2)
+        .set_u32(key("attention.head_count"), 4)
+        .set_u32(key("attention.key_length"), 4)
+        .set_f32(key("attention.layer_norm_rms_epsilon"), 1e-6F);
+    if (architecture == "gemma2")
+      w.set_f32(key("attn_logit_softcapping"), 50.0F)
+          .set_f32(key("final_logit_softcapping"), 30.0F);
+    description d;
+    d.layer_count = layers;
+    d.hidden_size = 64;
+    d.ffn_size = 2;
+    d.head_count = d.kv_head_count = d.head_size = 4;
+    d.vocab_size = 2;
+    d.has_post_norms = d.has_tied_embeddings = true;
+    d.has_qk_norm = architecture == "gemma3";
+    const auto add = [&](const model::tensor_requirement& t) {
+      const auto count = t.shape.size() == 1 ? t.shape[0] : t.shape[0] * t.shape[1];
+      w.add_tensor(t.name, model::tensor_type::f32, t.shape, std::vector<float>(count, 1.0F));
+    };
+    add(model::input_tensors(d).front());
+    for (std::uint32_t layer = 0; layer < layers; ++layer)
+      for (const auto& tensor : model::layer_tensors(d, layer))
+        add(tensor);
+    add(model::output_tensors(d).front());
+    REQUIRE(w.write(scratch / "model.gguf"));
+    const auto file = gguf_file::open(scratch / "model.gguf");
+    REQUIRE(file);
+    const auto found = describe(*file);
+    REQUIRE_MESSAGE(found, found.error().message);
+    if (architecture == "gemma2")
+      CHECK(found->sliding_window == 4096U); // as published, where no key says so
+    return found->attention_scale;
+  };
+  CHECK(scale_of("gemma2", 46) == 0.25F); // 64 / 4 heads
+  CHECK(scale_of("gemma2", 42) == 0.5F);  // heads of 4
+  CHECK(scale_of("gemma3", 62) == 0.25F);
+  CHECK(scale_of("gemma3", 48) == 0.5F);
+}
