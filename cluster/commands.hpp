@@ -20,6 +20,7 @@ int command_plan(const std::filesystem::path& config, bool json);
 int command_status(const std::string& which, bool json, bool watch);
 int command_down(const std::string& which, std::chrono::seconds patience);
 int command_doctor(const std::string& config, bool json);
+int command_model_inspect(const std::filesystem::path& file, bool json);
 
 struct chat_options {
   std::string which;

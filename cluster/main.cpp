@@ -75,6 +75,17 @@ void add_questions(CLI::App& app, choices& c) {
   doctor->callback([&c] { c.status = command_doctor(c.which, c.json); });
 }
 
+void add_model(CLI::App& app, choices& c) {
+  auto* model = app.add_subcommand("model", "Look at model files.");
+  model->require_subcommand(1);
+  auto* inspect = model->add_subcommand(
+      "inspect",
+      "What a GGUF file holds, whether it runs here and how fast (exit status 0: runs).");
+  inspect->add_option("FILE", c.which, "the model file")->required();
+  inspect->add_flag("--json", c.json, "for scripts");
+  inspect->callback([&c] { c.status = command_model_inspect(c.which, c.json); });
+}
+
 void add_chat(CLI::App& app, choices& c) {
   auto* chat = app.add_subcommand(
       "chat", "Talk to a running cluster.\n  cluster chat \"Why is the sky blue?\"");
@@ -146,6 +157,7 @@ int main(int argc, char** argv) {
   choices c;
   add_up(app, c);
   add_questions(app, c);
+  add_model(app, c);
   add_chat(app, c);
   add_role(app, c, "gateway", run_gateway);
   add_role(app, c, "head", run_head);

@@ -141,6 +141,13 @@ result<std::unique_ptr<engine_cpu>> engine_cpu::load(const model::gguf_file& fil
   return std::unique_ptr<engine_cpu>(new engine_cpu(std::move(s)));
 }
 
+result<std::uint64_t> engine_cpu::examine(const model::gguf_file& file,
+                                          const model::description& model) {
+  if (auto ok = check(model); !ok)
+    return ok.error();
+  return packed_bytes(file, model, model::whole(model));
+}
+
 const baton::engine::capacity& engine_cpu::limits() const noexcept {
   return state_->limits;
 }

@@ -39,6 +39,10 @@ public:
                                                   const model::description& model,
                                                   const model::layer_range& range,
                                                   const config& settings);
+  // Whether load() would take the whole model, and the bytes of its packed weights; reads none.
+  // Errors: unsupported_model, bad_model_file.
+  static result<std::uint64_t> examine(const model::gguf_file& file,
+                                       const model::description& model);
   ~engine_cpu() override;
 
   const baton::engine::capacity& limits() const noexcept override;

@@ -30,6 +30,7 @@ void forward::plan(const micro_batch& batch) {
       sampling_rows_.push_back(rows_.size() - 1);
     p_.ropes.extend_to(s.position + s.rows - 1);
   }
+  appends_within_ = items_.size() == batch.slices.size();
 }
 
 forward::share forward::share_of(std::size_t count, unsigned member) const noexcept {
@@ -61,14 +62,14 @@ void forward::run_layer(unsigned member, std::uint32_t index) {
   p_.team.barrier();
   project(member, layer);
   p_.team.barrier();
-  append(own, index);
-  p_.team.barrier();
+  if (!appends_within_) {
+    append(own, index, {0, p_.model.kv_head_count});
+    p_.team.barrier();
+  }
   attend(member, index);
   p_.team.barrier();
-  if (needs_records(layer.attention_out)) {
-    for (std::size_t r = own.begin; r < own.end; ++r)
-      p_.table.quantise[static_cast<std::size_t>(p_.width)](
-          m.attended.values.row(r), layer.attention_out.blocks(), m.attended.record_row(r));
+  if (needs_records(layer.attention_out) && !quantises_within(layer)) {
+    quantise_attended(own, 0, p_.model.q_size());
     p_.team.barrier();
   }
   add_to_residual(member, layer.attention_out, m.attended, layer.post_attention_norm);

@@ -65,12 +65,14 @@ private:
   void embed(share rows, const micro_batch& batch, std::span<const float> activations);
   void normalise(std::size_t from, std::size_t to, const float* gain, bool needs_records);
   void project(unsigned member, const layer_weights& layer);
-  void append(share rows, std::uint32_t layer);
+  void append(share rows, std::uint32_t layer, share kv_heads);
   void finish_heads(float* heads, std::size_t count, const float* gain, const rope_table* rope,
                     std::uint32_t position) const;
   void attend(unsigned member, std::uint32_t layer);
   void attend_item(unsigned member, std::uint32_t layer, const attention_item& item,
                    std::uint32_t kv_head);
+  bool quantises_within(const layer_weights& layer) const noexcept;
+  void quantise_attended(share rows, std::size_t from, std::size_t width);
   void add_to_residual(unsigned member, const packed_matrix& matrix, const input_rows& input,
                        const float* gain);
   void gate_and_up(unsigned member, const layer_weights& layer);
@@ -84,6 +86,9 @@ private:
   forward_parts p_;
   std::vector<row> rows_;
   std::vector<attention_item> items_;
+  // Every slice is one item, as in decoding: nobody else needs the keys and values it stores, so
+  // whoever attends stores them first, without a barrier between.
+  bool appends_within_ = false;
   std::vector<std::size_t> sampling_rows_;
   std::vector<std::vector<const std::uint16_t*>> pages_; // [thread][chunk]
 };

@@ -19,26 +19,30 @@ void forward::plan_attention(const slice& s, std::uint32_t first_row) {
   }
 }
 
-void forward::append(share rows, std::uint32_t index) {
+void forward::append(share rows, std::uint32_t index, share kv_heads) {
   const step_memory& m = p_.memory;
   const auto& model = p_.model;
   const layer_weights& layer = p_.weights.layers[index];
   const rope_table* rope = p_.ropes.of(p_.range.first + index);
-  const std::size_t size = model.head_size;
+  const std::size_t size = model.head_size, group = model.head_count / model.kv_head_count;
+  const std::size_t heads = kv_heads.end - kv_heads.begin;
+  const std::size_t key_at = kv_heads.begin * size, query_at = key_at * group;
   for (std::size_t r = rows.begin; r < rows.end; ++r) {
     const std::uint32_t position = rows_[r].position;
+    float* query = m.query.row(r) + query_at;
+    float* key = m.key.row(r) + key_at;
     if (layer.query_bias != nullptr) {
-      p_.table.add(m.query.row(r), layer.query_bias, model.q_size());
-      p_.table.add(m.key.row(r), layer.key_bias, model.kv_size());
-      p_.table.add(m.value.row(r), layer.value_bias, model.kv_size());
+      p_.table.add(query, layer.query_bias + query_at, heads * group * size);
+      p_.table.add(key, layer.key_bias + key_at, heads * size);
+      p_.table.add(m.value.row(r) + key_at, layer.value_bias + key_at, heads * size);
     }
-    finish_heads(m.query.row(r), model.head_count, layer.query_norm, rope, position);
-    finish_heads(m.key.row(r), model.kv_head_count, layer.key_norm, rope, position);
-    p_.table.scale(m.query.row(r), model.q_size(), model.attention_scale);
+    finish_heads(query, heads * group, layer.query_norm, rope, position);
+    finish_heads(key, heads, layer.key_norm, rope, position);
+    p_.table.scale(query, heads * group * size, model.attention_scale);
     const std::uint32_t block = rows_[r].owner->blocks[position / kv_block_positions];
     const std::size_t at = position % kv_block_positions;
-    for (std::uint32_t h = 0; h < model.kv_head_count; ++h) {
-      std::uint16_t* page = p_.kv.page(block, index, h);
+    for (std::size_t h = kv_heads.begin; h < kv_heads.end; ++h) {
+      std::uint16_t* page = p_.kv.page(block, index, static_cast<std::uint32_t>(h));
       p_.table.store_f16(m.key.row(r) + h * size, size, page + at, kv_block_positions);
       p_.table.store_f16(m.value.row(r) + h * size, size,
                          page + size * kv_block_positions + at * size, 1);
@@ -76,6 +80,8 @@ void forward::attend_item(unsigned member, std::uint32_t layer, const attention_
   const std::uint32_t window =
       p_.model.has_window(p_.range.first + layer) ? *p_.model.sliding_window : 0;
   const float soft_cap = p_.model.attention_soft_cap.value_or(0.0F);
+  if (appends_within_)
+    append({item.first_row, item.first_row + item.rows}, layer, {kv_head, kv_head + 1U});
   const std::uint32_t first = first_visible(rows_[item.first_row].position, window);
   const std::uint32_t last = rows_[item.first_row + item.rows - 1].position;
   auto& pages = pages_[member];
@@ -100,6 +106,24 @@ void forward::attend_item(unsigned member, std::uint32_t layer, const attention_
     p_.table.attend({query, positions, queries, pages.data(), size, out, window, soft_cap});
     done += queries;
   }
+  if (quantises_within(p_.weights.layers[layer]))
+    quantise_attended({item.first_row, item.first_row + item.rows}, group * size * kv_head,
+                      group * size);
+}
+
+// Whether the heads that share keys and values end where a block of activations does.
+bool forward::quantises_within(const layer_weights& layer) const noexcept {
+  const std::size_t width = p_.model.q_size() / p_.model.kv_head_count;
+  return !layer.attention_out.is_float() && width % block_columns == 0;
+}
+
+// Columns [from, from + width) of what was attended, as the product reads them.
+void forward::quantise_attended(share rows, std::size_t from, std::size_t width) {
+  const auto& attended = p_.memory.attended;
+  const std::size_t record_at = from / block_columns * activation_block_bytes(p_.width);
+  for (std::size_t r = rows.begin; r < rows.end; ++r)
+    p_.table.quantise[static_cast<std::size_t>(p_.width)](
+        attended.values.row(r) + from, width / block_columns, attended.record_row(r) + record_at);
 }
 
 } // namespace baton::cpu

@@ -203,6 +203,16 @@ result<void> check_factors(std::span<const float> factors) {
 
 } // namespace
 
+result<std::uint64_t> packed_bytes(const model::gguf_file& file, const model::description& model,
+                                   const model::layer_range& range) {
+  stage_weights unused;
+  weight_plan measured(file, layout_cursor{});
+  place_weights(measured, model, range, unused);
+  if (measured.failure())
+    return *measured.failure();
+  return measured.size_bytes();
+}
+
 result<stage_weights> load_weights(const model::gguf_file& file, const model::description& model,
                                    const model::layer_range& range, thread_team& team) {
   stage_weights weights;

@@ -34,6 +34,10 @@ struct stage_weights {
   packed_matrix head;                 // [vocabulary, hidden]; the embedding if tied and both here
 };
 
+// Bytes that the packed weights of these layers take. Errors: as load_weights, without reading.
+result<std::uint64_t> packed_bytes(const model::gguf_file& file, const model::description& model,
+                                   const model::layer_range& range);
+
 // Reads through the file descriptor and keeps no view of the file. The team shares the packing.
 // Errors: bad_model_file (a tensor is missing), unsupported_model (a type or a width without a
 // kernel), io_failed, does_not_fit.

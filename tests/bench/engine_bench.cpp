@@ -1,9 +1,8 @@
 // Speed of the CPU engine alone: prefill and decode in tokens per second for one model file, beside
 // the memory bandwidth that decoding is bound by, measured in the same run. A table for people;
 // with --json one object a line. Run by people and by the benchmark page, never by the tests.
+#include "runtime/cpu/bandwidth.hpp"
 #include "runtime/cpu/engine_cpu.hpp"
-#include "runtime/cpu/large_memory.hpp"
-#include "runtime/cpu/thread_team.hpp"
 
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -11,9 +10,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
-#include <cstring>
 #include <map>
-#include <numeric>
 #include <optional>
 
 using namespace baton;
@@ -139,38 +136,6 @@ void report(const options& o, const std::string& row, std::vector<double> values
   std::fflush(stdout);
 }
 
-// Reads memory far larger than the caches, once per round; GB/s of all threads together.
-result<std::vector<double>> read_bandwidth(std::uint32_t threads, int rounds) {
-  constexpr std::size_t size = std::size_t{256} << 20U;
-  auto memory = cpu::large_memory::take(size);
-  if (!memory)
-    return memory.error();
-  std::memset(memory->data(), 1, size);
-  cpu::thread_team team(threads, {});
-  std::vector<std::uint64_t> sums(threads * 8);
-  std::vector<double> out;
-  for (int r = 0; r < rounds; ++r) {
-    const double time = seconds_of([&] {
-      team.run([&](unsigned member) {
-        const auto* words = reinterpret_cast<const std::uint64_t*>(memory->data());
-        const std::size_t count = size / sizeof(std::uint64_t);
-        const auto* begin = words + count * member / threads;
-        const auto* end = words + count * (member + 1) / threads;
-        std::uint64_t sum[4] = {0, 0, 0, 0};
-        for (; begin + 32 <= end; begin += 32) // a line of each 256 bytes' four
-          for (std::size_t i = 0; i < 4; ++i)
-            sum[i] += begin[8 * i];
-        sums[member * 8] = sum[0] + sum[1] + sum[2] + sum[3];
-      });
-    });
-    out.push_back(static_cast<double>(size) / time / 1e9);
-  }
-  // The sums are used, so that the reads are not optimised away.
-  if (std::accumulate(sums.begin(), sums.end(), std::uint64_t{0}) == 0)
-    return fail(errc::internal, "the memory read is not what was written");
-  return out;
-}
-
 slice make_slice(std::uint32_t sequence, std::uint32_t position, std::uint32_t rows, bool samples) {
   slice s;
   s.sequence.ticket.value = sequence + 1;
@@ -265,7 +230,7 @@ result<void> run(const options& o) {
   if (!model)
     return model.error();
   for (const std::uint32_t threads : o.threads) {
-    const auto bandwidth = read_bandwidth(threads, o.rounds);
+    const auto bandwidth = cpu::measure_read_bandwidth(threads, o.rounds);
     if (!bandwidth)
       return bandwidth.error();
     report(o, fmt::format("memory read, {} threads", threads), *bandwidth, "GB/s", 0);

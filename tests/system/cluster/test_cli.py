@@ -40,6 +40,19 @@ def test_plan_and_doctor_speak_json(tmp_path):
     assert all(set(row) == {"check", "ok", "found", "fix"} for row in doctor)
 
 
+def test_model_inspect_says_what_a_file_holds_and_whether_it_runs(tmp_path):
+    out = cluster("model", "inspect", MODEL)
+    assert out.returncode == 0 and "runs" in out.stdout.splitlines()[0] and "30 layers" in out.stdout
+    told = json.loads(cluster("model", "inspect", MODEL, "--json").stdout)
+    assert told["runs"] and told["model"]["kv_bytes_per_token"] == 2 * 2 * 3 * 64 * 30
+    assert sum(t["count"] for t in told["tensors"].values()) == 272
+    assert told["speed"]["tokens_per_second_at_most"] > 1
+    damaged = tmp_path / "damaged.gguf"
+    damaged.write_bytes(pathlib.Path(MODEL).read_bytes()[:1000])
+    refused = cluster("model", "inspect", damaged)
+    assert refused.returncode == 1 and refused.stderr.startswith("error: ")
+
+
 def test_a_configuration_that_cannot_be_is_refused_by_key(tmp_path):
     bad = tmp_path / "bad.toml"
     bad.write_text('[model]\nname = "m"\npath = "nowhere.gguf"\nmax_num_seq = 1\n[[nodes]]\nname = "a"\ndevices = ["cpu:0"]\n')

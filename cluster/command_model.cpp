@@ -1,0 +1,197 @@
+// `cluster model inspect`: what a model file holds, whether this machine runs it and how fast.
+#include "cluster/commands.hpp"
+#include "cluster/plan.hpp"
+#include "runtime/cpu/bandwidth.hpp"
+#include "runtime/cpu/engine_cpu.hpp"
+#include "runtime/text/tokenizer.hpp"
+#include "runtime/text/vocabulary_gguf.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <numeric>
+
+namespace baton::cluster {
+namespace {
+
+struct tensor_count {
+  std::size_t tensors = 0;
+  std::uint64_t bytes = 0;
+};
+
+// What can be said of a file, as far as it can be read.
+struct inspection {
+  std::string path;
+  std::uint64_t file_bytes = 0;
+  std::string architecture;
+  std::map<std::string, tensor_count> types; // by name
+  std::optional<model::description> model;
+  std::uint64_t packed_bytes = 0; // its weights in memory, as the CPU engine packs them
+  std::optional<text::vocabulary> words;
+  std::uint32_t threads = 0;
+  double read_gigabytes_per_second = 0;
+  std::vector<std::string> obstacles; // why it does not run; empty: it runs
+};
+
+// Weights that a step reads for every token: all but an embedding that is not also the head.
+std::uint64_t step_bytes(const model::description& m) {
+  return std::accumulate(m.layer_bytes.begin(), m.layer_bytes.end(), m.head_bytes) +
+         m.output_norm_bytes;
+}
+
+std::uint64_t kv_bytes_per_token(const model::description& m) {
+  constexpr std::uint64_t keys_and_values = 2, float16_bytes = 2;
+  return keys_and_values * float16_bytes * m.kv_size() * m.layer_count;
+}
+
+// Tokens/s of one stream if nothing but reading the weights took time.
+double fastest(const inspection& i) {
+  return i.read_gigabytes_per_second * 1e9 / static_cast<double>(step_bytes(*i.model));
+}
+
+void look_at_language(const model::gguf_file& file, inspection& out) {
+  auto words = text::vocabulary_from(file);
+  if (!words) {
+    out.obstacles.push_back(words.error().message);
+    return;
+  }
+  if (auto made = text::tokenizer::create(*words); !made)
+    out.obstacles.push_back(made.error().message);
+  out.words = *std::move(words);
+}
+
+result<inspection> inspect(const std::filesystem::path& path) {
+  auto file = model::gguf_file::open(path);
+  if (!file)
+    return file.error();
+  inspection out;
+  out.path = path.string();
+  out.file_bytes = file->size_bytes();
+  const auto architecture = file->get_string("general.architecture", "unknown");
+  out.architecture = architecture ? *architecture : "unknown";
+  for (const auto& t : file->tensors()) {
+    auto& count = out.types[std::string(model::tensor_type_traits(t.type).name)];
+    ++count.tensors;
+    count.bytes += t.bytes.size();
+  }
+  auto described = model::describe(*file);
+  if (!described) {
+    out.obstacles.push_back(described.error().message);
+  } else {
+    if (auto packed = cpu::engine_cpu::examine(*file, *described))
+      out.packed_bytes = *packed;
+    else
+      out.obstacles.push_back(packed.error().message);
+    out.model = *std::move(described);
+  }
+  look_at_language(*file, out);
+  const auto facts = facts_of_this_machine();
+  if (out.packed_bytes > facts.memory_available_bytes)
+    out.obstacles.push_back(fmt::format("its weights take {}, {} of memory are available",
+                                        human_bytes(out.packed_bytes),
+                                        human_bytes(facts.memory_available_bytes)));
+  out.threads = static_cast<std::uint32_t>(std::max<std::size_t>(facts.cores.size(), 1));
+  if (out.obstacles.empty()) {
+    constexpr int rounds = 3;
+    auto measured = cpu::measure_read_bandwidth(out.threads, rounds);
+    if (measured)
+      out.read_gigabytes_per_second = *std::max_element(measured->begin(), measured->end());
+  }
+  return out;
+}
+
+void print(const char* what, const std::string& text) {
+  std::printf("  %-10s %s\n", what, text.c_str());
+}
+
+void print_model(const model::description& m, std::uint64_t packed_bytes) {
+  print("model", fmt::format("{}: {}, {:.1f} M parameters, {}", m.name, m.architecture,
+                             static_cast<double>(m.parameter_count) / 1e6, m.file_type));
+  print("shape", fmt::format("{} layers, hidden {}, ffn {}, {} heads of {}, {} for keys and values",
+                             m.layer_count, m.hidden_size, m.ffn_size, m.head_count, m.head_size,
+                             m.kv_head_count));
+  print("context", fmt::format("{} positions, vocabulary {}", m.context_length, m.vocab_size));
+  print("memory", fmt::format("weights {}, KV {} a token, {} for a full context",
+                              human_bytes(packed_bytes), human_bytes(kv_bytes_per_token(m)),
+                              human_bytes(kv_bytes_per_token(m) * m.context_length)));
+}
+
+void print_all(const inspection& i) {
+  std::printf("%s: %s\n", i.path.c_str(), i.obstacles.empty() ? "runs" : "does not run here");
+  for (const auto& why : i.obstacles)
+    print("because", why);
+  print("file", fmt::format("{}, GGUF, {}", human_bytes(i.file_bytes), i.architecture));
+  if (i.model)
+    print_model(*i.model, i.packed_bytes);
+  std::string types;
+  for (const auto& [name, count] : i.types)
+    types += fmt::format("{}{} {} ({})", types.empty() ? "" : ", ", count.tensors, name,
+                         human_bytes(count.bytes));
+  print("tensors", types);
+  if (i.words)
+    print("tokenizer",
+          fmt::format("{}{}{}, {} tokens, {} chat template", i.words->model,
+                      i.words->pre.empty() ? "" : " ", i.words->pre, i.words->tokens.size(),
+                      i.words->chat_template.empty() ? "no" : "with a"));
+  if (i.model && i.read_gigabytes_per_second > 0)
+    print("speed",
+          fmt::format("at most {:.0f} tokens/s for one stream: {} threads read {:.1f} GB/s "
+                      "here; several streams share the reading",
+                      fastest(i), i.threads, i.read_gigabytes_per_second));
+}
+
+std::string json_of(const inspection& i) {
+  nlohmann::ordered_json out{{"path", i.path},
+                             {"runs", i.obstacles.empty()},
+                             {"obstacles", i.obstacles},
+                             {"file_bytes", i.file_bytes},
+                             {"architecture", i.architecture}};
+  for (const auto& [name, count] : i.types)
+    out["tensors"][name] = {{"count", count.tensors}, {"bytes", count.bytes}};
+  if (i.model) {
+    const auto& m = *i.model;
+    out["model"] = {{"name", m.name},
+                    {"file_type", m.file_type},
+                    {"parameters", m.parameter_count},
+                    {"layers", m.layer_count},
+                    {"hidden_size", m.hidden_size},
+                    {"ffn_size", m.ffn_size},
+                    {"heads", m.head_count},
+                    {"kv_heads", m.kv_head_count},
+                    {"head_size", m.head_size},
+                    {"vocabulary", m.vocab_size},
+                    {"context", m.context_length},
+                    {"packed_bytes", i.packed_bytes},
+                    {"step_bytes", step_bytes(m)},
+                    {"kv_bytes_per_token", kv_bytes_per_token(m)}};
+  }
+  if (i.words)
+    out["tokenizer"] = {{"model", i.words->model},
+                        {"pre", i.words->pre},
+                        {"tokens", i.words->tokens.size()},
+                        {"has_chat_template", !i.words->chat_template.empty()}};
+  if (i.model && i.read_gigabytes_per_second > 0)
+    out["speed"] = {{"threads", i.threads},
+                    {"read_gigabytes_per_second", i.read_gigabytes_per_second},
+                    {"tokens_per_second_at_most", fastest(i)}};
+  return out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+} // namespace
+
+int command_model_inspect(const std::filesystem::path& path, bool json) {
+  auto found = inspect(path);
+  if (!found) {
+    std::fprintf(stderr, "error: %s\n", found.error().message.c_str());
+    return 1;
+  }
+  if (json)
+    std::printf("%s\n", json_of(*found).c_str());
+  else
+    print_all(*found);
+  return found->obstacles.empty() ? 0 : 1;
+}
+
+} // namespace baton::cluster
