@@ -28,10 +28,11 @@ def rate_key(batch):
 
 
 def ours(settings, rounds=TOOL_ROUNDS, prompt=PROMPT_TOKENS, batches=BATCHES):
-    """-> {"prefill_512": tokens/s, "batch_1": ..., "memory_read": GB/s} of one run of engine_bench; `prompt` 0: no prefill."""
+    """-> {"prefill_512": tokens/s, "batch_1": ..., "memory_read": GB/s} of one run of engine_bench; `prompt` 0: no prefill.
+    KV lies in a file of memory, as a shard's does."""
     with settings.watch("engine_bench"):
         output = run_tool([settings.engine_bench, "--json", "--model", settings.model, "--threads", settings.threads, "--rounds", rounds,
-                           "--prompt", prompt, "--batches", ",".join(map(str, batches))], TOOL_SECONDS_MAX)
+                           "--prompt", prompt, "--batches", ",".join(map(str, batches)), "--shared-kv"], TOOL_SECONDS_MAX)
     threads = f", {settings.threads} threads"
     names = {f"memory read{threads}": "memory_read", **{f"decode batch {batch}{threads}": rate_key(batch) for batch in batches}}
     if prompt:

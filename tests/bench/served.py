@@ -11,6 +11,7 @@ from settings import say
 STREAMS = (1, 8, 32)
 REQUESTS = {1: 8, 8: 24, 32: 64}
 LATENCIES = ("ttft_p50", "ttft_p99", "itl_p50", "itl_p99")
+PREFIX_TOKENS, PREFIX_BAR = 2000, 0.05
 RETURN_STREAMS = (32, 8)  # on one server: what 32 streams leave behind must not slow down the 8 after them
 
 
@@ -89,6 +90,29 @@ def rows(settings):
     results, failures = measure_all(settings)
     names = list(dict.fromkeys([*starters(settings), "llama"]))
     return server_rows(results, failures, names) + ratio_rows(results, names) + history_rows(settings, names[0])
+
+
+def prefix_rows(settings):
+    """Time to the first token of a long prompt, the first time and when it is asked again: the prefix cache."""
+    _, one_stage = servers.core_devices(settings.threads)
+    name, cold, hit = f"prefix.hit/cold.{PREFIX_TOKENS}.ttft", [], []
+    try:
+        with servers.Cluster(settings.cluster, settings.model, one_stage) as server:
+            for round_index in range(settings.rounds):
+                say(f"prefix: round {round_index + 1} of {settings.rounds}")
+                for times in (cold, hit):
+                    wanted = loads.Load(server.url, 1, 1, max_tokens=4, prompt_tokens=PREFIX_TOKENS, seed=1000 + round_index, model="bench",
+                                        warmup=0)
+                    with settings.watch("prefix", server.process.pid):
+                        result = loads.measure(wanted)
+                    if not result["good"]:
+                        raise servers.ServerFailed("; ".join(result["faults"]))
+                    times.append(result["ttft_p50_ms"])
+    except servers.ServerFailed as error:
+        return [report.missing(name, str(error), "x", PREFIX_BAR)]
+    ratio = report.ratio_row(name, hit, cold)
+    return [report.median_row(f"prefix.cold.{PREFIX_TOKENS}.ttft", cold, "ms"), report.median_row(f"prefix.hit.{PREFIX_TOKENS}.ttft", hit, "ms"),
+            report.judged(name, ratio.value, "x", PREFIX_BAR, lower_is_better=True, low=ratio.min, high=ratio.max, rounds=ratio.rounds)]
 
 
 def history_rows(settings, name):
