@@ -42,8 +42,8 @@ std::uint64_t step_bytes(const model::description& m) {
 }
 
 std::uint64_t kv_bytes_per_token(const model::description& m) {
-  constexpr std::uint64_t keys_and_values = 2, float16_bytes = 2;
-  return keys_and_values * float16_bytes * m.kv_size() * m.layer_count;
+  constexpr std::uint32_t float16_bytes = 2;
+  return model::kv_bytes_per_block(m, model::whole(m), /*block_positions=*/1, float16_bytes);
 }
 
 // Tokens/s of one stream if nothing but reading the weights took time.

@@ -60,11 +60,7 @@ result<kv_memory> kv_memory::take(const shape& sizes, std::uint32_t blocks) {
   auto memory = large_memory::take(*total);
   if (!memory)
     return memory.error();
-  kv_memory kv;
-  kv.memory_ = *std::move(memory);
-  kv.shape_ = sizes;
-  kv.blocks_ = blocks;
-  return kv;
+  return kv_memory(*std::move(memory), sizes, blocks, 0);
 }
 
 result<kv_memory> kv_memory::share(const shape& sizes, std::uint32_t blocks, int fd,
@@ -79,11 +75,7 @@ result<kv_memory> kv_memory::share(const shape& sizes, std::uint32_t blocks, int
   auto memory = large_memory::map(fd, *total);
   if (!memory)
     return memory.error();
-  kv_memory kv;
-  kv.memory_ = *std::move(memory);
-  kv.shape_ = sizes;
-  kv.blocks_ = blocks;
-  kv.begin_ = label_bytes;
+  kv_memory kv(*std::move(memory), sizes, blocks, label_bytes);
   label found, ours;
   std::memcpy(&found, kv.memory_.data(), sizeof found);
   ours.owner = owner;

@@ -45,7 +45,12 @@ public:
            index * shape_.page_elements();
   }
 
+  kv_memory() = default; // of no blocks
+
 private:
+  kv_memory(large_memory memory, const shape& sizes, std::uint32_t blocks, std::size_t begin)
+      : memory_(std::move(memory)), shape_(sizes), blocks_(blocks), begin_(begin) {}
+
   large_memory memory_;
   shape shape_;
   std::uint32_t blocks_ = 0;

@@ -215,14 +215,13 @@ result<std::uint64_t> packed_bytes(const model::gguf_file& file, const model::de
 
 result<stage_weights> load_weights(const model::gguf_file& file, const model::description& model,
                                    const model::layer_range& range, thread_team& team) {
-  stage_weights weights;
-  weight_plan measured(file, layout_cursor{});
-  place_weights(measured, model, range, weights);
-  if (measured.failure())
-    return *measured.failure();
-  auto memory = large_memory::take(measured.size_bytes());
+  const auto size_bytes = packed_bytes(file, model, range);
+  if (!size_bytes)
+    return size_bytes.error();
+  auto memory = large_memory::take(*size_bytes);
   if (!memory)
     return memory.error();
+  stage_weights weights;
   weights.memory = *std::move(memory);
   weight_plan plan(file, layout_cursor(weights.memory.data()));
   place_weights(plan, model, range, weights);

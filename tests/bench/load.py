@@ -195,8 +195,6 @@ class Flight:
             self.end()
 
     def end(self, error=""):
-        if self.is_over and self.stream.ended:
-            return
         self.stream.error, self.stream.ended = error, time.monotonic()
         if self.socket is not None:
             self.socket.close()
@@ -306,7 +304,7 @@ def fly(load, numbers, streams, on_text):
                 key.data.receive(now)
         now = time.monotonic()
         for flight in flights:
-            if now >= flight.deadline:
+            if not flight.is_over and now >= flight.deadline:
                 flight.end(f"no end within {load.timeout} s")
         over = [key for key in list(selector.get_map().values()) if key.data.is_over]
         for key in over:  # all, before a new socket gets the number of one of them

@@ -152,11 +152,9 @@ TEST_CASE("a sequence's logits do not depend on the rows beside it") {
       return std::vector<token_id>(all.begin() + from, all.begin() + to);
     };
     logits_by_position mixed;
-    const auto step = [&](const std::vector<part>& parts, std::size_t draw_index,
+    const auto step = [&](const std::vector<part>& parts, std::size_t draw,
                           std::uint32_t position) {
-      const auto out = engine->run(batch_of(parts), {});
-      REQUIRE_MESSAGE(out, out.error().message);
-      keep(mixed, position, engine->logits(draw_index));
+      run_and_keep(*engine, parts, draw, mixed, position);
     };
     // Own blocks 8.., the others' elsewhere; own rows first, last and in the middle.
     step({{2, piece(other, 0, 70), 0, false, 2}, {1, piece(own, 0, 40), 0, true, 8}}, 0, 39);

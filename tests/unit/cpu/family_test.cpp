@@ -211,11 +211,9 @@ TEST_CASE("a row of a family does not depend on the rows beside it") {
     const std::vector<token_id> other(own.rbegin(), own.rend());
     const auto alone = run_in_steps(*engine, own, {1});
     logits_by_position mixed;
-    const auto step = [&](const std::vector<part>& parts, std::size_t draw_index,
+    const auto step = [&](const std::vector<part>& parts, std::size_t draw,
                           std::uint32_t position) {
-      const auto out = engine->run(batch_of(parts), {});
-      REQUIRE_MESSAGE(out, out.error().message);
-      keep(mixed, position, engine->logits(draw_index));
+      run_and_keep(*engine, parts, draw, mixed, position);
     };
     step({{2, piece(other, 0, 70), 0, false, 4}, {1, piece(own, 0, 100), 0, true, 8}}, 0, 99);
     step({{1, piece(own, 100, 101), 100, true, 8}, {2, piece(other, 70, 71), 70, true, 4}}, 0, 100);

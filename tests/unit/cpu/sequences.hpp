@@ -55,6 +55,14 @@ inline void keep(logits_by_position& out, std::uint32_t position, std::span<cons
   out[position] = {logits.begin(), logits.end()};
 }
 
+// Runs the parts in one step; `out` gets the logits of draw `index`, those of `position`.
+inline void run_and_keep(cpu::engine_cpu& engine, const std::vector<part>& parts, std::size_t index,
+                         logits_by_position& out, std::uint32_t position) {
+  const auto step = engine.run(batch_of(parts), {});
+  REQUIRE_MESSAGE(step, step.error().message);
+  keep(out, position, engine.logits(index));
+}
+
 // Runs `tokens` in steps of the given sizes, the last one repeated; logits of each step's last row.
 inline logits_by_position run_in_steps(cpu::engine_cpu& engine, const std::vector<token_id>& tokens,
                                        const std::vector<std::size_t>& sizes) {
@@ -65,10 +73,8 @@ inline logits_by_position run_in_steps(cpu::engine_cpu& engine, const std::vecto
     p.tokens.assign(tokens.begin() + static_cast<std::ptrdiff_t>(at),
                     tokens.begin() + static_cast<std::ptrdiff_t>(at + count));
     p.position = static_cast<std::uint32_t>(at);
-    const auto step = engine.run(batch_of({p}), {});
-    REQUIRE_MESSAGE(step, step.error().message);
     at += count;
-    keep(out, static_cast<std::uint32_t>(at - 1), engine.logits(0));
+    run_and_keep(engine, {p}, 0, out, static_cast<std::uint32_t>(at - 1));
   }
   return out;
 }
