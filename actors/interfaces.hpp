@@ -3,7 +3,7 @@
 //
 //   client -> gateway -reserve-> scheduler -granted-> gateway -submit-> tokenizer -admit->
 //   scheduler scheduler -micro_batch-> stage 0 -> ... -> stage N-1 -sampled-> scheduler -tokens->
-//   detokenizer -chunks-> gateway
+//   detokenizer -chunks-> gateway; stage N-1 -sampled-> stage 0, for the run-ahead
 //
 // A handle may be the actor itself or a proxy for one in another process (cluster/proxy.hpp):
 // callers cannot tell.
@@ -98,7 +98,7 @@ using scheduler_actor = takes<reserve, admit, cancel, sampled, stage_ready, epoc
                               peer_down, drain, tick>;
 
 // One shard's end of the pipeline: runs the engine, passes on to the next stage or samples.
-using stage_actor = takes<open_epoch, micro_batch, peer_up, peer_down>;
+using stage_actor = takes<open_epoch, micro_batch, sampled, peer_up, peer_down>;
 
 // Ids to text: UTF-8 holding back, stop strings, logprob texts.
 using detokenizer_actor = takes<step_tokens>;

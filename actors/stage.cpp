@@ -30,6 +30,26 @@ bool is_last(const stage_state& s) {
   return s.config.stage + 1 == s.config.stages;
 }
 
+// Requires: in an epoch.
+const stage_address& first_stage(const stage_state& s) {
+  return s.current.stages[0];
+}
+
+// Requires: in an epoch, not the last.
+const stage_address& next_stage(const stage_state& s) {
+  return s.current.stages[s.config.stage + 1];
+}
+
+// The stages that hear from this one: the next, for its rows; the first, for what was drawn.
+std::vector<stage_address> listeners(const stage_state& s) {
+  std::vector<stage_address> all;
+  if (!is_last(s))
+    all.push_back(next_stage(s));
+  if (s.config.stage > 0)
+    all.push_back(first_stage(s));
+  return all;
+}
+
 void announce(pointer self) {
   self->send(self->state.config.scheduler, self->state.config.announcement);
 }
@@ -38,12 +58,11 @@ void open_if_linked(pointer self) {
   auto& s = self->state;
   if (s.is_open || !s.current.epoch)
     return;
-  if (!is_last(s)) {
-    const auto& next = s.current.stages[s.config.stage + 1];
-    auto is_next = [&](const hello& h) {
-      return h.node == next.node && h.epoch == next.node_epoch;
+  for (const auto& listener : listeners(s)) {
+    auto is_it = [&](const hello& h) {
+      return h.node == listener.node && h.epoch == listener.node_epoch;
     };
-    if (std::none_of(s.linked.begin(), s.linked.end(), is_next))
+    if (std::none_of(s.linked.begin(), s.linked.end(), is_it))
       return;
   }
   s.is_open = true;
@@ -61,28 +80,48 @@ void enter_epoch(pointer self, const open_epoch& m) {
   }
   s.current = m;
   s.is_open = false;
-  if (!is_last(s))
-    s.config.connect(s.current.stages[s.config.stage + 1]);
+  s.feed.clear();
+  for (const auto& listener : listeners(s))
+    s.config.connect(listener);
   open_if_linked(self);
 }
 
-// What was on the way to the next stage is lost: this epoch cannot go on. Announcing anew asks for
+// What was on the way to that stage is lost: this epoch cannot go on. Announcing anew asks for
 // another one.
 void lose_peer(pointer self, const peer_down& m) {
   auto& s = self->state;
   std::erase_if(s.linked, [&](const hello& h) { return h.node == m.node; });
-  if (!s.is_open || is_last(s) || s.current.stages[s.config.stage + 1].node != m.node)
+  if (!s.is_open)
+    return;
+  const auto all = listeners(s);
+  if (std::none_of(all.begin(), all.end(), [&](const auto& l) { return l.node == m.node; }))
     return;
   s.is_open = false;
   announce(self);
 }
 
+// The tokens alone are what stage 0 waits for.
+sampled tokens_of(const sampled& answer) {
+  sampled slim{answer.batch, answer.epoch, {}, {}, answer.failure};
+  for (const auto& drawn : answer.samples)
+    slim.samples.push_back({drawn.token, 0, {}});
+  return slim;
+}
+
+void answer(pointer self, sampled what) {
+  auto& s = self->state;
+  if (what.failure)
+    spdlog::error("stage {}: batch {} failed: {}", s.config.stage, what.batch.value,
+                  what.failure->message);
+  if (s.config.stage == 0)
+    s.feed.remember(what);
+  else
+    self->send(s.config.peers.stage(first_stage(s).node), tokens_of(what));
+  self->send(s.config.scheduler, std::move(what));
+}
+
 void run(pointer self, micro_batch& batch) {
   auto& s = self->state;
-  if (!s.is_open || batch.epoch != s.current.epoch) {
-    ++s.stale_batches;
-    return;
-  }
   auto started = s.config.now_micros();
   std::span<const float> in(reinterpret_cast<const float*>(batch.activations.data),
                             batch.activations.size_bytes / sizeof(float));
@@ -91,18 +130,50 @@ void run(pointer self, micro_batch& batch) {
   if (out && !is_last(s)) {
     batch.activations = copy_activations(out->activations);
     batch.lease.reset();
-    self->send(s.config.peers.stage(s.current.stages[s.config.stage + 1].node), std::move(batch));
+    self->send(s.config.peers.stage(next_stage(s).node), std::move(batch));
     return;
   }
-  sampled answer{batch.batch, batch.epoch, {}, std::move(batch.stage_micros), std::nullopt};
-  if (out) {
-    answer.samples = std::move(out->samples);
-  } else {
-    spdlog::error("stage {}: batch {} failed: {}", s.config.stage, batch.batch.value,
-                  out.error().message);
-    answer.failure = out.error();
+  sampled step{batch.batch, batch.epoch, {}, std::move(batch.stage_micros), std::nullopt};
+  if (out)
+    step.samples = std::move(out->samples);
+  else
+    step.failure = out.error();
+  answer(self, std::move(step));
+}
+
+bool is_current(stage_state& s, epoch_id epoch) {
+  if (s.is_open && epoch == s.current.epoch)
+    return true;
+  ++s.stale_batches;
+  return false;
+}
+
+void run_what_is_ready(pointer self) {
+  auto& s = self->state;
+  while (auto next = s.feed.pop()) {
+    if (next->filled)
+      run(self, next->batch);
+    else
+      answer(self, {next->batch.batch, next->batch.epoch, {}, {}, next->filled.error()});
   }
-  self->send(s.config.scheduler, std::move(answer));
+}
+
+void on_batch(pointer self, micro_batch& batch) {
+  auto& s = self->state;
+  if (!is_current(s, batch.epoch))
+    return;
+  if (s.config.stage > 0)
+    return run(self, batch);
+  s.feed.push(std::move(batch));
+  run_what_is_ready(self);
+}
+
+void on_drawn(pointer self, const sampled& step) {
+  auto& s = self->state;
+  if (!is_current(s, step.epoch))
+    return;
+  s.feed.remember(step);
+  run_what_is_ready(self);
 }
 
 } // namespace
@@ -112,7 +183,8 @@ stage_actor::behavior_type stage(pointer self, stage_config config) {
   self->state.config = std::move(config);
   return {
       [self](const open_epoch& m) { enter_epoch(self, m); },
-      [self](micro_batch& m) { run(self, m); },
+      [self](micro_batch& m) { on_batch(self, m); },
+      [self](const sampled& m) { on_drawn(self, m); },
       [self](const peer_up& m) {
         auto& s = self->state;
         std::erase_if(s.linked, [&](const hello& h) { return h.node == m.peer.node; });

@@ -36,6 +36,7 @@ result<void> read_model(const toml::table* table, const std::string& origin, mod
   s.read("prefill_chunk", m.prefill_chunk, 16, 8192);
   s.read("max_model_len", m.max_model_len, 16, 1 << 24);
   s.read("enable_prefix_caching", m.enable_prefix_caching);
+  s.read("async_scheduling", m.async_scheduling);
   s.read("max_num_queued_reqs", m.max_num_queued_reqs, 0, 1 << 20);
   s.read("max_num_queued_tokens", m.max_num_queued_tokens, 1, 1u << 31);
   s.read("use_job_ticket", m.use_job_ticket);

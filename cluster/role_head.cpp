@@ -54,6 +54,7 @@ schedule::scheduler_config limits_of(const cluster_context& context, const langu
   limits.max_num_queued_reqs = m.max_num_queued_reqs;
   limits.max_num_queued_tokens = m.max_num_queued_tokens;
   limits.enable_prefix_caching = m.enable_prefix_caching;
+  limits.async_scheduling = m.async_scheduling;
   limits.use_job_ticket = m.use_job_ticket;
   limits.queue_deadline = m.queue_timeout;
   auto ends = l.tokenizer->end_ids();

@@ -65,9 +65,9 @@ int run_shard(const cluster_context& context, const role_arguments& arguments) {
                                                          actors::well_known::scheduler);
   config.peers.stage =
       proxies<actors::stage_actor>(self.system(), self.links(), actors::well_known::stage);
-  config.connect = [&self](const stage_address& next) {
-    if (auto linked = self.links().connect(next.node, next.endpoint); !linked)
-      spdlog::error("cannot connect to the next stage: {}", linked.error().message);
+  config.connect = [&self](const stage_address& other) {
+    if (auto linked = self.links().connect(other.node, other.endpoint); !linked)
+      spdlog::error("cannot connect to another stage: {}", linked.error().message);
   };
   config.announcement =
       announcement_of(plan, context.plan.stages, arguments.epoch, (*loaded)->limits());

@@ -42,8 +42,11 @@ offset<wire::MicroBatch> put(writer& out, const micro_batch& m) {
   auto tokens = out.numbers(m.tokens, limits::rows_max);
   auto draws = out.tables(m.draws, limits::slices_max);
   auto stage_micros = out.numbers(m.stage_micros, limits::stages_max);
+  auto feeds = out.structs<wire::Feed>(m.feeds, limits::slices_max, [](const feed& f) {
+    return wire::Feed(f.row, f.draw, f.batch.value);
+  });
   return wire::CreateMicroBatch(out.buffer, m.batch.value, m.epoch.value, slices, tokens, draws,
-                                stage_micros);
+                                stage_micros, feeds);
 }
 
 void get(reader& in, const wire::MicroBatch& from, micro_batch& to) {
@@ -53,6 +56,10 @@ void get(reader& in, const wire::MicroBatch& from, micro_batch& to) {
   in.numbers(from.tokens(), to.tokens, limits::rows_max, "micro_batch.tokens");
   in.tables(from.draws(), to.draws, limits::slices_max, "micro_batch.draws");
   in.numbers(from.stage_micros(), to.stage_micros, limits::stages_max, "micro_batch.stage_micros");
+  in.structs(from.feeds(), to.feeds, limits::slices_max, "micro_batch.feeds",
+             [](const wire::Feed& f) {
+               return feed{f.row(), f.draw(), {f.batch()}};
+             });
 }
 
 offset<wire::Sample> put(writer& out, const sample& m) {

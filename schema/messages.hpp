@@ -156,6 +156,17 @@ struct draw {
   friend bool operator==(const draw&, const draw&) = default;
 };
 
+// A token that was not known when its micro_batch was formed: stage 0 fills it in.
+inline constexpr token_id token_to_come = -1;
+
+// Which one it will be: what an earlier micro_batch of the same epoch draws.
+struct feed {
+  std::uint32_t row = 0;  // of tokens, where token_to_come stands
+  std::uint32_t draw = 0; // of that batch
+  batch_id batch;
+  friend bool operator==(const feed&, const feed&) = default;
+};
+
 // Scheduler to stage 0, then stage to stage. Carries all a step needs: redoing it writes the same
 // bits.
 struct micro_batch {
@@ -167,6 +178,7 @@ struct micro_batch {
   std::vector<std::uint32_t> stage_micros; // compute time of the stages passed, µs
   payload activations;                     // [rows, hidden] float32; empty into stage 0
   baton::lease lease;
+  std::vector<feed> feeds; // one per token_to_come, by row; empty behind stage 0
 
   std::uint32_t rows() const noexcept { return static_cast<std::uint32_t>(tokens.size()); }
 };
@@ -184,7 +196,8 @@ struct sample {
   friend bool operator==(const sample&, const sample&) = default;
 };
 
-// Last stage to scheduler. Receiving it under the current epoch is what acknowledges a step.
+// Last stage to scheduler: receiving it under the current epoch is what acknowledges a step. And to
+// stage 0, for the micro_batches that wait for its tokens.
 struct sampled {
   batch_id batch;
   epoch_id epoch;

@@ -59,6 +59,7 @@ void scheduler::accept(const part& p, const sample* drawn) {
   ENSURE(s && s->in_flight > 0, "a step of ticket {} came back that did not leave",
          p.id.ticket.value);
   --s->in_flight;
+  s->drawing -= p.samples ? 1 : 0;
   if (p.position != s->computed)
     s->is_void = true; // results came out of order: do again what is not acknowledged
   if (s->state != sequence_state::ended && !s->is_void) {
@@ -83,14 +84,14 @@ void scheduler::take_token(sequence& s, const sample& drawn) {
   const std::uint32_t total = s.output_count();
   if (s.is_end(drawn.token, total - 1, config_.eos_ids))
     return end_choice(s, std::move(m), finish::stop, std::nullopt, total);
-  if (total >= s.stop.tokens_max || !fits(s))
+  if (total >= s.stop.tokens_max || !fits(s.ids.size()))
     return end_choice(s, std::move(m), finish::length, std::nullopt, total);
   output_.tokens.push_back(std::move(m));
 }
 
-// Could the next token be computed, with all blocks to itself?
-bool scheduler::fits(const sequence& s) const {
-  return s.ids.size() < config_.max_model_len && blocks_.needed(s.ids.size()) <= blocks_.total();
+// Could a sequence of so many ids draw another one, with all blocks to itself?
+bool scheduler::fits(std::size_t ids) const {
+  return ids < config_.max_model_len && blocks_.needed(ids) <= blocks_.total();
 }
 
 // The offender ends, if it is known; else each of the batch is tried alone, once.
@@ -100,6 +101,7 @@ void scheduler::fail_step(const std::vector<part>& parts, const error& why) {
     ENSURE(s && s->in_flight > 0, "a step of ticket {} failed that did not leave",
            p.id.ticket.value);
     --s->in_flight;
+    s->drawing -= p.samples ? 1 : 0;
     if (s->state != sequence_state::ended && !s->is_void) {
       if (parts.size() == 1) {
         fail_choice(*s, why);
@@ -122,6 +124,7 @@ void scheduler::settle(sequence& s) {
     s.computed = s.cached = 0;
   }
   s.issued = s.computed;
+  s.drawing = 0;
   s.is_void = false;
 }
 
@@ -149,7 +152,7 @@ void scheduler::open_epoch(epoch_id epoch, const pipeline_shape& shape, loss las
   suspects_.clear();
   for (auto& [id, s] : sequences_) {
     s.last_batch = 0;
-    if (s.state == sequence_state::ended || fits(s))
+    if (s.state == sequence_state::ended || fits(s.ids.size()))
       continue;
     const error why = fail_param(errc::context_length_exceeded, "prompt",
                                  "the prompt of {} tokens needs {} KV blocks, the pipeline has {}",
@@ -235,17 +238,21 @@ load_report scheduler::load() const {
 void scheduler::check_integrity() const {
   blocks_.check_integrity();
   ENSURE(running_count() <= config_.max_num_seqs, "{} sequences run", running_count());
-  ENSURE(flights_.size() <= shape_.stages, "{} micro-batches in flight", flights_.size());
-  std::map<sequence_id, std::uint32_t> carried;
+  ENSURE(flights_.size() <= flights_max(), "{} micro-batches in flight", flights_.size());
+  std::map<sequence_id, std::uint32_t> carried, drawing;
   for (const auto& [batch, parts] : flights_)
-    for (const part& p : parts)
+    for (const part& p : parts) {
       ++carried[p.id];
+      drawing[p.id] += p.samples ? 1 : 0;
+    }
   std::map<ticket_id, std::uint32_t> open;
   for (const auto& [id, s] : sequences_) {
     ENSURE(s.in_flight == (carried.contains(id) ? carried.at(id) : 0), "ticket {}: in flight {}",
            id.ticket.value, s.in_flight);
-    ENSURE(s.computed <= s.issued && s.issued <= s.ids.size(), "ticket {}: {} of {} of {}",
-           id.ticket.value, s.computed, s.issued, s.ids.size());
+    ENSURE(s.drawing == (drawing.contains(id) ? drawing.at(id) : 0), "ticket {}: draws {}",
+           id.ticket.value, s.drawing);
+    ENSURE(s.computed <= s.issued && s.issued <= s.ids_expected(), "ticket {}: {} of {} of {}",
+           id.ticket.value, s.computed, s.issued, s.ids_expected());
     ENSURE(s.in_flight > 0 || s.issued == s.computed, "ticket {}: issued, not in flight",
            id.ticket.value);
     ENSURE(s.in_flight > 0 || s.state != sequence_state::ended, "ticket {} lingers",

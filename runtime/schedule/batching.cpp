@@ -1,6 +1,6 @@
 // Which rows run next: continuous batching (Orca, OSDI 2022) with chunked prefill beside decode
 // (Sarathi, arXiv 2308.16369), decodes divided evenly over the micro-batches in flight (gLLM, arXiv
-// 2504.14775), preemption by recompute.
+// 2504.14775), preemption by recompute, one micro-batch ahead of the tokens (docs/decisions/0008).
 #include "runtime/schedule/scheduler.hpp"
 #include "schema/ensure.hpp"
 
@@ -9,7 +9,7 @@
 namespace baton::schedule {
 
 std::optional<micro_batch> scheduler::next() {
-  if (!epoch_ || flights_.size() >= shape_.stages || has_isolated_in_flight_)
+  if (!epoch_ || flights_.size() >= flights_max() || has_isolated_in_flight_)
     return std::nullopt;
   start_waiting();
   if (sequence* s = isolated()) {
@@ -71,6 +71,16 @@ void scheduler::adopt(sequence& s) {
   s.computed = s.issued = reached;
 }
 
+// Ahead of its token at most once, and not if that token will be its last.
+bool scheduler::can_issue(const sequence& s) const {
+  if (s.state != sequence_state::running || s.is_void)
+    return false;
+  if (s.drawing == 0)
+    return true;
+  return config_.async_scheduling && s.drawing == 1 &&
+         s.output_count() + s.drawing < s.stop.tokens_max && fits(s.ids_expected());
+}
+
 sequence* scheduler::isolated() {
   for (auto& [id, s] : sequences_)
     if (s.is_isolated && s.state == sequence_state::running)
@@ -86,11 +96,11 @@ void scheduler::plan_decodes(std::vector<planned>& plan) {
     if (s.state != sequence_state::running)
       continue;
     if (s.rows_left() > 1) {
-      has_prefill |= s.can_issue();
+      has_prefill |= can_issue(s);
       continue;
     }
     ++decoding;
-    if (s.can_issue())
+    if (can_issue(s))
       ready.push_back(&s);
   }
   // However many decode, half of the rows are left to a prompt: it would wait for their ends.
@@ -117,7 +127,7 @@ void scheduler::plan_prefill(std::vector<planned>& plan) {
   for (auto& [id, s] : sequences_) {
     if (left == 0)
       return;
-    if (!s.can_issue() || s.rows_left() == 1)
+    if (!can_issue(s) || s.rows_left() == 1)
       continue;
     adopt(s); // one before it may have computed the same meanwhile
     const std::size_t rows = std::min(left, s.rows_left());
@@ -126,10 +136,10 @@ void scheduler::plan_prefill(std::vector<planned>& plan) {
   }
 }
 
-// Blocks for all ids of a running sequence, taken from the youngest if need be. False: not now,
-// either because blocks are on their way or because it was itself the youngest.
+// Blocks for all ids expected of a running sequence, taken from the youngest if need be. False: not
+// now, either because blocks are on their way or because it was itself the youngest.
 bool scheduler::make_room(sequence& s) {
-  while (!blocks_.grow(s.id, s.ids.size())) {
+  while (!blocks_.grow(s.id, s.ids_expected())) {
     if (has_blocks_coming())
       return false;
     sequence* youngest = nullptr;
@@ -167,17 +177,26 @@ micro_batch scheduler::form(const std::vector<planned>& plan) {
   for (const auto& [which, rows] : plan) {
     sequence& s = *which;
     const std::size_t end = s.issued + rows;
-    const bool samples = end == s.ids.size();
+    const bool samples = end == s.ids_expected();
     const auto blocks = blocks_.of(s.id).first(blocks_.needed(end));
     batch.slices.push_back({s.id,
                             static_cast<std::uint32_t>(s.issued),
                             static_cast<std::uint32_t>(rows),
                             samples,
                             {blocks.begin(), blocks.end()}});
-    batch.tokens.insert(batch.tokens.end(), s.ids.begin() + static_cast<std::ptrdiff_t>(s.issued),
-                        s.ids.begin() + static_cast<std::ptrdiff_t>(end));
-    if (samples)
+    const std::size_t known_end = std::min(end, s.ids.size());
+    if (s.issued < known_end)
+      batch.tokens.insert(batch.tokens.end(), s.ids.begin() + static_cast<std::ptrdiff_t>(s.issued),
+                          s.ids.begin() + static_cast<std::ptrdiff_t>(known_end));
+    if (known_end < end) {
+      batch.feeds.push_back({batch.rows(), s.last_draw.index, s.last_draw.batch});
+      batch.tokens.push_back(token_to_come);
+    }
+    if (samples) {
+      s.last_draw = {batch.batch, static_cast<std::uint32_t>(batch.draws.size())};
       batch.draws.push_back(s.next_draw(config_.eos_ids));
+      ++s.drawing;
+    }
     parts.push_back({s.id, s.issued, rows, samples});
     s.issued = end;
     s.last_batch = batch.batch.value;

@@ -27,6 +27,7 @@ struct scheduler_config {
   std::uint32_t max_num_queued_reqs = 128;    // tickets beyond the slots
   std::uint64_t max_num_queued_tokens = 1 << 18;      // their estimates, in all
   bool enable_prefix_caching = true;                  // KV of equal beginnings is computed once
+  bool async_scheduling = true;                       // run-ahead: see scheduler::next
   bool use_job_ticket = false;                        // no queue: a free slot now, or a refusal
   std::vector<token_id> eos_ids;                      // end-of-sequence tokens of the model
   ticket_id first_ticket{1};                          // above all of an earlier life
@@ -50,7 +51,7 @@ enum class kv_fate : std::uint8_t { lost, kept };
 
 // What the stages of an epoch agree on.
 struct pipeline_shape {
-  std::uint32_t stages = 1; // as many micro-batches are in flight: more would read weights in vain
+  std::uint32_t stages = 1; // as many micro-batches are worked on at a time
   std::uint32_t blocks = 0; // KV blocks, the least of all stages
   std::uint32_t block_positions = 64;
 };
@@ -91,8 +92,10 @@ public:
   void tick(time_point now);
   void drain() noexcept { is_draining_ = true; } // refuses new tickets, finishes the others
 
-  // -- the step. next() forms micro-batches until as many as stages are in flight (batching.cpp);
-  // on_sampled acknowledges one (acknowledge.cpp).
+  // -- the step. next() forms micro-batches until there is one for each stage and, with run-ahead,
+  // one more that waits at stage 0: sequences go on in it with the tokens that are being drawn, so
+  // that no stage waits for the scheduler (batching.cpp). on_sampled acknowledges one
+  // (acknowledge.cpp).
   std::optional<micro_batch> next();
   void on_sampled(const sampled& step);
 
@@ -162,6 +165,10 @@ private:
   bool start(sequence& s);
   void adopt(sequence& s);
   sequence* isolated();
+  std::size_t flights_max() const noexcept {
+    return shape_.stages + (config_.async_scheduling ? 1u : 0u);
+  }
+  bool can_issue(const sequence& s) const;
   void plan_decodes(std::vector<planned>& plan);
   void plan_prefill(std::vector<planned>& plan);
   bool make_room(sequence& s);
@@ -175,7 +182,7 @@ private:
   void fail_step(const std::vector<part>& parts, const error& why);
   void settle(sequence& s);
   void sweep();
-  bool fits(const sequence& s) const;
+  bool fits(std::size_t ids) const;
   void forget_kv();
   void judge_suspects();
 

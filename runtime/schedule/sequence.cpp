@@ -33,7 +33,7 @@ void sequence::count(token_id token, bool in_prompt) {
 
 draw sequence::next_draw(std::span<const token_id> eos_ids) const {
   draw d;
-  d.token_index = output_count();
+  d.token_index = output_count() + drawing;
   d.sampling = sampling;
   d.history = history_;
   if (d.token_index < stop.tokens_min) {

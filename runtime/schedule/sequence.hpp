@@ -21,6 +21,12 @@ namespace baton::schedule {
 // A state changes at once; blocks follow when no step in flight uses them any more.
 enum class sequence_state : std::uint8_t { waiting, running, ended };
 
+// One draw of a micro-batch.
+struct draw_place {
+  batch_id batch;
+  std::uint32_t index = 0;
+};
+
 struct sequence {
   // -- the log --
   sequence_id id;
@@ -31,12 +37,15 @@ struct sequence {
   stopping stop;
   std::string cache_salt; // it shares KV with sequences of the same one
 
-  // -- how far it is; [0, computed) is acknowledged, [computed, issued) is in flight --
+  // -- how far it is; [0, computed) is acknowledged, [computed, issued) is in flight. A row may be
+  // issued before its token is known: `issued` runs ahead of `ids` --
   sequence_state state = sequence_state::waiting;
   std::size_t computed = 0;
   std::size_t issued = 0;
   std::size_t cached = 0;       // prompt positions below `computed` that others have computed
   std::uint32_t in_flight = 0;  // micro-batches that carry rows of it
+  std::uint32_t drawing = 0;    // of these, those that draw: as many ids are to come
+  draw_place last_draw;         // where the latest of them is drawn
   std::uint64_t last_batch = 0; // the latest that carried it, for fair turns
   bool is_void = false;         // what is in flight does not count and will be done again
   bool has_started = false;     // has been running at least once: goes before those that have not
@@ -53,14 +62,14 @@ struct sequence {
            stopping until);
 
   std::uint32_t output_count() const noexcept { return static_cast<std::uint32_t>(samples.size()); }
-  // Rows that are known but not yet issued: many in prefill, one when it is its turn to decode.
-  std::size_t rows_left() const noexcept { return ids.size() - issued; }
-  bool can_issue() const noexcept {
-    return state == sequence_state::running && !is_void && rows_left() > 0;
-  }
+  // With those to come.
+  std::size_t ids_expected() const noexcept { return ids.size() + drawing; }
+  // Not yet issued: many in prefill, one in decode.
+  std::size_t rows_left() const noexcept { return ids_expected() - issued; }
 
   void append(sample drawn);
-  // What the last stage needs to draw the next token.
+  // What the last stage needs to draw the token after those expected. If one of them is still to
+  // come, the history is without it.
   draw next_draw(std::span<const token_id> eos_ids) const;
   // Does this token, drawn at this output index, end the sequence?
   bool is_end(token_id token, std::uint32_t index, std::span<const token_id> eos_ids) const;

@@ -145,6 +145,7 @@ actors::stage_actor::behavior_type echo(actors::stage_actor::pointer, actors::st
   return {
       [](const open_epoch&) {},
       [back](micro_batch& m) { caf::anon_send(back, std::move(m)); },
+      [](const sampled&) {},
       [](const actors::peer_up&) {},
       [](const actors::peer_down&) {},
   };
@@ -183,6 +184,7 @@ actors::stage_actor::behavior_type pinger(actors::stage_actor::stateful_pointer<
         else
           next();
       },
+      [](const sampled&) {},
       [](const actors::peer_up&) {},
       [](const actors::peer_down&) {},
   };

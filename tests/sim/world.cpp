@@ -160,8 +160,8 @@ void world::start_shard(stage_index stage) {
   c.scheduler = cluster::make_proxy<actors::scheduler_actor>(*system_, links, head_node,
                                                              actors::well_known::scheduler);
   c.peers.stage = cluster::proxies<actors::stage_actor>(*system_, links, actors::well_known::stage);
-  c.connect = [&links](const stage_address& next) {
-    (void)links.connect(next.node, next.endpoint, next.node_epoch);
+  c.connect = [&links](const stage_address& other) {
+    (void)links.connect(other.node, other.endpoint, other.node_epoch);
   };
   // Two of three lives find the memory of the one before, as after a kill; else it was lost.
   auto& kept = kept_[stage];

@@ -157,6 +157,7 @@ struct world {
           if (std::exchange(self->state, true))
             caf::anon_send(real, std::move(m));
         },
+        [real](const sampled& m) { caf::anon_send(real, m); },
         [](const peer_up&) {},
         [](const peer_down&) {},
     };
@@ -169,8 +170,8 @@ struct world {
     c.head = head_node;
     c.scheduler = sched;
     c.peers.stage = [this](node_id n) { return stages.at(n); };
-    c.connect = [this, i](const stage_address& next) {
-      caf::anon_send(stages.at(shard_node(i)), peer_up{shard_hello(next.node.value - 1024)});
+    c.connect = [this, i](const stage_address& other) {
+      caf::anon_send(stages.at(shard_node(i)), peer_up{shard_hello(other.node.value - 1024)});
     };
     c.engine = std::make_shared<engine::toy_engine>(toy, i, memory);
     c.announcement = {shard_node(i), epoch_id{lives[i]},     i, 2,

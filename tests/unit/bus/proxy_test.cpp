@@ -41,6 +41,7 @@ actors::stage_actor::behavior_type stage_of(actors::stage_actor::pointer, seen* 
         s->what.push_back(fmt::format("micro_batch {}", m.batch.value));
         s->batches.push_back(std::move(m));
       },
+      [s](const sampled& m) { s->what.push_back(fmt::format("sampled {}", m.batch.value)); },
       [s](const actors::peer_up&) { s->what.emplace_back("peer_up"); },
       [s](const actors::peer_down&) { s->what.emplace_back("peer_down"); },
   };

@@ -19,6 +19,7 @@ inline scheduler_config small_config() {
   c.max_num_queued_tokens = 1000;
   c.eos_ids = {2};
   c.enable_prefix_caching = false; // the prompts here are all alike
+  c.async_scheduling = false;      // run_ahead_test.cpp has it
   return c;
 }
 

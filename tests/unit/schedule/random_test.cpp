@@ -3,6 +3,7 @@
 // rest every ticket has ended once and every token is the one that the toy engine's oracle says.
 #include "runtime/engine/toy_engine.hpp"
 #include "runtime/schedule/scheduler.hpp"
+#include "runtime/schedule/token_feed.hpp"
 
 #include <doctest/doctest.h>
 
@@ -37,6 +38,11 @@ struct toy_pipeline {
       stages.push_back(std::make_unique<engine::toy_engine>(model, i, memory));
   }
   void step(stage_index i) {
+    if (i == 0)
+      if (auto next = feed.pop()) {
+        REQUIRE_MESSAGE(next->filled.has_value(), next->filled.error().message);
+        queues[0].push_back({std::move(next->batch), {}});
+      }
     if (queues[i].empty())
       return;
     work w = std::move(queues[i].front());
@@ -51,11 +57,19 @@ struct toy_pipeline {
       s.batch = w.batch.batch;
       s.epoch = w.batch.epoch;
       s.samples = std::move(out->samples);
+      feed.remember(s);
       results.push_back(std::move(s));
     }
   }
   std::vector<std::unique_ptr<engine::toy_engine>> stages;
+  void forget_steps() {
+    for (auto& queue : queues)
+      queue.clear();
+    feed.clear();
+    results.clear();
+  }
   std::vector<std::deque<work>> queues;
+  token_feed feed;
   std::deque<sampled> results;
 };
 
@@ -93,6 +107,7 @@ struct world {
     config.eos_ids = {1, 2};
     config.use_job_ticket = random.chance(10);
     config.enable_prefix_caching = random.chance(80);
+    config.async_scheduling = random.chance(80);
     return config;
   }
 
@@ -105,9 +120,7 @@ struct world {
     const bool is_known = !is_lost && random.chance(80); // that it was kept
     s.open_epoch({++epoch}, shape, random.chance(50) ? loss::shard : loss::link,
                  is_known ? kv_fate::kept : kv_fate::lost);
-    for (auto& queue : pipeline->queues)
-      queue.clear(); // memory kept, with whatever the lost steps wrote
-    pipeline->results.clear();
+    pipeline->forget_steps(); // memory kept, with whatever they wrote
   }
 
   void lose_pipeline() {
@@ -222,12 +235,13 @@ struct world {
     if (!batch)
       return;
     CHECK(batch->rows() <= config.max_num_batched_tokens);
-    pipeline->queues[0].push_back({std::move(*batch), {}});
+    ahead += batch->feeds.size();
+    pipeline->feed.push(std::move(*batch));
   }
 
   void look() {
     s.check_integrity();
-    CHECK(s.load().in_flight <= model.stages);
+    CHECK(s.load().in_flight <= model.stages + (config.async_scheduling ? 1 : 0));
     const auto out = s.take();
     for (const auto& r : out.refusals) {
       auto& seen = tickets.at(r.message.ticket);
@@ -327,14 +341,15 @@ struct world {
   std::vector<sampled> late;
   std::vector<errc> refusals;
   time_point now{};
-  std::uint64_t epoch = 0, requests = 0;
+  std::uint64_t epoch = 0, requests = 0, ahead = 0;
   bool has_failures = false, has_context_refusals = false;
 };
 
 } // namespace
 
 TEST_CASE("random traffic, losses and failures never change a token or leave a ticket open") {
-  std::uint64_t tokens = 0, preemptions = 0, epochs = 0, stale = 0, duplicates = 0, hits = 0;
+  std::uint64_t tokens = 0, preemptions = 0, epochs = 0, stale = 0, duplicates = 0, hits = 0,
+                ahead = 0;
   std::size_t tickets = 0, whole = 0;
   for (std::uint64_t seed = 1; seed <= 150; ++seed) {
     CAPTURE(seed);
@@ -347,6 +362,7 @@ TEST_CASE("random traffic, losses and failures never change a token or leave a t
     tokens += load.output_tokens;
     preemptions += load.preemptions;
     hits += load.prefix_cache_hits;
+    ahead += w.ahead;
     epochs += load.epochs;
     stale += w.s.counted().stale_results;
     duplicates += w.s.counted().duplicate_results;
@@ -361,6 +377,7 @@ TEST_CASE("random traffic, losses and failures never change a token or leave a t
   CHECK(whole > tickets / 3);
   CHECK(preemptions > 100);
   CHECK(hits > 2'000);
+  CHECK(ahead > 2'000);
   CHECK(epochs > 300);
   CHECK(stale > 100);
   CHECK(duplicates > 100);

@@ -1,0 +1,87 @@
+#include "runtime/schedule/token_feed.hpp"
+
+#include <algorithm>
+
+namespace baton::schedule {
+namespace {
+
+constexpr token_id any_token = 0;
+
+// The draws of a batch are one per slice that samples: the one of the slice with this row, if any.
+draw* draw_behind(micro_batch& batch, std::uint32_t row) {
+  std::size_t first = 0, draws = 0;
+  for (const slice& s : batch.slices) {
+    if (row < first + s.rows)
+      return s.samples && draws < batch.draws.size() ? &batch.draws[draws] : nullptr;
+    first += s.rows;
+    draws += s.samples ? 1 : 0;
+  }
+  return nullptr;
+}
+
+void count_as_output(draw& d, token_id token) {
+  if (!d.sampling.needs_history())
+    return;
+  const auto it = std::find_if(d.history.begin(), d.history.end(),
+                               [&](const token_count& c) { return c.token == token; });
+  if (it == d.history.end())
+    d.history.push_back({token, 0, 1});
+  else
+    ++it->in_output;
+}
+
+} // namespace
+
+void token_feed::remember(const sampled& step) {
+  drawn& d = drawn_[step.batch];
+  d.has_failed = step.failure.has_value();
+  d.tokens.clear();
+  for (const sample& s : step.samples)
+    d.tokens.push_back(s.token);
+  while (drawn_.size() > batches_kept)
+    drawn_.erase(drawn_.begin());
+}
+
+// Batches are drawn in order: one later than all that were has yet to be.
+bool token_feed::is_coming(const feed& f) const {
+  return drawn_.empty() || f.batch > drawn_.rbegin()->first;
+}
+
+std::optional<token_feed::ready> token_feed::pop() {
+  if (waiting_.empty())
+    return std::nullopt;
+  const auto& feeds = waiting_.front().feeds;
+  const batch_id own = waiting_.front().batch;
+  if (std::any_of(feeds.begin(), feeds.end(),
+                  [&](const feed& f) { return f.batch < own && is_coming(f); }))
+    return std::nullopt;
+  ready next{std::move(waiting_.front()), {}};
+  waiting_.pop_front();
+  next.filled = fill(next.batch);
+  return next;
+}
+
+result<void> token_feed::fill(micro_batch& batch) const {
+  for (const feed& f : batch.feeds) {
+    const auto it = drawn_.find(f.batch);
+    if (f.row >= batch.tokens.size() || batch.tokens[f.row] != token_to_come)
+      return fail(errc::invalid_value, "batch {} has no token to come in row {}", batch.batch.value,
+                  f.row);
+    if (it == drawn_.end() || (!it->second.has_failed && f.draw >= it->second.tokens.size()))
+      return fail(errc::invalid_value, "batch {} asks for draw {} of batch {}, which is not known",
+                  batch.batch.value, f.draw, f.batch.value);
+    const token_id token = it->second.has_failed ? any_token : it->second.tokens[f.draw];
+    batch.tokens[f.row] = token;
+    if (draw* d = draw_behind(batch, f.row))
+      count_as_output(*d, token);
+  }
+  batch.feeds.clear();
+  return {};
+}
+
+void token_feed::clear() {
+  waiting_.clear();
+  drawn_.clear();
+}
+
+} // namespace baton::schedule

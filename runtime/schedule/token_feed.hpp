@@ -1,0 +1,47 @@
+// Stage 0's end of the run-ahead: what the last stage drew lately, and the micro-batches that wait
+// for it. Pure.
+#pragma once
+
+#include "schema/messages.hpp"
+#include "schema/result.hpp"
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <vector>
+
+namespace baton::schedule {
+
+class token_feed {
+public:
+  // Batches whose draws are kept: far more than are in flight, so that what is asked for is there.
+  static constexpr std::size_t batches_kept = 256;
+
+  // A batch of the open epoch, in the order in which the scheduler sent them.
+  void push(micro_batch batch) { waiting_.push_back(std::move(batch)); }
+  // What a batch drew. A failed one stands for whatever token: the scheduler discards what follows
+  // from it.
+  void remember(const sampled& step);
+  // The first that waits, if all of its tokens are there by now. Errors: invalid_value (it asks for
+  // what was never drawn); the batch comes with it, to be answered.
+  struct ready {
+    micro_batch batch;
+    result<void> filled;
+  };
+  std::optional<ready> pop();
+  // Another epoch has begun.
+  void clear();
+
+private:
+  struct drawn {
+    std::vector<token_id> tokens;
+    bool has_failed = false;
+  };
+  bool is_coming(const feed& f) const;
+  result<void> fill(micro_batch& batch) const;
+
+  std::deque<micro_batch> waiting_; // bounded by what the scheduler has in flight
+  std::map<batch_id, drawn> drawn_;
+};
+
+} // namespace baton::schedule

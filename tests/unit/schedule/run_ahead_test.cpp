@@ -1,0 +1,264 @@
+// One micro-batch ahead of its tokens: what may be formed before they are known, how it gets them,
+// and that nothing is left of it where it was in vain.
+#include "runtime/schedule/token_feed.hpp"
+#include "tests/unit/schedule/fixture.hpp"
+
+using namespace baton;
+using namespace baton::schedule;
+
+namespace {
+
+struct ahead_fixture : fixture {
+  explicit ahead_fixture(std::uint32_t stages = 1, std::uint32_t blocks = 64)
+      : fixture(config(), {.stages = stages, .blocks = blocks, .block_positions = 4}) {}
+  static scheduler_config config() {
+    auto c = small_config();
+    c.async_scheduling = true;
+    return c;
+  }
+};
+
+sampled drawn(batch_id batch, std::vector<token_id> tokens) {
+  sampled s;
+  s.batch = batch;
+  for (const token_id token : tokens)
+    s.samples.push_back({token, 0, {}});
+  return s;
+}
+
+micro_batch asking(batch_id batch, std::vector<feed> feeds, std::size_t rows = 1) {
+  micro_batch m;
+  m.batch = batch;
+  m.tokens.assign(rows, 10);
+  m.slices.push_back({{{1}, 0}, 0, static_cast<std::uint32_t>(rows), true, {}});
+  m.draws.resize(1);
+  for (const feed& f : feeds)
+    m.tokens.at(f.row) = token_to_come;
+  m.feeds = std::move(feeds);
+  return m;
+}
+
+} // namespace
+
+TEST_CASE("the next step is formed while the last one runs, and asks for its token") {
+  ahead_fixture f;
+  f.start();
+  const auto prompt = f.next();
+  CHECK(prompt.feeds.empty());
+  const auto ahead = f.next();
+  REQUIRE(ahead.tokens == std::vector<token_id>{token_to_come});
+  CHECK(ahead.feeds == std::vector<feed>{{0, 0, prompt.batch}});
+  CHECK(ahead.slices.at(0).position == 5);
+  CHECK(ahead.draws.at(0).token_index == 1);
+  CHECK_FALSE(f.s.next()); // one is enough
+  f.answer(prompt, 5);
+  const auto third = f.next();
+  CHECK(third.feeds == std::vector<feed>{{0, 0, ahead.batch}});
+  f.answer(ahead, 6);
+  f.answer(third, 7);
+  const auto out = f.s.take();
+  REQUIRE(out.tokens.size() == 3);
+  CHECK(out.tokens[2].index == 2);
+  CHECK(out.tokens[2].samples.at(0).token == 7);
+}
+
+TEST_CASE("each row asks for the draw of its own sequence") {
+  ahead_fixture f;
+  f.start(3);
+  f.start(4);
+  const auto prompts = f.next();
+  REQUIRE(prompts.draws.size() == 2);
+  const auto ahead = f.next();
+  CHECK(ahead.feeds == std::vector<feed>{{0, 0, prompts.batch}, {1, 1, prompts.batch}});
+}
+
+TEST_CASE("a newcomer's rows ride beside those that are to come") {
+  ahead_fixture f;
+  f.start(3);
+  const auto first = f.next();
+  f.start(6);
+  const auto second = f.next();
+  CHECK(second.tokens.size() == 7);
+  CHECK(second.feeds == std::vector<feed>{{0, 0, first.batch}});
+  CHECK(second.draws.size() == 2);
+}
+
+TEST_CASE("a last token is not run ahead of: the length is known") {
+  ahead_fixture f;
+  f.start(5, 1);
+  const auto only = f.next();
+  CHECK_FALSE(f.s.next());
+  f.answer(only);
+  f.check_at_rest();
+}
+
+TEST_CASE("nor the end of the context") {
+  ahead_fixture f;
+  const auto ticket = f.grant();
+  auto a = f.request(ticket, small_config().max_model_len - 1);
+  a.tokens_max_given = false;
+  f.s.admit(a);
+  while (auto batch = f.s.next()) {
+    CHECK(batch->feeds.empty());
+    f.answer(*batch);
+  }
+  f.check_at_rest();
+}
+
+TEST_CASE("a step behind an end token was in vain: no token of it counts, its blocks come back") {
+  ahead_fixture f;
+  f.start();
+  const auto prompt = f.next();
+  const auto ahead = f.next();
+  f.answer(prompt, 2); // an end token
+  CHECK_FALSE(f.s.is_idle());
+  CHECK(f.s.load().blocks_used > 0);
+  f.answer(ahead, 5);
+  const auto out = f.s.take();
+  REQUIRE(out.tokens.size() == 1);
+  CHECK(out.tokens[0].finish == finish::stop);
+  f.check_at_rest();
+}
+
+TEST_CASE("a step behind a failed one is done again") {
+  ahead_fixture f;
+  f.start();
+  f.start();
+  const auto prompts = f.next();
+  const auto ahead = f.next();
+  f.answer_failure(prompts);
+  f.answer(ahead, 9);
+  CHECK(f.s.take().tokens.empty());
+  f.run_all();
+  CHECK(f.s.take().tokens.size() == 20);
+  f.check_at_rest();
+}
+
+TEST_CASE("a lost epoch takes back what ran ahead") {
+  ahead_fixture f;
+  f.start();
+  const auto prompt = f.next();
+  f.answer(prompt, 5);
+  f.next();
+  f.next();
+  f.s.close_epoch(f.now);
+  f.s.check_integrity();
+  f.s.open_epoch({2}, {.stages = 1, .blocks = 64, .block_positions = 4}, loss::link, kv_fate::kept);
+  const auto again = f.next();
+  CHECK(again.feeds.empty());
+  CHECK(again.tokens == std::vector<token_id>{5});
+  CHECK(again.slices.at(0).position == 5);
+  CHECK(again.draws.at(0).token_index == 1);
+}
+
+TEST_CASE("two stages have three micro-batches in flight, the third for those of the first") {
+  ahead_fixture f(2);
+  f.start();
+  f.start();
+  const auto prompts = f.next(); // both; from now on they take turns
+  f.answer(prompts);
+  const auto a = f.next();
+  const auto b = f.next();
+  const auto ahead = f.next();
+  CHECK(a.slices.size() == 1);
+  CHECK(b.slices.size() == 1);
+  CHECK(b.feeds.empty());
+  CHECK(ahead.slices.at(0).sequence == a.slices.at(0).sequence);
+  CHECK(ahead.feeds == std::vector<feed>{{0, 0, a.batch}});
+  CHECK_FALSE(f.s.next());
+}
+
+TEST_CASE("room for a row ahead is made before it is issued") {
+  ahead_fixture f(1, 2); // 8 positions
+  const auto ticket = f.grant();
+  f.s.admit(f.request(ticket, 3, 5));
+  f.run_all();
+  CHECK(f.s.take().tokens.back().finish == finish::length);
+  f.check_at_rest();
+}
+
+TEST_CASE("the feed holds a batch back until its tokens are drawn, and those behind it") {
+  token_feed feed;
+  feed.push(asking({2}, {{0, 1, {1}}}));
+  feed.push(asking({3}, {}));
+  CHECK_FALSE(feed.pop());
+  feed.remember(drawn({1}, {40, 41}));
+  auto first = feed.pop();
+  REQUIRE(first);
+  CHECK(first->filled.has_value());
+  CHECK(first->batch.tokens == std::vector<token_id>{41});
+  CHECK(first->batch.feeds.empty());
+  auto second = feed.pop();
+  REQUIRE(second);
+  CHECK(second->batch.batch == batch_id{3});
+  CHECK_FALSE(feed.pop());
+}
+
+TEST_CASE("what the feed fills in counts for the penalties of the next draw") {
+  token_feed feed;
+  feed.remember(drawn({1}, {41}));
+  feed.remember(drawn({2}, {42}));
+  for (const token_id token : {41, 42}) {
+    auto batch = asking({3}, {{0, 0, {static_cast<std::uint64_t>(token - 40)}}});
+    batch.draws[0].sampling.presence_penalty = 1;
+    batch.draws[0].history = {{41, 1, 2}};
+    feed.push(batch);
+    const auto next = feed.pop();
+    REQUIRE(next);
+    const auto expected = token == 41 ? std::vector<token_count>{{41, 1, 3}}
+                                      : std::vector<token_count>{{41, 1, 2}, {42, 0, 1}};
+    CHECK(next->batch.draws[0].history == expected);
+  }
+}
+
+TEST_CASE("what follows a failed batch runs with whatever token: it will be discarded") {
+  token_feed feed;
+  auto failed = drawn({1}, {});
+  failed.failure = error{errc::internal, "broken", {}};
+  feed.remember(failed);
+  feed.push(asking({2}, {{0, 3, {1}}}));
+  const auto next = feed.pop();
+  REQUIRE(next);
+  CHECK(next->filled.has_value());
+  CHECK(next->batch.tokens.at(0) >= 0);
+}
+
+TEST_CASE("a batch that asks for what nobody draws is an error, not a wait") {
+  token_feed feed;
+  feed.remember(drawn({4}, {40}));
+  const std::vector<std::pair<const char*, micro_batch>> wrong{
+      {"an unknown batch", asking({5}, {{0, 0, {3}}})},
+      {"an unknown draw", asking({5}, {{0, 1, {4}}})},
+      {"itself", asking({5}, {{0, 0, {5}}})},
+      {"a later one", asking({5}, {{0, 0, {6}}})},
+      {"a row that is known",
+       [] {
+         auto m = asking({5}, {{0, 0, {4}}});
+         m.tokens[0] = 1;
+         return m;
+       }()},
+      {"a row that is not there",
+       [] {
+         auto m = asking({5}, {{0, 0, {4}}});
+         m.feeds[0].row = 1;
+         return m;
+       }()},
+  };
+  for (const auto& [what, batch] : wrong) {
+    CAPTURE(what);
+    feed.push(batch);
+    const auto next = feed.pop();
+    REQUIRE(next);
+    CHECK_FALSE(next->filled.has_value());
+  }
+}
+
+TEST_CASE("another epoch forgets what waited and what was drawn") {
+  token_feed feed;
+  feed.remember(drawn({1}, {40}));
+  feed.push(asking({2}, {{0, 0, {1}}}));
+  feed.clear();
+  CHECK_FALSE(feed.pop());
+  feed.push(asking({2}, {{0, 0, {1}}}));
+  CHECK_FALSE(feed.pop());
+}
