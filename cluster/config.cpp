@@ -99,7 +99,13 @@ result<node_config> read_node(const toml::table* table, const std::string& path,
 
 result<void> read_nodes(const toml::node* nodes, const std::string& origin,
                         cluster_config& config) {
-  const auto* array = nodes ? nodes->as_array() : nullptr;
+  if (!nodes) {
+    config.has_default_layout = true;
+    config.nodes = {{"local", "127.0.0.1",
+                     std::vector<std::string>(config.model.pipeline_parallel_size, "cpu")}};
+    return {};
+  }
+  const auto* array = nodes->as_array();
   if (!array || array->empty())
     return bad(origin, "nodes",
                "there is no [[nodes]] table: name at least one machine with its devices");

@@ -56,7 +56,8 @@ struct cluster_config {
   std::chrono::milliseconds shutdown_timeout{30000}; // grace of a drain
   model_config model;
   gateway_section gateway;
-  std::vector<node_config> nodes;
+  std::vector<node_config> nodes;  // none named: this machine, all of it
+  bool has_default_layout = false; // none were
 };
 
 // Errors: io_failed, bad_config, unknown_key; messages say file:line and the key.

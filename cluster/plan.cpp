@@ -69,8 +69,17 @@ result<void> place_blocks(const cluster_config& config, const model::description
   return {};
 }
 
+std::vector<std::uint32_t> without(const std::vector<std::uint32_t>& all,
+                                   const std::set<std::uint32_t>& taken) {
+  std::vector<std::uint32_t> left;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(left),
+               [&](std::uint32_t core) { return !taken.contains(core); });
+  return left;
+}
+
 // Of each device. "cpu:N" is the N-th core that this process may use (containers have any); a plain
-// "cpu" gets an even share of those that no device names, and shares one if there are too few.
+// "cpu" gets an even share of the physical cores that no device names, and shares one if there are
+// too few.
 result<std::vector<std::vector<std::uint32_t>>>
 share_cores(const std::vector<place_on_device>& devices, const machine_facts& machine) {
   std::vector<std::vector<std::uint32_t>> shares(devices.size());
@@ -91,11 +100,10 @@ share_cores(const std::vector<place_on_device>& devices, const machine_facts& ma
     if (d.what.cores.empty())
       unnamed.push_back(i);
   }
-  std::vector<std::uint32_t> left;
-  std::set_difference(machine.cores.begin(), machine.cores.end(), named.begin(), named.end(),
-                      std::back_inserter(left));
+  const auto physical = without(machine.cores, {machine.siblings.begin(), machine.siblings.end()});
+  auto left = without(physical, named);
   if (left.empty())
-    left = machine.cores;
+    left = physical;
   for (std::size_t i = 0; i < unnamed.size() && !left.empty(); ++i) {
     const auto first = i * left.size() / unnamed.size();
     const auto last = std::max(first + 1, (i + 1) * left.size() / unnamed.size());
@@ -103,6 +111,22 @@ share_cores(const std::vector<place_on_device>& devices, const machine_facts& ma
       shares[unnamed[i]].push_back(left[at]);
   }
   return shares;
+}
+
+// "0-1", "0,32": whether one before this core shares its physical core. No such file: no.
+bool is_sibling(std::uint32_t core, const std::set<std::uint32_t>& earlier) {
+  std::ifstream list(
+      fmt::format("/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", core));
+  std::uint32_t first = 0;
+  for (char separator = ','; list >> first; list >> separator) {
+    auto last = first;
+    if (list.peek() == '-')
+      list >> separator >> last;
+    const auto at = earlier.lower_bound(first);
+    if (at != earlier.end() && *at <= last)
+      return true;
+  }
+  return false;
 }
 
 } // namespace
@@ -115,6 +139,12 @@ machine_facts facts_of_this_machine() {
     for (std::uint32_t core = 0; core < CPU_SETSIZE; ++core)
       if (CPU_ISSET(core, &allowed))
         facts.cores.push_back(core);
+  std::set<std::uint32_t> earlier;
+  for (const auto core : facts.cores) {
+    if (is_sibling(core, earlier))
+      facts.siblings.push_back(core);
+    earlier.insert(core);
+  }
   std::ifstream meminfo("/proc/meminfo");
   std::string key;
   std::uint64_t kib = 0;
@@ -158,6 +188,9 @@ result<cluster_plan> make_plan(const cluster_config& config, const model::descri
     s.cores = (*cores)[stage];
     s.threads = m.threads_per_shard ? m.threads_per_shard
                                     : std::max(1u, static_cast<std::uint32_t>(s.cores.size()));
+    if (s.threads > s.cores.size())
+      s.cores.clear(); // more threads than cores: the system places them
+    s.cores.resize(std::min<std::size_t>(s.cores.size(), s.threads));
     s.stage = stage;
     s.layers = (*ranges)[stage];
     for (auto layer = s.layers.first; layer < s.layers.end(); ++layer)

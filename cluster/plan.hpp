@@ -22,8 +22,11 @@ inline constexpr node_id first_shard{1024};
 } // namespace place
 
 struct machine_facts {
-  std::vector<std::uint32_t> cores; // that this process may use
+  std::vector<std::uint32_t> cores; // that this process may use: hardware threads, as Linux counts
   std::uint64_t memory_available_bytes = 0;
+  // Of these, hardware threads that share a physical core with an earlier one: a compute thread
+  // there would only take turns with that one's.
+  std::vector<std::uint32_t> siblings = {};
 };
 machine_facts facts_of_this_machine();
 

@@ -30,6 +30,9 @@ std::string plan_table(const cluster_config& config, const model::description& m
     text += fmt::format("  {:<9} {:<8} {:<9} {:>12} {:>8} {:>12} {:>12}\n", s.name, s.on, s.device,
                         layers, s.threads, human_bytes(s.weight_bytes), human_bytes(s.kv_bytes));
   }
+  if (config.has_default_layout)
+    text += fmt::format("  layout: {} of every physical core, for no [[nodes]] are named\n",
+                        plan.stages == 1 ? "one stage" : fmt::format("{} stages", plan.stages));
   text += fmt::format(
       "  KV cache: {} blocks of {} positions = {} tokens; context {}; up to {} sequences at once\n",
       plan.blocks, plan.block_positions, std::uint64_t{plan.blocks} * plan.block_positions,

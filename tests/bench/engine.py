@@ -1,10 +1,11 @@
 """The CPU engine in process, by engine_bench, beside llama-bench and llama-batched-bench on the same file and threads.
 
-Called by run.py. Also: HTTP beside the engine in process (`door_rows`), and the machine's memory bandwidth.
+Called by run.py. Also: the same over tensor types (`type_rows`), HTTP beside the engine in process (`door_rows`), and the machine's memory bandwidth.
 """
 import json
 import statistics
 
+import peer_llama
 import report
 import served
 import servers
@@ -15,7 +16,8 @@ PROMPT_TOKENS = 512
 PREFILL_KEY = f"prefill_{PROMPT_TOKENS}"
 POSITIONS = (96, 160)  # of each decoding sequence, as engine_bench has them
 TOOL_ROUNDS = 3  # within one run of a tool, whose median it gives
-RATIO_BAR = {PREFILL_KEY: 0.7, "batch_1": 0.7, "batch_8": 0.7}
+# What each type is to reach beside llama.cpp: prompt, batch 1, 8 and 32. It has repacked kernels for Q4_0 alone.
+RATIO_BARS = {"Q4_1": (6, 2.3, 7, 5.5), "Q4_0": (2.2, 2.0, 4, 2.8), "Q8_0": (3.3, 1.6, 5.5, 4), "BF16": (1.8, 1.0, 2.5, 2.5)}
 DOOR_BAR = 0.9
 DOOR_STREAMS = 8
 DOOR_TOKENS = 96  # so that the window in which all streams decode lies near the positions of engine_bench
@@ -27,11 +29,11 @@ def rate_key(batch):
     return f"batch_{batch}"
 
 
-def ours(settings, rounds=TOOL_ROUNDS, prompt=PROMPT_TOKENS, batches=BATCHES):
+def ours(settings, rounds=TOOL_ROUNDS, prompt=PROMPT_TOKENS, batches=BATCHES, model=None):
     """-> {"prefill_512": tokens/s, "batch_1": ..., "memory_read": GB/s} of one run of engine_bench; `prompt` 0: no prefill.
     KV lies in a file of memory, as a shard's does."""
     with settings.watch("engine_bench"):
-        output = run_tool([settings.engine_bench, "--json", "--model", settings.model, "--threads", settings.threads, "--rounds", rounds,
+        output = run_tool([settings.engine_bench, "--json", "--model", model or settings.model, "--threads", settings.threads, "--rounds", rounds,
                            "--prompt", prompt, "--batches", ",".join(map(str, batches)), "--shared-kv"], TOOL_SECONDS_MAX)
     threads = f", {settings.threads} threads"
     names = {f"memory read{threads}": "memory_read", **{f"decode batch {batch}{threads}": rate_key(batch) for batch in batches}}
@@ -43,11 +45,11 @@ def ours(settings, rounds=TOOL_ROUNDS, prompt=PROMPT_TOKENS, batches=BATCHES):
     return found
 
 
-def llama(settings):
+def llama(settings, model):
     """The same speeds, over the same positions. Its own warm-up is on."""
     if not settings.peer_bin:
         raise ToolFailed(settings.peer_reason)
-    common = ["-m", settings.model, "-t", settings.threads]
+    common = ["-m", model, "-t", settings.threads]
     begin, end = POSITIONS
     with settings.watch("llama-bench"):
         prompt = json.loads(run_tool([settings.peer_bin / "llama-bench", *common, "-p", PROMPT_TOKENS, "-n", 0, "-r", TOOL_ROUNDS,
@@ -60,21 +62,39 @@ def llama(settings):
 
 
 def rows(settings):
-    sides = {"baton": lambda: ours(settings), "llama": lambda: llama(settings)}
+    return beside_llama(settings, "engine", settings.model, RATIO_BARS.get(settings.model.stem.rsplit(".", 1)[-1].upper()))
+
+
+def type_rows(settings):
+    """The model's weights in other types, quantised again from its file: their quality is not that of a file made for them."""
+    made = []
+    for kind in ("Q4_0", "Q8_0", "BF16"):
+        try:
+            model = peer_llama.requantised(settings.model, kind)
+        except peer_llama.PeerMissing as error:
+            made.append(report.missing(f"types.{kind}", str(error)))
+            continue
+        made += beside_llama(settings, f"types.{kind}", model, RATIO_BARS[kind])
+    return made
+
+
+def beside_llama(settings, section, model, bars):
+    """Interleaved rounds of both engines on one file. `bars`: of the ratios, in the order of the keys; None: for information."""
+    sides = {"baton": lambda: ours(settings, model=model), "llama": lambda: llama(settings, model)}
     results, failures = {name: [] for name in sides}, {}
     for round_index in range(settings.rounds):
-        say(f"engine: round {round_index + 1} of {settings.rounds}")
+        say(f"{section}: round {round_index + 1} of {settings.rounds}")
         for name in sorted(sides, reverse=round_index % 2 == 1):
             try:
                 results[name].append(sides[name]())
             except ToolFailed as error:
                 results[name].append({})
                 failures[name] = str(error)
-    made = [report.missing(f"engine.{name}", reason) for name, reason in failures.items()]
-    for key in (PREFILL_KEY, *map(rate_key, BATCHES)):
+    made = [report.missing(f"{section}.{name}", reason) for name, reason in failures.items()]
+    for key, bar in zip((PREFILL_KEY, *map(rate_key, BATCHES)), bars or [None] * (1 + len(BATCHES))):
         by_side = {name: [one.get(key) for one in results[name]] for name in sides}
-        made += [report.median_row(f"engine.{name}.{key}", by_side[name], "tokens/s") for name in sides if name not in failures]
-        made.append(report.ratio_row(f"engine.baton/llama.{key}", by_side["baton"], by_side["llama"], RATIO_BAR.get(key)))
+        made += [report.median_row(f"{section}.{name}.{key}", by_side[name], "tokens/s") for name in sides if name not in failures]
+        made.append(report.ratio_row(f"{section}.baton/llama.{key}", by_side["baton"], by_side["llama"], bar))
     return made
 
 

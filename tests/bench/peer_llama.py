@@ -92,6 +92,20 @@ def ensure(jobs=None, say=lambda text: None):
     return BIN
 
 
+def requantised(model, kind):
+    """The GGUF file with its matrices in another type, made by llama-quantize under build/peers/ unless it is there."""
+    quantize = tool("llama-quantize")
+    if not quantize:
+        raise PeerMissing(f"there is no llama-quantize in {BIN}")
+    made = PEERS / "models" / f"{model.stem}.as-{kind}.gguf"
+    if not made.is_file():
+        made.parent.mkdir(parents=True, exist_ok=True)
+        part = made.with_suffix(".part")
+        _run([quantize, "--allow-requantize", model, part, kind, os.cpu_count() or 1], BUILD_SECONDS_MAX, f"llama-quantize to {kind}")
+        part.rename(made)
+    return made
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=None, help="parallel compile jobs (default: all cores)")

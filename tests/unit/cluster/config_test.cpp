@@ -83,6 +83,7 @@ TEST_CASE("what is wrong in a configuration is refused by key and line") {
        "not in this version"},
       {with("path = \"a.gguf\"", ""), errc::bad_config, "model.path", "missing"},
       {with("[[nodes]]", "[nodes]"), errc::bad_config, "nodes", "[[nodes]]"},
+      {"nodes = []\n[model]\nname = \"m\"\npath = \"a\"\n", errc::bad_config, "nodes", "[[nodes]]"},
       {"[model", errc::bad_config, "", "quick.toml:1"},
   };
   for (const auto& r : rows) {
@@ -94,6 +95,15 @@ TEST_CASE("what is wrong in a configuration is refused by key and line") {
     CHECK(c.error().message.find(r.says) != std::string::npos);
     CHECK(c.error().message.find("quick.toml") != std::string::npos);
   }
+}
+
+TEST_CASE("no nodes named: this machine, a share of it for each stage") {
+  auto c = parse_config("[model]\nname = \"m\"\npath = \"a.gguf\"\npipeline_parallel_size = 2\n",
+                        "x.toml");
+  REQUIRE(c);
+  CHECK(c->has_default_layout);
+  REQUIRE(c->nodes.size() == 1);
+  CHECK(c->nodes[0].devices == std::vector<std::string>{"cpu", "cpu"});
 }
 
 TEST_CASE("two nodes of one name are refused") {

@@ -112,6 +112,47 @@ TEST_CASE("cores are those that the process may use, named or shared out") {
   CHECK(place({"cpu:0", "cpu"}, {7}) == std::pair(cores{7}, cores{7}));
 }
 
+TEST_CASE("a second hardware thread of a core computes only where it is named") {
+  auto config = two_stages();
+  config.model.pipeline_parallel_size = 1;
+  const machine_facts smt{{0, 1, 2, 3}, 8ull << 30, {2, 3}};
+  auto cores_of = [&](const char* device) {
+    config.nodes[0].devices = {device};
+    auto plan = make_plan(config, small_model(), smt);
+    REQUIRE(plan);
+    return plan->shards[0].cores;
+  };
+  CHECK(cores_of("cpu") == std::vector<std::uint32_t>{0, 1});
+  CHECK(cores_of("cpu:0-3") == std::vector<std::uint32_t>{0, 1, 2, 3});
+  CHECK(cores_of("cpu:2") == std::vector<std::uint32_t>{2});
+}
+
+TEST_CASE("threads are pinned one to a core, or left to the system if there are more of them") {
+  auto config = two_stages();
+  config.model.threads_per_shard = 1;
+  config.nodes[0].devices = {"cpu:0-1", "cpu:1"};
+  auto plan = make_plan(config, small_model(), roomy);
+  REQUIRE(plan);
+  CHECK(plan->shards[0].cores == std::vector<std::uint32_t>{4});
+  CHECK(plan->shards[1].cores == std::vector<std::uint32_t>{6});
+  config.model.threads_per_shard = 3;
+  plan = make_plan(config, small_model(), roomy);
+  REQUIRE(plan);
+  CHECK(plan->shards[0].threads == 3);
+  CHECK(plan->shards[0].cores.empty());
+}
+
+TEST_CASE("with no nodes named, every physical core works on one stage, and the plan says so") {
+  auto config = parse_config("[model]\nname = \"m\"\npath = \"a.gguf\"\n", "x.toml");
+  REQUIRE(config);
+  auto plan = make_plan(*config, small_model(), roomy);
+  REQUIRE(plan);
+  REQUIRE(plan->shards.size() == 1);
+  CHECK(plan->shards[0].cores == roomy.cores);
+  CHECK(plan_table(*config, small_model(), *plan).find("one stage of every physical core") !=
+        std::string::npos);
+}
+
 TEST_CASE("sizes are printed in binary units") {
   CHECK(human_bytes(512) == "512 B");
   CHECK(human_bytes(1536) == "1.5 KiB");
