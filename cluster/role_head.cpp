@@ -55,6 +55,9 @@ schedule::scheduler_config limits_of(const cluster_context& context, const langu
   limits.max_num_queued_tokens = m.max_num_queued_tokens;
   limits.enable_prefix_caching = m.enable_prefix_caching;
   limits.async_scheduling = m.async_scheduling;
+  limits.num_speculative_tokens = m.num_speculative_tokens;
+  limits.lookup.ngram_max = m.prompt_lookup_max;
+  limits.lookup.ngram_min = m.prompt_lookup_min;
   limits.use_job_ticket = m.use_job_ticket;
   limits.queue_deadline = m.queue_timeout;
   auto ends = l.tokenizer->end_ids();

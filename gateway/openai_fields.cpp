@@ -195,6 +195,8 @@ void read_sampling(field_reader& fields, const request_limits& limits, sampling_
   // vLLM writes "off" as -1 or 0.
   s.top_k = static_cast<std::int32_t>(
       std::max<std::int64_t>(0, fields.integer("top_k", s.top_k, -1, top_k_max)));
+  s.num_speculative_tokens = static_cast<std::int32_t>(
+      fields.integer("num_speculative_tokens", -1, 0, speculative_tokens_max));
   s.seed = read_seed(fields);
   read_biases(fields, limits, s);
 }

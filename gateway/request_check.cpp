@@ -29,6 +29,11 @@ result<void> check_sampling(const sampling_params& s, const request_limits& limi
     return fail_param(errc::invalid_value, "top_k", "'top_k' must be between 0 and {}, not {}",
                       top_k_max, s.top_k);
   }
+  if (s.num_speculative_tokens < -1 || s.num_speculative_tokens > speculative_tokens_max) {
+    return fail_param(errc::invalid_value, "num_speculative_tokens",
+                      "'num_speculative_tokens' must be between 0 and {}, not {}",
+                      speculative_tokens_max, s.num_speculative_tokens);
+  }
   const auto most = static_cast<std::int32_t>(limits.logprobs_max);
   if (s.logprobs < -1 || s.logprobs > most) {
     return fail_param(errc::invalid_value, "logprobs",

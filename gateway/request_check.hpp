@@ -26,7 +26,8 @@ inline constexpr real_range min_p_range{0, 1};
 inline constexpr real_range repetition_penalty_range{0, 100, true};
 inline constexpr real_range penalty_range{-2, 2};
 inline constexpr real_range bias_range{-100, 100};
-inline constexpr std::int32_t top_k_max = 1 << 20; // no vocabulary is larger
+inline constexpr std::int32_t top_k_max = 1 << 20;         // no vocabulary is larger
+inline constexpr std::int32_t speculative_tokens_max = 16; // more are hardly ever right
 
 error out_of_range(std::string_view param, const real_range& range, double value);
 

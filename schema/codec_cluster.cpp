@@ -170,6 +170,9 @@ offset<wire::LoadReport> put(writer& out, const load_report& m) {
   table.add_stage_busy_micros(stage_busy_micros);
   table.add_prefix_cache_queries(m.prefix_cache_queries);
   table.add_prefix_cache_hits(m.prefix_cache_hits);
+  table.add_spec_decode_drafts(m.spec_decode_drafts);
+  table.add_spec_decode_draft_tokens(m.spec_decode_draft_tokens);
+  table.add_spec_decode_accepted_tokens(m.spec_decode_accepted_tokens);
   return table.Finish();
 }
 
@@ -190,6 +193,9 @@ void get(reader& in, const wire::LoadReport& from, load_report& to) {
   to.bubble_ratio = from.bubble_ratio();
   to.prefix_cache_queries = from.prefix_cache_queries();
   to.prefix_cache_hits = from.prefix_cache_hits();
+  to.spec_decode_drafts = from.spec_decode_drafts();
+  to.spec_decode_draft_tokens = from.spec_decode_draft_tokens();
+  to.spec_decode_accepted_tokens = from.spec_decode_accepted_tokens();
   in.numbers(from.stage_busy_micros(), to.stage_busy_micros, limits::stages_max,
              "load_report.stage_busy_micros");
 }

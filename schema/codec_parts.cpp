@@ -113,6 +113,7 @@ offset<wire::SamplingParams> put(writer& out, const sampling_params& m) {
   table.add_seed(m.seed);
   table.add_logprobs(m.logprobs);
   table.add_biases(biases);
+  table.add_num_speculative_tokens(m.num_speculative_tokens);
   return table.Finish();
 }
 
@@ -126,6 +127,7 @@ void get(reader& in, const wire::SamplingParams& from, sampling_params& to) {
   in.finite(from.frequency_penalty(), to.frequency_penalty, "frequency_penalty");
   to.seed = from.seed();
   to.logprobs = from.logprobs();
+  to.num_speculative_tokens = from.num_speculative_tokens();
   in.structs(from.biases(), to.biases, limits::biases_max, "biases",
              [&in](const wire::LogitBias& b) {
                logit_bias bias{b.token(), 0};

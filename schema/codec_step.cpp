@@ -6,7 +6,7 @@ namespace baton::codec {
 offset<wire::Slice> put(writer& out, const slice& m) {
   auto blocks = out.numbers(m.blocks, limits::blocks_max);
   return wire::CreateSlice(out.buffer, m.sequence.ticket.value, m.sequence.choice, m.position,
-                           m.rows, m.samples, blocks);
+                           m.rows, m.samples, blocks, m.drafts);
 }
 
 void get(reader& in, const wire::Slice& from, slice& to) {
@@ -16,6 +16,8 @@ void get(reader& in, const wire::Slice& from, slice& to) {
   to.rows = from.rows();
   to.samples = from.samples();
   in.numbers(from.blocks(), to.blocks, limits::blocks_max, "slice.blocks");
+  in.at_most(from.drafts(), limits::rows_max, "slice.drafts");
+  to.drafts = from.drafts();
 }
 
 offset<wire::Draw> put(writer& out, const draw& m) {

@@ -136,6 +136,11 @@ struct slice {
   std::uint32_t rows = 0;
   bool samples = false;            // its last row draws a token
   std::vector<block_index> blocks; // KV blocks covering positions [0, position + rows)
+  // Of its last rows: tokens that are guesses. A token is drawn behind each of them as well, which
+  // tells whether the next guess was right. Requires: samples.
+  std::uint32_t drafts = 0;
+
+  std::uint32_t draws() const noexcept { return samples ? 1 + drafts : 0; }
   friend bool operator==(const slice&, const slice&) = default;
 };
 
@@ -174,7 +179,7 @@ struct micro_batch {
   epoch_id epoch;
   std::vector<slice> slices;
   std::vector<token_id> tokens;            // [rows], in the order of the slices
-  std::vector<draw> draws;                 // one per slice that samples, in order
+  std::vector<draw> draws;                 // those of each slice, in order
   std::vector<std::uint32_t> stage_micros; // compute time of the stages passed, µs
   payload activations;                     // [rows, hidden] float32; empty into stage 0
   baton::lease lease;
@@ -426,6 +431,9 @@ struct load_report {
   double bubble_ratio = 0;                // share of time that stages waited, last report interval
   std::uint64_t prefix_cache_queries = 0; // prompt tokens looked up, of each choice
   std::uint64_t prefix_cache_hits = 0;    // of these, found
+  std::uint64_t spec_decode_drafts = 0;   // rows with guesses behind them
+  std::uint64_t spec_decode_draft_tokens = 0;    // guesses
+  std::uint64_t spec_decode_accepted_tokens = 0; // of these, right
   std::vector<std::uint64_t> stage_busy_micros;
 };
 

@@ -30,6 +30,9 @@ struct sampling_params {
   std::uint64_t seed = 0;     // key of the counter-based generator; the counter is the token index
   std::int32_t logprobs = -1; // -1: none; 0: of the sampled token; n: and of the n likeliest
   std::vector<logit_bias> biases;
+  // Tokens guessed and checked in one step: faster or not, never other tokens. -1: as the server is
+  // set.
+  std::int32_t num_speculative_tokens = -1;
 
   bool is_greedy() const noexcept { return temperature == 0; }
   bool needs_history() const noexcept {

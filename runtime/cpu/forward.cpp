@@ -26,8 +26,8 @@ void forward::plan(const micro_batch& batch) {
     plan_attention(s, static_cast<std::uint32_t>(rows_.size()));
     for (std::uint32_t i = 0; i < s.rows; ++i)
       rows_.push_back({&s, s.position + i});
-    if (s.samples)
-      sampling_rows_.push_back(rows_.size() - 1);
+    for (std::size_t left = s.draws(); left > 0; --left)
+      sampling_rows_.push_back(rows_.size() - left);
     p_.ropes.extend_to(s.position + s.rows - 1);
   }
   appends_within_ = items_.size() == batch.slices.size();

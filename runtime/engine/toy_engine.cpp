@@ -72,13 +72,13 @@ result<step_output> toy_engine::run(const micro_batch& batch, std::span<const fl
     if (auto ok = run_slice(batch, s, first_row); !ok)
       return ok.error();
     first_row += s.rows;
-    if (!is_last || !s.samples)
-      continue;
-    fill_logits(rows_[first_row - 1], logits_);
-    auto drawn = draw_token(logits_, batch.draws[next_draw++], scratch_);
-    if (!drawn)
-      return drawn.error();
-    out.samples.push_back(std::move(*drawn));
+    for (std::size_t left = is_last ? s.draws() : 0; left > 0; --left) {
+      fill_logits(rows_[first_row - left], logits_);
+      auto drawn = draw_token(logits_, batch.draws[next_draw++], scratch_);
+      if (!drawn)
+        return drawn.error();
+      out.samples.push_back(std::move(*drawn));
+    }
   }
   if (is_last)
     return out;

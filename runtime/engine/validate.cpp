@@ -26,6 +26,8 @@ result<void> check_slice(const micro_batch& batch, std::size_t index, const capa
   const slice& s = batch.slices[index];
   if (s.rows == 0)
     return wrong(batch, "slice {} has no rows", index);
+  if (s.drafts > 0 && (!s.samples || s.drafts >= s.rows))
+    return wrong(batch, "slice {} guesses {} of its {} rows", index, s.drafts, s.rows);
   const std::uint64_t end = std::uint64_t{s.position} + s.rows;
   if (end > limits.context_max)
     return wrong(batch, "slice {} ends at position {}, the context at {}", index, end,
@@ -56,12 +58,13 @@ result<void> check_slices(const micro_batch& batch, const capacity& limits) {
     if (auto ok = check_slice(batch, i, limits, uses); !ok)
       return ok;
     rows += batch.slices[i].rows;
-    samples += batch.slices[i].samples ? 1 : 0;
+    samples += batch.slices[i].draws();
   }
   if (rows != batch.tokens.size())
     return wrong(batch, "slices cover {} rows, there are {} tokens", rows, batch.tokens.size());
   if (samples != batch.draws.size())
-    return wrong(batch, "{} slices sample, there are {} draws", samples, batch.draws.size());
+    return wrong(batch, "the slices draw {} tokens, there are {} draws", samples,
+                 batch.draws.size());
   return {};
 }
 

@@ -39,22 +39,26 @@ void scheduler::on_sampled(const sampled& step) {
   for (std::size_t i = 0; i < std::min(busy.size(), step.stage_micros.size()); ++i)
     busy[i] += step.stage_micros[i];
 
-  const auto draws = static_cast<std::size_t>(
-      std::count_if(parts.begin(), parts.end(), [](const part& p) { return p.samples; }));
+  std::size_t draws = 0;
+  for (const part& p : parts)
+    draws += p.draws();
   if (step.failure) {
     fail_step(parts, *step.failure);
   } else if (!is_whole(step, draws, config_.vocabulary_size)) {
     fail_step(parts, fail(errc::internal, "a step drew {} tokens instead of {}, or unknown ones",
                           step.samples.size(), draws));
   } else {
-    auto drawn = step.samples.begin();
-    for (const part& p : parts)
-      accept(p, p.samples ? &*drawn++ : nullptr);
+    std::span<const sample> drawn = step.samples;
+    for (const part& p : parts) {
+      accept(p, drawn.first(p.draws()));
+      drawn = drawn.subspan(p.draws());
+    }
   }
   sweep();
 }
 
-void scheduler::accept(const part& p, const sample* drawn) {
+// The draws of guesses count as far as each guess was what is drawn before it.
+void scheduler::accept(const part& p, std::span<const sample> drawn) {
   sequence* s = find(p.id);
   ENSURE(s && s->in_flight > 0, "a step of ticket {} came back that did not leave",
          p.id.ticket.value);
@@ -63,17 +67,30 @@ void scheduler::accept(const part& p, const sample* drawn) {
   if (p.position != s->computed)
     s->is_void = true; // results came out of order: do again what is not acknowledged
   if (s->state != sequence_state::ended && !s->is_void) {
-    s->computed += p.rows;
-    if (config_.enable_prefix_caching)
-      blocks_.publish(s->id, s->cache_salt, s->ids, s->computed);
-    if (s->computed >= s->suspect_until) {
-      s->crashes = 0;
-      s->is_isolated = false;
+    const auto drafts = std::exchange(s->drafts, {});
+    acknowledge(*s, p.rows - p.drafts);
+    for (std::size_t i = 0; i < drawn.size(); ++i) {
+      if (i > 0) {
+        if (s->state == sequence_state::ended || drawn[i - 1].token != drafts[i - 1])
+          break;
+        acknowledge(*s, 1);
+        ++totals_.spec_decode_accepted_tokens;
+      }
+      take_token(*s, drawn[i]);
     }
-    if (drawn)
-      take_token(*s, *drawn);
   }
   settle(*s);
+}
+
+// So many more rows are valid.
+void scheduler::acknowledge(sequence& s, std::size_t rows) {
+  s.computed += rows;
+  if (config_.enable_prefix_caching)
+    blocks_.publish(s.id, s.cache_salt, s.ids, s.computed);
+  if (s.computed < s.suspect_until)
+    return;
+  s.crashes = 0;
+  s.is_isolated = false;
 }
 
 void scheduler::take_token(sequence& s, const sample& drawn) {
@@ -125,6 +142,7 @@ void scheduler::settle(sequence& s) {
   }
   s.issued = s.computed;
   s.drawing = 0;
+  s.drafts.clear();
   s.is_void = false;
 }
 
@@ -254,6 +272,8 @@ void scheduler::check_integrity() const {
     ENSURE(s.computed <= s.issued && s.issued <= s.ids_expected(), "ticket {}: {} of {} of {}",
            id.ticket.value, s.computed, s.issued, s.ids_expected());
     ENSURE(s.in_flight > 0 || s.issued == s.computed, "ticket {}: issued, not in flight",
+           id.ticket.value);
+    ENSURE(s.in_flight > 0 || s.drafts.empty(), "ticket {}: guesses, not in flight",
            id.ticket.value);
     ENSURE(s.in_flight > 0 || s.state != sequence_state::ended, "ticket {} lingers",
            id.ticket.value);

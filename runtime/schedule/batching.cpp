@@ -73,7 +73,7 @@ void scheduler::adopt(sequence& s) {
 
 // Ahead of its token at most once, and not if that token will be its last.
 bool scheduler::can_issue(const sequence& s) const {
-  if (s.state != sequence_state::running || s.is_void)
+  if (s.state != sequence_state::running || s.is_void || !s.drafts.empty())
     return false;
   if (s.drawing == 0)
     return true;
@@ -103,6 +103,11 @@ void scheduler::plan_decodes(std::vector<planned>& plan) {
     if (can_issue(s))
       ready.push_back(&s);
   }
+  // One ahead of the tokens is worth its weights only if somebody in flight goes on in it; the
+  // others wait for those to come back, or they would take turns for ever.
+  if (flights_.size() >= shape_.stages &&
+      std::none_of(ready.begin(), ready.end(), [](const sequence* s) { return s->drawing > 0; }))
+    ready.clear();
   // However many decode, half of the rows are left to a prompt: it would wait for their ends.
   const std::size_t rows = config_.max_num_batched_tokens / (has_prefill ? 2u : 1u);
   const std::size_t share =
@@ -116,14 +121,45 @@ void scheduler::plan_decodes(std::vector<planned>& plan) {
     std::sort(ready.begin(), ready.end(),
               [](const sequence* a, const sequence* b) { return a->id < b->id; });
   }
-  for (sequence* s : ready)
-    if (s->state == sequence_state::running && make_room(*s))
-      plan.push_back({s, 1});
+  std::size_t rows_free = rows - std::min(rows, ready.size());
+  for (sequence* s : ready) {
+    if (s->state != sequence_state::running || !make_room(*s))
+      continue;
+    guess(*s, rows_free);
+    rows_free -= s->drafts.size();
+    plan.push_back({s, 1 + s->drafts.size()});
+  }
+}
+
+// Guesses what the next tokens will be, if its request or the server wants that: as many as can
+// become part of it, in blocks that nobody else has. Not ahead of its token: guesses follow it.
+void scheduler::guess(sequence& s, std::size_t rows_free) {
+  const auto wanted = s.sampling.num_speculative_tokens < 0
+                          ? config_.num_speculative_tokens
+                          : static_cast<std::uint32_t>(s.sampling.num_speculative_tokens);
+  if (wanted == 0 || s.in_flight > 0 || s.is_isolated)
+    return;
+  // The token that this row draws ends the sequence, or there is room for one behind it.
+  const std::size_t output_left = s.stop.tokens_max - s.output_count() - 1;
+  const std::size_t context_left = config_.max_model_len - s.ids.size() - 1;
+  const std::size_t most = std::min({std::size_t{wanted}, rows_free, output_left, context_left});
+  s.drafts = look_up(s.ids, most, config_.lookup);
+  const auto needs_block = [&] {
+    return blocks_.needed(s.ids_expected()) > blocks_.of(s.id).size();
+  };
+  while (!s.drafts.empty() && needs_block() &&
+         (blocks_.free() <= running_count() || !blocks_.grow(s.id, s.ids_expected())))
+    s.drafts.pop_back();
+  totals_.spec_decode_drafts += s.drafts.empty() ? 0 : 1;
+  totals_.spec_decode_draft_tokens += s.drafts.size();
 }
 
 void scheduler::plan_prefill(std::vector<planned>& plan) {
+  std::size_t decoding = 0;
+  for (const planned& p : plan)
+    decoding += p.rows;
   std::size_t left =
-      std::min<std::size_t>(config_.prefill_chunk, config_.max_num_batched_tokens - plan.size());
+      std::min<std::size_t>(config_.prefill_chunk, config_.max_num_batched_tokens - decoding);
   for (auto& [id, s] : sequences_) {
     if (left == 0)
       return;
@@ -188,16 +224,19 @@ micro_batch scheduler::form(const std::vector<planned>& plan) {
     if (s.issued < known_end)
       batch.tokens.insert(batch.tokens.end(), s.ids.begin() + static_cast<std::ptrdiff_t>(s.issued),
                           s.ids.begin() + static_cast<std::ptrdiff_t>(known_end));
-    if (known_end < end) {
+    if (s.drawing > 0 && known_end < end) {
       batch.feeds.push_back({batch.rows(), s.last_draw.index, s.last_draw.batch});
       batch.tokens.push_back(token_to_come);
     }
+    batch.tokens.insert(batch.tokens.end(), s.drafts.begin(), s.drafts.end());
+    batch.slices.back().drafts = static_cast<std::uint32_t>(s.drafts.size());
     if (samples) {
       s.last_draw = {batch.batch, static_cast<std::uint32_t>(batch.draws.size())};
-      batch.draws.push_back(s.next_draw(config_.eos_ids));
+      for (std::size_t guessed = 0; guessed <= s.drafts.size(); ++guessed)
+        batch.draws.push_back(s.next_draw(config_.eos_ids, guessed));
       ++s.drawing;
     }
-    parts.push_back({s.id, s.issued, rows, samples});
+    parts.push_back({s.id, s.issued, rows, samples, s.drafts.size()});
     s.issued = end;
     s.last_batch = batch.batch.value;
     ++s.in_flight;

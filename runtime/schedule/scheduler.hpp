@@ -4,12 +4,14 @@
 #pragma once
 
 #include "runtime/schedule/blocks.hpp"
+#include "runtime/schedule/prompt_lookup.hpp"
 #include "runtime/schedule/sequence.hpp"
 #include "schema/messages.hpp"
 
 #include <chrono>
 #include <map>
 #include <optional>
+#include <span>
 #include <variant>
 #include <vector>
 
@@ -28,6 +30,8 @@ struct scheduler_config {
   std::uint64_t max_num_queued_tokens = 1 << 18;      // their estimates, in all
   bool enable_prefix_caching = true;                  // KV of equal beginnings is computed once
   bool async_scheduling = true;                       // run-ahead: see scheduler::next
+  std::uint32_t num_speculative_tokens = 0;           // guesses behind a decoding row; 0: none
+  lookup_config lookup;                               // where they are taken from
   bool use_job_ticket = false;                        // no queue: a free slot now, or a refusal
   std::vector<token_id> eos_ids;                      // end-of-sequence tokens of the model
   ticket_id first_ticket{1};                          // above all of an earlier life
@@ -134,8 +138,10 @@ private:
   struct part { // one slice of a batch in flight
     sequence_id id;
     std::size_t position = 0;
-    std::size_t rows = 0;
+    std::size_t rows = 0; // with guesses
     bool samples = false;
+    std::size_t drafts = 0; // the last of the rows, which are guesses
+    std::size_t draws() const noexcept { return samples ? 1 + drafts : 0; }
   };
   struct planned {
     sequence* which = nullptr;
@@ -169,6 +175,7 @@ private:
     return shape_.stages + (config_.async_scheduling ? 1u : 0u);
   }
   bool can_issue(const sequence& s) const;
+  void guess(sequence& s, std::size_t rows_free);
   void plan_decodes(std::vector<planned>& plan);
   void plan_prefill(std::vector<planned>& plan);
   bool make_room(sequence& s);
@@ -177,7 +184,8 @@ private:
   micro_batch form(const std::vector<planned>& plan);
 
   // acknowledge.cpp
-  void accept(const part& p, const sample* drawn);
+  void accept(const part& p, std::span<const sample> drawn);
+  void acknowledge(sequence& s, std::size_t rows);
   void take_token(sequence& s, const sample& drawn);
   void fail_step(const std::vector<part>& parts, const error& why);
   void settle(sequence& s);

@@ -6,6 +6,17 @@
 
 namespace baton::schedule {
 
+void count_as_output(draw& d, token_id token) {
+  if (!d.sampling.needs_history())
+    return;
+  const auto it = std::find_if(d.history.begin(), d.history.end(),
+                               [&](const token_count& c) { return c.token == token; });
+  if (it == d.history.end())
+    d.history.push_back({token, 0, 1});
+  else
+    ++it->in_output;
+}
+
 sequence::sequence(sequence_id which, std::span<const token_id> prompt_ids, sampling_params how,
                    stopping until)
     : id(which), prompt_count(prompt_ids.size()), ids(prompt_ids.begin(), prompt_ids.end()),
@@ -31,11 +42,13 @@ void sequence::count(token_id token, bool in_prompt) {
   ++(in_prompt ? c.in_prompt : c.in_output);
 }
 
-draw sequence::next_draw(std::span<const token_id> eos_ids) const {
+draw sequence::next_draw(std::span<const token_id> eos_ids, std::size_t guessed) const {
   draw d;
-  d.token_index = output_count() + drawing;
+  d.token_index = output_count() + drawing + static_cast<std::uint32_t>(guessed);
   d.sampling = sampling;
   d.history = history_;
+  for (const token_id token : std::span(drafts).first(guessed))
+    schedule::count_as_output(d, token);
   if (d.token_index < stop.tokens_min) {
     d.banned = stop.stop_ids;
     if (!stop.ignore_eos)

@@ -21,6 +21,9 @@ namespace baton::schedule {
 // A state changes at once; blocks follow when no step in flight uses them any more.
 enum class sequence_state : std::uint8_t { waiting, running, ended };
 
+// This token comes before the one to draw: the penalties count it.
+void count_as_output(draw& d, token_id token);
+
 // One draw of a micro-batch.
 struct draw_place {
   batch_id batch;
@@ -46,6 +49,7 @@ struct sequence {
   std::uint32_t in_flight = 0;  // micro-batches that carry rows of it
   std::uint32_t drawing = 0;    // of these, those that draw: as many ids are to come
   draw_place last_draw;         // where the latest of them is drawn
+  std::vector<token_id> drafts; // ids guessed behind the last known one, in flight or about to be
   std::uint64_t last_batch = 0; // the latest that carried it, for fair turns
   bool is_void = false;         // what is in flight does not count and will be done again
   bool has_started = false;     // has been running at least once: goes before those that have not
@@ -62,15 +66,15 @@ struct sequence {
            stopping until);
 
   std::uint32_t output_count() const noexcept { return static_cast<std::uint32_t>(samples.size()); }
-  // With those to come.
-  std::size_t ids_expected() const noexcept { return ids.size() + drawing; }
+  // With those to come and those guessed.
+  std::size_t ids_expected() const noexcept { return ids.size() + drawing + drafts.size(); }
   // Not yet issued: many in prefill, one in decode.
   std::size_t rows_left() const noexcept { return ids_expected() - issued; }
 
   void append(sample drawn);
-  // What the last stage needs to draw the token after those expected. If one of them is still to
-  // come, the history is without it.
-  draw next_draw(std::span<const token_id> eos_ids) const;
+  // What the last stage needs to draw the token after those that are being drawn, behind so many of
+  // the guesses. If one is still to come, the history is without it.
+  draw next_draw(std::span<const token_id> eos_ids, std::size_t guessed = 0) const;
   // Does this token, drawn at this output index, end the sequence?
   bool is_end(token_id token, std::uint32_t index, std::span<const token_id> eos_ids) const;
 

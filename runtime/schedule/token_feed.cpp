@@ -1,5 +1,7 @@
 #include "runtime/schedule/token_feed.hpp"
 
+#include "runtime/schedule/sequence.hpp"
+
 #include <algorithm>
 
 namespace baton::schedule {
@@ -7,27 +9,16 @@ namespace {
 
 constexpr token_id any_token = 0;
 
-// The draws of a batch are one per slice that samples: the one of the slice with this row, if any.
+// The first draw of the slice with this row, if any: a row to come is its last but for none.
 draw* draw_behind(micro_batch& batch, std::uint32_t row) {
   std::size_t first = 0, draws = 0;
   for (const slice& s : batch.slices) {
     if (row < first + s.rows)
       return s.samples && draws < batch.draws.size() ? &batch.draws[draws] : nullptr;
     first += s.rows;
-    draws += s.samples ? 1 : 0;
+    draws += s.draws();
   }
   return nullptr;
-}
-
-void count_as_output(draw& d, token_id token) {
-  if (!d.sampling.needs_history())
-    return;
-  const auto it = std::find_if(d.history.begin(), d.history.end(),
-                               [&](const token_count& c) { return c.token == token; });
-  if (it == d.history.end())
-    d.history.push_back({token, 0, 1});
-  else
-    ++it->in_output;
 }
 
 } // namespace

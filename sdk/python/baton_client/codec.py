@@ -194,6 +194,7 @@ class GenerateParams:
     stop_token_ids: Sequence[int] = ()
     n: int = 1
     cache_salt: str = ""  # prompts are cached for requests with the same one
+    num_speculative_tokens: Optional[int] = None  # guessed and checked in one step; None: as the server is set
 
 
 def _sampling(b: flatbuffers.Builder, p: GenerateParams, seed: int) -> int:
@@ -213,6 +214,8 @@ def _sampling(b: flatbuffers.Builder, p: GenerateParams, seed: int) -> int:
     wire_sampling.SamplingParamsAddSeed(b, seed)
     wire_sampling.SamplingParamsAddLogprobs(b, -1 if p.logprobs is None else p.logprobs)
     wire_sampling.SamplingParamsAddBiases(b, vector)
+    if p.num_speculative_tokens is not None:
+        wire_sampling.SamplingParamsAddNumSpeculativeTokens(b, p.num_speculative_tokens)
     return wire_sampling.SamplingParamsEnd(b)
 
 

@@ -92,6 +92,12 @@ devices = {json.dumps(list(devices))}
         except urllib.error.HTTPError as e:
             return e.code, e.headers, json.load(e)
 
+    def metric(self, name):
+        """The sum of its samples. Reports of the head reach the gateway a few times a second."""
+        with urllib.request.urlopen(self.url + "/metrics", timeout=5) as answer:
+            lines = answer.read().decode().splitlines()
+        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith((name + " ", name + "{")))
+
     def command(self, *words, timeout=60):
         return subprocess.run([CLUSTER, *words], capture_output=True, text=True, timeout=timeout, cwd=ROOT)
 

@@ -3,6 +3,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import openai
 import pytest
@@ -58,6 +59,25 @@ def test_a_beginning_that_was_read_before_is_found_and_gives_the_same_text(share
     client = openai.OpenAI(base_url=shared.url + "/v1", api_key="x", max_retries=0)
     again = client.completions.create(**{k: v for k, v in ask.items() if k != "cache_salt"}, extra_body={"cache_salt": ask["cache_salt"]})
     assert again.usage.prompt_tokens_details.cached_tokens == found
+
+
+def test_guesses_never_change_the_text(shared):
+    """Speculation by prompt lookup: an answer that repeats its prompt, with and without, alone and among others."""
+    code = "def area(width, height):\n    return width * height\n\ndef volume(width, height, depth):\n    return area(width, height) * depth\n\n"
+    ask = {"model": "smollm2", "prompt": code * 3, "max_tokens": 64, "temperature": 0}
+    counted = "vllm:spec_decode_num_accepted_tokens_total"
+    before = shared.metric(counted)
+    plain = shared.post("/v1/completions", {**ask, "num_speculative_tokens": 0})[2]["choices"][0]
+    guessed = shared.post("/v1/completions", {**ask, "num_speculative_tokens": 5})[2]["choices"][0]
+    assert guessed["text"] == plain["text"]
+    deadline = time.monotonic() + 10
+    while shared.metric(counted) - before <= 5:
+        assert time.monotonic() < deadline, "hardly a guess was right"
+        time.sleep(0.1)
+    warm = {**ask, "temperature": 1.0, "seed": 11, "presence_penalty": 0.5, "n": 3}
+    texts = [[c["text"] for c in sorted(shared.post("/v1/completions", {**warm, "num_speculative_tokens": k})[2]["choices"],
+                                        key=lambda c: c["index"])] for k in (0, 4)]
+    assert texts[0] == texts[1]
 
 
 def test_choices_differ_by_seed_and_repeat_with_it(shared):

@@ -168,6 +168,23 @@ TEST_CASE("a sequence's logits do not depend on the rows beside it") {
   }
 }
 
+TEST_CASE("behind each guess lie the logits of a step of its own") {
+  const auto tokens = some_tokens(80);
+  const tiny_file tiny({.type = tensor_type::q4_1});
+  const auto engine = tiny.load(settings_of());
+  const auto one_by_one = run_in_steps(*engine, tokens, {1});
+  const std::vector<token_id> first(tokens.begin(), tokens.begin() + 70);
+  const std::vector<token_id> rest(tokens.begin() + 70, tokens.end());
+  run_in_steps(*engine, first, {70});
+  const auto step = engine->run(batch_of({{.tokens = rest, .position = 70, .drafts = 6}}), {});
+  REQUIRE(step);
+  CHECK(step->samples.size() == 7);
+  logits_by_position found;
+  for (std::uint32_t i = 0; i < 7; ++i)
+    keep(found, 73 + i, engine->logits(i));
+  check_same(one_by_one, found);
+}
+
 TEST_CASE("a step done again gives the same bits, and so does a block used before") {
   const tiny_file tiny({.type = tensor_type::q4_1});
   const auto engine = tiny.load(settings_of());

@@ -22,6 +22,7 @@ struct part {
   std::uint32_t position = 0;
   bool samples = true;
   std::uint32_t blocks_from = 0; // its first KV block
+  std::uint32_t drafts = 0;      // of the tokens, the last: guesses
 };
 
 inline draw greedy_draw(std::int32_t logprobs = -1) {
@@ -39,12 +40,12 @@ inline micro_batch batch_of(const std::vector<part>& parts) {
     s.position = p.position;
     s.rows = static_cast<std::uint32_t>(p.tokens.size());
     s.samples = p.samples;
+    s.drafts = p.drafts;
     for (std::uint32_t b = 0; b * 64 < s.position + s.rows; ++b)
       s.blocks.push_back(p.blocks_from + b);
     batch.slices.push_back(std::move(s));
     batch.tokens.insert(batch.tokens.end(), p.tokens.begin(), p.tokens.end());
-    if (p.samples)
-      batch.draws.push_back(greedy_draw());
+    batch.draws.insert(batch.draws.end(), p.samples ? 1 + p.drafts : 0, greedy_draw());
   }
   return batch;
 }

@@ -84,6 +84,18 @@ TEST_CASE("a batch that contradicts the limits is refused") {
       {"a token past the vocabulary", [](auto& b) { b.tokens[3] = 100; }},
       {"a draw too few", [](auto& b) { b.draws.clear(); }},
       {"a draw too many", [](auto& b) { b.draws.resize(2); }},
+      {"guesses where nothing is drawn", [](auto& b) { b.slices[0].drafts = 1; }},
+      {"as many guesses as rows",
+       [](auto& b) {
+         b.slices[1].drafts = 1;
+         b.draws.resize(2);
+       }},
+      {"guesses without their draws",
+       [](auto& b) {
+         b.slices[0].samples = true;
+         b.slices[0].drafts = 2;
+         b.draws.resize(2);
+       }},
       {"a draw out of range", [](auto& b) { b.draws[0].sampling.top_p = 2; }},
       {"a banned token past the vocabulary", [](auto& b) { b.draws[0].banned = {100}; }},
   };

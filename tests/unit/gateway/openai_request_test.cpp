@@ -130,6 +130,8 @@ TEST_CASE("a value out of range or of the wrong type is refused with its paramet
       {R"("top_p":[])", "top_p"},
       {R"("top_k":-2)", "top_k"},
       {R"("top_k":1e9)", "top_k"},
+      {R"("num_speculative_tokens":-1)", "num_speculative_tokens"},
+      {R"("num_speculative_tokens":17)", "num_speculative_tokens"},
       {R"("top_k":99999999999)", "top_k"},
       {R"("min_p":-0.5)", "min_p"},
       {R"("min_p":1.5)", "min_p"},

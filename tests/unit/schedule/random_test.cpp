@@ -108,6 +108,8 @@ struct world {
     config.use_job_ticket = random.chance(10);
     config.enable_prefix_caching = random.chance(80);
     config.async_scheduling = random.chance(80);
+    config.num_speculative_tokens = random.chance(50) ? random.from(1, 5) : 0;
+    config.lookup.ngram_min = 1; // these texts hardly ever repeat more
     return config;
   }
 
@@ -165,6 +167,8 @@ struct world {
     a.sampling.seed = random.from(0, 1000);
     a.sampling.repetition_penalty = random.chance(20) ? 1.5f : 1.0f;
     a.sampling.presence_penalty = random.chance(20) ? 1.0f : 0.0f;
+    a.sampling.num_speculative_tokens =
+        random.chance(30) ? static_cast<std::int32_t>(random.from(0, 5)) : -1;
     a.sampling.top_k = random.chance(20) ? 10 : 0;
     a.sampling.top_p = random.chance(20) ? 0.8f : 1.0f;
     auto& seen = tickets[a.ticket];
@@ -349,7 +353,7 @@ struct world {
 
 TEST_CASE("random traffic, losses and failures never change a token or leave a ticket open") {
   std::uint64_t tokens = 0, preemptions = 0, epochs = 0, stale = 0, duplicates = 0, hits = 0,
-                ahead = 0;
+                ahead = 0, guesses = 0, right = 0;
   std::size_t tickets = 0, whole = 0;
   for (std::uint64_t seed = 1; seed <= 150; ++seed) {
     CAPTURE(seed);
@@ -363,6 +367,8 @@ TEST_CASE("random traffic, losses and failures never change a token or leave a t
     preemptions += load.preemptions;
     hits += load.prefix_cache_hits;
     ahead += w.ahead;
+    guesses += load.spec_decode_draft_tokens;
+    right += load.spec_decode_accepted_tokens;
     epochs += load.epochs;
     stale += w.s.counted().stale_results;
     duplicates += w.s.counted().duplicate_results;
@@ -378,6 +384,8 @@ TEST_CASE("random traffic, losses and failures never change a token or leave a t
   CHECK(preemptions > 100);
   CHECK(hits > 2'000);
   CHECK(ahead > 2'000);
+  CHECK(guesses > 2'000);
+  CHECK(right > 50);
   CHECK(epochs > 300);
   CHECK(stale > 100);
   CHECK(duplicates > 100);

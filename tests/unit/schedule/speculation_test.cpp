@@ -1,0 +1,236 @@
+// Guesses behind a decoding row: where they come from, how they travel, and that they count only as
+// far as they are right.
+#include "tests/unit/schedule/fixture.hpp"
+
+using namespace baton;
+using namespace baton::schedule;
+
+namespace {
+
+std::vector<token_id> guesses(const std::vector<token_id>& ids, std::size_t count = 3) {
+  return look_up(ids, count);
+}
+
+struct guessing_fixture : fixture {
+  explicit guessing_fixture(std::uint32_t blocks = 64)
+      : fixture(config(), {.stages = 1, .blocks = blocks, .block_positions = 4}) {}
+  static scheduler_config config() {
+    auto c = small_config();
+    c.async_scheduling = true;
+    c.num_speculative_tokens = 3;
+    return c;
+  }
+  // A prompt whose continuation by 12 has been seen: 13 14 15 follow.
+  ticket_id ask(std::uint32_t tokens_max = 10) {
+    const auto ticket = grant();
+    auto a = request(ticket, 1, tokens_max);
+    a.prompt_ids = {11, 12, 13, 14, 15, 16, 11};
+    s.admit(a);
+    s.check_integrity();
+    return ticket;
+  }
+  // The step after the prompt, which has drawn 12.
+  micro_batch guessed() {
+    answer(next(), 12);
+    return next();
+  }
+  void answer_with(const micro_batch& batch, std::vector<token_id> drawn) {
+    REQUIRE(drawn.size() == batch.draws.size());
+    sampled step;
+    step.batch = batch.batch;
+    step.epoch = batch.epoch;
+    for (const token_id token : drawn)
+      step.samples.push_back({token, 0, {}});
+    s.on_sampled(step);
+    s.check_integrity();
+  }
+  std::vector<token_id> tokens_out() {
+    std::vector<token_id> all;
+    for (const auto& m : s.take().tokens)
+      for (const auto& drawn : m.samples) {
+        CHECK(m.index == all.size() + seen);
+        all.push_back(drawn.token);
+      }
+    seen += all.size();
+    return all;
+  }
+  std::size_t seen = 0;
+};
+
+} // namespace
+
+TEST_CASE("guesses are what followed the same ids before: the longest match, then the latest") {
+  CHECK(guesses({1, 2, 3, 4, 5, 1, 2}) == std::vector<token_id>{3, 4, 5});
+  CHECK(guesses({1, 2, 3, 4, 5, 1, 2}, 1) == std::vector<token_id>{3});
+  CHECK(guesses({1, 2, 7, 1, 2, 8, 1, 2}) == std::vector<token_id>{8, 1, 2});
+  CHECK(guesses({9, 1, 2, 7, 5, 1, 2, 8, 9, 1, 2}) == std::vector<token_id>{7, 5, 1});
+  CHECK(guesses({5, 5, 5, 5}) == std::vector<token_id>{5});
+}
+
+TEST_CASE("nothing is guessed where nothing matches") {
+  CHECK(guesses({}).empty());
+  CHECK(guesses({1}).empty());
+  CHECK(guesses({1, 2}).empty());
+  CHECK(guesses({1, 2, 3, 4}).empty());
+  CHECK(guesses({3, 9, 1, 3}).empty()); // one id is too few
+  CHECK(guesses({1, 2, 3, 1, 2}, 0).empty());
+  CHECK(look_up(std::vector<token_id>{3, 9, 1, 3}, 2, {.ngram_max = 4, .ngram_min = 1}) ==
+        std::vector<token_id>{9, 1});
+  CHECK(look_up(std::vector<token_id>{1, 2, 3, 8, 8, 8, 1, 2}, 2, {.window = 4}).empty());
+}
+
+TEST_CASE("guesses ride behind the row, each with a draw of its own") {
+  guessing_fixture f;
+  f.ask();
+  const auto batch = f.guessed();
+  CHECK(batch.tokens == std::vector<token_id>{12, 13, 14, 15});
+  REQUIRE(batch.slices.size() == 1);
+  CHECK(batch.slices[0].position == 7);
+  CHECK(batch.slices[0].rows == 4);
+  CHECK(batch.slices[0].drafts == 3);
+  REQUIRE(batch.draws.size() == 4);
+  for (std::uint32_t i = 0; i < 4; ++i)
+    CHECK(batch.draws[i].token_index == 1 + i);
+  CHECK_FALSE(f.s.next()); // what follows is not known before they are checked
+}
+
+TEST_CASE("right guesses count, and the token behind them; the next step goes on from there") {
+  guessing_fixture f;
+  f.ask();
+  f.answer_with(f.guessed(), {13, 14, 15, 90});
+  CHECK(f.tokens_out() == std::vector<token_id>{12, 13, 14, 15, 90});
+  const auto next = f.next();
+  CHECK(next.slices[0].position == 11);
+  CHECK(next.tokens == std::vector<token_id>{90});
+  CHECK(f.s.load().spec_decode_accepted_tokens == 3);
+  CHECK(f.s.load().spec_decode_draft_tokens == 3);
+}
+
+TEST_CASE("a wrong guess ends it: what was drawn in its place counts, what lies behind does not") {
+  guessing_fixture f;
+  f.ask();
+  f.answer_with(f.guessed(), {13, 50, 15, 90});
+  CHECK(f.tokens_out() == std::vector<token_id>{12, 13, 50});
+  const auto next = f.next();
+  CHECK(next.slices[0].position == 9);
+  CHECK(next.tokens == std::vector<token_id>{50});
+}
+
+TEST_CASE("an end token among the draws ends the sequence there") {
+  guessing_fixture f;
+  f.ask();
+  f.answer_with(f.guessed(), {13, 2, 15, 90});
+  CHECK(f.tokens_out() == std::vector<token_id>{12, 13, 2});
+  f.check_at_rest();
+}
+
+TEST_CASE("no more is guessed than may come") {
+  guessing_fixture f;
+  f.ask(3);
+  const auto batch = f.guessed();
+  CHECK(batch.slices[0].drafts == 1); // the third and last token is the one behind it
+  f.answer_with(batch, {13, 14});
+  CHECK(f.tokens_out() == std::vector<token_id>{12, 13, 14});
+  f.check_at_rest();
+}
+
+TEST_CASE("a request says how many, or none") {
+  for (const std::int32_t wanted : {0, 1, 2}) {
+    guessing_fixture f;
+    const auto ticket = f.grant();
+    auto a = f.request(ticket);
+    a.prompt_ids = {11, 12, 13, 14, 15, 16, 11};
+    a.sampling.num_speculative_tokens = wanted;
+    f.s.admit(a);
+    f.answer(f.next(), 12);
+    CHECK(f.next().slices[0].drafts == static_cast<std::uint32_t>(wanted));
+  }
+}
+
+TEST_CASE("guesses take no block that others may need") {
+  guessing_fixture f(3); // 12 positions; the sequence has 8 in two blocks
+  f.ask();
+  f.answer(f.next(), 12);
+  const auto batch = f.next();
+  CHECK(batch.slices[0].drafts == 0);
+}
+
+TEST_CASE("penalties count the guesses that lie before a draw") {
+  guessing_fixture f;
+  const auto ticket = f.grant();
+  auto a = f.request(ticket);
+  a.prompt_ids = {11, 12, 13, 14, 15, 16, 11};
+  a.sampling.presence_penalty = 1;
+  f.s.admit(a);
+  f.answer(f.next(), 12);
+  const auto batch = f.next();
+  REQUIRE(batch.draws.size() == 4);
+  const auto count_of = [&](std::size_t draw, token_id token) {
+    for (const auto& c : batch.draws[draw].history)
+      if (c.token == token)
+        return c.in_output;
+    return 0U;
+  };
+  CHECK(count_of(0, 12) == 1);
+  CHECK(count_of(0, 13) == 0);
+  CHECK(count_of(1, 13) == 1);
+  CHECK(count_of(1, 14) == 0);
+  CHECK(count_of(3, 15) == 1);
+}
+
+TEST_CASE("a failed or lost step takes its guesses back") {
+  guessing_fixture f;
+  f.ask();
+  SUBCASE("failed, beside another") {
+    f.answer(f.next(), 12);
+    f.start();
+    const auto batch = f.next();
+    REQUIRE(batch.slices.size() == 2);
+    f.answer_failure(batch);
+  }
+  SUBCASE("lost") {
+    f.guessed();
+    f.s.close_epoch(f.now);
+    f.s.check_integrity();
+    f.s.open_epoch({2}, {.stages = 1, .blocks = 64, .block_positions = 4}, loss::link,
+                   kv_fate::kept);
+  }
+  const auto again = f.next();
+  CHECK(again.slices[0].position == 7);
+  CHECK(again.tokens[0] == 12);
+}
+
+TEST_CASE("those that guess and those that run ahead share their steps") {
+  guessing_fixture f;
+  f.ask();
+  f.answer(f.next(), 12);
+  const auto other = f.grant();
+  auto a = f.request(other, 3, 20);
+  a.sampling.num_speculative_tokens = 0;
+  f.s.admit(a);
+  const auto first = f.next(); // guesses, and the other's prompt
+  CHECK(first.slices.size() == 2);
+  const auto ahead = f.next(); // the other alone
+  CHECK(ahead.slices.size() == 1);
+  CHECK(ahead.feeds == std::vector<feed>{{0, 4, first.batch}});
+  f.answer_with(first, {13, 14, 60, 61, 70});
+  const auto both = f.next();
+  CHECK(both.slices.size() == 2);
+}
+
+TEST_CASE("those that guess do not take turns for ever: the second waits for the first") {
+  guessing_fixture f;
+  const auto wanting = [&](token_id first) {
+    const auto ticket = f.grant();
+    auto a = f.request(ticket, 1, 10);
+    a.prompt_ids = {first, 12, 13, 14, 15, 16, first};
+    f.s.admit(a);
+  };
+  wanting(11);
+  const auto a = f.next();
+  wanting(21);
+  const auto b = f.next();
+  f.answer(a, 12); // may go on, but b is coming
+  const auto ahead = f.s.next();
+  CHECK((!ahead || ahead->slices.size() == 2));
+}
