@@ -46,6 +46,12 @@ std::vector<std::string> sorted_lines(const std::string& text) {
   return lines;
 }
 
+// Without the activations, which are no part of the body and come last.
+std::string body_values(const std::string& text) {
+  const auto count = text.find(" bytes\n");
+  return count == std::string::npos ? text : text.substr(0, text.rfind('\n', count) + 1);
+}
+
 // Correlation 3 << 40 and sequence 7 << 40: above 32 bits.
 const envelope golden_envelope{.kind = message_kind{10},
                                .source = {1},
@@ -77,8 +83,11 @@ TEST_CASE("messages kept from the first build are still read, value for value") 
     REQUIRE_MESSAGE(back, back.error().message);
     // New fields may have joined since: the old values must all be there.
     const auto now = sorted_lines(text_of(*back));
-    const auto then = sorted_lines(content_of(file_of(name, "txt")));
-    CHECK(std::includes(now.begin(), now.end(), then.begin(), then.end()));
+    const auto then = sorted_lines(body_values(content_of(file_of(name, "txt"))));
+    std::vector<std::string> lost;
+    std::set_difference(then.begin(), then.end(), now.begin(), now.end(), std::back_inserter(lost));
+    CHECK_MESSAGE(lost.empty(), fmt::format("{} values, the first {}", lost.size(),
+                                            lost.empty() ? "" : lost.front()));
   }
 }
 
