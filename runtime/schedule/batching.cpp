@@ -71,13 +71,20 @@ void scheduler::adopt(sequence& s) {
   s.computed = s.issued = reached;
 }
 
-// Ahead of its token at most once, and not if that token will be its last.
+std::uint32_t scheduler::guesses_wanted(const sequence& s) const {
+  return s.sampling.num_speculative_tokens < 0
+             ? config_.num_speculative_tokens
+             : static_cast<std::uint32_t>(s.sampling.num_speculative_tokens);
+}
+
+// Ahead of its token at most once, and not if that token will be its last, or is what guesses
+// follow.
 bool scheduler::can_issue(const sequence& s) const {
   if (s.state != sequence_state::running || s.is_void || !s.drafts.empty())
     return false;
   if (s.drawing == 0)
     return true;
-  return config_.async_scheduling && s.drawing == 1 &&
+  return config_.async_scheduling && s.drawing == 1 && guesses_wanted(s) == 0 &&
          s.output_count() + s.drawing < s.stop.tokens_max && fits(s.ids_expected());
 }
 
@@ -134,15 +141,13 @@ void scheduler::plan_decodes(std::vector<planned>& plan) {
 // Guesses what the next tokens will be, if its request or the server wants that: as many as can
 // become part of it, in blocks that nobody else has. Not ahead of its token: guesses follow it.
 void scheduler::guess(sequence& s, std::size_t rows_free) {
-  const auto wanted = s.sampling.num_speculative_tokens < 0
-                          ? config_.num_speculative_tokens
-                          : static_cast<std::uint32_t>(s.sampling.num_speculative_tokens);
+  const std::size_t wanted = guesses_wanted(s);
   if (wanted == 0 || s.in_flight > 0 || s.is_isolated)
     return;
   // The token that this row draws ends the sequence, or there is room for one behind it.
   const std::size_t output_left = s.stop.tokens_max - s.output_count() - 1;
   const std::size_t context_left = config_.max_model_len - s.ids.size() - 1;
-  const std::size_t most = std::min({std::size_t{wanted}, rows_free, output_left, context_left});
+  const std::size_t most = std::min({wanted, rows_free, output_left, context_left});
   s.drafts = look_up(s.ids, most, config_.lookup);
   const auto needs_block = [&] {
     return blocks_.needed(s.ids_expected()) > blocks_.of(s.id).size();

@@ -175,6 +175,7 @@ private:
     return shape_.stages + (config_.async_scheduling ? 1u : 0u);
   }
   bool can_issue(const sequence& s) const;
+  std::uint32_t guesses_wanted(const sequence& s) const;
   void guess(sequence& s, std::size_t rows_free);
   void plan_decodes(std::vector<planned>& plan);
   void plan_prefill(std::vector<planned>& plan);

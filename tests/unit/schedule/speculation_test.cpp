@@ -94,6 +94,15 @@ TEST_CASE("guesses ride behind the row, each with a draw of its own") {
   CHECK_FALSE(f.s.next()); // what follows is not known before they are checked
 }
 
+TEST_CASE("a sequence that guesses does not run ahead of its tokens") {
+  guessing_fixture f;
+  f.ask();
+  const auto prompt = f.next();
+  CHECK_FALSE(f.s.next());
+  f.answer(prompt, 12);
+  CHECK(f.next().slices[0].drafts == 3);
+}
+
 TEST_CASE("right guesses count, and the token behind them; the next step goes on from there") {
   guessing_fixture f;
   f.ask();
