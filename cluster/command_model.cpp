@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
-#include <numeric>
 
 namespace baton::cluster {
 namespace {
@@ -35,12 +34,6 @@ struct inspection {
   std::vector<std::string> obstacles; // why it does not run; empty: it runs
 };
 
-// Weights that a step reads for every token: all but an embedding that is not also the head.
-std::uint64_t step_bytes(const model::description& m) {
-  return std::accumulate(m.layer_bytes.begin(), m.layer_bytes.end(), m.head_bytes) +
-         m.output_norm_bytes;
-}
-
 std::uint64_t kv_bytes_per_token(const model::description& m) {
   constexpr std::uint32_t float16_bytes = 2;
   return model::kv_bytes_per_block(m, model::whole(m), /*block_positions=*/1, float16_bytes);
@@ -48,7 +41,7 @@ std::uint64_t kv_bytes_per_token(const model::description& m) {
 
 // Tokens/s of one stream if nothing but reading the weights took time.
 double fastest(const inspection& i) {
-  return i.read_gigabytes_per_second * 1e9 / static_cast<double>(step_bytes(*i.model));
+  return i.read_gigabytes_per_second * 1e9 / static_cast<double>(i.model->step_bytes());
 }
 
 void look_at_language(const model::gguf_file& file, inspection& out) {
@@ -113,6 +106,9 @@ void print_model(const model::description& m, std::uint64_t packed_bytes) {
   print("shape", fmt::format("{} layers, hidden {}, ffn {}, {} heads of {}, {} for keys and values",
                              m.layer_count, m.hidden_size, m.ffn_size, m.head_count, m.head_size,
                              m.kv_head_count));
+  if (m.expert_count > 0)
+    print("experts", fmt::format("{} a layer, of width {}; a token uses {}", m.expert_count,
+                                 m.expert_ffn_size, m.expert_used_count));
   print("context", fmt::format("{} positions, vocabulary {}", m.context_length, m.vocab_size));
   print("memory", fmt::format("weights {}, KV {} a token, {} for a full context",
                               human_bytes(packed_bytes), human_bytes(kv_bytes_per_token(m)),
@@ -165,8 +161,13 @@ std::string json_of(const inspection& i) {
                     {"vocabulary", m.vocab_size},
                     {"context", m.context_length},
                     {"packed_bytes", i.packed_bytes},
-                    {"step_bytes", step_bytes(m)},
+                    {"step_bytes", m.step_bytes()},
                     {"kv_bytes_per_token", kv_bytes_per_token(m)}};
+    if (m.expert_count > 0)
+      out["model"]["experts"] = {{"count", m.expert_count},
+                                 {"used", m.expert_used_count},
+                                 {"ffn_size", m.expert_ffn_size},
+                                 {"bytes", m.expert_bytes}};
   }
   if (i.words)
     out["tokenizer"] = {{"model", i.words->model},

@@ -41,8 +41,8 @@ result<void> check(const model::description& m) {
     return refuse("this kind of norm");
   if (m.rope.scaling == model::rope_scaling_kind::yarn)
     return refuse("yarn rope scaling");
-  if (m.expert_count != 0)
-    return refuse("mixtures of experts");
+  if (m.expert_count != 0 && m.has_post_norms)
+    return refuse("norms of what experts add");
   if (m.head_size % 16 != 0 || m.head_size > head_size_max)
     return refuse("head sizes that are no multiple of 16 up to 256");
   if (m.rope.dimension_count > m.head_size || m.rope.dimension_count % 2 != 0)

@@ -1,6 +1,6 @@
-// The native engine of the seam in runtime/engine/engine.hpp: one stage of a dense decoder on CPU
-// cores, weights quantised as in the file, float16 KV. Made by a shard and driven by its one
-// compute thread.
+// The native engine of the seam in runtime/engine/engine.hpp: one stage of a decoder on CPU cores,
+// weights quantised as in the file, float16 KV. Made by a shard and driven by its one compute
+// thread.
 #pragma once
 
 #include "runtime/cpu/isa.hpp"

@@ -90,6 +90,22 @@ void place_parts(weight_plan& plan, const std::string& name,
   }
 }
 
+// An expert's matrices one after the other: a step reads those of the experts in use only. Each is
+// a run of rows of a tensor that holds those of all experts.
+std::vector<ffn_weights> place_experts(weight_plan& plan, const model::description& model,
+                                       std::uint32_t layer) {
+  std::vector<ffn_weights> experts(model.expert_count);
+  for (std::uint64_t e = 0; e < experts.size(); ++e) {
+    const auto matrix = [&](std::string_view role, std::uint64_t rows) {
+      return plan.matrix(model::layer_tensor_name(layer, role), row_range{e * rows, rows});
+    };
+    experts[e].gate = matrix("ffn_gate_exps.weight", model.expert_ffn_size);
+    experts[e].up = matrix("ffn_up_exps.weight", model.expert_ffn_size);
+    experts[e].down = matrix("ffn_down_exps.weight", model.hidden_size);
+  }
+  return experts;
+}
+
 layer_weights place_layer(weight_plan& plan, const model::description& model, std::uint32_t index) {
   const auto name = [&](std::string_view role) { return model::layer_tensor_name(index, role); };
   const auto vector_if = [&](bool has, std::string_view role) {
@@ -115,14 +131,19 @@ layer_weights place_layer(weight_plan& plan, const model::description& model, st
   layer.attention_out = plan.matrix(name("attn_output.weight"));
   layer.post_attention_norm = vector_if(model.has_post_norms, "post_attention_norm.weight");
   layer.ffn_norm = plan.vector(name("ffn_norm.weight"));
-  if (model.has_fused_projections) {
-    place_parts(plan, name("ffn_up.weight"),
-                {{&layer.gate, model.ffn_size}, {&layer.up, model.ffn_size}});
+  if (model.expert_count > 0) {
+    layer.router = plan.matrix(name("ffn_gate_inp.weight"));
+    layer.experts = place_experts(plan, model, index);
   } else {
-    layer.gate = plan.matrix(name("ffn_gate.weight"));
-    layer.up = plan.matrix(name("ffn_up.weight"));
+    if (model.has_fused_projections) {
+      place_parts(plan, name("ffn_up.weight"),
+                  {{&layer.ffn.gate, model.ffn_size}, {&layer.ffn.up, model.ffn_size}});
+    } else {
+      layer.ffn.gate = plan.matrix(name("ffn_gate.weight"));
+      layer.ffn.up = plan.matrix(name("ffn_up.weight"));
+    }
+    layer.ffn.down = plan.matrix(name("ffn_down.weight"));
   }
-  layer.down = plan.matrix(name("ffn_down.weight"));
   layer.post_ffn_norm = vector_if(model.has_post_norms, "post_ffw_norm.weight");
   return layer;
 }

@@ -12,13 +12,20 @@
 
 namespace baton::cpu {
 
+// down(act(gate x) * up x)
+struct ffn_weights {
+  packed_matrix gate, up; // [ffn, hidden]
+  packed_matrix down;     // [hidden, ffn]
+};
+
 struct layer_weights {
   const float* attention_norm = nullptr; // [hidden]
   packed_matrix query, key, value;       // [q_size or kv_size, hidden]
   packed_matrix attention_out;           // [hidden, q_size]
   const float* ffn_norm = nullptr;       // [hidden]
-  packed_matrix gate, up;                // [ffn, hidden]
-  packed_matrix down;                    // [hidden, ffn]
+  ffn_weights ffn;                       // of a dense layer; else
+  packed_matrix router;                  // [experts, hidden]
+  std::vector<ffn_weights> experts;
   // Null where the family has none: per output, per dimension of a head, [hidden].
   const float *query_bias = nullptr, *key_bias = nullptr, *value_bias = nullptr;
   const float *query_norm = nullptr, *key_norm = nullptr;

@@ -3,16 +3,18 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <set>
 
 namespace baton::model {
 namespace {
 
-// Sanity limits: sizes above these are damage, not models (the largest published dense models have
-// 126 layers, a hidden size of 16384 and a vocabulary of 256 k). They also keep products of two
-// sizes within 64 bits.
+// Sanity limits: sizes above these are damage, not models (the largest published models have
+// 126 layers, a hidden size of 16384, a vocabulary of 256 k and 512 experts). They also keep
+// products of three sizes within 64 bits.
 constexpr std::uint32_t layer_count_max = 1024;
 constexpr std::uint32_t width_max = 1U << 20U;
+constexpr std::uint32_t expert_count_max = 1024;
 constexpr std::uint32_t vocab_size_max = 1U << 24U;
 constexpr std::uint32_t context_length_max = 1U << 28U;
 
@@ -141,6 +143,34 @@ result<void> read_sizes(const gguf_file& file, const family& kind, description& 
   }
   if (kind.scales_embedding) {
     d.embedding_scale = static_cast<float>(std::sqrt(static_cast<double>(d.hidden_size)));
+  }
+  return {};
+}
+
+// Without a width of their own, experts have the ffn's, as in Mixtral.
+result<void> read_experts(const gguf_file& file, const family& kind, description& d) {
+  const auto count = file.get_u32(d.architecture + ".expert_count", 0);
+  const auto norm = file.get_bool(d.architecture + ".expert_weights_norm", kind.normalises_experts);
+  if (!count || !norm) {
+    return count ? norm.error() : count.error();
+  }
+  if (*count == 0) {
+    return {};
+  }
+  d.has_normalised_experts = *norm;
+  size_reader sizes(file, d.architecture);
+  sizes.read(d.expert_count, "expert_count", expert_count_max);
+  sizes.read(d.expert_used_count, "expert_used_count", d.expert_count);
+  sizes.read(d.expert_ffn_size, "expert_feed_forward_length", width_max, d.ffn_size);
+  if (sizes.first_error()) {
+    return *sizes.first_error();
+  }
+  const auto older = layer_tensor_name(0, "ffn_gate.0.weight");
+  if (file.find(older)) {
+    return fail(errc::unsupported_model,
+                "tensor '{}': a tensor for each expert is an older layout; this build reads those "
+                "of all experts, '{}': convert the model anew",
+                older, layer_tensor_name(0, "ffn_gate_exps.weight"));
   }
   return {};
 }
@@ -298,6 +328,7 @@ result<void> read_tensors(const gguf_file& file, const family& kind, description
                   tensor.name, fmt::join(tensor.shape, ", "), d.architecture);
     }
     d.parameter_count += tensor.elements();
+    d.expert_bytes += tensor.shape.size() == 3 ? tensor.bytes.size() : 0; // no others have three
   }
   return {};
 }
@@ -310,6 +341,13 @@ bool description::has_window(std::uint32_t layer) const noexcept {
 
 bool description::is_rotated(std::uint32_t layer) const noexcept {
   return unrotated_period == 0 || (layer + 1) % unrotated_period != 0;
+}
+
+std::uint64_t description::step_bytes() const noexcept {
+  const std::uint64_t unused =
+      expert_count == 0 ? 0 : expert_bytes / expert_count * (expert_count - expert_used_count);
+  return std::accumulate(layer_bytes.begin(), layer_bytes.end(), head_bytes) + output_norm_bytes -
+         unused;
 }
 
 result<description> describe(const gguf_file& file) {
@@ -341,7 +379,8 @@ result<description> describe(const gguf_file& file) {
   if (auto r = check_keys(file, *kind); !r) {
     return r.error();
   }
-  for (auto* step : {read_sizes, read_rope, read_attention, read_vocab, read_tensors}) {
+  for (auto* step :
+       {read_sizes, read_experts, read_rope, read_attention, read_vocab, read_tensors}) {
     if (auto r = step(file, *kind, d); !r) {
       return r.error();
     }

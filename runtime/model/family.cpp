@@ -8,9 +8,16 @@ namespace baton::model {
 namespace {
 
 constexpr std::array families = {
-    family{.architecture = "llama", .takes_rope_factors = true, .takes_window = true},
+    family{.architecture = "llama",
+           .takes_rope_factors = true,
+           .takes_window = true,
+           .takes_experts = true}, // Mixtral
     family{.architecture = "qwen2", .rope = rope_kind::neox, .has_attention_bias = true},
     family{.architecture = "qwen3", .rope = rope_kind::neox, .has_qk_norm = true},
+    family{.architecture = "qwen3moe",
+           .rope = rope_kind::neox,
+           .has_qk_norm = true,
+           .takes_experts = true},
     family{.architecture = "phi3",
            .rope = rope_kind::neox,
            .has_fused_projections = true,
@@ -74,9 +81,13 @@ constexpr std::array feature_keys = {
     feature_key{"attention.sliding_window", "0", &family::takes_window},
     feature_key{"attn_logit_softcapping", "0", &family::takes_soft_caps},
     feature_key{"embedding_scale", "1"},
-    feature_key{"expert_count", "0"},
+    feature_key{"expert_count", "0", &family::takes_experts},
+    feature_key{"expert_feed_forward_length", "0", &family::takes_experts},
+    feature_key{"expert_gating_func", "1"}, // softmax
     feature_key{"expert_shared_count", "0"},
-    feature_key{"expert_used_count", "0"},
+    feature_key{"expert_used_count", "0", &family::takes_experts},
+    feature_key{"expert_weights_norm", "false", &family::takes_experts},
+    feature_key{"expert_weights_scale", "1"},
     feature_key{"final_logit_softcapping", "0", &family::takes_soft_caps},
     feature_key{"logit_scale", "1"},
     feature_key{"pooling_type", "0"},

@@ -22,6 +22,8 @@ struct family {
   bool takes_window = false;
   bool takes_soft_caps = false;
   bool takes_windowed_rope_base = false;
+  bool takes_experts = false;
+  bool normalises_experts = true;          // where no key says otherwise
   std::uint32_t default_window = 0;        // of a file without the key; 0: no window
   std::uint32_t full_attention_period = 0; // of a model with a window
   std::uint32_t unrotated_period = 0;

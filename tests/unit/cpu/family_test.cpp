@@ -73,6 +73,8 @@ struct family_file {
         out.set_string(key, *text);
       else if (const auto number = file->get_u32(key))
         out.set_u32(key, *number);
+      else if (const auto flag = file->get_bool(key))
+        out.set_bool(key, *flag);
       else
         out.set_f32(key, file->get_f32(key).value());
     }
@@ -111,8 +113,9 @@ struct family_file {
   }
 };
 
-const std::vector<std::string> family_names = {"qwen2", "qwen3",   "llama3", "mistral",
-                                               "phi3",  "smollm3", "gemma2", "gemma3"};
+const std::vector<std::string> family_names = {"qwen2",   "qwen3",   "llama3", "mistral",
+                                               "phi3",    "smollm3", "gemma2", "gemma3",
+                                               "mixtral", "qwen3moe"};
 
 cpu::config settings_of(std::uint32_t bits = 16) {
   cpu::config c;
@@ -298,6 +301,11 @@ TEST_CASE("every feature of a family shows in its logits") {
     changes.push_back({name, "a window", [](auto& d) { d.sliding_window.reset(); }});
     changes.push_back({name, "a window less one", [](auto& d) { d.sliding_window = 39; }});
     changes.push_back({name, "a window and one", [](auto& d) { d.sliding_window = 41; }});
+  }
+  for (const auto* name : {"mixtral", "qwen3moe"}) {
+    changes.push_back({name, "an expert less", [](auto& d) { d.expert_used_count = 1; }});
+    changes.push_back({name, "the sum of weights",
+                       [](auto& d) { d.has_normalised_experts = !d.has_normalised_experts; }});
   }
   for (const auto* name : {"gemma2", "gemma3"}) {
     changes.push_back({name, "all windows", [](auto& d) { d.full_attention_period = 0; }});
