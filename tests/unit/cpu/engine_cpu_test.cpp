@@ -1,6 +1,7 @@
 // Goal: the contract of the engine seam. Method: tiny models of random weights, every tensor type
 // and awkward shapes; logits compared by their bits between ways of running the same sequence, and
 // within a tolerance with a plain float32 forward pass.
+#include "runtime/model/gguf.hpp"
 #include "tests/support/gguf_writer.hpp"
 #include "tests/support/reference_llama.hpp"
 #include "tests/support/scratch_directory.hpp"
