@@ -1,10 +1,10 @@
-// `cluster model inspect`: what a model file holds, whether this machine runs it and how fast.
+// `cluster model inspect`: what a model holds, whether this machine runs it and how fast.
 #include "cluster/commands.hpp"
 #include "cluster/plan.hpp"
 #include "runtime/cpu/bandwidth.hpp"
 #include "runtime/cpu/engine_cpu.hpp"
 #include "runtime/text/tokenizer.hpp"
-#include "runtime/text/vocabulary_gguf.hpp"
+#include "runtime/text/vocabulary_file.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -23,6 +23,7 @@ struct tensor_count {
 // What can be said of a file, as far as it can be read.
 struct inspection {
   std::string path;
+  std::string form;
   std::uint64_t file_bytes = 0;
   std::string architecture;
   std::map<std::string, tensor_count> types; // by name
@@ -44,8 +45,8 @@ double fastest(const inspection& i) {
   return i.read_gigabytes_per_second * 1e9 / static_cast<double>(i.model->step_bytes());
 }
 
-void look_at_language(const model::gguf_file& file, inspection& out) {
-  auto words = text::vocabulary_from(file);
+void look_at_language(const std::filesystem::path& path, inspection& out) {
+  auto words = text::open_vocabulary(path);
   if (!words) {
     out.obstacles.push_back(words.error().message);
     return;
@@ -56,30 +57,32 @@ void look_at_language(const model::gguf_file& file, inspection& out) {
 }
 
 result<inspection> inspect(const std::filesystem::path& path) {
-  auto file = model::gguf_file::open(path);
-  if (!file)
-    return file.error();
+  auto opened = model::open_model(path);
+  if (!opened)
+    return opened.error();
+  const model::model_file& file = **opened;
   inspection out;
   out.path = path.string();
-  out.file_bytes = file->size_bytes();
-  const auto architecture = file->get_string("general.architecture", "unknown");
+  out.form = file.form();
+  out.file_bytes = file.size_bytes();
+  const auto architecture = file.get_string("general.architecture", "unknown");
   out.architecture = architecture ? *architecture : "unknown";
-  for (const auto& t : file->tensors()) {
+  for (const auto& t : file.tensors()) {
     auto& count = out.types[std::string(model::tensor_type_traits(t.type).name)];
     ++count.tensors;
     count.bytes += t.bytes.size();
   }
-  auto described = model::describe(*file);
+  auto described = model::describe(file);
   if (!described) {
     out.obstacles.push_back(described.error().message);
   } else {
-    if (auto packed = cpu::engine_cpu::examine(*file, *described))
+    if (auto packed = cpu::engine_cpu::examine(file, *described))
       out.packed_bytes = *packed;
     else
       out.obstacles.push_back(packed.error().message);
     out.model = *std::move(described);
   }
-  look_at_language(*file, out);
+  look_at_language(path, out);
   const auto facts = facts_of_this_machine();
   if (out.packed_bytes > facts.memory_available_bytes)
     out.obstacles.push_back(fmt::format("its weights take {}, {} of memory are available",
@@ -119,7 +122,7 @@ void print_all(const inspection& i) {
   std::printf("%s: %s\n", i.path.c_str(), i.obstacles.empty() ? "runs" : "does not run here");
   for (const auto& why : i.obstacles)
     print("because", why);
-  print("file", fmt::format("{}, GGUF, {}", human_bytes(i.file_bytes), i.architecture));
+  print("file", fmt::format("{}, {}, {}", human_bytes(i.file_bytes), i.form, i.architecture));
   if (i.model)
     print_model(*i.model, i.packed_bytes);
   std::string types;
@@ -140,11 +143,9 @@ void print_all(const inspection& i) {
 }
 
 std::string json_of(const inspection& i) {
-  nlohmann::ordered_json out{{"path", i.path},
-                             {"runs", i.obstacles.empty()},
-                             {"obstacles", i.obstacles},
-                             {"file_bytes", i.file_bytes},
-                             {"architecture", i.architecture}};
+  nlohmann::ordered_json out{
+      {"path", i.path}, {"runs", i.obstacles.empty()}, {"obstacles", i.obstacles},
+      {"form", i.form}, {"file_bytes", i.file_bytes},  {"architecture", i.architecture}};
   for (const auto& [name, count] : i.types)
     out["tensors"][name] = {{"count", count.tensors}, {"bytes", count.bytes}};
   if (i.model) {

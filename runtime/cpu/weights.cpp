@@ -28,7 +28,7 @@ struct placement {
 
 class weight_plan {
 public:
-  weight_plan(const model::gguf_file& file, layout_cursor cursor) : file_(file), cursor_(cursor) {}
+  weight_plan(const model::model_file& file, layout_cursor cursor) : file_(file), cursor_(cursor) {}
 
   // All rows, or those of one part of a fused tensor.
   packed_matrix matrix(const std::string& name, std::optional<row_range> part = {}) {
@@ -40,8 +40,8 @@ public:
       failure_ = fail(errc::unsupported_model,
                       "tensor '{}' ({}, rows of {}): the CPU engine needs {} and rows in multiples "
                       "of {}",
-                      name, model::tensor_type_traits(tensor->type).name, tensor->columns(),
-                      model::supported_tensor_types(), block_columns);
+                      file_.spelled(name), model::tensor_type_traits(tensor->type).name,
+                      tensor->columns(), model::supported_tensor_types(), block_columns);
       return {};
     }
     const row_range rows = part.value_or(row_range{0, tensor->rows()});
@@ -70,11 +70,12 @@ private:
     for (const auto& tensor : file_.tensors())
       if (tensor.name == name)
         return &tensor;
-    failure_ = fail(errc::bad_model_file, "tensor '{}' is not in {}", name, file_.path().string());
+    failure_ = fail(errc::bad_model_file, "tensor '{}' is not in {}", file_.spelled(name),
+                    file_.path().string());
     return nullptr;
   }
 
-  const model::gguf_file& file_;
+  const model::model_file& file_;
   layout_cursor cursor_;
   std::vector<placement> places_;
   std::optional<error> failure_;
@@ -164,7 +165,7 @@ void place_weights(weight_plan& plan, const model::description& model,
         range.heads && model.has_tied_embeddings ? out.head : plan.matrix("token_embd.weight");
 }
 
-result<void> read_vector(const model::gguf_file& file, const placement& place) {
+result<void> read_vector(const model::model_file& file, const placement& place) {
   const auto& tensor = *place.tensor;
   std::vector<std::byte> raw(tensor.bytes.size());
   if (auto ok = file.copy_rows(tensor.name, 0, tensor.rows(), raw); !ok)
@@ -175,7 +176,7 @@ result<void> read_vector(const model::gguf_file& file, const placement& place) {
 }
 
 // Every size-th group of panels, from member's on.
-result<void> pack_share(const model::gguf_file& file, const placement& place, unsigned member,
+result<void> pack_share(const model::model_file& file, const placement& place, unsigned member,
                         unsigned members) {
   const auto& tensor = *place.tensor;
   const std::uint64_t rows = place.rows.count, row_bytes = tensor.row_bytes();
@@ -196,7 +197,7 @@ result<void> pack_share(const model::gguf_file& file, const placement& place, un
   return {};
 }
 
-result<void> fill(const model::gguf_file& file, const std::vector<placement>& places,
+result<void> fill(const model::model_file& file, const std::vector<placement>& places,
                   thread_team& team) {
   std::vector<result<void>> outcome(team.size());
   team.run([&](unsigned member) {
@@ -224,7 +225,7 @@ result<void> check_factors(std::span<const float> factors) {
 
 } // namespace
 
-result<std::uint64_t> packed_bytes(const model::gguf_file& file, const model::description& model,
+result<std::uint64_t> packed_bytes(const model::model_file& file, const model::description& model,
                                    const model::layer_range& range) {
   stage_weights unused;
   weight_plan measured(file, layout_cursor{});
@@ -234,7 +235,7 @@ result<std::uint64_t> packed_bytes(const model::gguf_file& file, const model::de
   return measured.size_bytes();
 }
 
-result<stage_weights> load_weights(const model::gguf_file& file, const model::description& model,
+result<stage_weights> load_weights(const model::model_file& file, const model::description& model,
                                    const model::layer_range& range, thread_team& team) {
   const auto size_bytes = packed_bytes(file, model, range);
   if (!size_bytes)

@@ -42,13 +42,13 @@ struct stage_weights {
 };
 
 // Bytes that the packed weights of these layers take. Errors: as load_weights, without reading.
-result<std::uint64_t> packed_bytes(const model::gguf_file& file, const model::description& model,
+result<std::uint64_t> packed_bytes(const model::model_file& file, const model::description& model,
                                    const model::layer_range& range);
 
 // Reads through the file descriptor and keeps no view of the file. The team shares the packing.
 // Errors: bad_model_file (a tensor is missing), unsupported_model (a type or a width without a
 // kernel), io_failed, does_not_fit.
-result<stage_weights> load_weights(const model::gguf_file& file, const model::description& model,
+result<stage_weights> load_weights(const model::model_file& file, const model::description& model,
                                    const model::layer_range& range, thread_team& team);
 
 } // namespace baton::cpu

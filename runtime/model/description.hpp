@@ -4,14 +4,14 @@
 // feature without an implementation is refused by its key.
 #pragma once
 
-#include "runtime/model/gguf.hpp"
+#include "runtime/model/model_file.hpp"
 
 namespace baton::model {
 
 enum class norm_kind : std::uint8_t { rms };
 enum class activation_kind : std::uint8_t { silu, gelu }; // gelu in its tanh form
 // normal: rotates the pairs (x[2i], x[2i+1]); the GGUF converter has permuted q and k of llama
-// files to fit. neox: rotates (x[i], x[i + dimensions/2]).
+// files to fit. neox: rotates (x[i], x[i + dimensions/2]), as all published weights want it.
 enum class rope_kind : std::uint8_t { normal, neox };
 enum class rope_scaling_kind : std::uint8_t { none, linear, yarn };
 
@@ -104,7 +104,7 @@ std::vector<tensor_requirement> output_tensors(const description& model);
 // type that dequantize_row decodes, no tensor and no architecture key left over that would change
 // the arithmetic. Errors: bad_model_file (names the key or the tensor, expected and found),
 // unsupported_model (names the architecture, key or tensor that this build does not implement).
-result<description> describe(const gguf_file& file);
+result<description> describe(const model_file& file);
 
 // "llama, qwen2, ..": the architectures of the table.
 std::string supported_architectures();

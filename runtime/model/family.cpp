@@ -99,7 +99,7 @@ constexpr std::array feature_keys = {
 };
 
 // The value as text in the form of feature_key::off; nothing for arrays.
-std::optional<std::string> text_of(const gguf_file& file, const std::string& key) {
+std::optional<std::string> text_of(const model_file& file, const std::string& key) {
   if (const auto b = file.get_bool(key)) {
     return *b ? "true" : "false";
   }
@@ -135,7 +135,7 @@ result<family> family_of(std::string_view architecture) {
   return *row;
 }
 
-result<void> check_keys(const gguf_file& file, const family& kind) {
+result<void> check_keys(const model_file& file, const family& kind) {
   const auto prefix = fmt::format("{}.", kind.architecture);
   for (const auto& key : file.keys()) {
     if (!key.starts_with(prefix)) {
@@ -149,7 +149,7 @@ result<void> check_keys(const gguf_file& file, const family& kind) {
     if (feature == feature_keys.end()) {
       return fail(errc::unsupported_model,
                   "metadata key '{}' is not known to this build and may change the arithmetic",
-                  key);
+                  file.spelled(key));
     }
     if (feature->read_by != nullptr && kind.*feature->read_by) {
       continue;
@@ -157,7 +157,7 @@ result<void> check_keys(const gguf_file& file, const family& kind) {
     const auto found = text_of(file, key);
     if (!found || *found != feature->off) {
       return fail(errc::unsupported_model, "metadata key '{}' is {}: this build only runs it as {}",
-                  key, found.value_or("an array"), feature->off);
+                  file.spelled(key), found.value_or("an array"), feature->off);
     }
   }
   return {};

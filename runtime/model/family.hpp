@@ -37,6 +37,6 @@ result<family> family_of(std::string_view architecture);
 
 // Refuses keys that would change the arithmetic and that nothing reads. Errors: unsupported_model
 // (names the key).
-result<void> check_keys(const gguf_file& file, const family& kind);
+result<void> check_keys(const model_file& file, const family& kind);
 
 } // namespace baton::model

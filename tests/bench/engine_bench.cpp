@@ -3,6 +3,7 @@
 // with --json one object a line. Run by people and by the benchmark page, never by the tests.
 #include "runtime/cpu/bandwidth.hpp"
 #include "runtime/cpu/engine_cpu.hpp"
+#include "runtime/model/gguf.hpp"
 
 #include <fmt/format.h>
 #include <sys/mman.h>

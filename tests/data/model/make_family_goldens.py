@@ -1,11 +1,14 @@
-"""Writes families/NAME.gguf and families/NAME.json beside this script: for each model family a tiny model of random
-weights, and what it answers. Run it by hand in a venv (`pip install torch transformers gguf numpy`; transformers 5.23 and
+"""Writes families/NAME.gguf, the directory families/NAME and families/NAME.json beside this script: for each model family
+a tiny model of random weights, as a GGUF file and as transformers saves it, and what it answers. Run it by hand in a venv (`pip install torch transformers gguf numpy`; transformers 5.23 and
 torch 2.15 made the committed files), with the names to write, or none for all; the results are committed.
 
 The oracle is the family's own class in transformers, in float32, with the weights as they are stored in the file. Only one
 thing is taken from our engine: keys and values pass through float16 on their way into attention, as in the KV memory, so
 that what remains between the two is the order of float32 sums. Names, layouts and keys of the file are those that
 llama.cpp's converter writes: q and k of rotated pairs are permuted, Gemma's norms carry their 1.
+
+The directories are transformers' own: its config.json, its names, q and k and norms as published; the matrices in the
+float16 that holds them exactly. That of qwen2 is cut into several files.
 
 JSON: prompt_ids, positions and the logits there, and the greedy continuation, whose choices are all clear: the seed is the
 first one with which the second best token is never nearer than MARGIN and DISTINCT tokens come up. Of a mixture also no
@@ -15,6 +18,7 @@ decide between two experts.
 import json
 import math
 import pathlib
+import shutil
 import sys
 
 import numpy as np
@@ -260,6 +264,16 @@ def write(name, f, tensors, golden):
     print(name, path.stat().st_size + golden_path.stat().st_size, "bytes")
 
 
+def write_directory(name, f, model):
+    path = HERE / name
+    shutil.rmtree(path, ignore_errors=True)
+    state = {key: value.to(torch.float16) if value.ndim > 1 else value for key, value in model.state_dict().items()
+             if not (f["cfg"].tie_word_embeddings and key == "lm_head.weight")}
+    model.save_pretrained(path, state_dict=state, max_shard_size="12KB" if name == "qwen2" else "1MB")
+    (path / "generation_config.json").unlink(missing_ok=True)  # says nothing about logits
+    print(name, sum(file.stat().st_size for file in path.iterdir()), "bytes in", sorted(file.name for file in path.iterdir()))
+
+
 def main(names):
     HERE.mkdir(exist_ok=True)
     torch.set_grad_enabled(False)
@@ -276,6 +290,7 @@ def main(names):
             sys.exit(f"{name}: no seed gives a clear answer")
         print(name, "seed", seed, "margin", round(margin, 3), "of routers", round(router_margin, 4))
         write(name, f, tensors, golden)
+        write_directory(name, f, model)
 
 
 main(sys.argv[1:])

@@ -1,5 +1,6 @@
 // A description is read from a file or refused by the name of what does not fit.
 #include "runtime/model/description.hpp"
+#include "runtime/model/gguf.hpp"
 #include "tests/support/gguf_writer.hpp"
 #include "tests/support/scratch_directory.hpp"
 

@@ -1,6 +1,7 @@
 // What each family's name and keys say about a model: read from the tiny files of
 // tests/data/model/families, and from llama files with a key more.
 #include "runtime/model/family.hpp"
+#include "runtime/model/gguf.hpp"
 #include "runtime/model/slice.hpp"
 #include "tests/support/gguf_writer.hpp"
 #include "tests/support/scratch_directory.hpp"
