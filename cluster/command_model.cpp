@@ -1,17 +1,16 @@
-// `cluster model inspect`: what a model file holds, whether this machine runs it and how fast.
+// `cluster model inspect`: what a model holds, whether this machine runs it and how fast.
 #include "cluster/commands.hpp"
 #include "cluster/plan.hpp"
 #include "runtime/cpu/bandwidth.hpp"
 #include "runtime/cpu/engine_cpu.hpp"
 #include "runtime/text/tokenizer.hpp"
-#include "runtime/text/vocabulary_gguf.hpp"
+#include "runtime/text/vocabulary_file.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstdio>
 #include <map>
-#include <numeric>
 
 namespace baton::cluster {
 namespace {
@@ -24,6 +23,7 @@ struct tensor_count {
 // What can be said of a file, as far as it can be read.
 struct inspection {
   std::string path;
+  std::string form;
   std::uint64_t file_bytes = 0;
   std::string architecture;
   std::map<std::string, tensor_count> types; // by name
@@ -35,12 +35,6 @@ struct inspection {
   std::vector<std::string> obstacles; // why it does not run; empty: it runs
 };
 
-// Weights that a step reads for every token: all but an embedding that is not also the head.
-std::uint64_t step_bytes(const model::description& m) {
-  return std::accumulate(m.layer_bytes.begin(), m.layer_bytes.end(), m.head_bytes) +
-         m.output_norm_bytes;
-}
-
 std::uint64_t kv_bytes_per_token(const model::description& m) {
   constexpr std::uint32_t float16_bytes = 2;
   return model::kv_bytes_per_block(m, model::whole(m), /*block_positions=*/1, float16_bytes);
@@ -48,11 +42,11 @@ std::uint64_t kv_bytes_per_token(const model::description& m) {
 
 // Tokens/s of one stream if nothing but reading the weights took time.
 double fastest(const inspection& i) {
-  return i.read_gigabytes_per_second * 1e9 / static_cast<double>(step_bytes(*i.model));
+  return i.read_gigabytes_per_second * 1e9 / static_cast<double>(i.model->step_bytes());
 }
 
-void look_at_language(const model::gguf_file& file, inspection& out) {
-  auto words = text::vocabulary_from(file);
+void look_at_language(const std::filesystem::path& path, inspection& out) {
+  auto words = text::open_vocabulary(path);
   if (!words) {
     out.obstacles.push_back(words.error().message);
     return;
@@ -63,30 +57,32 @@ void look_at_language(const model::gguf_file& file, inspection& out) {
 }
 
 result<inspection> inspect(const std::filesystem::path& path) {
-  auto file = model::gguf_file::open(path);
-  if (!file)
-    return file.error();
+  auto opened = model::open_model(path);
+  if (!opened)
+    return opened.error();
+  const model::model_file& file = **opened;
   inspection out;
   out.path = path.string();
-  out.file_bytes = file->size_bytes();
-  const auto architecture = file->get_string("general.architecture", "unknown");
+  out.form = file.form();
+  out.file_bytes = file.size_bytes();
+  const auto architecture = file.get_string("general.architecture", "unknown");
   out.architecture = architecture ? *architecture : "unknown";
-  for (const auto& t : file->tensors()) {
+  for (const auto& t : file.tensors()) {
     auto& count = out.types[std::string(model::tensor_type_traits(t.type).name)];
     ++count.tensors;
     count.bytes += t.bytes.size();
   }
-  auto described = model::describe(*file);
+  auto described = model::describe(file);
   if (!described) {
     out.obstacles.push_back(described.error().message);
   } else {
-    if (auto packed = cpu::engine_cpu::examine(*file, *described))
+    if (auto packed = cpu::engine_cpu::examine(file, *described))
       out.packed_bytes = *packed;
     else
       out.obstacles.push_back(packed.error().message);
     out.model = *std::move(described);
   }
-  look_at_language(*file, out);
+  look_at_language(path, out);
   const auto facts = facts_of_this_machine();
   if (out.packed_bytes > facts.memory_available_bytes)
     out.obstacles.push_back(fmt::format("its weights take {}, {} of memory are available",
@@ -113,6 +109,9 @@ void print_model(const model::description& m, std::uint64_t packed_bytes) {
   print("shape", fmt::format("{} layers, hidden {}, ffn {}, {} heads of {}, {} for keys and values",
                              m.layer_count, m.hidden_size, m.ffn_size, m.head_count, m.head_size,
                              m.kv_head_count));
+  if (m.expert_count > 0)
+    print("experts", fmt::format("{} a layer, of width {}; a token uses {}", m.expert_count,
+                                 m.expert_ffn_size, m.expert_used_count));
   print("context", fmt::format("{} positions, vocabulary {}", m.context_length, m.vocab_size));
   print("memory", fmt::format("weights {}, KV {} a token, {} for a full context",
                               human_bytes(packed_bytes), human_bytes(kv_bytes_per_token(m)),
@@ -123,7 +122,7 @@ void print_all(const inspection& i) {
   std::printf("%s: %s\n", i.path.c_str(), i.obstacles.empty() ? "runs" : "does not run here");
   for (const auto& why : i.obstacles)
     print("because", why);
-  print("file", fmt::format("{}, GGUF, {}", human_bytes(i.file_bytes), i.architecture));
+  print("file", fmt::format("{}, {}, {}", human_bytes(i.file_bytes), i.form, i.architecture));
   if (i.model)
     print_model(*i.model, i.packed_bytes);
   std::string types;
@@ -144,11 +143,9 @@ void print_all(const inspection& i) {
 }
 
 std::string json_of(const inspection& i) {
-  nlohmann::ordered_json out{{"path", i.path},
-                             {"runs", i.obstacles.empty()},
-                             {"obstacles", i.obstacles},
-                             {"file_bytes", i.file_bytes},
-                             {"architecture", i.architecture}};
+  nlohmann::ordered_json out{
+      {"path", i.path}, {"runs", i.obstacles.empty()}, {"obstacles", i.obstacles},
+      {"form", i.form}, {"file_bytes", i.file_bytes},  {"architecture", i.architecture}};
   for (const auto& [name, count] : i.types)
     out["tensors"][name] = {{"count", count.tensors}, {"bytes", count.bytes}};
   if (i.model) {
@@ -165,8 +162,13 @@ std::string json_of(const inspection& i) {
                     {"vocabulary", m.vocab_size},
                     {"context", m.context_length},
                     {"packed_bytes", i.packed_bytes},
-                    {"step_bytes", step_bytes(m)},
+                    {"step_bytes", m.step_bytes()},
                     {"kv_bytes_per_token", kv_bytes_per_token(m)}};
+    if (m.expert_count > 0)
+      out["model"]["experts"] = {{"count", m.expert_count},
+                                 {"used", m.expert_used_count},
+                                 {"ffn_size", m.expert_ffn_size},
+                                 {"bytes", m.expert_bytes}};
   }
   if (i.words)
     out["tokenizer"] = {{"model", i.words->model},

@@ -54,7 +54,8 @@ result<void> read_model(const toml::table* table, const std::string& origin, mod
   if (!is_name(m.name))
     return bad(origin, "model.name", "model.name must be 1 to 64 of [A-Za-z0-9._-]");
   if (path.empty())
-    return bad(origin, "model.path", "model.path is missing: the GGUF file to serve");
+    return bad(origin, "model.path",
+               "model.path is missing: the GGUF file or model directory to serve");
   if (m.tensor_parallel_size != 1)
     return bad(origin, "model.tensor_parallel_size",
                "model.tensor_parallel_size: this version has pipelines only; use 1");

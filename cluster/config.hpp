@@ -16,7 +16,7 @@ namespace baton::cluster {
 
 struct model_config {
   std::string name;           // as clients ask for it
-  std::filesystem::path path; // a GGUF file; relative to the directory `cluster` runs in
+  std::filesystem::path path; // a GGUF file or a directory; relative to where `cluster` runs
   std::uint32_t pipeline_parallel_size = 1;
   std::uint32_t tensor_parallel_size = 1;
   std::uint32_t max_num_seqs = 64;            // sequences running at once

@@ -7,13 +7,13 @@ result<cluster_context> load_context(const std::filesystem::path& config_file,
   auto config = load_config(config_file);
   if (!config)
     return config.error();
-  auto file = model::gguf_file::open(config->model.path);
+  auto file = model::open_model(config->model.path);
   if (!file) {
     auto e = file.error();
     e.message = fmt::format("model.path: {}", e.message);
     return e;
   }
-  auto description = model::describe(*file);
+  auto description = model::describe(**file);
   if (!description)
     return description.error();
   auto plan = make_plan(*config, *description, machine);

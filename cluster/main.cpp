@@ -79,9 +79,8 @@ void add_model(CLI::App& app, choices& c) {
   auto* model = app.add_subcommand("model", "Look at model files.");
   model->require_subcommand(1);
   auto* inspect = model->add_subcommand(
-      "inspect",
-      "What a GGUF file holds, whether it runs here and how fast (exit status 0: runs).");
-  inspect->add_option("FILE", c.which, "the model file")->required();
+      "inspect", "What a model holds, whether it runs here and how fast (exit status 0: runs).");
+  inspect->add_option("PATH", c.which, "a GGUF file, or a directory of safetensors")->required();
   inspect->add_flag("--json", c.json, "for scripts");
   inspect->callback([&c] { c.status = command_model_inspect(c.which, c.json); });
 }

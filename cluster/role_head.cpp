@@ -6,7 +6,7 @@
 #include "cluster/process.hpp"
 #include "cluster/proxies.hpp"
 #include "cluster/roles.hpp"
-#include "runtime/text/vocabulary_gguf.hpp"
+#include "runtime/text/vocabulary_file.hpp"
 
 #include <spdlog/spdlog.h>
 
@@ -21,10 +21,7 @@ struct language {
 };
 
 result<language> load_language(const model_config& config) {
-  auto file = model::gguf_file::open(config.path);
-  if (!file)
-    return file.error();
-  auto words = text::vocabulary_from(*file);
+  auto words = text::open_vocabulary(config.path);
   if (!words)
     return words.error();
   auto tokenizer = text::tokenizer::create(*words);

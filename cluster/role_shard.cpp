@@ -12,7 +12,7 @@ namespace {
 
 result<std::shared_ptr<engine::engine>>
 load_engine(const cluster_context& context, const shard_plan& plan, std::optional<int> kv_file) {
-  auto file = model::gguf_file::open(context.config.model.path);
+  auto file = model::open_model(context.config.model.path);
   if (!file)
     return file.error();
   cpu::config settings;
@@ -23,7 +23,7 @@ load_engine(const cluster_context& context, const shard_plan& plan, std::optiona
   settings.rows_max = context.config.model.max_num_batched_tokens;
   settings.context_max = context.plan.max_model_len;
   settings.activation_bits = context.config.model.activation_bits;
-  auto loaded = cpu::engine_cpu::load(*file, context.model, plan.layers, settings);
+  auto loaded = cpu::engine_cpu::load(**file, context.model, plan.layers, settings);
   if (!loaded)
     return loaded.error();
   return std::shared_ptr<engine::engine>(std::move(*loaded));

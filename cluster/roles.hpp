@@ -32,7 +32,7 @@ struct cluster_context {
   run_dir dir;
 };
 
-// Errors: as load_config, gguf_file::open, describe and make_plan.
+// Errors: as load_config, open_model, describe and make_plan.
 result<cluster_context> load_context(const std::filesystem::path& config,
                                      const machine_facts& machine);
 

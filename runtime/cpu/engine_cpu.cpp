@@ -41,8 +41,8 @@ result<void> check(const model::description& m) {
     return refuse("this kind of norm");
   if (m.rope.scaling == model::rope_scaling_kind::yarn)
     return refuse("yarn rope scaling");
-  if (m.expert_count != 0)
-    return refuse("mixtures of experts");
+  if (m.expert_count != 0 && m.has_post_norms)
+    return refuse("norms of what experts add");
   if (m.head_size % 16 != 0 || m.head_size > head_size_max)
     return refuse("head sizes that are no multiple of 16 up to 256");
   if (m.rope.dimension_count > m.head_size || m.rope.dimension_count % 2 != 0)
@@ -72,7 +72,7 @@ struct engine_cpu::state {
   std::vector<std::optional<result<sample>>> drawn;    // [draw]
   baton::engine::capacity limits;
 
-  result<void> take_kv(const model::gguf_file& file, const config& c) {
+  result<void> take_kv(const model::model_file& file, const config& c) {
     const kv_memory::shape shape{range.count, model.kv_head_count, model.head_size};
     const std::uint64_t fitting =
         c.kv_blocks != 0 ? c.kv_blocks
@@ -91,7 +91,7 @@ struct engine_cpu::state {
     return {};
   }
 
-  void describe(const model::gguf_file& file, const config& c) {
+  void describe(const model::model_file& file, const config& c) {
     limits.blocks = kv.blocks();
     limits.block_positions = kv_block_positions;
     limits.kv_life = kv.life();
@@ -111,7 +111,7 @@ struct engine_cpu::state {
 engine_cpu::engine_cpu(std::unique_ptr<state> s) : state_(std::move(s)) {}
 engine_cpu::~engine_cpu() = default;
 
-result<std::unique_ptr<engine_cpu>> engine_cpu::load(const model::gguf_file& file,
+result<std::unique_ptr<engine_cpu>> engine_cpu::load(const model::model_file& file,
                                                      const model::description& model,
                                                      const model::layer_range& range,
                                                      const config& settings) {
@@ -141,7 +141,7 @@ result<std::unique_ptr<engine_cpu>> engine_cpu::load(const model::gguf_file& fil
   return std::unique_ptr<engine_cpu>(new engine_cpu(std::move(s)));
 }
 
-result<std::uint64_t> engine_cpu::examine(const model::gguf_file& file,
+result<std::uint64_t> engine_cpu::examine(const model::model_file& file,
                                           const model::description& model) {
   if (auto ok = check(model); !ok)
     return ok.error();

@@ -1,6 +1,6 @@
-// The native engine of the seam in runtime/engine/engine.hpp: one stage of a dense decoder on CPU
-// cores, weights quantised as in the file, float16 KV. Made by a shard and driven by its one
-// compute thread.
+// The native engine of the seam in runtime/engine/engine.hpp: one stage of a decoder on CPU cores,
+// weights quantised as in the file, float16 KV. Made by a shard and driven by its one compute
+// thread.
 #pragma once
 
 #include "runtime/cpu/isa.hpp"
@@ -35,13 +35,13 @@ public:
   // Reads the stage's weights; `file` may be closed afterwards. Errors: invalid_value (a field of
   // `settings` is out of range), unsupported_model (a feature of the description that this engine
   // does not run), bad_model_file, io_failed, does_not_fit.
-  static result<std::unique_ptr<engine_cpu>> load(const model::gguf_file& file,
+  static result<std::unique_ptr<engine_cpu>> load(const model::model_file& file,
                                                   const model::description& model,
                                                   const model::layer_range& range,
                                                   const config& settings);
   // Whether load() would take the whole model, and the bytes of its packed weights; reads none.
   // Errors: unsupported_model, bad_model_file.
-  static result<std::uint64_t> examine(const model::gguf_file& file,
+  static result<std::uint64_t> examine(const model::model_file& file,
                                        const model::description& model);
   ~engine_cpu() override;
 

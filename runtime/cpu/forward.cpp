@@ -54,6 +54,7 @@ void forward::run_layer(unsigned member, std::uint32_t index) {
   const std::size_t rows = rows_.size();
   const share own = share_of(rows, member);
   const auto needs_records = [](const packed_matrix& a) { return !a.is_float(); };
+  const ffn_weights& ffn = layer.experts.empty() ? layer.ffn : layer.experts.front();
   // Norms read the rows that this member has embedded, or wait for the layer before.
   if (index > 0)
     p_.team.barrier();
@@ -75,11 +76,13 @@ void forward::run_layer(unsigned member, std::uint32_t index) {
   add_to_residual(member, layer.attention_out, m.attended, layer.post_attention_norm);
   p_.team.barrier();
   normalise(own.begin, own.end, layer.ffn_norm,
-            needs_records(layer.gate) || needs_records(layer.up));
+            needs_records(ffn.gate) || needs_records(ffn.up) || needs_records(layer.router));
   p_.team.barrier();
-  gate_and_up(member, layer);
+  if (!layer.experts.empty())
+    return run_experts(member, layer);
+  gate_and_up(member, ffn, m.normed, rows, share_of(ffn.gate.panel_count(), member), m.gated);
   p_.team.barrier();
-  add_to_residual(member, layer.down, m.gated, layer.post_ffn_norm);
+  add_to_residual(member, ffn.down, m.gated, layer.post_ffn_norm);
 }
 
 // hidden += matrix * input, normalised first where the family does. That takes whole rows, so the
@@ -160,27 +163,26 @@ void forward::project(unsigned member, const layer_weights& layer) {
 }
 
 // A panel of 32 outputs is one activation block, so act(gate) * up is quantised as it is made.
-void forward::gate_and_up(unsigned member, const layer_weights& layer) {
-  const step_memory& m = p_.memory;
-  const auto& scratch = m.per_thread[member];
+void forward::gate_and_up(unsigned member, const ffn_weights& ffn, const input_rows& input,
+                          std::size_t rows, share panels, const input_rows& out) {
+  const auto& scratch = p_.memory.per_thread[member];
   const std::size_t block_bytes = activation_block_bytes(p_.width);
   const auto activate = p_.model.activation == model::activation_kind::silu
                             ? p_.table.silu_multiply
                             : p_.table.gelu_multiply;
-  const share panels = share_of(layer.gate.panel_count(), member);
   for (std::size_t panel = panels.begin; panel < panels.end; ++panel) {
     const share one{panel, panel + 1};
-    multiply(layer.gate, m.normed, rows_.size(), one, scratch.gate, /*adds=*/false);
-    multiply(layer.up, m.normed, rows_.size(), one, scratch.up, /*adds=*/false);
-    for (std::size_t r = 0; r < rows_.size(); ++r) {
-      float* out = m.gated.values.row(r) + panel * panel_rows;
-      if (layer.down.is_float()) {
-        activate(scratch.gate.row(r), scratch.up.row(r), panel_rows, out);
+    multiply(ffn.gate, input, rows, one, scratch.gate, /*adds=*/false);
+    multiply(ffn.up, input, rows, one, scratch.up, /*adds=*/false);
+    for (std::size_t r = 0; r < rows; ++r) {
+      if (ffn.down.is_float()) {
+        activate(scratch.gate.row(r), scratch.up.row(r), panel_rows,
+                 out.values.row(r) + panel * panel_rows);
         continue;
       }
       activate(scratch.gate.row(r), scratch.up.row(r), panel_rows, scratch.up.row(r));
       p_.table.quantise[static_cast<std::size_t>(p_.width)](
-          scratch.up.row(r), 1, m.gated.record_row(r) + panel * block_bytes);
+          scratch.up.row(r), 1, out.record_row(r) + panel * block_bytes);
     }
   }
 }

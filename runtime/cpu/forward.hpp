@@ -5,6 +5,8 @@
 //   embed -> { norm -> q k v -> rotate, append to KV -> attend -> out -> norm -> gate up -> down }
 //         -> norm of the rows that sample -> head
 //
+// Of a mixture the last two are: router's scores -> choice -> rows by expert -> gate up -> down.
+//
 // What a family adds (biases, norms of heads or of what joins the residual, windows, soft caps) is
 // done inside of these parts, where the description or the layer's weights say so.
 #pragma once
@@ -75,7 +77,13 @@ private:
   void quantise_attended(share rows, std::size_t from, std::size_t width);
   void add_to_residual(unsigned member, const packed_matrix& matrix, const input_rows& input,
                        const float* gain);
-  void gate_and_up(unsigned member, const layer_weights& layer);
+  void gate_and_up(unsigned member, const ffn_weights& ffn, const input_rows& input,
+                   std::size_t rows, share panels, const input_rows& out);
+  void run_experts(unsigned member, const layer_weights& layer);
+  void choose(share rows);
+  void gather(unsigned member, bool needs_values, bool needs_records);
+  void gate_and_up_of_experts(unsigned member, const layer_weights& layer);
+  void add_experts_to_residual(unsigned member, const layer_weights& layer);
   void head(unsigned member);
 
   share share_of(std::size_t count, unsigned member) const noexcept;

@@ -37,6 +37,8 @@ constexpr kernels make_kernels(isa which) {
   table.gelu_multiply = &gelu_multiply<V>;
   table.soft_cap = &soft_cap<V>;
   table.add = &add<V>;
+  table.add_scaled = &add_scaled<V>;
+  table.exp_sum = &exp_sum<V>;
   table.rope_pairs = &rope_pairs<V>;
   table.rope_halves = &rope_halves<V>;
   table.scale = &scale<V>;

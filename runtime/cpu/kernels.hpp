@@ -69,6 +69,10 @@ struct kernels {
   void (*soft_cap)(float* x, std::size_t n, float cap);
   // x += y; n is a multiple of 16.
   void (*add)(float* x, const float* y, std::size_t n);
+  // x += y * factor; n is a multiple of 16.
+  void (*add_scaled)(float* x, const float* y, std::size_t n, float factor);
+  // x = exp(x - shift), which is 0 for -inf; gives their sum. n is a multiple of 16.
+  float (*exp_sum)(float* x, std::size_t n, float shift);
   // Rotates pairs (x[2i], x[2i+1]): x = x * cosine + partner * sine, the sign is in `sine`.
   void (*rope_pairs)(float* x, std::size_t n, const float* cosine, const float* sine);
   // Rotates pairs (x[i], x[i + n/2]).

@@ -109,6 +109,23 @@ void add(float* x, const float* y, std::size_t n) {
 }
 
 template <class V>
+void add_scaled(float* x, const float* y, std::size_t n, float factor) {
+  for (std::size_t i = 0; i < n; i += 16)
+    V::store(x + i, V::fma(V::load(y + i), V::set(factor), V::load(x + i)));
+}
+
+template <class V>
+float exp_sum(float* x, std::size_t n, float shift) {
+  auto sum = V::zero();
+  for (std::size_t i = 0; i < n; i += 16) {
+    const auto e = exp_of<V>(V::sub(V::load(x + i), V::set(shift)));
+    V::store(x + i, e);
+    sum = V::add(sum, e);
+  }
+  return V::reduce_add(sum);
+}
+
+template <class V>
 [[gnu::always_inline]] inline void fill_sums(activation_block& block, float scale, std::int32_t lo,
                                              std::int32_t hi) {
   block.scale = scale;

@@ -12,23 +12,37 @@ std::size_t padded(std::size_t columns) {
 
 void place(step_memory& m, layout_cursor& cursor, const model::description& model,
            const model::layer_range& range, std::size_t rows, activation_width width) {
-  const auto floats = [&](std::size_t columns) {
-    return float_rows{cursor.part<float>(rows * padded(columns)), padded(columns)};
+  const auto floats_of = [&](std::size_t count, std::size_t columns) {
+    return float_rows{cursor.part<float>(count * padded(columns)), padded(columns)};
   };
-  const auto input = [&](std::size_t columns) {
+  const auto input_of = [&](std::size_t count, std::size_t columns) {
     const std::size_t stride =
         (columns / block_columns * activation_block_bytes(width) + 63) / 64 * 64;
-    return input_rows{floats(columns), cursor.part<std::byte>(rows * stride), stride};
+    return input_rows{floats_of(count, columns), cursor.part<std::byte>(count * stride), stride};
   };
+  const auto floats = [&](std::size_t columns) { return floats_of(rows, columns); };
+  const auto input = [&](std::size_t columns) { return input_of(rows, columns); };
   m.hidden = floats(model.hidden_size);
   m.normed = input(model.hidden_size);
   m.query = floats(model.q_size());
   m.key = floats(model.kv_size());
   m.value = floats(model.kv_size());
   m.attended = input(model.q_size());
-  m.gated = input(model.ffn_size);
-  for (auto& each : m.per_thread)
+  const std::size_t slots = rows * model.expert_used_count;
+  if (slots > 0) {
+    m.experts = {floats(model.expert_count), cursor.part<expert_choice>(slots),
+                 input_of(slots, model.hidden_size)};
+    m.gated = input_of(slots, model.expert_ffn_size);
+  } else {
+    m.gated = input(model.ffn_size);
+  }
+  for (auto& each : m.per_thread) {
     each = {floats(panel_rows), floats(panel_rows)};
+    if (slots > 0) {
+      each.first_slot = cursor.part<std::uint32_t>(model.expert_count + 2);
+      each.slots = cursor.part<expert_slot>(slots);
+    }
+  }
   m.logits = range.heads ? floats(model.vocab_size) : float_rows{};
 }
 

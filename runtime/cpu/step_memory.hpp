@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/cpu/activation.hpp"
+#include "runtime/cpu/expert_choice.hpp"
 #include "runtime/cpu/large_memory.hpp"
 #include "runtime/model/slice.hpp"
 
@@ -16,6 +17,7 @@ struct float_rows {
   std::size_t stride = 0;
   float* row(std::size_t index) const noexcept { return data + index * stride; }
   float_rows from_column(std::size_t column) const noexcept { return {data + column, stride}; }
+  float_rows from_row(std::size_t index) const noexcept { return {row(index), stride}; }
 };
 
 // The input of a matrix product: the floats, and the same quantised.
@@ -26,18 +28,28 @@ struct input_rows {
   std::byte* record_row(std::size_t index) const noexcept {
     return records + index * record_stride;
   }
+  input_rows from_row(std::size_t index) const noexcept {
+    return {values.from_row(index), record_row(index), record_stride};
+  }
 };
 
 struct step_memory {
   large_memory memory;
-  float_rows hidden;            // [rows, hidden] the residual stream
-  input_rows normed;            // [rows, hidden]
-  float_rows query, key, value; // [rows, q_size], [rows, kv_size], padded to panels
-  input_rows attended;          // [rows, q_size]
-  input_rows gated;             // [rows, ffn]
-  float_rows logits;            // [rows, vocabulary], padded to panels; last stage only
-  struct scratch {              // of one thread
-    float_rows gate, up;        // [rows, 32] of the panel in work
+  float_rows hidden;                  // [rows, hidden] the residual stream
+  input_rows normed;                  // [rows, hidden]
+  float_rows query, key, value;       // [rows, q_size], [rows, kv_size], padded to panels
+  input_rows attended;                // [rows, q_size]
+  input_rows gated;                   // [rows, ffn], or [rows * used experts, their ffn]
+  float_rows logits;                  // [rows, vocabulary], padded to panels; last stage only
+  struct mixture {                    // of a model with experts; see forward_experts.cpp
+    float_rows scores;                // [rows, experts], padded to panels
+    expert_choice* choices = nullptr; // [rows * used]
+    input_rows gathered;              // [rows * used, hidden]
+  } experts;
+  struct scratch {                       // of one thread
+    float_rows gate, up;                 // [rows, 32] of the panel in work
+    std::uint32_t* first_slot = nullptr; // [experts + 2]
+    expert_slot* slots = nullptr;        // [rows * used]
   };
   std::vector<scratch> per_thread;
 

@@ -28,7 +28,7 @@ struct placement {
 
 class weight_plan {
 public:
-  weight_plan(const model::gguf_file& file, layout_cursor cursor) : file_(file), cursor_(cursor) {}
+  weight_plan(const model::model_file& file, layout_cursor cursor) : file_(file), cursor_(cursor) {}
 
   // All rows, or those of one part of a fused tensor.
   packed_matrix matrix(const std::string& name, std::optional<row_range> part = {}) {
@@ -40,8 +40,8 @@ public:
       failure_ = fail(errc::unsupported_model,
                       "tensor '{}' ({}, rows of {}): the CPU engine needs {} and rows in multiples "
                       "of {}",
-                      name, model::tensor_type_traits(tensor->type).name, tensor->columns(),
-                      model::supported_tensor_types(), block_columns);
+                      file_.spelled(name), model::tensor_type_traits(tensor->type).name,
+                      tensor->columns(), model::supported_tensor_types(), block_columns);
       return {};
     }
     const row_range rows = part.value_or(row_range{0, tensor->rows()});
@@ -70,11 +70,12 @@ private:
     for (const auto& tensor : file_.tensors())
       if (tensor.name == name)
         return &tensor;
-    failure_ = fail(errc::bad_model_file, "tensor '{}' is not in {}", name, file_.path().string());
+    failure_ = fail(errc::bad_model_file, "tensor '{}' is not in {}", file_.spelled(name),
+                    file_.path().string());
     return nullptr;
   }
 
-  const model::gguf_file& file_;
+  const model::model_file& file_;
   layout_cursor cursor_;
   std::vector<placement> places_;
   std::optional<error> failure_;
@@ -88,6 +89,22 @@ void place_parts(weight_plan& plan, const std::string& name,
     *matrix = plan.matrix(name, row_range{first, rows});
     first += rows;
   }
+}
+
+// An expert's matrices one after the other: a step reads those of the experts in use only. Each is
+// a run of rows of a tensor that holds those of all experts.
+std::vector<ffn_weights> place_experts(weight_plan& plan, const model::description& model,
+                                       std::uint32_t layer) {
+  std::vector<ffn_weights> experts(model.expert_count);
+  for (std::uint64_t e = 0; e < experts.size(); ++e) {
+    const auto matrix = [&](std::string_view role, std::uint64_t rows) {
+      return plan.matrix(model::layer_tensor_name(layer, role), row_range{e * rows, rows});
+    };
+    experts[e].gate = matrix("ffn_gate_exps.weight", model.expert_ffn_size);
+    experts[e].up = matrix("ffn_up_exps.weight", model.expert_ffn_size);
+    experts[e].down = matrix("ffn_down_exps.weight", model.hidden_size);
+  }
+  return experts;
 }
 
 layer_weights place_layer(weight_plan& plan, const model::description& model, std::uint32_t index) {
@@ -115,14 +132,19 @@ layer_weights place_layer(weight_plan& plan, const model::description& model, st
   layer.attention_out = plan.matrix(name("attn_output.weight"));
   layer.post_attention_norm = vector_if(model.has_post_norms, "post_attention_norm.weight");
   layer.ffn_norm = plan.vector(name("ffn_norm.weight"));
-  if (model.has_fused_projections) {
-    place_parts(plan, name("ffn_up.weight"),
-                {{&layer.gate, model.ffn_size}, {&layer.up, model.ffn_size}});
+  if (model.expert_count > 0) {
+    layer.router = plan.matrix(name("ffn_gate_inp.weight"));
+    layer.experts = place_experts(plan, model, index);
   } else {
-    layer.gate = plan.matrix(name("ffn_gate.weight"));
-    layer.up = plan.matrix(name("ffn_up.weight"));
+    if (model.has_fused_projections) {
+      place_parts(plan, name("ffn_up.weight"),
+                  {{&layer.ffn.gate, model.ffn_size}, {&layer.ffn.up, model.ffn_size}});
+    } else {
+      layer.ffn.gate = plan.matrix(name("ffn_gate.weight"));
+      layer.ffn.up = plan.matrix(name("ffn_up.weight"));
+    }
+    layer.ffn.down = plan.matrix(name("ffn_down.weight"));
   }
-  layer.down = plan.matrix(name("ffn_down.weight"));
   layer.post_ffn_norm = vector_if(model.has_post_norms, "post_ffw_norm.weight");
   return layer;
 }
@@ -143,7 +165,7 @@ void place_weights(weight_plan& plan, const model::description& model,
         range.heads && model.has_tied_embeddings ? out.head : plan.matrix("token_embd.weight");
 }
 
-result<void> read_vector(const model::gguf_file& file, const placement& place) {
+result<void> read_vector(const model::model_file& file, const placement& place) {
   const auto& tensor = *place.tensor;
   std::vector<std::byte> raw(tensor.bytes.size());
   if (auto ok = file.copy_rows(tensor.name, 0, tensor.rows(), raw); !ok)
@@ -154,7 +176,7 @@ result<void> read_vector(const model::gguf_file& file, const placement& place) {
 }
 
 // Every size-th group of panels, from member's on.
-result<void> pack_share(const model::gguf_file& file, const placement& place, unsigned member,
+result<void> pack_share(const model::model_file& file, const placement& place, unsigned member,
                         unsigned members) {
   const auto& tensor = *place.tensor;
   const std::uint64_t rows = place.rows.count, row_bytes = tensor.row_bytes();
@@ -175,7 +197,7 @@ result<void> pack_share(const model::gguf_file& file, const placement& place, un
   return {};
 }
 
-result<void> fill(const model::gguf_file& file, const std::vector<placement>& places,
+result<void> fill(const model::model_file& file, const std::vector<placement>& places,
                   thread_team& team) {
   std::vector<result<void>> outcome(team.size());
   team.run([&](unsigned member) {
@@ -203,7 +225,7 @@ result<void> check_factors(std::span<const float> factors) {
 
 } // namespace
 
-result<std::uint64_t> packed_bytes(const model::gguf_file& file, const model::description& model,
+result<std::uint64_t> packed_bytes(const model::model_file& file, const model::description& model,
                                    const model::layer_range& range) {
   stage_weights unused;
   weight_plan measured(file, layout_cursor{});
@@ -213,7 +235,7 @@ result<std::uint64_t> packed_bytes(const model::gguf_file& file, const model::de
   return measured.size_bytes();
 }
 
-result<stage_weights> load_weights(const model::gguf_file& file, const model::description& model,
+result<stage_weights> load_weights(const model::model_file& file, const model::description& model,
                                    const model::layer_range& range, thread_team& team) {
   const auto size_bytes = packed_bytes(file, model, range);
   if (!size_bytes)

@@ -12,13 +12,20 @@
 
 namespace baton::cpu {
 
+// down(act(gate x) * up x)
+struct ffn_weights {
+  packed_matrix gate, up; // [ffn, hidden]
+  packed_matrix down;     // [hidden, ffn]
+};
+
 struct layer_weights {
   const float* attention_norm = nullptr; // [hidden]
   packed_matrix query, key, value;       // [q_size or kv_size, hidden]
   packed_matrix attention_out;           // [hidden, q_size]
   const float* ffn_norm = nullptr;       // [hidden]
-  packed_matrix gate, up;                // [ffn, hidden]
-  packed_matrix down;                    // [hidden, ffn]
+  ffn_weights ffn;                       // of a dense layer; else
+  packed_matrix router;                  // [experts, hidden]
+  std::vector<ffn_weights> experts;
   // Null where the family has none: per output, per dimension of a head, [hidden].
   const float *query_bias = nullptr, *key_bias = nullptr, *value_bias = nullptr;
   const float *query_norm = nullptr, *key_norm = nullptr;
@@ -35,13 +42,13 @@ struct stage_weights {
 };
 
 // Bytes that the packed weights of these layers take. Errors: as load_weights, without reading.
-result<std::uint64_t> packed_bytes(const model::gguf_file& file, const model::description& model,
+result<std::uint64_t> packed_bytes(const model::model_file& file, const model::description& model,
                                    const model::layer_range& range);
 
 // Reads through the file descriptor and keeps no view of the file. The team shares the packing.
 // Errors: bad_model_file (a tensor is missing), unsupported_model (a type or a width without a
 // kernel), io_failed, does_not_fit.
-result<stage_weights> load_weights(const model::gguf_file& file, const model::description& model,
+result<stage_weights> load_weights(const model::model_file& file, const model::description& model,
                                    const model::layer_range& range, thread_team& team);
 
 } // namespace baton::cpu

@@ -3,21 +3,23 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <set>
 
 namespace baton::model {
 namespace {
 
-// Sanity limits: sizes above these are damage, not models (the largest published dense models have
-// 126 layers, a hidden size of 16384 and a vocabulary of 256 k). They also keep products of two
-// sizes within 64 bits.
+// Sanity limits: sizes above these are damage, not models (the largest published models have
+// 126 layers, a hidden size of 16384, a vocabulary of 256 k and 512 experts). They also keep
+// products of three sizes within 64 bits.
 constexpr std::uint32_t layer_count_max = 1024;
 constexpr std::uint32_t width_max = 1U << 20U;
+constexpr std::uint32_t expert_count_max = 1024;
 constexpr std::uint32_t vocab_size_max = 1U << 24U;
 constexpr std::uint32_t context_length_max = 1U << 28U;
 
 // Names as in the specification's list of general.file_type.
-std::string file_type_label(const gguf_file& file) {
+std::string file_type_label(const model_file& file) {
   constexpr std::array<std::pair<std::uint32_t, std::string_view>, 17> labels = {{
       {0, "F32"},
       {1, "F16"},
@@ -47,7 +49,7 @@ std::string file_type_label(const gguf_file& file) {
 // Reads one size in [1, max] under "<architecture>.<key>"; keeps the first error.
 class size_reader {
 public:
-  size_reader(const gguf_file& file, std::string prefix)
+  size_reader(const model_file& file, std::string prefix)
       : file_(file), prefix_(std::move(prefix)) {}
 
   void read(std::uint32_t& target, std::string_view key, std::uint32_t max,
@@ -57,8 +59,8 @@ public:
     if (!value) {
       keep(value.error());
     } else if (*value == 0 || *value > max) {
-      keep(
-          fail(errc::bad_model_file, "metadata key '{}' is {}, not in [1, {}]", name, *value, max));
+      keep(fail(errc::bad_model_file, "metadata key '{}' is {}, not in [1, {}]",
+                file_.spelled(name), *value, max));
     } else {
       target = *value;
     }
@@ -69,7 +71,8 @@ public:
     if (!value) {
       keep(value.error());
     } else if (!std::isfinite(*value) || *value <= 0.0F) {
-      keep(fail(errc::bad_model_file, "metadata key '{}' is {}, not positive", name, *value));
+      keep(fail(errc::bad_model_file, "metadata key '{}' is {}, not positive", file_.spelled(name),
+                *value));
     } else {
       target = *value;
     }
@@ -82,7 +85,7 @@ private:
       error_ = std::move(e);
     }
   }
-  const gguf_file& file_;
+  const model_file& file_;
   std::string prefix_;
   std::optional<error> error_;
 };
@@ -98,7 +101,7 @@ void take_family(const family& kind, description& d) {
   d.unrotated_period = kind.unrotated_period;
 }
 
-result<void> read_sizes(const gguf_file& file, const family& kind, description& d) {
+result<void> read_sizes(const model_file& file, const family& kind, description& d) {
   size_reader sizes(file, d.architecture);
   sizes.read(d.layer_count, "block_count", layer_count_max);
   sizes.read(d.hidden_size, "embedding_length", width_max);
@@ -145,8 +148,36 @@ result<void> read_sizes(const gguf_file& file, const family& kind, description& 
   return {};
 }
 
+// Without a width of their own, experts have the ffn's, as in Mixtral.
+result<void> read_experts(const model_file& file, const family& kind, description& d) {
+  const auto count = file.get_u32(d.architecture + ".expert_count", 0);
+  const auto norm = file.get_bool(d.architecture + ".expert_weights_norm", kind.normalises_experts);
+  if (!count || !norm) {
+    return count ? norm.error() : count.error();
+  }
+  if (*count == 0) {
+    return {};
+  }
+  d.has_normalised_experts = *norm;
+  size_reader sizes(file, d.architecture);
+  sizes.read(d.expert_count, "expert_count", expert_count_max);
+  sizes.read(d.expert_used_count, "expert_used_count", d.expert_count);
+  sizes.read(d.expert_ffn_size, "expert_feed_forward_length", width_max, d.ffn_size);
+  if (sizes.first_error()) {
+    return *sizes.first_error();
+  }
+  const auto older = layer_tensor_name(0, "ffn_gate.0.weight");
+  if (file.find(older)) {
+    return fail(errc::unsupported_model,
+                "tensor '{}': a tensor for each expert is an older layout; this build reads those "
+                "of all experts, '{}': convert the model anew",
+                older, layer_tensor_name(0, "ffn_gate_exps.weight"));
+  }
+  return {};
+}
+
 // As llama.cpp reads it: linear if no type is named, by the older key if the newer one is absent.
-result<void> read_rope(const gguf_file& file, const family& kind, description& d) {
+result<void> read_rope(const model_file& file, const family& kind, description& d) {
   const auto type = file.get_string(d.architecture + ".rope.scaling.type", "linear");
   if (!type) {
     return type.error();
@@ -179,7 +210,7 @@ result<void> read_rope(const gguf_file& file, const family& kind, description& d
   return {};
 }
 
-result<void> read_attention(const gguf_file& file, const family& kind, description& d) {
+result<void> read_attention(const model_file& file, const family& kind, description& d) {
   const auto width = d.layer_count == kind.wide_scale_layer_count
                          ? static_cast<double>(d.hidden_size) / d.head_count
                          : static_cast<double>(d.head_size);
@@ -206,16 +237,16 @@ result<void> read_attention(const gguf_file& file, const family& kind, descripti
 }
 
 // The vocabulary's size is the embedding's number of rows; what else states it must agree.
-result<void> read_vocab(const gguf_file& file, const family&, description& d) {
+result<void> read_vocab(const model_file& file, const family&, description& d) {
   const auto embedding = file.find("token_embd.weight");
   if (!embedding) {
-    return fail(errc::bad_model_file, "tensor 'token_embd.weight' is missing");
+    return fail(errc::bad_model_file, "tensor '{}' is missing", file.spelled("token_embd.weight"));
   }
   const auto rows = embedding->rows();
   if (embedding->shape.size() != 2 || rows > vocab_size_max) {
-    return fail(errc::bad_model_file,
-                "tensor 'token_embd.weight': found [{}], expected [{}, up to {}]",
-                fmt::join(embedding->shape, ", "), d.hidden_size, vocab_size_max);
+    return fail(errc::bad_model_file, "tensor '{}': found [{}], expected [{}, up to {}]",
+                file.spelled("token_embd.weight"), fmt::join(embedding->shape, ", "), d.hidden_size,
+                vocab_size_max);
   }
   d.vocab_size = static_cast<std::uint32_t>(rows);
   const auto stated = file.get_u32(d.architecture + ".vocab_size", d.vocab_size);
@@ -224,33 +255,34 @@ result<void> read_vocab(const gguf_file& file, const family&, description& d) {
   }
   const auto tokens = file.array_size("tokenizer.ggml.tokens").value_or(d.vocab_size);
   if (*stated != d.vocab_size || tokens != d.vocab_size) {
-    return fail(errc::bad_model_file,
-                "token_embd.weight has {} rows, but {}.vocab_size is {} and the vocabulary has {}",
-                d.vocab_size, d.architecture, *stated, tokens);
+    return fail(errc::bad_model_file, "{} has {} rows, but {} is {} and the vocabulary has {}",
+                file.spelled("token_embd.weight"), d.vocab_size,
+                file.spelled(d.architecture + ".vocab_size"), *stated, tokens);
   }
   return {};
 }
 
-result<std::uint64_t> check_tensor(const gguf_file& file, const tensor_requirement& wanted) {
+result<std::uint64_t> check_tensor(const model_file& file, const tensor_requirement& wanted) {
   const auto found = file.find(wanted.name);
   if (!found) {
-    return fail(errc::bad_model_file, "tensor '{}' is missing, expected [{}]", wanted.name,
-                fmt::join(wanted.shape, ", "));
+    return fail(errc::bad_model_file, "tensor '{}' is missing, expected [{}]",
+                file.spelled(wanted.name), fmt::join(wanted.shape, ", "));
   }
   if (found->shape != wanted.shape) {
-    return fail(errc::bad_model_file, "tensor '{}': expected [{}], found [{}]", wanted.name,
-                fmt::join(wanted.shape, ", "), fmt::join(found->shape, ", "));
+    return fail(errc::bad_model_file, "tensor '{}': expected [{}], found [{}]",
+                file.spelled(wanted.name), fmt::join(wanted.shape, ", "),
+                fmt::join(found->shape, ", "));
   }
   const auto& traits = tensor_type_traits(found->type);
   if (!traits.is_supported) {
-    return fail(errc::unsupported_model, "tensor '{}' is {}: this build reads {}", wanted.name,
-                traits.name, supported_tensor_types());
+    return fail(errc::unsupported_model, "tensor '{}' is {}: this build reads {}",
+                file.spelled(wanted.name), traits.name, supported_tensor_types());
   }
   return found->bytes.size();
 }
 
 // Checks a group of tensors, adds their names to `seen` and gives their bytes.
-result<std::uint64_t> check_tensors(const gguf_file& file,
+result<std::uint64_t> check_tensors(const model_file& file,
                                     const std::vector<tensor_requirement>& group,
                                     std::set<std::string, std::less<>>& seen) {
   std::uint64_t total = 0;
@@ -265,7 +297,7 @@ result<std::uint64_t> check_tensors(const gguf_file& file,
   return total;
 }
 
-result<void> read_tensors(const gguf_file& file, const family& kind, description& d) {
+result<void> read_tensors(const model_file& file, const family& kind, description& d) {
   d.has_tied_embeddings = !file.find("output.weight");
   d.rope.has_factors = kind.takes_rope_factors && file.find("rope_freqs.weight");
   std::set<std::string, std::less<>> seen;
@@ -295,9 +327,10 @@ result<void> read_tensors(const gguf_file& file, const family& kind, description
     if (!seen.contains(tensor.name)) {
       return fail(errc::unsupported_model,
                   "tensor '{}' [{}] has no place in architecture '{}' as this build knows it",
-                  tensor.name, fmt::join(tensor.shape, ", "), d.architecture);
+                  file.spelled(tensor.name), fmt::join(tensor.shape, ", "), d.architecture);
     }
     d.parameter_count += tensor.elements();
+    d.expert_bytes += tensor.shape.size() == 3 ? tensor.bytes.size() : 0; // no others have three
   }
   return {};
 }
@@ -312,7 +345,14 @@ bool description::is_rotated(std::uint32_t layer) const noexcept {
   return unrotated_period == 0 || (layer + 1) % unrotated_period != 0;
 }
 
-result<description> describe(const gguf_file& file) {
+std::uint64_t description::step_bytes() const noexcept {
+  const std::uint64_t unused =
+      expert_count == 0 ? 0 : expert_bytes / expert_count * (expert_count - expert_used_count);
+  return std::accumulate(layer_bytes.begin(), layer_bytes.end(), head_bytes) + output_norm_bytes -
+         unused;
+}
+
+result<description> describe(const model_file& file) {
   auto architecture = file.get_string("general.architecture");
   if (!architecture) {
     return architecture.error();
@@ -338,10 +378,14 @@ result<description> describe(const gguf_file& file) {
   d.name = *std::move(name);
   d.file_type = file_type_label(file);
   take_family(*kind, d);
+  if (file.rotates_halves()) {
+    d.rope.kind = rope_kind::neox;
+  }
   if (auto r = check_keys(file, *kind); !r) {
     return r.error();
   }
-  for (auto* step : {read_sizes, read_rope, read_attention, read_vocab, read_tensors}) {
+  for (auto* step :
+       {read_sizes, read_experts, read_rope, read_attention, read_vocab, read_tensors}) {
     if (auto r = step(file, *kind, d); !r) {
       return r.error();
     }

@@ -4,14 +4,14 @@
 // feature without an implementation is refused by its key.
 #pragma once
 
-#include "runtime/model/gguf.hpp"
+#include "runtime/model/model_file.hpp"
 
 namespace baton::model {
 
 enum class norm_kind : std::uint8_t { rms };
 enum class activation_kind : std::uint8_t { silu, gelu }; // gelu in its tanh form
 // normal: rotates the pairs (x[2i], x[2i+1]); the GGUF converter has permuted q and k of llama
-// files to fit. neox: rotates (x[i], x[i + dimensions/2]).
+// files to fit. neox: rotates (x[i], x[i + dimensions/2]), as all published weights want it.
 enum class rope_kind : std::uint8_t { normal, neox };
 enum class rope_scaling_kind : std::uint8_t { none, linear, yarn };
 
@@ -59,10 +59,18 @@ struct description {
   std::optional<rope_description> windowed_rope; // of layers with a window, if it is another
   std::uint32_t unrotated_period = 0;            // these have no rotary embedding (NoPE)
 
+  // A mixture: every row passes through some experts in place of the ffn. The router's scores
+  // become weights by softmax, which is taken over those used alone where the weights are
+  // normalised (arXiv 2401.04088; dividing by the sum of the chosen, as modeling_mixtral.py of
+  // transformers does, is the same), else over all.
   std::uint32_t expert_count = 0; // 0: dense
+  std::uint32_t expert_used_count = 0;
+  std::uint32_t expert_ffn_size = 0;
+  bool has_normalised_experts = false;
 
   std::uint64_t parameter_count = 0;
   std::vector<std::uint64_t> layer_bytes; // weights of each layer as stored
+  std::uint64_t expert_bytes = 0;         // all experts' share of these
   std::uint64_t embedding_bytes = 0;      // token_embd.weight
   std::uint64_t head_bytes = 0;           // output.weight, or token_embd.weight if tied
   std::uint64_t output_norm_bytes = 0;
@@ -71,6 +79,9 @@ struct description {
   std::uint32_t kv_size() const noexcept { return kv_head_count * head_size; }
   bool has_window(std::uint32_t layer) const noexcept;
   bool is_rotated(std::uint32_t layer) const noexcept;
+  // Weights that a step of one row reads: without an embedding that is not also the head, and
+  // without the experts that the row does not use.
+  std::uint64_t step_bytes() const noexcept;
 };
 
 // A tensor that a description asks for, in GGUF shape order.
@@ -93,7 +104,7 @@ std::vector<tensor_requirement> output_tensors(const description& model);
 // type that dequantize_row decodes, no tensor and no architecture key left over that would change
 // the arithmetic. Errors: bad_model_file (names the key or the tensor, expected and found),
 // unsupported_model (names the architecture, key or tensor that this build does not implement).
-result<description> describe(const gguf_file& file);
+result<description> describe(const model_file& file);
 
 // "llama, qwen2, ..": the architectures of the table.
 std::string supported_architectures();

@@ -8,9 +8,16 @@ namespace baton::model {
 namespace {
 
 constexpr std::array families = {
-    family{.architecture = "llama", .takes_rope_factors = true, .takes_window = true},
+    family{.architecture = "llama",
+           .takes_rope_factors = true,
+           .takes_window = true,
+           .takes_experts = true}, // Mixtral
     family{.architecture = "qwen2", .rope = rope_kind::neox, .has_attention_bias = true},
     family{.architecture = "qwen3", .rope = rope_kind::neox, .has_qk_norm = true},
+    family{.architecture = "qwen3moe",
+           .rope = rope_kind::neox,
+           .has_qk_norm = true,
+           .takes_experts = true},
     family{.architecture = "phi3",
            .rope = rope_kind::neox,
            .has_fused_projections = true,
@@ -74,9 +81,13 @@ constexpr std::array feature_keys = {
     feature_key{"attention.sliding_window", "0", &family::takes_window},
     feature_key{"attn_logit_softcapping", "0", &family::takes_soft_caps},
     feature_key{"embedding_scale", "1"},
-    feature_key{"expert_count", "0"},
+    feature_key{"expert_count", "0", &family::takes_experts},
+    feature_key{"expert_feed_forward_length", "0", &family::takes_experts},
+    feature_key{"expert_gating_func", "1"}, // softmax
     feature_key{"expert_shared_count", "0"},
-    feature_key{"expert_used_count", "0"},
+    feature_key{"expert_used_count", "0", &family::takes_experts},
+    feature_key{"expert_weights_norm", "false", &family::takes_experts},
+    feature_key{"expert_weights_scale", "1"},
     feature_key{"final_logit_softcapping", "0", &family::takes_soft_caps},
     feature_key{"logit_scale", "1"},
     feature_key{"pooling_type", "0"},
@@ -88,7 +99,7 @@ constexpr std::array feature_keys = {
 };
 
 // The value as text in the form of feature_key::off; nothing for arrays.
-std::optional<std::string> text_of(const gguf_file& file, const std::string& key) {
+std::optional<std::string> text_of(const model_file& file, const std::string& key) {
   if (const auto b = file.get_bool(key)) {
     return *b ? "true" : "false";
   }
@@ -124,7 +135,7 @@ result<family> family_of(std::string_view architecture) {
   return *row;
 }
 
-result<void> check_keys(const gguf_file& file, const family& kind) {
+result<void> check_keys(const model_file& file, const family& kind) {
   const auto prefix = fmt::format("{}.", kind.architecture);
   for (const auto& key : file.keys()) {
     if (!key.starts_with(prefix)) {
@@ -138,7 +149,7 @@ result<void> check_keys(const gguf_file& file, const family& kind) {
     if (feature == feature_keys.end()) {
       return fail(errc::unsupported_model,
                   "metadata key '{}' is not known to this build and may change the arithmetic",
-                  key);
+                  file.spelled(key));
     }
     if (feature->read_by != nullptr && kind.*feature->read_by) {
       continue;
@@ -146,7 +157,7 @@ result<void> check_keys(const gguf_file& file, const family& kind) {
     const auto found = text_of(file, key);
     if (!found || *found != feature->off) {
       return fail(errc::unsupported_model, "metadata key '{}' is {}: this build only runs it as {}",
-                  key, found.value_or("an array"), feature->off);
+                  file.spelled(key), found.value_or("an array"), feature->off);
     }
   }
   return {};

@@ -22,6 +22,8 @@ struct family {
   bool takes_window = false;
   bool takes_soft_caps = false;
   bool takes_windowed_rope_base = false;
+  bool takes_experts = false;
+  bool normalises_experts = true;          // where no key says otherwise
   std::uint32_t default_window = 0;        // of a file without the key; 0: no window
   std::uint32_t full_attention_period = 0; // of a model with a window
   std::uint32_t unrotated_period = 0;
@@ -35,6 +37,6 @@ result<family> family_of(std::string_view architecture);
 
 // Refuses keys that would change the arithmetic and that nothing reads. Errors: unsupported_model
 // (names the key).
-result<void> check_keys(const gguf_file& file, const family& kind);
+result<void> check_keys(const model_file& file, const family& kind);
 
 } // namespace baton::model

@@ -2,15 +2,6 @@
 
 #include "runtime/model/gguf_header.hpp"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <array>
-#include <cerrno>
-#include <cmath>
-#include <system_error>
 #include <utility>
 #include <variant>
 
@@ -22,19 +13,6 @@ T load(const std::byte* at) noexcept {
   T value;
   std::memcpy(&value, at, sizeof(T));
   return value;
-}
-
-std::uint64_t mixed(std::uint64_t hash, std::span<const std::byte> bytes) noexcept {
-  constexpr std::uint64_t odd = 0x9E3779B97F4A7C15; // 2^64 / golden ratio
-  while (!bytes.empty()) {
-    std::array<std::byte, 8> word{};
-    const auto take = std::min(bytes.size(), word.size());
-    std::memcpy(word.data(), bytes.data(), take);
-    hash = (hash ^ std::bit_cast<std::uint64_t>(word)) * odd;
-    hash ^= hash >> 29U;
-    bytes = bytes.subspan(take);
-  }
-  return hash;
 }
 
 error in_file(const std::filesystem::path& path, const error& e) {
@@ -97,71 +75,27 @@ error missing(std::string_view key) {
 } // namespace
 
 result<gguf_file> gguf_file::open(const std::filesystem::path& path) {
+  auto data = mapped_file::open(path);
+  if (!data) {
+    return data.error();
+  }
   gguf_file file;
-  file.path_ = path;
-  // O_NONBLOCK: a FIFO in place of a file must not block; it means nothing to a regular file.
-  file.descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  struct stat status {};
-  if (file.descriptor_ < 0 || ::fstat(file.descriptor_, &status) != 0) {
-    return fail(errc::io_failed, "{}: {}", path.string(), std::generic_category().message(errno));
-  }
-  if (!S_ISREG(status.st_mode)) {
-    return fail(errc::io_failed, "{}: not a regular file", path.string());
-  }
-  file.size_ = static_cast<std::uint64_t>(status.st_size);
+  file.data_ = *std::move(data);
   gguf_header_reader reader(file);
   if (auto r = reader.read(); !r) {
     return in_file(path, r.error());
   }
-  void* mapping = ::mmap(nullptr, file.size_, PROT_READ, MAP_PRIVATE, file.descriptor_, 0);
-  if (mapping == MAP_FAILED) {
-    return fail(errc::io_failed, "{}: mapping {} bytes: {}", path.string(), file.size_,
-                std::generic_category().message(errno));
-  }
-  file.mapping_ = static_cast<const std::byte*>(mapping);
-  file.fingerprint_ = mixed(file.size_, file.header_);
+  file.fingerprint_ = mixed(file.size_bytes(), file.header_);
   for (std::size_t i = 0; i < file.tensors_.size(); ++i) {
     const auto& extent = reader.extents()[i];
-    file.tensors_[i].bytes = {file.mapping_ + extent.offset, extent.size};
-    std::array<std::byte, fingerprint_sample_bytes> sample{};
-    const auto taken = std::span(sample).first(std::min<std::uint64_t>(sample.size(), extent.size));
-    if (auto r = read_at(file.descriptor_, extent.offset, taken); !r) {
-      return in_file(path, r.error());
+    file.tensors_[i].bytes = file.data_.bytes().subspan(extent.offset, extent.size);
+    const auto hash = mixed_sample(file.fingerprint_, file.data_, extent.offset, extent.size);
+    if (!hash) {
+      return in_file(path, hash.error());
     }
-    file.fingerprint_ = mixed(file.fingerprint_, taken);
+    file.fingerprint_ = *hash;
   }
   return file;
-}
-
-gguf_file::gguf_file(gguf_file&& other) noexcept
-    : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)),
-      mapping_(std::exchange(other.mapping_, nullptr)), size_(std::exchange(other.size_, 0)),
-      version_(other.version_), alignment_(other.alignment_), fingerprint_(other.fingerprint_),
-      header_(std::move(other.header_)), metadata_(std::move(other.metadata_)),
-      tensors_(std::move(other.tensors_)), index_by_name_(std::move(other.index_by_name_)) {}
-
-gguf_file& gguf_file::operator=(gguf_file&& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(descriptor_, other.descriptor_);
-  std::swap(mapping_, other.mapping_);
-  std::swap(size_, other.size_);
-  std::swap(version_, other.version_);
-  std::swap(alignment_, other.alignment_);
-  std::swap(fingerprint_, other.fingerprint_);
-  std::swap(header_, other.header_);
-  std::swap(metadata_, other.metadata_);
-  std::swap(tensors_, other.tensors_);
-  std::swap(index_by_name_, other.index_by_name_);
-  return *this;
-}
-
-gguf_file::~gguf_file() {
-  if (mapping_ != nullptr) {
-    ::munmap(const_cast<std::byte*>(mapping_), size_);
-  }
-  if (descriptor_ >= 0) {
-    ::close(descriptor_);
-  }
 }
 
 bool gguf_file::has(std::string_view key) const noexcept {
@@ -238,21 +172,12 @@ result<std::uint32_t> gguf_file::get_u32(std::string_view key) const {
   return number<std::uint32_t>(key, "an integer that fits 32 unsigned bits",
                                integer<std::uint32_t>);
 }
-result<std::uint32_t> gguf_file::get_u32(std::string_view key, std::uint32_t otherwise) const {
-  return has(key) ? get_u32(key) : result<std::uint32_t>(otherwise);
-}
 result<std::uint64_t> gguf_file::get_u64(std::string_view key) const {
   return number<std::uint64_t>(key, "an integer that fits 64 unsigned bits",
                                integer<std::uint64_t>);
 }
-result<std::uint64_t> gguf_file::get_u64(std::string_view key, std::uint64_t otherwise) const {
-  return has(key) ? get_u64(key) : result<std::uint64_t>(otherwise);
-}
 result<float> gguf_file::get_f32(std::string_view key) const {
   return number<float>(key, "a floating-point number", real);
-}
-result<float> gguf_file::get_f32(std::string_view key, float otherwise) const {
-  return has(key) ? get_f32(key) : result<float>(otherwise);
 }
 
 result<bool> gguf_file::get_bool(std::string_view key) const {
@@ -268,9 +193,6 @@ result<bool> gguf_file::get_bool(std::string_view key) const {
     return fail(errc::bad_model_file, "metadata key '{}' is a bool of value {}", key, value);
   }
   return value == 1;
-}
-result<bool> gguf_file::get_bool(std::string_view key, bool otherwise) const {
-  return has(key) ? get_bool(key) : result<bool>(otherwise);
 }
 
 result<std::vector<std::string>> gguf_file::strings_of(std::string_view key, bool is_array) const {
@@ -297,9 +219,6 @@ result<std::string> gguf_file::get_string(std::string_view key) const {
   auto strings = strings_of(key, /*is_array=*/false);
   return strings ? result<std::string>(std::move(strings->front())) : strings.error();
 }
-result<std::string> gguf_file::get_string(std::string_view key, std::string_view otherwise) const {
-  return has(key) ? get_string(key) : result<std::string>(std::string(otherwise));
-}
 result<std::vector<std::string>> gguf_file::get_strings(std::string_view key) const {
   return strings_of(key, /*is_array=*/true);
 }
@@ -319,17 +238,15 @@ result<void> gguf_file::copy_rows(std::string_view name, std::uint64_t first, st
                                   std::span<std::byte> out) const {
   const auto it = index_by_name_.find(name);
   if (it == index_by_name_.end()) {
-    return fail(errc::not_found, "{}: no tensor '{}'", path_.string(), name);
+    return fail(errc::not_found, "{}: no tensor '{}'", path().string(), name);
   }
   const auto& tensor = tensors_[it->second];
-  if (first > tensor.rows() || count > tensor.rows() - first ||
-      out.size() != count * tensor.row_bytes()) {
-    return fail(errc::invalid_value, "rows {} + {} of '{}' ({} rows of {} bytes) into {} bytes",
-                first, count, name, tensor.rows(), tensor.row_bytes(), out.size());
+  if (auto r = check_rows(tensor, first, count, out.size()); !r) {
+    return r;
   }
-  const auto start = static_cast<std::uint64_t>(tensor.bytes.data() - mapping_);
-  if (auto r = read_at(descriptor_, start + first * tensor.row_bytes(), out); !r) {
-    return fail(r.error().code, "{}: tensor '{}': {}", path_.string(), name, r.error().message);
+  const auto start = static_cast<std::uint64_t>(tensor.bytes.data() - data_.bytes().data());
+  if (auto r = data_.read_at(start + first * tensor.row_bytes(), out); !r) {
+    return fail(r.error().code, "{}: tensor '{}': {}", path().string(), name, r.error().message);
   }
   return {};
 }

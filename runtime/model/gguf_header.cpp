@@ -1,14 +1,10 @@
 #include "runtime/model/gguf_header.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cerrno>
 #include <limits>
 #include <numeric>
-#include <system_error>
 
 namespace baton::model {
 namespace {
@@ -61,32 +57,12 @@ std::optional<std::uint64_t> size_of(value_kind kind) noexcept {
   return std::nullopt;
 }
 
-result<void> read_at(int descriptor, std::uint64_t offset, std::span<std::byte> out) {
-  while (!out.empty()) {
-    const auto got = ::pread(descriptor, out.data(), out.size(), static_cast<off_t>(offset));
-    if (got < 0 && errno == EINTR) {
-      continue;
-    }
-    if (got < 0) {
-      return fail(errc::io_failed, "reading {} bytes at offset {}: {}", out.size(), offset,
-                  std::generic_category().message(errno));
-    }
-    if (got == 0) {
-      return fail(errc::io_failed, "the file was cut short while in use: no bytes at offset {}",
-                  offset);
-    }
-    offset += static_cast<std::uint64_t>(got);
-    out = out.subspan(static_cast<std::size_t>(got));
-  }
-  return {};
-}
-
 // Makes sure that header_ holds the next `bytes` bytes.
 result<void> gguf_header_reader::need(std::uint64_t bytes, std::string_view what) {
-  if (bytes > file_.size_ - position_) {
+  if (bytes > file_.size_bytes() - position_) {
     return fail(errc::bad_model_file,
                 "the file ends inside {}: {} bytes needed at offset {}, the file has {}", what,
-                bytes, position_, file_.size_);
+                bytes, position_, file_.size_bytes());
   }
   const std::uint64_t end = position_ + bytes;
   if (end > gguf_limits::header_bytes_max) {
@@ -97,9 +73,9 @@ result<void> gguf_header_reader::need(std::uint64_t bytes, std::string_view what
   if (end <= held) {
     return {};
   }
-  const std::uint64_t wanted = std::min(file_.size_, std::max(end, held + read_step_bytes));
+  const std::uint64_t wanted = std::min(file_.size_bytes(), std::max(end, held + read_step_bytes));
   file_.header_.resize(wanted);
-  return read_at(file_.descriptor_, held, std::span(file_.header_).subspan(held));
+  return file_.data_.read_at(held, std::span(file_.header_).subspan(held));
 }
 
 template <class T>
@@ -328,11 +304,11 @@ result<void> gguf_header_reader::place_tensors() {
     std::uint64_t start = 0;
     std::uint64_t end = 0;
     if (__builtin_add_overflow(data_start, placed.offset, &start) ||
-        __builtin_add_overflow(start, placed.size, &end) || end > file_.size_) {
+        __builtin_add_overflow(start, placed.size, &end) || end > file_.size_bytes()) {
       return fail(errc::bad_model_file,
                   "tensor '{}' ({} bytes at data offset {}, data starts at {}) lies beyond the end "
                   "of the file of {} bytes",
-                  tensor_name, placed.size, placed.offset, data_start, file_.size_);
+                  tensor_name, placed.size, placed.offset, data_start, file_.size_bytes());
     }
     placed.offset = start;
   }

@@ -30,12 +30,9 @@ std::string_view name_of(value_kind kind) noexcept;
 // Nothing for strings and arrays, which carry their own lengths, and for unknown kinds.
 std::optional<std::uint64_t> size_of(value_kind kind) noexcept;
 
-// Reads `out.size()` bytes at `offset`. Errors: io_failed.
-result<void> read_at(int descriptor, std::uint64_t offset, std::span<std::byte> out);
-
 class gguf_header_reader {
 public:
-  // Requires: file.descriptor_, path_ and size_ are set.
+  // Requires: file.data_ is open.
   explicit gguf_header_reader(gguf_file& file) : file_(file) {}
 
   // Fills header_, metadata_, tensors_ (with extents_ in place of bytes) and the names' index.

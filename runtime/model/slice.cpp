@@ -151,7 +151,7 @@ std::vector<std::string> tensors_of(const description& model, const layer_range&
   return names;
 }
 
-result<std::uint64_t> stage_bytes(const description& model, const gguf_file& file,
+result<std::uint64_t> stage_bytes(const description& model, const model_file& file,
                                   const layer_range& range) {
   std::uint64_t total = 0;
   for (const auto& name : tensors_of(model, range)) {

@@ -47,7 +47,7 @@ layer_range whole(const description& model) noexcept;
 std::vector<std::string> tensors_of(const description& model, const layer_range& range);
 
 // Bytes of these tensors in the file. Errors: bad_model_file (a tensor is not in this file).
-result<std::uint64_t> stage_bytes(const description& model, const gguf_file& file,
+result<std::uint64_t> stage_bytes(const description& model, const model_file& file,
                                   const layer_range& range);
 
 // Bytes of one KV block of the stage: keys and values of its layers for `block_positions`.

@@ -64,7 +64,7 @@ std::optional<tensor_type> tensor_type_from(std::uint32_t number) noexcept;
 // "Q4_1, Q8_0, ...": for messages that say what would have been accepted.
 std::string supported_tensor_types();
 
-// One tensor of an open file. `bytes` belongs to the gguf_file that gave the view.
+// One tensor of an open file. `bytes` belongs to the model_file that gave the view.
 struct tensor_view {
   std::string name;
   tensor_type type = tensor_type::f32;

@@ -7,31 +7,48 @@ std::string layer_tensor_name(std::uint32_t layer, std::string_view role) {
   return fmt::format("blk.{}.{}", layer, role);
 }
 
+namespace {
+
+// Of the ffn, or of the experts in its place.
+std::vector<tensor_requirement> ffn_tensors(const description& d) {
+  const std::uint64_t hidden = d.hidden_size, ffn = d.ffn_size;
+  if (d.expert_count > 0) {
+    const std::uint64_t width = d.expert_ffn_size, count = d.expert_count;
+    return {{"ffn_gate_inp.weight", {hidden, count}}, // the router
+            {"ffn_gate_exps.weight", {hidden, width, count}},
+            {"ffn_up_exps.weight", {hidden, width, count}},
+            {"ffn_down_exps.weight", {width, hidden, count}}};
+  }
+  if (d.has_fused_projections) {
+    return {{"ffn_up.weight", {hidden, 2 * ffn}}, {"ffn_down.weight", {ffn, hidden}}};
+  }
+  return {{"ffn_gate.weight", {hidden, ffn}},
+          {"ffn_up.weight", {hidden, ffn}},
+          {"ffn_down.weight", {ffn, hidden}}};
+}
+
+} // namespace
+
 std::vector<tensor_requirement> layer_tensors(const description& d, std::uint32_t layer) {
   const std::uint64_t hidden = d.hidden_size;
   const std::uint64_t q = d.q_size();
   const std::uint64_t kv = d.kv_size();
-  const std::uint64_t ffn = d.ffn_size;
   std::vector<tensor_requirement> list = {{"attn_norm.weight", {hidden}}};
-  const auto add = [&](std::initializer_list<tensor_requirement> more) {
-    list.insert(list.end(), more);
+  const auto add = [&](const std::vector<tensor_requirement>& more) {
+    list.insert(list.end(), more.begin(), more.end());
   };
   if (d.has_fused_projections) {
     add({{"attn_qkv.weight", {hidden, q + 2 * kv}},
          {"attn_output.weight", {q, hidden}},
-         {"ffn_norm.weight", {hidden}},
-         {"ffn_up.weight", {hidden, 2 * ffn}},
-         {"ffn_down.weight", {ffn, hidden}}});
+         {"ffn_norm.weight", {hidden}}});
   } else {
     add({{"attn_q.weight", {hidden, q}},
          {"attn_k.weight", {hidden, kv}},
          {"attn_v.weight", {hidden, kv}},
          {"attn_output.weight", {q, hidden}},
-         {"ffn_norm.weight", {hidden}},
-         {"ffn_gate.weight", {hidden, ffn}},
-         {"ffn_up.weight", {hidden, ffn}},
-         {"ffn_down.weight", {ffn, hidden}}});
+         {"ffn_norm.weight", {hidden}}});
   }
+  add(ffn_tensors(d));
   if (d.has_attention_bias) {
     add({{"attn_q.bias", {q}}, {"attn_k.bias", {kv}}, {"attn_v.bias", {kv}}});
   }

@@ -1,4 +1,4 @@
-// All splits of all tokens; see scored_merges.hpp.
+// All splits of all tokens, or the listed ones; see scored_merges.hpp.
 #include "runtime/text/scored_merges.hpp"
 
 #include "runtime/text/sentencepiece_text.hpp"
@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 
 namespace baton::text {
@@ -100,6 +101,45 @@ void add_rules(const piece& token, std::uint32_t rank, const piece_trie& symbols
   }
 }
 
+// All ways to make a token of two symbols, by the scores. Errors: bad_model_file (too many).
+result<std::vector<rule>> implied_rules(const vocabulary& words, const std::vector<piece>& pieces,
+                                        const piece_trie& symbols) {
+  const std::vector<std::uint32_t> ranks = ranks_of(words);
+  std::vector<rule> rules;
+  for (const piece& token : pieces) {
+    if (symbols.find(token.text) != token.id)
+      continue; // the first of two with the same text counts
+    add_rules(token, ranks[static_cast<std::size_t>(token.id)], symbols, rules);
+    if (rules.size() > vocabulary_limits::merges_max)
+      return fail(errc::bad_model_file,
+                  "the vocabulary's tokens can be merged in more than {} ways",
+                  vocabulary_limits::merges_max);
+  }
+  return rules;
+}
+
+// Those of the list. A special token is never put together from text, whatever the list says.
+result<std::vector<rule>> listed_rules(const vocabulary& words, const piece_trie& symbols) {
+  std::unordered_set<std::string_view> known;
+  for (const std::string& token : words.tokens)
+    known.insert(token);
+  std::vector<rule> rules;
+  for (std::size_t rank = 0; rank < words.merges.size(); ++rank) {
+    const std::string_view line = words.merges[rank];
+    const std::size_t space = std::min(line.find(' '), line.size());
+    const std::string left(line.substr(0, space));
+    const std::string right(line.substr(std::min(space + 1, line.size())));
+    if (!known.contains(left) || !known.contains(right) || !known.contains(left + right))
+      return fail(errc::bad_model_file, "merge {} ('{}') uses text that is no token", rank, line);
+    const auto left_id = symbols.find(left);
+    const auto right_id = symbols.find(right);
+    const auto product = symbols.find(left + right);
+    if (left_id && right_id && product)
+      rules.push_back({*left_id, *right_id, {static_cast<std::uint32_t>(rank), *product}});
+  }
+  return rules;
+}
+
 } // namespace
 
 result<scored_merges> scored_merges::create(const vocabulary& words) {
@@ -110,21 +150,15 @@ result<scored_merges> scored_merges::create(const vocabulary& words) {
   for (const piece& token : pieces)
     all.push_back({token.text, token.id});
   const piece_trie symbols(std::move(all));
-  const std::vector<std::uint32_t> ranks = ranks_of(words);
-  std::vector<rule> rules;
-  bool words_end_at_spaces = true;
-  for (const piece& token : pieces) {
-    if (symbols.find(token.text) != token.id)
-      continue; // the first of two with the same text counts
-    add_rules(token, ranks[static_cast<std::size_t>(token.id)], symbols, rules);
-    words_end_at_spaces = words_end_at_spaces && !goes_on_behind_a_space(token.text);
-    if (rules.size() > vocabulary_limits::merges_max)
-      return fail(errc::bad_model_file,
-                  "the vocabulary's tokens can be merged in more than {} ways",
-                  vocabulary_limits::merges_max);
-  }
-  merge_table merges(rules.size());
-  for (const rule& made : rules)
+  const auto rules =
+      words.merges.empty() ? implied_rules(words, pieces, symbols) : listed_rules(words, symbols);
+  if (!rules)
+    return rules.error();
+  const bool words_end_at_spaces =
+      std::none_of(pieces.begin(), pieces.end(),
+                   [](const piece& token) { return goes_on_behind_a_space(token.text); });
+  merge_table merges(rules->size());
+  for (const rule& made : *rules)
     merges.add(made.left, made.right, made.what);
   return scored_merges{piece_trie(std::move(characters)), std::move(merges), std::move(bare),
                        words_end_at_spaces};

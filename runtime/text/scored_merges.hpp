@@ -1,5 +1,6 @@
-// The merges that scored tokens imply: any two symbols whose texts together are a token's text may
-// merge, the higher the token's score the earlier. Made once for sentencepiece_bpe.
+// The merges of a SentencePiece vocabulary. Scored tokens imply them: any two symbols whose texts
+// together are a token's text may merge, the higher the token's score the earlier. A converted
+// vocabulary lists them instead. Made once for sentencepiece_bpe.
 #pragma once
 
 #include "runtime/text/merge_table.hpp"
@@ -14,7 +15,7 @@ namespace baton::text {
 
 struct scored_merges {
   // Requires: `words` has passed validate() and is a SentencePiece vocabulary. Errors:
-  // bad_model_file (more merges than vocabulary_limits).
+  // bad_model_file (more merges than vocabulary_limits, or one that is no pair of tokens).
   static result<scored_merges> create(const vocabulary& words);
 
   piece_trie characters; // symbols to begin with, by character

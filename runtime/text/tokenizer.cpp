@@ -32,6 +32,18 @@ void mix(std::uint64_t& hash, const void* bytes, std::size_t count) {
   mix(hash, std::string_view(static_cast<const char*>(bytes), count));
 }
 
+// Nothing for none, so that a vocabulary without them keeps its fingerprint.
+void mix_ids(std::uint64_t& hash, const std::vector<token_id>& ids) {
+  if (!ids.empty())
+    mix(hash, ids.data(), ids.size() * sizeof(token_id));
+}
+
+constexpr std::string_view ascii_white_space = " \t\r\n\v\f";
+
+bool holds(const std::vector<token_id>& ids, token_id id) {
+  return std::find(ids.begin(), ids.end(), id) != ids.end();
+}
+
 // Texts of user-defined tokens that the chat template writes.
 std::unordered_set<std::string_view> written_by_template(const vocabulary& words) {
   std::vector<piece_trie::entry> entries;
@@ -97,7 +109,11 @@ result<tokenizer> tokenizer::create(const vocabulary& words) {
       std::visit([](const auto& e) { return e.adds_bos(); }, made.encoder_);
   made.adds_bos_ = words.bos && words.add_bos.value_or(family_adds_bos);
   made.strips_spaces_ = withholds && words.remove_extra_whitespaces;
-  made.strips_space_ = withholds && (words.add_space_prefix || words.remove_extra_whitespaces);
+  made.strips_space_ = withholds && (words.add_space_prefix || words.space_at_start ||
+                                     words.remove_extra_whitespaces);
+  made.space_at_start_ = withholds && words.space_at_start;
+  made.strips_left_ = words.strips_left;
+  made.strips_right_ = words.strips_right;
   made.add_special_tokens(used);
   made.find_end_tokens(words);
   made.take_fingerprint(words);
@@ -127,11 +143,13 @@ void tokenizer::take_fingerprint(const vocabulary& words) {
   }
   for (const std::string& line : words.merges)
     mix(fingerprint_, line);
+  mix_ids(fingerprint_, words.strips_left);
+  mix_ids(fingerprint_, words.strips_right);
   if (!is_sentencepiece(words))
     return;
   mix(fingerprint_, words.model);
   mix(fingerprint_, words.scores.data(), words.scores.size() * sizeof(float));
-  mix(fingerprint_, words.add_space_prefix ? "space" : "");
+  mix(fingerprint_, words.add_space_prefix ? "space" : words.space_at_start ? "first" : "");
   mix(fingerprint_, words.remove_extra_whitespaces ? "one space" : "");
   mix(fingerprint_, words.character_map);
 }
@@ -157,6 +175,7 @@ void tokenizer::find_end_tokens(const vocabulary& words) {
   for (const auto& id : {words.eos, words.eot})
     if (id)
       end_ids_.push_back(*id);
+  end_ids_.insert(end_ids_.end(), words.ends.begin(), words.ends.end());
   // Where answers have channels, <|end|> ends one message of several; eos ends the answer.
   const bool has_channels = special_id("<|channel|>").has_value();
   for (const std::string_view text : known_end_texts)
@@ -232,18 +251,31 @@ result<std::vector<token_id>> tokenizer::encode_ranges(std::string_view text,
   while (done < text.size()) {
     const auto special = specials_.find(text, done, trusted);
     const std::size_t end = special ? special->where.begin : text.size();
-    if (done < end) {
-      const std::string_view ordinary = text.substr(done, end - done);
-      const auto encoded =
-          std::visit([&](const auto& e) { return e.encode(ordinary, scratch, ids); }, encoder_);
-      if (!encoded)
-        return encoded.error();
-    }
-    if (special)
-      ids.push_back(special->id);
-    done = special ? special->where.end : end;
+    std::string_view ordinary = text.substr(done, end - done);
+    if (special && holds(strips_left_, special->id))
+      ordinary = ordinary.substr(0, ordinary.find_last_not_of(ascii_white_space) + 1);
+    const auto encoded = encode_ordinary(ordinary, /*is_start=*/done == 0, scratch, ids);
+    if (!encoded)
+      return encoded.error();
+    if (!special)
+      break;
+    ids.push_back(special->id);
+    done = special->where.end;
+    if (holds(strips_right_, special->id))
+      done = std::min(text.find_first_not_of(ascii_white_space, done), text.size());
   }
   return ids;
+}
+
+result<void> tokenizer::encode_ordinary(std::string_view text, bool is_start,
+                                        encode_scratch& scratch, std::vector<token_id>& ids) const {
+  if (text.empty())
+    return {};
+  const bool adds_space =
+      is_start && space_at_start_ && !text.starts_with(' ') && !text.starts_with(space_symbol);
+  const std::string spaced = adds_space ? fmt::format(" {}", text) : std::string();
+  const std::string_view used = adds_space ? spaced : text;
+  return std::visit([&](const auto& e) { return e.encode(used, scratch, ids); }, encoder_);
 }
 
 std::string_view tokenizer::next_piece(token_id id, bool& is_first) const noexcept {

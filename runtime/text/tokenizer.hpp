@@ -92,6 +92,9 @@ private:
   result<std::vector<token_id>> encode_ranges(std::string_view text,
                                               std::span<const text_range> trusted,
                                               encode_scratch& scratch) const;
+  // Text between special tokens.
+  result<void> encode_ordinary(std::string_view text, bool is_start, encode_scratch& scratch,
+                               std::vector<token_id>& ids) const;
 
   token_table tokens_;
   encoder encoder_;
@@ -103,6 +106,8 @@ private:
   bool adds_bos_ = false;
   bool strips_space_ = false;  // the encoder may put a space before a text
   bool strips_spaces_ = false; // and it removes those that were there
+  bool space_at_start_ = false;
+  std::vector<token_id> strips_left_, strips_right_;
   std::uint64_t fingerprint_ = 0;
 };
 

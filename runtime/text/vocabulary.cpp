@@ -30,7 +30,8 @@ result<void> validate_tables(const vocabulary& words) {
 }
 
 result<void> validate_scores(const vocabulary& words) {
-  if (!is_sentencepiece(words))
+  const bool has_merges = words.model == "llama" && !words.merges.empty();
+  if (!is_sentencepiece(words) || (has_merges && words.scores.empty()))
     return {};
   if (words.scores.size() != words.tokens.size())
     return fail(errc::bad_model_file, "the vocabulary has {} tokens but {} scores",
@@ -82,6 +83,11 @@ result<void> validate(const vocabulary& words) {
       {"unknown", words.unknown},
       {"padding", words.padding},
   }};
+  for (const auto* list : {&words.ends, &words.strips_left, &words.strips_right})
+    for (const token_id id : *list)
+      if (id < 0 || static_cast<std::size_t>(id) >= words.tokens.size())
+        return fail(errc::bad_model_file, "the token id {} is outside the vocabulary of {}", id,
+                    words.tokens.size());
   for (const auto& [name, id] : named)
     if (id && (*id < 0 || static_cast<std::size_t>(*id) >= words.tokens.size()))
       return fail(errc::bad_model_file, "the {} token id {} is outside the vocabulary of {}", name,

@@ -1,5 +1,6 @@
-// A vocabulary as a model file has it: plain data, filled by vocabulary_gguf (or a test), read by
-// the tokenizer and the chat template. Nothing here is trusted before validate() has passed.
+// A vocabulary as a model has it: plain data, filled by vocabulary_gguf or vocabulary_checkpoint
+// (or a test), read by the tokenizer and the chat template. Nothing here is trusted before
+// validate() has passed.
 #pragma once
 
 #include "schema/ids.hpp"
@@ -46,22 +47,27 @@ struct vocabulary {
   std::string pre;   // gpt2: which pre-tokenizer: "smollm", "llama-bpe", ...
   // [ids]. gpt2: in the byte alphabet if normal, else plain text. The others: U+2581 for a space.
   std::vector<std::string> tokens;
-  std::vector<token_kind> kinds;   // [ids]
-  std::vector<float> scores;       // [ids]; not of gpt2
-  std::vector<std::string> merges; // gpt2: "left right", the best first
-  std::optional<token_id> bos;     // begin of text
-  std::optional<token_id> eos;     // end of text (of a turn, in chat models)
-  std::optional<token_id> eot;     // end of turn, where it is not eos
+  std::vector<token_kind> kinds; // [ids]
+  // gpt2: "left right", the best first. llama: the same where the file has them instead of scores.
+  std::vector<std::string> merges;
+  std::vector<float> scores;   // [ids]; not of gpt2, nor beside merges
+  std::optional<token_id> bos; // begin of text
+  std::optional<token_id> eos; // end of text (of a turn, in chat models)
+  std::optional<token_id> eot; // end of turn, where it is not eos
+  std::vector<token_id> ends;  // others that end an answer
   std::optional<token_id> unknown;
   std::optional<token_id> padding;
   std::optional<bool> add_bos;           // nothing: as the family does
   bool add_space_prefix = true;          // llama, t5: a space before each text
+  bool space_at_start = false;           // llama: one where a prompt begins, if none is there
   bool remove_extra_whitespaces = false; // llama, t5: one space for several, none at the ends
   std::string character_map;             // llama, t5: the precompiled map; empty: none
+  std::vector<token_id> strips_left;     // special tokens that swallow the white space before
+  std::vector<token_id> strips_right;    // or behind them
   std::string chat_template;             // Jinja source; empty: none
 };
 
-// The models that have scores instead of merges.
+// The models whose tokens are text with U+2581 for a space.
 bool is_sentencepiece(const vocabulary& words) noexcept;
 
 // Errors: unsupported_model (a tokenizer model other than these three), bad_model_file (sizes

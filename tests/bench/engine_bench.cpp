@@ -3,6 +3,7 @@
 // with --json one object a line. Run by people and by the benchmark page, never by the tests.
 #include "runtime/cpu/bandwidth.hpp"
 #include "runtime/cpu/engine_cpu.hpp"
+#include "runtime/model/gguf.hpp"
 
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -147,9 +148,12 @@ slice make_slice(std::uint32_t sequence, std::uint32_t position, std::uint32_t r
   return s;
 }
 
+// Streams differ, so that in a mixture they choose different experts.
 void add(micro_batch& batch, slice s) {
+  const auto stream = static_cast<std::uint32_t>(s.sequence.ticket.value);
   for (std::uint32_t i = 0; i < s.rows; ++i)
-    batch.tokens.push_back(static_cast<token_id>(100 + (s.position + i) * 7 % 1000));
+    batch.tokens.push_back(
+        static_cast<token_id>(100 + ((s.position + i) * 7 + stream * 31) % 1000));
   if (s.samples) {
     batch.draws.emplace_back();
     batch.draws.back().sampling.temperature = 0;

@@ -105,6 +105,8 @@ struct tiny_llama {
   std::uint32_t heads = 4;
   std::uint32_t kv_heads = 2;
   std::uint32_t ffn = 128;
+  std::uint32_t experts = 0; // a mixture of so many, each of width `ffn`; 0: dense
+  std::uint32_t experts_used = 0;
   std::uint32_t vocab = 320;
   std::uint32_t context = 2048;
   model::tensor_type type = model::tensor_type::f32;

@@ -3,7 +3,10 @@
 
 #include "schema/ensure.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
+#include <numeric>
 
 namespace baton::testing {
 namespace {
@@ -23,6 +26,11 @@ struct matrix {
       out[n] = static_cast<float>(sum);
     }
     return out;
+  }
+  // The `count` rows from `first` on.
+  matrix part(std::size_t first, std::size_t count) const {
+    const auto* begin = values.data() + first * columns;
+    return {count, columns, {begin, begin + count * columns}};
   }
   row at(std::size_t n) const {
     const auto* begin = values.data() + n * columns;
@@ -97,6 +105,37 @@ row attend(const model::description& m, const row& query, const std::vector<row>
   return out;
 }
 
+row through_ffn(const row& x, const matrix& gate, const matrix& up, const matrix& down) {
+  row gated = gate.times(x);
+  const row upper = up.times(x);
+  for (std::size_t i = 0; i < gated.size(); ++i)
+    gated[i] = static_cast<float>(double{gated[i]} / (1.0 + std::exp(-double{gated[i]})) *
+                                  double{upper[i]});
+  return down.times(gated);
+}
+
+// The experts of highest score, by softmax of theirs alone (arXiv 2401.04088).
+row through_experts(const model::description& m, const row& x, const matrix& router,
+                    const matrix& gate, const matrix& up, const matrix& down) {
+  const row scores = router.times(x);
+  std::vector<std::size_t> order(scores.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, std::greater(), [&](std::size_t e) { return scores[e]; });
+  order.resize(m.expert_used_count);
+  double sum = 0;
+  for (const std::size_t e : order)
+    sum += std::exp(double{scores[e]});
+  row out(x.size());
+  for (const std::size_t e : order) {
+    const std::size_t width = m.expert_ffn_size;
+    const row given = through_ffn(x, gate.part(e * width, width), up.part(e * width, width),
+                                  down.part(e * m.hidden_size, m.hidden_size));
+    for (std::size_t i = 0; i < out.size(); ++i)
+      out[i] += static_cast<float>(std::exp(double{scores[e]}) / sum * double{given[i]});
+  }
+  return out;
+}
+
 void run_layer(const model::gguf_file& file, const model::description& m, std::uint32_t layer,
                std::vector<row>& hidden) {
   const auto get = [&](const char* role) {
@@ -105,8 +144,11 @@ void run_layer(const model::gguf_file& file, const model::description& m, std::u
   const matrix attention_norm = get("attn_norm.weight"), ffn_norm = get("ffn_norm.weight");
   const matrix q = get("attn_q.weight"), k = get("attn_k.weight"), v = get("attn_v.weight");
   const matrix o = get("attn_output.weight");
-  const matrix gate = get("ffn_gate.weight"), up = get("ffn_up.weight");
-  const matrix down = get("ffn_down.weight");
+  const bool is_mixture = m.expert_count > 0;
+  const matrix router = is_mixture ? get("ffn_gate_inp.weight") : matrix{};
+  const matrix gate = get(is_mixture ? "ffn_gate_exps.weight" : "ffn_gate.weight");
+  const matrix up = get(is_mixture ? "ffn_up_exps.weight" : "ffn_up.weight");
+  const matrix down = get(is_mixture ? "ffn_down_exps.weight" : "ffn_down.weight");
   std::vector<row> keys, values;
   for (std::size_t p = 0; p < hidden.size(); ++p) {
     const row x = norm(hidden[p], attention_norm, m.rms_epsilon);
@@ -119,12 +161,8 @@ void run_layer(const model::gguf_file& file, const model::description& m, std::u
       rotate(keys.back().data() + h * m.head_size, m.rope, p);
     add(hidden[p], o.times(attend(m, query, keys, values)));
     const row y = norm(hidden[p], ffn_norm, m.rms_epsilon);
-    row gated = gate.times(y);
-    const row upper = up.times(y);
-    for (std::size_t i = 0; i < gated.size(); ++i)
-      gated[i] = static_cast<float>(double{gated[i]} / (1.0 + std::exp(-double{gated[i]})) *
-                                    double{upper[i]});
-    add(hidden[p], down.times(gated));
+    add(hidden[p], is_mixture ? through_experts(m, y, router, gate, up, down)
+                              : through_ffn(y, gate, up, down));
   }
 }
 

@@ -4,13 +4,14 @@
 #pragma once
 
 #include "runtime/model/description.hpp"
+#include "runtime/model/gguf.hpp"
 
 #include <vector>
 
 namespace baton::testing {
 
 // Logits [position][vocabulary] of every position of `tokens`. Requires: a description that names
-// no feature beyond the plain llama family.
+// no feature beyond the plain llama family and its experts.
 std::vector<std::vector<float>> reference_logits(const model::gguf_file& file,
                                                  const model::description& model,
                                                  const std::vector<std::int32_t>& tokens);

@@ -5,6 +5,8 @@
 
 #include <array>
 #include <cmath>
+#include <functional>
+#include <numeric>
 
 namespace baton::testing {
 namespace {
@@ -126,6 +128,8 @@ model::description shape_of(const tiny_llama& o) {
   d.layer_count = o.layers;
   d.hidden_size = o.hidden;
   d.ffn_size = o.ffn;
+  d.expert_count = o.experts;
+  d.expert_ffn_size = o.ffn;
   d.head_count = o.heads;
   d.kv_head_count = o.kv_heads;
   d.head_size = o.hidden / o.heads;
@@ -194,6 +198,8 @@ void set_sizes(gguf_writer& out, const tiny_llama& o) {
       .set_f32("llama.rope.freq_base", 10000.0F)
       .set_u32("llama.rope.dimension_count", o.hidden / o.heads)
       .set_u32("llama.vocab_size", o.vocab);
+  if (o.experts > 0)
+    out.set_u32("llama.expert_count", o.experts).set_u32("llama.expert_used_count", o.experts_used);
 }
 
 // Zeroes the head's rows of tokens that end an answer or stand for nothing.
@@ -223,7 +229,9 @@ result<gguf_writer> tiny_llama_writer(const tiny_llama& options) {
   const auto add = [&](const model::tensor_requirement& tensor) {
     const bool is_norm = tensor.shape.size() == 1;
     const bool is_wide = tensor.name == "token_embd.weight" || tensor.name == "output.weight";
-    const auto count = is_norm ? tensor.shape[0] : tensor.shape[0] * tensor.shape[1];
+    const bool is_router = tensor.name.ends_with("ffn_gate_inp.weight");
+    const auto count = std::accumulate(tensor.shape.begin(), tensor.shape.end(), std::uint64_t{1},
+                                       std::multiplies());
     // A matrix keeps the variance of its input; embeddings have variance 1.
     const float deviation = is_norm ? 0.1F
                             : tensor.name == "token_embd.weight"
@@ -233,9 +241,9 @@ result<gguf_writer> tiny_llama_writer(const tiny_llama& options) {
     if (tensor.name == "output.weight" && options.never_ends) {
       silence_special_rows(values, options);
     }
-    const auto type = is_norm   ? model::tensor_type::f32
-                      : is_wide ? options.embedding_type.value_or(options.type)
-                                : options.type;
+    const auto type = is_norm || is_router ? model::tensor_type::f32 // as converters write it
+                      : is_wide            ? options.embedding_type.value_or(options.type)
+                                           : options.type;
     out.add_tensor(tensor.name, type, tensor.shape, values);
   };
   const auto shape = shape_of(options);

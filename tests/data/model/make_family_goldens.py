@@ -1,5 +1,5 @@
-"""Writes families/NAME.gguf and families/NAME.json beside this script: for each model family a tiny model of random
-weights, and what it answers. Run it by hand in a venv (`pip install torch transformers gguf numpy`; transformers 5.23 and
+"""Writes families/NAME.gguf, the directory families/NAME and families/NAME.json beside this script: for each model family
+a tiny model of random weights, as a GGUF file and as transformers saves it, and what it answers. Run it by hand in a venv (`pip install torch transformers gguf numpy`; transformers 5.23 and
 torch 2.15 made the committed files), with the names to write, or none for all; the results are committed.
 
 The oracle is the family's own class in transformers, in float32, with the weights as they are stored in the file. Only one
@@ -7,12 +7,18 @@ thing is taken from our engine: keys and values pass through float16 on their wa
 that what remains between the two is the order of float32 sums. Names, layouts and keys of the file are those that
 llama.cpp's converter writes: q and k of rotated pairs are permuted, Gemma's norms carry their 1.
 
+The directories are transformers' own: its config.json, its names, q and k and norms as published; the matrices in the
+float16 that holds them exactly. That of qwen2 is cut into several files.
+
 JSON: prompt_ids, positions and the logits there, and the greedy continuation, whose choices are all clear: the seed is the
-first one with which the second best token is never nearer than MARGIN and DISTINCT tokens come up.
+first one with which the second best token is never nearer than MARGIN and DISTINCT tokens come up. Of a mixture also no
+row's last expert in use and first one out are nearer than ROUTER_MARGIN in score, in any layer: else the order of sums could
+decide between two experts.
 """
 import json
 import math
 import pathlib
+import shutil
 import sys
 
 import numpy as np
@@ -28,7 +34,7 @@ VOCAB, HIDDEN, HEAD = 64, 32, 16
 PROMPT, CONTINUATION = 150, 12
 # Both sides of every window's edge and of the chunks of 64 positions.
 POSITIONS = [0, 1, 7, 39, 40, 41, 63, 64, 65, 103, 104, 127, 128, 149]
-MARGIN, DISTINCT = 0.02, 5
+MARGIN, DISTINCT, ROUTER_MARGIN = 0.02, 5, 0.002
 
 
 def attend_over_stored(module, query, key, value, mask, **kwargs):
@@ -107,6 +113,15 @@ family("phi3", "phi3", T.F16, 2, 4, 2, 1e4,
 family("smollm3", "smollm3", T.F16, 5, 2, 1, 5e6,
        (hf.SmolLM3Config, dict(tie_word_embeddings=True, use_sliding_window=False, rope_parameters=rope(5e6))),
        ffn=32, permuted=True)
+family("mixtral", "llama", T.F16, 2, 2, 1, 1e4,
+       (hf.MixtralConfig, dict(num_local_experts=4, num_experts_per_tok=2, tie_word_embeddings=True, rope_parameters=rope(1e4))),
+       {"expert_count": 4, "expert_used_count": 2}, ffn=32, permuted=True, experts=True)
+# The published ones normalise the weights, as Mixtral does; this one does not, so that both ways have an oracle.
+family("qwen3moe", "qwen3moe", T.F16, 2, 2, 1, 1e6,
+       (hf.Qwen3MoeConfig, dict(num_experts=5, num_experts_per_tok=2, moe_intermediate_size=32, norm_topk_prob=False,
+                                tie_word_embeddings=False, rope_parameters=rope(1e6))),
+       {"expert_count": 5, "expert_used_count": 2, "expert_feed_forward_length": 32, "expert_weights_norm": False},
+       ffn=96, qk_norm=True, experts=True)
 GEMMA = dict(tie_word_embeddings=True, hidden_activation="gelu_pytorch_tanh", query_pre_attn_scalar=HEAD, sliding_window=40)
 family("gemma2", "gemma2", T.F16, 3, 4, 2, 1e4,
        (hf.Gemma2Config, dict(GEMMA, attn_logit_softcapping=2.0, final_logit_softcapping=3.0, rope_parameters=rope(1e4))),
@@ -118,7 +133,8 @@ family("gemma3", "gemma3", T.F16, 6, 2, 1, 1e6,
        ffn=32, qk_norm=True, gemma=True)
 
 
-# The file's tensors and the model's parameters: name in the file -> name in the model.
+# The file's tensors and the model's parameters: name in the file -> name in the model, or (name, i) for the i-th half of
+# every expert's rows.
 def tensor_map(f):
     cfg, attention, mlp = f["cfg"], "self_attn.", "mlp."
     names = {"token_embd.weight": "model.embed_tokens.weight", "output_norm.weight": "model.norm.weight"}
@@ -135,6 +151,11 @@ def tensor_map(f):
             layer |= {"attn_qkv.weight": attention + "qkv_proj.weight", "ffn_up.weight": mlp + "gate_up_proj.weight"}
         else:
             layer |= {f"attn_{x}.weight": f"{attention}{x}_proj.weight" for x in "qkv"}
+        if f.get("experts"):
+            del layer["ffn_down.weight"]
+            layer |= {"ffn_gate_inp.weight": mlp + "gate.weight", "ffn_down_exps.weight": mlp + "experts.down_proj"}
+            layer |= {f"ffn_{x}_exps.weight": (mlp + "experts.gate_up_proj", half) for half, x in enumerate(("gate", "up"))}
+        elif not f.get("fused"):
             layer |= {f"ffn_{x}.weight": f"{mlp}{x}_proj.weight" for x in ("gate", "up")}
         if f.get("biases"):
             layer |= {f"attn_{x}.bias": f"{attention}{x}_proj.bias" for x in "qkv"}
@@ -143,8 +164,13 @@ def tensor_map(f):
         if f.get("gemma"):
             layer |= {"post_attention_norm.weight": "post_attention_layernorm.weight",
                       "post_ffw_norm.weight": "post_feedforward_layernorm.weight"}
-        names |= {f"blk.{i}.{ours}": f"model.layers.{i}.{theirs}" for ours, theirs in layer.items()}
+        in_layer = lambda theirs: f"model.layers.{i}.{theirs}" if isinstance(theirs, str) else (in_layer(theirs[0]), theirs[1])
+        names |= {f"blk.{i}.{ours}": in_layer(theirs) for ours, theirs in layer.items()}
     return names
+
+
+def parameter_of(state, theirs):
+    return state[theirs] if isinstance(theirs, str) else state[theirs[0]].chunk(2, dim=1)[theirs[1]]
 
 
 def drawn(rng, name, shape, scales_embedding):
@@ -171,10 +197,14 @@ def build(f, seed):
     model = hf.AutoModelForCausalLM.from_config(cfg, dtype=torch.float32).eval()
     state, tensors = model.state_dict(), {}
     for ours, theirs in tensor_map(f).items():
-        parameter = state[theirs]
+        parameter = parameter_of(state, theirs)
         values = drawn(rng, ours, tuple(parameter.shape), f.get("gemma")).astype(np.float32)
         if values.ndim == 1:
             parameter.copy_(torch.from_numpy(values - 1 if f.get("gemma") and "norm" in ours else values))
+            tensors[ours] = (values, None)
+            continue
+        if "ffn_gate_inp" in ours:  # converters keep routers in float32
+            parameter.copy_(torch.from_numpy(values))
             tensors[ours] = (values, None)
             continue
         raw = quantize(values, f["stored"])
@@ -188,6 +218,20 @@ def build(f, seed):
     if "factors" in f:
         tensors["rope_freqs.weight"] = (f["factors"], None)
     return model, tensors
+
+
+def watch_routers(model):
+    """A list that gets, for every router's call, how near the last expert in use and the first one out come."""
+    gaps = []
+
+    def watch(router, _, out):
+        best = torch.topk(out[0], router.top_k + 1, dim=-1).values
+        gaps.append(float((best[:, -2] - best[:, -1]).min()))
+
+    for module in model.modules():
+        if type(module).__name__.endswith("TopKRouter"):
+            module.register_forward_hook(watch)
+    return gaps
 
 
 def answer(model, rng):
@@ -207,7 +251,7 @@ def write(name, f, tensors, golden):
     out = GGUFWriter(path, f["arch"])
     out.add_name(name)
     for key, value in f["keys"].items():
-        put = {int: out.add_uint32, float: out.add_float32, str: out.add_string}[type(value)]
+        put = {int: out.add_uint32, float: out.add_float32, str: out.add_string, bool: out.add_bool}[type(value)]
         put(f"{f['arch']}.{key}", value)
     for tensor, (array, kind) in tensors.items():
         out.add_tensor(tensor, array, raw_dtype=kind)
@@ -220,6 +264,16 @@ def write(name, f, tensors, golden):
     print(name, path.stat().st_size + golden_path.stat().st_size, "bytes")
 
 
+def write_directory(name, f, model):
+    path = HERE / name
+    shutil.rmtree(path, ignore_errors=True)
+    state = {key: value.to(torch.float16) if value.ndim > 1 else value for key, value in model.state_dict().items()
+             if not (f["cfg"].tie_word_embeddings and key == "lm_head.weight")}
+    model.save_pretrained(path, state_dict=state, max_shard_size="12KB" if name == "qwen2" else "1MB")
+    (path / "generation_config.json").unlink(missing_ok=True)  # says nothing about logits
+    print(name, sum(file.stat().st_size for file in path.iterdir()), "bytes in", sorted(file.name for file in path.iterdir()))
+
+
 def main(names):
     HERE.mkdir(exist_ok=True)
     torch.set_grad_enabled(False)
@@ -227,13 +281,16 @@ def main(names):
         f = FAMILIES[name]
         for seed in range(1, 200):
             model, tensors = build(f, seed)
+            gaps = watch_routers(model)
             golden, margin = answer(model, np.random.default_rng(1000 + seed))
-            if margin > MARGIN and len(set(golden["greedy_ids"])) >= DISTINCT:
+            router_margin = min(gaps, default=math.inf)
+            if margin > MARGIN and router_margin > ROUTER_MARGIN and len(set(golden["greedy_ids"])) >= DISTINCT:
                 break
         else:
             sys.exit(f"{name}: no seed gives a clear answer")
-        print(name, "seed", seed, "margin", round(margin, 3))
+        print(name, "seed", seed, "margin", round(margin, 3), "of routers", round(router_margin, 4))
         write(name, f, tensors, golden)
+        write_directory(name, f, model)
 
 
 main(sys.argv[1:])

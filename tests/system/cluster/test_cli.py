@@ -53,6 +53,14 @@ def test_model_inspect_says_what_a_file_holds_and_whether_it_runs(tmp_path):
     assert refused.returncode == 1 and refused.stderr.startswith("error: ")
 
 
+def test_model_inspect_counts_the_experts_that_a_token_uses():
+    told = json.loads(cluster("model", "inspect", "tests/data/model/families/mixtral.gguf", "--json").stdout)
+    experts, stored = told["model"]["experts"], sum(t["bytes"] for t in told["tensors"].values())
+    assert (experts["count"], experts["used"]) == (4, 2)
+    assert told["model"]["packed_bytes"] >= stored
+    assert told["model"]["step_bytes"] == stored - experts["bytes"] // 2
+
+
 def test_a_configuration_that_cannot_be_is_refused_by_key(tmp_path):
     bad = tmp_path / "bad.toml"
     bad.write_text('[model]\nname = "m"\npath = "nowhere.gguf"\nmax_num_seq = 1\n[[nodes]]\nname = "a"\ndevices = ["cpu:0"]\n')

@@ -1,11 +1,9 @@
 // Goal: the contract of the engine seam. Method: tiny models of random weights, every tensor type
 // and awkward shapes; logits compared by their bits between ways of running the same sequence, and
 // within a tolerance with a plain float32 forward pass.
-#include "tests/support/gguf_writer.hpp"
 #include "tests/support/reference_llama.hpp"
-#include "tests/support/scratch_directory.hpp"
-#include "tests/unit/cpu/isas.hpp"
 #include "tests/unit/cpu/sequences.hpp"
+#include "tests/unit/cpu/tiny_file.hpp"
 
 #include <doctest/doctest.h>
 #include <sys/mman.h>
@@ -18,46 +16,6 @@ using namespace baton::testing;
 using model::tensor_type;
 
 namespace {
-
-struct tiny_file {
-  scratch_directory directory;
-  std::optional<model::gguf_file> file;
-  model::description description;
-
-  explicit tiny_file(const tiny_llama& options) {
-    const auto path = directory / "tiny.gguf";
-    REQUIRE(write_tiny_llama(path, options));
-    auto opened = model::gguf_file::open(path);
-    REQUIRE_MESSAGE(opened, opened.error().message);
-    file = *std::move(opened);
-    auto described = model::describe(*file);
-    REQUIRE_MESSAGE(described, described.error().message);
-    description = *std::move(described);
-  }
-
-  std::unique_ptr<cpu::engine_cpu> load(const cpu::config& settings,
-                                        std::optional<model::layer_range> range = {}) const {
-    auto engine = cpu::engine_cpu::load(*file, description,
-                                        range.value_or(model::whole(description)), settings);
-    REQUIRE_MESSAGE(engine, engine.error().message);
-    return *std::move(engine);
-  }
-};
-
-cpu::config settings_of(std::uint32_t bits = 8) {
-  cpu::config c;
-  c.kv_blocks = 16;
-  c.rows_max = 256;
-  c.activation_bits = bits;
-  return c;
-}
-
-std::vector<token_id> some_tokens(std::size_t count, std::uint32_t seed = 0) {
-  std::vector<token_id> out;
-  for (std::size_t i = 0; i < count; ++i)
-    out.push_back(static_cast<token_id>((i * i * 31 + i * 7 + seed * 53) % 270));
-  return out;
-}
 
 std::vector<tiny_llama> shapes() {
   std::vector<tiny_llama> out;
@@ -345,7 +303,10 @@ TEST_CASE("settings and models that the engine cannot run are refused by name") 
     change(d);
     return code_of(settings_of(), d);
   };
-  CHECK(model_with([](auto& d) { d.expert_count = 2; }).find("experts") != std::string::npos);
+  CHECK(model_with([](auto& d) {
+          d.expert_count = 2;
+          d.has_post_norms = true;
+        }).find("what experts add") != std::string::npos);
   CHECK(model_with([](auto& d) { d.rope.scaling = model::rope_scaling_kind::yarn; }).find("yarn") !=
         std::string::npos);
   CHECK(model_with([](auto& d) { d.head_size = 24; }).find("head sizes") != std::string::npos);

@@ -1,6 +1,7 @@
 // Goal: the engine computes what the model means. Method: the default model against transformers in
 // float32 (tests/data/cpu/greedy_reference.json), teacher-forced along the reference's output, and
 // the perplexity of a long text against llama-perplexity's. Skipped where the model is not there.
+#include "runtime/model/gguf.hpp"
 #include "tests/unit/cpu/sequences.hpp"
 
 #include <doctest/doctest.h>

@@ -111,6 +111,38 @@ TEST_CASE("a soft cap bends values as tanh does, and shows what has overflowed")
     }
 }
 
+TEST_CASE("a scaled row is added with one rounding, to the same bits everywhere") {
+  const auto x = random_floats(96, 21, 3.0F), y = random_floats(96, 22);
+  for (const auto which : available_isas()) {
+    auto found = x;
+    cpu::kernels_for(which).add_scaled(found.data(), y.data(), y.size(), 0.37F);
+    for (std::size_t i = 0; i < x.size(); ++i)
+      CHECK(found[i] == std::fma(y[i], 0.37F, x[i]));
+  }
+}
+
+TEST_CASE("exponentials and their sum are those of a softmax, to the same bits everywhere") {
+  auto x = random_floats(128, 23, 20.0F);
+  x[5] = 30.0F;
+  std::fill(x.end() - 20, x.end(), -INFINITY); // columns that are none
+  auto expected = x;
+  const float sum = portable().exp_sum(expected.data(), x.size(), 30.0F);
+  double exact_sum = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double exact = std::exp(double{x[i] - 30.0F}); // the difference is rounded
+    exact_sum += exact;
+    CHECK(double{expected[i]} == doctest::Approx(exact).epsilon(1e-6).scale(1e-30));
+  }
+  CHECK(expected[5] == 1.0F);
+  CHECK(expected.back() == 0.0F);
+  CHECK(double{sum} == doctest::Approx(exact_sum).epsilon(1e-6));
+  for (const auto which : available_isas()) {
+    auto found = x;
+    CHECK(cpu::kernels_for(which).exp_sum(found.data(), x.size(), 30.0F) == sum);
+    CHECK(first_difference(expected, found) == -1);
+  }
+}
+
 TEST_CASE("quantised activations are nearest, with sums to match, to the same bits everywhere") {
   constexpr std::size_t blocks = 40;
   auto values = random_floats(blocks * 32, 6, 7.0F);

@@ -1,5 +1,6 @@
 // A description is read from a file or refused by the name of what does not fit.
 #include "runtime/model/description.hpp"
+#include "runtime/model/gguf.hpp"
 #include "tests/support/gguf_writer.hpp"
 #include "tests/support/scratch_directory.hpp"
 
@@ -148,8 +149,10 @@ TEST_CASE("a feature without an implementation is refused by its key") {
   expect_refusals({
       {"another family", [](auto& w) { w.set_string("general.architecture", "mamba"); },
        unsupported_model, "'mamba': this build runs llama, "},
-      {"experts", [](auto& w) { w.set_u32("llama.expert_count", 8); }, unsupported_model,
-       "'llama.expert_count' is 8"},
+      {"shared experts", [](auto& w) { w.set_u32("llama.expert_shared_count", 1); },
+       unsupported_model, "'llama.expert_shared_count' is 1"},
+      {"experts by sigmoid", [](auto& w) { w.set_u32("llama.expert_gating_func", 2); },
+       unsupported_model, "'llama.expert_gating_func' is 2"},
       {"rope scaling", [](auto& w) { w.set_string("llama.rope.scaling.type", "yarn"); },
        unsupported_model, "'llama.rope.scaling.type' is yarn"},
       {"a soft cap", [](auto& w) { w.set_f32("llama.final_logit_softcapping", 30.0F); },
@@ -181,6 +184,61 @@ TEST_CASE("a feature without an implementation is refused by its key") {
                             std::vector<std::byte>(std::size_t{64} * 128 * 8));
        },
        unsupported_model, "'blk.1.ffn_up.weight' is I64: this build reads F32, F16"},
+  });
+}
+
+TEST_CASE("counts and tensors of experts that contradict each other are refused") {
+  using enum errc;
+  const auto mixture = [](auto change) {
+    return [=](gguf_writer& w) {
+      w = tiny({.experts = 4, .experts_used = 2});
+      change(w);
+    };
+  };
+  const auto set = [&](std::string_view key, std::uint32_t value) {
+    return mixture([=](gguf_writer& w) { w.set_u32(key, value); });
+  };
+  const auto replace = [&](std::string name, std::vector<std::uint64_t> shape) {
+    return mixture([=](gguf_writer& w) {
+      std::uint64_t count = 1;
+      for (const auto n : shape)
+        count *= n;
+      w.erase_tensor(name).add_tensor(name, tensor_type::f32, shape, std::vector<float>(count));
+    });
+  };
+  const std::uint32_t u32_max = std::numeric_limits<std::uint32_t>::max();
+  expect_refusals({
+      {"none used", set("llama.expert_used_count", 0), bad_model_file,
+       "'llama.expert_used_count' is 0, not in [1, 4]"},
+      {"more used than there are", set("llama.expert_used_count", 5), bad_model_file,
+       "'llama.expert_used_count' is 5, not in [1, 4]"},
+      {"no word of those used", mixture([](gguf_writer& w) { w.erase("llama.expert_used_count"); }),
+       bad_model_file, "'llama.expert_used_count' is missing"},
+      {"2^32 - 1 experts", set("llama.expert_count", u32_max), bad_model_file,
+       "is 4294967295, not in [1, 1024]"},
+      {"an expert more", set("llama.expert_count", 5), bad_model_file,
+       "'blk.0.ffn_gate_inp.weight': expected [64, 5], found [64, 4]"},
+      {"experts of an unknown number", set("llama.expert_count", 0), bad_model_file,
+       "'blk.0.ffn_gate.weight' is missing"},
+      {"another width", set("llama.expert_feed_forward_length", 64), bad_model_file,
+       "'blk.0.ffn_gate_exps.weight': expected [64, 64, 4], found [64, 128, 4]"},
+      {"no width", set("llama.expert_feed_forward_length", 0), bad_model_file,
+       "'llama.expert_feed_forward_length' is 0"},
+      {"a third dimension too small", replace("blk.1.ffn_up_exps.weight", {64, 128, 3}),
+       bad_model_file, "'blk.1.ffn_up_exps.weight': expected [64, 128, 4], found [64, 128, 3]"},
+      {"a third dimension too many", replace("blk.1.ffn_down_exps.weight", {128, 64, 4, 2}),
+       bad_model_file, "expected [128, 64, 4], found [128, 64, 4, 2]"},
+      {"no third dimension", replace("blk.0.ffn_down_exps.weight", {128, 256}), bad_model_file,
+       "'blk.0.ffn_down_exps.weight': expected [128, 64, 4], found [128, 256]"},
+      {"a tensor for each expert", mixture([](gguf_writer& w) {
+         w.erase_tensor("blk.0.ffn_gate_exps.weight")
+             .add_tensor("blk.0.ffn_gate.0.weight", tensor_type::f32, {64, 128},
+                         std::vector<float>(64 * 128));
+       }),
+       unsupported_model, "'blk.0.ffn_gate.0.weight': a tensor for each expert is an older layout"},
+      {"a scale of the weights",
+       mixture([](gguf_writer& w) { w.set_f32("llama.expert_weights_scale", 2.5F); }),
+       unsupported_model, "'llama.expert_weights_scale' is 2.5"},
   });
 }
 

@@ -1,5 +1,7 @@
 // What each family's name and keys say about a model: read from the tiny files of
 // tests/data/model/families, and from llama files with a key more.
+#include "runtime/model/family.hpp"
+#include "runtime/model/gguf.hpp"
 #include "runtime/model/slice.hpp"
 #include "tests/support/gguf_writer.hpp"
 #include "tests/support/scratch_directory.hpp"
@@ -19,8 +21,8 @@ using model::rope_scaling_kind;
 
 namespace {
 
-const std::vector<std::string> files = {"qwen2", "qwen3",   "llama3", "mistral",
-                                        "phi3",  "smollm3", "gemma2", "gemma3"};
+const std::vector<std::string> files = {"qwen2",   "qwen3",  "llama3", "mistral", "phi3",
+                                        "smollm3", "gemma2", "gemma3", "mixtral", "qwen3moe"};
 
 gguf_file open(const std::string& name) {
   auto file = gguf_file::open(std::filesystem::path(BATON_SOURCE_DIR) /
@@ -175,6 +177,41 @@ TEST_CASE("gemma3 has norms of heads, a window in five layers of six, with a rop
   CHECK(d.windowed_rope->base == 1e4F);
   CHECK(d.windowed_rope->scaling == rope_scaling_kind::none);
   CHECK(d.windowed_rope->kind == rope_kind::neox);
+}
+
+TEST_CASE("a mixture of llama has experts of the ffn's width, whose weights add up to one") {
+  const auto file = open("mixtral");
+  const auto d = describe(file);
+  REQUIRE_MESSAGE(d, d.error().message);
+  CHECK(d->architecture == "llama");
+  CHECK(d->expert_count == 4);
+  CHECK(d->expert_used_count == 2);
+  CHECK(d->expert_ffn_size == d->ffn_size);
+  CHECK(d->has_normalised_experts);
+  CHECK(described("llama3").expert_count == 0);
+}
+
+TEST_CASE("qwen3moe has experts of a width of their own") {
+  const auto d = described("qwen3moe");
+  CHECK(d.expert_count == 5);
+  CHECK(d.expert_used_count == 2);
+  CHECK(d.expert_ffn_size == 32);
+  CHECK(d.has_qk_norm);
+  CHECK_FALSE(d.has_normalised_experts); // the key says so; without it, as the published ones
+  const auto kind = model::family_of("qwen3moe");
+  REQUIRE(kind);
+  CHECK(kind->normalises_experts);
+}
+
+TEST_CASE("a step of one row reads the experts that it uses alone") {
+  const auto file = open("mixtral");
+  const auto d = describe(file);
+  REQUIRE_MESSAGE(d, d.error().message);
+  std::uint64_t experts = 0, others = 0;
+  for (const auto& tensor : file.tensors())
+    (tensor.name.find("_exps.") == std::string::npos ? others : experts) += tensor.bytes.size();
+  CHECK(d->expert_bytes == experts);
+  CHECK(d->step_bytes() == others + experts / 2); // the embedding is the head
 }
 
 // Gemma 2 and 3 of 27 B divide a query by the root of hidden / heads; no key says so.

@@ -1,5 +1,6 @@
 // Files that lie. Each must end in an error that names what is wrong; none may crash, read outside
 // the file or ask for more memory than the file is worth.
+#include "runtime/model/gguf.hpp"
 #include "runtime/model/slice.hpp"
 #include "tests/support/gguf_writer.hpp"
 #include "tests/support/scratch_directory.hpp"

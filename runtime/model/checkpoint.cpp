@@ -1,0 +1,325 @@
+#include "runtime/model/checkpoint.hpp"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+namespace baton::model {
+namespace {
+
+constexpr std::string_view single_file = "model.safetensors";
+constexpr std::string_view index_file = "model.safetensors.index.json";
+
+// Buffers that older versions of transformers saved and newer ones do not read.
+bool is_leftover(std::string_view published) {
+  return published.ends_with(".rotary_emb.inv_freq");
+}
+
+// The files that an index names, each once. Errors: bad_model_file.
+result<std::set<std::string>> files_of(const json& index, const std::string& origin) {
+  const auto* map = member_of(index, "weight_map");
+  if (map == nullptr || !map->is_object() || map->empty()) {
+    return fail(errc::bad_model_file, "{}: 'weight_map' names no tensors", origin);
+  }
+  std::set<std::string> files;
+  for (const auto& [tensor, file] : map->items()) {
+    const auto name = file.is_string() ? file.get<std::string>() : std::string();
+    // A plain name: nothing outside of the directory is opened.
+    if (name.empty() || name.find('/') != std::string::npos ||
+        name.find('\0') != std::string::npos || !name.ends_with(".safetensors")) {
+      return fail(errc::bad_model_file, "{}: tensor '{}' is in no safetensors file", origin,
+                  tensor);
+    }
+    files.insert(name);
+  }
+  return files;
+}
+
+} // namespace
+
+result<checkpoint> checkpoint::open(const std::filesystem::path& directory) {
+  checkpoint opened;
+  opened.path_ = directory;
+  using step = result<void> (checkpoint::*)();
+  for (const step each :
+       {&checkpoint::read_config, &checkpoint::open_files, &checkpoint::check_head,
+        &checkpoint::add_one_to_norms, &checkpoint::take_fingerprint}) {
+    if (auto r = (opened.*each)(); !r) {
+      return r.error();
+    }
+  }
+  return opened;
+}
+
+result<void> checkpoint::read_config() {
+  const auto config = read_json_object(path_ / "config.json");
+  if (!config) {
+    return config.error();
+  }
+  auto read = read_checkpoint_config(*config);
+  if (!read) {
+    return fail(read.error().code, "{}: {}", path_.string(), read.error().message);
+  }
+  config_ = *std::move(read);
+  auto named = path_.has_filename() ? path_ : path_.parent_path();
+  config_.values["general.architecture"] = config_.architecture;
+  config_.values["general.name"] = named.filename().string();
+  return {};
+}
+
+result<void> checkpoint::open_files() {
+  if (!config_.rope_factors.empty()) {
+    if (auto r = add_made("rope_freqs.weight", config_.rope_factors); !r) {
+      return r;
+    }
+  }
+  if (is_there(path_ / single_file)) {
+    auto file = safetensors_file::open(path_ / single_file);
+    return file ? add_file(*std::move(file)) : result<void>(file.error());
+  }
+  if (is_there(path_ / index_file)) {
+    return open_indexed();
+  }
+  return fail(errc::io_failed, "{}: neither {} nor {} is there", path_.string(), single_file,
+              index_file);
+}
+
+result<void> checkpoint::open_indexed() {
+  const auto origin = (path_ / index_file).string();
+  const auto index = read_json_object(origin);
+  if (!index) {
+    return index.error();
+  }
+  const auto names = files_of(*index, origin);
+  if (!names) {
+    return names.error();
+  }
+  for (const auto& name : *names) {
+    auto file = safetensors_file::open(path_ / name);
+    if (!file) {
+      return file.error();
+    }
+    if (auto r = add_file(*std::move(file)); !r) {
+      return r;
+    }
+  }
+  for (const auto& [tensor, file] : index->at("weight_map").items()) {
+    const auto found = sources_.find(gguf_tensor_name(tensor, config_.has_post_norms));
+    const bool is_held = found != sources_.end() && found->second.file &&
+                         files_[*found->second.file].path().filename() == file.get<std::string>();
+    if (!is_held && !is_leftover(tensor) &&
+        !(config_.has_tied_embeddings && tensor == "lm_head.weight")) {
+      return fail(errc::bad_model_file, "{}: tensor '{}' is not in {}", origin, tensor,
+                  file.get<std::string>());
+    }
+  }
+  return {};
+}
+
+result<void> checkpoint::add_file(safetensors_file file) {
+  for (const auto& tensor : file.tensors()) {
+    // Some files keep a copy of what is tied; transformers does not read it either.
+    if (is_leftover(tensor.name) ||
+        (config_.has_tied_embeddings && tensor.name == "lm_head.weight")) {
+      continue;
+    }
+    auto view = tensor;
+    view.name = gguf_tensor_name(tensor.name, config_.has_post_norms);
+    const auto [at, is_new] =
+        sources_.emplace(view.name, source{tensors_.size(), files_.size(), {}, tensor.name});
+    if (!is_new) {
+      return fail(errc::bad_model_file, "{}: tensor '{}' has the place of '{}'{}",
+                  file.path().string(), tensor.name, spelled(at->first),
+                  at->second.file && *at->second.file < files_.size()
+                      ? fmt::format(" in {}", files_[*at->second.file].path().string())
+                      : "");
+    }
+    tensors_.push_back(std::move(view));
+  }
+  files_.push_back(std::move(file));
+  return {};
+}
+
+result<void> checkpoint::add_made(std::string name, std::vector<float> values) {
+  const auto [at, is_new] =
+      sources_.emplace(name, source{tensors_.size(), std::nullopt, std::move(values), name});
+  ENSURE(is_new, "tensor '{}' is made twice", name);
+  const std::span<const float> made = at->second.made;
+  tensors_.push_back({std::move(name), tensor_type::f32, {made.size()}, std::as_bytes(made)});
+  return {};
+}
+
+// Without a head of its own a model would be run with the embedding, tied or not.
+result<void> checkpoint::check_head() {
+  if (!config_.has_tied_embeddings && !sources_.contains("output.weight")) {
+    return fail(errc::bad_model_file,
+                "{}: tensor '{}' is missing, and 'tie_word_embeddings' is not true in config.json",
+                path_.string(), spelled("output.weight"));
+  }
+  if (const auto embedding = find("token_embd.weight")) {               // stands for all matrices
+    constexpr std::uint32_t gguf_f32 = 0, gguf_f16 = 1, gguf_bf16 = 32; // as in general.file_type
+    config_.values["general.file_type"] = embedding->type == tensor_type::f32   ? gguf_f32
+                                          : embedding->type == tensor_type::f16 ? gguf_f16
+                                                                                : gguf_bf16;
+  }
+  return {};
+}
+
+result<void> checkpoint::add_one_to_norms() {
+  if (!config_.adds_one_to_norms) {
+    return {};
+  }
+  for (auto& tensor : tensors_) {
+    auto& from = sources_.find(tensor.name)->second;
+    if (!tensor.name.ends_with("norm.weight") || !from.file) {
+      continue;
+    }
+    std::vector<std::byte> raw(tensor.bytes.size());
+    if (auto r = files_[*from.file].read(tensor, 0, raw); !r) {
+      return r;
+    }
+    from.made.resize(tensor.elements());
+    dequantize_row(tensor.type, raw.data(), from.made.data(), from.made.size());
+    for (auto& weight : from.made) {
+      weight += 1.0F;
+    }
+    tensor.type = tensor_type::f32;
+    tensor.bytes = std::as_bytes(std::span<const float>(from.made));
+  }
+  return {};
+}
+
+result<void> checkpoint::take_fingerprint() {
+  // The values and not the text of config.json: its order of fields says nothing.
+  for (const auto& [key, value] : config_.values) {
+    if (key == "general.name") { // the directory's, which may differ between machines
+      continue;
+    }
+    const auto line = key + value.dump(-1, ' ', true, json::error_handler_t::replace);
+    fingerprint_ = mixed(fingerprint_, std::as_bytes(std::span(line)));
+  }
+  const std::span<const float> factors = config_.rope_factors;
+  fingerprint_ = mixed(fingerprint_, std::as_bytes(factors));
+  for (const auto& file : files_) {
+    const auto hash = file.mixed_into(fingerprint_);
+    if (!hash) {
+      return fail(hash.error().code, "{}: {}", file.path().string(), hash.error().message);
+    }
+    fingerprint_ = *hash;
+  }
+  return {};
+}
+
+std::uint64_t checkpoint::size_bytes() const noexcept {
+  std::uint64_t total = 0;
+  for (const auto& file : files_) {
+    total += file.size_bytes();
+  }
+  return total;
+}
+
+std::string checkpoint::spelled(std::string_view name) const {
+  if (const auto found = config_.fields.find(name); found != config_.fields.end()) {
+    return found->second;
+  }
+  if (const auto found = sources_.find(name); found != sources_.end()) {
+    return found->second.published;
+  }
+  return published_tensor_name(name, config_.has_post_norms);
+}
+
+bool checkpoint::has(std::string_view key) const noexcept {
+  return config_.values.find(key) != config_.values.end();
+}
+
+std::vector<std::string> checkpoint::keys() const {
+  std::vector<std::string> names;
+  for (const auto& [key, value] : config_.values) {
+    names.push_back(key);
+  }
+  return names;
+}
+
+// No key of config.json that is read here holds a list.
+std::optional<std::uint64_t> checkpoint::array_size(std::string_view) const noexcept {
+  return std::nullopt;
+}
+
+error checkpoint::wrong_kind(std::string_view key, std::string_view wanted) const {
+  const auto found = config_.values.find(key);
+  if (found == config_.values.end()) {
+    return fail(errc::bad_model_file, "config.json: '{}' is missing", spelled(key));
+  }
+  return fail(errc::bad_model_file, "config.json: '{}' is a {}, not {}", spelled(key),
+              found->second.type_name(), wanted);
+}
+
+result<std::uint64_t> checkpoint::get_u64(std::string_view key) const {
+  const auto found = config_.values.find(key);
+  if (found == config_.values.end() || !found->second.is_number_unsigned()) {
+    return wrong_kind(key, "an integer that fits 64 unsigned bits");
+  }
+  return found->second.get<std::uint64_t>();
+}
+
+result<std::uint32_t> checkpoint::get_u32(std::string_view key) const {
+  const auto value = get_u64(key);
+  if (!value) {
+    return value.error();
+  }
+  if (!std::in_range<std::uint32_t>(*value)) {
+    return wrong_kind(key, "an integer that fits 32 unsigned bits");
+  }
+  return static_cast<std::uint32_t>(*value);
+}
+
+// JSON has one kind of numbers: 10000 is a float here, too.
+result<float> checkpoint::get_f32(std::string_view key) const {
+  const auto found = config_.values.find(key);
+  if (found == config_.values.end() || !found->second.is_number()) {
+    return wrong_kind(key, "a number");
+  }
+  return found->second.get<float>();
+}
+
+result<bool> checkpoint::get_bool(std::string_view key) const {
+  const auto found = config_.values.find(key);
+  if (found == config_.values.end() || !found->second.is_boolean()) {
+    return wrong_kind(key, "true or false");
+  }
+  return found->second.get<bool>();
+}
+
+result<std::string> checkpoint::get_string(std::string_view key) const {
+  const auto found = config_.values.find(key);
+  if (found == config_.values.end() || !found->second.is_string()) {
+    return wrong_kind(key, "a string");
+  }
+  return found->second.get<std::string>();
+}
+
+std::optional<tensor_view> checkpoint::find(std::string_view name) const {
+  const auto found = sources_.find(name);
+  return found != sources_.end() ? std::optional(tensors_[found->second.tensor]) : std::nullopt;
+}
+
+result<void> checkpoint::copy_rows(std::string_view name, std::uint64_t first, std::uint64_t count,
+                                   std::span<std::byte> out) const {
+  const auto found = sources_.find(name);
+  if (found == sources_.end()) {
+    return fail(errc::not_found, "{}: no tensor '{}'", path_.string(), spelled(name));
+  }
+  const auto& from = found->second;
+  const auto& tensor = tensors_[from.tensor];
+  if (auto r = check_rows(tensor, first, count, out.size()); !r) {
+    return r;
+  }
+  const auto offset = first * tensor.row_bytes();
+  if (from.made.empty()) {
+    return files_[*from.file].read(tensor, offset, out);
+  }
+  std::ranges::copy(std::as_bytes(std::span(from.made)).subspan(offset, out.size()), out.begin());
+  return {};
+}
+
+} // namespace baton::model

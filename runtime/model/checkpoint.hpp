@@ -1,0 +1,76 @@
+// A model directory as Hugging Face's libraries write it: config.json and safetensors, in one file
+// or in several with model.safetensors.index.json. Its tokenizer is read by runtime/text.
+#pragma once
+
+#include "runtime/model/checkpoint_config.hpp"
+#include "runtime/model/model_file.hpp"
+#include "runtime/model/safetensors.hpp"
+
+#include <map>
+#include <optional>
+
+namespace baton::model {
+
+class checkpoint final : public model_file {
+public:
+  // Opens the files and reads their headers; of the weights only norms, where their numbers are
+  // not those of GGUF. Errors: io_failed, bad_model_file, unsupported_model; they name the file,
+  // and the field or tensor as published.
+  static result<checkpoint> open(const std::filesystem::path& directory);
+
+  const std::filesystem::path& path() const noexcept override { return path_; }
+  std::uint64_t size_bytes() const noexcept override;
+  std::string_view form() const noexcept override { return "safetensors"; }
+  std::uint64_t fingerprint() const noexcept override { return fingerprint_; }
+  bool rotates_halves() const noexcept override { return true; }
+  std::string spelled(std::string_view name) const override;
+
+  using model_file::get_bool;
+  using model_file::get_f32;
+  using model_file::get_string;
+  using model_file::get_u32;
+  using model_file::get_u64;
+  bool has(std::string_view key) const noexcept override;
+  std::vector<std::string> keys() const override;
+  std::optional<std::uint64_t> array_size(std::string_view key) const noexcept override;
+  result<std::uint32_t> get_u32(std::string_view key) const override;
+  result<std::uint64_t> get_u64(std::string_view key) const override;
+  result<float> get_f32(std::string_view key) const override;
+  result<bool> get_bool(std::string_view key) const override;
+  result<std::string> get_string(std::string_view key) const override;
+
+  std::span<const tensor_view> tensors() const noexcept override { return tensors_; }
+  std::optional<tensor_view> find(std::string_view name) const override;
+  result<void> copy_rows(std::string_view name, std::uint64_t first, std::uint64_t count,
+                         std::span<std::byte> out) const override;
+
+private:
+  // Where a tensor's bytes are: in a file, or in memory because this class made them.
+  struct source {
+    std::size_t tensor = 0; // of tensors_
+    std::optional<std::size_t> file;
+    std::vector<float> made;
+    std::string published; // its name in the file
+  };
+
+  checkpoint() = default;
+  result<void> read_config();
+  result<void> open_files();
+  result<void> open_indexed();
+  result<void> add_file(safetensors_file file);
+  result<void> add_made(std::string name, std::vector<float> values);
+  result<void> check_head();
+  result<void> add_one_to_norms();
+  result<void> take_fingerprint();
+  // Requires: the key is there or asked for as required.
+  error wrong_kind(std::string_view key, std::string_view wanted) const;
+
+  std::filesystem::path path_;
+  checkpoint_config config_;
+  std::uint64_t fingerprint_ = 0;
+  std::vector<safetensors_file> files_;
+  std::vector<tensor_view> tensors_;
+  std::map<std::string, source, std::less<>> sources_; // by GGUF's name
+};
+
+} // namespace baton::model

@@ -1,0 +1,35 @@
+// config.json of a Hugging Face checkpoint in GGUF's terms: which family of family.cpp it is, and
+// the metadata that describe() reads. Called by checkpoint.cpp alone.
+//
+// What transformers' class of a family does not read from config.json, it ignores, and so is it
+// here. What it does read and this build does not compute is refused by its name.
+#pragma once
+
+#include "runtime/model/json_file.hpp"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace baton::model {
+
+struct checkpoint_config {
+  std::string architecture; // of family.cpp
+  bool has_post_norms = false;
+  // Gemma's: a norm multiplies by 1 + weight, where GGUF has the sum.
+  bool adds_one_to_norms = false;
+  bool has_tied_embeddings = false;
+  std::vector<float> rope_factors;                        // Llama 3.1's, one a pair; empty: none
+  std::map<std::string, json, std::less<>> values;        // by GGUF's key
+  std::map<std::string, std::string, std::less<>> fields; // GGUF's key -> the field
+};
+
+// Errors: unsupported_model, bad_model_file (both name the field).
+result<checkpoint_config> read_checkpoint_config(const json& config);
+
+// "blk.3.attn_q.weight" for "model.layers.3.self_attn.q_proj.weight"; other names stay as they are.
+std::string gguf_tensor_name(std::string_view published, bool has_post_norms);
+// The other way round. Of two published names the one of a family without fused projections.
+std::string published_tensor_name(std::string_view name, bool has_post_norms);
+
+} // namespace baton::model

@@ -1,0 +1,223 @@
+// What tokenizer.json does to text before and after the model: its normalizer, pre_tokenizer,
+// post_processor and decoder. Each step is known or refused by its name.
+#include "runtime/text/pre_tokenizer.hpp"
+#include "runtime/text/sentencepiece_text.hpp"
+#include "runtime/text/vocabulary_checkpoint.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace baton::text {
+
+namespace {
+
+using model::flag_of;
+using model::json;
+using model::member_of;
+using model::text_of;
+
+using steps = std::vector<const json*>;
+
+// A part of the file as a list: nothing, one step, or a sequence of them.
+void append_steps(const json* node, steps& out) {
+  constexpr std::array<std::string_view, 4> lists = {"normalizers", "pretokenizers", "processors",
+                                                     "decoders"};
+  if (node == nullptr)
+    return;
+  if (text_of(*node, "type") != "Sequence") {
+    out.push_back(node);
+    return;
+  }
+  for (const auto name : lists)
+    if (const auto* list = member_of(*node, name); list != nullptr && list->is_array())
+      for (const auto& each : *list)
+        append_steps(&each, out);
+}
+
+steps steps_of(const json& tokenizer, std::string_view part) {
+  steps found;
+  append_steps(member_of(tokenizer, part), found);
+  return found;
+}
+
+error refused(std::string_view part, const json& step, std::string_view why = "") {
+  return fail(errc::unsupported_model, "tokenizer.json: {} '{}'{}{} is not computed by this build",
+              part, text_of(step, "type"), why.empty() ? "" : " with ", why);
+}
+
+// The pattern of a Split or a Replace, if it is of that kind ("String", "Regex").
+std::string pattern_of(const json& step, std::string_view kind) {
+  const auto* pattern = member_of(step, "pattern");
+  return pattern != nullptr ? text_of(*pattern, kind) : std::string();
+}
+
+bool replaces(const json& step, std::string_view from, std::string_view to) {
+  return text_of(step, "type") == "Replace" && pattern_of(step, "String") == from &&
+         text_of(step, "content") == to;
+}
+
+// -- Byte-level BPE
+
+// The one pattern of GPT-2's own pre-tokenizer, which ByteLevel has built in.
+std::string_view byte_level_pattern() {
+  for (const auto& family : pre_tokenizer_families())
+    if (std::find(family.names.begin(), family.names.end(), "gpt-2") != family.names.end())
+      return family.patterns.front();
+  return {};
+}
+
+// The patterns that text is split by, one after the other.
+result<std::vector<std::string>> patterns_of(const steps& list) {
+  std::vector<std::string> patterns;
+  for (const auto* step : list) {
+    const auto type = text_of(*step, "type");
+    if (type == "ByteLevel") {
+      if (flag_of(*step, "add_prefix_space", true))
+        return refused("pre_tokenizer", *step, "add_prefix_space");
+      if (flag_of(*step, "use_regex", true))
+        patterns.emplace_back(byte_level_pattern());
+    } else if (type == "Digits") {
+      patterns.emplace_back(flag_of(*step, "individual_digits", false) ? R"(\p{N})" : R"(\p{N}+)");
+    } else if (type == "Split") {
+      const auto pattern = pattern_of(*step, "Regex");
+      const auto behavior = text_of(*step, "behavior");
+      const bool inverts = flag_of(*step, "invert", false);
+      // The known patterns leave nothing of a text, so that what they match is all that is kept.
+      const bool keeps_matches = behavior == "Removed" && inverts;
+      if (pattern.empty() || (!keeps_matches && (behavior != "Isolated" || inverts)))
+        return refused("pre_tokenizer", *step, fmt::format("behavior {}", behavior));
+      patterns.push_back(pattern);
+    } else {
+      return refused("pre_tokenizer", *step);
+    }
+  }
+  return patterns;
+}
+
+result<void> read_byte_level(const json& tokenizer, vocabulary& words) {
+  for (const auto* step : steps_of(tokenizer, "normalizer"))
+    // Text that is not NFC is taken as it is, as the GGUF files of the same models have it.
+    if (text_of(*step, "type") != "NFC")
+      return refused("normalizer", *step);
+  const auto patterns = patterns_of(steps_of(tokenizer, "pre_tokenizer"));
+  if (!patterns)
+    return patterns.error();
+  const auto* model = member_of(tokenizer, "model");
+  const bool whole_words_first = model != nullptr && flag_of(*model, "ignore_merges", false);
+  for (const auto& family : pre_tokenizer_families())
+    if (family.whole_words_first == whole_words_first &&
+        std::equal(patterns->begin(), patterns->end(), family.patterns.begin(),
+                   family.patterns.end())) {
+      words.pre = family.names.front();
+      break;
+    }
+  if (words.pre.empty())
+    return fail(errc::unsupported_model,
+                "tokenizer.json: the pre_tokenizer's patterns [{}] (ignore_merges: {}) are not "
+                "known to this build",
+                fmt::join(*patterns, ", "), whole_words_first);
+  for (const auto* step : steps_of(tokenizer, "decoder"))
+    if (text_of(*step, "type") != "ByteLevel")
+      return refused("decoder", *step);
+  return {};
+}
+
+// -- SentencePiece's BPE as it is converted
+
+// Spaces become U+2581: by a Replace, or by a Metaspace.
+result<bool> read_spaces(const json& tokenizer, vocabulary& words) {
+  bool replaces_spaces = false;
+  words.add_space_prefix = false;
+  for (const auto* step : steps_of(tokenizer, "normalizer")) {
+    if (text_of(*step, "type") == "Prepend" && text_of(*step, "prepend") == space_symbol)
+      words.add_space_prefix = true;
+    else if (replaces(*step, " ", space_symbol))
+      replaces_spaces = true;
+    else
+      return refused("normalizer", *step);
+  }
+  for (const auto* step : steps_of(tokenizer, "pre_tokenizer")) {
+    const auto type = text_of(*step, "type");
+    if (type == "Split" && replaces_spaces && pattern_of(*step, "String") == " ")
+      continue; // there are no spaces left
+    if (type != "Metaspace" || text_of(*step, "replacement") != space_symbol)
+      return refused("pre_tokenizer", *step);
+    const auto scheme = text_of(*step, "prepend_scheme",
+                                flag_of(*step, "add_prefix_space", true) ? "always" : "never");
+    if (scheme != "first" && scheme != "never")
+      return refused("pre_tokenizer", *step, fmt::format("prepend_scheme {}", scheme));
+    if (flag_of(*step, "split", true))
+      return refused("pre_tokenizer", *step, "split");
+    words.space_at_start = scheme == "first";
+    replaces_spaces = true;
+  }
+  return replaces_spaces;
+}
+
+result<void> read_converted(const json& tokenizer, vocabulary& words) {
+  const auto replaced = read_spaces(tokenizer, words);
+  if (!replaced)
+    return replaced.error();
+  if (!*replaced)
+    return fail(errc::unsupported_model,
+                "tokenizer.json: no step replaces spaces, and none is a ByteLevel");
+  constexpr std::array<std::string_view, 4> known = {"ByteFallback", "Fuse", "Strip", "Metaspace"};
+  for (const auto* step : steps_of(tokenizer, "decoder"))
+    if (!replaces(*step, space_symbol, " ") &&
+        std::find(known.begin(), known.end(), text_of(*step, "type")) == known.end())
+      return refused("decoder", *step);
+  return {};
+}
+
+// -- Both
+
+// Tokens that are put around a text: BOS or nothing.
+result<void> read_template(const json& step, vocabulary& words) {
+  const auto* list = member_of(step, "single");
+  bool is_behind_text = false;
+  for (const auto& item : list != nullptr ? *list : json::array()) {
+    if (member_of(item, "Sequence") != nullptr) {
+      is_behind_text = true;
+      continue;
+    }
+    const auto* token = member_of(item, "SpecialToken");
+    const auto text = token != nullptr ? text_of(*token, "id") : std::string();
+    if (is_behind_text || words.bos)
+      return refused("post_processor", step, fmt::format("'{}'", text));
+    const auto id = id_of_token(words, text, "tokenizer.json: post_processor");
+    if (!id)
+      return id.error();
+    words.bos = *id;
+    words.add_bos = true;
+  }
+  return {};
+}
+
+} // namespace
+
+bool is_byte_level(const json& tokenizer) {
+  const auto list = steps_of(tokenizer, "pre_tokenizer");
+  return std::any_of(list.begin(), list.end(),
+                     [](const json* step) { return text_of(*step, "type") == "ByteLevel"; });
+}
+
+result<void> read_text_steps(const json& tokenizer, vocabulary& words) {
+  const auto read = is_sentencepiece(words) ? read_converted(tokenizer, words)
+                                            : read_byte_level(tokenizer, words);
+  if (!read)
+    return read;
+  words.add_bos = false;
+  for (const auto* step : steps_of(tokenizer, "post_processor")) {
+    const auto type = text_of(*step, "type");
+    if (type == "TemplateProcessing") {
+      if (auto r = read_template(*step, words); !r)
+        return r;
+    } else if (type != "ByteLevel") {
+      return refused("post_processor", *step);
+    }
+  }
+  return {};
+}
+
+} // namespace baton::text

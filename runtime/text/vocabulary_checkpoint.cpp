@@ -1,0 +1,309 @@
+// Tokens and merges of tokenizer.json, and what the files beside it add.
+#include "runtime/text/vocabulary_checkpoint.hpp"
+
+#include "runtime/model/mapped_file.hpp"
+#include "runtime/text/token_table.hpp"
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <utility>
+
+namespace baton::text {
+
+namespace {
+
+using model::flag_of;
+using model::json;
+using model::member_of;
+using model::text_of;
+
+// Reads the parts of tokenizer.json that are tables.
+class table_reader {
+public:
+  table_reader(const json& tokenizer, std::optional<std::size_t> id_end, vocabulary& words)
+      : tokenizer_(tokenizer), id_end_(id_end), words_(words) {}
+
+  result<void> read() {
+    const auto* found = member_of(tokenizer_, "model");
+    if (found == nullptr || !found->is_object())
+      return fail(errc::bad_model_file, "tokenizer.json has no model");
+    model_ = found;
+    using step = result<void> (table_reader::*)();
+    for (const step each : {&table_reader::check_model, &table_reader::read_tokens,
+                            &table_reader::read_added_tokens, &table_reader::read_merges})
+      if (auto r = (this->*each)(); !r)
+        return r;
+    if (id_end_ && words_.tokens.size() < *id_end_) {
+      words_.tokens.resize(*id_end_); // padding of the embedding
+      words_.kinds.resize(*id_end_, token_kind::unused);
+    }
+    if (const auto text = text_of(*model_, "unk_token"); !text.empty()) {
+      const auto id = id_of_token(words_, text, "tokenizer.json: unk_token");
+      if (!id)
+        return id.error();
+      words_.unknown = *id;
+      if (is_sentencepiece(words_)) // GPT-2's name their end of text, which stays a control token
+        words_.kinds[static_cast<std::size_t>(*id)] = token_kind::unknown;
+    }
+    return {};
+  }
+
+private:
+  result<void> check_model();
+  result<void> read_tokens();
+  result<void> read_added_tokens();
+  result<void> read_merges();
+  result<std::string*> place(const json& id, token_kind kind);
+
+  const json& tokenizer_;
+  std::optional<std::size_t> id_end_;
+  vocabulary& words_;
+  const json* model_ = nullptr;
+};
+
+result<void> table_reader::check_model() {
+  // Files of old versions name no type.
+  const auto type = text_of(*model_, "type", model_->contains("merges") ? "BPE" : "");
+  if (type != "BPE")
+    return fail(errc::unsupported_model, "tokenizer.json: model '{}': this build reads BPE", type);
+  const auto* dropout = member_of(*model_, "dropout");
+  if (dropout != nullptr && *dropout != 0.0)
+    return fail(errc::unsupported_model, "tokenizer.json: a model with dropout");
+  for (const auto* field : {"continuing_subword_prefix", "end_of_word_suffix"})
+    if (const auto text = text_of(*model_, field); !text.empty())
+      return fail(errc::unsupported_model, "tokenizer.json: {} '{}'", field, text);
+  words_.model = is_byte_level(tokenizer_) ? "gpt2" : "llama";
+  const bool falls_back = flag_of(*model_, "byte_fallback", false);
+  if (words_.model == "gpt2" && falls_back)
+    return fail(errc::unsupported_model, "tokenizer.json: byte_fallback in a byte-level model");
+  if (words_.model == "llama" && !falls_back && !flag_of(*model_, "fuse_unk", false))
+    return fail(errc::unsupported_model, "tokenizer.json: neither byte_fallback nor fuse_unk");
+  if (words_.model == "llama" && flag_of(*model_, "ignore_merges", false))
+    return fail(errc::unsupported_model, "tokenizer.json: ignore_merges without ByteLevel");
+  return {};
+}
+
+// Where the text of a new token goes; null if it has no row in the model.
+result<std::string*> table_reader::place(const json& id, token_kind kind) {
+  if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= vocabulary_limits::tokens_max)
+    return fail(errc::bad_model_file, "tokenizer.json: a token's id is no number below {}",
+                vocabulary_limits::tokens_max);
+  const auto at = static_cast<std::size_t>(id.get<std::uint64_t>());
+  if (id_end_ && at >= *id_end_) {
+    if (!is_ordinary(kind))
+      return nullptr;
+    return fail(errc::bad_model_file, "tokenizer.json: token {} has no row in an embedding of {}",
+                at, *id_end_);
+  }
+  if (at >= words_.tokens.size()) {
+    words_.tokens.resize(at + 1);
+    words_.kinds.resize(at + 1, token_kind::unused);
+  }
+  if (is_ordinary(kind) && words_.kinds[at] != token_kind::unused)
+    return fail(errc::bad_model_file, "tokenizer.json: two tokens have the id {}", at);
+  words_.kinds[at] = kind;
+  return &words_.tokens[at];
+}
+
+result<void> table_reader::read_tokens() {
+  const auto* table = member_of(*model_, "vocab");
+  if (table == nullptr || !table->is_object())
+    return fail(errc::bad_model_file, "tokenizer.json: the model has no vocab");
+  const bool has_bytes = flag_of(*model_, "byte_fallback", false);
+  for (const auto& [text, id] : table->items()) {
+    const bool is_byte = has_bytes && byte_of_notation(text).has_value();
+    const auto at = place(id, is_byte ? token_kind::byte : token_kind::normal);
+    if (!at)
+      return at.error();
+    **at = text;
+  }
+  return {};
+}
+
+// Those added behind the model's own, and those of its own that are found whole.
+result<void> table_reader::read_added_tokens() {
+  const auto* list = member_of(tokenizer_, "added_tokens");
+  for (const auto& token : list != nullptr ? *list : json::array()) {
+    const auto text = text_of(token, "content");
+    const auto* id = member_of(token, "id");
+    if (text.empty() || id == nullptr)
+      return fail(errc::bad_model_file, "tokenizer.json: an added token has no content or no id");
+    if (flag_of(token, "single_word", false))
+      return fail(errc::unsupported_model, "tokenizer.json: added token '{}' with single_word",
+                  text);
+    const bool is_special = flag_of(token, "special", false);
+    const auto at = place(*id, is_special ? token_kind::control : token_kind::user_defined);
+    if (!at)
+      return at.error();
+    if (*at == nullptr)
+      continue;
+    if (!(*at)->empty() && **at != text)
+      return fail(errc::bad_model_file, "tokenizer.json: added token '{}' has the id of '{}'", text,
+                  **at);
+    **at = text;
+    const auto number = id->get<token_id>();
+    if (flag_of(token, "lstrip", false))
+      words_.strips_left.push_back(number);
+    if (flag_of(token, "rstrip", false))
+      words_.strips_right.push_back(number);
+  }
+  return {};
+}
+
+// "left right", or a list of the two.
+result<void> table_reader::read_merges() {
+  const auto* list = member_of(*model_, "merges");
+  if (list == nullptr || !list->is_array())
+    return fail(errc::bad_model_file, "tokenizer.json: the model has no merges");
+  if (list->size() > vocabulary_limits::merges_max)
+    return fail(errc::bad_model_file, "tokenizer.json: {} merges, more than {}", list->size(),
+                vocabulary_limits::merges_max);
+  for (const auto& merge : *list) {
+    const bool is_pair =
+        merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string();
+    const auto line = is_pair ? merge[0].get<std::string>() + ' ' + merge[1].get<std::string>()
+                      : merge.is_string() ? merge.get<std::string>()
+                                          : std::string();
+    if (std::count(line.begin(), line.end(), ' ') != 1)
+      return fail(errc::bad_model_file, "tokenizer.json: merge {} is no pair of tokens: '{}'",
+                  words_.merges.size(), line);
+    words_.merges.push_back(line);
+  }
+  return {};
+}
+
+// An empty object if there is no such file.
+result<json> read_if_there(const std::filesystem::path& path) {
+  return model::is_there(path) ? model::read_json_object(path) : result<json>(json::object());
+}
+
+// A token's text, or an object with it.
+std::string token_text(const json& config, std::string_view name) {
+  const auto* value = member_of(config, name);
+  if (value == nullptr)
+    return {};
+  return value->is_string() ? value->get<std::string>() : text_of(*value, "content");
+}
+
+result<void> read_named_tokens(const json& config, vocabulary& words) {
+  const std::array<std::pair<std::string_view, std::optional<token_id>*>, 3> names = {{
+      {"bos_token", &words.bos},
+      {"eos_token", &words.eos},
+      {"pad_token", &words.padding},
+  }};
+  for (const auto& [name, target] : names) {
+    const auto text = token_text(config, name);
+    if (text.empty())
+      continue;
+    const auto id = id_of_token(words, text, fmt::format("tokenizer_config.json: {}", name));
+    if (!id && name != "pad_token") // nothing here pads
+      return id.error();
+    if (id)
+      *target = *id;
+  }
+  if (const auto* adds = member_of(config, "add_bos_token"); adds != nullptr && adds->is_boolean())
+    words.add_bos = adds->get<bool>();
+  return {};
+}
+
+// Ids that end an answer: a number or a list.
+result<void> read_end_ids(const json& config, std::string_view origin, vocabulary& words) {
+  const auto* value = member_of(config, "eos_token_id");
+  if (value == nullptr)
+    return {};
+  const json list = value->is_array() ? *value : json::array({*value});
+  for (const auto& id : list) {
+    if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= words.tokens.size())
+      return fail(errc::bad_model_file, "{}: eos_token_id is outside the vocabulary of {}", origin,
+                  words.tokens.size());
+    words.ends.push_back(id.get<token_id>());
+  }
+  if (!words.eos && !words.ends.empty())
+    words.eos = words.ends.front();
+  return {};
+}
+
+result<std::string> read_text(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::string text(vocabulary_limits::chat_template_bytes_max + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (in.bad() || !in.is_open())
+    return fail(errc::io_failed, "{}: cannot be read", path.string());
+  text.resize(static_cast<std::size_t>(in.gcount())); // too long a text fails in validate()
+  return text;
+}
+
+// A file of its own, a text, or several with names.
+result<std::string> read_chat_template(const std::filesystem::path& directory, const json& config) {
+  if (const auto path = directory / "chat_template.jinja"; model::is_there(path))
+    return read_text(path);
+  const auto* value = member_of(config, "chat_template");
+  if (value == nullptr || !value->is_array())
+    return text_of(config, "chat_template");
+  for (const auto& each : *value)
+    if (text_of(each, "name") == "default")
+      return text_of(each, "template");
+  return std::string();
+}
+
+} // namespace
+
+result<token_id> id_of_token(const vocabulary& words, std::string_view text,
+                             std::string_view what) {
+  const auto found = std::find(words.tokens.begin(), words.tokens.end(), text);
+  if (found == words.tokens.end())
+    return fail(errc::bad_model_file, "{} '{}' is no token", what, text);
+  return static_cast<token_id>(found - words.tokens.begin());
+}
+
+result<vocabulary> vocabulary_from_json(const json& tokenizer, std::optional<std::size_t> id_end) {
+  vocabulary words;
+  if (auto r = table_reader(tokenizer, id_end, words).read(); !r)
+    return r.error();
+  if (auto r = read_text_steps(tokenizer, words); !r)
+    return r.error();
+  if (auto valid = validate(words); !valid)
+    return valid.error();
+  return words;
+}
+
+result<vocabulary> vocabulary_from_directory(const std::filesystem::path& directory) {
+  const auto in_directory = [&directory](const error& e) {
+    return fail(e.code, "{}: {}", directory.string(), e.message);
+  };
+  const auto tokenizer = model::read_json_object(directory / "tokenizer.json");
+  if (!tokenizer)
+    return tokenizer.error();
+  std::array<json, 3> others;
+  constexpr std::array names = {"config.json", "tokenizer_config.json", "generation_config.json"};
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    auto read = read_if_there(directory / names[i]);
+    if (!read)
+      return read.error();
+    others[i] = *std::move(read);
+  }
+  const auto& [config, settings, generation] = others;
+  std::optional<std::size_t> rows;
+  if (const auto* size = member_of(config, "vocab_size");
+      size != nullptr && size->is_number_unsigned() &&
+      size->get<std::uint64_t>() <= vocabulary_limits::tokens_max)
+    rows = size->get<std::size_t>();
+  auto words = vocabulary_from_json(*tokenizer, rows);
+  if (!words)
+    return in_directory(words.error());
+  if (auto r = read_named_tokens(settings, *words); !r)
+    return in_directory(r.error());
+  const bool generates = member_of(generation, "eos_token_id") != nullptr;
+  if (auto r = read_end_ids(generates ? generation : config, names[generates ? 2 : 0], *words); !r)
+    return in_directory(r.error());
+  auto chat_template = read_chat_template(directory, settings);
+  if (!chat_template)
+    return chat_template.error();
+  words->chat_template = *std::move(chat_template);
+  if (auto valid = validate(*words); !valid)
+    return in_directory(valid.error());
+  return words;
+}
+
+} // namespace baton::text

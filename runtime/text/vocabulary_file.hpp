@@ -1,0 +1,14 @@
+// The vocabulary of a model, whichever form it has on disk. Called by the head and by inspection.
+#pragma once
+
+#include "runtime/text/vocabulary.hpp"
+
+#include <filesystem>
+
+namespace baton::text {
+
+// A directory is read as a checkpoint, anything else as GGUF. Errors: as vocabulary_from and
+// vocabulary_from_directory.
+result<vocabulary> open_vocabulary(const std::filesystem::path& model);
+
+} // namespace baton::text

@@ -1,0 +1,111 @@
+"""Writes tokenizer_json_goldens.json beside this script: small tokenizers in the shapes of published ones, each with the
+ids that Hugging Face's `tokenizers` gives for difficult texts. Run it by hand (`pip install tokenizers`; 0.23 made the
+committed file); the result is committed.
+"""
+import json
+import pathlib
+
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+HERE = pathlib.Path(__file__).resolve().parent
+SPACE = "\u2581"
+LINES = [
+    "The quick brown fox jumps over the lazy dog, and the dog sleeps on.",
+    "It wasn't the best of times; it was the worst of times, they said.",
+    "Der schnelle braune Fuchs springt \u00fcber den faulen Hund.",
+    "Le renard brun saute par-dessus le chien paresseux. L'\u00e9t\u00e9 est fini.",
+    "\u4f60\u597d\uff0c\u4e16\u754c\uff01\u4e16\u754c\u5f88\u5927\u3002",
+    "for (int i = 0; i < count; ++i) sum += values[i] * weights[i];",
+    "In 1984, 12345 people paid 3.14 dollars; 2024 was 100% different.",
+    "aaaa aaaaaaaa bbbb abababab banana bananas ananas",
+    "one  two   three    four five six seven eight nine ten eleven twelve",
+]
+TEXTS = [
+    "", " ", "  ", "a", " a", "a ", "   a  b   c ", "The quick brown fox jumps over the lazy dog.",
+    "the then there they're their them", "I'LL SAY it's THEY'RE", "HELLO WORLD! hello  world", "1234567890 3.14159 1,000,000",
+    "\t", "\ta\t\tb", "\n", "a\nb\n\nc\n\n\nd\n", "a\r\nb\r\n", " \n \t x", "\u00a0a\u00a0b\u2003c\u3000d",
+    "\u00fcber \u00e9t\u00e9 na\u00efve \u00df", "\u4f60\u597d\uff0c\u4e16\u754c\uff01\u65b0\u5b57", "\u0627\u0644 \u05e9\u05dc \u0939\u093f",
+    "\U0001f600", "a\U0001f600b \U0001f44d\U0001f3fd", "\u0001\u007f", SPACE, "a" + SPACE + "b", SPACE + " x",
+    "aaaaaaaaaaaaaaaaaaaaaaaaa", "ababababab bababa ananananas", "          indented", "x" * 40,
+    "for (int i = 0; i < n; ++i)\n    sum += v[i];\n\n", "http://example.org/a?b=c&d=e#f",
+    "<|user|>", "<|user|>the fox", "<|user|> \n the fox<|end|>\n<|user|>", "fox <|end|> fox", "<|user|><|end|>", "<|us", "a<|end|>",
+]
+SPECIALS = ["<unk>", "<s>", "</s>"]
+LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
+          r"|\s+(?!\S)|\s+")
+QWEN2 = LLAMA3.replace("{1,3}", "")
+
+
+def byte_level(pre, normalizer=None, ignore_merges=False, adds_bos=False):
+    made = Tokenizer(models.BPE(ignore_merges=ignore_merges))
+    if normalizer:
+        made.normalizer = normalizer
+    made.pre_tokenizer = pre_tokenizers.Sequence(pre)
+    made.decoder = decoders.ByteLevel()
+    made.train_from_iterator(LINES * 3, trainers.BpeTrainer(
+        vocab_size=400, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
+    made.add_special_tokens(["<s>", "</s>", "<|user|>", "<|end|>"])
+    if adds_bos:
+        bos = made.token_to_id("<s>")
+        made.post_processor = processors.Sequence([
+            processors.ByteLevel(trim_offsets=False),
+            processors.TemplateProcessing(single="<s> $A", pair="<s> $A <s> $B:1", special_tokens=[("<s>", bos)])])
+    return made
+
+
+def split(pattern):
+    return [pre_tokenizers.Split(Regex(pattern), "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+
+
+def converted(normalizer, pre=None, rstrip=False, byte_fallback=True):
+    """As the converter of SentencePiece's models makes them: all ways to make a token are listed, the best token first."""
+    trained = Tokenizer(models.BPE())
+    trained.normalizer = normalizers.Sequence([normalizers.Prepend(SPACE), normalizers.Replace(" ", SPACE)])
+    trained.train_from_iterator(LINES * 3, trainers.BpeTrainer(vocab_size=220, show_progress=False))
+    pieces = [p for p, _ in sorted(trained.get_vocab().items(), key=lambda item: item[1])]
+    vocab = {p: i for i, p in enumerate(SPECIALS)}
+    if byte_fallback:
+        vocab |= {f"<0x{b:02X}>": len(SPECIALS) + b for b in range(256)}
+    for piece in sorted(pieces, key=len, reverse=False):
+        vocab.setdefault(piece, len(vocab))
+    order = {p: i for i, p in enumerate(pieces)}
+    merges = []
+    for piece in pieces:
+        for cut in range(1, len(piece)):
+            left, right = piece[:cut], piece[cut:]
+            if left in order and right in order:
+                merges.append((order[piece], vocab[left], vocab[right], left, right))
+    merges.sort(key=lambda m: m[:3])
+    made = Tokenizer(models.BPE(vocab, [m[3:] for m in merges], unk_token="<unk>", fuse_unk=True, byte_fallback=byte_fallback))
+    made.normalizer = normalizer
+    if pre:
+        made.pre_tokenizer = pre
+    made.decoder = decoders.Sequence([decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse(),
+                                      decoders.Strip(" ", 1, 0)])
+    made.add_special_tokens([AddedToken(t, normalized=False, special=True) for t in SPECIALS])
+    made.add_special_tokens([AddedToken(t, normalized=False, special=True, rstrip=rstrip) for t in ("<|user|>", "<|end|>")])
+    made.post_processor = processors.TemplateProcessing(
+        single="<s> $A", pair="<s> $A <s> $B:1", special_tokens=[("<s>", vocab["<s>"])])
+    return made
+
+
+PREFIXED = normalizers.Sequence([normalizers.Prepend(SPACE), normalizers.Replace(" ", SPACE)])
+SHAPES = {
+    "llama 3": byte_level(split(LLAMA3), ignore_merges=True, adds_bos=True),
+    "qwen 2": byte_level(split(QWEN2), normalizer=normalizers.NFC()),
+    "smollm": byte_level([pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]),
+    "gpt 2": byte_level([pre_tokenizers.ByteLevel(add_prefix_space=False)]),
+    "llama 2": converted(PREFIXED),
+    "phi 3": converted(PREFIXED, rstrip=True),
+    "gemma": converted(normalizers.Replace(" ", SPACE), pre=pre_tokenizers.Split(" ", "merged_with_previous")),
+    "mistral 0.3": converted(normalizers.Sequence([]), pre=pre_tokenizers.Metaspace(SPACE, prepend_scheme="first", split=False)),
+    "no bytes": converted(PREFIXED, byte_fallback=False),
+}
+
+out = []
+for name, made in SHAPES.items():
+    cases = [{"text": t, "ids": made.encode(t, add_special_tokens=False).ids} for t in TEXTS]
+    out.append({"name": name, "tokenizer": json.loads(made.to_str()), "adds_bos": made.encode("a").ids != made.encode("a", add_special_tokens=False).ids,
+                "cases": cases})
+body = ",\n".join(json.dumps(each, separators=(",", ":")) for each in out)
+(HERE / "tokenizer_json_goldens.json").write_text(f"[{body}]\n")

@@ -1,0 +1,56 @@
+"""A model directory as transformers saves it is inspected and served, and answers as transformers does
+(tests/data/model/make_checkpoint_golden.py)."""
+import json
+import shutil
+import subprocess
+
+import pytest
+from harness import CLUSTER, ROOT, running
+
+DIRECTORY = ROOT / "tests/data/model/checkpoint"
+GOLDEN = json.loads((ROOT / "tests/data/model/checkpoint.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def served():
+    with running(path=DIRECTORY) as cluster:
+        yield cluster
+
+
+def inspect(path, *words):
+    return subprocess.run([CLUSTER, "model", "inspect", path, *words], capture_output=True, text=True, timeout=60, cwd=ROOT)
+
+
+@pytest.mark.parametrize("golden", GOLDEN, ids=lambda golden: golden["prompt"])
+def test_a_chat_is_answered_as_by_transformers(served, golden):
+    messages = [{"role": "user", "content": golden["prompt"]}]
+    status, _, told = served.post("/tokenize", {"messages": messages})
+    assert status == 200 and told["tokens"] == golden["prompt_ids"]
+    status, _, answer = served.post(
+        "/v1/chat/completions", {"messages": messages, "temperature": 0, "max_tokens": len(golden["ids"])})
+    assert status == 200
+    assert answer["choices"][0]["message"]["content"] == golden["text"]
+    assert answer["choices"][0]["finish_reason"] == "length"
+    assert answer["usage"]["prompt_tokens"] == len(golden["prompt_ids"])
+
+
+def test_inspect_says_what_a_directory_holds():
+    out = inspect(DIRECTORY)
+    assert out.returncode == 0, out
+    assert "safetensors, qwen3" in out.stdout and "2 layers" in out.stdout and "with a chat template" in out.stdout
+    told = json.loads(inspect(DIRECTORY, "--json").stdout)
+    assert told["runs"] and told["form"] == "safetensors" and told["model"]["file_type"] == "BF16"
+    assert told["tokenizer"]["pre"] == "qwen2" and told["tokenizer"]["has_chat_template"]
+
+
+def test_inspect_names_what_does_not_run(tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(DIRECTORY, copy)
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps(config | {"quantization_config": {"quant_method": "awq"}}))
+    out = inspect(copy)
+    assert out.returncode == 1 and "quantization_config" in out.stderr
+    (copy / "config.json").write_text(json.dumps(config))
+    (copy / "tokenizer.json").unlink()
+    out = inspect(copy)
+    assert out.returncode == 1 and "tokenizer.json" in out.stdout

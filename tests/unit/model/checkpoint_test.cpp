@@ -1,0 +1,404 @@
+// Model directories as Hugging Face's libraries write them: the same description as the GGUF file
+// of the same model, in both spellings of config.json, and refusals that name the field, the tensor
+// or the file as published. Method: copies of tests/data/model/families/NAME with one thing
+// changed.
+#include "runtime/model/checkpoint.hpp"
+#include "runtime/model/gguf.hpp"
+#include "runtime/model/slice.hpp"
+#include "tests/support/checkpoint_writer.hpp"
+#include "tests/support/scratch_directory.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <functional>
+
+using namespace baton;
+using model::checkpoint;
+using model::describe;
+using model::description;
+using model::json;
+using testing::change_header;
+using testing::change_json;
+using testing::scratch_directory;
+
+namespace {
+
+const std::vector<std::string> family_names = {"qwen2", "qwen3",   "llama3", "mistral",
+                                               "phi3",  "smollm3", "gemma2", "gemma3"};
+
+std::filesystem::path family(const std::string& name) {
+  return std::filesystem::path(BATON_SOURCE_DIR) / "tests/data/model/families" / name;
+}
+
+description described(const std::filesystem::path& path) {
+  const auto file = model::open_model(path);
+  REQUIRE_MESSAGE(file, file.error().message);
+  const auto found = describe(**file);
+  REQUIRE_MESSAGE(found, found.error().message);
+  return *found;
+}
+
+void check_same_rope(const model::rope_description& a, const model::rope_description& b) {
+  CHECK(a.dimension_count == b.dimension_count);
+  CHECK(a.base == b.base);
+  CHECK(a.scaling == b.scaling);
+  CHECK(a.scaling_factor == b.scaling_factor);
+  CHECK(a.has_factors == b.has_factors);
+}
+
+// All that an engine reads, but for the rows of q and k.
+void check_same(const description& a, const description& b) {
+  CHECK(a.architecture == b.architecture);
+  CHECK(a.layer_count == b.layer_count);
+  CHECK(a.hidden_size == b.hidden_size);
+  CHECK(a.ffn_size == b.ffn_size);
+  CHECK(a.head_count == b.head_count);
+  CHECK(a.kv_head_count == b.kv_head_count);
+  CHECK(a.head_size == b.head_size);
+  CHECK(a.vocab_size == b.vocab_size);
+  CHECK(a.context_length == b.context_length);
+  CHECK(a.rms_epsilon == b.rms_epsilon);
+  CHECK(a.activation == b.activation);
+  CHECK(a.has_qk_norm == b.has_qk_norm);
+  CHECK(a.has_attention_bias == b.has_attention_bias);
+  CHECK(a.has_fused_projections == b.has_fused_projections);
+  CHECK(a.has_post_norms == b.has_post_norms);
+  CHECK(a.has_tied_embeddings == b.has_tied_embeddings);
+  CHECK(a.embedding_scale == b.embedding_scale);
+  CHECK(a.attention_scale == b.attention_scale);
+  CHECK(a.attention_soft_cap == b.attention_soft_cap);
+  CHECK(a.final_soft_cap == b.final_soft_cap);
+  CHECK(a.sliding_window == b.sliding_window);
+  CHECK(a.full_attention_period == b.full_attention_period);
+  CHECK(a.unrotated_period == b.unrotated_period);
+  CHECK(a.parameter_count == b.parameter_count);
+  CHECK(a.layer_bytes == b.layer_bytes);
+  CHECK(a.head_bytes == b.head_bytes);
+  check_same_rope(a.rope, b.rope);
+  REQUIRE(a.windowed_rope.has_value() == b.windowed_rope.has_value());
+  if (a.windowed_rope)
+    check_same_rope(*a.windowed_rope, *b.windowed_rope);
+}
+
+// config.json as transformers before 5 wrote it.
+void spell_as_before(json& config) {
+  const auto rope = config.at("rope_parameters");
+  config.erase("rope_parameters");
+  const bool has_two = rope.contains("full_attention");
+  auto full = has_two ? rope["full_attention"] : rope;
+  config["rope_theta"] = full["rope_theta"];
+  if (has_two)
+    config["rope_local_base_freq"] = rope["sliding_attention"]["rope_theta"];
+  full.erase("rope_theta");
+  if (full.contains("partial_rotary_factor")) {
+    config["partial_rotary_factor"] = full["partial_rotary_factor"];
+    full.erase("partial_rotary_factor");
+  }
+  config["rope_scaling"] = nullptr;
+  if (full["rope_type"] != "default")
+    config["rope_scaling"] = full;
+}
+
+// A copy of a family's directory, changed, and what comes of it.
+class changed {
+public:
+  explicit changed(const std::string& name) {
+    std::filesystem::copy(family(name), path(), std::filesystem::copy_options::recursive);
+  }
+  std::filesystem::path path() const { return scratch_ / "model"; }
+  changed& config(const std::function<void(json&)>& change) {
+    change_json(path() / "config.json", change);
+    return *this;
+  }
+  changed& index(const std::function<void(json&)>& change) {
+    change_json(path() / "model.safetensors.index.json", change);
+    return *this;
+  }
+  changed& header(const std::function<void(json&)>& change) {
+    change_header(path() / "model.safetensors", change);
+    return *this;
+  }
+  // Empty: it is taken.
+  std::string refusal() const {
+    const auto file = model::open_model(path());
+    if (!file)
+      return file.error().message;
+    const auto found = describe(**file);
+    return found ? "" : found.error().message;
+  }
+
+private:
+  scratch_directory scratch_;
+};
+
+std::string refusal_of(const std::string& name, const std::function<void(json&)>& change) {
+  return changed(name).config(change).refusal();
+}
+
+void rename(json& object, const char* from, const char* to) {
+  const auto value = object.at(from);
+  object.erase(from);
+  object[to] = value;
+}
+
+bool says(const std::string& message, std::string_view part) {
+  CAPTURE(message);
+  const bool found = message.find(part) != std::string::npos;
+  CHECK(found);
+  return found;
+}
+
+} // namespace
+
+TEST_CASE("a directory is the model that its GGUF file is") {
+  for (const auto& name : family_names) {
+    CAPTURE(name);
+    const auto ours = described(family(name));
+    check_same(ours, described(family(name).string() + ".gguf"));
+    CHECK(ours.rope.kind == model::rope_kind::neox);
+    CHECK(ours.name == name);
+    CHECK(ours.file_type == "F16");
+  }
+}
+
+TEST_CASE("the older spelling of config.json says the same") {
+  for (const auto& name : family_names) {
+    CAPTURE(name);
+    changed copy(name);
+    copy.config(spell_as_before);
+    CHECK(copy.refusal() == "");
+    check_same(described(copy.path()), described(family(name)));
+  }
+}
+
+TEST_CASE("what config.json leaves out is as in transformers") {
+  const auto without = [](const std::string& name, const char* field) {
+    changed copy(name);
+    copy.config(spell_as_before).config([&](json& c) { c.erase(field); });
+    CAPTURE(copy.refusal());
+    return described(copy.path());
+  };
+  CHECK(without("qwen3", "rope_theta").rope.base == 1e4F);
+  CHECK(without("gemma3", "rope_theta").rope.base == 1e6F);
+  CHECK(without("smollm3", "rope_theta").rope.base == 2e6F);
+  CHECK(without("gemma2", "tie_word_embeddings").has_tied_embeddings);
+  CHECK(!without("phi3", "sliding_window").sliding_window);
+  CHECK(says(refusal_of("qwen2", [](json& c) { c.erase("tie_word_embeddings"); }),
+             "'lm_head.weight' is missing"));
+}
+
+TEST_CASE("config.json is refused by the field that this build does not compute") {
+  struct change {
+    std::string family;
+    std::function<void(json&)> apply;
+    std::string says;
+  };
+  const auto rope = [](const char* key, json value) {
+    return [key, value](json& c) { c["rope_parameters"][key] = value; };
+  };
+  const auto set = [](const char* key, json value) {
+    return [key, value](json& c) { c[key] = value; };
+  };
+  const std::vector<change> changes = {
+      {"llama3", set("architectures", {"MambaForCausalLM"}), "'MambaForCausalLM'"},
+      {"llama3", set("architectures", json::array()), "'architectures'"},
+      {"llama3", [](json& c) { c.erase("architectures"); }, "'architectures'"},
+      {"llama3", set("quantization_config", {{"quant_method", "gptq"}}), "'quantization_config'"},
+      {"llama3", set("attention_bias", true), "'attention_bias'"},
+      {"llama3", set("mlp_bias", true), "'mlp_bias'"},
+      {"llama3", set("hidden_act", "relu"), "'hidden_act'"},
+      {"gemma2", set("hidden_activation", "gelu"), "'hidden_activation'"},
+      {"llama3", rope("rope_type", "yarn"), "'yarn'"},
+      {"llama3", rope("rope_type", "dynamic"), "'dynamic'"},
+      {"phi3", rope("rope_type", "longrope"), "'longrope'"},
+      {"qwen3", rope("rope_type", "llama3"), "'llama3'"},
+      {"llama3", rope("low_freq_factor", nullptr), "'low_freq_factor'"},
+      {"llama3", rope("factor", 0), "'factor'"},
+      {"mistral", rope("factor", nullptr), "factor"},
+      {"llama3", rope("partial_rotary_factor", 0.5), "'partial_rotary_factor'"},
+      {"phi3", rope("partial_rotary_factor", 2.0), "'partial_rotary_factor'"},
+      {"gemma3", [](json& c) { c["rope_parameters"]["sliding_attention"]["rope_type"] = "linear"; },
+       "sliding_attention"},
+      {"qwen2", set("use_sliding_window", true), "'use_sliding_window'"},
+      {"qwen2", set("layer_types", {"full_attention", "sliding_attention"}), "layer 1"},
+      {"gemma2", set("layer_types", {"full_attention", "full_attention", "full_attention"}),
+       "layer 0"},
+      {"gemma3", [](json& c) { c.erase("layer_types"), c["sliding_window_pattern"] = 2; },
+       "'sliding_window_pattern'"},
+      {"gemma2", set("sliding_window", nullptr), "'sliding_window'"},
+      {"gemma2", set("query_pre_attn_scalar", 24), "'query_pre_attn_scalar'"},
+      {"gemma2", set("attn_logit_softcapping", nullptr), "'attn_logit_softcapping'"},
+      {"gemma3", set("final_logit_softcapping", 30.0), "'final_logit_softcapping'"},
+      {"smollm3", set("no_rope_layers", {1, 1, 0, 1, 1}), "'no_rope_layers'"},
+      {"llama3", set("num_hidden_layers", "2"), "'num_hidden_layers'"},
+      {"llama3", set("num_hidden_layers", -2), "'num_hidden_layers'"},
+      {"llama3", set("num_hidden_layers", 0), "'num_hidden_layers'"},
+      {"llama3", set("num_hidden_layers", 3), "'model.layers.2.input_layernorm.weight'"},
+      {"llama3", set("num_hidden_layers", 1), "'model.layers.1."},
+      {"llama3", set("hidden_size", 4294967296), "'hidden_size'"},
+      {"llama3", set("intermediate_size", 64), "mlp."},
+      {"llama3", set("rms_norm_eps", nullptr), "'rms_norm_eps'"},
+      {"llama3", set("vocab_size", 63), "vocab_size"},
+      {"llama3", set("max_position_embeddings", nullptr), "'max_position_embeddings'"},
+  };
+  for (const auto& each : changes) {
+    CAPTURE(each.family);
+    CHECK(says(refusal_of(each.family, each.apply), each.says));
+  }
+}
+
+TEST_CASE("what is off or not read by the class is taken") {
+  const auto taken = [](const std::string& name, const std::function<void(json&)>& change) {
+    CHECK(refusal_of(name, change) == "");
+  };
+  taken("llama3", [](json& c) { c["attention_bias"] = false, c["quantization_config"] = nullptr; });
+  taken("llama3", [](json& c) { c["sliding_window"] = 7, c["some_new_field"] = {1, 2}; });
+  taken("qwen2", [](json& c) { c["sliding_window"] = 7, c["use_sliding_window"] = false; });
+  taken("mistral", [](json& c) { c["sliding_window"] = nullptr; });
+  taken("smollm3", [](json& c) { c.erase("no_rope_layers"), c["no_rope_layer_interval"] = 4; });
+  taken("llama3", [](json& c) { c["head_dim"] = nullptr; });
+}
+
+TEST_CASE("tensors of a directory are refused by their published names") {
+  const auto header = [](const std::string& name, const std::function<void(json&)>& change) {
+    return changed(name).header(change).refusal();
+  };
+  CHECK(says(header("llama3", [](json& h) { rename(h, "model.norm.weight", "norm"); }),
+             "'model.norm.weight' is missing"));
+  CHECK(says(header("llama3",
+                    [](json& h) {
+                      rename(h, "model.layers.1.mlp.up_proj.weight", "model.layers.1.mlp.x.weight");
+                    }),
+             "'model.layers.1.mlp.up_proj.weight' is missing"));
+  CHECK(says(header("qwen3",
+                    [](json& h) {
+                      rename(h, "model.layers.0.mlp.gate_proj.weight",
+                             "model.layers.0.mlp.gate_up_proj.weight");
+                    }),
+             "has the place of"));
+  CHECK(says(header("qwen3",
+                    [](json& h) {
+                      rename(h, "model.layers.0.self_attn.q_norm.weight",
+                             "model.layers.0.mlp.bias");
+                    }),
+             "'model.layers.0.self_attn.q_norm.weight' is missing"));
+}
+
+TEST_CASE("a copy of a tied head and buffers of old versions are passed over") {
+  changed tied("qwen3"); // its head is not tied
+  CHECK(!described(tied.path()).has_tied_embeddings);
+  tied.config([](json& c) { c["tie_word_embeddings"] = true; });
+  CHECK(described(tied.path()).has_tied_embeddings);
+  changed old("llama3");
+  const auto size = described(old.path()).parameter_count;
+  const auto file = old.path() / "model.safetensors";
+  const auto data_bytes = [&] {
+    const auto bytes = testing::read_file(file);
+    std::uint64_t length = 0;
+    std::memcpy(&length, bytes.data(), sizeof(length));
+    return bytes.size() - sizeof(length) - length;
+  }();
+  testing::write_file(file, testing::read_file(file) + testing::bytes_of({1.0F, 0.5F}));
+  old.header([&](json& h) {
+    h["model.layers.0.self_attn.rotary_emb.inv_freq"] = {
+        {"dtype", "F32"}, {"shape", {2}}, {"data_offsets", {data_bytes, data_bytes + 8}}};
+  });
+  CHECK(old.refusal() == "");
+  CHECK(described(old.path()).parameter_count == size);
+}
+
+TEST_CASE("an index whose files do not hold what it says is refused by name") {
+  const auto first_file = [](json& index) { return index["weight_map"].begin().value(); };
+  const auto norm = "model.norm.weight";
+  CHECK(changed("qwen2").refusal() == "");
+  CHECK(says(
+      changed("qwen2").index([&](json& i) { i["weight_map"][norm] = "x.safetensors"; }).refusal(),
+      "x.safetensors"));
+  CHECK(says(changed("qwen2")
+                 .index([&](json& i) { i["weight_map"][norm] = "../x.safetensors"; })
+                 .refusal(),
+             "'model.norm.weight'"));
+  CHECK(says(changed("qwen2").index([&](json& i) { i["weight_map"][norm] = 7; }).refusal(),
+             "'model.norm.weight'"));
+  CHECK(says(changed("qwen2")
+                 .index([&](json& i) { i["weight_map"]["a.weight"] = first_file(i); })
+                 .refusal(),
+             "'a.weight' is not in"));
+  CHECK(says(changed("qwen2").index([](json& i) { i.erase("weight_map"); }).refusal(),
+             "'weight_map'"));
+  changed twice("qwen2");
+  const auto map =
+      json::parse(testing::read_file(twice.path() / "model.safetensors.index.json"))["weight_map"];
+  const auto file = map["model.norm.weight"].get<std::string>();
+  std::filesystem::copy(twice.path() / file, twice.path() / "again.safetensors");
+  twice.index([](json& i) { i["weight_map"]["model.norm.weight"] = "again.safetensors"; });
+  CHECK(says(twice.refusal(), "has the place of"));
+  changed missing("qwen2");
+  std::filesystem::remove(missing.path() / file);
+  CHECK(says(missing.refusal(), file));
+}
+
+TEST_CASE("a directory without its files is refused by what is missing") {
+  for (const auto* name : {"config.json", "model.safetensors"}) {
+    changed copy("llama3");
+    std::filesystem::remove(copy.path() / name);
+    CHECK(says(copy.refusal(), name));
+  }
+}
+
+TEST_CASE("a directory's fingerprint is that of its model") {
+  const auto print = [](const std::filesystem::path& path) {
+    const auto file = checkpoint::open(path);
+    REQUIRE_MESSAGE(file, file.error().message);
+    return file->fingerprint();
+  };
+  const auto own = print(family("llama3"));
+  CHECK(own == print(changed("llama3").path()));
+  CHECK(own == print(family("llama3") / "")); // the same directory
+  CHECK(own != print(family("qwen3")));
+  const auto changed_print = [&](const std::function<void(json&)>& change) {
+    changed copy("llama3");
+    copy.config(change);
+    return print(copy.path());
+  };
+  CHECK(own == changed_print([](json& c) { c["use_cache"] = false; }));
+  CHECK(own != changed_print([](json& c) { c["rms_norm_eps"] = 1e-4; }));
+  CHECK(own != changed_print([](json& c) { c["rope_parameters"]["factor"] = 4; }));
+  changed other("llama3");
+  change_header(other.path() / "model.safetensors", [](json& h) {
+    h["__metadata__"] = {{"format", "x"}};
+  });
+  CHECK(own != print(other.path()));
+  changed tuned("llama3");
+  auto bytes = testing::read_file(tuned.path() / "model.safetensors");
+  std::uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), sizeof(length));
+  bytes[sizeof(length) + length] ^= 1; // of the first tensor
+  testing::write_file(tuned.path() / "model.safetensors", bytes);
+  CHECK(own != print(tuned.path()));
+}
+
+TEST_CASE("Gemma's norms carry their one, and rows are copied within bounds") {
+  const auto file = checkpoint::open(family("gemma2"));
+  const auto twin = model::gguf_file::open(family("gemma2").string() + ".gguf");
+  REQUIRE(file);
+  REQUIRE(twin);
+  for (const auto* name : {"blk.0.attn_norm.weight", "blk.2.post_ffw_norm.weight",
+                           "blk.1.post_attention_norm.weight", "output_norm.weight"}) {
+    CAPTURE(name);
+    const auto tensor = file->find(name);
+    REQUIRE(tensor);
+    REQUIRE(tensor->type == model::tensor_type::f32);
+    std::vector<float> ours(tensor->elements()), theirs(tensor->elements());
+    REQUIRE(file->copy_rows(name, 0, 1, std::as_writable_bytes(std::span(ours))));
+    REQUIRE(twin->copy_rows(name, 0, 1, std::as_writable_bytes(std::span(theirs))));
+    for (std::size_t i = 0; i < ours.size(); ++i)
+      CHECK(ours[i] == doctest::Approx(theirs[i]).epsilon(1e-6));
+  }
+  std::array<std::byte, 64> row{}; // of 32 float16
+  CHECK(file->copy_rows("token_embd.weight", 63, 1, row));
+  CHECK(!file->copy_rows("token_embd.weight", 64, 1, row));
+  CHECK(!file->copy_rows("token_embd.weight", 0, 2, row));
+  CHECK(!file->copy_rows("no.weight", 0, 1, row));
+}

@@ -1,0 +1,247 @@
+// Vocabularies from tokenizer.json and the files beside it: ids held against Hugging Face's
+// `tokenizers` (tests/data/text/make_tokenizer_json_goldens.py), and refusals by name.
+#include "runtime/text/tokenizer.hpp"
+#include "runtime/text/vocabulary_checkpoint.hpp"
+#include "runtime/text/vocabulary_file.hpp"
+#include "tests/support/checkpoint_writer.hpp"
+#include "tests/support/scratch_directory.hpp"
+#include "tests/unit/text/goldens.hpp"
+
+#include <doctest/doctest.h>
+
+#include <functional>
+
+using namespace baton;
+using namespace baton::text;
+using baton::testing::scratch_directory;
+using baton::testing::write_file;
+using model::json;
+
+namespace {
+
+const json& goldens() {
+  static const json data = text::testing::golden("tokenizer_json_goldens.json");
+  return data;
+}
+
+json tokenizer_of(const std::string& name) {
+  for (const auto& shape : goldens())
+    if (shape["name"] == name)
+      return shape["tokenizer"];
+  return {};
+}
+
+// A model directory with these files.
+struct files {
+  json tokenizer = tokenizer_of("llama 3");
+  json settings = json::object();
+  json generation = json::object();
+  json config = json::object();
+  std::string chat_template;
+
+  result<vocabulary> read() const {
+    const scratch_directory scratch;
+    write_file(scratch / "tokenizer.json", tokenizer.dump());
+    write_file(scratch / "tokenizer_config.json", settings.dump());
+    write_file(scratch / "generation_config.json", generation.dump());
+    write_file(scratch / "config.json", config.dump());
+    if (!chat_template.empty())
+      write_file(scratch / "chat_template.jinja", chat_template);
+    return open_vocabulary(scratch.path());
+  }
+};
+
+token_id id_of(const vocabulary& words, std::string_view text) {
+  return id_of_token(words, text, "token").value();
+}
+
+std::string refusal(const files& f) {
+  const auto words = f.read();
+  if (!words)
+    return words.error().message;
+  const auto made = tokenizer::create(*words);
+  return made ? "" : made.error().message;
+}
+
+} // namespace
+
+TEST_CASE("ids by tokenizer.json are those of Hugging Face's tokenizers") {
+  REQUIRE(goldens().size() >= 8);
+  for (const auto& shape : goldens()) {
+    CAPTURE(shape["name"].get<std::string>());
+    const auto words = vocabulary_from_json(shape["tokenizer"]);
+    REQUIRE_MESSAGE(words, words.error().message);
+    const auto made = tokenizer::create(*words);
+    REQUIRE_MESSAGE(made, made.error().message);
+    CHECK(made->adds_bos() == shape["adds_bos"].get<bool>());
+    encode_scratch scratch;
+    for (int round = 0; round < 2; ++round) // the second time from the cache
+      for (const auto& each : shape["cases"]) {
+        const auto text = each["text"].get<std::string>();
+        CAPTURE(text);
+        const std::vector<text_segment> prompt = {{text, /*special_allowed=*/true}};
+        CHECK(made->encode(prompt, scratch).value() == each["ids"].get<std::vector<token_id>>());
+      }
+  }
+}
+
+TEST_CASE("a user's text yields no special token of tokenizer.json") {
+  for (const auto& shape : goldens()) {
+    CAPTURE(shape["name"].get<std::string>());
+    const auto words = vocabulary_from_json(shape["tokenizer"]).value();
+    const auto made = tokenizer::create(words).value();
+    for (const token_id id : made.encode_text("<|user|>the fox<|end|><s>").value())
+      CHECK((!made.is_control(id) || id == words.unknown));
+  }
+}
+
+TEST_CASE("the files beside tokenizer.json name ends, begins and the chat template") {
+  files f;
+  f.settings = {{"bos_token", {{"content", "<s>"}, {"lstrip", false}}},
+                {"eos_token", "<|end|>"},
+                {"pad_token", "no token at all"},
+                {"chat_template", "from the config"}};
+  const auto first = f.read().value();
+  CHECK(first.bos == id_of(first, "<s>"));
+  CHECK(first.eos == id_of(first, "<|end|>"));
+  CHECK(first.add_bos == true); // by the post_processor
+  CHECK(first.chat_template == "from the config");
+  CHECK(first.ends.empty());
+
+  f.settings["chat_template"] = {{{"name", "tool_use"}, {"template", "tools"}},
+                                 {{"name", "default"}, {"template", "plain"}}};
+  f.settings["add_bos_token"] = false;
+  f.generation["eos_token_id"] = {id_of(first, "</s>"), id_of(first, "<|end|>")};
+  f.config["eos_token_id"] = 3;
+  const auto second = f.read().value();
+  CHECK(second.chat_template == "plain");
+  CHECK(second.add_bos == false);
+  CHECK(second.ends == std::vector<token_id>{id_of(first, "</s>"), id_of(first, "<|end|>")});
+  const auto made = tokenizer::create(second).value();
+  CHECK(made.end_ids().size() == 2);
+
+  f.chat_template = "from the file";
+  f.generation = json::object();
+  f.settings.erase("eos_token");
+  const auto third = f.read().value();
+  CHECK(third.chat_template == "from the file");
+  CHECK(third.eos == 3);
+}
+
+TEST_CASE("tokens without a row in the embedding are left out, rows without a token stay empty") {
+  files f;
+  const auto all = f.read().value();
+  const auto last = id_of(all, "<|end|>");
+  f.config["vocab_size"] = last; // as Gemma 3's text model, whose tokenizer knows images
+  const auto fewer = f.read().value();
+  CHECK(fewer.tokens.size() == static_cast<std::size_t>(last));
+  CHECK(tokenizer::create(fewer).has_value());
+  f.config["vocab_size"] = 1000;
+  const auto more = f.read().value();
+  CHECK(more.tokens.size() == 1000);
+  CHECK(more.kinds.back() == token_kind::unused);
+  CHECK(tokenizer::create(more).value().piece(999).empty());
+  f.config["vocab_size"] = 100; // an ordinary token has no row
+  CHECK(refusal(f).find("100") != std::string::npos);
+}
+
+TEST_CASE("tokenizer.json is refused by the step that this build does not compute") {
+  struct change {
+    std::string shape;
+    std::function<void(json&)> apply;
+    std::string says;
+  };
+  const auto set = [](const char* path, json value) {
+    return [path, value](json& t) { t[json::json_pointer(path)] = value; };
+  };
+  const json token = {{"id", 400}, {"content", "<s>"}, {"special", true}};
+  const std::vector<change> changes = {
+      {"llama 3", [](json& t) { t.erase("model"); }, "no model"},
+      {"llama 3", set("/model/type", "WordPiece"), "'WordPiece'"},
+      {"llama 3", set("/model/type", "Unigram"), "'Unigram'"},
+      {"llama 3", set("/model/dropout", 0.1), "dropout"},
+      {"llama 3", set("/model/end_of_word_suffix", "</w>"), "end_of_word_suffix '</w>'"},
+      {"llama 3", set("/model/byte_fallback", true), "byte_fallback"},
+      {"llama 3", set("/model/vocab", nullptr), "no vocab"},
+      {"llama 3", set("/model/vocab/new", -1), "id"},
+      {"llama 3", set("/model/vocab/new", 7), "two tokens have the id 7"},
+      {"llama 3", set("/model/vocab/new", 4000000000), "id"},
+      {"llama 3", set("/model/merges", nullptr), "no merges"},
+      {"llama 3", set("/model/merges/0", "abc"), "merge 0"},
+      {"llama 3", set("/model/merges/0", {"a", "b", "c"}), "merge 0"},
+      {"llama 3", set("/model/merges/0", {"a", "qqqq"}), "merge 0"},
+      {"llama 2", set("/model/merges/0", {"a", "qqqq"}), "merge 0"},
+      {"llama 3", set("/normalizer", {{"type", "Lowercase"}}), "'Lowercase'"},
+      {"llama 2", set("/normalizer", {{"type", "NFKC"}}), "'NFKC'"},
+      {"llama 2", set("/normalizer", nullptr), "no step replaces spaces"},
+      {"llama 3", set("/pre_tokenizer/pretokenizers/0/pattern/Regex", "\\w+"), "\\w+"},
+      {"llama 3", set("/pre_tokenizer/pretokenizers/0/behavior", "MergedWithNext"),
+       "MergedWithNext"},
+      {"llama 3", set("/pre_tokenizer/pretokenizers/0/type", "Whitespace"), "'Whitespace'"},
+      {"llama 3", set("/pre_tokenizer/pretokenizers/1/add_prefix_space", true), "add_prefix_space"},
+      {"qwen 2", set("/model/ignore_merges", true), "ignore_merges: true"},
+      {"mistral 0.3", set("/pre_tokenizer/prepend_scheme", "always"), "prepend_scheme always"},
+      {"mistral 0.3", set("/pre_tokenizer/split", true), "split"},
+      {"llama 2", set("/post_processor/type", "BertProcessing"), "'BertProcessing'"},
+      {"llama 2",
+       [](json& t) {
+         t["post_processor"]["single"].push_back({{"SpecialToken", {{"id", "</s>"}}}});
+       },
+       "'</s>'"},
+      {"llama 2", set("/decoder/decoders/0/content", "x"), "'Replace'"},
+      {"llama 3", set("/decoder/type", "WordPiece"), "'WordPiece'"},
+      {"llama 3", set("/added_tokens", json::array({json{{"id", 400}}})), "added token"},
+      {"llama 3",
+       [&](json& t) {
+         t["added_tokens"] = json::array({token});
+         t["added_tokens"][0]["single_word"] = true;
+       },
+       "single_word"},
+      {"llama 3", set("/added_tokens/0/id", 5), "id of"},
+      {"llama 2", set("/model/unk_token", "nowhere"), "'nowhere' is no token"},
+  };
+  for (const auto& each : changes) {
+    files f;
+    f.tokenizer = tokenizer_of(each.shape);
+    each.apply(f.tokenizer);
+    const auto message = refusal(f);
+    CAPTURE(each.shape);
+    CAPTURE(each.says);
+    CAPTURE(message);
+    CHECK(message.find(each.says) != std::string::npos);
+  }
+}
+
+TEST_CASE("names of tokens that are none are refused") {
+  files f;
+  f.settings["eos_token"] = "<nowhere>";
+  CHECK(refusal(f).find("eos_token '<nowhere>' is no token") != std::string::npos);
+  f.settings = json::object();
+  f.generation["eos_token_id"] = {1, 4000000000};
+  CHECK(refusal(f).find("generation_config.json: eos_token_id") != std::string::npos);
+  f.generation["eos_token_id"] = "two";
+  CHECK(refusal(f).find("eos_token_id") != std::string::npos);
+}
+
+TEST_CASE("no part of tokenizer.json that has another type is a crash") {
+  const std::vector<json> values = {
+      nullptr, 7,  -1, "text", json::array(), json::object(), json::array({1, "a", nullptr}),
+      true,    0.5};
+  for (const auto* shape : {"llama 3", "mistral 0.3"}) {
+    const auto whole = tokenizer_of(shape);
+    const auto flat = whole.flatten();
+    std::size_t at = 0;
+    for (const auto& [path, value] : flat.items()) {
+      const bool is_table = path.starts_with("/model/vocab") || path.starts_with("/model/merges");
+      if (is_table && ++at % 50 != 0) // one of many of the same
+        continue;
+      for (auto pointer = json::json_pointer(path); !pointer.empty();
+           pointer = pointer.parent_pointer()) {
+        auto changed = whole;
+        changed[pointer] = values[at++ % values.size()];
+        if (const auto words = vocabulary_from_json(changed))
+          static_cast<void>(tokenizer::create(*words).has_value());
+      }
+    }
+  }
+}
