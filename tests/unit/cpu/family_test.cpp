@@ -119,8 +119,12 @@ const std::vector<std::string> family_names = {"qwen2",   "qwen3",   "llama3", "
                                                "phi3",    "smollm3", "gemma2", "gemma3",
                                                "mixtral", "qwen3moe"};
 
-// A GGUF file, and a directory as transformers saves it.
-const std::vector<std::string> forms = {".gguf", ""};
+// A GGUF file, and a directory as transformers saves it; a mixture is read from the first alone.
+std::vector<std::string> forms_of(const std::string& name) {
+  if (name == "mixtral" || name == "qwen3moe")
+    return {".gguf"};
+  return {".gguf", ""};
+}
 
 cpu::config settings_of(std::uint32_t bits = 16) {
   cpu::config c;
@@ -152,7 +156,7 @@ void check_against_transformers(const std::string& name, const std::string& form
 
 TEST_CASE("a family's logits are those of transformers") {
   for (const auto& name : family_names)
-    for (const auto& form : forms) {
+    for (const auto& form : forms_of(name)) {
       CAPTURE(name);
       CAPTURE(form);
       check_against_transformers(name, form);
@@ -198,7 +202,7 @@ std::vector<token_id> greedy_of(const family_file& golden) {
 
 TEST_CASE("a family goes on greedily as transformers does") {
   for (const auto& name : family_names)
-    for (const auto& form : forms) {
+    for (const auto& form : forms_of(name)) {
       CAPTURE(name);
       CAPTURE(form);
       const family_file golden(name, {}, form);
