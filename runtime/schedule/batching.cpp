@@ -96,8 +96,8 @@ sequence* scheduler::isolated() {
 }
 
 void scheduler::plan_decodes(std::vector<planned>& plan) {
-  std::vector<sequence*> ready;
-  std::size_t decoding = 0; // with those in flight
+  std::vector<sequence*> ready, ahead; // the latter of their tokens
+  std::size_t decoding = 0;            // with those in flight
   bool has_prefill = false;
   for (auto& [id, s] : sequences_) {
     if (s.state != sequence_state::running)
@@ -107,14 +107,21 @@ void scheduler::plan_decodes(std::vector<planned>& plan) {
       continue;
     }
     ++decoding;
-    if (can_issue(s))
+    if (!can_issue(s))
+      continue;
+    if (s.drawing == 0)
       ready.push_back(&s);
+    else if (s.last_draw.batch == flights_.begin()->first)
+      ahead.push_back(&s); // of what comes back first: one row that waits for more holds up all
   }
-  // One ahead of the tokens is worth its weights only if somebody in flight goes on in it; the
-  // others wait for those to come back, or they would take turns for ever.
-  if (flights_.size() >= shape_.stages &&
-      std::none_of(ready.begin(), ready.end(), [](const sequence* s) { return s->drawing > 0; }))
+  // A stage that is free takes those whose tokens are there, rather than to wait. One batch more is
+  // worth its weights only if somebody in flight goes on in it: else they would take turns for
+  // ever.
+  const bool is_extra = flights_.size() >= shape_.stages;
+  if (is_extra && ahead.empty())
     ready.clear();
+  if (is_extra || ready.empty())
+    ready.insert(ready.end(), ahead.begin(), ahead.end());
   // However many decode, half of the rows are left to a prompt: it would wait for their ends.
   const std::size_t rows = config_.max_num_batched_tokens / (has_prefill ? 2u : 1u);
   const std::size_t share =
@@ -124,10 +131,10 @@ void scheduler::plan_decodes(std::vector<planned>& plan) {
       return a->last_batch < b->last_batch;
     });
     ready.resize(share);
-    // Oldest first again: room is made at the cost of younger ones, never of one in the plan.
-    std::sort(ready.begin(), ready.end(),
-              [](const sequence* a, const sequence* b) { return a->id < b->id; });
   }
+  // Oldest first: room is made at the cost of younger ones, never of one in the plan.
+  std::sort(ready.begin(), ready.end(),
+            [](const sequence* a, const sequence* b) { return a->id < b->id; });
   std::size_t rows_free = rows - std::min(rows, ready.size());
   for (sequence* s : ready) {
     if (s->state != sequence_state::running || !make_room(*s))

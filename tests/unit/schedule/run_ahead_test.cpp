@@ -168,6 +168,25 @@ TEST_CASE("two stages have three micro-batches in flight, the third for those of
   CHECK_FALSE(f.s.next());
 }
 
+TEST_CASE("only what comes back first is run ahead of: one row that waits for more holds up all") {
+  ahead_fixture f(2);
+  for (int i = 0; i < 3; ++i)
+    f.start();
+  const auto prompts = f.next(); // all three; from now on two and one
+  f.answer(prompts);
+  const auto a = f.next();
+  const auto b = f.next();
+  REQUIRE(a.slices.size() == 2);
+  REQUIRE(b.slices.size() == 1);
+  f.answer(a);
+  const auto c = f.next(); // flights: b; a stage is free
+  CHECK(c.feeds.empty());
+  const auto ahead = f.next();
+  for (const auto& each : ahead.feeds)
+    CHECK(each.batch == b.batch);
+  CHECK(ahead.feeds.size() == 1);
+}
+
 TEST_CASE("room for a row ahead is made before it is issued") {
   ahead_fixture f(1, 2); // 8 positions
   const auto ticket = f.grant();
