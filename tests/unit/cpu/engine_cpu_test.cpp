@@ -186,12 +186,13 @@ TEST_CASE("two stages give the bits of the whole model") {
 }
 
 TEST_CASE("rows that have overflowed fail the step instead of drawing from rubbish") {
-  const tiny_file tiny({.type = tensor_type::q4_1});
-  for (const std::uint32_t bits : {8U, 16U})
+  const tiny_file dense({.type = tensor_type::q4_1});
+  const tiny_file mixture({.ffn = 32, .experts = 8, .experts_used = 2, .type = tensor_type::q4_1});
+  for (const auto& [tiny, bits] : {std::pair(&dense, 8U), {&dense, 16U}, {&mixture, 16U}})
     for (const auto which : available_isas()) {
       auto settings = settings_of(bits);
       settings.forced_isa = which;
-      const auto stage = tiny.load(settings, model::layer_range{1, 1, false, true});
+      const auto stage = tiny->load(settings, model::layer_range{1, 1, false, true});
       std::vector<float> activations(64, 0.5F);
       CHECK(stage->run(batch_of({{1, {5}}}), activations));
       for (const float bad : {INFINITY, -INFINITY, NAN, 1e30F}) {
