@@ -84,10 +84,9 @@ int command_doctor(const std::string& config, bool json) {
   std::vector<finding> all{
       {"instruction set", verdict::good, std::string(cpu::name_of(cpu::detect_isa())), ""},
       {"cores", facts.cores.size() > 1 ? verdict::good : verdict::advice,
-       facts.siblings.empty()
-           ? fmt::format("{}", facts.cores.size())
-           : fmt::format("{}, of {} hardware threads", facts.cores.size() - facts.siblings.size(),
-                         facts.cores.size()),
+       facts.siblings.empty() ? fmt::format("{}", facts.cores.size())
+                              : fmt::format("{}, of {} hardware threads",
+                                            facts.physical_cores().size(), facts.cores.size()),
        facts.cores.size() > 1 ? "" : "two pipeline stages want two cores"},
       check_memory(facts),
       check_huge_pages(),

@@ -88,8 +88,7 @@ result<inspection> inspect(const std::filesystem::path& path) {
     out.obstacles.push_back(fmt::format("its weights take {}, {} of memory are available",
                                         human_bytes(out.packed_bytes),
                                         human_bytes(facts.memory_available_bytes)));
-  out.threads = static_cast<std::uint32_t>(
-      std::max<std::size_t>(facts.cores.size() - facts.siblings.size(), 1));
+  out.threads = static_cast<std::uint32_t>(std::max<std::size_t>(facts.physical_cores().size(), 1));
   if (out.obstacles.empty()) {
     constexpr int rounds = 3;
     auto measured = cpu::measure_read_bandwidth(out.threads, rounds);

@@ -100,7 +100,7 @@ share_cores(const std::vector<place_on_device>& devices, const machine_facts& ma
     if (d.what.cores.empty())
       unnamed.push_back(i);
   }
-  const auto physical = without(machine.cores, {machine.siblings.begin(), machine.siblings.end()});
+  const auto physical = machine.physical_cores();
   auto left = without(physical, named);
   if (left.empty())
     left = physical;
@@ -130,6 +130,10 @@ bool is_sibling(std::uint32_t core, const std::set<std::uint32_t>& earlier) {
 }
 
 } // namespace
+
+std::vector<std::uint32_t> machine_facts::physical_cores() const {
+  return without(cores, {siblings.begin(), siblings.end()});
+}
 
 machine_facts facts_of_this_machine() {
   machine_facts facts;

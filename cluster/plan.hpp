@@ -27,6 +27,7 @@ struct machine_facts {
   // Of these, hardware threads that share a physical core with an earlier one: a compute thread
   // there would only take turns with that one's.
   std::vector<std::uint32_t> siblings = {};
+  std::vector<std::uint32_t> physical_cores() const; // one hardware thread of each
 };
 machine_facts facts_of_this_machine();
 

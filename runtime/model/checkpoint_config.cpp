@@ -131,6 +131,11 @@ private:
   std::optional<double> number(std::string_view field) const {
     return number(member_of(config_, field));
   }
+  // 0 if the file does not say.
+  double head_size() const {
+    const auto heads = number("num_attention_heads"), hidden = number("hidden_size");
+    return number("head_dim").value_or(heads && hidden ? *hidden / *heads : 0.0);
+  }
   error unsupported(std::string_view field, std::string_view runs) const {
     const auto* value = member_of(config_, field);
     return fail(errc::unsupported_model, "config.json: '{}' is {}: this build runs {}", field,
@@ -341,9 +346,7 @@ result<void> config_reader::take_llama3_factors(const json& rope, double base) {
     values[i] = *value;
   }
   const auto [factor, low, high, original] = values;
-  const auto heads = number("num_attention_heads");
-  const auto hidden = number("hidden_size");
-  const auto size = number("head_dim").value_or(heads && hidden ? *hidden / *heads : 0.0);
+  const double size = head_size();
   constexpr double head_size_max = 1 << 20;
   if (!(size >= 2.0 && size <= head_size_max) || !(high > low)) {
     return fail(errc::bad_model_file,
@@ -366,9 +369,7 @@ result<void> config_reader::read_rotated_part(const json& rope) {
   if (!part || *part == 1.0) {
     return {};
   }
-  const auto heads = number("num_attention_heads");
-  const auto hidden = number("hidden_size");
-  const auto size = number("head_dim").value_or(heads && hidden ? *hidden / *heads : 0.0);
+  const double size = head_size();
   if (!published_.takes_partial_rotation || !(*part > 0.0 && *part < 1.0) ||
       !(size > 0.0 && size < 1e6)) {
     return fail(errc::unsupported_model, "config.json: '{}' is {}: this build runs {} with {}",

@@ -45,48 +45,44 @@ constexpr std::array layer_names = {
     name_row{"self_attn.v_proj.weight", "attn_v.weight"},
 };
 
-} // namespace
+// One of the two names that a tensor has, with what stands before the number of a layer.
+struct naming {
+  std::string_view name_row::*name;
+  std::string_view layer_prefix;
+};
+constexpr naming published_names{&name_row::published, "model.layers."};
+constexpr naming gguf_names{&name_row::gguf, "blk."};
 
-std::string gguf_tensor_name(std::string_view published, bool has_post_norms) {
+// A name that is in no table stays as it is.
+std::string renamed(std::string_view name, const naming& from, const naming& to,
+                    bool has_post_norms) {
   for (const auto& row : whole_names) {
-    if (row.published == published) {
-      return std::string(row.gguf);
+    if (row.*from.name == name) {
+      return std::string(row.*to.name);
     }
   }
-  constexpr std::string_view prefix = "model.layers.";
-  const auto dot =
-      published.starts_with(prefix) ? published.find('.', prefix.size()) : std::string_view::npos;
-  if (dot == std::string_view::npos) {
-    return std::string(published);
-  }
-  const auto layer = published.substr(prefix.size(), dot - prefix.size());
-  for (const auto& row : layer_names) {
-    if (row.published == published.substr(dot + 1) && applies(row, has_post_norms)) {
-      return fmt::format("blk.{}.{}", layer, row.gguf);
-    }
-  }
-  return std::string(published);
-}
-
-std::string published_tensor_name(std::string_view name, bool has_post_norms) {
-  for (const auto& row : whole_names) {
-    if (row.gguf == name) {
-      return std::string(row.published);
-    }
-  }
-  constexpr std::string_view prefix = "blk.";
-  const auto dot =
-      name.starts_with(prefix) ? name.find('.', prefix.size()) : std::string_view::npos;
+  const auto dot = name.starts_with(from.layer_prefix) ? name.find('.', from.layer_prefix.size())
+                                                       : std::string_view::npos;
   if (dot == std::string_view::npos) {
     return std::string(name);
   }
-  const auto layer = name.substr(prefix.size(), dot - prefix.size());
+  const auto layer = name.substr(from.layer_prefix.size(), dot - from.layer_prefix.size());
   for (const auto& row : layer_names) {
-    if (row.gguf == name.substr(dot + 1) && applies(row, has_post_norms)) {
-      return fmt::format("model.layers.{}.{}", layer, row.published);
+    if (row.*from.name == name.substr(dot + 1) && applies(row, has_post_norms)) {
+      return fmt::format("{}{}.{}", to.layer_prefix, layer, row.*to.name);
     }
   }
   return std::string(name);
+}
+
+} // namespace
+
+std::string gguf_tensor_name(std::string_view published, bool has_post_norms) {
+  return renamed(published, published_names, gguf_names, has_post_norms);
+}
+
+std::string published_tensor_name(std::string_view name, bool has_post_norms) {
+  return renamed(name, gguf_names, published_names, has_post_norms);
 }
 
 } // namespace baton::model

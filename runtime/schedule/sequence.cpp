@@ -48,7 +48,7 @@ draw sequence::next_draw(std::span<const token_id> eos_ids, std::size_t guessed)
   d.sampling = sampling;
   d.history = history_;
   for (const token_id token : std::span(drafts).first(guessed))
-    schedule::count_as_output(d, token);
+    count_as_output(d, token);
   if (d.token_index < stop.tokens_min) {
     d.banned = stop.stop_ids;
     if (!stop.ignore_eos)

@@ -74,7 +74,7 @@ struct sequence {
   void append(sample drawn);
   // What the last stage needs to draw the token after those that are being drawn, behind so many of
   // the guesses. If one is still to come, the history is without it.
-  draw next_draw(std::span<const token_id> eos_ids, std::size_t guessed = 0) const;
+  draw next_draw(std::span<const token_id> eos_ids, std::size_t guessed) const;
   // Does this token, drawn at this output index, end the sequence?
   bool is_end(token_id token, std::uint32_t index, std::span<const token_id> eos_ids) const;
 
