@@ -1,9 +1,8 @@
 // One quantised activation row: a record per block of 32 values, so that a kernel needs a single
 // pointer per row. A row is quantised once per matrix input and serves every weight format.
 //
-// 8 bits: x = scale * low, |low| <= 127. 16 bits: x = scale * (255 * high + low), both digits in
-// [-127, 127]: an integer dot product of 16-bit activations is then two of 8-bit ones. The integer
-// terms are initial values of the accumulator that undo the offset of the stored codes exactly.
+// x = scale * value, |value| <= 127 in 8 bits, <= 32767 in 16. The integer terms are initial values
+// of the accumulator that undo the offset of the stored codes exactly.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +10,7 @@
 
 namespace baton::cpu {
 
-struct activation_block {
-  std::int8_t low[32];
+struct activation_terms {
   float scale;
   float scaled_sum;              // scale * sum of the quantised values: for formats with a min
   std::int32_t minus_8_sum;      // zero point of nibbles
@@ -21,24 +19,40 @@ struct activation_block {
   std::int32_t minus_128_sum_hi;
   std::int32_t unused[2];
 };
-static_assert(sizeof(activation_block) == 64);
-
-struct activation_block_wide {
-  activation_block narrow; // its sums are those of the whole 16-bit values
-  std::int8_t high[32];
-};
-static_assert(sizeof(activation_block_wide) == 96);
-
-inline constexpr int activation_digit_max = 127;
-inline constexpr int activation_digit_base = 255;
-inline constexpr int activation_wide_max =
-    activation_digit_base * activation_digit_max + activation_digit_max;
 
 enum class activation_width : std::uint8_t { bits8 = 0, bits16 = 1 };
 
+template <activation_width Width>
+struct activation_block;
+
+template <>
+struct activation_block<activation_width::bits8> {
+  static constexpr int most = 127;
+  std::int8_t values[32];
+  activation_terms terms;
+};
+
+// Of every four values the middle two change places: a product takes two at a time, and the codes
+// that stand at the same place in the two halves of 4 bytes are those of k and k + 2.
+template <>
+struct activation_block<activation_width::bits16> {
+  static constexpr int most = 32767;
+  std::int16_t values[32];
+  activation_terms terms;
+};
+static_assert(sizeof(activation_block<activation_width::bits8>) == 64);
+static_assert(sizeof(activation_block<activation_width::bits16>) == 96);
+
+// Where value k of a block stands in it. Always inlined: files for several CPUs share this header.
+[[gnu::always_inline]] constexpr std::size_t activation_place(activation_width width,
+                                                              std::size_t k) {
+  constexpr std::size_t swapped[] = {0, 2, 1, 3};
+  return width == activation_width::bits8 ? k : k / 4 * 4 + swapped[k % 4];
+}
+
 constexpr std::size_t activation_block_bytes(activation_width width) {
-  return width == activation_width::bits8 ? sizeof(activation_block)
-                                          : sizeof(activation_block_wide);
+  return width == activation_width::bits8 ? sizeof(activation_block<activation_width::bits8>)
+                                          : sizeof(activation_block<activation_width::bits16>);
 }
 
 } // namespace baton::cpu

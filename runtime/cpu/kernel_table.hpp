@@ -8,11 +8,12 @@ namespace baton::cpu {
 
 template <class V, panel_format Format>
 constexpr void fill_matmul(kernels& table) {
-  table.matmul[static_cast<std::size_t>(Format)][0] = &matmul<V, Format, false>;
+  using enum activation_width;
+  table.matmul[static_cast<std::size_t>(Format)][0] = &matmul<V, Format, bits8>;
   if constexpr (layout_of(Format).is_float)
-    table.matmul[static_cast<std::size_t>(Format)][1] = &matmul<V, Format, false>;
+    table.matmul[static_cast<std::size_t>(Format)][1] = &matmul<V, Format, bits8>;
   else
-    table.matmul[static_cast<std::size_t>(Format)][1] = &matmul<V, Format, true>;
+    table.matmul[static_cast<std::size_t>(Format)][1] = &matmul<V, Format, bits16>;
 }
 
 template <class V>
@@ -30,8 +31,8 @@ constexpr kernels make_kernels(isa which) {
   fill_matmul<V, panel_format::byte_min_f32>(table);
   fill_matmul<V, panel_format::byte_two_scales>(table);
   table.attend = &attend<V>;
-  table.quantise[0] = &quantise<V, false>;
-  table.quantise[1] = &quantise<V, true>;
+  table.quantise[0] = &quantise<V, activation_width::bits8>;
+  table.quantise[1] = &quantise<V, activation_width::bits16>;
   table.rms_norm = &rms_norm<V>;
   table.silu_multiply = &silu_multiply<V>;
   table.gelu_multiply = &gelu_multiply<V>;

@@ -20,15 +20,16 @@ struct prefetch_share {
 };
 
 // W vectors of 16 outputs in MR rows.
-template <class V, panel_format Format, bool Wide, int MR, int W>
+template <class V, panel_format Format, activation_width Width, int MR, int W>
 struct quantised_tile {
   static constexpr panel_layout layout = layout_of(Format);
+  static constexpr bool is_wide = Width == activation_width::bits16;
+  // A product of 16-bit activations cannot saturate, so that their codes stay unsigned everywhere.
+  static constexpr bool has_offset = layout.has_bytes && (is_wide || V::multiplies_offset_bytes);
   using f32 = typename V::f32;
   using i32 = typename V::i32;
   using codes = typename V::codes;
-  using block_type = activation_block;
-  static constexpr std::size_t block_bytes =
-      activation_block_bytes(Wide ? activation_width::bits16 : activation_width::bits8);
+  using block_type = activation_block<Width>;
 
   struct accumulators {
     i32 v[MR][W];
@@ -38,101 +39,88 @@ struct quantised_tile {
                                                                std::size_t stride, int row) {
     return *reinterpret_cast<const block_type*>(a + static_cast<std::size_t>(row) * stride);
   }
-  template <bool High>
-  [[gnu::always_inline]] static inline const std::int8_t* digits(const std::byte* a,
-                                                                 std::size_t stride, int row) {
-    if constexpr (High)
-      return reinterpret_cast<const activation_block_wide*>(a +
-                                                            static_cast<std::size_t>(row) * stride)
-          ->high;
-    else
-      return block(a, stride, row).low;
-  }
 
   // What the integer accumulator starts from: undoes the offset of the codes. Half -1: both.
   template <int Half>
-  [[gnu::always_inline]] static inline std::int32_t offset(const block_type& b) {
+  [[gnu::always_inline]] static inline std::int32_t offset(const activation_terms& t) {
     if constexpr (layout.has_zero_point)
-      return b.minus_8_sum;
-    else if constexpr (!layout.has_bytes || !V::multiplies_offset_bytes)
+      return t.minus_8_sum;
+    else if constexpr (!has_offset)
       return 0;
     else if constexpr (Half == 0)
-      return b.minus_128_sum_lo;
+      return t.minus_128_sum_lo;
     else if constexpr (Half == 1)
-      return b.minus_128_sum_hi;
+      return t.minus_128_sum_hi;
     else
-      return b.minus_128_sum;
+      return t.minus_128_sum;
   }
 
-  template <bool Bytes>
-  [[gnu::always_inline]] static inline void dot(accumulators& acc, const codes (&c)[W],
-                                                const std::byte* a, std::size_t stride, int k,
-                                                bool high) {
+  // Adds the products of activations from place `at` on: four of 8 bits.
+  [[gnu::always_inline]] static inline void
+  dot_four(accumulators& acc, const codes (&c)[W], const std::byte* a, std::size_t stride, int at) {
 #pragma GCC unroll 8
     for (int m = 0; m < MR; ++m) {
-      const auto x =
-          V::broadcast((high ? digits<true>(a, stride, m) : digits<false>(a, stride, m)) + k);
+      const auto x = V::broadcast(block(a, stride, m).values + at);
 #pragma GCC unroll 2
       for (int i = 0; i < W; ++i)
-        acc.v[m][i] =
-            Bytes ? V::dot_bytes(acc.v[m][i], c[i], x) : V::dot_nibbles(acc.v[m][i], c[i], x);
+        acc.v[m][i] = layout.has_bytes ? V::dot_bytes(acc.v[m][i], c[i], x)
+                                       : V::dot_nibbles(acc.v[m][i], c[i], x);
     }
   }
 
-  // Adds the dots of one digit of the activations. Half 0 or 1: k below 16 or from 16 on alone.
-  template <int Half>
-  [[gnu::always_inline]] static inline void add_digit(accumulators& acc, const std::byte* w,
-                                                      const std::byte* a, std::size_t stride,
-                                                      bool high) {
-#pragma GCC unroll 4
-    for (int j = 0; j < 4; ++j) {
-      codes low[W], top[W];
+  // Two of 16 bits, with the codes from bit `Shift` on of every two bytes.
+  template <int Shift>
+  [[gnu::always_inline]] static inline void
+  dot_two(accumulators& acc, const codes (&c)[W], const std::byte* a, std::size_t stride, int at) {
+    codes two[W];
 #pragma GCC unroll 2
-      for (int i = 0; i < W; ++i) {
-        if constexpr (layout.has_bytes) {
-          low[i] = V::load_codes(w + j * 256 + i * 64);
-          top[i] = V::load_codes(w + j * 256 + 128 + i * 64);
-        } else {
-          const codes both = V::load_codes(w + j * 128 + i * 64);
-          low[i] = V::low_nibbles(both);
-          top[i] = V::high_nibbles(both);
-        }
-      }
-      if constexpr (Half != 1)
-        dot<layout.has_bytes>(acc, low, a, stride, 4 * j, high);
-      if constexpr (Half != 0)
-        dot<layout.has_bytes>(acc, top, a, stride, 16 + 4 * j, high);
+    for (int i = 0; i < W; ++i)
+      two[i] = V::template words < Shift, layout.has_bytes ? 8 : 4 > (c[i]);
+#pragma GCC unroll 8
+    for (int m = 0; m < MR; ++m) {
+      const auto x = V::broadcast(block(a, stride, m).values + at);
+#pragma GCC unroll 2
+      for (int i = 0; i < W; ++i)
+        acc.v[m][i] = V::dot_words(acc.v[m][i], two[i], x);
     }
   }
 
+  // The dots of a block on top of its offsets. Half 0 or 1: k below 16 or from 16 on alone.
   template <int Half>
   [[gnu::always_inline]] static inline void dot_block(accumulators& acc, const std::byte* w,
                                                       const std::byte* a, std::size_t stride) {
-    if constexpr (Wide) {
-      clear(acc);
-      add_digit<Half>(acc, w, a, stride, /*high=*/true);
-#pragma GCC unroll 8
-      for (int m = 0; m < MR; ++m)
-#pragma GCC unroll 2
-        for (int i = 0; i < W; ++i)
-          acc.v[m][i] =
-              V::add(V::times_255(acc.v[m][i]), V::set_i32(offset<Half>(block(a, stride, m))));
-    } else {
-#pragma GCC unroll 8
-      for (int m = 0; m < MR; ++m)
-#pragma GCC unroll 2
-        for (int i = 0; i < W; ++i)
-          acc.v[m][i] = V::set_i32(offset<Half>(block(a, stride, m)));
-    }
-    add_digit<Half>(acc, w, a, stride, /*high=*/false);
-  }
-
-  [[gnu::always_inline]] static inline void clear(accumulators& acc) {
 #pragma GCC unroll 8
     for (int m = 0; m < MR; ++m)
 #pragma GCC unroll 2
       for (int i = 0; i < W; ++i)
-        acc.v[m][i] = V::set_i32(0);
+        acc.v[m][i] = V::set_i32(offset<Half>(block(a, stride, m).terms));
+    constexpr std::size_t group_bytes = layout.has_bytes ? 256 : 128;
+    constexpr int nibble = layout.has_bytes ? 0 : 4; // codes of k >= 16 share bytes with the others
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; ++j, w += group_bytes) {
+      codes low[W], top[W];
+#pragma GCC unroll 2
+      for (int i = 0; i < W; ++i) {
+        low[i] = V::load_codes(w + i * 64);
+        top[i] = layout.has_bytes ? V::load_codes(w + 128 + i * 64) : low[i];
+        if constexpr (!layout.has_bytes && !is_wide) {
+          top[i] = V::high_nibbles(low[i]);
+          low[i] = V::low_nibbles(low[i]);
+        }
+      }
+      if constexpr (Half != 1 && is_wide) {
+        dot_two<0>(acc, low, a, stride, 4 * j);
+        dot_two<8>(acc, low, a, stride, 4 * j + 2);
+      } else if constexpr (Half != 1) {
+        dot_four(acc, low, a, stride, 4 * j);
+      }
+      if constexpr (Half != 0 && is_wide) {
+        dot_two<nibble>(acc, top, a, stride, 16 + 4 * j);
+        dot_two<nibble + 8>(acc, top, a, stride, 16 + 4 * j + 2);
+      } else if constexpr (Half != 0) {
+        dot_four(acc, top, a, stride, 16 + 4 * j);
+      }
+    }
   }
 
   [[gnu::always_inline]] static inline f32 load_scale(const std::byte* p, int i) {
@@ -151,8 +139,8 @@ struct quantised_tile {
       const f32 d = load_scale(scales, i);
 #pragma GCC unroll 8
       for (int m = 0; m < MR; ++m)
-        sum[m][i] =
-            V::fma(V::to_f32(acc.v[m][i]), V::mul(d, V::set(block(a, stride, m).scale)), sum[m][i]);
+        sum[m][i] = V::fma(V::to_f32(acc.v[m][i]),
+                           V::mul(d, V::set(block(a, stride, m).terms.scale)), sum[m][i]);
     }
   }
 
@@ -177,7 +165,7 @@ struct quantised_tile {
         const f32 min = load_scale(scales + layout.scale_bytes(), i);
 #pragma GCC unroll 8
         for (int m = 0; m < MR; ++m)
-          sum[m][i] = V::fma(min, V::set(block(a, stride, m).scaled_sum), sum[m][i]);
+          sum[m][i] = V::fma(min, V::set(block(a, stride, m).terms.scaled_sum), sum[m][i]);
       }
     }
   }
@@ -185,7 +173,7 @@ struct quantised_tile {
   [[gnu::always_inline]] static inline void run(f32 (&sum)[MR][W], const std::byte* w, int half,
                                                 std::size_t blocks, const std::byte* a,
                                                 std::size_t stride, prefetch_share ahead) {
-    for (std::size_t b = 0; b < blocks; ++b, w += layout.record_bytes(), a += block_bytes) {
+    for (std::size_t b = 0; b < blocks; ++b, w += layout.record_bytes(), a += sizeof(block_type)) {
       for (int i = 0; i < ahead.lines_per_block; ++i, ahead.next += 64)
         V::prefetch(ahead.next);
       record(sum, w, half, a, stride);
@@ -193,7 +181,7 @@ struct quantised_tile {
   }
 };
 
-template <class V, panel_format Format, bool Wide, int MR, int W>
+template <class V, panel_format Format, int MR, int W>
 struct float_tile {
   static constexpr panel_layout layout = layout_of(Format);
   using f32 = typename V::f32;
@@ -233,7 +221,7 @@ struct float_tile {
   }
 };
 
-template <class V, panel_format Format, bool Wide, int MR>
+template <class V, panel_format Format, activation_width Width, int MR>
 [[gnu::noinline]] void matmul_tile(const std::byte* w, std::size_t blocks, const std::byte* a,
                                    std::size_t stride, float* out, std::size_t out_stride,
                                    bool adds, prefetch_share ahead) {
@@ -247,9 +235,9 @@ template <class V, panel_format Format, bool Wide, int MR>
       for (int i = 0; i < W; ++i)
         sum[m][i] = V::zero();
     if constexpr (layout_of(Format).is_float)
-      float_tile<V, Format, Wide, MR, W>::run(sum, w, half, blocks, a, stride, ahead);
+      float_tile<V, Format, MR, W>::run(sum, w, half, blocks, a, stride, ahead);
     else
-      quantised_tile<V, Format, Wide, MR, W>::run(sum, w, half, blocks, a, stride, ahead);
+      quantised_tile<V, Format, Width, MR, W>::run(sum, w, half, blocks, a, stride, ahead);
     ahead.lines_per_block = 0;
 #pragma GCC unroll 12
     for (int m = 0; m < MR; ++m)
@@ -262,15 +250,15 @@ template <class V, panel_format Format, bool Wide, int MR>
 }
 
 // Calls the tile for `count` rows, 1 <= count <= MR.
-template <class V, panel_format Format, bool Wide, int MR, class... Args>
+template <class V, panel_format Format, activation_width Width, int MR, class... Args>
 [[gnu::always_inline]] inline void matmul_tile_of(int count, Args... args) {
   if constexpr (MR > 1)
     if (count < MR)
-      return matmul_tile_of<V, Format, Wide, MR - 1>(count, args...);
-  matmul_tile<V, Format, Wide, MR>(args...);
+      return matmul_tile_of<V, Format, Width, MR - 1>(count, args...);
+  matmul_tile<V, Format, Width, MR>(args...);
 }
 
-template <class V, panel_format Format, bool Wide>
+template <class V, panel_format Format, activation_width Width>
 void matmul(const matmul_args& args) {
   constexpr panel_layout layout = layout_of(Format);
   constexpr std::size_t tile_rows =
@@ -290,7 +278,7 @@ void matmul(const matmul_args& args) {
         const std::size_t count = rows / tiles + (t < rows % tiles ? 1 : 0);
         const prefetch_share ahead{panel + panel_bytes + t * lines * 64 * args.blocks,
                                    static_cast<int>(lines)};
-        matmul_tile_of<V, Format, Wide, static_cast<int>(tile_rows)>(
+        matmul_tile_of<V, Format, Width, static_cast<int>(tile_rows)>(
             static_cast<int>(count), panel, args.blocks,
             args.activations + m * args.activation_stride, args.activation_stride,
             args.out + m * args.out_stride + p * panel_rows, args.out_stride, args.adds, ahead);

@@ -126,22 +126,26 @@ float exp_sum(float* x, std::size_t n, float shift) {
 }
 
 template <class V>
-[[gnu::always_inline]] inline void fill_sums(activation_block& block, float scale, std::int32_t lo,
-                                             std::int32_t hi) {
-  block.scale = scale;
-  block.scaled_sum = scale * static_cast<float>(lo + hi);
-  block.minus_8_sum = -8 * (lo + hi);
-  block.minus_128_sum = -128 * (lo + hi);
-  block.minus_128_sum_lo = -128 * lo;
-  block.minus_128_sum_hi = -128 * hi;
-  block.unused[0] = block.unused[1] = 0;
+[[gnu::always_inline]] inline activation_terms terms_of(float scale, std::int32_t lo,
+                                                        std::int32_t hi) {
+  activation_terms t;
+  t.scale = scale;
+  t.scaled_sum = scale * static_cast<float>(lo + hi);
+  t.minus_8_sum = -8 * (lo + hi);
+  t.minus_128_sum = -128 * (lo + hi);
+  t.minus_128_sum_lo = -128 * lo;
+  t.minus_128_sum_hi = -128 * hi;
+  t.unused[0] = t.unused[1] = 0;
+  return t;
 }
 
-template <class V, bool Wide>
+template <class V, activation_width Width>
 void quantise(const float* values, std::size_t blocks, std::byte* records) {
   using i32 = typename V::i32;
-  constexpr float most = static_cast<float>(Wide ? activation_wide_max : activation_digit_max);
-  for (std::size_t b = 0; b < blocks; ++b, values += block_columns) {
+  using block_type = activation_block<Width>;
+  constexpr auto most = static_cast<float>(block_type::most);
+  auto* block = reinterpret_cast<block_type*>(records);
+  for (std::size_t b = 0; b < blocks; ++b, values += block_columns, ++block) {
     const auto x0 = V::load(values);
     const auto x1 = V::load(values + 16);
     const float largest = V::reduce_max(V::max(V::abs(x0), V::abs(x1)));
@@ -150,23 +154,9 @@ void quantise(const float* values, std::size_t blocks, std::byte* records) {
     const auto lowest = V::set(-most), highest = V::set(most);
     const i32 i0 = V::to_i32(V::min(V::max(V::mul(x0, inverse), lowest), highest));
     const i32 i1 = V::to_i32(V::min(V::max(V::mul(x1, inverse), lowest), highest));
-    if constexpr (Wide) {
-      auto& block = reinterpret_cast<activation_block_wide*>(records)[b];
-      // A quotient by the odd 255 is never halfway, so the rounding is exact.
-      const auto part = V::set(1.0F / static_cast<float>(activation_digit_base));
-      const i32 h0 = V::to_i32(V::mul(V::to_f32(i0), part));
-      const i32 h1 = V::to_i32(V::mul(V::to_f32(i1), part));
-      V::store_i8(block.high, h0);
-      V::store_i8(block.high + 16, h1);
-      V::store_i8(block.narrow.low, V::sub(i0, V::times_255(h0)));
-      V::store_i8(block.narrow.low + 16, V::sub(i1, V::times_255(h1)));
-      fill_sums<V>(block.narrow, largest / most, V::reduce_add(i0), V::reduce_add(i1));
-    } else {
-      auto& block = reinterpret_cast<activation_block*>(records)[b];
-      V::store_i8(block.low, i0);
-      V::store_i8(block.low + 16, i1);
-      fill_sums<V>(block, largest / most, V::reduce_add(i0), V::reduce_add(i1));
-    }
+    V::store_values(block->values, i0);
+    V::store_values(block->values + 16, i1);
+    block->terms = terms_of<V>(largest / most, V::reduce_add(i0), V::reduce_add(i1));
   }
 }
 

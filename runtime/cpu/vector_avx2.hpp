@@ -24,7 +24,7 @@ struct vector_avx2 {
   struct codes {
     __m256i a, b;
   };
-  struct quad { // four activation bytes in every lane
+  struct few { // four activations of 8 bits, or two of 16, in every lane
     __m256i v;
   };
 
@@ -109,21 +109,19 @@ struct vector_avx2 {
   BATON_OP i32 add(i32 x, i32 y) {
     return {_mm256_add_epi32(x.a, y.a), _mm256_add_epi32(x.b, y.b)};
   }
-  BATON_OP i32 sub(i32 x, i32 y) {
-    return {_mm256_sub_epi32(x.a, y.a), _mm256_sub_epi32(x.b, y.b)};
-  }
-  BATON_OP i32 times_255(i32 x) {
-    return sub(i32{_mm256_slli_epi32(x.a, 8), _mm256_slli_epi32(x.b, 8)}, x);
-  }
   BATON_OP std::int32_t reduce_add(i32 v) {
     const __m256i x = _mm256_add_epi32(v.a, v.b);
     __m128i y = _mm_add_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
     y = _mm_add_epi32(y, _mm_shuffle_epi32(y, 0x4E));
     return _mm_cvtsi128_si32(_mm_add_epi32(y, _mm_shuffle_epi32(y, 0xB1)));
   }
-  BATON_OP void store_i8(std::int8_t* p, i32 x) {
-    // Packing works within 128-bit lanes: put the four quarters back in order.
-    const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(x.a, x.b), 0xD8);
+  BATON_OP void store_values(std::int16_t* p, i32 x) {
+    const __m256i words = to_words(x);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
+                        _mm256_shufflehi_epi16(_mm256_shufflelo_epi16(words, 0xD8), 0xD8));
+  }
+  BATON_OP void store_values(std::int8_t* p, i32 x) {
+    const __m256i words = to_words(x);
     const __m128i bytes =
         _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
@@ -140,20 +138,35 @@ struct vector_avx2 {
   BATON_OP codes high_nibbles(codes c) {
     return low_nibbles({_mm256_srli_epi16(c.a, 4), _mm256_srli_epi16(c.b, 4)});
   }
-  BATON_OP quad broadcast(const std::int8_t* p) {
-    std::int32_t four;
-    std::memcpy(&four, p, sizeof four);
-    return {_mm256_set1_epi32(four)};
+  // Of every two bytes, `Bits` from bit `Shift` on.
+  template <int Shift, int Bits>
+  BATON_OP codes words(codes c) {
+    const __m256i mask = _mm256_set1_epi16((1 << Bits) - 1);
+    return {_mm256_and_si256(_mm256_srli_epi16(c.a, Shift), mask),
+            _mm256_and_si256(_mm256_srli_epi16(c.b, Shift), mask)};
   }
-  BATON_OP i32 dot_nibbles(i32 acc, codes c, quad x) {
+  BATON_OP few broadcast(const void* p) {
+    std::int32_t lane;
+    std::memcpy(&lane, p, sizeof lane);
+    return {_mm256_set1_epi32(lane)};
+  }
+  BATON_OP i32 dot_nibbles(i32 acc, codes c, few x) {
     return {dot_half(acc.a, c.a, x.v), dot_half(acc.b, c.b, x.v)};
   }
-  BATON_OP i32 dot_bytes(i32 acc, codes c, quad x) {
+  BATON_OP i32 dot_bytes(i32 acc, codes c, few x) {
     return {dot_signed_half(acc.a, c.a, x.v), dot_signed_half(acc.b, c.b, x.v)};
+  }
+  BATON_OP i32 dot_words(i32 acc, codes c, few x) {
+    return {_mm256_add_epi32(acc.a, _mm256_madd_epi16(c.a, x.v)),
+            _mm256_add_epi32(acc.b, _mm256_madd_epi16(c.b, x.v))};
   }
   BATON_OP void prefetch(const std::byte* p) { _mm_prefetch(p, _MM_HINT_T0); }
 
 private:
+  // Packing works within 128-bit lanes: put the four quarters back in order.
+  BATON_OP __m256i to_words(i32 x) {
+    return _mm256_permute4x64_epi64(_mm256_packs_epi32(x.a, x.b), 0xD8);
+  }
   BATON_OP __m256 scale_half(__m256 x, __m256 n) {
     const __m256i whole = _mm256_cvtps_epi32(n);
     const __m256i half = _mm256_srai_epi32(whole, 1);

@@ -24,7 +24,7 @@ struct vector_avx512 {
   struct codes {
     __m512i v;
   };
-  struct quad { // four activation bytes in every lane
+  struct few { // four activations of 8 bits, or two of 16, in every lane
     __m512i v;
   };
 
@@ -85,11 +85,14 @@ struct vector_avx512 {
   BATON_OP i32 to_i32(f32 a) { return {_mm512_cvtps_epi32(a.v)}; } // nearest even
   BATON_OP f32 to_f32(i32 a) { return {_mm512_cvtepi32_ps(a.v)}; }
   BATON_OP i32 add(i32 a, i32 b) { return {_mm512_add_epi32(a.v, b.v)}; }
-  BATON_OP i32 sub(i32 a, i32 b) { return {_mm512_sub_epi32(a.v, b.v)}; }
-  BATON_OP i32 times_255(i32 a) { return {_mm512_sub_epi32(_mm512_slli_epi32(a.v, 8), a.v)}; }
   BATON_OP std::int32_t reduce_add(i32 a) { return _mm512_reduce_add_epi32(a.v); }
-  BATON_OP void store_i8(std::int8_t* p, i32 a) {
+  BATON_OP void store_values(std::int8_t* p, i32 a) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtsepi32_epi8(a.v));
+  }
+  BATON_OP void store_values(std::int16_t* p, i32 a) {
+    const __m256i words = _mm512_cvtsepi32_epi16(a.v);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
+                        _mm256_shufflehi_epi16(_mm256_shufflelo_epi16(words, 0xD8), 0xD8));
   }
 
   BATON_OP codes load_codes(const std::byte* p) { return {_mm512_loadu_si512(p)}; }
@@ -97,17 +100,23 @@ struct vector_avx512 {
   BATON_OP codes high_nibbles(codes c) {
     return {_mm512_and_si512(_mm512_srli_epi16(c.v, 4), _mm512_set1_epi8(15))};
   }
-  BATON_OP quad broadcast(const std::int8_t* p) {
-    std::int32_t four;
-    std::memcpy(&four, p, sizeof four);
-    return {_mm512_set1_epi32(four)};
+  // Of every two bytes, `Bits` from bit `Shift` on.
+  template <int Shift, int Bits>
+  BATON_OP codes words(codes c) {
+    const __m512i shifted = Shift == 0 ? c.v : _mm512_srli_epi16(c.v, Shift);
+    return {Shift + Bits == 16 ? shifted
+                               : _mm512_and_si512(shifted, _mm512_set1_epi16((1 << Bits) - 1))};
   }
-  BATON_OP i32 dot_nibbles(i32 acc, codes c, quad x) {
+  BATON_OP few broadcast(const void* p) {
+    std::int32_t lane;
+    std::memcpy(&lane, p, sizeof lane);
+    return {_mm512_set1_epi32(lane)};
+  }
+  BATON_OP i32 dot_nibbles(i32 acc, codes c, few x) {
     return {_mm512_dpbusd_epi32(acc.v, c.v, x.v)};
   }
-  BATON_OP i32 dot_bytes(i32 acc, codes c, quad x) {
-    return {_mm512_dpbusd_epi32(acc.v, c.v, x.v)};
-  }
+  BATON_OP i32 dot_bytes(i32 acc, codes c, few x) { return {_mm512_dpbusd_epi32(acc.v, c.v, x.v)}; }
+  BATON_OP i32 dot_words(i32 acc, codes c, few x) { return {_mm512_dpwssd_epi32(acc.v, c.v, x.v)}; }
   BATON_OP void prefetch(const std::byte* p) { _mm_prefetch(p, _MM_HINT_T0); }
 };
 

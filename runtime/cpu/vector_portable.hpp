@@ -21,8 +21,8 @@ struct vector_portable {
   struct codes {
     std::uint8_t v[64];
   };
-  struct quad {
-    std::int8_t v[4];
+  struct few { // four activations of 8 bits, or two of 16
+    std::byte v[4];
   };
 
   static constexpr bool multiplies_offset_bytes = false;
@@ -139,21 +139,22 @@ struct vector_portable {
   BATON_OP i32 add(i32 a, i32 b) {
     return each_i32([&](int i) { return a.v[i] + b.v[i]; });
   }
-  BATON_OP i32 sub(i32 a, i32 b) {
-    return each_i32([&](int i) { return a.v[i] - b.v[i]; });
-  }
-  BATON_OP i32 times_255(i32 a) {
-    return each_i32([&](int i) { return a.v[i] * 255; });
-  }
   BATON_OP std::int32_t reduce_add(i32 a) {
     std::int32_t r = 0;
     for (int i = 0; i < 16; ++i)
       r += a.v[i];
     return r;
   }
-  BATON_OP void store_i8(std::int8_t* p, i32 a) {
+  BATON_OP void store_values(std::int8_t* p, i32 a) {
     for (int i = 0; i < 16; ++i)
       p[i] = static_cast<std::int8_t>(a.v[i] < -128 ? -128 : a.v[i] > 127 ? 127 : a.v[i]);
+  }
+  BATON_OP void store_values(std::int16_t* p, i32 a) {
+    for (std::size_t i = 0; i < 16; ++i)
+      p[activation_place(activation_width::bits16, i)] =
+          static_cast<std::int16_t>(a.v[i] < -32768  ? -32768
+                                    : a.v[i] > 32767 ? 32767
+                                                     : a.v[i]);
   }
 
   BATON_OP codes load_codes(const std::byte* p) {
@@ -171,21 +172,41 @@ struct vector_portable {
       code = static_cast<std::uint8_t>(code >> 4U);
     return c;
   }
-  BATON_OP quad broadcast(const std::int8_t* p) {
-    quad x;
+  // Of every two bytes, `Bits` from bit `Shift` on.
+  template <int Shift, int Bits>
+  BATON_OP codes words(codes c) {
+    for (std::size_t i = 0; i < sizeof c.v; i += 2) {
+      std::uint16_t word;
+      std::memcpy(&word, c.v + i, sizeof word);
+      word = static_cast<std::uint16_t>(word >> Shift & ((1 << Bits) - 1));
+      std::memcpy(c.v + i, &word, sizeof word);
+    }
+    return c;
+  }
+  BATON_OP few broadcast(const void* p) {
+    few x;
     std::memcpy(x.v, p, sizeof x.v);
     return x;
   }
-  BATON_OP i32 dot_nibbles(i32 acc, codes c, quad x) {
+  BATON_OP i32 dot_nibbles(i32 acc, codes c, few x) {
     for (int i = 0; i < 16; ++i)
       for (int j = 0; j < 4; ++j)
-        acc.v[i] += c.v[4 * i + j] * x.v[j];
+        acc.v[i] += c.v[4 * i + j] * static_cast<std::int8_t>(x.v[j]);
     return acc;
   }
-  BATON_OP i32 dot_bytes(i32 acc, codes c, quad x) {
+  BATON_OP i32 dot_bytes(i32 acc, codes c, few x) {
     for (int i = 0; i < 16; ++i)
       for (int j = 0; j < 4; ++j)
-        acc.v[i] += (c.v[4 * i + j] - 128) * x.v[j];
+        acc.v[i] += (c.v[4 * i + j] - 128) * static_cast<std::int8_t>(x.v[j]);
+    return acc;
+  }
+  BATON_OP i32 dot_words(i32 acc, codes c, few x) {
+    std::int16_t pair[2], code[2];
+    std::memcpy(pair, x.v, sizeof pair);
+    for (int i = 0; i < 16; ++i) {
+      std::memcpy(code, c.v + 4 * i, sizeof code);
+      acc.v[i] += code[0] * pair[0] + code[1] * pair[1];
+    }
     return acc;
   }
   BATON_OP void prefetch(const std::byte*) {}

@@ -5,6 +5,7 @@
 #include "runtime/cpu/weight_block.hpp"
 #include "tests/support/gguf_writer.hpp"
 #include "tests/unit/cpu/isas.hpp"
+#include "tests/unit/cpu/records.hpp"
 
 #include <doctest/doctest.h>
 
@@ -55,32 +56,21 @@ prepared prepare(const problem& shape) {
   return p;
 }
 
-// The quantised value k of a block, as an integer.
-int activation_code(const prepared& p, std::size_t m, std::size_t b, std::size_t k) {
-  const std::byte* at =
-      p.records.data() + m * p.record_stride + b * cpu::activation_block_bytes(p.shape.width);
-  const auto& block = *reinterpret_cast<const cpu::activation_block*>(at);
-  if (p.shape.width == cpu::activation_width::bits8)
-    return block.low[k];
-  return 255 * reinterpret_cast<const cpu::activation_block_wide*>(at)->high[k] + block.low[k];
-}
-
 float expected_quantised(const prepared& p, std::size_t m, std::size_t n) {
   const auto layout = cpu::layout_of(p.matrix.format);
   const std::byte* row = p.raw.data() + n * (p.raw.size() / p.shape.outputs);
   float sum = 0;
   for (std::size_t b = 0; b < p.matrix.blocks(); ++b) {
     const auto weights = cpu::read_weight_block(p.shape.type, row, b);
-    const auto& block = *reinterpret_cast<const cpu::activation_block*>(
-        p.records.data() + m * p.record_stride + b * cpu::activation_block_bytes(p.shape.width));
+    const auto block = read_block(p.shape.width, p.records.data() + m * p.record_stride, b);
     int dot[2] = {0, 0};
     for (std::size_t k = 0; k < 32; ++k)
       dot[layout.has_two_scales ? k / 16 : 0] +=
-          (weights.codes[k] - (layout.has_zero_point ? 8 : 0)) * activation_code(p, m, b, k);
+          (weights.codes[k] - (layout.has_zero_point ? 8 : 0)) * block.values[k];
     for (std::size_t half = 0; half < (layout.has_two_scales ? 2U : 1U); ++half)
-      sum = std::fma(static_cast<float>(dot[half]), weights.scale[half] * block.scale, sum);
+      sum = std::fma(static_cast<float>(dot[half]), weights.scale[half] * block.terms.scale, sum);
     if (layout.has_min)
-      sum = std::fma(weights.min, block.scaled_sum, sum);
+      sum = std::fma(weights.min, block.terms.scaled_sum, sum);
   }
   return sum;
 }

@@ -3,6 +3,7 @@
 // against the portable one.
 #include "runtime/model/tensor.hpp"
 #include "tests/unit/cpu/isas.hpp"
+#include "tests/unit/cpu/records.hpp"
 
 #include <doctest/doctest.h>
 
@@ -158,22 +159,18 @@ TEST_CASE("quantised activations are nearest, with sums to match, to the same bi
     };
     const auto records = quantise(cpu::isa::portable);
     for (std::size_t b = 0; b < blocks; ++b) {
-      const auto& block =
-          *reinterpret_cast<const cpu::activation_block*>(records.data() + b * bytes);
+      const auto [codes, terms] = read_block(width, records.data(), b);
       int sum[2] = {0, 0};
       for (std::size_t k = 0; k < 32; ++k) {
-        int code = block.low[k];
-        if (width == cpu::activation_width::bits16)
-          code += 255 * reinterpret_cast<const cpu::activation_block_wide&>(block).high[k];
-        sum[k / 16] += code;
-        CHECK(std::abs(static_cast<float>(code) * block.scale - values[b * 32 + k]) <=
-              block.scale * 0.501F);
+        sum[k / 16] += codes[k];
+        CHECK(std::abs(static_cast<float>(codes[k]) * terms.scale - values[b * 32 + k]) <=
+              terms.scale * 0.501F);
       }
-      CHECK(block.minus_8_sum == -8 * (sum[0] + sum[1]));
-      CHECK(block.minus_128_sum == -128 * (sum[0] + sum[1]));
-      CHECK(block.minus_128_sum_lo == -128 * sum[0]);
-      CHECK(block.minus_128_sum_hi == -128 * sum[1]);
-      CHECK(block.scaled_sum == block.scale * static_cast<float>(sum[0] + sum[1]));
+      CHECK(terms.minus_8_sum == -8 * (sum[0] + sum[1]));
+      CHECK(terms.minus_128_sum == -128 * (sum[0] + sum[1]));
+      CHECK(terms.minus_128_sum_lo == -128 * sum[0]);
+      CHECK(terms.minus_128_sum_hi == -128 * sum[1]);
+      CHECK(terms.scaled_sum == terms.scale * static_cast<float>(sum[0] + sum[1]));
     }
     for (const auto which : available_isas())
       CHECK(quantise(which) == records);
