@@ -39,6 +39,7 @@ result<void> read_model(const toml::table* table, const std::string& origin, mod
   s.read("enable_prefix_caching", m.enable_prefix_caching);
   s.read("async_scheduling", m.async_scheduling);
   s.read("num_speculative_tokens", m.num_speculative_tokens, 0, gateway::speculative_tokens_max);
+  s.read("speculative_disable_by_batch_size", m.speculative_disable_by_batch_size, 0, 1 << 16);
   s.read("prompt_lookup_max", m.prompt_lookup_max, 1, 16);
   s.read("prompt_lookup_min", m.prompt_lookup_min, 1, m.prompt_lookup_max);
   s.read("max_num_queued_reqs", m.max_num_queued_reqs, 0, 1 << 20);

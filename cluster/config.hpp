@@ -27,8 +27,9 @@ struct model_config {
   std::uint32_t max_num_queued_tokens = 262144;
   bool enable_prefix_caching = true; // equal beginnings of prompts are computed once
   bool async_scheduling = true;      // a step is formed before the tokens of the last are back
-  std::uint32_t num_speculative_tokens = 0; // guessed behind a row in decode; requests may say more
-  std::uint32_t prompt_lookup_max = 4;      // tokens that must match where guesses are taken from
+  std::uint32_t num_speculative_tokens = 3; // guessed behind a row in decode; requests may say more
+  std::uint32_t speculative_disable_by_batch_size = 4; // sequences running; 0: guesses always
+  std::uint32_t prompt_lookup_max = 4; // tokens that must match where guesses are taken from
   std::uint32_t prompt_lookup_min = 2;
   bool use_job_ticket = false; // TorchServe's meaning: a request is granted only if a slot is free
   std::chrono::milliseconds queue_timeout{60000};

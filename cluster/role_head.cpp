@@ -53,6 +53,7 @@ schedule::scheduler_config limits_of(const cluster_context& context, const langu
   limits.enable_prefix_caching = m.enable_prefix_caching;
   limits.async_scheduling = m.async_scheduling;
   limits.num_speculative_tokens = m.num_speculative_tokens;
+  limits.speculative_disable_by_batch_size = m.speculative_disable_by_batch_size;
   limits.lookup.ngram_max = m.prompt_lookup_max;
   limits.lookup.ngram_min = m.prompt_lookup_min;
   limits.use_job_ticket = m.use_job_ticket;

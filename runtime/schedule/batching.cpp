@@ -12,6 +12,7 @@ std::optional<micro_batch> scheduler::next() {
   if (!epoch_ || flights_.size() >= flights_max() || has_isolated_in_flight_)
     return std::nullopt;
   start_waiting();
+  is_guessing_ = is_worth_guessing();
   if (sequence* s = isolated()) {
     if (!flights_.empty())
       return std::nullopt; // let the others come home, so that the blame is certain
@@ -71,7 +72,16 @@ void scheduler::adopt(sequence& s) {
   s.computed = s.issued = reached;
 }
 
+// A row that rides along costs next to nothing while few rows wait for the same weights, and as
+// much as any other in a large batch.
+bool scheduler::is_worth_guessing() const {
+  return config_.speculative_disable_by_batch_size == 0 ||
+         running_count() < config_.speculative_disable_by_batch_size;
+}
+
 std::uint32_t scheduler::guesses_wanted(const sequence& s) const {
+  if (!is_guessing_)
+    return 0;
   return s.sampling.num_speculative_tokens < 0
              ? config_.num_speculative_tokens
              : static_cast<std::uint32_t>(s.sampling.num_speculative_tokens);

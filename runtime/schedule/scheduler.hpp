@@ -27,18 +27,19 @@ struct scheduler_config {
   std::uint32_t max_model_len = 2048;         // positions of one sequence, prompt and output
   std::uint32_t vocabulary_size = 0;          // required: ids from outside are checked against it
   std::uint32_t max_num_queued_reqs = 128;    // tickets beyond the slots
-  std::uint64_t max_num_queued_tokens = 1 << 18;      // their estimates, in all
-  bool enable_prefix_caching = true;                  // KV of equal beginnings is computed once
-  bool async_scheduling = true;                       // run-ahead: see scheduler::next
-  std::uint32_t num_speculative_tokens = 0;           // guesses behind a decoding row; 0: none
-  lookup_config lookup;                               // where they are taken from
-  bool use_job_ticket = false;                        // no queue: a free slot now, or a refusal
-  std::vector<token_id> eos_ids;                      // end-of-sequence tokens of the model
-  ticket_id first_ticket{1};                          // above all of an earlier life
-  std::chrono::milliseconds retry_after{1000};        // said with refusals that may be retried
-  std::chrono::milliseconds submit_timeout{10'000};   // from granted to admit
-  std::chrono::milliseconds queue_deadline{60'000};   // from granted to the first slot; 0: none
-  std::chrono::milliseconds recovery_timeout{60'000}; // without a pipeline; 0: none
+  std::uint64_t max_num_queued_tokens = 1 << 18;       // their estimates, in all
+  bool enable_prefix_caching = true;                   // KV of equal beginnings is computed once
+  bool async_scheduling = true;                        // run-ahead: see scheduler::next
+  std::uint32_t num_speculative_tokens = 0;            // guesses behind a decoding row; 0: none
+  std::uint32_t speculative_disable_by_batch_size = 0; // nor while so many run; 0: always
+  lookup_config lookup;                                // where they are taken from
+  bool use_job_ticket = false;                         // no queue: a free slot now, or a refusal
+  std::vector<token_id> eos_ids;                       // end-of-sequence tokens of the model
+  ticket_id first_ticket{1};                           // above all of an earlier life
+  std::chrono::milliseconds retry_after{1000};         // said with refusals that may be retried
+  std::chrono::milliseconds submit_timeout{10'000};    // from granted to admit
+  std::chrono::milliseconds queue_deadline{60'000};    // from granted to the first slot; 0: none
+  std::chrono::milliseconds recovery_timeout{60'000};  // without a pipeline; 0: none
 };
 
 // Choices of one ticket: OpenAI's bound on `n`.
@@ -175,6 +176,7 @@ private:
     return shape_.stages + (config_.async_scheduling ? 1u : 0u);
   }
   bool can_issue(const sequence& s) const;
+  bool is_worth_guessing() const;
   std::uint32_t guesses_wanted(const sequence& s) const;
   void guess(sequence& s, std::size_t rows_free);
   void plan_decodes(std::vector<planned>& plan);
@@ -213,6 +215,7 @@ private:
   batch_id next_batch_{1};
   bool is_draining_ = false;
   bool has_isolated_in_flight_ = false;
+  bool is_guessing_ = false; // in the micro-batch that is being formed
   output output_;
   load_report totals_;
   counters counters_;

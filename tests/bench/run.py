@@ -22,12 +22,13 @@ import peer_llama
 import report
 import served
 import servers
+import speculation
 from settings import Settings, ToolFailed, say
 
 ROOT = servers.ROOT
 DOCUMENT = ROOT / "docs" / "benchmarks.md"
 MODEL = ROOT / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf"
-SECTIONS = {"engine": engine.rows, "types": engine.type_rows, "served": served.rows, "door": engine.door_rows, "prefix": served.prefix_rows, "kill": kill.rows, "bus": bus.rows}
+SECTIONS = {"engine": engine.rows, "types": engine.type_rows, "served": served.rows, "door": engine.door_rows, "prefix": served.prefix_rows, "speculation": speculation.rows, "kill": kill.rows, "bus": bus.rows}
 NEED_PEER = {"engine", "types", "served"}
 BUSY_CORES_MAX = 0.2  # others using more than this share of a core while something is measured spoil it
 BUILD_SECONDS_MAX = 3600

@@ -109,6 +109,7 @@ struct world {
     config.enable_prefix_caching = random.chance(80);
     config.async_scheduling = random.chance(80);
     config.num_speculative_tokens = random.chance(50) ? random.from(1, 5) : 0;
+    config.speculative_disable_by_batch_size = random.chance(50) ? random.from(1, 6) : 0;
     config.lookup.ngram_min = 1; // these texts hardly ever repeat more
     return config;
   }

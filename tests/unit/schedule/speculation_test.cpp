@@ -12,8 +12,8 @@ std::vector<token_id> guesses(const std::vector<token_id>& ids, std::size_t coun
 }
 
 struct guessing_fixture : fixture {
-  explicit guessing_fixture(std::uint32_t blocks = 64)
-      : fixture(config(), {.stages = 1, .blocks = blocks, .block_positions = 4}) {}
+  explicit guessing_fixture(std::uint32_t blocks = 64, scheduler_config with = config())
+      : fixture(std::move(with), {.stages = 1, .blocks = blocks, .block_positions = 4}) {}
   static scheduler_config config() {
     auto c = small_config();
     c.async_scheduling = true;
@@ -242,4 +242,24 @@ TEST_CASE("those that guess do not take turns for ever: the second waits for the
   f.answer(a, 12); // may go on, but b is coming
   const auto ahead = f.s.next();
   CHECK((!ahead || ahead->slices.size() == 2));
+}
+
+TEST_CASE("nobody guesses while many run, and those who would run ahead instead") {
+  auto config = guessing_fixture::config();
+  config.speculative_disable_by_batch_size = 2;
+  guessing_fixture f(64, config);
+  f.ask();
+  const auto alone = f.guessed();
+  CHECK(alone.slices[0].drafts == 3);
+  f.ask(2);
+  const auto prompt = f.next(); // of the second
+  f.answer_with(alone, {13, 60, 61, 62});
+  f.answer(prompt, 12);
+  const auto both = f.next();
+  REQUIRE(both.slices.size() == 2);
+  CHECK(both.slices[0].drafts == 0);
+  CHECK(both.slices[1].drafts == 0);
+  const auto ahead = f.next();
+  REQUIRE(ahead.slices.size() == 1); // the second one's next token is its last
+  CHECK(ahead.feeds.size() == 1);
 }
