@@ -4,6 +4,7 @@
 #include "runtime/cpu/weight_block.hpp"
 #include "schema/ensure.hpp"
 
+#include <array>
 #include <cstring>
 
 namespace baton::cpu {
@@ -37,15 +38,27 @@ float read_scale(const std::byte* scales, std::size_t o, bool as_f16) {
   return value;
 }
 
+// As stored, four at a time: the loops over k become vector instructions.
+void write_codes(const weight_block& block, const panel_layout& layout, std::size_t o,
+                 std::byte* record) {
+  std::array<std::uint8_t, block_columns> stored;
+  if (layout.has_bytes) {
+    for (std::size_t k = 0; k < block_columns; ++k)
+      stored[k] = static_cast<std::uint8_t>(block.codes[k]) ^ 0x80U;
+    for (std::size_t k = 0; k < block_columns; k += 4)
+      std::memcpy(record + byte_at(o, k), stored.data() + k, 4);
+    return;
+  }
+  for (std::size_t k = 0; k < block_columns / 2; ++k)
+    stored[k] =
+        static_cast<std::uint8_t>(block.codes[k] | block.codes[k + block_columns / 2] << 4U);
+  for (std::size_t k = 0; k < block_columns / 2; k += 4)
+    std::memcpy(record + nibble_at(o, k), stored.data() + k, 4);
+}
+
 void write_block(const weight_block& block, const panel_layout& layout, std::size_t o,
                  std::byte* record) {
-  for (std::size_t k = 0; k < block_columns; ++k) {
-    const auto value = static_cast<std::uint8_t>(block.codes[k]);
-    if (layout.has_bytes)
-      record[byte_at(o, k)] = static_cast<std::byte>(value ^ 0x80U);
-    else
-      record[nibble_at(o, k)] |= static_cast<std::byte>(k < 16 ? value : value << 4U);
-  }
+  write_codes(block, layout, o, record);
   std::byte* scales = record + layout.code_bytes();
   write_scale(scales, o, block.scale[0], layout.has_f16_scales);
   if (layout.has_two_scales)
@@ -84,7 +97,8 @@ void pack_panel(model::tensor_type type, const std::byte* rows, std::size_t row_
   ENSURE(format && row_count >= 1 && row_count <= panel_rows && columns % block_columns == 0,
          "a panel of {} rows and {} columns", row_count, columns);
   const panel_layout layout = layout_of(*format);
-  std::memset(panel, 0, columns / block_columns * layout.record_bytes());
+  if (row_count < panel_rows) // the others have weights of 0
+    std::memset(panel, 0, columns / block_columns * layout.record_bytes());
   for (std::size_t o = 0; o < row_count; ++o) {
     const std::byte* row = rows + o * row_bytes;
     if (layout.is_float) {

@@ -18,9 +18,14 @@ float f16(const std::byte* at) {
 std::int8_t code(std::uint32_t unsigned_code, int offset) {
   return static_cast<std::int8_t>(static_cast<int>(unsigned_code) - offset);
 }
-// Element k of 32 nibbles in 16 bytes: the low halves come first.
-std::uint32_t nibble(const std::byte* quants, std::size_t k) {
-  return k < 16 ? u8(quants + k) & 15U : u8(quants + k - 16) >> 4U;
+// 32 nibbles in 16 bytes: the low halves come first.
+std::array<std::uint8_t, 32> nibbles(const std::byte* quants) {
+  std::array<std::uint8_t, 32> all;
+  for (std::size_t i = 0; i < 16; ++i) {
+    all[i] = static_cast<std::uint8_t>(u8(quants + i) & 15U);
+    all[i + 16] = static_cast<std::uint8_t>(u8(quants + i) >> 4U);
+  }
+  return all;
 }
 
 template <class Code>
@@ -35,18 +40,18 @@ weight_block fill(float scale, float min, Code code_of) {
 
 // Q4_0 [d][nibbles], Q4_1 [d][m][nibbles]
 weight_block read_q4(const std::byte* at, bool has_min) {
-  const std::byte* quants = at + (has_min ? 4 : 2);
+  const auto quants = nibbles(at + (has_min ? 4 : 2));
   return fill(f16(at), has_min ? f16(at + 2) : 0.0F,
-              [&](std::size_t k) { return code(nibble(quants, k), 0); });
+              [&](std::size_t k) { return code(quants[k], 0); });
 }
 
 // Q5_0 [d][fifth bits][nibbles], Q5_1 [d][m][fifth bits][nibbles]
 weight_block read_q5(const std::byte* at, bool has_min) {
   const std::byte* bits = at + (has_min ? 4 : 2);
-  const std::byte* quants = bits + 4;
+  const auto quants = nibbles(bits + 4);
   return fill(f16(at), has_min ? f16(at + 2) : 0.0F, [&](std::size_t k) {
     const std::uint32_t fifth = u8(bits + k / 8) >> (k % 8) & 1U;
-    return code(nibble(quants, k) | fifth << 4U, has_min ? 0 : 16);
+    return code(quants[k] | fifth << 4U, has_min ? 0 : 16);
   });
 }
 
