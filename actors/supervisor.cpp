@@ -80,6 +80,13 @@ void stop_next(pointer self) {
   s.config.stopped();
 }
 
+// Its exit does the rest. A process that is stopped or hangs cannot prevent it.
+void kill(pointer self, child& c) {
+  auto& config = self->state.config;
+  config.stop(c.spec, c.pid, /*force=*/true);
+  c.due = config.now() + config.kill_after;
+}
+
 void on_tick(pointer self) {
   auto& s = self->state;
   auto now = s.config.now();
@@ -91,20 +98,27 @@ void on_tick(pointer self) {
     } else if (c.phase == child_phase::stopping && now >= c.due) {
       spdlog::warn("{} did not stop within {} ms: killed", c.spec.name,
                    s.config.kill_after.count());
-      s.config.stop(c.spec, c.pid, /*force=*/true);
-      c.due = now + s.config.kill_after;
+      kill(self, c);
+    } else if (c.phase == child_phase::silent && !s.is_stopping && now >= c.due) {
+      spdlog::warn("{} does not answer: killed", c.spec.name);
+      kill(self, c);
     }
   }
   if (changed)
     report(self);
 }
 
+child* find(pointer self, node_id node, epoch_id epoch) {
+  auto& all = self->state.children;
+  auto c = std::find_if(all.begin(), all.end(),
+                        [&](const child& x) { return x.spec.node == node && x.epoch == epoch; });
+  return c == all.end() ? nullptr : &*c;
+}
+
 void on_exit(pointer self, const child_exited& m) {
   auto& s = self->state;
-  auto c = std::find_if(s.children.begin(), s.children.end(), [&](const child& x) {
-    return x.spec.node == m.node && x.epoch == m.epoch;
-  });
-  if (c == s.children.end() || c->pid == 0)
+  auto* c = find(self, m.node, m.epoch);
+  if (c == nullptr || c->pid == 0)
     return;
   if (s.is_stopping) {
     c->pid = 0;
@@ -123,12 +137,27 @@ void on_exit(pointer self, const child_exited& m) {
   report(self);
 }
 
+// A child that died says nothing either: whichever of its exit and this is heard first.
+void on_peer_down(pointer self, const peer_down& m) {
+  auto* c = find(self, m.node, m.epoch);
+  if (c == nullptr || (c->phase != child_phase::starting && c->phase != child_phase::running))
+    return;
+  c->phase = child_phase::silent;
+  c->due = self->state.config.now() + self->state.config.silence_max;
+  note(*c, phase::recovering, fmt::format("does not answer: {}", m.why));
+  report(self);
+}
+
+// It says itself how it stands.
+void on_peer_up(pointer self, const hello& peer) {
+  auto* c = find(self, peer.node, peer.epoch);
+  if (c != nullptr && c->phase == child_phase::silent)
+    c->phase = child_phase::starting;
+}
+
 void on_status(pointer self, const status& m) {
-  auto& s = self->state;
-  auto c = std::find_if(s.children.begin(), s.children.end(), [&](const child& x) {
-    return x.spec.node == m.node && x.epoch == m.epoch;
-  });
-  if (c == s.children.end())
+  auto* c = find(self, m.node, m.epoch);
+  if (c == nullptr)
     return;
   if (m.phase == phase::ready && c->phase == child_phase::starting)
     c->phase = child_phase::running;
@@ -157,8 +186,8 @@ supervisor_actor::behavior_type supervisor(pointer self, supervisor_config confi
         stop_next(self);
       },
       [self](const child_exited& m) { on_exit(self, m); },
-      [](const peer_up&) {},
-      [](const peer_down&) {},
+      [self](const peer_up& m) { on_peer_up(self, m.peer); },
+      [self](const peer_down& m) { on_peer_down(self, m); },
       [self](const tick&) { on_tick(self); },
   };
 }

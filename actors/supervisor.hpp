@@ -48,12 +48,18 @@ struct supervisor_config {
   std::function<time_point()> now;
   std::function<epoch_id(node_id)> next_epoch; // grows for every life of a node
   std::chrono::milliseconds kill_after{5000};  // from SIGTERM to SIGKILL when stopping
+  // From the end of a child's link, which has been silent or fell, to SIGKILL: one that is well
+  // greets again within milliseconds.
+  std::chrono::milliseconds silence_max{500};
 };
 
 //   waiting --start--> starting --status(ready)--> running
-//      ^                  |  exit                     | exit
-//      |  back-off        v                           v
-//      +------------- backing_off <-------------------+
+//      ^                | |   ^                      |   |
+//      |                | |   +-----peer_up-----+    |   |
+//      |                | +-----peer_down----> silent <--+ peer_down
+//      |           exit |                       | silence_max: SIGKILL, then exit
+//      |  back-off      v                       v    | exit
+//      +------------- backing_off <------------------+
 //                         | one restart too many within the period
 //                         v
 //                      given_up  -> escalate
@@ -62,6 +68,7 @@ enum class child_phase : std::uint8_t {
   waiting,
   starting,
   running,
+  silent,
   backing_off,
   given_up,
   stopping,
@@ -74,7 +81,7 @@ struct child {
   child_phase phase = child_phase::waiting;
   epoch_id epoch;
   std::int32_t pid = 0;
-  time_point due{}; // backing_off: when to start; stopping: when to kill
+  time_point due{}; // backing_off: when to start; silent, stopping: when to kill
   status last;      // as the child said, or as we saw
 };
 

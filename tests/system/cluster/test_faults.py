@@ -41,6 +41,35 @@ def test_a_crashed_shard_takes_its_kv_with_it_and_the_text_is_the_same(fresh, un
     assert "KV lost" in fresh.log("head") and "KV kept" not in fresh.log("head")
 
 
+@pytest.mark.parametrize("shard", ["shard-0", "shard-1"])
+def test_a_shard_that_hangs_is_found_killed_and_replaced(fresh, undisturbed, shard):
+    """A stopped process has its sockets and answers nothing: only its silence tells."""
+    streams = [Stream(fresh, p, max_tokens=96) for p in PROMPTS[:4]]
+    for s in streams:
+        assert s.begun.wait(60)
+    begin = time.monotonic()
+    fresh.kill(shard, signal.SIGSTOP)
+    for s, expected in zip(streams, undisturbed):
+        assert s.check().text == expected
+    assert time.monotonic() - begin < 30  # the bound of a pipeline that does not come back is 60
+    restarts = {p["name"]: p["restarts"] for p in fresh.status()["processes"]}
+    assert restarts[shard] == 1
+    assert "does not answer: killed" in fresh.log("agent-a")
+    assert "KV kept" in fresh.log("head")
+
+
+@pytest.mark.parametrize("process", ["head", "gateway"])
+def test_a_head_or_gateway_that_hangs_is_replaced(fresh, process):
+    pid = fresh.pid(process)
+    os.kill(pid, signal.SIGSTOP)
+    deadline = time.monotonic() + 30
+    while fresh.pid(process) in (0, pid) or fresh.health()[0] != 200:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    fresh.wait_ready()
+    assert Stream(fresh, "Hello", max_tokens=8).check().finish
+
+
 def test_a_killed_agent_takes_its_shards_and_the_streams_go_on(fresh, undisturbed):
     streams = [Stream(fresh, p, max_tokens=96) for p in PROMPTS[:4]]
     for s in streams:

@@ -138,3 +138,48 @@ TEST_CASE("an end that a restart cannot help is not restarted") {
   CHECK(w.take() == lines{"start a", "escalate a"});
   CHECK(w.last[0].reason == "exit status 78");
 }
+
+TEST_CASE("a child that does not answer is killed and started again") {
+  world w;
+  w.start({a});
+  w.take();
+  const auto says_ready = [&](epoch_id epoch) {
+    w.send(status{a.node, epoch, role::head, "a", phase::ready, "", 0, 0, 1});
+  };
+  says_ready(w.epochs[0]);
+  w.send(peer_down{a.node, w.epochs[0], "silent for 2000 ms"});
+  CHECK(w.last[0].phase == phase::recovering);
+  CHECK(w.last[0].reason == "does not answer: silent for 2000 ms");
+  w.now += 499ms;
+  w.send(tick{});
+  CHECK(w.take().empty());
+  SUBCASE("unless it greets again in time") {
+    w.send(peer_up{{a.node, w.epochs[0], role::head, "a", {}, {}, 0}});
+    says_ready(w.epochs[0]);
+    CHECK(w.last[0].phase == phase::ready);
+    w.now += 10s;
+    w.send(tick{});
+    CHECK(w.take().empty());
+  }
+  SUBCASE("once") {
+    w.now += 1ms;
+    w.send(tick{});
+    CHECK(w.take() == lines{"kill a"});
+    w.send(tick{});
+    CHECK(w.take().empty());
+    w.send(child_exited{a.node, w.epochs[0], "killed by signal 9", false});
+    CHECK(w.take() == lines{"start a"});
+    CHECK(w.last[0].restarts == 1);
+    w.send(peer_down{a.node, w.epochs[0], "an earlier life"});
+    w.now += 10s;
+    w.send(tick{});
+    CHECK(w.take().empty());
+  }
+  SUBCASE("not while it is asked to stop: that has a bound of its own") {
+    w.send(drain{});
+    CHECK(w.take() == lines{"stop a"});
+    w.now += 1s;
+    w.send(tick{});
+    CHECK(w.take().empty());
+  }
+}

@@ -26,6 +26,14 @@ inline hello hello_of(node_id node, epoch_id life, std::string endpoint) {
   return h;
 }
 
+// Whole seconds, which the tables count in.
+inline link_options slow_beats() {
+  link_options o;
+  o.heartbeat_interval = 1000ms;
+  o.heartbeat_timeout = 5000ms;
+  return o;
+}
+
 struct bench {
   link_options options;
   instant now{};
@@ -35,7 +43,7 @@ struct bench {
   std::uint64_t our_session = 0;   // seen in our hello
   std::string log;                 // effects of the last event, in order
 
-  explicit bench(link_options o = {}) : options(o) {
+  explicit bench(link_options o = slow_beats()) : options(o) {
     l = cluster::link(hello_of(us, our_life, "sim://us"), them, options, now);
   }
 

@@ -112,7 +112,7 @@ TEST_CASE("a hello without an answer is said again, less and less often") {
 }
 
 TEST_CASE("data is sent only within the window, a larger message only alone") {
-  link_options o;
+  auto o = slow_beats();
   o.window_bytes = 1000;
   bench b(o);
   b.connect();
@@ -146,7 +146,7 @@ TEST_CASE("data is sent only within the window, a larger message only alone") {
 }
 
 TEST_CASE("credit is granted by quarters of the window, and what is left with a heartbeat") {
-  link_options o;
+  auto o = slow_beats();
   o.window_bytes = 1000;
   bench b(o);
   b.connect();
