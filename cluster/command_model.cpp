@@ -70,7 +70,7 @@ result<inspection> inspect(const std::filesystem::path& path) {
   for (const auto& t : file.tensors()) {
     auto& count = out.types[std::string(model::tensor_type_traits(t.type).name)];
     ++count.tensors;
-    count.bytes += t.bytes.size();
+    count.bytes += t.size_bytes();
   }
   auto described = model::describe(file);
   if (!described) {

@@ -167,7 +167,7 @@ void place_weights(weight_plan& plan, const model::description& model,
 
 result<void> read_vector(const model::model_file& file, const placement& place) {
   const auto& tensor = *place.tensor;
-  std::vector<std::byte> raw(tensor.bytes.size());
+  std::vector<std::byte> raw(tensor.size_bytes());
   if (auto ok = file.copy_rows(tensor.name, 0, tensor.rows(), raw); !ok)
     return ok;
   model::dequantize_row(tensor.type, raw.data(), reinterpret_cast<float*>(place.to),

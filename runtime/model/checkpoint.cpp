@@ -1,49 +1,17 @@
 #include "runtime/model/checkpoint.hpp"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 namespace baton::model {
-namespace {
-
-constexpr std::string_view single_file = "model.safetensors";
-constexpr std::string_view index_file = "model.safetensors.index.json";
-
-// Buffers that older versions of transformers saved and newer ones do not read.
-bool is_leftover(std::string_view published) {
-  return published.ends_with(".rotary_emb.inv_freq");
-}
-
-// The files that an index names, each once. Errors: bad_model_file.
-result<std::set<std::string>> files_of(const json& index, const std::string& origin) {
-  const auto* map = member_of(index, "weight_map");
-  if (map == nullptr || !map->is_object() || map->empty()) {
-    return fail(errc::bad_model_file, "{}: 'weight_map' names no tensors", origin);
-  }
-  std::set<std::string> files;
-  for (const auto& [tensor, file] : map->items()) {
-    const auto name = file.is_string() ? file.get<std::string>() : std::string();
-    // A plain name: nothing outside of the directory is opened.
-    if (name.empty() || name.find('/') != std::string::npos ||
-        name.find('\0') != std::string::npos || !name.ends_with(".safetensors")) {
-      return fail(errc::bad_model_file, "{}: tensor '{}' is in no safetensors file", origin,
-                  tensor);
-    }
-    files.insert(name);
-  }
-  return files;
-}
-
-} // namespace
 
 result<checkpoint> checkpoint::open(const std::filesystem::path& directory) {
   checkpoint opened;
   opened.path_ = directory;
   using step = result<void> (checkpoint::*)();
   for (const step each :
-       {&checkpoint::read_config, &checkpoint::open_files, &checkpoint::check_head,
-        &checkpoint::add_one_to_norms, &checkpoint::take_fingerprint}) {
+       {&checkpoint::read_config, &checkpoint::open_files, &checkpoint::join_parts,
+        &checkpoint::check_head, &checkpoint::add_one_to_norms, &checkpoint::take_fingerprint}) {
     if (auto r = (opened.*each)(); !r) {
       return r.error();
     }
@@ -67,88 +35,6 @@ result<void> checkpoint::read_config() {
   return {};
 }
 
-result<void> checkpoint::open_files() {
-  if (!config_.rope_factors.empty()) {
-    if (auto r = add_made("rope_freqs.weight", config_.rope_factors); !r) {
-      return r;
-    }
-  }
-  if (is_there(path_ / single_file)) {
-    auto file = safetensors_file::open(path_ / single_file);
-    return file ? add_file(*std::move(file)) : result<void>(file.error());
-  }
-  if (is_there(path_ / index_file)) {
-    return open_indexed();
-  }
-  return fail(errc::io_failed, "{}: neither {} nor {} is there", path_.string(), single_file,
-              index_file);
-}
-
-result<void> checkpoint::open_indexed() {
-  const auto origin = (path_ / index_file).string();
-  const auto index = read_json_object(origin);
-  if (!index) {
-    return index.error();
-  }
-  const auto names = files_of(*index, origin);
-  if (!names) {
-    return names.error();
-  }
-  for (const auto& name : *names) {
-    auto file = safetensors_file::open(path_ / name);
-    if (!file) {
-      return file.error();
-    }
-    if (auto r = add_file(*std::move(file)); !r) {
-      return r;
-    }
-  }
-  for (const auto& [tensor, file] : index->at("weight_map").items()) {
-    const auto found = sources_.find(gguf_tensor_name(tensor, config_.has_post_norms));
-    const bool is_held = found != sources_.end() && found->second.file &&
-                         files_[*found->second.file].path().filename() == file.get<std::string>();
-    if (!is_held && !is_leftover(tensor) &&
-        !(config_.has_tied_embeddings && tensor == "lm_head.weight")) {
-      return fail(errc::bad_model_file, "{}: tensor '{}' is not in {}", origin, tensor,
-                  file.get<std::string>());
-    }
-  }
-  return {};
-}
-
-result<void> checkpoint::add_file(safetensors_file file) {
-  for (const auto& tensor : file.tensors()) {
-    // Some files keep a copy of what is tied; transformers does not read it either.
-    if (is_leftover(tensor.name) ||
-        (config_.has_tied_embeddings && tensor.name == "lm_head.weight")) {
-      continue;
-    }
-    auto view = tensor;
-    view.name = gguf_tensor_name(tensor.name, config_.has_post_norms);
-    const auto [at, is_new] =
-        sources_.emplace(view.name, source{tensors_.size(), files_.size(), {}, tensor.name});
-    if (!is_new) {
-      return fail(errc::bad_model_file, "{}: tensor '{}' has the place of '{}'{}",
-                  file.path().string(), tensor.name, spelled(at->first),
-                  at->second.file && *at->second.file < files_.size()
-                      ? fmt::format(" in {}", files_[*at->second.file].path().string())
-                      : "");
-    }
-    tensors_.push_back(std::move(view));
-  }
-  files_.push_back(std::move(file));
-  return {};
-}
-
-result<void> checkpoint::add_made(std::string name, std::vector<float> values) {
-  const auto [at, is_new] =
-      sources_.emplace(name, source{tensors_.size(), std::nullopt, std::move(values), name});
-  ENSURE(is_new, "tensor '{}' is made twice", name);
-  const std::span<const float> made = at->second.made;
-  tensors_.push_back({std::move(name), tensor_type::f32, {made.size()}, std::as_bytes(made)});
-  return {};
-}
-
 // Without a head of its own a model would be run with the embedding, tied or not.
 result<void> checkpoint::check_head() {
   if (!config_.has_tied_embeddings && !sources_.contains("output.weight")) {
@@ -156,7 +42,9 @@ result<void> checkpoint::check_head() {
                 "{}: tensor '{}' is missing, and 'tie_word_embeddings' is not true in config.json",
                 path_.string(), spelled("output.weight"));
   }
-  if (const auto embedding = find("token_embd.weight")) {               // stands for all matrices
+  if (config_.gptq) {
+    config_.values["general.file_type"] = config_.gptq->label();
+  } else if (const auto embedding = find("token_embd.weight")) {        // stands for all matrices
     constexpr std::uint32_t gguf_f32 = 0, gguf_f16 = 1, gguf_bf16 = 32; // as in general.file_type
     config_.values["general.file_type"] = embedding->type == tensor_type::f32   ? gguf_f32
                                           : embedding->type == tensor_type::f16 ? gguf_f16
@@ -174,7 +62,7 @@ result<void> checkpoint::add_one_to_norms() {
     if (!tensor.name.ends_with("norm.weight") || !from.file) {
       continue;
     }
-    std::vector<std::byte> raw(tensor.bytes.size());
+    std::vector<std::byte> raw(tensor.size_bytes());
     if (auto r = files_[*from.file].read(tensor, 0, raw); !r) {
       return r;
     }
@@ -200,6 +88,10 @@ result<void> checkpoint::take_fingerprint() {
   }
   const std::span<const float> factors = config_.rope_factors;
   fingerprint_ = mixed(fingerprint_, std::as_bytes(factors));
+  if (config_.gptq) {
+    const auto is_lowered = std::byte{config_.gptq->has_lowered_zeros};
+    fingerprint_ = mixed(fingerprint_, {&is_lowered, 1});
+  }
   for (const auto& file : files_) {
     const auto hash = file.mixed_into(fingerprint_);
     if (!hash) {
@@ -313,6 +205,9 @@ result<void> checkpoint::copy_rows(std::string_view name, std::uint64_t first, s
   const auto& tensor = tensors_[from.tensor];
   if (auto r = check_rows(tensor, first, count, out.size()); !r) {
     return r;
+  }
+  if (from.quantised) {
+    return from.quantised->copy_rows(files_, first, count, out);
   }
   const auto offset = first * tensor.row_bytes();
   if (from.made.empty()) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/model/checkpoint_config.hpp"
+#include "runtime/model/gptq.hpp"
 #include "runtime/model/model_file.hpp"
 #include "runtime/model/safetensors.hpp"
 
@@ -14,8 +15,8 @@ namespace baton::model {
 class checkpoint final : public model_file {
 public:
   // Opens the files and reads their headers; of the weights only norms, where their numbers are
-  // not those of GGUF. Errors: io_failed, bad_model_file, unsupported_model; they name the file,
-  // and the field or tensor as published.
+  // not those of GGUF, and the groups and zero points of quantised matrices. Errors: io_failed,
+  // bad_model_file, unsupported_model; they name the file, and the field or tensor as published.
   static result<checkpoint> open(const std::filesystem::path& directory);
 
   const std::filesystem::path& path() const noexcept override { return path_; }
@@ -45,12 +46,14 @@ public:
                          std::span<std::byte> out) const override;
 
 private:
-  // Where a tensor's bytes are: in a file, or in memory because this class made them.
+  // Where a tensor's bytes are: in a file, in several tensors of files, or in memory because this
+  // class made them.
   struct source {
     std::size_t tensor = 0; // of tensors_
-    std::optional<std::size_t> file;
-    std::vector<float> made;
+    std::optional<std::size_t> file = {};
+    std::vector<float> made = {};
     std::string published; // its name in the file
+    std::optional<gptq_matrix> quantised = {};
   };
 
   checkpoint() = default;
@@ -58,7 +61,15 @@ private:
   result<void> open_files();
   result<void> open_indexed();
   result<void> add_file(safetensors_file file);
+  result<void> add_part(const stored_tensor& part);
+  result<void> add_stored(const stored_tensor& stored);
   result<void> add_made(std::string name, std::vector<float> values);
+  result<void> add(tensor_view view, source from);
+  // Whether a file that was opened holds a tensor. Requires: before join_parts().
+  bool is_held(const std::string& published, const std::string& file) const;
+  result<void> join_parts();
+  result<void> join_matrix(const std::string& module);
+  result<void> take_bias(const std::string& module, const stored_tensor& bias);
   result<void> check_head();
   result<void> add_one_to_norms();
   result<void> take_fingerprint();
@@ -71,6 +82,8 @@ private:
   std::vector<safetensors_file> files_;
   std::vector<tensor_view> tensors_;
   std::map<std::string, source, std::less<>> sources_; // by GGUF's name
+  // What a quantised module may consist of, by its published name.
+  std::map<std::string, stored_tensor, std::less<>> parts_;
 };
 
 } // namespace baton::model

@@ -83,7 +83,6 @@ constexpr std::array off_fields = {
     off_field{"attention_bias", "false"},
     off_field{"is_encoder_decoder", "false"},
     off_field{"mlp_bias", "false"},
-    off_field{"quantization_config", "null"},
     off_field{"use_bidirectional_attention", "false"},
 };
 
@@ -97,6 +96,7 @@ public:
     out_.architecture = kind_.architecture;
     out_.has_post_norms = kind_.has_post_norms;
     out_.adds_one_to_norms = published_.adds_one_to_norms;
+    out_.has_attention_bias = kind_.has_attention_bias;
     out_.has_tied_embeddings = flag_of(config_, "tie_word_embeddings", published_.ties_embeddings);
     for (const auto& [field, key] : plain_fields) {
       put(key, member_of(config_, field), std::string(field));
@@ -105,7 +105,7 @@ public:
     for (const step each : {&config_reader::check_off_fields, &config_reader::check_activation,
                             &config_reader::read_window, &config_reader::check_layer_types,
                             &config_reader::check_rotated_layers, &config_reader::check_query_scale,
-                            &config_reader::read_rope}) {
+                            &config_reader::read_rope, &config_reader::read_quantization}) {
       if (auto r = (this->*each)(); !r) {
         return r.error();
       }
@@ -154,6 +154,7 @@ private:
   result<void> check_rotated_layers();
   result<void> check_query_scale();
   result<void> read_rope();
+  result<void> read_quantization();
   result<void> read_scaling(const json& rope, const std::string& type);
   result<void> take_llama3_factors(const json& rope, double base);
   result<void> read_rotated_part(const json& rope);
@@ -378,6 +379,19 @@ result<void> config_reader::read_rotated_part(const json& rope) {
   }
   const json dimensions = static_cast<std::uint64_t>(*part * size);
   put("rope.dimension_count", &dimensions, std::string(field));
+  return {};
+}
+
+result<void> config_reader::read_quantization() {
+  const auto* quantization = member_of(config_, "quantization_config");
+  if (quantization == nullptr) {
+    return {};
+  }
+  const auto read = read_gptq_config(*quantization);
+  if (!read) {
+    return read.error();
+  }
+  out_.gptq = *read;
   return {};
 }
 

@@ -5,7 +5,7 @@
 // here. What it does read and this build does not compute is refused by its name.
 #pragma once
 
-#include "runtime/model/json_file.hpp"
+#include "runtime/model/gptq.hpp"
 
 #include <map>
 #include <string>
@@ -18,7 +18,9 @@ struct checkpoint_config {
   bool has_post_norms = false;
   // Gemma's: a norm multiplies by 1 + weight, where GGUF has the sum.
   bool adds_one_to_norms = false;
+  bool has_attention_bias = false; // of q, k and v
   bool has_tied_embeddings = false;
+  std::optional<gptq_config> gptq;                        // of matrices that are quantised
   std::vector<float> rope_factors;                        // Llama 3.1's, one a pair; empty: none
   std::map<std::string, json, std::less<>> values;        // by GGUF's key
   std::map<std::string, std::string, std::less<>> fields; // GGUF's key -> the field

@@ -18,7 +18,7 @@ constexpr std::uint32_t expert_count_max = 1024;
 constexpr std::uint32_t vocab_size_max = 1U << 24U;
 constexpr std::uint32_t context_length_max = 1U << 28U;
 
-// Names as in the specification's list of general.file_type.
+// Names as in the specification's list of general.file_type; a checkpoint may name its own.
 std::string file_type_label(const model_file& file) {
   constexpr std::array<std::pair<std::uint32_t, std::string_view>, 17> labels = {{
       {0, "F32"},
@@ -39,6 +39,9 @@ std::string file_type_label(const model_file& file) {
       {18, "Q6_K"},
       {32, "BF16"},
   }};
+  if (auto own = file.get_string("general.file_type")) {
+    return *std::move(own);
+  }
   const auto number = file.get_u32("general.file_type");
   const auto* label =
       number ? std::ranges::find(labels, *number, [](const auto& row) { return row.first; })
@@ -278,7 +281,7 @@ result<std::uint64_t> check_tensor(const model_file& file, const tensor_requirem
     return fail(errc::unsupported_model, "tensor '{}' is {}: this build reads {}",
                 file.spelled(wanted.name), traits.name, supported_tensor_types());
   }
-  return found->bytes.size();
+  return found->size_bytes();
 }
 
 // Checks a group of tensors, adds their names to `seen` and gives their bytes.
@@ -291,7 +294,7 @@ result<std::uint64_t> check_tensors(const model_file& file,
     if (!bytes) {
       return bytes.error();
     }
-    total += *bytes; // at most the file's size: tensors do not overlap
+    total += *bytes; // about the file's size at most: tensors do not overlap
     seen.insert(wanted.name);
   }
   return total;
@@ -321,7 +324,7 @@ result<void> read_tensors(const model_file& file, const family& kind, descriptio
   if (!output) {
     return output.error();
   }
-  d.output_norm_bytes = file.find("output_norm.weight")->bytes.size();
+  d.output_norm_bytes = file.find("output_norm.weight")->size_bytes();
   d.head_bytes = *output - d.output_norm_bytes;
   for (const auto& tensor : file.tensors()) {
     if (!seen.contains(tensor.name)) {
@@ -330,7 +333,7 @@ result<void> read_tensors(const model_file& file, const family& kind, descriptio
                   file.spelled(tensor.name), fmt::join(tensor.shape, ", "), d.architecture);
     }
     d.parameter_count += tensor.elements();
-    d.expert_bytes += tensor.shape.size() == 3 ? tensor.bytes.size() : 0; // no others have three
+    d.expert_bytes += tensor.shape.size() == 3 ? tensor.size_bytes() : 0; // no others have three
   }
   return {};
 }

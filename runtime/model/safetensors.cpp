@@ -21,10 +21,11 @@ struct placed_tensor {
 };
 
 result<tensor_type> type_of(const std::string& name, const json& info) {
-  constexpr std::array<std::pair<std::string_view, tensor_type>, 3> types = {{
+  constexpr std::array<std::pair<std::string_view, tensor_type>, 4> types = {{
       {"BF16", tensor_type::bf16},
       {"F16", tensor_type::f16},
       {"F32", tensor_type::f32},
+      {"I32", tensor_type::i32},
   }};
   const auto dtype = text_of(info, "dtype");
   for (const auto& [known, type] : types) {
@@ -33,7 +34,7 @@ result<tensor_type> type_of(const std::string& name, const json& info) {
     }
   }
   return fail(errc::unsupported_model,
-              "tensor '{}' has dtype '{}': this build reads BF16, F16 and F32", name, dtype);
+              "tensor '{}' has dtype '{}': this build reads BF16, F16, F32 and I32", name, dtype);
 }
 
 // A list of whole numbers. Errors: bad_model_file (names the tensor).

@@ -25,7 +25,7 @@ inline constexpr std::size_t dimensions_max = 4; // of a tensor_view
 class safetensors_file {
 public:
   // Errors: io_failed, bad_model_file (the file, the tensor and what is wrong), unsupported_model
-  // (a dtype other than BF16, F16 and F32).
+  // (a dtype other than BF16, F16, F32 and I32).
   static result<safetensors_file> open(const std::filesystem::path& path);
 
   const std::filesystem::path& path() const noexcept { return data_.path(); }

@@ -159,7 +159,7 @@ result<std::uint64_t> stage_bytes(const description& model, const model_file& fi
     if (!tensor) {
       return fail(errc::bad_model_file, "{}: tensor '{}' is missing", file.path().string(), name);
     }
-    total += tensor->bytes.size();
+    total += tensor->size_bytes();
   }
   return total;
 }

@@ -71,12 +71,14 @@ struct tensor_view {
   // GGUF order: shape[0] is the contiguous dimension (K, the input of a matrix), shape[1] its rows
   // (N, the output). One to four dimensions, none of them zero.
   std::vector<std::uint64_t> shape;
-  std::span<const std::byte> bytes; // rows() * row_bytes(), without padding
+  // size_bytes(), without padding; none where the rows are put together as they are copied.
+  std::span<const std::byte> bytes;
 
   std::uint64_t columns() const noexcept { return shape.empty() ? 0 : shape[0]; }
   std::uint64_t rows() const noexcept;
   std::uint64_t elements() const noexcept { return rows() * columns(); }
   std::uint64_t row_bytes() const noexcept;
+  std::uint64_t size_bytes() const noexcept { return rows() * row_bytes(); }
   // Requires: index < rows().
   std::span<const std::byte> row(std::uint64_t index) const;
 };

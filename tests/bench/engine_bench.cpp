@@ -3,7 +3,7 @@
 // with --json one object a line. Run by people and by the benchmark page, never by the tests.
 #include "runtime/cpu/bandwidth.hpp"
 #include "runtime/cpu/engine_cpu.hpp"
-#include "runtime/model/gguf.hpp"
+#include "runtime/model/description.hpp"
 
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -34,7 +34,7 @@ struct options {
 constexpr std::uint32_t blocks_each = 8, positions_max = blocks_each * 64, streams_max = 32;
 
 constexpr std::string_view usage =
-    "engine_bench [--model FILE] [--threads 1,2] [--bits 8|16] [--isa NAME] [--rounds N]\n"
+    "engine_bench [--model PATH] [--threads 1,2] [--bits 8|16] [--isa NAME] [--rounds N]\n"
     "             [--prompt ROWS] [--batches 1,8,32] [--bar-prefill X] [--bar-batch1 X] "
     "[--bar-batch8 X] [--shared-kv] [--json]\n";
 
@@ -227,10 +227,10 @@ private:
 };
 
 result<void> run(const options& o) {
-  const auto file = model::gguf_file::open(o.model);
+  const auto file = model::open_model(o.model);
   if (!file)
     return file.error();
-  const auto model = model::describe(*file);
+  const auto model = model::describe(**file);
   if (!model)
     return model.error();
   for (const std::uint32_t threads : o.threads) {
@@ -249,7 +249,7 @@ result<void> run(const options& o) {
     settings.forced_isa = o.isa;
     std::optional<result<std::unique_ptr<cpu::engine_cpu>>> engine;
     const double load_time = seconds_of(
-        [&] { engine = cpu::engine_cpu::load(*file, *model, model::whole(*model), settings); });
+        [&] { engine = cpu::engine_cpu::load(**file, *model, model::whole(*model), settings); });
     if (!*engine)
       return engine->error();
     if (!o.json)

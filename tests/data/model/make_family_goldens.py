@@ -234,16 +234,15 @@ def watch_routers(model):
     return gaps
 
 
-def answer(model, rng):
-    prompt = rng.integers(0, VOCAB, PROMPT).tolist()
+def greedy_answer(model, prompt, positions):
     logits_of = lambda ids: model(torch.tensor([ids]), use_cache=False).logits[0]
     logits, greedy, margin = logits_of(prompt), [], math.inf
     while len(greedy) < CONTINUATION:
         best = torch.topk(logits_of(prompt + greedy)[-1], 2)
         greedy.append(int(best.indices[0]))
         margin = min(margin, float(best.values[0] - best.values[1]))
-    rows = [[float(f"{x:.7g}") for x in logits[p].tolist()] for p in POSITIONS]
-    return dict(prompt_ids=prompt, positions=POSITIONS, logits=rows, greedy_ids=greedy), margin
+    rows = [[float(f"{x:.7g}") for x in logits[p].tolist()] for p in positions]
+    return dict(prompt_ids=prompt, positions=positions, logits=rows, greedy_ids=greedy), margin
 
 
 def write(name, f, tensors, golden):
@@ -282,7 +281,8 @@ def main(names):
         for seed in range(1, 200):
             model, tensors = build(f, seed)
             gaps = watch_routers(model)
-            golden, margin = answer(model, np.random.default_rng(1000 + seed))
+            prompt = np.random.default_rng(1000 + seed).integers(0, VOCAB, PROMPT).tolist()
+            golden, margin = greedy_answer(model, prompt, POSITIONS)
             router_margin = min(gaps, default=math.inf)
             if margin > MARGIN and router_margin > ROUTER_MARGIN and len(set(golden["greedy_ids"])) >= DISTINCT:
                 break
@@ -293,4 +293,5 @@ def main(names):
         write_directory(name, f, model)
 
 
-main(sys.argv[1:])
+if __name__ == "__main__":
+    main(sys.argv[1:])

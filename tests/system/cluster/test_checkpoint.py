@@ -1,5 +1,5 @@
 """A model directory as transformers saves it is inspected and served, and answers as transformers does
-(tests/data/model/make_checkpoint_golden.py)."""
+(tests/data/model/make_checkpoint_golden.py); one that GPTQ quantised, too (make_gptq_goldens.py)."""
 import json
 import shutil
 import subprocess
@@ -8,6 +8,7 @@ import pytest
 from harness import CLUSTER, ROOT, running
 
 DIRECTORY = ROOT / "tests/data/model/checkpoint"
+FAMILIES = ROOT / "tests/data/model/families"
 GOLDEN = json.loads((ROOT / "tests/data/model/checkpoint.json").read_text())
 
 
@@ -21,8 +22,17 @@ def inspect(path, *words):
     return subprocess.run([CLUSTER, "model", "inspect", path, *words], capture_output=True, text=True, timeout=60, cwd=ROOT)
 
 
-@pytest.mark.parametrize("golden", GOLDEN, ids=lambda golden: golden["prompt"])
-def test_a_chat_is_answered_as_by_transformers(served, golden):
+@pytest.fixture(scope="module")
+def quantised(tmp_path_factory):
+    """gptq_qwen2, with the tokenizer whose vocabulary it has."""
+    directory = tmp_path_factory.mktemp("model") / "quantised"
+    shutil.copytree(FAMILIES / "gptq_qwen2", directory)
+    for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
+        shutil.copy(DIRECTORY / name, directory / name)
+    return directory
+
+
+def check_chat(served, golden):
     messages = [{"role": "user", "content": golden["prompt"]}]
     status, _, told = served.post("/tokenize", {"messages": messages})
     assert status == 200 and told["tokens"] == golden["prompt_ids"]
@@ -32,6 +42,28 @@ def test_a_chat_is_answered_as_by_transformers(served, golden):
     assert answer["choices"][0]["message"]["content"] == golden["text"]
     assert answer["choices"][0]["finish_reason"] == "length"
     assert answer["usage"]["prompt_tokens"] == len(golden["prompt_ids"])
+
+
+@pytest.mark.parametrize("golden", GOLDEN, ids=lambda golden: golden["prompt"])
+def test_a_chat_is_answered_as_by_transformers(served, golden):
+    check_chat(served, golden)
+
+
+def test_a_chat_with_quantised_weights_is_answered_as_by_transformers(quantised):
+    golden = json.loads((FAMILIES / "gptq_qwen2.json").read_text())
+    with running(path=quantised) as cluster:
+        check_chat(cluster, golden | {"ids": golden["greedy_ids"]})
+
+
+def test_inspect_says_how_weights_are_quantised(quantised):
+    told = json.loads(inspect(quantised, "--json").stdout)
+    assert told["runs"] and told["model"]["file_type"] == "GPTQ 4-bit, group 32"
+    config = json.loads((quantised / "config.json").read_text())
+    config["quantization_config"]["bits"] = 8
+    copy = shutil.copytree(quantised, quantised.parent / "bytes")
+    (copy / "config.json").write_text(json.dumps(config))
+    out = inspect(copy)
+    assert out.returncode == 1 and "'bits' of 'quantization_config' is 8" in out.stderr
 
 
 def test_inspect_says_what_a_directory_holds():

@@ -1,13 +1,94 @@
-// Goal: packing loses nothing. Method: every type, read back by rows, against the scalar decoder.
+// Goal: packing loses nothing. Method: every type, read back by rows, against the scalar decoder;
+// GPTQ against its formula over the stored tensors.
 #include "runtime/cpu/panel.hpp"
 #include "runtime/cpu/weight_block.hpp"
+#include "runtime/model/checkpoint.hpp"
 #include "tests/support/gguf_writer.hpp"
 #include "tests/unit/cpu/isas.hpp"
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cstring>
+
 using namespace baton;
 using namespace baton::testing;
+
+namespace {
+
+// A model's matrix, packed and read back.
+std::vector<float> through_panels(const model::model_file& file, const model::tensor_view& tensor) {
+  const std::size_t rows = tensor.rows(), columns = tensor.columns(),
+                    row_bytes = tensor.row_bytes();
+  cpu::packed_matrix matrix{*cpu::panel_format_of(tensor.type), rows, columns, nullptr};
+  std::vector<std::byte> memory(matrix.size_bytes()), raw;
+  matrix.panels = memory.data();
+  for (std::size_t first = 0; first < rows; first += cpu::panel_rows) {
+    const auto count = std::min(cpu::panel_rows, rows - first);
+    raw.resize(count * row_bytes);
+    REQUIRE(file.copy_rows(tensor.name, first, count, raw));
+    cpu::pack_panel(tensor.type, raw.data(), count, row_bytes, columns,
+                    memory.data() + first / cpu::panel_rows * matrix.panel_bytes());
+  }
+  std::vector<float> values(rows * columns);
+  for (std::size_t r = 0; r < rows; ++r)
+    cpu::unpack_row(matrix, r, values.data() + r * columns);
+  return values;
+}
+
+// Element by element: scale * (code - zero), [out, in].
+std::vector<float> gptq_weights(const model::safetensors_file& file, const std::string& module,
+                                std::uint32_t added_to_zeros) {
+  const auto stored = [&](const std::string& part) -> const model::tensor_view& {
+    const auto found =
+        std::ranges::find(file.tensors(), module + "." + part, &model::tensor_view::name);
+    REQUIRE(found != file.tensors().end());
+    return *found;
+  };
+  const auto word = [](const model::tensor_view& tensor, std::size_t index) {
+    std::uint32_t value = 0;
+    std::memcpy(&value, tensor.bytes.data() + index * sizeof(value), sizeof(value));
+    return value;
+  };
+  const auto &codes = stored("qweight"), &zeros = stored("qzeros"), &scales = stored("scales");
+  const std::size_t in = codes.rows() * 8, out = codes.columns(), group = in / scales.rows();
+  std::vector<float> weights(out * in);
+  for (std::size_t o = 0; o < out; ++o)
+    for (std::size_t k = 0; k < in; ++k) {
+      const std::size_t at = k / group * out + o;
+      const auto code = word(codes, k / 8 * out + o) >> (4 * (k % 8)) & 15U;
+      const auto zero = (word(zeros, at / 8) + added_to_zeros) >> (4 * (o % 8)) & 15U;
+      std::uint16_t scale = 0;
+      std::memcpy(&scale, scales.bytes.data() + at * sizeof(scale), sizeof(scale));
+      weights[o * in + k] = model::f16_to_f32(scale) *
+                            static_cast<float>(static_cast<int>(code) - static_cast<int>(zero));
+    }
+  return weights;
+}
+
+} // namespace
+
+TEST_CASE("panels hold the weights of a GPTQ directory to the last bit") {
+  const auto families = std::filesystem::path(BATON_SOURCE_DIR) / "tests/data/model/families";
+  for (const auto& [name, added] :
+       {std::pair{"gptq_llama", 0x11111111U}, {"gptq_qwen2", 0U}, {"gptq_rows", 0x11111111U}}) {
+    CAPTURE(name);
+    const auto directory = model::open_model(families / name);
+    const auto file = model::safetensors_file::open(families / name / "model.safetensors");
+    REQUIRE(directory);
+    REQUIRE(file);
+    for (const auto& [module, tensor] : {std::pair{"self_attn.k_proj", "blk.0.attn_k.weight"},
+                                         {"self_attn.q_proj", "blk.0.attn_q.weight"},
+                                         {"mlp.down_proj", "blk.0.ffn_down.weight"}}) {
+      CAPTURE(module);
+      const auto view = (*directory)->find(tensor);
+      REQUIRE(view);
+      const auto found = through_panels(**directory, *view);
+      const auto expected = gptq_weights(*file, std::string("model.layers.0.") + module, added);
+      CHECK(first_difference(expected, found) == -1);
+    }
+  }
+}
 
 TEST_CASE("a row read back from panels has the bits of the scalar decoder") {
   constexpr std::size_t columns = 512, rows = 45; // one full panel and a part

@@ -204,7 +204,7 @@ TEST_CASE("config.json is refused by the field that this build does not compute"
       {"llama3", set("architectures", {"MambaForCausalLM"}), "'MambaForCausalLM'"},
       {"llama3", set("architectures", json::array()), "'architectures'"},
       {"llama3", [](json& c) { c.erase("architectures"); }, "'architectures'"},
-      {"llama3", set("quantization_config", {{"quant_method", "gptq"}}), "'quantization_config'"},
+      {"llama3", set("quantization_config", {{"quant_method", "awq"}}), "'quantization_config'"},
       {"llama3", set("attention_bias", true), "'attention_bias'"},
       {"llama3", set("mlp_bias", true), "'mlp_bias'"},
       {"llama3", set("hidden_act", "relu"), "'hidden_act'"},
@@ -401,4 +401,82 @@ TEST_CASE("Gemma's norms carry their one, and rows are copied within bounds") {
   CHECK(!file->copy_rows("token_embd.weight", 64, 1, row));
   CHECK(!file->copy_rows("token_embd.weight", 0, 2, row));
   CHECK(!file->copy_rows("no.weight", 0, 1, row));
+}
+
+TEST_CASE("a directory quantised by GPTQ is described as what it holds") {
+  const auto llama = described(family("gptq_llama"));
+  CHECK(llama.file_type == "GPTQ 4-bit, group 128");
+  const std::uint64_t weights = 2 * 128 * 128 + 2 * 128 * 16 + 3 * 128 * 128;
+  CHECK(llama.layer_bytes.at(0) == weights / 32 * 18 + 2 * 128 * sizeof(std::uint16_t));
+  CHECK(described(family("gptq_qwen2")).file_type == "GPTQ 4-bit, group 32");
+  CHECK(described(family("gptq_rows")).file_type == "GPTQ 4-bit, a group a row");
+}
+
+TEST_CASE("quantised modules are refused by their published names") {
+  const std::string q = "model.layers.0.self_attn.q_proj.";
+  const auto renamed = [&](const std::string& from, const std::string& to) {
+    return changed("gptq_llama")
+        .header([&](json& h) { rename(h, from.c_str(), to.c_str()); })
+        .refusal();
+  };
+  CHECK(says(renamed(q + "qzeros", "x.qzeros"), q + "qweight' stands without its qzeros"));
+  CHECK(says(renamed(q + "scales", "x.scales"), q + "qweight' stands without its scales"));
+  CHECK(says(renamed(q + "qweight", "x.qweight"), "q_proj.g_idx' stands without its qweight"));
+  CHECK(renamed(q + "g_idx", "lm_head.rotary_emb.inv_freq") == ""); // groups of consecutive inputs
+  CHECK(says(renamed("model.embed_tokens.weight", q + "weight"), "has the place of"));
+  CHECK(says(renamed(q + "bias", "model.layers.0.x.bias"), "'model.layers.0.x.bias'"));
+  // The head of gptq_rows is quantised; config.json does not say that it is the embedding.
+  changed headless("gptq_rows");
+  headless.header([](json& h) {
+    for (const auto* part : {"qweight", "qzeros", "scales", "g_idx"})
+      rename(h, (std::string("lm_head.") + part).c_str(), (std::string("x.") + part).c_str());
+  });
+  CHECK(says(headless.refusal(), "'lm_head.weight' is missing"));
+}
+
+TEST_CASE("a bias of zeros beside a quantised matrix is passed over, another is not") {
+  changed copy("gptq_llama");
+  CHECK(copy.refusal() == "");
+  const auto file = copy.path() / "model.safetensors";
+  auto bytes = testing::read_file(file);
+  std::uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), sizeof(length));
+  const auto header = json::parse(bytes.substr(sizeof(length), length));
+  const auto offset = header["model.layers.0.mlp.up_proj.bias"]["data_offsets"][0];
+  bytes[sizeof(length) + length + offset.get<std::size_t>()] = 1;
+  testing::write_file(file, bytes);
+  CHECK(says(copy.refusal(), "'model.layers.0.mlp.up_proj.bias'"));
+}
+
+TEST_CASE("a quantised directory of several files is read through its index") {
+  const auto cut = [](const std::string& part_in_index) {
+    changed copy("gptq_rows");
+    json index;
+    const auto bytes = testing::read_file(copy.path() / "model.safetensors");
+    std::uint64_t length = 0;
+    std::memcpy(&length, bytes.data(), sizeof(length));
+    const auto header = json::parse(bytes.substr(sizeof(length), length));
+    for (const auto& [name, value] : header.items())
+      if (name != "__metadata__")
+        index["weight_map"][name] = "all.safetensors";
+    index["weight_map"]["lm_head.qweight"] = part_in_index;
+    std::filesystem::rename(copy.path() / "model.safetensors", copy.path() / "all.safetensors");
+    std::filesystem::copy(family("qwen3") / "model.safetensors",
+                          copy.path() / "other.safetensors"); // opened only if it is named
+    testing::write_file(copy.path() / "model.safetensors.index.json", index.dump());
+    return copy.refusal();
+  };
+  CHECK(cut("all.safetensors") == "");
+  CHECK(cut("other.safetensors") != "");
+}
+
+TEST_CASE("the form of the zero points is part of the fingerprint") {
+  const auto print = [](const char* form) {
+    changed copy("gptq_llama");
+    copy.config([&](json& c) { c["quantization_config"]["checkpoint_format"] = form; });
+    const auto file = checkpoint::open(copy.path());
+    REQUIRE_MESSAGE(file, file.error().message);
+    return file->fingerprint();
+  };
+  CHECK(print("gptq") != print("gptq_v2"));
 }

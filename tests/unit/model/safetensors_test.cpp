@@ -69,7 +69,7 @@ std::vector<lie> lies() {
       {"a tensor that is a number", with("7"), unsupported_model, "'t'"},
       {"no dtype", with(R"({"shape":[2],"data_offsets":[0,8]})"), unsupported_model, "'t'"},
       {"an unknown dtype", with(info("F8_E4M3", "[8]", "[0,8]")), unsupported_model, "'F8_E4M3'"},
-      {"integers", with(info("I32", "[2]", "[0,8]")), unsupported_model, "'I32'"},
+      {"long integers", with(info("I64", "[1]", "[0,8]")), unsupported_model, "'I64'"},
       {"no shape", with(R"({"dtype":"F32","data_offsets":[0,8]})"), bad_model_file, "shape"},
       {"a scalar", with(info("F32", "[]", "[0,4]"), 4), bad_model_file, "shape"},
       {"five dimensions", with(info("F32", "[1,1,1,1,2]", "[0,8]")), bad_model_file, "shape"},

@@ -1,0 +1,215 @@
+// Which tensors the files of a directory hold, and where: by GGUF's names, those of a quantised
+// module joined to one matrix.
+#include "runtime/model/checkpoint.hpp"
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <utility>
+
+namespace baton::model {
+namespace {
+
+constexpr std::string_view single_file = "model.safetensors";
+constexpr std::string_view index_file = "model.safetensors.index.json";
+
+// Buffers that older versions of transformers saved and newer ones do not read.
+bool is_leftover(std::string_view published) {
+  return published.ends_with(".rotary_emb.inv_freq");
+}
+
+// What a quantised module consists of (gptq.hpp).
+bool is_part(std::string_view published) {
+  constexpr std::array<std::string_view, 5> suffixes = {".qweight", ".qzeros", ".scales", ".g_idx",
+                                                        ".bias"};
+  return std::ranges::any_of(suffixes, [&](auto suffix) { return published.ends_with(suffix); });
+}
+
+// The files that an index names, each once. Errors: bad_model_file.
+result<std::set<std::string>> files_of(const json& index, const std::string& origin) {
+  const auto* map = member_of(index, "weight_map");
+  if (map == nullptr || !map->is_object() || map->empty()) {
+    return fail(errc::bad_model_file, "{}: 'weight_map' names no tensors", origin);
+  }
+  std::set<std::string> files;
+  for (const auto& [tensor, file] : map->items()) {
+    const auto name = file.is_string() ? file.get<std::string>() : std::string();
+    // A plain name: nothing outside of the directory is opened.
+    if (name.empty() || name.find('/') != std::string::npos ||
+        name.find('\0') != std::string::npos || !name.ends_with(".safetensors")) {
+      return fail(errc::bad_model_file, "{}: tensor '{}' is in no safetensors file", origin,
+                  tensor);
+    }
+    files.insert(name);
+  }
+  return files;
+}
+
+} // namespace
+
+result<void> checkpoint::open_files() {
+  if (!config_.rope_factors.empty()) {
+    if (auto r = add_made("rope_freqs.weight", config_.rope_factors); !r) {
+      return r;
+    }
+  }
+  if (is_there(path_ / single_file)) {
+    auto file = safetensors_file::open(path_ / single_file);
+    return file ? add_file(*std::move(file)) : result<void>(file.error());
+  }
+  if (is_there(path_ / index_file)) {
+    return open_indexed();
+  }
+  return fail(errc::io_failed, "{}: neither {} nor {} is there", path_.string(), single_file,
+              index_file);
+}
+
+result<void> checkpoint::open_indexed() {
+  const auto origin = (path_ / index_file).string();
+  const auto index = read_json_object(origin);
+  if (!index) {
+    return index.error();
+  }
+  const auto names = files_of(*index, origin);
+  if (!names) {
+    return names.error();
+  }
+  for (const auto& name : *names) {
+    auto file = safetensors_file::open(path_ / name);
+    if (!file) {
+      return file.error();
+    }
+    if (auto r = add_file(*std::move(file)); !r) {
+      return r;
+    }
+  }
+  for (const auto& [tensor, file] : index->at("weight_map").items()) {
+    if (!is_held(tensor, file.get<std::string>()) && !is_leftover(tensor) &&
+        !(config_.has_tied_embeddings && tensor == "lm_head.weight")) {
+      return fail(errc::bad_model_file, "{}: tensor '{}' is not in {}", origin, tensor,
+                  file.get<std::string>());
+    }
+  }
+  return {};
+}
+
+result<void> checkpoint::add_file(safetensors_file file) {
+  files_.push_back(std::move(file));
+  for (const auto& tensor : files_.back().tensors()) {
+    // Some files keep a copy of what is tied; transformers does not read it either.
+    if (is_leftover(tensor.name) ||
+        (config_.has_tied_embeddings && tensor.name == "lm_head.weight")) {
+      continue;
+    }
+    const stored_tensor stored{files_.size() - 1, tensor};
+    const auto added = config_.gptq && is_part(tensor.name) ? add_part(stored) : add_stored(stored);
+    if (!added) {
+      return added;
+    }
+  }
+  return {};
+}
+
+result<void> checkpoint::add_part(const stored_tensor& part) {
+  const auto [at, is_new] = parts_.emplace(part.view.name, part);
+  if (!is_new) {
+    return fail(errc::bad_model_file, "{}: tensor '{}' is in {} as well",
+                files_[part.file].path().string(), part.view.name,
+                files_[at->second.file].path().string());
+  }
+  return {};
+}
+
+result<void> checkpoint::add_stored(const stored_tensor& stored) {
+  auto view = stored.view;
+  view.name = gguf_tensor_name(view.name, config_.has_post_norms);
+  return add(std::move(view), {.file = stored.file, .published = stored.view.name});
+}
+
+result<void> checkpoint::add_made(std::string name, std::vector<float> values) {
+  tensor_view view{std::move(name), tensor_type::f32, {values.size()}, {}};
+  view.bytes = std::as_bytes(std::span(values)); // which moving the vector does not move
+  auto published = view.name;
+  return add(std::move(view), {.made = std::move(values), .published = std::move(published)});
+}
+
+result<void> checkpoint::add(tensor_view view, source from) {
+  from.tensor = tensors_.size();
+  const auto [at, is_new] = sources_.try_emplace(view.name, std::move(from));
+  if (!is_new) {
+    const auto origin = [this](const source& each) {
+      return (each.file ? files_[*each.file].path() : path_).string();
+    };
+    return fail(errc::bad_model_file, "{}: tensor '{}' has the place of '{}' in {}", origin(from),
+                from.published, at->second.published, origin(at->second));
+  }
+  tensors_.push_back(std::move(view));
+  return {};
+}
+
+bool checkpoint::is_held(const std::string& published, const std::string& file) const {
+  std::optional<std::size_t> holder;
+  if (const auto part = parts_.find(published); part != parts_.end()) {
+    holder = part->second.file;
+  } else if (const auto whole = sources_.find(gguf_tensor_name(published, config_.has_post_norms));
+             whole != sources_.end()) {
+    holder = whole->second.file;
+  }
+  return holder && files_[*holder].path().filename() == file;
+}
+
+result<void> checkpoint::join_parts() {
+  for (const auto& [name, part] : parts_) {
+    const auto module = name.substr(0, name.rfind('.'));
+    result<void> joined;
+    if (name.ends_with(".bias")) {
+      joined = take_bias(module, part);
+    } else if (name.ends_with(".qweight")) {
+      joined = join_matrix(module);
+    } else if (!parts_.contains(module + ".qweight")) {
+      joined = fail(errc::bad_model_file, "{}: tensor '{}' stands without its qweight",
+                    path_.string(), name);
+    }
+    if (!joined) {
+      return joined;
+    }
+  }
+  parts_.clear();
+  return {};
+}
+
+result<void> checkpoint::join_matrix(const std::string& module) {
+  const auto part = [&](std::string_view role) -> const stored_tensor* {
+    const auto found = parts_.find(fmt::format("{}.{}", module, role));
+    return found != parts_.end() ? &found->second : nullptr;
+  };
+  auto matrix = gptq_matrix::open({.qweight = part("qweight"),
+                                   .qzeros = part("qzeros"),
+                                   .scales = part("scales"),
+                                   .g_idx = part("g_idx")},
+                                  *config_.gptq, files_);
+  if (!matrix) {
+    return fail(matrix.error().code, "{}: {}", path_.string(), matrix.error().message);
+  }
+  auto view = matrix->view(gguf_tensor_name(module + ".weight", config_.has_post_norms));
+  return add(std::move(view),
+             {.published = part("qweight")->view.name, .quantised = *std::move(matrix)});
+}
+
+// AutoGPTQ stores a bias of zeros with every matrix, where the family has none.
+result<void> checkpoint::take_bias(const std::string& module, const stored_tensor& bias) {
+  const auto& name = bias.view.name;
+  const bool is_read =
+      config_.has_attention_bias && gguf_tensor_name(name, config_.has_post_norms) != name;
+  if (is_read || !parts_.contains(module + ".qweight")) {
+    return add_stored(bias);
+  }
+  std::vector<std::byte> raw(bias.view.size_bytes());
+  if (auto r = files_[bias.file].read(bias.view, 0, raw); !r) {
+    return r;
+  }
+  const bool is_zero = std::ranges::all_of(raw, [](std::byte b) { return b == std::byte{0}; });
+  return is_zero ? result<void>() : add_stored(bias);
+}
+
+} // namespace baton::model

@@ -1,0 +1,142 @@
+"""Writes the directories families/gptq_NAME and families/gptq_NAME.json beside this script: tiny random models whose matrices
+are quantised to 4 bits in the layout of AutoGPTQ and GPTQModel, and what they answer. Run it by hand in the venv of
+make_family_goldens.py; the results are committed.
+
+The codes are the nearest ones: how well they were chosen is no matter here. The oracle is the family's class in transformers,
+in float32, with the weights scale * (code - zero) in place. What keys and values pass through, and what a clear answer is, is
+said in make_family_goldens.py. gptq_qwen2 has the vocabulary of checkpoint/, and its answer is a text.
+"""
+import json
+import shutil
+
+import numpy as np
+import torch
+import transformers as hf
+from make_family_goldens import CONTINUATION, DISTINCT, HERE, MARGIN, config, drawn, greedy_answer, rope, tensor_map
+from safetensors.torch import save_file
+
+PROMPT, POSITIONS = 40, [0, 1, 20, 39]
+WORDS = hf.AutoTokenizer.from_pretrained(HERE.parent / "checkpoint")
+TEXT = "the fox\n\njumps 10 times"
+
+
+def shaped(kind, hidden, vocab, heads, kv_heads, ffn, layers, **more):
+    cfg = config(kind, layers, heads, kv_heads, ffn, **more)
+    cfg.hidden_size, cfg.vocab_size = hidden, vocab
+    return cfg
+
+
+CASES = {
+    "gptq_llama": dict(
+        cfg=shaped(hf.LlamaConfig, 128, 32, 8, 1, 128, 1, tie_word_embeddings=False, rope_parameters=rope(1e4)),
+        group=128, symmetric=True, form="gptq", zero_biases=True),
+    "gptq_qwen2": dict(
+        cfg=shaped(hf.Qwen2Config, 32, len(WORDS), 2, 1, 64, 2, tie_word_embeddings=True, rope_parameters=rope(1e6)),
+        group=32, symmetric=False, form="gptq_v2", biases=True, speaks=True),
+    "gptq_rows": dict(
+        cfg=shaped(hf.LlamaConfig, 32, 64, 2, 1, 64, 2, tie_word_embeddings=False, rope_parameters=rope(1e4)),
+        group=-1, symmetric=False, form="gptq", quantises_head=True),
+}
+
+
+def quantised(weights, group, symmetric):
+    """Codes [in, out], zero points and scales [groups, out] of weights [out, in]."""
+    grouped = weights.T.reshape(-1, weights.shape[1] if group == -1 else group, weights.shape[0])  # [groups, group, out]
+    low, high = np.minimum(grouped.min(axis=1), 0), np.maximum(grouped.max(axis=1), 0)
+    if symmetric:
+        high = np.maximum(-low, high)
+        low = -high
+    scales = ((high - low) / 15).astype(np.float16)
+    steps = scales.astype(np.float32)
+    zeros = np.full(scales.shape, 8) if symmetric else np.clip(np.rint(-low / steps), 0, 15)
+    codes = np.clip(np.rint(grouped / steps[:, None]) + zeros[:, None], 0, 15)
+    return codes.reshape(-1, weights.shape[0]).astype(np.uint32), zeros.astype(np.uint32), scales
+
+
+def dequantised(codes, zeros, scales):
+    rows = codes.shape[0] // zeros.shape[0]
+    return (np.repeat(scales.astype(np.float32), rows, axis=0) * (codes.astype(np.float32) - np.repeat(zeros, rows, axis=0).astype(np.float32))).T
+
+
+def words(codes):
+    """Eight neighbours of the last axis in one word, the first in its low bits."""
+    eights = codes.reshape(*codes.shape[:-1], -1, 8)
+    return sum(eights[..., i] << np.uint32(4 * i) for i in range(8)).astype(np.uint32)
+
+
+def stored(codes, zeros, scales, form):
+    packed = words(zeros) - np.uint32(0x11111111 if form == "gptq" else 0)  # wraps round, as GPTQModel's subtraction
+    groups = np.repeat(np.arange(len(zeros)), codes.shape[0] // len(zeros))
+    arrays = {"qweight": words(codes.T).T.view(np.int32), "qzeros": packed.view(np.int32), "scales": scales, "g_idx": groups.astype(np.int32)}
+    return {key: torch.from_numpy(np.ascontiguousarray(value)) for key, value in arrays.items()}
+
+
+def build(case, seed):
+    rng, cfg = np.random.default_rng(seed), case["cfg"]
+    model = hf.AutoModelForCausalLM.from_config(cfg, dtype=torch.float32).eval()
+    state, tensors = model.state_dict(), {}
+    for ours, theirs in tensor_map(case).items():
+        values = drawn(rng, ours, tuple(state[theirs].shape), False).astype(np.float32)
+        if ours == "token_embd.weight" and case.get("speaks"):
+            unreadable = [i for i in range(len(WORDS)) if i in WORDS.all_special_ids or not WORDS.decode([i]).isprintable() or not WORDS.decode([i]).isascii()]
+            values[unreadable] *= 0.01  # near zero is never the best
+        if values.ndim == 1 or ours == "token_embd.weight" or ours == "output.weight" and not case.get("quantises_head"):
+            tensors[theirs] = torch.from_numpy(values).to(torch.float16)
+            state[theirs].copy_(tensors[theirs])
+            continue
+        if not case["symmetric"]:
+            values[:3] = abs(values[:3])  # zero points of 0
+        codes, zeros, scales = quantised(values, case["group"], case["symmetric"])
+        assert case["symmetric"] or (zeros == 0).any()
+        state[theirs].copy_(torch.from_numpy(dequantised(codes, zeros, scales)))
+        module = theirs.removesuffix(".weight")
+        tensors |= {f"{module}.{key}": value for key, value in stored(codes, zeros, scales, case["form"]).items()}
+        if case.get("zero_biases"):  # as AutoGPTQ stores them
+            tensors[f"{module}.bias"] = torch.zeros(values.shape[0], dtype=torch.float16)
+    return model, tensors
+
+
+def answer(case, model, rng):
+    if case.get("speaks"):
+        prompt = WORDS.apply_chat_template([{"role": "user", "content": TEXT}], add_generation_prompt=True, return_dict=False)
+    else:
+        prompt = rng.integers(0, case["cfg"].vocab_size, PROMPT).tolist()
+    positions = [p for p in POSITIONS if p < len(prompt)]
+    golden, margin = greedy_answer(model, prompt, positions)
+    if case.get("speaks"):
+        golden |= {"prompt": TEXT, "text": WORDS.decode(golden["greedy_ids"], skip_special_tokens=True)}
+    return golden, margin
+
+
+def is_clear(golden, margin):
+    text = golden.get("text", "")
+    return margin > MARGIN and len(set(golden["greedy_ids"])) >= DISTINCT and text == text.strip()
+
+
+def write(name, case, tensors, golden):
+    path = HERE / name
+    shutil.rmtree(path, ignore_errors=True)
+    case["cfg"].architectures = [type(case["cfg"]).__name__.replace("Config", "ForCausalLM")]
+    case["cfg"].save_pretrained(path)
+    made = json.loads((path / "config.json").read_text()) | {"quantization_config": {
+        "quant_method": "gptq", "bits": 4, "group_size": case["group"], "sym": case["symmetric"], "desc_act": False,
+        "lm_head": case.get("quantises_head", False), "checkpoint_format": case["form"], "pack_dtype": "int32",
+        "meta": {"quantizer": ["make_gptq_goldens.py"]}}}
+    (path / "config.json").write_text(json.dumps(made, indent=2) + "\n")
+    save_file(tensors, path / "model.safetensors", {"format": "pt"})
+    golden_path = HERE / f"{name}.json"
+    golden_path.write_text(json.dumps(golden, separators=(",", ":")).replace("],[", "],\n[") + "\n")
+    print(name, golden_path.stat().st_size + sum(file.stat().st_size for file in path.iterdir()), "bytes", repr(golden.get("text")))
+
+
+torch.set_grad_enabled(False)
+for name, case in CASES.items():
+    for seed in range(1, 3000):
+        model, tensors = build(case, seed)
+        golden, margin = answer(case, model, np.random.default_rng(1000 + seed))
+        if is_clear(golden, margin):
+            break
+    else:
+        raise SystemExit(f"{name}: no seed gives a clear answer")
+    print(name, "seed", seed, "margin", round(margin, 3), "of", CONTINUATION, "tokens")
+    write(name, case, tensors, golden)
