@@ -2,6 +2,7 @@
 // float32 (tests/data/cpu/greedy_reference.json), teacher-forced along the reference's output, and
 // the perplexity of a long text against llama-perplexity's. Skipped where the model is not there.
 #include "runtime/model/gguf.hpp"
+#include "tests/unit/cpu/kv_pages.hpp"
 #include "tests/unit/cpu/sequences.hpp"
 
 #include <doctest/doctest.h>
@@ -124,6 +125,23 @@ TEST_CASE("the default model chooses as float32 does wherever the choice is clea
   }
 }
 
+TEST_CASE("the default model chooses as float32 does with keys and values of any type") {
+  const auto reference = read_json(source_dir / "tests/data/cpu/greedy_reference.json");
+  for (const auto format : kv_formats) {
+    CAPTURE(cpu::name_of(format));
+    auto engine = load_real({.threads = 2, .kv_blocks = 16, .kv_cache_dtype = format});
+    if (!engine) {
+      MESSAGE("skipped: models/SmolLM2-135M-Instruct.Q4_1.gguf is not there");
+      return;
+    }
+    const agreement a = compare_greedy(*engine, reference["cases"]);
+    MESSAGE(cpu::name_of(format), " KV: ", a.same, " of ", a.steps, " as float32; worst loss ",
+            a.worst_loss);
+    CHECK(a.wrong == 0);
+    CHECK(a.worst_loss < 2 * margin_bound);
+  }
+}
+
 TEST_CASE("the default model's perplexity is that of other engines") {
   // llama-perplexity -c 512 over the GPL-3 text, first chunk, in float16: 16.26. Its convention: of
   // 512 tokens the second half is scored, no BOS for this model. (With 8-bit activations: 16.34
@@ -132,12 +150,14 @@ TEST_CASE("the default model's perplexity is that of other engines") {
   std::ifstream in(source_dir / "tests/data/cpu/gpl3_ids.txt");
   const std::vector<token_id> ids{std::istream_iterator<token_id>(in), {}};
   REQUIRE(ids.size() == 512);
-  auto engine = load_real({.threads = 2, .kv_blocks = 8});
-  if (!engine) {
-    MESSAGE("skipped: models/SmolLM2-135M-Instruct.Q4_1.gguf is not there");
-    return;
+  for (const auto format : kv_formats) {
+    auto engine = load_real({.threads = 2, .kv_blocks = 8, .kv_cache_dtype = format});
+    if (!engine) {
+      MESSAGE("skipped: models/SmolLM2-135M-Instruct.Q4_1.gguf is not there");
+      return;
+    }
+    const double perplexity = perplexity_of(*engine, ids);
+    MESSAGE("perplexity of the first chunk, ", cpu::name_of(format), " KV: ", perplexity);
+    CHECK(perplexity == doctest::Approx(expected).epsilon(0.005));
   }
-  const double perplexity = perplexity_of(*engine, ids);
-  MESSAGE("perplexity of the first chunk: ", perplexity);
-  CHECK(perplexity == doctest::Approx(expected).epsilon(0.005));
 }
