@@ -35,9 +35,10 @@ struct inspection {
   std::vector<std::string> obstacles; // why it does not run; empty: it runs
 };
 
+// In the default kv_cache_dtype.
 std::uint64_t kv_bytes_per_token(const model::description& m) {
-  constexpr std::uint32_t float16_bytes = 2;
-  return model::kv_bytes_per_block(m, model::whole(m), /*block_positions=*/1, float16_bytes);
+  const cpu::kv_shape shape{m.layer_count, m.kv_head_count, m.head_size};
+  return shape.block_bytes() / cpu::kv_block_positions;
 }
 
 // Tokens/s of one stream if nothing but reading the weights took time.

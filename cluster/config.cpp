@@ -25,9 +25,20 @@ error bad(const std::string& origin, std::string_view key, std::string text) {
   return error{errc::bad_config, fmt::format("{}: {}", origin, text), std::string(key)};
 }
 
+// "auto" is f16: what the models were trained with is not lost, at half of float32.
+result<void> read_kv_format(const std::string& text, const std::string& origin, model_config& m) {
+  const auto named = text == "auto" ? cpu::kv_format::f16 : cpu::kv_format_from(text);
+  if (!named)
+    return bad(origin, "model.kv_cache_dtype",
+               fmt::format("model.kv_cache_dtype '{}' must be auto, f16, f32 or q8_0", text));
+  m.kv_cache_dtype = *named;
+  return {};
+}
+
 result<void> read_model(const toml::table* table, const std::string& origin, model_config& m) {
   toml_section s(table, "model", origin);
   std::string path;
+  std::string kv_cache_dtype = "auto";
   s.read("name", m.name);
   s.read("path", path);
   s.read("pipeline_parallel_size", m.pipeline_parallel_size, 1, 1024);
@@ -47,6 +58,7 @@ result<void> read_model(const toml::table* table, const std::string& origin, mod
   s.read("use_job_ticket", m.use_job_ticket);
   s.read_seconds("queue_timeout", m.queue_timeout, 0.1, 86400);
   s.read_bytes("kv_cache_bytes", m.kv_cache_bytes, 1 << 20, 64 * tebibyte);
+  s.read("kv_cache_dtype", kv_cache_dtype);
   s.read("threads_per_shard", m.threads_per_shard, 1, cores_max);
   s.read("activation_bits", m.activation_bits, 8, 16);
   s.refuse("swap_space", "preemption by swap is not in this version; sequences are recomputed");
@@ -63,7 +75,7 @@ result<void> read_model(const toml::table* table, const std::string& origin, mod
                "model.tensor_parallel_size: this version has pipelines only; use 1");
   if (m.activation_bits != 8 && m.activation_bits != 16)
     return bad(origin, "model.activation_bits", "model.activation_bits must be 8 or 16");
-  return {};
+  return read_kv_format(kv_cache_dtype, origin, m);
 }
 
 result<void> read_gateway(const toml::table* table, const std::string& origin, gateway_section& g) {

@@ -3,6 +3,7 @@
 // plan.hpp.
 #pragma once
 
+#include "runtime/cpu/kv_format.hpp"
 #include "schema/result.hpp"
 
 #include <chrono>
@@ -34,8 +35,9 @@ struct model_config {
   bool use_job_ticket = false; // TorchServe's meaning: a request is granted only if a slot is free
   std::chrono::milliseconds queue_timeout{60000};
   std::uint64_t kv_cache_bytes = 512ull << 20; // over all stages
-  std::uint32_t threads_per_shard = 0;         // 0: the cores divided over the shards
-  std::uint32_t activation_bits = 16;          // 8: faster, and ties fall otherwise
+  cpu::kv_format kv_cache_dtype = cpu::kv_format::f16;
+  std::uint32_t threads_per_shard = 0; // 0: the cores divided over the shards
+  std::uint32_t activation_bits = 16;  // 8: faster, and ties fall otherwise
 };
 
 struct gateway_section {

@@ -10,7 +10,6 @@
 namespace baton::cluster {
 namespace {
 
-constexpr std::uint32_t kv_element_bytes = 2; // float16
 // Repacked weights beside the file's pages, activations, sampler scratch: the share above the
 // stored weights.
 constexpr double weight_overhead = 1.25;
@@ -47,25 +46,32 @@ result<void> check_memory(const cluster_plan& plan, const machine_facts& machine
   return {};
 }
 
+std::uint64_t block_bytes(const cluster_config& config, const model::description& model,
+                          const model::layer_range& layers) {
+  return cpu::kv_shape{layers.count, model.kv_head_count, model.head_size,
+                       config.model.kv_cache_dtype}
+      .block_bytes();
+}
+
 result<void> place_blocks(const cluster_config& config, const model::description& model,
                           cluster_plan& plan) {
   std::uint64_t per_block = 0;
   for (const auto& s : plan.shards)
-    per_block += model::kv_bytes_per_block(model, s.layers, cpu_block_positions, kv_element_bytes);
+    per_block += block_bytes(config, model, s.layers);
   auto blocks = config.model.kv_cache_bytes / per_block;
-  auto context_blocks = (plan.max_model_len + cpu_block_positions - 1) / cpu_block_positions;
+  auto context_blocks =
+      (plan.max_model_len + cpu::kv_block_positions - 1) / cpu::kv_block_positions;
   if (blocks < context_blocks)
     return fail_param(errc::does_not_fit, "model.kv_cache_bytes",
                       "model.kv_cache_bytes of {} holds {} positions, fewer than one sequence of "
                       "max_model_len {}: "
                       "give {} or lower model.max_model_len",
-                      human_bytes(config.model.kv_cache_bytes), blocks * cpu_block_positions,
+                      human_bytes(config.model.kv_cache_bytes), blocks * cpu::kv_block_positions,
                       plan.max_model_len, human_bytes(context_blocks * per_block));
   plan.blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(blocks, 1u << 30));
-  plan.block_positions = cpu_block_positions;
+  plan.block_positions = cpu::kv_block_positions;
   for (auto& s : plan.shards)
-    s.kv_bytes = plan.blocks *
-                 model::kv_bytes_per_block(model, s.layers, cpu_block_positions, kv_element_bytes);
+    s.kv_bytes = plan.blocks * block_bytes(config, model, s.layers);
   return {};
 }
 

@@ -59,9 +59,6 @@ struct cluster_plan {
   std::vector<shard_plan> shards; // in stage order
 };
 
-// Positions of a KV block of the native engine: one aligned attention chunk.
-inline constexpr std::uint32_t cpu_block_positions = 64;
-
 // Errors: bad_config (more stages than devices, a core that is not there), does_not_fit (layers,
 // memory; names the shard and the number).
 result<cluster_plan> make_plan(const cluster_config& config, const model::description& model,

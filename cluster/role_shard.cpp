@@ -19,6 +19,7 @@ load_engine(const cluster_context& context, const shard_plan& plan, std::optiona
   settings.threads = plan.threads;
   settings.cpus.assign(plan.cores.begin(), plan.cores.end());
   settings.kv_blocks = context.plan.blocks;
+  settings.kv_cache_dtype = context.config.model.kv_cache_dtype;
   settings.kv_file = kv_file;
   settings.rows_max = context.config.model.max_num_batched_tokens;
   settings.context_max = context.plan.max_model_len;

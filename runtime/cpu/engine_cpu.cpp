@@ -73,7 +73,7 @@ struct engine_cpu::state {
   baton::engine::capacity limits;
 
   result<void> take_kv(const model::model_file& file, const config& c) {
-    const kv_memory::shape shape{range.count, model.kv_head_count, model.head_size};
+    const kv_shape shape{range.count, model.kv_head_count, model.head_size, c.kv_cache_dtype};
     const std::uint64_t fitting =
         c.kv_blocks != 0 ? c.kv_blocks
                          : c.kv_memory_bytes / std::max<std::uint64_t>(shape.block_bytes(), 1);
@@ -101,8 +101,9 @@ struct engine_cpu::state {
     limits.context_max =
         c.context_max == 0 ? model.context_length : std::min(c.context_max, model.context_length);
     limits.model_hash = file.fingerprint();
-    limits.device = fmt::format("cpu {}, {} thread{}, {}-bit activations", name_of(which),
-                                c.threads, c.threads == 1 ? "" : "s", c.activation_bits);
+    limits.device =
+        fmt::format("cpu {}, {} thread{}, {}-bit activations, {} KV", name_of(which), c.threads,
+                    c.threads == 1 ? "" : "s", c.activation_bits, name_of(c.kv_cache_dtype));
   }
 
   result<std::vector<sample>> draw_all(const std::vector<draw>& draws);

@@ -1,9 +1,10 @@
 // The native engine of the seam in runtime/engine/engine.hpp: one stage of a decoder on CPU cores,
-// weights quantised as in the file, float16 KV. Made by a shard and driven by its one compute
+// weights quantised as in the file. Made by a shard and driven by its one compute
 // thread.
 #pragma once
 
 #include "runtime/cpu/isa.hpp"
+#include "runtime/cpu/kv_format.hpp"
 #include "runtime/engine/engine.hpp"
 #include "runtime/model/slice.hpp"
 
@@ -20,6 +21,7 @@ struct config {
   // Room for keys and values: a number of blocks, else as many as fit into the bytes.
   std::uint32_t kv_blocks = 0;
   std::uint64_t kv_memory_bytes = std::uint64_t{256} << 20U;
+  kv_format kv_cache_dtype = kv_format::f16; // what it costs: docs/decisions/0011-kv-cache-types.md
   std::optional<int> kv_file = std::nullopt; // where they outlive the process; see kv_memory::share
   std::uint32_t rows_max = 512;
   std::uint32_t context_max = 0; // 0: as trained; never more than that

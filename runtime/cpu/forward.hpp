@@ -98,7 +98,7 @@ private:
   // whoever attends stores them first, without a barrier between.
   bool appends_within_ = false;
   std::vector<std::size_t> sampling_rows_;
-  std::vector<std::vector<const std::uint16_t*>> pages_; // [thread][chunk]
+  std::vector<std::vector<const std::byte*>> pages_; // [thread][chunk]
 };
 
 } // namespace baton::cpu

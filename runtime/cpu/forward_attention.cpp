@@ -27,6 +27,7 @@ void forward::append(share rows, std::uint32_t index, share kv_heads) {
   const std::size_t size = model.head_size, group = model.head_count / model.kv_head_count;
   const std::size_t heads = kv_heads.end - kv_heads.begin;
   const std::size_t key_at = kv_heads.begin * size, query_at = key_at * group;
+  const auto append_kv = p_.table.append_kv[static_cast<std::size_t>(p_.kv.format())];
   for (std::size_t r = rows.begin; r < rows.end; ++r) {
     const std::uint32_t position = rows_[r].position;
     float* query = m.query.row(r) + query_at;
@@ -42,10 +43,8 @@ void forward::append(share rows, std::uint32_t index, share kv_heads) {
     const std::uint32_t block = rows_[r].owner->blocks[position / kv_block_positions];
     const std::size_t at = position % kv_block_positions;
     for (std::size_t h = kv_heads.begin; h < kv_heads.end; ++h) {
-      std::uint16_t* page = p_.kv.page(block, index, static_cast<std::uint32_t>(h));
-      p_.table.store_f16(m.key.row(r) + h * size, size, page + at, kv_block_positions);
-      p_.table.store_f16(m.value.row(r) + h * size, size,
-                         page + size * kv_block_positions + at * size, 1);
+      std::byte* page = p_.kv.page(block, index, static_cast<std::uint32_t>(h));
+      append_kv(m.key.row(r) + h * size, m.value.row(r) + h * size, size, page, at);
     }
   }
 }
@@ -88,6 +87,7 @@ void forward::attend_item(unsigned member, std::uint32_t layer, const attention_
   for (std::uint32_t chunk = first / kv_block_positions; chunk <= last / kv_block_positions;
        ++chunk)
     pages[chunk] = p_.kv.page(rows_[item.first_row].owner->blocks[chunk], layer, kv_head);
+  const auto attend_kv = p_.table.attend[static_cast<std::size_t>(p_.kv.format())];
   // Rows outside, heads inside: positions ascend, as the kernel asks.
   const std::size_t count = std::size_t{item.rows} * group;
   const std::size_t passes = (count + attend_queries_max - 1) / attend_queries_max;
@@ -103,7 +103,7 @@ void forward::attend_item(unsigned member, std::uint32_t layer, const attention_
       out[i] = m.attended.values.row(r) + offset;
       positions[i] = rows_[r].position;
     }
-    p_.table.attend({query, positions, queries, pages.data(), size, out, window, soft_cap});
+    attend_kv({query, positions, queries, pages.data(), size, out, window, soft_cap});
     done += queries;
   }
   if (quantises_within(p_.weights.layers[layer]))

@@ -16,6 +16,12 @@ constexpr void fill_matmul(kernels& table) {
     table.matmul[static_cast<std::size_t>(Format)][1] = &matmul<V, Format, bits16>;
 }
 
+template <class V, kv_format Format>
+constexpr void fill_kv(kernels& table) {
+  table.attend[static_cast<std::size_t>(Format)] = &attend<V, Format>;
+  table.append_kv[static_cast<std::size_t>(Format)] = &append_kv<V, Format>;
+}
+
 template <class V>
 constexpr kernels make_kernels(isa which) {
   kernels table{};
@@ -30,7 +36,9 @@ constexpr kernels make_kernels(isa which) {
   fill_matmul<V, panel_format::nibble_min_f32>(table);
   fill_matmul<V, panel_format::byte_min_f32>(table);
   fill_matmul<V, panel_format::byte_two_scales>(table);
-  table.attend = &attend<V>;
+  fill_kv<V, kv_format::f16>(table);
+  fill_kv<V, kv_format::f32>(table);
+  fill_kv<V, kv_format::q8_0>(table);
   table.quantise[0] = &quantise<V, activation_width::bits8>;
   table.quantise[1] = &quantise<V, activation_width::bits16>;
   table.rms_norm = &rms_norm<V>;
@@ -43,7 +51,6 @@ constexpr kernels make_kernels(isa which) {
   table.rope_pairs = &rope_pairs<V>;
   table.rope_halves = &rope_halves<V>;
   table.scale = &scale<V>;
-  table.store_f16 = &store_f16<V>;
   return table;
 }
 

@@ -6,6 +6,7 @@
 
 #include "runtime/cpu/activation.hpp"
 #include "runtime/cpu/isa.hpp"
+#include "runtime/cpu/kv_format.hpp"
 #include "runtime/cpu/panel_format.hpp"
 
 #include <cstddef>
@@ -13,9 +14,6 @@
 
 namespace baton::cpu {
 
-// Positions of a KV block. Attention works in chunks of as many, aligned absolutely, which is what
-// makes a row's result independent of how its prefill was cut.
-inline constexpr std::uint32_t kv_block_positions = 64;
 inline constexpr std::size_t head_size_max = 256;
 // Queries that share one pass over keys and values: 6 x 4 vectors fill the AVX-512 registers.
 inline constexpr std::size_t attend_queries_max = 6;
@@ -38,12 +36,11 @@ struct attend_args {
   const float* const* queries = nullptr;    // [count] -> [head_size], already scaled
   const std::uint32_t* positions = nullptr; // [count], ascending; last visible position of each
   std::size_t count = 0;
-  const std::uint16_t* const* pages =
-      nullptr; // by chunk: keys [head_size][64], values [64][head_size]; only visible ones are read
-  std::size_t head_size = 0;   // a multiple of 16
-  float* const* out = nullptr; // [count] -> [head_size]
-  std::uint32_t window = 0;    // positions that a query sees, its own the last; 0: all
-  float soft_cap = 0.0F;       // score = cap * tanh(score / cap); 0: as it is
+  const std::byte* const* pages = nullptr; // by chunk; only visible ones are read
+  std::size_t head_size = 0;               // a multiple of 16
+  float* const* out = nullptr;             // [count] -> [head_size]
+  std::uint32_t window = 0;                // positions that a query sees, its own the last; 0: all
+  float soft_cap = 0.0F;                   // score = cap * tanh(score / cap); 0: as it is
 };
 
 // The first position that a query sees. Always inlined: files for several CPUs share this header.
@@ -56,7 +53,12 @@ struct kernels {
   isa which;
   // Indexed by panel_format, then by activation_width (ignored by float panels).
   void (*matmul[panel_format_count][2])(const matmul_args&);
-  void (*attend)(const attend_args&);
+  // Indexed by the kv_format of the pages.
+  void (*attend[kv_format_count])(const attend_args&);
+  // Stores a key and a value [head_size] at a position of a page, rounded to nearest and saturated
+  // to the finite range; indexed by kv_format.
+  void (*append_kv[kv_format_count])(const float* key, const float* value, std::size_t head_size,
+                                     std::byte* page, std::size_t position);
   // Quantises `blocks` blocks of 32 floats; indexed by activation_width.
   void (*quantise[2])(const float* values, std::size_t blocks, std::byte* records);
   // out = x / rms(x) * gain (arXiv 1910.07467); n is a multiple of 16, out may be x.
@@ -78,8 +80,6 @@ struct kernels {
   // Rotates pairs (x[i], x[i + n/2]).
   void (*rope_halves)(float* x, std::size_t n, const float* cosine, const float* sine);
   void (*scale)(float* x, std::size_t n, float factor);
-  // To f16, saturated to its finite range, `stride` elements apart; n is a multiple of 16.
-  void (*store_f16)(const float* x, std::size_t n, std::uint16_t* out, std::size_t stride);
 };
 
 // Requires: is_available(which).

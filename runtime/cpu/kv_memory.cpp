@@ -14,9 +14,9 @@ namespace {
 
 // First in a file of KV memory: whose it is. All of one width, so that no byte is undefined.
 struct label {
-  std::uint64_t magic = 0x31766B6E6F746162; // "batonkv1"
+  std::uint64_t magic = 0x32766B6E6F746162; // "batonkv2"
   std::uint64_t owner = 0;
-  std::uint64_t layers = 0, kv_heads = 0, head_size = 0;
+  std::uint64_t layers = 0, kv_heads = 0, head_size = 0, format = 0;
   std::uint64_t block_positions = kv_block_positions;
   std::uint64_t blocks = 0;
   std::uint64_t life = 0; // 0: nothing is here yet
@@ -24,8 +24,7 @@ struct label {
 constexpr std::size_t label_bytes = 4096; // a page: blocks begin on the next one
 static_assert(sizeof(label) <= label_bytes);
 
-result<std::size_t> bytes_of(const kv_memory::shape& sizes, std::uint32_t blocks,
-                             std::size_t before) {
+result<std::size_t> bytes_of(const kv_shape& sizes, std::uint32_t blocks, std::size_t before) {
   std::size_t total = 0;
   if (__builtin_mul_overflow(sizes.block_bytes(), std::size_t{blocks}, &total) ||
       __builtin_add_overflow(total, before, &total))
@@ -53,7 +52,7 @@ bool has_size(int fd, std::size_t size_bytes) {
 
 } // namespace
 
-result<kv_memory> kv_memory::take(const shape& sizes, std::uint32_t blocks) {
+result<kv_memory> kv_memory::take(const kv_shape& sizes, std::uint32_t blocks) {
   const auto total = bytes_of(sizes, blocks, 0);
   if (!total)
     return total.error();
@@ -63,7 +62,7 @@ result<kv_memory> kv_memory::take(const shape& sizes, std::uint32_t blocks) {
   return kv_memory(*std::move(memory), sizes, blocks, 0);
 }
 
-result<kv_memory> kv_memory::share(const shape& sizes, std::uint32_t blocks, int fd,
+result<kv_memory> kv_memory::share(const kv_shape& sizes, std::uint32_t blocks, int fd,
                                    std::uint64_t owner) {
   const auto total = bytes_of(sizes, blocks, label_bytes);
   if (!total)
@@ -82,6 +81,7 @@ result<kv_memory> kv_memory::share(const shape& sizes, std::uint32_t blocks, int
   ours.layers = sizes.layers;
   ours.kv_heads = sizes.kv_heads;
   ours.head_size = sizes.head_size;
+  ours.format = static_cast<std::uint64_t>(sizes.format);
   ours.blocks = blocks;
   ours.life = found.life;
   if (found.life == 0 || std::memcmp(&found, &ours, sizeof found) != 0) {

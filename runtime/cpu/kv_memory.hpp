@@ -1,58 +1,44 @@
 // Paged keys and values of a stage's layers. A block holds 64 positions of one sequence for all of
-// the stage's layers; within it a page per (layer, kv head): keys [head_size][64] then values
-// [64][head_size], float16. Which sequence owns a block is the scheduler's business. It can lie in
-// a file of memory that the shard's agent holds: then it outlives the shard, and the next one finds
-// it.
+// the stage's layers; within it a page per (layer, kv head), as in kv_format.hpp. Which
+// sequence owns a block is the scheduler's business. It can lie in a file of memory that the
+// shard's agent holds: then it outlives the shard, and the next one finds it.
 #pragma once
 
-#include "runtime/cpu/kernels.hpp"
+#include "runtime/cpu/kv_format.hpp"
 #include "runtime/cpu/large_memory.hpp"
 
 namespace baton::cpu {
 
 class kv_memory {
 public:
-  struct shape {
-    std::uint32_t layers = 0;
-    std::uint32_t kv_heads = 0;
-    std::uint32_t head_size = 0;
-
-    std::size_t page_elements() const noexcept {
-      return std::size_t{2} * head_size * kv_block_positions;
-    }
-    std::size_t block_bytes() const noexcept {
-      return std::size_t{layers} * kv_heads * page_elements() * sizeof(std::uint16_t);
-    }
-  };
-
   // Takes address space; the system gives pages when a block is first written.
   // Errors: does_not_fit.
-  static result<kv_memory> take(const shape& sizes, std::uint32_t blocks);
+  static result<kv_memory> take(const kv_shape& sizes, std::uint32_t blocks);
   // The same in the file `fd`, of which nobody else writes. What stands there is kept if it is of
   // this `owner` (model and layers), shape and number of blocks; else it begins a new life.
   // Errors: does_not_fit, io_failed.
-  static result<kv_memory> share(const shape& sizes, std::uint32_t blocks, int fd,
+  static result<kv_memory> share(const kv_shape& sizes, std::uint32_t blocks, int fd,
                                  std::uint64_t owner);
 
+  kv_format format() const noexcept { return shape_.format; }
   std::uint32_t blocks() const noexcept { return blocks_; }
   // Which contents these are: the same after a restart that found them again. 0: they go with the
   // process.
   std::uint64_t life() const noexcept { return life_; }
   // Requires: block < blocks(), layer and head in the shape.
-  std::uint16_t* page(std::uint32_t block, std::uint32_t layer, std::uint32_t head) const noexcept {
+  std::byte* page(std::uint32_t block, std::uint32_t layer, std::uint32_t head) const noexcept {
     const std::size_t index = (std::size_t{block} * shape_.layers + layer) * shape_.kv_heads + head;
-    return reinterpret_cast<std::uint16_t*>(memory_.data() + begin_) +
-           index * shape_.page_elements();
+    return memory_.data() + begin_ + index * shape_.page_bytes();
   }
 
   kv_memory() = default; // of no blocks
 
 private:
-  kv_memory(large_memory memory, const shape& sizes, std::uint32_t blocks, std::size_t begin)
+  kv_memory(large_memory memory, const kv_shape& sizes, std::uint32_t blocks, std::size_t begin)
       : memory_(std::move(memory)), shape_(sizes), blocks_(blocks), begin_(begin) {}
 
   large_memory memory_;
-  shape shape_;
+  kv_shape shape_;
   std::uint32_t blocks_ = 0;
   std::size_t begin_ = 0; // of the first block; before it, in a file, its label
   std::uint64_t life_ = 0;

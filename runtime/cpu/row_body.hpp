@@ -1,6 +1,5 @@
 // What happens to single rows between the matrix products, written once over a vector type V:
-// normalisation, quantisation, activation functions, soft caps, rotary embedding, conversion to
-// f16.
+// normalisation, quantisation, activation functions, soft caps, rotary embedding.
 #pragma once
 
 #include "runtime/cpu/kernels.hpp"
@@ -196,24 +195,6 @@ template <class V>
 void scale(float* x, std::size_t n, float factor) {
   for (std::size_t i = 0; i < n; i += 16)
     V::store(x + i, V::mul(V::load(x + i), V::set(factor)));
-}
-
-// Saturated: an infinity in the KV memory would turn the masked products 0 * inf of other rows
-// into NaN.
-template <class V>
-void store_f16(const float* x, std::size_t n, std::uint16_t* out, std::size_t stride) {
-  constexpr float f16_max = 65504.0F;
-  for (std::size_t i = 0; i < n; i += 16) {
-    const auto v = V::min(V::max(V::load(x + i), V::set(-f16_max)), V::set(f16_max));
-    if (stride == 1) {
-      V::store_f16(out + i, v);
-      continue;
-    }
-    std::uint16_t row[16];
-    V::store_f16(row, v);
-    for (std::size_t j = 0; j < 16; ++j)
-      out[(i + j) * stride] = row[j];
-  }
 }
 
 } // namespace baton::cpu

@@ -54,6 +54,11 @@ struct vector_avx2 {
     return {_mm256_castsi256_ps(_mm256_slli_epi32(a, 16)),
             _mm256_castsi256_ps(_mm256_slli_epi32(b, 16))};
   }
+  BATON_OP f32 load_i8(const std::int8_t* p) {
+    const __m256i a = _mm256_cvtepi8_epi32(_mm_loadu_si64(p));
+    const __m256i b = _mm256_cvtepi8_epi32(_mm_loadu_si64(p + 8));
+    return {_mm256_cvtepi32_ps(a), _mm256_cvtepi32_ps(b)};
+  }
   BATON_OP void store_f16(std::uint16_t* p, f32 x) {
     auto* out = reinterpret_cast<__m128i*>(p);
     _mm_storeu_si128(out, _mm256_cvtps_ph(x.a, _MM_FROUND_TO_NEAREST_INT));

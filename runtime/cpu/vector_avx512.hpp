@@ -47,6 +47,10 @@ struct vector_avx512 {
     const __m256i half = _mm256_loadu_si256(static_cast<const __m256i*>(p));
     return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16))};
   }
+  BATON_OP f32 load_i8(const std::int8_t* p) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes))};
+  }
   BATON_OP void store_f16(std::uint16_t* p, f32 a) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
                         _mm512_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT));

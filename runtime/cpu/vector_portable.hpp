@@ -64,6 +64,9 @@ struct vector_portable {
     std::memcpy(half, p, sizeof half);
     return each([&](int i) { return from_bits(static_cast<std::uint32_t>(half[i]) << 16); });
   }
+  BATON_OP f32 load_i8(const std::int8_t* p) {
+    return each([&](int i) { return static_cast<float>(p[i]); });
+  }
   BATON_OP void store_f16(std::uint16_t* p, f32 a) {
     for (int i = 0; i < 16; ++i)
       p[i] = f32_to_f16(a.v[i]);

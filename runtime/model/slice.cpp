@@ -164,9 +164,4 @@ result<std::uint64_t> stage_bytes(const description& model, const model_file& fi
   return total;
 }
 
-std::uint64_t kv_bytes_per_block(const description& model, const layer_range& range,
-                                 std::uint32_t block_positions, std::uint32_t element_bytes) {
-  return std::uint64_t{2} * range.count * model.kv_size() * block_positions * element_bytes;
-}
-
 } // namespace baton::model

@@ -50,8 +50,4 @@ std::vector<std::string> tensors_of(const description& model, const layer_range&
 result<std::uint64_t> stage_bytes(const description& model, const model_file& file,
                                   const layer_range& range);
 
-// Bytes of one KV block of the stage: keys and values of its layers for `block_positions`.
-std::uint64_t kv_bytes_per_block(const description& model, const layer_range& range,
-                                 std::uint32_t block_positions, std::uint32_t element_bytes);
-
 } // namespace baton::model

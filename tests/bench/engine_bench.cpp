@@ -22,21 +22,24 @@ struct options {
   std::string model = "models/SmolLM2-135M-Instruct.Q4_1.gguf";
   std::vector<std::uint32_t> threads = {1, 2};
   std::uint32_t bits = 16;
+  cpu::kv_format kv = cpu::kv_format::f16;
   std::optional<cpu::isa> isa;
   int rounds = 5;
   std::uint32_t prompt = 512;                             // rows of the prefill; 0: none
   std::vector<std::uint32_t> batches = {1, 8, 32};        // streams that decode together
+  std::uint32_t context = 96;                             // positions before the decoded ones
   double bar_prefill = 0, bar_batch1 = 0, bar_batch8 = 0; // tokens per second; 0: none
   bool shares_kv = false; // KV in a file of memory, as a shard has it
   bool json = false;
 };
 
-constexpr std::uint32_t blocks_each = 8, positions_max = blocks_each * 64, streams_max = 32;
+constexpr std::uint32_t streams_max = 32, decoded = 64, step_rows_max = 512,
+                        context_max = 1U << 16U;
 
 constexpr std::string_view usage =
     "engine_bench [--model PATH] [--threads 1,2] [--bits 8|16] [--isa NAME] [--rounds N]\n"
-    "             [--prompt ROWS] [--batches 1,8,32] [--bar-prefill X] [--bar-batch1 X] "
-    "[--bar-batch8 X] [--shared-kv] [--json]\n";
+    "             [--kv f16|f32|q8_0] [--prompt ROWS] [--batches 1,8,32] [--context POSITIONS]\n"
+    "             [--bar-prefill X] [--bar-batch1 X] [--bar-batch8 X] [--shared-kv] [--json]\n";
 
 template <class T>
 std::optional<T> number(std::string_view text) {
@@ -76,10 +79,15 @@ bool set(options& o, std::string_view key, std::string_view value) {
   if (key == "--rounds")
     return take(o.rounds, number<int>(value)) && o.rounds > 0;
   if (key == "--prompt")
-    return take(o.prompt, number<std::uint32_t>(value)) && o.prompt <= positions_max;
+    return take(o.prompt, number<std::uint32_t>(value)) && o.prompt <= step_rows_max;
   if (key == "--batches")
     return take(o.batches, numbers(value)) &&
            *std::max_element(o.batches.begin(), o.batches.end()) <= streams_max;
+  if (key == "--context")
+    return take(o.context, number<std::uint32_t>(value)) && o.context > 0 &&
+           o.context <= context_max;
+  if (key == "--kv")
+    return take(o.kv, cpu::kv_format_from(value));
   if (key == "--bar-prefill")
     return take(o.bar_prefill, number<double>(value));
   if (key == "--bar-batch1")
@@ -137,14 +145,19 @@ void report(const options& o, const std::string& row, std::vector<double> values
   std::fflush(stdout);
 }
 
-slice make_slice(std::uint32_t sequence, std::uint32_t position, std::uint32_t rows, bool samples) {
+std::uint32_t blocks_each(const options& o) {
+  return (std::max(step_rows_max, o.context + decoded) + 63) / 64;
+}
+
+slice make_slice(const options& o, std::uint32_t sequence, std::uint32_t position,
+                 std::uint32_t rows, bool samples) {
   slice s;
   s.sequence.ticket.value = sequence + 1;
   s.position = position;
   s.rows = rows;
   s.samples = samples;
   for (std::uint32_t b = 0; b * 64 < position + rows; ++b)
-    s.blocks.push_back(sequence * blocks_each + b);
+    s.blocks.push_back(sequence * blocks_each(o) + b);
   return s;
 }
 
@@ -169,7 +182,7 @@ public:
   // So many positions of one sequence in one step.
   result<void> prefill() {
     micro_batch batch;
-    add(batch, make_slice(0, 0, o_.prompt, true));
+    add(batch, make_slice(o_, 0, 0, o_.prompt, true));
     std::vector<double> values;
     for (int r = 0; r <= o_.rounds; ++r) { // the first touches the memory
       const auto time = step(batch);
@@ -183,27 +196,28 @@ public:
     return {};
   }
 
-  // `streams` sequences, each from position 96 to 160.
+  // `streams` sequences, each of `context` positions at first.
   result<void> decode(std::uint32_t streams, double bar) {
-    for (std::uint32_t s = 0; s < streams; ++s) {
-      micro_batch batch;
-      add(batch, make_slice(s, 0, 96, false));
-      if (const auto time = step(batch); !time)
-        return time.error();
-    }
+    for (std::uint32_t s = 0; s < streams; ++s)
+      for (std::uint32_t at = 0; at < o_.context; at += step_rows_max) {
+        micro_batch batch;
+        add(batch, make_slice(o_, s, at, std::min(step_rows_max, o_.context - at), false));
+        if (const auto time = step(batch); !time)
+          return time.error();
+      }
     std::vector<double> values;
     for (int r = 0; r < o_.rounds; ++r) {
       double total = 0;
-      for (std::uint32_t position = 96; position < 160; ++position) {
+      for (std::uint32_t i = 0; i < decoded; ++i) {
         micro_batch batch;
         for (std::uint32_t s = 0; s < streams; ++s)
-          add(batch, make_slice(s, position, 1, true));
+          add(batch, make_slice(o_, s, o_.context + i, 1, true));
         const auto time = step(batch);
         if (!time)
           return time.error();
         total += *time;
       }
-      values.push_back(64 * streams / total);
+      values.push_back(decoded * streams / total);
     }
     report(o_, fmt::format("decode batch {}, {} threads", streams, threads_), values, "tok/s", bar);
     return {};
@@ -242,7 +256,9 @@ result<void> run(const options& o) {
     settings.threads = threads;
     for (std::uint32_t i = 0; i < threads; ++i)
       settings.cpus.push_back(static_cast<int>(i));
-    settings.kv_blocks = blocks_each * streams_max;
+    settings.kv_blocks = blocks_each(o) * *std::max_element(o.batches.begin(), o.batches.end());
+    settings.rows_max = step_rows_max;
+    settings.kv_cache_dtype = o.kv;
     settings.activation_bits = o.bits;
     if (o.shares_kv)
       settings.kv_file = memfd_create("engine_bench", MFD_CLOEXEC);

@@ -30,6 +30,19 @@ def test_a_killed_shard_changes_nothing_but_the_pace(fresh, undisturbed, shard):
     assert "KV kept" in fresh.log("head")
 
 
+def test_a_killed_shard_finds_its_q8_0_keys_and_values_again():
+    with running(model='kv_cache_dtype = "q8_0"') as cluster:
+        assert "KV q8_0: " in cluster.output.read_text()
+        undisturbed = [Stream(cluster, p, max_tokens=96).check().text for p in PROMPTS[:4]]
+        streams = [Stream(cluster, p, max_tokens=96) for p in PROMPTS[:4]]
+        for s in streams:
+            assert s.begun.wait(60)
+        cluster.kill("shard-0")
+        for s, expected in zip(streams, undisturbed):
+            assert s.check().text == expected
+        assert "KV kept" in cluster.log("head")
+
+
 def test_a_crashed_shard_takes_its_kv_with_it_and_the_text_is_the_same(fresh, undisturbed):
     """What faulted may have written anywhere: its memory is not trusted."""
     streams = [Stream(fresh, p, max_tokens=96) for p in PROMPTS[:4]]

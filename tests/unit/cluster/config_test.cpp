@@ -69,6 +69,10 @@ TEST_CASE("what is wrong in a configuration is refused by key and line") {
       {with("64MiB", "99999999999999999999GiB"), errc::bad_config, "model.kv_cache_bytes",
        "512MiB"},
       {with("64MiB", "20000000TiB"), errc::bad_config, "model.kv_cache_bytes", "512MiB"},
+      {with("use_job_ticket = true", "kv_cache_dtype = \"q4_0\""), errc::bad_config,
+       "model.kv_cache_dtype", "'q4_0' must be auto, f16, f32 or q8_0"},
+      {with("use_job_ticket = true", "kv_cache_dtype = 8"), errc::bad_config,
+       "model.kv_cache_dtype", "must be"},
       {with("2.5", "-1"), errc::bad_config, "cluster.shutdown_timeout", "seconds"},
       {with("2.5", "nan"), errc::bad_config, "cluster.shutdown_timeout", "seconds"},
       {with("true", "1"), errc::bad_config, "model.use_job_ticket", "true or false"},
@@ -95,6 +99,19 @@ TEST_CASE("what is wrong in a configuration is refused by key and line") {
     CHECK(c.error().message.find(r.says) != std::string::npos);
     CHECK(c.error().message.find("quick.toml") != std::string::npos);
   }
+}
+
+TEST_CASE("the type of keys and values is named, f16 unless it says otherwise") {
+  const auto read = [](const std::string& text) {
+    auto c = parse_config(with("use_job_ticket = true", text), "x.toml");
+    REQUIRE(c);
+    return c->model.kv_cache_dtype;
+  };
+  CHECK(read("") == cpu::kv_format::f16);
+  CHECK(read("kv_cache_dtype = \"auto\"") == cpu::kv_format::f16);
+  CHECK(read("kv_cache_dtype = \"f16\"") == cpu::kv_format::f16);
+  CHECK(read("kv_cache_dtype = \"f32\"") == cpu::kv_format::f32);
+  CHECK(read("kv_cache_dtype = \"q8_0\"") == cpu::kv_format::q8_0);
 }
 
 TEST_CASE("no nodes named: this machine, a share of it for each stage") {

@@ -59,6 +59,27 @@ TEST_CASE("a two-stage plan gives every layer to one shard and the same blocks t
   CHECK(plan_json(two_stages(), small_model(), *plan).find("\"stages\": 2") != std::string::npos);
 }
 
+TEST_CASE("the same bytes hold as many more blocks as the type of keys and values is smaller") {
+  auto config = two_stages();
+  config.model.kv_cache_bytes = 180ull << 20; // one context in f16
+  const auto plan_with = [&](cpu::kv_format format) {
+    config.model.kv_cache_dtype = format;
+    return make_plan(config, small_model(), roomy);
+  };
+  const auto f16 = plan_with(cpu::kv_format::f16), q8_0 = plan_with(cpu::kv_format::q8_0);
+  REQUIRE(f16);
+  REQUIRE(q8_0);
+  CHECK(f16->blocks == 128);
+  CHECK(q8_0->blocks == 128 * 32 / 17);
+  CHECK(q8_0->shards[0].kv_bytes + q8_0->shards[1].kv_bytes <= config.model.kv_cache_bytes);
+  CHECK(plan_table(config, small_model(), *q8_0).find("KV q8_0: ") != std::string::npos);
+  CHECK(plan_json(config, small_model(), *q8_0).find("\"kv_cache_dtype\": \"q8_0\"") !=
+        std::string::npos);
+  const auto f32 = plan_with(cpu::kv_format::f32);
+  REQUIRE_FALSE(f32);
+  CHECK(f32.error().message.find("360.0 MiB") != std::string::npos);
+}
+
 TEST_CASE("what cannot be placed is refused by name and number") {
   auto config = two_stages();
   SUBCASE("more stages than devices") {

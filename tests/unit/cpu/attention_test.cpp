@@ -1,8 +1,8 @@
 // Goal: paged attention is softmax(q K) V over the visible positions, and a query's bits depend on
 // nothing but its own. Method: double arithmetic, other query groupings, other instruction sets,
 // rubbish beyond the visible positions.
-#include "runtime/model/tensor.hpp"
 #include "tests/unit/cpu/isas.hpp"
+#include "tests/unit/cpu/kv_pages.hpp"
 
 #include <doctest/doctest.h>
 
@@ -15,26 +15,37 @@ namespace {
 
 constexpr std::size_t chunk = cpu::kv_block_positions;
 
+// Pages of random keys and values.
 struct cache {
+  cpu::kv_format format;
   std::size_t size; // of a head
-  std::vector<std::vector<std::uint16_t>> pages;
-  std::vector<const std::uint16_t*> pointers;
+  std::vector<std::vector<std::byte>> pages;
 
-  cache(std::size_t head_size, std::size_t chunks, std::uint32_t seed) : size(head_size) {
-    for (std::size_t c = 0; c < chunks; ++c) {
-      auto& page = pages.emplace_back();
-      for (const float x : random_floats(2 * size * chunk, seed + static_cast<std::uint32_t>(c)))
-        page.push_back(model::f32_to_f16(x));
-    }
+  cache(cpu::kv_format f, std::size_t head_size, std::size_t chunks, std::uint32_t seed)
+      : format(f), size(head_size), pages(chunks) {
+    for (auto& page : pages)
+      page.resize(cpu::kv_shape{1, 1, static_cast<std::uint32_t>(size), format}.page_bytes());
+    const auto keys = random_floats(chunks * chunk * size, seed);
+    const auto values = random_floats(chunks * chunk * size, seed + 1);
+    for (std::size_t p = 0; p < chunks * chunk; ++p)
+      append(p, keys.data() + p * size, values.data() + p * size);
+  }
+  void append(std::size_t position, const float* key, const float* value) {
+    cpu::kernels_for(cpu::isa::portable)
+        .append_kv[static_cast<std::size_t>(format)](
+            key, value, size, pages[position / chunk].data(), position % chunk);
+  }
+  std::vector<const std::byte*> pointers() const {
+    std::vector<const std::byte*> out;
     for (const auto& page : pages)
-      pointers.push_back(page.data());
+      out.push_back(page.data());
+    return out;
   }
   double key(std::size_t position, std::size_t d) const {
-    return double{model::f16_to_f32(pages[position / chunk][d * chunk + position % chunk])};
+    return stored_key(format, pages[position / chunk].data(), size, position % chunk, d);
   }
   double value(std::size_t position, std::size_t d) const {
-    return double{
-        model::f16_to_f32(pages[position / chunk][(chunk + position % chunk) * size + d])};
+    return stored_value(format, pages[position / chunk].data(), size, position % chunk, d);
   }
 };
 
@@ -54,8 +65,10 @@ std::vector<float> attend(cpu::isa which, const cache& kv, const std::vector<flo
     q.push_back(queries.data() + i * kv.size);
     o.push_back(out.data() + i * kv.size);
   }
-  cpu::kernels_for(which).attend({q.data(), positions.data(), positions.size(), kv.pointers.data(),
-                                  kv.size, o.data(), with.window, with.soft_cap});
+  const auto pages = kv.pointers();
+  cpu::kernels_for(which).attend[static_cast<std::size_t>(kv.format)](
+      {q.data(), positions.data(), positions.size(), pages.data(), kv.size, o.data(), with.window,
+       with.soft_cap});
   return out;
 }
 
@@ -83,108 +96,121 @@ std::vector<double> exact(const cache& kv, const float* query, std::uint32_t las
 } // namespace
 
 TEST_CASE("attention is the softmax average, on every head size and instruction set") {
-  for (const std::size_t size : {16U, 48U, 64U, 80U, 128U, 256U}) {
-    const cache kv(size, 3, 21);
-    for (const std::uint32_t last : {0U, 1U, 63U, 64U, 100U, 191U}) {
-      const auto query = random_floats(size, last + 1, 2.0F);
-      const auto expected = exact(kv, query.data(), last);
-      const auto reference = attend(cpu::isa::portable, kv, query, {last});
-      CAPTURE(size);
-      CAPTURE(last);
-      for (std::size_t d = 0; d < size; ++d)
-        CHECK(double{reference[d]} == doctest::Approx(expected[d]).epsilon(1e-5).scale(1.0));
-      for (const auto which : available_isas())
-        CHECK(first_difference(reference, attend(which, kv, query, {last})) == -1);
+  for (const auto format : kv_formats)
+    for (const std::size_t size : {16U, 48U, 64U, 80U, 128U, 256U}) {
+      const cache kv(format, size, 3, 21);
+      for (const std::uint32_t last : {0U, 1U, 63U, 64U, 100U, 191U}) {
+        const auto query = random_floats(size, last + 1, 2.0F);
+        const auto expected = exact(kv, query.data(), last);
+        const auto reference = attend(cpu::isa::portable, kv, query, {last});
+        CAPTURE(cpu::name_of(format));
+        CAPTURE(size);
+        CAPTURE(last);
+        for (std::size_t d = 0; d < size; ++d)
+          CHECK(double{reference[d]} == doctest::Approx(expected[d]).epsilon(1e-5).scale(1.0));
+        for (const auto which : available_isas())
+          CHECK(first_difference(reference, attend(which, kv, query, {last})) == -1);
+      }
     }
-  }
 }
 
 TEST_CASE("a query's attention has the same bits in any company of queries") {
-  const cache kv(64, 3, 31);
-  const std::vector<std::uint32_t> positions = {130, 130, 131, 140, 191, 191};
-  const auto queries = random_floats(positions.size() * 64, 77, 2.0F);
-  for (const auto which : available_isas()) {
-    for (std::size_t count = 1; count <= positions.size(); ++count)
-      for (std::size_t first = 0; first + count <= positions.size(); ++first) {
-        const std::vector<float> q(queries.begin() + static_cast<std::ptrdiff_t>(first * 64),
-                                   queries.begin() +
-                                       static_cast<std::ptrdiff_t>((first + count) * 64));
-        const std::vector<std::uint32_t> p(positions.begin() + static_cast<std::ptrdiff_t>(first),
-                                           positions.begin() +
-                                               static_cast<std::ptrdiff_t>(first + count));
-        const auto together = attend(which, kv, q, p);
-        const auto alone = attend(which, kv, {q.begin(), q.begin() + 64}, {p[0]});
-        CHECK(first_difference(alone, std::span(together).subspan(0, 64)) == -1);
-      }
+  for (const auto format : kv_formats) {
+    CAPTURE(cpu::name_of(format));
+    const cache kv(format, 64, 3, 31);
+    const std::vector<std::uint32_t> positions = {130, 130, 131, 140, 191, 191};
+    const auto queries = random_floats(positions.size() * 64, 77, 2.0F);
+    for (const auto which : available_isas()) {
+      for (std::size_t count = 1; count <= positions.size(); ++count)
+        for (std::size_t first = 0; first + count <= positions.size(); ++first) {
+          const std::vector<float> q(queries.begin() + static_cast<std::ptrdiff_t>(first * 64),
+                                     queries.begin() +
+                                         static_cast<std::ptrdiff_t>((first + count) * 64));
+          const std::vector<std::uint32_t> p(positions.begin() + static_cast<std::ptrdiff_t>(first),
+                                             positions.begin() +
+                                                 static_cast<std::ptrdiff_t>(first + count));
+          const auto together = attend(which, kv, q, p);
+          const auto alone = attend(which, kv, {q.begin(), q.begin() + 64}, {p[0]});
+          CHECK(first_difference(alone, std::span(together).subspan(0, 64)) == -1);
+        }
+    }
   }
 }
 
 TEST_CASE("a window and a soft cap are what they say, with the same bits everywhere") {
-  const cache kv(64, 3, 51);
-  for (const extras with : {extras{1, 0}, extras{2, 3}, extras{40, 0}, extras{63, 5}, extras{64, 0},
-                            extras{65, 0}, extras{128, 2}, extras{500, 0}, extras{0, 2}})
-    for (const std::uint32_t last : {0U, 1U, 39U, 40U, 62U, 63U, 64U, 104U, 127U, 128U, 191U}) {
-      const auto query = random_floats(64, last + 1, 2.0F);
-      const auto expected = exact(kv, query.data(), last, with);
-      const auto reference = attend(cpu::isa::portable, kv, query, {last}, with);
-      CAPTURE(with.window);
-      CAPTURE(with.soft_cap);
-      CAPTURE(last);
-      for (std::size_t d = 0; d < 64; ++d)
-        CHECK(double{reference[d]} == doctest::Approx(expected[d]).epsilon(1e-5).scale(1.0));
-      for (const auto which : available_isas())
-        CHECK(first_difference(reference, attend(which, kv, query, {last}, with)) == -1);
-    }
+  for (const auto format : kv_formats) {
+    CAPTURE(cpu::name_of(format));
+    const cache kv(format, 64, 3, 51);
+    for (const extras with :
+         {extras{1, 0}, extras{2, 3}, extras{40, 0}, extras{63, 5}, extras{64, 0}, extras{65, 0},
+          extras{128, 2}, extras{500, 0}, extras{0, 2}})
+      for (const std::uint32_t last : {0U, 1U, 39U, 40U, 62U, 63U, 64U, 104U, 127U, 128U, 191U}) {
+        const auto query = random_floats(64, last + 1, 2.0F);
+        const auto expected = exact(kv, query.data(), last, with);
+        const auto reference = attend(cpu::isa::portable, kv, query, {last}, with);
+        CAPTURE(with.window);
+        CAPTURE(with.soft_cap);
+        CAPTURE(last);
+        for (std::size_t d = 0; d < 64; ++d)
+          CHECK(double{reference[d]} == doctest::Approx(expected[d]).epsilon(1e-5).scale(1.0));
+        for (const auto which : available_isas())
+          CHECK(first_difference(reference, attend(which, kv, query, {last}, with)) == -1);
+      }
+  }
 }
 
 // Their windows begin in different chunks: the first chunk is hidden from some of them altogether.
 TEST_CASE("a query's window has the same bits in any company of queries") {
-  const cache kv(64, 3, 61);
-  const std::vector<std::uint32_t> positions = {128, 166, 167, 168, 190, 191};
-  const auto queries = random_floats(positions.size() * 64, 78, 2.0F);
-  for (const auto which : available_isas())
-    for (const std::uint32_t window : {1U, 40U, 64U, 104U, 128U})
-      for (std::size_t first = 0; first < positions.size(); ++first) {
-        const extras with{window, 4.0F};
-        const std::vector<float> q(queries.begin() + static_cast<std::ptrdiff_t>(first * 64),
-                                   queries.end());
-        const auto together =
-            attend(which, kv, q,
-                   {positions.begin() + static_cast<std::ptrdiff_t>(first), positions.end()}, with);
-        for (std::size_t i = first; i < positions.size(); ++i) {
-          const auto at = static_cast<std::ptrdiff_t>(i * 64);
-          const auto alone = attend(which, kv, {queries.begin() + at, queries.begin() + at + 64},
-                                    {positions[i]}, with);
-          CHECK(first_difference(alone, std::span(together).subspan((i - first) * 64, 64)) == -1);
+  for (const auto format : kv_formats) {
+    CAPTURE(cpu::name_of(format));
+    const cache kv(format, 64, 3, 61);
+    const std::vector<std::uint32_t> positions = {128, 166, 167, 168, 190, 191};
+    const auto queries = random_floats(positions.size() * 64, 78, 2.0F);
+    for (const auto which : available_isas())
+      for (const std::uint32_t window : {1U, 40U, 64U, 104U, 128U})
+        for (std::size_t first = 0; first < positions.size(); ++first) {
+          const extras with{window, 4.0F};
+          const std::vector<float> q(queries.begin() + static_cast<std::ptrdiff_t>(first * 64),
+                                     queries.end());
+          const auto together = attend(
+              which, kv, q,
+              {positions.begin() + static_cast<std::ptrdiff_t>(first), positions.end()}, with);
+          for (std::size_t i = first; i < positions.size(); ++i) {
+            const auto at = static_cast<std::ptrdiff_t>(i * 64);
+            const auto alone = attend(which, kv, {queries.begin() + at, queries.begin() + at + 64},
+                                      {positions[i]}, with);
+            CHECK(first_difference(alone, std::span(together).subspan((i - first) * 64, 64)) == -1);
+          }
         }
-      }
+  }
 }
 
 TEST_CASE("chunks before every window are not read") {
-  cache kv(64, 3, 71);
   const auto query = random_floats(64, 5, 2.0F);
-  for (const auto which : available_isas()) {
-    const auto before = attend(which, kv, query, {180}, {40, 0});
-    cache other = kv;
-    other.pointers[0] = other.pointers[1] = nullptr;
-    CHECK(first_difference(before, attend(which, other, query, {180}, {40, 0})) == -1);
+  for (const auto format : kv_formats) {
+    const cache kv(format, 64, 3, 71);
+    for (const auto which : available_isas()) {
+      const auto before = attend(which, kv, query, {180}, {40, 0});
+      cache other = kv;
+      other.pages[0] = std::vector<std::byte>();
+      other.pages[1] = std::vector<std::byte>();
+      REQUIRE(other.pointers()[0] == nullptr);
+      CHECK(first_difference(before, attend(which, other, query, {180}, {40, 0})) == -1);
+    }
   }
 }
 
 TEST_CASE("what lies beyond the visible positions does not matter") {
-  cache kv(64, 2, 41);
   const auto query = random_floats(64, 5, 2.0F);
-  for (const auto which : available_isas()) {
-    const auto before = attend(which, kv, query, {70});
-    cache other = kv;
-    other.pointers.clear();
-    for (std::size_t p = 71 % chunk; p < chunk; ++p)
-      for (std::size_t d = 0; d < 64; ++d) {
-        other.pages[1][d * chunk + p] = 0x7BFF; // 65504, the most that is ever stored
-        other.pages[1][(chunk + p) * 64 + d] = 0xFBFF;
-      }
-    for (const auto& page : other.pages)
-      other.pointers.push_back(page.data());
-    CHECK(first_difference(before, attend(which, other, query, {70})) == -1);
+  const std::vector<float> most(64, INFINITY), least(64, -INFINITY);
+  for (const auto format : kv_formats) {
+    const cache kv(format, 64, 2, 41);
+    for (const auto which : available_isas()) {
+      const auto before = attend(which, kv, query, {70});
+      cache other = kv;
+      for (std::size_t p = 71; p < 2 * chunk; ++p)
+        other.append(p, most.data(), least.data()); // the most that is ever stored
+      CHECK(first_difference(before, attend(which, other, query, {70})) == -1);
+    }
   }
 }

@@ -2,6 +2,7 @@
 // and awkward shapes; logits compared by their bits between ways of running the same sequence, and
 // within a tolerance with a plain float32 forward pass.
 #include "tests/support/reference_llama.hpp"
+#include "tests/unit/cpu/kv_pages.hpp"
 #include "tests/unit/cpu/sequences.hpp"
 #include "tests/unit/cpu/tiny_file.hpp"
 
@@ -64,14 +65,18 @@ TEST_CASE("logits have the same bits however a sequence is cut into steps") {
     const tiny_file tiny(shape);
     CAPTURE(tiny.description.file_type);
     CAPTURE(shape.hidden);
-    const std::uint32_t bits = shape.hidden == 64 ? 16 : 8;
-    const auto engine = tiny.load(settings_of(bits));
-    const auto one_by_one = run_in_steps(*engine, tokens, {1});
-    REQUIRE(one_by_one.size() == tokens.size());
-    check_same(one_by_one, run_in_steps(*engine, tokens, {tokens.size()}));
-    check_same(one_by_one, run_in_steps(*engine, tokens, {7, 64, 30, 49}));
-    check_same(one_by_one, run_in_steps(*engine, tokens, {63, 2}));
-    check_same(one_by_one, run_in_steps(*engine, tokens, {13}));
+    for (const auto format : kv_formats) {
+      CAPTURE(cpu::name_of(format));
+      auto settings = settings_of(shape.hidden == 64 ? 16 : 8);
+      settings.kv_cache_dtype = format;
+      const auto engine = tiny.load(settings);
+      const auto one_by_one = run_in_steps(*engine, tokens, {1});
+      REQUIRE(one_by_one.size() == tokens.size());
+      check_same(one_by_one, run_in_steps(*engine, tokens, {tokens.size()}));
+      check_same(one_by_one, run_in_steps(*engine, tokens, {7, 64, 30, 49}));
+      check_same(one_by_one, run_in_steps(*engine, tokens, {63, 2}));
+      check_same(one_by_one, run_in_steps(*engine, tokens, {13}));
+    }
   }
 }
 
@@ -80,17 +85,22 @@ TEST_CASE("logits have the same bits on every instruction set and number of thre
   for (const tiny_llama& shape : shapes()) {
     const tiny_file tiny(shape);
     CAPTURE(tiny.description.file_type);
-    for (const std::uint32_t bits : {8U, 16U}) {
+    for (const auto& [bits, format] : {std::pair(8U, cpu::kv_format::f16),
+                                       {16U, cpu::kv_format::f16},
+                                       {16U, cpu::kv_format::f32},
+                                       {16U, cpu::kv_format::q8_0}}) {
       logits_by_position first;
       for (const auto which : available_isas())
         for (const std::uint32_t threads : {1U, 3U}) {
           auto settings = settings_of(bits);
           settings.threads = threads;
           settings.forced_isa = which;
+          settings.kv_cache_dtype = format;
           const auto found = run_in_steps(*tiny.load(settings), tokens, {17});
           if (first.empty())
             first = found;
           CAPTURE(cpu::name_of(which));
+          CAPTURE(cpu::name_of(format));
           CAPTURE(threads);
           check_same(first, found);
         }
@@ -100,10 +110,13 @@ TEST_CASE("logits have the same bits on every instruction set and number of thre
 
 TEST_CASE("a sequence's logits do not depend on the rows beside it") {
   const auto own = some_tokens(100), other = some_tokens(200, 1), third = some_tokens(64, 2);
-  for (const auto type : {tensor_type::q4_1, tensor_type::f16}) {
+  for (const auto& [type, format] : {std::pair(tensor_type::q4_1, cpu::kv_format::f16),
+                                     {tensor_type::q4_1, cpu::kv_format::q8_0},
+                                     {tensor_type::f16, cpu::kv_format::f32}}) {
     const tiny_file tiny({.type = type});
     auto settings = settings_of();
     settings.threads = 2;
+    settings.kv_cache_dtype = format;
     const auto engine = tiny.load(settings);
     const auto alone = run_in_steps(*engine, own, {1});
     const auto piece = [](const std::vector<token_id>& all, std::uint32_t from, std::uint32_t to) {
@@ -145,26 +158,35 @@ TEST_CASE("behind each guess lie the logits of a step of its own") {
 
 TEST_CASE("a step done again gives the same bits, and so does a block used before") {
   const tiny_file tiny({.type = tensor_type::q4_1});
-  const auto engine = tiny.load(settings_of());
   const auto tokens = some_tokens(80);
-  const auto fresh = run_in_steps(*engine, tokens, {40});
-  run_in_steps(*engine, some_tokens(128, 5), {64}); // leaves other keys and values behind
-  check_same(fresh, run_in_steps(*engine, tokens, {40}));
-  part last{1, {tokens.back()}, 79};
-  for (int i = 0; i < 3; ++i) {
-    REQUIRE(engine->run(batch_of({last}), {}));
-    CHECK(first_difference(fresh.at(79), engine->logits(0)) == -1);
+  for (const auto format : kv_formats) {
+    auto settings = settings_of();
+    settings.kv_cache_dtype = format;
+    const auto engine = tiny.load(settings);
+    const auto fresh = run_in_steps(*engine, tokens, {40});
+    run_in_steps(*engine, some_tokens(128, 5), {64}); // leaves other keys and values behind
+    check_same(fresh, run_in_steps(*engine, tokens, {40}));
+    part last{1, {tokens.back()}, 79};
+    for (int i = 0; i < 3; ++i) {
+      REQUIRE(engine->run(batch_of({last}), {}));
+      CHECK(first_difference(fresh.at(79), engine->logits(0)) == -1);
+    }
   }
 }
 
 TEST_CASE("two stages give the bits of the whole model") {
   const auto tokens = some_tokens(70);
-  for (const bool is_tied : {false, true}) {
+  for (const auto& [is_tied, format] : {std::pair(false, cpu::kv_format::f16),
+                                        {true, cpu::kv_format::f16},
+                                        {true, cpu::kv_format::f32},
+                                        {true, cpu::kv_format::q8_0}}) {
     const tiny_file tiny({.layers = 3, .type = tensor_type::q4_0, .has_tied_embeddings = is_tied});
-    const auto whole = tiny.load(settings_of());
+    auto settings = settings_of();
+    settings.kv_cache_dtype = format;
+    const auto whole = tiny.load(settings);
     const auto expected = run_in_steps(*whole, tokens, {33});
-    const auto first = tiny.load(settings_of(), model::layer_range{0, 2, true, false});
-    const auto second = tiny.load(settings_of(), model::layer_range{2, 1, false, true});
+    const auto first = tiny.load(settings, model::layer_range{0, 2, true, false});
+    const auto second = tiny.load(settings, model::layer_range{2, 1, false, true});
     CHECK(first->limits().model_hash == whole->limits().model_hash);
     CHECK(second->limits().model_hash == whole->limits().model_hash);
     logits_by_position found;
@@ -206,8 +228,9 @@ TEST_CASE("rows that have overflowed fail the step instead of drawing from rubbi
 
 TEST_CASE("logits agree with a plain float32 forward pass") {
   // In units of the logits' standard deviation. Float weights and 16-bit activations differ by the
-  // rounding of the f16 KV (2^-11); 8-bit ones carry errors of 1/254 into every product.
-  constexpr double bound_exact = 2e-3, bound_8_bits = 0.1;
+  // rounding of the KV (f16: 2^-11, q8_0: 1/254 of the largest of 32); 8-bit ones carry errors of
+  // 1/254 into every product.
+  constexpr double bound_exact = 2e-3, bound_f32 = 5e-4, bound_q8_0 = 0.03, bound_8_bits = 0.1;
   const auto tokens = some_tokens(70);
   for (const tiny_llama& shape : shapes()) {
     const tiny_file tiny(shape);
@@ -217,8 +240,14 @@ TEST_CASE("logits agree with a plain float32 forward pass") {
       squares += double{x} * double{x};
     const double deviation = std::sqrt(squares / static_cast<double>(expected.back().size()));
     const bool is_float = model::tensor_type_traits(shape.type).block_elements == 1;
-    for (const std::uint32_t bits : {8U, 16U}) {
-      const auto engine = tiny.load(settings_of(bits));
+    for (const auto& [bits, format, bound] :
+         {std::tuple(8U, cpu::kv_format::f16, is_float ? bound_exact : bound_8_bits),
+          {16U, cpu::kv_format::f16, bound_exact},
+          {16U, cpu::kv_format::f32, bound_f32},
+          {16U, cpu::kv_format::q8_0, bound_q8_0}}) {
+      auto settings = settings_of(bits);
+      settings.kv_cache_dtype = format;
+      const auto engine = tiny.load(settings);
       double worst = 0;
       for (const auto& [position, logits] : run_in_steps(*engine, tokens, {23}))
         for (std::size_t i = 0; i < logits.size(); ++i)
@@ -226,8 +255,9 @@ TEST_CASE("logits agree with a plain float32 forward pass") {
       CAPTURE(tiny.description.file_type);
       CAPTURE(bits);
       CAPTURE(shape.hidden);
+      CAPTURE(cpu::name_of(format));
       CHECK(worst > 0); // so that it is a comparison
-      CHECK(worst / deviation < (is_float || bits == 16 ? bound_exact : bound_8_bits));
+      CHECK(worst / deviation < bound);
     }
   }
 }
@@ -338,6 +368,10 @@ TEST_CASE(
   SUBCASE("other blocks begin anew") {
     settings.kv_blocks = 8;
   }
+  SUBCASE("another type begins anew") {
+    settings.kv_cache_dtype = cpu::kv_format::f32;
+    settings.kv_blocks /= 2; // as many bytes
+  }
   SUBCASE("other contents begin anew") {
     REQUIRE(pwrite(fd, "x", 1, 8) == 1);
   }
@@ -356,4 +390,8 @@ TEST_CASE("KV memory given in bytes becomes as many whole blocks as fit") {
   settings.kv_blocks = 0;
   settings.kv_memory_bytes = 3 * 16384 + 5;
   CHECK(tiny.load(settings)->limits().blocks == 3);
+  settings.kv_cache_dtype = cpu::kv_format::f32;
+  CHECK(tiny.load(settings)->limits().blocks == 1);
+  settings.kv_cache_dtype = cpu::kv_format::q8_0; // 2 layers x 2 heads x 64 x (16 + 2) x 2
+  CHECK(tiny.load(settings)->limits().blocks == 5);
 }

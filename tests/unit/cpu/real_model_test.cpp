@@ -2,6 +2,7 @@
 // float32 (tests/data/cpu/greedy_reference.json), teacher-forced along the reference's output, and
 // the perplexity of a long text against llama-perplexity's. Skipped where the model is not there.
 #include "runtime/model/gguf.hpp"
+#include "tests/unit/cpu/kv_pages.hpp"
 #include "tests/unit/cpu/sequences.hpp"
 
 #include <doctest/doctest.h>
@@ -84,37 +85,46 @@ agreement compare_greedy(cpu::engine_cpu& engine, const nlohmann::json& cases) {
   return a;
 }
 
-// exp of the mean negative log-likelihood of the tokens in the second half.
+// exp of the mean negative log-likelihood of the tokens in the second half, all of whose rows
+// sample in one step.
 double perplexity_of(cpu::engine_cpu& engine, std::span<const token_id> chunk) {
-  const std::size_t half = chunk.size() / 2;
-  std::vector<token_id> next(chunk.begin(), chunk.begin() + static_cast<std::ptrdiff_t>(half) + 1);
-  std::uint32_t position = 0;
-  double sum = 0;
-  for (std::size_t i = half; i + 1 < chunk.size(); ++i) {
-    const auto out = engine.run(batch_of({{1, next, position}}), {});
+  const std::size_t half = chunk.size() / 2, scored = chunk.size() - half - 1;
+  part first{.tokens = {chunk.begin(), chunk.begin() + static_cast<std::ptrdiff_t>(half)},
+             .samples = false};
+  part second{.tokens = {chunk.begin() + static_cast<std::ptrdiff_t>(half), chunk.end() - 1},
+              .position = static_cast<std::uint32_t>(half),
+              .drafts = static_cast<std::uint32_t>(scored - 1)};
+  for (const part& each : {first, second}) {
+    const auto out = engine.run(batch_of({each}), {});
     REQUIRE_MESSAGE(out, out.error().message);
-    const auto logits = engine.logits(0);
-    sum += log_sum_exp(logits) - double{logits[static_cast<std::size_t>(chunk[i + 1])]};
-    position += static_cast<std::uint32_t>(next.size());
-    next = {chunk[i + 1]};
   }
-  return std::exp(sum / static_cast<double>(chunk.size() - half - 1));
+  double sum = 0;
+  for (std::size_t i = 0; i < scored; ++i) {
+    const auto logits = engine.logits(i);
+    sum += log_sum_exp(logits) - double{logits[static_cast<std::size_t>(chunk[half + i + 1])]};
+  }
+  return std::exp(sum / static_cast<double>(scored));
 }
 
 } // namespace
 
 TEST_CASE("the default model chooses as float32 does wherever the choice is clear") {
   const auto reference = read_json(source_dir / "tests/data/cpu/greedy_reference.json");
-  for (const std::uint32_t bits : {8U, 16U}) {
+  for (const auto& [bits, format] : {std::pair(8U, cpu::kv_format::f16),
+                                     {16U, cpu::kv_format::f16},
+                                     {16U, cpu::kv_format::f32},
+                                     {16U, cpu::kv_format::q8_0}}) {
     CAPTURE(bits);
-    auto engine = load_real({.threads = 2, .kv_blocks = 16, .activation_bits = bits});
+    CAPTURE(cpu::name_of(format));
+    auto engine = load_real(
+        {.threads = 2, .kv_blocks = 16, .kv_cache_dtype = format, .activation_bits = bits});
     if (!engine) {
       MESSAGE("skipped: models/SmolLM2-135M-Instruct.Q4_1.gguf is not there");
       return;
     }
     const agreement a = compare_greedy(*engine, reference["cases"]);
-    MESSAGE(bits, "-bit activations: ", a.same, " of ", a.steps, " as float32; worst loss ",
-            a.worst_loss);
+    MESSAGE(bits, "-bit activations, ", cpu::name_of(format), " KV: ", a.same, " of ", a.steps,
+            " as float32; worst loss ", a.worst_loss);
     CHECK(a.wrong == 0);
     // Where it chooses otherwise, it must hold the reference's token for nearly as good: both
     // choices have moved, so by twice the bound.
@@ -132,12 +142,14 @@ TEST_CASE("the default model's perplexity is that of other engines") {
   std::ifstream in(source_dir / "tests/data/cpu/gpl3_ids.txt");
   const std::vector<token_id> ids{std::istream_iterator<token_id>(in), {}};
   REQUIRE(ids.size() == 512);
-  auto engine = load_real({.threads = 2, .kv_blocks = 8});
-  if (!engine) {
-    MESSAGE("skipped: models/SmolLM2-135M-Instruct.Q4_1.gguf is not there");
-    return;
+  for (const auto format : kv_formats) {
+    auto engine = load_real({.threads = 2, .kv_blocks = 8, .kv_cache_dtype = format});
+    if (!engine) {
+      MESSAGE("skipped: models/SmolLM2-135M-Instruct.Q4_1.gguf is not there");
+      return;
+    }
+    const double perplexity = perplexity_of(*engine, ids);
+    MESSAGE("perplexity of the first chunk, ", cpu::name_of(format), " KV: ", perplexity);
+    CHECK(perplexity == doctest::Approx(expected).epsilon(0.005));
   }
-  const double perplexity = perplexity_of(*engine, ids);
-  MESSAGE("perplexity of the first chunk: ", perplexity);
-  CHECK(perplexity == doctest::Approx(expected).epsilon(0.005));
 }

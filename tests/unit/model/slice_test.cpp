@@ -164,9 +164,3 @@ TEST_CASE("a tensor that another file lacks is an error with its name") {
   REQUIRE_FALSE(bytes);
   CHECK(bytes.error().message.find("'blk.2.attn_norm.weight'") != std::string::npos);
 }
-
-TEST_CASE("a KV block holds keys and values of the stage's layers") {
-  // 17 layers, 3 heads of 64, 64 positions, two bytes, keys and values
-  CHECK(model::kv_bytes_per_block(smollm2_shape(), {.first = 0, .count = 17}, 64, 2) ==
-        std::uint64_t{17} * 3 * 64 * 64 * 2 * 2);
-}
