@@ -26,16 +26,19 @@ struct options {
   int rounds = 5;
   std::uint32_t prompt = 512;                             // rows of the prefill; 0: none
   std::vector<std::uint32_t> batches = {1, 8, 32};        // streams that decode together
+  std::uint32_t steps = 64;                               // of decoding, in one round
   double bar_prefill = 0, bar_batch1 = 0, bar_batch8 = 0; // tokens per second; 0: none
   bool shares_kv = false; // KV in a file of memory, as a shard has it
   bool json = false;
 };
 
 constexpr std::uint32_t blocks_each = 8, positions_max = blocks_each * 64, streams_max = 32;
+constexpr std::uint32_t decode_from = 96; // positions that a sequence has before it decodes
 
 constexpr std::string_view usage =
     "engine_bench [--model FILE] [--threads 1,2] [--bits 8|16] [--isa NAME] [--rounds N]\n"
-    "             [--prompt ROWS] [--batches 1,8,32] [--bar-prefill X] [--bar-batch1 X] "
+    "             [--prompt ROWS] [--batches 1,8,32] [--steps N] [--bar-prefill X] [--bar-batch1 "
+    "X] "
     "[--bar-batch8 X] [--shared-kv] [--json]\n";
 
 template <class T>
@@ -80,6 +83,9 @@ bool set(options& o, std::string_view key, std::string_view value) {
   if (key == "--batches")
     return take(o.batches, numbers(value)) &&
            *std::max_element(o.batches.begin(), o.batches.end()) <= streams_max;
+  if (key == "--steps")
+    return take(o.steps, number<std::uint32_t>(value)) && o.steps > 0 &&
+           decode_from + o.steps <= positions_max;
   if (key == "--bar-prefill")
     return take(o.bar_prefill, number<double>(value));
   if (key == "--bar-batch1")
@@ -183,27 +189,27 @@ public:
     return {};
   }
 
-  // `streams` sequences, each from position 96 to 160.
+  // `streams` sequences, each from position `decode_from` on.
   result<void> decode(std::uint32_t streams, double bar) {
-    for (std::uint32_t s = 0; s < streams; ++s) {
+    for (; filled_ < streams; ++filled_) {
       micro_batch batch;
-      add(batch, make_slice(s, 0, 96, false));
+      add(batch, make_slice(filled_, 0, decode_from, false));
       if (const auto time = step(batch); !time)
         return time.error();
     }
     std::vector<double> values;
     for (int r = 0; r < o_.rounds; ++r) {
       double total = 0;
-      for (std::uint32_t position = 96; position < 160; ++position) {
+      for (std::uint32_t i = 0; i < o_.steps; ++i) {
         micro_batch batch;
         for (std::uint32_t s = 0; s < streams; ++s)
-          add(batch, make_slice(s, position, 1, true));
+          add(batch, make_slice(s, decode_from + i, 1, true));
         const auto time = step(batch);
         if (!time)
           return time.error();
         total += *time;
       }
-      values.push_back(64 * streams / total);
+      values.push_back(o_.steps * streams / total);
     }
     report(o_, fmt::format("decode batch {}, {} threads", streams, threads_), values, "tok/s", bar);
     return {};
@@ -224,6 +230,7 @@ private:
   const options& o_;
   cpu::engine_cpu& engine_;
   std::uint32_t threads_;
+  std::uint32_t filled_ = 0; // sequences that have their first positions
 };
 
 result<void> run(const options& o) {
