@@ -14,6 +14,7 @@ from settings import say
 STREAMS = 8
 PROMPT_TOKENS = 2000
 MAX_TOKENS = 64  # of a stream: more than it gets while the prompt is prefilled
+LONG_MAX_TOKENS = 8  # of the long prompt's answer: its first tokens may have no text
 POSITIONS = 2560  # of a slot of llama-server
 RATIO_BAR = 0.3
 BEGUN_SHARE = 0.15  # of the streams' text, when the long prompt comes
@@ -26,7 +27,7 @@ def waits_during(streams, begin, end):
 
 def one_load(server, seed):
     """-> (streams, stream of the long prompt)"""
-    long_load = loads.Load(server.url, 1, 1, max_tokens=2, prompt_tokens=PROMPT_TOKENS, seed=seed + 500, model="bench", warmup=0)
+    long_load = loads.Load(server.url, 1, 1, max_tokens=LONG_MAX_TOKENS, prompt_tokens=PROMPT_TOKENS, seed=seed + 500, model="bench", warmup=0)
     long_stream, seen = [], 0
 
     def ask():
@@ -45,9 +46,9 @@ def one_load(server, seed):
     if other.ident is None:
         raise servers.ServerFailed(f"{server.name}: too little text came for the long prompt to be asked")
     other.join(load.timeout)
-    faults = [f for s in streams for f in loads.faults_of(s, MAX_TOKENS)] + [f for s in long_stream for f in loads.faults_of(s, 2)]
-    if faults or not long_stream:
-        raise servers.ServerFailed(f"{server.name}: {faults[0] if faults else 'no answer to the long prompt'}; log: {server.log_end()}")
+    faults = [f for s in streams for f in loads.faults_of(s, MAX_TOKENS)] + [f for s in long_stream for f in loads.faults_of(s, LONG_MAX_TOKENS)]
+    if faults or not long_stream or not long_stream[0].stamps:
+        raise servers.ServerFailed(f"{server.name}: {faults[0] if faults else 'no text for the long prompt'}; log: {server.log_end()}")
     return streams, long_stream[0]
 
 

@@ -25,7 +25,7 @@ def first_token(server):
     while time.monotonic() - begun < servers.READY_SECONDS_MAX:
         tried = time.monotonic()
         stream = loads.drive(load)[0][0]
-        if not loads.faults_of(stream, load.max_tokens):
+        if stream.stamps and not loads.faults_of(stream, load.max_tokens):
             return stream.stamps[0] - begun, stream
         if server.process.poll() is not None:
             break
