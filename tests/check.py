@@ -1,4 +1,5 @@
 """Runs the levels of ./check and sums their cases. Quiet while all is well; shows a failing step's output."""
+import contextlib
 import json
 import os
 import pathlib
@@ -113,7 +114,7 @@ def system(preset="dev"):
     if venv() and step("python sdk: wire code", [sys.executable, "sdk/python/generate_wire.py"]):
         env = {"BATON_BUILD": str(ROOT / "build" / preset)}
         pytest("system", "tests/system", env=env)
-        pytest("bench tools", "tests/bench/test_load.py", env=env)
+        pytest("bench tools", "tests/bench", env=env)
         pytest("python sdk", "sdk/python/tests", env={**env, "PYTHONPATH": str(ROOT / "sdk/python")})
 
 
@@ -126,6 +127,8 @@ SANITIZERS = {
 def main(arguments):
     level = arguments[0] if arguments else "default"
     if level == "bench":
+        with contextlib.redirect_stdout(sys.stderr):  # what the benches print may be read by a program
+            venv()
         return run([sys.executable, "tests/bench/run.py", *arguments[1:]], show=True)[0]
     if level not in ("default", "all", "unit", "sim", "system"):
         print(f"unknown level '{level}'; see ./check --help")

@@ -13,7 +13,7 @@ namespace baton::text {
 
 // Longest text of one call. A million tokens of prose, more than any context, have about 5 MB; a
 // run of one letter this long takes some 250 MB while it is merged.
-inline constexpr std::size_t encode_bytes_max = std::size_t{8} << 20U;
+inline constexpr std::size_t encode_bytes_max = std::size_t{10} << 20U;
 
 class encode_scratch {
 public:

@@ -1,12 +1,12 @@
-// Two loops with the same result: a scan for short pieces (nearly all), a heap for long ones.
+// Two loops with the same result: a scan for short pieces (nearly all), a queue for long ones.
 #include "runtime/text/merge_table.hpp"
 
+#include "runtime/text/merge_queue.hpp"
 #include "schema/ensure.hpp"
 
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <functional>
 #include <limits>
 
 namespace baton::text {
@@ -15,6 +15,8 @@ namespace {
 
 // Up to here scanning all pairs for the best beats a heap; words are shorter than this.
 constexpr std::size_t few_symbols_max = 32;
+// Up to here a heap beats buckets, which have to be made for all ranks.
+constexpr std::size_t heap_symbols_max = 4096;
 constexpr std::uint32_t no_merge = std::numeric_limits<std::uint32_t>::max();
 
 std::uint64_t pair_of(token_id left, token_id right) noexcept {
@@ -27,20 +29,7 @@ std::size_t index_of(std::uint64_t pair, unsigned shift) noexcept {
   return static_cast<std::size_t>((pair ^ (pair >> 29U)) * 0x9E3779B97F4A7C15ULL >> shift);
 }
 
-// A symbol of a long piece, in a list: removing one does not move the others.
-struct node {
-  token_id id;
-  std::uint32_t previous;
-  std::uint32_t next;
-};
-constexpr std::uint32_t no_node = std::numeric_limits<std::uint32_t>::max();
 constexpr token_id removed = -1;
-
-// A pair that can be merged: rank in the upper half, left node in the lower, so that the smallest
-// is the next to merge. Nothing else is kept: a candidate is void exactly if the nodes there now
-// have another rank or none, and one that is not void says what to merge next, whichever nodes it
-// was made for. Eight bytes bound what a hostile text can cost.
-using candidate = std::uint64_t;
 
 } // namespace
 
@@ -56,6 +45,7 @@ void merge_table::add(token_id left, token_id right, merge what) {
     if (slots_[at].pair == pair)
       return;
   slots_[at] = {pair, what};
+  ranks_ = std::max(ranks_, std::size_t{what.rank} + 1);
 }
 
 const merge* merge_table::find(token_id left, token_id right) const noexcept {
@@ -66,12 +56,6 @@ const merge* merge_table::find(token_id left, token_id right) const noexcept {
     if (slots_[at].pair == empty)
       return nullptr;
   }
-}
-
-std::uint64_t merge_table::apply(std::vector<token_id>& symbols) const {
-  if (symbols.size() <= few_symbols_max)
-    return apply_to_few(symbols);
-  return apply_to_many(symbols);
 }
 
 std::uint64_t merge_table::apply_to_few(std::vector<token_id>& symbols) const {
@@ -108,53 +92,53 @@ std::uint64_t merge_table::apply_to_few(std::vector<token_id>& symbols) const {
   return looked_up;
 }
 
-std::uint64_t merge_table::apply_to_many(std::vector<token_id>& symbols) const {
+// A symbol stays where it begins and covers those that were merged into it; `spans` has how many,
+// at the first and at the last of them, so that its neighbours are found from either side. A
+// candidate is void exactly if the symbols there now have another rank or none, and one that is not
+// void says what to merge next, whichever symbols it was made for: so nothing is kept but rank and
+// place. Few bytes for a symbol bound what a hostile text can cost.
+template <class Queue>
+std::uint64_t merge_table::apply_to_many(std::vector<token_id>& symbols, Queue queue) const {
   const auto count = static_cast<std::uint32_t>(symbols.size());
   ENSURE(count == symbols.size(), "a piece of {} symbols", symbols.size());
-  std::vector<node> nodes(count);
-  std::vector<candidate> heap; // the smallest on top
-  heap.reserve(count);
+  std::vector<std::uint32_t> spans(count, 1);
   const auto merge_at = [&](std::uint32_t at) -> const merge* {
-    const node& left = nodes[at];
-    return left.id == removed || left.next == no_node ? nullptr
-                                                      : find(left.id, nodes[left.next].id);
+    const std::uint32_t right = at + spans[at];
+    return symbols[at] == removed || right == count ? nullptr : find(symbols[at], symbols[right]);
   };
   std::uint64_t looked_up = 0;
   const auto consider = [&](std::uint32_t at) {
     ++looked_up;
-    if (const merge* what = merge_at(at)) {
-      heap.push_back((static_cast<candidate>(what->rank) << 32U) | at);
-      std::push_heap(heap.begin(), heap.end(), std::greater<>{});
-    }
+    if (const merge* what = merge_at(at))
+      queue.push(make_candidate(what->rank, at));
   };
   for (std::uint32_t i = 0; i < count; ++i)
-    nodes[i] = {symbols[i], i == 0 ? no_node : i - 1, i + 1 == count ? no_node : i + 1};
-  for (std::uint32_t i = 0; i < count; ++i)
     consider(i);
-  while (!heap.empty()) {
-    std::pop_heap(heap.begin(), heap.end(), std::greater<>{});
-    const candidate top = heap.back();
-    heap.pop_back();
-    const auto at = static_cast<std::uint32_t>(top);
+  while (const auto top = queue.pop()) {
+    const std::uint32_t at = place_of(*top);
     ++looked_up;
     const merge* what = merge_at(at);
-    if (what == nullptr || what->rank != top >> 32U)
+    if (what == nullptr || what->rank != rank_of(*top))
       continue;
-    node& left = nodes[at];
-    node& right = nodes[left.next];
-    left.id = what->product;
-    left.next = right.next;
-    right.id = removed;
-    if (left.next != no_node)
-      nodes[left.next].previous = at;
+    const std::uint32_t right = at + spans[at];
+    symbols[at] = what->product;
+    symbols[right] = removed;
+    const std::uint32_t span = spans[at] + spans[right];
+    spans[at] = spans[at + span - 1] = span;
+    if (at > 0) // from left to right, as the queue likes it
+      consider(at - spans[at - 1]);
     consider(at);
-    if (left.previous != no_node)
-      consider(left.previous);
   }
-  symbols.clear();
-  for (std::uint32_t at = 0; at != no_node; at = nodes[at].next)
-    symbols.push_back(nodes[at].id);
+  std::erase(symbols, removed);
   return looked_up;
+}
+
+std::uint64_t merge_table::apply(std::vector<token_id>& symbols) const {
+  if (symbols.size() <= few_symbols_max)
+    return apply_to_few(symbols);
+  if (symbols.size() <= heap_symbols_max)
+    return apply_to_many(symbols, heap_queue(symbols.size()));
+  return apply_to_many(symbols, bucket_queue(ranks_));
 }
 
 } // namespace baton::text

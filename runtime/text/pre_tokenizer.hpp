@@ -28,6 +28,9 @@ struct text_range {
 struct pre_tokenizer_family {
   std::span<const std::string_view> names;
   std::span<const std::string_view> patterns;
+  // The last pattern takes a run of letters, with one space before it if there is one, as a match
+  // of its own whatever their case: such words are found without the pattern engine.
+  bool takes_words;
   bool whole_words_first; // a piece that is a token is not merged ("ignore_merges")
   bool adds_bos;          // where the file does not say
 };

@@ -98,20 +98,20 @@ constexpr std::array<name, 1> falcon_names = {"falcon"};
 constexpr std::array<name, 1> unnamed_names = {"default"};
 
 constexpr std::array<pre_tokenizer_family, 14> families = {{
-    {gpt2_names, gpt2, /*whole_words_first=*/false, /*adds_bos=*/false},
-    {single_digits_names, single_digits, false, false},
-    {llama3_names, llama3, true, true},
-    {glm4_names, llama3, true, false},
-    {dbrx_names, llama3, false, false},
-    {qwen2_names, qwen2, false, false},
-    {qwen35_names, qwen35, false, false},
-    {deepseek_llm_names, deepseek_llm, false, false},
-    {deepseek_coder_names, deepseek_coder, false, false},
-    {deepseek_v3_names, deepseek_v3, false, false},
-    {tekken_names, tekken, true, true},
-    {gpt4o_names, gpt4o, false, false},
-    {falcon_names, falcon, false, false},
-    {unnamed_names, unnamed, false, false},
+    {gpt2_names, gpt2, /*takes_words=*/true, /*whole_words_first=*/false, /*adds_bos=*/false},
+    {single_digits_names, single_digits, true, false, false},
+    {llama3_names, llama3, true, true, true},
+    {glm4_names, llama3, true, true, false},
+    {dbrx_names, llama3, true, false, false},
+    {qwen2_names, qwen2, true, false, false},
+    {qwen35_names, qwen35, true, false, false},
+    {deepseek_llm_names, deepseek_llm, false, false, false},
+    {deepseek_coder_names, deepseek_coder, false, false, false},
+    {deepseek_v3_names, deepseek_v3, false, false, false},
+    {tekken_names, tekken, false, true, true},
+    {gpt4o_names, gpt4o, false, false, false},
+    {falcon_names, falcon, false, false, false},
+    {unnamed_names, unnamed, false, false, false},
 }};
 
 } // namespace

@@ -28,7 +28,7 @@ std::string with_space_symbols(std::string_view text);
 std::size_t character_bytes(std::string_view text) noexcept;
 
 // Four times encode_bytes_max. A space becomes three bytes; only a character map can give more.
-inline constexpr std::size_t normalized_bytes_max = std::size_t{32} << 20U;
+inline constexpr std::size_t normalized_bytes_max = std::size_t{40} << 20U;
 
 // Text to the form in which tokens are written.
 class sentencepiece_normalizer {

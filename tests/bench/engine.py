@@ -14,14 +14,16 @@ from settings import ToolFailed, json_lines, run_tool, say
 BATCHES = (1, 8, 32)
 PROMPT_TOKENS = 512
 PREFILL_KEY = f"prefill_{PROMPT_TOKENS}"
-POSITIONS = (96, 160)  # of each decoding sequence, as engine_bench has them
-TOOL_ROUNDS = 3  # within one run of a tool, whose median it gives
+POSITIONS = (96, 128)  # of each decoding sequence; engine_bench begins at 96
+TOOL_ROUNDS = 1  # within one run of a tool: the rounds are those around it
 # What each type is to reach beside llama.cpp: prompt, batch 1, 8 and 32. It has repacked kernels for Q4_0 alone.
 RATIO_BARS = {"Q4_1": (6, 2.3, 7, 5.5), "Q4_0": (2.2, 2.0, 4, 2.8), "Q8_0": (3.3, 1.6, 5.5, 4), "BF16": (1.8, 1.0, 2.5, 2.5)}
 DOOR_BAR = 0.9
 DOOR_STREAMS = 8
 DOOR_TOKENS = 96  # so that the window in which all streams decode lies near the positions of engine_bench
 DOOR_LOADS = 3  # on one server, whose median counts
+DOOR_ROUNDS = 3  # in process, whose median counts
+DOOR_STEPS = 64  # in process, as many as the window has through HTTP
 TOOL_SECONDS_MAX = 600
 
 
@@ -29,12 +31,12 @@ def rate_key(batch):
     return f"batch_{batch}"
 
 
-def ours(settings, rounds=TOOL_ROUNDS, prompt=PROMPT_TOKENS, batches=BATCHES, model=None):
+def ours(settings, rounds=TOOL_ROUNDS, prompt=PROMPT_TOKENS, batches=BATCHES, model=None, steps=POSITIONS[1] - POSITIONS[0]):
     """-> {"prefill_512": tokens/s, "batch_1": ..., "memory_read": GB/s} of one run of engine_bench; `prompt` 0: no prefill.
     KV lies in a file of memory, as a shard's does."""
     with settings.watch("engine_bench"):
         output = run_tool([settings.engine_bench, "--json", "--model", model or settings.model, "--threads", settings.threads, "--rounds", rounds,
-                           "--prompt", prompt, "--batches", ",".join(map(str, batches)), "--shared-kv"], TOOL_SECONDS_MAX)
+                           "--prompt", prompt, "--batches", ",".join(map(str, batches)), "--steps", steps, "--shared-kv"], TOOL_SECONDS_MAX)
     threads = f", {settings.threads} threads"
     names = {f"memory read{threads}": "memory_read", **{f"decode batch {batch}{threads}": rate_key(batch) for batch in batches}}
     if prompt:
@@ -46,7 +48,7 @@ def ours(settings, rounds=TOOL_ROUNDS, prompt=PROMPT_TOKENS, batches=BATCHES, mo
 
 
 def llama(settings, model):
-    """The same speeds, over the same positions. Its own warm-up is on."""
+    """The same speeds, over the same positions. Its own warm-up is on; its sequences get copies of one prompt, which is not timed."""
     if not settings.peer_bin:
         raise ToolFailed(settings.peer_reason)
     common = ["-m", model, "-t", settings.threads]
@@ -55,22 +57,22 @@ def llama(settings, model):
         prompt = json.loads(run_tool([settings.peer_bin / "llama-bench", *common, "-p", PROMPT_TOKENS, "-n", 0, "-r", TOOL_ROUNDS,
                                       "-o", "json"], TOOL_SECONDS_MAX))
         batched = run_tool([settings.peer_bin / "llama-batched-bench", *common, "-tb", settings.threads, "-c", end * max(BATCHES),
-                            "-b", 2048, "-ub", 512, "-npp", begin, "-ntg", end - begin, "-npl", ",".join(map(str, BATCHES)),
+                            "-b", 2048, "-ub", 512, "-npp", begin, "-pps", "-ntg", end - begin, "-npl", ",".join(map(str, BATCHES)),
                             "--output-format", "jsonl"], TOOL_SECONDS_MAX)
     rates = {rate_key(fields["pl"]): fields["speed_tg"] for fields in json_lines(batched)}
     return {PREFILL_KEY: prompt[0]["avg_ts"], **rates}
 
 
 def rows(settings):
-    return beside_llama(settings, "engine", settings.model, RATIO_BARS.get(settings.model.stem.rsplit(".", 1)[-1].upper()))
+    return beside_llama(settings, "engine", settings.model, RATIO_BARS.get(peer_llama.own_type(settings.model)))
 
 
 def type_rows(settings):
     """The model's weights in other types, quantised again from its file: their quality is not that of a file made for them."""
     made = []
-    for kind in ("Q4_0", "Q8_0", "BF16"):
+    for kind in peer_llama.OTHER_TYPES:
         try:
-            model = peer_llama.requantised(settings.model, kind)
+            model = peer_llama.in_type(settings.model, kind)
         except peer_llama.PeerMissing as error:
             made.append(report.missing(f"types.{kind}", str(error)))
             continue
@@ -113,7 +115,7 @@ def through_http(settings, round_index):
 def door_round(settings, round_index):
     """-> (tokens/s through HTTP, in process): the engine alone is measured before and after, so that a drift meets both sides."""
     def alone():
-        return ours(settings, prompt=0, batches=[DOOR_STREAMS])[rate_key(DOOR_STREAMS)]
+        return ours(settings, DOOR_ROUNDS, prompt=0, batches=[DOOR_STREAMS], steps=DOOR_STEPS)[rate_key(DOOR_STREAMS)]
 
     before = alone()
     http = through_http(settings, round_index)
@@ -138,7 +140,7 @@ def door_rows(settings):
 def bandwidth(settings):
     """GB/s that all threads together can read, or the reason why it is not known."""
     try:
-        return ours(settings, rounds=1)["memory_read"]
+        return ours(settings, prompt=0, batches=[1])["memory_read"]
     except ToolFailed as error:
         return str(error)
 

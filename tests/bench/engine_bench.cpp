@@ -28,18 +28,20 @@ struct options {
   std::uint32_t prompt = 512;                             // rows of the prefill; 0: none
   std::vector<std::uint32_t> batches = {1, 8, 32};        // streams that decode together
   std::uint32_t context = 96;                             // positions before the decoded ones
+  std::uint32_t steps = 64;                               // of decoding, in one round
   double bar_prefill = 0, bar_batch1 = 0, bar_batch8 = 0; // tokens per second; 0: none
   bool shares_kv = false; // KV in a file of memory, as a shard has it
   bool json = false;
 };
 
-constexpr std::uint32_t streams_max = 32, decoded = 64, step_rows_max = 512,
-                        context_max = 1U << 16U;
+constexpr std::uint32_t streams_max = 32, step_rows_max = 512, context_max = 1U << 16U;
+constexpr std::uint32_t steps_max = 1U << 10U;
 
 constexpr std::string_view usage =
     "engine_bench [--model PATH] [--threads 1,2] [--bits 8|16] [--isa NAME] [--rounds N]\n"
     "             [--kv f16|f32|q8_0] [--prompt ROWS] [--batches 1,8,32] [--context POSITIONS]\n"
-    "             [--bar-prefill X] [--bar-batch1 X] [--bar-batch8 X] [--shared-kv] [--json]\n";
+    "             [--steps N] [--bar-prefill X] [--bar-batch1 X] [--bar-batch8 X] [--shared-kv]\n"
+    "             [--json]\n";
 
 template <class T>
 std::optional<T> number(std::string_view text) {
@@ -86,6 +88,8 @@ bool set(options& o, std::string_view key, std::string_view value) {
   if (key == "--context")
     return take(o.context, number<std::uint32_t>(value)) && o.context > 0 &&
            o.context <= context_max;
+  if (key == "--steps")
+    return take(o.steps, number<std::uint32_t>(value)) && o.steps > 0 && o.steps <= steps_max;
   if (key == "--kv")
     return take(o.kv, cpu::kv_format_from(value));
   if (key == "--bar-prefill")
@@ -146,7 +150,7 @@ void report(const options& o, const std::string& row, std::vector<double> values
 }
 
 std::uint32_t blocks_each(const options& o) {
-  return (std::max(step_rows_max, o.context + decoded) + 63) / 64;
+  return (std::max(step_rows_max, o.context + o.steps) + 63) / 64;
 }
 
 slice make_slice(const options& o, std::uint32_t sequence, std::uint32_t position,
@@ -198,17 +202,17 @@ public:
 
   // `streams` sequences, each of `context` positions at first.
   result<void> decode(std::uint32_t streams, double bar) {
-    for (std::uint32_t s = 0; s < streams; ++s)
+    for (; filled_ < streams; ++filled_)
       for (std::uint32_t at = 0; at < o_.context; at += step_rows_max) {
         micro_batch batch;
-        add(batch, make_slice(o_, s, at, std::min(step_rows_max, o_.context - at), false));
+        add(batch, make_slice(o_, filled_, at, std::min(step_rows_max, o_.context - at), false));
         if (const auto time = step(batch); !time)
           return time.error();
       }
     std::vector<double> values;
     for (int r = 0; r < o_.rounds; ++r) {
       double total = 0;
-      for (std::uint32_t i = 0; i < decoded; ++i) {
+      for (std::uint32_t i = 0; i < o_.steps; ++i) {
         micro_batch batch;
         for (std::uint32_t s = 0; s < streams; ++s)
           add(batch, make_slice(o_, s, o_.context + i, 1, true));
@@ -217,7 +221,7 @@ public:
           return time.error();
         total += *time;
       }
-      values.push_back(decoded * streams / total);
+      values.push_back(o_.steps * streams / total);
     }
     report(o_, fmt::format("decode batch {}, {} threads", streams, threads_), values, "tok/s", bar);
     return {};
@@ -238,6 +242,7 @@ private:
   const options& o_;
   cpu::engine_cpu& engine_;
   std::uint32_t threads_;
+  std::uint32_t filled_ = 0; // sequences that have their first positions
 };
 
 result<void> run(const options& o) {

@@ -13,7 +13,7 @@ import servers
 from settings import say
 
 STREAMS = 8
-TOKENS = 128
+TOKENS = 96
 KILLS_PER_CLUSTER = 2  # of 5 restarts in 30 s that the pipeline's supervisor allows
 GAP_SECONDS_BAR = 2.0
 
@@ -84,7 +84,7 @@ def one_cluster(settings, tally, cluster_index, clusters, max_tokens):
 
 
 def rows(settings):
-    clusters = 1 if settings.is_quick else max(4, 2 * settings.rounds)
+    clusters = 1 if settings.is_quick else 2 * settings.rounds
     tally = Tally()
     for index in range(clusters):
         say(f"kill -9: cluster {index + 1} of {clusters}, {KILLS_PER_CLUSTER} kills each")

@@ -26,8 +26,8 @@ def _whole_machine():
     return (user + nice + system + irq + softirq) / TICKS, steal / TICKS
 
 
-def _tree_seconds(pids):
-    """CPU seconds of these processes and all that descend from them, also of those that were waited for."""
+def _tree(root):
+    """{pid: CPU seconds} of this process and all that descend from it, with those of children that were waited for."""
     parents, used = {}, {}
     for name in os.listdir("/proc"):
         if not name.isdigit():
@@ -39,11 +39,23 @@ def _tree_seconds(pids):
             continue  # ended meanwhile
         parents[int(name)] = int(fields[1])
         used[int(name)] = sum(int(x) for x in fields[11:15]) / TICKS
-    total, todo = 0.0, list(pids)
+    found, todo = {}, [root]
     while todo:
         pid = todo.pop()
-        total += used.get(pid, 0.0)
+        found[pid] = used.get(pid, 0.0)
         todo += [p for p, parent in parents.items() if parent == pid]
+    return found
+
+
+def tree_pss(root):
+    """Bytes of memory of this process and all that descend from it: what several share counts once."""
+    total = 0
+    for pid in _tree(root):
+        try:
+            with open(f"/proc/{pid}/smaps_rollup", encoding="utf-8") as maps:
+                total += sum(int(line.split()[1]) for line in maps if line.startswith("Pss:")) * 1024
+        except OSError:
+            continue  # ended meanwhile
     return total
 
 
@@ -59,7 +71,7 @@ class Neighbours:
         ended = resource.getrusage(resource.RUSAGE_CHILDREN)
         ours = own.ru_utime + own.ru_stime
         # A server still runs: it is read from /proc. A tool has been waited for: it is in RUSAGE_CHILDREN.
-        ours += _tree_seconds([self._pid]) if self._pid else ended.ru_utime + ended.ru_stime
+        ours += sum(_tree(self._pid).values()) if self._pid else ended.ru_utime + ended.ru_stime
         return (time.monotonic(), ours, *_whole_machine())
 
     def seconds(self):

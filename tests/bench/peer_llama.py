@@ -15,8 +15,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PEERS = ROOT / "build" / "peers"
 VERSION = "0.3.36"
 COMMIT = "0c1e57098"  # llama.cpp, as vendored by that version
-TOOLS = ("llama-server", "llama-bench", "llama-batched-bench")
-EXTRA_TOOLS = ("llama-quantize", "llama-perplexity")  # cheap once the library is built
+TOOLS = ("llama-server", "llama-bench", "llama-batched-bench", "llama-quantize", "llama-perplexity")
+OTHER_TYPES = ("Q4_0", "Q8_0", "BF16")  # that a model's weights are quantised to, beside its own
 SOURCE = PEERS / f"llama_cpp_python-{VERSION}"
 BUILD = PEERS / f"llama.cpp-{VERSION}"
 BIN = BUILD / "bin"
@@ -86,14 +86,21 @@ def ensure(jobs=None, say=lambda text: None):
     _fetch()
     say("building llama.cpp (several minutes)")
     _run(["cmake", "-S", SOURCE / "vendor" / "llama.cpp", "-B", BUILD, "-G", "Ninja", *OPTIONS], BUILD_SECONDS_MAX, "cmake")
-    _run(["cmake", "--build", BUILD, "-j", jobs or os.cpu_count() or 1, "--target", *TOOLS, *EXTRA_TOOLS], BUILD_SECONDS_MAX, "build")
+    _run(["cmake", "--build", BUILD, "-j", jobs or os.cpu_count() or 1, "--target", *TOOLS], BUILD_SECONDS_MAX, "build")
     if not is_present():
         raise PeerMissing(f"the build left no {', '.join(n for n in TOOLS if not tool(n))} in {BIN}")
     return BIN
 
 
-def requantised(model, kind):
-    """The GGUF file with its matrices in another type, made by llama-quantize under build/peers/ unless it is there."""
+def own_type(model):
+    """As the file's name has it: Q4_1 of NAME.Q4_1.gguf."""
+    return model.stem.rsplit(".", 1)[-1].upper()
+
+
+def in_type(model, kind):
+    """The GGUF file with its matrices in a type: itself, or made by llama-quantize under build/peers/ unless it is there."""
+    if kind == own_type(model):
+        return model
     quantize = tool("llama-quantize")
     if not quantize:
         raise PeerMissing(f"there is no llama-quantize in {BIN}")

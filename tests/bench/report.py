@@ -52,14 +52,14 @@ def median_row(name, values, unit, bar=None, lower_is_better=False):
     return judged(name, statistics.median(values), unit, bar, lower_is_better, min(values), max(values), len(values))
 
 
-def ratio_row(name, ours, theirs, bar=None):
+def ratio_row(name, ours, theirs, bar=None, lower_is_better=False):
     """Ratio of the medians; its extremes are those of the rounds' own ratios. Both lists are by round."""
     pairs = [(a, b) for a, b in zip(ours, theirs) if a and b]
     if not pairs:
         return missing(name, "one side has no value", "x", bar)
     each = [a / b for a, b in pairs]
     value = statistics.median(a for a, _ in pairs) / statistics.median(b for _, b in pairs)
-    return judged(name, value, "x", bar, low=min(each), high=max(each), rounds=len(pairs))
+    return judged(name, value, "x", bar, lower_is_better, min(each), max(each), len(pairs))
 
 
 def row_from_tool(fields, section):

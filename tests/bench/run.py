@@ -13,23 +13,36 @@ import pathlib
 import signal
 import subprocess
 import sys
+import time
 
 import bus
 import engine
+import interference
 import kill
 import machine
 import peer_llama
+import perplexity
+import pipeline
+import prefix
 import report
 import served
 import servers
 import speculation
+import start
+import tokenizer
 from settings import Settings, ToolFailed, say
 
 ROOT = servers.ROOT
 DOCUMENT = ROOT / "docs" / "benchmarks.md"
 MODEL = ROOT / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf"
-SECTIONS = {"engine": engine.rows, "types": engine.type_rows, "served": served.rows, "door": engine.door_rows, "prefix": served.prefix_rows, "speculation": speculation.rows, "kill": kill.rows, "bus": bus.rows}
-NEED_PEER = {"engine", "types", "served"}
+# Name -> (its rows, rounds by default). All of them together take less than SECONDS_MAX: what is measured was shortened for it, not
+# the number of rounds.
+SECTIONS = {"engine": (engine.rows, 5), "types": (engine.type_rows, 3), "perplexity": (perplexity.rows, 1), "tokenizer": (tokenizer.rows, 3),
+            "served": (served.rows, 3), "interference": (interference.rows, 2), "door": (engine.door_rows, 3),
+            "pipeline": (pipeline.rows, 3), "prefix": (prefix.rows, 3), "speculation": (speculation.rows, 2), "start": (start.rows, 5),
+            "kill": (kill.rows, 2), "bus": (bus.rows, 1)}
+NEED_PEER = {"engine", "types", "perplexity", "served", "interference"}
+SECONDS_MAX = 900
 BUSY_CORES_MAX = 0.2  # others using more than this share of a core while something is measured spoil it
 BUILD_SECONDS_MAX = 3600
 
@@ -41,7 +54,7 @@ def arguments():
     parser.add_argument("--write", action="store_true", help="rewrite the results in docs/benchmarks.md")
     parser.add_argument("--only", default="", help=f"of {', '.join(SECTIONS)}")
     parser.add_argument("--model", type=pathlib.Path, default=MODEL, help="GGUF file for both sides")
-    parser.add_argument("--rounds", type=int, default=0, help="default 3")
+    parser.add_argument("--rounds", type=int, default=0, help="of every section; by default from 1 to 5, as the section needs")
     parser.add_argument("--threads", type=int, default=2, help="compute threads of both sides, default 2")
     parser.add_argument("--build-dir", type=pathlib.Path, default=None, help="use this build, do not build")
     parser.add_argument("--no-peer", action="store_true", help="do not fetch and build llama.cpp")
@@ -68,7 +81,7 @@ def build_release():
 
 def prepare(options):
     settings = Settings(model=options.model.resolve(), build=options.build_dir or ROOT / "build" / "release", threads=options.threads,
-                  rounds=options.rounds or (1 if options.quick else 3), is_quick=options.quick)
+                        is_quick=options.quick)
     if options.build_dir is None:
         build_release()
     if NEED_PEER & set(options.sections):
@@ -82,12 +95,22 @@ def prepare(options):
     return settings
 
 
-def guarded(settings, name):
-    """The rows of a section; a failure that it did not foresee is a row as well."""
+def guarded(settings, options, name):
+    """The rows of a section, and the seconds it took; a failure that it did not foresee is a row as well."""
+    measure, rounds = SECTIONS[name]
+    settings.rounds = options.rounds or (1 if options.quick else rounds)
+    begin = time.monotonic()
     try:
-        return SECTIONS[name](settings)
+        made = measure(settings)
     except Exception as error:  # the other sections must still be measured
-        return [report.missing(name, f"{type(error).__name__}: {error}")]
+        made = [report.missing(name, f"{type(error).__name__}: {error}")]
+    return [*made, report.judged(f"seconds.{name}", time.monotonic() - begin, "s")]
+
+
+def seconds_row(seconds, options):
+    """Of all that was measured; the builds are not among it."""
+    is_whole = options.sections == list(SECTIONS) and not options.rounds and not options.quick
+    return report.judged("seconds", seconds, "s", SECONDS_MAX if is_whole else None, lower_is_better=True)
 
 
 def machine_rows(settings):
@@ -117,13 +140,15 @@ def main():
     except (ToolFailed, subprocess.TimeoutExpired) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    begin = time.monotonic()
     bandwidth = engine.bandwidth(settings)
-    rows = [row for name in options.sections for row in guarded(settings, name)]
+    rows = [row for name in options.sections for row in guarded(settings, options, name)]
     rows = machine_rows(settings) + engine.bandwidth_rows(bandwidth, engine.bandwidth(settings)) + rows
+    rows.append(seconds_row(time.monotonic() - begin, options))
     print("\n".join(row.as_json() for row in rows) if options.json else report.render(rows, report.as_text))
     if options.write:
         now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d")
-        heading = f"{now}, {commit()}, {settings.model.name}, {settings.rounds} rounds, llama.cpp {peer_llama.COMMIT}."
+        heading = f"{now}, {commit()}, {settings.model.name}, llama.cpp {peer_llama.COMMIT}."
         report.write_results(DOCUMENT, heading, rows)
     failed = [row.row for row in rows if not row.ok]
     say(f"{len(rows)} rows, {len(failed)} not ok{': ' + ', '.join(failed[:8]) if failed else ''}")

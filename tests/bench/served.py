@@ -1,4 +1,4 @@
-"""Served over HTTP: ours in two layouts beside llama-server, at 1, 8 and 32 streams, a fresh server for each measurement.
+"""Served over HTTP: ours beside llama-server, at 1, 8 and 32 streams, a fresh server for each measurement.
 
 Called by run.py. Within a round the servers take turns, in the other direction every second round, so that a slow drift
 of the machine meets all of them alike.
@@ -9,17 +9,17 @@ import servers
 from settings import say
 
 STREAMS = (1, 8, 32)
-REQUESTS = {1: 8, 8: 24, 32: 64}
+REQUESTS = {1: 3, 8: 8, 32: 32}
+MAX_TOKENS, MAX_TOKENS_QUICK = 64, 32
 LATENCIES = ("ttft_p50", "ttft_p99", "itl_p50", "itl_p99")
-PREFIX_TOKENS, PREFIX_BAR = 2000, 0.05
+RATIO_BARS = {1: 2, 8: None, 32: 5}
 RETURN_STREAMS = (32, 8)  # on one server: what 32 streams leave behind must not slow down the 8 after them
 
 
 def starters(settings):
     """Name -> a function of the streams that makes the server, for those that can be had."""
-    two_stages, one_stage = servers.core_devices(settings.threads)
-    made = {f"baton_{len(two_stages)}x1": lambda streams: servers.Cluster(settings.cluster, settings.model, two_stages),
-            f"baton_1x{settings.threads}": lambda streams: servers.Cluster(settings.cluster, settings.model, one_stage)}
+    _, one_stage = servers.core_devices(settings.threads)
+    made = {"baton": lambda streams: servers.Cluster(settings.cluster, settings.model, one_stage)}
     if settings.peer_bin:
         made["llama"] = lambda streams: servers.LlamaServer(settings.peer_bin / "llama-server", settings.model, settings.threads, streams)
     return made
@@ -28,7 +28,7 @@ def starters(settings):
 def one_load(settings, server, streams, round_index, max_tokens=None, requests=None):
     """-> summary; raises ServerFailed if any answer was not as it must be."""
     wanted = loads.Load(server.url, streams, requests or (streams if settings.is_quick else REQUESTS[streams]), seed=round_index + 1,
-                        max_tokens=max_tokens or (32 if settings.is_quick else 128), model="bench", warmup=1)
+                        max_tokens=max_tokens or (MAX_TOKENS_QUICK if settings.is_quick else MAX_TOKENS), model="bench", warmup=1)
     with settings.watch(f"{server.name} {streams} streams", server.process.pid):
         result = loads.measure(wanted)
     if result["good"] != result["requests"]:
@@ -73,59 +73,28 @@ def server_rows(results, failures, names):
     return rows
 
 
-def ratio_rows(results, names):
-    ours = [n for n in names if n != "llama"]
-    rows = []
-    for streams in STREAMS:
-        for name in ours:
-            rows.append(report.ratio_row(f"served.{name}/llama.{streams}.tok_s", values(results, name, streams, "tok_s"),
-                                         values(results, "llama", streams, "tok_s")))
-    for streams in STREAMS:
-        rows.append(report.ratio_row(f"layout.{ours[0]}/{ours[1]}.{streams}.tok_s", values(results, ours[0], streams, "tok_s"),
-                                     values(results, ours[1], streams, "tok_s")))
-    return rows
+def ratio_rows(results):
+    return [report.ratio_row(f"served.baton/llama.{streams}.tok_s", values(results, "baton", streams, "tok_s"),
+                             values(results, "llama", streams, "tok_s"), RATIO_BARS[streams]) for streams in STREAMS]
 
 
 def rows(settings):
     results, failures = measure_all(settings)
-    names = list(dict.fromkeys([*starters(settings), "llama"]))
-    return server_rows(results, failures, names) + ratio_rows(results, names) + history_rows(settings, names[0])
+    return server_rows(results, failures, ("baton", "llama")) + ratio_rows(results) + history_rows(settings)
 
 
-def prefix_rows(settings):
-    """Time to the first token of a long prompt, the first time and when it is asked again: the prefix cache."""
-    _, one_stage = servers.core_devices(settings.threads)
-    name, cold, hit = f"prefix.hit/cold.{PREFIX_TOKENS}.ttft", [], []
-    try:
-        with servers.Cluster(settings.cluster, settings.model, one_stage) as server:
-            for round_index in range(settings.rounds):
-                say(f"prefix: round {round_index + 1} of {settings.rounds}")
-                for times in (cold, hit):
-                    wanted = loads.Load(server.url, 1, 1, max_tokens=4, prompt_tokens=PREFIX_TOKENS, seed=1000 + round_index, model="bench",
-                                        warmup=0)
-                    with settings.watch("prefix", server.process.pid):
-                        result = loads.measure(wanted)
-                    if not result["good"]:
-                        raise servers.ServerFailed("; ".join(result["faults"]))
-                    times.append(result["ttft_p50_ms"])
-    except servers.ServerFailed as error:
-        return [report.missing(name, str(error), "x", PREFIX_BAR)]
-    ratio = report.ratio_row(name, hit, cold)
-    return [report.median_row(f"prefix.cold.{PREFIX_TOKENS}.ttft", cold, "ms"), report.median_row(f"prefix.hit.{PREFIX_TOKENS}.ttft", hit, "ms"),
-            report.judged(name, ratio.value, "x", PREFIX_BAR, lower_is_better=True, low=ratio.min, high=ratio.max, rounds=ratio.rounds)]
-
-
-def history_rows(settings, name):
-    """8 streams on a server that had 32, beside 8 on a fresh one."""
+def history_rows(settings):
+    """8 streams on a server of two stages that had 32, beside 8 on a fresh one."""
     first, then = RETURN_STREAMS
+    two_stages, _ = servers.core_devices(settings.threads)
     fresh, used = [], []
     for round_index in range(settings.rounds):
         say(f"served: round {round_index + 1} of {settings.rounds}, {then} streams after {first}")
         try:
-            with starters(settings)[name](then) as server:
+            with servers.Cluster(settings.cluster, settings.model, two_stages) as server:
                 fresh.append(one_load(settings, server, then, round_index)["tok_s"])
-            with starters(settings)[name](then) as server:
-                one_load(settings, server, first, round_index, requests=first)
+            with servers.Cluster(settings.cluster, settings.model, two_stages) as server:
+                one_load(settings, server, first, round_index, max_tokens=MAX_TOKENS_QUICK)
                 used.append(one_load(settings, server, then, round_index)["tok_s"])
         except servers.ServerFailed as error:
             return [report.missing(f"served.{then}_after_{first}/{then}", str(error), "x")]

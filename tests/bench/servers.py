@@ -1,4 +1,4 @@
-"""Starts and stops the servers under measurement, ours and the peer's. Called by run.py; asks them nothing but /health.
+"""Starts and stops the servers under measurement, ours and the peer's. Called by run.py; asks them nothing but their state.
 
 Each is a context manager: on leaving it, also by a failure, the server and all its processes are gone.
 """
@@ -29,6 +29,7 @@ name = "bench"
 path = "{model}"
 pipeline_parallel_size = {stages}
 max_num_seqs = 64
+enable_prefix_caching = {caching}
 
 [gateway]
 http = "127.0.0.1:{port}"
@@ -53,22 +54,26 @@ def free_port():
 class Server:
     """What both kinds share: a process, its log, and a /health that says 200 when it can serve."""
 
-    def __init__(self, name):
+    def __init__(self, name, waits=True):
         self.name = name
+        self._waits = waits  # for /health, before it is handed out
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="baton-bench-"))
         self.process = None
+        self.begun = 0.0  # when it was executed
 
     def command(self):
         raise NotImplementedError
 
     def __enter__(self):
         try:
+            self.begun = time.monotonic()
             with open(self.directory / "log", "wb") as log:
                 self.process = subprocess.Popen([str(c) for c in self.command()], stdout=log, stderr=subprocess.STDOUT,
                                                 stdin=subprocess.DEVNULL, cwd=ROOT)
-            self._wait_ready()
+            if self._waits:
+                self._wait_ready()
         except BaseException as error:
             self.stop()
             if isinstance(error, OSError):
@@ -89,15 +94,20 @@ class Server:
             time.sleep(0.02)
         raise ServerFailed(f"{self.name} was not ready after {READY_SECONDS_MAX} s: {self.log_end()}")
 
-    def is_healthy(self):
+    def get(self, path):
+        """-> (status, text); 0 if there was no answer."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
         try:
-            connection.request("GET", "/health")
-            return connection.getresponse().status == 200
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode("utf-8", "replace")
         except (OSError, http.client.HTTPException):
-            return False
+            return 0, ""
         finally:
             connection.close()
+
+    def is_healthy(self):
+        return self.get("/health")[0] == 200
 
     def log_end(self):
         try:
@@ -120,10 +130,10 @@ class Server:
 class LlamaServer(Server):
     """llama.cpp's server. -np equals the streams: with more slots than streams it splits its batches."""
 
-    def __init__(self, binary, model, threads, streams):
+    def __init__(self, binary, model, threads, streams, positions=PEER_POSITIONS_PER_STREAM):
         super().__init__("llama-server")
         self._command = [binary, "-m", model, "-t", threads, "-tb", threads, "-np", streams,
-                         "-c", PEER_POSITIONS_PER_STREAM * streams, "--host", "127.0.0.1", "--port", self.port]
+                         "-c", positions * streams, "--host", "127.0.0.1", "--port", self.port]
 
     def command(self):
         return self._command
@@ -132,12 +142,13 @@ class LlamaServer(Server):
 class Cluster(Server):
     """Ours: `cluster up` of a generated nodes.toml. `devices` is one per stage, ["cpu:0", "cpu:1"]."""
 
-    def __init__(self, binary, model, devices):
-        super().__init__("cluster up")
+    def __init__(self, binary, model, devices, waits=True, enable_prefix_caching=True):
+        super().__init__("cluster up", waits)
         self._binary = binary
         self.config = self.directory / "nodes.toml"
         self.config.write_text(NODES_TOML.format(directory=self.directory, model=pathlib.Path(model).resolve(), stages=len(devices),
-                                                 port=self.port, devices=json.dumps(devices)))
+                                                 port=self.port, devices=json.dumps(devices),
+                                                 caching=json.dumps(enable_prefix_caching)))
 
     def command(self):
         return [self._binary, "up", self.config]
@@ -149,6 +160,9 @@ class Cluster(Server):
             return json.loads(done.stdout)
         except ValueError as error:
             raise ServerFailed(f"cluster status: {done.stderr.strip() or done.stdout.strip()}") from error
+
+    def metrics(self):
+        return self.get("/metrics")[1]
 
     def shard_pids(self):
         return {p["name"]: p["pid"] for p in self.status()["processes"] if p["name"].startswith("shard-") and p["pid"] > 1}

@@ -16,8 +16,8 @@ class Settings:
     model: pathlib.Path  # GGUF
     build: pathlib.Path  # of a release build
     threads: int
-    rounds: int
     is_quick: bool
+    rounds: int = 1  # of the section that is measured
     peer_bin: pathlib.Path = None  # of llama.cpp; None: it could not be had
     peer_reason: str = ""
     disturbed: int = 0  # measurements that were thrown away
@@ -27,13 +27,24 @@ class Settings:
     def cluster(self):
         return self.build / "cluster" / "cluster"
 
+    def _bench(self, name):
+        return self.build / "tests" / "bench" / name
+
     @property
     def engine_bench(self):
-        return self.build / "tests" / "bench" / "engine_bench"
+        return self._bench("engine_bench")
+
+    @property
+    def perplexity_bench(self):
+        return self._bench("perplexity_bench")
+
+    @property
+    def tokenizer_bench(self):
+        return self._bench("tokenizer_bench")
 
     @property
     def bus_bench(self):
-        return self.build / "tests" / "bench" / "bus_bench"
+        return self._bench("bus_bench")
 
     def watch(self, what, server_pid=None):
         return Watch(self, what, server_pid)
@@ -76,8 +87,8 @@ def say(text):
     print(f"==> {text}", file=sys.stderr, flush=True)
 
 
-def run_tool(command, seconds):
-    """-> standard output. Raises ToolFailed."""
+def run_tool(command, seconds, with_stderr=False):
+    """-> standard output; with what came on standard error behind it, if asked for. Raises ToolFailed."""
     name = pathlib.Path(command[0]).name
     try:
         done = subprocess.run([str(c) for c in command], capture_output=True, text=True, errors="replace", timeout=seconds, check=False)
@@ -88,7 +99,7 @@ def run_tool(command, seconds):
     if done.returncode:
         last = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:] or ["no output"]
         raise ToolFailed(f"{name} ended with status {done.returncode}: {last[0]}")
-    return done.stdout
+    return done.stdout + done.stderr if with_stderr else done.stdout
 
 
 def json_lines(text):

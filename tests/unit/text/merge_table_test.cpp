@@ -60,10 +60,39 @@ TEST_CASE("random merges give the same symbols as the plain loop, short and long
   }
 }
 
+TEST_CASE("long pieces give the same symbols as the plain loop, in whatever order the ranks come") {
+  // Ranks that fall with the length of what is merged, and equal ones: a pair that a merge has just
+  // made may be the next.
+  std::mt19937 random(11);
+  for (int round = 0; round < 6; ++round) {
+    rules all;
+    token_id next = 3;
+    for (int i = 0; i < 40; ++i) {
+      const auto left = static_cast<token_id>(random() % static_cast<unsigned>(next));
+      const auto right = static_cast<token_id>(random() % static_cast<unsigned>(next));
+      if (all.emplace(std::pair(left, right),
+                      merge{static_cast<std::uint32_t>(random() % 20), next})
+              .second)
+        ++next;
+    }
+    merge_table table(all.size());
+    for (const auto& [pair, what] : all)
+      table.add(pair.first, pair.second, what);
+    for (const std::size_t length : {40, 1000, 4200}) {
+      std::vector<token_id> symbols(length);
+      for (token_id& symbol : symbols)
+        symbol = static_cast<token_id>(random() % 3);
+      const auto expected = merged_plainly(all, symbols);
+      table.apply(symbols);
+      CHECK(symbols == expected);
+    }
+  }
+}
+
 TEST_CASE("of equal ranks the leftmost pair is merged first") {
   merge_table table(1);
   table.add(0, 0, {0, 1});
-  for (const std::size_t length : {3, 33}) {
+  for (const std::size_t length : {3, 33, 5001}) {
     std::vector<token_id> symbols(length, 0);
     table.apply(symbols);
     CHECK(symbols.size() == length / 2 + 1);

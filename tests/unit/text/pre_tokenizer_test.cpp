@@ -46,6 +46,20 @@ TEST_CASE("pieces are those of the reference for every family of patterns") {
   }
 }
 
+TEST_CASE("words of ASCII letters end where those of any letters do") {
+  // A word that is found without the pattern engine must be the one that the engine finds.
+  for (const auto& family : pre_tokenizer_families()) {
+    if (!family.takes_words)
+      continue;
+    const auto pre = pre_tokenizer::create(family.names[0]);
+    REQUIRE(pre.has_value());
+    CAPTURE(family.names[0]);
+    CHECK(ends_of(*pre, "ab cD'll e") == std::vector<std::uint32_t>{2, 5, 8, 10});
+    CHECK(ends_of(*pre, "ab\xC3\xA9z x\xE1\xA0\x8E") == std::vector<std::uint32_t>{5, 7, 10});
+    CHECK(ends_of(*pre, "  a b\nc") == std::vector<std::uint32_t>{1, 3, 5, 6, 7});
+  }
+}
+
 TEST_CASE("every family has a golden, and every name of the table compiles") {
   const auto data = testing::golden("pre_tokenizer_pieces.json");
   for (const auto& family : pre_tokenizer_families()) {

@@ -1,0 +1,140 @@
+// What the merge loop of long pieces takes its next pair from: the lowest rank first, the leftmost
+// of equals. Two queues with one interface: a heap, and buckets by rank for pieces so long that a
+// heap's logarithm and its walks through memory show. Used by merge_table alone; each is made for
+// one piece.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <vector>
+
+namespace baton::text {
+
+// A pair that could be merged when it was put in: its rank in the upper half, where its left symbol
+// stands in the lower, so that the smallest is the next.
+using merge_candidate = std::uint64_t;
+
+constexpr merge_candidate make_candidate(std::uint32_t rank, std::uint32_t at) noexcept {
+  return (static_cast<merge_candidate>(rank) << 32U) | at;
+}
+constexpr std::uint32_t rank_of(merge_candidate what) noexcept {
+  return static_cast<std::uint32_t>(what >> 32U);
+}
+constexpr std::uint32_t place_of(merge_candidate what) noexcept {
+  return static_cast<std::uint32_t>(what);
+}
+
+class heap_queue {
+public:
+  explicit heap_queue(std::size_t expected) { heap_.reserve(expected); }
+
+  void push(merge_candidate what) {
+    heap_.push_back(what);
+    std::push_heap(heap_.begin(), heap_.end(), std::greater<>{});
+  }
+  std::optional<merge_candidate> top() const noexcept {
+    return heap_.empty() ? std::nullopt : std::optional(heap_.front());
+  }
+  std::optional<merge_candidate> pop() {
+    const auto first = top();
+    if (first) {
+      std::pop_heap(heap_.begin(), heap_.end(), std::greater<>{});
+      heap_.pop_back();
+    }
+    return first;
+  }
+
+private:
+  std::vector<merge_candidate> heap_; // the smallest on top
+};
+
+// A vocabulary's ranks grow with the length of what is merged, so that all candidates of a rank are
+// there before the first of them is taken, in a few runs from left to right. Where that does not
+// hold the late ones go into a heap: the order is the same, for any vocabulary.
+class bucket_queue {
+public:
+  // `ranks`: above the highest.
+  explicit bucket_queue(std::size_t ranks) : buckets_(ranks) {}
+
+  void push(merge_candidate what) {
+    const std::uint32_t rank = rank_of(what);
+    if (rank < rank_done_) {
+      late_.push(what);
+      return;
+    }
+    const std::uint32_t made = new_link(place_of(what));
+    bucket& into = buckets_[rank];
+    if (into.first == none)
+      ranks_.push(rank);
+    (into.first == none ? into.first : links_[into.last].next) = made;
+    into.last = made;
+  }
+
+  std::optional<merge_candidate> pop() {
+    if (next_ == run_.size() && !late_.top())
+      take_run();
+    const auto late = late_.top();
+    if (next_ == run_.size())
+      return late_.pop();
+    const merge_candidate next = make_candidate(rank_done_ - 1, run_[next_]);
+    if (late && *late < next)
+      return late_.pop();
+    ++next_;
+    return next;
+  }
+
+private:
+  static constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
+  struct bucket {
+    std::uint32_t first = none;
+    std::uint32_t last = none;
+  };
+  struct link {
+    std::uint32_t place;
+    std::uint32_t next;
+  };
+
+  std::uint32_t new_link(std::uint32_t place) {
+    if (free_ == none) {
+      links_.push_back({place, none});
+      return static_cast<std::uint32_t>(links_.size() - 1);
+    }
+    const std::uint32_t made = free_;
+    free_ = links_[made].next;
+    links_[made] = {place, none};
+    return made;
+  }
+
+  // Makes the lowest bucket the run, from left to right.
+  void take_run() {
+    run_.clear();
+    next_ = 0;
+    const auto rank = ranks_.pop();
+    if (!rank)
+      return;
+    bucket& from = buckets_[*rank];
+    for (std::uint32_t at = from.first; at != none; at = links_[at].next)
+      run_.push_back(links_[at].place);
+    if (!std::is_sorted(run_.begin(), run_.end()))
+      std::sort(run_.begin(), run_.end());
+    links_[from.last].next = free_;
+    free_ = from.first;
+    from = {};
+    rank_done_ = static_cast<std::uint32_t>(*rank) + 1;
+  }
+
+  std::vector<bucket> buckets_; // [ranks], lists in links_
+  std::vector<link> links_;
+  std::uint32_t free_ = none;      // list of unused links
+  heap_queue ranks_{0};            // of the buckets that are not empty
+  std::vector<std::uint32_t> run_; // places of the rank that is being merged
+  std::size_t next_ = 0;           // in run_
+  std::uint32_t rank_done_ = 0;    // that rank + 1
+  heap_queue late_{0};
+};
+
+} // namespace baton::text

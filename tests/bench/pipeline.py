@@ -1,0 +1,114 @@
+"""Two stages of one thread each, in two processes, beside one process of as many threads: what cutting the model costs.
+
+Called by run.py. The two layouts take turns over HTTP: prefill with two requests in flight, decoding at batch 16 and 32. The share of
+time that stages wait is that of /metrics while all streams decode.
+"""
+import re
+import threading
+import time
+
+import load as loads
+import report
+import servers
+from settings import say
+
+PREFILL_STREAMS, PREFILL_REQUESTS, PREFILL_TOKENS = 2, 8, 500
+PREFILL_BAR = 0.95
+DECODE_BARS = {16: 0.85, 32: 0.92}
+DECODE_TOKENS = 96
+BUBBLE_BAR = 0.05
+SAMPLE_SECONDS = 0.2
+BUBBLE = re.compile(r"^baton_bubble_ratio\{[^}]*\} ([0-9.e+-]+)$", re.MULTILINE)
+
+
+def bubble_in(metrics):
+    found = BUBBLE.search(metrics)
+    return float(found[1]) if found else None
+
+
+class BubbleWatch(threading.Thread):
+    """Reads /metrics now and then: (time, share)."""
+
+    def __init__(self, server):
+        super().__init__(daemon=True)
+        self._server, self._is_over, self.samples = server, threading.Event(), []
+
+    def run(self):
+        while not self._is_over.wait(SAMPLE_SECONDS):
+            share = bubble_in(self._server.metrics())
+            if share is not None:
+                self.samples.append((time.monotonic(), share))
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self._is_over.set()
+        self.join()
+
+    def between(self, begin, end):
+        """Its shares, without those of an interval that began before."""
+        return [share for at, share in self.samples if begin + 2 * SAMPLE_SECONDS < at < end]
+
+
+def driven(settings, server, load):
+    with settings.watch(f"pipeline {server.name}", server.process.pid):
+        streams, wall = loads.drive(load)
+    if faults := [f for s in streams for f in loads.faults_of(s, load.max_tokens)]:
+        raise servers.ServerFailed(f"{server.name}, {load.streams} streams: {faults[0]}; log: {server.log_end()}")
+    return streams, wall
+
+
+def prefill(settings, server, seed):
+    """Prompt tokens/s."""
+    load = loads.Load(server.url, PREFILL_STREAMS, PREFILL_STREAMS if settings.is_quick else PREFILL_REQUESTS, max_tokens=1,
+                      prompt_tokens=PREFILL_TOKENS, seed=seed, model="bench")
+    streams, wall = driven(settings, server, load)
+    return sum(s.usage["prompt_tokens"] for s in streams) / wall
+
+
+def decode(settings, server, batch, seed):
+    """-> (tokens/s while all streams decode, shares of time that stages waited meanwhile)"""
+    load = loads.Load(server.url, batch, batch, max_tokens=DECODE_TOKENS, seed=seed, model="bench")
+    with BubbleWatch(server) as bubbles:
+        streams, _ = driven(settings, server, load)
+    rate = loads.steady_rate(streams)
+    if rate is None:
+        raise servers.ServerFailed(f"{server.name}: there was no time in which all {batch} streams decoded")
+    return rate, bubbles.between(max(s.stamps[0] for s in streams), min(s.stamps[-1] for s in streams))
+
+
+def one_server(settings, devices, seed):
+    """-> {"prefill": tokens/s, 16: tokens/s, 32: ..., "bubbles": [shares at the largest batch]}"""
+    with servers.Cluster(settings.cluster, settings.model, devices) as server:
+        found = {"prefill": prefill(settings, server, seed)}
+        for batch in DECODE_BARS:
+            found[batch], found["bubbles"] = decode(settings, server, batch, seed + 100 + batch)
+    return found
+
+
+def rows(settings):
+    two_stages, one_stage = servers.core_devices(settings.threads)
+    sides = {"stages": two_stages, "one": one_stage}
+    results = {name: [] for name in sides}
+    for round_index in range(settings.rounds):
+        say(f"pipeline: round {round_index + 1} of {settings.rounds}")
+        try:
+            for name in sorted(sides, reverse=round_index % 2 == 1):
+                results[name].append(one_server(settings, sides[name], round_index + 1))
+        except servers.ServerFailed as error:
+            return [report.missing("pipeline", str(error))]
+    return judge(results, f"{len(two_stages)}x1", f"1x{settings.threads}")
+
+
+def judge(results, stages_name, one_name):
+    made = []
+    for key, bar in {"prefill": PREFILL_BAR, **DECODE_BARS}.items():
+        what = key if key == "prefill" else f"decode.{key}"
+        by_side = {name: [one[key] for one in rounds] for name, rounds in results.items()}
+        made += [report.median_row(f"pipeline.{stages_name}.{what}", by_side["stages"], "tokens/s"),
+                 report.median_row(f"pipeline.{one_name}.{what}", by_side["one"], "tokens/s"),
+                 report.ratio_row(f"pipeline.{stages_name}/{one_name}.{what}", by_side["stages"], by_side["one"], bar)]
+    bubbles = [share for one in results["stages"] for share in one["bubbles"]]
+    return [*made, report.median_row(f"pipeline.{stages_name}.bubble", bubbles, "share", BUBBLE_BAR, lower_is_better=True)]

@@ -1,0 +1,77 @@
+"""What the sections of the benches read out of streams and of other programs' output: pytest tests/bench."""
+import os
+import pathlib
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import interference  # noqa: E402
+import load as loads  # noqa: E402
+import machine  # noqa: E402
+import perplexity  # noqa: E402
+import pipeline  # noqa: E402
+import report  # noqa: E402
+import start  # noqa: E402
+from settings import ToolFailed  # noqa: E402
+
+
+def stream(*stamps):
+    return loads.Stream(0, stamps=list(stamps))
+
+
+def test_waits_are_those_that_touch_the_prefill_of_the_long_prompt():
+    streams = [stream(1.0, 2.0, 3.0, 9.0, 9.5), stream(4.0, 5.0)]
+    assert interference.waits_during(streams, begin=2.5, end=9.2) == [1000.0, 6000.0, 500.0, 1000.0]
+    assert interference.waits_during(streams, begin=9.5, end=11.0) == []
+
+
+def test_interference_is_judged_by_the_worst_waits_and_a_silent_side_is_a_missing_row():
+    ours, theirs = {"itl_p50": 10.0, "itl_p99": 200.0, "ttft": 3.0}, {"itl_p50": 10.0, "itl_p99": 1000.0, "ttft": 9.0}
+    rows = {row.row: row for row in interference.judge({"baton": [ours], "llama": [theirs]}, {})}
+    assert (rows["interference.baton/llama.itl_p99"].value, rows["interference.baton/llama.itl_p99"].ok) == (0.2, True)
+    assert rows["interference.baton/llama.itl_p50"].bar is None
+    alone = {row.row: row for row in interference.judge({"baton": [ours]}, {"llama": "left out"})}
+    assert not alone["interference.baton/llama.itl_p99"].ok and alone["interference.llama"].reason == "left out"
+
+
+def test_the_estimate_of_llama_perplexity_is_its_last_line_and_nothing_else_will_do():
+    assert perplexity.estimate_in("[1]15.2,[2]16.1,\nFinal estimate: PPL = 16.2581 +/- 0.61\n") == 16.2581
+    with pytest.raises(ToolFailed):
+        perplexity.estimate_in("[1]15.2,")
+
+
+def test_the_share_of_waiting_is_read_from_metrics():
+    text = '# TYPE baton_bubble_ratio gauge\nbaton_bubble_ratio{model_name="bench"} 0.0375\nbaton_steps_total{model_name="bench"} 9\n'
+    assert pipeline.bubble_in(text) == 0.0375
+    assert pipeline.bubble_in("") is None
+
+
+def test_shares_of_an_interval_that_began_before_the_window_do_not_count():
+    watch = pipeline.BubbleWatch(server=None)
+    watch.samples = [(1.0, 0.9), (1.3, 0.8), (1.5, 0.02), (1.9, 0.04), (2.1, 0.5)]
+    assert watch.between(1.0, 2.0) == [0.02, 0.04]
+
+
+def test_stages_are_judged_beside_one_process():
+    results = {"stages": [{"prefill": 96.0, 16: 80.0, 32: 95.0, "bubbles": [0.01, 0.03]}],
+               "one": [{"prefill": 100.0, 16: 100.0, 32: 100.0, "bubbles": []}]}
+    rows = {row.row: row for row in pipeline.judge(results, "2x1", "1x2")}
+    assert [rows[f"pipeline.2x1/1x2.{what}"].ok for what in ("prefill", "decode.16", "decode.32")] == [True, False, True]
+    assert rows["pipeline.2x1.bubble"].value == 0.02 and rows["pipeline.2x1.bubble"].ok
+
+
+def test_kv_counts_in_whole_blocks():
+    usage = {"prompt_tokens": 60, "completion_tokens": 5}
+    assert start.kv_touched(loads.Stream(0, usage=usage), bytes_per_token=10) == 128 * 10
+
+
+def test_the_memory_of_a_tree_is_at_least_that_of_its_root():
+    own = machine.tree_pss(os.getpid())
+    assert own > 1e6
+    assert machine.tree_pss(2**22) == 0  # no such process
+
+
+def test_a_ratio_may_have_to_stay_under_its_bar():
+    row = report.ratio_row("r", [1.0, 2.0], [10.0, 10.0], bar=0.1, lower_is_better=True)
+    assert (row.value, row.ok, row.lower_is_better) == (pytest.approx(0.15), False, True)

@@ -1,0 +1,178 @@
+// Speed of the tokenizer on one core: of texts from a file, whose ids it can write for a comparison
+// with another tokenizer, and of the worst texts known, at two lengths. Also hands the vocabulary
+// to that other tokenizer. Run by tests/bench/tokenizer.py and by people.
+#include "runtime/text/tokenizer.hpp"
+#include "runtime/text/vocabulary_file.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <ctime>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <vector>
+
+using namespace baton;
+
+namespace {
+
+constexpr std::string_view usage =
+    "tokenizer_bench MODEL vocabulary             its tokens and merges, as JSON\n"
+    "tokenizer_bench MODEL texts FILE [IDS_FILE]  speed of the texts in FILE, a NUL behind each;\n"
+    "                                             IDS_FILE gets their ids, 32 bits each\n"
+    "tokenizer_bench MODEL worst                  time of 10 MB of hostile texts beside 1 MB\n";
+
+constexpr int passes = 3; // the fastest counts: the others were disturbed
+
+// Repeats `unit` to so many bytes; ends between two units.
+std::string repeated(std::string_view unit, std::size_t bytes) {
+  std::string text;
+  text.reserve(bytes);
+  while (text.size() + unit.size() <= bytes)
+    text += unit;
+  return text;
+}
+
+struct hostile {
+  std::string_view name;
+  std::string_view unit;
+};
+
+// Each is one piece or many to a pre-tokenizer, and long chains of merges or none to the encoder.
+constexpr std::array<hostile, 7> worst_texts = {{
+    {"one_letter", "a"},
+    {"spaces", " "},
+    {"two_letters", "ab"},
+    {"cjk_without_spaces", "天地玄黄宇宙洪荒日月盈昃辰宿列张"},
+    {"mixed_scripts", "aя中ع😀é"},
+    {"marks", "!?"},
+    {"alternating_bytes", "\x01\x80"}, // no UTF-8
+}};
+
+// Of processor time: one thread works and waits for nothing.
+result<double> seconds_of(const text::tokenizer& tokens, const std::vector<std::string>& texts,
+                          text::encode_scratch& scratch) {
+  const std::clock_t begin = std::clock();
+  for (const std::string& one : texts)
+    if (const auto ids = tokens.encode_text(one, scratch); !ids)
+      return ids.error();
+  return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+}
+
+result<double> best_of_passes(const text::tokenizer& tokens, const std::vector<std::string>& texts,
+                              text::encode_scratch& scratch) {
+  double best = 0;
+  for (int i = 0; i < passes; ++i) {
+    const auto seconds = seconds_of(tokens, texts, scratch);
+    if (!seconds)
+      return seconds;
+    best = i == 0 ? *seconds : std::min(best, *seconds);
+  }
+  return best;
+}
+
+void write_vocabulary(const text::vocabulary& words) {
+  nlohmann::json out;
+  out["pre"] = words.pre;
+  out["tokens"] = words.tokens;
+  out["merges"] = words.merges;
+  fmt::print("{}\n", out.dump());
+}
+
+result<std::vector<std::string>> read_texts(const char* path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in)
+    return fail(errc::io_failed, "{}: cannot be read", path);
+  std::vector<std::string> texts;
+  for (std::string one; std::getline(in, one, '\0');)
+    texts.push_back(one);
+  return texts;
+}
+
+result<void> write_ids(const text::tokenizer& tokens, const std::vector<std::string>& texts,
+                       const char* path) {
+  std::ofstream out(path, std::ios::binary);
+  for (const std::string& one : texts) {
+    const auto ids = tokens.encode_text(one);
+    if (!ids)
+      return ids.error();
+    out.write(reinterpret_cast<const char*>(ids->data()),
+              static_cast<std::streamsize>(ids->size() * sizeof(token_id)));
+  }
+  if (!out.flush())
+    return fail(errc::io_failed, "{}: cannot be written", path);
+  return {};
+}
+
+result<void> measure_texts(const text::tokenizer& tokens, const char* path, const char* ids_path) {
+  const auto texts = read_texts(path);
+  if (!texts)
+    return texts.error();
+  if (ids_path != nullptr)
+    if (auto written = write_ids(tokens, *texts, ids_path); !written)
+      return written;
+  text::encode_scratch scratch;
+  const auto seconds = best_of_passes(tokens, *texts, scratch);
+  if (!seconds)
+    return seconds.error();
+  std::size_t bytes = 0;
+  for (const std::string& one : *texts)
+    bytes += one.size();
+  fmt::print("{{\"bytes\":{},\"seconds\":{:.6f}}}\n", bytes, *seconds);
+  return {};
+}
+
+result<void> measure_worst(const text::tokenizer& tokens) {
+  constexpr std::size_t few = 1'000'000, many = 10 * few;
+  for (const hostile& what : worst_texts) {
+    text::encode_scratch scratch;
+    const auto short_one = best_of_passes(tokens, {repeated(what.unit, few)}, scratch);
+    if (!short_one)
+      return short_one.error();
+    const auto long_one = best_of_passes(tokens, {repeated(what.unit, many)}, scratch);
+    if (!long_one)
+      return long_one.error();
+    fmt::print("{{\"text\":\"{}\",\"seconds_1_mb\":{:.6f},\"seconds_10_mb\":{:.6f}}}\n", what.name,
+               *short_one, *long_one);
+    std::fflush(stdout);
+  }
+  return {};
+}
+
+result<void> run(int argc, char** argv) {
+  const std::string_view what = argv[2];
+  const auto words = text::open_vocabulary(argv[1]);
+  if (!words)
+    return words.error();
+  if (what == "vocabulary") {
+    write_vocabulary(*words);
+    return {};
+  }
+  const auto tokens = text::tokenizer::create(*words);
+  if (!tokens)
+    return tokens.error();
+  if (what == "worst")
+    return measure_worst(*tokens);
+  return measure_texts(*tokens, argv[3], argc == 5 ? argv[4] : nullptr);
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  const std::string_view what = argc > 2 ? argv[2] : "";
+  const bool is_sound = what == "texts" ? argc == 4 || argc == 5
+                                        : argc == 3 && (what == "vocabulary" || what == "worst");
+  if (!is_sound) {
+    fmt::print(stderr, "{}", usage);
+    return 2;
+  }
+  if (const auto ok = run(argc, argv); !ok) {
+    fmt::print(stderr, "tokenizer_bench: {}\n", ok.error().message);
+    return 1;
+  }
+  return 0;
+}
