@@ -17,7 +17,10 @@ PREFILL_KEY = f"prefill_{PROMPT_TOKENS}"
 POSITIONS = (96, 128)  # of each decoding sequence; engine_bench begins at 96
 TOOL_ROUNDS = 1  # within one run of a tool: the rounds are those around it
 # What each type is to reach beside llama.cpp: prompt, batch 1, 8 and 32. It has repacked kernels for Q4_0 alone.
+# llama.cpp's activations have 8 bits, ours 16 unless told otherwise: both are measured.
 RATIO_BARS = {"Q4_1": (6, 2.3, 7, 5.5), "Q4_0": (2.2, 2.0, 4, 2.8), "Q8_0": (3.3, 1.6, 5.5, 4), "BF16": (1.8, 1.0, 2.5, 2.5)}
+BANDWIDTH_BARS = {"Q4_1": 0.80, "BF16": 0.85}  # batch 1: bytes of weights read in a second, of what the threads can read
+FLOAT_TYPES = ("F32", "F16", "BF16")
 DOOR_BAR = 0.9
 DOOR_STREAMS = 8
 DOOR_TOKENS = 96  # so that the window in which all streams decode lies near the positions of engine_bench
@@ -31,14 +34,14 @@ def rate_key(batch):
     return f"batch_{batch}"
 
 
-def ours(settings, rounds=TOOL_ROUNDS, prompt=PROMPT_TOKENS, batches=BATCHES, model=None, steps=POSITIONS[1] - POSITIONS[0]):
-    """-> {"prefill_512": tokens/s, "batch_1": ..., "memory_read": GB/s} of one run of engine_bench; `prompt` 0: no prefill.
-    KV lies in a file of memory, as a shard's does."""
+def ours(settings, rounds=TOOL_ROUNDS, prompt=PROMPT_TOKENS, batches=BATCHES, model=None, steps=POSITIONS[1] - POSITIONS[0], bits=16):
+    """-> {"prefill_512": tokens/s, "batch_1": ..., "memory_read": GB/s, "weights": MB} of one run of engine_bench; `prompt` 0: no prefill;
+    `bits`: of the activations. KV lies in a file of memory, as a shard's does."""
     with settings.watch("engine_bench"):
         output = run_tool([settings.engine_bench, "--json", "--model", model or settings.model, "--threads", settings.threads, "--rounds", rounds,
-                           "--prompt", prompt, "--batches", ",".join(map(str, batches)), "--steps", steps, "--shared-kv"], TOOL_SECONDS_MAX)
+                           "--prompt", prompt, "--batches", ",".join(map(str, batches)), "--steps", steps, "--bits", bits, "--shared-kv"], TOOL_SECONDS_MAX)
     threads = f", {settings.threads} threads"
-    names = {f"memory read{threads}": "memory_read", **{f"decode batch {batch}{threads}": rate_key(batch) for batch in batches}}
+    names = {f"memory read{threads}": "memory_read", "packed weights": "weights", **{f"decode batch {batch}{threads}": rate_key(batch) for batch in batches}}
     if prompt:
         names[f"prefill {prompt}{threads}"] = PREFILL_KEY
     found = {names[fields["row"]]: fields["value"] for fields in json_lines(output) if fields["row"] in names}
@@ -64,7 +67,7 @@ def llama(settings, model):
 
 
 def rows(settings):
-    return beside_llama(settings, "engine", settings.model, RATIO_BARS.get(peer_llama.own_type(settings.model)))
+    return beside_llama(settings, "engine", settings.model, peer_llama.own_type(settings.model))
 
 
 def type_rows(settings):
@@ -76,13 +79,26 @@ def type_rows(settings):
         except peer_llama.PeerMissing as error:
             made.append(report.missing(f"types.{kind}", str(error)))
             continue
-        made += beside_llama(settings, f"types.{kind}", model, RATIO_BARS[kind])
+        made += beside_llama(settings, f"types.{kind}", model, kind)
     return made
 
 
-def beside_llama(settings, section, model, bars):
-    """Interleaved rounds of both engines on one file. `bars`: of the ratios, in the order of the keys; None: for information."""
+def sides_of(settings, model, kind):
+    """Name -> what measures it. The width of activations matters where weights are quantised."""
     sides = {"baton": lambda: ours(settings, model=model), "llama": lambda: llama(settings, model)}
+    if kind not in FLOAT_TYPES:
+        sides["baton_8bit"] = lambda: ours(settings, model=model, bits=8)
+    return sides
+
+
+def share_of_bandwidth(run):
+    """Of the memory bandwidth measured in the same run: each token reads all weights once. None if the run failed."""
+    return run["batch_1"] * run["weights"] / 1e3 / run["memory_read"] if run else None
+
+
+def beside_llama(settings, section, model, kind):
+    """Interleaved rounds of both engines on one file of that type; one without bars is for information."""
+    sides, bars = sides_of(settings, model, kind), RATIO_BARS.get(kind)
     results, failures = {name: [] for name in sides}, {}
     for round_index in range(settings.rounds):
         say(f"{section}: round {round_index + 1} of {settings.rounds}")
@@ -96,8 +112,9 @@ def beside_llama(settings, section, model, bars):
     for key, bar in zip((PREFILL_KEY, *map(rate_key, BATCHES)), bars or [None] * (1 + len(BATCHES))):
         by_side = {name: [one.get(key) for one in results[name]] for name in sides}
         made += [report.median_row(f"{section}.{name}.{key}", by_side[name], "tokens/s") for name in sides if name not in failures]
-        made.append(report.ratio_row(f"{section}.baton/llama.{key}", by_side["baton"], by_side["llama"], bar))
-    return made
+        made += [report.ratio_row(f"{section}.{name}/llama.{key}", by_side[name], by_side["llama"], bar) for name in sides if name != "llama"]
+    shares = [share_of_bandwidth(one) for one in results["baton"]]
+    return [*made, report.median_row(f"{section}.baton.batch_1.bandwidth", shares, "share", BANDWIDTH_BARS.get(kind))]
 
 
 def through_http(settings, round_index):

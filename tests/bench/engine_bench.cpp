@@ -252,11 +252,15 @@ result<void> run(const options& o) {
   const auto model = model::describe(**file);
   if (!model)
     return model.error();
+  const auto weights = cpu::engine_cpu::examine(**file, *model);
+  if (!weights)
+    return weights.error();
   for (const std::uint32_t threads : o.threads) {
     const auto bandwidth = cpu::measure_read_bandwidth(threads, o.rounds);
     if (!bandwidth)
       return bandwidth.error();
     report(o, fmt::format("memory read, {} threads", threads), *bandwidth, "GB/s", 0);
+    report(o, "packed weights", {static_cast<double>(*weights) / 1e6}, "MB", 0);
     cpu::config settings;
     settings.threads = threads;
     for (std::uint32_t i = 0; i < threads; ++i)

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import engine  # noqa: E402
 import interference  # noqa: E402
 import load as loads  # noqa: E402
 import machine  # noqa: E402
@@ -75,3 +76,8 @@ def test_the_memory_of_a_tree_is_at_least_that_of_its_root():
 def test_a_ratio_may_have_to_stay_under_its_bar():
     row = report.ratio_row("r", [1.0, 2.0], [10.0, 10.0], bar=0.1, lower_is_better=True)
     assert (row.value, row.ok, row.lower_is_better) == (pytest.approx(0.15), False, True)
+
+
+def test_a_token_reads_all_weights_once_which_is_a_share_of_what_memory_can_give():
+    assert engine.share_of_bandwidth({"batch_1": 200.0, "weights": 100.0, "memory_read": 25.0}) == pytest.approx(0.8)
+    assert engine.share_of_bandwidth({}) is None
