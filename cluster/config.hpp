@@ -25,7 +25,8 @@ struct model_config {
   std::uint32_t max_model_len = 0;            // 0: the model's own context
   std::uint32_t max_num_queued_reqs = 128;
   std::uint32_t max_num_queued_tokens = 262144;
-  bool enable_prefix_caching = true; // equal beginnings of prompts are computed once
+  std::string scheduling_policy = "fcfs"; // or "priority": by the requests' numbers first
+  bool enable_prefix_caching = true;      // equal beginnings of prompts are computed once
   bool async_scheduling = true;      // a step is formed before the tokens of the last are back
   std::uint32_t num_speculative_tokens = 0; // guessed behind a row in decode; requests may say more
   std::uint32_t prompt_lookup_max = 4;      // tokens that must match where guesses are taken from

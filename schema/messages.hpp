@@ -45,6 +45,7 @@ struct reserve {
   std::uint32_t choices = 1;
   std::uint32_t tokens_estimate =
       0; // prompt and output, an upper guess from bytes; corrected at admit
+  std::int32_t priority = 0; // lower is served earlier, where the server goes by it
 };
 
 struct granted {
@@ -479,6 +480,7 @@ struct generate {
   bool tokens_max_given = false;
   std::chrono::milliseconds deadline{0};
   std::string cache_salt; // prefixes are cached for requests with the same one
+  std::int32_t priority = 0; // lower is served earlier; others than 0 only where the server goes by it
 };
 
 using message =

@@ -59,9 +59,9 @@ void scheduler::on_sampled(const sampled& step) {
 
 // The draws of guesses count as far as each guess was what is drawn before it.
 void scheduler::accept(const part& p, std::span<const sample> drawn) {
-  sequence* s = find(p.id);
+  sequence* s = find(p.who);
   ENSURE(s && s->in_flight > 0, "a step of ticket {} came back that did not leave",
-         p.id.ticket.value);
+         p.who.id.ticket.value);
   --s->in_flight;
   s->drawing -= p.samples ? 1 : 0;
   if (p.position != s->computed)
@@ -114,9 +114,9 @@ bool scheduler::fits(std::size_t ids) const {
 // The offender ends, if it is known; else each of the batch is tried alone, once.
 void scheduler::fail_step(const std::vector<part>& parts, const error& why) {
   for (const part& p : parts) {
-    sequence* s = find(p.id);
+    sequence* s = find(p.who);
     ENSURE(s && s->in_flight > 0, "a step of ticket {} failed that did not leave",
-           p.id.ticket.value);
+           p.who.id.ticket.value);
     --s->in_flight;
     s->drawing -= p.samples ? 1 : 0;
     if (s->state != sequence_state::ended && !s->is_void) {
@@ -168,15 +168,15 @@ void scheduler::open_epoch(epoch_id epoch, const pipeline_shape& shape, loss las
   if (last == loss::shard)
     judge_suspects();
   suspects_.clear();
-  for (auto& [id, s] : sequences_) {
+  for (auto& [who, s] : sequences_) {
     s.last_batch = 0;
     if (s.state == sequence_state::ended || fits(s.ids.size()))
       continue;
     const error why = fail_param(errc::context_length_exceeded, "prompt",
                                  "the prompt of {} tokens needs {} KV blocks, the pipeline has {}",
                                  s.prompt_count, blocks_.needed(s.prompt_count), blocks_.total());
-    if (!tickets_.at(id.ticket).has_begun)
-      refuse(id.ticket, why); // its other choices have the same prompt
+    if (!tickets_.at(s.id.ticket).has_begun)
+      refuse(s.id.ticket, why); // its other choices have the same prompt
     else if (s.output_count() > 0)
       end_choice(s, message_of(s), finish::length, std::nullopt, s.output_count());
     else
@@ -193,11 +193,11 @@ void scheduler::close_epoch(time_point now) {
   has_isolated_in_flight_ = false;
   for (const auto& [batch, parts] : flights_)
     for (const part& p : parts) {
-      part& span = suspects_.try_emplace(p.id, p).first->second;
+      part& span = suspects_.try_emplace(p.who, p).first->second;
       span.rows = p.position + p.rows - span.position;
     }
   flights_.clear();
-  for (auto& [id, s] : sequences_) {
+  for (auto& [who, s] : sequences_) {
     s.in_flight = 0;
     settle(s); // back to what is acknowledged
   }
@@ -205,7 +205,7 @@ void scheduler::close_epoch(time_point now) {
 }
 
 void scheduler::forget_kv() {
-  for (auto& [id, s] : sequences_) {
+  for (auto& [who, s] : sequences_) {
     if (s.state == sequence_state::running)
       s.state = sequence_state::waiting;
     settle(s);
@@ -216,8 +216,8 @@ void scheduler::forget_kv() {
 // A sequence that was in flight with the same rows at two deaths in a row runs alone from then on;
 // one that was alone is to blame.
 void scheduler::judge_suspects() {
-  for (const auto& [id, span] : suspects_) {
-    sequence* suspect = find(id);
+  for (const auto& [who, span] : suspects_) {
+    sequence* suspect = find(who);
     if (!suspect || suspect->state == sequence_state::ended)
       continue;
     sequence& s = *suspect;
@@ -241,7 +241,7 @@ void scheduler::judge_suspects() {
 
 load_report scheduler::load() const {
   load_report report = totals_;
-  for (const auto& [id, s] : sequences_) {
+  for (const auto& [who, s] : sequences_) {
     report.running += s.state == sequence_state::running ? 1 : 0;
     report.waiting += s.state == sequence_state::waiting ? 1 : 0;
   }
@@ -260,11 +260,12 @@ void scheduler::check_integrity() const {
   std::map<sequence_id, std::uint32_t> carried, drawing;
   for (const auto& [batch, parts] : flights_)
     for (const part& p : parts) {
-      ++carried[p.id];
-      drawing[p.id] += p.samples ? 1 : 0;
+      ++carried[p.who.id];
+      drawing[p.who.id] += p.samples ? 1 : 0;
     }
   std::map<ticket_id, std::uint32_t> open;
-  for (const auto& [id, s] : sequences_) {
+  for (const auto& [who, s] : sequences_) {
+    const sequence_id id = who.id;
     ENSURE(s.in_flight == (carried.contains(id) ? carried.at(id) : 0), "ticket {}: in flight {}",
            id.ticket.value, s.in_flight);
     ENSURE(s.drawing == (drawing.contains(id) ? drawing.at(id) : 0), "ticket {}: draws {}",

@@ -21,6 +21,14 @@ namespace baton::schedule {
 // A state changes at once; blocks follow when no step in flight uses them any more.
 enum class sequence_state : std::uint8_t { waiting, running, ended };
 
+// The order of service: the lower number first, then whoever came first, for tickets are numbered
+// as they are granted.
+struct turn {
+  std::int32_t priority = 0; // of the request; under fcfs all have 0
+  sequence_id id;
+  friend auto operator<=>(const turn&, const turn&) = default;
+};
+
 // This token comes before the one to draw: the penalties count it.
 void count_as_output(draw& d, token_id token);
 
@@ -33,6 +41,7 @@ struct draw_place {
 struct sequence {
   // -- the log --
   sequence_id id;
+  std::int32_t priority = 0;
   std::size_t prompt_count = 0;
   std::vector<token_id> ids;   // prompt, then output
   std::vector<sample> samples; // one per output token, with logprobs as drawn
@@ -52,7 +61,7 @@ struct sequence {
   std::vector<token_id> drafts; // ids guessed behind the last known one, in flight or about to be
   std::uint64_t last_batch = 0; // the latest that carried it, for fair turns
   bool is_void = false;         // what is in flight does not count and will be done again
-  bool has_started = false;     // has been running at least once: goes before those that have not
+  bool has_started = false;     // has been running: goes before its equals that have not
   bool has_begun = false;       // its first `tokens` message is out
 
   // -- suspicion: rows that were in flight when a step failed or a shard died --
@@ -62,7 +71,7 @@ struct sequence {
   bool is_isolated = false; // runs in a micro-batch of its own, with nothing else in flight
 
   // Requires: a prompt that is not empty.
-  sequence(sequence_id which, std::span<const token_id> prompt_ids, sampling_params how,
+  sequence(turn when, std::span<const token_id> prompt_ids, sampling_params how,
            stopping until);
 
   std::uint32_t output_count() const noexcept { return static_cast<std::uint32_t>(samples.size()); }

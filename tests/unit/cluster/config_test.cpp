@@ -81,6 +81,8 @@ TEST_CASE("what is wrong in a configuration is refused by key and line") {
        "model.tensor_parallel_size", "pipelines only"},
       {with("use_job_ticket = true", "swap_space = 4"), errc::bad_config, "model.swap_space",
        "not in this version"},
+      {with("use_job_ticket = true", "scheduling_policy = \"lifo\""), errc::bad_config,
+       "model.scheduling_policy", "\"fcfs\" or \"priority\""},
       {with("path = \"a.gguf\"", ""), errc::bad_config, "model.path", "missing"},
       {with("[[nodes]]", "[nodes]"), errc::bad_config, "nodes", "[[nodes]]"},
       {"nodes = []\n[model]\nname = \"m\"\npath = \"a\"\n", errc::bad_config, "nodes", "[[nodes]]"},

@@ -106,6 +106,8 @@ struct world {
     config.max_num_queued_tokens = 400;
     config.eos_ids = {1, 2};
     config.use_job_ticket = random.chance(10);
+    if (random.chance(50))
+      config.scheduling_policy = scheduling_policy::priority;
     config.enable_prefix_caching = random.chance(80);
     config.async_scheduling = random.chance(80);
     config.num_speculative_tokens = random.chance(50) ? random.from(1, 5) : 0;
@@ -138,7 +140,14 @@ struct world {
   void come() {
     const std::uint32_t choices = random.chance(20) ? random.from(2, 3) : 1;
     const auto answer =
-        s.reserve({.request = ++requests, .gateway = {1}, .model = "toy", .choices = choices}, now);
+        s.reserve({.request = ++requests,
+                   .gateway = {1},
+                   .model = "toy",
+                   .choices = choices,
+                   .priority = config.scheduling_policy == scheduling_policy::priority
+                                   ? static_cast<std::int32_t>(random.from(0, 2)) - 1
+                                   : 0},
+                  now);
     if (const auto* no = std::get_if<rejected>(&answer)) {
       CHECK_FALSE(no->ticket);
       return;
