@@ -47,9 +47,9 @@ result<void> read_model(const toml::table* table, const std::string& origin, mod
   s.read("use_job_ticket", m.use_job_ticket);
   s.read_seconds("queue_timeout", m.queue_timeout, 0.1, 86400);
   s.read_bytes("kv_cache_bytes", m.kv_cache_bytes, 1 << 20, 64 * tebibyte);
+  s.read_bytes("swap_space", m.swap_space, 0, 64 * tebibyte);
   s.read("threads_per_shard", m.threads_per_shard, 1, cores_max);
   s.read("activation_bits", m.activation_bits, 8, 16);
-  s.refuse("swap_space", "preemption by swap is not in this version; sequences are recomputed");
   if (auto ok = s.finish(); !ok)
     return ok;
   m.path = path;

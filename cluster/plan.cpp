@@ -1,5 +1,7 @@
 #include "cluster/plan.hpp"
 
+#include "schema/limits.hpp"
+
 #include <sched.h>
 
 #include <algorithm>
@@ -15,6 +17,9 @@ constexpr std::uint32_t kv_element_bytes = 2; // float16
 // stored weights.
 constexpr double weight_overhead = 1.25;
 constexpr std::uint64_t process_bytes = 64ull << 20; // code, actor system, buffers of one shard
+
+// What waits to be copied between two steps stays below limits::copies_max.
+constexpr std::uint64_t swap_blocks_max = limits::copies_max / 4;
 
 struct place_on_device {
   std::string on;
@@ -63,6 +68,12 @@ result<void> place_blocks(const cluster_config& config, const model::description
                       plan.max_model_len, human_bytes(context_blocks * per_block));
   plan.blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(blocks, 1u << 30));
   plan.block_positions = cpu_block_positions;
+  if (config.model.swap_space > 0 && config.model.swap_space < per_block)
+    return fail_param(errc::does_not_fit, "model.swap_space",
+                      "model.swap_space of {} holds no KV block: give {} or more, or 0 for none",
+                      human_bytes(config.model.swap_space), human_bytes(per_block));
+  plan.swap_blocks = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(config.model.swap_space / per_block, swap_blocks_max));
   for (auto& s : plan.shards)
     s.kv_bytes = plan.blocks *
                  model::kv_bytes_per_block(model, s.layers, cpu_block_positions, kv_element_bytes);

@@ -54,6 +54,7 @@ struct cluster_plan {
   std::uint32_t stages = 1;
   std::uint32_t blocks = 0; // KV blocks, the same at every stage
   std::uint32_t block_positions = 0;
+  std::uint32_t swap_blocks = 0; // places for them in each stage's swap space
   std::uint32_t max_model_len = 0;
   std::vector<agent_plan> agents;
   std::vector<shard_plan> shards; // in stage order

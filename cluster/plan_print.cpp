@@ -37,6 +37,10 @@ std::string plan_table(const cluster_config& config, const model::description& m
       "  KV cache: {} blocks of {} positions = {} tokens; context {}; up to {} sequences at once\n",
       plan.blocks, plan.block_positions, std::uint64_t{plan.blocks} * plan.block_positions,
       plan.max_model_len, config.model.max_num_seqs);
+  if (plan.swap_blocks > 0)
+    text += fmt::format("  swap space: {} blocks = {} tokens of preempted sequences, in {}\n",
+                        plan.swap_blocks, std::uint64_t{plan.swap_blocks} * plan.block_positions,
+                        config.run_dir.string());
   text += "  client -> gateway -> head";
   for (const auto& s : plan.shards)
     text += fmt::format(" -> {}", s.name);
@@ -52,6 +56,7 @@ std::string plan_json(const cluster_config& config, const model::description& mo
                               {"stages", plan.stages},
                               {"kv_blocks", plan.blocks},
                               {"kv_block_positions", plan.block_positions},
+                              {"swap_blocks", plan.swap_blocks},
                               {"max_model_len", plan.max_model_len},
                               {"max_num_seqs", config.model.max_num_seqs},
                               {"shards", nlohmann::ordered_json::array()}};

@@ -7,6 +7,7 @@
 #include "runtime/engine/engine.hpp"
 #include "runtime/model/slice.hpp"
 
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -21,6 +22,9 @@ struct config {
   std::uint32_t kv_blocks = 0;
   std::uint64_t kv_memory_bytes = std::uint64_t{256} << 20U;
   std::optional<int> kv_file = std::nullopt; // where they outlive the process; see kv_memory::share
+  // Swap space: a file of so many blocks in this directory.
+  std::uint32_t swap_blocks = 0;
+  std::filesystem::path swap_directory = {};
   std::uint32_t rows_max = 512;
   std::uint32_t context_max = 0; // 0: as trained; never more than that
   // Precision of the activations that meet quantised weights, 8 or 16. With 16 the default model

@@ -8,6 +8,8 @@
 #include "runtime/cpu/kernels.hpp"
 #include "runtime/cpu/large_memory.hpp"
 
+#include <span>
+
 namespace baton::cpu {
 
 class kv_memory {
@@ -43,6 +45,11 @@ public:
     const std::size_t index = (std::size_t{block} * shape_.layers + layer) * shape_.kv_heads + head;
     return reinterpret_cast<std::uint16_t*>(memory_.data() + begin_) +
            index * shape_.page_elements();
+  }
+
+  // All pages of a block. Requires: block < blocks().
+  std::span<std::byte> block(std::uint32_t index) const noexcept {
+    return {memory_.data() + begin_ + index * shape_.block_bytes(), shape_.block_bytes()};
   }
 
   kv_memory() = default; // of no blocks

@@ -1,6 +1,7 @@
 // Which rows run next: continuous batching (Orca, OSDI 2022) with chunked prefill beside decode
 // (Sarathi, arXiv 2308.16369), decodes divided evenly over the micro-batches in flight (gLLM, arXiv
-// 2504.14775), preemption by recompute, one micro-batch ahead of the tokens (docs/decisions/0008).
+// 2504.14775), preemption by swap or recompute, one micro-batch ahead of the tokens
+// (docs/decisions/0008).
 #include "runtime/schedule/scheduler.hpp"
 #include "schema/ensure.hpp"
 
@@ -52,7 +53,8 @@ bool scheduler::start(sequence& s) {
   const auto lacks_slot = [this] { return running_count() >= config_.max_num_seqs; };
   const auto lacks_blocks = [&] {
     constexpr std::size_t watermark_divisor = 100; // vLLM's watermark of 0.01
-    const std::size_t watermark = running_count() == 0 ? 0 : 1 + blocks_.total() / watermark_divisor;
+    const std::size_t watermark =
+        running_count() == 0 ? 0 : 1 + blocks_.total() / watermark_divisor;
     const std::size_t missing = blocks_.needed(s.ids.size()) - blocks_.of(s.id).size();
     return missing + watermark > blocks_.free();
   };
@@ -67,6 +69,7 @@ bool scheduler::start(sequence& s) {
     preempt(*last_running());
   }
   ENSURE(blocks_.grow(s.id, s.ids.size()), "blocks were free and are not");
+  swap_in(s);
   s.state = sequence_state::running;
   if (!s.has_started) {
     s.has_started = true;
@@ -239,8 +242,34 @@ sequence* scheduler::last_running() {
 // Back to waiting; what is in flight still counts, and then the blocks go back.
 void scheduler::preempt(sequence& s) {
   s.state = sequence_state::waiting;
+  s.is_leaving = true;
   ++totals_.preemptions;
   settle(s);
+}
+
+// What it has computed is kept there, if there is room.
+void scheduler::swap_out(sequence& s) {
+  const std::size_t before = copies_.size();
+  if (s.computed == 0 || !blocks_.swap_out(s.id, s.computed, copies_))
+    return;
+  s.swapped = s.computed;
+  ++s.copying;
+  copied_.push_back({s.priority, s.id});
+  totals_.swapped_out_blocks += copies_.size() - before;
+}
+
+// What the prefix cache does not have comes back from swap space.
+void scheduler::swap_in(sequence& s) {
+  if (s.swapped > s.computed) {
+    const std::size_t before = copies_.size();
+    blocks_.swap_in(s.id, s.computed, copies_);
+    s.computed = s.issued = s.swapped;
+    ++s.copying;
+    copied_.push_back({s.priority, s.id});
+    totals_.swapped_in_blocks += copies_.size() - before;
+  }
+  blocks_.forget_swapped(s.id);
+  s.swapped = 0;
 }
 
 bool scheduler::has_blocks_coming() const {
@@ -254,7 +283,9 @@ micro_batch scheduler::form(const std::vector<planned>& plan) {
   batch.batch = next_batch_;
   batch.epoch = *epoch_;
   ++next_batch_.value;
-  auto& parts = flights_[batch.batch];
+  batch.copies = std::exchange(copies_, {});
+  auto& [parts, copied] = flights_[batch.batch];
+  copied = std::exchange(copied_, {});
   for (const auto& [which, rows] : plan) {
     sequence& s = *which;
     const std::size_t end = s.issued + rows;

@@ -30,7 +30,7 @@ struct scheduler_config {
   std::uint32_t max_model_len = 2048;         // positions of one sequence, prompt and output
   std::uint32_t vocabulary_size = 0;          // required: ids from outside are checked against it
   std::uint32_t max_num_queued_reqs = 128;    // tickets beyond the slots
-  std::uint64_t max_num_queued_tokens = 1 << 18;      // their estimates, in all
+  std::uint64_t max_num_queued_tokens = 1 << 18; // their estimates, in all
   schedule::scheduling_policy scheduling_policy = schedule::scheduling_policy::fcfs;
   bool enable_prefix_caching = true;                  // KV of equal beginnings is computed once
   bool async_scheduling = true;                       // run-ahead: see scheduler::next
@@ -62,6 +62,7 @@ struct pipeline_shape {
   std::uint32_t stages = 1; // as many micro-batches are worked on at a time
   std::uint32_t blocks = 0; // KV blocks, the least of all stages
   std::uint32_t block_positions = 64;
+  std::uint32_t swap_blocks = 0; // the least of all stages
 };
 
 struct refusal {
@@ -148,6 +149,10 @@ private:
     std::size_t drafts = 0; // the last of the rows, which are guesses
     std::size_t draws() const noexcept { return samples ? 1 + drafts : 0; }
   };
+  struct flight { // a micro-batch
+    std::vector<part> parts;
+    std::vector<turn> copied; // whose blocks it copies to or from swap space
+  };
   struct planned {
     sequence* which = nullptr;
     std::size_t rows = 0;
@@ -189,6 +194,8 @@ private:
   bool make_room(sequence& s);
   sequence* last_running();
   void preempt(sequence& s);
+  void swap_out(sequence& s);
+  void swap_in(sequence& s);
   bool has_blocks_coming() const;
   micro_batch form(const std::vector<planned>& plan);
 
@@ -197,6 +204,7 @@ private:
   void acknowledge(sequence& s, std::size_t rows);
   void take_token(sequence& s, const sample& drawn);
   void fail_step(const std::vector<part>& parts, const error& why);
+  void lose_copies(sequence& s);
   void settle(sequence& s);
   void sweep();
   bool fits(std::size_t ids) const;
@@ -214,9 +222,12 @@ private:
   std::optional<time_point> closed_at_;
   block_account blocks_;
   std::map<ticket_id, ticket> tickets_;
-  std::map<turn, sequence> sequences_; // in the order of service; an ended one stays while it is in flight
-  std::map<batch_id, std::vector<part>> flights_;
-  std::map<turn, part> suspects_; // rows that were in flight when the last epoch closed
+  std::map<turn, sequence>
+      sequences_; // in the order of service; an ended one stays while it is in flight
+  std::map<batch_id, flight> flights_;
+  std::vector<block_copy> copies_; // the next micro-batch carries them
+  std::vector<turn> copied_;       // whose they are
+  std::map<turn, part> suspects_;  // rows that were in flight when the last epoch closed
   ticket_id next_ticket_;
   batch_id next_batch_{1};
   bool is_draining_ = false;

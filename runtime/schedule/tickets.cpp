@@ -20,8 +20,8 @@ std::variant<granted, rejected> scheduler::reserve(const baton::reserve& request
   if (auto why = refuse_reserve(request, now)) {
     const auto retry_after =
         row_of(why->code).retryable ? config_.retry_after : std::chrono::milliseconds{0};
-    return rejected{request.request, {}, std::move(*why), retry_after,
-                    look_at_queue(request.priority).tickets};
+    return rejected{
+        request.request, {}, std::move(*why), retry_after, look_at_queue(request.priority).tickets};
   }
   const ticket_id id = next_ticket_;
   ++next_ticket_.value;
