@@ -33,10 +33,10 @@ struct model_config {
   std::uint32_t prompt_lookup_min = 2;
   bool use_job_ticket = false; // TorchServe's meaning: a request is granted only if a slot is free
   std::chrono::milliseconds queue_timeout{60000};
-  std::uint64_t kv_cache_bytes = 512ull << 20; // over all stages
-  std::uint64_t swap_space = 0;                // bytes over all stages; 0: recompute instead
-  std::uint32_t threads_per_shard = 0;         // 0: the cores divided over the shards
-  std::uint32_t activation_bits = 16;          // 8: faster, and ties fall otherwise
+  std::optional<std::uint64_t> kv_cache_bytes = 512ull << 20; // over all stages; none: "auto"
+  std::uint64_t swap_space = 0;        // bytes over all stages; 0: recompute instead
+  std::uint32_t threads_per_shard = 0; // 0: the cores divided over the shards
+  std::uint32_t activation_bits = 16;  // 8: faster, and ties fall otherwise
 };
 
 struct gateway_section {

@@ -23,7 +23,7 @@ inline constexpr node_id first_shard{1024};
 
 struct machine_facts {
   std::vector<std::uint32_t> cores; // that this process may use: hardware threads, as Linux counts
-  std::uint64_t memory_available_bytes = 0;
+  std::uint64_t memory_available_bytes = 0; // before anything of the cluster runs
   // Of these, hardware threads that share a physical core with an earlier one: a compute thread
   // there would only take turns with that one's.
   std::vector<std::uint32_t> siblings = {};
@@ -59,6 +59,10 @@ struct cluster_plan {
   std::vector<agent_plan> agents;
   std::vector<shard_plan> shards; // in stage order
 };
+
+// With kv_cache_bytes = "auto": at most this share of the memory that the weights leave. The rest
+// is for head and gateway, the page cache and whatever else lives on the machine.
+inline constexpr double auto_kv_memory_share = 0.5;
 
 // Positions of a KV block of the native engine: one aligned attention chunk.
 inline constexpr std::uint32_t cpu_block_positions = 64;

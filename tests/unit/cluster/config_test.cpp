@@ -51,6 +51,12 @@ TEST_CASE("a configuration is read with its units and defaults") {
   CHECK(c->nodes[0].devices == std::vector<std::string>{"cpu:0", "cpu:1-2"});
 }
 
+TEST_CASE("a KV cache may be sized by the machine") {
+  auto c = parse_config(with("64MiB", "auto"), "x.toml");
+  REQUIRE(c);
+  CHECK_FALSE(c->model.kv_cache_bytes);
+}
+
 TEST_CASE("what is wrong in a configuration is refused by key and line") {
   struct row {
     std::string text;
