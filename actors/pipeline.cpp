@@ -89,12 +89,20 @@ bool pipeline::on_opened(const epoch_opened& m) {
   return true;
 }
 
-std::uint32_t pipeline::blocks() const {
+std::uint32_t pipeline::least(std::uint32_t stage_ready::*room) const {
   ENSURE(state_ != state::waiting, "no epoch is under way");
   std::uint32_t least = UINT32_MAX;
   for (const auto& s : seats_)
-    least = std::min(least, s.ready->blocks);
+    least = std::min(least, (*s.ready).*room);
   return least;
+}
+
+std::uint32_t pipeline::blocks() const {
+  return least(&stage_ready::blocks);
+}
+
+std::uint32_t pipeline::swap_blocks() const {
+  return least(&stage_ready::swap_blocks);
 }
 
 std::uint32_t pipeline::block_positions() const {

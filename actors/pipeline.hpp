@@ -47,8 +47,10 @@ public:
 
   state current() const noexcept { return state_; }
   epoch_id epoch() const noexcept { return epoch_; }
-  // Requires: not waiting. The blocks that every stage has room for, and their size.
+  // Requires: not waiting. The blocks that every stage has room for, also in its swap space, and
+  // their size.
   std::uint32_t blocks() const;
+  std::uint32_t swap_blocks() const;
   std::uint32_t block_positions() const;
   node_id first_stage() const;
   // Requires: open. Whether a stage has another life than in the last epoch that was open.
@@ -68,6 +70,7 @@ private:
     std::uint64_t last_kv_life = 0;
   };
   const hello* linked(node_id node) const;
+  std::uint32_t least(std::uint32_t stage_ready::*room) const;
   bool close();
 
   std::vector<seat> seats_; // by stage

@@ -96,10 +96,11 @@ void on_opened(pointer self, const epoch_opened& m) {
   auto& s = self->state;
   if (!s.line->on_opened(m))
     return;
-  s.core->open_epoch(s.line->epoch(),
-                     {s.options.stages, s.line->blocks(), s.line->block_positions()},
-                     s.line->has_new_life() ? schedule::loss::shard : schedule::loss::link,
-                     s.line->keeps_kv() ? schedule::kv_fate::kept : schedule::kv_fate::lost);
+  s.core->open_epoch(
+      s.line->epoch(),
+      {s.options.stages, s.line->blocks(), s.line->block_positions(), s.line->swap_blocks()},
+      s.line->has_new_life() ? schedule::loss::shard : schedule::loss::link,
+      s.line->keeps_kv() ? schedule::kv_fate::kept : schedule::kv_fate::lost);
   ++s.epochs;
   if (s.was_open) {
     ++s.recoveries;
@@ -107,8 +108,10 @@ void on_opened(pointer self, const epoch_opened& m) {
     spdlog::info("epoch {} is open, {:.3f} s after the last one closed, KV {}", m.epoch.value,
                  s.recovery_seconds, s.line->keeps_kv() ? "kept" : "lost");
   } else {
-    spdlog::info("epoch {} is open: {} stages, {} KV blocks", m.epoch.value, s.options.stages,
-                 s.line->blocks());
+    spdlog::info("epoch {} is open: {} stages, {} KV blocks, {} of swap space, "
+                 "max_batch_total_tokens {}",
+                 m.epoch.value, s.options.stages, s.line->blocks(), s.line->swap_blocks(),
+                 s.core->load().max_batch_total_tokens);
   }
   s.was_open = true;
   tell_standing(self);

@@ -1,6 +1,5 @@
 #include "cluster/child_launch.hpp"
 
-#include "cluster/roles.hpp"
 #include "gateway/board.hpp"
 
 #include <spdlog/spdlog.h>
@@ -18,9 +17,11 @@ std::uint32_t index_of(const actors::child_spec& spec) {
 
 } // namespace
 
-child_launcher::child_launcher(child_watch& watch, const run_dir& dir, std::filesystem::path config,
-                               bool dies_with_parent)
-    : watch_(watch), dir_(dir), config_(std::move(config)), dies_with_parent_(dies_with_parent) {}
+child_launcher::child_launcher(child_watch& watch, const cluster_context& context,
+                               std::filesystem::path config, bool dies_with_parent)
+    : watch_(watch), dir_(context.dir), config_(std::move(config)),
+      memory_available_bytes_(context.machine.memory_available_bytes),
+      dies_with_parent_(dies_with_parent) {}
 
 void child_launcher::serve(actors::supervisor_config& config) {
   config.start = [this](const actors::child_spec& spec, epoch_id epoch) {
@@ -51,7 +52,8 @@ result<std::int32_t> child_launcher::start(const actors::child_spec& spec, epoch
   what.argv = {"baton",    std::string(gateway::name_of(spec.role)),
                "--config", config_.string(),
                "--epoch",  std::to_string(epoch.value),
-               "--index",  std::to_string(index_of(spec))};
+               "--index",  std::to_string(index_of(spec)),
+               "--memory", std::to_string(memory_available_bytes_)};
   what.log = dir_.log(spec.name);
   what.dies_with_parent = dies_with_parent_;
   if (spec.role == role::shard)

@@ -5,14 +5,15 @@
 #include "actors/supervisor.hpp"
 #include "cluster/child.hpp"
 #include "cluster/memory_file.hpp"
-#include "cluster/run_dir.hpp"
+#include "cluster/roles.hpp"
 
 namespace baton::cluster {
 
 class child_launcher {
 public:
-  // `watch` must outlive this and be destroyed before the actor system.
-  child_launcher(child_watch& watch, const run_dir& dir, std::filesystem::path config,
+  // `watch` must outlive this and be destroyed before the actor system. `config` is the running
+  // cluster's copy.
+  child_launcher(child_watch& watch, const cluster_context& context, std::filesystem::path config,
                  bool dies_with_parent);
 
   // Fills start, stop, now and next_epoch.
@@ -29,6 +30,7 @@ private:
   child_watch& watch_;
   run_dir dir_;
   std::filesystem::path config_;
+  std::uint64_t memory_available_bytes_;
   bool dies_with_parent_;
   std::mutex mutex_;
   std::optional<actors::supervisor_actor> supervisor_;

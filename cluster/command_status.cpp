@@ -25,10 +25,16 @@ std::string status_table(const cluster_status& s) {
   for (const auto& n : s.nodes)
     text += fmt::format("  {:<12} {:<11} {:>8} {:>9}  {}\n", n.name, gateway::name_of(n.phase),
                         n.pid, n.restarts, n.reason);
-  if (s.load)
-    text += fmt::format("  running {}  waiting {}  KV blocks {}/{}  steps {}  recoveries {}\n",
-                        s.load->running, s.load->waiting, s.load->blocks_used, s.load->blocks_total,
-                        s.load->steps, s.load->recoveries);
+  if (!s.load)
+    return text;
+  const load_report& l = *s.load;
+  text += fmt::format("  running {}  waiting {}  KV blocks {}/{}  steps {}  recoveries {}  "
+                      "max_batch_total_tokens {}\n",
+                      l.running, l.waiting, l.blocks_used, l.blocks_total, l.steps, l.recoveries,
+                      l.max_batch_total_tokens);
+  if (l.swap_blocks_total > 0)
+    text += fmt::format("  swapped {}  swap blocks {}/{}\n", l.swapped, l.swap_blocks_used,
+                        l.swap_blocks_total);
   return text;
 }
 
@@ -50,6 +56,10 @@ std::string status_json(const cluster_status& s) {
                     {"waiting", s.load->waiting},
                     {"kv_blocks_used", s.load->blocks_used},
                     {"kv_blocks", s.load->blocks_total},
+                    {"max_batch_total_tokens", s.load->max_batch_total_tokens},
+                    {"swapped", s.load->swapped},
+                    {"swap_blocks_used", s.load->swap_blocks_used},
+                    {"swap_blocks", s.load->swap_blocks_total},
                     {"steps", s.load->steps},
                     {"recoveries", s.load->recoveries},
                     {"recovery_seconds", s.load->recovery_seconds},

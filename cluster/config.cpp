@@ -47,6 +47,7 @@ result<void> read_model(const toml::table* table, const std::string& origin, mod
   s.read("max_num_batched_tokens", m.max_num_batched_tokens, 16, 8192);
   s.read("prefill_chunk", m.prefill_chunk, 16, 8192);
   s.read("max_model_len", m.max_model_len, 16, 1 << 24);
+  s.read("scheduling_policy", m.scheduling_policy);
   s.read("enable_prefix_caching", m.enable_prefix_caching);
   s.read("async_scheduling", m.async_scheduling);
   s.read("num_speculative_tokens", m.num_speculative_tokens, 0, gateway::speculative_tokens_max);
@@ -59,9 +60,9 @@ result<void> read_model(const toml::table* table, const std::string& origin, mod
   s.read_seconds("queue_timeout", m.queue_timeout, 0.1, 86400);
   s.read_bytes("kv_cache_bytes", m.kv_cache_bytes, 1 << 20, 64 * tebibyte);
   s.read("kv_cache_dtype", kv_cache_dtype);
+  s.read_bytes("swap_space", m.swap_space, 0, 64 * tebibyte);
   s.read("threads_per_shard", m.threads_per_shard, 1, cores_max);
   s.read("activation_bits", m.activation_bits, 8, 16);
-  s.refuse("swap_space", "preemption by swap is not in this version; sequences are recomputed");
   if (auto ok = s.finish(); !ok)
     return ok;
   m.path = path;
@@ -73,6 +74,10 @@ result<void> read_model(const toml::table* table, const std::string& origin, mod
   if (m.tensor_parallel_size != 1)
     return bad(origin, "model.tensor_parallel_size",
                "model.tensor_parallel_size: this version has pipelines only; use 1");
+  if (m.scheduling_policy != "fcfs" && m.scheduling_policy != "priority")
+    return bad(origin, "model.scheduling_policy",
+               fmt::format("model.scheduling_policy is '{}': use \"fcfs\" or \"priority\"",
+                           m.scheduling_policy));
   if (m.activation_bits != 8 && m.activation_bits != 16)
     return bad(origin, "model.activation_bits", "model.activation_bits must be 8 or 16");
   return read_kv_format(kv_cache_dtype, origin, m);

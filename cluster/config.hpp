@@ -26,16 +26,18 @@ struct model_config {
   std::uint32_t max_model_len = 0;            // 0: the model's own context
   std::uint32_t max_num_queued_reqs = 128;
   std::uint32_t max_num_queued_tokens = 262144;
-  bool enable_prefix_caching = true; // equal beginnings of prompts are computed once
-  bool async_scheduling = true;      // a step is formed before the tokens of the last are back
+  std::string scheduling_policy = "fcfs"; // or "priority": by the requests' numbers first
+  bool enable_prefix_caching = true;      // equal beginnings of prompts are computed once
+  bool async_scheduling = true;           // a step is formed before the tokens of the last are back
   std::uint32_t num_speculative_tokens = 3; // guessed behind a row in decode; requests may say more
   std::uint32_t speculative_disable_by_batch_size = 4; // sequences running; 0: guesses always
   std::uint32_t prompt_lookup_max = 4; // tokens that must match where guesses are taken from
   std::uint32_t prompt_lookup_min = 2;
   bool use_job_ticket = false; // TorchServe's meaning: a request is granted only if a slot is free
   std::chrono::milliseconds queue_timeout{60000};
-  std::uint64_t kv_cache_bytes = 512ull << 20; // over all stages
+  std::optional<std::uint64_t> kv_cache_bytes = 512ull << 20; // over all stages; none: "auto"
   cpu::kv_format kv_cache_dtype = cpu::kv_format::f16;
+  std::uint64_t swap_space = 0;        // bytes over all stages; 0: recompute instead
   std::uint32_t threads_per_shard = 0; // 0: the cores divided over the shards
   std::uint32_t activation_bits = 16;  // 8: faster, and ties fall otherwise
 };

@@ -22,7 +22,7 @@ result<cluster_context> load_context(const std::filesystem::path& config_file,
   auto dir = run_dir::open(config->run_dir);
   if (!dir)
     return dir.error();
-  return cluster_context{std::move(*config), std::move(*description), std::move(*plan),
+  return cluster_context{std::move(*config), std::move(*description), std::move(*plan), machine,
                          std::move(*dir)};
 }
 

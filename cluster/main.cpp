@@ -109,11 +109,12 @@ void add_role(CLI::App& app, choices& c, const char* name, run_role run) {
   role->add_option("--epoch", c.role.epoch.value)->required();
   role->add_option("--index", c.role.index)->required();
   role->add_option("--kv-file", c.role.kv_file);
+  role->add_option("--memory", c.role.memory_available_bytes)->required();
   role->callback([&c, run] {
-    // The plan was checked when the cluster came up; a child must not refuse itself because memory
-    // is in use now.
+    // The plan is that of the cluster's start; a child must not plan otherwise, or refuse itself,
+    // because memory is in use now.
     auto facts = facts_of_this_machine();
-    facts.memory_available_bytes = UINT64_MAX;
+    facts.memory_available_bytes = c.role.memory_available_bytes;
     auto context = load_context(c.role.config, facts);
     if (!context) {
       spdlog::error("{}", context.error().message);

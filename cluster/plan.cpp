@@ -1,5 +1,7 @@
 #include "cluster/plan.hpp"
 
+#include "schema/limits.hpp"
+
 #include <sched.h>
 
 #include <algorithm>
@@ -14,6 +16,9 @@ namespace {
 // stored weights.
 constexpr double weight_overhead = 1.25;
 constexpr std::uint64_t process_bytes = 64ull << 20; // code, actor system, buffers of one shard
+
+// What waits to be copied between two steps stays below limits::copies_max.
+constexpr std::uint64_t swap_blocks_max = limits::copies_max / 4;
 
 struct place_on_device {
   std::string on;
@@ -32,11 +37,19 @@ std::vector<place_on_device> all_devices(const cluster_config& config) {
   return devices;
 }
 
-result<void> check_memory(const cluster_plan& plan, const machine_facts& machine) {
+// What the shards need beside their KV.
+std::uint64_t bytes_without_kv(const cluster_plan& plan) {
   std::uint64_t needed = 0;
   for (const auto& s : plan.shards)
     needed += static_cast<std::uint64_t>(static_cast<double>(s.weight_bytes) * weight_overhead) +
-              s.kv_bytes + process_bytes;
+              process_bytes;
+  return needed;
+}
+
+result<void> check_memory(const cluster_plan& plan, const machine_facts& machine) {
+  std::uint64_t needed = bytes_without_kv(plan);
+  for (const auto& s : plan.shards)
+    needed += s.kv_bytes;
   if (needed > machine.memory_available_bytes)
     return fail_param(
         errc::does_not_fit, "model.kv_cache_bytes",
@@ -53,23 +66,43 @@ std::uint64_t block_bytes(const cluster_config& config, const model::description
       .block_bytes();
 }
 
+// "auto": what max_num_seqs sequences of max_model_len need, as far as there is memory.
+std::uint64_t auto_kv_bytes(const cluster_config& config, const cluster_plan& plan,
+                            const machine_facts& machine, std::uint64_t block_bytes) {
+  const auto context_blocks =
+      (plan.max_model_len + cpu::kv_block_positions - 1) / cpu::kv_block_positions;
+  const auto taken = std::min(bytes_without_kv(plan), machine.memory_available_bytes);
+  const auto share = static_cast<std::uint64_t>(
+      static_cast<double>(machine.memory_available_bytes - taken) * auto_kv_memory_share);
+  return std::min(std::uint64_t{config.model.max_num_seqs} * context_blocks * block_bytes, share);
+}
+
 result<void> place_blocks(const cluster_config& config, const model::description& model,
-                          cluster_plan& plan) {
+                          const machine_facts& machine, cluster_plan& plan) {
   std::uint64_t per_block = 0;
   for (const auto& s : plan.shards)
     per_block += block_bytes(config, model, s.layers);
-  auto blocks = config.model.kv_cache_bytes / per_block;
+  const auto kv_bytes =
+      config.model.kv_cache_bytes.value_or(auto_kv_bytes(config, plan, machine, per_block));
+  auto blocks = kv_bytes / per_block;
   auto context_blocks =
       (plan.max_model_len + cpu::kv_block_positions - 1) / cpu::kv_block_positions;
   if (blocks < context_blocks)
     return fail_param(errc::does_not_fit, "model.kv_cache_bytes",
-                      "model.kv_cache_bytes of {} holds {} positions, fewer than one sequence of "
+                      "model.kv_cache_bytes of {}{} holds {} positions, fewer than one sequence of "
                       "max_model_len {}: "
                       "give {} or lower model.max_model_len",
-                      human_bytes(config.model.kv_cache_bytes), blocks * cpu::kv_block_positions,
-                      plan.max_model_len, human_bytes(context_blocks * per_block));
+                      human_bytes(kv_bytes), config.model.kv_cache_bytes ? "" : " (\"auto\")",
+                      blocks * cpu::kv_block_positions, plan.max_model_len,
+                      human_bytes(context_blocks * per_block));
   plan.blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(blocks, 1u << 30));
   plan.block_positions = cpu::kv_block_positions;
+  if (config.model.swap_space > 0 && config.model.swap_space < per_block)
+    return fail_param(errc::does_not_fit, "model.swap_space",
+                      "model.swap_space of {} holds no KV block: give {} or more, or 0 for none",
+                      human_bytes(config.model.swap_space), human_bytes(per_block));
+  plan.swap_blocks = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(config.model.swap_space / per_block, swap_blocks_max));
   for (auto& s : plan.shards)
     s.kv_bytes = plan.blocks * block_bytes(config, model, s.layers);
   return {};
@@ -212,7 +245,7 @@ result<cluster_plan> make_plan(const cluster_config& config, const model::descri
   for (std::uint32_t i = 0; i < config.nodes.size(); ++i)
     plan.agents.push_back({node_id{place::first_agent.value + i}, "agent-" + config.nodes[i].name,
                            config.nodes[i].name});
-  if (auto ok = place_blocks(config, model, plan); !ok)
+  if (auto ok = place_blocks(config, model, machine, plan); !ok)
     return ok.error();
   if (auto ok = check_memory(plan, machine); !ok)
     return ok.error();

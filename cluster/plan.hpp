@@ -23,7 +23,7 @@ inline constexpr node_id first_shard{1024};
 
 struct machine_facts {
   std::vector<std::uint32_t> cores; // that this process may use: hardware threads, as Linux counts
-  std::uint64_t memory_available_bytes = 0;
+  std::uint64_t memory_available_bytes = 0; // before anything of the cluster runs
   // Of these, hardware threads that share a physical core with an earlier one: a compute thread
   // there would only take turns with that one's.
   std::vector<std::uint32_t> siblings = {};
@@ -54,10 +54,15 @@ struct cluster_plan {
   std::uint32_t stages = 1;
   std::uint32_t blocks = 0; // KV blocks, the same at every stage
   std::uint32_t block_positions = 0;
+  std::uint32_t swap_blocks = 0; // places for them in each stage's swap space
   std::uint32_t max_model_len = 0;
   std::vector<agent_plan> agents;
   std::vector<shard_plan> shards; // in stage order
 };
+
+// With kv_cache_bytes = "auto": at most this share of the memory that the weights leave. The rest
+// is for head and gateway, the page cache and whatever else lives on the machine.
+inline constexpr double auto_kv_memory_share = 0.5;
 
 // Errors: bad_config (more stages than devices, a core that is not there), does_not_fit (layers,
 // memory; names the shard and the number).

@@ -56,6 +56,10 @@ std::string plan_table(const cluster_config& config, const model::description& m
       plan.blocks, plan.block_positions, std::uint64_t{plan.blocks} * plan.block_positions,
       plan.max_model_len, config.model.max_num_seqs);
   text += cost_of(config.model.kv_cache_dtype);
+  if (plan.swap_blocks > 0)
+    text += fmt::format("  swap space: {} blocks = {} tokens of preempted sequences, in {}\n",
+                        plan.swap_blocks, std::uint64_t{plan.swap_blocks} * plan.block_positions,
+                        config.run_dir.string());
   text += "  client -> gateway -> head";
   for (const auto& s : plan.shards)
     text += fmt::format(" -> {}", s.name);
@@ -72,6 +76,7 @@ std::string plan_json(const cluster_config& config, const model::description& mo
                               {"kv_cache_dtype", cpu::name_of(config.model.kv_cache_dtype)},
                               {"kv_blocks", plan.blocks},
                               {"kv_block_positions", plan.block_positions},
+                              {"swap_blocks", plan.swap_blocks},
                               {"max_model_len", plan.max_model_len},
                               {"max_num_seqs", config.model.max_num_seqs},
                               {"shards", nlohmann::ordered_json::array()}};

@@ -33,7 +33,7 @@ int run_agent(const cluster_context& context, const role_arguments& arguments) {
   }
   auto& self = **started;
   child_watch watch;
-  child_launcher launcher(watch, context.dir, arguments.config, /*dies_with_parent=*/true);
+  child_launcher launcher(watch, context, arguments.config, /*dies_with_parent=*/true);
 
   actors::supervisor_config config;
   config.children = shards_of(context, agent);

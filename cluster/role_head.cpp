@@ -50,6 +50,8 @@ schedule::scheduler_config limits_of(const cluster_context& context, const langu
   limits.vocabulary_size = context.model.vocab_size;
   limits.max_num_queued_reqs = m.max_num_queued_reqs;
   limits.max_num_queued_tokens = m.max_num_queued_tokens;
+  if (m.scheduling_policy == "priority")
+    limits.scheduling_policy = schedule::scheduling_policy::priority;
   limits.enable_prefix_caching = m.enable_prefix_caching;
   limits.async_scheduling = m.async_scheduling;
   limits.num_speculative_tokens = m.num_speculative_tokens;

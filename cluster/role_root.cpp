@@ -65,8 +65,7 @@ class root {
 public:
   root(const cluster_context& context, const std::filesystem::path& config, process& self,
        progress& board)
-      : context_(context), self_(self), board_(board),
-        launcher_(watch_, context.dir, config, false) {
+      : context_(context), self_(self), board_(board), launcher_(watch_, context, config, false) {
     start_overview();
     start_supervisor();
   }

@@ -21,6 +21,8 @@ load_engine(const cluster_context& context, const shard_plan& plan, std::optiona
   settings.kv_blocks = context.plan.blocks;
   settings.kv_cache_dtype = context.config.model.kv_cache_dtype;
   settings.kv_file = kv_file;
+  settings.swap_blocks = context.plan.swap_blocks;
+  settings.swap_directory = context.dir.path();
   settings.rows_max = context.config.model.max_num_batched_tokens;
   settings.context_max = context.plan.max_model_len;
   settings.activation_bits = context.config.model.activation_bits;
@@ -32,8 +34,8 @@ load_engine(const cluster_context& context, const shard_plan& plan, std::optiona
 
 stage_ready announcement_of(const shard_plan& plan, std::uint32_t stages, epoch_id life,
                             const engine::capacity& c) {
-  return {plan.node,         life,         plan.stage, stages,   c.blocks,
-          c.block_positions, c.model_hash, c.device,   c.kv_life};
+  return {plan.node,         life,         plan.stage, stages,    c.blocks,
+          c.block_positions, c.model_hash, c.device,   c.kv_life, c.swap_blocks};
 }
 
 } // namespace

@@ -18,10 +18,11 @@ inline constexpr int exit_permanent = 78;
 
 // What a child is told on its command line; all else it reads from the cluster's configuration.
 struct role_arguments {
-  std::filesystem::path config; // the running cluster's copy
-  epoch_id epoch;               // of this life
-  std::uint32_t index = 0;      // agent: of the node; shard: its stage
-  std::optional<int> kv_file;   // shard: memory that its agent holds for its KV
+  std::filesystem::path config;             // the running cluster's copy
+  epoch_id epoch;                           // of this life
+  std::uint32_t index = 0;                  // agent: of the node; shard: its stage
+  std::optional<int> kv_file;               // shard: memory that its agent holds for its KV
+  std::uint64_t memory_available_bytes = 0; // when the cluster came up: all plan with the same
 };
 
 // Configuration, model and plan as every role of a running cluster sees them.
@@ -29,6 +30,7 @@ struct cluster_context {
   cluster_config config;
   model::description model;
   cluster_plan plan;
+  machine_facts machine; // that it was made for
   run_dir dir;
 };
 

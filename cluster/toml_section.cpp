@@ -116,6 +116,16 @@ void toml_section::read_bytes(std::string_view key, std::uint64_t& value, std::u
     value = bytes;
 }
 
+void toml_section::read_bytes(std::string_view key, std::optional<std::uint64_t>& value,
+                              std::uint64_t least, std::uint64_t most) {
+  const auto* node = find(key);
+  if (!node)
+    return;
+  if (node->value_exact<std::string>() == "auto")
+    return value.reset();
+  read_bytes(key, value.emplace(), least, most);
+}
+
 void toml_section::read_seconds(std::string_view key, std::chrono::milliseconds& value,
                                 double least, double most) {
   const auto* node = find(key);

@@ -7,6 +7,7 @@
 #include <toml++/toml.h>
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,9 @@ public:
   }
   // "512MiB", "2 GiB", or a number of bytes.
   void read_bytes(std::string_view key, std::uint64_t& value, std::uint64_t least,
+                  std::uint64_t most);
+  // The same, or "auto": nothing.
+  void read_bytes(std::string_view key, std::optional<std::uint64_t>& value, std::uint64_t least,
                   std::uint64_t most);
   // Seconds, whole or broken.
   void read_seconds(std::string_view key, std::chrono::milliseconds& value, double least,

@@ -84,6 +84,7 @@ void desk_state::start(open_generate& m) {
   r.gateway = node();
   r.model = request.model;
   r.choices = request.choices;
+  r.priority = request.priority;
   const auto card = std::find_if(facts_now->cards.begin(), facts_now->cards.end(),
                                  [&](const model_card& c) { return c.name == request.model; });
   r.tokens_estimate =

@@ -6,7 +6,8 @@ namespace baton::codec {
 offset<wire::StageReady> put(writer& out, const stage_ready& m) {
   auto device = out.text(m.device, limits::name_bytes_max);
   return wire::CreateStageReady(out.buffer, m.node.value, m.node_epoch.value, m.stage, m.stages,
-                                m.blocks, m.block_positions, m.model_hash, device, m.kv_life);
+                                m.blocks, m.block_positions, m.model_hash, device, m.kv_life,
+                                m.swap_blocks);
 }
 
 void get(reader& in, const wire::StageReady& from, stage_ready& to) {
@@ -20,6 +21,7 @@ void get(reader& in, const wire::StageReady& from, stage_ready& to) {
   to.model_hash = from.model_hash();
   in.text(from.device(), to.device, limits::name_bytes_max, "stage_ready.device");
   to.kv_life = from.kv_life();
+  to.swap_blocks = from.swap_blocks();
 }
 
 offset<wire::StageAddress> put(writer& out, const stage_address& m) {
@@ -173,6 +175,12 @@ offset<wire::LoadReport> put(writer& out, const load_report& m) {
   table.add_spec_decode_drafts(m.spec_decode_drafts);
   table.add_spec_decode_draft_tokens(m.spec_decode_draft_tokens);
   table.add_spec_decode_accepted_tokens(m.spec_decode_accepted_tokens);
+  table.add_swapped(m.swapped);
+  table.add_swap_blocks_used(m.swap_blocks_used);
+  table.add_swap_blocks_total(m.swap_blocks_total);
+  table.add_swapped_out_blocks(m.swapped_out_blocks);
+  table.add_swapped_in_blocks(m.swapped_in_blocks);
+  table.add_max_batch_total_tokens(m.max_batch_total_tokens);
   return table.Finish();
 }
 
@@ -196,6 +204,12 @@ void get(reader& in, const wire::LoadReport& from, load_report& to) {
   to.spec_decode_drafts = from.spec_decode_drafts();
   to.spec_decode_draft_tokens = from.spec_decode_draft_tokens();
   to.spec_decode_accepted_tokens = from.spec_decode_accepted_tokens();
+  to.swapped = from.swapped();
+  to.swap_blocks_used = from.swap_blocks_used();
+  to.swap_blocks_total = from.swap_blocks_total();
+  to.swapped_out_blocks = from.swapped_out_blocks();
+  to.swapped_in_blocks = from.swapped_in_blocks();
+  to.max_batch_total_tokens = from.max_batch_total_tokens();
   in.numbers(from.stage_busy_micros(), to.stage_busy_micros, limits::stages_max,
              "load_report.stage_busy_micros");
 }

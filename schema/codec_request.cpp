@@ -6,7 +6,7 @@ namespace baton::codec {
 offset<wire::Reserve> put(writer& out, const reserve& m) {
   auto model = out.text(m.model, limits::name_bytes_max);
   return wire::CreateReserve(out.buffer, m.request, m.gateway.value, model, m.choices,
-                             m.tokens_estimate);
+                             m.tokens_estimate, m.priority);
 }
 
 void get(reader& in, const wire::Reserve& from, reserve& to) {
@@ -16,6 +16,7 @@ void get(reader& in, const wire::Reserve& from, reserve& to) {
   in.at_most(from.choices(), limits::choices_max, "reserve.choices");
   to.choices = from.choices();
   to.tokens_estimate = from.tokens_estimate();
+  to.priority = from.priority();
 }
 
 offset<wire::Granted> put(writer& out, const granted& m) {
@@ -131,7 +132,8 @@ offset<wire::Generate> put(writer& out, const generate& m) {
   auto stop = put(out, m.stop);
   auto cache_salt = out.text(m.cache_salt, limits::name_bytes_max);
   return wire::CreateGenerate(out.buffer, m.request, model, input.type, input.table, m.choices,
-                              sampling, stop, m.tokens_max_given, m.deadline.count(), cache_salt);
+                              sampling, stop, m.tokens_max_given, m.deadline.count(), cache_salt,
+                              m.priority);
 }
 
 void get(reader& in, const wire::Generate& from, generate& to) {
@@ -145,6 +147,7 @@ void get(reader& in, const wire::Generate& from, generate& to) {
   to.tokens_max_given = from.tokens_max_given();
   in.duration(from.deadline_ms(), to.deadline, "generate.deadline");
   in.text(from.cache_salt(), to.cache_salt, limits::name_bytes_max, "generate.cache_salt");
+  to.priority = from.priority();
 }
 
 } // namespace baton::codec

@@ -47,8 +47,11 @@ offset<wire::MicroBatch> put(writer& out, const micro_batch& m) {
   auto feeds = out.structs<wire::Feed>(m.feeds, limits::slices_max, [](const feed& f) {
     return wire::Feed(f.row, f.draw, f.batch.value);
   });
+  auto copies = out.structs<wire::BlockCopy>(m.copies, limits::copies_max, [](const block_copy& c) {
+    return wire::BlockCopy(c.block, c.swap_block, c.is_out);
+  });
   return wire::CreateMicroBatch(out.buffer, m.batch.value, m.epoch.value, slices, tokens, draws,
-                                stage_micros, feeds);
+                                stage_micros, feeds, copies);
 }
 
 void get(reader& in, const wire::MicroBatch& from, micro_batch& to) {
@@ -61,6 +64,10 @@ void get(reader& in, const wire::MicroBatch& from, micro_batch& to) {
   in.structs(from.feeds(), to.feeds, limits::slices_max, "micro_batch.feeds",
              [](const wire::Feed& f) {
                return feed{f.row(), f.draw(), {f.batch()}};
+             });
+  in.structs(from.copies(), to.copies, limits::copies_max, "micro_batch.copies",
+             [](const wire::BlockCopy& c) {
+               return block_copy{c.block(), c.swap_block(), c.is_out()};
              });
 }
 

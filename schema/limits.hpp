@@ -41,7 +41,9 @@ inline constexpr std::size_t top_logprobs_max = 128; // OpenAI allows 20
 inline constexpr std::size_t rows_max = 64u << 10;   // of one micro_batch
 inline constexpr std::size_t slices_max = 4096;      // sequences in one micro_batch
 inline constexpr std::size_t blocks_max = 64u << 10; // of one slice: 2^20 positions by 16
-inline constexpr std::size_t details_max = 4096;     // tokens with logprobs in one chunk
+inline constexpr std::size_t copies_max = 1u
+                                          << 20; // of KV blocks in one micro_batch: 64 Mi positions
+inline constexpr std::size_t details_max = 4096; // tokens with logprobs in one chunk
 inline constexpr std::size_t stages_max = 1024;
 inline constexpr std::size_t nodes_max = 4096;
 inline constexpr std::size_t models_max = 1024;

@@ -13,6 +13,7 @@
 
 #include "schema/error.hpp"
 #include "schema/ids.hpp"
+#include "schema/load_report.hpp"
 #include "schema/sampling.hpp"
 
 #include <chrono>
@@ -44,7 +45,8 @@ struct reserve {
   std::string model;
   std::uint32_t choices = 1;
   std::uint32_t tokens_estimate =
-      0; // prompt and output, an upper guess from bytes; corrected at admit
+      0;                     // prompt and output, an upper guess from bytes; corrected at admit
+  std::int32_t priority = 0; // lower is served earlier, where the server goes by it
 };
 
 struct granted {
@@ -172,6 +174,14 @@ struct feed {
   friend bool operator==(const feed&, const feed&) = default;
 };
 
+// Of a KV block, within each stage: out into its swap space, or back from there.
+struct block_copy {
+  block_index block = 0;
+  block_index swap_block = 0;
+  bool is_out = false;
+  friend bool operator==(const block_copy&, const block_copy&) = default;
+};
+
 // Scheduler to stage 0, then stage to stage. Carries all a step needs: redoing it writes the same
 // bits.
 struct micro_batch {
@@ -183,7 +193,8 @@ struct micro_batch {
   std::vector<std::uint32_t> stage_micros; // compute time of the stages passed, µs
   payload activations;                     // [rows, hidden] float32; empty into stage 0
   baton::lease lease;
-  std::vector<feed> feeds; // one per token_to_come, by row; empty behind stage 0
+  std::vector<feed> feeds;        // one per token_to_come, by row; empty behind stage 0
+  std::vector<block_copy> copies; // made in this order, before the rows
 
   std::uint32_t rows() const noexcept { return static_cast<std::uint32_t>(tokens.size()); }
 };
@@ -317,6 +328,7 @@ struct stage_ready {
   std::uint64_t model_hash = 0;      // all stages of a pipeline must agree
   std::string device;
   std::uint64_t kv_life = 0; // KV that outlived its process has the one it had; 0: it never does
+  std::uint32_t swap_blocks = 0; // of its swap space, which goes with the process
 };
 
 struct stage_address {
@@ -413,30 +425,6 @@ struct model_card {
   std::string reason;
 };
 
-// Head to gateways a few times a second: load, for /metrics and /health.
-struct load_report {
-  std::string model;
-  std::uint32_t running = 0;
-  std::uint32_t waiting = 0;
-  std::uint32_t blocks_used = 0;
-  std::uint32_t blocks_total = 0;
-  std::uint32_t in_flight = 0;
-  std::uint64_t prompt_tokens = 0;
-  std::uint64_t output_tokens = 0;
-  std::uint64_t steps = 0;
-  std::uint64_t preemptions = 0;
-  std::uint64_t epochs = 0;
-  std::uint64_t recoveries = 0;
-  double recovery_seconds = 0;            // of the last
-  double bubble_ratio = 0;                // share of time that stages waited, last report interval
-  std::uint64_t prefix_cache_queries = 0; // prompt tokens looked up, of each choice
-  std::uint64_t prefix_cache_hits = 0;    // of these, found
-  std::uint64_t spec_decode_drafts = 0;   // rows with guesses behind them
-  std::uint64_t spec_decode_draft_tokens = 0;    // guesses
-  std::uint64_t spec_decode_accepted_tokens = 0; // of these, right
-  std::vector<std::uint64_t> stage_busy_micros;
-};
-
 // Root to all: finish what is accepted, admit nothing more, stop within the grace.
 struct drain {
   std::chrono::milliseconds grace{0};
@@ -479,6 +467,8 @@ struct generate {
   bool tokens_max_given = false;
   std::chrono::milliseconds deadline{0};
   std::string cache_salt; // prefixes are cached for requests with the same one
+  std::int32_t priority =
+      0; // lower is served earlier; others than 0 only where the server goes by it
 };
 
 using message =

@@ -2,6 +2,7 @@
 #include "runtime/cpu/engine_cpu.hpp"
 
 #include "runtime/cpu/forward.hpp"
+#include "runtime/cpu/swap_file.hpp"
 #include "runtime/engine/sampler.hpp"
 
 #include <algorithm>
@@ -66,6 +67,7 @@ struct engine_cpu::state {
   stage_weights weights;
   std::optional<rope_tables> ropes;
   kv_memory kv;
+  swap_file swap;
   step_memory memory;
   std::optional<forward> pass;
   std::vector<baton::engine::sampler_scratch> scratch; // [thread]
@@ -88,12 +90,19 @@ struct engine_cpu::state {
     if (!taken)
       return taken.error();
     kv = *std::move(taken);
+    if (c.swap_blocks == 0)
+      return {};
+    auto file_of_blocks = swap_file::create(c.swap_directory, c.swap_blocks, shape.block_bytes());
+    if (!file_of_blocks)
+      return file_of_blocks.error();
+    swap = *std::move(file_of_blocks);
     return {};
   }
 
   void describe(const model::model_file& file, const config& c) {
     limits.blocks = kv.blocks();
     limits.block_positions = kv_block_positions;
+    limits.swap_blocks = c.swap_blocks;
     limits.kv_life = kv.life();
     limits.rows_max = c.rows_max;
     limits.hidden_size = model.hidden_size;
@@ -106,6 +115,7 @@ struct engine_cpu::state {
                     c.threads == 1 ? "" : "s", c.activation_bits, name_of(c.kv_cache_dtype));
   }
 
+  result<void> make_copies(const std::vector<block_copy>& copies);
   result<std::vector<sample>> draw_all(const std::vector<draw>& draws);
 };
 
@@ -158,6 +168,8 @@ result<baton::engine::step_output> engine_cpu::run(const micro_batch& batch,
   state& s = *state_;
   if (auto ok = baton::engine::validate(batch, activations, s.limits, s.range.embeds); !ok)
     return ok.error();
+  if (auto ok = s.make_copies(batch.copies); !ok)
+    return ok.error();
   s.pass->run(batch, activations);
   baton::engine::step_output out;
   if (!s.range.heads) {
@@ -169,6 +181,26 @@ result<baton::engine::step_output> engine_cpu::run(const micro_batch& batch,
     return samples.error();
   out.samples = *std::move(samples);
   return out;
+}
+
+// Every member copies its part of each block: so they follow one another without a barrier.
+result<void> engine_cpu::state::make_copies(const std::vector<block_copy>& copies) {
+  if (copies.empty())
+    return {};
+  std::vector<result<void>> made(team.size());
+  team.run([&](unsigned member) {
+    for (const block_copy& c : copies) {
+      const auto block = kv.block(c.block);
+      const std::size_t from = block.size() * member / team.size();
+      const auto part = block.subspan(from, block.size() * (member + 1) / team.size() - from);
+      made[member] =
+          c.is_out ? swap.write(c.swap_block, from, part) : swap.read(c.swap_block, from, part);
+      if (!made[member])
+        return;
+    }
+  });
+  const auto failed = std::find_if(made.begin(), made.end(), [](const auto& m) { return !m; });
+  return failed == made.end() ? result<void>{} : *failed;
 }
 
 // Draws are independent of one another: each member takes every size-th.

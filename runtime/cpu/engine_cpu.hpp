@@ -8,6 +8,7 @@
 #include "runtime/engine/engine.hpp"
 #include "runtime/model/slice.hpp"
 
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -23,6 +24,9 @@ struct config {
   std::uint64_t kv_memory_bytes = std::uint64_t{256} << 20U;
   kv_format kv_cache_dtype = kv_format::f16; // what it costs: docs/decisions/0011-kv-cache-types.md
   std::optional<int> kv_file = std::nullopt; // where they outlive the process; see kv_memory::share
+  // Swap space: a file of so many blocks in this directory.
+  std::uint32_t swap_blocks = 0;
+  std::filesystem::path swap_directory = {};
   std::uint32_t rows_max = 512;
   std::uint32_t context_max = 0; // 0: as trained; never more than that
   // Precision of the activations that meet quantised weights, 8 or 16. With 16 the default model

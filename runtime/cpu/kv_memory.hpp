@@ -7,6 +7,8 @@
 #include "runtime/cpu/kv_format.hpp"
 #include "runtime/cpu/large_memory.hpp"
 
+#include <span>
+
 namespace baton::cpu {
 
 class kv_memory {
@@ -29,6 +31,11 @@ public:
   std::byte* page(std::uint32_t block, std::uint32_t layer, std::uint32_t head) const noexcept {
     const std::size_t index = (std::size_t{block} * shape_.layers + layer) * shape_.kv_heads + head;
     return memory_.data() + begin_ + index * shape_.page_bytes();
+  }
+
+  // All pages of a block. Requires: block < blocks().
+  std::span<std::byte> block(std::uint32_t index) const noexcept {
+    return {memory_.data() + begin_ + index * shape_.block_bytes(), shape_.block_bytes()};
   }
 
   kv_memory() = default; // of no blocks

@@ -15,6 +15,7 @@ namespace baton::engine {
 struct capacity {
   std::uint32_t blocks = 0;          // KV blocks that fit
   std::uint32_t block_positions = 0; // positions per block
+  std::uint32_t swap_blocks = 0;     // blocks of swap space; they go with the process
   std::uint32_t rows_max = 0;        // rows of one micro_batch
   std::uint32_t hidden_size = 0;     // width of an activation row
   std::uint32_t vocabulary_size = 0;
@@ -37,12 +38,12 @@ public:
 
   virtual const capacity& limits() const noexcept = 0;
 
-  // Runs this stage over the rows of `batch`: reads and writes KV only in the blocks that the
-  // slices name, only writes at the positions of the rows. `activations` is [rows, hidden] float32
-  // from the stage before; empty into stage 0. A row's result depends on nothing but its own
-  // sequence: redoing a step, or running its rows in other company or other chunks, gives the same
-  // bits. Not thread-safe; called by one thread at a time. Errors: invalid_value (a field of the
-  // batch contradicts the limits), internal.
+  // Makes the copies of `batch`, then runs this stage over its rows: reads and writes KV only in
+  // the blocks that the slices name, only writes at the positions of the rows. `activations` is
+  // [rows, hidden] float32 from the stage before; empty into stage 0. A row's result depends on
+  // nothing but its own sequence: redoing a step, or running its rows in other company or other
+  // chunks, gives the same bits. Not thread-safe; called by one thread at a time. Errors:
+  // invalid_value (a field of the batch contradicts the limits), io_failed (swap space), internal.
   virtual result<step_output> run(const micro_batch& batch, std::span<const float> activations) = 0;
 };
 

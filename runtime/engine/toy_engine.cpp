@@ -2,6 +2,7 @@
 
 #include "schema/ensure.hpp"
 
+#include <algorithm>
 #include <map>
 
 namespace baton::engine {
@@ -39,6 +40,7 @@ toy_engine::toy_engine(const toy_model& model, stage_index stage, const toy_memo
   ENSURE(model.vocabulary_size > 0 && memory.block_positions > 0, "an empty toy model");
   limits_ = {.blocks = memory.blocks,
              .block_positions = memory.block_positions,
+             .swap_blocks = memory.swap_blocks,
              .rows_max = memory.rows_max,
              .hidden_size = floats_per_row,
              .vocabulary_size = model.vocabulary_size,
@@ -47,6 +49,7 @@ toy_engine::toy_engine(const toy_model& model, stage_index stage, const toy_memo
              .device = "toy"};
   kv_.resize(std::size_t{memory.blocks} * memory.block_positions);
   is_written_.resize(kv_.size());
+  swap_.resize(memory.swap_blocks);
   logits_.resize(model.vocabulary_size);
 }
 
@@ -54,6 +57,9 @@ result<step_output> toy_engine::run(const micro_batch& batch, std::span<const fl
   const bool is_first = stage_ == 0;
   if (auto ok = validate(batch, activations, limits_, is_first); !ok)
     return ok.error();
+  for (const block_copy& c : batch.copies)
+    if (auto ok = make_copy(batch, c); !ok)
+      return ok.error();
   rows_.resize(batch.rows());
   for (std::size_t r = 0; r < rows_.size(); ++r) {
     if (is_first) {
@@ -88,6 +94,24 @@ result<step_output> toy_engine::run(const micro_batch& batch, std::span<const fl
         static_cast<std::uint16_t>(rows_[i / floats_per_row] >> (16 * (i % floats_per_row)));
   out.activations = activations_;
   return out;
+}
+
+result<void> toy_engine::make_copy(const micro_batch& batch, const block_copy& c) {
+  const auto first = static_cast<std::ptrdiff_t>(std::size_t{c.block} * limits_.block_positions);
+  const auto kv = kv_.begin() + first;
+  const auto is_written = is_written_.begin() + first;
+  auto& swapped = swap_[c.swap_block];
+  if (c.is_out) {
+    swapped = {{kv, kv + limits_.block_positions},
+               {is_written, is_written + limits_.block_positions}};
+    return {};
+  }
+  if (!swapped)
+    return fail(errc::internal, "micro_batch {}: block {} of swap space was never written",
+                batch.batch.value, c.swap_block);
+  std::copy(swapped->kv.begin(), swapped->kv.end(), kv);
+  std::copy(swapped->is_written.begin(), swapped->is_written.end(), is_written);
+  return {};
 }
 
 result<void> toy_engine::run_slice(const micro_batch& batch, const slice& s,

@@ -8,6 +8,7 @@
 #include "runtime/engine/sampler.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace baton::engine {
@@ -24,6 +25,7 @@ struct toy_memory {
   std::uint32_t block_positions = 4;
   std::uint32_t rows_max = 256;
   std::uint32_t context_max = 256;
+  std::uint32_t swap_blocks = 0;
 };
 
 class toy_engine final : public engine {
@@ -33,11 +35,18 @@ public:
 
   const capacity& limits() const noexcept override { return limits_; }
 
-  // Errors: as engine::run; internal also when a row reads a KV position that this engine has
-  // never written.
+  // Errors: as engine::run; internal also when a row or a copy reads what this engine has never
+  // written.
   result<step_output> run(const micro_batch& batch, std::span<const float> activations) override;
+  // What is in swap space is lost, as with a process.
+  void forget_swapped() { swap_.assign(swap_.size(), std::nullopt); }
 
 private:
+  struct swapped_block { // [block_positions]
+    std::vector<std::uint64_t> kv;
+    std::vector<bool> is_written;
+  };
+  result<void> make_copy(const micro_batch& batch, const block_copy& c);
   result<void> run_slice(const micro_batch& batch, const slice& s, std::size_t first_row);
 
   toy_model model_;
@@ -45,6 +54,7 @@ private:
   capacity limits_;
   std::vector<std::uint64_t> kv_; // [blocks, block_positions]
   std::vector<bool> is_written_;  // the same
+  std::vector<std::optional<swapped_block>> swap_;
   std::vector<std::uint64_t> rows_;
   std::vector<float> activations_; // [rows, 4]: 16 bits of the hash each, exact in a float
   std::vector<float> logits_;      // [vocabulary]

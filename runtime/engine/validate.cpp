@@ -68,6 +68,14 @@ result<void> check_slices(const micro_batch& batch, const capacity& limits) {
   return {};
 }
 
+result<void> check_copies(const micro_batch& batch, const capacity& limits) {
+  for (const block_copy& c : batch.copies)
+    if (c.block >= limits.blocks || c.swap_block >= limits.swap_blocks)
+      return wrong(batch, "a copy between KV block {} of {} and block {} of {} in swap space",
+                   c.block, limits.blocks, c.swap_block, limits.swap_blocks);
+  return {};
+}
+
 } // namespace
 
 result<void> validate(const micro_batch& batch, std::span<const float> activations,
@@ -80,6 +88,8 @@ result<void> validate(const micro_batch& batch, std::span<const float> activatio
   if (batch.slices.size() > batch.tokens.size())
     return wrong(batch, "{} slices of {} rows", batch.slices.size(), batch.tokens.size());
   if (auto ok = check_slices(batch, limits); !ok)
+    return ok;
+  if (auto ok = check_copies(batch, limits); !ok)
     return ok;
   for (const token_id id : batch.tokens)
     if (id < 0 || static_cast<std::uint32_t>(id) >= limits.vocabulary_size)

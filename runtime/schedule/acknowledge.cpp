@@ -29,8 +29,11 @@ void scheduler::on_sampled(const sampled& step) {
     ++counters_.duplicate_results;
     return;
   }
-  const std::vector<part> parts = std::move(it->second);
+  const auto [parts, copied] = std::move(it->second);
   flights_.erase(it);
+  for (const turn& who : copied)
+    if (sequence* s = find(who))
+      --s->copying;
   has_isolated_in_flight_ = false;
   ++totals_.steps;
   auto& busy = totals_.stage_busy_micros;
@@ -42,11 +45,15 @@ void scheduler::on_sampled(const sampled& step) {
   std::size_t draws = 0;
   for (const part& p : parts)
     draws += p.draws();
-  if (step.failure) {
-    fail_step(parts, *step.failure);
-  } else if (!is_whole(step, draws, config_.vocabulary_size)) {
-    fail_step(parts, fail(errc::internal, "a step drew {} tokens instead of {}, or unknown ones",
-                          step.samples.size(), draws));
+  std::optional<error> failure = step.failure;
+  if (!failure && !is_whole(step, draws, config_.vocabulary_size))
+    failure = fail(errc::internal, "a step drew {} tokens instead of {}, or unknown ones",
+                   step.samples.size(), draws);
+  if (failure) {
+    fail_step(parts, *failure);
+    for (const turn& who : copied)
+      if (sequence* s = find(who))
+        lose_copies(*s);
   } else {
     std::span<const sample> drawn = step.samples;
     for (const part& p : parts) {
@@ -59,12 +66,12 @@ void scheduler::on_sampled(const sampled& step) {
 
 // The draws of guesses count as far as each guess was what is drawn before it.
 void scheduler::accept(const part& p, std::span<const sample> drawn) {
-  sequence* s = find(p.id);
+  sequence* s = find(p.who);
   ENSURE(s && s->in_flight > 0, "a step of ticket {} came back that did not leave",
-         p.id.ticket.value);
+         p.who.id.ticket.value);
   --s->in_flight;
   s->drawing -= p.samples ? 1 : 0;
-  if (p.position != s->computed)
+  if (p.position != s->computed || s->copying > 0)
     s->is_void = true; // results came out of order: do again what is not acknowledged
   if (s->state != sequence_state::ended && !s->is_void) {
     const auto drafts = std::exchange(s->drafts, {});
@@ -114,9 +121,9 @@ bool scheduler::fits(std::size_t ids) const {
 // The offender ends, if it is known; else each of the batch is tried alone, once.
 void scheduler::fail_step(const std::vector<part>& parts, const error& why) {
   for (const part& p : parts) {
-    sequence* s = find(p.id);
+    sequence* s = find(p.who);
     ENSURE(s && s->in_flight > 0, "a step of ticket {} failed that did not leave",
-           p.id.ticket.value);
+           p.who.id.ticket.value);
     --s->in_flight;
     s->drawing -= p.samples ? 1 : 0;
     if (s->state != sequence_state::ended && !s->is_void) {
@@ -132,11 +139,27 @@ void scheduler::fail_step(const std::vector<part>& parts, const error& why) {
   }
 }
 
+// A stage may not have made them: the sequence has nothing but its log.
+void scheduler::lose_copies(sequence& s) {
+  if (s.state == sequence_state::ended)
+    return;
+  blocks_.forget_swapped(s.id);
+  s.swapped = 0;
+  s.is_leaving = false;
+  s.is_void = true;
+  s.state = sequence_state::waiting;
+  settle(s);
+}
+
 // What was put off until no step in flight uses the sequence's blocks.
 void scheduler::settle(sequence& s) {
   if (s.in_flight > 0)
     return;
   if (s.state != sequence_state::running) {
+    if (s.state == sequence_state::ended)
+      blocks_.forget_swapped(s.id);
+    else if (std::exchange(s.is_leaving, false))
+      swap_out(s);
     blocks_.release(s.id);
     s.computed = s.cached = 0;
   }
@@ -162,21 +185,22 @@ void scheduler::open_epoch(epoch_id epoch, const pipeline_shape& shape, loss las
   shape_ = shape;
   if (kv == kv_fate::lost || !is_same_memory)
     forget_kv();
+  blocks_.offer_swap(shape.swap_blocks);
   closed_at_.reset();
   next_batch_ = {1};
   ++totals_.epochs;
   if (last == loss::shard)
     judge_suspects();
   suspects_.clear();
-  for (auto& [id, s] : sequences_) {
+  for (auto& [who, s] : sequences_) {
     s.last_batch = 0;
     if (s.state == sequence_state::ended || fits(s.ids.size()))
       continue;
     const error why = fail_param(errc::context_length_exceeded, "prompt",
                                  "the prompt of {} tokens needs {} KV blocks, the pipeline has {}",
                                  s.prompt_count, blocks_.needed(s.prompt_count), blocks_.total());
-    if (!tickets_.at(id.ticket).has_begun)
-      refuse(id.ticket, why); // its other choices have the same prompt
+    if (!tickets_.at(s.id.ticket).has_begun)
+      refuse(s.id.ticket, why); // its other choices have the same prompt
     else if (s.output_count() > 0)
       end_choice(s, message_of(s), finish::length, std::nullopt, s.output_count());
     else
@@ -191,21 +215,26 @@ void scheduler::close_epoch(time_point now) {
   epoch_.reset();
   closed_at_ = now;
   has_isolated_in_flight_ = false;
-  for (const auto& [batch, parts] : flights_)
-    for (const part& p : parts) {
-      part& span = suspects_.try_emplace(p.id, p).first->second;
+  for (const auto& [batch, f] : flights_)
+    for (const part& p : f.parts) {
+      part& span = suspects_.try_emplace(p.who, p).first->second;
       span.rows = p.position + p.rows - span.position;
     }
   flights_.clear();
-  for (auto& [id, s] : sequences_) {
+  copies_.clear();
+  copied_.clear();
+  for (auto& [who, s] : sequences_) {
     s.in_flight = 0;
-    settle(s); // back to what is acknowledged
+    s.is_leaving = false;
+    if (std::exchange(s.copying, 0) > 0 || s.swapped > 0)
+      lose_copies(s); // and swap space goes with its process
+    settle(s);        // back to what is acknowledged
   }
   sweep();
 }
 
 void scheduler::forget_kv() {
-  for (auto& [id, s] : sequences_) {
+  for (auto& [who, s] : sequences_) {
     if (s.state == sequence_state::running)
       s.state = sequence_state::waiting;
     settle(s);
@@ -216,8 +245,8 @@ void scheduler::forget_kv() {
 // A sequence that was in flight with the same rows at two deaths in a row runs alone from then on;
 // one that was alone is to blame.
 void scheduler::judge_suspects() {
-  for (const auto& [id, span] : suspects_) {
-    sequence* suspect = find(id);
+  for (const auto& [who, span] : suspects_) {
+    sequence* suspect = find(who);
     if (!suspect || suspect->state == sequence_state::ended)
       continue;
     sequence& s = *suspect;
@@ -241,14 +270,18 @@ void scheduler::judge_suspects() {
 
 load_report scheduler::load() const {
   load_report report = totals_;
-  for (const auto& [id, s] : sequences_) {
+  for (const auto& [who, s] : sequences_) {
     report.running += s.state == sequence_state::running ? 1 : 0;
     report.waiting += s.state == sequence_state::waiting ? 1 : 0;
+    report.swapped += s.swapped > 0 ? 1 : 0;
   }
   for (const auto& [id, t] : tickets_)
     report.waiting += t.is_admitted ? 0 : t.choices;
   report.blocks_used = static_cast<std::uint32_t>(blocks_.used());
   report.blocks_total = static_cast<std::uint32_t>(blocks_.total());
+  report.swap_blocks_used = static_cast<std::uint32_t>(blocks_.swap_used());
+  report.swap_blocks_total = static_cast<std::uint32_t>(blocks_.swap_total());
+  report.max_batch_total_tokens = std::uint64_t{report.blocks_total} * shape_.block_positions;
   report.in_flight = static_cast<std::uint32_t>(flights_.size());
   return report;
 }
@@ -258,13 +291,20 @@ void scheduler::check_integrity() const {
   ENSURE(running_count() <= config_.max_num_seqs, "{} sequences run", running_count());
   ENSURE(flights_.size() <= flights_max(), "{} micro-batches in flight", flights_.size());
   std::map<sequence_id, std::uint32_t> carried, drawing;
-  for (const auto& [batch, parts] : flights_)
-    for (const part& p : parts) {
-      ++carried[p.id];
-      drawing[p.id] += p.samples ? 1 : 0;
+  std::map<turn, std::uint32_t> copying;
+  for (const turn& who : copied_)
+    ++copying[who];
+  for (const auto& [batch, f] : flights_) {
+    for (const turn& who : f.copied)
+      ++copying[who];
+    for (const part& p : f.parts) {
+      ++carried[p.who.id];
+      drawing[p.who.id] += p.samples ? 1 : 0;
     }
+  }
   std::map<ticket_id, std::uint32_t> open;
-  for (const auto& [id, s] : sequences_) {
+  for (const auto& [who, s] : sequences_) {
+    const sequence_id id = who.id;
     ENSURE(s.in_flight == (carried.contains(id) ? carried.at(id) : 0), "ticket {}: in flight {}",
            id.ticket.value, s.in_flight);
     ENSURE(s.drawing == (drawing.contains(id) ? drawing.at(id) : 0), "ticket {}: draws {}",
@@ -277,6 +317,12 @@ void scheduler::check_integrity() const {
            id.ticket.value);
     ENSURE(s.in_flight > 0 || s.state != sequence_state::ended, "ticket {} lingers",
            id.ticket.value);
+    ENSURE(s.copying == (copying.contains(who) ? copying.at(who) : 0), "ticket {}: {} copies",
+           id.ticket.value, s.copying);
+    ENSURE(s.swapped == 0 || s.state == sequence_state::waiting, "ticket {}: swapped, not waiting",
+           id.ticket.value);
+    ENSURE(blocks_.swapped(id) == blocks_.needed(s.swapped), "ticket {}: {} positions swapped",
+           id.ticket.value, s.swapped);
     const std::size_t blocks = blocks_.of(id).size();
     ENSURE(blocks >= blocks_.needed(s.issued), "ticket {}: blocks missing", id.ticket.value);
     ENSURE(blocks == 0 || s.in_flight > 0 || s.state == sequence_state::running,

@@ -1,6 +1,7 @@
 // Which rows run next: continuous batching (Orca, OSDI 2022) with chunked prefill beside decode
 // (Sarathi, arXiv 2308.16369), decodes divided evenly over the micro-batches in flight (gLLM, arXiv
-// 2504.14775), preemption by recompute, one micro-batch ahead of the tokens (docs/decisions/0008).
+// 2504.14775), preemption by swap or recompute, one micro-batch ahead of the tokens
+// (docs/decisions/0008).
 #include "runtime/schedule/scheduler.hpp"
 #include "schema/ensure.hpp"
 
@@ -30,36 +31,66 @@ std::optional<micro_batch> scheduler::next() {
   return form(plan);
 }
 
-// First come, first served: those that have run before, then the others. Nobody overtakes the first
-// that does not fit, so nobody starves.
+// Nobody overtakes the first that does not fit: among equals nobody starves.
 void scheduler::start_waiting() {
-  for (const bool has_started : {true, false})
-    for (auto& [id, s] : sequences_)
-      if (s.state == sequence_state::waiting && s.has_started == has_started && !start(s))
-        return;
+  for (sequence* s = first_waiting(); s && start(*s);)
+    s = first_waiting();
 }
 
-// Takes a slot and the blocks of all ids known, so that a prefill never stops half way. A part of
-// the blocks stays free for the decodes to grow into, unless nothing else needs them.
+// In the order of service; of equal priority those that have run before.
+sequence* scheduler::first_waiting() {
+  sequence* first = nullptr;
+  for (auto& [who, s] : sequences_)
+    if (s.state == sequence_state::waiting &&
+        (!first || (s.priority == first->priority && s.has_started && !first->has_started)))
+      first = &s;
+  return first;
+}
+
+// Takes a slot and the blocks of all ids known, so that a prefill never stops half way; from
+// running ones of a higher priority number, if need be. A part of the blocks stays free for the
+// decodes to grow into, unless nothing else needs them.
 bool scheduler::start(sequence& s) {
-  const std::uint32_t running = running_count();
-  if (s.in_flight > 0 || running >= config_.max_num_seqs)
+  const auto lacks_slot = [this] { return running_count() >= config_.max_num_seqs; };
+  const auto lacks_blocks = [&] {
+    constexpr std::size_t watermark_divisor = 100; // vLLM's watermark of 0.01
+    const std::size_t watermark =
+        running_count() == 0 ? 0 : 1 + blocks_.total() / watermark_divisor;
+    const std::size_t missing = blocks_.needed(s.ids.size()) - blocks_.of(s.id).size();
+    return missing + watermark > blocks_.free();
+  };
+  if (s.in_flight > 0 || (lacks_slot() && !can_take_room(s)))
     return false;
-  constexpr std::size_t watermark_divisor = 100; // vLLM's watermark of 0.01
-  const std::size_t watermark = running == 0 ? 0 : 1 + blocks_.total() / watermark_divisor;
   adopt(s);
-  const std::size_t missing = blocks_.needed(s.ids.size()) - blocks_.of(s.id).size();
-  if (missing + watermark > blocks_.free()) {
-    settle(s); // what it adopted goes back
-    return false;
+  while (lacks_slot() || lacks_blocks()) {
+    if (has_blocks_coming() || !can_take_room(s)) {
+      settle(s); // what it adopted goes back
+      return false;
+    }
+    preempt(*last_running());
   }
   ENSURE(blocks_.grow(s.id, s.ids.size()), "blocks were free and are not");
+  swap_in(s);
   s.state = sequence_state::running;
   if (!s.has_started) {
     s.has_started = true;
     ++tickets_.at(s.id.ticket).choices_started;
   }
   return true;
+}
+
+// Whether less important ones run, and hold enough: else they would stop for nothing. Blocks that
+// they share with others count as well, which errs in favour of the more important one.
+bool scheduler::can_take_room(const sequence& s) const {
+  std::size_t blocks = blocks_.free() + blocks_.of(s.id).size();
+  bool has_any = false;
+  for (auto it = sequences_.rbegin(); it != sequences_.rend() && it->first.priority > s.priority;
+       ++it)
+    if (it->second.state == sequence_state::running) {
+      has_any = true;
+      blocks += blocks_.of(it->second.id).size();
+    }
+  return has_any && blocks_.needed(s.ids.size()) <= blocks;
 }
 
 // Takes over what others have computed. The same bits: keys and values of a row depend on nothing
@@ -99,7 +130,7 @@ bool scheduler::can_issue(const sequence& s) const {
 }
 
 sequence* scheduler::isolated() {
-  for (auto& [id, s] : sequences_)
+  for (auto& [who, s] : sequences_)
     if (s.is_isolated && s.state == sequence_state::running)
       return &s;
   return nullptr;
@@ -109,7 +140,7 @@ void scheduler::plan_decodes(std::vector<planned>& plan) {
   std::vector<sequence*> ready, ahead; // the latter of their tokens
   std::size_t decoding = 0;            // with those in flight
   bool has_prefill = false;
-  for (auto& [id, s] : sequences_) {
+  for (auto& [who, s] : sequences_) {
     if (s.state != sequence_state::running)
       continue;
     if (s.rows_left() > 1) {
@@ -142,9 +173,10 @@ void scheduler::plan_decodes(std::vector<planned>& plan) {
     });
     ready.resize(share);
   }
-  // Oldest first: room is made at the cost of younger ones, never of one in the plan.
-  std::sort(ready.begin(), ready.end(),
-            [](const sequence* a, const sequence* b) { return a->id < b->id; });
+  // In order: room is made at the cost of later ones, never of one in the plan.
+  std::sort(ready.begin(), ready.end(), [](const sequence* a, const sequence* b) {
+    return turn{a->priority, a->id} < turn{b->priority, b->id};
+  });
   std::size_t rows_free = rows - std::min(rows, ready.size());
   for (sequence* s : ready) {
     if (s->state != sequence_state::running || !make_room(*s))
@@ -182,7 +214,7 @@ void scheduler::plan_prefill(std::vector<planned>& plan) {
     decoding += p.rows;
   std::size_t left =
       std::min<std::size_t>(config_.prefill_chunk, config_.max_num_batched_tokens - decoding);
-  for (auto& [id, s] : sequences_) {
+  for (auto& [who, s] : sequences_) {
     if (left == 0)
       return;
     if (!can_issue(s) || s.rows_left() == 1)
@@ -194,30 +226,60 @@ void scheduler::plan_prefill(std::vector<planned>& plan) {
   }
 }
 
-// Blocks for all ids expected of a running sequence, taken from the youngest if need be. False: not
-// now, either because blocks are on their way or because it was itself the youngest.
+// Blocks for all ids expected of a running sequence, taken from the last in the order of service if
+// need be. False: not now, either because blocks are on their way or because it was the last.
 bool scheduler::make_room(sequence& s) {
   while (!blocks_.grow(s.id, s.ids_expected())) {
     if (has_blocks_coming())
       return false;
-    sequence* youngest = nullptr;
-    for (auto& [id, other] : sequences_)
-      if (other.state == sequence_state::running)
-        youngest = &other;
-    ENSURE(youngest && running_count() > 1, "ticket {} does not fit into all {} blocks alone",
+    sequence* last = last_running();
+    ENSURE(last && running_count() > 1, "ticket {} does not fit into all {} blocks alone",
            s.id.ticket.value, blocks_.total());
-    preempt(*youngest);
-    if (youngest == &s)
+    preempt(*last);
+    if (last == &s)
       return false;
   }
   return true;
 }
 
+sequence* scheduler::last_running() {
+  for (auto it = sequences_.rbegin(); it != sequences_.rend(); ++it)
+    if (it->second.state == sequence_state::running)
+      return &it->second;
+  return nullptr;
+}
+
 // Back to waiting; what is in flight still counts, and then the blocks go back.
 void scheduler::preempt(sequence& s) {
   s.state = sequence_state::waiting;
+  s.is_leaving = true;
   ++totals_.preemptions;
   settle(s);
+}
+
+// What it has computed is kept there, if there is room.
+void scheduler::swap_out(sequence& s) {
+  const std::size_t before = copies_.size();
+  if (s.computed == 0 || !blocks_.swap_out(s.id, s.computed, copies_))
+    return;
+  s.swapped = s.computed;
+  ++s.copying;
+  copied_.push_back({s.priority, s.id});
+  totals_.swapped_out_blocks += copies_.size() - before;
+}
+
+// What the prefix cache does not have comes back from swap space.
+void scheduler::swap_in(sequence& s) {
+  if (s.swapped > s.computed) {
+    const std::size_t before = copies_.size();
+    blocks_.swap_in(s.id, s.computed, copies_);
+    s.computed = s.issued = s.swapped;
+    ++s.copying;
+    copied_.push_back({s.priority, s.id});
+    totals_.swapped_in_blocks += copies_.size() - before;
+  }
+  blocks_.forget_swapped(s.id);
+  s.swapped = 0;
 }
 
 bool scheduler::has_blocks_coming() const {
@@ -231,7 +293,9 @@ micro_batch scheduler::form(const std::vector<planned>& plan) {
   batch.batch = next_batch_;
   batch.epoch = *epoch_;
   ++next_batch_.value;
-  auto& parts = flights_[batch.batch];
+  batch.copies = std::exchange(copies_, {});
+  auto& [parts, copied] = flights_[batch.batch];
+  copied = std::exchange(copied_, {});
   for (const auto& [which, rows] : plan) {
     sequence& s = *which;
     const std::size_t end = s.issued + rows;
@@ -258,7 +322,7 @@ micro_batch scheduler::form(const std::vector<planned>& plan) {
         batch.draws.push_back(s.next_draw(config_.eos_ids, guessed));
       ++s.drawing;
     }
-    parts.push_back({s.id, s.issued, rows, samples, s.drafts.size()});
+    parts.push_back({{s.priority, s.id}, s.issued, rows, samples, s.drafts.size()});
     s.issued = end;
     s.last_batch = batch.batch.value;
     ++s.in_flight;

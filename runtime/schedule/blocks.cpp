@@ -119,7 +119,55 @@ void block_account::let_go(block_index block) {
   kept_since_.emplace(block, clock_);
 }
 
+void block_account::offer_swap(std::uint32_t blocks) {
+  ENSURE(swapped_.empty(), "swap space changes while {} sequences are in it", swapped_.size());
+  swap_total_ = blocks;
+  swap_free_.resize(blocks);
+  std::iota(swap_free_.rbegin(), swap_free_.rend(), block_index{0});
+}
+
+std::size_t block_account::swapped(sequence_id id) const {
+  const auto it = swapped_.find(id);
+  return it == swapped_.end() ? 0 : it->second.size();
+}
+
+bool block_account::swap_out(sequence_id id, std::size_t positions,
+                             std::vector<block_copy>& copies) {
+  const std::size_t count = needed(positions);
+  if (count > swap_free_.size())
+    return false;
+  const auto blocks = of(id);
+  auto& places = swapped_[id];
+  ENSURE(count <= blocks.size() && places.empty(), "ticket {} has nothing to swap out",
+         id.ticket.value);
+  for (const block_index block : blocks.first(count)) {
+    places.push_back(swap_free_.back());
+    swap_free_.pop_back();
+    copies.push_back({block, places.back(), /*is_out=*/true});
+  }
+  return true;
+}
+
+void block_account::swap_in(sequence_id id, std::size_t from, std::vector<block_copy>& copies) {
+  const auto it = swapped_.find(id);
+  const auto blocks = of(id);
+  ENSURE(it != swapped_.end() && it->second.size() <= blocks.size(),
+         "ticket {} has nothing in swap space, or no blocks for it", id.ticket.value);
+  for (std::size_t i = from / block_positions_; i < it->second.size(); ++i)
+    copies.push_back({blocks[i], it->second[i], /*is_out=*/false});
+  forget_swapped(id);
+}
+
+void block_account::forget_swapped(sequence_id id) {
+  const auto it = swapped_.find(id);
+  if (it == swapped_.end())
+    return;
+  swap_free_.insert(swap_free_.end(), it->second.rbegin(), it->second.rend());
+  swapped_.erase(it);
+}
+
 void block_account::check_integrity() const {
+  check_swap();
   std::vector<std::uint32_t> holders(total());
   std::vector<bool> is_free(total());
   const auto see_free = [&](block_index block) {
@@ -146,6 +194,19 @@ void block_account::check_integrity() const {
   for (std::size_t block = 0; block < total(); ++block)
     ENSURE(holders[block] == holders_[block] && (holders[block] > 0) != is_free[block],
            "block {} has {} holders, {} counted", block, holders[block], holders_[block]);
+}
+
+void block_account::check_swap() const {
+  std::vector<std::uint32_t> seen(swap_total_);
+  const auto see = [&](block_index place) {
+    ENSURE(place < swap_total_, "place {} of {} in swap space", place, swap_total_);
+    ++seen[place];
+  };
+  std::for_each(swap_free_.begin(), swap_free_.end(), see);
+  for (const auto& [id, places] : swapped_)
+    std::for_each(places.begin(), places.end(), see);
+  for (std::size_t place = 0; place < swap_total_; ++place)
+    ENSURE(seen[place] == 1, "place {} of swap space has {} holders", place, seen[place]);
 }
 
 } // namespace baton::schedule

@@ -1,10 +1,11 @@
 // The one account of paged KV memory (PagedAttention, arXiv 2309.06180): which blocks are free,
-// which sequences hold which, and which still hold the beginning of a text that may come again. The
-// same at every stage. Called by the scheduler; never decides.
+// which sequences hold which, which still hold the beginning of a text that may come again, and
+// which places of swap space hold what of whom. The same at every stage. Called by the scheduler;
+// never decides.
 #pragma once
 
 #include "runtime/schedule/prefix_index.hpp"
-#include "schema/ids.hpp"
+#include "schema/messages.hpp"
 
 #include <cstddef>
 #include <map>
@@ -21,6 +22,11 @@ namespace baton::schedule {
 //    └── release ────┘    └────────── adopt ────────────┘ │
 //    ^                                                    │
 //    └──────────────── grow, the oldest first ────────────┘
+//
+//   A place in swap space:   free ──swap_out──> held by 1 ──swap_in, forget_swapped──> free
+//
+// Stages make copies and rows in the order of the micro-batches: what is written down here as free
+// may be taken at once, though the copy out of it has yet to be made.
 class block_account {
 public:
   block_account() = default; // of no blocks
@@ -53,6 +59,21 @@ public:
   std::size_t adopt(sequence_id id, std::string_view salt, std::span<const token_id> ids,
                     std::size_t computed);
 
+  // -- swap space: what sequences that were preempted have computed.
+
+  // Requires: nothing is in it.
+  void offer_swap(std::uint32_t blocks);
+  std::size_t swap_total() const noexcept { return swap_total_; }
+  std::size_t swap_used() const noexcept { return swap_total_ - swap_free_.size(); }
+  std::size_t swapped(sequence_id id) const; // its places
+  // A place for each block of [0, positions) and the copies that fill it; the blocks stay with the
+  // sequence. All or nothing: false if too few are free. Requires: it has no places.
+  bool swap_out(sequence_id id, std::size_t positions, std::vector<block_copy>& copies);
+  // Back, from the block of position `from` on, into the blocks that it holds now; its places are
+  // free. Requires: it holds as many blocks as it has places.
+  void swap_in(sequence_id id, std::size_t from, std::vector<block_copy>& copies);
+  void forget_swapped(sequence_id id);
+
   // Every block is free, kept or held, and by as many as hold it; else the process ends.
   void check_integrity() const;
 
@@ -66,6 +87,7 @@ private:
   block_index take();
   void hold(block_index block);
   void let_go(block_index block);
+  void check_swap() const;
 
   std::size_t block_positions_ = 1;
   std::vector<block_index> free_;             // the last one goes next: lately used memory is warm
@@ -75,6 +97,9 @@ private:
   std::uint64_t clock_ = 0;
   prefix_index index_;
   std::unordered_map<sequence_id, holding> owned_;
+  std::size_t swap_total_ = 0;
+  std::vector<block_index> swap_free_;
+  std::unordered_map<sequence_id, std::vector<block_index>> swapped_; // by block of the sequence
 };
 
 } // namespace baton::schedule

@@ -19,6 +19,9 @@ namespace baton::schedule {
 
 using time_point = std::chrono::steady_clock::time_point;
 
+// Who is served first: as they come, or by the request's `priority` before that.
+enum class scheduling_policy : std::uint8_t { fcfs, priority };
+
 // Names as vLLM and TorchServe users know them, where they have one.
 struct scheduler_config {
   std::uint32_t max_num_seqs = 64;            // slots: sequences that run at the same time
@@ -27,7 +30,8 @@ struct scheduler_config {
   std::uint32_t max_model_len = 2048;         // positions of one sequence, prompt and output
   std::uint32_t vocabulary_size = 0;          // required: ids from outside are checked against it
   std::uint32_t max_num_queued_reqs = 128;    // tickets beyond the slots
-  std::uint64_t max_num_queued_tokens = 1 << 18;       // their estimates, in all
+  std::uint64_t max_num_queued_tokens = 1 << 18; // their estimates, in all
+  schedule::scheduling_policy scheduling_policy = schedule::scheduling_policy::fcfs;
   bool enable_prefix_caching = true;                   // KV of equal beginnings is computed once
   bool async_scheduling = true;                        // run-ahead: see scheduler::next
   std::uint32_t num_speculative_tokens = 0;            // guesses behind a decoding row; 0: none
@@ -59,6 +63,7 @@ struct pipeline_shape {
   std::uint32_t stages = 1; // as many micro-batches are worked on at a time
   std::uint32_t blocks = 0; // KV blocks, the least of all stages
   std::uint32_t block_positions = 64;
+  std::uint32_t swap_blocks = 0; // the least of all stages
 };
 
 struct refusal {
@@ -126,6 +131,7 @@ private:
   struct ticket {
     std::uint64_t request = 0;
     node_id gateway;
+    std::int32_t priority = 0;
     std::uint32_t choices = 0;
     std::uint32_t choices_open = 0; // not ended
     std::uint32_t choices_started = 0;
@@ -137,12 +143,16 @@ private:
     bool has_begun = false; // a `tokens` message is out: it can no longer be refused
   };
   struct part { // one slice of a batch in flight
-    sequence_id id;
+    turn who;
     std::size_t position = 0;
     std::size_t rows = 0; // with guesses
     bool samples = false;
     std::size_t drafts = 0; // the last of the rows, which are guesses
     std::size_t draws() const noexcept { return samples ? 1 + drafts : 0; }
+  };
+  struct flight { // a micro-batch
+    std::vector<part> parts;
+    std::vector<turn> copied; // whose blocks it copies to or from swap space
   };
   struct planned {
     sequence* which = nullptr;
@@ -151,13 +161,13 @@ private:
   struct queue_figures {
     std::uint32_t tickets = 0;
     std::uint64_t tokens = 0;
-    bool has_slots = false; // for the newcomer
+    std::uint32_t slots_left = 0; // 0 if anyone waits
   };
 
   // tickets.cpp
-  std::optional<error> refuse_reserve(const baton::reserve& r, const queue_figures& queue,
-                                      time_point now) const;
-  queue_figures look_at_queue(std::uint32_t choices) const;
+  std::optional<error> refuse_reserve(const baton::reserve& r, time_point now) const;
+  std::optional<error> refuse_to_queue(const baton::reserve& r) const;
+  queue_figures look_at_queue(std::int32_t priority) const;
   std::optional<error> refuse_admit(const baton::admit& request, const ticket& t) const;
   void refuse(ticket_id id, error why);
   void fail_ticket(ticket_id id, finish how, const error& why);
@@ -169,7 +179,9 @@ private:
 
   // batching.cpp
   void start_waiting();
+  sequence* first_waiting();
   bool start(sequence& s);
+  bool can_take_room(const sequence& s) const;
   void adopt(sequence& s);
   sequence* isolated();
   std::size_t flights_max() const noexcept {
@@ -182,7 +194,10 @@ private:
   void plan_decodes(std::vector<planned>& plan);
   void plan_prefill(std::vector<planned>& plan);
   bool make_room(sequence& s);
+  sequence* last_running();
   void preempt(sequence& s);
+  void swap_out(sequence& s);
+  void swap_in(sequence& s);
   bool has_blocks_coming() const;
   micro_batch form(const std::vector<planned>& plan);
 
@@ -191,13 +206,15 @@ private:
   void acknowledge(sequence& s, std::size_t rows);
   void take_token(sequence& s, const sample& drawn);
   void fail_step(const std::vector<part>& parts, const error& why);
+  void lose_copies(sequence& s);
   void settle(sequence& s);
   void sweep();
   bool fits(std::size_t ids) const;
   void forget_kv();
   void judge_suspects();
 
-  sequence* find(sequence_id id);
+  sequence* find(const turn& who);
+  std::map<turn, sequence>::iterator first_choice(ticket_id id);
   std::uint32_t running_count() const;
 
   scheduler_config config_;
@@ -206,11 +223,13 @@ private:
   epoch_id last_epoch_;
   std::optional<time_point> closed_at_;
   block_account blocks_;
-  // Ordered by arrival: tickets are numbered as they are granted.
   std::map<ticket_id, ticket> tickets_;
-  std::map<sequence_id, sequence> sequences_; // an ended one stays while it is in flight
-  std::map<batch_id, std::vector<part>> flights_;
-  std::map<sequence_id, part> suspects_; // rows that were in flight when the last epoch closed
+  std::map<turn, sequence>
+      sequences_; // in the order of service; an ended one stays while it is in flight
+  std::map<batch_id, flight> flights_;
+  std::vector<block_copy> copies_; // the next micro-batch carries them
+  std::vector<turn> copied_;       // whose they are
+  std::map<turn, part> suspects_;  // rows that were in flight when the last epoch closed
   ticket_id next_ticket_;
   batch_id next_batch_{1};
   bool is_draining_ = false;

@@ -17,10 +17,10 @@ void count_as_output(draw& d, token_id token) {
     ++it->in_output;
 }
 
-sequence::sequence(sequence_id which, std::span<const token_id> prompt_ids, sampling_params how,
+sequence::sequence(turn when, std::span<const token_id> prompt_ids, sampling_params how,
                    stopping until)
-    : id(which), prompt_count(prompt_ids.size()), ids(prompt_ids.begin(), prompt_ids.end()),
-      sampling(std::move(how)), stop(std::move(until)) {
+    : id(when.id), priority(when.priority), prompt_count(prompt_ids.size()),
+      ids(prompt_ids.begin(), prompt_ids.end()), sampling(std::move(how)), stop(std::move(until)) {
   ENSURE(prompt_count > 0, "ticket {} has an empty prompt", id.ticket.value);
   for (const token_id token : ids)
     count(token, /*in_prompt=*/true);

@@ -18,8 +18,19 @@ namespace baton::schedule {
 //      └──┼────────────────────────┘                                             │
 //         └──────────── cancel, deadline, failure ───────────────────────────────┘
 //
-// A state changes at once; blocks follow when no step in flight uses them any more.
+// A state changes at once; blocks follow when no step in flight uses them any more: they go back,
+// those of a preempted one by way of swap space if it has room. From there they come when it is
+// running again, unless a failed step or the epoch's end has put in doubt whether every stage has
+// made the copies: then, as without swap space, it is computed again from the log.
 enum class sequence_state : std::uint8_t { waiting, running, ended };
+
+// The order of service: the lower number first, then whoever came first, for tickets are numbered
+// as they are granted.
+struct turn {
+  std::int32_t priority = 0; // of the request; under fcfs all have 0
+  sequence_id id;
+  friend auto operator<=>(const turn&, const turn&) = default;
+};
 
 // This token comes before the one to draw: the penalties count it.
 void count_as_output(draw& d, token_id token);
@@ -33,6 +44,7 @@ struct draw_place {
 struct sequence {
   // -- the log --
   sequence_id id;
+  std::int32_t priority = 0;
   std::size_t prompt_count = 0;
   std::vector<token_id> ids;   // prompt, then output
   std::vector<sample> samples; // one per output token, with logprobs as drawn
@@ -52,7 +64,10 @@ struct sequence {
   std::vector<token_id> drafts; // ids guessed behind the last known one, in flight or about to be
   std::uint64_t last_batch = 0; // the latest that carried it, for fair turns
   bool is_void = false;         // what is in flight does not count and will be done again
-  bool has_started = false;     // has been running at least once: goes before those that have not
+  bool is_leaving = false;      // preempted: goes to swap space when nothing of it is in flight
+  std::size_t swapped = 0;      // positions in swap space, of one that waits
+  std::uint32_t copying = 0;    // times to or from there that are not acknowledged
+  bool has_started = false;     // has been running: goes before its equals that have not
   bool has_begun = false;       // its first `tokens` message is out
 
   // -- suspicion: rows that were in flight when a step failed or a shard died --
@@ -62,8 +77,7 @@ struct sequence {
   bool is_isolated = false; // runs in a micro-batch of its own, with nothing else in flight
 
   // Requires: a prompt that is not empty.
-  sequence(sequence_id which, std::span<const token_id> prompt_ids, sampling_params how,
-           stopping until);
+  sequence(turn when, std::span<const token_id> prompt_ids, sampling_params how, stopping until);
 
   std::uint32_t output_count() const noexcept { return static_cast<std::uint32_t>(samples.size()); }
   // With those to come and those guessed.

@@ -4,6 +4,7 @@
 #include "schema/result.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace baton::schedule {
 
@@ -16,11 +17,11 @@ scheduler::scheduler(scheduler_config config)
 }
 
 std::variant<granted, rejected> scheduler::reserve(const baton::reserve& request, time_point now) {
-  const queue_figures queue = look_at_queue(request.choices);
-  if (auto why = refuse_reserve(request, queue, now)) {
+  if (auto why = refuse_reserve(request, now)) {
     const auto retry_after =
         row_of(why->code).retryable ? config_.retry_after : std::chrono::milliseconds{0};
-    return rejected{request.request, {}, std::move(*why), retry_after, queue.tickets};
+    return rejected{
+        request.request, {}, std::move(*why), retry_after, look_at_queue(request.priority).tickets};
   }
   const ticket_id id = next_ticket_;
   ++next_ticket_.value;
@@ -28,6 +29,7 @@ std::variant<granted, rejected> scheduler::reserve(const baton::reserve& request
   ticket t;
   t.request = request.request;
   t.gateway = request.gateway;
+  t.priority = request.priority;
   t.choices = t.choices_open = request.choices;
   t.tokens_estimate = request.tokens_estimate;
   t.reserved_at = now;
@@ -36,52 +38,67 @@ std::variant<granted, rejected> scheduler::reserve(const baton::reserve& request
 }
 
 std::optional<error> scheduler::refuse_reserve(const baton::reserve& request,
-                                               const queue_figures& queue, time_point now) const {
+                                               time_point now) const {
   if (request.choices == 0 || request.choices > choices_max)
     return fail_param(errc::invalid_value, "n", "n must be between 1 and {}, not {}", choices_max,
                       request.choices);
+  if (request.priority != 0 && config_.scheduling_policy != scheduling_policy::priority)
+    return fail_param(errc::invalid_value, "priority",
+                      "priority is {}, but requests are served as they come: leave it out, or set "
+                      "model.scheduling_policy to \"priority\"",
+                      request.priority);
   if (is_draining_)
     return fail(errc::draining, "the server is shutting down");
   const bool gave_up = closed_at_ && config_.recovery_timeout.count() > 0 &&
                        now - *closed_at_ >= config_.recovery_timeout;
   if (!epoch_ && (!closed_at_ || gave_up))
     return fail(errc::not_ready, "the pipeline is not up");
-  if (config_.use_job_ticket) {
-    if (request.choices > config_.max_num_seqs)
-      return fail_param(errc::invalid_value, "n", "n is {}, there are {} slots", request.choices,
-                        config_.max_num_seqs);
-    if (!queue.has_slots)
-      return fail(errc::no_job_ticket, "all {} slots are taken", config_.max_num_seqs);
+  return refuse_to_queue(request);
+}
+
+std::optional<error> scheduler::refuse_to_queue(const baton::reserve& request) const {
+  const bool has_slots = request.choices <= look_at_queue(request.priority).slots_left;
+  if (config_.use_job_ticket && request.choices > config_.max_num_seqs)
+    return fail_param(errc::invalid_value, "n", "n is {}, there are {} slots", request.choices,
+                      config_.max_num_seqs);
+  if (has_slots)
     return std::nullopt;
-  }
-  if (queue.has_slots)
-    return std::nullopt;
-  if (queue.tickets >= config_.max_num_queued_reqs)
-    return fail(errc::overloaded, "{} requests are waiting, which is the limit", queue.tickets);
-  if (queue.tokens + request.tokens_estimate > config_.max_num_queued_tokens)
+  if (config_.use_job_ticket)
+    return fail(errc::no_job_ticket, "all {} slots are taken", config_.max_num_seqs);
+  const queue_figures all = look_at_queue(std::numeric_limits<std::int32_t>::max());
+  if (all.tickets >= config_.max_num_queued_reqs)
+    return fail(errc::overloaded, "{} requests are waiting, which is the limit", all.tickets);
+  if (all.tokens + request.tokens_estimate > config_.max_num_queued_tokens)
     return fail(errc::overloaded, "{} tokens are waiting and {} more would pass the limit of {}",
-                queue.tokens, request.tokens_estimate, config_.max_num_queued_tokens);
+                all.tokens, request.tokens_estimate, config_.max_num_queued_tokens);
   return std::nullopt;
 }
 
-// Counts the tickets for which there is no slot, in the order in which they will get one.
-scheduler::queue_figures scheduler::look_at_queue(std::uint32_t choices) const {
+// Counts the tickets for which there is no slot, in the order in which they will get one: those
+// that a newcomer of this priority has before it. It has the slots of the others behind it.
+scheduler::queue_figures scheduler::look_at_queue(std::int32_t priority) const {
   std::uint32_t taken = 0; // by tickets that have started
-  for (const auto& [id, t] : tickets_)
-    taken += t.choices_started > 0 ? t.choices_open : 0;
-  std::uint32_t left = taken < config_.max_num_seqs ? config_.max_num_seqs - taken : 0;
-  queue_figures queue;
+  std::map<turn, const ticket*> waiting;
   for (const auto& [id, t] : tickets_) {
-    if (t.choices_started > 0)
+    if (t.priority > priority)
       continue;
-    if (queue.tickets == 0 && t.choices_open <= left) {
-      left -= t.choices_open;
+    if (t.choices_started > 0)
+      taken += t.choices_open;
+    else
+      waiting.emplace(turn{t.priority, {id, 0}}, &t);
+  }
+  queue_figures queue;
+  queue.slots_left = taken < config_.max_num_seqs ? config_.max_num_seqs - taken : 0;
+  for (const auto& [who, t] : waiting) {
+    if (queue.tickets == 0 && t->choices_open <= queue.slots_left) {
+      queue.slots_left -= t->choices_open;
       continue;
     }
     ++queue.tickets;
-    queue.tokens += t.tokens_estimate;
+    queue.tokens += t->tokens_estimate;
   }
-  queue.has_slots = queue.tickets == 0 && choices <= left;
+  if (queue.tickets > 0)
+    queue.slots_left = 0;
   return queue;
 }
 
@@ -112,11 +129,11 @@ void scheduler::admit(const baton::admit& request) {
   if (request.deadline.count() > 0)
     t.deadline = t.reserved_at + request.deadline;
   for (std::uint32_t choice = 0; choice < t.choices; ++choice) {
-    const sequence_id id{request.ticket, choice};
+    const turn who{t.priority, {request.ticket, choice}};
     sampling_params sampling = request.sampling;
     sampling.seed += choice;
     const auto added =
-        sequences_.try_emplace(id, id, request.prompt_ids, std::move(sampling), stop);
+        sequences_.try_emplace(who, who, request.prompt_ids, std::move(sampling), stop);
     added.first->second.cache_salt = request.cache_salt;
   }
 }
@@ -174,7 +191,7 @@ void scheduler::cancel(const baton::cancel& request) {
   if (it == tickets_.end())
     return;
   if (request.why == cancel_reason::stop_text) {
-    sequence* s = find({request.ticket, request.choice.value_or(0)});
+    sequence* s = find({it->second.priority, {request.ticket, request.choice.value_or(0)}});
     if (s && s->state != sequence_state::ended)
       end_choice(*s, message_of(*s), finish::stop, std::nullopt,
                  std::min(request.tokens_kept, s->output_count()));
@@ -200,7 +217,7 @@ void scheduler::cancel(const baton::cancel& request) {
   const error why = request.reason.value_or(error{code, text, {}});
   if (!request.choice || it->second.choices == 1) {
     fail_ticket(request.ticket, how, why);
-  } else if (sequence* s = find({request.ticket, *request.choice});
+  } else if (sequence* s = find({it->second.priority, {request.ticket, *request.choice}});
              s && s->state != sequence_state::ended) {
     end_choice(*s, message_of(*s), how, why, s->output_count());
   }
@@ -239,26 +256,25 @@ void scheduler::tick(time_point now) {
 void scheduler::refuse(ticket_id id, error why) {
   ticket& t = tickets_.at(id);
   ENSURE(!t.has_begun, "ticket {} is refused after its first tokens", id.value);
-  for (auto it = sequences_.lower_bound({id, 0}); it != sequences_.end() && it->first.ticket == id;
-       ++it) {
+  for (auto it = first_choice(id); it != sequences_.end() && it->second.id.ticket == id; ++it) {
     it->second.state = sequence_state::ended;
     settle(it->second);
   }
   const auto gateway = t.gateway;
   const auto request = t.request;
+  const auto priority = t.priority;
   t.choices_open = 0;
   end_ticket(id);
   const auto retry_after =
       row_of(why.code).retryable ? config_.retry_after : std::chrono::milliseconds{0};
   output_.refusals.push_back(
-      {gateway, {request, id, std::move(why), retry_after, look_at_queue(1).tickets}});
+      {gateway, {request, id, std::move(why), retry_after, look_at_queue(priority).tickets}});
 }
 
 void scheduler::fail_ticket(ticket_id id, finish how, const error& why) {
   if (!tickets_.at(id).has_begun)
     return refuse(id, why);
-  for (auto it = sequences_.lower_bound({id, 0}); it != sequences_.end() && it->first.ticket == id;
-       ++it)
+  for (auto it = first_choice(id); it != sequences_.end() && it->second.id.ticket == id; ++it)
     if (sequence& s = it->second; s.state != sequence_state::ended)
       end_choice(s, message_of(s), how, why, s.output_count());
 }
@@ -318,9 +334,14 @@ void scheduler::end_ticket(ticket_id id) {
   ++counters_.tickets_ended;
 }
 
-sequence* scheduler::find(sequence_id id) {
-  const auto it = sequences_.find(id);
+sequence* scheduler::find(const turn& who) {
+  const auto it = sequences_.find(who);
   return it == sequences_.end() ? nullptr : &it->second;
+}
+
+// The ticket's first one that is still known, or one of another ticket.
+std::map<turn, sequence>::iterator scheduler::first_choice(ticket_id id) {
+  return sequences_.lower_bound({tickets_.at(id).priority, {id, 0}});
 }
 
 } // namespace baton::schedule

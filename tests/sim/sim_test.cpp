@@ -40,6 +40,7 @@ void check_rest(world& w) {
   CHECK(w.load().running == 0);
   CHECK(w.load().waiting == 0);
   CHECK(w.load().blocks_used == 0);
+  CHECK(w.load().swap_blocks_used == 0);
   CHECK(w.stands() == phase::ready);
   check_promises(w);
 }
@@ -79,8 +80,11 @@ void live_through(world& w, int strikes, const std::function<void()>& fault) {
 } // namespace
 
 TEST_CASE("without faults every stream is the oracle's, whatever the order of events") {
-  for_seeds(1, [](std::uint64_t seed) {
-    world w({.seed = seed, .stages = static_cast<stage_index>(1 + seed % 3)});
+  std::uint64_t swapped = 0;
+  for_seeds(1, [&](std::uint64_t seed) {
+    world w({.seed = seed,
+             .stages = static_cast<stage_index>(1 + seed % 3),
+             .swap_blocks = seed % 2 == 0 ? 20u : 0u});
     w.run_for(200ms);
     for (int i = 0; i < 6; ++i)
       w.open(some_prompt(w), static_cast<std::uint32_t>(1 + w.draw(40)),
@@ -88,12 +92,14 @@ TEST_CASE("without faults every stream is the oracle's, whatever the order of ev
     check_rest(w);
     for (auto& c : w.clients())
       CHECK(c->is_complete());
+    swapped += w.load().swapped_in_blocks;
   });
+  CHECK((chosen().seed || swapped > 0)); // it has met swap space
 }
 
 TEST_CASE("shards that are killed change no token of any stream") {
   for_seeds(1000, [](std::uint64_t seed) {
-    world w({.seed = seed});
+    world w({.seed = seed, .swap_blocks = seed % 2 == 0 ? 20u : 0u});
     int kills = 0;
     live_through(w, 20, [&] {
       auto victim = shard_node(static_cast<stage_index>(w.draw(2)));

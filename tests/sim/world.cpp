@@ -152,7 +152,8 @@ void world::start_shard(stage_index stage) {
   auto node = shard_node(stage);
   auto& l = begin(node, role::shard, fmt::format("shard-{}", stage));
   auto& links = *l.links;
-  engine::toy_memory memory{options_.blocks, block_positions, rows_max, context_max};
+  engine::toy_memory memory{options_.blocks, block_positions, rows_max, context_max,
+                            options_.swap_blocks};
   actors::stage_config c;
   c.stage = stage;
   c.stages = options_.stages;
@@ -167,10 +168,11 @@ void world::start_shard(stage_index stage) {
   auto& kept = kept_[stage];
   if (!kept.engine || draw(3) == 0)
     kept = {std::make_shared<engine::toy_engine>(toy_, stage, memory), draw(UINT64_MAX) + 1};
+  kept.engine->forget_swapped(); // no life finds that
   c.engine = kept.engine;
-  c.announcement = {node,          links.self().epoch, stage,     options_.stages,
-                    memory.blocks, block_positions,    toy_.seed, "toy",
-                    kept.life};
+  c.announcement = {node,          links.self().epoch,  stage,     options_.stages,
+                    memory.blocks, block_positions,     toy_.seed, "toy",
+                    kept.life,     options_.swap_blocks};
   c.now_micros = [this] {
     return static_cast<std::uint64_t>(
         std::chrono::duration_cast<std::chrono::microseconds>(network_.now().time_since_epoch())

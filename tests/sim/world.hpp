@@ -28,6 +28,7 @@ struct world_options {
   std::uint64_t seed = 1;
   stage_index stages = 2;
   std::uint32_t blocks = 24; // few: preemption happens
+  std::uint32_t swap_blocks = 0;
   std::uint32_t slots = 4;
   bool use_job_ticket = false;
 };

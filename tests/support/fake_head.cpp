@@ -213,6 +213,13 @@ void on_reserve(fake_self self, const reserve& m) {
     self->send(*s.config.gateway, std::move(no));
     return;
   }
+  if (m.priority != 0) {
+    rejected no;
+    no.request = m.request;
+    no.reason = fail_param(errc::invalid_value, "priority", "priority {} has come", m.priority);
+    self->send(*s.config.gateway, std::move(no));
+    return;
+  }
   const ticket_id ticket{++s.last_ticket};
   s.reserved.emplace(ticket, m.request);
   s.config.log(fmt::format(R"({{"event":"reserve","ticket":{},"model":"{}","estimate":{}}})",

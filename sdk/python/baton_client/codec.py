@@ -195,6 +195,7 @@ class GenerateParams:
     n: int = 1
     cache_salt: str = ""  # prompts are cached for requests with the same one
     num_speculative_tokens: Optional[int] = None  # guessed and checked in one step; None: as the server is set
+    priority: int = 0  # lower is served earlier; others than 0 only where scheduling_policy is "priority"
 
 
 def _sampling(b: flatbuffers.Builder, p: GenerateParams, seed: int) -> int:
@@ -259,6 +260,7 @@ def generate(
     wire_generate.GenerateAddDeadlineMs(b, deadline_ms)
     if salt is not None:
         wire_generate.GenerateAddCacheSalt(b, salt)
+    wire_generate.GenerateAddPriority(b, params.priority)
     return _finished(b, MessageKind.generate, wire_generate.GenerateEnd(b))
 
 

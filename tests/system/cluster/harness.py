@@ -29,7 +29,7 @@ def free_port():
 
 
 class Cluster:
-    def __init__(self, directory, model="", gateway="", cluster="", devices=("cpu:0", "cpu:1"), path=MODEL):
+    def __init__(self, directory, model="", gateway="", cluster="", devices=("cpu:0", "cpu:1"), path=MODEL, kv_cache="256MiB"):
         self.directory = pathlib.Path(directory)
         self.http_port = free_port()
         self.url = f"http://127.0.0.1:{self.http_port}"
@@ -44,7 +44,7 @@ run_dir = "{self.directory}/run"
 name = "smollm2"
 path = "{path}"
 pipeline_parallel_size = {len(devices)}
-kv_cache_bytes = "256MiB"
+kv_cache_bytes = "{kv_cache}"
 {model}
 [gateway]
 http = "127.0.0.1:{self.http_port}"

@@ -119,6 +119,7 @@ def test_a_window_that_is_never_acked_ends_as_a_slow_reader(start_gateway_ws):
     ('{"type":"start","id":"a","messages":[]}', "a", "messages"),
     ('{"type":"start","id":"a","prompt":"x","temperature":9}', "a", "temperature"),
     ('{"type":"start","id":"a","prompt":"x","tempo":9}', "a", "tempo"),
+    ('{"type":"start","id":"a","prompt":"x","priority":1}', "a", "priority"),
     ('{"type":"start"}', None, "id"),
     ('{"type":"what","id":"a"}', "a", "type"),
     ('{"type":"cancel","id":"nobody"}', "nobody", None),

@@ -43,6 +43,7 @@ def test_models_and_tokenizer(client):
 @pytest.mark.parametrize("options, code", [
     ({"temperature": 9.0}, "invalid_value"),
     ({"n": 100}, "invalid_value"),
+    ({"priority": -1}, "invalid_value"),
     ({"model": "other"}, "model_not_found"),
 ])
 def test_bad_requests_are_refused_as_over_http(client, options, code):

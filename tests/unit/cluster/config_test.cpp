@@ -43,10 +43,18 @@ TEST_CASE("a configuration is read with its units and defaults") {
   CHECK(c->model.pipeline_parallel_size == 2);
   CHECK(c->model.kv_cache_bytes == 64u << 20);
   CHECK(c->model.use_job_ticket);
+  CHECK(c->model.swap_space == 0);
+  CHECK(c->model.scheduling_policy == "fcfs");
   CHECK(c->model.max_num_seqs == 64);
   CHECK(c->gateway.http == "127.0.0.1:9000");
   REQUIRE(c->nodes.size() == 1);
   CHECK(c->nodes[0].devices == std::vector<std::string>{"cpu:0", "cpu:1-2"});
+}
+
+TEST_CASE("a KV cache may be sized by the machine") {
+  auto c = parse_config(with("64MiB", "auto"), "x.toml");
+  REQUIRE(c);
+  CHECK_FALSE(c->model.kv_cache_bytes);
 }
 
 TEST_CASE("what is wrong in a configuration is refused by key and line") {
@@ -83,8 +91,10 @@ TEST_CASE("what is wrong in a configuration is refused by key and line") {
        "not in this version"},
       {with("use_job_ticket = true", "tensor_parallel_size = 2"), errc::bad_config,
        "model.tensor_parallel_size", "pipelines only"},
-      {with("use_job_ticket = true", "swap_space = 4"), errc::bad_config, "model.swap_space",
-       "not in this version"},
+      {with("use_job_ticket = true", "swap_space = \"4 potatoes\""), errc::bad_config,
+       "model.swap_space", "512MiB"},
+      {with("use_job_ticket = true", "scheduling_policy = \"lifo\""), errc::bad_config,
+       "model.scheduling_policy", "\"fcfs\" or \"priority\""},
       {with("path = \"a.gguf\"", ""), errc::bad_config, "model.path", "missing"},
       {with("[[nodes]]", "[nodes]"), errc::bad_config, "nodes", "[[nodes]]"},
       {"nodes = []\n[model]\nname = \"m\"\npath = \"a\"\n", errc::bad_config, "nodes", "[[nodes]]"},

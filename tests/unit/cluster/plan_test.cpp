@@ -115,6 +115,26 @@ TEST_CASE("what cannot be placed is refused by name and number") {
   }
 }
 
+TEST_CASE("an automatic KV cache is what the slots need, or half of what the weights leave") {
+  constexpr std::uint64_t block = 30ull * 2 * 3 * 64 * 2 * 64;
+  auto config = two_stages();
+  config.model.kv_cache_bytes.reset();
+  config.model.max_num_seqs = 4;
+  config.model.max_model_len = 1000; // 16 blocks
+  auto plan = make_plan(config, small_model(), roomy);
+  REQUIRE(plan);
+  CHECK(plan->blocks == 64);
+  config.model.max_num_seqs = 4096;
+  plan = make_plan(config, small_model(), roomy);
+  REQUIRE(plan);
+  CHECK(plan->blocks > 2000);
+  CHECK(plan->blocks * block < roomy.memory_available_bytes / 2);
+  plan = make_plan(config, small_model(), {{0, 1}, 280u << 20});
+  REQUIRE_FALSE(plan);
+  CHECK(plan.error().param == "model.kv_cache_bytes");
+  CHECK(plan.error().message.find("(\"auto\")") != std::string::npos);
+}
+
 TEST_CASE("cores are those that the process may use, named or shared out") {
   using cores = std::vector<std::uint32_t>;
   auto place = [](std::vector<std::string> devices, cores allowed) {

@@ -308,16 +308,23 @@ TEST_CASE("batches that contradict the limits are refused before anything is tou
   CHECK(engine->run(batch_of({{1, some_tokens(8)}}), {}));
 }
 
+namespace {
+
+// "param:message" of why an engine does not load, or "loaded".
+std::string refusal(const tiny_file& tiny, const cpu::config& settings,
+                    const model::description& d) {
+  const auto engine = cpu::engine_cpu::load(*tiny.file, d, model::whole(d), settings);
+  return engine ? std::string("loaded") : engine.error().param + ":" + engine.error().message;
+}
+
+} // namespace
+
 TEST_CASE("settings and models that the engine cannot run are refused by name") {
   const tiny_file tiny({.type = tensor_type::f32});
-  const auto code_of = [&](const cpu::config& c, const model::description& d) {
-    const auto engine = cpu::engine_cpu::load(*tiny.file, d, model::whole(d), c);
-    return engine ? std::string("loaded") : engine.error().param + ":" + engine.error().message;
-  };
   const auto with = [&](auto change) {
     auto c = settings_of();
     change(c);
-    return code_of(c, tiny.description);
+    return refusal(tiny, c, tiny.description);
   };
   CHECK(with([](auto&) {}) == "loaded");
   CHECK(with([](auto& c) { c.threads = 0; }).starts_with("threads:"));
@@ -332,7 +339,7 @@ TEST_CASE("settings and models that the engine cannot run are refused by name") 
   const auto model_with = [&](auto change) {
     auto d = tiny.description;
     change(d);
-    return code_of(settings_of(), d);
+    return refusal(tiny, settings_of(), d);
   };
   CHECK(model_with([](auto& d) {
           d.expert_count = 2;
@@ -382,6 +389,41 @@ TEST_CASE(
   CHECK(third->limits().kv_life != life);
   CHECK(third->limits().kv_life != 0);
   close(fd);
+}
+
+TEST_CASE("a sequence that was swapped out and came back into other blocks has the same bits") {
+  const tiny_file tiny({.type = tensor_type::q4_1});
+  const scratch_directory scratch;
+  auto settings = settings_of();
+  settings.threads = 3;
+  const auto tokens = some_tokens(80);
+  const auto expected = run_in_steps(*tiny.load(settings), tokens, {79});
+  settings.swap_blocks = 4;
+  settings.swap_directory = scratch.path();
+  const auto engine = tiny.load(settings);
+  CHECK(engine->limits().swap_blocks == 4);
+  run_in_steps(*engine, {tokens.begin(), tokens.end() - 1}, {79});
+  auto other = batch_of({{2, some_tokens(70), 0}}); // over the blocks that have gone out
+  other.copies = {{0, 3, true}, {1, 1, true}};
+  REQUIRE(engine->run(other, {}));
+  auto last = batch_of({{1, {tokens.back()}, 79, true, 2}});
+  last.copies = {{2, 3, false}, {3, 1, false}};
+  REQUIRE(engine->run(last, {}));
+  CHECK(first_difference(expected.at(79), engine->logits(0)) == -1);
+  CHECK(std::filesystem::is_empty(scratch.path())); // the file has no name
+}
+
+TEST_CASE("swap space that does not fit is refused at the start, by name and number") {
+  const tiny_file tiny({.type = tensor_type::f32});
+  const scratch_directory scratch;
+  auto settings = settings_of();
+  settings.swap_blocks = UINT32_MAX; // of 16 KiB: 64 TiB
+  settings.swap_directory = scratch / "missing";
+  CHECK(refusal(tiny, settings, tiny.description).find("missing") != std::string::npos);
+  settings.swap_directory = scratch.path();
+  const auto refused = refusal(tiny, settings, tiny.description);
+  CHECK(refused.starts_with("model.swap_space:"));
+  CHECK(refused.find("70368744161280 bytes") != std::string::npos);
 }
 
 TEST_CASE("KV memory given in bytes becomes as many whole blocks as fit") {

@@ -14,6 +14,7 @@ namespace {
 capacity limits() {
   return {.blocks = 8,
           .block_positions = 4,
+          .swap_blocks = 3,
           .rows_max = 16,
           .hidden_size = 2,
           .vocabulary_size = 100,
@@ -38,6 +39,12 @@ micro_batch good() {
 TEST_CASE("a batch within the limits is accepted at the first and at a later stage") {
   CHECK(validate(good(), {}, limits(), true).has_value());
   CHECK(validate(good(), std::vector<float>(14), limits(), false).has_value());
+}
+
+TEST_CASE("copies within the limits are accepted, of any block") {
+  auto b = good();
+  b.copies = {{7, 2, true}, {7, 2, false}, {5, 0, true}};
+  CHECK(validate(b, {}, limits(), true).has_value());
 }
 
 TEST_CASE("two slices may read one block that neither writes") {
@@ -95,6 +102,14 @@ TEST_CASE("a batch that contradicts the limits is refused") {
          b.slices[0].samples = true;
          b.slices[0].drafts = 2;
          b.draws.resize(2);
+       }},
+      {"a copy of a block past the end",
+       [](auto& b) {
+         b.copies = {{8, 0, true}};
+       }},
+      {"a copy past the end of swap space",
+       [](auto& b) {
+         b.copies = {{0, 3, false}};
        }},
       {"a draw out of range", [](auto& b) { b.draws[0].sampling.top_p = 2; }},
       {"a banned token past the vocabulary", [](auto& b) { b.draws[0].banned = {100}; }},

@@ -115,6 +115,11 @@ TEST_CASE("a request without a seed gets one of its own") {
   CHECK(chat(R"("seed":18446744073709551615)").request.sampling.seed == ~std::uint64_t{0});
 }
 
+TEST_CASE("a priority is an integer of either sign, 0 if nothing is said") {
+  CHECK(chat("").request.priority == 0);
+  CHECK(chat(R"("priority":-3)").request.priority == -3);
+}
+
 TEST_CASE("a value out of range or of the wrong type is refused with its parameter's name") {
   struct row {
     const char* fields;
@@ -132,6 +137,8 @@ TEST_CASE("a value out of range or of the wrong type is refused with its paramet
       {R"("top_k":1e9)", "top_k"},
       {R"("num_speculative_tokens":-1)", "num_speculative_tokens"},
       {R"("num_speculative_tokens":17)", "num_speculative_tokens"},
+      {R"("priority":0.5)", "priority"},
+      {R"("priority":2147483648)", "priority"},
       {R"("top_k":99999999999)", "top_k"},
       {R"("min_p":-0.5)", "min_p"},
       {R"("min_p":1.5)", "min_p"},

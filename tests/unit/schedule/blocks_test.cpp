@@ -50,6 +50,33 @@ TEST_CASE("growth is all or nothing") {
   account.check_integrity();
 }
 
+TEST_CASE("places in swap space are taken block by block, all or none, and come back") {
+  block_account account(6, 4);
+  account.offer_swap(3);
+  const sequence_id a{{1}, 0}, b{{2}, 0};
+  std::vector<block_copy> copies;
+  REQUIRE(account.grow(a, 12));
+  REQUIRE(account.grow(b, 8));
+  REQUIRE(account.swap_out(a, 5, copies)); // its third block holds nothing yet
+  CHECK(account.swapped(a) == 2);
+  REQUIRE(copies.size() == 2);
+  CHECK(copies[0] == block_copy{account.of(a)[0], copies[0].swap_block, true});
+  CHECK(copies[1] == block_copy{account.of(a)[1], copies[1].swap_block, true});
+  CHECK_FALSE(account.swap_out(b, 8, copies));
+  CHECK(copies.size() == 2);
+  account.check_integrity();
+  account.release(a);
+  REQUIRE(account.grow(a, 8));
+  std::vector<block_copy> back;
+  account.swap_in(a, 4, back); // the first is there already
+  CHECK(back == std::vector<block_copy>{{account.of(a)[1], copies[1].swap_block, false}});
+  CHECK(account.swap_used() == 0);
+  REQUIRE(account.swap_out(b, 8, copies));
+  account.forget_swapped(b);
+  CHECK(account.swap_used() == 0);
+  account.check_integrity();
+}
+
 TEST_CASE("an account of no blocks grows nobody") {
   block_account account;
   CHECK_FALSE(account.grow({{1}, 0}, 1));

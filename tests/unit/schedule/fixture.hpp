@@ -31,16 +31,19 @@ struct fixture {
     s.open_epoch({1}, shape);
   }
 
-  std::variant<granted, rejected> reserve(std::uint32_t choices = 1, std::uint32_t estimate = 10) {
+  std::variant<granted, rejected> reserve(std::uint32_t choices = 1, std::uint32_t estimate = 10,
+                                          std::int32_t priority = 0) {
     return s.reserve({.request = ++requests,
                       .gateway = {7},
                       .model = "m",
                       .choices = choices,
-                      .tokens_estimate = estimate},
+                      .tokens_estimate = estimate,
+                      .priority = priority},
                      now);
   }
-  ticket_id grant(std::uint32_t choices = 1, std::uint32_t estimate = 10) {
-    const auto answer = reserve(choices, estimate);
+  ticket_id grant(std::uint32_t choices = 1, std::uint32_t estimate = 10,
+                  std::int32_t priority = 0) {
+    const auto answer = reserve(choices, estimate, priority);
     REQUIRE(std::holds_alternative<granted>(answer));
     return std::get<granted>(answer).ticket;
   }
@@ -59,8 +62,9 @@ struct fixture {
     a.stop.tokens_max = tokens_max;
     return a;
   }
-  ticket_id start(std::size_t prompt = 5, std::uint32_t tokens_max = 10) {
-    const ticket_id ticket = grant();
+  ticket_id start(std::size_t prompt = 5, std::uint32_t tokens_max = 10,
+                  std::int32_t priority = 0) {
+    const ticket_id ticket = grant(1, 10, priority);
     s.admit(request(ticket, prompt, tokens_max));
     s.check_integrity();
     return ticket;

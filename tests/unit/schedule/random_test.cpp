@@ -1,15 +1,10 @@
 // The whole loop under random events: tickets, cancels, stages that work at random times, lost
 // epochs, failed steps, duplicates and stale results, with few blocks. Each seed is one run; at
 // rest every ticket has ended once and every token is the one that the toy engine's oracle says.
-#include "runtime/engine/toy_engine.hpp"
 #include "runtime/schedule/scheduler.hpp"
-#include "runtime/schedule/token_feed.hpp"
-
-#include <doctest/doctest.h>
+#include "tests/unit/schedule/toy_pipeline.hpp"
 
 #include <algorithm>
-#include <deque>
-#include <memory>
 #include <random>
 
 using namespace baton;
@@ -24,53 +19,6 @@ struct dice {
     return low + static_cast<std::uint32_t>(generator() % (high - low + 1));
   }
   bool chance(std::uint32_t percent) { return from(1, 100) <= percent; }
-};
-
-// A pipeline of toy engines with a queue before each stage; results come out in order.
-struct toy_pipeline {
-  struct work {
-    micro_batch batch;
-    std::vector<float> activations;
-  };
-  toy_pipeline(const engine::toy_model& model, const engine::toy_memory& memory)
-      : queues(model.stages) {
-    for (stage_index i = 0; i < model.stages; ++i)
-      stages.push_back(std::make_unique<engine::toy_engine>(model, i, memory));
-  }
-  void step(stage_index i) {
-    if (i == 0)
-      if (auto next = feed.pop()) {
-        REQUIRE_MESSAGE(next->filled.has_value(), next->filled.error().message);
-        queues[0].push_back({std::move(next->batch), {}});
-      }
-    if (queues[i].empty())
-      return;
-    work w = std::move(queues[i].front());
-    queues[i].pop_front();
-    auto out = stages[i]->run(w.batch, w.activations);
-    REQUIRE_MESSAGE(out.has_value(), out.error().message);
-    if (i + 1 < stages.size()) {
-      w.activations.assign(out->activations.begin(), out->activations.end());
-      queues[i + 1].push_back(std::move(w));
-    } else {
-      sampled s;
-      s.batch = w.batch.batch;
-      s.epoch = w.batch.epoch;
-      s.samples = std::move(out->samples);
-      feed.remember(s);
-      results.push_back(std::move(s));
-    }
-  }
-  std::vector<std::unique_ptr<engine::toy_engine>> stages;
-  void forget_steps() {
-    for (auto& queue : queues)
-      queue.clear();
-    feed.clear();
-    results.clear();
-  }
-  std::vector<std::deque<work>> queues;
-  token_feed feed;
-  std::deque<sampled> results;
 };
 
 struct choice_seen {
@@ -92,7 +40,8 @@ struct world {
     memory = {.blocks = random.from(8, 40),
               .block_positions = random.from(2, 6),
               .rows_max = config.max_num_batched_tokens,
-              .context_max = config.max_model_len};
+              .context_max = config.max_model_len,
+              .swap_blocks = random.chance(60) ? random.from(1, 30) : 0};
     open();
   }
 
@@ -106,6 +55,8 @@ struct world {
     config.max_num_queued_tokens = 400;
     config.eos_ids = {1, 2};
     config.use_job_ticket = random.chance(10);
+    if (random.chance(50))
+      config.scheduling_policy = scheduling_policy::priority;
     config.enable_prefix_caching = random.chance(80);
     config.async_scheduling = random.chance(80);
     config.num_speculative_tokens = random.chance(50) ? random.from(1, 5) : 0;
@@ -118,12 +69,14 @@ struct world {
     const bool is_lost = !pipeline || random.chance(50);
     if (is_lost)
       pipeline = std::make_unique<toy_pipeline>(model, memory);
-    const pipeline_shape shape{
-        .stages = model.stages, .blocks = memory.blocks, .block_positions = memory.block_positions};
+    const pipeline_shape shape{.stages = model.stages,
+                               .blocks = memory.blocks,
+                               .block_positions = memory.block_positions,
+                               .swap_blocks = memory.swap_blocks};
     const bool is_known = !is_lost && random.chance(80); // that it was kept
     s.open_epoch({++epoch}, shape, random.chance(50) ? loss::shard : loss::link,
                  is_known ? kv_fate::kept : kv_fate::lost);
-    pipeline->forget_steps(); // memory kept, with whatever they wrote
+    pipeline->forget_steps(); // memory kept, with whatever they wrote, but for swap space
   }
 
   void lose_pipeline() {
@@ -139,7 +92,14 @@ struct world {
   void come() {
     const std::uint32_t choices = random.chance(20) ? random.from(2, 3) : 1;
     const auto answer =
-        s.reserve({.request = ++requests, .gateway = {1}, .model = "toy", .choices = choices}, now);
+        s.reserve({.request = ++requests,
+                   .gateway = {1},
+                   .model = "toy",
+                   .choices = choices,
+                   .priority = config.scheduling_policy == scheduling_policy::priority
+                                   ? static_cast<std::int32_t>(random.from(0, 2)) - 1
+                                   : 0},
+                  now);
     if (const auto* no = std::get_if<rejected>(&answer)) {
       CHECK_FALSE(no->ticket);
       return;
@@ -288,6 +248,7 @@ struct world {
       look();
     }
     CHECK(s.load().blocks_used == 0);
+    CHECK(s.load().swap_blocks_used == 0);
     CHECK(s.counted().tickets_granted == s.counted().tickets_ended);
     CHECK(s.counted().tickets_ended == tickets.size());
   }
@@ -354,7 +315,7 @@ struct world {
 
 TEST_CASE("random traffic, losses and failures never change a token or leave a ticket open") {
   std::uint64_t tokens = 0, preemptions = 0, epochs = 0, stale = 0, duplicates = 0, hits = 0,
-                ahead = 0, guesses = 0, right = 0;
+                ahead = 0, guesses = 0, right = 0, swapped_out = 0, swapped_in = 0;
   std::size_t tickets = 0, whole = 0;
   for (std::uint64_t seed = 1; seed <= 150; ++seed) {
     CAPTURE(seed);
@@ -367,6 +328,8 @@ TEST_CASE("random traffic, losses and failures never change a token or leave a t
     tokens += load.output_tokens;
     preemptions += load.preemptions;
     hits += load.prefix_cache_hits;
+    swapped_out += load.swapped_out_blocks;
+    swapped_in += load.swapped_in_blocks;
     ahead += w.ahead;
     guesses += load.spec_decode_draft_tokens;
     right += load.spec_decode_accepted_tokens;
@@ -384,6 +347,8 @@ TEST_CASE("random traffic, losses and failures never change a token or leave a t
   CHECK(whole > tickets / 3);
   CHECK(preemptions > 100);
   CHECK(hits > 2'000);
+  CHECK(swapped_out > 500);
+  CHECK(swapped_in > 200);
   CHECK(ahead > 2'000);
   CHECK(guesses > 2'000);
   CHECK(right > 20);
@@ -391,5 +356,6 @@ TEST_CASE("random traffic, losses and failures never change a token or leave a t
   CHECK(stale > 100);
   CHECK(duplicates > 100);
   MESSAGE(tickets << " tickets, " << tokens << " tokens, " << preemptions << " preemptions, "
-                  << epochs << " epochs, " << whole << " whole");
+                  << swapped_out << " blocks swapped out, " << swapped_in << " in, " << epochs
+                  << " epochs, " << whole << " whole");
 }

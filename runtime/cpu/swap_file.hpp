@@ -1,0 +1,47 @@
+// Swap space of a stage: a file without a name for the KV blocks of sequences that were preempted.
+// All of it is taken at the start, so that a full disk is an error then; it goes with the process.
+// Read and written by calls: a failing disk fails a step, where a mapping would end the process.
+#pragma once
+
+#include "schema/result.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <utility>
+
+namespace baton::cpu {
+
+class swap_file {
+public:
+  swap_file() = default; // of no blocks
+  // Errors: does_not_fit (the directory has too little space), io_failed.
+  static result<swap_file> create(const std::filesystem::path& directory, std::uint32_t blocks,
+                                  std::size_t block_bytes);
+
+  swap_file(swap_file&& other) noexcept
+      : fd_(std::exchange(other.fd_, -1)), block_bytes_(other.block_bytes_) {}
+  swap_file& operator=(swap_file&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    std::swap(block_bytes_, other.block_bytes_);
+    return *this;
+  }
+  ~swap_file();
+
+  // The bytes of a block from `from` on. Thread-safe. Requires: they are within the file.
+  // Errors: io_failed.
+  result<void> write(std::uint32_t block, std::size_t from, std::span<const std::byte> bytes) const;
+  result<void> read(std::uint32_t block, std::size_t from, std::span<std::byte> bytes) const;
+
+private:
+  swap_file(int fd, std::size_t block_bytes) : fd_(fd), block_bytes_(block_bytes) {}
+  off_t place(std::uint32_t block, std::size_t from) const noexcept {
+    return static_cast<off_t>(block * block_bytes_ + from);
+  }
+
+  int fd_ = -1;
+  std::size_t block_bytes_ = 0;
+};
+
+} // namespace baton::cpu
