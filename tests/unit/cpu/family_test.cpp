@@ -200,7 +200,8 @@ std::vector<token_id> greedy_of(const family_file& golden) {
 // tests/data/model/make_gptq_goldens.py. Matrices of blocks take their activations in 16 bits:
 // measured 1e-4 to 3e-4, where the same weights written as F32 give 3e-7 to 6e-5.
 const difference gptq_limit = {.mean = 1e-3, .worst = 5e-3};
-const std::vector<std::string> gptq_names = {"gptq_llama", "gptq_qwen2", "gptq_rows"};
+const std::vector<std::string> gptq_names = {"gptq_llama", "gptq_qwen2", "gptq_rows",
+                                             "gptq_qwen3moe"};
 
 TEST_CASE("a directory quantised by GPTQ answers as transformers does with its weights") {
   for (const auto& name : gptq_names) {

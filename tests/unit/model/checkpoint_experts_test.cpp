@@ -166,3 +166,21 @@ TEST_CASE("experts of several files are read through their index") {
   CHECK(opened("one.safetensors") ==
         rows_of(*checkpoint::open(family("mixtral")), "blk.0.ffn_gate_exps.weight", 0, 128));
 }
+
+TEST_CASE("quantised experts are joined like others") {
+  const auto expert = qwen + "experts.1.up_proj.";
+  const auto file = checkpoint::open(family("gptq_qwen3moe"));
+  REQUIRE_MESSAGE(file, file.error().message);
+  const auto up = file->find("blk.0.ffn_up_exps.weight");
+  REQUIRE(up);
+  CHECK(up->type == model::tensor_type::q4_0);
+  CHECK(up->shape == std::vector<std::uint64_t>{32, 32, 4});
+  CHECK(described(family("gptq_qwen3moe")).has_normalised_experts);
+  CHECK(says(refusal_of_renamed("gptq_qwen3moe", expert + "scales", "x.scales"),
+             "'" + expert + "qweight' stands without its scales"));
+  // Other zero points ask for another type, and all experts of a layer have one.
+  CHECK(says(changed("gptq_qwen3moe").byte_of(expert + "qzeros").refusal(),
+             "'" + expert + "qweight' is Q5_0 [32, 32], but '" + qwen +
+                 "experts.0.up_proj.qweight' is Q4_0 [32, 32]"));
+  CHECK(says(changed("gptq_qwen3moe").byte_of(expert + "bias").refusal(), "'" + expert + "bias'"));
+}
