@@ -11,7 +11,8 @@ result<checkpoint> checkpoint::open(const std::filesystem::path& directory) {
   using step = result<void> (checkpoint::*)();
   for (const step each :
        {&checkpoint::read_config, &checkpoint::open_files, &checkpoint::join_parts,
-        &checkpoint::check_head, &checkpoint::add_one_to_norms, &checkpoint::take_fingerprint}) {
+        &checkpoint::join_experts, &checkpoint::check_head, &checkpoint::add_one_to_norms,
+        &checkpoint::take_fingerprint}) {
     if (auto r = (opened.*each)(); !r) {
       return r.error();
     }
@@ -117,7 +118,7 @@ std::string checkpoint::spelled(std::string_view name) const {
   if (const auto found = sources_.find(name); found != sources_.end()) {
     return found->second.published;
   }
-  return published_tensor_name(name, config_.has_post_norms);
+  return published_tensor_name(name, config_.names);
 }
 
 bool checkpoint::has(std::string_view key) const noexcept {
@@ -205,6 +206,15 @@ result<void> checkpoint::copy_rows(std::string_view name, std::uint64_t first, s
   const auto& tensor = tensors_[from.tensor];
   if (auto r = check_rows(tensor, first, count, out.size()); !r) {
     return r;
+  }
+  return read_rows(tensor, from, first, count, out);
+}
+
+result<void> checkpoint::read_rows(const tensor_view& tensor, const source& from,
+                                   std::uint64_t first, std::uint64_t count,
+                                   std::span<std::byte> out) const {
+  if (!from.experts.empty()) {
+    return read_expert_rows(from, first, out);
   }
   if (from.quantised) {
     return from.quantised->copy_rows(files_, first, count, out);

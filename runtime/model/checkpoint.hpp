@@ -46,6 +46,7 @@ public:
                          std::span<std::byte> out) const override;
 
 private:
+  struct expert_matrix;
   // Where a tensor's bytes are: in a file, in several tensors of files, or in memory because this
   // class made them.
   struct source {
@@ -54,6 +55,12 @@ private:
     std::vector<float> made = {};
     std::string published; // its name in the file
     std::optional<gptq_matrix> quantised = {};
+    std::vector<expert_matrix> experts = {}; // whose rows follow each other
+  };
+  // The matrix of one expert, a part of the tensor that holds those of all.
+  struct expert_matrix {
+    tensor_view view;
+    source from;
   };
 
   checkpoint() = default;
@@ -63,16 +70,29 @@ private:
   result<void> add_file(safetensors_file file);
   result<void> add_part(const stored_tensor& part);
   result<void> add_stored(const stored_tensor& stored);
+  // A tensor whose whole name in the files would be `published`.
+  result<void> add_published(const std::string& published, tensor_view view, source from);
+  result<void> add_expert(std::uint64_t number, tensor_view view, source from);
+  result<void> add_experts(const std::string& name, source from);
   result<void> add_made(std::string name, std::vector<float> values);
   result<void> add(tensor_view view, source from);
   // Whether a file that was opened holds a tensor. Requires: before join_parts().
   bool is_held(const std::string& published, const std::string& file) const;
+  // Null if no file that was opened has it. Requires: before join_experts().
+  const source* find_expert(const expert_name& name) const;
   result<void> join_parts();
+  result<void> join_experts();
   result<void> join_matrix(const std::string& module);
   result<void> take_bias(const std::string& module, const stored_tensor& bias);
+  error taken(const source& from, const source& by) const;
   result<void> check_head();
   result<void> add_one_to_norms();
   result<void> take_fingerprint();
+  // Requires: rows of the tensor.
+  result<void> read_rows(const tensor_view& tensor, const source& from, std::uint64_t first,
+                         std::uint64_t count, std::span<std::byte> out) const;
+  result<void> read_expert_rows(const source& from, std::uint64_t first,
+                                std::span<std::byte> out) const;
   // Requires: the key is there or asked for as required.
   error wrong_kind(std::string_view key, std::string_view wanted) const;
 
@@ -84,6 +104,8 @@ private:
   std::map<std::string, source, std::less<>> sources_; // by GGUF's name
   // What a quantised module may consist of, by its published name.
   std::map<std::string, stored_tensor, std::less<>> parts_;
+  // Matrices of experts by the GGUF name of all and their numbers.
+  std::map<std::string, std::map<std::uint64_t, expert_matrix>, std::less<>> experts_;
 };
 
 } // namespace baton::model

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numbers>
 #include <optional>
+#include <utility>
 
 namespace baton::model {
 namespace {
@@ -14,11 +15,15 @@ namespace {
 // When transformers' class of the family gives its layers a window.
 enum class window_rule : std::uint8_t { never, with_size, with_flag };
 
+// Whose fields and names a mixture's experts have.
+enum class expert_rule : std::uint8_t { none, mixtral, qwen3 };
+
 // What config.json leaves to transformers' class of that name.
 struct checkpoint_family {
   std::string_view architecture; // as in config.json
   std::string_view family;       // as in family.cpp
   window_rule window = window_rule::never;
+  expert_rule experts = expert_rule::none;
   bool ties_embeddings = false; // where the file does not say
   bool adds_one_to_norms = false;
   bool takes_partial_rotation = false;
@@ -28,10 +33,19 @@ constexpr std::array families = {
     checkpoint_family{.architecture = "LlamaForCausalLM", .family = "llama"},
     checkpoint_family{
         .architecture = "MistralForCausalLM", .family = "llama", .window = window_rule::with_size},
+    checkpoint_family{.architecture = "MixtralForCausalLM",
+                      .family = "llama",
+                      .window = window_rule::with_size,
+                      .experts = expert_rule::mixtral,
+                      .rope_base = 1e6},
     checkpoint_family{
         .architecture = "Qwen2ForCausalLM", .family = "qwen2", .window = window_rule::with_flag},
     checkpoint_family{
         .architecture = "Qwen3ForCausalLM", .family = "qwen3", .window = window_rule::with_flag},
+    checkpoint_family{.architecture = "Qwen3MoeForCausalLM",
+                      .family = "qwen3moe",
+                      .window = window_rule::with_flag,
+                      .experts = expert_rule::qwen3},
     checkpoint_family{.architecture = "Phi3ForCausalLM",
                       .family = "phi3",
                       .window = window_rule::with_size,
@@ -81,8 +95,10 @@ struct off_field {
 };
 constexpr std::array off_fields = {
     off_field{"attention_bias", "false"},
+    off_field{"decoder_sparse_step", "1"}, // else only every so many layers are mixtures
     off_field{"is_encoder_decoder", "false"},
     off_field{"mlp_bias", "false"},
+    off_field{"mlp_only_layers", "[]"},
     off_field{"use_bidirectional_attention", "false"},
 };
 
@@ -94,7 +110,7 @@ public:
 
   result<checkpoint_config> read() {
     out_.architecture = kind_.architecture;
-    out_.has_post_norms = kind_.has_post_norms;
+    out_.names.has_post_norms = kind_.has_post_norms;
     out_.adds_one_to_norms = published_.adds_one_to_norms;
     out_.has_attention_bias = kind_.has_attention_bias;
     out_.has_tied_embeddings = flag_of(config_, "tie_word_embeddings", published_.ties_embeddings);
@@ -103,9 +119,10 @@ public:
     }
     using step = result<void> (config_reader::*)();
     for (const step each : {&config_reader::check_off_fields, &config_reader::check_activation,
-                            &config_reader::read_window, &config_reader::check_layer_types,
-                            &config_reader::check_rotated_layers, &config_reader::check_query_scale,
-                            &config_reader::read_rope, &config_reader::read_quantization}) {
+                            &config_reader::read_experts, &config_reader::read_window,
+                            &config_reader::check_layer_types, &config_reader::check_rotated_layers,
+                            &config_reader::check_query_scale, &config_reader::read_rope,
+                            &config_reader::read_quantization}) {
       if (auto r = (this->*each)(); !r) {
         return r.error();
       }
@@ -149,6 +166,7 @@ private:
 
   result<void> check_off_fields();
   result<void> check_activation();
+  result<void> read_experts();
   result<void> read_window();
   result<void> check_layer_types();
   result<void> check_rotated_layers();
@@ -187,6 +205,40 @@ result<void> config_reader::check_activation() {
   const auto* field = has_newer ? "hidden_activation" : "hidden_act";
   if (text_of(config_, field, wanted) != wanted) {
     return unsupported(field, fmt::format("'{}' with {}", wanted, published_.architecture));
+  }
+  return {};
+}
+
+// Newer versions of transformers write the number of experts by the same name for both classes, and
+// read either.
+result<void> config_reader::read_experts() {
+  if (published_.experts == expert_rule::none) {
+    return {};
+  }
+  const bool is_mixtral = published_.experts == expert_rule::mixtral;
+  out_.names.has_block_sparse_moe = is_mixtral;
+  std::string_view count = "num_experts", other = "num_local_experts";
+  if (is_mixtral) {
+    std::swap(count, other);
+  }
+  if (member_of(config_, count) == nullptr && member_of(config_, other) != nullptr) {
+    count = other;
+  }
+  std::vector<plain_field> sizes = {{count, "expert_count"},
+                                    {"num_experts_per_tok", "expert_used_count"}};
+  if (!is_mixtral) {
+    sizes.push_back({"moe_intermediate_size", "expert_feed_forward_length"});
+    constexpr std::string_view norm = "norm_topk_prob";
+    const json off = false;
+    const auto* value = member_of(config_, norm);
+    put("expert_weights_norm", value != nullptr ? value : &off, std::string(norm));
+  }
+  for (const auto& [field, key] : sizes) {
+    const auto* value = member_of(config_, field);
+    if (value == nullptr) {
+      return fail(errc::bad_model_file, "config.json: '{}' is missing", field);
+    }
+    put(key, value, std::string(field));
   }
   return {};
 }

@@ -1,5 +1,5 @@
 // Which tensors the files of a directory hold, and where: by GGUF's names, those of a quantised
-// module joined to one matrix.
+// module joined to one matrix. What experts are is in checkpoint_experts.cpp.
 #include "runtime/model/checkpoint.hpp"
 
 #include <algorithm>
@@ -121,9 +121,26 @@ result<void> checkpoint::add_part(const stored_tensor& part) {
 }
 
 result<void> checkpoint::add_stored(const stored_tensor& stored) {
-  auto view = stored.view;
-  view.name = gguf_tensor_name(view.name, config_.has_post_norms);
-  return add(std::move(view), {.file = stored.file, .published = stored.view.name});
+  return add_published(stored.view.name, stored.view,
+                       {.file = stored.file, .published = stored.view.name});
+}
+
+result<void> checkpoint::add_published(const std::string& published, tensor_view view,
+                                       source from) {
+  const auto expert = expert_name_of(published);
+  const auto& name = expert ? expert->pattern : published;
+  view.name = gguf_tensor_name(name, config_.names);
+  if (!is_of_experts(published)) {
+    return add(std::move(view), std::move(from));
+  }
+  if (expert && view.name != name) {
+    return add_expert(expert->expert, std::move(view), std::move(from));
+  }
+  const auto known = published_tensor_name("blk.0.ffn_gate_exps.weight", config_.names);
+  return fail(errc::unsupported_model,
+              "{}: tensor '{}': of experts this build reads a tensor for each and each matrix, as "
+              "'{}'",
+              path_.string(), from.published, published_name_of({known, 0}));
 }
 
 result<void> checkpoint::add_made(std::string name, std::vector<float> values) {
@@ -137,21 +154,28 @@ result<void> checkpoint::add(tensor_view view, source from) {
   from.tensor = tensors_.size();
   const auto [at, is_new] = sources_.try_emplace(view.name, std::move(from));
   if (!is_new) {
-    const auto origin = [this](const source& each) {
-      return (each.file ? files_[*each.file].path() : path_).string();
-    };
-    return fail(errc::bad_model_file, "{}: tensor '{}' has the place of '{}' in {}", origin(from),
-                from.published, at->second.published, origin(at->second));
+    return taken(from, at->second);
   }
   tensors_.push_back(std::move(view));
   return {};
+}
+
+error checkpoint::taken(const source& from, const source& by) const {
+  const auto origin = [this](const source& each) {
+    return (each.file ? files_[*each.file].path() : path_).string();
+  };
+  return fail(errc::bad_model_file, "{}: tensor '{}' has the place of '{}' in {}", origin(from),
+              from.published, by.published, origin(by));
 }
 
 bool checkpoint::is_held(const std::string& published, const std::string& file) const {
   std::optional<std::size_t> holder;
   if (const auto part = parts_.find(published); part != parts_.end()) {
     holder = part->second.file;
-  } else if (const auto whole = sources_.find(gguf_tensor_name(published, config_.has_post_norms));
+  } else if (const auto expert = expert_name_of(published)) {
+    const auto* from = find_expert(*expert);
+    holder = from != nullptr ? from->file : std::nullopt;
+  } else if (const auto whole = sources_.find(gguf_tensor_name(published, config_.names));
              whole != sources_.end()) {
     holder = whole->second.file;
   }
@@ -191,16 +215,15 @@ result<void> checkpoint::join_matrix(const std::string& module) {
   if (!matrix) {
     return fail(matrix.error().code, "{}: {}", path_.string(), matrix.error().message);
   }
-  auto view = matrix->view(gguf_tensor_name(module + ".weight", config_.has_post_norms));
-  return add(std::move(view),
-             {.published = part("qweight")->view.name, .quantised = *std::move(matrix)});
+  auto view = matrix->view({});
+  return add_published(module + ".weight", std::move(view),
+                       {.published = part("qweight")->view.name, .quantised = *std::move(matrix)});
 }
 
 // AutoGPTQ stores a bias of zeros with every matrix, where the family has none.
 result<void> checkpoint::take_bias(const std::string& module, const stored_tensor& bias) {
   const auto& name = bias.view.name;
-  const bool is_read =
-      config_.has_attention_bias && gguf_tensor_name(name, config_.has_post_norms) != name;
+  const bool is_read = config_.has_attention_bias && gguf_tensor_name(name, config_.names) != name;
   if (is_read || !parts_.contains(module + ".qweight")) {
     return add_stored(bias);
   }

@@ -42,11 +42,6 @@ bool has_own_widths(const json* dynamic) {
                      [](const auto& each) { return !each.key().starts_with("-:"); });
 }
 
-std::string shape_of(const tensor_view& tensor) {
-  return fmt::format("{} [{}]", tensor_type_traits(tensor.type).name,
-                     fmt::join(tensor.shape.rbegin(), tensor.shape.rend(), ", "));
-}
-
 // As published, the contiguous dimension last. Errors: bad_model_file.
 result<void> check_shape(const stored_tensor* tensor, std::string_view kind,
                          const stored_tensor& qweight, const tensor_view& wanted) {

@@ -130,6 +130,11 @@ result<void> check_places(const std::vector<placed_tensor>& tensors, std::uint64
 
 } // namespace
 
+std::string shape_of(const tensor_view& tensor) {
+  return fmt::format("{} [{}]", tensor_type_traits(tensor.type).name,
+                     fmt::join(tensor.shape.rbegin(), tensor.shape.rend(), ", "));
+}
+
 result<safetensors_file> safetensors_file::open(const std::filesystem::path& path) {
   auto data = mapped_file::open(path);
   if (!data) {

@@ -22,6 +22,9 @@ inline constexpr std::size_t name_bytes_max = 1024;
 inline constexpr std::size_t dimensions_max = 4; // of a tensor_view
 } // namespace safetensors_limits
 
+// "F16 [4, 32]": as published, the contiguous dimension last.
+std::string shape_of(const tensor_view& tensor);
+
 class safetensors_file {
 public:
   // Errors: io_failed, bad_model_file (the file, the tensor and what is wrong), unsupported_model

@@ -8,7 +8,7 @@ that what remains between the two is the order of float32 sums. Names, layouts a
 llama.cpp's converter writes: q and k of rotated pairs are permuted, Gemma's norms carry their 1.
 
 The directories are transformers' own: its config.json, its names, q and k and norms as published; the matrices in the
-float16 that holds them exactly. That of qwen2 is cut into several files.
+float16 that holds them exactly, routers in float32, and a tensor for each expert. That of qwen2 is cut into several files.
 
 JSON: prompt_ids, positions and the logits there, and the greedy continuation, whose choices are all clear: the seed is the
 first one with which the second best token is never nearer than MARGIN and DISTINCT tokens come up. Of a mixture also no
@@ -266,8 +266,8 @@ def write(name, f, tensors, golden):
 def write_directory(name, f, model):
     path = HERE / name
     shutil.rmtree(path, ignore_errors=True)
-    state = {key: value.to(torch.float16) if value.ndim > 1 else value for key, value in model.state_dict().items()
-             if not (f["cfg"].tie_word_embeddings and key == "lm_head.weight")}
+    state = {key: value.to(torch.float16) if value.ndim > 1 and not key.endswith("mlp.gate.weight") else value
+             for key, value in model.state_dict().items() if not (f["cfg"].tie_word_embeddings and key == "lm_head.weight")}
     model.save_pretrained(path, state_dict=state, max_shard_size="12KB" if name == "qwen2" else "1MB")
     (path / "generation_config.json").unlink(missing_ok=True)  # says nothing about logits
     print(name, sum(file.stat().st_size for file in path.iterdir()), "bytes in", sorted(file.name for file in path.iterdir()))

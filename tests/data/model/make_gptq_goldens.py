@@ -4,15 +4,17 @@ make_family_goldens.py; the results are committed.
 
 The codes are the nearest ones: how well they were chosen is no matter here. The oracle is the family's class in transformers,
 in float32, with the weights scale * (code - zero) in place. What keys and values pass through, and what a clear answer is, is
-said in make_family_goldens.py. gptq_qwen2 has the vocabulary of checkpoint/, and its answer is a text.
+said in make_family_goldens.py. gptq_qwen2 and gptq_qwen3moe have the vocabulary of checkpoint/, and their answers are texts.
 """
 import json
+import math
 import shutil
 
 import numpy as np
 import torch
 import transformers as hf
-from make_family_goldens import CONTINUATION, DISTINCT, HERE, MARGIN, config, drawn, greedy_answer, rope, tensor_map
+from make_family_goldens import (CONTINUATION, DISTINCT, HERE, MARGIN, ROUTER_MARGIN, config, drawn, greedy_answer, parameter_of, rope,
+                                 tensor_map, watch_routers)
 from safetensors.torch import save_file
 
 PROMPT, POSITIONS = 40, [0, 1, 20, 39]
@@ -36,6 +38,10 @@ CASES = {
     "gptq_rows": dict(
         cfg=shaped(hf.LlamaConfig, 32, 64, 2, 1, 64, 2, tie_word_embeddings=False, rope_parameters=rope(1e4)),
         group=-1, symmetric=False, form="gptq", quantises_head=True),
+    "gptq_qwen3moe": dict(
+        cfg=shaped(hf.Qwen3MoeConfig, 32, len(WORDS), 2, 1, 96, 2, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=32,
+                   norm_topk_prob=True, tie_word_embeddings=True, rope_parameters=rope(1e6)),
+        group=32, symmetric=True, form="gptq", zero_biases=True, qk_norm=True, experts=True, speaks=True),
 }
 
 
@@ -71,28 +77,39 @@ def stored(codes, zeros, scales, form):
     return {key: torch.from_numpy(np.ascontiguousarray(value)) for key, value in arrays.items()}
 
 
+def modules(ours, theirs, parameter):
+    """What a parameter is in a file: modules with their weights, of experts one each."""
+    if parameter.ndim == 2:
+        return [(theirs.removesuffix(".weight"), parameter)]
+    experts = (theirs if isinstance(theirs, str) else theirs[0]).rsplit(".", 1)[0]
+    role = ours.split(".")[-2].removeprefix("ffn_").removesuffix("_exps")
+    return [(f"{experts}.{i}.{role}_proj", parameter[i]) for i in range(len(parameter))]
+
+
 def build(case, seed):
     rng, cfg = np.random.default_rng(seed), case["cfg"]
     model = hf.AutoModelForCausalLM.from_config(cfg, dtype=torch.float32).eval()
     state, tensors = model.state_dict(), {}
     for ours, theirs in tensor_map(case).items():
-        values = drawn(rng, ours, tuple(state[theirs].shape), False).astype(np.float32)
+        parameter = parameter_of(state, theirs)
+        values = drawn(rng, ours, tuple(parameter.shape), False).astype(np.float32)
         if ours == "token_embd.weight" and case.get("speaks"):
             unreadable = [i for i in range(len(WORDS)) if i in WORDS.all_special_ids or not WORDS.decode([i]).isprintable() or not WORDS.decode([i]).isascii()]
             values[unreadable] *= 0.01  # near zero is never the best
-        if values.ndim == 1 or ours == "token_embd.weight" or ours == "output.weight" and not case.get("quantises_head"):
+        if values.ndim == 1 or ours == "token_embd.weight" or "ffn_gate_inp" in ours or ours == "output.weight" and not case.get("quantises_head"):
             tensors[theirs] = torch.from_numpy(values).to(torch.float16)
             state[theirs].copy_(tensors[theirs])
             continue
         if not case["symmetric"]:
             values[:3] = abs(values[:3])  # zero points of 0
-        codes, zeros, scales = quantised(values, case["group"], case["symmetric"])
-        assert case["symmetric"] or (zeros == 0).any()
-        state[theirs].copy_(torch.from_numpy(dequantised(codes, zeros, scales)))
-        module = theirs.removesuffix(".weight")
-        tensors |= {f"{module}.{key}": value for key, value in stored(codes, zeros, scales, case["form"]).items()}
-        if case.get("zero_biases"):  # as AutoGPTQ stores them
-            tensors[f"{module}.bias"] = torch.zeros(values.shape[0], dtype=torch.float16)
+        parameter.copy_(torch.from_numpy(values))
+        for module, weights in modules(ours, theirs, parameter):
+            codes, zeros, scales = quantised(weights.numpy(), case["group"], case["symmetric"])
+            assert case["symmetric"] or (zeros == 0).any()
+            weights.copy_(torch.from_numpy(dequantised(codes, zeros, scales)))
+            tensors |= {f"{module}.{key}": value for key, value in stored(codes, zeros, scales, case["form"]).items()}
+            if case.get("zero_biases"):  # as AutoGPTQ stores them
+                tensors[f"{module}.bias"] = torch.zeros(len(weights), dtype=torch.float16)
     return model, tensors
 
 
@@ -133,10 +150,11 @@ torch.set_grad_enabled(False)
 for name, case in CASES.items():
     for seed in range(1, 3000):
         model, tensors = build(case, seed)
+        gaps = watch_routers(model)
         golden, margin = answer(case, model, np.random.default_rng(1000 + seed))
-        if is_clear(golden, margin):
+        if is_clear(golden, margin) and min(gaps, default=math.inf) > ROUTER_MARGIN:
             break
     else:
         raise SystemExit(f"{name}: no seed gives a clear answer")
-    print(name, "seed", seed, "margin", round(margin, 3), "of", CONTINUATION, "tokens")
+    print(name, "seed", seed, "margin", round(margin, 3), "of", CONTINUATION, "tokens, of routers", round(min(gaps, default=math.inf), 4))
     write(name, case, tensors, golden)

@@ -1,5 +1,5 @@
 """A model directory as transformers saves it is inspected and served, and answers as transformers does
-(tests/data/model/make_checkpoint_golden.py); one that GPTQ quantised, too (make_gptq_goldens.py)."""
+(tests/data/model/make_checkpoint_golden.py); those that GPTQ quantised, too, one of them a mixture of experts in two stages (make_gptq_goldens.py)."""
 import json
 import shutil
 import subprocess
@@ -22,14 +22,22 @@ def inspect(path, *words):
     return subprocess.run([CLUSTER, "model", "inspect", path, *words], capture_output=True, text=True, timeout=60, cwd=ROOT)
 
 
-@pytest.fixture(scope="module")
-def quantised(tmp_path_factory):
-    """gptq_qwen2, with the tokenizer whose vocabulary it has."""
-    directory = tmp_path_factory.mktemp("model") / "quantised"
-    shutil.copytree(FAMILIES / "gptq_qwen2", directory)
+def with_tokenizer(family, directory):
+    """A family's directory with the tokenizer whose vocabulary it has."""
+    shutil.copytree(FAMILIES / family, directory)
     for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
         shutil.copy(DIRECTORY / name, directory / name)
     return directory
+
+
+@pytest.fixture(scope="module")
+def quantised(tmp_path_factory):
+    return with_tokenizer("gptq_qwen2", tmp_path_factory.mktemp("model") / "quantised")
+
+
+@pytest.fixture(scope="module")
+def mixture(tmp_path_factory):
+    return with_tokenizer("gptq_qwen3moe", tmp_path_factory.mktemp("model") / "mixture")
 
 
 def check_chat(served, golden):
@@ -49,10 +57,29 @@ def test_a_chat_is_answered_as_by_transformers(served, golden):
     check_chat(served, golden)
 
 
-def test_a_chat_with_quantised_weights_is_answered_as_by_transformers(quantised):
-    golden = json.loads((FAMILIES / "gptq_qwen2.json").read_text())
-    with running(path=quantised) as cluster:
+def check_family(family, directory):
+    golden = json.loads((FAMILIES / f"{family}.json").read_text())
+    with running(path=directory) as cluster:
         check_chat(cluster, golden | {"ids": golden["greedy_ids"]})
+
+
+def test_a_chat_with_quantised_weights_is_answered_as_by_transformers(quantised):
+    check_family("gptq_qwen2", quantised)
+
+
+def test_a_chat_with_a_mixture_is_answered_as_by_transformers(mixture):
+    check_family("gptq_qwen3moe", mixture)
+
+
+def test_inspect_says_which_experts_a_directory_holds(mixture):
+    out = inspect(mixture)
+    assert out.returncode == 0, out
+    assert "safetensors, qwen3moe" in out.stdout and "4 a layer, of width 32; a token uses 2" in out.stdout
+    config = json.loads((mixture / "config.json").read_text())
+    copy = shutil.copytree(mixture, mixture.parent / "sparse")
+    (copy / "config.json").write_text(json.dumps(config | {"mlp_only_layers": [1]}))
+    out = inspect(copy)
+    assert out.returncode == 1 and "'mlp_only_layers' is [1]" in out.stderr
 
 
 def test_inspect_says_how_weights_are_quantised(quantised):

@@ -119,12 +119,8 @@ const std::vector<std::string> family_names = {"qwen2",   "qwen3",   "llama3", "
                                                "phi3",    "smollm3", "gemma2", "gemma3",
                                                "mixtral", "qwen3moe"};
 
-// A GGUF file, and a directory as transformers saves it; a mixture is read from the first alone.
-std::vector<std::string> forms_of(const std::string& name) {
-  if (name == "mixtral" || name == "qwen3moe")
-    return {".gguf"};
-  return {".gguf", ""};
-}
+// A GGUF file, and a directory as transformers saves it.
+const std::vector<std::string> forms = {".gguf", ""};
 
 cpu::config settings_of(std::uint32_t bits = 16) {
   cpu::config c;
@@ -157,7 +153,7 @@ void check_against_transformers(const std::string& name, const std::string& form
 
 TEST_CASE("a family's logits are those of transformers") {
   for (const auto& name : family_names)
-    for (const auto& form : forms_of(name)) {
+    for (const auto& form : forms) {
       CAPTURE(name);
       CAPTURE(form);
       check_against_transformers(name, form);
@@ -166,7 +162,7 @@ TEST_CASE("a family's logits are those of transformers") {
 
 // The weights of the other families are not bit for bit the same: permuted rows, or norms plus 1.
 TEST_CASE("a directory gives the bits of the GGUF file") {
-  for (const auto* name : {"qwen2", "qwen3", "phi3"}) {
+  for (const auto* name : {"qwen2", "qwen3", "phi3", "qwen3moe"}) {
     const family_file file(name), directory(name, {}, "");
     CAPTURE(name);
     check_same(run_in_steps(*file.load(settings_of()), file.prompt, {33}),
@@ -204,7 +200,8 @@ std::vector<token_id> greedy_of(const family_file& golden) {
 // tests/data/model/make_gptq_goldens.py. Matrices of blocks take their activations in 16 bits:
 // measured 1e-4 to 3e-4, where the same weights written as F32 give 3e-7 to 6e-5.
 const difference gptq_limit = {.mean = 1e-3, .worst = 5e-3};
-const std::vector<std::string> gptq_names = {"gptq_llama", "gptq_qwen2", "gptq_rows"};
+const std::vector<std::string> gptq_names = {"gptq_llama", "gptq_qwen2", "gptq_rows",
+                                             "gptq_qwen3moe"};
 
 TEST_CASE("a directory quantised by GPTQ answers as transformers does with its weights") {
   for (const auto& name : gptq_names) {
@@ -219,7 +216,7 @@ TEST_CASE("a directory quantised by GPTQ answers as transformers does with its w
 
 TEST_CASE("a family goes on greedily as transformers does") {
   for (const auto& name : family_names)
-    for (const auto& form : forms_of(name)) {
+    for (const auto& form : forms) {
       CAPTURE(name);
       CAPTURE(form);
       const family_file golden(name, {}, form);

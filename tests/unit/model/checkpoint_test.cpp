@@ -5,8 +5,7 @@
 #include "runtime/model/checkpoint.hpp"
 #include "runtime/model/gguf.hpp"
 #include "runtime/model/slice.hpp"
-#include "tests/support/checkpoint_writer.hpp"
-#include "tests/support/scratch_directory.hpp"
+#include "tests/unit/model/changed_directory.hpp"
 
 #include <doctest/doctest.h>
 
@@ -14,30 +13,16 @@
 #include <functional>
 
 using namespace baton;
+using namespace baton::testing;
 using model::checkpoint;
-using model::describe;
 using model::description;
 using model::json;
-using testing::change_header;
-using testing::change_json;
-using testing::scratch_directory;
 
 namespace {
 
-const std::vector<std::string> family_names = {"qwen2", "qwen3",   "llama3", "mistral",
-                                               "phi3",  "smollm3", "gemma2", "gemma3"};
-
-std::filesystem::path family(const std::string& name) {
-  return std::filesystem::path(BATON_SOURCE_DIR) / "tests/data/model/families" / name;
-}
-
-description described(const std::filesystem::path& path) {
-  const auto file = model::open_model(path);
-  REQUIRE_MESSAGE(file, file.error().message);
-  const auto found = describe(**file);
-  REQUIRE_MESSAGE(found, found.error().message);
-  return *found;
-}
+const std::vector<std::string> family_names = {"qwen2",   "qwen3",   "llama3", "mistral",
+                                               "phi3",    "smollm3", "gemma2", "gemma3",
+                                               "mixtral", "qwen3moe"};
 
 void check_same_rope(const model::rope_description& a, const model::rope_description& b) {
   CHECK(a.dimension_count == b.dimension_count);
@@ -73,6 +58,11 @@ void check_same(const description& a, const description& b) {
   CHECK(a.full_attention_period == b.full_attention_period);
   CHECK(a.unrotated_period == b.unrotated_period);
   CHECK(a.parameter_count == b.parameter_count);
+  CHECK(a.expert_count == b.expert_count);
+  CHECK(a.expert_used_count == b.expert_used_count);
+  CHECK(a.expert_ffn_size == b.expert_ffn_size);
+  CHECK(a.has_normalised_experts == b.has_normalised_experts);
+  CHECK(a.expert_bytes == b.expert_bytes);
   CHECK(a.layer_bytes == b.layer_bytes);
   CHECK(a.head_bytes == b.head_bytes);
   check_same_rope(a.rope, b.rope);
@@ -98,55 +88,6 @@ void spell_as_before(json& config) {
   config["rope_scaling"] = nullptr;
   if (full["rope_type"] != "default")
     config["rope_scaling"] = full;
-}
-
-// A copy of a family's directory, changed, and what comes of it.
-class changed {
-public:
-  explicit changed(const std::string& name) {
-    std::filesystem::copy(family(name), path(), std::filesystem::copy_options::recursive);
-  }
-  std::filesystem::path path() const { return scratch_ / "model"; }
-  changed& config(const std::function<void(json&)>& change) {
-    change_json(path() / "config.json", change);
-    return *this;
-  }
-  changed& index(const std::function<void(json&)>& change) {
-    change_json(path() / "model.safetensors.index.json", change);
-    return *this;
-  }
-  changed& header(const std::function<void(json&)>& change) {
-    change_header(path() / "model.safetensors", change);
-    return *this;
-  }
-  // Empty: it is taken.
-  std::string refusal() const {
-    const auto file = model::open_model(path());
-    if (!file)
-      return file.error().message;
-    const auto found = describe(**file);
-    return found ? "" : found.error().message;
-  }
-
-private:
-  scratch_directory scratch_;
-};
-
-std::string refusal_of(const std::string& name, const std::function<void(json&)>& change) {
-  return changed(name).config(change).refusal();
-}
-
-void rename(json& object, const char* from, const char* to) {
-  const auto value = object.at(from);
-  object.erase(from);
-  object[to] = value;
-}
-
-bool says(const std::string& message, std::string_view part) {
-  CAPTURE(message);
-  const bool found = message.find(part) != std::string::npos;
-  CHECK(found);
-  return found;
 }
 
 } // namespace
@@ -294,12 +235,12 @@ TEST_CASE("a copy of a tied head and buffers of old versions are passed over") {
   const auto size = described(old.path()).parameter_count;
   const auto file = old.path() / "model.safetensors";
   const auto data_bytes = [&] {
-    const auto bytes = testing::read_file(file);
+    const auto bytes = read_file(file);
     std::uint64_t length = 0;
     std::memcpy(&length, bytes.data(), sizeof(length));
     return bytes.size() - sizeof(length) - length;
   }();
-  testing::write_file(file, testing::read_file(file) + testing::bytes_of({1.0F, 0.5F}));
+  write_file(file, read_file(file) + bytes_of({1.0F, 0.5F}));
   old.header([&](json& h) {
     h["model.layers.0.self_attn.rotary_emb.inv_freq"] = {
         {"dtype", "F32"}, {"shape", {2}}, {"data_offsets", {data_bytes, data_bytes + 8}}};
@@ -329,7 +270,7 @@ TEST_CASE("an index whose files do not hold what it says is refused by name") {
              "'weight_map'"));
   changed twice("qwen2");
   const auto map =
-      json::parse(testing::read_file(twice.path() / "model.safetensors.index.json"))["weight_map"];
+      json::parse(read_file(twice.path() / "model.safetensors.index.json"))["weight_map"];
   const auto file = map["model.norm.weight"].get<std::string>();
   std::filesystem::copy(twice.path() / file, twice.path() / "again.safetensors");
   twice.index([](json& i) { i["weight_map"]["model.norm.weight"] = "again.safetensors"; });
@@ -371,11 +312,7 @@ TEST_CASE("a directory's fingerprint is that of its model") {
   });
   CHECK(own != print(other.path()));
   changed tuned("llama3");
-  auto bytes = testing::read_file(tuned.path() / "model.safetensors");
-  std::uint64_t length = 0;
-  std::memcpy(&length, bytes.data(), sizeof(length));
-  bytes[sizeof(length) + length] ^= 1; // of the first tensor
-  testing::write_file(tuned.path() / "model.safetensors", bytes);
+  tuned.byte_of("model.norm.weight");
   CHECK(own != print(tuned.path()));
 }
 
@@ -437,14 +374,7 @@ TEST_CASE("quantised modules are refused by their published names") {
 TEST_CASE("a bias of zeros beside a quantised matrix is passed over, another is not") {
   changed copy("gptq_llama");
   CHECK(copy.refusal() == "");
-  const auto file = copy.path() / "model.safetensors";
-  auto bytes = testing::read_file(file);
-  std::uint64_t length = 0;
-  std::memcpy(&length, bytes.data(), sizeof(length));
-  const auto header = json::parse(bytes.substr(sizeof(length), length));
-  const auto offset = header["model.layers.0.mlp.up_proj.bias"]["data_offsets"][0];
-  bytes[sizeof(length) + length + offset.get<std::size_t>()] = 1;
-  testing::write_file(file, bytes);
+  copy.byte_of("model.layers.0.mlp.up_proj.bias");
   CHECK(says(copy.refusal(), "'model.layers.0.mlp.up_proj.bias'"));
 }
 
@@ -452,7 +382,7 @@ TEST_CASE("a quantised directory of several files is read through its index") {
   const auto cut = [](const std::string& part_in_index) {
     changed copy("gptq_rows");
     json index;
-    const auto bytes = testing::read_file(copy.path() / "model.safetensors");
+    const auto bytes = read_file(copy.path() / "model.safetensors");
     std::uint64_t length = 0;
     std::memcpy(&length, bytes.data(), sizeof(length));
     const auto header = json::parse(bytes.substr(sizeof(length), length));
@@ -463,7 +393,7 @@ TEST_CASE("a quantised directory of several files is read through its index") {
     std::filesystem::rename(copy.path() / "model.safetensors", copy.path() / "all.safetensors");
     std::filesystem::copy(family("qwen3") / "model.safetensors",
                           copy.path() / "other.safetensors"); // opened only if it is named
-    testing::write_file(copy.path() / "model.safetensors.index.json", index.dump());
+    write_file(copy.path() / "model.safetensors.index.json", index.dump());
     return copy.refusal();
   };
   CHECK(cut("all.safetensors") == "");

@@ -1,0 +1,186 @@
+// Directories of mixtures: a tensor for each expert is read as GGUF's one for all of them, and what
+// is missing, double, unlike or of another layout is refused by its published name. Method: copies
+// of tests/data/model/families/NAME with one thing changed; that they are the same models as their
+// GGUF files is in checkpoint_test.cpp.
+#include "runtime/model/checkpoint.hpp"
+#include "runtime/model/gguf.hpp"
+#include "tests/unit/model/changed_directory.hpp"
+
+using namespace baton;
+using namespace baton::testing;
+using model::checkpoint;
+using model::json;
+
+namespace {
+
+const std::string mixtral = "model.layers.0.block_sparse_moe.";
+const std::string qwen = "model.layers.0.mlp.";
+
+std::vector<std::byte> rows_of(const model::model_file& file, const std::string& tensor,
+                               std::uint64_t first, std::uint64_t count) {
+  const auto found = file.find(tensor);
+  REQUIRE(found);
+  std::vector<std::byte> bytes(count * found->row_bytes());
+  const auto copied = file.copy_rows(tensor, first, count, bytes);
+  REQUIRE_MESSAGE(copied, copied.error().message);
+  return bytes;
+}
+
+std::string refusal_of_renamed(const std::string& name, const std::string& from,
+                               const std::string& to) {
+  return changed(name).header([&](json& h) { rename(h, from.c_str(), to.c_str()); }).refusal();
+}
+
+} // namespace
+
+TEST_CASE("rows of experts follow each other as in GGUF") {
+  for (const auto* name : {"mixtral", "qwen3moe"}) {
+    CAPTURE(name);
+    const auto ours = checkpoint::open(family(name));
+    const auto theirs = model::gguf_file::open(family(name).string() + ".gguf");
+    REQUIRE_MESSAGE(ours, ours.error().message);
+    REQUIRE(theirs);
+    for (const std::string tensor :
+         {"blk.0.ffn_gate_exps.weight", "blk.1.ffn_up_exps.weight", "blk.1.ffn_down_exps.weight"}) {
+      CAPTURE(tensor);
+      const auto rows = ours->find(tensor)->rows();
+      CHECK(ours->find(tensor)->shape == theirs->find(tensor)->shape);
+      for (const auto& [first, count] :
+           {std::pair{0UL, rows}, {20, 50}, {32, 32}, {31, 2}, {rows - 1, 1}, {rows, 0}})
+        CHECK(rows_of(*ours, tensor, first, count) == rows_of(*theirs, tensor, first, count));
+      std::vector<std::byte> row(ours->find(tensor)->row_bytes());
+      CHECK(!ours->copy_rows(tensor, rows, 1, row));
+    }
+  }
+}
+
+TEST_CASE("config.json says how many experts there are and how their weights are made") {
+  const auto with = [](const std::string& name, const std::function<void(json&)>& change) {
+    return described(changed(name).config(change).path());
+  };
+  const auto renamed = with("qwen3moe", [](json& c) { // as before transformers 5
+    rename(c, "num_local_experts", "num_experts");
+  });
+  CHECK(renamed.expert_count == 5);
+  CHECK(renamed.expert_ffn_size == 32);
+  CHECK(!renamed.has_normalised_experts);
+  CHECK(with("qwen3moe", [](json& c) { c["norm_topk_prob"] = true; }).has_normalised_experts);
+  CHECK(!with("qwen3moe", [](json& c) { c.erase("norm_topk_prob"); }).has_normalised_experts);
+  CHECK(with("mixtral", [](json& c) { c["norm_topk_prob"] = false; }).has_normalised_experts);
+  CHECK(with("mixtral", [](json& c) { c["sliding_window"] = 40; }).sliding_window == 40);
+  CHECK(with("mixtral", [](json& c) { c.erase("rope_parameters"); }).rope.base == 1e6F);
+}
+
+TEST_CASE("mixtures are refused by the field that this build does not compute") {
+  struct change {
+    std::string family;
+    std::function<void(json&)> apply;
+    std::string says;
+  };
+  const auto set = [](const char* key, json value) {
+    return [key, value](json& c) { c[key] = value; };
+  };
+  const auto erase = [](const char* key) { return [key](json& c) { c.erase(key); }; };
+  const std::vector<change> changes = {
+      {"mixtral", erase("num_local_experts"), "'num_local_experts' is missing"},
+      {"mixtral", erase("num_experts_per_tok"), "'num_experts_per_tok' is missing"},
+      {"mixtral", set("num_experts_per_tok", 5), "'num_experts_per_tok' is 5"},
+      {"mixtral", set("num_local_experts", "4"), "'num_local_experts' is a string"},
+      {"mixtral", set("num_local_experts", 3), "'" + mixtral + "gate.weight': expected [32, 3]"},
+      {"mixtral", set("num_local_experts", 5), "'" + mixtral + "experts.4.w2.weight' is missing"},
+      {"mixtral", set("num_local_experts", 0), "'" + qwen + "gate_proj.weight' is missing"},
+      {"qwen3moe", erase("num_local_experts"), "'num_experts' is missing"},
+      {"qwen3moe", erase("moe_intermediate_size"), "'moe_intermediate_size' is missing"},
+      {"qwen3moe", set("moe_intermediate_size", 64), "'" + qwen + "experts.*.gate_proj.weight'"},
+      {"qwen3moe", set("norm_topk_prob", "yes"), "'norm_topk_prob' is a string"},
+      {"qwen3moe", set("decoder_sparse_step", 2), "'decoder_sparse_step' is 2"},
+      {"qwen3moe", set("mlp_only_layers", {1}), "'mlp_only_layers' is [1]"},
+      {"qwen3moe", set("use_sliding_window", true), "'use_sliding_window' is true"},
+      {"qwen3moe", set("attention_bias", true), "'attention_bias' is true"},
+  };
+  for (const auto& each : changes) {
+    CAPTURE(each.family);
+    CHECK(says(refusal_of(each.family, each.apply), each.says));
+  }
+}
+
+TEST_CASE("tensors of experts are refused by their published names") {
+  const auto in_mixtral = [](const std::string& from, const std::string& to) {
+    return refusal_of_renamed("mixtral", mixtral + from, to);
+  };
+  const auto expert = mixtral + "experts.";
+  CHECK(says(in_mixtral("gate.weight", "x.weight"), "'" + mixtral + "gate.weight' is missing"));
+  CHECK(says(in_mixtral("experts.3.w1.weight", "x.weight"), expert + "3.w1.weight' is missing"));
+  CHECK(says(in_mixtral("experts.1.w1.weight", expert + "9.w1.weight"),
+             expert + "1.w1.weight' is missing"));
+  CHECK(says(in_mixtral("experts.1.w1.weight", expert + "02.w1.weight"),
+             "' has the place of '" + expert));
+  const auto layout =
+      "this build reads a tensor for each and each matrix, as '" + expert + "0.w1.weight'";
+  for (const auto& other :
+       {expert + "1.w4.weight", expert + "*.w1.weight", expert + "one.w1.weight",
+        expert + "99999999999999999999.w1.weight", expert + "1", qwen + "experts.gate_up_proj",
+        qwen + "experts.1.gate_proj.weight"}) {
+    const auto refusal = in_mixtral("experts.1.w1.weight", other);
+    CHECK(says(refusal, "'" + other + "'"));
+    CHECK(says(refusal, layout));
+  }
+  changed unlike("mixtral");
+  unlike.header([&](json& h) { h[expert + "2.w3.weight"]["shape"] = {16, 64}; });
+  CHECK(says(unlike.refusal(), expert + "2.w3.weight' is F16 [16, 64], but '" + expert +
+                                   "0.w3.weight' is F16 [32, 32]"));
+  changed none("qwen3moe");
+  none.header([](json& h) {
+    for (const auto* i : {"0", "1", "2", "3", "4"})
+      rename(h, (qwen + "experts." + i + ".up_proj.weight").c_str(),
+             (std::string("model.layers.9.mlp.experts.") + i + ".up_proj.weight").c_str());
+  });
+  CHECK(says(none.refusal(), "'" + qwen + "experts.*.up_proj.weight' is missing"));
+}
+
+TEST_CASE("experts of several files are read through their index") {
+  const auto moved = mixtral + "experts.2.w1.weight";
+  const auto opened = [&](const std::string& file_in_index) {
+    changed copy("mixtral");
+    const auto whole = copy.path() / "model.safetensors";
+    const auto rows = rows_of(*checkpoint::open(copy.path()), "blk.0.ffn_gate_exps.weight", 64, 32);
+    const std::string data(reinterpret_cast<const char*>(rows.data()), rows.size());
+    json index, header;
+    copy.header([&](json& h) {
+      for (const auto& [name, value] : h.items())
+        if (name != "__metadata__")
+          index["weight_map"][name] = "rest.safetensors";
+      header[moved] = {{"dtype", "F16"}, {"shape", {32, 32}}, {"data_offsets", {0, data.size()}}};
+      rename(h, moved.c_str(), "x.rotary_emb.inv_freq"); // which is passed over
+    });
+    index["weight_map"][moved] = file_in_index;
+    index["weight_map"]["x.rotary_emb.inv_freq"] = "one.safetensors";
+    std::filesystem::rename(whole, copy.path() / "rest.safetensors");
+    write_file(copy.path() / "one.safetensors", safetensors_bytes(header.dump(), data));
+    write_file(copy.path() / "model.safetensors.index.json", index.dump());
+    CHECK(copy.refusal().empty() == (file_in_index == "one.safetensors"));
+    const auto file = checkpoint::open(copy.path());
+    return file ? rows_of(*file, "blk.0.ffn_gate_exps.weight", 0, 128) : std::vector<std::byte>();
+  };
+  CHECK(opened("rest.safetensors").empty()); // does not hold it
+  CHECK(opened("one.safetensors") ==
+        rows_of(*checkpoint::open(family("mixtral")), "blk.0.ffn_gate_exps.weight", 0, 128));
+}
+
+TEST_CASE("quantised experts are joined like others") {
+  const auto expert = qwen + "experts.1.up_proj.";
+  const auto file = checkpoint::open(family("gptq_qwen3moe"));
+  REQUIRE_MESSAGE(file, file.error().message);
+  const auto up = file->find("blk.0.ffn_up_exps.weight");
+  REQUIRE(up);
+  CHECK(up->type == model::tensor_type::q4_0);
+  CHECK(up->shape == std::vector<std::uint64_t>{32, 32, 4});
+  CHECK(described(family("gptq_qwen3moe")).has_normalised_experts);
+  CHECK(says(refusal_of_renamed("gptq_qwen3moe", expert + "scales", "x.scales"),
+             "'" + expert + "qweight' stands without its scales"));
+  // Other zero points ask for another type, and all experts of a layer have one.
+  CHECK(says(changed("gptq_qwen3moe").byte_of(expert + "qzeros").refusal(),
+             "'" + expert + "qweight' is Q5_0 [32, 32], but '" + qwen +
+                 "experts.0.up_proj.qweight' is Q4_0 [32, 32]"));
+  CHECK(says(changed("gptq_qwen3moe").byte_of(expert + "bias").refusal(), "'" + expert + "bias'"));
+}
