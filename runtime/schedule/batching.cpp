@@ -174,9 +174,8 @@ void scheduler::plan_decodes(std::vector<planned>& plan) {
     ready.resize(share);
   }
   // In order: room is made at the cost of later ones, never of one in the plan.
-  std::sort(ready.begin(), ready.end(), [](const sequence* a, const sequence* b) {
-    return turn{a->priority, a->id} < turn{b->priority, b->id};
-  });
+  std::sort(ready.begin(), ready.end(),
+            [](const sequence* a, const sequence* b) { return a->turn() < b->turn(); });
   std::size_t rows_free = rows - std::min(rows, ready.size());
   for (sequence* s : ready) {
     if (s->state != sequence_state::running || !make_room(*s))
@@ -264,7 +263,7 @@ void scheduler::swap_out(sequence& s) {
     return;
   s.swapped = s.computed;
   ++s.copying;
-  copied_.push_back({s.priority, s.id});
+  copied_.push_back(s.turn());
   totals_.swapped_out_blocks += copies_.size() - before;
 }
 
@@ -275,7 +274,7 @@ void scheduler::swap_in(sequence& s) {
     blocks_.swap_in(s.id, s.computed, copies_);
     s.computed = s.issued = s.swapped;
     ++s.copying;
-    copied_.push_back({s.priority, s.id});
+    copied_.push_back(s.turn());
     totals_.swapped_in_blocks += copies_.size() - before;
   }
   blocks_.forget_swapped(s.id);
@@ -322,7 +321,7 @@ micro_batch scheduler::form(const std::vector<planned>& plan) {
         batch.draws.push_back(s.next_draw(config_.eos_ids, guessed));
       ++s.drawing;
     }
-    parts.push_back({{s.priority, s.id}, s.issued, rows, samples, s.drafts.size()});
+    parts.push_back({s.turn(), s.issued, rows, samples, s.drafts.size()});
     s.issued = end;
     s.last_batch = batch.batch.value;
     ++s.in_flight;

@@ -165,6 +165,7 @@ private:
   };
 
   // tickets.cpp
+  std::chrono::milliseconds retry_after_of(errc code) const;
   std::optional<error> refuse_reserve(const baton::reserve& r, time_point now) const;
   std::optional<error> refuse_to_queue(const baton::reserve& r) const;
   queue_figures look_at_queue(std::int32_t priority) const;

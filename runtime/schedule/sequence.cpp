@@ -17,7 +17,7 @@ void count_as_output(draw& d, token_id token) {
     ++it->in_output;
 }
 
-sequence::sequence(turn when, std::span<const token_id> prompt_ids, sampling_params how,
+sequence::sequence(schedule::turn when, std::span<const token_id> prompt_ids, sampling_params how,
                    stopping until)
     : id(when.id), priority(when.priority), prompt_count(prompt_ids.size()),
       ids(prompt_ids.begin(), prompt_ids.end()), sampling(std::move(how)), stop(std::move(until)) {

@@ -77,8 +77,10 @@ struct sequence {
   bool is_isolated = false; // runs in a micro-batch of its own, with nothing else in flight
 
   // Requires: a prompt that is not empty.
-  sequence(turn when, std::span<const token_id> prompt_ids, sampling_params how, stopping until);
+  sequence(schedule::turn when, std::span<const token_id> prompt_ids, sampling_params how,
+           stopping until);
 
+  schedule::turn turn() const noexcept { return {priority, id}; }
   std::uint32_t output_count() const noexcept { return static_cast<std::uint32_t>(samples.size()); }
   // With those to come and those guessed.
   std::size_t ids_expected() const noexcept { return ids.size() + drawing + drafts.size(); }

@@ -18,8 +18,7 @@ scheduler::scheduler(scheduler_config config)
 
 std::variant<granted, rejected> scheduler::reserve(const baton::reserve& request, time_point now) {
   if (auto why = refuse_reserve(request, now)) {
-    const auto retry_after =
-        row_of(why->code).retryable ? config_.retry_after : std::chrono::milliseconds{0};
+    const auto retry_after = retry_after_of(why->code);
     return rejected{
         request.request, {}, std::move(*why), retry_after, look_at_queue(request.priority).tickets};
   }
@@ -35,6 +34,10 @@ std::variant<granted, rejected> scheduler::reserve(const baton::reserve& request
   t.reserved_at = now;
   tickets_.emplace(id, t);
   return granted{request.request, id, last_epoch_};
+}
+
+std::chrono::milliseconds scheduler::retry_after_of(errc code) const {
+  return row_of(code).retryable ? config_.retry_after : std::chrono::milliseconds{0};
 }
 
 std::optional<error> scheduler::refuse_reserve(const baton::reserve& request,
@@ -265,8 +268,7 @@ void scheduler::refuse(ticket_id id, error why) {
   const auto priority = t.priority;
   t.choices_open = 0;
   end_ticket(id);
-  const auto retry_after =
-      row_of(why.code).retryable ? config_.retry_after : std::chrono::milliseconds{0};
+  const auto retry_after = retry_after_of(why.code);
   output_.refusals.push_back(
       {gateway, {request, id, std::move(why), retry_after, look_at_queue(priority).tickets}});
 }
