@@ -15,6 +15,7 @@ BATCHES = (1, 8, 32)
 PROMPT_TOKENS = 512
 PREFILL_KEY = f"prefill_{PROMPT_TOKENS}"
 POSITIONS = (96, 128)  # of each decoding sequence; engine_bench begins at 96
+TYPES_POSITIONS = (96, 112)  # where three more files are measured
 TOOL_ROUNDS = 1  # within one run of a tool: the rounds are those around it
 # What each type is to reach beside llama.cpp: prompt, batch 1, 8 and 32. It has repacked kernels for Q4_0 alone.
 # llama.cpp's activations have 8 bits, ours 16 unless told otherwise: both are measured.
@@ -35,27 +36,29 @@ def rate_key(batch):
 
 
 def ours(settings, rounds=TOOL_ROUNDS, prompt=PROMPT_TOKENS, batches=BATCHES, model=None, steps=POSITIONS[1] - POSITIONS[0], bits=16):
-    """-> {"prefill_512": tokens/s, "batch_1": ..., "memory_read": GB/s, "weights": MB} of one run of engine_bench; `prompt` 0: no prefill;
-    `bits`: of the activations. KV lies in a file of memory, as a shard's does."""
+    """-> {"prefill_512": tokens/s, "batch_1": ..., "memory_read": GB/s, "weights": MB, "products": G/s where the processor has the
+    instructions, "prompt_row" and "decoded_row": millions of products} of one run of engine_bench; `prompt` 0: no prefill; `bits`: of the
+    activations. KV lies in a file of memory, as a shard's does."""
     with settings.watch("engine_bench"):
         output = run_tool([settings.engine_bench, "--json", "--model", model or settings.model, "--threads", settings.threads, "--rounds", rounds,
                            "--prompt", prompt, "--batches", ",".join(map(str, batches)), "--steps", steps, "--bits", bits, "--shared-kv"], TOOL_SECONDS_MAX)
     threads = f", {settings.threads} threads"
-    names = {f"memory read{threads}": "memory_read", "packed weights": "weights", **{f"decode batch {batch}{threads}": rate_key(batch) for batch in batches}}
+    names = {f"memory read{threads}": "memory_read", "packed weights": "weights", f"products{threads}": "products",
+             "products of a prompt row": "prompt_row", "products of a decoded row": "decoded_row", **{f"decode batch {batch}{threads}": rate_key(batch) for batch in batches}}
     if prompt:
         names[f"prefill {prompt}{threads}"] = PREFILL_KEY
     found = {names[fields["row"]]: fields["value"] for fields in json_lines(output) if fields["row"] in names}
-    if absent := set(names.values()) - set(found):
+    if absent := set(names.values()) - set(found) - {"products"}:
         raise ToolFailed(f"engine_bench printed no {', '.join(sorted(absent))}")
     return found
 
 
-def llama(settings, model):
+def llama(settings, model, positions):
     """The same speeds, over the same positions. Its own warm-up is on; its sequences get copies of one prompt, which is not timed."""
     if not settings.peer_bin:
         raise ToolFailed(settings.peer_reason)
     common = ["-m", model, "-t", settings.threads]
-    begin, end = POSITIONS
+    begin, end = positions
     with settings.watch("llama-bench"):
         prompt = json.loads(run_tool([settings.peer_bin / "llama-bench", *common, "-p", PROMPT_TOKENS, "-n", 0, "-r", TOOL_ROUNDS,
                                       "-o", "json"], TOOL_SECONDS_MAX))
@@ -67,7 +70,7 @@ def llama(settings, model):
 
 
 def rows(settings):
-    return beside_llama(settings, "engine", settings.model, peer_llama.own_type(settings.model))
+    return beside_llama(settings, "engine", settings.model, peer_llama.own_type(settings.model), POSITIONS)
 
 
 def type_rows(settings):
@@ -79,15 +82,16 @@ def type_rows(settings):
         except peer_llama.PeerMissing as error:
             made.append(report.missing(f"types.{kind}", str(error)))
             continue
-        made += beside_llama(settings, f"types.{kind}", model, kind)
+        made += beside_llama(settings, f"types.{kind}", model, kind, TYPES_POSITIONS)
     return made
 
 
-def sides_of(settings, model, kind):
+def sides_of(settings, model, kind, positions):
     """Name -> what measures it. The width of activations matters where weights are quantised."""
-    sides = {"baton": lambda: ours(settings, model=model), "llama": lambda: llama(settings, model)}
+    steps = positions[1] - positions[0]
+    sides = {"baton": lambda: ours(settings, model=model, steps=steps), "llama": lambda: llama(settings, model, positions)}
     if kind not in FLOAT_TYPES:
-        sides["baton_8bit"] = lambda: ours(settings, model=model, bits=8)
+        sides["baton_8bit"] = lambda: ours(settings, model=model, steps=steps, bits=8)
     return sides
 
 
@@ -96,9 +100,26 @@ def share_of_bandwidth(run):
     return run["batch_1"] * run["weights"] / 1e3 / run["memory_read"] if run else None
 
 
-def beside_llama(settings, section, model, kind):
+def ceiling(run, key):
+    """Tokens/s of that key if this processor did nothing but multiply and add integers of the width of the activations, at the rate measured
+    in the same run: no weight unpacked, nothing scaled, no attention. None where there are no such instructions, or the run failed."""
+    if "products" not in run:
+        return None
+    return run["products"] * 1e3 / run["prompt_row" if key == PREFILL_KEY else "decoded_row"]
+
+
+def ceiling_rows(section, name, results, key):
+    """What share of its ceiling a side reaches, and what the ceiling is beside llama.cpp: a bar above that cannot be met."""
+    ceilings = [ceiling(one, key) for one in results[name]]
+    if not any(ceilings):
+        return []
+    return [report.ratio_row(f"{section}.{name}/ceiling.{key}", [one.get(key) for one in results[name]], ceilings),
+            report.ratio_row(f"{section}.{name}_ceiling/llama.{key}", ceilings, [one.get(key) for one in results["llama"]])]
+
+
+def beside_llama(settings, section, model, kind, positions):
     """Interleaved rounds of both engines on one file of that type; one without bars is for information."""
-    sides, bars = sides_of(settings, model, kind), RATIO_BARS.get(kind)
+    sides, bars = sides_of(settings, model, kind, positions), RATIO_BARS.get(kind)
     results, failures = {name: [] for name in sides}, {}
     for round_index in range(settings.rounds):
         say(f"{section}: round {round_index + 1} of {settings.rounds}")
@@ -113,6 +134,8 @@ def beside_llama(settings, section, model, kind):
         by_side = {name: [one.get(key) for one in results[name]] for name in sides}
         made += [report.median_row(f"{section}.{name}.{key}", by_side[name], "tokens/s") for name in sides if name not in failures]
         made += [report.ratio_row(f"{section}.{name}/llama.{key}", by_side[name], by_side["llama"], bar) for name in sides if name != "llama"]
+        if kind not in FLOAT_TYPES and key != rate_key(1):  # one row waits for memory
+            made += [row for name in sides if name != "llama" for row in ceiling_rows(section, name, results, key)]
     shares = [share_of_bandwidth(one) for one in results["baton"]]
     return [*made, report.median_row(f"{section}.baton.batch_1.bandwidth", shares, "share", BANDWIDTH_BARS.get(kind))]
 

@@ -1,9 +1,11 @@
 // Speed of the CPU engine alone: prefill and decode in tokens per second for one model file, beside
-// the memory bandwidth that decoding is bound by, measured in the same run. A table for people;
-// with --json one object a line. Run by people and by the benchmark page, never by the tests.
+// what bounds them, measured in the same run: memory bandwidth for decoding, products for prefill
+// and large batches. A table for people; with --json one object a line. Run by people and by the
+// benchmark page, never by the tests.
 #include "runtime/cpu/bandwidth.hpp"
 #include "runtime/cpu/engine_cpu.hpp"
 #include "runtime/model/description.hpp"
+#include "tests/bench/product_rate.hpp"
 
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -245,6 +247,33 @@ private:
   std::uint32_t filled_ = 0; // sequences that have their first positions
 };
 
+// Millions of multiply-adds that one row takes in these matrices; of a mixture's experts only those
+// that the row passes through.
+double products_of(const std::vector<model::tensor_requirement>& tensors,
+                   const model::description& model) {
+  double sum = 0;
+  for (const auto& t : tensors) {
+    if (t.shape.size() < 2)
+      continue;
+    double size = 1;
+    for (const auto extent : t.shape)
+      size *= static_cast<double>(extent);
+    sum += t.shape.size() == 2 ? size : size * model.expert_used_count / model.expert_count;
+  }
+  return sum / 1e6;
+}
+
+void report_products(const options& o, const model::description& model, std::uint32_t threads) {
+  double row = 0;
+  for (std::uint32_t layer = 0; layer < model.layer_count; ++layer)
+    row += products_of(model::layer_tensors(model, layer), model);
+  report(o, "products of a prompt row", {row}, "M", 0);
+  report(o, "products of a decoded row", {row + products_of(model::output_tensors(model), model)},
+         "M", 0);
+  if (const auto rate = measure_product_rate(threads, o.bits, o.rounds); !rate.empty())
+    report(o, fmt::format("products, {} threads", threads), rate, "G/s", 0);
+}
+
 result<void> run(const options& o) {
   const auto file = model::open_model(o.model);
   if (!file)
@@ -261,6 +290,7 @@ result<void> run(const options& o) {
       return bandwidth.error();
     report(o, fmt::format("memory read, {} threads", threads), *bandwidth, "GB/s", 0);
     report(o, "packed weights", {static_cast<double>(*weights) / 1e6}, "MB", 0);
+    report_products(o, *model, threads);
     cpu::config settings;
     settings.threads = threads;
     for (std::uint32_t i = 0; i < threads; ++i)

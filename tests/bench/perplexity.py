@@ -11,7 +11,7 @@ import report
 import texts
 from settings import ToolFailed, run_tool, say
 
-CHUNK_TOKENS, CHUNKS, CHUNKS_QUICK = 512, 4, 1
+CHUNK_TOKENS, CHUNKS, CHUNKS_QUICK = 512, 2, 1
 BITS = (16, 8)
 RATIO_BAR = 1.005
 TEXT = texts.LICENCES / "GPL-3"

@@ -81,3 +81,14 @@ def test_a_ratio_may_have_to_stay_under_its_bar():
 def test_a_token_reads_all_weights_once_which_is_a_share_of_what_memory_can_give():
     assert engine.share_of_bandwidth({"batch_1": 200.0, "weights": 100.0, "memory_read": 25.0}) == pytest.approx(0.8)
     assert engine.share_of_bandwidth({}) is None
+
+
+def test_the_ceiling_is_products_over_those_of_a_row_and_unknown_without_the_instructions():
+    run = {"products": 100.0, "prompt_row": 100.0, "decoded_row": 125.0, "batch_8": 400.0}
+    assert engine.ceiling(run, "prefill_512") == pytest.approx(1000)
+    assert engine.ceiling(run, "batch_8") == pytest.approx(800)
+    assert engine.ceiling({"prompt_row": 100.0}, "prefill_512") is None and engine.ceiling({}, "batch_8") is None
+    share, beside = engine.ceiling_rows("engine", "baton", {"baton": [run], "llama": [{"batch_8": 200.0}]}, "batch_8")
+    assert (share.row, share.value) == ("engine.baton/ceiling.batch_8", pytest.approx(0.5))
+    assert (beside.row, beside.value) == ("engine.baton_ceiling/llama.batch_8", pytest.approx(4))
+    assert engine.ceiling_rows("engine", "baton", {"baton": [{}], "llama": [{}]}, "batch_8") == []
