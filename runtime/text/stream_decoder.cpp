@@ -3,6 +3,7 @@
 
 #include "schema/ensure.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace baton::text {
@@ -17,30 +18,28 @@ result<stream_decoder> stream_decoder::create(const tokenizer& words,
 }
 
 decoded stream_decoder::push(std::span<const token_id> ids) {
-  std::string text;
   for (const token_id id : ids) {
     if (stopped_)
       break;
-    push_one(id, text);
+    push_one(id);
   }
-  return answer(std::move(text));
+  return answer();
 }
 
 decoded stream_decoder::finish() {
-  std::string text;
   if (!stopped_) {
     std::string decided;
     detokenizer_.finish(decided);
     for (; tokens_undecided_ > 0; --tokens_undecided_)
       ends_.push_back(decided_bytes_ + decided.size());
-    send(decided, text);
+    send(decided);
   }
   if (!stopped_)
-    stops_.finish(text);
-  return answer(std::move(text));
+    stops_.finish(ready_);
+  return answer();
 }
 
-void stream_decoder::push_one(token_id id, std::string& text) {
+void stream_decoder::push_one(token_id id) {
   std::string decided;
   const std::size_t bytes = detokenizer_.push(id, decided);
   ++tokens_;
@@ -51,28 +50,36 @@ void stream_decoder::push_one(token_id id, std::string& text) {
   const std::uint32_t still_undecided = pending == 0 ? 0 : pending <= bytes ? 1 : tokens_undecided_;
   for (; tokens_undecided_ > still_undecided; --tokens_undecided_)
     ends_.push_back(decided_bytes_ + decided.size());
-  send(decided, text);
+  send(decided);
 }
 
-void stream_decoder::send(std::string_view decided, std::string& text) {
+void stream_decoder::send(std::string_view decided) {
   decided_bytes_ += decided.size();
-  if (const auto stop = stops_.push(decided, text))
+  if (const auto stop = stops_.push(decided, ready_))
     stopped_ = stop_hit{*stop, tokens_ - 1};
 }
 
-decoded stream_decoder::answer(std::string text) {
-  if (stopped_) {
-    tokens_covered_ = tokens_;
-    ends_.clear();
-    return {std::move(text), tokens_covered_, stopped_};
-  }
-  const std::uint64_t sent = decided_bytes_ - stops_.held_bytes();
-  for (; !ends_.empty() && ends_.front() <= sent; ends_.pop_front())
+// A stop string may have cut the text: what is left of it is all there will be, and covers all.
+decoded stream_decoder::answer() {
+  decoded out{{}, 0, stopped_, {}};
+  const std::uint64_t sent = stopped_ ? UINT64_MAX : decided_bytes_ - stops_.held_bytes();
+  const std::uint64_t ready_end = given_bytes_ + ready_.size();
+  for (; !ends_.empty() && ends_.front() <= sent; ends_.pop_front()) {
+    out.ends.push_back(std::min(ends_.front(), ready_end) - given_bytes_);
     ++tokens_covered_;
-  ENSURE(tokens_covered_ + ends_.size() + tokens_undecided_ == tokens_,
+  }
+  if (stopped_)
+    for (; tokens_covered_ < tokens_; ++tokens_covered_)
+      out.ends.push_back(ready_.size());
+  ENSURE(stopped_ || tokens_covered_ + ends_.size() + tokens_undecided_ == tokens_,
          "{} covered, {} held and {} undecided of {} tokens", tokens_covered_, ends_.size(),
          tokens_undecided_, tokens_);
-  return {std::move(text), tokens_covered_, std::nullopt};
+  const std::size_t whole = out.ends.empty() ? 0 : out.ends.back();
+  out.text = ready_.substr(0, whole);
+  ready_.erase(0, whole);
+  given_bytes_ += whole;
+  out.tokens_covered = tokens_covered_;
+  return out;
 }
 
 } // namespace baton::text

@@ -1,9 +1,10 @@
-// Sampled ids to the text of a stream: detokenizer, then stop strings, with the account of how many
-// tokens the text sent so far covers. One per choice of a ticket, owned by the detokenizer actor.
-// Its state is a function of the ids pushed, however they were grouped.
+// Sampled ids to the text of a stream: detokenizer, then stop strings, then whole tokens: the text
+// given out is that of the first so many tokens, and where each ends is a function of the ids
+// alone, however they were grouped. So a stream can go on behind any token, in this process or
+// another. One per choice of a ticket, owned by the detokenizer actor.
 //
 //   push(ids) -> [detokenizer: whole characters] -> [stop_matcher: nothing of a stop string] ->
-//   text
+//   [tokens whose text is complete] -> text
 #pragma once
 
 #include "runtime/text/detokenizer.hpp"
@@ -35,6 +36,7 @@ struct decoded {
   std::string text;             // to be sent now; UTF-8, often empty
   std::uint32_t tokens_covered; // tokens 0 .. tokens_covered - 1 have no text still to come
   std::optional<stop_hit> stopped;
+  std::vector<std::size_t> ends; // in `text`, of the tokens newly covered
 };
 
 class stream_decoder {
@@ -51,12 +53,14 @@ private:
   stream_decoder(detokenizer decoder, stop_matcher stops)
       : detokenizer_(std::move(decoder)), stops_(std::move(stops)) {}
 
-  void push_one(token_id id, std::string& text);
-  void send(std::string_view decided, std::string& text);
-  decoded answer(std::string text);
+  void push_one(token_id id);
+  void send(std::string_view decided);
+  decoded answer();
 
   detokenizer detokenizer_;
   stop_matcher stops_;
+  std::string ready_;                  // past the stop matcher, of tokens that are not covered
+  std::uint64_t given_bytes_ = 0;      // of text
   std::uint64_t decided_bytes_ = 0;    // that came out of the detokenizer
   std::uint32_t tokens_ = 0;           // pushed and not ignored
   std::uint32_t tokens_undecided_ = 0; // the last ones: some of their bytes are pending

@@ -133,6 +133,42 @@ TEST_CASE("the result is a function of the ids, however they are grouped") {
   CHECK(stopped > 20);
 }
 
+TEST_CASE("the text up to a token is a function of the ids, and no token is told in parts") {
+  auto stream = decoder();
+  const decoded first = stream.push(byte_tokens("a\xE2\x82"));
+  CHECK(first.text == "a");
+  CHECK(first.ends == std::vector<std::size_t>{1});
+  const decoded rest = stream.push(byte_tokens("\xAC!"));
+  CHECK(rest.text == "\xE2\x82\xAC!");
+  CHECK(rest.ends == std::vector<std::size_t>{3, 3, 3, 4});
+
+  std::mt19937 random(6);
+  for (int round = 0; round < 300; ++round) {
+    std::vector<token_id> drawn(random() % 60);
+    for (token_id& id : drawn)
+      id = static_cast<token_id>(random() % (small_tokenizer().size() + 2));
+    const auto ends_in = [&](std::size_t group) {
+      auto made = decoder({"aa", "\xEF\xBF\xBD "}, round % 2 == 0);
+      std::vector<std::size_t> ends;
+      std::size_t given = 0;
+      const auto take = [&](const decoded& part) {
+        for (const auto end : part.ends)
+          ends.push_back(given + end);
+        given += part.text.size();
+        CHECK((ends.empty() ? 0 : ends.back()) == given);
+        CHECK(ends.size() == part.tokens_covered);
+      };
+      for (std::size_t at = 0; at < drawn.size(); at += group)
+        take(made.push(std::span(drawn).subspan(at, std::min(group, drawn.size() - at))));
+      take(made.finish());
+      return ends;
+    };
+    const auto one = ends_in(1);
+    CHECK(ends_in(4) == one);
+    CHECK(ends_in(100) == one);
+  }
+}
+
 TEST_CASE("a wrong stop string is refused") {
   const auto made = stream_decoder::create(small_tokenizer(), {true, {""}, false});
   REQUIRE(!made);
