@@ -5,6 +5,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+
 namespace baton::actors {
 namespace {
 
@@ -17,33 +19,32 @@ token_detail detail_of(const text::tokenizer& words, const sample& s) {
   return d;
 }
 
-// Moves the tokens that `chunk`'s text covers out of the held back ones.
-void cover(const text::tokenizer& words, choice_stream& stream, std::uint32_t covered, chunk& out) {
-  out.count = covered - stream.covered;
-  for (std::uint32_t i = 0; i < out.count; ++i) {
-    const auto& s = stream.uncovered[i];
-    out.ids.push_back(s.token);
-    if (stream.wants_logprobs)
-      out.details.push_back(detail_of(words, s));
-  }
-  stream.uncovered.erase(stream.uncovered.begin(), stream.uncovered.begin() + out.count);
-  stream.covered = covered;
-  out.index = covered;
+std::vector<token_id> ids_of(std::span<const sample> samples) {
+  std::vector<token_id> ids;
+  for (const auto& s : samples)
+    ids.push_back(s.token);
+  return ids;
 }
 
-// Exactly one chunk of a choice has finish != none, and it is the last: the scheduler says when.
-void finish_stream(const tokens& m, choice_stream& stream, chunk& out) {
-  out.finish = m.finish;
-  out.output_tokens = m.tokens_total;
-  out.failure = m.failure;
-  if (!stream.stopped)
-    return;
-  out.finish = finish::stop; // also if the length or the end token came at the same time
-  out.output_tokens = stream.stopped->token_index + 1;
-  out.stop_text = stream.stop_texts[stream.stopped->stop];
-  out.failure.reset();
+// The tokens that the text covers leave the held back ones.
+void take_in(const text::tokenizer& words, choice_stream& stream, const text::decoded& text) {
+  const std::span covered = std::span(stream.uncovered).first(text.ends.size());
+  std::vector<token_detail> details;
+  if (stream.wants_logprobs)
+    for (const auto& s : covered)
+      details.push_back(detail_of(words, s));
+  stream.said.add(text.text, text.ends, ids_of(covered), std::move(details));
+  stream.uncovered.erase(stream.uncovered.begin(),
+                         stream.uncovered.begin() + static_cast<std::ptrdiff_t>(covered.size()));
+  stream.stopped = text.stopped;
 }
 
+void decode(const text::tokenizer& words, choice_stream& stream, std::span<const sample> samples) {
+  stream.uncovered.insert(stream.uncovered.end(), samples.begin(), samples.end());
+  take_in(words, stream, stream.decoder->push(ids_of(samples)));
+}
+
+// What was delivered in an earlier life of the head is decoded again, and not told.
 result<choice_stream> begin(const text::tokenizer& words, const tokens& m) {
   text::stream_decoder_config config;
   config.stops = m.stopping.stop_texts;
@@ -51,43 +52,35 @@ result<choice_stream> begin(const text::tokenizer& words, const tokens& m) {
   auto decoder = text::stream_decoder::create(words, std::move(config));
   if (!decoder)
     return decoder.error();
-  return choice_stream{m.request,
-                       m.gateway,
-                       m.prompt_tokens,
-                       m.cached_tokens,
-                       m.logprobs >= 0,
-                       m.stopping.stop_texts,
-                       std::move(*decoder),
-                       {},
-                       0,
-                       std::nullopt};
+  choice_stream stream;
+  stream.request = m.request;
+  stream.gateway = m.gateway;
+  stream.resume_key = m.resume_key;
+  stream.prompt_tokens = m.prompt_tokens;
+  stream.cached_tokens = m.cached_tokens;
+  stream.wants_logprobs = m.logprobs >= 0;
+  stream.stop_texts = m.stopping.stop_texts;
+  stream.decoder = std::move(*decoder);
+  stream.told = static_cast<std::uint32_t>(m.delivered.size());
+  std::vector<sample> delivered;
+  for (const token_id token : m.delivered)
+    delivered.push_back({token, 0, {}});
+  decode(words, stream, delivered);
+  return stream;
 }
 
-chunk decode(const text::tokenizer& words, choice_stream& stream, const tokens& m) {
-  chunk out;
-  out.request = stream.request;
-  out.ticket = m.ticket;
-  out.choice = m.choice;
-  out.prompt_tokens = stream.prompt_tokens;
-  out.cached_tokens = stream.cached_tokens;
-  std::vector<token_id> ids;
-  for (const auto& s : m.samples)
-    ids.push_back(s.token);
-  stream.uncovered.insert(stream.uncovered.end(), m.samples.begin(), m.samples.end());
-  auto text = stream.decoder.push(ids);
-  out.text = std::move(text.text);
-  auto covered = text.tokens_covered;
-  stream.stopped = text.stopped;
-  if (m.finish != finish::none) {
-    auto rest = stream.decoder.finish();
-    out.text += rest.text;
-    covered = rest.tokens_covered;
-  }
-  cover(words, stream, covered, out);
-  out.output_tokens = covered;
-  if (m.finish != finish::none)
-    finish_stream(m, stream, out);
-  return out;
+// Exactly one chunk of a choice has finish != none, and it is the last: the scheduler says when.
+void finish_stream(const text::tokenizer& words, choice_stream& stream, const tokens& m) {
+  take_in(words, stream, stream.decoder->finish());
+  stream.decoder.reset();
+  stream.end = ending{m.finish, m.tokens_total, {}, m.failure};
+  if (!stream.stopped)
+    return;
+  auto& end = *stream.end;
+  end.finish = finish::stop; // also if the length or the end token came at the same time
+  end.output_tokens = stream.stopped->token_index + 1;
+  end.stop_text = stream.stop_texts[stream.stopped->stop];
+  end.failure.reset();
 }
 
 // A parcel above one of these goes on at once: a message keeps far below its bounds.
@@ -119,6 +112,72 @@ void tell(pointer self, node_id gateway, chunk c) {
     pass_on(self, gateway, p);
 }
 
+// More tokens than this become several chunks: each stays far below the bounds of a message.
+constexpr std::uint32_t chunk_tokens_max = 1024;
+static_assert(chunk_tokens_max <= limits::details_max);
+
+// What has not been told yet, and the end behind all of it. After a resume also how much text there
+// was before.
+void tell_rest(pointer self, sequence_id id, choice_stream& stream, bool is_resumed) {
+  bool is_told = stream.told >= stream.said.tokens() && !stream.end;
+  while (!is_told) {
+    chunk c;
+    const auto from = std::min(stream.told, stream.said.tokens());
+    stream.said.cut(from, chunk_tokens_max, c);
+    c.request = stream.request;
+    c.ticket = id.ticket;
+    c.choice = id.choice;
+    c.prompt_tokens = stream.prompt_tokens;
+    c.cached_tokens = stream.cached_tokens;
+    c.output_tokens = c.index;
+    if (is_resumed)
+      c.characters_before = stream.said.characters_before(from);
+    stream.told = c.index;
+    is_told = c.index == stream.said.tokens();
+    if (is_told && stream.end) {
+      c.finish = stream.end->finish;
+      c.output_tokens = stream.end->output_tokens;
+      c.stop_text = stream.end->stop_text;
+      c.failure = stream.end->failure;
+    }
+    tell(self, stream.gateway, std::move(c));
+  }
+}
+
+// -- what has ended is kept for a while --
+
+void forget_oldest(detokenizer_state& s) {
+  s.kept_bytes -= s.kept.front().size_bytes;
+  s.streams.erase(s.kept.front().id);
+  s.kept.pop_front();
+}
+
+void keep(pointer self, sequence_id id, const choice_stream& stream) {
+  auto& s = self->state;
+  s.kept.push_back({id, self->clock().now(), sizeof(choice_stream) + stream.said.size_bytes()});
+  s.kept_bytes += s.kept.back().size_bytes;
+  while (s.kept_bytes > kept_bytes_max)
+    forget_oldest(s);
+}
+
+// A ticket that had ended here is computed again: its gateway knew nothing of its end.
+void forget(detokenizer_state& s, sequence_id id) {
+  const auto it = std::find_if(s.kept.begin(), s.kept.end(),
+                               [&](const detokenizer_state::ended& e) { return e.id == id; });
+  if (it == s.kept.end())
+    return;
+  s.kept_bytes -= it->size_bytes;
+  s.kept.erase(it);
+  s.streams.erase(id);
+}
+
+void on_tick(pointer self) {
+  auto& s = self->state;
+  const auto now = self->clock().now();
+  while (!s.kept.empty() && now - s.kept.front().at >= s.config.resume_window)
+    forget_oldest(s);
+}
+
 // A choice that cannot be decoded at all: its one end, and word to the scheduler that nobody wants
 // more of it.
 void fail_choice(pointer self, const tokens& m, const error& why) {
@@ -137,27 +196,83 @@ void fail_choice(pointer self, const tokens& m, const error& why) {
 
 void on_tokens(pointer self, const tokens& m) {
   auto& s = self->state;
-  sequence_id id{m.ticket, m.choice};
-  auto scheduler = caf::actor_cast<scheduler_actor>(self->current_sender());
-  auto stream = s.streams.find(id);
-  if (m.begins && stream == s.streams.end()) {
-    auto begun = begin(*s.config.tokenizer, m);
+  const auto& words = *s.config.tokenizer;
+  const sequence_id id{m.ticket, m.choice};
+  if (m.begins) {
+    forget(s, id);
+    auto begun = begin(words, m);
     if (!begun)
       return fail_choice(self, m, begun.error());
-    stream = s.streams.emplace(id, std::move(*begun)).first;
+    s.streams.insert_or_assign(id, std::move(*begun));
   }
-  if (stream == s.streams.end())
+  const auto it = s.streams.find(id);
+  if (it == s.streams.end() || it->second.end)
     return; // failed when it began
-  bool was_stopped = stream->second.stopped.has_value();
-  auto out = decode(*s.config.tokenizer, stream->second, m);
-  bool is_last = m.finish != finish::none;
-  if (!is_last && stream->second.stopped && !was_stopped)
-    self->send(scheduler, cancel{m.ticket, m.choice, cancel_reason::stop_text,
-                                 stream->second.stopped->token_index + 1, std::nullopt});
-  if (is_last || !out.text.empty() || out.count > 0)
-    tell(self, stream->second.gateway, std::move(out));
-  if (is_last)
-    s.streams.erase(stream);
+  auto& stream = it->second;
+  const bool was_stopped = stream.stopped.has_value();
+  decode(words, stream, m.samples);
+  if (m.finish != finish::none)
+    finish_stream(words, stream, m);
+  else if (stream.stopped && !was_stopped)
+    self->send(caf::actor_cast<scheduler_actor>(self->current_sender()),
+               cancel{m.ticket, m.choice, cancel_reason::stop_text, stream.stopped->token_index + 1,
+                      std::nullopt});
+  tell_rest(self, id, stream, /*is_resumed=*/false);
+  if (stream.end)
+    keep(self, id, stream);
+}
+
+void pass_on_all(pointer self) {
+  for (auto& [gateway, p] : std::exchange(self->state.outgoing, {}))
+    pass_on(self, gateway, p);
+}
+
+// -- somebody comes back --
+
+// Choices that have not begun have nothing to be told again.
+bool can_resume(const detokenizer_state& s, const resume_text& m) {
+  const auto& what = m.what;
+  const auto count = static_cast<std::uint32_t>(what.from.size());
+  for (std::uint32_t choice = 0; choice < count; ++choice) {
+    const auto it = s.streams.find({what.ticket, choice});
+    if (it == s.streams.end()) {
+      if (!m.is_open)
+        return false;
+      continue;
+    }
+    const auto& stream = it->second;
+    if (stream.resume_key != what.resume_key ||
+        what.from[choice].index > std::max(stream.told, stream.said.tokens()))
+      return false;
+  }
+  return count > 0 && !s.streams.contains({what.ticket, count});
+}
+
+void on_resume(pointer self, const resume_text& m) {
+  auto& s = self->state;
+  const auto& what = m.what;
+  const auto gateway = s.config.peers.gateway(what.gateway);
+  if (!can_resume(s, m)) {
+    self->send(gateway, rejected{what.request, what.ticket,
+                                 fail(errc::ticket_not_found,
+                                      "there is no stream of ticket {} to go on with: it ended too "
+                                      "long ago, or the key or the number of choices is wrong",
+                                      what.ticket.value),
+                                 std::chrono::milliseconds{0}, 0});
+    return;
+  }
+  self->send(gateway, granted{what.request, what.ticket, {}, what.resume_key});
+  for (std::uint32_t choice = 0; choice < what.from.size(); ++choice) {
+    const auto it = s.streams.find({what.ticket, choice});
+    if (it == s.streams.end())
+      continue;
+    auto& stream = it->second;
+    stream.request = what.request;
+    stream.gateway = what.gateway;
+    stream.told = what.from[choice].index;
+    tell_rest(self, it->first, stream, /*is_resumed=*/true);
+  }
+  pass_on_all(self);
 }
 
 } // namespace
@@ -167,12 +282,12 @@ detokenizer_actor::behavior_type detokenizer(pointer self, detokenizer_config co
   self->state.config = std::move(config);
   return {
       [self](const step_tokens& m) {
-        auto& s = self->state;
         for (const auto& t : m.all)
           on_tokens(self, t);
-        for (auto& [gateway, p] : std::exchange(s.outgoing, {}))
-          pass_on(self, gateway, p);
+        pass_on_all(self);
       },
+      [self](const resume_text& m) { on_resume(self, m); },
+      [self](const tick&) { on_tick(self); },
   };
 }
 

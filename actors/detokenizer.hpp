@@ -1,11 +1,14 @@
 // Ids to text for the clients: UTF-8 holding back, stop strings, texts of logprobs. Where a stop
 // string completes, it asks the scheduler (whoever sent the tokens) to end the choice; the
-// scheduler's last message then ends it here.
+// scheduler's last message then ends it here. Keeps what it has said, for whoever comes back to a
+// stream: chunks are cut out of that, behind any token.
 #pragma once
 
 #include "actors/interfaces.hpp"
+#include "actors/transcript.hpp"
 #include "runtime/text/stream_decoder.hpp"
 
+#include <deque>
 #include <map>
 #include <memory>
 
@@ -14,33 +17,47 @@ namespace baton::actors {
 struct detokenizer_config {
   directory peers;
   std::shared_ptr<const text::tokenizer> tokenizer;
+  std::chrono::milliseconds resume_window{300'000}; // how long after its end a choice is kept
 };
 
-//   begins --tokens--> streaming --stop string--> stopping --finish--> (forgotten)
-//                          +---------------finish------------------------^
+//   begins --tokens--> streaming --stop string--> stopping --finish--> kept --window--> (forgotten)
+//                          +---------------finish-----------------------^
 struct choice_stream {
   std::uint64_t request = 0;
   node_id gateway;
+  std::uint64_t resume_key = 0;
   std::uint32_t prompt_tokens = 0;
   std::uint32_t cached_tokens = 0; // of these
   bool wants_logprobs = false;
   std::vector<std::string> stop_texts;
-  text::stream_decoder decoder;
-  std::vector<sample> uncovered; // tokens whose text is held back
-  std::uint32_t covered = 0;     // tokens told to the gateway
+  std::optional<text::stream_decoder> decoder; // until the end
+  std::vector<sample> uncovered;               // tokens whose text is held back
+  transcript said;
+  std::uint32_t told = 0; // tokens that the gateway has, or is about to be sent
   std::optional<text::stop_hit> stopped;
+  std::optional<ending> end;
 };
 
 struct detokenizer_state {
   static inline const char* name = "detokenizer";
   detokenizer_config config;
   std::map<sequence_id, choice_stream> streams;
+  struct ended {
+    sequence_id id;
+    std::chrono::steady_clock::time_point at;
+    std::size_t size_bytes = 0;
+  };
+  std::deque<ended> kept; // of the streams, those that have ended; the oldest first
+  std::size_t kept_bytes = 0;
   struct parcel {
     chunks content;
     std::size_t size_bytes = 0; // roughly
   };
   std::map<node_id, parcel> outgoing; // of the step at hand, by gateway
 };
+
+// Text kept of ended streams; beyond it the oldest go before their time.
+inline constexpr std::size_t kept_bytes_max = std::size_t{64} << 20;
 
 detokenizer_actor::behavior_type
 detokenizer(detokenizer_actor::stateful_pointer<detokenizer_state> self, detokenizer_config config);

@@ -36,6 +36,12 @@ struct step_tokens {
   std::vector<tokens> all;
 };
 
+// Somebody has come back to a ticket; the scheduler has it still, or it has ended.
+struct resume_text {
+  resume what;
+  bool is_open = false;
+};
+
 // Time for whoever keeps deadlines; sent by the process's ticker, in simulation by the clock.
 struct tick {};
 
@@ -51,6 +57,8 @@ BATON_LOCAL_MESSAGE(baton::cancel)
 BATON_LOCAL_MESSAGE(baton::micro_batch)
 BATON_LOCAL_MESSAGE(baton::sampled)
 BATON_LOCAL_MESSAGE(baton::actors::step_tokens)
+BATON_LOCAL_MESSAGE(baton::resume)
+BATON_LOCAL_MESSAGE(baton::actors::resume_text)
 BATON_LOCAL_MESSAGE(baton::chunks)
 BATON_LOCAL_MESSAGE(baton::tokenize)
 BATON_LOCAL_MESSAGE(baton::tokenized)
@@ -94,14 +102,14 @@ inline constexpr actor_id client{8}; // an SDK client
 using tokenizer_actor = takes<submit, tokenize, detokenize>;
 
 // Owns tickets, the sequence log and the KV account; forms micro-batches; ends every ticket once.
-using scheduler_actor = takes<reserve, admit, cancel, sampled, stage_ready, epoch_opened, peer_up,
-                              peer_down, drain, tick>;
+using scheduler_actor = takes<reserve, admit, cancel, resume, sampled, stage_ready, epoch_opened,
+                              peer_up, peer_down, drain, tick>;
 
 // One shard's end of the pipeline: runs the engine, passes on to the next stage or samples.
 using stage_actor = takes<open_epoch, micro_batch, sampled, peer_up, peer_down>;
 
-// Ids to text: UTF-8 holding back, stop strings, logprob texts.
-using detokenizer_actor = takes<step_tokens>;
+// Ids to text: UTF-8 holding back, stop strings, logprob texts; keeps it for who comes back.
+using detokenizer_actor = takes<step_tokens, resume_text, tick>;
 
 // The requests of one gateway process: between the doors' streams and the head.
 using gateway_actor = takes<granted, rejected, chunks, tokenized, detokenized, model_card,

@@ -144,7 +144,7 @@ void on_peer_up(pointer self, const peer_up& m) {
 void on_peer_down(pointer self, const peer_down& m) {
   auto& s = self->state;
   if (s.gateways.erase(m.node) > 0)
-    s.core->cancel_all_of(m.node); // what was on its way to them is lost
+    s.core->detach_all_of(m.node);
   if (s.line->on_down(m.node))
     close(self, fmt::format("node {} went down: {}", m.node.value, m.why));
 }
@@ -178,10 +178,18 @@ void on_reserve(pointer self, const reserve& m) {
              answer);
 }
 
+// The detokenizer has the text, of tickets that have ended as well: it answers.
+void on_resume(pointer self, const resume& m) {
+  auto& s = self->state;
+  const bool is_open = s.core->resume(m);
+  self->send(s.options.detokenizer, resume_text{m, is_open});
+}
+
 void on_tick(pointer self) {
   auto& s = self->state;
   auto now = s.options.now();
   s.core->tick(now);
+  self->send(s.options.detokenizer, tick{});
   if (s.core->has_flights() && now - s.stepped_at >= step_timeout) {
     close(self, fmt::format("no step came back for {} s", step_timeout.count() / 1000));
     s.line->abandon();
@@ -220,6 +228,7 @@ scheduler_actor::behavior_type scheduler(pointer self, scheduler_options options
         self->state.core->cancel(m);
         pump(self);
       },
+      then_pump<resume>(self, on_resume),
       then_pump<sampled>(self, on_sampled),
       then_pump<stage_ready>(self, on_ready),
       then_pump<epoch_opened>(self, on_opened),

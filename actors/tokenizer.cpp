@@ -62,9 +62,10 @@ void on_submit(pointer self, submit& m) {
                cancel{m.ticket, std::nullopt, cancel_reason::refused, 0, encoded.error()});
     return;
   }
-  self->send(s.config.scheduler, admit{m.request, m.gateway, m.ticket, std::move(*encoded),
-                                       m.choices, std::move(m.sampling), std::move(m.stop),
-                                       m.tokens_max_given, m.deadline, std::move(m.cache_salt)});
+  self->send(s.config.scheduler,
+             admit{m.request, m.gateway, m.ticket, std::move(*encoded), m.choices,
+                   std::move(m.sampling), std::move(m.stop), m.tokens_max_given, m.deadline,
+                   std::move(m.cache_salt), std::move(m.delivered)});
 }
 
 // Whether ids and pieces fit into a message.

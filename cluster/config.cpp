@@ -58,6 +58,7 @@ result<void> read_model(const toml::table* table, const std::string& origin, mod
   s.read("max_num_queued_tokens", m.max_num_queued_tokens, 1, 1u << 31);
   s.read("use_job_ticket", m.use_job_ticket);
   s.read_seconds("queue_timeout", m.queue_timeout, 0.1, 86400);
+  s.read_seconds("resume_window", m.resume_window, 1, 86400);
   s.read_bytes("kv_cache_bytes", m.kv_cache_bytes, 1 << 20, 64 * tebibyte);
   s.read("kv_cache_dtype", kv_cache_dtype);
   s.read_bytes("swap_space", m.swap_space, 0, 64 * tebibyte);

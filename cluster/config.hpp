@@ -35,6 +35,7 @@ struct model_config {
   std::uint32_t prompt_lookup_min = 2;
   bool use_job_ticket = false; // TorchServe's meaning: a request is granted only if a slot is free
   std::chrono::milliseconds queue_timeout{60000};
+  std::chrono::milliseconds resume_window{300'000}; // for a client to come back to its stream
   std::optional<std::uint64_t> kv_cache_bytes = 512ull << 20; // over all stages; none: "auto"
   cpu::kv_format kv_cache_dtype = cpu::kv_format::f16;
   std::uint64_t swap_space = 0;        // bytes over all stages; 0: recompute instead

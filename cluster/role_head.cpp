@@ -60,6 +60,7 @@ schedule::scheduler_config limits_of(const cluster_context& context, const langu
   limits.lookup.ngram_min = m.prompt_lookup_min;
   limits.use_job_ticket = m.use_job_ticket;
   limits.queue_deadline = m.queue_timeout;
+  limits.resume_window = m.resume_window;
   auto ends = l.tokenizer->end_ids();
   limits.eos_ids.assign(ends.begin(), ends.end());
   limits.first_ticket = ticket_id{life.value}; // microseconds: above all of an earlier life
@@ -103,7 +104,8 @@ int run_head(const cluster_context& context, const role_arguments& arguments) {
       proxies<actors::stage_actor>(self.system(), self.links(), actors::well_known::stage);
 
   auto detokenizer = self.own_typed(self.system().spawn(
-      actors::detokenizer, actors::detokenizer_config{peers, loaded->tokenizer}));
+      actors::detokenizer,
+      actors::detokenizer_config{peers, loaded->tokenizer, context.config.model.resume_window}));
   actors::scheduler_options options;
   options.limits = limits_of(context, *loaded, arguments.epoch);
   options.stages = context.plan.stages;

@@ -64,7 +64,7 @@ struct gateway_config {
   // Who this process is.
   node_id self;
   epoch_id epoch;
-  node_id head;                // the process whose loss ends the open streams
+  node_id head;                // the process that has the log of all streams
   std::string build = "baton"; // version; /version, system_fingerprint, hello_ack
   // Doors.
   std::string http = "127.0.0.1:8000";    // address:port; [v6]:port; port 0 takes a free one

@@ -4,6 +4,7 @@
 #include "gateway/desk_state.hpp"
 
 #include <algorithm>
+#include <random>
 #include <utility>
 
 namespace baton::gateway {
@@ -15,6 +16,13 @@ struct desk_state {
   desk_actor::stateful_pointer<desk_state> self = nullptr;
   std::unordered_map<std::uint64_t, open_entry> open;
   std::vector<std::shared_ptr<stream>> pushed; // since the last wake_doors
+  std::random_device entropy;
+
+  // Nobody can guess one.
+  std::uint64_t keys() {
+    std::uniform_int_distribution<std::uint64_t> any(1);
+    return any(entropy);
+  }
 
   board& facts() { return *config.board; }
   gateway::metrics& counts() { return config.board->metrics(); }
@@ -22,6 +30,7 @@ struct desk_state {
   node_id node() { return config.board->config().self; }
 
   void start(open_generate& m);
+  void start(open_resume& m);
   template <class Question> // tokenize or detokenize
   void ask(std::shared_ptr<stream> out, const Question& m);
   void close(const close_request& m);
@@ -32,6 +41,8 @@ struct desk_state {
   void on_answer(Answer& m);
   void on_tick();
   void on_head_lost(const actors::peer_down& m);
+  void on_head_back();
+  void submit_again(open_entry& entry);
 
   void cancel_ticket(ticket_id ticket, cancel_reason why) {
     cancel c;
@@ -61,8 +72,8 @@ bool desk_state::deliver(open_entry& entry, stream_event e) {
     return true;
   }
   counts().dropped("slow_reader");
-  if (entry.ticket) {
-    cancel_ticket(entry.ticket, cancel_reason::slow_reader);
+  if (entry.ticket()) {
+    cancel_ticket(entry.ticket(), cancel_reason::slow_reader);
   }
   return false;
 }
@@ -73,24 +84,26 @@ void desk_state::start(open_generate& m) {
   const auto facts_now = facts().look();
   open_entry entry;
   entry.out = m.out;
-  entry.opened_at = now();
-  entry.model = request.model;
+  entry.opened_at = entry.asked_at = now();
   entry.delivered.assign(request.choices, 0);
+  entry.delivered_ids.resize(request.choices);
   entry.finished.assign(request.choices, false);
   entry.choices_left = request.choices;
 
-  reserve r;
+  auto& r = entry.reserve;
   r.request = number;
   r.gateway = node();
   r.model = request.model;
   r.choices = request.choices;
   r.priority = request.priority;
+  r.resume_key = keys();
+  r.is_resumable = m.is_stream || request.is_resumable;
   const auto card = std::find_if(facts_now->cards.begin(), facts_now->cards.end(),
                                  [&](const model_card& c) { return c.name == request.model; });
   r.tokens_estimate =
       tokens_estimate(request, card == facts_now->cards.end() ? 0 : card->context_max);
 
-  auto& s = entry.pending;
+  auto& s = entry.submit;
   s.request = number;
   s.gateway = node();
   s.input = std::move(request.input);
@@ -103,8 +116,30 @@ void desk_state::start(open_generate& m) {
   const auto own = facts().config().request_deadline;
   s.deadline = request.deadline.count() != 0 ? request.deadline : own;
 
+  self->send(config.scheduler, r);
   open.emplace(number, std::move(entry));
-  self->send(config.scheduler, std::move(r));
+}
+
+void desk_state::start(open_resume& m) {
+  open_entry entry;
+  entry.out = m.out;
+  entry.stage = stage_of_request::resuming;
+  entry.opened_at = entry.asked_at = now();
+  entry.is_whole = false;
+  entry.choices_left = static_cast<std::uint32_t>(m.from.size());
+  entry.finished.assign(m.from.size(), false); // its last chunk comes again: with it, the usage
+  for (const auto& point : m.from) {
+    entry.delivered.push_back(point.index);
+  }
+  auto& r = entry.reserve;
+  r.request = m.out->number();
+  r.gateway = node();
+  r.model = std::move(m.model);
+  r.choices = entry.choices_left;
+  r.ticket = m.ticket;
+  r.resume_key = m.resume_key;
+  self->send(config.scheduler, resume_of(entry));
+  open.emplace(r.request, std::move(entry));
 }
 
 template <class Question>
@@ -112,7 +147,7 @@ void desk_state::ask(std::shared_ptr<stream> out, const Question& m) {
   open_entry entry;
   entry.out = std::move(out);
   entry.stage = stage_of_request::asking;
-  entry.opened_at = now();
+  entry.opened_at = entry.asked_at = now();
   open.emplace(m.request, std::move(entry));
   self->send(config.tokenizer, m);
 }
@@ -126,11 +161,11 @@ void desk_state::close(const close_request& m) {
   if (entry.stage == stage_of_request::reserving) {
     entry.stage = stage_of_request::leaving; // the grant is on its way: cancel it when it comes
     entry.out.reset();
-    entry.pending = {};
+    entry.submit = {};
     return;
   }
-  if (entry.stage == stage_of_request::running) {
-    cancel_ticket(entry.ticket, m.why);
+  if (entry.ticket()) {
+    cancel_ticket(entry.ticket(), m.why);
   }
   if (entry.stage != stage_of_request::leaving) {
     erase(m.request);
@@ -145,19 +180,38 @@ void desk_state::on_granted(const granted& m) {
     return;
   }
   auto& entry = it->second;
+  if (entry.stage == stage_of_request::resuming) {
+    entry.stage = stage_of_request::running;
+    counts().resumed(entry.is_whole ? "link" : "client");
+    const bool is_news = !entry.is_whole && !std::exchange(entry.is_told, true);
+    if (is_news && !deliver(entry, m)) {
+      erase(m.request);
+    }
+    return;
+  }
   if (entry.stage != stage_of_request::reserving) {
     counts().dropped("granted");
     return;
   }
   entry.stage = stage_of_request::running;
-  entry.ticket = m.ticket;
-  auto s = std::exchange(entry.pending, {});
-  s.ticket = m.ticket;
-  if (!deliver(entry, m)) {
+  const bool is_again = bool(entry.ticket());
+  entry.reserve.ticket = entry.submit.ticket = m.ticket;
+  auto s = entry.submit; // kept for a new life of the head
+  if (is_again) {
+    s.delivered = entry.delivered_ids;
+    counts().resumed("head");
+  } else if (!deliver(entry, m)) {
     erase(m.request);
     return;
   }
   self->send(config.tokenizer, std::move(s));
+}
+
+// A head that has no log of a ticket that was granted.
+void desk_state::submit_again(open_entry& entry) {
+  entry.stage = stage_of_request::reserving;
+  entry.asked_at = now();
+  self->send(config.scheduler, entry.reserve);
 }
 
 void desk_state::on_rejected(const rejected& m) {
@@ -166,8 +220,19 @@ void desk_state::on_rejected(const rejected& m) {
     counts().dropped("rejected");
     return;
   }
-  if (it->second.out) {
-    deliver(it->second, m);
+  auto& entry = it->second;
+  if (m.ticket && entry.ticket() && m.ticket != entry.ticket()) {
+    counts().dropped("rejected"); // of a ticket that was granted across a link that fell
+    return;
+  }
+  const bool is_unknown = entry.stage == stage_of_request::resuming && entry.is_whole &&
+                          m.reason.code == errc::ticket_not_found;
+  if (is_unknown) {
+    submit_again(entry);
+    return;
+  }
+  if (entry.out) {
+    deliver(entry, m);
   }
   erase(m.request);
 }
@@ -177,15 +242,15 @@ void desk_state::note_latency(open_entry& entry, const chunk& c) {
   const auto seconds = [](auto span) { return std::chrono::duration<double>(span).count(); };
   if (c.count > 0) {
     if (!entry.last_token_at) {
-      counts().first_token(entry.model, seconds(at - entry.opened_at));
-      counts().next_tokens(entry.model, c.count, -1);
+      counts().first_token(entry.model(), seconds(at - entry.opened_at));
+      counts().next_tokens(entry.model(), c.count, -1);
     } else {
-      counts().next_tokens(entry.model, c.count, seconds(at - *entry.last_token_at));
+      counts().next_tokens(entry.model(), c.count, seconds(at - *entry.last_token_at));
     }
     entry.last_token_at = at;
   }
   if (c.finish != finish::none) {
-    counts().choice_ended(entry.model, c.finish);
+    counts().choice_ended(entry.model(), c.finish);
   }
 }
 
@@ -204,7 +269,7 @@ void desk_state::on_chunk(chunk& m) {
   const auto number = m.request;
   if (verdict == chunk_verdict::gap) {
     counts().dropped("chunk_after_gap");
-    cancel_ticket(entry.ticket, cancel_reason::client_gone);
+    cancel_ticket(entry.ticket(), cancel_reason::client_gone);
     deliver(entry, failed{fail(errc::link_down, "text between the head and the gateway was lost")});
     erase(number);
     return;
@@ -213,7 +278,7 @@ void desk_state::on_chunk(chunk& m) {
   const bool is_last = take_in(entry, m);
   if (is_last) {
     const auto took = std::chrono::duration<double>(now() - entry.opened_at).count();
-    counts().request_ended(entry.model, took, entry.prompt_tokens);
+    counts().request_ended(entry.model(), took, entry.prompt_tokens);
   }
   const bool delivered = deliver(entry, std::move(m));
   if (is_last || !delivered) {
@@ -240,14 +305,15 @@ void desk_state::on_tick() {
   std::vector<std::uint64_t> late;
   for (const auto& [number, entry] : open) {
     const bool waits = entry.stage != stage_of_request::running;
-    if (waits && entry.opened_at < oldest) {
+    if (waits && entry.asked_at < oldest) {
       late.push_back(number);
     }
   }
   for (const auto number : late) {
     auto& entry = open.at(number);
     if (entry.out) {
-      deliver(entry, failed{fail(errc::queue_timeout, "the head did not answer within {} s",
+      const auto code = entry.ticket() ? errc::pipeline_lost : errc::queue_timeout;
+      deliver(entry, failed{fail(code, "the head did not answer within {} s",
                                  std::chrono::duration_cast<std::chrono::seconds>(limit).count())});
     }
     erase(number); // on_granted cancels what it does not know
@@ -263,13 +329,34 @@ void desk_state::on_head_lost(const actors::peer_down& m) {
     s.head_lost_why = m.why;
     s.load.reset();
   });
-  auto lost = std::exchange(open, {});
-  for (auto& [number, entry] : lost) {
-    if (entry.out) {
+  std::vector<std::uint64_t> over;
+  for (auto& [number, entry] : open) {
+    entry.asked_at = now();
+    if (entry.ticket()) {
+      entry.stage = stage_of_request::resuming;
+    } else if (entry.stage == stage_of_request::asking ||
+               entry.stage == stage_of_request::leaving) {
+      over.push_back(number); // a question costs nothing to ask again
+    }
+  }
+  for (const auto number : over) {
+    if (auto& entry = open.at(number); entry.out) {
       deliver(entry,
               failed{fail(errc::pipeline_lost, "the head of the cluster was lost: {}", m.why)});
     }
-    facts().leave();
+    erase(number);
+  }
+}
+
+// The same one behind a new link, or a new life of it: it says which by what it knows.
+void desk_state::on_head_back() {
+  for (auto& [number, entry] : open) {
+    entry.asked_at = now();
+    if (entry.stage == stage_of_request::resuming) {
+      self->send(config.scheduler, resume_of(entry));
+    } else if (entry.stage == stage_of_request::reserving) {
+      self->send(config.scheduler, entry.reserve);
+    }
   }
 }
 
@@ -284,10 +371,6 @@ void keep_card(std::vector<model_card>& cards, const model_card& m) {
   }
   cards.push_back(m);
 }
-
-} // namespace
-
-namespace {
 
 // The handler, then one wake-up for each stream it pushed to.
 template <class Message, class Handle>
@@ -315,12 +398,17 @@ desk_actor::behavior_type desk(desk_actor::stateful_pointer<desk_state> self, de
       then_wake<tokenized&>(self, [](auto& s, auto& m) { s.on_answer(m); }),
       then_wake<detokenized&>(self, [](auto& s, auto& m) { s.on_answer(m); }),
       [self](const model_card& m) {
+        bool was_lost = false;
         self->state.facts().change([&](snapshot& s) {
-          if (std::exchange(s.is_head_lost, false)) {
+          was_lost = std::exchange(s.is_head_lost, false);
+          if (was_lost) {
             s.cards.clear(); // a new head: what the old one served is history
           }
           keep_card(s.cards, m);
         });
+        if (was_lost) {
+          self->state.on_head_back();
+        }
       },
       [self](const load_report& m) {
         self->state.facts().change([&](snapshot& s) { s.load = m; });
@@ -342,6 +430,7 @@ desk_actor::behavior_type desk(desk_actor::stateful_pointer<desk_state> self, de
       then_wake<const actors::peer_down&>(self, [](auto& s, auto& m) { s.on_head_lost(m); }),
       then_wake<const actors::tick&>(self, [](auto& s, auto&) { s.on_tick(); }),
       [self](open_generate& m) { self->state.start(m); },
+      [self](open_resume& m) { self->state.start(m); },
       [self](open_tokenize& m) {
         self->state.ask(m.out, tokenize{m.out->number(), self->state.node(), std::move(m.input),
                                         m.add_generation_prompt});

@@ -4,10 +4,18 @@
 //
 //   open_generate -> reserving --granted--> running --last finish--> (done)
 //                     |  |  |                |   |
-//                     |  |  +-rejected-------|---+-- failed chunk, gap, head lost --> (failed)
+//                     |  |  +-rejected-------|---+-- failed chunk, gap --> (failed)
 //                     |  +-close--> leaving  +-close, slow reader--> cancel --> (done)
 //                     +-no answer--> leaving      |
 //                                       +--granted--> cancel --> (done)
+//
+// The head may fall, or the link to it: what was reserving is reserved once more when one is back,
+// and a ticket is asked for. A head that does not have it is told of it again, with the tokens that
+// were delivered: it goes on behind them. `open_resume` is a client that comes back from elsewhere.
+//
+//   running --head lost--> resuming --granted--> running
+//   open_resume -------------^  |
+//                               +-rejected--> reserving again, if all of it is known here; (failed)
 #pragma once
 
 #include "actors/interfaces.hpp"
@@ -26,6 +34,14 @@ struct open_generate {
   std::shared_ptr<stream> out;
   generate request;
   bool add_generation_prompt = true;
+  bool is_stream = false; // its client can go on behind what it has, if this gateway falls
+};
+struct open_resume {
+  std::shared_ptr<stream> out;
+  std::string model;
+  ticket_id ticket;
+  std::uint64_t resume_key = 0;
+  std::vector<resume_point> from; // one per choice
 };
 struct open_tokenize {
   std::shared_ptr<stream> out;
@@ -44,6 +60,7 @@ struct close_request {
 } // namespace baton::gateway
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::gateway::open_generate)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::gateway::open_resume)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::gateway::open_tokenize)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::gateway::open_detokenize)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::gateway::close_request)
@@ -53,8 +70,9 @@ namespace baton::gateway {
 // What the head sends (gateway_actor), and what the doors of this process send. Converts to
 // gateway_actor.
 using desk_actor =
-    actors::gateway_actor::extend<caf::reacts_to<open_generate>, caf::reacts_to<open_tokenize>,
-                                  caf::reacts_to<open_detokenize>, caf::reacts_to<close_request>>;
+    actors::gateway_actor::extend<caf::reacts_to<open_generate>, caf::reacts_to<open_resume>,
+                                  caf::reacts_to<open_tokenize>, caf::reacts_to<open_detokenize>,
+                                  caf::reacts_to<close_request>>;
 
 // What the desk is told once. Handles may be proxies for actors of the head's process.
 struct desk_config {

@@ -17,8 +17,24 @@ chunk_verdict judge(const open_entry& entry, const chunk& c) noexcept {
                                                               : chunk_verdict::gap;
 }
 
+resume resume_of(const open_entry& entry) {
+  resume r;
+  r.request = entry.reserve.request;
+  r.gateway = entry.reserve.gateway;
+  r.ticket = entry.ticket();
+  r.resume_key = entry.reserve.resume_key;
+  for (std::size_t i = 0; i < entry.delivered.size(); ++i) {
+    r.from.push_back({entry.delivered[i], entry.finished[i]});
+  }
+  return r;
+}
+
 bool take_in(open_entry& entry, const chunk& c) {
   entry.delivered[c.choice] = c.index;
+  if (entry.is_whole) {
+    auto& ids = entry.delivered_ids[c.choice];
+    ids.insert(ids.end(), c.ids.begin(), c.ids.end());
+  }
   entry.prompt_tokens = std::max(entry.prompt_tokens, c.prompt_tokens);
   if (c.finish == finish::none) {
     return false;

@@ -16,21 +16,32 @@ namespace baton::gateway {
 
 using time_point = std::chrono::steady_clock::time_point;
 
-enum class stage_of_request : std::uint8_t { reserving, running, leaving, asking };
+enum class stage_of_request : std::uint8_t { reserving, running, resuming, leaving, asking };
 
 struct open_entry {
   std::shared_ptr<stream> out; // none when leaving
   stage_of_request stage = stage_of_request::reserving;
-  submit pending; // until granted
-  ticket_id ticket;
-  std::string model;
-  std::vector<std::uint32_t> delivered; // per choice: output tokens brought to the stream
-  std::vector<bool> finished;           // per choice
+  baton::reserve reserve; // with the ticket, once it is granted
+  baton::submit submit;   // the same
+  // False: its client came from another life of a gateway, so that neither the request nor the
+  // tokens before are known here. A new head cannot be told of it.
+  bool is_whole = true;
+  bool is_told = false;                  // that client, of the grant
+  std::vector<ids_prompt> delivered_ids; // per choice, of what was opened here
+  std::vector<std::uint32_t> delivered;  // per choice: output tokens brought to the stream
+  std::vector<bool> finished;            // per choice
   std::uint32_t choices_left = 1;
   std::uint32_t prompt_tokens = 0;
   time_point opened_at;
+  time_point asked_at; // the head, or lost it
   std::optional<time_point> last_token_at;
+
+  ticket_id ticket() const noexcept { return reserve.ticket; }
+  const std::string& model() const noexcept { return reserve.model; }
 };
+
+// What the head is asked when it is back, for a ticket that it may have still.
+resume resume_of(const open_entry& entry);
 
 // What a chunk means to a request.
 enum class chunk_verdict : std::uint8_t {
@@ -40,7 +51,7 @@ enum class chunk_verdict : std::uint8_t {
 };
 chunk_verdict judge(const open_entry& entry, const chunk& c) noexcept;
 
-// Takes the numbers of a chunk to be delivered. True: it was the last one of the request.
+// Takes the numbers and ids of a chunk to be delivered. True: it was the last one of the request.
 bool take_in(open_entry& entry, const chunk& c);
 
 } // namespace baton::gateway

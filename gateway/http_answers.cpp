@@ -8,8 +8,8 @@
 namespace baton::gateway {
 namespace {
 
-reply_identity identity_of(http_connection& client, ticket_id ticket) {
-  return {ticket, std::time(nullptr), client.core().config().build};
+reply_identity identity_of(http_connection& client, const granted& g) {
+  return {g.ticket, std::time(nullptr), client.core().config().build, g.resume_key};
 }
 
 // The error that an event means for a request of which nothing was sent yet.
@@ -40,7 +40,7 @@ bool is_terminal(const stream_event& e) {
 asio::awaitable<after> whole_answer(http_connection& client, open_request& open,
                                     const reply_shape& shape) {
   whole_reply whole(shape);
-  ticket_id ticket;
+  granted told;
   while (auto event = co_await client.next(open)) {
     if (auto refusal = refusal_of(*event)) {
       if (is_terminal(*event)) {
@@ -49,14 +49,14 @@ asio::awaitable<after> whole_answer(http_connection& client, open_request& open,
       co_return co_await client.reply(*refusal);
     }
     if (const auto* g = std::get_if<granted>(&*event)) {
-      ticket = g->ticket;
+      told = *g;
     } else if (auto* c = std::get_if<chunk>(&*event)) {
       whole.add(std::move(*c));
     }
     if (whole.is_complete()) {
       open.ended();
       http_reply r;
-      r.body = whole.body(identity_of(client, ticket));
+      r.body = whole.body(identity_of(client, told));
       co_return co_await client.reply(r);
     }
   }
@@ -105,15 +105,15 @@ asio::awaitable<bool> write_available(http_connection& client, open_request& ope
 }
 
 asio::awaitable<after> event_answer(http_connection& client, open_request& open,
-                                    const reply_shape& shape) {
-  ticket_id ticket;
+                                    const openai_generate& call) {
+  granted told;
   std::optional<stream_event> first;
   while ((first = co_await client.next(open))) {
     const auto* g = std::get_if<granted>(&*first);
     if (!g) {
       break;
     }
-    ticket = g->ticket;
+    told = *g;
   }
   if (!first) {
     co_return after::close;
@@ -125,7 +125,8 @@ asio::awaitable<after> event_answer(http_connection& client, open_request& open,
     co_return co_await client.reply(*refusal);
   }
   client.framing.keeps_alive = client.framing.keeps_alive && !client.framing.is_http_1_0;
-  event_writer writer(shape, identity_of(client, ticket));
+  event_writer writer(call.shape, identity_of(client, told),
+                      call.resume ? call.resume->from : std::vector<resume_point>{});
   auto lead = event_stream_header(client.framing);
   std::string out;
   writer.add(std::get<chunk>(*first), out);
@@ -175,8 +176,10 @@ asio::awaitable<after> single_answer(http_connection& client, result<open_reques
 } // namespace
 
 asio::awaitable<after> answer(http_connection& client, openai_generate call) {
-  auto open =
-      client.core().http.open(std::move(call.request), call.add_generation_prompt, client.wake());
+  auto& desk = client.core().http;
+  auto open = call.resume ? desk.resume(call.request, *call.resume, client.wake())
+                          : desk.open(std::move(call.request), call.add_generation_prompt,
+                                      call.shape.is_stream, client.wake());
   if (!open) {
     co_return co_await client.reply(error_reply(open.error()));
   }
@@ -185,7 +188,7 @@ asio::awaitable<after> answer(http_connection& client, openai_generate call) {
   }
   client.set_stream(&*open);
   client.watch_client();
-  const auto next = call.shape.is_stream ? co_await event_answer(client, *open, call.shape)
+  const auto next = call.shape.is_stream ? co_await event_answer(client, *open, call)
                                          : co_await whole_answer(client, *open, call.shape);
   client.set_stream(nullptr);
   client.unwatch_client();

@@ -187,10 +187,29 @@ http_plan plan_of(result<Call> parsed) {
   return *std::move(parsed);
 }
 
-result<openai_generate> of_caller(const std::string& caller, result<openai_generate> parsed) {
-  if (parsed) {
-    set_caller(parsed->request, caller);
+// A request that says Last-Event-ID is one that was made before, whose stream broke.
+result<openai_generate> read_call(openai_api api, const http_call& call, const std::string& caller,
+                                  const request_limits& limits) {
+  auto parsed = parse_generation(api, call.body, limits);
+  if (!parsed) {
+    return parsed;
   }
+  set_caller(parsed->request, caller);
+  if (parsed->request.is_resumable && !parsed->shape.is_stream) {
+    return fail_param(errc::invalid_value, "resumable", "only a stream is resumable: set 'stream'");
+  }
+  if (call.last_event_id.empty()) {
+    return parsed;
+  }
+  if (!parsed->shape.is_stream) {
+    return fail_param(errc::invalid_value, "Last-Event-ID",
+                      "only a stream can be gone on with: set 'stream'");
+  }
+  auto position = parse_position(call.last_event_id, parsed->shape.choices);
+  if (!position) {
+    return position.error();
+  }
+  parsed->resume = *std::move(position);
   return parsed;
 }
 
@@ -247,12 +266,11 @@ http_plan http_api::plan(const http_call& call) const {
   }
   const auto& limits = facts_->config().request;
   if (path == "/v1/chat/completions") {
-    return plan_of(of_caller(keys_.caller(call.authorization),
-                             parse_generation(openai_api::chat, call.body, limits)));
+    return plan_of(read_call(openai_api::chat, call, keys_.caller(call.authorization), limits));
   }
   if (path == "/v1/completions") {
-    return plan_of(of_caller(keys_.caller(call.authorization),
-                             parse_generation(openai_api::completions, call.body, limits)));
+    return plan_of(
+        read_call(openai_api::completions, call, keys_.caller(call.authorization), limits));
   }
   if (path == "/tokenize") {
     return plan_of(parse_tokenize(call.body, limits));

@@ -27,6 +27,7 @@ struct http_call {
   std::string_view content_type;
   std::string_view content_encoding;
   std::string_view authorization;
+  std::string_view last_event_id;
   bool is_websocket_upgrade = false;
   std::string_view body;
 };

@@ -108,6 +108,7 @@ http_call http_session::call_of(const parser& p) const {
   call.content_type = view(m[http::field::content_type]);
   call.content_encoding = view(m[http::field::content_encoding]);
   call.authorization = view(m[http::field::authorization]);
+  call.last_event_id = view(m["Last-Event-ID"]);
   call.is_websocket_upgrade = boost::beast::websocket::is_upgrade(m);
   call.body = m.body();
   return call;

@@ -102,6 +102,8 @@ void add_load(std::vector<MetricFamily>& out, const load_report& l) {
        number(l.prefix_cache_hits)},
       {"baton_spec_decode_accepted_tokens_total", "Guessed tokens that were right.", counter,
        number(l.spec_decode_accepted_tokens)},
+      {"baton_streams_detached", "Streams that nobody listens to at the moment.", gauge,
+       number(l.detached)},
       {"baton_epochs_total", "Epochs opened by the head.", counter, number(l.epochs)},
       {"baton_recoveries_total", "Recoveries of the pipeline.", counter, number(l.recoveries)},
       {"baton_recovery_seconds", "Duration of the last recovery.", gauge, l.recovery_seconds},
@@ -180,6 +182,8 @@ struct metrics::registry {
   Family<Counter>& opened = counters("baton_requests_opened_total", "Requests opened, by door.");
   Family<Counter>& gone = counters("baton_clients_gone_total",
                                    "Requests whose client went away or asked to cancel, by door.");
+  Family<Counter>& came_back =
+      counters("baton_requests_resumed_total", "Requests gone on with after a loss, by whose.");
   Family<Counter>& drops =
       counters("baton_messages_dropped_total", "Messages that changed nothing, by kind.");
   Family<Counter>& ended = counters("baton_choices_ended_total", "Choices ended, by how.");
@@ -259,6 +263,10 @@ void metrics::request_opened(std::string_view door) {
 
 void metrics::client_gone(std::string_view door) {
   registry_->gone.Add({{"door", std::string(door)}}).Increment();
+}
+
+void metrics::resumed(std::string_view why) {
+  registry_->came_back.Add({{"why", std::string(why)}}).Increment();
 }
 
 void metrics::dropped(std::string_view what) {

@@ -29,6 +29,8 @@ public:
   void refused(std::string_view door, errc reason);
   void request_opened(std::string_view door);
   void client_gone(std::string_view door);
+  // `why` is client (it came back), link (to the head) or head (a new life of it).
+  void resumed(std::string_view why);
 
   void first_token(const std::string& model, double seconds);
   // `count` tokens came `seconds` after those before them.

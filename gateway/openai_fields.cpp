@@ -371,6 +371,7 @@ result<openai_generate> read_generation(field_reader& fields, openai_api api,
     fields.text(label, {}, label_bytes_max);
   }
   request.cache_salt = fields.text("cache_salt", {}, salt_bytes_max);
+  request.is_resumable = fields.boolean("resumable", false);
   request.priority = static_cast<std::int32_t>(
       fields.integer("priority", 0, std::numeric_limits<std::int32_t>::min(),
                      std::numeric_limits<std::int32_t>::max()));

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "gateway/config.hpp"
+#include "gateway/stream_position.hpp"
 #include "schema/messages.hpp"
 #include "schema/result.hpp"
 
@@ -31,6 +32,7 @@ struct openai_generate {
   generate request;
   bool add_generation_prompt = true;
   reply_shape shape;
+  std::optional<stream_position> resume; // go on there; the request is the one that was made then
 };
 
 // Errors: invalid_request, invalid_value, unsupported_parameter, with param.

@@ -238,8 +238,15 @@ std::string whole_reply::body(const reply_identity& who) const {
                {"usage", usage_json(usage)}});
 }
 
-event_writer::event_writer(const reply_shape& shape, reply_identity who)
+event_writer::event_writer(const reply_shape& shape, reply_identity who,
+                           std::span<const resume_point> from)
     : shape_(shape), who_(std::move(who)), choices_(shape.choices), choices_left_(shape.choices) {
+  place_ = {who_.ticket, who_.resume_key, {from.begin(), from.end()}};
+  place_.from.resize(shape.choices);
+  for (std::size_t i = 0; i < choices_.size(); ++i) {
+    choices_[i].had_finish = place_.from[i].has_finish;
+    choices_[i].has_role = place_.from[i].index > 0 || choices_[i].had_finish;
+  }
   const bool is_chat = shape.api == openai_api::chat;
   head_ = dump({{"id", reply_id(shape.api, who_.ticket)},
                 {"object", is_chat ? "chat.completion.chunk" : "text_completion"},
@@ -251,17 +258,15 @@ event_writer::event_writer(const reply_shape& shape, reply_identity who)
   tail_ = shape.includes_usage ? "],\"usage\":null}\n\n" : "]}\n\n";
 }
 
-void event_writer::begin_event(const chunk& c, std::string& out) const {
-  fmt::format_to(std::back_inserter(out), "id: {}:{}", who_.ticket.value, c.index);
-  if (shape_.choices > 1) {
-    fmt::format_to(std::back_inserter(out), ":{}", c.choice);
-  }
+void event_writer::begin_event(std::string& out) const {
+  out += "id: ";
+  append_position(out, place_);
   out += "\ndata: ";
   out += head_;
 }
 
 void event_writer::add_role(const chunk& c, std::string& out) {
-  begin_event(c, out);
+  begin_event(out);
   fmt::format_to(std::back_inserter(out),
                  R"({{"index":{},"delta":{{"role":"assistant","content":""}},)"
                  R"("logprobs":null,"finish_reason":null}})",
@@ -271,7 +276,8 @@ void event_writer::add_role(const chunk& c, std::string& out) {
 
 void event_writer::add_text(const chunk& c, std::string& out) {
   auto& choice = choices_[c.choice];
-  begin_event(c, out);
+  choice.text_characters = std::max<std::size_t>(choice.text_characters, c.characters_before);
+  begin_event(out);
   const bool is_chat = shape_.api == openai_api::chat;
   fmt::format_to(std::back_inserter(out), R"({{"index":{},{})", c.choice,
                  is_chat ? R"("delta":{"content":)" : R"("text":)");
@@ -286,7 +292,7 @@ void event_writer::add_text(const chunk& c, std::string& out) {
 }
 
 void event_writer::add_finish(const chunk& c, std::string& out) {
-  begin_event(c, out);
+  begin_event(out);
   fmt::format_to(std::back_inserter(out),
                  R"({{"index":{},{},"logprobs":null,"finish_reason":"{}"}})", c.choice,
                  shape_.api == openai_api::chat ? R"("delta":{})" : R"("text":"")",
@@ -294,12 +300,12 @@ void event_writer::add_finish(const chunk& c, std::string& out) {
   out += tail_;
 }
 
-void event_writer::add_usage(const chunk& c, std::string& out) {
+void event_writer::add_usage(std::string& out) {
   token_usage usage = prompt_;
   for (const auto& choice : choices_) {
     usage.output_tokens += choice.output_tokens;
   }
-  begin_event(c, out);
+  begin_event(out);
   out += "],\"usage\":";
   out += dump(usage_json(usage));
   out += "}\n\n";
@@ -317,6 +323,8 @@ void event_writer::add(const chunk& c, std::string& out) {
   choice.has_role = true;
   choice.output_tokens = c.output_tokens;
   note_prompt(c, prompt_);
+  auto& place = place_.from[c.choice];
+  place.index = std::max(place.index, c.index);
   // A token may have no text yet (part of a character); with logprobs it is an event all the same.
   if (!c.text.empty() || (shape_.has_logprobs && !c.details.empty())) {
     add_text(c, out);
@@ -324,11 +332,13 @@ void event_writer::add(const chunk& c, std::string& out) {
   if (c.finish == finish::none) {
     return;
   }
-  choice.has_finished = true;
-  add_finish(c, out);
+  choice.has_finished = place.has_finish = true;
+  if (!choice.had_finish) {
+    add_finish(c, out);
+  }
   if (--choices_left_ == 0) {
     if (shape_.includes_usage) {
-      add_usage(c, out);
+      add_usage(out);
     }
     out += "data: [DONE]\n\n";
     has_ended_ = true;

@@ -28,6 +28,7 @@ struct reply_identity {
   ticket_id ticket;
   std::int64_t created = 0; // seconds since 1970
   std::string fingerprint;
+  std::uint64_t resume_key = 0;
 };
 
 struct token_usage {
@@ -62,12 +63,14 @@ private:
   token_usage prompt_; // without output tokens
 };
 
-// Writes server-sent events (WHATWG HTML, section 9.2). Each has `id: <ticket>:<index>`, with
-// `:<choice>` after it if there are several. Exactly one terminal event: the last choice's finish
+// Writes server-sent events (WHATWG HTML, section 9.2). Each has the place behind it as its id
+// (stream_position.hpp). Exactly one terminal event: the last choice's finish
 // (then usage, if asked for) or an error; `data: [DONE]` follows it.
 class event_writer {
 public:
-  event_writer(const reply_shape& shape, reply_identity who);
+  // `from`: what a client that has come back had before; else nothing.
+  event_writer(const reply_shape& shape, reply_identity who,
+               std::span<const resume_point> from = {});
   // Requires: failure_of(c) is nothing.
   void add(const chunk& c, std::string& out);
   // Any time before the end.
@@ -78,19 +81,21 @@ private:
   struct choice_state {
     bool has_role = false;
     bool has_finished = false;
+    bool had_finish = false; // before it came back
     std::uint32_t output_tokens = 0;
     std::size_t text_characters = 0;
   };
-  void begin_event(const chunk& c, std::string& out) const;
+  void begin_event(std::string& out) const;
   void add_role(const chunk& c, std::string& out);
   void add_text(const chunk& c, std::string& out);
   void add_finish(const chunk& c, std::string& out);
-  void add_usage(const chunk& c, std::string& out);
+  void add_usage(std::string& out);
 
   reply_shape shape_;
   reply_identity who_;
-  std::string head_; // {"id":...,"model":...,"system_fingerprint":...,"choices":[
-  std::string tail_; // ] and `"usage":null` if usage is to come
+  std::string head_;      // {"id":...,"model":...,"system_fingerprint":...,"choices":[
+  std::string tail_;      // ] and `"usage":null` if usage is to come
+  stream_position place_; // behind the last event
   std::vector<choice_state> choices_;
   std::uint32_t choices_left_;
   token_usage prompt_; // without output tokens

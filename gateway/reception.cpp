@@ -7,23 +7,26 @@
 
 namespace baton::gateway {
 
-open_request::open_request(desk_actor desk, std::shared_ptr<stream> out, std::string model)
-    : desk_(std::move(desk)), stream_(std::move(out)), model_(std::move(model)) {}
+open_request::open_request(desk_actor desk, std::shared_ptr<stream> out, std::string model,
+                           cancel_reason if_lost)
+    : desk_(std::move(desk)), stream_(std::move(out)), model_(std::move(model)), if_lost_(if_lost) {
+}
 
 open_request::~open_request() {
-  close(cancel_reason::client_gone);
+  close(if_lost_);
 }
 
 open_request::open_request(open_request&& other) noexcept
     : desk_(std::move(other.desk_)), stream_(std::move(other.stream_)),
-      model_(std::move(other.model_)), is_ended_(other.is_ended_) {}
+      model_(std::move(other.model_)), if_lost_(other.if_lost_), is_ended_(other.is_ended_) {}
 
 open_request& open_request::operator=(open_request&& other) noexcept {
   if (this != &other) {
-    close(cancel_reason::client_gone);
+    close(if_lost_);
     desk_ = std::move(other.desk_);
     stream_ = std::move(other.stream_);
     model_ = std::move(other.model_);
+    if_lost_ = other.if_lost_;
     is_ended_ = other.is_ended_;
   }
   return *this;
@@ -71,7 +74,15 @@ std::shared_ptr<stream> reception::new_stream(std::function<void()> wake) {
                                   std::move(wake));
 }
 
-result<open_request> reception::open(generate request, bool add_generation_prompt,
+namespace {
+
+cancel_reason if_lost(const generate& request) {
+  return request.is_resumable ? cancel_reason::client_lost : cancel_reason::client_gone;
+}
+
+} // namespace
+
+result<open_request> reception::open(generate request, bool add_generation_prompt, bool is_stream,
                                      std::function<void()> wake) {
   if (auto ok = check_limits(request); !ok) {
     return refuse(ok.error());
@@ -83,8 +94,21 @@ result<open_request> reception::open(generate request, bool add_generation_promp
   auto out = new_stream(std::move(wake));
   request.request = out->number();
   request.model = card->name;
-  caf::anon_send(desk_, open_generate{out, std::move(request), add_generation_prompt});
-  return open_request(desk_, std::move(out), card->name);
+  const auto lost = if_lost(request);
+  caf::anon_send(desk_, open_generate{out, std::move(request), add_generation_prompt, is_stream});
+  return open_request(desk_, std::move(out), card->name, lost);
+}
+
+result<open_request> reception::resume(const generate& request, stream_position from,
+                                       std::function<void()> wake) {
+  auto card = admit(request.model, nullptr);
+  if (!card) {
+    return card.error();
+  }
+  auto out = new_stream(std::move(wake));
+  caf::anon_send(desk_,
+                 open_resume{out, card->name, from.ticket, from.resume_key, std::move(from.from)});
+  return open_request(desk_, std::move(out), card->name, if_lost(request));
 }
 
 result<open_request> reception::tokenize(std::string_view model, prompt input,

@@ -5,6 +5,7 @@
 
 #include "gateway/board.hpp"
 #include "gateway/desk.hpp"
+#include "gateway/stream_position.hpp"
 #include "gateway/streams.hpp"
 #include "schema/result.hpp"
 
@@ -14,10 +15,13 @@
 
 namespace baton::gateway {
 
-// Owns a door's end of a stream. Dropped before the end: the ticket is cancelled at once.
+// Owns a door's end of a stream. Dropped before the end: the ticket is cancelled at once, or kept
+// for a while if the client has said that it would come back.
 class open_request {
 public:
-  open_request(desk_actor desk, std::shared_ptr<stream> out, std::string model);
+  // `if_lost`: what dropping it says of the client.
+  open_request(desk_actor desk, std::shared_ptr<stream> out, std::string model,
+               cancel_reason if_lost = cancel_reason::client_gone);
   ~open_request();
   open_request(open_request&& other) noexcept;
   open_request& operator=(open_request&& other) noexcept;
@@ -36,6 +40,7 @@ private:
   desk_actor desk_;
   std::shared_ptr<stream> stream_;
   std::string model_;
+  cancel_reason if_lost_ = cancel_reason::client_gone;
   bool is_ended_ = false;
 };
 
@@ -47,8 +52,12 @@ public:
   // Errors of all three: draining, not_ready, overloaded, model_not_found; of open also
   // invalid_value and template_failed. Each is counted.
   // The request's model becomes the name of its card.
-  result<open_request> open(generate request, bool add_generation_prompt,
+  // `is_stream`: the client takes tokens as they come, and can go on behind them.
+  result<open_request> open(generate request, bool add_generation_prompt, bool is_stream,
                             std::function<void()> wake);
+  // The request of a client that comes back; of it only the model counts.
+  result<open_request> resume(const generate& request, stream_position from,
+                              std::function<void()> wake);
   result<open_request> tokenize(std::string_view model, prompt input, bool add_generation_prompt,
                                 std::function<void()> wake);
   result<open_request> detokenize(std::string_view model, std::vector<token_id> ids,

@@ -70,6 +70,8 @@ private:
 
   void take(std::string_view text);
   void take(socket_start&& m);
+  void take(socket_resume&& m);
+  bool has_room_for(const std::string& id);
   void take(const socket_cancel& m);
   void take(const socket_ack& m);
   void note(const socket_mistake& m);
@@ -205,19 +207,26 @@ void websocket_session::take(std::string_view text) {
   std::visit([this](auto& m) { take(std::move(m)); }, std::get<socket_message>(parsed));
 }
 
-void websocket_session::take(socket_start&& m) {
-  if (requests_.contains(m.id)) {
-    note({fail_param(errc::conflict, "id", "a request with the id '{}' is open", m.id), {}, true});
-    return;
+bool websocket_session::has_room_for(const std::string& id) {
+  if (requests_.contains(id)) {
+    note({fail_param(errc::conflict, "id", "a request with the id '{}' is open", id), {}, true});
+    return false;
   }
   if (requests_.size() >= core_.config().websocket.requests_per_socket_max) {
     note({fail(errc::overloaded, "the socket has {} open requests, its limit", requests_.size()),
-          m.id, true});
+          id, true});
+    return false;
+  }
+  return true;
+}
+
+void websocket_session::take(socket_start&& m) {
+  if (!has_room_for(m.id)) {
     return;
   }
   set_caller(m.call.request, caller_);
   auto open = core_.websocket.open(std::move(m.call.request), m.call.add_generation_prompt,
-                                   [b = bell_] { b->ring(); });
+                                   /*is_stream=*/true, [b = bell_] { b->ring(); });
   if (!open) {
     say(socket_error_text(m.id, open.error()));
     return;
@@ -227,6 +236,30 @@ void websocket_session::take(socket_start&& m) {
                     socket_request{*std::move(open), std::move(m.call.shape), m.window,
                                    std::vector<std::uint32_t>(choices, 0),
                                    std::vector<std::uint32_t>(choices, 0), choices});
+}
+
+void websocket_session::take(socket_resume&& m) {
+  if (!has_room_for(m.id)) {
+    return;
+  }
+  generate request; // whoever has come back once may do so again
+  request.model = std::move(m.model);
+  request.is_resumable = true;
+  auto open = core_.websocket.resume(request, m.position, [b = bell_] { b->ring(); });
+  if (!open) {
+    say(socket_error_text(m.id, open.error()));
+    return;
+  }
+  reply_shape shape;
+  shape.has_logprobs = true; // where they were asked for
+  shape.choices = static_cast<std::uint32_t>(m.position.from.size());
+  std::vector<std::uint32_t> had;
+  for (const auto& point : m.position.from) {
+    had.push_back(point.index);
+  }
+  const auto choices = shape.choices;
+  requests_.emplace(std::move(m.id), socket_request{*std::move(open), std::move(shape), m.window,
+                                                    had, had, choices});
 }
 
 void websocket_session::take(const socket_cancel& m) {
@@ -314,7 +347,7 @@ bool websocket_session::collect(const std::string& id, socket_request& r,
       return true;
     }
     if (const auto* g = std::get_if<granted>(&*event)) {
-      out.push_back(granted_text(id, g->ticket));
+      out.push_back(granted_text(id, *g));
       continue;
     }
     const auto* refused = std::get_if<rejected>(&*event);

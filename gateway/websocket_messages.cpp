@@ -40,6 +40,48 @@ result<socket_message> read_start(field_reader& fields, const std::string& id, c
   return socket_message(std::move(start));
 }
 
+// `from`: a number, or one per choice.
+std::vector<std::uint32_t> read_indices(field_reader& fields) {
+  const auto* value = fields.require("from");
+  if (!value || !value->is_array()) {
+    return {static_cast<std::uint32_t>(fields.integer("from", 0, 0, index_max))};
+  }
+  std::vector<std::uint32_t> out;
+  for (const auto& one : *value) {
+    if (!one.is_number_unsigned() || one.get<std::uint64_t>() > index_max) {
+      fields.refuse(errc::invalid_value, "from", "'from' must hold numbers of tokens");
+      return {};
+    }
+    out.push_back(one.get<std::uint32_t>());
+  }
+  return out;
+}
+
+result<socket_message> read_resume(field_reader& fields, const std::string& id,
+                                   const gateway_config& config) {
+  socket_resume resume;
+  resume.id = id;
+  resume.window = read_window(fields);
+  resume.model = read_model(fields);
+  fields.require("resume");
+  const auto name = fields.text("resume", {}, config.websocket.id_bytes_max);
+  const auto from = read_indices(fields);
+  if (auto ok = fields.finish(); !ok) {
+    return ok.error();
+  }
+  if (from.empty() || from.size() > config.request.choices_max) {
+    return fail_param(errc::invalid_value, "from", "'from' must have 1 to {} numbers, not {}",
+                      config.request.choices_max, from.size());
+  }
+  auto position = parse_position(fmt::format("{}:{}", name, fmt::join(from, ",")),
+                                 static_cast<std::uint32_t>(from.size()));
+  if (!position) {
+    return fail_param(errc::invalid_value, "resume", "'resume' must be what 'granted' has said");
+  }
+  resume.position = *std::move(position);
+  return socket_message(std::move(resume));
+}
+
 result<socket_message> read_message(field_reader& fields, const std::string& id, const json& object,
                                     const gateway_config& config) {
   const auto* type = fields.require("type");
@@ -52,6 +94,9 @@ result<socket_message> read_message(field_reader& fields, const std::string& id,
   const auto& name = type->get_ref<const std::string&>();
   if (name == "start") {
     return read_start(fields, id, object, config);
+  }
+  if (name == "resume") {
+    return read_resume(fields, id, config);
   }
   if (name == "cancel") {
     if (auto ok = fields.finish(); !ok) {
@@ -71,7 +116,8 @@ result<socket_message> read_message(field_reader& fields, const std::string& id,
     }
     return socket_message(ack);
   }
-  return fail_param(errc::invalid_value, "type", "'type' must be one of 'start', 'cancel', 'ack'");
+  return fail_param(errc::invalid_value, "type",
+                    "'type' must be one of 'start', 'resume', 'cancel', 'ack'");
 }
 
 std::string begin(std::string_view type, std::string_view id) {
@@ -113,8 +159,11 @@ std::variant<socket_message, socket_mistake> parse_socket_message(std::string_vi
   return *std::move(message);
 }
 
-std::string granted_text(std::string_view id, ticket_id ticket) {
-  return begin("granted", id) + fmt::format(R"(,"ticket":{}}})", ticket.value);
+std::string granted_text(std::string_view id, const granted& told) {
+  auto out = begin("granted", id);
+  fmt::format_to(std::back_inserter(out), R"(,"ticket":{},"resume":")", told.ticket.value);
+  append_position(out, {told.ticket, told.resume_key, {}});
+  return out + "\"}";
 }
 
 std::string tokens_text(std::string_view id, const chunk& c, const reply_shape& shape) {

@@ -1,6 +1,6 @@
 // The JSON messages of /v1/stream, both ways (docs/websocket.md). Pure.
 //
-//   client: start, cancel, ack        server: granted, tokens, done, error
+//   client: start, resume, cancel, ack        server: granted, tokens, done, error
 #pragma once
 
 #include "gateway/openai_request.hpp"
@@ -19,6 +19,12 @@ struct socket_start {
   openai_generate call;
   std::optional<std::uint32_t> window; // tokens that may be on the way unacknowledged
 };
+struct socket_resume { // a request of another socket, or of another life of the gateway
+  std::string id;
+  std::string model; // empty: the first
+  stream_position position;
+  std::optional<std::uint32_t> window;
+};
 struct socket_cancel {
   std::string id;
 };
@@ -28,7 +34,7 @@ struct socket_ack {
   std::uint32_t choice = 0;
   std::optional<std::uint32_t> window; // a new one
 };
-using socket_message = std::variant<socket_start, socket_cancel, socket_ack>;
+using socket_message = std::variant<socket_start, socket_resume, socket_cancel, socket_ack>;
 
 struct socket_mistake {
   error reason;
@@ -39,7 +45,7 @@ struct socket_mistake {
 std::variant<socket_message, socket_mistake> parse_socket_message(std::string_view text,
                                                                   const gateway_config& config);
 
-std::string granted_text(std::string_view id, ticket_id ticket);
+std::string granted_text(std::string_view id, const granted& told);
 // Requires: c has text, tokens or details to tell.
 std::string tokens_text(std::string_view id, const chunk& c, const reply_shape& shape);
 // The end of one choice; `is_last` if no choice is left.

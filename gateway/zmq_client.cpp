@@ -79,25 +79,50 @@ void zmq_client::on(generate& m) {
   if (!may_open(number)) {
     return;
   }
-  const auto& config = desk_.facts().config();
-  rejected no;
-  no.request = number;
-  if (requests_.size() >= config.zmq_bounds.requests_per_client_max) {
-    no.reason =
-        fail(errc::overloaded, "the client has {} open requests, its limit", requests_.size());
-  } else if (auto ok = check_ranges(m, config.request); !ok) {
-    no.reason = ok.error();
-  } else {
-    const auto choices = m.choices;
-    auto open = desk_.open(std::move(m), /*add_generation_prompt=*/true, wires_.wake_for(number));
-    if (open) {
-      requests_.emplace(number,
-                        open_entry{*std::move(open), {}, std::vector<bool>(choices, false)});
-      return;
-    }
-    no.reason = open.error();
+  if (auto ok = has_room(); !ok) {
+    return enter(number, ok.error(), 0);
   }
-  say(no, number);
+  if (auto ok = check_ranges(m, desk_.facts().config().request); !ok) {
+    return enter(number, ok.error(), 0);
+  }
+  const auto choices = m.choices;
+  enter(number,
+        desk_.open(std::move(m), /*add_generation_prompt=*/true, /*is_stream=*/true,
+                   wires_.wake_for(number)),
+        choices);
+}
+
+void zmq_client::on(const resume& m) {
+  if (!may_open(m.request)) {
+    return;
+  }
+  if (auto ok = has_room(); !ok) {
+    return enter(m.request, ok.error(), 0);
+  }
+  generate request; // whoever has come back once may do so again
+  request.is_resumable = true;
+  enter(m.request,
+        desk_.resume(request, {m.ticket, m.resume_key, m.from}, wires_.wake_for(m.request)),
+        m.from.size());
+}
+
+result<void> zmq_client::has_room() const {
+  const auto most = desk_.facts().config().zmq_bounds.requests_per_client_max;
+  if (requests_.size() >= most) {
+    return fail(errc::overloaded, "the client has {} open requests, its limit", requests_.size());
+  }
+  return {};
+}
+
+void zmq_client::enter(std::uint64_t request, result<open_request> open, std::size_t choices) {
+  if (open) {
+    requests_.emplace(request, open_entry{*std::move(open), {}, std::vector<bool>(choices, false)});
+    return;
+  }
+  rejected no;
+  no.request = request;
+  no.reason = open.error();
+  say(no, request);
 }
 
 void zmq_client::on(tokenize& m) {

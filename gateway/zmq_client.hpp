@@ -51,6 +51,7 @@ private:
   };
 
   void on(generate& m);
+  void on(const resume& m);
   void on(tokenize& m);
   void on(detokenize& m);
   void on(const cancel& m);
@@ -61,6 +62,9 @@ private:
   void on(const Other&);
 
   bool may_open(std::uint64_t request);
+  result<void> has_room() const;
+  // Enters it, or says why not.
+  void enter(std::uint64_t request, result<open_request> open, std::size_t choices);
   // True: the request has ended.
   bool tell(std::uint64_t request, open_entry& entry, stream_event e);
   bool tell_chunk(std::uint64_t request, open_entry& entry, chunk c);

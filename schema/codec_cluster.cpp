@@ -181,6 +181,7 @@ offset<wire::LoadReport> put(writer& out, const load_report& m) {
   table.add_swapped_out_blocks(m.swapped_out_blocks);
   table.add_swapped_in_blocks(m.swapped_in_blocks);
   table.add_max_batch_total_tokens(m.max_batch_total_tokens);
+  table.add_detached(m.detached);
   return table.Finish();
 }
 
@@ -210,6 +211,7 @@ void get(reader& in, const wire::LoadReport& from, load_report& to) {
   to.swapped_out_blocks = from.swapped_out_blocks();
   to.swapped_in_blocks = from.swapped_in_blocks();
   to.max_batch_total_tokens = from.max_batch_total_tokens();
+  to.detached = from.detached();
   in.numbers(from.stage_busy_micros(), to.stage_busy_micros, limits::stages_max,
              "load_report.stage_busy_micros");
 }

@@ -160,6 +160,7 @@ offset<wire::Sample> put(writer& out, const sample& m);
 offset<wire::LogprobEntry> put(writer& out, const logprob_entry& m);
 offset<wire::TokenDetail> put(writer& out, const token_detail& m);
 offset<wire::ChatMessage> put(writer& out, const chat_message& m);
+offset<wire::IdsPrompt> put(writer& out, const ids_prompt& m);
 offset<wire::Slice> put(writer& out, const slice& m);
 offset<wire::Draw> put(writer& out, const draw& m);
 offset<wire::StageAddress> put(writer& out, const stage_address& m);
@@ -170,6 +171,7 @@ void get(reader& in, const wire::Sample& from, sample& to);
 void get(reader& in, const wire::LogprobEntry& from, logprob_entry& to);
 void get(reader& in, const wire::TokenDetail& from, token_detail& to);
 void get(reader& in, const wire::ChatMessage& from, chat_message& to);
+void get(reader& in, const wire::IdsPrompt& from, ids_prompt& to);
 void get(reader& in, const wire::Slice& from, slice& to);
 void get(reader& in, const wire::Draw& from, draw& to);
 void get(reader& in, const wire::StageAddress& from, stage_address& to);
@@ -213,6 +215,7 @@ offset<wire::ListModels> put(writer& out, const list_models& m);
 offset<wire::Models> put(writer& out, const models& m);
 offset<wire::Generate> put(writer& out, const generate& m);
 offset<wire::Chunks> put(writer& out, const chunks& m);
+offset<wire::Resume> put(writer& out, const resume& m);
 
 void get(reader& in, const wire::Reserve& from, reserve& to);
 void get(reader& in, const wire::Granted& from, granted& to);
@@ -245,6 +248,7 @@ void get(reader& in, const wire::ListModels& from, list_models& to);
 void get(reader& in, const wire::Models& from, models& to);
 void get(reader& in, const wire::Generate& from, generate& to);
 void get(reader& in, const wire::Chunks& from, chunks& to);
+void get(reader& in, const wire::Resume& from, resume& to);
 
 // A finished buffer as a payload that owns it, 16-byte aligned.
 template <class W>

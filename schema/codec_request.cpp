@@ -6,7 +6,8 @@ namespace baton::codec {
 offset<wire::Reserve> put(writer& out, const reserve& m) {
   auto model = out.text(m.model, limits::name_bytes_max);
   return wire::CreateReserve(out.buffer, m.request, m.gateway.value, model, m.choices,
-                             m.tokens_estimate, m.priority);
+                             m.tokens_estimate, m.priority, m.resume_key, m.is_resumable,
+                             m.ticket.value);
 }
 
 void get(reader& in, const wire::Reserve& from, reserve& to) {
@@ -17,14 +18,45 @@ void get(reader& in, const wire::Reserve& from, reserve& to) {
   to.choices = from.choices();
   to.tokens_estimate = from.tokens_estimate();
   to.priority = from.priority();
+  to.resume_key = from.resume_key();
+  to.is_resumable = from.is_resumable();
+  to.ticket = {from.ticket()};
 }
 
 offset<wire::Granted> put(writer& out, const granted& m) {
-  return wire::CreateGranted(out.buffer, m.request, m.ticket.value, m.epoch.value);
+  return wire::CreateGranted(out.buffer, m.request, m.ticket.value, m.epoch.value, m.resume_key);
 }
 
 void get(reader&, const wire::Granted& from, granted& to) {
-  to = {from.request(), {from.ticket()}, {from.epoch()}};
+  to = {from.request(), {from.ticket()}, {from.epoch()}, from.resume_key()};
+}
+
+offset<wire::Resume> put(writer& out, const resume& m) {
+  auto from =
+      out.structs<wire::ResumePoint>(m.from, limits::choices_max, [](const resume_point& p) {
+        return wire::ResumePoint(p.index, p.has_finish);
+      });
+  return wire::CreateResume(out.buffer, m.request, m.gateway.value, m.ticket.value, m.resume_key,
+                            from);
+}
+
+void get(reader& in, const wire::Resume& from, resume& to) {
+  to.request = from.request();
+  to.gateway = {from.gateway()};
+  to.ticket = {from.ticket()};
+  to.resume_key = from.resume_key();
+  in.structs(from.from(), to.from, limits::choices_max, "resume.from",
+             [](const wire::ResumePoint& p) {
+               return resume_point{p.index(), p.has_finish()};
+             });
+}
+
+offset<wire::IdsPrompt> put(writer& out, const ids_prompt& m) {
+  return wire::CreateIdsPrompt(out.buffer, out.numbers(m, limits::ids_max));
+}
+
+void get(reader& in, const wire::IdsPrompt& from, ids_prompt& to) {
+  in.numbers(from.ids(), to, limits::ids_max, "ids");
 }
 
 offset<wire::Rejected> put(writer& out, const rejected& m) {
@@ -46,6 +78,7 @@ offset<wire::Submit> put(writer& out, const submit& m) {
   auto sampling = put(out, m.sampling);
   auto stop = put(out, m.stop);
   auto cache_salt = out.text(m.cache_salt, limits::name_bytes_max);
+  auto delivered = out.tables(m.delivered, limits::choices_max);
   wire::SubmitBuilder table(out.buffer);
   table.add_request(m.request);
   table.add_gateway(m.gateway.value);
@@ -59,6 +92,7 @@ offset<wire::Submit> put(writer& out, const submit& m) {
   table.add_tokens_max_given(m.tokens_max_given);
   table.add_deadline_ms(m.deadline.count());
   table.add_cache_salt(cache_salt);
+  table.add_delivered(delivered);
   return table.Finish();
 }
 
@@ -75,6 +109,7 @@ void get(reader& in, const wire::Submit& from, submit& to) {
   to.tokens_max_given = from.tokens_max_given();
   in.duration(from.deadline_ms(), to.deadline, "submit.deadline");
   in.text(from.cache_salt(), to.cache_salt, limits::name_bytes_max, "submit.cache_salt");
+  in.tables(from.delivered(), to.delivered, limits::choices_max, "submit.delivered");
 }
 
 offset<wire::Admit> put(writer& out, const admit& m) {
@@ -82,6 +117,7 @@ offset<wire::Admit> put(writer& out, const admit& m) {
   auto sampling = put(out, m.sampling);
   auto stop = put(out, m.stop);
   auto cache_salt = out.text(m.cache_salt, limits::name_bytes_max);
+  auto delivered = out.tables(m.delivered, limits::choices_max);
   wire::AdmitBuilder table(out.buffer);
   table.add_request(m.request);
   table.add_gateway(m.gateway.value);
@@ -93,6 +129,7 @@ offset<wire::Admit> put(writer& out, const admit& m) {
   table.add_tokens_max_given(m.tokens_max_given);
   table.add_deadline_ms(m.deadline.count());
   table.add_cache_salt(cache_salt);
+  table.add_delivered(delivered);
   return table.Finish();
 }
 
@@ -108,6 +145,7 @@ void get(reader& in, const wire::Admit& from, admit& to) {
   to.tokens_max_given = from.tokens_max_given();
   in.duration(from.deadline_ms(), to.deadline, "admit.deadline");
   in.text(from.cache_salt(), to.cache_salt, limits::name_bytes_max, "admit.cache_salt");
+  in.tables(from.delivered(), to.delivered, limits::choices_max, "admit.delivered");
 }
 
 offset<wire::Cancel> put(writer& out, const cancel& m) {
@@ -120,7 +158,8 @@ void get(reader& in, const wire::Cancel& from, cancel& to) {
   to.ticket = {from.ticket()};
   if (from.has_choice())
     to.choice = from.choice();
-  in.one_of(from.why(), to.why, cancel_reason::client_gone, cancel_reason::refused, "cancel.why");
+  in.one_of(from.why(), to.why, cancel_reason::client_gone, cancel_reason::client_lost,
+            "cancel.why");
   to.tokens_kept = from.tokens_kept();
   in.optional(from.reason(), to.reason);
 }
@@ -133,7 +172,7 @@ offset<wire::Generate> put(writer& out, const generate& m) {
   auto cache_salt = out.text(m.cache_salt, limits::name_bytes_max);
   return wire::CreateGenerate(out.buffer, m.request, model, input.type, input.table, m.choices,
                               sampling, stop, m.tokens_max_given, m.deadline.count(), cache_salt,
-                              m.priority);
+                              m.priority, m.is_resumable);
 }
 
 void get(reader& in, const wire::Generate& from, generate& to) {
@@ -148,6 +187,7 @@ void get(reader& in, const wire::Generate& from, generate& to) {
   in.duration(from.deadline_ms(), to.deadline, "generate.deadline");
   in.text(from.cache_salt(), to.cache_salt, limits::name_bytes_max, "generate.cache_salt");
   to.priority = from.priority();
+  to.is_resumable = from.is_resumable();
 }
 
 } // namespace baton::codec

@@ -108,6 +108,7 @@ offset<wire::Tokens> put(writer& out, const tokens& m) {
   auto samples = out.tables(m.samples, limits::rows_max);
   auto stopping = put(out, m.stopping);
   auto failure = out.optional(m.failure);
+  auto delivered = out.numbers(m.delivered, limits::ids_max);
   wire::TokensBuilder table(out.buffer);
   table.add_ticket(m.ticket.value);
   table.add_choice(m.choice);
@@ -123,6 +124,8 @@ offset<wire::Tokens> put(writer& out, const tokens& m) {
   table.add_tokens_total(m.tokens_total);
   table.add_failure(failure);
   table.add_cached_tokens(m.cached_tokens);
+  table.add_resume_key(m.resume_key);
+  table.add_delivered(delivered);
   return table.Finish();
 }
 
@@ -141,6 +144,8 @@ void get(reader& in, const wire::Tokens& from, tokens& to) {
   to.tokens_total = from.tokens_total();
   to.cached_tokens = from.cached_tokens();
   in.optional(from.failure(), to.failure);
+  to.resume_key = from.resume_key();
+  in.numbers(from.delivered(), to.delivered, limits::ids_max, "tokens.delivered");
 }
 
 offset<wire::LogprobEntry> put(writer& out, const logprob_entry& m) {
@@ -188,6 +193,7 @@ offset<wire::Chunk> put(writer& out, const chunk& m) {
   table.add_stop_text(stop_text);
   table.add_failure(failure);
   table.add_cached_tokens(m.cached_tokens);
+  table.add_characters_before(m.characters_before);
   return table.Finish();
 }
 
@@ -205,6 +211,7 @@ void get(reader& in, const wire::Chunk& from, chunk& to) {
   to.output_tokens = from.output_tokens();
   to.cached_tokens = from.cached_tokens();
   in.text(from.stop_text(), to.stop_text, limits::stop_bytes_max, "chunk.stop_text");
+  to.characters_before = from.characters_before();
   in.optional(from.failure(), to.failure);
 }
 

@@ -36,6 +36,7 @@ struct load_report {
   std::uint64_t swapped_out_blocks = 0;     // copied to swap space so far
   std::uint64_t swapped_in_blocks = 0;      // and back
   std::uint64_t max_batch_total_tokens = 0; // positions of all KV blocks
+  std::uint32_t detached = 0;               // sequences that nobody listens to at the moment
 };
 
 } // namespace baton

@@ -6,6 +6,10 @@
 //             -> [stage N-1] [gateway] <-chunk- [detokenizer] <-tokens- [scheduler]
 //             <-----------sampled----------------+
 //
+// Who comes back to a ticket (another gateway, or the same one behind a link that fell) says resume
+// and gets granted again, then what it has not had. A head that has lost its log is told of a
+// ticket by reserve and submit once more, with the tokens that were delivered.
+//
 // Commands are verbs, facts are past. Three edges go against the flow: sampled, cancel, rejected.
 // A message keeps its name through all hops. `lease` (never on the wire) holds link credit until
 // the message is dropped.
@@ -45,14 +49,35 @@ struct reserve {
   std::string model;
   std::uint32_t choices = 1;
   std::uint32_t tokens_estimate =
-      0;                     // prompt and output, an upper guess from bytes; corrected at admit
-  std::int32_t priority = 0; // lower is served earlier, where the server goes by it
+      0;                        // prompt and output, an upper guess from bytes; corrected at admit
+  std::int32_t priority = 0;    // lower is served earlier, where the server goes by it
+  std::uint64_t resume_key = 0; // random: who knows it may come back to the ticket
+  bool is_resumable = false;    // the client may do so: it is kept for `resume_window`
+  ticket_id ticket{};           // of an earlier life of the head, which has granted it; else none
 };
 
 struct granted {
   std::uint64_t request = 0;
   ticket_id ticket;
   epoch_id epoch;
+  std::uint64_t resume_key = 0; // to clients: comes back with `resume`
+};
+
+// How much of a choice has been taken in: its first `index` tokens, and its end.
+struct resume_point {
+  std::uint32_t index = 0;
+  bool has_finish = false;
+  friend bool operator==(const resume_point&, const resume_point&) = default;
+};
+
+// Gateway to scheduler, client to gateway: go on with this ticket behind what was taken in. Whoever
+// had it before hears that it is cancelled. Answered by granted or rejected.
+struct resume {
+  std::uint64_t request = 0;
+  node_id gateway;
+  ticket_id ticket;
+  std::uint64_t resume_key = 0;
+  std::vector<resume_point> from; // one per choice
 };
 
 // Ends a request before its first chunk, whoever found the reason.
@@ -93,6 +118,7 @@ struct submit {
   std::chrono::milliseconds deadline{0}; // 0: none
   std::string cache_salt;                // KV is shared only between requests with the same one
   baton::lease lease;
+  std::vector<ids_prompt> delivered{}; // of a ticket of an earlier life: output tokens, per choice
 };
 
 // Tokenizer to scheduler: the same request as ids.
@@ -107,6 +133,7 @@ struct admit {
   bool tokens_max_given = false;
   std::chrono::milliseconds deadline{0};
   std::string cache_salt;
+  std::vector<ids_prompt> delivered{}; // as in submit
 };
 
 enum class cancel_reason : std::uint8_t {
@@ -116,7 +143,8 @@ enum class cancel_reason : std::uint8_t {
   stop_text = 4, // the detokenizer found a stop string: an ordinary end
   deadline = 5,
   draining = 6,
-  refused = 7, // the tokenizer could not make ids of it; `reason` says why
+  refused = 7,     // the tokenizer could not make ids of it; `reason` says why
+  client_lost = 8, // its connection fell: it may come back, if the ticket is resumable
 };
 
 // Anyone to scheduler: please end this ticket (or one choice of it).
@@ -240,6 +268,8 @@ struct tokens {
   std::uint32_t cached_tokens = 0; // of the prompt, found in the prefix cache
   baton::stopping stopping;
   std::int32_t logprobs = -1;
+  std::uint64_t resume_key = 0;
+  ids_prompt delivered{}; // tokens before `index`, whose text the gateway has
   // Last message of a choice:
   baton::finish finish = finish::none;
   std::uint32_t tokens_total = 0; // output tokens that count
@@ -277,6 +307,7 @@ struct chunk {
   std::uint32_t cached_tokens = 0; // of the prompt, found in the prefix cache
   std::optional<error> failure;
   baton::lease lease;
+  std::uint32_t characters_before = 0; // of text before `text`, if this is behind a resume
 };
 
 // Detokenizer to gateway: the chunks of one step. Together, because waking a dozen threads for each
@@ -469,12 +500,13 @@ struct generate {
   std::string cache_salt; // prefixes are cached for requests with the same one
   std::int32_t priority =
       0; // lower is served earlier; others than 0 only where the server goes by it
+  bool is_resumable = false; // a fallen connection does not end it: the client will come back
 };
 
-using message =
-    std::variant<reserve, granted, rejected, submit, admit, cancel, micro_batch, sampled, tokens,
-                 chunk, tokenize, tokenized, detokenize, detokenized, stage_ready, open_epoch,
-                 epoch_opened, hello, hello_ack, heartbeat, credit, status, model_card, load_report,
-                 drain, query_status, cluster_status, list_models, models, generate, chunks>;
+using message = std::variant<reserve, granted, rejected, submit, admit, cancel, micro_batch,
+                             sampled, tokens, chunk, tokenize, tokenized, detokenize, detokenized,
+                             stage_ready, open_epoch, epoch_opened, hello, hello_ack, heartbeat,
+                             credit, status, model_card, load_report, drain, query_status,
+                             cluster_status, list_models, models, generate, chunks, resume>;
 
 } // namespace baton

@@ -272,11 +272,13 @@ load_report scheduler::load() const {
   load_report report = totals_;
   for (const auto& [who, s] : sequences_) {
     report.running += s.state == sequence_state::running ? 1 : 0;
-    report.waiting += s.state == sequence_state::waiting ? 1 : 0;
+    report.waiting += s.state == sequence_state::waiting && !s.is_parked ? 1 : 0;
     report.swapped += s.swapped > 0 ? 1 : 0;
   }
-  for (const auto& [id, t] : tickets_)
+  for (const auto& [id, t] : tickets_) {
     report.waiting += t.is_admitted ? 0 : t.choices;
+    report.detached += t.is_detached ? t.choices_open : 0;
+  }
   report.blocks_used = static_cast<std::uint32_t>(blocks_.used());
   report.blocks_total = static_cast<std::uint32_t>(blocks_.total());
   report.swap_blocks_used = static_cast<std::uint32_t>(blocks_.swap_used());
@@ -320,6 +322,8 @@ void scheduler::check_integrity() const {
     ENSURE(s.copying == (copying.contains(who) ? copying.at(who) : 0), "ticket {}: {} copies",
            id.ticket.value, s.copying);
     ENSURE(s.swapped == 0 || s.state == sequence_state::waiting, "ticket {}: swapped, not waiting",
+           id.ticket.value);
+    ENSURE(!s.is_parked || s.state != sequence_state::running, "ticket {}: parked and running",
            id.ticket.value);
     ENSURE(blocks_.swapped(id) == blocks_.needed(s.swapped), "ticket {}: {} positions swapped",
            id.ticket.value, s.swapped);

@@ -41,7 +41,7 @@ void scheduler::start_waiting() {
 sequence* scheduler::first_waiting() {
   sequence* first = nullptr;
   for (auto& [who, s] : sequences_)
-    if (s.state == sequence_state::waiting &&
+    if (s.state == sequence_state::waiting && !s.is_parked &&
         (!first || (s.priority == first->priority && s.has_started && !first->has_started)))
       first = &s;
   return first;
@@ -248,11 +248,15 @@ sequence* scheduler::last_running() {
   return nullptr;
 }
 
-// Back to waiting; what is in flight still counts, and then the blocks go back.
 void scheduler::preempt(sequence& s) {
-  s.state = sequence_state::waiting;
   s.is_leaving = true;
   ++totals_.preemptions;
+  put_back(s);
+}
+
+// Back to waiting; what is in flight still counts, and then the blocks go back.
+void scheduler::put_back(sequence& s) {
+  s.state = sequence_state::waiting;
   settle(s);
 }
 

@@ -44,6 +44,12 @@ struct scheduler_config {
   std::chrono::milliseconds submit_timeout{10'000};    // from granted to admit
   std::chrono::milliseconds queue_deadline{60'000};    // from granted to the first slot; 0: none
   std::chrono::milliseconds recovery_timeout{60'000};  // without a pipeline; 0: none
+  // A ticket that nobody listens to any more: computed on for so long, as if its gateway or client
+  // were about to come back; one that may be resumed is then parked, without a slot and blocks,
+  // until the window has passed since it was left.
+  std::chrono::milliseconds detach_grace{5'000};
+  std::chrono::milliseconds resume_window{300'000};
+  std::uint32_t max_num_parked_reqs = 256; // the one parked first goes
 };
 
 // Choices of one ticket: OpenAI's bound on `n`.
@@ -96,8 +102,11 @@ public:
   // A request that cannot be is refused through the output; one whose ticket has ended is dropped.
   void admit(const baton::admit& request);
   void cancel(const baton::cancel& request);
-  // A gateway is gone: so are the clients of all its tickets.
-  void cancel_all_of(node_id gateway);
+  // A gateway is gone, or out of reach: it or another one may come back to its tickets.
+  void detach_all_of(node_id gateway);
+  // Somebody comes back to a ticket. False if there is none of this number with this key and as
+  // many choices: it has ended, was never ours, or is not theirs.
+  bool resume(const baton::resume& request);
   // Ends what has waited or run past its deadline. Call it a few times a second.
   void tick(time_point now);
   void drain() noexcept { is_draining_ = true; } // refuses new tickets, finishes the others
@@ -127,7 +136,11 @@ public:
 
 private:
   //   reserve ──granted──> reserved ──admit──> admitted ──last choice ended──> ended
-  //                           └──── timeout, cancel, refused ─────────────────> ended
+  //                           │                 │    ^                           ^
+  //                           │                 │    └── resume ──┐              │
+  //                           │                 └─ left ─> detached ─ grace ─> parked
+  //                           │                               └──── window ──────┴──> ended
+  //                           └──── timeout, cancel, refused ───────────────────────> ended
   struct ticket {
     std::uint64_t request = 0;
     node_id gateway;
@@ -139,8 +152,13 @@ private:
     std::uint32_t prompt_tokens = 0;
     time_point reserved_at;
     std::optional<time_point> deadline;
+    std::uint64_t resume_key = 0;
+    bool is_resumable = false; // worth to be parked
     bool is_admitted = false;
     bool has_begun = false; // a `tokens` message is out: it can no longer be refused
+    bool is_detached = false;
+    bool is_parked = false;
+    std::optional<time_point> detached_at; // the first tick after that
   };
   struct part { // one slice of a batch in flight
     turn who;
@@ -173,6 +191,9 @@ private:
   void refuse(ticket_id id, error why);
   void fail_ticket(ticket_id id, finish how, const error& why);
   void fail_choice(sequence& s, const error& why);
+  void tick_detached(ticket_id id, time_point now);
+  void park(ticket_id id);
+  void limit_parked();
   tokens message_of(sequence& s);
   void end_choice(sequence& s, tokens last, finish how, std::optional<error> why,
                   std::uint32_t tokens_total);
@@ -197,6 +218,7 @@ private:
   bool make_room(sequence& s);
   sequence* last_running();
   void preempt(sequence& s);
+  void put_back(sequence& s);
   void swap_out(sequence& s);
   void swap_in(sequence& s);
   bool has_blocks_coming() const;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 
 namespace baton::schedule {
 
@@ -22,8 +23,8 @@ std::variant<granted, rejected> scheduler::reserve(const baton::reserve& request
     return rejected{
         request.request, {}, std::move(*why), retry_after, look_at_queue(request.priority).tickets};
   }
-  const ticket_id id = next_ticket_;
-  ++next_ticket_.value;
+  const ticket_id id = request.ticket ? request.ticket : next_ticket_;
+  next_ticket_.value += request.ticket ? 0 : 1;
   ++counters_.tickets_granted;
   ticket t;
   t.request = request.request;
@@ -32,8 +33,10 @@ std::variant<granted, rejected> scheduler::reserve(const baton::reserve& request
   t.choices = t.choices_open = request.choices;
   t.tokens_estimate = request.tokens_estimate;
   t.reserved_at = now;
+  t.resume_key = request.resume_key;
+  t.is_resumable = request.is_resumable;
   tickets_.emplace(id, t);
-  return granted{request.request, id, last_epoch_};
+  return granted{request.request, id, last_epoch_, request.resume_key};
 }
 
 std::chrono::milliseconds scheduler::retry_after_of(errc code) const {
@@ -50,6 +53,11 @@ std::optional<error> scheduler::refuse_reserve(const baton::reserve& request,
                       "priority is {}, but requests are served as they come: leave it out, or set "
                       "model.scheduling_policy to \"priority\"",
                       request.priority);
+  if (request.ticket) { // it was let in before: neither the queue's bounds nor a drain are for it
+    if (request.ticket >= next_ticket_ || tickets_.contains(request.ticket))
+      return fail(errc::conflict, "ticket {} is open, or was never granted", request.ticket.value);
+    return std::nullopt;
+  }
   if (is_draining_)
     return fail(errc::draining, "the server is shutting down");
   const bool gave_up = closed_at_ && config_.recovery_timeout.count() > 0 &&
@@ -83,7 +91,7 @@ scheduler::queue_figures scheduler::look_at_queue(std::int32_t priority) const {
   std::uint32_t taken = 0; // by tickets that have started
   std::map<turn, const ticket*> waiting;
   for (const auto& [id, t] : tickets_) {
-    if (t.priority > priority)
+    if (t.priority > priority || t.is_parked)
       continue;
     if (t.choices_started > 0)
       taken += t.choices_open;
@@ -137,7 +145,12 @@ void scheduler::admit(const baton::admit& request) {
     sampling.seed += choice;
     const auto added =
         sequences_.try_emplace(who, who, request.prompt_ids, std::move(sampling), stop);
-    added.first->second.cache_salt = request.cache_salt;
+    sequence& s = added.first->second;
+    s.cache_salt = request.cache_salt;
+    s.is_parked = t.is_parked;
+    if (!request.delivered.empty())
+      for (const token_id token : request.delivered[choice])
+        s.append({token, 0, {}});
   }
 }
 
@@ -177,16 +190,81 @@ std::optional<error> scheduler::refuse_admit(const baton::admit& request, const 
     return fail_param(errc::context_length_exceeded, "prompt",
                       "the prompt of {} tokens needs {} KV blocks, the pipeline has {}", prompt,
                       blocks_.needed(prompt), blocks_.total());
+  if (!request.delivered.empty() && request.delivered.size() != t.choices)
+    return fail_param(errc::invalid_value, "delivered", "tokens of {} choices, there are {}",
+                      request.delivered.size(), t.choices);
+  for (const ids_prompt& ids : request.delivered) {
+    if (!std::all_of(ids.begin(), ids.end(), is_known))
+      return fail_param(errc::invalid_value, "delivered", "a token id outside the vocabulary");
+    const bool is_over = request.tokens_max_given && ids.size() >= request.stop.tokens_max;
+    if (is_over || prompt + ids.size() >= config_.max_model_len ||
+        (epoch_ && !fits(prompt + ids.size())))
+      return fail_param(errc::invalid_value, "delivered",
+                        "{} tokens were delivered, which leaves room for none", ids.size());
+  }
   return std::nullopt;
 }
 
-void scheduler::cancel_all_of(node_id gateway) {
-  std::vector<ticket_id> theirs;
-  for (const auto& [id, t] : tickets_)
+// What is on its way to the scheduler still comes; what is not ends by submit_timeout.
+void scheduler::detach_all_of(node_id gateway) {
+  for (auto& [id, t] : tickets_)
     if (t.gateway == gateway)
-      theirs.push_back(id);
-  for (const ticket_id id : theirs)
-    cancel({id, std::nullopt, cancel_reason::client_gone, 0, std::nullopt});
+      t.is_detached = true;
+}
+
+void scheduler::tick_detached(ticket_id id, time_point now) {
+  ticket& t = tickets_.at(id);
+  if (!t.detached_at)
+    t.detached_at = now;
+  const auto left_for = now - *t.detached_at;
+  if (left_for >= (t.is_resumable ? config_.resume_window : config_.detach_grace))
+    fail_ticket(id, finish::cancelled, fail(errc::cancelled, "nobody came back to it"));
+  else if (left_for >= config_.detach_grace && !t.is_parked)
+    park(id);
+}
+
+void scheduler::park(ticket_id id) {
+  tickets_.at(id).is_parked = true;
+  for (auto it = first_choice(id); it != sequences_.end() && it->second.id.ticket == id; ++it) {
+    sequence& s = it->second;
+    s.is_parked = true;
+    if (s.state == sequence_state::running)
+      put_back(s);
+  }
+}
+
+// Those that were left first go.
+void scheduler::limit_parked() {
+  std::set<std::pair<time_point, ticket_id>> parked;
+  for (const auto& [id, t] : tickets_)
+    if (t.is_parked)
+      parked.emplace(*t.detached_at, id);
+  for (; parked.size() > config_.max_num_parked_reqs; parked.erase(parked.begin()))
+    fail_ticket(parked.begin()->second, finish::cancelled,
+                fail(errc::cancelled, "{} streams wait to be resumed, which is the limit",
+                     config_.max_num_parked_reqs));
+}
+
+bool scheduler::resume(const baton::resume& request) {
+  const auto it = tickets_.find(request.ticket);
+  if (it == tickets_.end() || it->second.resume_key != request.resume_key ||
+      it->second.choices != request.from.size())
+    return false;
+  ticket& t = it->second;
+  const bool is_the_same = t.gateway == request.gateway && t.request == request.request;
+  if (!t.is_detached && !is_the_same)
+    output_.refusals.push_back(
+        {t.gateway,
+         {t.request, it->first, fail(errc::cancelled, "the stream was resumed elsewhere"),
+          std::chrono::milliseconds{0}, 0}});
+  t.gateway = request.gateway;
+  t.request = request.request;
+  t.is_detached = t.is_parked = false;
+  t.detached_at.reset();
+  for (auto s = first_choice(it->first);
+       s != sequences_.end() && s->second.id.ticket == request.ticket; ++s)
+    s->second.is_parked = false;
+  return true;
 }
 
 void scheduler::cancel(const baton::cancel& request) {
@@ -200,6 +278,10 @@ void scheduler::cancel(const baton::cancel& request) {
                  std::min(request.tokens_kept, s->output_count()));
     return sweep();
   }
+  if (request.why == cancel_reason::client_lost && it->second.is_resumable) {
+    it->second.is_detached = true;
+    return;
+  }
   const auto [code, how, text] = [&]() -> std::tuple<errc, finish, const char*> {
     switch (request.why) {
     case cancel_reason::slow_reader:
@@ -211,6 +293,7 @@ void scheduler::cancel(const baton::cancel& request) {
     case cancel_reason::refused:
       return {errc::internal, finish::failed, "refused without a reason"};
     case cancel_reason::client_gone:
+    case cancel_reason::client_lost:
     case cancel_reason::client_asked:
     case cancel_reason::stop_text:
       break;
@@ -251,7 +334,10 @@ void scheduler::tick(time_point now) {
     else if (t.deadline && now >= *t.deadline)
       fail_ticket(id, finish::failed,
                   fail(errc::deadline_exceeded, "the request ran past its deadline"));
+    else if (t.is_detached)
+      tick_detached(id, now);
   }
+  limit_parked();
   sweep();
 }
 
@@ -304,6 +390,8 @@ tokens scheduler::message_of(sequence& s) {
     m.cached_tokens = static_cast<std::uint32_t>(s.cached);
     m.stopping = s.stop;
     m.logprobs = s.sampling.logprobs;
+    m.resume_key = t.resume_key;
+    m.delivered.assign(s.ids.begin() + static_cast<std::ptrdiff_t>(s.prompt_count), s.ids.end());
     totals_.prompt_tokens += t.has_begun ? 0 : t.prompt_tokens;
     totals_.prefix_cache_queries += config_.enable_prefix_caching ? t.prompt_tokens : 0;
     totals_.prefix_cache_hits += s.cached;

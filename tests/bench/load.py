@@ -143,7 +143,7 @@ class Answer:
         for line in lines:
             if line.startswith(b"id:"):
                 ticket, _, index = line[3:].strip().partition(b":")
-                self.last_id = (ticket.decode(), int(index.split(b":")[0]))
+                self.last_id = (ticket.decode(), int(index.rstrip(b"!")))
             elif line.startswith(b"data:"):
                 take_event(self.stream, line[5:].strip(), self.last_id, now)
 

@@ -26,7 +26,25 @@ gateway::open_generate client::request() const {
   g.stop.tokens_max = tokens_max_;
   g.stop.ignore_eos = true;
   g.tokens_max_given = true;
-  return {stream_, g, true};
+  return {stream_, g, true, true};
+}
+
+bool client::lose_gateway(bool reads_rest, const engine::toy_model& toy) {
+  if (reads_rest)
+    read(toy);
+  stream_->detach();
+  return is_orphan_ = ticket_ && !has_ended();
+}
+
+gateway::open_resume client::come_back(std::uint64_t number) {
+  is_orphan_ = false;
+  number_ = number;
+  stream_ = std::make_shared<gateway::stream>(number, std::size_t{1} << 20, [] {});
+  return {stream_,
+          "toy",
+          ticket_->ticket,
+          ticket_->resume_key,
+          {{static_cast<std::uint32_t>(ids_.size()), false}}};
 }
 
 void client::end(std::optional<error> why) {
@@ -49,6 +67,8 @@ void client::read(const engine::toy_model& toy) {
   while (auto event = stream_->next()) {
     if (auto* c = std::get_if<chunk>(&*event))
       take(*c);
+    else if (auto* g = std::get_if<granted>(&*event))
+      ticket_ = *g;
     else if (auto* r = std::get_if<rejected>(&*event))
       end(r->reason);
     else if (auto* f = std::get_if<gateway::failed>(&*event))

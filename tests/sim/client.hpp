@@ -17,6 +17,12 @@ public:
   client(std::uint64_t number, ids_prompt input, std::uint32_t tokens_max, std::uint64_t seed);
 
   gateway::open_generate request() const;
+  // Its gateway died: what it had not read is lost, or comes all the same. False if it knows of no
+  // ticket, or has nothing to come back for.
+  bool lose_gateway(bool reads_rest, const engine::toy_model& toy);
+  // Waits for a gateway that it can come back to.
+  bool is_orphan() const { return is_orphan_; }
+  gateway::open_resume come_back(std::uint64_t number);
   // Takes what has come. What breaks a promise is added to `broken`.
   void read(const engine::toy_model& toy);
 
@@ -38,6 +44,8 @@ private:
   std::uint32_t tokens_max_;
   std::uint64_t seed_;
   std::shared_ptr<gateway::stream> stream_;
+  std::optional<granted> ticket_;
+  bool is_orphan_ = false;
   std::vector<token_id> ids_;
   int ends_ = 0;
   std::optional<error> failure_;

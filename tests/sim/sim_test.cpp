@@ -175,6 +175,45 @@ TEST_CASE("when head or gateway die every open stream ends once and the cluster 
   });
 }
 
+TEST_CASE("clients of a gateway that died come back to their streams and lose nothing") {
+  for_seeds(6000, [](std::uint64_t seed) {
+    world w({.seed = seed});
+    live_through(w, 16, [&] {
+      w.crash(gateway_node);
+      w.run_for(std::chrono::milliseconds(w.draw(2) == 0 ? w.draw(500) : w.draw(9000)));
+      w.restart(gateway_node);
+      w.run_for(500ms);
+    });
+    check_rest(w);
+    for (auto& c : w.clients())
+      if (!c->was_left && c->failure()) {
+        // Its gateway died between the grant and the submission: it may ask again.
+        CAPTURE(c->failure()->message);
+        const auto code = c->failure()->code;
+        CHECK((code == errc::queue_timeout || code == errc::ticket_not_found));
+        CHECK(c->tokens() == 0);
+      }
+  });
+}
+
+TEST_CASE("open streams go on behind the death of the head with the same tokens") {
+  for_seeds(7000, [](std::uint64_t seed) {
+    world w({.seed = seed, .swap_blocks = seed % 2 == 0 ? 20u : 0u});
+    live_through(w, 12, [&] {
+      w.crash(head_node);
+      w.run_for(std::chrono::milliseconds(w.draw(1500)));
+      w.restart(head_node);
+      w.run_for(std::chrono::milliseconds(w.draw(1000)));
+    });
+    check_rest(w);
+    for (auto& c : w.clients())
+      if (!c->was_left && c->failure()) {
+        CAPTURE(c->failure()->message);
+        CHECK(c->failure()->code == errc::not_ready); // it asked while no pipeline was up
+      }
+  });
+}
+
 TEST_CASE("a frozen shard that thaws brings nothing of its old life into a stream") {
   for_seeds(4000, [](std::uint64_t seed) {
     world w({.seed = seed});

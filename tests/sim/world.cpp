@@ -195,7 +195,8 @@ void world::crash(node_id node) {
     caf::anon_send_exit(a, caf::exit_reason::kill);
   if (node == gateway_node) {
     for (auto& c : clients_)
-      c->was_left = true; // its connection is gone with the process
+      if (!c->was_left && !c->lose_gateway(draw(2) == 0, toy_))
+        c->was_left = !c->has_ended(); // it was not told of a ticket: nothing was accepted
     desk_.reset();
   }
   it->second.actors.clear();
@@ -248,7 +249,17 @@ bool world::step() {
   return coordinator().try_run_once();
 }
 
+// Clients whose gateway died come back as soon as one serves.
+void world::bring_back_clients() {
+  if (!desk_ || standing_of(*board_->look()).phase != phase::ready)
+    return;
+  for (auto& c : clients_)
+    if (c->is_orphan() && !c->was_left)
+      caf::anon_send(*desk_, c->come_back(board_->next_number()));
+}
+
 void world::tick_all() {
+  bring_back_clients();
   for (auto& [node, l] : lives_) {
     l.links->tick(network_.now());
     if (l.tick)
@@ -274,7 +285,7 @@ void world::run_for(std::chrono::milliseconds span) {
     }
   }
   for (auto& c : clients_)
-    if (!c->was_left)
+    if (!c->was_left && !c->is_orphan())
       c->read(toy_);
 }
 

@@ -85,6 +85,7 @@ private:
   void tell_peers(life& l, Handle actor);
   caf::scheduler::test_coordinator& coordinator();
   void tick_all();
+  void bring_back_clients();
   double seconds() const {
     return std::chrono::duration<double>(network_.now().time_since_epoch()).count();
   }

@@ -276,6 +276,11 @@ fake_scheduler::behavior_type scheduler(fake_self self, fake_head_config config)
       [self](const reserve& m) { on_reserve(self, m); },
       [self](const admit& m) { on_admit(self, m); },
       [self](const cancel& m) { on_cancel(self, m); },
+      [self](const resume& m) { // it keeps no text
+        self->send(*self->state.config.gateway,
+                   rejected{m.request, m.ticket, fail(errc::ticket_not_found, "no such ticket"),
+                            std::chrono::milliseconds{0}, 0});
+      },
       [](const sampled&) {},
       [](const stage_ready&) {},
       [](const epoch_opened&) {},

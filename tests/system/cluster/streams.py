@@ -1,7 +1,9 @@
 """Reading SSE streams strictly: what a client may rely on is checked while reading."""
+import contextlib
 import http.client
 import json
 import threading
+import time
 
 
 class Stream(threading.Thread):
@@ -13,7 +15,7 @@ class Stream(threading.Thread):
         self.body = {"model": "smollm2", "stream": True, "messages": [{"role": "user", "content": prompt}], "max_tokens": max_tokens,
                      "temperature": 0, "stream_options": {"include_usage": True}, **fields}
         self.text, self.indices = "", []
-        self.status = self.finish = self.error = self.usage = self.ticket = None
+        self.status = self.finish = self.error = self.usage = self.ticket = self.last_id = None
         self.terminals = self.dones = 0
         self.broken = []
         self.begun = threading.Event()
@@ -29,7 +31,8 @@ class Stream(threading.Thread):
 
     def read(self):
         connection = http.client.HTTPConnection("127.0.0.1", self.cluster.http_port, timeout=120)
-        connection.request("POST", "/v1/chat/completions", json.dumps(self.body), {"Content-Type": "application/json"})
+        place = {"Last-Event-ID": self.last_id} if self.last_id else {}
+        connection.request("POST", "/v1/chat/completions", json.dumps(self.body), {"Content-Type": "application/json", **place})
         answer = connection.getresponse()
         self.status = answer.status
         if answer.status != 200:
@@ -38,8 +41,9 @@ class Stream(threading.Thread):
         for raw in answer:
             line = raw.decode().rstrip("\r\n")
             if line.startswith("id: "):
-                ticket, index = line[4:].split(":")
-                self.take_index(ticket, int(index))
+                self.last_id = line[4:]
+                ticket, index = self.last_id.split(":")
+                self.take_index(ticket, int(index.rstrip("!")))
             elif line.startswith("data: "):
                 self.take_data(line[6:])
 
@@ -81,3 +85,24 @@ class Stream(threading.Thread):
         assert not self.broken, self.broken
         assert self.terminals == 1 and self.dones == 1, (self.terminals, self.dones, self.error)
         return self
+
+
+class ResumingStream(Stream):
+    """Comes back with Last-Event-ID when its connection falls, as EventSource does, until it has its end."""
+
+    SECONDS_MAX = 60
+
+    def __init__(self, *arguments, **fields):
+        self.returns = 0
+        super().__init__(*arguments, **fields)
+
+    def read(self):
+        deadline = time.monotonic() + self.SECONDS_MAX
+        while not self.dones and time.monotonic() < deadline:
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                super().read()
+                if self.dones or (self.status != 200 and self.error["code"] != "not_ready"):
+                    return
+            self.returns += self.last_id is not None and self.error is None
+            self.error = None
+            time.sleep(0.02)

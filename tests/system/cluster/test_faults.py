@@ -3,11 +3,15 @@ import http.client
 import json
 import os
 import signal
+import threading
 import time
+import urllib.error
+import urllib.request
 
 import pytest
+import websockets.sync.client
 from harness import running
-from streams import Stream
+from streams import ResumingStream, Stream
 
 PROMPTS = [f"Write a short story about {x}." for x in ("a fox", "the sea", "a clock", "rain", "a bridge", "bread", "the moon", "a train")]
 
@@ -92,27 +96,121 @@ def test_a_killed_agent_takes_its_shards_and_the_streams_go_on(fresh, undisturbe
         assert s.check().text == expected
 
 
-def test_a_killed_gateway_is_back_and_its_requests_are_freed(fresh):
-    stream = Stream(fresh, PROMPTS[0], max_tokens=2000)
+def test_a_killed_gateway_is_back_and_nobody_listens_to_its_streams_for_long(fresh):
+    stream = Stream(fresh, PROMPTS[0], max_tokens=4000, ignore_eos=True)
     assert stream.begun.wait(60)
     fresh.kill("gateway")
     stream.join(30)
-    assert stream.terminals == 0  # its connection is gone; resuming is not in this version
-    deadline = time.monotonic() + 30
-    while fresh.health()[0] != 200:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    assert stream.terminals == 0  # this client does not come back
+    fresh.wait_ready()
+    wait_load(fresh, lambda load: load["running"] == 1)
+    wait_load(fresh, lambda load: load["running"] == 0 and load["kv_blocks_used"] == 0)
+    assert fresh.metric("baton_streams_detached") == 1  # parked: for whoever comes back
     assert Stream(fresh, "Hello", max_tokens=8).check().finish
 
 
-def test_a_killed_head_ends_open_streams_with_one_error_and_serves_again(fresh):
-    stream = Stream(fresh, PROMPTS[0], max_tokens=2000)
-    assert stream.begun.wait(60)
+def test_clients_of_a_killed_gateway_come_back_to_their_streams(fresh, undisturbed):
+    streams = [ResumingStream(fresh, p, max_tokens=96) for p in PROMPTS]
+    for s in streams:
+        assert s.begun.wait(60)
+    fresh.kill("gateway")
+    for s, expected in zip(streams, undisturbed):
+        assert s.check().text == expected
+    assert sum(s.returns for s in streams) >= 4
+    assert fresh.metric("baton_requests_resumed_total") >= 4
+
+
+def test_streams_of_a_killed_head_go_on_with_the_same_text(fresh, undisturbed):
+    """Nobody but the gateway knows of it: it tells the new head what was asked and delivered."""
+    streams = [Stream(fresh, p, max_tokens=96) for p in PROMPTS]
+    whole = threading.Thread(target=lambda: answers.append(fresh.post("/v1/chat/completions", {
+        "model": "smollm2", "messages": [{"role": "user", "content": PROMPTS[0]}], "max_tokens": 96, "temperature": 0})), daemon=True)
+    answers = []
+    whole.start()
+    for s in streams:
+        assert s.begun.wait(60)
     fresh.kill("head")
-    stream.check()
-    assert stream.error["code"] == "pipeline_lost"
+    for s, expected in zip(streams, undisturbed):
+        assert s.check().text == expected
+    whole.join(60)
+    status, _, body = answers[0]
+    assert (status, body["choices"][0]["message"]["content"]) == (200, undisturbed[0])
     fresh.wait_ready()
     assert Stream(fresh, "Hello", max_tokens=8).check().finish
+
+
+def test_a_resumable_stream_waits_for_its_client_and_another_does_not(fresh, undisturbed):
+    def cut_off(**fields):
+        body = {"model": "smollm2", "stream": True, "messages": [{"role": "user", "content": PROMPTS[0]}], "max_tokens": 96, "temperature": 0,
+                "stream_options": {"include_usage": True}, **fields}
+        connection = http.client.HTTPConnection("127.0.0.1", fresh.http_port, timeout=60)
+        connection.request("POST", "/v1/chat/completions", json.dumps(body), {"Content-Type": "application/json"})
+        answer, text, last_id = connection.getresponse(), "", None
+        while text.count(" ") < 4:
+            line = answer.readline().decode().rstrip()
+            if line.startswith("id: "):
+                last_id = line[4:]
+            elif line.startswith("data: "):
+                text += json.loads(line[6:])["choices"][0]["delta"].get("content") or ""
+        connection.close()
+        return body, text, last_id
+
+    def go_on(body, last_id):
+        request = urllib.request.Request(fresh.url + "/v1/chat/completions", json.dumps(body).encode(),
+                                         {"Content-Type": "application/json", "Last-Event-ID": last_id})
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                events = [line[6:] for line in answer.read().decode().splitlines() if line.startswith("data: ")]
+        except urllib.error.HTTPError as e:
+            return e.code, json.load(e)
+        assert events[-1] == "[DONE]"
+        return 200, [json.loads(e) for e in events[:-1]]
+
+    def text_of(events):
+        return "".join(c["delta"].get("content") or "" for e in events for c in e["choices"])
+
+    body, text, last_id = cut_off(resumable=True)
+    status, events = go_on(body, last_id)
+    assert status == 200
+    assert text + text_of(events) == undisturbed[0]
+    assert [c["finish_reason"] for e in events for c in e["choices"] if c["finish_reason"]] == ["length"]
+    assert events[-1]["usage"]["completion_tokens"] == 96
+    status, again = go_on(body, last_id)  # it has ended, and is kept
+    assert (status, text_of(again), again[-1]["usage"]) == (200, text_of(events), events[-1]["usage"])
+
+    ticket, place = last_id.split("-")
+    status, body_of = go_on(body, f"{ticket}-{int(place.split(':')[0], 16) ^ 1:016x}:1")
+    assert (status, body_of["error"]["code"]) == (404, "ticket_not_found")  # who does not have the key has not been there
+    status, body_of = go_on(body, "nonsense")
+    assert (status, body_of["error"]["param"]) == (400, "Last-Event-ID")
+    status, body_of = go_on({**body, "stream": False, "resumable": False, "stream_options": None}, last_id)
+    assert (status, body_of["error"]["param"]) == (400, "Last-Event-ID")
+
+    body, _, last_id = cut_off()  # an ordinary one: whoever closes it does not want it
+    wait_load(fresh, lambda load: load["running"] == 0)
+    status, rest = go_on(body, last_id)
+    assert status == 499 or rest[-1].get("error", {}).get("code") == "cancelled", (status, rest)
+
+
+def test_a_websocket_goes_on_behind_what_it_had(fresh, undisturbed):
+    def messages_of(first, until):
+        """Sends `first`; -> (messages, whether the socket fell) up to one that `until` accepts."""
+        got = []
+        with websockets.sync.client.connect(f"ws://127.0.0.1:{fresh.http_port}/v1/stream") as socket:
+            socket.send(json.dumps(first))
+            while not got or not until(got[-1]):
+                got.append(json.loads(socket.recv(timeout=60)))
+            if len(got) > 1 and got[-1]["type"] == "tokens":
+                fresh.kill("gateway")
+        return got
+
+    start = {"type": "start", "id": "a", "model": "smollm2", "messages": [{"role": "user", "content": PROMPTS[0]}], "max_tokens": 96, "temperature": 0}
+    first = messages_of(start, lambda m: m["type"] == "tokens" and m["index"] >= 8)
+    fresh.wait_ready()
+    rest = messages_of({"type": "resume", "id": "b", "resume": first[0]["resume"], "from": first[-1]["index"]}, lambda m: m["type"] in ("done", "error"))
+    assert rest[0]["type"] == "granted" and rest[0]["ticket"] == first[0]["ticket"]
+    assert "".join(m["text"] for m in first + rest if m["type"] == "tokens") == undisturbed[0]
+    assert (rest[-1]["type"], rest[-1]["finish_reason"], rest[-1]["last"]) == ("done", "length", True)
 
 
 def test_streams_go_on_without_the_root_and_down_ends_the_rest():

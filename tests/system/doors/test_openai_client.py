@@ -145,7 +145,7 @@ def test_curl_line_of_the_readme(gateway):
     assert events[-1] == "data: [DONE]"
     ids = [e.split("\n")[0] for e in events[:-1]]
     ticket = ids[0].removeprefix("id: ").split(":")[0]
-    assert ids == [f"id: {ticket}:{i}" for i in (1, 1, 2, 2)]
+    assert ids == [f"id: {ticket}:{i}" for i in ("0", "1", "2", "2!")]
     data = [json.loads(e.split("\n")[1].removeprefix("data: ")) for e in events[:-1]]
     assert data[0]["choices"][0]["delta"] == {"role": "assistant", "content": ""}
     assert data[-1]["choices"][0]["finish_reason"] == "stop"

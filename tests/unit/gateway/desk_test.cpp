@@ -14,6 +14,7 @@ namespace {
 struct heard {
   std::vector<reserve> reserves;
   std::vector<cancel> cancels;
+  std::vector<resume> resumes;
   std::vector<submit> submits;
   std::vector<tokenize> tokenizes;
 };
@@ -45,6 +46,7 @@ struct world {
           return {[l](const reserve& m) { l->reserves.push_back(m); },
                   [](const admit&) {},
                   [l](const cancel& m) { l->cancels.push_back(m); },
+                  [l](const resume& m) { l->resumes.push_back(m); },
                   [](const sampled&) {},
                   [](const stage_ready&) {},
                   [](const epoch_opened&) {},
@@ -74,6 +76,12 @@ struct world {
       caf::anon_send_exit(a, caf::exit_reason::user_shutdown);
     }
     time.run();
+  }
+  void head_is_back(const char* model = "m") {
+    model_card again;
+    again.name = model;
+    again.phase = phase::ready;
+    tell(again);
   }
   template <class T>
   void tell(T m) {
@@ -221,26 +229,123 @@ TEST_CASE("a request of several choices is open until the last of them has ended
   CHECK_FALSE(out->next());
 }
 
-TEST_CASE("when the head is lost every stream ends once; a shard's loss changes nothing") {
+TEST_CASE("while the head is lost streams wait; a shard's loss changes nothing") {
   world w;
   auto running = w.open_granted();
   auto waiting = w.open();
+  auto asked = std::make_shared<stream>(w.facts->next_number(), 4096, nullptr);
+  REQUIRE(w.facts->enter());
+  w.tell(open_tokenize{asked, std::string("x"), true});
   w.tell(actors::peer_down{node_id{9}, epoch_id{1}, "a shard"});
   CHECK_FALSE(running->next());
   w.tell(actors::peer_down{node_id{2}, epoch_id{1}, "killed"});
-  for (const auto& s : {running, waiting}) {
-    CHECK(std::get<failed>(*s->next()).reason.code == errc::pipeline_lost);
-    CHECK_FALSE(s->next());
-  }
-  CHECK(w.facts->requests_open() == 0);
+  CHECK_FALSE(running->next());
+  CHECK_FALSE(waiting->next());
+  CHECK(std::get<failed>(*asked->next()).reason.code == errc::pipeline_lost);
   CHECK(standing_of(*w.facts->look()).phase == phase::recovering);
   CHECK(find_model(*w.facts->look(), {}, "m").error().code == errc::not_ready);
-  model_card again;
-  again.name = "m2";
-  again.phase = phase::ready;
-  w.tell(again);
+  w.time.advance_time(std::chrono::seconds(31));
+  w.tell(actors::tick{});
+  CHECK(std::get<failed>(*running->next()).reason.code == errc::pipeline_lost);
+  CHECK(std::get<failed>(*waiting->next()).reason.code == errc::queue_timeout);
+  CHECK(w.facts->requests_open() == 0);
+  w.head_is_back("m2");
   CHECK(standing_of(*w.facts->look()).phase == phase::ready);
   CHECK(w.facts->look()->cards.size() == 1);
+}
+
+TEST_CASE("behind a link that fell a stream goes on where it was") {
+  world w;
+  auto running = w.open_granted();
+  auto waiting = w.open();
+  w.tell(chunk_for(*running, 2, 2));
+  CHECK(running->next());
+  const auto key = w.log->reserves.at(0).resume_key;
+  CHECK(key != 0);
+  CHECK(key != w.log->reserves.at(1).resume_key);
+  w.tell(actors::peer_down{node_id{2}, epoch_id{1}, "the link fell"});
+  w.head_is_back();
+  REQUIRE(w.log->resumes.size() == 1);
+  const auto& asked = w.log->resumes[0];
+  CHECK(asked.request == running->number());
+  CHECK(asked.ticket == ticket_id{77});
+  CHECK(asked.resume_key == key);
+  CHECK(asked.from == std::vector<resume_point>{{2, false}});
+  REQUIRE(w.log->reserves.size() == 3); // the one without a ticket asks again
+  CHECK(w.log->reserves[2].request == waiting->number());
+  w.tell(granted{running->number(), ticket_id{77}, epoch_id{1}, key});
+  CHECK_FALSE(running->next()); // its client knows
+  w.tell(chunk_for(*running, 5, 3, finish::stop));
+  CHECK(std::get<chunk>(*running->next()).index == 5);
+  CHECK(w.facts->requests_open() == 1);
+}
+
+TEST_CASE("a head that lost its log is told of the ticket, with the tokens that were delivered") {
+  world w;
+  auto out = w.open_granted(2);
+  auto c = chunk_for(*out, 2, 2);
+  c.ids = {41, 42};
+  w.tell(c);
+  CHECK(out->next());
+  for (int life = 1; life <= 2; ++life) {
+    CAPTURE(life);
+    w.tell(actors::peer_down{node_id{2}, epoch_id{1}, "killed"});
+    w.head_is_back();
+    rejected no;
+    no.request = out->number();
+    no.ticket = ticket_id{77};
+    no.reason = fail(errc::ticket_not_found, "a new life");
+    w.tell(no);
+    CHECK_FALSE(out->next());
+    const auto& again = w.log->reserves.back();
+    CHECK(again.ticket == ticket_id{77});
+    CHECK(again.resume_key == w.log->reserves.front().resume_key);
+    w.tell(granted{out->number(), ticket_id{77}, epoch_id{1}});
+    CHECK_FALSE(out->next());
+    REQUIRE(w.log->submits.size() == static_cast<std::size_t>(1 + life));
+    CHECK(w.log->submits.back().input == prompt("hello"));
+    CHECK(w.log->submits.back().delivered == std::vector<ids_prompt>{{41, 42}, {}});
+  }
+  w.tell(chunk_for(*out, 3, 1, finish::stop));
+  CHECK(std::get<chunk>(*out->next()).index == 3);
+}
+
+TEST_CASE("a ticket of before the loss that is refused late is not the request that asked again") {
+  world w;
+  auto out = w.open_granted();
+  rejected no;
+  no.request = out->number();
+  no.ticket = ticket_id{76};
+  no.reason = fail(errc::queue_timeout, "nothing was submitted");
+  w.tell(no);
+  CHECK_FALSE(out->next());
+  CHECK(w.facts->requests_open() == 1);
+}
+
+TEST_CASE("a client that comes back from elsewhere gets what it has not had") {
+  world w;
+  auto out = std::make_shared<stream>(w.facts->next_number(), 4096, nullptr);
+  REQUIRE(w.facts->enter());
+  w.tell(open_resume{out, "m", ticket_id{77}, 5, {{3, false}}});
+  REQUIRE(w.log->resumes.size() == 1);
+  CHECK(w.log->resumes[0].resume_key == 5);
+  CHECK(w.log->resumes[0].from == std::vector<resume_point>{{3, false}});
+  w.tell(granted{out->number(), ticket_id{77}, {}, 5});
+  CHECK(std::get<granted>(*out->next()).resume_key == 5);
+  w.tell(chunk_for(*out, 4, 1));
+  CHECK(std::get<chunk>(*out->next()).index == 4);
+  // The request itself is not known here: a head without its log cannot be told of it.
+  w.tell(actors::peer_down{node_id{2}, epoch_id{1}, "killed"});
+  w.head_is_back();
+  REQUIRE(w.log->resumes.size() == 2);
+  CHECK(w.log->resumes[1].from == std::vector<resume_point>{{4, false}});
+  rejected no;
+  no.request = out->number();
+  no.ticket = ticket_id{77};
+  no.reason = fail(errc::ticket_not_found, "a new life");
+  w.tell(no);
+  CHECK(std::get<rejected>(*out->next()).reason.code == errc::ticket_not_found);
+  CHECK(w.facts->requests_open() == 0);
 }
 
 TEST_CASE("what the head does not answer in time ends, a later grant is cancelled") {

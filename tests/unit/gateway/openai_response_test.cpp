@@ -27,7 +27,7 @@ chunk chunk_of(std::uint32_t index, std::string text, finish how = finish::none)
 }
 
 reply_identity who() {
-  return {ticket_id{9}, 1'700'000'000, "baton-test"};
+  return {ticket_id{9}, 1'700'000'000, "baton-test", 0xAB};
 }
 
 reply_shape shape_of(openai_api api, std::uint32_t choices = 1) {
@@ -113,7 +113,7 @@ TEST_CASE("a chat stream starts with the role, has deltas only and one terminal 
   w.fail(fail(errc::internal, "late"), out);
   const auto events = events_of(out);
   REQUIRE(events.size() == 6);
-  CHECK(events[0].id == "9:1");
+  CHECK(events[0].id == "9-00000000000000ab:0"); // no text yet
   const auto role = json::parse(events[0].data);
   CHECK(role["object"] == "chat.completion.chunk");
   CHECK(role["choices"][0]["delta"] == json{{"role", "assistant"}, {"content", ""}});
@@ -122,7 +122,9 @@ TEST_CASE("a chat stream starts with the role, has deltas only and one terminal 
   CHECK(text["choices"][0]["delta"] == json{{"content", "He\"llo\n\xC3\xA9"}});
   CHECK(text["choices"][0]["finish_reason"].is_null());
   CHECK(json::parse(events[2].data)["choices"][0]["delta"]["content"] == " end");
-  CHECK(events[2].id == "9:3");
+  CHECK(events[1].id == "9-00000000000000ab:1");
+  CHECK(events[2].id == "9-00000000000000ab:3");
+  CHECK(events[3].id == "9-00000000000000ab:3!");
   const auto last = json::parse(events[3].data);
   CHECK(last["choices"][0]["delta"] == json::object());
   CHECK(last["choices"][0]["finish_reason"] == "stop");
@@ -144,7 +146,8 @@ TEST_CASE("a completion stream has text and no role") {
   CHECK(json::parse(events[1].data)["choices"][0]["finish_reason"] == "length");
 }
 
-TEST_CASE("with several choices the stream ends after the last of them, ids name the choice") {
+TEST_CASE(
+    "with several choices the stream ends after the last of them, ids have the place of each") {
   event_writer w(shape_of(openai_api::chat, 2), who());
   std::string out;
   auto second = chunk_of(1, "b", finish::stop);
@@ -154,8 +157,54 @@ TEST_CASE("with several choices the stream ends after the last of them, ids name
   w.add(chunk_of(1, "a", finish::stop), out);
   CHECK(w.has_ended());
   const auto events = events_of(out);
-  CHECK(events.front().id == "9:1:1");
+  CHECK(events.front().id == "9-00000000000000ab:0,0");
+  CHECK(events[2].id == "9-00000000000000ab:0,1!");
   CHECK(events.back().data == "[DONE]");
+}
+
+TEST_CASE("a client that comes back anywhere gets the rest, and nothing twice") {
+  auto shape = shape_of(openai_api::chat);
+  shape.includes_usage = true;
+  const auto words = std::vector<std::string>{"a", "b", "c"};
+  const auto write = [&](event_writer& w, std::uint32_t from) {
+    std::string out;
+    for (std::uint32_t i = from; i < words.size(); ++i)
+      w.add(chunk_of(i + 1, words[i]), out);
+    w.add(chunk_of(static_cast<std::uint32_t>(words.size()), "", finish::stop), out);
+    return events_of(out);
+  };
+  event_writer whole_writer(shape, who());
+  const auto whole = write(whole_writer, 0);
+  REQUIRE(whole.size() == 7); // role, three words, finish, usage, [DONE]
+  for (std::size_t had = 1; had < whole.size(); ++had) {
+    CAPTURE(had);
+    const auto place = parse_position(whole[had - 1].id, 1);
+    REQUIRE(place);
+    event_writer w(shape, who(), place->from);
+    const auto rest = write(w, place->from[0].index);
+    CHECK(w.has_ended());
+    // Behind the role alone it comes again, which says nothing twice.
+    const std::size_t again = had == 1 ? 1 : 0;
+    // The usage has the id of the finish: whoever has one of both gets the usage.
+    const std::size_t usage = had == 6 ? 1 : 0;
+    REQUIRE(rest.size() == whole.size() - had + again + usage);
+    for (std::size_t i = 0; i < rest.size(); ++i)
+      CHECK(rest[i].data == whole[had - again - usage + i].data);
+  }
+}
+
+TEST_CASE("behind a resume the offsets of logprobs count the text before") {
+  auto shape = shape_of(openai_api::completions);
+  shape.has_logprobs = true;
+  const std::vector<resume_point> from{{4, false}};
+  event_writer w(shape, who(), from);
+  auto c = chunk_of(5, "x");
+  c.details = {{{"x", 7, -1.0F}, {}}};
+  c.characters_before = 21;
+  std::string out;
+  w.add(c, out);
+  const auto first = json::parse(events_of(out).at(0).data);
+  CHECK(first["choices"][0]["logprobs"]["text_offset"] == json::array({21}));
 }
 
 TEST_CASE("a stream that fails ends with one error object and [DONE]") {

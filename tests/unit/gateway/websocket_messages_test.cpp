@@ -93,8 +93,8 @@ TEST_CASE("server messages are JSON that names the request") {
   c.output_tokens = 3;
   c.finish = finish::stop;
   reply_shape one;
-  CHECK(json::parse(granted_text(id, ticket_id{5})) ==
-        json{{"type", "granted"}, {"id", id}, {"ticket", 5}});
+  CHECK(json::parse(granted_text(id, granted{1, ticket_id{5}, {}, 0xAB})) ==
+        json{{"type", "granted"}, {"id", id}, {"ticket", 5}, {"resume", "5-00000000000000ab"}});
   CHECK(json::parse(tokens_text(id, c, one)) ==
         json{{"type", "tokens"}, {"id", id}, {"index", 3}, {"count", 2}, {"text", "a\n"}});
   const auto done = json::parse(done_text(id, c, one, true));
