@@ -1,0 +1,106 @@
+// One step of the pipeline: what goes from stage to stage, and what comes back. Part of
+// messages.hpp.
+#pragma once
+
+#include "schema/error.hpp"
+#include "schema/ids.hpp"
+#include "schema/payload.hpp"
+#include "schema/sampling.hpp"
+
+#include <optional>
+#include <vector>
+
+namespace baton {
+
+// Consecutive positions of one sequence within a micro_batch.
+struct slice {
+  sequence_id sequence;
+  std::uint32_t position = 0; // of its first row, absolute
+  std::uint32_t rows = 0;
+  bool samples = false;            // its last row draws a token
+  std::vector<block_index> blocks; // KV blocks covering positions [0, position + rows)
+  // Of its last rows: tokens that are guesses. A token is drawn behind each of them as well, which
+  // tells whether the next guess was right. Requires: samples.
+  std::uint32_t drafts = 0;
+
+  std::uint32_t draws() const noexcept { return samples ? 1 + drafts : 0; }
+  friend bool operator==(const slice&, const slice&) = default;
+};
+
+struct token_count {
+  token_id token = 0;
+  std::uint32_t in_prompt = 0;
+  std::uint32_t in_output = 0;
+  friend bool operator==(const token_count&, const token_count&) = default;
+};
+
+// What the last stage needs to draw one token: a function of the sequence log, so a redone step
+// draws the same.
+struct draw {
+  std::uint32_t token_index = 0; // of the token to draw, in the output; counter of the generator
+  sampling_params sampling;
+  std::vector<token_id> banned;     // ids that may not come now (end tokens before tokens_min)
+  std::vector<token_count> history; // only if sampling.needs_history()
+  friend bool operator==(const draw&, const draw&) = default;
+};
+
+// A token that was not known when its micro_batch was formed: stage 0 fills it in.
+inline constexpr token_id token_to_come = -1;
+
+// Which one it will be: what an earlier micro_batch of the same epoch draws.
+struct feed {
+  std::uint32_t row = 0;  // of tokens, where token_to_come stands
+  std::uint32_t draw = 0; // of that batch
+  batch_id batch;
+  friend bool operator==(const feed&, const feed&) = default;
+};
+
+// Of a KV block, within each stage: out into its swap space, or back from there.
+struct block_copy {
+  block_index block = 0;
+  block_index swap_block = 0;
+  bool is_out = false;
+  friend bool operator==(const block_copy&, const block_copy&) = default;
+};
+
+// Scheduler to stage 0, then stage to stage. Carries all a step needs: redoing it writes the same
+// bits.
+struct micro_batch {
+  batch_id batch;
+  epoch_id epoch;
+  std::vector<slice> slices;
+  std::vector<token_id> tokens;            // [rows], in the order of the slices
+  std::vector<draw> draws;                 // those of each slice, in order
+  std::vector<std::uint32_t> stage_micros; // compute time of the stages passed, µs
+  payload activations;                     // [rows, hidden] float32; empty into stage 0
+  baton::lease lease;
+  std::vector<feed> feeds;        // one per token_to_come, by row; empty behind stage 0
+  std::vector<block_copy> copies; // made in this order, before the rows
+
+  std::uint32_t rows() const noexcept { return static_cast<std::uint32_t>(tokens.size()); }
+};
+
+struct token_logprob {
+  token_id token = 0;
+  float logprob = 0;
+  friend bool operator==(const token_logprob&, const token_logprob&) = default;
+};
+
+struct sample {
+  token_id token = 0;
+  float logprob = 0;              // natural logarithm; 0 if not asked for
+  std::vector<token_logprob> top; // likeliest first
+  friend bool operator==(const sample&, const sample&) = default;
+};
+
+// Last stage to scheduler: receiving it under the current epoch is what acknowledges a step. And to
+// stage 0, for the micro_batches that wait for its tokens.
+struct sampled {
+  batch_id batch;
+  epoch_id epoch;
+  std::vector<sample> samples; // one per draw, in order
+  std::vector<std::uint32_t> stage_micros;
+  std::optional<error> failure; // the step could not be run; no samples then
+};
+
+} // namespace baton

@@ -1,0 +1,253 @@
+// Head and two stages in one place, under CAF's testing scheduler: real actors over toy engines,
+// wired to one another without a bus, and a gateway that notes what it hears.
+#pragma once
+
+#include "actors/detokenizer.hpp"
+#include "actors/scheduler.hpp"
+#include "actors/stage.hpp"
+#include "actors/tokenizer.hpp"
+#include "runtime/engine/toy_engine.hpp"
+#include "runtime/model/gguf.hpp"
+#include "runtime/text/vocabulary_gguf.hpp"
+#include "schema/codec.hpp"
+#include "schema/limits.hpp"
+#include "tests/support/gguf_writer.hpp"
+#include "tests/support/scratch_directory.hpp"
+
+#include <caf/scheduler/test_coordinator.hpp>
+#include <doctest/doctest.h>
+
+#include <map>
+
+namespace baton::actors::flow {
+
+inline const engine::toy_model toy{.seed = 5, .stages = 2, .vocabulary_size = 259};
+inline constexpr engine::toy_memory memory{
+    .blocks = 32, .block_positions = 4, .rows_max = 64, .context_max = 128};
+inline constexpr node_id gateway_node{3};
+inline constexpr node_id head_node{2};
+inline constexpr std::uint64_t test_key = 0xBEEF;
+
+// What the gateway would see.
+struct seen {
+  std::vector<granted> grants;
+  std::vector<rejected> refusals;
+  std::vector<chunk> chunks;
+  std::vector<tokenized> ids;
+  std::vector<detokenized> texts;
+  std::vector<model_card> cards;
+};
+
+inline gateway_actor::behavior_type listener(gateway_actor::pointer, seen* s) {
+  return {
+      [s](const granted& m) { s->grants.push_back(m); },
+      [s](const rejected& m) { s->refusals.push_back(m); },
+      [s](const chunks& m) { s->chunks.insert(s->chunks.end(), m.all.begin(), m.all.end()); },
+      [s](const tokenized& m) { s->ids.push_back(m); },
+      [s](const detokenized& m) { s->texts.push_back(m); },
+      [s](const model_card& m) { s->cards.push_back(m); },
+      [](const load_report&) {},
+      [](const cluster_status&) {},
+      [](const status&) {},
+      [](const drain&) {},
+      [](const peer_up&) {},
+      [](const peer_down&) {},
+      [](const tick&) {},
+  };
+}
+
+struct world {
+  testing::scratch_directory scratch;
+  caf::actor_system_config config;
+  std::unique_ptr<caf::actor_system> system;
+  std::shared_ptr<const text::tokenizer> words;
+  std::optional<text::chat_template> chat;
+  seen gateway;
+  schedule::time_point now{};
+  gateway_actor listening;
+  detokenizer_actor detok;
+  scheduler_actor sched;
+  tokenizer_actor tok;
+  std::map<node_id, stage_actor> stages;
+  std::vector<stage_actor> behind; // those that a swallower stands before
+  std::vector<std::uint64_t> lives = std::vector<std::uint64_t>(2, 1);
+
+  world() {
+    load_words();
+    config.set("scheduler.policy", caf::atom("testing"));
+    system = std::make_unique<caf::actor_system>(config);
+    directory peers;
+    peers.gateway = [this](node_id) { return listening; };
+    peers.stage = [this](node_id n) { return stages.at(n); };
+    listening = system->spawn(listener, &gateway);
+    detok = system->spawn(actors::detokenizer, detokenizer_config{peers, words});
+    scheduler_options o;
+    o.limits.max_num_seqs = 4;
+    o.limits.max_num_batched_tokens = 16;
+    o.limits.prefill_chunk = 8;
+    o.limits.max_model_len = memory.context_max;
+    o.limits.vocabulary_size = toy.vocabulary_size;
+    o.limits.first_ticket = ticket_id{100};
+    o.stages = 2;
+    o.first_epoch = epoch_id{100};
+    o.detokenizer = detok;
+    o.peers = peers;
+    o.card.name = "toy";
+    o.report = [](const load_report&) {};
+    o.stands = [](phase, const std::string&) {};
+    o.now = [this] { return now; };
+    sched = system->spawn(actors::scheduler, o);
+    tok = system->spawn(actors::tokenizer,
+                        tokenizer_config{sched, peers, words, chat, memory.context_max});
+    caf::anon_send(sched,
+                   peer_up{{gateway_node, epoch_id{1}, role::gateway, "gateway", "", "", 0}});
+    for (stage_index i = 0; i < 2; ++i)
+      start_shard(i);
+  }
+
+  ~world() {
+    for (auto& [node, s] : stages)
+      caf::anon_send_exit(s, caf::exit_reason::kill);
+    for (auto& s : behind)
+      caf::anon_send_exit(s, caf::exit_reason::kill);
+    for (auto a : {caf::actor_cast<caf::actor>(listening), caf::actor_cast<caf::actor>(detok),
+                   caf::actor_cast<caf::actor>(sched), caf::actor_cast<caf::actor>(tok)})
+      caf::anon_send_exit(a, caf::exit_reason::kill);
+    run();
+    stages.clear();
+    behind.clear();
+    listening = nullptr;
+    detok = nullptr;
+    sched = nullptr;
+    tok = nullptr;
+  }
+
+  void load_words() {
+    auto path = scratch.path() / "tiny.gguf";
+    REQUIRE(testing::write_tiny_llama(path));
+    auto file = model::gguf_file::open(path);
+    REQUIRE(file);
+    auto vocabulary = text::vocabulary_from(*file);
+    REQUIRE(vocabulary);
+    auto made = text::tokenizer::create(*vocabulary);
+    REQUIRE(made);
+    words = std::make_shared<const text::tokenizer>(std::move(*made));
+    auto parsed = text::chat_template::parse(vocabulary->chat_template);
+    REQUIRE(parsed);
+    chat = std::move(*parsed);
+  }
+
+  static node_id shard_node(stage_index i) { return node_id{1024 + i}; }
+  hello shard_hello(stage_index i) const {
+    return {shard_node(i), epoch_id{lives[i]}, role::shard, "shard", "sim", "", 0};
+  }
+
+  // The next batch for this stage is taken and never spoken of again: a step that hangs.
+  void swallow_next_batch(stage_index i) {
+    auto real = stages.at(shard_node(i));
+    behind.push_back(real);
+    stages[shard_node(i)] = system->spawn(swallower, real);
+  }
+  static stage_actor::behavior_type swallower(stage_actor::stateful_pointer<bool> self,
+                                              stage_actor real) {
+    self->state = false; // nothing swallowed yet
+    return {
+        [real](const open_epoch& m) { caf::anon_send(real, m); },
+        [self, real](micro_batch& m) {
+          if (std::exchange(self->state, true))
+            caf::anon_send(real, std::move(m));
+        },
+        [real](const sampled& m) { caf::anon_send(real, m); },
+        [](const peer_up&) {},
+        [](const peer_down&) {},
+    };
+  }
+
+  void start_shard(stage_index i) {
+    stage_config c;
+    c.stage = i;
+    c.stages = 2;
+    c.head = head_node;
+    c.scheduler = sched;
+    c.peers.stage = [this](node_id n) { return stages.at(n); };
+    c.connect = [this, i](const stage_address& other) {
+      caf::anon_send(stages.at(shard_node(i)), peer_up{shard_hello(other.node.value - 1024)});
+    };
+    c.engine = std::make_shared<engine::toy_engine>(toy, i, memory);
+    c.announcement = {shard_node(i), epoch_id{lives[i]},     i, 2,
+                      memory.blocks, memory.block_positions, 1, "toy"};
+    c.now_micros = [] { return std::uint64_t{0}; };
+    stages[shard_node(i)] = system->spawn(actors::stage, c);
+    caf::anon_send(sched, peer_up{shard_hello(i)});
+    caf::anon_send(stages[shard_node(i)],
+                   peer_up{{head_node, epoch_id{1}, role::head, "head", "", "", 0}});
+  }
+
+  void kill_shard(stage_index i) {
+    caf::anon_send_exit(stages[shard_node(i)], caf::exit_reason::kill);
+    caf::anon_send(sched, peer_down{shard_node(i), epoch_id{lives[i]}, "killed"});
+    for (auto& [node, s] : stages)
+      if (node != shard_node(i))
+        caf::anon_send(s, peer_down{shard_node(i), epoch_id{lives[i]}, "killed"});
+    ++lives[i];
+  }
+
+  caf::scheduler::test_coordinator& coordinator() {
+    return dynamic_cast<caf::scheduler::test_coordinator&>(system->scheduler());
+  }
+  void run() { coordinator().run(); }
+  void run_some(int turns) {
+    while (turns-- > 0 && coordinator().try_run_once()) {
+    }
+  }
+
+  // Asks for a completion of these ids and returns without running anything beyond the grant.
+  ticket_id ask(prompt input, std::uint32_t tokens_max, std::vector<std::string> stops = {}) {
+    auto number = gateway.grants.size() + gateway.refusals.size() + 1;
+    reserve r{number, gateway_node, "toy", 1, 10};
+    r.resume_key = test_key;
+    caf::anon_send(sched, r);
+    while (gateway.grants.size() < number && coordinator().try_run_once()) {
+    }
+    REQUIRE(gateway.grants.size() == number);
+    submit s;
+    s.request = number;
+    s.gateway = gateway_node;
+    s.ticket = gateway.grants.back().ticket;
+    s.input = std::move(input);
+    s.sampling.temperature = 0;
+    s.stop.tokens_max = tokens_max;
+    s.stop.ignore_eos = true;
+    s.stop.stop_texts = std::move(stops);
+    s.tokens_max_given = true;
+    caf::anon_send(tok, s);
+    return s.ticket;
+  }
+
+  struct answer {
+    std::vector<token_id> ids;
+    std::string text;
+    int ends = 0;
+    chunk last;
+  };
+  answer of(ticket_id ticket) const {
+    answer a;
+    for (const auto& c : gateway.chunks)
+      if (c.ticket == ticket) {
+        CHECK(c.index == a.ids.size() + c.count);
+        a.ids.insert(a.ids.end(), c.ids.begin(), c.ids.end());
+        a.text += c.text;
+        a.ends += c.finish != finish::none;
+        a.last = c;
+      }
+    return a;
+  }
+};
+
+inline std::vector<token_id> oracle(const std::vector<token_id>& ids, std::uint32_t n) {
+  sampling_params greedy;
+  greedy.temperature = 0;
+  return engine::toy_continuation(toy, ids, greedy, n);
+}
+
+} // namespace baton::actors::flow

@@ -1,0 +1,114 @@
+// Whoever comes back to a stream, and a head that lost its log: the rest of the text, and no more.
+#include "tests/unit/actors/flow_world.hpp"
+
+using namespace baton;
+using namespace baton::actors;
+using namespace baton::actors::flow;
+
+TEST_CASE(
+    "whoever comes back to a ticket gets the rest behind any token, while it runs and after") {
+  ids_prompt ids{10, 20, 30, 40};
+  world w;
+  w.run();
+  auto ticket = w.ask(ids, 24);
+  w.run();
+  const auto whole = w.of(ticket);
+  for (const bool is_running : {true, false})
+    for (std::uint32_t from = 0; from <= 24; ++from) {
+      CAPTURE(is_running);
+      CAPTURE(from);
+      auto again = w.ask(ids, 24);
+      if (is_running)
+        while (w.of(again).ids.size() < from && w.coordinator().try_run_once()) {
+        }
+      else
+        w.run();
+      w.gateway.chunks.clear();
+      const auto grants = w.gateway.grants.size();
+      caf::anon_send(w.sched, resume{900 + from, gateway_node, again, test_key, {{from, false}}});
+      w.run();
+      CHECK(w.gateway.grants.size() == grants + 1);
+      CHECK(w.gateway.grants.back().request == 900 + from);
+      std::string text;
+      std::vector<token_id> rest;
+      int ends = 0;
+      for (const auto& c : w.gateway.chunks) {
+        if (c.request != 900 + from)
+          continue; // it was on its way to whom the ticket had before
+        CHECK(c.index == from + rest.size() + c.count);
+        rest.insert(rest.end(), c.ids.begin(), c.ids.end());
+        text += c.text;
+        ends += c.finish != finish::none;
+      }
+      CHECK(rest == std::vector<token_id>(whole.ids.begin() + from, whole.ids.end()));
+      CHECK(whole.text.ends_with(text));
+      CHECK(ends == 1);
+      w.gateway.refusals.clear();
+      while (w.gateway.grants.size() > grants)
+        w.gateway.grants.pop_back(); // `ask` counts them
+    }
+}
+
+TEST_CASE("nobody comes back with a wrong key, a wrong number of choices or to what never was") {
+  world w;
+  w.run();
+  auto ticket = w.ask(ids_prompt{10, 20}, 6);
+  w.run();
+  const auto try_with = [&](const resume& m) {
+    w.gateway.refusals.clear();
+    caf::anon_send(w.sched, m);
+    w.run();
+    REQUIRE(w.gateway.refusals.size() == 1);
+    CHECK(w.gateway.refusals[0].reason.code == errc::ticket_not_found);
+  };
+  try_with({900, gateway_node, ticket, test_key + 1, {{0, false}}});
+  try_with({901, gateway_node, ticket, test_key, {{0, false}, {0, false}}});
+  try_with({902, gateway_node, ticket, test_key, {}});
+  try_with({903, gateway_node, ticket, test_key, {{7, false}}}); // more than was said
+  try_with({904, gateway_node, {ticket.value + 100}, test_key, {{0, false}}});
+}
+
+TEST_CASE("a new head goes on behind what its gateway has had, with the same text") {
+  ids_prompt ids{10, 20, 30, 40};
+  world first;
+  first.run();
+  auto ticket = first.ask(ids, 24);
+  first.run();
+  const auto whole = first.of(ticket);
+  for (std::uint32_t had = 0; had < 24; ++had) {
+    CAPTURE(had);
+    world w; // its tickets begin above
+    w.run();
+    reserve r{1, gateway_node, "toy", 1, 10};
+    r.resume_key = test_key;
+    r.ticket = ticket_id{7};
+    caf::anon_send(w.sched, r);
+    w.run();
+    REQUIRE(w.gateway.grants.size() == 1);
+    CHECK(w.gateway.grants[0].ticket == ticket_id{7});
+    submit s;
+    s.request = 1;
+    s.gateway = gateway_node;
+    s.ticket = ticket_id{7};
+    s.input = ids;
+    s.sampling.temperature = 0;
+    s.stop.tokens_max = 24;
+    s.stop.ignore_eos = true;
+    s.tokens_max_given = true;
+    s.delivered = {ids_prompt(whole.ids.begin(), whole.ids.begin() + had)};
+    caf::anon_send(w.tok, s);
+    w.run();
+    std::string text;
+    std::vector<token_id> rest;
+    for (const auto& c : w.gateway.chunks) {
+      CHECK(c.index == had + rest.size() + c.count);
+      rest.insert(rest.end(), c.ids.begin(), c.ids.end());
+      text += c.text;
+    }
+    CHECK(rest == std::vector<token_id>(whole.ids.begin() + had, whole.ids.end()));
+    CHECK(whole.text.ends_with(text));
+    REQUIRE_FALSE(w.gateway.chunks.empty());
+    CHECK(w.gateway.chunks.back().finish == finish::length);
+    CHECK(w.gateway.chunks.back().output_tokens == 24);
+  }
+}
