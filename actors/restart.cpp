@@ -5,7 +5,7 @@
 
 namespace baton::actors {
 
-std::optional<std::chrono::milliseconds> restart_policy::on_exit(time_point now) {
+std::optional<std::chrono::milliseconds> restart_policy::on_exit(time_point now, bool was_settled) {
   using std::chrono::seconds;
   static constexpr std::array backoff{seconds(0), seconds(1), seconds(1), seconds(2),
                                       seconds(3), seconds(5), seconds(8), seconds(13)};
@@ -13,7 +13,9 @@ std::optional<std::chrono::milliseconds> restart_policy::on_exit(time_point now)
     recent_.pop_front();
   if (recent_.size() >= limits_.restarts_max)
     return std::nullopt;
-  auto delay = backoff[std::min(recent_.size(), backoff.size() - 1)];
+  if (was_settled || recent_.empty())
+    failures_ = 0;
+  auto delay = backoff[std::min(failures_++, backoff.size() - 1)];
   recent_.push_back(now);
   ++total_;
   return delay;

@@ -1,6 +1,6 @@
 // When a dead child is started again, and when its supervisor gives up: Erlang's restart intensity
 // (OTP design principles, "Supervisor Behaviour") with TorchServe's back-off of 0, 1, 1, 2, 3, 5
-// ... seconds. Pure; time is given.
+// ... seconds between lives that came to nothing. Pure; time is given.
 #pragma once
 
 #include <chrono>
@@ -24,13 +24,17 @@ inline constexpr restart_intensity head_intensity{5, std::chrono::seconds(60)};
 inline constexpr restart_intensity agent_intensity{3, std::chrono::seconds(300)};
 inline constexpr restart_intensity pipeline_intensity{5, std::chrono::seconds(30)};
 
+// So long ready, and a life was of use.
+inline constexpr std::chrono::milliseconds settled_after{2000};
+
 class restart_policy {
 public:
   explicit restart_policy(restart_intensity limits) : limits_(limits) {}
 
   // A child went down at `now`: how long to wait before it is started again, or nothing if that
-  // would be one restart too many within the period.
-  std::optional<std::chrono::milliseconds> on_exit(time_point now);
+  // would be one restart too many within the period. A life that was of use for a while
+  // (`was_settled`) is followed by the next one at once: what ended it is not its start.
+  std::optional<std::chrono::milliseconds> on_exit(time_point now, bool was_settled);
 
   std::uint32_t restarts_total() const noexcept { return total_; }
   const restart_intensity& limits() const noexcept { return limits_; }
@@ -38,6 +42,7 @@ public:
 private:
   restart_intensity limits_;
   std::deque<time_point> recent_; // restarts within the period, oldest first; at most restarts_max
+  std::size_t failures_ = 0;      // exits since one that was settled, within the period
   std::uint32_t total_ = 0;
 };
 

@@ -34,9 +34,12 @@ void give_up(pointer self, child& c, std::string reason) {
 void back_off_or_give_up(pointer self, child& c, const std::string& how) {
   auto& s = self->state;
   c.pid = 0;
-  if (auto delay = c.policy.on_exit(s.config.now())) {
+  const auto now = s.config.now();
+  const bool was_settled = c.ready_at && now - *c.ready_at >= settled_after;
+  c.ready_at.reset();
+  if (auto delay = c.policy.on_exit(now, was_settled)) {
     c.phase = child_phase::backing_off;
-    c.due = s.config.now() + *delay;
+    c.due = now + *delay;
     note(c, phase::recovering, fmt::format("{}; restart in {} ms", how, delay->count()));
     spdlog::warn("{} went down: {}; restart in {} ms", c.spec.name, how, delay->count());
     return;
@@ -161,6 +164,7 @@ void on_status(pointer self, const status& m) {
     return;
   if (m.phase == phase::ready && c->phase == child_phase::starting)
     c->phase = child_phase::running;
+  c->ready_at = c->ready_at.value_or(self->state.config.now());
   auto pid = c->pid;
   c->last = m;
   c->last.pid = pid;
@@ -174,7 +178,7 @@ supervisor_actor::behavior_type supervisor(pointer self, supervisor_config confi
   auto& s = self->state;
   s.config = std::move(config);
   for (const auto& spec : s.config.children)
-    s.children.push_back({spec, restart_policy(spec.intensity), {}, {}, 0, {}, {}});
+    s.children.push_back({spec, restart_policy(spec.intensity), {}, {}, 0, {}, {}, {}});
   for (auto& c : s.children)
     start(self, c);
   report(self);

@@ -81,8 +81,9 @@ struct child {
   child_phase phase = child_phase::waiting;
   epoch_id epoch;
   std::int32_t pid = 0;
-  time_point due{}; // backing_off: when to start; silent, stopping: when to kill
-  status last;      // as the child said, or as we saw
+  std::optional<time_point> ready_at; // of this life
+  time_point due{};                   // backing_off: when to start; silent, stopping: when to kill
+  status last;                        // as the child said, or as we saw
 };
 
 struct supervisor_state {

@@ -12,22 +12,35 @@ TEST_CASE(
   time_point now{};
   const std::chrono::milliseconds delays[] = {0s, 1s, 1s, 2s, 3s};
   for (auto expected : delays) {
-    CHECK(policy.on_exit(now) == expected);
+    CHECK(policy.on_exit(now, false) == expected);
     now += 1s;
   }
-  CHECK_FALSE(policy.on_exit(now));
+  CHECK_FALSE(policy.on_exit(now, false));
   CHECK(policy.restarts_total() == 5);
 }
 
 TEST_CASE("restarts older than the period are forgotten") {
   restart_policy policy({2, 10s});
   time_point now{};
-  CHECK(policy.on_exit(now) == 0ms);
+  CHECK(policy.on_exit(now, false) == 0ms);
   now += 9s;
-  CHECK(policy.on_exit(now) == 1s);
+  CHECK(policy.on_exit(now, false) == 1s);
   now += 2s; // the first is 11 s old
-  CHECK(policy.on_exit(now) == 1s);
-  CHECK_FALSE(policy.on_exit(now));
+  CHECK(policy.on_exit(now, false) == 1s);
+  CHECK_FALSE(policy.on_exit(now, false));
   now += 60s;
-  CHECK(policy.on_exit(now) == 0ms);
+  CHECK(policy.on_exit(now, false) == 0ms);
+}
+
+TEST_CASE("a life that was of use is followed by the next at once, and counts all the same") {
+  restart_policy policy({5, 30s});
+  time_point now{};
+  for (int i = 0; i < 2; ++i) {
+    CHECK(policy.on_exit(now, true) == 0ms);
+    now += 3s;
+  }
+  CHECK(policy.on_exit(now, false) == 1s); // this one came to nothing
+  CHECK(policy.on_exit(now, false) == 1s);
+  CHECK(policy.on_exit(now, true) == 0ms);
+  CHECK_FALSE(policy.on_exit(now, true));
 }

@@ -68,6 +68,23 @@ const child_spec b{"b", node_id{11}, role::gateway, {2, 10s}};
 
 } // namespace
 
+TEST_CASE("a child that was ready for a while is started again at once, however often") {
+  world w;
+  w.start({b});
+  for (int life = 0; life < 2; ++life) {
+    CAPTURE(life);
+    w.send(status{b.node, w.epochs.back(), role::gateway, "b", phase::ready, "", 0, 0, 1});
+    w.now += settled_after;
+    (void)w.take();
+    w.send(child_exited{b.node, w.epochs.back(), "killed by signal 9", false});
+    CHECK(w.take() == lines{"start b"});
+  }
+  w.send(status{b.node, w.epochs.back(), role::gateway, "b", phase::ready, "", 0, 0, 1});
+  w.now += settled_after;
+  w.send(child_exited{b.node, w.epochs.back(), "killed by signal 9", false});
+  CHECK(w.take() == lines{"escalate b"}); // twice in ten seconds is what it may
+}
+
 TEST_CASE("children are started in order and one that dies is started again under a new epoch") {
   world w;
   w.start({a, b});
