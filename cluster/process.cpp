@@ -15,6 +15,7 @@
 namespace baton::cluster {
 namespace {
 
+constexpr int exit_software = 70; // EX_SOFTWARE of sysexits.h: a restart may help
 constexpr std::chrono::milliseconds link_tick_interval{50};
 constexpr std::chrono::milliseconds actor_tick_interval{100}; // each wakes threads beside a step
 // One actor must not starve the others (measured: two self-sending actors starved a third without
@@ -148,7 +149,16 @@ exchange& process::links() {
 const identity& process::self() const {
   return parts_->who;
 }
+// An actor that ends by itself has failed, and nobody else would notice: the links go on without
+// it.
 void process::own(caf::actor actor) {
+  caf::actor_cast<caf::abstract_actor*>(actor)->attach_functor([](const caf::error& why) {
+    if (!why || why == caf::exit_reason::user_shutdown)
+      return;
+    spdlog::critical("an actor of this process has ended: the process ends as well");
+    spdlog::shutdown();
+    _exit(exit_software);
+  });
   parts_->owned.push_back(std::move(actor));
 }
 void process::on_tick(std::function<void()> tick) {
