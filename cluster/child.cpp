@@ -8,12 +8,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
 
 namespace baton::cluster {
 namespace {
+
+constexpr std::size_t files_max = 4; // that a child inherits
 
 int pidfd_open(pid_t pid) {
   return static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
@@ -34,11 +37,14 @@ int pidfd_open(pid_t pid) {
   dup2(log, STDERR_FILENO);
   int null = open("/dev/null", O_RDONLY);
   dup2(null, STDIN_FILENO);
-  if (what.file == inherited_file)
-    fcntl(what.file, F_SETFD, 0);
-  else if (what.file >= 0)
-    dup2(what.file, inherited_file);
-  close_range(what.file < 0 ? inherited_file : inherited_file + 1, ~0U, 0);
+  // First out of one another's way; a duplicate is not closed on exec.
+  std::array<int, files_max> moved{};
+  for (std::size_t i = 0; i < what.files.size(); ++i)
+    moved[i] = fcntl(what.files[i], F_DUPFD, inherited_file + static_cast<int>(files_max));
+  int next = inherited_file;
+  for (std::size_t i = 0; i < what.files.size(); ++i)
+    dup2(moved[i], next++);
+  close_range(static_cast<unsigned>(next), ~0U, 0);
   execv(what.program.c_str(), argv);
   _exit(127);
 }
@@ -70,6 +76,7 @@ result<std::int32_t> child_watch::start(const launch& what, ended on_end) {
   int log = open(what.log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   if (log < 0)
     return fail(errc::io_failed, "{}: {}", what.log.string(), std::strerror(errno));
+  ENSURE(what.files.size() <= files_max, "a child inherits {} files", what.files.size());
   std::vector<char*> argv;
   for (const auto& word : what.argv)
     argv.push_back(const_cast<char*>(word.c_str()));
@@ -85,13 +92,23 @@ result<std::int32_t> child_watch::start(const launch& what, ended on_end) {
     setpgid(pid, pid); // as the child does itself: whoever comes first, it is done when we return
   if (pid < 0)
     return fail(errc::io_failed, "fork: {}", std::strerror(failure));
-  int fd = pidfd_open(pid);
-  if (fd < 0) {
-    failure = errno;
+  auto entered = enter(pid, std::move(on_end));
+  if (!entered) {
     kill(pid, SIGKILL);
     waitpid(pid, nullptr, 0);
-    return fail(errc::io_failed, "pidfd_open: {}", std::strerror(failure));
   }
+  return entered;
+}
+
+result<std::int32_t> child_watch::adopt(std::int32_t pid, ended on_end) {
+  std::lock_guard lock(mutex_);
+  return enter(pid, std::move(on_end));
+}
+
+result<std::int32_t> child_watch::enter(std::int32_t pid, ended on_end) {
+  int fd = pidfd_open(pid);
+  if (fd < 0)
+    return fail(errc::io_failed, "pidfd_open: {}", std::strerror(errno));
   children_[pid] = {fd, std::move(on_end)};
   wake();
   return pid;

@@ -20,7 +20,7 @@ struct launch {
   std::vector<std::string> argv; // with argv[0], the name that ps shows
   std::filesystem::path log;     // gets its stdout and stderr, appended
   bool dies_with_parent = false; // SIGKILL when the parent process is gone
-  int file = -1;                 // the child has it as inherited_file; -1: none
+  std::vector<int> files{};      // the child has them as inherited_file and those behind it
 };
 inline constexpr int inherited_file = 3;
 
@@ -42,6 +42,9 @@ public:
   // Starts a process in a process group of its own (a ^C at the terminal reaches only us). `on_end`
   // is called once, from the waiting thread, when it is gone and reaped. Errors: io_failed.
   result<std::int32_t> start(const launch& what, ended on_end);
+  // A child that this process got otherwise: as if it had been started here. Errors: io_failed (it
+  // is gone).
+  result<std::int32_t> adopt(std::int32_t pid, ended on_end);
   // Nothing happens if it is gone already.
   void signal(std::int32_t pid, int number);
 
@@ -50,6 +53,7 @@ private:
     int pidfd = -1;
     ended on_end;
   };
+  result<std::int32_t> enter(std::int32_t pid, ended on_end);
   void wait_loop();
   void reap(std::int32_t pid);
   void wake();

@@ -3,6 +3,7 @@
 #include "gateway/board.hpp"
 
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <csignal>
 
@@ -56,18 +57,45 @@ result<std::int32_t> child_launcher::start(const actors::child_spec& spec, epoch
                "--memory", std::to_string(memory_available_bytes_)};
   what.log = dir_.log(spec.name);
   what.dies_with_parent = dies_with_parent_;
-  if (spec.role == role::shard)
-    what.file = kv_file_of(spec);
-  if (what.file >= 0)
-    what.argv.insert(what.argv.end(), {"--kv-file", std::to_string(inherited_file)});
-  auto pid = watch_.start(what, [this, node = spec.node, epoch](std::int32_t, const auto& how) {
-    judge_memory(node, how);
-    ended({node, epoch, how.text(), !how.is_signal && how.number == exit_permanent});
-  });
+  auto pid = spec.role == role::shard ? start_shard(spec, epoch, std::move(what))
+                                      : watch_.start(what, ends_of(spec.node, epoch));
   if (pid)
     if (auto noted = dir_.note(spec.name, *pid); !noted)
       spdlog::warn("{}", noted.error().message);
   return pid;
+}
+
+child_watch::ended child_launcher::ends_of(node_id node, epoch_id epoch) {
+  return [this, node, epoch](std::int32_t, const child_end& how) {
+    judge_memory(node, how);
+    ended({node, epoch, how.text(), !how.is_signal && how.number == exit_permanent});
+  };
+}
+
+// The copy that its last life has left, if there is one: it has the weights already.
+result<std::int32_t> child_launcher::start_shard(const actors::child_spec& spec, epoch_id epoch,
+                                                 launch what) {
+  const int kv_file = kv_file_of(spec);
+  if (auto left = copies_.find(spec.node); left != copies_.end())
+    if (auto pid = left->second.call({epoch, getpid(), kv_file}))
+      if (auto adopted = watch_.adopt(*pid, ends_of(spec.node, epoch)))
+        return adopted;
+  copies_.erase(spec.node); // whatever was said to one that is gone, nobody else must hear
+  const auto pass = [&what](const char* option, int file) {
+    what.argv.insert(
+        what.argv.end(),
+        {option, std::to_string(inherited_file + static_cast<int>(what.files.size()))});
+    what.files.push_back(file);
+  };
+  if (kv_file >= 0)
+    pass("--kv-file", kv_file);
+  if (auto line = copies::create()) {
+    pass("--copies", line->for_child());
+    copies_.emplace(spec.node, *std::move(line));
+  } else {
+    spdlog::warn("{}", line.error().message); // its next life is started anew
+  }
+  return watch_.start(what, ends_of(spec.node, epoch));
 }
 
 // -1: none to be had; the shard keeps its KV to itself.

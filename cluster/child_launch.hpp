@@ -5,6 +5,7 @@
 #include "actors/supervisor.hpp"
 #include "cluster/child.hpp"
 #include "cluster/memory_file.hpp"
+#include "cluster/next_life.hpp"
 #include "cluster/roles.hpp"
 
 namespace baton::cluster {
@@ -23,6 +24,8 @@ public:
 
 private:
   result<std::int32_t> start(const actors::child_spec& spec, epoch_id epoch);
+  result<std::int32_t> start_shard(const actors::child_spec& spec, epoch_id epoch, launch what);
+  child_watch::ended ends_of(node_id node, epoch_id epoch);
   int kv_file_of(const actors::child_spec& spec);
   void judge_memory(node_id shard, const child_end& how);
   void ended(actors::child_exited what);
@@ -37,6 +40,7 @@ private:
   std::vector<actors::child_exited> early_;
   std::map<node_id, epoch_id> last_epoch_;
   std::map<node_id, memory_file> kv_files_; // of shards: their KV outlives them
+  std::map<node_id, copies> copies_;        // of shards, that wait to be their next life
 };
 
 } // namespace baton::cluster

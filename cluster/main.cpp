@@ -109,6 +109,7 @@ void add_role(CLI::App& app, choices& c, const char* name, run_role run) {
   role->add_option("--epoch", c.role.epoch.value)->required();
   role->add_option("--index", c.role.index)->required();
   role->add_option("--kv-file", c.role.kv_file);
+  role->add_option("--copies", c.role.copies);
   role->add_option("--memory", c.role.memory_available_bytes)->required();
   role->callback([&c, run] {
     // The plan is that of the cluster's start; a child must not plan otherwise, or refuse itself,

@@ -7,6 +7,7 @@
 #include "cluster/roles.hpp"
 
 #include <spdlog/spdlog.h>
+#include <sys/prctl.h>
 
 namespace baton::cluster {
 namespace {
@@ -32,6 +33,8 @@ int run_agent(const cluster_context& context, const role_arguments& arguments) {
     return 1;
   }
   auto& self = **started;
+  // A shard's copy becomes ours when the shard that made it dies.
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
   child_watch watch;
   child_launcher launcher(watch, context, arguments.config, /*dies_with_parent=*/true);
 

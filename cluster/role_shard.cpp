@@ -1,5 +1,6 @@
 // A shard: one device, one pipeline stage. Loads its layers, then announces itself to the head.
 #include "actors/stage.hpp"
+#include "cluster/next_life.hpp"
 #include "cluster/process.hpp"
 #include "cluster/proxies.hpp"
 #include "cluster/roles.hpp"
@@ -10,11 +11,8 @@
 namespace baton::cluster {
 namespace {
 
-result<std::shared_ptr<engine::engine>>
-load_engine(const cluster_context& context, const shard_plan& plan, std::optional<int> kv_file) {
-  auto file = model::open_model(context.config.model.path);
-  if (!file)
-    return file.error();
+cpu::config settings_of(const cluster_context& context, const shard_plan& plan,
+                        std::optional<int> kv_file) {
   cpu::config settings;
   settings.threads = plan.threads;
   settings.cpus.assign(plan.cores.begin(), plan.cores.end());
@@ -26,10 +24,7 @@ load_engine(const cluster_context& context, const shard_plan& plan, std::optiona
   settings.rows_max = context.config.model.max_num_batched_tokens;
   settings.context_max = context.plan.max_model_len;
   settings.activation_bits = context.config.model.activation_bits;
-  auto loaded = cpu::engine_cpu::load(**file, context.model, plan.layers, settings);
-  if (!loaded)
-    return loaded.error();
-  return std::shared_ptr<engine::engine>(std::move(*loaded));
+  return settings;
 }
 
 stage_ready announcement_of(const shard_plan& plan, std::uint32_t stages, epoch_id life,
@@ -40,8 +35,26 @@ stage_ready announcement_of(const shard_plan& plan, std::uint32_t stages, epoch_
 
 } // namespace
 
-int run_shard(const cluster_context& context, const role_arguments& arguments) {
+int run_shard(const cluster_context& context, const role_arguments& first) {
+  auto arguments = first;
   const auto& plan = context.plan.shards.at(arguments.index);
+  const auto refused = [](const error& why) {
+    spdlog::error("{}", why.message);
+    return exit_permanent;
+  };
+  auto file = model::open_model(context.config.model.path);
+  if (!file)
+    return refused(file.error());
+  // The weights before anything else: a copy that has them waits to be the next life.
+  auto weights = cpu::engine_cpu::read(**file, context.model, plan.layers,
+                                       settings_of(context, plan, std::nullopt));
+  if (!weights)
+    return refused(weights.error());
+  if (arguments.copies)
+    if (const auto life = leave_copy(*arguments.copies)) {
+      arguments.epoch = life->epoch;
+      arguments.kv_file = life->file < 0 ? std::nullopt : std::optional(life->file);
+    }
   const auto& agent = *std::find_if(context.plan.agents.begin(), context.plan.agents.end(),
                                     [&](const agent_plan& a) { return a.on == plan.on; });
   auto started = process::start({plan.node, arguments.epoch, role::shard, plan.name,
@@ -53,13 +66,11 @@ int run_shard(const cluster_context& context, const role_arguments& arguments) {
     return 1;
   }
   auto& self = **started;
-  self.report(phase::loading,
-              fmt::format("layers {} to {}", plan.layers.first, plan.layers.end() - 1));
-  auto loaded = load_engine(context, plan, arguments.kv_file);
-  if (!loaded) {
-    spdlog::error("{}", loaded.error().message);
-    return exit_permanent;
-  }
+  auto loaded = cpu::engine_cpu::load(**file, context.model, plan.layers,
+                                      settings_of(context, plan, arguments.kv_file), *weights);
+  if (!loaded)
+    return refused(loaded.error());
+  const std::shared_ptr<engine::engine> engine = std::move(*loaded);
   actors::stage_config config;
   config.stage = plan.stage;
   config.stages = context.plan.stages;
@@ -73,8 +84,8 @@ int run_shard(const cluster_context& context, const role_arguments& arguments) {
       spdlog::error("cannot connect to another stage: {}", linked.error().message);
   };
   config.announcement =
-      announcement_of(plan, context.plan.stages, arguments.epoch, (*loaded)->limits());
-  config.engine = *loaded;
+      announcement_of(plan, context.plan.stages, arguments.epoch, engine->limits());
+  config.engine = engine;
   config.now_micros = now_micros;
   // A step takes milliseconds: a thread of its own, so that no other actor waits for it.
   auto stage = self.own_typed(self.system().spawn<caf::detached>(actors::stage, config));
@@ -83,7 +94,7 @@ int run_shard(const cluster_context& context, const role_arguments& arguments) {
   self.begin();
   if (auto linked = self.links().connect(place::head, context.dir.endpoint("head")); !linked)
     spdlog::error("cannot connect to the head: {}", linked.error().message);
-  self.report(phase::ready, (*loaded)->limits().device);
+  self.report(phase::ready, engine->limits().device);
   self.wait();
   return 0;
 }

@@ -22,6 +22,7 @@ struct role_arguments {
   epoch_id epoch;                           // of this life
   std::uint32_t index = 0;                  // agent: of the node; shard: its stage
   std::optional<int> kv_file;               // shard: memory that its agent holds for its KV
+  std::optional<int> copies;                // shard: where its next life waits (next_life.hpp)
   std::uint64_t memory_available_bytes = 0; // when the cluster came up: all plan with the same
 };
 

@@ -6,6 +6,7 @@
 #include "runtime/engine/sampler.hpp"
 
 #include <algorithm>
+#include <thread>
 
 namespace baton::cpu {
 namespace {
@@ -64,7 +65,7 @@ struct engine_cpu::state {
   isa which;
   activation_width width;
   thread_team team;
-  stage_weights weights;
+  shared_weights weights;
   std::optional<rope_tables> ropes;
   kv_memory kv;
   swap_file swap;
@@ -122,10 +123,9 @@ struct engine_cpu::state {
 engine_cpu::engine_cpu(std::unique_ptr<state> s) : state_(std::move(s)) {}
 engine_cpu::~engine_cpu() = default;
 
-result<std::unique_ptr<engine_cpu>> engine_cpu::load(const model::model_file& file,
-                                                     const model::description& model,
-                                                     const model::layer_range& range,
-                                                     const config& settings) {
+result<shared_weights> engine_cpu::read(const model::model_file& file,
+                                        const model::description& model,
+                                        const model::layer_range& range, const config& settings) {
   if (auto ok = check(settings); !ok)
     return ok.error();
   if (auto ok = check(model); !ok)
@@ -133,12 +133,29 @@ result<std::unique_ptr<engine_cpu>> engine_cpu::load(const model::model_file& fi
   if (range.count == 0 || range.end() > model.layer_count)
     return fail(errc::invalid_value, "layers {} to {} of a model of {}", range.first, range.end(),
                 model.layer_count);
+  std::optional<result<stage_weights>> weights;
+  std::thread packing([&] { // the team pins it: not the caller, who has threads to start
+    thread_team team(settings.threads, settings.cpus);
+    weights = load_weights(file, model, range, team);
+  });
+  packing.join();
+  if (!*weights)
+    return weights->error();
+  return std::make_shared<const stage_weights>(**std::move(weights));
+}
+
+result<std::unique_ptr<engine_cpu>>
+engine_cpu::load(const model::model_file& file, const model::description& model,
+                 const model::layer_range& range, const config& settings, shared_weights weights) {
+  if (!weights) {
+    auto made = read(file, model, range, settings);
+    if (!made)
+      return made.error();
+    weights = *std::move(made);
+  }
   auto s = std::make_unique<state>(model, range, settings);
-  auto weights = load_weights(file, s->model, range, s->team);
-  if (!weights)
-    return weights.error();
-  s->weights = *std::move(weights);
-  s->ropes.emplace(s->model, s->weights.rope_factors);
+  s->weights = std::move(weights);
+  s->ropes.emplace(s->model, s->weights->rope_factors);
   if (auto ok = s->take_kv(file, settings); !ok)
     return ok.error();
   auto memory = step_memory::take(s->model, range, settings.rows_max, settings.threads, s->width);
@@ -146,7 +163,7 @@ result<std::unique_ptr<engine_cpu>> engine_cpu::load(const model::model_file& fi
     return memory.error();
   s->memory = *std::move(memory);
   s->describe(file, settings);
-  s->pass.emplace(forward_parts{s->model, s->range, s->weights, kernels_for(s->which), s->width,
+  s->pass.emplace(forward_parts{s->model, s->range, *s->weights, kernels_for(s->which), s->width,
                                 s->kv, *s->ropes, s->memory, s->team},
                   s->limits.context_max);
   return std::unique_ptr<engine_cpu>(new engine_cpu(std::move(s)));

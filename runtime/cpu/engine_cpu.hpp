@@ -36,15 +36,22 @@ struct config {
   std::optional<isa> forced_isa = std::nullopt; // tests only; nothing: the best that this CPU has
 };
 
+struct stage_weights; // weights.hpp
+using shared_weights = std::shared_ptr<const stage_weights>;
+
 class engine_cpu final : public engine::engine {
 public:
-  // Reads the stage's weights; `file` may be closed afterwards. Errors: invalid_value (a field of
-  // `settings` is out of range), unsupported_model (a feature of the description that this engine
-  // does not run), bad_model_file, io_failed, does_not_fit.
-  static result<std::unique_ptr<engine_cpu>> load(const model::model_file& file,
-                                                  const model::description& model,
-                                                  const model::layer_range& range,
-                                                  const config& settings);
+  // Reads and packs the stage's weights, which is what a load takes long for. No thread is left
+  // behind. Errors: invalid_value (a field of `settings` is out of range), unsupported_model (a
+  // feature of the description that this engine does not run), bad_model_file, io_failed,
+  // does_not_fit.
+  static result<shared_weights> read(const model::model_file& file, const model::description& model,
+                                     const model::layer_range& range, const config& settings);
+  // `weights`: those of the same arguments; none: they are read. `file` may be closed afterwards.
+  // Errors: as read.
+  static result<std::unique_ptr<engine_cpu>>
+  load(const model::model_file& file, const model::description& model,
+       const model::layer_range& range, const config& settings, shared_weights weights = nullptr);
   // Whether load() would take the whole model, and the bytes of its packed weights; reads none.
   // Errors: unsupported_model, bad_model_file.
   static result<std::uint64_t> examine(const model::model_file& file,

@@ -68,7 +68,7 @@ TEST_CASE("a child has the file it is given and no other, and the memory outlive
   REQUIRE(memory);
   REQUIRE(other);
   auto what = shell("printf kept >&3; ls /proc/self/fd | wc -l");
-  what.file = memory->fd();
+  what.files = {memory->fd()};
   REQUIRE(watch.start(what, e.recorder()));
   CHECK(e.wait(1) == "exit status 0");
   char text[8] = {};
@@ -78,6 +78,25 @@ TEST_CASE("a child has the file it is given and no other, and the memory outlive
   int files = 0;
   in >> files;
   CHECK(files == 5); // 0 to 3, and the one by which ls reads
+  std::filesystem::remove(log_file);
+}
+
+TEST_CASE("several files come in the order in which they were given") {
+  ends e;
+  child_watch watch;
+  auto first = memory_file::create("first");
+  auto second = memory_file::create("second");
+  REQUIRE(first);
+  REQUIRE(second);
+  auto what = shell("printf one >&3; printf two >&4");
+  what.files = {second->fd(), first->fd()};
+  REQUIRE(watch.start(what, e.recorder()));
+  CHECK(e.wait(1) == "exit status 0");
+  char text[8] = {};
+  CHECK(pread(second->fd(), text, sizeof text, 0) == 3);
+  CHECK(std::string(text) == "one");
+  CHECK(pread(first->fd(), text, sizeof text, 0) == 3);
+  CHECK(std::string(text) == "two");
   std::filesystem::remove(log_file);
 }
 

@@ -1,0 +1,117 @@
+// A copy of a process waits to be its next life: it has what the process had, is called once,
+// leaves a copy in turn, and ends with whoever would call it.
+#include "cluster/memory_file.hpp"
+#include "cluster/next_life.hpp"
+
+#include <doctest/doctest.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+using namespace baton;
+using namespace baton::cluster;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr auto patience = 20s;
+
+struct told {
+  std::uint64_t epoch = 0;
+  std::int32_t pid = 0;
+  int read_before = 0; // what the process had when the copy was made
+};
+
+// Lives tell of themselves through a pipe and wait to be killed.
+struct lineage {
+  std::array<int, 2> pipe_ends{-1, -1};
+  std::optional<copies> line;
+  pid_t first = -1;
+
+  lineage() {
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    REQUIRE(pipe(pipe_ends.data()) == 0);
+    auto made = copies::create();
+    REQUIRE(made);
+    line = *std::move(made);
+    first = fork();
+    if (first == 0)
+      live();
+    close(pipe_ends[1]);
+  }
+  ~lineage() {
+    close(pipe_ends[0]);
+    prctl(PR_SET_CHILD_SUBREAPER, 0);
+  }
+  [[noreturn]] void live() {
+    const int value = 42;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    const int socket = dup(line->for_child());
+    line.reset(); // the agent's end is the agent's alone
+    const auto life = leave_copy(socket);
+    told t{life ? life->epoch.value : 1, getpid(), value};
+    if (life && life->file >= 0 && write(life->file, "kept", 4) != 4)
+      t.epoch = 0;
+    (void)!write(pipe_ends[1], &t, sizeof t);
+    for (;;)
+      pause();
+  }
+  told next() const {
+    pollfd ready{pipe_ends[0], POLLIN, 0};
+    told t;
+    REQUIRE(poll(&ready, 1, std::chrono::milliseconds(patience).count()) == 1);
+    REQUIRE(read(pipe_ends[0], &t, sizeof t) == sizeof t);
+    return t;
+  }
+  // The copy says that it is there a moment after its original goes on.
+  std::int32_t call(epoch_id epoch, int file = -1) {
+    for (const auto until = std::chrono::steady_clock::now() + patience;
+         std::chrono::steady_clock::now() < until; std::this_thread::yield())
+      if (const auto pid = line->call({epoch, getpid(), file}))
+        return *pid;
+    FAIL("no copy came");
+    return -1;
+  }
+  static void end(pid_t pid) {
+    kill(pid, SIGKILL);
+    REQUIRE(waitpid(pid, nullptr, 0) == pid);
+  }
+};
+
+} // namespace
+
+TEST_CASE("a copy becomes the next life and leaves a copy in turn") {
+  lineage l;
+  auto memory = memory_file::create("test");
+  REQUIRE(memory);
+  CHECK(l.next().pid == l.first);
+  pid_t before = l.first;
+  for (const std::uint64_t epoch : {5u, 6u, 7u}) {
+    CAPTURE(epoch);
+    lineage::end(before);
+    const auto pid = l.call({epoch}, memory->fd());
+    const auto t = l.next();
+    CHECK(t.pid == pid);
+    CHECK(t.epoch == epoch);
+    CHECK(t.read_before == 42);
+    CHECK(getpgid(pid) == pid);
+    before = pid;
+  }
+  char text[16] = {};
+  CHECK(pread(memory->fd(), text, sizeof text, 0) == 12);
+  lineage::end(before);
+  l.line.reset(); // the last copy hears that nobody will call it
+  CHECK(waitpid(-1, nullptr, 0) > 0);
+}
+
+TEST_CASE("nobody is called where no copy is") {
+  auto line = copies::create();
+  REQUIRE(line);
+  CHECK_FALSE(line->call({{5}, getpid(), -1}));
+}
