@@ -47,6 +47,11 @@ std::size_t character_bytes(std::string_view text) noexcept {
   return utf8_at(text, 0).length;
 }
 
+error too_long_once_normalized() {
+  return fail(errc::payload_too_large, "the prompt has more than {} bytes once normalized",
+              normalized_bytes_max);
+}
+
 sentencepiece_normalizer::sentencepiece_normalizer(const vocabulary& words, character_map map)
     : adds_space_(words.add_space_prefix), removes_spaces_(words.remove_extra_whitespaces),
       map_(std::move(map)), user_defined_(user_defined_tokens(words)) {}
@@ -100,8 +105,7 @@ result<std::string> sentencepiece_normalizer::normalize(std::string_view text) c
     if (!next.as.empty())
       after_space = removes_spaces_ && next.as.ends_with(' ');
     if (made.size() > normalized_bytes_max)
-      return fail(errc::payload_too_large, "the prompt has more than {} bytes once normalized",
-                  normalized_bytes_max);
+      return too_long_once_normalized();
   }
   if (removes_spaces_)
     while (made.ends_with(space_symbol))

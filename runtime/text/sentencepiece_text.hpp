@@ -27,8 +27,10 @@ std::string with_space_symbols(std::string_view text);
 // Bytes of the first character. Requires: text is UTF-8 and not empty.
 std::size_t character_bytes(std::string_view text) noexcept;
 
-// Four times encode_bytes_max. A space becomes three bytes; only a character map can give more.
+// Four times encode_bytes_max. A space becomes three bytes; only a character map or a step of
+// tokenizer.json can give more.
 inline constexpr std::size_t normalized_bytes_max = std::size_t{40} << 20U;
+error too_long_once_normalized();
 
 // Text to the form in which tokens are written.
 class sentencepiece_normalizer {

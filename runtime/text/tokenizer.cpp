@@ -102,7 +102,7 @@ result<tokenizer> tokenizer::create(const vocabulary& words) {
   auto ordinary = encoder_of(used, *tokens);
   if (!ordinary)
     return ordinary.error();
-  tokenizer made(std::move(*tokens), std::move(*ordinary));
+  tokenizer made(std::move(*tokens), std::move(*ordinary), text_steps(words.steps));
   made.bos_ = words.bos;
   made.eos_ = words.eos;
   const bool family_adds_bos =
@@ -145,6 +145,8 @@ void tokenizer::take_fingerprint(const vocabulary& words) {
     mix(fingerprint_, line);
   mix_ids(fingerprint_, words.strips_left);
   mix_ids(fingerprint_, words.strips_right);
+  for (const text_step& step : words.steps)
+    mix(fingerprint_, &step.what, sizeof(step.what));
   if (!is_sentencepiece(words))
     return;
   mix(fingerprint_, words.model);
@@ -269,6 +271,14 @@ result<std::vector<token_id>> tokenizer::encode_ranges(std::string_view text,
 
 result<void> tokenizer::encode_ordinary(std::string_view text, bool is_start,
                                         encode_scratch& scratch, std::vector<token_id>& ids) const {
+  std::string stepped;
+  if (!text.empty() && !steps_.empty()) {
+    auto made = steps_.apply(text);
+    if (!made)
+      return made.error();
+    stepped = *std::move(made);
+    text = stepped;
+  }
   if (text.empty())
     return {};
   const bool adds_space =

@@ -11,6 +11,7 @@
 #include "runtime/text/segment.hpp"
 #include "runtime/text/sentencepiece_bpe.hpp"
 #include "runtime/text/special_tokens.hpp"
+#include "runtime/text/text_steps.hpp"
 #include "runtime/text/token_table.hpp"
 #include "runtime/text/unigram.hpp"
 #include "runtime/text/vocabulary.hpp"
@@ -82,8 +83,9 @@ public:
 private:
   using encoder = std::variant<byte_level_bpe, sentencepiece_bpe, unigram>;
 
-  tokenizer(token_table tokens, encoder ordinary)
-      : tokens_(std::move(tokens)), encoder_(std::move(ordinary)), specials_({}) {}
+  tokenizer(token_table tokens, encoder ordinary, text_steps steps)
+      : tokens_(std::move(tokens)), encoder_(std::move(ordinary)), steps_(std::move(steps)),
+        specials_({}) {}
 
   static result<encoder> encoder_of(const vocabulary& words, const token_table& tokens);
   void add_special_tokens(const vocabulary& words);
@@ -98,6 +100,7 @@ private:
 
   token_table tokens_;
   encoder encoder_;
+  text_steps steps_;
   special_tokens specials_;
   std::unordered_map<std::string_view, token_id> special_; // by text; views into tokens_
   std::optional<token_id> bos_;

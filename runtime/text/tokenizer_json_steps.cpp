@@ -57,6 +57,26 @@ bool replaces(const json& step, std::string_view from, std::string_view to) {
          text_of(step, "content") == to;
 }
 
+// -- Steps of the normalizer that are done to the text alone
+
+// Whether the step is one of them: then it is read.
+bool read_text_step(const json& step, vocabulary& words) {
+  using kind = text_step::kind;
+  constexpr std::array<std::pair<std::string_view, kind>, 5> known = {
+      {{"NFC", kind::nfc},
+       {"NFD", kind::nfd},
+       {"NFKC", kind::nfkc},
+       {"NFKD", kind::nfkd},
+       {"Lowercase", kind::lower_case}}};
+  const auto type = text_of(step, "type");
+  const auto* found = std::find_if(known.begin(), known.end(),
+                                   [&](const auto& each) { return each.first == type; });
+  if (found == known.end())
+    return false;
+  words.steps.push_back({found->second});
+  return true;
+}
+
 // -- Byte-level BPE
 
 // The one pattern of GPT-2's own pre-tokenizer, which ByteLevel has built in.
@@ -97,8 +117,7 @@ result<std::vector<std::string>> patterns_of(const steps& list) {
 
 result<void> read_byte_level(const json& tokenizer, vocabulary& words) {
   for (const auto* step : steps_of(tokenizer, "normalizer"))
-    // Text that is not NFC is taken as it is, as the GGUF files of the same models have it.
-    if (text_of(*step, "type") != "NFC")
+    if (!read_text_step(*step, words))
       return refused("normalizer", *step);
   const auto patterns = patterns_of(steps_of(tokenizer, "pre_tokenizer"));
   if (!patterns)
@@ -134,7 +153,7 @@ result<bool> read_spaces(const json& tokenizer, vocabulary& words) {
       words.add_space_prefix = true;
     else if (replaces(*step, " ", space_symbol))
       replaces_spaces = true;
-    else
+    else if (words.add_space_prefix || replaces_spaces || !read_text_step(*step, words))
       return refused("normalizer", *step);
   }
   for (const auto* step : steps_of(tokenizer, "pre_tokenizer")) {

@@ -42,6 +42,12 @@ constexpr bool is_special(token_kind kind) noexcept {
 }
 bool is_white_space(std::string_view text) noexcept; // ASCII's; the empty text is, too
 
+// Something that tokenizer.json does to each text between special tokens before it is cut.
+struct text_step {
+  enum class kind : std::uint8_t { nfc, nfd, nfkc, nfkd, lower_case };
+  kind what;
+};
+
 struct vocabulary {
   std::string model; // "gpt2": byte-level BPE; "llama": SentencePiece BPE; "t5": its unigram model
   std::string pre;   // gpt2: which pre-tokenizer: "smollm", "llama-bpe", ...
@@ -62,6 +68,7 @@ struct vocabulary {
   bool space_at_start = false;           // llama: one where a prompt begins, if none is there
   bool remove_extra_whitespaces = false; // llama, t5: one space for several, none at the ends
   std::string character_map;             // llama, t5: the precompiled map; empty: none
+  std::vector<text_step> steps;          // the first first, before all that the encoder does
   std::vector<token_id> strips_left;     // special tokens that swallow the white space before
   std::vector<token_id> strips_right;    // or behind them
   std::string chat_template;             // Jinja source; empty: none

@@ -1,6 +1,6 @@
 """Writes tokenizer_json_goldens.json beside this script: small tokenizers in the shapes of published ones, each with the
-ids that Hugging Face's `tokenizers` gives for difficult texts. Run it by hand (`pip install tokenizers`; 0.23 made the
-committed file); the result is committed.
+ids that Hugging Face's `tokenizers` gives for difficult texts; and normal_forms.json, what its normalizers make of them.
+Run it by hand (`pip install tokenizers`; 0.23 made the committed files); the results are committed.
 """
 import json
 import pathlib
@@ -29,6 +29,15 @@ TEXTS = [
     "aaaaaaaaaaaaaaaaaaaaaaaaa", "ababababab bababa ananananas", "          indented", "x" * 40,
     "for (int i = 0; i < n; ++i)\n    sum += v[i];\n\n", "http://example.org/a?b=c&d=e#f",
     "<|user|>", "<|user|>the fox", "<|user|> \n the fox<|end|>\n<|user|>", "fox <|end|> fox", "<|user|><|end|>", "<|us", "a<|end|>",
+]
+# For what a normalizer does: composed and decomposed, marks in and out of order, characters that stand for others, long
+# runs, and what must not compose (across special tokens, behind a control character, exclusions).
+NASTY = [
+    "e\u0301t\u00e9 \u00e9te\u0301", "a\u0323\u0307 a\u0307\u0323 \u1e9b\u0323", "\u0301 \u0301a", "\u1112\u1161\u11ab\u1100\u1173\u11af \ud55c\uae00 \u1100\uac00\u11a8",
+    "\u212b \u2126 \u212a", "\ufb01ne \u2460 \uff21\uff22 \u00bd \ufdfa", "\u0958 \u0915\u093c \u2adc \u0344", "\u0b92\u0bd7 \u1b06 \u1b05\u1b35",
+    "\uffc2\uffca \u3131", "Q\u0303\u0323\u0304" * 6, "x" + "\u0301\u0323" * 20, "the<\u0338fox", "<|user|>\u0338e\u0301<|end|>\u0301", "e\u0001\u0301e\u200d\u0301",
+    "\U0001f468\u200d\U0001f469\u200d\U0001f467 1\ufe0f\u20e3", "\u0130STANBUL \u03a3\u0391\u03a3 STRASSE \u1e9e \u01c5", "\u00a0a\u2003b\u3000c\u00add", "a\r\n\u0301\tb", "\ufeff\ufffd\uffff",
+    "\U0001d15e\U0001d1bb", " " * 30 + "e\u0301" + "\n" * 9, "e\u0301" * 300,
 ]
 SPECIALS = ["<unk>", "<s>", "</s>"]
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
@@ -100,12 +109,20 @@ SHAPES = {
     "gemma": converted(normalizers.Replace(" ", SPACE), pre=pre_tokenizers.Split(" ", "merged_with_previous")),
     "mistral 0.3": converted(normalizers.Sequence([]), pre=pre_tokenizers.Metaspace(SPACE, prepend_scheme="first", split=False)),
     "no bytes": converted(PREFIXED, byte_fallback=False),
+    "nfkc": byte_level(split(QWEN2), normalizer=normalizers.NFKC()),
+    "nfd lower case": byte_level(split(LLAMA3), normalizer=normalizers.Sequence([normalizers.NFD(), normalizers.Lowercase()])),
+    "llama 2 nfkd": converted(normalizers.Sequence([normalizers.NFKD(), normalizers.Prepend(SPACE), normalizers.Replace(" ", SPACE)])),
 }
+WITH_NASTY = ["qwen 2", "nfkc", "nfd lower case", "llama 2 nfkd"]
+FORMS = {"nfc": normalizers.NFC(), "nfd": normalizers.NFD(), "nfkc": normalizers.NFKC(), "nfkd": normalizers.NFKD(), "lower_case": normalizers.Lowercase()}
 
 out = []
 for name, made in SHAPES.items():
-    cases = [{"text": t, "ids": made.encode(t, add_special_tokens=False).ids} for t in TEXTS]
+    texts = TEXTS + NASTY if name in WITH_NASTY else TEXTS
+    cases = [{"text": t, "ids": made.encode(t, add_special_tokens=False).ids} for t in texts]
     out.append({"name": name, "tokenizer": json.loads(made.to_str()), "adds_bos": made.encode("a").ids != made.encode("a", add_special_tokens=False).ids,
                 "cases": cases})
 body = ",\n".join(json.dumps(each, separators=(",", ":")) for each in out)
 (HERE / "tokenizer_json_goldens.json").write_text(f"[{body}]\n")
+forms = [{"text": t} | {name: form.normalize_str(t) for name, form in FORMS.items()} for t in TEXTS + NASTY]
+(HERE / "normal_forms.json").write_text("[" + ",\n".join(json.dumps(each, separators=(",", ":")) for each in forms) + "]\n")
