@@ -2,6 +2,7 @@
 // normal_forms.hpp.
 #include "runtime/text/normal_forms.hpp"
 
+#include "runtime/text/characters.hpp"
 #include "schema/ensure.hpp"
 
 #include <utf8proc.h>
@@ -15,11 +16,7 @@ namespace baton::text {
 
 namespace {
 
-constexpr std::int32_t code_points = 0x110000;
-
-constexpr bool is_ascii(char byte) noexcept {
-  return static_cast<unsigned char>(byte) < 0x80;
-}
+constexpr std::int32_t code_points_end = 0x110000;
 
 bool composes(normal_form form) noexcept {
   return form == normal_form::nfc || form == normal_form::nfkc;
@@ -70,14 +67,14 @@ void sort_marks(std::vector<std::int32_t>& characters) {
 }
 
 // Characters that a form leaves as they are, whatever stands beside them: between two of them it
-// has nothing to do. [code_points]
+// has nothing to do. [code_points_end]
 using plain_characters = std::vector<bool>;
 
 plain_characters find_plain(normal_form form) {
-  plain_characters plain(code_points, true);
+  plain_characters plain(code_points_end, true);
   std::vector<std::int32_t> parts;
   std::vector<std::int32_t> seconds; // that may compose with what stands before them
-  for (std::int32_t c = 0; c < code_points; ++c) {
+  for (std::int32_t c = 0; c < code_points_end; ++c) {
     const auto* property = utf8proc_get_property(c);
     if (property->category == UTF8PROC_CATEGORY_CN || property->category == UTF8PROC_CATEGORY_CS)
       continue; // no character, or none of UTF-8
@@ -115,20 +112,6 @@ const plain_characters& plain_of(normal_form form) {
     break;
   }
   return plain_in<normal_form::nfkd>();
-}
-
-struct code_point {
-  std::int32_t value; // negative: a byte that is no UTF-8
-  std::size_t length;
-};
-
-code_point code_point_at(std::string_view text, std::size_t at) noexcept {
-  if (is_ascii(text[at]))
-    return {text[at], 1};
-  std::int32_t value = 0;
-  const auto length = utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()) + at,
-                                       static_cast<utf8proc_ssize_t>(text.size() - at), &value);
-  return length > 0 ? code_point{value, static_cast<std::size_t>(length)} : code_point{-1, 1};
 }
 
 void append_utf8(std::int32_t character, std::string& out) {

@@ -11,6 +11,16 @@ namespace baton::text {
 
 namespace {
 
+std::vector<piece_trie::entry> user_defined_tokens(const vocabulary& words) {
+  std::vector<piece_trie::entry> found;
+  for (std::size_t id = 0; id < words.tokens.size(); ++id)
+    if (words.kinds[id] == token_kind::user_defined && !words.tokens[id].empty())
+      found.push_back({with_space_symbols(words.tokens[id]), static_cast<token_id>(id)});
+  return found;
+}
+
+} // namespace
+
 std::string replaced(std::string_view text, std::string_view from, std::string_view to) {
   std::string made;
   made.reserve(text.size());
@@ -24,16 +34,6 @@ std::string replaced(std::string_view text, std::string_view from, std::string_v
   }
   return made;
 }
-
-std::vector<piece_trie::entry> user_defined_tokens(const vocabulary& words) {
-  std::vector<piece_trie::entry> found;
-  for (std::size_t id = 0; id < words.tokens.size(); ++id)
-    if (words.kinds[id] == token_kind::user_defined && !words.tokens[id].empty())
-      found.push_back({with_space_symbols(words.tokens[id]), static_cast<token_id>(id)});
-  return found;
-}
-
-} // namespace
 
 std::string with_plain_spaces(std::string_view token) {
   return replaced(token, space_symbol, " ");

@@ -21,6 +21,8 @@ namespace baton::text {
 
 inline constexpr std::string_view space_symbol = "\xE2\x96\x81"; // U+2581, a space within tokens
 
+// Every `from` by `to`. Requires: `from` is not empty.
+std::string replaced(std::string_view text, std::string_view from, std::string_view to);
 std::string with_plain_spaces(std::string_view token);
 std::string with_space_symbols(std::string_view text);
 

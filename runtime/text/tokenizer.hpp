@@ -88,7 +88,7 @@ private:
         specials_({}) {}
 
   static result<encoder> encoder_of(const vocabulary& words, const token_table& tokens);
-  void add_special_tokens(const vocabulary& words);
+  void add_special_tokens(const vocabulary& words, std::span<const token_id> in_any_text);
   void find_end_tokens(const vocabulary& words);
   void take_fingerprint(const vocabulary& words);
   result<std::vector<token_id>> encode_ranges(std::string_view text,
@@ -109,7 +109,7 @@ private:
   bool adds_bos_ = false;
   bool strips_space_ = false;  // the encoder may put a space before a text
   bool strips_spaces_ = false; // and it removes those that were there
-  bool space_at_start_ = false;
+  leading_space metaspace_ = leading_space::never;
   std::vector<token_id> strips_left_, strips_right_;
   std::uint64_t fingerprint_ = 0;
 };

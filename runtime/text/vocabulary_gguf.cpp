@@ -21,7 +21,7 @@ result<void> read_tables(const model::gguf_file& file, vocabulary& words) {
     auto scores = file.get_f32s("tokenizer.ggml.scores");
     if (!scores)
       return scores.error();
-    words.scores = std::move(*scores);
+    words.scores.assign(scores->begin(), scores->end());
   } else {
     auto merges = file.get_strings("tokenizer.ggml.merges");
     if (!merges)

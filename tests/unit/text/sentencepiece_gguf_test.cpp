@@ -28,6 +28,13 @@ void set_bytes(writer& out, std::string_view key, std::string_view bytes) {
   out.set_raw(key, kind_of_array, payload);
 }
 
+std::vector<float> float_scores(const vocabulary& words) {
+  std::vector<float> scores;
+  for (const double score : words.scores)
+    scores.push_back(static_cast<float>(score));
+  return scores;
+}
+
 writer file_of(const vocabulary& words) {
   std::vector<std::int32_t> kinds;
   for (const token_kind kind : words.kinds)
@@ -36,7 +43,7 @@ writer file_of(const vocabulary& words) {
   out.set_string("general.architecture", "llama")
       .set_string("tokenizer.ggml.model", words.model)
       .set_strings("tokenizer.ggml.tokens", words.tokens)
-      .set_f32s("tokenizer.ggml.scores", words.scores)
+      .set_f32s("tokenizer.ggml.scores", float_scores(words))
       .set_i32s("tokenizer.ggml.token_type", kinds)
       .set_u32("tokenizer.ggml.bos_token_id", 1)
       .set_u32("tokenizer.ggml.eos_token_id", 2)
@@ -95,7 +102,7 @@ TEST_CASE("a SentencePiece file that lacks a table is refused by the name of the
   CHECK(refused.error().code == errc::bad_model_file);
   CHECK(refused.error().message.find("tokenizer.ggml.scores") != std::string::npos);
   writer without_kinds = without_scores;
-  without_kinds.set_f32s("tokenizer.ggml.scores", words.scores);
+  without_kinds.set_f32s("tokenizer.ggml.scores", float_scores(words));
   refused = read_back(without_kinds);
   REQUIRE(!refused);
   CHECK(refused.error().message.find("tokenizer.ggml.token_type") != std::string::npos);
