@@ -8,6 +8,7 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
 using namespace baton;
@@ -90,6 +91,31 @@ TEST_CASE("the flags and the character map of a file are taken") {
   CHECK(!made->add_space_prefix);
   CHECK(made->remove_extra_whitespaces);
   CHECK(made->character_map == words.character_map);
+}
+
+TEST_CASE("special tokens of files that are named Phi-3 swallow the white space behind them") {
+  const vocabulary words = sentencepiece_vocabulary("bpe, prefix True, remove False");
+  constexpr token_id unknown = 0, bos = 1, eos = 2;
+  const auto ids_of = [&](std::string_view name, std::string_view text) {
+    writer out = file_of(words);
+    out.set_string("general.name", name);
+    const auto made = tokenizer::create(read_back(out).value()).value();
+    const std::vector<text_segment> prompt = {{std::string(text), /*special_allowed=*/true}};
+    return made.encode(prompt).value();
+  };
+  for (const auto* name : {"Phi-3 mini 4k instruct", "microsoft_phi3"}) {
+    writer out = file_of(words);
+    out.set_string("general.name", name);
+    const auto strips = read_back(out).value().strips_right;
+    const auto holds = [&strips](token_id id) {
+      return std::find(strips.begin(), strips.end(), id) != strips.end();
+    };
+    CHECK((holds(eos) && !holds(bos) && !holds(unknown)));
+    CHECK(ids_of(name, "</s> \n\t the fox") == ids_of(name, "</s>the fox"));
+    CHECK(ids_of(name, "<s> the") != ids_of(name, "<s>the"));
+    CHECK(ids_of(name, "the </s>") != ids_of(name, "the</s>"));
+  }
+  CHECK(ids_of("Mistral", "</s> the") != ids_of("Mistral", "</s>the"));
 }
 
 TEST_CASE("a SentencePiece file that lacks a table is refused by the name of the key") {
