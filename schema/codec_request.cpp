@@ -93,6 +93,7 @@ offset<wire::Admit> put(writer& out, const admit& m) {
   table.add_tokens_max_given(m.tokens_max_given);
   table.add_deadline_ms(m.deadline.count());
   table.add_cache_salt(cache_salt);
+  table.add_continues_prompt(m.continues_prompt);
   return table.Finish();
 }
 
@@ -108,6 +109,7 @@ void get(reader& in, const wire::Admit& from, admit& to) {
   to.tokens_max_given = from.tokens_max_given();
   in.duration(from.deadline_ms(), to.deadline, "admit.deadline");
   in.text(from.cache_salt(), to.cache_salt, limits::name_bytes_max, "admit.cache_salt");
+  to.continues_prompt = from.continues_prompt();
 }
 
 offset<wire::Cancel> put(writer& out, const cancel& m) {

@@ -123,6 +123,7 @@ offset<wire::Tokens> put(writer& out, const tokens& m) {
   table.add_tokens_total(m.tokens_total);
   table.add_failure(failure);
   table.add_cached_tokens(m.cached_tokens);
+  table.add_continues_prompt(m.continues_prompt);
   return table.Finish();
 }
 
@@ -140,6 +141,7 @@ void get(reader& in, const wire::Tokens& from, tokens& to) {
   in.one_of(from.finish(), to.finish, finish::none, finish::failed, "tokens.finish");
   to.tokens_total = from.tokens_total();
   to.cached_tokens = from.cached_tokens();
+  to.continues_prompt = from.continues_prompt();
   in.optional(from.failure(), to.failure);
 }
 

@@ -107,6 +107,7 @@ struct admit {
   bool tokens_max_given = false;
   std::chrono::milliseconds deadline{0};
   std::string cache_salt;
+  bool continues_prompt = false; // the answer's text goes on with the prompt's
 };
 
 enum class cancel_reason : std::uint8_t {
@@ -240,6 +241,7 @@ struct tokens {
   std::uint32_t cached_tokens = 0; // of the prompt, found in the prefix cache
   baton::stopping stopping;
   std::int32_t logprobs = -1;
+  bool continues_prompt = false; // as admitted
   // Last message of a choice:
   baton::finish finish = finish::none;
   std::uint32_t tokens_total = 0; // output tokens that count

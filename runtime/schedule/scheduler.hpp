@@ -140,7 +140,8 @@ private:
     time_point reserved_at;
     std::optional<time_point> deadline;
     bool is_admitted = false;
-    bool has_begun = false; // a `tokens` message is out: it can no longer be refused
+    bool continues_prompt = false; // for the detokenizer
+    bool has_begun = false;        // a `tokens` message is out: it can no longer be refused
   };
   struct part { // one slice of a batch in flight
     turn who;

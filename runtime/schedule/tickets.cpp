@@ -123,6 +123,7 @@ void scheduler::admit(const baton::admit& request) {
   if (auto why = refuse_admit(request, t))
     return refuse(request.ticket, std::move(*why));
   t.is_admitted = true;
+  t.continues_prompt = request.continues_prompt;
   t.prompt_tokens = static_cast<std::uint32_t>(request.prompt_ids.size());
   stopping stop = request.stop;
   if (request.tokens_max_given)
@@ -304,6 +305,7 @@ tokens scheduler::message_of(sequence& s) {
     m.cached_tokens = static_cast<std::uint32_t>(s.cached);
     m.stopping = s.stop;
     m.logprobs = s.sampling.logprobs;
+    m.continues_prompt = t.continues_prompt;
     totals_.prompt_tokens += t.has_begun ? 0 : t.prompt_tokens;
     totals_.prefix_cache_queries += config_.enable_prefix_caching ? t.prompt_tokens : 0;
     totals_.prefix_cache_hits += s.cached;

@@ -58,7 +58,6 @@ gateway_actor::behavior_type listener(gateway_actor::pointer, seen* s) {
 }
 
 struct world {
-  testing::scratch_directory scratch;
   caf::actor_system_config config;
   std::unique_ptr<caf::actor_system> system;
   std::shared_ptr<const text::tokenizer> words;
@@ -73,8 +72,9 @@ struct world {
   std::vector<stage_actor> behind; // those that a swallower stands before
   std::vector<std::uint64_t> lives = std::vector<std::uint64_t>(2, 1);
 
-  world() {
-    load_words();
+  world() : world(words_of_file()) {}
+  explicit world(const text::vocabulary& vocabulary) {
+    load_words(vocabulary);
     config.set("scheduler.policy", caf::atom("testing"));
     system = std::make_unique<caf::actor_system>(config);
     directory peers;
@@ -122,17 +122,22 @@ struct world {
     tok = nullptr;
   }
 
-  void load_words() {
+  static text::vocabulary words_of_file() {
+    const testing::scratch_directory scratch;
     auto path = scratch.path() / "tiny.gguf";
     REQUIRE(testing::write_tiny_llama(path));
     auto file = model::gguf_file::open(path);
     REQUIRE(file);
     auto vocabulary = text::vocabulary_from(*file);
     REQUIRE(vocabulary);
-    auto made = text::tokenizer::create(*vocabulary);
+    return *std::move(vocabulary);
+  }
+
+  void load_words(const text::vocabulary& vocabulary) {
+    auto made = text::tokenizer::create(vocabulary);
     REQUIRE(made);
     words = std::make_shared<const text::tokenizer>(std::move(*made));
-    auto parsed = text::chat_template::parse(vocabulary->chat_template);
+    auto parsed = text::chat_template::parse(vocabulary.chat_template);
     REQUIRE(parsed);
     chat = std::move(*parsed);
   }
@@ -249,6 +254,35 @@ std::vector<token_id> oracle(const std::vector<token_id>& ids, std::uint32_t n) 
 }
 
 } // namespace
+
+// As Llama 2's vocabulary writes words: each with the space before it.
+text::vocabulary words_with_spaces() {
+  auto vocabulary = world::words_of_file();
+  vocabulary.model = "llama";
+  vocabulary.merges.clear();
+  vocabulary.scores.assign(vocabulary.tokens.size(), 0);
+  vocabulary.kinds[0] = text::token_kind::unknown;
+  for (std::size_t id = 3; id < vocabulary.tokens.size(); ++id) {
+    vocabulary.tokens[id] = fmt::format("\u2581w{}", id);
+    vocabulary.kinds[id] = text::token_kind::normal;
+  }
+  return vocabulary;
+}
+
+TEST_CASE("a completion begins with the space behind its prompt, an answer to a chat does not") {
+  world w(words_with_spaces());
+  w.run();
+  const auto completion = w.ask(ids_prompt{1, 10, 20}, 3);
+  const auto without_text = w.ask(ids_prompt{1}, 3);
+  const auto chat = w.ask(chat_prompt{{"user", "w7", ""}}, 3);
+  w.run();
+  CHECK(w.of(completion).text ==
+        w.words->decode_bytes(w.of(completion).ids, true).value().insert(0, " "));
+  CHECK(w.of(without_text).text == w.words->decode_bytes(w.of(without_text).ids, true).value());
+  CHECK(w.of(chat).text == w.words->decode_bytes(w.of(chat).ids, true).value());
+  for (const auto ticket : {completion, without_text, chat})
+    CHECK(w.of(ticket).ids.size() == 3);
+}
 
 TEST_CASE(
     "a request flows through tokenizer, scheduler, two stages and detokenizer to its gateway") {
