@@ -5,6 +5,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+
 namespace baton::actors {
 namespace {
 
@@ -52,6 +54,14 @@ result<ids> encode(tokenizer_state& s, const prompt& input, bool add_generation_
   return encode_chat(s, std::get<chat_prompt>(input), add_generation_prompt);
 }
 
+// An answer to a chat is a text of its own. A completion goes on with its prompt: a space between
+// them belongs to it, unless the prompt has no text at all.
+bool continues_prompt(const text::tokenizer& words, const prompt& input, const ids& encoded) {
+  const auto is_shown = [&words](token_id id) { return !words.is_control(id); };
+  return !std::holds_alternative<chat_prompt>(input) &&
+         std::any_of(encoded.begin(), encoded.end(), is_shown);
+}
+
 void on_submit(pointer self, submit& m) {
   auto& s = self->state;
   auto encoded = encode(s, m.input, m.add_generation_prompt);
@@ -62,10 +72,11 @@ void on_submit(pointer self, submit& m) {
                cancel{m.ticket, std::nullopt, cancel_reason::refused, 0, encoded.error()});
     return;
   }
+  const bool continues = continues_prompt(*s.config.tokenizer, m.input, *encoded);
   self->send(s.config.scheduler,
              admit{m.request, m.gateway, m.ticket, std::move(*encoded), m.choices,
                    std::move(m.sampling), std::move(m.stop), m.tokens_max_given, m.deadline,
-                   std::move(m.cache_salt), std::move(m.delivered)});
+                   std::move(m.cache_salt), std::move(m.delivered), continues});
 }
 
 // Whether ids and pieces fit into a message.

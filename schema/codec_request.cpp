@@ -130,6 +130,7 @@ offset<wire::Admit> put(writer& out, const admit& m) {
   table.add_deadline_ms(m.deadline.count());
   table.add_cache_salt(cache_salt);
   table.add_delivered(delivered);
+  table.add_continues_prompt(m.continues_prompt);
   return table.Finish();
 }
 
@@ -146,6 +147,7 @@ void get(reader& in, const wire::Admit& from, admit& to) {
   in.duration(from.deadline_ms(), to.deadline, "admit.deadline");
   in.text(from.cache_salt(), to.cache_salt, limits::name_bytes_max, "admit.cache_salt");
   in.tables(from.delivered(), to.delivered, limits::choices_max, "admit.delivered");
+  to.continues_prompt = from.continues_prompt();
 }
 
 offset<wire::Cancel> put(writer& out, const cancel& m) {

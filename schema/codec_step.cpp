@@ -126,6 +126,7 @@ offset<wire::Tokens> put(writer& out, const tokens& m) {
   table.add_cached_tokens(m.cached_tokens);
   table.add_resume_key(m.resume_key);
   table.add_delivered(delivered);
+  table.add_continues_prompt(m.continues_prompt);
   return table.Finish();
 }
 
@@ -143,6 +144,7 @@ void get(reader& in, const wire::Tokens& from, tokens& to) {
   in.one_of(from.finish(), to.finish, finish::none, finish::failed, "tokens.finish");
   to.tokens_total = from.tokens_total();
   to.cached_tokens = from.cached_tokens();
+  to.continues_prompt = from.continues_prompt();
   in.optional(from.failure(), to.failure);
   to.resume_key = from.resume_key();
   in.numbers(from.delivered(), to.delivered, limits::ids_max, "tokens.delivered");

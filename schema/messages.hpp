@@ -126,6 +126,7 @@ struct admit {
   std::chrono::milliseconds deadline{0};
   std::string cache_salt;
   std::vector<ids_prompt> delivered{}; // as in submit
+  bool continues_prompt = false;       // the answer's text goes on with the prompt's
 };
 
 enum class cancel_reason : std::uint8_t {
@@ -170,7 +171,8 @@ struct tokens {
   baton::stopping stopping;
   std::int32_t logprobs = -1;
   std::uint64_t resume_key = 0;
-  ids_prompt delivered{}; // tokens before `index`, whose text the gateway has
+  ids_prompt delivered{};        // tokens before `index`, whose text the gateway has
+  bool continues_prompt = false; // as admitted
   // Last message of a choice:
   baton::finish finish = finish::none;
   std::uint32_t tokens_total = 0; // output tokens that count

@@ -155,7 +155,8 @@ private:
     std::uint64_t resume_key = 0;
     bool is_resumable = false; // worth to be parked
     bool is_admitted = false;
-    bool has_begun = false; // a `tokens` message is out: it can no longer be refused
+    bool continues_prompt = false; // for the detokenizer
+    bool has_begun = false;        // a `tokens` message is out: it can no longer be refused
     bool is_detached = false;
     bool is_parked = false;
     std::optional<time_point> detached_at; // the first tick after that

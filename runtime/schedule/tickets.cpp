@@ -131,6 +131,7 @@ void scheduler::admit(const baton::admit& request) {
   if (auto why = refuse_admit(request, t))
     return refuse(request.ticket, std::move(*why));
   t.is_admitted = true;
+  t.continues_prompt = request.continues_prompt;
   t.prompt_tokens = static_cast<std::uint32_t>(request.prompt_ids.size());
   stopping stop = request.stop;
   if (request.tokens_max_given)
@@ -392,6 +393,7 @@ tokens scheduler::message_of(sequence& s) {
     m.logprobs = s.sampling.logprobs;
     m.resume_key = t.resume_key;
     m.delivered.assign(s.ids.begin() + static_cast<std::ptrdiff_t>(s.prompt_count), s.ids.end());
+    m.continues_prompt = t.continues_prompt;
     totals_.prompt_tokens += t.has_begun ? 0 : t.prompt_tokens;
     totals_.prefix_cache_queries += config_.enable_prefix_caching ? t.prompt_tokens : 0;
     totals_.prefix_cache_hits += s.cached;

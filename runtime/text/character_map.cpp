@@ -68,6 +68,16 @@ result<character_map> character_map::create(std::string_view table) {
 }
 
 std::optional<character_map::match> character_map::find(std::string_view text) const noexcept {
+  return find(text, extent::longest);
+}
+
+std::optional<character_map::match>
+character_map::find_shortest(std::string_view text) const noexcept {
+  return find(text, extent::shortest);
+}
+
+std::optional<character_map::match> character_map::find(std::string_view text,
+                                                        extent which) const noexcept {
   if (units_.empty())
     return std::nullopt;
   std::optional<match> best;
@@ -84,6 +94,8 @@ std::optional<character_map::match> character_map::find(std::string_view text) c
     if (at >= units_.size() || value_of(units_[at]) >= replacements_.size())
       break;
     best = match{replacements_.c_str() + value_of(units_[at]), i + 1};
+    if (which == extent::shortest)
+      break;
   }
   return best;
 }

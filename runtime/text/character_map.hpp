@@ -31,8 +31,13 @@ public:
   bool empty() const noexcept { return units_.empty(); }
   // The longest beginning of `text` that is rewritten.
   std::optional<match> find(std::string_view text) const noexcept;
+  // The shortest: what Hugging Face's library takes.
+  std::optional<match> find_shortest(std::string_view text) const noexcept;
 
 private:
+  enum class extent { shortest, longest };
+  std::optional<match> find(std::string_view text, extent which) const noexcept;
+
   character_map() = default;
 
   std::vector<std::uint32_t> units_;

@@ -57,8 +57,11 @@ private:
 // hold the late ones go into a heap: the order is the same, for any vocabulary.
 class bucket_queue {
 public:
-  // `ranks`: above the highest.
-  explicit bucket_queue(std::size_t ranks) : buckets_(ranks) {}
+  // `ranks`: above the highest. `expected`: candidates at a time. Pages that are never used cost
+  // nothing, but a list that grows by doubling is copied from fresh pages to fresh pages.
+  bucket_queue(std::size_t ranks, std::size_t expected) : buckets_(ranks) {
+    links_.reserve(expected);
+  }
 
   void push(merge_candidate what) {
     const std::uint32_t rank = rank_of(what);

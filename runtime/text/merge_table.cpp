@@ -138,7 +138,7 @@ std::uint64_t merge_table::apply(std::vector<token_id>& symbols) const {
     return apply_to_few(symbols);
   if (symbols.size() <= heap_symbols_max)
     return apply_to_many(symbols, heap_queue(symbols.size()));
-  return apply_to_many(symbols, bucket_queue(ranks_));
+  return apply_to_many(symbols, bucket_queue(ranks_, symbols.size()));
 }
 
 } // namespace baton::text

@@ -60,12 +60,12 @@ bool goes_on_behind_a_space(std::string_view text) {
 
 // Ranks by token: 0 has the highest score, equal scores have one rank.
 std::vector<std::uint32_t> ranks_of(const vocabulary& words) {
-  std::vector<float> scores = words.scores;
+  std::vector<double> scores = words.scores;
   std::sort(scores.begin(), scores.end(), std::greater<>{});
   scores.erase(std::unique(scores.begin(), scores.end()), scores.end());
   std::vector<std::uint32_t> ranks;
   ranks.reserve(words.scores.size());
-  for (const float score : words.scores)
+  for (const double score : words.scores)
     ranks.push_back(static_cast<std::uint32_t>(
         std::lower_bound(scores.begin(), scores.end(), score, std::greater<>{}) - scores.begin()));
   return ranks;

@@ -15,8 +15,7 @@ result<sentencepiece_bpe> sentencepiece_bpe::create(const vocabulary& words) {
   auto merges = scored_merges::create(words);
   if (!merges)
     return merges.error();
-  return sentencepiece_bpe(std::move(*normalizer), std::move(*unknown), std::move(*merges),
-                           words.tokens.size());
+  return sentencepiece_bpe(std::move(*normalizer), std::move(*unknown), std::move(*merges), words);
 }
 
 result<void> sentencepiece_bpe::encode(std::string_view text, encode_scratch& scratch,
@@ -25,7 +24,7 @@ result<void> sentencepiece_bpe::encode(std::string_view text, encode_scratch& sc
   if (!normalized)
     return normalized.error();
   scratch.steps_ += normalized->size();
-  const std::size_t begin = ids.size();
+  std::size_t begin = ids.size(); // from here on unknown characters in a row are one token
   for (std::string_view rest = *normalized; !rest.empty();) {
     if (const auto whole = normalizer_.user_defined().longest(rest)) {
       ids.push_back(whole->id);
@@ -34,6 +33,8 @@ result<void> sentencepiece_bpe::encode(std::string_view text, encode_scratch& sc
     }
     const std::string_view word = rest.substr(0, word_bytes(rest));
     rest.remove_prefix(word.size());
+    if (splits_at_spaces_)
+      begin = ids.size();
     if (const auto cached = scratch.cache_.find(word); !cached.empty()) {
       unknown_.append(cached, begin, ids);
       continue;
@@ -52,7 +53,7 @@ std::size_t sentencepiece_bpe::word_bytes(std::string_view text) const noexcept 
   while (at < text.size()) {
     const std::string_view rest = text.substr(at);
     const bool is_space = rest.starts_with(space_symbol);
-    if (is_space && !after_space && merges_.words_end_at_spaces)
+    if (is_space && (splits_at_spaces_ || (!after_space && merges_.words_end_at_spaces)))
       break;
     if (user_defined.longest(rest))
       break;

@@ -29,9 +29,10 @@ public:
 
 private:
   sentencepiece_bpe(sentencepiece_normalizer normalizer, unknown_characters unknown,
-                    scored_merges merges, std::size_t tokens)
+                    scored_merges merges, const vocabulary& words)
       : normalizer_(std::move(normalizer)), unknown_(std::move(unknown)),
-        merges_(std::move(merges)), tokens_(tokens) {}
+        merges_(std::move(merges)), tokens_(words.tokens.size()),
+        splits_at_spaces_(words.splits_at_spaces) {}
 
   // Bytes of the word that `text` begins with. Requires: no user-defined token begins there.
   std::size_t word_bytes(std::string_view text) const noexcept;
@@ -43,6 +44,7 @@ private:
   unknown_characters unknown_;
   scored_merges merges_;
   std::size_t tokens_; // of the vocabulary; symbols from here up are bare characters
+  bool splits_at_spaces_;
 };
 
 } // namespace baton::text

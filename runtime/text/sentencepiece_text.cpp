@@ -11,6 +11,16 @@ namespace baton::text {
 
 namespace {
 
+std::vector<piece_trie::entry> user_defined_tokens(const vocabulary& words) {
+  std::vector<piece_trie::entry> found;
+  for (std::size_t id = 0; id < words.tokens.size(); ++id)
+    if (words.kinds[id] == token_kind::user_defined && !words.tokens[id].empty())
+      found.push_back({with_space_symbols(words.tokens[id]), static_cast<token_id>(id)});
+  return found;
+}
+
+} // namespace
+
 std::string replaced(std::string_view text, std::string_view from, std::string_view to) {
   std::string made;
   made.reserve(text.size());
@@ -25,16 +35,6 @@ std::string replaced(std::string_view text, std::string_view from, std::string_v
   return made;
 }
 
-std::vector<piece_trie::entry> user_defined_tokens(const vocabulary& words) {
-  std::vector<piece_trie::entry> found;
-  for (std::size_t id = 0; id < words.tokens.size(); ++id)
-    if (words.kinds[id] == token_kind::user_defined && !words.tokens[id].empty())
-      found.push_back({with_space_symbols(words.tokens[id]), static_cast<token_id>(id)});
-  return found;
-}
-
-} // namespace
-
 std::string with_plain_spaces(std::string_view token) {
   return replaced(token, space_symbol, " ");
 }
@@ -45,6 +45,11 @@ std::string with_space_symbols(std::string_view text) {
 
 std::size_t character_bytes(std::string_view text) noexcept {
   return utf8_at(text, 0).length;
+}
+
+error too_long_once_normalized() {
+  return fail(errc::payload_too_large, "the prompt has more than {} bytes once normalized",
+              normalized_bytes_max);
 }
 
 sentencepiece_normalizer::sentencepiece_normalizer(const vocabulary& words, character_map map)
@@ -100,8 +105,7 @@ result<std::string> sentencepiece_normalizer::normalize(std::string_view text) c
     if (!next.as.empty())
       after_space = removes_spaces_ && next.as.ends_with(' ');
     if (made.size() > normalized_bytes_max)
-      return fail(errc::payload_too_large, "the prompt has more than {} bytes once normalized",
-                  normalized_bytes_max);
+      return too_long_once_normalized();
   }
   if (removes_spaces_)
     while (made.ends_with(space_symbol))

@@ -21,14 +21,18 @@ namespace baton::text {
 
 inline constexpr std::string_view space_symbol = "\xE2\x96\x81"; // U+2581, a space within tokens
 
+// Every `from` by `to`. Requires: `from` is not empty.
+std::string replaced(std::string_view text, std::string_view from, std::string_view to);
 std::string with_plain_spaces(std::string_view token);
 std::string with_space_symbols(std::string_view text);
 
 // Bytes of the first character. Requires: text is UTF-8 and not empty.
 std::size_t character_bytes(std::string_view text) noexcept;
 
-// Four times encode_bytes_max. A space becomes three bytes; only a character map can give more.
+// Four times encode_bytes_max. A space becomes three bytes; only a character map or a step of
+// tokenizer.json can give more.
 inline constexpr std::size_t normalized_bytes_max = std::size_t{40} << 20U;
+error too_long_once_normalized();
 
 // Text to the form in which tokens are written.
 class sentencepiece_normalizer {

@@ -74,16 +74,28 @@ bool steers(std::string_view text, bool is_written_by_template) {
          std::find(known_end_texts.begin(), known_end_texts.end(), text) != known_end_texts.end();
 }
 
-// The vocabulary as a SentencePiece encoder may use it: what steers is out of its reach.
-vocabulary with_commands_withheld(const vocabulary& words) {
+// The vocabulary as a SentencePiece encoder may use it, and the tokens out of its reach that are
+// found in any text nevertheless. Sorted.
+struct withheld_vocabulary {
+  vocabulary words;
+  std::vector<token_id> in_any_text;
+};
+
+// What steers is out of the encoder's reach. So are tokens that part a text before its spaces are
+// looked at: those without a space, for one with spaces must be found however they are written.
+withheld_vocabulary with_commands_withheld(const vocabulary& words) {
   const auto written = written_by_template(words); // views into its chat template
-  vocabulary withheld = words;
+  withheld_vocabulary withheld{words, {}};
   for (std::size_t id = 0; id < words.tokens.size(); ++id) {
     if (words.kinds[id] != token_kind::user_defined)
       continue;
     const std::string text = with_plain_spaces(words.tokens[id]);
-    if (steers(text, written.contains(text)))
-      withheld.kinds[id] = token_kind::control;
+    const bool is_command = steers(text, written.contains(text));
+    const bool parts_text = words.finds_added_tokens_first && text.find(' ') == std::string::npos;
+    if (is_command || parts_text)
+      withheld.words.kinds[id] = token_kind::control;
+    if (!is_command && parts_text)
+      withheld.in_any_text.push_back(static_cast<token_id>(id));
   }
   return withheld;
 }
@@ -97,24 +109,27 @@ result<tokenizer> tokenizer::create(const vocabulary& words) {
   if (!tokens)
     return tokens.error();
   const bool withholds = is_sentencepiece(words);
-  const vocabulary withheld = withholds ? with_commands_withheld(words) : vocabulary();
-  const vocabulary& used = withholds ? withheld : words;
+  const auto withheld = withholds ? with_commands_withheld(words) : withheld_vocabulary();
+  const vocabulary& used = withholds ? withheld.words : words;
   auto ordinary = encoder_of(used, *tokens);
   if (!ordinary)
     return ordinary.error();
-  tokenizer made(std::move(*tokens), std::move(*ordinary));
+  auto steps = text_steps::create(words.steps);
+  if (!steps)
+    return steps.error();
+  tokenizer made(std::move(*tokens), std::move(*ordinary), std::move(*steps));
   made.bos_ = words.bos;
   made.eos_ = words.eos;
   const bool family_adds_bos =
       std::visit([](const auto& e) { return e.adds_bos(); }, made.encoder_);
   made.adds_bos_ = words.bos && words.add_bos.value_or(family_adds_bos);
   made.strips_spaces_ = withholds && words.remove_extra_whitespaces;
-  made.strips_space_ = withholds && (words.add_space_prefix || words.space_at_start ||
+  made.strips_space_ = withholds && (words.add_space_prefix || words.drops_first_space ||
                                      words.remove_extra_whitespaces);
-  made.space_at_start_ = withholds && words.space_at_start;
+  made.metaspace_ = withholds ? words.metaspace : leading_space::never;
   made.strips_left_ = words.strips_left;
   made.strips_right_ = words.strips_right;
-  made.add_special_tokens(used);
+  made.add_special_tokens(used, withheld.in_any_text);
   made.find_end_tokens(words);
   made.take_fingerprint(words);
   return made;
@@ -145,16 +160,23 @@ void tokenizer::take_fingerprint(const vocabulary& words) {
     mix(fingerprint_, line);
   mix_ids(fingerprint_, words.strips_left);
   mix_ids(fingerprint_, words.strips_right);
+  for (const text_step& step : words.steps) {
+    mix(fingerprint_, &step.what, sizeof(step.what));
+    mix(fingerprint_, step.from);
+    mix(fingerprint_, step.to);
+  }
   if (!is_sentencepiece(words))
     return;
   mix(fingerprint_, words.model);
-  mix(fingerprint_, words.scores.data(), words.scores.size() * sizeof(float));
-  mix(fingerprint_, words.add_space_prefix ? "space" : words.space_at_start ? "first" : "");
+  mix(fingerprint_, words.scores.data(), words.scores.size() * sizeof(double));
+  mix(fingerprint_, words.add_space_prefix ? "space" : "");
+  mix(fingerprint_, &words.metaspace, sizeof(words.metaspace));
+  mix(fingerprint_, words.splits_at_spaces ? "split" : "");
   mix(fingerprint_, words.remove_extra_whitespaces ? "one space" : "");
   mix(fingerprint_, words.character_map);
 }
 
-void tokenizer::add_special_tokens(const vocabulary& words) {
+void tokenizer::add_special_tokens(const vocabulary& words, std::span<const token_id> in_any_text) {
   std::vector<special_token> found;
   for (std::size_t i = 0; i < words.tokens.size(); ++i) {
     const auto id = static_cast<token_id>(i);
@@ -166,7 +188,9 @@ void tokenizer::add_special_tokens(const vocabulary& words) {
     const bool is_user_defined = words.kinds[i] == token_kind::user_defined;
     if (is_user_defined && is_sentencepiece(words))
       continue; // an ordinary piece to the encoder
-    found.push_back({std::string(text), id, is_user_defined && is_white_space(text)});
+    const bool is_anywhere = (is_user_defined && is_white_space(text)) ||
+                             std::binary_search(in_any_text.begin(), in_any_text.end(), id);
+    found.push_back({std::string(text), id, is_anywhere});
   }
   specials_ = special_tokens(std::move(found));
 }
@@ -269,10 +293,20 @@ result<std::vector<token_id>> tokenizer::encode_ranges(std::string_view text,
 
 result<void> tokenizer::encode_ordinary(std::string_view text, bool is_start,
                                         encode_scratch& scratch, std::vector<token_id>& ids) const {
+  text_steps::outcome stepped;
+  if (!text.empty() && !steps_.empty()) {
+    auto made = steps_.apply(text);
+    if (!made)
+      return made.error();
+    stepped = *std::move(made);
+    text = stepped.text;
+    is_start = is_start && !stepped.lost_begin; // as in Hugging Face's library
+  }
   if (text.empty())
     return {};
-  const bool adds_space =
-      is_start && space_at_start_ && !text.starts_with(' ') && !text.starts_with(space_symbol);
+  const bool wants_space =
+      metaspace_ == leading_space::always || (metaspace_ == leading_space::first && is_start);
+  const bool adds_space = wants_space && !text.starts_with(' ') && !text.starts_with(space_symbol);
   const std::string spaced = adds_space ? fmt::format(" {}", text) : std::string();
   const std::string_view used = adds_space ? spaced : text;
   return std::visit([&](const auto& e) { return e.encode(used, scratch, ids); }, encoder_);

@@ -11,6 +11,7 @@
 #include "runtime/text/segment.hpp"
 #include "runtime/text/sentencepiece_bpe.hpp"
 #include "runtime/text/special_tokens.hpp"
+#include "runtime/text/text_steps.hpp"
 #include "runtime/text/token_table.hpp"
 #include "runtime/text/unigram.hpp"
 #include "runtime/text/vocabulary.hpp"
@@ -82,11 +83,12 @@ public:
 private:
   using encoder = std::variant<byte_level_bpe, sentencepiece_bpe, unigram>;
 
-  tokenizer(token_table tokens, encoder ordinary)
-      : tokens_(std::move(tokens)), encoder_(std::move(ordinary)), specials_({}) {}
+  tokenizer(token_table tokens, encoder ordinary, text_steps steps)
+      : tokens_(std::move(tokens)), encoder_(std::move(ordinary)), steps_(std::move(steps)),
+        specials_({}) {}
 
   static result<encoder> encoder_of(const vocabulary& words, const token_table& tokens);
-  void add_special_tokens(const vocabulary& words);
+  void add_special_tokens(const vocabulary& words, std::span<const token_id> in_any_text);
   void find_end_tokens(const vocabulary& words);
   void take_fingerprint(const vocabulary& words);
   result<std::vector<token_id>> encode_ranges(std::string_view text,
@@ -98,6 +100,7 @@ private:
 
   token_table tokens_;
   encoder encoder_;
+  text_steps steps_;
   special_tokens specials_;
   std::unordered_map<std::string_view, token_id> special_; // by text; views into tokens_
   std::optional<token_id> bos_;
@@ -106,7 +109,7 @@ private:
   bool adds_bos_ = false;
   bool strips_space_ = false;  // the encoder may put a space before a text
   bool strips_spaces_ = false; // and it removes those that were there
-  bool space_at_start_ = false;
+  leading_space metaspace_ = leading_space::never;
   std::vector<token_id> strips_left_, strips_right_;
   std::uint64_t fingerprint_ = 0;
 };

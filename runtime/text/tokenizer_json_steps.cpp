@@ -1,5 +1,6 @@
 // What tokenizer.json does to text before and after the model: its normalizer, pre_tokenizer,
 // post_processor and decoder. Each step is known or refused by its name.
+#include "runtime/text/base64.hpp"
 #include "runtime/text/pre_tokenizer.hpp"
 #include "runtime/text/sentencepiece_text.hpp"
 #include "runtime/text/vocabulary_checkpoint.hpp"
@@ -57,6 +58,70 @@ bool replaces(const json& step, std::string_view from, std::string_view to) {
          text_of(step, "content") == to;
 }
 
+// -- The normalizer
+
+constexpr std::size_t replacement_bytes_max = 16; // bounds how much a text can grow
+
+result<text_step> read_replacement(const json& step) {
+  const auto literal = pattern_of(step, "String");
+  const auto pattern = pattern_of(step, "Regex");
+  const auto to = text_of(step, "content");
+  if (to.size() > replacement_bytes_max)
+    return refused("normalizer", step, fmt::format("content '{}'", to));
+  if (!literal.empty())
+    return text_step{text_step::kind::replace, literal, to};
+  if (pattern == " {2,}") // how converters of SentencePiece's models join spaces
+    return text_step{text_step::kind::join_spaces, {}, to};
+  return refused("normalizer", step, fmt::format("pattern '{}'", pattern));
+}
+
+result<void> read_text_step(const json& step, std::vector<text_step>& out) {
+  using kind = text_step::kind;
+  constexpr std::array<std::pair<std::string_view, kind>, 5> forms = {
+      {{"NFC", kind::nfc},
+       {"NFD", kind::nfd},
+       {"NFKC", kind::nfkc},
+       {"NFKD", kind::nfkd},
+       {"Lowercase", kind::lower_case}}};
+  const auto type = text_of(step, "type");
+  for (const auto& [name, form] : forms)
+    if (type == name) {
+      out.push_back({form, {}, {}});
+      return {};
+    }
+  if (type == "Replace") {
+    auto made = read_replacement(step);
+    if (!made)
+      return made.error();
+    out.push_back(*std::move(made));
+  } else if (type == "Prepend") {
+    const auto text = text_of(step, "prepend");
+    if (text.size() > replacement_bytes_max)
+      return refused("normalizer", step, fmt::format("'{}'", text));
+    out.push_back({kind::prepend, {}, text});
+  } else if (type == "Strip") {
+    if (flag_of(step, "strip_left", true))
+      out.push_back({kind::strip_left, {}, {}});
+    if (flag_of(step, "strip_right", true))
+      out.push_back({kind::strip_right, {}, {}});
+  } else if (type == "Precompiled") {
+    auto map = bytes_of_base64(text_of(step, "precompiled_charsmap"));
+    if (!map)
+      return fail(errc::bad_model_file, "tokenizer.json: precompiled_charsmap is no base64");
+    out.push_back({kind::character_map, *std::move(map), {}});
+  } else {
+    return refused("normalizer", step);
+  }
+  return {};
+}
+
+result<void> read_normalizer(const json& tokenizer, vocabulary& words) {
+  for (const auto* step : steps_of(tokenizer, "normalizer"))
+    if (auto read = read_text_step(*step, words.steps); !read)
+      return read;
+  return {};
+}
+
 // -- Byte-level BPE
 
 // The one pattern of GPT-2's own pre-tokenizer, which ByteLevel has built in.
@@ -96,10 +161,6 @@ result<std::vector<std::string>> patterns_of(const steps& list) {
 }
 
 result<void> read_byte_level(const json& tokenizer, vocabulary& words) {
-  for (const auto* step : steps_of(tokenizer, "normalizer"))
-    // Text that is not NFC is taken as it is, as the GGUF files of the same models have it.
-    if (text_of(*step, "type") != "NFC")
-      return refused("normalizer", *step);
   const auto patterns = patterns_of(steps_of(tokenizer, "pre_tokenizer"));
   if (!patterns)
     return patterns.error();
@@ -123,51 +184,90 @@ result<void> read_byte_level(const json& tokenizer, vocabulary& words) {
   return {};
 }
 
-// -- SentencePiece's BPE as it is converted
+// -- SentencePiece's models as they are converted
 
-// Spaces become U+2581: by a Replace, or by a Metaspace.
+// Metaspace: spaces become U+2581, one may be put before a text, and each may begin a piece.
+result<void> read_metaspace(const json& step, bool after_words, vocabulary& words) {
+  if (text_of(step, "replacement") != space_symbol)
+    return refused("pre_tokenizer", step,
+                   fmt::format("replacement '{}'", text_of(step, "replacement")));
+  const auto scheme =
+      text_of(step, "prepend_scheme", flag_of(step, "add_prefix_space", true) ? "always" : "never");
+  constexpr std::array<std::pair<std::string_view, leading_space>, 3> schemes = {
+      {{"never", leading_space::never},
+       {"first", leading_space::first},
+       {"always", leading_space::always}}};
+  const auto* known = std::find_if(schemes.begin(), schemes.end(),
+                                   [&](const auto& each) { return each.first == scheme; });
+  // Words without a mark of their own would run into each other.
+  if (known == schemes.end() || (after_words && scheme != "always"))
+    return refused("pre_tokenizer", step, fmt::format("prepend_scheme {}", scheme));
+  words.metaspace = known->second;
+  words.splits_at_spaces = after_words || flag_of(step, "split", true);
+  return {};
+}
+
+// Whether spaces become U+2581: by a Replace, or by a Metaspace.
 result<bool> read_spaces(const json& tokenizer, vocabulary& words) {
-  bool replaces_spaces = false;
-  words.add_space_prefix = false;
-  for (const auto* step : steps_of(tokenizer, "normalizer")) {
-    if (text_of(*step, "type") == "Prepend" && text_of(*step, "prepend") == space_symbol)
-      words.add_space_prefix = true;
-    else if (replaces(*step, " ", space_symbol))
-      replaces_spaces = true;
-    else
-      return refused("normalizer", *step);
-  }
-  for (const auto* step : steps_of(tokenizer, "pre_tokenizer")) {
-    const auto type = text_of(*step, "type");
-    if (type == "Split" && replaces_spaces && pattern_of(*step, "String") == " ")
+  const text_step by_symbol{text_step::kind::replace, " ", std::string(space_symbol)};
+  bool replaces_spaces =
+      std::find(words.steps.begin(), words.steps.end(), by_symbol) != words.steps.end();
+  const auto list = steps_of(tokenizer, "pre_tokenizer");
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const json& step = *list[i];
+    const auto type = text_of(step, "type");
+    if (type == "Split" && replaces_spaces && pattern_of(step, "String") == " ")
       continue; // there are no spaces left
-    if (type != "Metaspace" || text_of(*step, "replacement") != space_symbol)
-      return refused("pre_tokenizer", *step);
-    const auto scheme = text_of(*step, "prepend_scheme",
-                                flag_of(*step, "add_prefix_space", true) ? "always" : "never");
-    if (scheme != "first" && scheme != "never")
-      return refused("pre_tokenizer", *step, fmt::format("prepend_scheme {}", scheme));
-    if (flag_of(*step, "split", true))
-      return refused("pre_tokenizer", *step, "split");
-    words.space_at_start = scheme == "first";
+    const bool is_last = i + 1 == list.size();
+    const bool before_metaspace = !is_last && text_of(*list[i + 1], "type") == "Metaspace";
+    if (type == "WhitespaceSplit" && i == 0 && before_metaspace) {
+      words.steps.push_back({text_step::kind::words, {}, {}});
+      continue;
+    }
+    if (type != "Metaspace" || !is_last)
+      return refused("pre_tokenizer", step);
+    const bool after_words =
+        !words.steps.empty() && words.steps.back().what == text_step::kind::words;
+    if (auto read = read_metaspace(step, after_words, words); !read)
+      return read.error();
     replaces_spaces = true;
   }
   return replaces_spaces;
 }
 
+// Where an answer begins a space may be dropped; all else is undone for any token.
+result<void> read_decoder(const json& tokenizer, vocabulary& words) {
+  for (const auto* step : steps_of(tokenizer, "decoder")) {
+    const auto type = text_of(*step, "type");
+    if (type == "Metaspace") {
+      const auto scheme = text_of(*step, "prepend_scheme",
+                                  flag_of(*step, "add_prefix_space", true) ? "always" : "never");
+      words.drops_first_space = words.drops_first_space || scheme != "never";
+    } else if (type == "Strip") {
+      const auto* start = member_of(*step, "start");
+      const auto* stop = member_of(*step, "stop");
+      const bool is_known = text_of(*step, "content") == " " && start != nullptr &&
+                            stop != nullptr && (*start == 0 || *start == 1) && *stop == 0;
+      if (!is_known)
+        return refused("decoder", *step, "other than content ' ', start 0 or 1, stop 0");
+      words.drops_first_space = words.drops_first_space || *start == 1;
+    } else if (type != "ByteFallback" && type != "Fuse" && !replaces(*step, space_symbol, " ")) {
+      return refused("decoder", *step);
+    }
+  }
+  return {};
+}
+
 result<void> read_converted(const json& tokenizer, vocabulary& words) {
+  words.add_space_prefix = false; // what there is of it is a step
+  words.finds_added_tokens_first = true;
   const auto replaced = read_spaces(tokenizer, words);
   if (!replaced)
     return replaced.error();
   if (!*replaced)
     return fail(errc::unsupported_model,
                 "tokenizer.json: no step replaces spaces, and none is a ByteLevel");
-  constexpr std::array<std::string_view, 4> known = {"ByteFallback", "Fuse", "Strip", "Metaspace"};
-  for (const auto* step : steps_of(tokenizer, "decoder"))
-    if (!replaces(*step, space_symbol, " ") &&
-        std::find(known.begin(), known.end(), text_of(*step, "type")) == known.end())
-      return refused("decoder", *step);
-  return {};
+  return read_decoder(tokenizer, words);
 }
 
 // -- Both
@@ -203,6 +303,8 @@ bool is_byte_level(const json& tokenizer) {
 }
 
 result<void> read_text_steps(const json& tokenizer, vocabulary& words) {
+  if (auto read = read_normalizer(tokenizer, words); !read)
+    return read;
   const auto read = is_sentencepiece(words) ? read_converted(tokenizer, words)
                                             : read_byte_level(tokenizer, words);
   if (!read)

@@ -10,7 +10,7 @@ namespace baton::text {
 namespace {
 
 // What a character without a token costs beyond the worst token. The reference's number.
-constexpr float unknown_penalty = 10.0F;
+constexpr double unknown_penalty = 10.0;
 // What each byte of a user-defined token but the first earns, whatever score the file gives it, so
 // that it is nearly always taken. The reference's number since its release 0.2.3; before, such a
 // token cost 0.1, and both decide alike unless user-defined tokens overlap or have long rivals.
@@ -31,9 +31,11 @@ std::vector<piece_trie::entry> usable_tokens(const vocabulary& words) {
 
 } // namespace
 
-unigram::unigram(sentencepiece_normalizer normalizer, unknown_characters unknown, piece_trie tokens)
-    : normalizer_(std::move(normalizer)), unknown_(std::move(unknown)), tokens_(std::move(tokens)) {
-}
+unigram::unigram(sentencepiece_normalizer normalizer, unknown_characters unknown,
+                 const vocabulary& words)
+    : normalizer_(std::move(normalizer)), unknown_(std::move(unknown)),
+      tokens_(usable_tokens(words)), splits_at_spaces_(words.splits_at_spaces),
+      sums_as_double_(words.sums_as_double) {}
 
 result<unigram> unigram::create(const vocabulary& words) {
   auto normalizer = sentencepiece_normalizer::create(words);
@@ -42,64 +44,65 @@ result<unigram> unigram::create(const vocabulary& words) {
   auto unknown = unknown_characters::create(words);
   if (!unknown)
     return unknown.error();
-  unigram made(std::move(*normalizer), std::move(*unknown), piece_trie(usable_tokens(words)));
-  float lowest = std::numeric_limits<float>::max();
-  for (std::size_t id = 0; id < words.tokens.size(); ++id)
-    if (words.kinds[id] == token_kind::normal)
-      lowest = std::min(lowest, words.scores[id]);
-  if (lowest == std::numeric_limits<float>::max())
+  if (std::find(words.kinds.begin(), words.kinds.end(), token_kind::normal) == words.kinds.end())
     return fail(errc::bad_model_file, "the vocabulary has no ordinary tokens");
-  made.unknown_score_ = lowest - unknown_penalty;
-  made.scores_ = words.scores;
-  for (std::size_t id = 0; id < words.tokens.size(); ++id)
-    if (words.kinds[id] == token_kind::user_defined) {
-      const std::size_t bytes = with_space_symbols(words.tokens[id]).size();
-      made.scores_[id] =
-          static_cast<float>(static_cast<double>(bytes) * user_defined_gain - user_defined_gain);
-    }
+  unigram made(std::move(*normalizer), std::move(*unknown), words);
+  made.set_scores(words);
   return made;
 }
 
-std::vector<unigram::path_end> unigram::best_paths(std::string_view text,
-                                                   encode_scratch& scratch) const {
-  std::vector<path_end> ends(text.size() + 1);
-  const auto reach = [&ends](std::size_t end, float score, token_id id, std::size_t begin) {
-    path_end& known = ends[end];
+void unigram::set_scores(const vocabulary& words) {
+  scores_ = words.scores;
+  double lowest = std::numeric_limits<double>::max();
+  for (std::size_t id = 0; id < words.tokens.size(); ++id) {
+    if (words.kinds[id] == token_kind::normal)
+      lowest = std::min(lowest, words.scores[id]);
+    if (words.kinds[id] == token_kind::user_defined) {
+      const std::size_t bytes = with_space_symbols(words.tokens[id]).size();
+      scores_[id] = static_cast<double>(bytes) * user_defined_gain - user_defined_gain;
+    }
+  }
+  unknown_score_ = lowest - unknown_penalty;
+}
+
+template <class Score>
+std::vector<unigram::path_end<Score>> unigram::best_paths(std::string_view text,
+                                                          encode_scratch& scratch) const {
+  std::vector<path_end<Score>> ends(text.size() + 1);
+  const auto reach = [&ends](std::size_t end, Score score, token_id id, std::size_t begin) {
+    path_end<Score>& known = ends[end];
     if (known.id == unreached || score > known.score)
       known = {score, id, static_cast<std::uint32_t>(begin)};
   };
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t character_end = begin + character_bytes(text.substr(begin));
-    const float score = ends[begin].score;
+    const Score score = ends[begin].score;
     bool is_token = false; // the character alone
     std::size_t end = begin;
     for (auto node = tokens_.child(piece_trie::root, text[end]); node;) {
       ++scratch.steps_;
       ++end;
       if (const auto id = tokens_.id(*node)) {
-        reach(end, scores_[static_cast<std::size_t>(*id)] + score, *id, begin);
+        reach(end, static_cast<Score>(scores_[static_cast<std::size_t>(*id)]) + score, *id, begin);
         is_token = is_token || end == character_end;
       }
       node = end < text.size() ? tokens_.child(*node, text[end]) : std::nullopt;
     }
     if (!is_token)
-      reach(character_end, unknown_score_ + score, no_token, begin);
+      reach(character_end, static_cast<Score>(unknown_score_) + score, no_token, begin);
     ++scratch.steps_;
     begin = character_end;
   }
   return ends;
 }
 
-result<void> unigram::encode(std::string_view text, encode_scratch& scratch,
-                             std::vector<token_id>& ids) const {
-  const auto normalized = normalizer_.normalize(text);
-  if (!normalized)
-    return normalized.error();
-  const std::string_view whole = *normalized;
-  std::vector<path_end> ends = best_paths(whole, scratch);
+template <class Score>
+void unigram::encode_piece(std::string_view text, encode_scratch& scratch,
+                           std::vector<token_id>& ids) const {
+  auto ends = best_paths<Score>(text, scratch);
   // Turned around in place: of each token on the path, where it ends.
   std::uint32_t next = 0;
-  for (auto at = static_cast<std::uint32_t>(whole.size()); at > 0;) {
+  for (auto at = static_cast<std::uint32_t>(text.size()); at > 0;) {
     const std::uint32_t begin = ends[at].begin;
     ends[at].begin = next;
     next = at;
@@ -108,9 +111,25 @@ result<void> unigram::encode(std::string_view text, encode_scratch& scratch,
   const std::size_t first = ids.size();
   for (std::uint32_t begin = 0, end = next; end != 0; begin = end, end = ends[end].begin)
     if (const token_id id = ends[end].id; id == no_token)
-      unknown_.append_character(whole.substr(begin, end - begin), first, ids);
+      unknown_.append_character(text.substr(begin, end - begin), first, ids);
     else
       ids.push_back(id);
+}
+
+result<void> unigram::encode(std::string_view text, encode_scratch& scratch,
+                             std::vector<token_id>& ids) const {
+  const auto normalized = normalizer_.normalize(text);
+  if (!normalized)
+    return normalized.error();
+  for (std::string_view rest = *normalized; !rest.empty();) {
+    const std::size_t end = splits_at_spaces_ ? rest.find(space_symbol, 1) : rest.size();
+    const std::string_view piece = rest.substr(0, end);
+    rest.remove_prefix(piece.size());
+    if (sums_as_double_)
+      encode_piece<double>(piece, scratch, ids);
+    else
+      encode_piece<float>(piece, scratch, ids);
+  }
   return {};
 }
 

@@ -31,23 +31,34 @@ public:
 
 private:
   // The best way to cut a text up to some offset: its last token, and where that begins. The score
-  // is a float as in the reference, where rounding decides between ways that are equally good.
+  // is a float or a double as in the reference, where rounding decides between ways that are
+  // equally good.
+  template <class Score>
   struct path_end {
-    float score = 0;
+    Score score = 0;
     token_id id = unreached;
     std::uint32_t begin = 0;
   };
   static constexpr token_id unreached = -1;
   static constexpr token_id no_token = -2; // a character that is none
 
-  unigram(sentencepiece_normalizer normalizer, unknown_characters unknown, piece_trie tokens);
-  std::vector<path_end> best_paths(std::string_view text, encode_scratch& scratch) const;
+  unigram(sentencepiece_normalizer normalizer, unknown_characters unknown, const vocabulary& words);
+  void set_scores(const vocabulary& words);
+
+  template <class Score>
+  std::vector<path_end<Score>> best_paths(std::string_view text, encode_scratch& scratch) const;
+  // Requires: `text` is normalized.
+  template <class Score>
+  void encode_piece(std::string_view text, encode_scratch& scratch,
+                    std::vector<token_id>& ids) const;
 
   sentencepiece_normalizer normalizer_;
   unknown_characters unknown_;
   piece_trie tokens_;
-  std::vector<float> scores_; // [ids]
-  float unknown_score_ = 0;
+  bool splits_at_spaces_;
+  bool sums_as_double_;
+  std::vector<double> scores_; // [ids]
+  double unknown_score_ = 0;
 };
 
 } // namespace baton::text

@@ -42,6 +42,31 @@ constexpr bool is_special(token_kind kind) noexcept {
 }
 bool is_white_space(std::string_view text) noexcept; // ASCII's; the empty text is, too
 
+// Something that tokenizer.json does to each text between special tokens before it is cut.
+struct text_step {
+  enum class kind : std::uint8_t {
+    nfc,
+    nfd,
+    nfkc,
+    nfkd,
+    lower_case,
+    character_map, // `from` is the precompiled map
+    replace,       // `from` by `to`
+    join_spaces,   // two spaces or more by `to`
+    strip_left,
+    strip_right,
+    prepend, // `to`
+    words,   // what stands between white space, each with one U+2581 before it
+  };
+  kind what;
+  std::string from;
+  std::string to;
+  friend bool operator==(const text_step&, const text_step&) = default;
+};
+
+// Which texts get a space in front, if they begin with none.
+enum class leading_space : std::uint8_t { never, first, always };
+
 struct vocabulary {
   std::string model; // "gpt2": byte-level BPE; "llama": SentencePiece BPE; "t5": its unigram model
   std::string pre;   // gpt2: which pre-tokenizer: "smollm", "llama-bpe", ...
@@ -50,18 +75,24 @@ struct vocabulary {
   std::vector<token_kind> kinds; // [ids]
   // gpt2: "left right", the best first. llama: the same where the file has them instead of scores.
   std::vector<std::string> merges;
-  std::vector<float> scores;   // [ids]; not of gpt2, nor beside merges
+  std::vector<double> scores;  // [ids]; not of gpt2, nor beside merges
+  bool sums_as_double = false; // t5: of scores, as Hugging Face's unigram; else as float
   std::optional<token_id> bos; // begin of text
   std::optional<token_id> eos; // end of text (of a turn, in chat models)
   std::optional<token_id> eot; // end of turn, where it is not eos
   std::vector<token_id> ends;  // others that end an answer
   std::optional<token_id> unknown;
   std::optional<token_id> padding;
-  std::optional<bool> add_bos;           // nothing: as the family does
-  bool add_space_prefix = true;          // llama, t5: a space before each text
-  bool space_at_start = false;           // llama: one where a prompt begins, if none is there
+  std::optional<bool> add_bos;  // nothing: as the family does
+  bool add_space_prefix = true; // llama, t5: a space before each text
+  // llama, t5, as tokenizer.json has them:
+  leading_space metaspace = leading_space::never; // besides add_space_prefix
+  bool splits_at_spaces = false;                  // nothing merges into a space
+  bool drops_first_space = false;                 // where an answer begins, whatever adds it
+  bool finds_added_tokens_first = false;          // user-defined tokens part the text
   bool remove_extra_whitespaces = false; // llama, t5: one space for several, none at the ends
   std::string character_map;             // llama, t5: the precompiled map; empty: none
+  std::vector<text_step> steps;          // the first first, before all that the encoder does
   std::vector<token_id> strips_left;     // special tokens that swallow the white space before
   std::vector<token_id> strips_right;    // or behind them
   std::string chat_template;             // Jinja source; empty: none

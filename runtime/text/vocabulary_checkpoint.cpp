@@ -29,15 +29,26 @@ public:
     if (found == nullptr || !found->is_object())
       return fail(errc::bad_model_file, "tokenizer.json has no model");
     model_ = found;
+    // Files of old versions name no type.
+    const auto type = text_of(*model_, "type", model_->contains("merges") ? "BPE" : "");
+    if (type != "BPE" && type != "Unigram")
+      return fail(errc::unsupported_model,
+                  "tokenizer.json: model '{}': this build reads BPE and Unigram", type);
     using step = result<void> (table_reader::*)();
-    for (const step each : {&table_reader::check_model, &table_reader::read_tokens,
-                            &table_reader::read_added_tokens, &table_reader::read_merges})
+    const std::array<step, 4> bpe = {&table_reader::check_bpe, &table_reader::read_tokens,
+                                     &table_reader::read_added_tokens, &table_reader::read_merges};
+    const std::array<step, 4> unigram = {
+        &table_reader::check_unigram, &table_reader::read_scored_tokens,
+        &table_reader::read_added_tokens, &table_reader::read_unknown_id};
+    for (const step each : type == "BPE" ? bpe : unigram)
       if (auto r = (this->*each)(); !r)
         return r;
     if (id_end_ && words_.tokens.size() < *id_end_) {
       words_.tokens.resize(*id_end_); // padding of the embedding
       words_.kinds.resize(*id_end_, token_kind::unused);
     }
+    if (type == "Unigram")
+      words_.scores.resize(words_.tokens.size()); // added tokens need none
     if (const auto text = text_of(*model_, "unk_token"); !text.empty()) {
       const auto id = id_of_token(words_, text, "tokenizer.json: unk_token");
       if (!id)
@@ -50,11 +61,15 @@ public:
   }
 
 private:
-  result<void> check_model();
+  result<void> check_bpe();
+  result<void> check_unigram();
   result<void> read_tokens();
+  result<void> read_scored_tokens();
+  result<void> read_unknown_id();
   result<void> read_added_tokens();
   result<void> read_merges();
   result<std::string*> place(const json& id, token_kind kind);
+  token_kind kind_of(std::string_view text) const;
 
   const json& tokenizer_;
   std::optional<std::size_t> id_end_;
@@ -62,11 +77,15 @@ private:
   const json* model_ = nullptr;
 };
 
-result<void> table_reader::check_model() {
-  // Files of old versions name no type.
-  const auto type = text_of(*model_, "type", model_->contains("merges") ? "BPE" : "");
-  if (type != "BPE")
-    return fail(errc::unsupported_model, "tokenizer.json: model '{}': this build reads BPE", type);
+result<void> table_reader::check_unigram() {
+  if (is_byte_level(tokenizer_))
+    return fail(errc::unsupported_model, "tokenizer.json: a Unigram model with ByteLevel");
+  words_.model = "t5";
+  words_.sums_as_double = true;
+  return {};
+}
+
+result<void> table_reader::check_bpe() {
   const auto* dropout = member_of(*model_, "dropout");
   if (dropout != nullptr && *dropout != 0.0)
     return fail(errc::unsupported_model, "tokenizer.json: a model with dropout");
@@ -82,6 +101,11 @@ result<void> table_reader::check_model() {
   if (words_.model == "llama" && flag_of(*model_, "ignore_merges", false))
     return fail(errc::unsupported_model, "tokenizer.json: ignore_merges without ByteLevel");
   return {};
+}
+
+token_kind table_reader::kind_of(std::string_view text) const {
+  const bool has_bytes = flag_of(*model_, "byte_fallback", false);
+  return has_bytes && byte_of_notation(text) ? token_kind::byte : token_kind::normal;
 }
 
 // Where the text of a new token goes; null if it has no row in the model.
@@ -110,14 +134,43 @@ result<void> table_reader::read_tokens() {
   const auto* table = member_of(*model_, "vocab");
   if (table == nullptr || !table->is_object())
     return fail(errc::bad_model_file, "tokenizer.json: the model has no vocab");
-  const bool has_bytes = flag_of(*model_, "byte_fallback", false);
   for (const auto& [text, id] : table->items()) {
-    const bool is_byte = has_bytes && byte_of_notation(text).has_value();
-    const auto at = place(id, is_byte ? token_kind::byte : token_kind::normal);
+    const auto at = place(id, kind_of(text));
     if (!at)
       return at.error();
     **at = text;
   }
+  return {};
+}
+
+// [text, score], by id.
+result<void> table_reader::read_scored_tokens() {
+  const auto* table = member_of(*model_, "vocab");
+  if (table == nullptr || !table->is_array())
+    return fail(errc::bad_model_file, "tokenizer.json: the Unigram model's vocab is no list");
+  for (std::size_t id = 0; id < table->size(); ++id) {
+    const json& row = (*table)[id];
+    if (!row.is_array() || row.size() != 2 || !row[0].is_string() || !row[1].is_number())
+      return fail(errc::bad_model_file, "tokenizer.json: token {} is no text with a score", id);
+    const auto text = row[0].get<std::string>();
+    const auto at = place(id, kind_of(text));
+    if (!at)
+      return at.error();
+    **at = text;
+    words_.scores.push_back(row[1].get<double>());
+  }
+  return {};
+}
+
+result<void> table_reader::read_unknown_id() {
+  const auto* id = member_of(*model_, "unk_id");
+  if (id == nullptr)
+    return {};
+  if (!id->is_number_unsigned() || id->get<std::uint64_t>() >= words_.tokens.size())
+    return fail(errc::bad_model_file, "tokenizer.json: unk_id is outside the vocabulary of {}",
+                words_.tokens.size());
+  words_.unknown = id->get<token_id>();
+  words_.kinds[static_cast<std::size_t>(*words_.unknown)] = token_kind::unknown;
   return {};
 }
 

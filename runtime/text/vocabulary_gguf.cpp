@@ -4,6 +4,8 @@
 
 #include "runtime/model/gguf.hpp"
 
+#include <algorithm>
+#include <array>
 #include <limits>
 #include <string_view>
 #include <utility>
@@ -21,7 +23,7 @@ result<void> read_tables(const model::gguf_file& file, vocabulary& words) {
     auto scores = file.get_f32s("tokenizer.ggml.scores");
     if (!scores)
       return scores.error();
-    words.scores = std::move(*scores);
+    words.scores.assign(scores->begin(), scores->end());
   } else {
     auto merges = file.get_strings("tokenizer.ggml.merges");
     if (!merges)
@@ -103,6 +105,27 @@ void guard_named_tokens(const model::gguf_file& file, vocabulary& words) {
       words.kinds[static_cast<std::size_t>(*id)] = token_kind::control;
 }
 
+// Phi-3's special tokens swallow the white space behind them. GGUF has no key for it: llama.cpp
+// goes by the model's name, with these exceptions.
+result<void> read_strips(const model::gguf_file& file, vocabulary& words) {
+  auto name = file.get_string("general.name", "");
+  if (!name)
+    return name.error();
+  std::transform(name->begin(), name->end(), name->begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  if (name->find("phi-3") == std::string::npos && name->find("phi3") == std::string::npos)
+    return {};
+  constexpr std::array<std::string_view, 3> exceptions = {"<unk>", "<s>", "<|endoftext|>"};
+  for (std::size_t id = 0; id < words.tokens.size(); ++id) {
+    const bool is_exception =
+        std::find(exceptions.begin(), exceptions.end(), words.tokens[id]) != exceptions.end();
+    if ((is_special(words.kinds[id]) && !is_exception) || words.tokens[id] == "</s>")
+      words.strips_right.push_back(static_cast<token_id>(id));
+  }
+  return {};
+}
+
 } // namespace
 
 result<vocabulary> vocabulary_from(const model::gguf_file& file) {
@@ -126,6 +149,8 @@ result<vocabulary> vocabulary_from(const model::gguf_file& file) {
   if (is_sentencepiece(words))
     if (auto read = read_normalizer(file, words); !read)
       return read.error();
+  if (auto read = read_strips(file, words); !read)
+    return read.error();
   if (file.has("tokenizer.ggml.add_bos_token")) {
     const auto add_bos = file.get_bool("tokenizer.ggml.add_bos_token");
     if (!add_bos)

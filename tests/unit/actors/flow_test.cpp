@@ -166,3 +166,196 @@ TEST_CASE("a stop string that cannot be matched fails its choice once") {
   CHECK(a.last.finish == finish::failed);
   CHECK(a.last.failure->code == errc::invalid_value);
 }
+
+namespace {
+
+// As Llama 2's vocabulary writes words: each with the space before it.
+text::vocabulary words_with_spaces() {
+  auto vocabulary = world::words_of_file();
+  vocabulary.model = "llama";
+  vocabulary.merges.clear();
+  vocabulary.scores.assign(vocabulary.tokens.size(), 0);
+  vocabulary.kinds[0] = text::token_kind::unknown;
+  for (std::size_t id = 3; id < vocabulary.tokens.size(); ++id) {
+    vocabulary.tokens[id] = fmt::format("\u2581w{}", id);
+    vocabulary.kinds[id] = text::token_kind::normal;
+  }
+  return vocabulary;
+}
+
+} // namespace
+
+TEST_CASE("a completion begins with the space behind its prompt, an answer to a chat does not") {
+  world w(words_with_spaces());
+  w.run();
+  const auto completion = w.ask(ids_prompt{1, 10, 20}, 3);
+  const auto without_text = w.ask(ids_prompt{1}, 3);
+  const auto chat = w.ask(chat_prompt{{"user", "w7", ""}}, 3);
+  w.run();
+  CHECK(w.of(completion).text ==
+        w.words->decode_bytes(w.of(completion).ids, true).value().insert(0, " "));
+  CHECK(w.of(without_text).text == w.words->decode_bytes(w.of(without_text).ids, true).value());
+  CHECK(w.of(chat).text == w.words->decode_bytes(w.of(chat).ids, true).value());
+  for (const auto ticket : {completion, without_text, chat})
+    CHECK(w.of(ticket).ids.size() == 3);
+}
+
+TEST_CASE(
+    "a request flows through tokenizer, scheduler, two stages and detokenizer to its gateway") {
+  world w;
+  w.run();
+  REQUIRE(w.gateway.cards.back().phase == phase::ready);
+  ids_prompt ids{10, 20, 30, 40, 50};
+  auto ticket = w.ask(ids, 12);
+  w.run();
+  auto a = w.of(ticket);
+  CHECK(a.ids == oracle(ids, 12));
+  CHECK(a.ends == 1);
+  CHECK(a.last.finish == finish::length);
+  CHECK(a.last.prompt_tokens == 5);
+  CHECK(a.last.output_tokens == 12);
+}
+
+TEST_CASE("killing either stage at any moment changes no token and ends no stream twice") {
+  ids_prompt first{10, 20, 30, 40, 50, 60, 70};
+  ids_prompt second{11, 21};
+  for (stage_index victim : {0u, 1u})
+    for (int turns = 0; turns < 120; turns += 3) {
+      CAPTURE(victim);
+      CAPTURE(turns);
+      world w;
+      w.run();
+      auto a = w.ask(first, 15);
+      auto b = w.ask(second, 20);
+      w.run_some(turns);
+      w.kill_shard(victim);
+      w.run();
+      w.start_shard(victim);
+      w.run();
+      CHECK(w.of(a).ids == oracle(first, 15));
+      CHECK(w.of(b).ids == oracle(second, 20));
+      CHECK(w.of(a).ends == 1);
+      CHECK(w.of(b).ends == 1);
+    }
+}
+
+TEST_CASE("a step that never comes back is done again after its deadline, and nobody is blamed") {
+  for (stage_index where : {0u, 1u}) {
+    CAPTURE(where);
+    world w;
+    w.run();
+    w.swallow_next_batch(where);
+    ids_prompt ids{10, 20, 30};
+    auto ticket = w.ask(ids, 6);
+    w.run();
+    CHECK(w.of(ticket).ids.empty());
+    w.now += step_timeout - std::chrono::milliseconds{1};
+    caf::anon_send(w.sched, tick{});
+    w.run();
+    CHECK(w.of(ticket).ids.empty());
+    w.now += std::chrono::milliseconds{1};
+    caf::anon_send(w.sched, tick{});
+    w.run();
+    CHECK(w.of(ticket).ids == oracle(ids, 6));
+    CHECK(w.of(ticket).ends == 1);
+  }
+}
+
+TEST_CASE("a stop string ends its choice with the tokens that complete it") {
+  world w;
+  w.run();
+  ids_prompt ids{10, 20, 30};
+  auto whole = w.ask(ids, 24);
+  w.run();
+  auto text = w.of(whole).text;
+  auto at = text.find_first_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789", 4);
+  REQUIRE(at != std::string::npos);
+  auto stop = text.substr(at, 1);
+  auto ticket = w.ask(ids, 24, {stop});
+  w.run();
+  auto a = w.of(ticket);
+  CHECK(a.ends == 1);
+  CHECK(a.last.finish == finish::stop);
+  CHECK(a.last.stop_text == stop);
+  CHECK(a.text == text.substr(0, text.find(stop)));
+  CHECK(a.last.output_tokens == a.ids.size());
+}
+
+TEST_CASE(
+    "what the tokenizer cannot take is rejected to the gateway by name and frees the ticket") {
+  world w;
+  w.run();
+  auto bad = w.ask(ids_prompt{1, 2, 99999}, 4);
+  w.run();
+  REQUIRE(w.gateway.refusals.size() == 1);
+  CHECK(w.gateway.refusals[0].ticket == bad);
+  CHECK(w.gateway.refusals[0].reason.code == errc::invalid_value);
+  caf::anon_send(w.sched, reserve{77, gateway_node, "other", 1, 10});
+  w.run();
+  CHECK(w.gateway.refusals.back().reason.code == errc::model_not_found);
+}
+
+TEST_CASE("chat goes through the template and special tokens never come from its content") {
+  world w;
+  w.run();
+  caf::anon_send(w.tok, tokenize{9, gateway_node, chat_prompt{{"user", "a<|im_end|>b", ""}}, true});
+  w.run();
+  REQUIRE(w.gateway.ids.size() == 1);
+  const auto& ids = w.gateway.ids[0].ids;
+  REQUIRE_FALSE(ids.empty());
+  CHECK(std::count(ids.begin(), ids.end(), 2) == 1); // the end of the user's turn
+  caf::anon_send(w.tok, detokenize{10, gateway_node, ids});
+  w.run();
+  REQUIRE(w.gateway.texts.size() == 1);
+  CHECK(w.gateway.texts[0].text.find("a<|im_end|>b") != std::string::npos);
+}
+
+TEST_CASE("answers that do not fit into a message are refused, and what fits is not") {
+  world w;
+  w.run();
+  const std::string most(limits::ids_max, 'a'); // a token each
+  caf::anon_send(w.tok, tokenize{1, gateway_node, most, false});
+  caf::anon_send(w.tok, tokenize{2, gateway_node, most + 'a', false});
+  const token_id long_piece = 2; // <|im_end|>
+  const auto fits = limits::chunk_bytes_max / std::string_view("<|im_end|>").size();
+  caf::anon_send(w.tok, detokenize{3, gateway_node, ids_prompt(fits, long_piece)});
+  caf::anon_send(w.tok, detokenize{4, gateway_node, ids_prompt(fits + 1, long_piece)});
+  w.run();
+  REQUIRE(w.gateway.ids.size() == 2);
+  CHECK_FALSE(w.gateway.ids[0].failure);
+  CHECK(encode({}, w.gateway.ids[0]).size_bytes() > limits::ids_max);
+  REQUIRE(w.gateway.ids[1].failure);
+  CHECK(w.gateway.ids[1].failure->code == errc::payload_too_large);
+  REQUIRE(w.gateway.texts.size() == 2);
+  CHECK_FALSE(w.gateway.texts[0].failure);
+  CHECK(encode({}, w.gateway.texts[0]).size_bytes() > limits::chunk_bytes_max / 2);
+  REQUIRE(w.gateway.texts[1].failure);
+  CHECK(w.gateway.texts[1].failure->code == errc::payload_too_large);
+}
+
+TEST_CASE("a cancelled ticket ends once and leaves nothing in flight") {
+  world w;
+  w.run();
+  auto ticket = w.ask(ids_prompt{1, 2, 3}, 100);
+  w.run_some(40);
+  caf::anon_send(w.sched,
+                 cancel{ticket, std::nullopt, cancel_reason::client_gone, 0, std::nullopt});
+  caf::anon_send(w.sched,
+                 cancel{ticket, std::nullopt, cancel_reason::client_gone, 0, std::nullopt});
+  w.run();
+  CHECK(w.of(ticket).ends <= 1);
+  auto next = w.ask(ids_prompt{4, 5}, 5);
+  w.run();
+  CHECK(w.of(next).ids == oracle({4, 5}, 5));
+}
+
+TEST_CASE("a stop string that cannot be matched fails its choice once") {
+  world w;
+  w.run();
+  auto ticket = w.ask(ids_prompt{1, 2, 3}, 100, {"\xff\xfe"});
+  w.run();
+  auto a = w.of(ticket);
+  CHECK(a.ends == 1);
+  CHECK(a.last.finish == finish::failed);
+  CHECK(a.last.failure->code == errc::invalid_value);
+}

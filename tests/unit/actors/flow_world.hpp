@@ -57,7 +57,6 @@ inline gateway_actor::behavior_type listener(gateway_actor::pointer, seen* s) {
 }
 
 struct world {
-  testing::scratch_directory scratch;
   caf::actor_system_config config;
   std::unique_ptr<caf::actor_system> system;
   std::shared_ptr<const text::tokenizer> words;
@@ -72,8 +71,9 @@ struct world {
   std::vector<stage_actor> behind; // those that a swallower stands before
   std::vector<std::uint64_t> lives = std::vector<std::uint64_t>(2, 1);
 
-  world() {
-    load_words();
+  world() : world(words_of_file()) {}
+  explicit world(const text::vocabulary& vocabulary) {
+    load_words(vocabulary);
     config.set("scheduler.policy", caf::atom("testing"));
     system = std::make_unique<caf::actor_system>(config);
     directory peers;
@@ -122,17 +122,22 @@ struct world {
     tok = nullptr;
   }
 
-  void load_words() {
+  static text::vocabulary words_of_file() {
+    const testing::scratch_directory scratch;
     auto path = scratch.path() / "tiny.gguf";
     REQUIRE(testing::write_tiny_llama(path));
     auto file = model::gguf_file::open(path);
     REQUIRE(file);
     auto vocabulary = text::vocabulary_from(*file);
     REQUIRE(vocabulary);
-    auto made = text::tokenizer::create(*vocabulary);
+    return *std::move(vocabulary);
+  }
+
+  void load_words(const text::vocabulary& vocabulary) {
+    auto made = text::tokenizer::create(vocabulary);
     REQUIRE(made);
     words = std::make_shared<const text::tokenizer>(std::move(*made));
-    auto parsed = text::chat_template::parse(vocabulary->chat_template);
+    auto parsed = text::chat_template::parse(vocabulary.chat_template);
     REQUIRE(parsed);
     chat = std::move(*parsed);
   }

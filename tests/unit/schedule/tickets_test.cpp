@@ -122,10 +122,12 @@ TEST_CASE("without max_tokens the context decides") {
   auto request = f.request(ticket, 60);
   request.tokens_max_given = false;
   request.stop.tokens_max = 1;
+  request.continues_prompt = true;
   f.s.admit(request);
   f.run_all();
   const auto out = f.s.take();
   REQUIRE(out.tokens.size() == 4);
+  CHECK(out.tokens[0].continues_prompt);
   CHECK(out.tokens[0].begins);
   CHECK(out.tokens[0].prompt_tokens == 60);
   CHECK(out.tokens[0].stopping.tokens_max == 4);

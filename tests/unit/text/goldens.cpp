@@ -39,7 +39,8 @@ vocabulary vocabulary_of(const nlohmann::json& model) {
   vocabulary words;
   words.model = model["model"].get<std::string>();
   words.tokens = tables["tokens"].get<std::vector<std::string>>();
-  words.scores = tables["scores"].get<std::vector<float>>();
+  const auto scores = tables["scores"].get<std::vector<float>>(); // as GGUF has them
+  words.scores.assign(scores.begin(), scores.end());
   for (const int kind : tables["kinds"])
     words.kinds.push_back(static_cast<token_kind>(kind));
   words.add_space_prefix = model["add_space_prefix"].get<bool>();

@@ -37,12 +37,12 @@ std::vector<token_id> merged_plainly(const vocabulary& words, std::string_view t
     symbols.emplace_back(letter == ' ' ? std::string("\u2581") : std::string(1, letter));
   while (true) {
     std::size_t best = symbols.size();
-    float score = 0;
+    double score = 0;
     for (std::size_t i = 0; i + 1 < symbols.size(); ++i) {
       const auto found = ids.find(symbols[i] + symbols[i + 1]);
       if (found == ids.end())
         continue;
-      const float here = words.scores[static_cast<std::size_t>(found->second)];
+      const double here = words.scores[static_cast<std::size_t>(found->second)];
       if (best == symbols.size() || here > score) {
         best = i;
         score = here;

@@ -8,6 +8,7 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
 using namespace baton;
@@ -28,6 +29,13 @@ void set_bytes(writer& out, std::string_view key, std::string_view bytes) {
   out.set_raw(key, kind_of_array, payload);
 }
 
+std::vector<float> float_scores(const vocabulary& words) {
+  std::vector<float> scores;
+  for (const double score : words.scores)
+    scores.push_back(static_cast<float>(score));
+  return scores;
+}
+
 writer file_of(const vocabulary& words) {
   std::vector<std::int32_t> kinds;
   for (const token_kind kind : words.kinds)
@@ -36,7 +44,7 @@ writer file_of(const vocabulary& words) {
   out.set_string("general.architecture", "llama")
       .set_string("tokenizer.ggml.model", words.model)
       .set_strings("tokenizer.ggml.tokens", words.tokens)
-      .set_f32s("tokenizer.ggml.scores", words.scores)
+      .set_f32s("tokenizer.ggml.scores", float_scores(words))
       .set_i32s("tokenizer.ggml.token_type", kinds)
       .set_u32("tokenizer.ggml.bos_token_id", 1)
       .set_u32("tokenizer.ggml.eos_token_id", 2)
@@ -85,6 +93,31 @@ TEST_CASE("the flags and the character map of a file are taken") {
   CHECK(made->character_map == words.character_map);
 }
 
+TEST_CASE("special tokens of files that are named Phi-3 swallow the white space behind them") {
+  const vocabulary words = sentencepiece_vocabulary("bpe, prefix True, remove False");
+  constexpr token_id unknown = 0, bos = 1, eos = 2;
+  const auto ids_of = [&](std::string_view name, std::string_view text) {
+    writer out = file_of(words);
+    out.set_string("general.name", name);
+    const auto made = tokenizer::create(read_back(out).value()).value();
+    const std::vector<text_segment> prompt = {{std::string(text), /*special_allowed=*/true}};
+    return made.encode(prompt).value();
+  };
+  for (const auto* name : {"Phi-3 mini 4k instruct", "microsoft_phi3"}) {
+    writer out = file_of(words);
+    out.set_string("general.name", name);
+    const auto strips = read_back(out).value().strips_right;
+    const auto holds = [&strips](token_id id) {
+      return std::find(strips.begin(), strips.end(), id) != strips.end();
+    };
+    CHECK((holds(eos) && !holds(bos) && !holds(unknown)));
+    CHECK(ids_of(name, "</s> \n\t the fox") == ids_of(name, "</s>the fox"));
+    CHECK(ids_of(name, "<s> the") != ids_of(name, "<s>the"));
+    CHECK(ids_of(name, "the </s>") != ids_of(name, "the</s>"));
+  }
+  CHECK(ids_of("Mistral", "</s> the") != ids_of("Mistral", "</s>the"));
+}
+
 TEST_CASE("a SentencePiece file that lacks a table is refused by the name of the key") {
   const vocabulary words = sentencepiece_vocabulary("bpe, prefix True, remove False");
   writer without_scores;
@@ -95,7 +128,7 @@ TEST_CASE("a SentencePiece file that lacks a table is refused by the name of the
   CHECK(refused.error().code == errc::bad_model_file);
   CHECK(refused.error().message.find("tokenizer.ggml.scores") != std::string::npos);
   writer without_kinds = without_scores;
-  without_kinds.set_f32s("tokenizer.ggml.scores", words.scores);
+  without_kinds.set_f32s("tokenizer.ggml.scores", float_scores(words));
   refused = read_back(without_kinds);
   REQUIRE(!refused);
   CHECK(refused.error().message.find("tokenizer.ggml.token_type") != std::string::npos);

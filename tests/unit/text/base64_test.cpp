@@ -1,0 +1,16 @@
+// Base64 against the vectors of RFC 4648, and texts that are none.
+#include "runtime/text/base64.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace baton::text;
+
+TEST_CASE("base64 is read, and nothing else") {
+  CHECK(bytes_of_base64("") == "");
+  CHECK(bytes_of_base64("Zg==") == "f");
+  CHECK(bytes_of_base64("Zm8=") == "fo");
+  CHECK(bytes_of_base64("Zm9vYmFy") == "foobar");
+  CHECK(bytes_of_base64("+/8A") == std::string("\xFB\xFF\x00", 3));
+  for (const auto* text : {"Zg", "Zg=", "Z===", "====", "Zm9v\n", "Z*9v", "=m9v", "Zg==Zg=="})
+    CHECK(!bytes_of_base64(text));
+}
