@@ -99,6 +99,10 @@ TEST_CASE("what is wrong in a configuration is refused by key and line") {
       {with("[[nodes]]", "[nodes]"), errc::bad_config, "nodes", "[[nodes]]"},
       {"nodes = []\n[model]\nname = \"m\"\npath = \"a\"\n", errc::bad_config, "nodes", "[[nodes]]"},
       {"[model", errc::bad_config, "", "quick.toml:1"},
+      {"\n[!]\n", errc::bad_config, "", "quick.toml:2"}, // toml++ asserts that this is a key
+      {with("path", "\xc3\xa9 = 1\npath"), errc::bad_config, "", "quick.toml:6: characters other"},
+      {with("\"a.gguf\"", "\"a\\\xc3\xa9\""), errc::bad_config, "", "quick.toml:6: characters"},
+      {with("\"a.gguf\"", "'''a\nb\xc3\xa9'''"), errc::bad_config, "", "quick.toml:7: characters"},
   };
   for (const auto& r : rows) {
     CAPTURE(r.text);
@@ -109,6 +113,16 @@ TEST_CASE("what is wrong in a configuration is refused by key and line") {
     CHECK(c.error().message.find(r.says) != std::string::npos);
     CHECK(c.error().message.find("quick.toml") != std::string::npos);
   }
+}
+
+TEST_CASE("comments and strings of one line may hold any characters") {
+  const auto c =
+      parse_config("\xEF\xBB\xBF" + with("\"a.gguf\"", "\"mod\xc3\xa8le \\\" \xe3\x80\x82\""
+                                                       " # 'tr\xc3\xa8s \"lourd"),
+                   "x.toml");
+  REQUIRE_MESSAGE(c, c.error().message);
+  CHECK(c->model.path == "mod\xc3\xa8le \" \xe3\x80\x82");
+  CHECK(parse_config(with("\"a.gguf\"", "'\\\xc3\xa9'"), "x.toml")); // no escape in these
 }
 
 TEST_CASE("the type of keys and values is named, f16 unless it says otherwise") {
