@@ -13,7 +13,8 @@ def put(name, data):
 
 
 def string(text):
-    return struct.pack("<Q", len(text)) + text.encode()
+    data = text.encode()
+    return struct.pack("<Q", len(data)) + data
 
 
 def entry(key, value):
@@ -62,7 +63,7 @@ WORDS = {"tokenizer.ggml.bos_token_id": 1, "tokenizer.ggml.eos_token_id": 2, "to
 
 
 def gguf_seeds():
-    bpe = {"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "smollm", "tokenizer.ggml.tokens": ["e", "<s>", "</s>", "h", "he", "\u0120"],
+    bpe = {"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "smollm", "tokenizer.ggml.tokens": ["e", "<s>", "</s>", "h", "he", "a"],
            "tokenizer.ggml.merges": ["h e"], "tokenizer.ggml.token_type": [1, 3, 3, 1, 1, 1]}
     pieces = {"tokenizer.ggml.tokens": ["<unk>", "<s>", "</s>", "\u2581", "h", "\u2581h"],
               "tokenizer.ggml.scores": [0.0, 0.0, 0.0, -1.0, -2.0, -3.0], "tokenizer.ggml.token_type": [2, 3, 3, 1, 1, 1],
@@ -120,7 +121,8 @@ def tokenizer_json_seeds():
         model = tokenizer["model"]
         merges = [m if isinstance(m, list) else m.split(" ") for m in model["merges"][:4]]
         added = [t["content"] for t in tokenizer["added_tokens"]]
-        words = list(dict.fromkeys(["<unk>", *added, "\u2581", "\u0120", "<0x41>", *(w for a, b in merges for w in (a, b, a + b))]))
+        fallback = [f"<0x{b:02X}>" for b in range(256)] if model["byte_fallback"] else []
+        words = list(dict.fromkeys(["<unk>", *added, "\u2581", "\u0120", "a", "e", *fallback, *(w for a, b in merges for w in (a, b, a + b))]))
         ids = {w: i for i, w in enumerate(words)}
         as_lists = model["merges"] and isinstance(model["merges"][0], list)
         model["vocab"], model["merges"] = ids, [m if as_lists else " ".join(m) for m in merges]
