@@ -1,6 +1,6 @@
 #include "cluster/config.hpp"
 
-#include "cluster/toml_characters.hpp"
+#include "cluster/toml_guard.hpp"
 #include "cluster/toml_section.hpp"
 #include "gateway/request_check.hpp"
 
@@ -199,7 +199,7 @@ result<cluster_config> read_all(const toml::table& root, const std::string& orig
 
 // The one boundary where toml++ may throw.
 result<cluster_config> parse_config(std::string_view text, const std::string& origin) {
-  if (auto ok = check_characters(text, origin); !ok)
+  if (auto ok = check_toml(text, origin); !ok)
     return ok.error();
   try {
     return read_all(toml::parse(text, origin), origin);
