@@ -1,5 +1,6 @@
 #include "cluster/config.hpp"
 
+#include "cluster/toml_guard.hpp"
 #include "cluster/toml_section.hpp"
 #include "gateway/request_check.hpp"
 
@@ -199,6 +200,8 @@ result<cluster_config> read_all(const toml::table& root, const std::string& orig
 
 // The one boundary where toml++ may throw.
 result<cluster_config> parse_config(std::string_view text, const std::string& origin) {
+  if (auto ok = check_toml(text, origin); !ok)
+    return ok.error();
   try {
     return read_all(toml::parse(text, origin), origin);
   } catch (const toml::parse_error& e) {
@@ -217,14 +220,11 @@ result<device> parse_device(std::string_view text) {
   std::uint32_t last = 0;
   const auto* end = text.data() + text.size();
   const auto* begin = text.data() + colon + 1;
-  auto [rest, failed] = std::from_chars(begin, end, first);
+  auto read = std::from_chars(begin, end, first);
   last = first;
-  if (failed == std::errc() && rest != end && *rest == '-')
-    std::tie(rest, failed) = [&] {
-      auto r = std::from_chars(rest + 1, end, last);
-      return std::pair(r.ptr, r.ec);
-    }();
-  if (failed != std::errc() || rest != end || last < first || last >= cores_max)
+  if (read.ec == std::errc() && read.ptr != end && *read.ptr == '-')
+    read = std::from_chars(read.ptr + 1, end, last);
+  if (read.ec != std::errc() || read.ptr != end || last < first || last >= cores_max)
     return fail(errc::bad_config,
                 "device '{}': write cpu:N for a core, cpu:N-M for several, cpu for a share of all",
                 text);

@@ -31,6 +31,11 @@ if(BATON_SANITIZE)
   add_link_options(-fsanitize=${BATON_SANITIZE})
 endif()
 
+set(BATON_FUZZ OFF CACHE BOOL "libFuzzer's targets in place of their replay (tests/fuzz); needs clang")
+if(BATON_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link -fno-sanitize-recover=all)
+endif()
+
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
@@ -39,6 +44,10 @@ add_library(baton_flags INTERFACE)
 target_include_directories(baton_flags INTERFACE "${CMAKE_SOURCE_DIR}" "${CMAKE_BINARY_DIR}/generated")
 target_compile_options(baton_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
                        -Wno-maybe-uninitialized -Werror)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  # Clang has other names for GCC's warnings, and counts a change of sign among conversions.
+  target_compile_options(baton_flags INTERFACE -Wno-unknown-warning-option -Wno-sign-conversion)
+endif()
 target_link_libraries(baton_flags INTERFACE fmt::fmt Threads::Threads)
 
 function(baton_library name)

@@ -3,27 +3,17 @@
 
 #include "gateway/http_answers.hpp"
 #include "gateway/http_connection.hpp"
+#include "gateway/http_request.hpp"
 #include "gateway/websocket.hpp"
 
 #include <boost/asio/co_spawn.hpp>
-#include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/read.hpp>
-#include <boost/beast/http/rfc7230.hpp>
-#include <boost/beast/http/string_body.hpp>
-#include <boost/beast/websocket/rfc6455.hpp>
 #include <spdlog/spdlog.h>
-
-#include <iterator>
 
 namespace baton::gateway {
 namespace {
 
 namespace http = boost::beast::http;
-using parser = http::request_parser<http::string_body>;
-
-std::string_view view(boost::beast::string_view s) noexcept {
-  return {s.data(), s.size()};
-}
 
 // Reads requests one after the other and carries out what the routes say.
 class http_session {
@@ -33,11 +23,9 @@ public:
 
 private:
   asio::awaitable<after> one_request(bool is_first);
-  asio::awaitable<error_code> read_head(parser& p, bool is_first);
+  asio::awaitable<error_code> read_head(http_request& request, bool is_first);
   asio::awaitable<after> judge_read_error(error_code ec);
-  asio::awaitable<after> serve(parser& p);
-  std::optional<http_reply> refuse_head(parser& p) const;
-  http_call call_of(const parser& p) const;
+  asio::awaitable<after> serve(http_request& request);
 
   std::shared_ptr<http_connection> client_;
 };
@@ -55,7 +43,7 @@ asio::awaitable<void> http_session::run() {
   client_->retire(next);
 }
 
-asio::awaitable<error_code> http_session::read_head(parser& p, bool is_first) {
+asio::awaitable<error_code> http_session::read_head(http_request& request, bool is_first) {
   const auto& limits = client_->limits();
   if (client_->buffer().size() == 0) {
     client_->deadline().arm(is_first ? limits.header_timeout : limits.idle_timeout);
@@ -66,8 +54,8 @@ asio::awaitable<error_code> http_session::read_head(parser& p, bool is_first) {
   }
   client_->deadline().arm(limits.header_timeout);
   client_->started_at = http_connection::clock::now();
-  auto [ec, n] =
-      co_await http::async_read_header(client_->socket(), client_->buffer(), p, as_values);
+  auto [ec, n] = co_await http::async_read_header(client_->socket(), client_->buffer(),
+                                                  request.reader(), as_values);
   co_return ec;
 }
 
@@ -80,56 +68,10 @@ asio::awaitable<after> http_session::judge_read_error(error_code ec) {
     const auto e = fail(errc::request_timeout, "the request did not come in time");
     co_return co_await client_->reply(error_reply(e), true);
   }
-  if (ec == http::error::header_limit || ec == http::error::buffer_overflow) {
-    const auto e = fail(errc::header_too_large, "the header has more than {} bytes",
-                        client_->limits().header_bytes_max);
-    co_return co_await client_->reply(error_reply(e), true);
-  }
-  if (ec == http::error::body_limit) {
-    const auto e = fail(errc::payload_too_large, "the body has more than {} bytes",
-                        client_->limits().body_bytes_max);
-    co_return co_await client_->reply(error_reply(e), true);
-  }
-  const bool is_hang_up = ec == http::error::end_of_stream || ec == http::error::partial_message;
-  if (!is_hang_up && ec.category() == http::make_error_code(http::error::bad_method).category()) {
-    const auto e = fail(errc::invalid_request, "this is not HTTP/1.1: {}", ec.message());
-    co_return co_await client_->reply(error_reply(e), true);
+  if (const auto refusal = read_error_reply(ec, client_->limits())) {
+    co_return co_await client_->reply(*refusal, true);
   }
   co_return after::close;
-}
-
-http_call http_session::call_of(const parser& p) const {
-  const auto& m = p.get();
-  http_call call;
-  call.method = view(m.method_string());
-  call.target = view(m.target());
-  call.host = view(m[http::field::host]);
-  call.origin = view(m[http::field::origin]);
-  call.content_type = view(m[http::field::content_type]);
-  call.content_encoding = view(m[http::field::content_encoding]);
-  call.authorization = view(m[http::field::authorization]);
-  call.last_event_id = view(m["Last-Event-ID"]);
-  call.is_websocket_upgrade = boost::beast::websocket::is_upgrade(m);
-  call.body = m.body();
-  return call;
-}
-
-// What is wrong with the request whatever its body says.
-std::optional<http_reply> http_session::refuse_head(parser& p) const {
-  const auto& m = p.get();
-  const auto lines = std::distance(m.begin(), m.end());
-  if (lines > static_cast<std::ptrdiff_t>(client_->limits().header_lines_max)) {
-    return error_reply(fail(errc::header_too_large, "the header has {} lines of at most {}", lines,
-                            client_->limits().header_lines_max));
-  }
-  if (m.version() >= 11 && m.count(http::field::host) != 1) { // RFC 9112, section 3.2
-    return error_reply(fail(errc::invalid_request, "HTTP/1.1 needs one Host header"));
-  }
-  if (m.count(http::field::transfer_encoding) > 0 && m.count(http::field::content_length) > 0) {
-    return error_reply( // RFC 9112, section 6.1: the way of request smuggling
-        fail(errc::invalid_request, "Transfer-Encoding and Content-Length exclude each other"));
-  }
-  return client_->core().api.refuse_early(call_of(p));
 }
 
 asio::awaitable<after> http_session::one_request(bool is_first) {
@@ -137,56 +79,49 @@ asio::awaitable<after> http_session::one_request(bool is_first) {
   client_->framing = {};
   client_->route = "other";
   client_->started_at = http_connection::clock::now();
-  parser p;
-  p.header_limit(static_cast<std::uint32_t>(limits.header_bytes_max));
-  p.body_limit(limits.body_bytes_max);
-  auto on_chunk = [most = limits.chunk_extension_bytes_max](
-                      std::uint64_t, boost::beast::string_view extensions, error_code& ec) {
-    if (extensions.size() > most) {
-      ec = http::error::bad_chunk_extension;
-    }
-  };
-  p.on_chunk_header(on_chunk);
-  if (auto ec = co_await read_head(p, is_first); ec) {
+  http_request request(limits);
+  if (auto ec = co_await read_head(request, is_first); ec) {
     co_return co_await judge_read_error(ec);
   }
-  const auto& m = p.get();
-  client_->framing = {m.version() < 11, m.keep_alive(), m.method() == http::verb::head};
-  client_->route = http_api::route_name(view(m.target()));
-  if (auto refusal = refuse_head(p)) {
+  client_->framing = request.framing();
+  client_->route = http_api::route_name(request.call().target);
+  auto& reader = request.reader();
+  if (auto refusal = request.refuse_head(client_->core().api)) {
     // Without its body read the connection has no known next request.
-    co_return co_await client_->reply(*refusal, !p.is_done());
+    co_return co_await client_->reply(*refusal, !reader.is_done());
   }
-  if (http::token_list(m[http::field::expect]).exists("100-continue") && m.version() >= 11) {
+  if (request.expects_continue()) {
     if (!co_await client_->write("HTTP/1.1 100 Continue\r\n\r\n")) {
       co_return after::close;
     }
   }
-  if (!p.is_done()) {
+  if (!reader.is_done()) {
     client_->deadline().arm(limits.body_timeout);
-    auto [ec, n] = co_await http::async_read(client_->socket(), client_->buffer(), p, as_values);
+    auto [ec, n] =
+        co_await http::async_read(client_->socket(), client_->buffer(), reader, as_values);
     if (ec) {
       co_return co_await judge_read_error(ec);
     }
   }
   client_->deadline().disarm();
-  co_return co_await serve(p);
+  co_return co_await serve(request);
 }
 
-asio::awaitable<after> http_session::serve(parser& p) {
-  auto plan = client_->core().api.plan(call_of(p));
+asio::awaitable<after> http_session::serve(http_request& request) {
+  auto plan = client_->core().api.plan(request.call());
   if (auto* r = std::get_if<http_reply>(&plan)) {
     co_return co_await client_->reply(*r);
   }
   if (auto* upgrade = std::get_if<websocket_upgrade>(&plan)) {
     client_->deadline().disarm();
     client_->count_request(101);
-    start_websocket_session(client_->core(), std::move(client_->socket()), p.release(),
-                            std::move(upgrade->caller));
+    start_websocket_session(client_->core(), std::move(client_->socket()),
+                            request.reader().release(), std::move(upgrade->caller));
     co_return after::handed_over;
   }
-  p.get().body().clear();
-  p.get().body().shrink_to_fit();
+  auto& body = request.reader().get().body(); // the plan has what it says
+  body.clear();
+  body.shrink_to_fit();
   if (auto* g = std::get_if<openai_generate>(&plan)) {
     co_return co_await answer(*client_, std::move(*g));
   }

@@ -10,11 +10,11 @@
 
 #include "gateway/openai_response.hpp"
 #include "gateway/websocket_messages.hpp"
+#include "gateway/websocket_settings.hpp"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/websocket/stream.hpp>
 #include <spdlog/spdlog.h>
 
 #include <deque>
@@ -136,14 +136,7 @@ void websocket_session::end() {
 }
 
 asio::awaitable<void> websocket_session::run(upgrade_request upgrade) {
-  const auto& limits = core_.config().websocket;
-  websocket::stream_base::timeout times{};
-  times.handshake_timeout = core_.config().http_bounds.header_timeout;
-  times.idle_timeout = limits.idle_timeout;
-  times.keep_alive_pings = true;
-  ws_.set_option(times);
-  ws_.read_message_max(limits.message_bytes_max);
-  ws_.text(true);
+  apply_limits(core_.config(), ws_);
   auto [ec] = co_await ws_.async_accept(upgrade, as_values);
   if (ec) {
     co_return;

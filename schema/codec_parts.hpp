@@ -109,14 +109,14 @@ public:
   template <class T>
   void numbers(const flatbuffers::Vector<T>* from, std::vector<T>& to, std::size_t limit,
                std::string_view field) {
-    if (from != nullptr && spend(from->size(), sizeof(T), limit, field))
+    if (from != nullptr && take<T>(from->Data(), from->size(), limit, field))
       to.assign(from->data(), from->data() + from->size());
   }
 
   template <class S, class T, class F>
   void structs(const flatbuffers::Vector<const S*>* from, std::vector<T>& to, std::size_t limit,
                std::string_view field, F convert) {
-    if (from == nullptr || !spend(from->size(), sizeof(S), limit, field))
+    if (from == nullptr || !take<S>(from->Data(), from->size(), limit, field))
       return;
     to.reserve(from->size());
     for (const S* element : *from)
@@ -147,6 +147,15 @@ public:
 
 private:
   bool spend(std::size_t count, std::size_t size, std::size_t limit, std::string_view field);
+  // The verifier of FlatBuffers 2.0 looks at where a vector's length lies, not at its elements.
+  template <class Element>
+  bool take(const std::uint8_t* data, std::size_t count, std::size_t limit,
+            std::string_view field) {
+    if (reinterpret_cast<std::uintptr_t>(data) % alignof(Element) == 0)
+      return spend(count, sizeof(Element), limit, field);
+    refuse(fmt::format("{} is not aligned", field));
+    return false;
+  }
 
   std::size_t budget_bytes_;
   std::optional<std::string> refusal_;

@@ -7,9 +7,13 @@ export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 say() { printf '\033[1m==>\033[0m %s\n' "$*"; }
 die() { printf 'error: %s\n' "$*" >&2; exit 1; }
 
-# packages from scripts/packages.txt up to (./up) or with (./check) the line "# check"
+# packages from scripts/packages.txt: the first group (./up), with that of "# check", with that of "# fuzz" as well
 wanted_packages() {
-  if [ "$1" = check ]; then grep -v '^#' scripts/packages.txt; else sed '/^# check/,$d' scripts/packages.txt | grep -v '^#'; fi | tr '\n' ' '
+  case "$1" in
+    fuzz) cat scripts/packages.txt ;;
+    check) sed '/^# fuzz/,$d' scripts/packages.txt ;;
+    *) sed '/^# check/,$d' scripts/packages.txt ;;
+  esac | grep -v '^#' | tr '\n' ' '
 }
 
 install_packages() {

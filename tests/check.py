@@ -1,4 +1,5 @@
 """Runs the levels of ./check and sums their cases. Quiet while all is well; shows a failing step's output."""
+import argparse
 import contextlib
 import json
 import os
@@ -7,6 +8,8 @@ import re
 import subprocess
 import sys
 import time
+
+import fuzz.run as fuzzing
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
@@ -118,6 +121,22 @@ def system(preset="dev"):
         pytest("python sdk", "sdk/python/tests", env={**env, "PYTHONPATH": str(ROOT / "sdk/python")})
 
 
+def fuzz(arguments):
+    parser = argparse.ArgumentParser(prog="./check fuzz")
+    parser.add_argument("--seconds", type=int, default=60, help="of each target (default 60)")
+    parser.add_argument("--only", choices=sorted(fuzzing.TARGETS), help="one target")
+    asked = parser.parse_args(arguments)
+    names = [asked.only] if asked.only else sorted(fuzzing.TARGETS)
+    if not build("fuzz", *(f"fuzz_{name}" for name in names)):
+        return
+    for name in names:
+        begin = time.monotonic()
+        good, text, shown = fuzzing.fuzz(name, asked.seconds)
+        TALLY.add(good, not good)
+        line(f"fuzz {name}", text, time.monotonic() - begin, good)
+        print(shown, end="")
+
+
 SANITIZERS = {
     "asan": {"ASAN_OPTIONS": "detect_stack_use_after_return=1", "UBSAN_OPTIONS": "print_stacktrace=1"},
     "tsan": {"TSAN_OPTIONS": f"suppressions={ROOT}/tests/support/tsan.supp:ignore_noninstrumented_modules=1:halt_on_error=0:exitcode=66"},
@@ -130,13 +149,15 @@ def main(arguments):
         with contextlib.redirect_stdout(sys.stderr):  # what the benches print may be read by a program
             venv()
         return run([sys.executable, "tests/bench/run.py", *arguments[1:]], show=True)[0]
-    if level not in ("default", "all", "unit", "sim", "system"):
+    if level not in ("default", "all", "unit", "sim", "system", "fuzz"):
         print(f"unknown level '{level}'; see ./check --help")
         return 2
     if level in ("default", "all"):
         step("tidy", [sys.executable, "tests/tidy.py"])
         format_check()
-    if build("dev"):
+    if level == "fuzz":
+        fuzz(arguments[1:])
+    elif build("dev"):
         if level in ("default", "all", "unit"):
             unit()
         if level in ("default", "all", "sim"):
@@ -148,6 +169,7 @@ def main(arguments):
             if build(preset):
                 unit(preset, env)
                 sim(preset, env=env)
+        fuzz([])
     if TALLY.skipped:
         print(f"{TALLY.skipped} skipped")
     print(f"{TALLY.passed} passed, {TALLY.failed} failed")

@@ -64,6 +64,9 @@ TEST_CASE("what is wrong in a configuration is refused by key and line") {
     std::string param;
     std::string says;
   };
+  std::string dots; // toml++ would go 32,000 calls deep
+  for (int i = 0; i < 32000; ++i)
+    dots += ".a";
   const row rows[] = {
       {with("use_job_ticket", "use_job_tickets"), errc::unknown_key, "model.use_job_tickets",
        "did you mean 'use_job_ticket'?"},
@@ -99,6 +102,12 @@ TEST_CASE("what is wrong in a configuration is refused by key and line") {
       {with("[[nodes]]", "[nodes]"), errc::bad_config, "nodes", "[[nodes]]"},
       {"nodes = []\n[model]\nname = \"m\"\npath = \"a\"\n", errc::bad_config, "nodes", "[[nodes]]"},
       {"[model", errc::bad_config, "", "quick.toml:1"},
+      {"\n[!]\n", errc::bad_config, "", "quick.toml:2"}, // toml++ asserts that this is a key
+      {with("path", "\xc3\xa9 = 1\npath"), errc::bad_config, "", "quick.toml:6: characters other"},
+      {with("\"a.gguf\"", "\"a\\\xc3\xa9\""), errc::bad_config, "", "quick.toml:6: characters"},
+      {with("\"a.gguf\"", "'''a\nb'''"), errc::bad_config, "", "quick.toml:6: write a string"},
+      {"\n[a" + dots + "]\n", errc::bad_config, "", "quick.toml:2: more than 16 dots"},
+      {"a" + dots + " = 1\n", errc::bad_config, "", "quick.toml:1: more than 16 dots"},
   };
   for (const auto& r : rows) {
     CAPTURE(r.text);
@@ -109,6 +118,16 @@ TEST_CASE("what is wrong in a configuration is refused by key and line") {
     CHECK(c.error().message.find(r.says) != std::string::npos);
     CHECK(c.error().message.find("quick.toml") != std::string::npos);
   }
+}
+
+TEST_CASE("comments and strings may hold any characters") {
+  const auto c =
+      parse_config("\xEF\xBB\xBF" + with("\"a.gguf\"", "\"mod\xc3\xa8le \\\" \xe3\x80\x82\""
+                                                       " # 'tr\xc3\xa8s \"lourd"),
+                   "x.toml");
+  REQUIRE_MESSAGE(c, c.error().message);
+  CHECK(c->model.path == "mod\xc3\xa8le \" \xe3\x80\x82");
+  CHECK(parse_config(with("\"a.gguf\"", "'\\\xc3\xa9'"), "x.toml")); // no escape in these
 }
 
 TEST_CASE("the type of keys and values is named, f16 unless it says otherwise") {

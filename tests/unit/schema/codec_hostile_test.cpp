@@ -262,6 +262,26 @@ TEST_CASE("activations must be whole rows, and belong to a micro_batch alone") {
       CHECK_FALSE(survives(of_kind(m), encode({}, m).body, bytes_of("aaaa")));
 }
 
+TEST_CASE("numbers of eight bytes that do not lie at a multiple of eight are refused") {
+  int refused = 0;
+  for (int before = 0; before < 2; ++before) { // one of the two places is a multiple of eight
+    flatbuffers::FlatBufferBuilder buffer;
+    for (int i = 0; i < before; ++i)
+      buffer.PushElement<std::uint32_t>(0);
+    constexpr std::size_t words = sizeof(wire::Feed) / sizeof(std::uint32_t);
+    buffer.StartVector(words, sizeof(std::uint32_t));
+    for (std::size_t i = 0; i < words; ++i)
+      buffer.PushElement<std::uint32_t>(0);
+    const flatbuffers::Offset<flatbuffers::Vector<const wire::Feed*>> feeds = buffer.EndVector(1);
+    wire::MicroBatchBuilder batch(buffer);
+    batch.add_epoch(1); // aligns the whole to eight
+    batch.add_feeds(feeds);
+    buffer.Finish(batch.Finish(), "BT07");
+    refused += survives(of_kind(micro_batch{}), finished(buffer), {}) ? 0 : 1;
+  }
+  CHECK(refused == 1);
+}
+
 TEST_CASE("a prompt of no form or of an unknown one is refused") {
   flatbuffers::FlatBufferBuilder none;
   none.Finish(wire::CreateGenerate(none), "BT30");

@@ -1,0 +1,93 @@
+#include "gateway/http_request.hpp"
+
+#include <boost/beast/http/error.hpp>
+#include <boost/beast/http/rfc7230.hpp>
+#include <boost/beast/websocket/rfc6455.hpp>
+
+#include <iterator>
+
+namespace baton::gateway {
+namespace {
+
+namespace http = boost::beast::http;
+
+std::string_view view(boost::beast::string_view s) noexcept {
+  return {s.data(), s.size()};
+}
+
+} // namespace
+
+http_request::http_request(const http_limits& limits)
+    : limits_(limits),
+      on_chunk_([most = limits.chunk_extension_bytes_max](
+                    std::uint64_t, boost::beast::string_view extensions, error_code& ec) {
+        if (extensions.size() > most) {
+          ec = http::error::bad_chunk_extension;
+        }
+      }) {
+  reader_.header_limit(static_cast<std::uint32_t>(limits.header_bytes_max));
+  reader_.body_limit(limits.body_bytes_max);
+  reader_.on_chunk_header(on_chunk_);
+}
+
+reply_framing http_request::framing() const {
+  const auto& m = get();
+  return {m.version() < 11, m.keep_alive(), m.method() == http::verb::head};
+}
+
+bool http_request::expects_continue() const {
+  return get().version() >= 11 &&
+         http::token_list(get()[http::field::expect]).exists("100-continue");
+}
+
+std::optional<http_reply> http_request::refuse_head(const http_api& api) const {
+  const auto& m = get();
+  const auto lines = std::distance(m.begin(), m.end());
+  if (lines > static_cast<std::ptrdiff_t>(limits_.header_lines_max)) {
+    return error_reply(fail(errc::header_too_large, "the header has {} lines of at most {}", lines,
+                            limits_.header_lines_max));
+  }
+  if (m.version() >= 11 && m.count(http::field::host) != 1) { // RFC 9112, section 3.2
+    return error_reply(fail(errc::invalid_request, "HTTP/1.1 needs one Host header"));
+  }
+  if (m.count(http::field::transfer_encoding) > 0 && m.count(http::field::content_length) > 0) {
+    return error_reply( // RFC 9112, section 6.1: the way of request smuggling
+        fail(errc::invalid_request, "Transfer-Encoding and Content-Length exclude each other"));
+  }
+  return api.refuse_early(call());
+}
+
+http_call http_request::call() const {
+  const auto& m = get();
+  http_call call;
+  call.method = view(m.method_string());
+  call.target = view(m.target());
+  call.host = view(m[http::field::host]);
+  call.origin = view(m[http::field::origin]);
+  call.content_type = view(m[http::field::content_type]);
+  call.content_encoding = view(m[http::field::content_encoding]);
+  call.authorization = view(m[http::field::authorization]);
+  call.last_event_id = view(m["Last-Event-ID"]);
+  call.is_websocket_upgrade = boost::beast::websocket::is_upgrade(m);
+  call.body = m.body();
+  return call;
+}
+
+std::optional<http_reply> read_error_reply(const boost::system::error_code& ec,
+                                           const http_limits& limits) {
+  if (ec == http::error::header_limit || ec == http::error::buffer_overflow) {
+    return error_reply(
+        fail(errc::header_too_large, "the header has more than {} bytes", limits.header_bytes_max));
+  }
+  if (ec == http::error::body_limit) {
+    return error_reply(
+        fail(errc::payload_too_large, "the body has more than {} bytes", limits.body_bytes_max));
+  }
+  const bool is_hang_up = ec == http::error::end_of_stream || ec == http::error::partial_message;
+  if (is_hang_up || ec.category() != http::make_error_code(http::error::bad_method).category()) {
+    return std::nullopt;
+  }
+  return error_reply(fail(errc::invalid_request, "this is not HTTP/1.1: {}", ec.message()));
+}
+
+} // namespace baton::gateway

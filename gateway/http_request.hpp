@@ -1,0 +1,45 @@
+// One HTTP request as Beast's parser reads it: with which limits, what is refused whatever its body
+// says, and the parts that routes look at. Knows no socket. Used by http_session. Heavy: Beast.
+#pragma once
+
+#include "gateway/http_api.hpp"
+
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
+
+#include <functional>
+#include <optional>
+
+namespace baton::gateway {
+
+class http_request {
+public:
+  using message = boost::beast::http::request<boost::beast::http::string_body>;
+  using parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
+  using error_code = boost::system::error_code;
+
+  // Requires: `limits` outlives the request.
+  explicit http_request(const http_limits& limits);
+
+  parser& reader() noexcept { return reader_; }
+  const message& get() const { return reader_.get(); }
+  // Once the header is read:
+  reply_framing framing() const;
+  bool expects_continue() const; // "100 Continue" before its body comes
+  // What is wrong with the request whatever its body says.
+  std::optional<http_reply> refuse_head(const http_api& api) const;
+  // Views into the parser's memory.
+  http_call call() const;
+
+private:
+  const http_limits& limits_;
+  // The parser keeps a reference to it.
+  std::function<void(std::uint64_t, boost::beast::string_view, error_code&)> on_chunk_;
+  parser reader_;
+};
+
+// The reply to bytes that could not be read as a request; nothing if the client hung up.
+std::optional<http_reply> read_error_reply(const boost::system::error_code& ec,
+                                           const http_limits& limits);
+
+} // namespace baton::gateway

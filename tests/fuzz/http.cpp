@@ -1,0 +1,102 @@
+// The bytes of an HTTP connection, one request after the other as the session reads them: with its
+// parser, its limits and its routes. Once as one piece, once in small ones.
+#include "gateway/http_request.hpp"
+#include "tests/fuzz/input.hpp"
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http/read.hpp>
+
+#include <algorithm>
+
+using namespace baton;
+using namespace baton::gateway;
+
+namespace {
+
+namespace http = boost::beast::http;
+using error_code = boost::system::error_code;
+
+// A connection whose client has sent all that it will send.
+class sent_bytes {
+public:
+  sent_bytes(std::string_view bytes, std::size_t piece) : left_(bytes), piece_(piece) {}
+
+  template <class Buffers>
+  std::size_t read_some(const Buffers& to, error_code& ec) {
+    if (left_.empty()) {
+      ec = boost::asio::error::eof;
+      return 0;
+    }
+    ec = {};
+    const auto read = boost::asio::buffer_copy(
+        to, boost::asio::buffer(left_.data(), std::min(left_.size(), piece_)));
+    left_.remove_prefix(read);
+    return read;
+  }
+  template <class Buffers>
+  std::size_t read_some(const Buffers& to) { // asked for by the concept alone
+    error_code ec;
+    return read_some(to, ec);
+  }
+
+private:
+  std::string_view left_;
+  std::size_t piece_;
+};
+
+gateway_config locked() {
+  gateway_config config;
+  config.api_keys = {"secret"};
+  return config;
+}
+
+void check_reply(const http_reply& reply, const reply_framing& framing) {
+  ENSURE(reply.status >= 200 && reply.status < 600, "status {}", reply.status);
+  const auto bytes = render(reply, framing);
+  ENSURE(bytes.starts_with("HTTP/1.") && bytes.find("\r\n\r\n") != std::string::npos,
+         "no header: {}", bytes.substr(0, 64));
+}
+
+// Whether another request may follow.
+bool one_request(const http_api& open, const http_api& keyed, const http_limits& limits,
+                 sent_bytes& client, boost::beast::flat_buffer& buffer) {
+  http_request request(limits);
+  error_code ec;
+  http::read_header(client, buffer, request.reader(), ec);
+  if (!ec) {
+    (void)keyed.refuse_early(request.call());
+    if (const auto refusal = request.refuse_head(open)) {
+      check_reply(*refusal, request.framing());
+      return request.reader().is_done();
+    }
+    (void)request.expects_continue();
+    http::read(client, buffer, request.reader(), ec);
+  }
+  if (ec) {
+    if (const auto refusal = read_error_reply(ec, limits))
+      check_reply(*refusal, {});
+    return false;
+  }
+  const auto plan = open.plan(request.call());
+  if (const auto* reply = std::get_if<http_reply>(&plan))
+    check_reply(*reply, request.framing());
+  return request.framing().keeps_alive && !std::holds_alternative<websocket_upgrade>(plan);
+}
+
+} // namespace
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const http_api open(std::make_shared<board>(gateway_config{}));
+  static const http_api keyed(std::make_shared<board>(locked()));
+  static const http_limits limits;
+  constexpr std::size_t buffer_bytes_max = 64 * 1024; // as http_connection's
+  for (const std::size_t piece : {SIZE_MAX, std::size_t{7}}) {
+    sent_bytes client(fuzz::text_of(data, size), piece);
+    boost::beast::flat_buffer buffer(buffer_bytes_max);
+    while (one_request(open, keyed, limits, client, buffer)) {
+    }
+  }
+  return 0;
+}

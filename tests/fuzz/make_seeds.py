@@ -1,0 +1,141 @@
+"""Writes the seeds that are no text: tiny model files and WebSocket frames. python3 tests/fuzz/make_seeds.py"""
+import json
+import pathlib
+import struct
+
+SEEDS = pathlib.Path(__file__).resolve().parent / "seeds"
+
+
+def put(name, data):
+    path = SEEDS / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+
+
+def string(text):
+    data = text.encode()
+    return struct.pack("<Q", len(data)) + data
+
+
+def entry(key, value):
+    """A GGUF metadata entry; lists are arrays of their elements' kind."""
+    def one(v):
+        if isinstance(v, bool):
+            return 7, struct.pack("<?", v)
+        if isinstance(v, int):
+            return 4, struct.pack("<I", v)
+        if isinstance(v, float):
+            return 6, struct.pack("<f", v)
+        return 8, string(v)
+    if isinstance(value, list):
+        kinds = [one(v) for v in value]
+        return string(key) + struct.pack("<IIQ", 9, kinds[0][0], len(kinds)) + b"".join(b for _, b in kinds)
+    kind, data = one(value)
+    return string(key) + struct.pack("<I", kind) + data
+
+
+def gguf(metadata, tensors):
+    """All tensors f32 of small numbers."""
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(metadata))
+    head += b"".join(entry(k, v) for k, v in metadata.items())
+    data = b""
+    for name, shape in tensors.items():
+        head += string(name) + struct.pack("<I", len(shape)) + struct.pack(f"<{len(shape)}Q", *shape) + struct.pack("<IQ", 0, len(data))
+        count = 1
+        for n in shape:
+            count *= n
+        data += struct.pack(f"<{count}f", *(i % 7 / 8 for i in range(count)))
+        data += b"\0" * (-len(data) % 32)
+    return head + b"\0" * (-len(head) % 32) + data
+
+
+def llama(**changed):
+    return {"general.architecture": "llama", "general.name": "seed", "llama.block_count": 1, "llama.context_length": 64,
+            "llama.embedding_length": 8, "llama.feed_forward_length": 8, "llama.attention.head_count": 2,
+            "llama.attention.head_count_kv": 1, "llama.attention.layer_norm_rms_epsilon": 1e-5, "llama.rope.dimension_count": 4,
+            "llama.vocab_size": 6, **changed}
+
+
+TENSORS = {"token_embd.weight": [8, 6], "output_norm.weight": [8], "blk.0.attn_norm.weight": [8], "blk.0.attn_q.weight": [8, 8],
+           "blk.0.attn_k.weight": [8, 4], "blk.0.attn_v.weight": [8, 4], "blk.0.attn_output.weight": [8, 8],
+           "blk.0.ffn_norm.weight": [8], "blk.0.ffn_gate.weight": [8, 8], "blk.0.ffn_up.weight": [8, 8], "blk.0.ffn_down.weight": [8, 8]}
+WORDS = {"tokenizer.ggml.bos_token_id": 1, "tokenizer.ggml.eos_token_id": 2, "tokenizer.chat_template": "{{ messages[0].content }}"}
+
+
+def gguf_seeds():
+    bpe = {"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "smollm", "tokenizer.ggml.tokens": ["e", "<s>", "</s>", "h", "he", "a"],
+           "tokenizer.ggml.merges": ["h e"], "tokenizer.ggml.token_type": [1, 3, 3, 1, 1, 1]}
+    pieces = {"tokenizer.ggml.tokens": ["<unk>", "<s>", "</s>", "\u2581", "h", "\u2581h"],
+              "tokenizer.ggml.scores": [0.0, 0.0, 0.0, -1.0, -2.0, -3.0], "tokenizer.ggml.token_type": [2, 3, 3, 1, 1, 1],
+              "tokenizer.ggml.unknown_token_id": 0}
+    put("gguf/bpe.gguf", gguf(llama(**bpe, **WORDS), TENSORS))
+    for model in ("llama", "t5"):
+        put(f"gguf/{model}.gguf", gguf(llama(**{"tokenizer.ggml.model": model}, **pieces, **WORDS), TENSORS))
+
+
+def safetensors(tensors):
+    header, data = {}, b""
+    for name, (dtype, shape, content) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(content)]}
+        data += content
+    text = json.dumps(header, separators=(",", ":")).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def safetensors_seeds():
+    """For the config in safetensors.cpp: 32 wide, 4 bits in groups of 32."""
+    half = lambda *shape: ("F16", list(shape), struct.pack("<e", 0.5) * (shape[0] * (shape[1] if len(shape) > 1 else 1)))
+    words = lambda value, *shape: ("I32", list(shape), struct.pack("<I", value) * (shape[0] * (shape[1] if len(shape) > 1 else 1)))
+    norms = {"model.embed_tokens.weight": half(4, 32), "model.norm.weight": half(32)}
+    layer = "model.layers.0."
+    matrices = {"self_attn.q_proj": 32, "self_attn.k_proj": 16, "self_attn.v_proj": 16, "self_attn.o_proj": 32, "mlp.gate_proj": 32,
+                "mlp.up_proj": 32, "mlp.down_proj": 32}
+    norms |= {layer + "input_layernorm.weight": half(32), layer + "post_attention_layernorm.weight": half(32)}
+    put("safetensors/plain.safetensors", safetensors(norms | {f"{layer}{m}.weight": half(out, 32) for m, out in matrices.items()}))
+    quantised = dict(norms)
+    for name, out in matrices.items():
+        quantised |= {f"{layer}{name}.qweight": words(0x98765432, 4, out), f"{layer}{name}.qzeros": words(0x77777777, 1, out // 8),
+                      f"{layer}{name}.scales": half(1, out), f"{layer}{name}.g_idx": words(0, 32)}
+    put("safetensors/gptq.safetensors", safetensors(quantised))
+
+
+def frame(opcode, text, mask=b"\0\0\0\0", final=True):
+    data = text.encode()
+    length = bytes([0x80 | len(data)]) if len(data) < 126 else bytes([0x80 | 126]) + struct.pack(">H", len(data))
+    return bytes([(0x80 if final else 0) | opcode]) + length + mask + bytes(b ^ mask[i % 4] for i, b in enumerate(data))
+
+
+def websocket_seeds():
+    start = '{"type":"start","id":"a","prompt":"hi","max_tokens":4,"window":2}'
+    put("websocket/life", frame(1, start) + frame(1, '{"type":"ack","id":"a","index":2}') + frame(1, '{"type":"cancel","id":"a"}')
+        + frame(8, "\x03\u00e8"))
+    put("websocket/parts", frame(1, start[:20], final=False) + frame(9, "ping") + frame(0, start[20:], mask=b"mask") + frame(10, ""))
+    put("websocket/long", frame(1, '{"type":"start","id":"b","messages":[{"role":"user","content":"' + "x" * 200 + '"}]}') + frame(2, "b"))
+
+
+def tokenizer_json_seeds():
+    """The shapes of tokenizer.json that the goldens have, with a few tokens each."""
+    shapes = json.loads((SEEDS.parent.parent / "data/text/tokenizer_json_goldens.json").read_text())
+    for shape in shapes:
+        tokenizer = shape["tokenizer"]
+        model = tokenizer["model"]
+        merges = [m if isinstance(m, list) else m.split(" ") for m in model["merges"][:4]]
+        added = [t["content"] for t in tokenizer["added_tokens"]]
+        fallback = [f"<0x{b:02X}>" for b in range(256)] if model["byte_fallback"] else []
+        words = list(dict.fromkeys(["<unk>", *added, "\u2581", "\u0120", "a", "e", *fallback, *(w for a, b in merges for w in (a, b, a + b))]))
+        ids = {w: i for i, w in enumerate(words)}
+        as_lists = model["merges"] and isinstance(model["merges"][0], list)
+        model["vocab"], model["merges"] = ids, [m if as_lists else " ".join(m) for m in merges]
+        for token in tokenizer["added_tokens"]:
+            token["id"] = ids[token["content"]]
+        for processor in [tokenizer["post_processor"] or {}, *(tokenizer["post_processor"] or {}).get("processors", [])]:
+            for name, special in processor.get("special_tokens", {}).items():
+                special["ids"] = [ids[name]]
+        put(f"tokenizer_json/{shape['name'].replace(' ', '_')}", json.dumps(tokenizer, separators=(",", ":")).encode())
+
+
+if __name__ == "__main__":
+    tokenizer_json_seeds()
+    gguf_seeds()
+    safetensors_seeds()
+    websocket_seeds()

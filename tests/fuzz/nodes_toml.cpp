@@ -1,0 +1,18 @@
+// nodes.toml: what the operator wrote, or whatever lies there.
+#include "cluster/config.hpp"
+#include "schema/ensure.hpp"
+#include "tests/fuzz/input.hpp"
+
+using namespace baton;
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const auto config = cluster::parse_config(fuzz::text_of(data, size), "nodes.toml");
+  if (!config) {
+    ENSURE(!config.error().message.empty(), "an error without words");
+    return 0;
+  }
+  for (const auto& node : config->nodes)
+    for (const auto& device : node.devices)
+      (void)cluster::parse_device(device);
+  return 0;
+}

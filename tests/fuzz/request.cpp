@@ -1,0 +1,54 @@
+// The JSON of clients: each door that takes some reads the same bytes. What a door accepts must fit
+// the wire.
+#include "gateway/openai_request.hpp"
+#include "gateway/request_check.hpp"
+#include "gateway/websocket_messages.hpp"
+#include "schema/codec.hpp"
+#include "tests/fuzz/input.hpp"
+#include "tests/fuzz/round_trip.hpp"
+
+using namespace baton;
+using namespace baton::gateway;
+
+namespace {
+
+// As reception does before it hands the request to the desk.
+void check_accepted(const generate& request, const gateway_config& config) {
+  const auto in_range = check_ranges(request, config.request);
+  ENSURE(in_range, "read, but out of range: {}", in_range.error().message);
+  if (!check_limits(request))
+    return;
+  model_card card;
+  card.vocabulary_size = 320;
+  (void)check_against_model(request, card);
+  const auto frames = encode({}, request);
+  envelope e;
+  e.kind = kind_of(message{request});
+  fuzz::check_round_trip(e, frames.body, frames.bulk);
+}
+
+} // namespace
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const gateway_config config;
+  const auto body = fuzz::text_of(data, size);
+  for (const auto api : {openai_api::chat, openai_api::completions})
+    if (const auto call = parse_generation(api, body, config.request))
+      check_accepted(call->request, config);
+  if (const auto call = parse_tokenize(body, config.request); call && check_limits(call->input)) {
+    tokenize asked;
+    asked.input = call->input;
+    (void)encode({}, asked);
+  }
+  if (const auto call = parse_detokenize(body, config.request)) {
+    detokenize asked;
+    asked.ids = call->ids;
+    (void)encode({}, asked);
+  }
+  const auto said = parse_socket_message(body, config);
+  if (const auto* mistake = std::get_if<socket_mistake>(&said))
+    ENSURE(!socket_error_text(mistake->id, mistake->reason).empty(), "an error without words");
+  else if (const auto* start = std::get_if<socket_start>(&std::get<socket_message>(said)))
+    check_accepted(start->call.request, config);
+  return 0;
+}

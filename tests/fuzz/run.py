@@ -1,0 +1,104 @@
+"""The fuzz targets, what each begins with, and a run of one of them. Called by tests/check.py (`./check fuzz`)."""
+import dataclasses
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+BUILD = ROOT / "build/fuzz"
+HERE = ROOT / "tests/fuzz"
+INPUT_BYTES_MAX = 65536
+# An input may take ten seconds of an instrumented build on a machine that does other work as well: about one of the product's.
+LIMITS = ["-timeout=10", "-rss_limit_mb=1024", "-malloc_limit_mb=512", f"-max_len={INPUT_BYTES_MAX}", "-print_final_stats=1"]
+ENVIRONMENT = {
+    "ASAN_OPTIONS": "detect_stack_use_after_return=1:allocator_may_return_null=0",
+    "UBSAN_OPTIONS": "print_stacktrace=1",
+    "ASAN_SYMBOLIZER_PATH": "/usr/lib/llvm-14/bin/llvm-symbolizer",
+}
+
+
+@dataclasses.dataclass
+class Target:
+    """Seeds besides tests/fuzz/seeds/NAME, and the sources whose string literals are the reader's words."""
+    seeds: list = dataclasses.field(default_factory=list)
+    sources: list = dataclasses.field(default_factory=list)
+    syntax: list = dataclasses.field(default_factory=list)
+
+
+JSON = ["{", "}", "[", "]", ":", ",", '"', "\\\\u00e4", "null", "true", "false", "-1", "1e9", "0.5"]
+MODEL = ["runtime/model/checkpoint*.cpp", "runtime/model/description.cpp", "runtime/model/family.cpp", "runtime/model/gptq.cpp",
+         "runtime/model/safetensors.cpp"]
+TARGETS = {
+    "chat_template": Target(["tests/data/template/*.jinja"], ["runtime/text/template/*.cpp"],
+                            ["{{", "}}", "{%", "%}", "{%-", "-%}", "{#", "#}", "|", "messages", "loop", "self", "[::-1]", "**", "//"]),
+    "gguf": Target(["tests/data/model/families/llama3.gguf", "tests/data/model/families/mistral.gguf"],
+                   ["runtime/model/gguf*.cpp", "runtime/model/description.cpp", "runtime/model/family.cpp", "runtime/text/vocabulary_gguf.cpp"]),
+    "http": Target([], ["gateway/http_*.cpp"], ["\r\n", "\r\n\r\n", "HTTP/1.1", "HTTP/1.0", "Transfer-Encoding: chunked\r\n",
+                                                "Content-Length: ", "Connection: close\r\n", "Expect: 100-continue\r\n", "0\r\n\r\n"]),
+    "message": Target(["tests/data/schema/*.bin"]),
+    "model_config": Target(["tests/data/model/checkpoint/config.json", "tests/data/model/families/*/config.json"], MODEL, JSON),
+    "model_index": Target(["tests/data/model/families/qwen2/model.safetensors.index.json"], MODEL, JSON),
+    "nodes_toml": Target(["examples/*.toml"], ["cluster/config.cpp", "cluster/toml_section.cpp"],
+                         ["[", "]", "[[", "]]", "=", '"', "'''", '"""', "inf", "nan", "0x", "1979-05-27T07:32:00Z"]),
+    "packet": Target(["tests/data/schema/packet.bin"]),
+    "request": Target([], ["gateway/json_reader.cpp", "gateway/openai_*.[ch]pp", "gateway/request_check.cpp", "gateway/websocket_messages.cpp"],
+                      JSON),
+    "safetensors": Target([], MODEL, JSON),
+    "tokenizer": Target([], [], ["<|im_start|>", "<tool_call>", "</s>", "\\xe2\\x96\\x81", "\\xef\\xbf\\xbd"]),
+    "tokenizer_json": Target(["tests/data/model/checkpoint/tokenizer.json"],
+                             ["runtime/text/tokenizer_json_steps.cpp", "runtime/text/vocabulary_checkpoint.cpp", "runtime/text/pre_tokenizer*.cpp"],
+                             JSON),
+    "websocket": Target([], ["gateway/websocket_messages.cpp"], ["\\x81\\x80", "\\x88\\x80", "\\x89\\x80", "\\xfe", "\\xff"]),
+}
+
+
+def dictionary(target):
+    """The reader's own string literals: they cannot go stale."""
+    words = set()
+    for pattern in target.sources:
+        for path in ROOT.glob(pattern):
+            words |= {w for w in re.findall(r'"([^"\\\n]{2,64})"', path.read_text()) if w.isascii() and "{" not in w and "/" not in w[:8]}
+    escaped = [w.replace('"', '\\"').replace("\r", "\\x0d").replace("\n", "\\x0a") for w in target.syntax]
+    return "\n".join(f'"{w}"' for w in sorted(words) + escaped) + "\n"
+
+
+def prepare(name):
+    """-> the directories to begin with, the first of which libFuzzer adds to; and the dictionary"""
+    grown, given, words = (BUILD / kind / name for kind in ("corpus", "seeds", "words"))
+    shutil.rmtree(given, ignore_errors=True)
+    for directory in (grown, given, words.parent, BUILD / "crashes"):
+        directory.mkdir(parents=True, exist_ok=True)
+    for pattern in TARGETS[name].seeds:
+        for path in ROOT.glob(pattern):
+            shutil.copy(path, given / str(path.relative_to(ROOT)).replace("/", "-"))
+    words.write_text(dictionary(TARGETS[name]))
+    kept = [HERE / kind / name for kind in ("seeds", "corpus") if (HERE / kind / name).is_dir()]
+    return [grown, given, *kept], words
+
+
+def fuzz(name, seconds):
+    """-> (whether it found nothing, one line of numbers, what to show if it did)"""
+    directories, words = prepare(name)
+    binary = BUILD / "tests/fuzz" / f"fuzz_{name}"
+    crashes = BUILD / "crashes"
+    begin = time.time()
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None) as scratch:
+        command = [str(binary), *LIMITS, f"-max_total_time={seconds}", f"-dict={words}", f"-artifact_prefix={crashes}/{name}-",
+                   *map(str, directories)]
+        done = subprocess.run(command, cwd=ROOT, env={**os.environ, **ENVIRONMENT, "TMPDIR": scratch}, capture_output=True, text=True,
+                              errors="replace")
+    out = done.stderr
+    number = lambda name: (re.findall(rf"{name}: +(\d+)", out) or ["0"])[-1]
+    text = f"{number('number_of_executed_units')} inputs, {number('average_exec_per_sec')}/s, {number('cov')} edges"
+    if done.returncode == 0:
+        return True, text, ""
+    found = [path for path in crashes.glob(f"{name}-*") if path.stat().st_mtime >= begin]
+    shown = "\n".join(row for row in out.splitlines() if not re.match(r"#\d|\tNEW_FUNC", row))[-8000:]
+    for path in found:
+        shown += (f"\ninput:  {path.relative_to(ROOT)}\nreplay: {binary.relative_to(ROOT)} {path.relative_to(ROOT)}\n"
+                  f"keep:   cp {path.relative_to(ROOT)} {(HERE / 'corpus' / name).relative_to(ROOT)}/ (once it is fixed)\n")
+    return False, text, shown
