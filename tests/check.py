@@ -14,6 +14,8 @@ import fuzz.run as fuzzing
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 STEP_SECONDS_MAX = 1800
+PLANTED_SECONDS_MAX = 3 * 3600  # each is a build of a file or two and a run
+SANITIZED_SEEDS = 40  # of each scenario: a sanitizer takes ten times as long
 
 
 class Tally:
@@ -113,6 +115,17 @@ def sim(preset="dev", extra=(), env=None):
     doctest(preset, lambda n: n.startswith("sim"), extra, env)
 
 
+def planted(extra=()):
+    """Each planted bug counts as one case: it is to be caught."""
+    begin = time.monotonic()
+    status, out = run([sys.executable, "tests/sim/planted.py", *extra], timeout=PLANTED_SECONDS_MAX)
+    found = re.search(r"^(\d+) passed, (\d+) failed$", out, re.M)
+    passed, failed = (int(found[1]), int(found[2])) if found else (0, 1)
+    TALLY.add(passed, failed)
+    line("planted bugs", f"{passed} caught, {failed} not", time.monotonic() - begin, not failed and not status)
+    print(out[-16000:], end="")
+
+
 def system(preset="dev"):
     if venv() and step("python sdk: wire code", [sys.executable, "sdk/python/generate_wire.py"]):
         env = {"BATON_BUILD": str(ROOT / "build" / preset)}
@@ -149,7 +162,7 @@ def main(arguments):
         with contextlib.redirect_stdout(sys.stderr):  # what the benches print may be read by a program
             venv()
         return run([sys.executable, "tests/bench/run.py", *arguments[1:]], show=True)[0]
-    if level not in ("default", "all", "unit", "sim", "system", "fuzz"):
+    if level not in ("default", "all", "unit", "sim", "system", "planted", "fuzz"):
         print(f"unknown level '{level}'; see ./check --help")
         return 2
     if level in ("default", "all"):
@@ -164,11 +177,13 @@ def main(arguments):
             sim(extra=arguments[1:])
         if level in ("default", "all", "system"):
             system()
+        if level in ("all", "planted"):
+            planted(arguments[1:])
     if level == "all":
         for preset, env in SANITIZERS.items():
             if build(preset):
                 unit(preset, env)
-                sim(preset, env=env)
+                sim(preset, ("--seeds", str(SANITIZED_SEEDS)), env)
         fuzz([])
     if TALLY.skipped:
         print(f"{TALLY.skipped} skipped")

@@ -24,6 +24,7 @@ draw* draw_behind(micro_batch& batch, std::uint32_t row) {
 } // namespace
 
 void token_feed::remember(const sampled& step) {
+  awaited_.erase(step.batch);
   drawn& d = drawn_[step.batch];
   d.has_failed = step.failure.has_value();
   d.tokens.clear();
@@ -33,18 +34,13 @@ void token_feed::remember(const sampled& step) {
     drawn_.erase(drawn_.begin());
 }
 
-// Batches are drawn in order: one later than all that were has yet to be.
-bool token_feed::is_coming(const feed& f) const {
-  return drawn_.empty() || f.batch > drawn_.rbegin()->first;
-}
-
 std::optional<token_feed::ready> token_feed::pop() {
   if (waiting_.empty())
     return std::nullopt;
   const auto& feeds = waiting_.front().feeds;
   const batch_id own = waiting_.front().batch;
   if (std::any_of(feeds.begin(), feeds.end(),
-                  [&](const feed& f) { return f.batch < own && is_coming(f); }))
+                  [&](const feed& f) { return f.batch < own && awaited_.contains(f.batch); }))
     return std::nullopt;
   ready next{std::move(waiting_.front()), {}};
   waiting_.pop_front();
@@ -73,6 +69,7 @@ result<void> token_feed::fill(micro_batch& batch) const {
 void token_feed::clear() {
   waiting_.clear();
   drawn_.clear();
+  awaited_.clear();
 }
 
 } // namespace baton::schedule

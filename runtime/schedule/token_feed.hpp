@@ -8,6 +8,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 namespace baton::schedule {
@@ -18,7 +19,10 @@ public:
   static constexpr std::size_t batches_kept = 256;
 
   // A batch of the open epoch, in the order in which the scheduler sent them.
-  void push(micro_batch batch) { waiting_.push_back(std::move(batch)); }
+  void push(micro_batch batch) {
+    awaited_.insert(batch.batch);
+    waiting_.push_back(std::move(batch));
+  }
   // What a batch drew. A failed one stands for whatever token: the scheduler discards what follows
   // from it.
   void remember(const sampled& step);
@@ -37,11 +41,13 @@ private:
     std::vector<token_id> tokens;
     bool has_failed = false;
   };
-  bool is_coming(const feed& f) const;
   result<void> fill(micro_batch& batch) const;
 
   std::deque<micro_batch> waiting_; // bounded by what the scheduler has in flight
   std::map<batch_id, drawn> drawn_;
+  // Pushed and not answered. What a stage fails may be heard of before what the last one draws of
+  // an earlier batch.
+  std::set<batch_id> awaited_;
 };
 
 } // namespace baton::schedule

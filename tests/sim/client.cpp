@@ -2,17 +2,35 @@
 
 #include "schema/result.hpp"
 
+#include <algorithm>
+
 namespace baton::sim {
 
-client::client(std::uint64_t number, ids_prompt input, std::uint32_t tokens_max, std::uint64_t seed)
-    : number_(number), input_(std::move(input)), tokens_max_(tokens_max), seed_(seed),
-      stream_(std::make_shared<gateway::stream>(number, std::size_t{1} << 20, [] {})) {}
+client::client(std::uint64_t number, client_plan plan, const engine::toy_model& toy)
+    : number_(number), plan_(std::move(plan)),
+      stream_(std::make_shared<gateway::stream>(number, plan_.buffer_bytes, [] {})),
+      choices_(plan_.choices), choices_left_(plan_.choices) {
+  for (std::uint32_t c = 0; c < plan_.choices; ++c)
+    choices_[c].expected = toy_continuation(toy, plan_.input, sampling(c), plan_.tokens_max);
+  if (plan_.stops_at && *plan_.stops_at < plan_.tokens_max)
+    stop_ids_.push_back(choices_[0].expected[*plan_.stops_at]);
+  for (auto& c : choices_) {
+    c.how_expected = finish::length;
+    if (stop_ids_.empty())
+      continue;
+    const auto end = std::find(c.expected.begin(), c.expected.end(), stop_ids_[0]);
+    if (end == c.expected.end())
+      continue;
+    c.expected.erase(end + 1, c.expected.end());
+    c.how_expected = finish::stop;
+  }
+}
 
-sampling_params client::sampling() const {
+sampling_params client::sampling(std::uint32_t of_choice) const {
   sampling_params s;
-  s.temperature = seed_ == 0 ? 0.0F : 1.0F;
-  s.seed = seed_;
-  if (seed_ % 3 == 1)
+  s.temperature = plan_.seed == 0 ? 0.0F : 1.0F;
+  s.seed = plan_.seed + of_choice;
+  if (plan_.seed % 3 == 1)
     s.frequency_penalty = 0.5F; // history travels with the step
   return s;
 }
@@ -21,17 +39,20 @@ gateway::open_generate client::request() const {
   generate g;
   g.request = number_;
   g.model = "toy";
-  g.input = input_;
-  g.sampling = sampling();
-  g.stop.tokens_max = tokens_max_;
+  g.input = plan_.input;
+  g.choices = plan_.choices;
+  g.sampling = sampling(0);
+  g.stop.tokens_max = plan_.tokens_max;
   g.stop.ignore_eos = true;
+  g.stop.stop_ids = stop_ids_;
   g.tokens_max_given = true;
+  g.priority = plan_.priority;
   return {stream_, g, true, true};
 }
 
-bool client::lose_gateway(bool reads_rest, const engine::toy_model& toy) {
+bool client::lose_gateway(bool reads_rest) {
   if (reads_rest)
-    read(toy);
+    read();
   stream_->detach();
   return is_orphan_ = ticket_ && !has_ended();
 }
@@ -39,47 +60,83 @@ bool client::lose_gateway(bool reads_rest, const engine::toy_model& toy) {
 gateway::open_resume client::come_back(std::uint64_t number) {
   is_orphan_ = false;
   number_ = number;
-  stream_ = std::make_shared<gateway::stream>(number, std::size_t{1} << 20, [] {});
-  return {stream_,
-          "toy",
-          ticket_->ticket,
-          ticket_->resume_key,
-          {{static_cast<std::uint32_t>(ids_.size()), false}}};
+  stream_ = std::make_shared<gateway::stream>(number, plan_.buffer_bytes, [] {});
+  gateway::open_resume m{stream_, "toy", ticket_->ticket, ticket_->resume_key, {}};
+  for (auto& c : choices_) {
+    c.had_end = c.how != finish::none;
+    m.from.push_back({static_cast<std::uint32_t>(c.ids.size()), c.had_end});
+  }
+  return m;
 }
 
-void client::end(std::optional<error> why) {
-  if (++ends_ > 1)
-    broken_.push_back("a second end");
-  failure_ = std::move(why);
+std::size_t client::tokens() const {
+  std::size_t all = 0;
+  for (const auto& c : choices_)
+    all += c.ids.size();
+  return all;
+}
+
+void client::fail_stream(const error& why) {
+  if (why.code == errc::slow_reader && !plan_.reads_slowly)
+    say("was cut as slow and reads at once");
+  is_over_ = true;
+  failure_ = why;
 }
 
 void client::take(const chunk& c) {
-  if (has_ended())
-    broken_.push_back("text after the end");
-  if (c.index != ids_.size() + c.count)
-    broken_.push_back(fmt::format("tokens up to {} after {}", c.index, ids_.size()));
-  ids_.insert(ids_.end(), c.ids.begin(), c.ids.end());
-  if (c.finish != finish::none)
-    end(c.failure);
+  if (c.choice >= choices_.size())
+    return say("a chunk of choice {}", c.choice);
+  auto& of = choices_[c.choice];
+  if (std::exchange(of.had_end, false) && c.count == 0 && c.finish == of.how)
+    return; // it comes again, for doors that have to count
+  if (of.how != finish::none)
+    say("text after the end of choice {}", c.choice);
+  if (c.index != of.ids.size() + c.count || c.ids.size() != c.count)
+    say("tokens up to {} after {}, {} ids", c.index, of.ids.size(), c.ids.size());
+  of.ids.insert(of.ids.end(), c.ids.begin(), c.ids.end());
+  if (c.finish == finish::none)
+    return;
+  of.how = c.finish;
+  if (c.failure && !failure_)
+    failure_ = c.failure;
+  if (--choices_left_ == 0)
+    is_over_ = true;
 }
 
-void client::read(const engine::toy_model& toy) {
+void client::check_choice(const choice& c) {
+  if (c.ids.size() > c.expected.size() ||
+      !std::equal(c.ids.begin(), c.ids.end(), c.expected.begin()))
+    say("other tokens than the fault-free run: {} of {}", c.ids.size(), c.expected.size());
+  if (c.how != finish::stop && c.how != finish::length)
+    return;
+  if (c.ids.size() != c.expected.size())
+    say("{} of {} tokens at the end", c.ids.size(), c.expected.size());
+  if (c.how != c.how_expected)
+    say("ended as {} instead of {}", static_cast<int>(c.how), static_cast<int>(c.how_expected));
+}
+
+void client::read() {
+  std::size_t bytes = 0, events = 0;
   while (auto event = stream_->next()) {
+    bytes += bytes_of(*event);
+    ++events;
+    if (is_over_)
+      say("something after the last event");
     if (auto* c = std::get_if<chunk>(&*event))
       take(*c);
     else if (auto* g = std::get_if<granted>(&*event))
       ticket_ = *g;
     else if (auto* r = std::get_if<rejected>(&*event))
-      end(r->reason);
+      fail_stream(r->reason);
     else if (auto* f = std::get_if<gateway::failed>(&*event))
-      end(f->reason);
+      fail_stream(f->reason);
   }
-  auto expected =
-      engine::toy_continuation(toy, input_, sampling(), static_cast<std::uint32_t>(ids_.size()));
-  if (ids_ != expected)
-    broken_.push_back("other tokens than the fault-free run");
-  if (is_complete() && ids_.size() != tokens_max_)
-    broken_.push_back(fmt::format("{} of {} tokens at the end", ids_.size(), tokens_max_));
+  if (events > 1 && bytes > plan_.buffer_bytes)
+    say("{} bytes were kept for it, the bound is {}", bytes, plan_.buffer_bytes);
+  if (events == 0)
+    return;
+  for (const auto& c : choices_)
+    check_choice(c);
 }
 
 } // namespace baton::sim

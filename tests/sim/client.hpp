@@ -1,5 +1,5 @@
 // A client of the simulated gateway and what it may rely on: contiguous tokens, the right ones,
-// exactly one end.
+// exactly one end of each choice and of the stream.
 #pragma once
 
 #include "gateway/desk.hpp"
@@ -11,43 +11,67 @@
 
 namespace baton::sim {
 
+struct client_plan {
+  ids_prompt input; // ids of the toy model
+  std::uint32_t tokens_max = 16;
+  std::uint64_t seed = 0; // 0: greedy
+  std::uint32_t choices = 1;
+  std::optional<std::uint32_t> stops_at =
+      std::nullopt; // the token that is drawn at this place ends it
+  std::int32_t priority = 0;
+  std::size_t buffer_bytes = std::size_t{1} << 20;
+  bool reads_slowly = false; // may lose its stream for that
+};
+
 class client {
 public:
-  // `input` are ids of the toy model; greedy if seed is 0.
-  client(std::uint64_t number, ids_prompt input, std::uint32_t tokens_max, std::uint64_t seed);
+  client(std::uint64_t number, client_plan plan, const engine::toy_model& toy);
 
   gateway::open_generate request() const;
   // Its gateway died: what it had not read is lost, or comes all the same. False if it knows of no
   // ticket, or has nothing to come back for.
-  bool lose_gateway(bool reads_rest, const engine::toy_model& toy);
+  bool lose_gateway(bool reads_rest);
   // Waits for a gateway that it can come back to.
   bool is_orphan() const { return is_orphan_; }
   gateway::open_resume come_back(std::uint64_t number);
   // Takes what has come. What breaks a promise is added to `broken`.
-  void read(const engine::toy_model& toy);
+  void read();
 
-  bool has_ended() const { return ends_ > 0; }
-  bool is_complete() const { return has_ended() && !failure_; }
+  bool has_ended() const { return is_over_; }
+  bool is_complete() const { return is_over_ && !failure_; }
   const std::optional<error>& failure() const { return failure_; }
   const std::vector<std::string>& broken() const { return broken_; }
   std::uint64_t number() const { return number_; }
-  std::size_t tokens() const { return ids_.size(); }
+  const client_plan& plan() const { return plan_; }
+  std::size_t tokens() const;
   bool was_left = false; // the client went away: no end is owed to it
 
 private:
+  struct choice {
+    std::vector<token_id> expected;
+    std::vector<token_id> ids;
+    finish how = finish::none;
+    finish how_expected = finish::none;
+    bool had_end = false; // when it came back
+  };
   void take(const chunk& c);
-  void end(std::optional<error> why);
-  sampling_params sampling() const;
+  void fail_stream(const error& why);
+  void check_choice(const choice& c);
+  sampling_params sampling(std::uint32_t of_choice) const;
+  template <class... Args>
+  void say(fmt::format_string<Args...> text, Args&&... args) {
+    broken_.push_back(fmt::format(text, std::forward<Args>(args)...));
+  }
 
   std::uint64_t number_;
-  ids_prompt input_;
-  std::uint32_t tokens_max_;
-  std::uint64_t seed_;
+  client_plan plan_;
+  std::vector<token_id> stop_ids_;
   std::shared_ptr<gateway::stream> stream_;
   std::optional<granted> ticket_;
   bool is_orphan_ = false;
-  std::vector<token_id> ids_;
-  int ends_ = 0;
+  std::vector<choice> choices_;
+  std::uint32_t choices_left_;
+  bool is_over_ = false; // the stream has had its last event
   std::optional<error> failure_;
   std::vector<std::string> broken_;
 };

@@ -1,10 +1,13 @@
-// doctest's main with one option of ours: --seed N runs that seed alone, loudly.
+// doctest's main with options of ours: --seed N runs that seed alone, loudly; --first N and --seeds
+// N choose which are run of each scenario.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include "tests/sim/options.hpp"
 
 #include <doctest/doctest.h>
 #include <spdlog/spdlog.h>
 
+#include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -13,18 +16,40 @@ options& chosen() {
   static options o;
   return o;
 }
+std::uint64_t& running_seed() {
+  static std::uint64_t seed = 0;
+  return seed;
+}
 } // namespace baton::sim
+
+namespace {
+
+// A broken invariant ends the process, and with it what the test case would have said.
+void say_seed(int) {
+  if (baton::sim::running_seed() != 0)
+    std::fprintf(stderr, "seed := %llu\n",
+                 static_cast<unsigned long long>(baton::sim::running_seed()));
+  std::signal(SIGABRT, SIG_DFL);
+  std::abort();
+}
+
+} // namespace
 
 int main(int argc, char** argv) {
   spdlog::set_level(spdlog::level::off);
+  auto& chosen = baton::sim::chosen();
   for (int i = 1; i + 1 < argc; ++i) {
+    const auto number = std::strtoull(argv[i + 1], nullptr, 10);
     if (std::strcmp(argv[i], "--seed") == 0) {
-      baton::sim::chosen().seed = std::strtoull(argv[i + 1], nullptr, 10);
+      chosen.seed = number;
       spdlog::set_level(spdlog::level::info);
+    } else if (std::strcmp(argv[i], "--first") == 0) {
+      chosen.first = number;
     } else if (std::strcmp(argv[i], "--seeds") == 0) {
-      baton::sim::chosen().seeds = std::strtoull(argv[i + 1], nullptr, 10);
+      chosen.seeds = number;
     }
   }
+  std::signal(SIGABRT, say_seed);
   doctest::Context context(argc, argv);
   return context.run();
 }

@@ -7,9 +7,12 @@
 namespace baton::sim {
 
 struct options {
-  std::optional<std::uint64_t> seed;
-  std::uint64_t seeds = 150; // of each faulty scenario, in ./check
+  std::optional<std::uint64_t> seed; // this one alone, loudly
+  std::uint64_t first = 1;
+  std::uint64_t seeds = 500; // of each scenario, in ./check
 };
 options& chosen();
+// 0: none; said when the process aborts.
+std::uint64_t& running_seed();
 
 } // namespace baton::sim

@@ -1,12 +1,18 @@
 // The whole cluster in one process: the real actors, links and codec over toy engines, CAF's
 // testing scheduler, a simulated network and clock. One seed draws which ready actor or message
-// goes next and which fault strikes.
+// goes next and which fault strikes. What must hold whatever happens is looked at after every step
+// (promises.cpp).
 #pragma once
 
-#include "actors/interfaces.hpp"
+#include "actors/detokenizer.hpp"
+#include "actors/scheduler.hpp"
+#include "actors/stage.hpp"
+#include "actors/supervisor.hpp"
 #include "cluster/exchange.hpp"
 #include "runtime/text/tokenizer.hpp"
 #include "tests/sim/client.hpp"
+#include "tests/sim/engine.hpp"
+#include "tests/sim/promises.hpp"
 #include "tests/support/sim_bus.hpp"
 
 #include <caf/all.hpp>
@@ -15,14 +21,19 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <set>
 
 namespace baton::sim {
 
+inline constexpr node_id root_node{1};
 inline constexpr node_id head_node{2};
 inline constexpr node_id gateway_node{3};
 inline constexpr node_id shard_node(stage_index stage) {
   return node_id{1024 + stage};
 }
+
+// What befalls a shard at a step of its engine.
+enum class step_fault : std::uint8_t { none, error, exception, death };
 
 struct world_options {
   std::uint64_t seed = 1;
@@ -30,24 +41,48 @@ struct world_options {
   std::uint32_t blocks = 24; // few: preemption happens
   std::uint32_t swap_blocks = 0;
   std::uint32_t slots = 4;
+  std::uint32_t queue_max = 128;
+  std::uint32_t guesses = 0;
+  bool run_ahead = true;
+  bool prefix_caching = true;
+  bool by_priority = false;
   bool use_job_ticket = false;
+  std::uint64_t window_bytes = 64ull << 20; // of each link
+  // The processes are children of a root, whose supervisor starts them again.
+  bool supervised = false;
+  actors::restart_intensity intensity{20, std::chrono::seconds(60)}; // of each child
+  std::set<node_id> late = {};                                       // not started at first
+  // Asked at each start of an actor: its process dies of it if true.
+  std::function<bool()> dies_at_start = nullptr;
 };
+// Another cluster for each seed.
+world_options drawn_options(std::uint64_t seed);
 
 class world {
 public:
   explicit world(const world_options& options);
   ~world();
+  world(const world&) = delete;
+  world& operator=(const world&) = delete;
 
   // -- faults --
   void crash(node_id node);   // kill -9
   void restart(node_id node); // a new life; nothing if it is alive
   bool is_alive(node_id node) const { return lives_.contains(node); }
+  void freeze(node_id node);     // SIGSTOP: neither its actors nor its links do anything
+  void stick(stage_index stage); // its engine hangs in a step; the process is well otherwise
+  void release(node_id node);    // from either
   testing::sim_network& network() { return network_; }
+  // Asked before each step of an engine.
+  std::function<step_fault(stage_index, const micro_batch&)> on_step;
+  // A process that dies by itself comes back after this time, if nobody supervises it.
+  std::chrono::milliseconds revives_after{40};
 
   // -- clients --
-  client& open(ids_prompt input, std::uint32_t tokens_max, std::uint64_t seed = 0);
+  client& open(client_plan plan);
   void leave(client& c);
   std::vector<std::unique_ptr<client>>& clients() { return clients_; }
+  void drain(); // of the head, as before a shutdown
 
   // -- time --
   std::uint64_t draw(std::uint64_t below) { return random_() % below; }
@@ -57,33 +92,60 @@ public:
   void run_for(std::chrono::milliseconds span);
   // Until every client that stayed has its end; false after `span`.
   bool run_until_ended(std::chrono::milliseconds span);
+  cluster::instant now() const { return network_.now(); }
 
+  // -- what there is to see --
+  const world_options& options() const { return options_; }
   const engine::toy_model& toy() const { return toy_; }
   const load_report& load() const { return load_; }
   phase stands() const { return stands_; }
-  // Everything that broke a promise so far, of all clients.
-  std::vector<std::string> broken();
+  std::size_t open_clients() const; // that stay and have no end yet
+  // To be called when nobody has anything to do any more.
+  void at_rest() { promises_.at_rest(); }
+  // Everything that broke a promise so far.
+  std::vector<std::string> broken() const;
+  // Of all that happened so far: equal for equal seeds.
+  std::uint64_t trace() const { return trace_ ^ network_.trace(); }
 
-private:
   struct life {
     std::unique_ptr<cluster::bus> wire;
     std::unique_ptr<cluster::exchange> links;
     std::vector<caf::actor> actors;
     std::function<void()> tick;
+    bool is_frozen = false;
+    bool is_stuck = false; // its actors alone
   };
+  const std::map<node_id, life>& lives() const { return lives_; }
+  // Nothing if it is not alive, or has yet to handle its first message.
+  const actors::scheduler_state* scheduler() const;
+  const actors::detokenizer_state* detokenizer() const;
+  const gateway::board* board() const { return is_alive(gateway_node) ? board_.get() : nullptr; }
+  const std::vector<std::string>& supervised() const { return supervised_; }
+  const std::optional<actors::supervisor_actor>& supervisor() const { return supervisor_; }
+  bool is_anyone_held() const;
+
+private:
   struct memory_of_stage {
     std::shared_ptr<engine::toy_engine> engine;
     std::uint64_t life = 0;
   };
+  // world_nodes.cpp
   life& begin(node_id node, role r, const std::string& name);
+  void start(node_id node);
+  void start_root();
   void start_head();
   void start_gateway();
   void start_shard(stage_index stage);
+  result<void> before_step(stage_index stage, const micro_batch& batch);
   template <class Handle>
   Handle keep(life& l, Handle actor);
   template <class Handle>
   void tell_peers(life& l, Handle actor);
+
   caf::scheduler::test_coordinator& coordinator();
+  bool is_held(const caf::resumable* job) const;
+  bool run_job();
+  void strike(); // who is doomed dies, who is due comes back
   void tick_all();
   void bring_back_clients();
   double seconds() const {
@@ -101,11 +163,22 @@ private:
   std::map<stage_index, memory_of_stage> kept_;
   std::map<node_id, std::string> endpoints_;
   std::uint64_t last_epoch_ = 0;
+  std::map<node_id, epoch_id> epochs_given_; // by the supervisor, for the next life
   std::shared_ptr<gateway::board> board_;
   std::optional<gateway::desk_actor> desk_;
+  std::optional<actors::scheduler_actor> scheduler_;
+  std::optional<actors::detokenizer_actor> detokenizer_;
+  std::optional<actors::supervisor_actor> supervisor_;
+  std::set<node_id> doomed_;
+  std::map<node_id, cluster::instant> revivals_;
+  std::vector<std::string> supervised_; // "start head", "stop head", "stopped" ...
+  std::int32_t last_pid_ = 0;
   std::vector<std::unique_ptr<client>> clients_;
   load_report load_;
   phase stands_ = phase::starting;
+  promises promises_{*this};
+  std::uint64_t trace_ = 0;
+  std::uint64_t steps_at_once_ = 0; // while the clock stands
 };
 
 } // namespace baton::sim

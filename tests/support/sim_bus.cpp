@@ -136,6 +136,11 @@ std::uint64_t sim_network::draw(std::uint64_t below) {
   return random_() % below;
 }
 
+// FNV-1a, a word at a time.
+void sim_network::note(std::uint64_t what) {
+  trace_ = (trace_ ^ what) * 0x100000001B3ull;
+}
+
 bool sim_network::strikes(double chance) {
   constexpr std::uint64_t scale = 1u << 24;
   return chance > 0 && static_cast<double>(draw(scale)) < chance * static_cast<double>(scale);
@@ -172,6 +177,7 @@ bool sim_network::step() {
   if (due.empty())
     return false;
   auto* chosen = due[draw(due.size())];
+  note(chosen->number);
   auto happen = std::move(chosen->events.front().happen);
   chosen->events.pop_front();
   happen();
@@ -257,17 +263,20 @@ sent sim_network::send(const std::shared_ptr<connection>& c, const frames& f) {
     return c->is_told ? sent::back_pressure : sent::down;
   if (c->messages->events.size() >= messages_queued_max)
     return sent::back_pressure;
-  if (c->is_cut || strikes(faults.loss)) {
+  const auto fault = on_send ? on_send(c->from, c->to) : sim_fault::none;
+  note(std::hash<std::string_view>{}(
+      {reinterpret_cast<const char*>(f.body.data), f.body.size_bytes}));
+  if (c->is_cut || fault == sim_fault::lose || strikes(faults.loss)) {
     ++counts_.lost;
     return sent::ok;
   }
   auto letter = std::make_shared<frames>(frames{copy(f.head), copy(f.body), copy(f.bulk)});
-  if (strikes(faults.corrupt)) {
+  if (fault == sim_fault::corrupt || strikes(faults.corrupt)) {
     ++counts_.corrupted;
     auto& part = draw(2) == 0 ? letter->head : letter->body;
     part = spoil(part);
   }
-  const bool is_twice = strikes(faults.duplicate);
+  const bool is_twice = fault == sim_fault::duplicate || strikes(faults.duplicate);
   counts_.duplicated += is_twice ? 1 : 0;
   for (int i = 0; i < (is_twice ? 2 : 1); ++i) {
     const auto delay =
@@ -285,7 +294,7 @@ sent sim_network::send(const std::shared_ptr<connection>& c, const frames& f) {
     ++counts_.reordered;
     std::swap(line[line.size() - 1].happen, line[line.size() - 2].happen);
   }
-  if (strikes(faults.disconnect))
+  if (fault == sim_fault::disconnect || strikes(faults.disconnect))
     fall(c, handshake_time);
   return sent::ok;
 }

@@ -25,6 +25,9 @@ struct sim_faults {
   std::chrono::milliseconds delay_max{2};
 };
 
+// What befalls one message.
+enum class sim_fault : std::uint8_t { none, lose, duplicate, corrupt, disconnect };
+
 struct sim_counts {
   std::uint64_t delivered = 0;
   std::uint64_t lost = 0; // by faults, partitions and fallen connections
@@ -43,11 +46,15 @@ public:
   std::unique_ptr<cluster::bus> make_bus(node_id node);
 
   sim_faults faults;
+  // Asked at each message that a connection takes; what it says comes on top of the chances.
+  std::function<sim_fault(node_id from, node_id to)> on_send;
   // Messages on a connection before `send` returns back_pressure.
   std::size_t messages_queued_max = 1000;
 
   cluster::instant now() const noexcept { return now_; }
   const sim_counts& counts() const noexcept { return counts_; }
+  // Of all events so far and of what was sent: equal for equal runs.
+  std::uint64_t trace() const noexcept { return trace_; }
 
   // Delivers one event that is due; false if there is none.
   bool step();
@@ -88,6 +95,7 @@ private:
   struct process;
 
   std::uint64_t draw(std::uint64_t below);
+  void note(std::uint64_t what);
   bool strikes(double chance);
   std::shared_ptr<lane> make_lane(node_id target);
   void put(lane& l, std::chrono::milliseconds after, std::function<void()> happen);
@@ -110,6 +118,7 @@ private:
   std::set<std::pair<node_id, node_id>> cuts_;
   std::set<node_id> frozen_;
   sim_counts counts_;
+  std::uint64_t trace_ = 0;
 };
 
 } // namespace baton::testing

@@ -198,6 +198,8 @@ TEST_CASE("room for a row ahead is made before it is issued") {
 
 TEST_CASE("the feed holds a batch back until its tokens are drawn, and those behind it") {
   token_feed feed;
+  feed.push(asking({1}, {}));
+  REQUIRE(feed.pop());
   feed.push(asking({2}, {{0, 1, {1}}}));
   feed.push(asking({3}, {}));
   CHECK_FALSE(feed.pop());
@@ -242,6 +244,24 @@ TEST_CASE("what follows a failed batch runs with whatever token: it will be disc
   CHECK(next->batch.tokens.at(0) >= 0);
 }
 
+TEST_CASE("a failure that is heard of early fails nobody who waits for an earlier batch") {
+  token_feed feed;
+  for (const std::uint64_t batch : {1, 2}) {
+    feed.push(asking({batch}, {}));
+    REQUIRE(feed.pop());
+  }
+  auto failed = drawn({2}, {});
+  failed.failure = error{errc::internal, "broken at the first stage", {}};
+  feed.remember(failed);
+  feed.push(asking({3}, {{0, 0, {1}}}));
+  CHECK_FALSE(feed.pop());
+  feed.remember(drawn({1}, {40}));
+  const auto next = feed.pop();
+  REQUIRE(next);
+  CHECK(next->filled.has_value());
+  CHECK(next->batch.tokens == std::vector<token_id>{40});
+}
+
 TEST_CASE("a batch that asks for what nobody draws is an error, not a wait") {
   token_feed feed;
   feed.remember(drawn({4}, {40}));
@@ -274,10 +294,14 @@ TEST_CASE("a batch that asks for what nobody draws is an error, not a wait") {
 
 TEST_CASE("another epoch forgets what waited and what was drawn") {
   token_feed feed;
+  feed.push(asking({1}, {}));
+  REQUIRE(feed.pop());
   feed.remember(drawn({1}, {40}));
   feed.push(asking({2}, {{0, 0, {1}}}));
   feed.clear();
   CHECK_FALSE(feed.pop());
+  feed.push(asking({1}, {}));
+  REQUIRE(feed.pop());
   feed.push(asking({2}, {{0, 0, {1}}}));
   CHECK_FALSE(feed.pop());
 }

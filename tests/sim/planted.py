@@ -1,0 +1,122 @@
+"""Is the simulation to be believed? Applies each planted bug (planted/NN-name.patch) to a copy of this tree, builds `sim` there and runs
+seeds until a promise breaks. A bug that does not apply, does not build or is not caught is a failure.
+  planted.py [--only NN] [--seeds N]      the first line of a patch says which guarantee it breaks"""
+import argparse
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+PATCHES = ROOT / "tests/sim/planted"
+COPY = ROOT / "build/planted"
+FIRST_SEEDS = 8  # of each scenario, before more of any: most bugs show at once
+BUILD_SECONDS_MAX, RUN_SECONDS_MAX = 900, 600
+
+
+def run(command, timeout):
+    """-> (exit status, output)"""
+    # The copy lies in this repository and is no part of it: git stays out.
+    env = {**os.environ, "GIT_CEILING_DIRECTORIES": str(COPY.parent)}
+    try:
+        done = subprocess.run(command, cwd=COPY, env=env, timeout=timeout, text=True, errors="replace", stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT)
+        return done.returncode, done.stdout
+    except subprocess.TimeoutExpired as late:
+        out = late.stdout or ""
+        return 124, out.decode(errors="replace") if isinstance(out, bytes) else out
+
+
+def copy_tree():
+    """What git knows or would add; a file that is the same keeps its time, so that little is built."""
+    listing = subprocess.run(["git", "ls-files", "-coz", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True)
+    wanted = {name for name in listing.stdout.split("\0") if name and (ROOT / name).is_file()}
+    for old in (p for p in COPY.rglob("*") if p.is_file() and "build" not in p.relative_to(COPY).parts[:1]):
+        if old.relative_to(COPY).as_posix() not in wanted:
+            old.unlink()
+    for name in wanted:
+        source, target = ROOT / name, COPY / name
+        content = source.read_bytes()
+        if not target.exists() or target.read_bytes() != content:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+            target.chmod(source.stat().st_mode)
+
+
+def build():
+    return run(["bash", "-c", "set -euo pipefail; . scripts/setup.sh; build dev sim"], BUILD_SECONDS_MAX)
+
+
+def apply(patch, *options):
+    # Line numbers may have moved, and one line of context is enough.
+    return run(["git", "apply", "-C1", "--recount", *options, str(patch)], 60)
+
+
+def simulate(first, seeds):
+    return run(["build/dev/tests/sim/sim", "--first", str(first), "--seeds", str(seeds), "--abort-after=1", "--no-colors"], RUN_SECONDS_MAX)
+
+
+def what_broke(status, out):
+    """-> (seed, scenario, promise)"""
+    seed = re.findall(r"(?:seed|\bn) := (\d+)", out)
+    scenario = re.findall(r"^TEST CASE:\s*(.*)$", out, re.M)
+    invariant = re.search(r"broken invariant: (.*)", out)
+    failed = re.search(r"(?:ERROR|FATAL ERROR): (.*)", out)
+    broken = re.search(r"(?:promise|failure) := (.*)$", out, re.M)
+    promise = (invariant or broken or failed)
+    text = promise[1] if promise else ("it does not end" if status == 124 else out.strip()[-80:])
+    return (seed[-1] if seed else "?"), (scenario[-1] if scenario else "?"), text
+
+
+def hunt(patch, seeds):
+    """-> (caught, text of the table's row)"""
+    begin = time.monotonic()
+    status, out = apply(patch)
+    if status:
+        return False, f"does not apply: {out.strip()[:200]}"
+    try:
+        status, out = build()
+        if status:
+            return False, f"does not build:\n{out[-3000:]}"
+        built = time.monotonic()
+        for first, count in ((1, FIRST_SEEDS), (1 + FIRST_SEEDS, seeds - FIRST_SEEDS)):
+            status, out = simulate(first, count) if count > 0 else (0, "")
+            if status:
+                seed, scenario, promise = what_broke(status, out)
+                spent = f"{built - begin:5.1f} s + {time.monotonic() - built:5.1f} s"
+                return True, f"seed {seed:>4}  {spent}  {scenario[:60]:<60}  {promise[:110]}"
+        return False, f"not caught by {seeds} seeds of each scenario ({time.monotonic() - built:.1f} s)"
+    finally:
+        apply(patch, "--reverse")
+
+
+def main(arguments):
+    options = argparse.ArgumentParser()
+    options.add_argument("--only", default="", help="the number or name of one, or several with commas")
+    options.add_argument("--seeds", type=int, default=120, help="of each scenario; eight of them make about a thousand")
+    chosen = options.parse_args(arguments)
+    wanted = [w for w in chosen.only.split(",") if w]
+    patches = [p for p in sorted(PATCHES.glob("*.patch")) if not wanted or any(w == p.name.split("-")[0] or w in p.name for w in wanted)]
+    COPY.mkdir(parents=True, exist_ok=True)
+    copy_tree()
+    status, out = build()
+    if status:
+        print(out[-3000:])
+        return 1
+    status, out = simulate(1, FIRST_SEEDS)
+    if status:
+        print(f"without a planted bug: {out[-3000:]}")
+        return 1
+    missed = 0
+    for patch in patches:
+        caught, text = hunt(patch, chosen.seeds)
+        missed += not caught
+        print(f"{'ok  ' if caught else 'FAIL'} {patch.stem:<32} {text}", flush=True)
+    print(f"{len(patches) - missed} passed, {missed} failed")
+    return 1 if missed or not patches else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

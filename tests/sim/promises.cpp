@@ -1,0 +1,168 @@
+#include "tests/sim/promises.hpp"
+
+#include "tests/sim/world.hpp"
+
+#include <algorithm>
+
+namespace baton::sim {
+namespace {
+
+using namespace std::chrono_literals;
+
+// What is out when somebody needs room comes home first.
+constexpr std::uint64_t in_flight_max = 8;
+// Every link that falls is noticed long before: nobody but a step that hangs needs the timeout.
+constexpr auto unanswered_max = actors::step_timeout + 1s;
+
+} // namespace
+
+void promises::say(std::string what) {
+  constexpr std::size_t enough = 20;
+  if (broken_.size() < enough)
+    broken_.push_back(std::move(what));
+}
+
+void promises::on_actor_end(const std::string& whose) {
+  if (!world_.on_step) // which may throw
+    say(fmt::format("an actor of {} ended by itself", whose));
+}
+
+// -- The scheduler: its own account, its bounds, its epochs --
+
+void promises::after_scheduler() {
+  const auto* s = world_.scheduler();
+  if (!s)
+    return;
+  s->core->check_integrity();
+  const auto epoch = s->line->epoch();
+  if (epoch < epoch_)
+    say(fmt::format("epoch {} after {}", epoch.value, epoch_.value));
+  epoch_ = epoch;
+  const auto load = s->core->load();
+  const auto& o = world_.options();
+  if (load.running > o.slots)
+    say(fmt::format("{} sequences in {} slots", load.running, o.slots));
+  const auto& counted = s->core->counted();
+  const auto open = counted.tickets_granted - counted.tickets_ended;
+  has_detached_ |= load.detached > 0;
+  if (!o.by_priority &&
+      open > o.queue_max + o.slots + load.detached) // an urgent one does not wait behind others
+    say(fmt::format("{} tickets, {} may wait for {} slots", open, o.queue_max, o.slots));
+  const auto waited = world_.now() - s->stepped_at;
+  if (s->core->has_flights() && waited > unanswered_max)
+    say(fmt::format("a step is out for {} s", waited / 1s));
+}
+
+// -- The stages: what their engines are given --
+
+void promises::before_step(stage_index stage, const micro_batch& batch) {
+  auto& highest = run_[stage];
+  if (batch.epoch < highest)
+    say(fmt::format("stage {} runs a step of epoch {} after {}", stage, batch.epoch.value,
+                    highest.value));
+  highest = std::max(highest, batch.epoch);
+  std::map<block_index, std::uint32_t> named;
+  for (const auto& s : batch.slices)
+    for (auto block : s.blocks)
+      ++named[block];
+  constexpr std::uint32_t block_positions = 4;
+  for (const auto& s : batch.slices)
+    for (auto i = s.position / block_positions; i < s.blocks.size(); ++i)
+      if (named[s.blocks[i]] > 1)
+        say(fmt::format("block {} is written for ticket {} and read for another", s.blocks[i],
+                        s.sequence.ticket.value));
+  if (stage == 0)
+    check_order(batch);
+}
+
+// Who starts over within an epoch has made room for somebody before it in the order of service.
+// Guesses, failed steps and what was parked are done again as well: not looked at then.
+void promises::check_order(const micro_batch& batch) {
+  const auto& o = world_.options();
+  if (o.guesses > 0 || o.by_priority || world_.on_step || has_detached_)
+    return;
+  if (batch.epoch != order_epoch_)
+    order_.clear();
+  order_epoch_ = batch.epoch;
+  for (const auto& s : batch.slices) {
+    auto& p = order_[s.sequence];
+    const bool starts_over = s.position < p.expected;
+    const auto elder_ran =
+        std::any_of(order_.begin(), order_.find(s.sequence), [&](const auto& entry) {
+          return entry.second.last_batch + in_flight_max >= p.last_batch;
+        });
+    if (starts_over && !elder_ran)
+      say(fmt::format("ticket {} starts over at {} of {}, and nobody before it needed room",
+                      s.sequence.ticket.value, s.position, p.expected));
+    p = {s.position + s.rows, batch.batch.value};
+  }
+}
+
+// -- Links and streams --
+
+void promises::after_tick() {
+  check_links();
+}
+
+void promises::check_links() {
+  for (const auto& [node, l] : world_.lives()) {
+    for (const auto& p : l.links->peers()) {
+      const bool is_up = p.state == cluster::link_state::up;
+      auto& met = met_[{node, p.node}];
+      if (p.epoch < met && p.epoch)
+        say(fmt::format("node {} went back to life {} of node {}", node.value, p.epoch.value,
+                        p.node.value));
+      met = std::max(met, p.epoch);
+      if (!is_up && p.waiting_count > 0)
+        say(fmt::format("node {} keeps {} messages for node {}, which is down", node.value,
+                        p.waiting_count, p.node.value));
+      // A single message may be larger than the window.
+      constexpr std::uint64_t message_bytes_max = 16 << 10;
+      if (is_up && p.outstanding_bytes > std::max(world_.options().window_bytes, message_bytes_max))
+        say(fmt::format("node {} has {} bytes outstanding at node {}", node.value,
+                        p.outstanding_bytes, p.node.value));
+    }
+  }
+}
+
+void promises::at_rest() {
+  if (const auto* s = world_.scheduler()) {
+    if (!s->core->is_idle())
+      say("the scheduler is not idle at rest");
+    const auto load = s->core->load();
+    if (load.running + load.waiting + load.blocks_used + load.swap_blocks_used > 0)
+      say(fmt::format("at rest {} run, {} wait, {} blocks and {} of swap space are used",
+                      load.running, load.waiting, load.blocks_used, load.swap_blocks_used));
+  }
+  if (const auto* d = world_.detokenizer(); d && d->streams.size() != d->kept.size())
+    say(fmt::format("the detokenizer has {} streams at rest, {} of which have ended",
+                    d->streams.size(), d->kept.size()));
+  if (const auto* b = world_.board(); b && b->requests_open() != 0)
+    say(fmt::format("the gateway has {} requests open at rest", b->requests_open()));
+  for (const auto& [node, l] : world_.lives())
+    for (const auto& p : l.links->peers())
+      if (p.state == cluster::link_state::up && (p.outstanding_bytes > 0 || p.waiting_count > 0))
+        say(fmt::format("at rest {} bytes of node {} are outstanding at node {}, {} messages wait",
+                        p.outstanding_bytes, node.value, p.node.value, p.waiting_count));
+}
+
+// -- The supervisor --
+
+void promises::on_exit(node_id child) {
+  exits_[child].push_back(world_.now());
+}
+
+// Each start but the first follows an exit.
+void promises::on_start(node_id child, bool is_alive) {
+  if (is_alive)
+    say(fmt::format("node {} is started while it lives", child.value));
+  const auto& limits = world_.options().intensity;
+  auto& exits = exits_[child];
+  while (!exits.empty() && exits.back() - exits.front() > limits.period)
+    exits.pop_front();
+  if (exits.size() > limits.restarts_max)
+    say(fmt::format("node {} is restarted {} times within {} s", child.value, exits.size(),
+                    limits.period.count()));
+}
+
+} // namespace baton::sim

@@ -1,0 +1,54 @@
+// What must hold at every moment, whatever strikes. Fed by the world after each step and each tick;
+// keeps what it needs to compare with.
+#pragma once
+
+#include "schema/messages.hpp"
+
+#include <chrono>
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace baton::sim {
+
+class world;
+
+class promises {
+public:
+  explicit promises(world& w) : world_(w) {}
+
+  // -- what happens --
+  void after_scheduler(); // has handled a message
+  void before_step(stage_index stage, const micro_batch& batch);
+  void after_tick();
+  void on_start(node_id child, bool is_alive); // by the supervisor
+  void on_exit(node_id child);
+  void on_actor_end(const std::string& whose);
+
+  // Nobody has anything to do any more: nothing is held for anyone.
+  void at_rest();
+
+  const std::vector<std::string>& broken() const { return broken_; }
+
+private:
+  void check_links();
+  void check_order(const micro_batch& batch);
+  void say(std::string what);
+
+  struct progress {
+    std::uint32_t expected = 0; // position of its next row
+    std::uint64_t last_batch = 0;
+  };
+  world& world_;
+  std::vector<std::string> broken_;
+  epoch_id epoch_;                                      // the highest of the head
+  std::map<stage_index, epoch_id> run_;                 // by stage: the highest that it ran for
+  std::map<std::pair<node_id, node_id>, epoch_id> met_; // who has met which life of whom
+  std::map<node_id, std::deque<std::chrono::steady_clock::time_point>> exits_;
+  std::map<sequence_id, progress> order_; // at stage 0, within an epoch
+  epoch_id order_epoch_;
+  bool has_detached_ = false; // ever: then some may have been parked
+};
+
+} // namespace baton::sim

@@ -1,0 +1,41 @@
+// What the scenarios share: seeds, requests, strikes, and the checks at their end.
+#pragma once
+
+#include "tests/sim/options.hpp"
+#include "tests/sim/world.hpp"
+
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <set>
+
+namespace baton::sim {
+
+using namespace std::chrono_literals;
+
+// Simulated: heartbeat timeouts, back-offs and recomputation all fit in.
+inline constexpr auto patience = 180s;
+
+// Runs `scenario` for the chosen seed, or for one in `stride` of all.
+void for_seeds(const std::function<void(std::uint64_t)>& scenario, std::uint64_t stride = 1);
+
+// Often of a beginning that others have, too; never one that begins with `poison`.
+ids_prompt some_prompt(world& w);
+client_plan some_plan(world& w);
+inline constexpr token_id poison = 7;
+// A micro-batch that begins a prompt with it.
+bool carries_poison(const micro_batch& batch);
+
+std::vector<node_id> all_nodes(const world& w);
+node_id some_shard(world& w);
+
+// Clients come and go while `fault` strikes now and then; whoever is down comes back.
+void live_through(world& w, int strikes, const std::function<void()>& fault);
+
+void check_promises(world& w);
+// Every client has its end, the cluster is ready, and nothing is held for anyone.
+void check_rest(world& w);
+// Failures of those who stayed are of these kinds alone.
+void check_failures(world& w, const std::set<errc>& excusable);
+
+} // namespace baton::sim

@@ -1,0 +1,181 @@
+// What clients may rely on besides their tokens: who leaves costs nothing, who is to blame ends
+// alone, nobody gets in without room, a cluster that drains finishes what it has.
+#include "tests/sim/scenario.hpp"
+
+#include <algorithm>
+
+using namespace baton;
+using namespace baton::sim;
+
+TEST_CASE("a client that leaves costs no more steps, whenever it leaves") {
+  for_seeds(
+      [](std::uint64_t seed) {
+        auto o = drawn_options(seed);
+        o.blocks = 24 * 4;
+        o.slots = 8;
+        world w(o);
+        w.run_for(200ms);
+        w.network().faults.delay_max = 20ms; // a token takes a while
+        for (int i = 0; i < 4; ++i) {
+          w.open({.input = some_prompt(w), .tokens_max = 60});
+          w.run_for(std::chrono::milliseconds(w.draw(25)));
+          if (w.draw(2) == 0)
+            w.leave(*w.clients()[w.draw(w.clients().size())]);
+        }
+        w.run_for(std::chrono::milliseconds(w.draw(100)));
+        if (w.draw(2) == 0)
+          w.leave(*w.clients()[0]);
+        w.run_for(150ms); // the word of it has come by then, by three hops
+        const auto* s = w.scheduler();
+        REQUIRE(s);
+        const auto load = s->core->load();
+        const auto staying = w.open_clients();
+        CHECK(load.running + load.waiting <= staying);
+        check_rest(w);
+        check_failures(w, {});
+      },
+      /*stride=*/2);
+}
+
+TEST_CASE("a request that ends the shards it runs on is quarantined, and nobody else is") {
+  for_seeds(
+      [](std::uint64_t seed) {
+        auto o = drawn_options(seed);
+        world w(o);
+        w.run_for(200ms);
+        const auto deadly = static_cast<stage_index>(w.draw(o.stages));
+        const auto how = w.draw(2) == 0 ? step_fault::death : step_fault::exception;
+        int deaths = 0;
+        w.on_step = [&](stage_index stage, const micro_batch& batch) {
+          // Behind stage 0 tokens are on their way, too.
+          if (stage != deadly || !carries_poison(batch))
+            return step_fault::none;
+          ++deaths;
+          return how;
+        };
+        const auto culprit = w.draw(4);
+        for (std::uint64_t i = 0; i < 4; ++i) {
+          auto plan = some_plan(w);
+          if (i == culprit) {
+            plan.input.insert(plan.input.begin(), poison);
+            plan.choices = 1;
+          }
+          w.open(std::move(plan));
+          w.run_for(std::chrono::milliseconds(w.draw(20)));
+        }
+        check_rest(w);
+        for (std::uint64_t i = 0; i < 4; ++i) {
+          const auto& c = *w.clients()[i];
+          if (i == culprit) {
+            REQUIRE(c.failure());
+            CHECK(c.failure()->code == errc::quarantined);
+          }
+        }
+        w.leave(*w.clients()[culprit]);
+        check_failures(w, {});
+        CHECK(deaths <= 3); // in company, again in company, alone
+      },
+      /*stride=*/2);
+}
+
+TEST_CASE("a request whose step fails ends alone, with that error") {
+  for_seeds(
+      [](std::uint64_t seed) {
+        auto o = drawn_options(seed);
+        world w(o);
+        w.run_for(200ms);
+        const auto failing = static_cast<stage_index>(w.draw(o.stages));
+        w.on_step = [&](stage_index stage, const micro_batch& batch) {
+          return stage == failing && carries_poison(batch) ? step_fault::error : step_fault::none;
+        };
+        const auto culprit = w.draw(5);
+        for (std::uint64_t i = 0; i < 5; ++i) {
+          auto plan = some_plan(w);
+          if (i == culprit) {
+            plan.input.insert(plan.input.begin(), poison);
+            plan.choices = 1;
+          }
+          w.open(std::move(plan));
+          w.run_for(std::chrono::milliseconds(w.draw(20)));
+        }
+        check_rest(w);
+        REQUIRE(w.clients()[culprit]->failure());
+        CHECK(w.clients()[culprit]->failure()->code == errc::internal);
+        w.leave(*w.clients()[culprit]);
+        check_failures(w, {});
+        CHECK(w.load().epochs == 1);
+      },
+      /*stride=*/2);
+}
+
+TEST_CASE("a head that drains refuses newcomers and finishes the others") {
+  for_seeds(
+      [](std::uint64_t seed) {
+        world w(drawn_options(seed));
+        w.run_for(200ms);
+        for (int i = 0; i < 3; ++i)
+          w.open(some_plan(w));
+        w.run_for(std::chrono::milliseconds(20 + w.draw(30)));
+        const auto before = w.clients().size();
+        w.drain();
+        w.run_for(10ms);
+        for (int i = 0; i < 2; ++i)
+          w.open(some_plan(w));
+        CHECK(w.run_until_ended(patience));
+        check_promises(w);
+        for (std::size_t i = 0; i < w.clients().size(); ++i) {
+          const auto& failure = w.clients()[i]->failure();
+          if (i < before) {
+            CHECK((!failure || failure->code == errc::slow_reader));
+          } else {
+            REQUIRE(failure);
+            CHECK(failure->code == errc::draining);
+          }
+        }
+        CHECK(w.stands() == phase::draining);
+        CHECK(w.scheduler()->core->is_idle());
+      },
+      /*stride=*/10);
+}
+
+TEST_CASE("job tickets are granted only while a slot is free") {
+  for_seeds(
+      [](std::uint64_t seed) {
+        auto o = drawn_options(seed);
+        o.slots = 2;
+        o.use_job_ticket = true;
+        o.by_priority = false;
+        world w(o);
+        w.run_for(200ms);
+        for (int i = 0; i < 5; ++i)
+          w.open({.input = some_prompt(w), .tokens_max = 30, .choices = i == 2 ? 2u : 1u});
+        check_rest(w);
+        check_failures(w, {errc::no_job_ticket});
+        const auto refused = std::count_if(w.clients().begin(), w.clients().end(),
+                                           [](const auto& c) { return c->failure().has_value(); });
+        CHECK(refused >= 1);
+        CHECK(refused <= 4);
+      },
+      /*stride=*/10);
+}
+
+TEST_CASE("no more wait than may, and who is told so gets nothing") {
+  for_seeds(
+      [](std::uint64_t seed) {
+        auto o = drawn_options(seed);
+        o.slots = 2;
+        o.queue_max = 3;
+        o.by_priority = false;
+        world w(o);
+        w.run_for(200ms);
+        for (int i = 0; i < 12; ++i)
+          w.open({.input = some_prompt(w), .tokens_max = 20});
+        check_rest(w);
+        check_failures(w, {errc::overloaded});
+        const auto refused = std::count_if(w.clients().begin(), w.clients().end(),
+                                           [](const auto& c) { return c->failure().has_value(); });
+        CHECK(refused >= 1);
+        CHECK(refused <= 7);
+      },
+      /*stride=*/10);
+}

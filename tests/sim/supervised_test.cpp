@@ -1,0 +1,118 @@
+// The process tree: a root's real supervisor over simulated processes, which nobody else starts.
+#include "tests/sim/scenario.hpp"
+
+#include <algorithm>
+
+using namespace baton;
+using namespace baton::sim;
+
+namespace {
+
+std::size_t count_of(const world& w, const std::string& line) {
+  return static_cast<std::size_t>(std::count(w.supervised().begin(), w.supervised().end(), line));
+}
+
+} // namespace
+
+TEST_CASE("children that die or hang come back, and the cluster serves again") {
+  for_seeds(
+      [](std::uint64_t seed) {
+        auto o = drawn_options(seed);
+        o.supervised = true;
+        world w(o);
+        const auto all = all_nodes(w);
+        live_through(w, 12, [&] {
+          const auto victim = all[w.draw(all.size())];
+          if (w.draw(2) == 0)
+            w.crash(victim);
+          else
+            w.freeze(victim); // for ever: only a kill helps
+          w.run_for(std::chrono::milliseconds(w.draw(4000)));
+        });
+        check_rest(w);
+        if (!w.is_alive(gateway_node))
+          return;
+        w.open({.input = {1, 2, 3}, .tokens_max = 5});
+        CHECK(w.run_until_ended(patience));
+        CHECK(w.clients().back()->is_complete());
+      },
+      /*stride=*/2);
+}
+
+TEST_CASE("a child that hangs for good is killed and started again") {
+  for_seeds(
+      [](std::uint64_t seed) {
+        auto o = drawn_options(seed);
+        o.supervised = true;
+        world w(o);
+        w.run_for(1s);
+        const auto all = all_nodes(w);
+        const auto victim = all[w.draw(all.size())];
+        w.freeze(victim);
+        w.run_for(10s);
+        CHECK(w.is_alive(victim));
+        CHECK_FALSE(w.is_anyone_held());
+        check_rest(w);
+      },
+      /*stride=*/10);
+}
+
+TEST_CASE("a child that dies at each start is given up, after no more restarts than allowed") {
+  for_seeds(
+      [](std::uint64_t seed) {
+        auto o = drawn_options(seed);
+        o.supervised = true;
+        o.intensity = {3, 30s};
+        world w(o);
+        const auto name = w.draw(2) == 0 ? std::string("shard-0") : std::string("gateway");
+        const auto node = name == "gateway" ? gateway_node : shard_node(0);
+        for (int i = 0; i < 200; ++i) {
+          w.run_for(50ms);
+          w.crash(node);
+        }
+        check_promises(w);
+        CHECK(count_of(w, "start " + name) == 4);
+        CHECK(count_of(w, "escalate " + name) == 1);
+      },
+      /*stride=*/25);
+}
+
+TEST_CASE("a root that drains stops its children in the reverse order, whoever hangs") {
+  for_seeds(
+      [](std::uint64_t seed) {
+        auto o = drawn_options(seed);
+        o.supervised = true;
+        world w(o);
+        w.run_for(1s);
+        const auto all = all_nodes(w);
+        if (w.draw(2) == 0)
+          w.freeze(all[w.draw(all.size())]);
+        if (w.draw(2) == 0)
+          w.crash(all[w.draw(all.size())]);
+        w.run_for(std::chrono::milliseconds(w.draw(2)));
+        std::vector<std::string> expected;
+        REQUIRE(w.supervisor());
+        caf::anon_send(*w.supervisor(), drain{});
+        w.run_for(60s);
+        check_promises(w);
+        std::vector<std::string> stops;
+        for (const auto& line : w.supervised())
+          if (line.starts_with("stop "))
+            stops.push_back(line);
+        std::vector<std::string> order{"stop gateway", "stop head"};
+        for (stage_index i = 0; i < o.stages; ++i)
+          order.push_back(fmt::format("stop shard-{}", i));
+        std::reverse(order.begin(), order.end());
+        // Who was down already is not asked to stop.
+        auto at = order.begin();
+        for (const auto& s : stops) {
+          at = std::find(at, order.end(), s);
+          CHECK(at != order.end());
+        }
+        CHECK(stops.size() + 1 >= order.size());
+        CHECK(count_of(w, "stopped") == 1);
+        for (auto node : all)
+          CHECK_FALSE(w.is_alive(node));
+      },
+      /*stride=*/10);
+}

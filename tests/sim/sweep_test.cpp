@@ -1,0 +1,97 @@
+// Every single fault of a small run: the n-th message, the n-th step, the n-th start of an actor,
+// for each n until a run ends without having reached it.
+#include "tests/sim/scenario.hpp"
+
+using namespace baton;
+using namespace baton::sim;
+
+namespace {
+
+using is_it = std::function<bool()>;
+// Where a fault strikes: before the world is there, or in it.
+struct fault_place {
+  std::function<void(world_options&, is_it)> in_options = [](world_options&, const is_it&) {};
+  std::function<void(world&, is_it)> in_world = [](world&, const is_it&) {};
+};
+
+// Runs the small scenario with the fault at the n-th time that it could strike; true if that came.
+bool run_with(std::uint64_t n, const fault_place& place) {
+  CAPTURE(n);
+  std::uint64_t asked = 0;
+  const is_it is_now = [&asked, n] { return ++asked == n; };
+  world_options options{.seed = 11, .stages = 2, .window_bytes = 2048};
+  place.in_options(options, is_now);
+  world w(options);
+  place.in_world(w, is_now);
+  w.run_for(60ms);
+  for (int i = 0; i < 3; ++i)
+    if (w.is_alive(gateway_node))
+      w.open({.input = {1, 2, 3, static_cast<token_id>(4 + i)}, .tokens_max = 4});
+  CHECK(w.run_until_ended(60s)); // a lost question is given up after 30
+  const bool was_reached = asked >= n;
+  w.on_step = nullptr;
+  w.network().on_send = nullptr;
+  w.run_for(5s); // links greet again
+  for (auto node : all_nodes(w))
+    CHECK(w.is_alive(node));
+  w.open({.input = {9, 8, 7}, .tokens_max = 3});
+  check_rest(w);
+  CHECK(w.clients().back()->is_complete());
+  return was_reached;
+}
+
+void sweep(const fault_place& place) {
+  std::uint64_t n = 1;
+  while (run_with(n, place))
+    ++n;
+  CHECK(n > 3); // something was tried
+}
+
+void sweep_sends(testing::sim_fault fault) {
+  fault_place place;
+  place.in_world = [fault](world& w, const is_it& is_now) {
+    w.network().on_send = [fault, is_now](node_id, node_id) {
+      return is_now() ? fault : testing::sim_fault::none;
+    };
+  };
+  sweep(place);
+}
+
+void sweep_steps(step_fault fault) {
+  fault_place place;
+  place.in_world = [fault](world& w, const is_it& is_now) {
+    w.on_step = [fault, is_now](stage_index, const micro_batch&) {
+      return is_now() ? fault : step_fault::none;
+    };
+  };
+  sweep(place);
+}
+
+} // namespace
+
+TEST_CASE("any one message may be lost") {
+  sweep_sends(testing::sim_fault::lose);
+}
+TEST_CASE("any one message may come twice") {
+  sweep_sends(testing::sim_fault::duplicate);
+}
+TEST_CASE("any one message may be corrupt") {
+  sweep_sends(testing::sim_fault::corrupt);
+}
+TEST_CASE("a connection may fall at any message") {
+  sweep_sends(testing::sim_fault::disconnect);
+}
+TEST_CASE("any one step may fail") {
+  sweep_steps(step_fault::error);
+}
+TEST_CASE("the engine may throw in any one step") {
+  sweep_steps(step_fault::exception);
+}
+TEST_CASE("a shard may die in any one step") {
+  sweep_steps(step_fault::death);
+}
+TEST_CASE("the process of any one actor may die at its start") {
+  fault_place place;
+  place.in_options = [](world_options& o, const is_it& is_now) { o.dies_at_start = is_now; };
+  sweep(place);
+}

@@ -1,0 +1,286 @@
+// The processes of the simulated cluster: what each one's main would put together.
+#include "actors/tokenizer.hpp"
+#include "cluster/proxies.hpp"
+#include "runtime/model/gguf.hpp"
+#include "runtime/text/vocabulary_gguf.hpp"
+#include "tests/sim/world.hpp"
+#include "tests/support/gguf_writer.hpp"
+#include "tests/support/scratch_directory.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <stdexcept>
+
+namespace baton::sim {
+namespace {
+
+constexpr std::uint32_t block_positions = 4;
+constexpr std::uint32_t context_max = 96;
+constexpr std::uint32_t rows_max = 24;
+
+// The byte-level vocabulary of the tiny model; its weights are not used.
+std::shared_ptr<const text::tokenizer> tiny_words() {
+  static const auto words = [] {
+    testing::scratch_directory scratch;
+    auto path = scratch / "tiny.gguf";
+    ENSURE(testing::write_tiny_llama(path).has_value(), "the tiny model cannot be written");
+    auto file = model::gguf_file::open(path);
+    auto vocabulary = text::vocabulary_from(*file);
+    return std::make_shared<const text::tokenizer>(
+        std::move(*text::tokenizer::create(*vocabulary)));
+  }();
+  return words;
+}
+
+std::string name_of_node(node_id node) {
+  if (node == root_node)
+    return "root";
+  if (node == head_node)
+    return "head";
+  if (node == gateway_node)
+    return "gateway";
+  return fmt::format("shard-{}", node.value - shard_node(0).value);
+}
+
+} // namespace
+
+world::world(const world_options& options)
+    : options_(options), toy_{.seed = options.seed,
+                              .stages = options.stages,
+                              .vocabulary_size = 259},
+      random_(options.seed * 0x9E3779B97F4A7C15ull + 1), network_(options.seed),
+      words_(tiny_words()) {
+  config_.set("scheduler.policy", caf::atom("testing"));
+  system_ = std::make_unique<caf::actor_system>(config_);
+  std::vector<node_id> all{head_node, gateway_node};
+  for (stage_index i = 0; i < options_.stages; ++i)
+    all.push_back(shard_node(i));
+  if (options_.supervised)
+    all = {root_node}; // the rest are its children
+  for (auto node : all)
+    if (!options_.late.contains(node))
+      start(node);
+}
+
+void world::start(node_id node) {
+  if (node == root_node)
+    start_root();
+  else if (node == head_node)
+    start_head();
+  else if (node == gateway_node)
+    start_gateway();
+  else
+    start_shard(node.value - shard_node(0).value);
+}
+
+world::life& world::begin(node_id node, role r, const std::string& name) {
+  auto& l = lives_[node];
+  l.wire = network_.make_bus(node);
+  // Shards are found by what they say; the others have a name for all of their lives.
+  auto endpoint = l.wire->bind(r == role::shard ? "" : name);
+  ENSURE(endpoint.has_value(), "the simulated bus does not bind");
+  const auto given = epochs_given_.extract(node);
+  const auto epoch = given ? given.mapped() : epoch_id{last_epoch_ += 1000};
+  hello self{node, epoch, r, name, *endpoint, "sim", 0};
+  cluster::exchange_options o;
+  o.link.window_bytes = options_.window_bytes;
+  l.links = std::make_unique<cluster::exchange>(*l.wire, self, o);
+  return l;
+}
+
+template <class Handle>
+Handle world::keep(life& l, Handle actor) {
+  auto plain = caf::actor_cast<caf::actor>(actor);
+  const auto node = l.links->self().node;
+  const auto epoch = l.links->self().epoch;
+  // A process whose actor has ended ends with it.
+  plain->attach_functor([this, node, epoch](const caf::error& why) {
+    const auto it = lives_.find(node);
+    if (why == caf::exit_reason::kill || it == lives_.end() ||
+        it->second.links->self().epoch != epoch)
+      return;
+    promises_.on_actor_end(it->second.links->self().name);
+    doomed_.insert(node);
+  });
+  l.actors.push_back(plain);
+  if (options_.dies_at_start && options_.dies_at_start())
+    doomed_.insert(node);
+  return actor;
+}
+
+template <class Handle>
+void world::tell_peers(life& l, Handle actor) {
+  auto& links = *l.links;
+  links.on_peer_up([this, &links, actor](const hello& h) {
+    const auto& self = links.self();
+    spdlog::info("{:8.3f} {}: {} is up", seconds(), self.name, h.name);
+    if (h.node == root_node)
+      links.send(
+          root_node, actors::well_known::supervisor,
+          message(status{self.node, self.epoch, self.role, self.name, phase::ready, "", 0, 0, 1}));
+    caf::anon_send(actor, actors::peer_up{h});
+  });
+  links.on_peer_down([this, &links, actor](node_id n, epoch_id e, const std::string& why) {
+    spdlog::info("{:8.3f} {}: node {} is down: {}", seconds(), links.self().name, n.value, why);
+    caf::anon_send(actor, actors::peer_down{n, e, why});
+  });
+  links.start(network_.now());
+  if (options_.supervised && links.self().node != root_node)
+    (void)links.connect(root_node, name_of_node(root_node));
+}
+
+void world::start_root() {
+  auto& l = begin(root_node, role::root, "root");
+  actors::supervisor_config c;
+  for (auto [node, r] : {std::pair{gateway_node, role::gateway}, {head_node, role::head}})
+    c.children.push_back({name_of_node(node), node, r, options_.intensity});
+  for (stage_index i = 0; i < options_.stages; ++i)
+    c.children.push_back(
+        {name_of_node(shard_node(i)), shard_node(i), role::shard, options_.intensity});
+  c.start = [this](const actors::child_spec& s, epoch_id e) -> result<std::int32_t> {
+    promises_.on_start(s.node, is_alive(s.node));
+    supervised_.push_back("start " + s.name);
+    epochs_given_[s.node] = e;
+    revivals_[s.node] = now(); // not from within the actor that asks for it
+    return ++last_pid_;
+  };
+  c.stop = [this](const actors::child_spec& s, std::int32_t, bool force) {
+    supervised_.push_back((force ? "kill " : "stop ") + s.name);
+    if (force || !lives_.contains(s.node) || !lives_.at(s.node).is_frozen)
+      doomed_.insert(s.node);
+  };
+  c.changed = [](const std::vector<status>&) {};
+  c.escalate = [this](const status& s) { supervised_.push_back("escalate " + s.name); };
+  c.stopped = [this] { supervised_.push_back("stopped"); };
+  c.now = [this] { return network_.now(); };
+  c.next_epoch = [this](node_id) { return epoch_id{last_epoch_ += 1000}; };
+  auto supervisor = keep(l, system_->spawn(actors::supervisor, c));
+  supervisor_ = supervisor;
+  l.links->publish(actors::well_known::supervisor, [supervisor](const envelope&, message&& m) {
+    if (auto* s = std::get_if<status>(&m))
+      caf::anon_send(supervisor, *s);
+  });
+  tell_peers(l, supervisor);
+  l.tick = [supervisor] { caf::anon_send(supervisor, actors::tick{}); };
+}
+
+void world::start_head() {
+  auto& l = begin(head_node, role::head, "head");
+  auto& links = *l.links;
+  actors::directory peers;
+  peers.gateway =
+      cluster::proxies<actors::gateway_actor>(*system_, links, actors::well_known::gateway);
+  peers.stage = cluster::proxies<actors::stage_actor>(*system_, links, actors::well_known::stage);
+  actors::scheduler_options o;
+  o.limits.max_num_seqs = options_.slots;
+  o.limits.max_num_batched_tokens = rows_max;
+  o.limits.prefill_chunk = 8;
+  o.limits.max_model_len = context_max;
+  o.limits.max_num_queued_reqs = options_.queue_max;
+  o.limits.vocabulary_size = toy_.vocabulary_size;
+  o.limits.use_job_ticket = options_.use_job_ticket;
+  o.limits.enable_prefix_caching = options_.prefix_caching;
+  o.limits.async_scheduling = options_.run_ahead;
+  o.limits.num_speculative_tokens = options_.guesses;
+  o.limits.lookup.ngram_min = 1;
+  o.limits.scheduling_policy = options_.by_priority ? schedule::scheduling_policy::priority
+                                                    : schedule::scheduling_policy::fcfs;
+  o.limits.resume_window = std::chrono::seconds(20); // who left meanwhile is forgotten then
+  o.limits.first_ticket = ticket_id{links.self().epoch.value};
+  o.stages = options_.stages;
+  o.first_epoch = links.self().epoch;
+  detokenizer_ =
+      keep(l, system_->spawn(actors::detokenizer, actors::detokenizer_config{peers, words_}));
+  o.detokenizer = *detokenizer_;
+  o.peers = peers;
+  o.card.name = "toy";
+  o.card.context_max = context_max;
+  o.report = [this](const load_report& report) { load_ = report; };
+  o.stands = [this](phase p, const std::string&) { stands_ = p; };
+  o.now = [this] { return network_.now(); };
+  auto scheduler = keep(l, system_->spawn(actors::scheduler, o));
+  scheduler_ = scheduler;
+  auto tokenizer = keep(
+      l, system_->spawn(actors::tokenizer, actors::tokenizer_config{scheduler, peers, words_,
+                                                                    std::nullopt, context_max}));
+  cluster::deliver_to(links, actors::well_known::scheduler, scheduler);
+  cluster::deliver_to(links, actors::well_known::tokenizer, tokenizer);
+  tell_peers(l, scheduler);
+  l.tick = [scheduler] { caf::anon_send(scheduler, actors::tick{}); };
+}
+
+void world::start_gateway() {
+  auto& l = begin(gateway_node, role::gateway, "gateway");
+  gateway::gateway_config c;
+  c.self = gateway_node;
+  c.epoch = l.links->self().epoch;
+  c.head = head_node;
+  board_ = std::make_shared<gateway::board>(c);
+  gateway::desk_config d;
+  d.scheduler = cluster::make_proxy<actors::scheduler_actor>(*system_, *l.links, head_node,
+                                                             actors::well_known::scheduler);
+  d.tokenizer = cluster::make_proxy<actors::tokenizer_actor>(*system_, *l.links, head_node,
+                                                             actors::well_known::tokenizer);
+  d.board = board_;
+  desk_ = keep(l, gateway::spawn_desk(*system_, d));
+  cluster::deliver_to(*l.links, actors::well_known::gateway, actors::gateway_actor(*desk_));
+  tell_peers(l, *desk_);
+  l.tick = [desk = *desk_] { caf::anon_send(desk, actors::tick{}); };
+  (void)l.links->connect(head_node, name_of_node(head_node));
+}
+
+void world::start_shard(stage_index stage) {
+  auto node = shard_node(stage);
+  auto& l = begin(node, role::shard, name_of_node(node));
+  auto& links = *l.links;
+  engine::toy_memory memory{options_.blocks, block_positions, rows_max, context_max,
+                            options_.swap_blocks};
+  actors::stage_config c;
+  c.stage = stage;
+  c.stages = options_.stages;
+  c.head = head_node;
+  c.scheduler = cluster::make_proxy<actors::scheduler_actor>(*system_, links, head_node,
+                                                             actors::well_known::scheduler);
+  c.peers.stage = cluster::proxies<actors::stage_actor>(*system_, links, actors::well_known::stage);
+  c.connect = [&links](const stage_address& other) {
+    (void)links.connect(other.node, other.endpoint, other.node_epoch);
+  };
+  // Two of three lives find the memory of the one before, as after a kill; else it was lost.
+  auto& kept = kept_[stage];
+  if (!kept.engine || draw(3) == 0)
+    kept = {std::make_shared<engine::toy_engine>(toy_, stage, memory), draw(UINT64_MAX) + 1};
+  kept.engine->forget_swapped(); // no life finds that
+  c.engine = std::make_shared<sim_engine>(
+      kept.engine, [this, stage](const micro_batch& batch) { return before_step(stage, batch); });
+  c.announcement = {node,          links.self().epoch,  stage,     options_.stages,
+                    memory.blocks, block_positions,     toy_.seed, "toy",
+                    kept.life,     options_.swap_blocks};
+  c.now_micros = [this] {
+    return static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::microseconds>(network_.now().time_since_epoch())
+            .count());
+  };
+  auto actor = keep(l, system_->spawn(actors::stage, c));
+  cluster::deliver_to(links, actors::well_known::stage, actor);
+  tell_peers(l, actor);
+  (void)links.connect(head_node, name_of_node(head_node));
+}
+
+result<void> world::before_step(stage_index stage, const micro_batch& batch) {
+  promises_.before_step(stage, batch);
+  switch (on_step ? on_step(stage, batch) : step_fault::none) {
+  case step_fault::none:
+    return {};
+  case step_fault::error:
+    return fail(errc::internal, "the engine failed");
+  case step_fault::exception:
+    throw std::runtime_error("the engine throws");
+  case step_fault::death:
+    network_.crash(shard_node(stage)); // nobody hears of this step
+    doomed_.insert(shard_node(stage));
+    return fail(errc::internal, "the process dies");
+  }
+  return {};
+}
+
+} // namespace baton::sim
