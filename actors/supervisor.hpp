@@ -50,7 +50,7 @@ struct supervisor_config {
   std::chrono::milliseconds kill_after{5000};  // from SIGTERM to SIGKILL when stopping
   // From the end of a child's link, which has been silent or fell, to SIGKILL: one that is well
   // greets again within milliseconds.
-  std::chrono::milliseconds silence_max{500};
+  std::chrono::milliseconds silence_max{300};
 };
 
 //   waiting --start--> starting --status(ready)--> running

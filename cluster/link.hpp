@@ -19,10 +19,10 @@ using instant = std::chrono::steady_clock::time_point;
 struct link_options {
   // Data a peer may have outstanding here: a few micro-batches of the largest kind.
   std::uint64_t window_bytes = 64ull << 20;
-  std::chrono::milliseconds heartbeat_interval{500};
+  std::chrono::milliseconds heartbeat_interval{300};
   // How long a process may hang unnoticed. Seconds, not less: short timeouts on a loaded machine
   // disconnect peers that are well.
-  std::chrono::milliseconds heartbeat_timeout{2000};
+  std::chrono::milliseconds heartbeat_timeout{1500};
   // A hello without an answer is said again after this time, then after twice as long, up to the
   // bound.
   std::chrono::milliseconds greet_interval{500};

@@ -28,7 +28,8 @@ shutdown_timeout = 2
 name = "bench"
 path = "{model}"
 pipeline_parallel_size = {stages}
-max_num_seqs = 64
+max_num_seqs = {slots}
+max_num_queued_reqs = {queue}
 enable_prefix_caching = {caching}
 
 [gateway]
@@ -142,13 +143,14 @@ class LlamaServer(Server):
 class Cluster(Server):
     """Ours: `cluster up` of a generated nodes.toml. `devices` is one per stage, ["cpu:0", "cpu:1"]."""
 
-    def __init__(self, binary, model, devices, waits=True, enable_prefix_caching=True):
+    def __init__(self, binary, model, devices, waits=True, enable_prefix_caching=True, max_num_seqs=64, max_num_queued_reqs=128):
         super().__init__("cluster up", waits)
         self._binary = binary
         self.config = self.directory / "nodes.toml"
         self.config.write_text(NODES_TOML.format(directory=self.directory, model=pathlib.Path(model).resolve(), stages=len(devices),
                                                  port=self.port, devices=json.dumps(devices),
-                                                 caching=json.dumps(enable_prefix_caching)))
+                                                 caching=json.dumps(enable_prefix_caching), slots=max_num_seqs,
+                                                 queue=max_num_queued_reqs))
 
     def command(self):
         return [self._binary, "up", self.config]

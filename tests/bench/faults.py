@@ -1,0 +1,244 @@
+"""./check faults: what clients see while processes of a running cluster die, hang or are asked for too much.
+
+    ./check faults [--injections N] [--only ROW[,ROW]] [--json] [--write] [--build-dir DIR]
+
+Real processes, the default model, two stages, 16 streams. Each injection comes at a random moment (from a seed that is printed) and is
+judged by all streams: one end each, and the text of the undisturbed run. Prints a table for people, or with --json one object a line: row,
+value, unit, bar, ok, min, max, rounds. Exit status 1 if a bar is missed. --write puts the table into docs/reliability.md.
+"""
+import argparse
+import contextlib
+import datetime
+import pathlib
+import random
+import signal
+import statistics
+import sys
+import time
+
+import fault_client
+import report
+import servers
+from settings import say
+
+ROOT = servers.ROOT
+DOCUMENT = ROOT / "docs" / "reliability.md"
+MODEL = ROOT / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf"
+STREAMS = 16
+TOKENS = 96
+RECOVERED_SECONDS_MAX = 30
+# A process that was of use is started again at once; so many of one kind are within every supervisor's intensity.
+INJECTIONS_PER_CLUSTER = 4
+PAUSE_SECONDS = 2.5  # between two: a life is settled then
+SILENT_SECONDS = 0.5  # a stream that nothing came for is looked at only above this, in "no stream notices"
+
+
+class Tally:
+    def __init__(self):
+        self.gaps, self.back, self.returns, self.faults, self.compared, self.different, self.injections = [], [], 0, [], 0, 0, 0
+
+
+def process_pid(server, name):
+    return next(p["pid"] for p in server.status()["processes"] if p["name"] == name)
+
+
+def shards(server):
+    return sorted(server.shard_pids().items())
+
+
+def inject(server, dice, texts, strike, tally, comes_back):
+    """All streams, the blow at a random moment of theirs, and what came of it."""
+    clients = fault_client.started(server.port, STREAMS, TOKENS, comes_back)
+    for client in clients:
+        client.begun.wait(60)
+    time.sleep(dice.random() * 0.8)
+    struck = time.monotonic()
+    strike()
+    back = fault_client.healthy_again(server.port, struck, RECOVERED_SECONDS_MAX)
+    for client in clients:
+        client.join(RECOVERED_SECONDS_MAX + 60)
+    step = statistics.median([b - a for c in clients for a, b in zip(c.stamps, c.stamps[1:])] or [0])
+    tally.injections += 1
+    tally.back.append(back)
+    for client, text in zip(clients, texts):
+        tally.faults += client.faults()
+        tally.compared += 1
+        tally.different += client.text != text
+        tally.returns += client.returns
+        if (gap := client.gap_after(struck)) is not None:
+            tally.gaps.append(max(0.0, gap - step))
+
+
+def undisturbed(server):
+    clients = fault_client.started(server.port, STREAMS, TOKENS)
+    for client in clients:
+        client.join(120)
+    if broken := [f for c in clients for f in c.faults()]:
+        raise servers.ServerFailed(f"undisturbed: {broken[0]}")
+    return [c.text for c in clients]
+
+
+def blows(settings, strike_of, count, comes_back=False, per_cluster=INJECTIONS_PER_CLUSTER):
+    """`strike_of(server, dice, index)` gives what to do. Fresh clusters now and then: supervisors have a limit."""
+    tally, dice, texts = Tally(), random.Random(settings.seed), None
+    while tally.injections < count:
+        with servers.Cluster(settings.cluster, MODEL, settings.devices) as server:
+            texts = texts or undisturbed(server)
+            for _ in range(min(per_cluster, count - tally.injections)):
+                say(f"injection {tally.injections + 1} of {count}")
+                inject(server, dice, texts, strike_of(server, dice, tally.injections), tally, comes_back)
+                server.wait_ready_again()
+                time.sleep(PAUSE_SECONDS)
+    return tally
+
+
+def of_texts(name, tally):
+    wrong = report.judged(f"{name}.streams_wrong", len(tally.faults), "streams", 1, lower_is_better=True, rounds=tally.injections)
+    wrong.reason = "" if wrong.ok else "; ".join(sorted(set(tally.faults)))[:300]
+    same = (tally.compared - tally.different) / max(1, tally.compared)
+    return [wrong, report.judged(f"{name}.streams_same_text", same, "share", 1, rounds=tally.injections)]
+
+
+def gap(name, tally, p, bar):
+    if not tally.gaps:
+        return report.missing(f"{name}.gap.p{p}", "no stream lived through it", "s", bar)
+    return report.judged(f"{name}.gap.p{p}", fault_client.percentile(tally.gaps, p), "s", bar, lower_is_better=True, low=min(tally.gaps),
+                         high=max(tally.gaps), rounds=tally.injections)
+
+
+def back(name, tally, bar):
+    return report.judged(f"{name}.back", max(tally.back), "s", bar, lower_is_better=True, low=min(tally.back), high=max(tally.back),
+                         rounds=tally.injections)
+
+
+def shard_signal(number):
+    def strike_of(server, _, index):
+        listed = shards(server)
+        pid = listed[index % len(listed)][1]
+        return lambda: fault_client.send_signal(pid, number)
+    return strike_of
+
+
+def process_signal(name, number=signal.SIGKILL):
+    def strike_of(server, *_):
+        pid = process_pid(server, name)
+        return lambda: fault_client.send_signal(pid, number)
+    return strike_of
+
+
+def kill_stage(settings):
+    tally = blows(settings, shard_signal(signal.SIGKILL), settings.injections)
+    return [gap("kill_stage", tally, 50, 0.05), gap("kill_stage", tally, 99, 0.15), *of_texts("kill_stage", tally)]
+
+
+def kill_stage_memory_gone(settings):
+    """A crash: what the process wrote before is not trusted, its KV is computed again."""
+    tally = blows(settings, shard_signal(signal.SIGSEGV), settings.injections)
+    return [gap("kill_stage_memory_gone", tally, 50, None), gap("kill_stage_memory_gone", tally, 99, 1.0 + settings.prefill_seconds),
+            *of_texts("kill_stage_memory_gone", tally)]
+
+
+def stop_stage(settings):
+    """It is found by its silence: the gap is the time until then, and the recovery."""
+    tally = blows(settings, shard_signal(signal.SIGSTOP), max(1, settings.injections // 2))
+    return [gap("stop_stage", tally, 50, None), gap("stop_stage", tally, 99, 2.0), *of_texts("stop_stage", tally)]
+
+
+def kill_gateway(settings):
+    tally = blows(settings, process_signal("gateway"), max(1, settings.injections // 2), comes_back=True)
+    return [back("kill_gateway", tally, 0.5), report.judged("kill_gateway.returns", tally.returns, "times", rounds=tally.injections),
+            *of_texts("kill_gateway", tally)]
+
+
+def kill_head(settings):
+    tally = blows(settings, process_signal("head"), max(1, settings.injections // 2))
+    return [back("kill_head", tally, 1.0), gap("kill_head", tally, 99, None), *of_texts("kill_head", tally)]
+
+
+def kill_agent(settings):
+    """It takes its shards with it; they come back with it, their KV does not."""
+    tally = blows(settings, process_signal("agent-a"), max(1, settings.injections // 5), per_cluster=2)
+    return [gap("kill_agent", tally, 99, SILENT_SECONDS), *of_texts("kill_agent", tally)]
+
+
+def kill_root(settings):
+    tally = blows(settings, lambda server, *_: lambda: fault_client.send_signal(server.process.pid, signal.SIGKILL),
+                  max(1, settings.injections // 10), per_cluster=1)
+    return [gap("kill_root", tally, 99, SILENT_SECONDS), *of_texts("kill_root", tally)]
+
+
+def overload(settings):
+    """Ten times as many clients as there are slots, which come again when they are told to, beside as many as there are slots."""
+    with servers.Cluster(settings.cluster, MODEL, settings.devices, max_num_seqs=STREAMS, max_num_queued_reqs=STREAMS) as server:
+        undisturbed(server)
+        peak = fault_client.crowd(server.port, STREAMS, TOKENS, settings.overload_seconds)
+        flood = fault_client.crowd(server.port, 10 * STREAMS, TOKENS, settings.overload_seconds)
+    share = flood.tokens / flood.seconds / (peak.tokens / peak.seconds)
+    rows = [report.judged("overload.goodput", share, "of peak", 0.95), report.judged("overload.refusals", len(flood.refusals), "requests")]
+    if flood.refusals:
+        rows.append(report.judged("overload.refusal.p99", fault_client.percentile(flood.refusals, 99), "s", 0.05, lower_is_better=True,
+                                  low=min(flood.refusals), high=max(flood.refusals)))
+    return [*rows, report.judged("overload.wrong", len(flood.faults), "requests", 1, lower_is_better=True)]
+
+
+def disconnects(settings):
+    """Clients that go away in the middle: what they held comes back."""
+    count = 10 * settings.injections
+    with servers.Cluster(settings.cluster, MODEL, settings.devices) as server:
+        undisturbed(server)
+        before = fault_client.held_by(process_pid(server, "gateway"))
+        for _ in range(count // STREAMS + 1):
+            fault_client.abrupt(server.port, STREAMS)
+        deadline = time.monotonic() + RECOVERED_SECONDS_MAX
+        while (load := server.status()["load"])["running"] + load["kv_blocks_used"] > 0 and time.monotonic() < deadline:
+            time.sleep(0.1)
+        after = fault_client.held_by(process_pid(server, "gateway"))
+    leaks = {"blocks": load["kv_blocks_used"], "files": after["files"] - before["files"], "threads": after["threads"] - before["threads"]}
+    return [report.judged(f"disconnects.{what}_left", max(0, left), what, 1, lower_is_better=True, rounds=count) for what, left in leaks.items()]
+
+
+ROWS = {f.__name__: f for f in (kill_stage, kill_stage_memory_gone, stop_stage, kill_gateway, kill_head, kill_agent, kill_root, overload, disconnects)}
+
+
+def arguments():
+    parser = argparse.ArgumentParser(prog="./check faults", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--injections", type=int, default=100, help="of a row; rows that take long have half, a fifth or a tenth")
+    parser.add_argument("--only", default="", help=f"of {', '.join(ROWS)}")
+    parser.add_argument("--seed", type=int, default=0, help="of the moments; 0: drawn")
+    parser.add_argument("--overload-seconds", type=float, default=60, dest="overload_seconds")
+    parser.add_argument("--json", action="store_true", help="one object a line")
+    parser.add_argument("--write", action="store_true", help="rewrite the results in docs/reliability.md")
+    parser.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build" / "release", help="of a release build")
+    options = parser.parse_args()
+    options.names = options.only.split(",") if options.only else list(ROWS)
+    if unknown := set(options.names) - set(ROWS):
+        parser.error(f"no row {', '.join(sorted(unknown))}; there are {', '.join(ROWS)}")
+    options.seed = options.seed or random.randrange(1, 1 << 30)
+    options.cluster = options.build_dir / "cluster" / "cluster"
+    options.devices, _ = servers.core_devices(2)
+    options.prefill_seconds = 1.0  # of what 16 streams had computed, about 2,500 rows
+    return options
+
+
+def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    options = arguments()
+    say(f"seed {options.seed}")
+    rows = []
+    for name in options.names:
+        begin = time.monotonic()
+        try:
+            rows += ROWS[name](options)
+        except (servers.ServerFailed, OSError, StopIteration) as error:
+            rows.append(report.missing(name, f"{type(error).__name__}: {error}"))
+        say(f"{name}: {time.monotonic() - begin:.0f} s")
+    print("\n".join(row.as_json() for row in rows) if options.json else report.render(rows, report.as_text))
+    if options.write:
+        heading = f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d}, {options.injections} injections, seed {options.seed}."
+        report.write_results(DOCUMENT, heading, rows)
+    return 0 if all(row.ok for row in rows) else 1
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(KeyboardInterrupt):
+        sys.exit(main())
