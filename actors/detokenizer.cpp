@@ -234,19 +234,32 @@ void pass_on_all(pointer self) {
 bool can_resume(const detokenizer_state& s, const resume_text& m) {
   const auto& what = m.what;
   const auto count = static_cast<std::uint32_t>(what.from.size());
+  bool knows_any = m.is_open;
   for (std::uint32_t choice = 0; choice < count; ++choice) {
     const auto it = s.streams.find({what.ticket, choice});
     if (it == s.streams.end()) {
-      if (!m.is_open)
+      if (!m.is_open && !what.from[choice].has_finish)
         return false;
       continue;
     }
+    knows_any = true;
     const auto& stream = it->second;
     if (stream.resume_key != what.resume_key ||
         what.from[choice].index > std::max(stream.told, stream.said.tokens()))
       return false;
   }
-  return count > 0 && !s.streams.contains({what.ticket, count});
+  return knows_any && count > 0 && !s.streams.contains({what.ticket, count});
+}
+
+// Of a choice that was over in an earlier life of the head: the end once more, for who counts ends.
+void tell_end(pointer self, const resume& what, std::uint32_t choice) {
+  chunk c;
+  c.request = what.request;
+  c.ticket = what.ticket;
+  c.choice = choice;
+  c.index = c.output_tokens = what.from[choice].index;
+  c.finish = finish::stop;
+  tell(self, what.gateway, std::move(c));
 }
 
 void on_resume(pointer self, const resume_text& m) {
@@ -265,8 +278,11 @@ void on_resume(pointer self, const resume_text& m) {
   self->send(gateway, granted{what.request, what.ticket, {}, what.resume_key});
   for (std::uint32_t choice = 0; choice < what.from.size(); ++choice) {
     const auto it = s.streams.find({what.ticket, choice});
-    if (it == s.streams.end())
+    if (it == s.streams.end()) {
+      if (what.from[choice].has_finish)
+        tell_end(self, what, choice);
       continue;
+    }
     auto& stream = it->second;
     stream.request = what.request;
     stream.gateway = what.gateway;

@@ -16,13 +16,6 @@ struct desk_state {
   desk_actor::stateful_pointer<desk_state> self = nullptr;
   std::unordered_map<std::uint64_t, open_entry> open;
   std::vector<std::shared_ptr<stream>> pushed; // since the last wake_doors
-  std::random_device entropy;
-
-  // Nobody can guess one.
-  std::uint64_t keys() {
-    std::uniform_int_distribution<std::uint64_t> any(1);
-    return any(entropy);
-  }
 
   board& facts() { return *config.board; }
   gateway::metrics& counts() { return config.board->metrics(); }
@@ -41,8 +34,9 @@ struct desk_state {
   void on_answer(Answer& m);
   void on_tick();
   void on_head_lost(const actors::peer_down& m);
+  void on_head_up(const actors::peer_up& m);
   void on_head_back();
-  void submit_again(open_entry& entry);
+  void reserve_again(open_entry& entry);
 
   void cancel_ticket(ticket_id ticket, cancel_reason why) {
     cancel c;
@@ -88,6 +82,7 @@ void desk_state::start(open_generate& m) {
   entry.delivered.assign(request.choices, 0);
   entry.delivered_ids.resize(request.choices);
   entry.finished.assign(request.choices, false);
+  entry.had_finish.assign(request.choices, false);
   entry.choices_left = request.choices;
 
   auto& r = entry.reserve;
@@ -96,7 +91,7 @@ void desk_state::start(open_generate& m) {
   r.model = request.model;
   r.choices = request.choices;
   r.priority = request.priority;
-  r.resume_key = keys();
+  r.resume_key = config.next_key();
   r.is_resumable = m.is_stream || request.is_resumable;
   const auto card = std::find_if(facts_now->cards.begin(), facts_now->cards.end(),
                                  [&](const model_card& c) { return c.name == request.model; });
@@ -130,6 +125,7 @@ void desk_state::start(open_resume& m) {
   entry.finished.assign(m.from.size(), false); // its last chunk comes again: with it, the usage
   for (const auto& point : m.from) {
     entry.delivered.push_back(point.index);
+    entry.had_finish.push_back(point.has_finish);
   }
   auto& r = entry.reserve;
   r.request = m.out->number();
@@ -196,11 +192,13 @@ void desk_state::on_granted(const granted& m) {
   entry.stage = stage_of_request::running;
   const bool is_again = bool(entry.ticket());
   entry.reserve.ticket = entry.submit.ticket = m.ticket;
-  auto s = entry.submit; // kept for a new life of the head
   if (is_again) {
-    s.delivered = entry.delivered_ids;
     counts().resumed("head");
-  } else if (!deliver(entry, m)) {
+    self->send(config.tokenizer, submit_again(entry));
+    return;
+  }
+  auto s = entry.submit; // kept for a new life of the head
+  if (!deliver(entry, m)) {
     erase(m.request);
     return;
   }
@@ -208,7 +206,7 @@ void desk_state::on_granted(const granted& m) {
 }
 
 // A head that has no log of a ticket that was granted.
-void desk_state::submit_again(open_entry& entry) {
+void desk_state::reserve_again(open_entry& entry) {
   entry.stage = stage_of_request::reserving;
   entry.asked_at = now();
   self->send(config.scheduler, entry.reserve);
@@ -228,7 +226,7 @@ void desk_state::on_rejected(const rejected& m) {
   const bool is_unknown = entry.stage == stage_of_request::resuming && entry.is_whole &&
                           m.reason.code == errc::ticket_not_found;
   if (is_unknown) {
-    submit_again(entry);
+    reserve_again(entry);
     return;
   }
   if (entry.out) {
@@ -348,6 +346,16 @@ void desk_state::on_head_lost(const actors::peer_down& m) {
   }
 }
 
+// Its card follows and says more. A link that is new although none was seen to fall has lost what
+// was on its way all the same.
+void desk_state::on_head_up(const actors::peer_up& m) {
+  const auto now_known = facts().look();
+  if (m.peer.node == facts().config().head && !now_known->cards.empty() &&
+      !now_known->is_head_lost) {
+    on_head_lost({m.peer.node, m.peer.epoch, "its link is a new one"});
+  }
+}
+
 // The same one behind a new link, or a new life of it: it says which by what it knows.
 void desk_state::on_head_back() {
   for (auto& [number, entry] : open) {
@@ -426,7 +434,7 @@ desk_actor::behavior_type desk(desk_actor::stateful_pointer<desk_state> self, de
       [self](const drain&) {
         self->state.facts().change([](snapshot& s) { s.is_draining = true; });
       },
-      [](const actors::peer_up&) {}, // the head's card follows and says more
+      then_wake<const actors::peer_up&>(self, [](auto& s, auto& m) { s.on_head_up(m); }),
       then_wake<const actors::peer_down&>(self, [](auto& s, auto& m) { s.on_head_lost(m); }),
       then_wake<const actors::tick&>(self, [](auto& s, auto&) { s.on_tick(); }),
       [self](open_generate& m) { self->state.start(m); },
@@ -443,6 +451,11 @@ desk_actor::behavior_type desk(desk_actor::stateful_pointer<desk_state> self, de
 }
 
 } // namespace
+
+std::uint64_t random_key() {
+  static thread_local std::random_device entropy;
+  return std::uniform_int_distribution<std::uint64_t>(1)(entropy);
+}
 
 desk_actor spawn_desk(caf::actor_system& system, desk_config config) {
   return system.spawn(desk, std::move(config));

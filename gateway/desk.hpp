@@ -74,11 +74,15 @@ using desk_actor =
                                   caf::reacts_to<open_tokenize>, caf::reacts_to<open_detokenize>,
                                   caf::reacts_to<close_request>>;
 
+std::uint64_t random_key(); // of the system's entropy
+
 // What the desk is told once. Handles may be proxies for actors of the head's process.
 struct desk_config {
   actors::scheduler_actor scheduler;
   actors::tokenizer_actor tokenizer;
   std::shared_ptr<gateway::board> board; // who this gateway is, its limits and metrics
+  // Of a ticket, never 0: who can guess one can read another's stream.
+  std::function<std::uint64_t()> next_key = random_key;
 };
 
 // The desk's state stays in desk.cpp, so it is spawned there.

@@ -17,6 +17,14 @@ chunk_verdict judge(const open_entry& entry, const chunk& c) noexcept {
                                                               : chunk_verdict::gap;
 }
 
+submit submit_again(const open_entry& entry) {
+  auto s = entry.submit;
+  for (std::size_t i = 0; i < entry.delivered_ids.size(); ++i) {
+    s.delivered.push_back({entry.delivered_ids[i], entry.finished[i]});
+  }
+  return s;
+}
+
 resume resume_of(const open_entry& entry) {
   resume r;
   r.request = entry.reserve.request;
@@ -24,7 +32,7 @@ resume resume_of(const open_entry& entry) {
   r.ticket = entry.ticket();
   r.resume_key = entry.reserve.resume_key;
   for (std::size_t i = 0; i < entry.delivered.size(); ++i) {
-    r.from.push_back({entry.delivered[i], entry.finished[i]});
+    r.from.push_back({entry.delivered[i], entry.finished[i] || entry.had_finish[i]});
   }
   return r;
 }

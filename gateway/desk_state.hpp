@@ -30,6 +30,7 @@ struct open_entry {
   std::vector<ids_prompt> delivered_ids; // per choice, of what was opened here
   std::vector<std::uint32_t> delivered;  // per choice: output tokens brought to the stream
   std::vector<bool> finished;            // per choice
+  std::vector<bool> had_finish;          // per choice: by a client that came back, before it did
   std::uint32_t choices_left = 1;
   std::uint32_t prompt_tokens = 0;
   time_point opened_at;
@@ -40,6 +41,8 @@ struct open_entry {
   const std::string& model() const noexcept { return reserve.model; }
 };
 
+// What a head that has lost its log is told of it. Requires: is_whole.
+submit submit_again(const open_entry& entry);
 // What the head is asked when it is back, for a ticket that it may have still.
 resume resume_of(const open_entry& entry);
 

@@ -181,8 +181,10 @@ put_prompt_result put_prompt(writer& out, const prompt& m) {
     auto bytes = out.text(*text, limits::prompt_bytes_max);
     return {wire::Prompt::TextPrompt, wire::CreateTextPrompt(out.buffer, bytes).Union()};
   }
-  if (const auto* ids = std::get_if<ids_prompt>(&m))
-    return {wire::Prompt::IdsPrompt, put(out, *ids).Union()};
+  if (const auto* ids = std::get_if<ids_prompt>(&m)) {
+    auto numbers = out.numbers(*ids, limits::ids_max);
+    return {wire::Prompt::IdsPrompt, wire::CreateIdsPrompt(out.buffer, numbers).Union()};
+  }
   auto messages = out.tables(std::get<chat_prompt>(m), limits::chat_messages_max);
   return {wire::Prompt::ChatPrompt, wire::CreateChatPrompt(out.buffer, messages).Union()};
 }
@@ -195,7 +197,8 @@ void get_prompt(reader& in, wire::Prompt type, const void* table, prompt& to) {
     return in.text(static_cast<const wire::TextPrompt*>(table)->text(), to.emplace<std::string>(),
                    limits::prompt_bytes_max, "prompt");
   case wire::Prompt::IdsPrompt:
-    return get(in, *static_cast<const wire::IdsPrompt*>(table), to.emplace<ids_prompt>());
+    return in.numbers(static_cast<const wire::IdsPrompt*>(table)->ids(), to.emplace<ids_prompt>(),
+                      limits::ids_max, "prompt");
   case wire::Prompt::ChatPrompt:
     return in.tables(static_cast<const wire::ChatPrompt*>(table)->messages(),
                      to.emplace<chat_prompt>(), limits::chat_messages_max, "messages");

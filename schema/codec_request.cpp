@@ -51,12 +51,13 @@ void get(reader& in, const wire::Resume& from, resume& to) {
              });
 }
 
-offset<wire::IdsPrompt> put(writer& out, const ids_prompt& m) {
-  return wire::CreateIdsPrompt(out.buffer, out.numbers(m, limits::ids_max));
+offset<wire::DeliveredChoice> put(writer& out, const delivered_choice& m) {
+  return wire::CreateDeliveredChoice(out.buffer, out.numbers(m.ids, limits::ids_max), m.is_over);
 }
 
-void get(reader& in, const wire::IdsPrompt& from, ids_prompt& to) {
-  in.numbers(from.ids(), to, limits::ids_max, "ids");
+void get(reader& in, const wire::DeliveredChoice& from, delivered_choice& to) {
+  in.numbers(from.ids(), to.ids, limits::ids_max, "delivered.ids");
+  to.is_over = from.is_over();
 }
 
 offset<wire::Rejected> put(writer& out, const rejected& m) {

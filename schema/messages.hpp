@@ -62,6 +62,13 @@ struct resume_point {
   friend bool operator==(const resume_point&, const resume_point&) = default;
 };
 
+// What a client has had of a choice, told to a head that has lost its log.
+struct delivered_choice {
+  std::vector<token_id> ids; // of the output
+  bool is_over = false;      // its end as well: nothing is left to do
+  friend bool operator==(const delivered_choice&, const delivered_choice&) = default;
+};
+
 // Gateway to scheduler, client to gateway: go on with this ticket behind what was taken in. Whoever
 // had it before hears that it is cancelled. Answered by granted or rejected.
 struct resume {
@@ -110,7 +117,7 @@ struct submit {
   std::chrono::milliseconds deadline{0}; // 0: none
   std::string cache_salt;                // KV is shared only between requests with the same one
   baton::lease lease;
-  std::vector<ids_prompt> delivered{}; // of a ticket of an earlier life: output tokens, per choice
+  std::vector<delivered_choice> delivered{}; // of a ticket of an earlier life: one per choice
 };
 
 // Tokenizer to scheduler: the same request as ids.
@@ -125,8 +132,8 @@ struct admit {
   bool tokens_max_given = false;
   std::chrono::milliseconds deadline{0};
   std::string cache_salt;
-  std::vector<ids_prompt> delivered{}; // as in submit
-  bool continues_prompt = false;       // the answer's text goes on with the prompt's
+  std::vector<delivered_choice> delivered{}; // as in submit
+  bool continues_prompt = false;             // the answer's text goes on with the prompt's
 };
 
 enum class cancel_reason : std::uint8_t {

@@ -118,7 +118,8 @@ bool scheduler::fits(std::size_t ids) const {
   return ids < config_.max_model_len && blocks_.needed(ids) <= blocks_.total();
 }
 
-// The offender ends, if it is known; else each of the batch is tried alone, once.
+// The offender ends, if it is known; else each of the batch is tried alone, once. A failure may be
+// heard of before that of the step which it ran ahead of: then it says nothing, and is done again.
 void scheduler::fail_step(const std::vector<part>& parts, const error& why) {
   for (const part& p : parts) {
     sequence* s = find(p.who);
@@ -126,7 +127,9 @@ void scheduler::fail_step(const std::vector<part>& parts, const error& why) {
            p.who.id.ticket.value);
     --s->in_flight;
     s->drawing -= p.samples ? 1 : 0;
-    if (s->state != sequence_state::ended && !s->is_void) {
+    if (p.position != s->computed || s->copying > 0) {
+      s->is_void = true;
+    } else if (s->state != sequence_state::ended) {
       if (parts.size() == 1) {
         fail_choice(*s, why);
       } else {

@@ -141,6 +141,10 @@ void scheduler::admit(const baton::admit& request) {
   if (request.deadline.count() > 0)
     t.deadline = t.reserved_at + request.deadline;
   for (std::uint32_t choice = 0; choice < t.choices; ++choice) {
+    if (!request.delivered.empty() && request.delivered[choice].is_over) {
+      --t.choices_open;
+      continue;
+    }
     const turn who{t.priority, {request.ticket, choice}};
     sampling_params sampling = request.sampling;
     sampling.seed += choice;
@@ -150,7 +154,7 @@ void scheduler::admit(const baton::admit& request) {
     s.cache_salt = request.cache_salt;
     s.is_parked = t.is_parked;
     if (!request.delivered.empty())
-      for (const token_id token : request.delivered[choice])
+      for (const token_id token : request.delivered[choice].ids)
         s.append({token, 0, {}});
   }
 }
@@ -194,11 +198,17 @@ std::optional<error> scheduler::refuse_admit(const baton::admit& request, const 
   if (!request.delivered.empty() && request.delivered.size() != t.choices)
     return fail_param(errc::invalid_value, "delivered", "tokens of {} choices, there are {}",
                       request.delivered.size(), t.choices);
-  for (const ids_prompt& ids : request.delivered) {
+  const auto is_over = [](const delivered_choice& had) { return had.is_over; };
+  if (!request.delivered.empty() &&
+      std::all_of(request.delivered.begin(), request.delivered.end(), is_over))
+    return fail_param(errc::invalid_value, "delivered", "all of it was delivered");
+  for (const auto& [ids, ends] : request.delivered) {
     if (!std::all_of(ids.begin(), ids.end(), is_known))
       return fail_param(errc::invalid_value, "delivered", "a token id outside the vocabulary");
-    const bool is_over = request.tokens_max_given && ids.size() >= request.stop.tokens_max;
-    if (is_over || prompt + ids.size() >= config_.max_model_len ||
+    if (ends)
+      continue;
+    const bool is_full = request.tokens_max_given && ids.size() >= request.stop.tokens_max;
+    if (is_full || prompt + ids.size() >= config_.max_model_len ||
         (epoch_ && !fits(prompt + ids.size())))
       return fail_param(errc::invalid_value, "delivered",
                         "{} tokens were delivered, which leaves room for none", ids.size());

@@ -61,6 +61,7 @@ gateway::open_resume client::come_back(std::uint64_t number) {
   is_orphan_ = false;
   number_ = number;
   stream_ = std::make_shared<gateway::stream>(number, plan_.buffer_bytes, [] {});
+  choices_left_ = plan_.choices;
   gateway::open_resume m{stream_, "toy", ticket_->ticket, ticket_->resume_key, {}};
   for (auto& c : choices_) {
     c.had_end = c.how != finish::none;
@@ -87,8 +88,10 @@ void client::take(const chunk& c) {
   if (c.choice >= choices_.size())
     return say("a chunk of choice {}", c.choice);
   auto& of = choices_[c.choice];
-  if (std::exchange(of.had_end, false) && c.count == 0 && c.finish == of.how)
-    return; // it comes again, for doors that have to count
+  if (std::exchange(of.had_end, false) && c.count == 0 && c.finish != finish::none) {
+    is_over_ = --choices_left_ == 0; // it comes again, for doors that count ends
+    return;
+  }
   if (of.how != finish::none)
     say("text after the end of choice {}", c.choice);
   if (c.index != of.ids.size() + c.count || c.ids.size() != c.count)

@@ -222,6 +222,7 @@ void world::start_gateway() {
   d.tokenizer = cluster::make_proxy<actors::tokenizer_actor>(*system_, *l.links, head_node,
                                                              actors::well_known::tokenizer);
   d.board = board_;
+  d.next_key = [this] { return draw(UINT64_MAX) + 1; };
   desk_ = keep(l, gateway::spawn_desk(*system_, d));
   cluster::deliver_to(*l.links, actors::well_known::gateway, actors::gateway_actor(*desk_));
   tell_peers(l, *desk_);

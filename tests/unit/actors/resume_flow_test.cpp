@@ -95,7 +95,7 @@ TEST_CASE("a new head goes on behind what its gateway has had, with the same tex
     s.stop.tokens_max = 24;
     s.stop.ignore_eos = true;
     s.tokens_max_given = true;
-    s.delivered = {ids_prompt(whole.ids.begin(), whole.ids.begin() + had)};
+    s.delivered = {{ids_prompt(whole.ids.begin(), whole.ids.begin() + had), false}};
     caf::anon_send(w.tok, s);
     w.run();
     std::string text;

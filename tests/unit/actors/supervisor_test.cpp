@@ -167,7 +167,7 @@ TEST_CASE("a child that does not answer is killed and started again") {
   w.send(peer_down{a.node, w.epochs[0], "silent for 2000 ms"});
   CHECK(w.last[0].phase == phase::recovering);
   CHECK(w.last[0].reason == "does not answer: silent for 2000 ms");
-  w.now += 499ms;
+  w.now += supervisor_config{}.silence_max - 1ms;
   w.send(tick{});
   CHECK(w.take().empty());
   SUBCASE("unless it greets again in time") {

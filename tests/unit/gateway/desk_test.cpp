@@ -280,6 +280,21 @@ TEST_CASE("behind a link that fell a stream goes on where it was") {
   CHECK(w.facts->requests_open() == 1);
 }
 
+TEST_CASE("a new link to the head means that the old one fell, seen or not") {
+  world w;
+  auto running = w.open_granted();
+  hello head;
+  head.node = node_id{9};
+  w.tell(actors::peer_up{head}); // a shard's
+  w.head_is_back();
+  CHECK(w.log->resumes.empty());
+  head.node = node_id{2};
+  w.tell(actors::peer_up{head});
+  w.head_is_back();
+  REQUIRE(w.log->resumes.size() == 1);
+  CHECK(w.log->resumes[0].request == running->number());
+}
+
 TEST_CASE("a head that lost its log is told of the ticket, with the tokens that were delivered") {
   world w;
   auto out = w.open_granted(2);
@@ -304,7 +319,8 @@ TEST_CASE("a head that lost its log is told of the ticket, with the tokens that 
     CHECK_FALSE(out->next());
     REQUIRE(w.log->submits.size() == static_cast<std::size_t>(1 + life));
     CHECK(w.log->submits.back().input == prompt("hello"));
-    CHECK(w.log->submits.back().delivered == std::vector<ids_prompt>{{41, 42}, {}});
+    CHECK(w.log->submits.back().delivered ==
+          std::vector<delivered_choice>{{{41, 42}, false}, {{}, false}});
   }
   w.tell(chunk_for(*out, 3, 1, finish::stop));
   CHECK(std::get<chunk>(*out->next()).index == 3);
@@ -326,10 +342,10 @@ TEST_CASE("a client that comes back from elsewhere gets what it has not had") {
   world w;
   auto out = std::make_shared<stream>(w.facts->next_number(), 4096, nullptr);
   REQUIRE(w.facts->enter());
-  w.tell(open_resume{out, "m", ticket_id{77}, 5, {{3, false}}});
+  w.tell(open_resume{out, "m", ticket_id{77}, 5, {{3, false}, {9, true}}});
   REQUIRE(w.log->resumes.size() == 1);
   CHECK(w.log->resumes[0].resume_key == 5);
-  CHECK(w.log->resumes[0].from == std::vector<resume_point>{{3, false}});
+  CHECK(w.log->resumes[0].from == std::vector<resume_point>{{3, false}, {9, true}});
   w.tell(granted{out->number(), ticket_id{77}, {}, 5});
   CHECK(std::get<granted>(*out->next()).resume_key == 5);
   w.tell(chunk_for(*out, 4, 1));
@@ -338,7 +354,7 @@ TEST_CASE("a client that comes back from elsewhere gets what it has not had") {
   w.tell(actors::peer_down{node_id{2}, epoch_id{1}, "killed"});
   w.head_is_back();
   REQUIRE(w.log->resumes.size() == 2);
-  CHECK(w.log->resumes[1].from == std::vector<resume_point>{{4, false}});
+  CHECK(w.log->resumes[1].from == std::vector<resume_point>{{4, false}, {9, true}});
   rejected no;
   no.request = out->number();
   no.ticket = ticket_id{77};

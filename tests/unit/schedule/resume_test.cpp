@@ -185,7 +185,7 @@ TEST_CASE("a ticket of an earlier life goes on behind what was delivered") {
   CHECK(std::holds_alternative<rejected>(f.s.reserve(again, f.now))); // nobody granted it
 
   auto a = f.request({17}, 5, 6);
-  a.delivered = {{21, 22, 23}};
+  a.delivered = {{{21, 22, 23}, false}};
   f.s.admit(a);
   const auto batch = f.next();
   CHECK(batch.tokens == std::vector<token_id>{11, 11, 11, 11, 11, 21, 22, 23});
@@ -204,8 +204,9 @@ TEST_CASE("a ticket of an earlier life goes on behind what was delivered") {
 TEST_CASE("what cannot have been delivered is refused by name") {
   auto config = small_config();
   config.first_ticket = {1000};
-  for (const auto& delivered : {std::vector<ids_prompt>{{1}, {2}}, std::vector<ids_prompt>{{100}},
-                                std::vector<ids_prompt>{{1, 2, 3, 4, 5, 6}}}) {
+  using had = std::vector<delivered_choice>;
+  for (const auto& delivered : {had{{{1}, false}, {{2}, false}}, had{{{100}, false}},
+                                had{{{1, 2, 3, 4, 5, 6}, false}}, had{{{1}, true}}}) {
     fixture f(config);
     baton::reserve again{.request = 1, .gateway = first_gateway, .model = "m"};
     again.ticket = {17};
@@ -218,4 +219,25 @@ TEST_CASE("what cannot have been delivered is refused by name") {
     CHECK(out.refusals[0].message.reason.param == "delivered");
     f.check_at_rest();
   }
+}
+
+TEST_CASE("a choice that was over in an earlier life is not done again, the others go on") {
+  auto config = small_config();
+  config.first_ticket = {1000};
+  fixture f(config);
+  baton::reserve again{.request = 1, .gateway = first_gateway, .model = "m", .choices = 2};
+  again.ticket = {17};
+  REQUIRE(std::holds_alternative<granted>(f.s.reserve(again, f.now)));
+  auto a = f.request({17}, 5, 3);
+  a.choices = 2;
+  a.delivered = {{{21, 22, 23}, true}, {{31}, false}};
+  f.s.admit(a);
+  f.s.check_integrity();
+  f.run_all(32);
+  const auto out = f.s.take();
+  REQUIRE(out.tokens.size() == 2);
+  for (const auto& m : out.tokens)
+    CHECK(m.choice == 1);
+  CHECK(out.tokens.back().tokens_total == 3);
+  f.check_at_rest();
 }

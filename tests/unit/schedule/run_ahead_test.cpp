@@ -305,3 +305,25 @@ TEST_CASE("another epoch forgets what waited and what was drawn") {
   feed.push(asking({2}, {{0, 0, {1}}}));
   CHECK_FALSE(feed.pop());
 }
+
+TEST_CASE("a failure that is heard of before the one it follows from blames nobody") {
+  ahead_fixture f(2);
+  const auto innocent = f.start();
+  const auto prompt = f.next();
+  f.answer(prompt, 5);
+  f.start(5, 4); // whose step will fail, in company
+  const auto together = f.next();
+  REQUIRE(together.slices.size() == 2);
+  const auto ahead = f.next();
+  REQUIRE(ahead.slices.size() == 1);
+  REQUIRE(ahead.slices[0].sequence.ticket == innocent);
+  f.answer_failure(ahead); // by a shorter way
+  f.answer_failure(together);
+  CHECK(f.s.take().refusals.empty());
+  f.run_all(6);
+  const auto out = f.s.take();
+  for (const auto& m : out.tokens)
+    CHECK(m.finish != finish::failed);
+  CHECK(out.refusals.empty());
+  f.check_at_rest();
+}
