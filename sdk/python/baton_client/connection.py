@@ -121,8 +121,7 @@ class Connection:
             if inbox is None:
                 return
             inbox.is_forgotten = True
-            can_cancel = self._is_connected and inbox.ticket
-            if inbox.is_over or can_cancel or not inbox.cancel_wanted:
+            if inbox.is_over or not inbox.cancel_wanted:
                 del self._inboxes[request]
 
     def ticket_of(self, request: int) -> int:
@@ -378,14 +377,14 @@ class Connection:
                 inbox.grant(*heard.value)
                 if inbox.cancel_wanted:
                     self._end(heard.request, inbox)
-            elif inbox.ended is None:
+            else:
                 try:
                     inbox.put(heard.value, size)
                 except SlowReader as slow:
                     inbox.ended = slow
                     self._end(heard.request, inbox)
                 self._changed.notify_all()
-            if inbox.is_forgotten:
+            if inbox.is_forgotten and inbox.is_over:
                 self._inboxes.pop(heard.request, None)
 
     def _close_sockets(self) -> None:

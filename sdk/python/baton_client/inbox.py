@@ -32,7 +32,7 @@ class Inbox:
     resume_key: int = 0
     is_over: bool = False
     cancel_wanted: bool = False  # said as soon as the ticket is known to this connection
-    is_forgotten: bool = False  # kept for that alone
+    is_forgotten: bool = False  # nobody reads it: kept until the door has ended it
     ended: Optional[BatonError] = None  # by us: raised when all that arrived is taken
 
     def grant(self, ticket: int, resume_key: int) -> None:
@@ -45,17 +45,18 @@ class Inbox:
                 raise BadFrame(f"a chunk of choice {value.choice} of {len(self.places)}")
             if self.places[value.choice].has_finish:
                 return  # behind a resume the last chunk comes again
-        if self.arrived and self.unread_bytes + size > INBOX_BYTES_MAX:
-            raise SlowReader(
-                f"{self.unread_bytes} bytes of this stream wait unread, "
-                f"its bound is {INBOX_BYTES_MAX}"
-            )
-        if isinstance(value, Chunk):
             has_finish = value.finish_reason is not None
             self.places[value.choice] = codec.Place(value.index, has_finish)
             self.is_over = all(place.has_finish for place in self.places)
         else:
             self.is_over, self.question = True, None
+        if self.is_forgotten or self.ended is not None:
+            return
+        if self.arrived and self.unread_bytes + size > INBOX_BYTES_MAX:
+            raise SlowReader(
+                f"{self.unread_bytes} bytes of this stream wait unread, "
+                f"its bound is {INBOX_BYTES_MAX}"
+            )
         self.unread_bytes += size
         self.arrived.append((value, size))
 

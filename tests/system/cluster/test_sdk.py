@@ -1,7 +1,8 @@
-"""kill -9 of the gateway under an SDK: its streams go on, and whoever reads them is not told."""
+"""kill -9 of the gateway under both SDKs: their streams go on, and whoever reads them is not told."""
+import subprocess
 import sys
 
-from harness import ROOT
+from harness import BUILD, ROOT
 from test_faults import PROMPTS
 
 sys.path.insert(0, str(ROOT / "sdk" / "python"))
@@ -34,3 +35,18 @@ def test_streams_of_the_python_sdk_go_on_when_the_gateway_is_killed(shared, fres
             assert text_of([first, *stream]) == expected
         assert text_of(late) == undisturbed[0]
     assert fresh.metric("baton_requests_resumed_total") == 4
+
+
+def test_a_stream_of_the_cpp_sdk_goes_on_when_the_gateway_is_killed(shared, fresh):
+    def told(cluster):
+        return subprocess.Popen([BUILD / "sdk/cpp/baton_stream", cluster.door, PROMPTS[0], "96"], stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, bufsize=0)  # what is read here must not hide from communicate()
+
+    undisturbed, _ = told(shared).communicate(timeout=120)
+    stream = told(fresh)
+    begun = stream.stdout.read(20)
+    fresh.kill("gateway")
+    rest, complaints = stream.communicate(timeout=120)
+    assert stream.returncode == 0, complaints
+    assert begun + rest == undisturbed
+    assert fresh.metric("baton_requests_resumed_total") == 1
