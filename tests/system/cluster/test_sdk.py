@@ -1,4 +1,6 @@
 """kill -9 of the gateway under both SDKs: their streams go on, and whoever reads them is not told."""
+import os
+import signal
 import subprocess
 import sys
 
@@ -26,10 +28,11 @@ def ask(client, prompt):
 def test_streams_of_the_python_sdk_go_on_when_the_gateway_is_killed(shared, fresh):
     with Client(shared.door) as client:
         undisturbed = [text_of(ask(client, p)) for p in PROMPTS[:4]]
+    gateway = fresh.pid("gateway")  # known before: they are short
     with Client(fresh.door) as client:
         streams = [ask(client, p) for p in PROMPTS[:4]]
         begun = [s.next() for s in streams]
-        fresh.kill("gateway")
+        os.kill(gateway, signal.SIGKILL)
         late = ask(client, PROMPTS[0])  # waits for the door
         for first, stream, expected in zip(begun, streams, undisturbed):
             assert text_of([first, *stream]) == expected
@@ -43,9 +46,10 @@ def test_a_stream_of_the_cpp_sdk_goes_on_when_the_gateway_is_killed(shared, fres
                                 stderr=subprocess.PIPE, bufsize=0)  # what is read here must not hide from communicate()
 
     undisturbed, _ = told(shared).communicate(timeout=120)
+    gateway = fresh.pid("gateway")
     stream = told(fresh)
     begun = stream.stdout.read(20)
-    fresh.kill("gateway")
+    os.kill(gateway, signal.SIGKILL)
     rest, complaints = stream.communicate(timeout=120)
     assert stream.returncode == 0, complaints
     assert begun + rest == undisturbed
