@@ -64,6 +64,7 @@ result<client> client::connect(const std::string& endpoint, const client_options
 result<stream> client::generate(baton::generate request) {
   if (auto checked = check_limits(request); !checked)
     return checked.error();
+  request.is_resumable |= options_.reconnect_timeout.count() > 0;
   const auto choices = request.choices;
   return stream(connection_, connection_->ask(std::move(request)), choices);
 }

@@ -2,13 +2,11 @@
 #include "sdk/cpp/connection.hpp"
 
 #include "schema/limits.hpp"
-#include "schema/packet.hpp"
+#include "sdk/cpp/door_socket.hpp"
 
-#include <sys/eventfd.h>
 #include <unistd.h>
-#include <zmq.hpp>
 
-#include <array>
+#include <algorithm>
 #include <random>
 
 namespace baton::sdk {
@@ -18,10 +16,11 @@ namespace {
 constexpr actor_id door_actor{7};
 constexpr actor_id client_actor{8};
 
-// What cancel messages may take when a client goes: longer helps nobody.
-constexpr int linger_ms = 200;
-// Of one stream, unread: a whole answer of the longest context is below it.
-constexpr std::size_t inbox_bytes_max = limits::chunk_bytes_max;
+// Between two attempts to come back: they double.
+constexpr std::chrono::milliseconds reconnect_min{20};
+constexpr std::chrono::milliseconds reconnect_max{1000};
+// Between two questions to a door that has just started.
+constexpr std::chrono::milliseconds models_interval{50};
 // Messages taken in before the queue of outgoing ones is looked at again.
 constexpr int messages_per_turn_max = 64;
 
@@ -56,83 +55,15 @@ std::uint64_t request_of(const message& m) {
 
 } // namespace
 
-struct door_socket {
-  zmq::context_t context{1};
-  zmq::socket_t socket{context, zmq::socket_type::dealer};
-  zmq::socket_t monitor{context, zmq::socket_type::pair};
-  int wake = -1; // eventfd: something is queued
-
-  ~door_socket() {
-    if (wake >= 0)
-      ::close(wake);
-  }
-
-  // Throws zmq::error_t.
-  void connect(const std::string& endpoint) {
-    wake = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    socket.set(zmq::sockopt::linger, linger_ms);
-    socket.set(zmq::sockopt::maxmsgsize,
-               std::int64_t{limits::client_body_bytes_max + limits::packet_extra_bytes_max});
-    monitor.set(zmq::sockopt::linger, 0);
-    const char* const events = "inproc://door-events";
-    if (zmq_socket_monitor(socket.handle(), events, ZMQ_EVENT_DISCONNECTED) != 0)
-      throw zmq::error_t();
-    monitor.connect(events);
-    socket.connect(endpoint);
-  }
-
-  // Whether the door can be heard, within `timeout`. Clears the wake-up.
-  struct readiness {
-    bool readable = false;
-    bool disconnected = false;
-  };
-  readiness wait(std::chrono::milliseconds timeout, bool for_room) {
-    std::array<zmq::pollitem_t, 3> items{
-        {{socket.handle(), 0, static_cast<short>(ZMQ_POLLIN | (for_room ? ZMQ_POLLOUT : 0)), 0},
-         {monitor.handle(), 0, ZMQ_POLLIN, 0},
-         {nullptr, wake, ZMQ_POLLIN, 0}}};
-    zmq::poll(items.data(), items.size(), timeout);
-    std::uint64_t count = 0;
-    if ((items[2].revents & ZMQ_POLLIN) != 0)
-      (void)!::read(wake, &count, sizeof count);
-    return {(items[0].revents & ZMQ_POLLIN) != 0, (items[1].revents & ZMQ_POLLIN) != 0};
-  }
-
-  void notify() const {
-    const std::uint64_t one = 1;
-    (void)!::write(wake, &one, sizeof one); // can only fail when a wake-up is pending anyway
-  }
-
-  bool send(const frames& made) {
-    zmq::message_t packet(packed_bytes(made));
-    pack(made, packet.data<std::byte>());
-    return socket.send(packet, zmq::send_flags::dontwait).has_value();
-  }
-
-  // Nothing: no message waits. Errors: bad_frame.
-  result<std::optional<frames>> receive() {
-    zmq::message_t packet;
-    if (!socket.recv(packet, zmq::recv_flags::dontwait))
-      return std::optional<frames>{};
-    if (packet.more())
-      return fail(errc::bad_frame, "a message of the door has more than one frame");
-    auto f = unpack(packet.data(), packet.size());
-    if (!f)
-      return f.error();
-    return std::optional(*std::move(f));
-  }
-};
-
-connection::connection(std::unique_ptr<door_socket> socket, const client_options& options)
-    : options_(options), socket_(std::move(socket)), node_{random_node()}, epoch_{now_ns()} {}
+connection::connection(std::string endpoint, const client_options& options)
+    : endpoint_(std::move(endpoint)), options_(options),
+      socket_(std::make_unique<door_socket>()), node_{random_node()} {}
 
 result<std::shared_ptr<connection>> connection::open(const std::string& endpoint,
                                                      const client_options& options) {
   try {
-    auto socket = std::make_unique<door_socket>();
-    socket->connect(endpoint);
-    auto made = std::make_shared<connection>(std::move(socket), options);
-    if (auto greeted = made->say_hello(); !greeted)
+    auto made = std::make_shared<connection>(endpoint, options);
+    if (auto greeted = made->greet(clock::now() + options.connect_timeout, {}); !greeted)
       return greeted.error();
     made->thread_ = std::jthread([c = made.get()](std::stop_token stop) { c->run(stop); });
     return made;
@@ -162,9 +93,18 @@ frames connection::framed(const message& m) {
   return encode(e, m);
 }
 
-// Runs on the caller's thread, before the socket gets its own.
-result<void> connection::say_hello() {
-  const auto deadline = clock::now() + options_.connect_timeout;
+void connection::connect() {
+  socket_->connect(endpoint_);
+  epoch_ = {now_ns()};
+  door_ = {};
+  door_epoch_ = {};
+  sequence_out_ = sequence_in_ = 0;
+  arrived_bytes_ = credited_bytes_ = 0;
+}
+
+// On the caller's thread the first time, before the socket gets its own.
+result<void> connection::greet(clock::time_point deadline, const std::stop_token& stop) {
+  connect();
   hello us;
   us.node = node_;
   us.epoch = epoch_;
@@ -172,56 +112,96 @@ result<void> connection::say_hello() {
   us.name = options_.name.substr(0, limits::name_bytes_max);
   us.pid = ::getpid();
   socket_->send(framed(us));
-  for (;;) {
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - clock::now());
-    if (left.count() <= 0)
-      return fail(errc::link_down, "no door answered within {} ms",
-                  options_.connect_timeout.count());
-    if (socket_->wait(left, /*for_room=*/false).disconnected)
-      return fail(errc::link_down, "the door closed the connection");
-    auto heard = socket_->receive();
-    if (!heard)
-      return heard.error();
-    if (!*heard)
-      continue;
-    auto e = decode_envelope((*heard)->head);
-    if (!e)
-      return e.error();
-    auto m = decode_body(*e, (*heard)->body, (*heard)->bulk);
-    if (!m)
-      return m.error();
-    return take_hello_ack(*m, *e);
-  }
-}
-
-result<void> connection::take_hello_ack(const message& m, const envelope& e) {
-  if (const auto* refused = std::get_if<rejected>(&m))
+  auto m = hear(deadline, stop);
+  if (!m)
+    return m.error();
+  if (const auto* refused = std::get_if<rejected>(&*m))
     return refused->reason;
-  const auto* ack = std::get_if<hello_ack>(&m);
+  const auto* ack = std::get_if<hello_ack>(&*m);
   if (ack == nullptr)
-    return fail(errc::bad_frame, "the door answered hello with {}", name_of(e.kind));
+    return fail(errc::bad_frame, "the door answered hello with {}", name_of(kind_of(*m)));
   if (ack->refused)
     return *ack->refused;
   door_ = ack->node;
   door_epoch_ = ack->epoch;
   window_bytes_ = ack->credit_bytes;
-  sequence_in_ = e.sequence;
   return {};
 }
 
-void connection::run(std::stop_token stop) {
+// A gateway that has just started refuses all until it knows what is served.
+result<void> connection::await_model(clock::time_point deadline, const std::stop_token& stop) {
+  for (;; socket_->pause(models_interval)) {
+    socket_->send(framed(list_models{}));
+    auto m = hear(std::min(deadline, clock::now() + options_.silence_max), stop);
+    if (!m)
+      return m.error();
+    const auto* listed = std::get_if<models>(&*m);
+    if (listed == nullptr)
+      return fail(errc::bad_frame, "the door answered list_models with {}", name_of(kind_of(*m)));
+    const auto serves = [](const model_card& c) {
+      return c.phase == phase::ready || c.phase == phase::recovering;
+    };
+    if (std::any_of(listed->cards.begin(), listed->cards.end(), serves))
+      return {};
+  }
+}
+
+void connection::ask_again() {
+  std::lock_guard lock(mutex_);
+  is_connected_ = true;
+  std::erase_if(inboxes_, [this](const auto& entry) {
+    auto rest = entry.second.rest(entry.first);
+    if (rest)
+      enqueue(std::move(*rest));
+    return !rest && entry.second.is_forgotten;
+  });
+}
+
+result<void> connection::come_back(const error& why, const std::stop_token& stop) {
+  const auto deadline = clock::now() + options_.reconnect_timeout;
+  for (auto pause = reconnect_min; clock::now() < deadline && !stop.stop_requested();
+       pause = std::min(2 * pause, reconnect_max)) {
+    auto back = greet(std::min(deadline, clock::now() + options_.silence_max), stop);
+    if (back)
+      back = await_model(deadline, stop);
+    if (back) {
+      ask_again();
+      return {};
+    }
+    if (!row_of(back.error().code).retryable)
+      return back;
+    socket_->pause(pause);
+  }
+  return why;
+}
+
+void connection::run(const std::stop_token& stop) {
   try {
-    auto heartbeat_due = clock::now() + options_.heartbeat_interval;
-    auto silent_since = clock::now();
-    while (!stop.stop_requested())
-      if (auto went = turn(heartbeat_due, silent_since); !went)
-        return lose(went.error());
-    if (auto sent = send_queued(); !sent)
-      lose(sent.error());
+    for (;;) {
+      auto served = serve(stop);
+      disconnect();
+      if (served)
+        return; // nobody is left to ask
+      if (row_of(served.error().code).retryable)
+        served = come_back(served.error(), stop);
+      if (!served)
+        return lose(served.error());
+    }
   } catch (const zmq::error_t& e) {
     lose(fail(errc::link_down, "{}", e.what()));
   }
+}
+
+// Until the door is lost (the error) or nobody needs it any more.
+result<void> connection::serve(const std::stop_token& stop) {
+  auto heartbeat_due = clock::now() + options_.heartbeat_interval;
+  auto silent_since = clock::now();
+  while (!stop.stop_requested())
+    if (auto went = turn(heartbeat_due, silent_since); !went)
+      return went;
+  if (auto sent = send_queued(); !sent)
+    return sent.error();
+  return {};
 }
 
 result<void> connection::turn(clock::time_point& heartbeat_due, clock::time_point& silent_since) {
@@ -266,27 +246,59 @@ result<bool> connection::send_queued() {
   }
 }
 
+// Nothing: no message waits.
+result<std::optional<connection::heard>> connection::receive() {
+  auto parts = socket_->receive();
+  if (!parts)
+    return parts.error();
+  if (!*parts)
+    return std::optional<heard>{};
+  auto e = decode_envelope((*parts)->head);
+  if (!e)
+    return e.error();
+  auto m = decode_body(*e, (*parts)->body, (*parts)->bulk);
+  if (!m)
+    return m.error();
+  const auto bytes = needs_credit(e->kind) ? (*parts)->size_bytes() : 0;
+  return std::optional(heard{*e, std::move(*m), bytes});
+}
+
+// The door's answer, while nothing else is asked of it.
+result<message> connection::hear(clock::time_point deadline, const std::stop_token& stop) {
+  for (;;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - clock::now());
+    if (left.count() <= 0)
+      return fail(errc::link_down, "no door answered in time");
+    if (stop.stop_requested())
+      return fail(errc::link_down, "the client was closed");
+    if (socket_->wait(left, /*for_room=*/false).disconnected)
+      return fail(errc::link_down, "the door closed the connection");
+    auto next = receive();
+    if (!next)
+      return next.error();
+    if (!*next)
+      continue;
+    sequence_in_ = (*next)->head.sequence;
+    if (!std::holds_alternative<heartbeat>((*next)->content))
+      return std::move((*next)->content);
+  }
+}
+
 result<void> connection::receive_all(clock::time_point& silent_since) {
   for (int count = 0; count < messages_per_turn_max; ++count) {
-    auto heard = socket_->receive();
-    if (!heard)
-      return heard.error();
-    if (!*heard)
+    auto next = receive();
+    if (!next)
+      return next.error();
+    if (!*next)
       return {};
-    auto e = decode_envelope((*heard)->head);
-    if (!e)
-      return e.error();
-    if (e->source != door_ || e->source_epoch != door_epoch_)
+    auto& [e, content, data_bytes] = **next;
+    if (e.source != door_ || e.source_epoch != door_epoch_)
       return fail(errc::link_down, "another door, or another life of it, answers now");
-    if (e->sequence != ++sequence_in_)
-      return fail(errc::link_down, "message {} of the door came in place of {}", e->sequence,
+    if (e.sequence != ++sequence_in_)
+      return fail(errc::link_down, "message {} of the door came in place of {}", e.sequence,
                   sequence_in_);
-    auto m = decode_body(*e, (*heard)->body, (*heard)->bulk);
-    if (!m)
-      return m.error();
     silent_since = clock::now();
-    const auto bytes = needs_credit(e->kind) ? (*heard)->size_bytes() : 0;
-    if (auto delivered = deliver(std::move(*m), bytes); !delivered)
+    if (auto delivered = deliver(std::move(content), data_bytes); !delivered)
       return delivered;
   }
   socket_->notify(); // more may wait: come back at once
@@ -303,34 +315,39 @@ result<void> connection::deliver(message m, std::size_t bytes) {
     return {};
   auto& box = found->second;
   if (const auto* ticket = std::get_if<granted>(&m)) {
-    box.ticket = ticket->ticket;
+    box.grant(*ticket);
     if (box.cancel_wanted)
-      enqueue(cancel_of(box.ticket));
-    return {};
-  }
-  if (box.ended)
-    return {};
-  if (box.unread_bytes + bytes > inbox_bytes_max && !box.arrived.empty()) {
-    box.ended = fail(errc::slow_reader, "{} bytes of this stream wait unread, its bound is {}",
-                     box.unread_bytes, inbox_bytes_max);
-    end(box);
+      end(box);
   } else {
-    box.unread_bytes += bytes;
-    box.arrived.push_back({std::move(m), bytes});
+    auto taken = box.put(std::move(m), bytes);
+    if (!taken && taken.error().code != errc::slow_reader)
+      return taken;
+    if (!taken) {
+      box.ended = taken.error();
+      end(box);
+    }
+    arrived_.notify_all();
   }
-  arrived_.notify_all();
+  if (box.is_forgotten && box.is_over())
+    inboxes_.erase(found);
   return {};
+}
+
+void connection::disconnect() {
+  std::lock_guard lock(mutex_);
+  is_connected_ = false;
+  queued_.clear();
 }
 
 void connection::lose(error why) {
   std::lock_guard lock(mutex_);
+  is_connected_ = false;
   lost_ = std::move(why);
-  queued_.clear();
   arrived_.notify_all();
 }
 
 void connection::enqueue(message m) {
-  if (lost_)
+  if (!is_connected_)
     return;
   queued_.push_back(std::move(m));
   socket_->notify();
@@ -355,7 +372,7 @@ std::uint64_t connection::ask(message question) {
           content.request = request;
       },
       question);
-  inboxes_[request] = {};
+  inboxes_[request] = inbox(question);
   enqueue(std::move(question));
   return request;
 }
@@ -363,13 +380,9 @@ std::uint64_t connection::ask(message question) {
 result<message> connection::take(std::uint64_t request, std::chrono::milliseconds deadline) {
   std::unique_lock lock(mutex_);
   auto& box = inboxes_[request];
-  arrived_.wait_for(lock, deadline, [&] { return lost_ || box.ended || !box.arrived.empty(); });
-  if (!box.arrived.empty()) {
-    auto first = std::move(box.arrived.front());
-    box.arrived.pop_front();
-    box.unread_bytes -= first.size_bytes;
-    return std::move(first.content);
-  }
+  arrived_.wait_for(lock, deadline, [&] { return lost_ || box.ended || !box.is_empty(); });
+  if (auto first = box.take())
+    return std::move(*first);
   if (box.ended)
     return *box.ended;
   if (lost_)
@@ -386,15 +399,19 @@ void connection::cancel(std::uint64_t request) {
 }
 
 void connection::end(inbox& box) {
+  box.cancel_wanted = true;
   if (box.ticket)
     enqueue(cancel_of(box.ticket));
-  else
-    box.cancel_wanted = true;
 }
 
 void connection::forget(std::uint64_t request) {
   std::lock_guard lock(mutex_);
-  inboxes_.erase(request);
+  const auto found = inboxes_.find(request);
+  if (found == inboxes_.end())
+    return;
+  found->second.is_forgotten = true;
+  if (found->second.is_over() || !found->second.cancel_wanted)
+    inboxes_.erase(found);
 }
 
 ticket_id connection::ticket_of(std::uint64_t request) const {

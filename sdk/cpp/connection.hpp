@@ -1,12 +1,18 @@
 // One DEALER to the door and the thread that owns it: hello, heartbeats, credit, and an inbox for
 // each open request. Used by client and stream; knows nothing of chunks' meaning.
 //
-//   connecting --hello_ack--> open --silence, disconnect, bad frame, gap--> lost
-//   connecting --refusal, timeout--> (no connection)       lost: every inbox fails with why
+//   connecting --hello_ack--> open --silence, disconnect, gap--> coming back --served--> open
+//   connecting --refusal, timeout--> (no connection)                  |
+//   lost: every inbox fails with why <--reconnect_timeout, bad frame--+
+//
+// Who comes back does so with a new socket and in a new life: the door ends what the old one had
+// before it hears of its streams again. They are resumed behind what their inboxes hold, and what
+// was not answered is asked once more, all under their old numbers.
 #pragma once
 
 #include "schema/codec.hpp"
 #include "sdk/cpp/baton/client.hpp"
+#include "sdk/cpp/inbox.hpp"
 
 #include <condition_variable>
 #include <deque>
@@ -16,18 +22,18 @@
 
 namespace baton::sdk {
 
-struct door_socket; // ZeroMQ, in connection.cpp only
+class door_socket;
 
 class connection {
 public:
   static result<std::shared_ptr<connection>> open(const std::string& endpoint,
                                                   const client_options& options);
-  connection(std::unique_ptr<door_socket> socket, const client_options& options); // for open()
+  connection(std::string endpoint, const client_options& options); // for open()
   ~connection(); // says what is still queued (cancel), then closes
   connection(const connection&) = delete;
   connection& operator=(const connection&) = delete;
 
-  // Gives the question a request number and an inbox, and sends it.
+  // Gives the question a request number and an inbox, and sends it, now or when the door is back.
   std::uint64_t ask(message question);
   // Next answer to `request`. Errors: deadline_exceeded, link_down and what else lost the door.
   result<message> take(std::uint64_t request, std::chrono::milliseconds deadline);
@@ -41,33 +47,33 @@ public:
 private:
   using clock = std::chrono::steady_clock;
 
-  struct delivery {
+  struct heard {
+    envelope head;
     message content;
-    std::size_t size_bytes = 0;
-  };
-  // Credit goes back when a message has arrived here, so that a stream which nobody reads never
-  // holds up its siblings; its own inbox has a bound.
-  struct inbox {
-    std::deque<delivery> arrived;
-    std::size_t unread_bytes = 0;
-    ticket_id ticket;
-    bool cancel_wanted = false; // asked for before the ticket was known
-    std::optional<error> ended; // by us: the answer to a take when all that arrived is taken
+    std::size_t data_bytes = 0; // that credit counts
   };
 
-  result<void> say_hello();
-  result<void> take_hello_ack(const message& m, const envelope& e);
-  void run(std::stop_token stop);
+  void connect();
+  result<void> greet(clock::time_point deadline, const std::stop_token& stop);
+  result<void> await_model(clock::time_point deadline, const std::stop_token& stop);
+  void ask_again();
+  result<void> come_back(const error& why, const std::stop_token& stop);
+  void run(const std::stop_token& stop);
+  result<void> serve(const std::stop_token& stop);
   result<void> turn(clock::time_point& heartbeat_due, clock::time_point& silent_since);
   result<bool> send_queued();
+  result<std::optional<heard>> receive();
+  result<message> hear(clock::time_point deadline, const std::stop_token& stop);
   result<void> receive_all(clock::time_point& silent_since);
   result<void> deliver(message m, std::size_t bytes);
   void enqueue(message m);           // with mutex_ held
   void end(inbox& box);              // with mutex_ held
   void give_back(std::size_t bytes); // with mutex_ held
+  void disconnect();
   void lose(error why);
   frames framed(const message& m);
 
+  std::string endpoint_;
   client_options options_;
   std::unique_ptr<door_socket> socket_; // the thread's, once it runs
   node_id node_;
@@ -86,6 +92,7 @@ private:
   std::uint64_t requests_ = 0;
   std::uint64_t arrived_bytes_ = 0;
   std::uint64_t credited_bytes_ = 0;
+  bool is_connected_ = true; // false: coming back, or lost
   std::optional<error> lost_;
 
   std::jthread thread_; // last: joined before anything it uses goes

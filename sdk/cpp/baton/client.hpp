@@ -5,7 +5,8 @@
 //   while (auto chunk = stream->next(5s); chunk && *chunk) fmt::print("{}", (*chunk)->text);
 //
 // One socket and one thread behind each client; all functions may be called from any thread. A lost
-// door (link_down) ends the open streams; connect again then.
+// door is greeted again for reconnect_timeout: open streams go on where they were, and calls wait.
+// Only then they end with link_down; connect again then.
 #pragma once
 
 #include "schema/messages.hpp"
@@ -25,6 +26,7 @@ class connection;
 
 struct client_options {
   std::chrono::milliseconds connect_timeout{5000};
+  std::chrono::milliseconds reconnect_timeout{30000}; // 0: a lost door ends what is open
   std::chrono::milliseconds call_timeout{30000};      // models(), tokenize() ...
   std::chrono::milliseconds heartbeat_interval{1000}; // the door's bound of silence is five of them
   std::chrono::milliseconds silence_max{5000};        // a door silent for longer is gone
@@ -87,7 +89,7 @@ public:
   result<std::string> detokenize(std::vector<token_id> ids);
   result<cluster_status> status();
 
-  bool is_open() const; // false once the door is lost
+  bool is_open() const; // false once the door is lost for good
 
 private:
   client(std::shared_ptr<sdk::connection> connection, client_options options)

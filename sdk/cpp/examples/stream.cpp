@@ -3,11 +3,12 @@
 #include "sdk/cpp/baton/client.hpp"
 
 #include <cstdio>
+#include <cstdlib>
 
 int main(int argc, char** argv) {
   using namespace std::chrono_literals;
-  if (argc != 3) {
-    std::fprintf(stderr, "usage: %s ENDPOINT QUESTION\n", argv[0]);
+  if (argc != 3 && argc != 4) {
+    std::fprintf(stderr, "usage: %s ENDPOINT QUESTION [TOKENS_MAX]\n", argv[0]);
     return 2;
   }
   const auto fails = [](const baton::error& e) {
@@ -28,6 +29,10 @@ int main(int argc, char** argv) {
   baton::generate request;
   request.model = models->front().name;
   request.input = baton::chat_prompt{{.role = "user", .content = argv[2], .name = {}}};
+  if (argc == 4) {
+    request.tokens_max_given = true;
+    request.stop.tokens_max = static_cast<std::uint32_t>(std::strtoul(argv[3], nullptr, 10));
+  }
   auto stream = client->generate(std::move(request));
   if (!stream)
     return fails(stream.error());

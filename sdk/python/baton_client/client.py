@@ -19,7 +19,7 @@ Messages = Sequence[Dict[str, str]]
 class Stream:
     """Iterator over the chunks of one request. Leaving it unfinished (close, with, del) cancels.
 
-    A failure of a choice, a refusal and a lost door are raised as BatonError.
+    A failure of a choice, a refusal and a door that is lost for good are raised as BatonError.
     """
 
     def __init__(self, connection: Connection, request: int, choices: int, timeout: float):
@@ -93,6 +93,8 @@ class Client:
     """A connection to a gateway's ZeroMQ door; may be used from any thread.
 
     timeout: seconds to wait for the next chunk, or for an answer, unless a call says otherwise.
+    reconnect_timeout: seconds for which a lost door is greeted again; open streams then go on where
+    they were, and calls wait. 0: a lost door ends them with LinkDown.
     """
 
     def __init__(
@@ -102,11 +104,13 @@ class Client:
         model: Optional[str] = None,
         timeout: float = 60.0,
         connect_timeout: float = 5.0,
+        reconnect_timeout: float = 30.0,
         name: str = "baton-client-python",
     ):
         self._timeout = timeout
         self._model = model
-        self._connection = Connection(endpoint, name, connect_timeout)
+        self._is_resumable = reconnect_timeout > 0
+        self._connection = Connection(endpoint, name, connect_timeout, reconnect_timeout)
 
     def stream(
         self,
@@ -133,8 +137,16 @@ class Client:
         request = self._connection.ask(
             MessageKind.generate,
             lambda number: codec.generate(
-                number, name, prompt, messages, asked, seed, int(deadline * 1000)
+                number,
+                name,
+                prompt,
+                messages,
+                asked,
+                seed,
+                int(deadline * 1000),
+                self._is_resumable,
             ),
+            choices=asked.n,
         )
         return Stream(self._connection, request, asked.n, timeout or self._timeout)
 
@@ -186,6 +198,7 @@ class Client:
 
     @property
     def is_open(self) -> bool:
+        """False once the door is lost for good."""
         return self._connection.is_open
 
     def close(self) -> None:

@@ -27,6 +27,8 @@ from .wire import Hello as wire_hello
 from .wire import IdsPrompt as wire_ids_prompt
 from .wire import ListModels as wire_list_models
 from .wire import LogitBias as wire_logit_bias
+from .wire import Resume as wire_resume
+from .wire import ResumePoint as wire_resume_point
 from .wire import SamplingParams as wire_sampling
 from .wire import Stopping as wire_stopping
 from .wire import TextPrompt as wire_text_prompt
@@ -240,7 +242,14 @@ def _finished(b: flatbuffers.Builder, kind: int, root: int) -> bytes:
 
 
 def generate(
-    request: int, model: str, prompt, messages, params: GenerateParams, seed: int, deadline_ms: int
+    request: int,
+    model: str,
+    prompt,
+    messages,
+    params: GenerateParams,
+    seed: int,
+    deadline_ms: int,
+    is_resumable: bool = False,
 ) -> bytes:
     b = flatbuffers.Builder(1024)
     model_text = b.CreateString(model)
@@ -261,6 +270,7 @@ def generate(
     if salt is not None:
         wire_generate.GenerateAddCacheSalt(b, salt)
     wire_generate.GenerateAddPriority(b, params.priority)
+    wire_generate.GenerateAddIsResumable(b, is_resumable)
     return _finished(b, MessageKind.generate, wire_generate.GenerateEnd(b))
 
 
@@ -296,6 +306,28 @@ def cancel(ticket: int) -> bytes:
     wire_cancel.CancelStart(b)
     wire_cancel.CancelAddTicket(b, ticket)
     return _finished(b, MessageKind.cancel, wire_cancel.CancelEnd(b))
+
+
+@dataclass(frozen=True)
+class Place:
+    """How much of a choice has been taken in: its first `index` tokens, and its end."""
+
+    index: int = 0
+    has_finish: bool = False
+
+
+def resume(request: int, ticket: int, resume_key: int, places: Sequence[Place]) -> bytes:
+    b = flatbuffers.Builder(256)
+    wire_resume.ResumeStartFrom_Vector(b, len(places))
+    for place in reversed(places):
+        wire_resume_point.CreateResumePoint(b, place.index, place.has_finish)
+    vector = b.EndVector()
+    wire_resume.ResumeStart(b)
+    wire_resume.ResumeAddRequest(b, request)
+    wire_resume.ResumeAddTicket(b, ticket)
+    wire_resume.ResumeAddResumeKey(b, resume_key)
+    wire_resume.ResumeAddFrom_(b, vector)
+    return _finished(b, MessageKind.resume, wire_resume.ResumeEnd(b))
 
 
 def list_models(request: int) -> bytes:
@@ -431,7 +463,7 @@ def _read_hello_ack(t: WireHelloAck) -> Greeting:
 # What a door says to a client: the table, and what is made of it.
 _READERS: Dict[int, tuple] = {
     MessageKind.hello_ack: (WireHelloAck, _read_hello_ack),
-    MessageKind.granted: (WireGranted, lambda t: t.Ticket()),
+    MessageKind.granted: (WireGranted, lambda t: (t.Ticket(), t.ResumeKey())),
     MessageKind.rejected: (WireRejected, lambda t: _error(t.Reason(), t.RetryAfterMs())),
     MessageKind.chunk: (WireChunk, _read_chunk),
     MessageKind.models: (WireModels, _read_models),

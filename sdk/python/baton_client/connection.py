@@ -1,8 +1,13 @@
 """One DEALER to the door and the thread that owns it: hello, heartbeats, credit, and an inbox
 for each open request (docs/protocol.md, "The ZeroMQ door").
 
-    connecting --hello_ack--> open --silence, disconnect, bad frame, gap--> lost
-    connecting --refusal, timeout--> an exception     lost: every inbox raises why
+    connecting --hello_ack--> open --silence, disconnect, gap--> coming back --served--> open
+    connecting --refusal, timeout--> an exception                     |
+    lost: every inbox raises why <--reconnect_timeout, bad frame------+
+
+Who comes back does so with a new socket and in a new life: the door ends what the old one had
+before it hears of its streams again. They are resumed behind what their inboxes hold, and what
+was not answered is asked once more, all under their old numbers.
 """
 
 from __future__ import annotations
@@ -12,13 +17,13 @@ import secrets
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass, field
-from typing import Any, Callable, Deque, Dict, Optional, Tuple
+from typing import Callable, Deque, Dict, Optional, Tuple
 
 import zmq
 
 from . import codec
 from .errors import BatonError, DeadlineExceeded, LinkDown, SlowReader
+from .inbox import Inbox
 from .wire.MessageKind import MessageKind
 
 HEARTBEAT_INTERVAL = 1.0  # seconds; the door's bound of silence is five of them
@@ -26,51 +31,36 @@ SILENCE_MAX = 5.0
 LINGER_MS = 200  # what a last cancel may take
 MESSAGE_BYTES_MAX = 16 << 20  # client_body_bytes_max of schema/limits.hpp
 PACKET_EXTRA_BYTES_MAX = 2048  # sizes, envelope, padding
-INBOX_BYTES_MAX = 8 << 20  # of one stream, unread: a whole answer of the longest context is below it
+RECONNECT_MIN, RECONNECT_MAX = 0.02, 1.0  # seconds between two attempts: they double
+MODELS_INTERVAL = 0.05  # seconds between two questions to a door that has just started
+SERVES = ("ready", "recovering")  # a model in these phases takes requests
 DOOR_ACTOR = 7
 CLIENT_ACTOR = 8
-
-
-@dataclass
-class Inbox:
-    """Credit goes back when a message has arrived here, so that a stream which nobody reads never
-    holds up its siblings; its own inbox has a bound."""
-
-    arrived: Deque[Tuple[Any, int]] = field(default_factory=deque)  # value, bytes
-    unread_bytes: int = 0
-    ticket: int = 0
-    cancel_wanted: bool = False  # asked for before the ticket was known
-    ended: Optional[BatonError] = None  # by us: raised when all that arrived is taken
 
 
 class Connection:
     """All methods may be called from any thread."""
 
-    def __init__(self, endpoint: str, name: str, connect_timeout: float):
-        self._us = codec.Address(
-            secrets.randbits(31) | 0x80000000, time.time_ns(), CLIENT_ACTOR
-        )
-        self._door = codec.Address(0, 0, DOOR_ACTOR)
+    def __init__(
+        self, endpoint: str, name: str, connect_timeout: float, reconnect_timeout: float
+    ):
+        self._us = codec.Address(secrets.randbits(31) | 0x80000000, 0, CLIENT_ACTOR)
+        self._endpoint = endpoint
         self._name = name
-        self._window_bytes = 0
-        self._sequence_out = 0
-        self._sequence_in = 0
+        self._reconnect_timeout = reconnect_timeout
+        self._is_connected = True  # false: coming back, or lost
         self._changed = threading.Condition()
         self._inboxes: Dict[int, Inbox] = {}
         self._queued: Deque[Tuple[int, bytes, int]] = deque()  # kind, body, correlation
         self._requests = 0
-        self._arrived_bytes = 0
-        self._credited_bytes = 0
         self._lost: Optional[BatonError] = None
         self._closing = False
         self._wake_in, self._wake_out = os.pipe()
         os.set_blocking(self._wake_in, False)
         os.set_blocking(self._wake_out, False)
         self._context = zmq.Context()
-        self._socket = self._context.socket(zmq.DEALER)
         try:
-            self._connect(endpoint)
-            self._greet(connect_timeout)
+            self._greet(time.monotonic() + connect_timeout)
         except BaseException:
             self._close_sockets()
             raise
@@ -79,14 +69,14 @@ class Connection:
 
     # -- Called by anyone --
 
-    def ask(self, kind: int, body_of: Callable[[int], bytes]) -> int:
-        """Gives the question a number and an inbox, and sends it."""
+    def ask(self, kind: int, body_of: Callable[[int], bytes], choices: int = 0) -> int:
+        """Gives the question a number and an inbox, and sends it, now or when the door is back."""
         with self._changed:
             if self._lost is not None:
                 raise self._lost
             self._requests += 1
             request = self._requests
-            self._inboxes[request] = Inbox()
+            inbox = self._inboxes[request] = Inbox([codec.Place()] * choices)
         try:
             body = body_of(request)
             if len(body) > MESSAGE_BYTES_MAX:
@@ -95,6 +85,7 @@ class Connection:
             self.forget(request)
             raise
         with self._changed:
+            inbox.question = (kind, body)
             self._enqueue(kind, body, request)
         return request
 
@@ -112,8 +103,7 @@ class Connection:
                 if left <= 0:
                     raise DeadlineExceeded(f"no answer within {timeout} s")
                 self._changed.wait(left)
-            value, size = inbox.arrived.popleft()
-            inbox.unread_bytes -= size
+            value = inbox.take()
         if isinstance(value, BatonError):
             raise value
         return value
@@ -127,7 +117,12 @@ class Connection:
     def forget(self, request: int) -> None:
         """No more answers wanted: what still comes is taken in and dropped."""
         with self._changed:
-            self._inboxes.pop(request, None)
+            inbox = self._inboxes.get(request)
+            if inbox is None:
+                return
+            inbox.is_forgotten = True
+            if inbox.is_over or not inbox.cancel_wanted:
+                del self._inboxes[request]
 
     def ticket_of(self, request: int) -> int:
         with self._changed:
@@ -140,17 +135,21 @@ class Connection:
             return self._lost is None
 
     def close(self) -> None:
-        """Sends what is queued, then ends. Open streams raise LinkDown."""
+        """Cancels what is open, sends what is queued, then ends. Open streams raise LinkDown."""
         with self._changed:
+            for request, inbox in list(self._inboxes.items()):
+                if not self._closing and not inbox.is_over:
+                    self._end(request, inbox)
             self._closing = True
             self._wake()
+            self._changed.notify_all()
         if self._thread is not threading.current_thread():
             self._thread.join()
 
     # -- With the lock held --
 
     def _enqueue(self, kind: int, body: bytes, correlation: int) -> None:
-        if self._lost is None:
+        if self._is_connected:
             self._queued.append((kind, body, correlation))
             self._wake()
 
@@ -162,10 +161,9 @@ class Connection:
             self._enqueue(MessageKind.credit, codec.credit(self._arrived_bytes), 0)
 
     def _end(self, request: int, inbox: Inbox) -> None:
+        inbox.cancel_wanted = True
         if inbox.ticket:
             self._enqueue(MessageKind.cancel, codec.cancel(inbox.ticket), request)
-        else:
-            inbox.cancel_wanted = True
 
     # -- The socket: the constructor's, then the thread's --
 
@@ -175,14 +173,23 @@ class Connection:
         except (BlockingIOError, OSError):
             pass  # a wake-up is pending anyway, or the thread has gone
 
-    def _connect(self, endpoint: str) -> None:
+    def _connect(self) -> None:
+        self._context.destroy(linger=0)  # the sockets of the last time
+        self._context = zmq.Context()
+        self._us.epoch = time.time_ns()
+        self._door = codec.Address(0, 0, DOOR_ACTOR)
+        self._window_bytes = self._arrived_bytes = self._credited_bytes = 0
+        self._sequence_out = self._sequence_in = 0
+        self._socket = self._context.socket(zmq.DEALER)
         self._socket.setsockopt(zmq.LINGER, LINGER_MS)
         self._socket.setsockopt(zmq.MAXMSGSIZE, MESSAGE_BYTES_MAX + PACKET_EXTRA_BYTES_MAX)
+        self._socket.setsockopt(zmq.RECONNECT_IVL, int(RECONNECT_MIN * 1000))
+        self._socket.setsockopt(zmq.RECONNECT_IVL_MAX, int(RECONNECT_MAX * 1000))
         self._monitor = self._socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
         try:
-            self._socket.connect(endpoint)
+            self._socket.connect(self._endpoint)
         except zmq.ZMQError as wrong:
-            raise BatonError(90, "bad_config", f"cannot connect to '{endpoint}': {wrong}")
+            raise BatonError(90, "bad_config", f"cannot connect to '{self._endpoint}': {wrong}")
         self._poller = zmq.Poller()
         self._poller.register(self._socket, zmq.POLLIN)
         self._poller.register(self._monitor, zmq.POLLIN)
@@ -197,42 +204,105 @@ class Connection:
         self._sequence_out += 1
         return True
 
-    def _greet(self, timeout: float) -> None:
-        deadline = time.monotonic() + timeout
+    def _greet(self, deadline: float) -> None:
+        self._connect()
         self._send(MessageKind.hello, codec.hello(self._us, self._name, os.getpid()), 0)
-        while True:
-            left = deadline - time.monotonic()
-            ready = dict(self._poller.poll(max(0.0, left) * 1000)) if left > 0 else {}
-            if self._socket in ready:
-                break
-            if self._monitor in ready:
-                raise LinkDown("the door closed the connection")
-            if left <= 0:
-                raise LinkDown(f"no door answered within {timeout} s")
-        heard = codec.decode(self._socket.recv())
-        if heard.kind == MessageKind.rejected:
-            raise heard.value
-        if heard.kind != MessageKind.hello_ack:
-            raise codec.BadFrame(f"the door answered hello with kind {heard.kind}")
+        heard = self._hear(MessageKind.hello_ack, deadline)
         if heard.value.refused is not None:
             raise heard.value.refused
         self._door.node, self._door.epoch = heard.value.node, heard.value.epoch
         self._window_bytes = heard.value.window_bytes
-        self._sequence_in = heard.sequence
+
+    def _hear(self, kind: int, deadline: float) -> codec.Heard:
+        """The door's answer, while nothing else is asked of it."""
+        while True:
+            left = deadline - time.monotonic()
+            ready = dict(self._poller.poll(left * 1000)) if left > 0 else {}
+            if self._wake_in in ready:
+                self._drain_wake()
+                self._pause(0)
+            if self._socket in ready:
+                heard = codec.decode(self._socket.recv())
+                self._sequence_in = heard.sequence
+                if heard.kind == kind:
+                    return heard
+                if heard.kind == MessageKind.rejected:
+                    raise heard.value
+                if heard.kind != MessageKind.heartbeat:
+                    raise codec.BadFrame(f"the door answered with kind {heard.kind}")
+            elif self._monitor in ready:
+                raise LinkDown("the door closed the connection")
+            elif left <= 0:
+                raise LinkDown("no door answered in time")
+
+    def _pause(self, seconds: float) -> None:
+        with self._changed:
+            if self._changed.wait_for(lambda: self._closing, seconds):
+                raise LinkDown("the client was closed")
 
     def _run(self) -> None:
         try:
-            self._serve()
-            why: BatonError = LinkDown("the client was closed")
+            while True:
+                why = self._lost_by()
+                with self._changed:
+                    self._is_connected = False
+                    self._queued.clear()
+                    if self._closing:
+                        break
+                if not why.retryable:
+                    break
+                self._come_back(why)
         except BatonError as wrong:
             why = wrong
-        except zmq.ZMQError as wrong:
-            why = LinkDown(str(wrong))
         with self._changed:
             self._lost = why
-            self._queued.clear()
             self._close_sockets()
             self._changed.notify_all()
+
+    def _lost_by(self) -> BatonError:
+        """Serves until the door is lost, or the client was closed."""
+        try:
+            self._serve()
+            return LinkDown("the client was closed")
+        except BatonError as wrong:
+            return wrong
+        except zmq.ZMQError as wrong:
+            return LinkDown(str(wrong))
+
+    def _come_back(self, why: BatonError) -> None:
+        """Raises why not."""
+        deadline = time.monotonic() + self._reconnect_timeout
+        pause = RECONNECT_MIN
+        while time.monotonic() < deadline:
+            try:
+                self._greet(min(deadline, time.monotonic() + SILENCE_MAX))
+                self._await_model(deadline)
+                return self._ask_again()
+            except (BatonError, zmq.ZMQError) as wrong:
+                if not getattr(wrong, "retryable", True):
+                    raise
+            self._pause(min(pause, max(0.0, deadline - time.monotonic())))
+            pause = min(2 * pause, RECONNECT_MAX)
+        raise why
+
+    def _await_model(self, deadline: float) -> None:
+        """A gateway that has just started refuses all until it knows what is served."""
+        while True:
+            self._send(MessageKind.list_models, codec.list_models(0), 0)
+            models = self._hear(MessageKind.models, min(deadline, time.monotonic() + SILENCE_MAX))
+            if any(model.phase in SERVES for model in models.value):
+                return
+            self._pause(MODELS_INTERVAL)
+
+    def _ask_again(self) -> None:
+        with self._changed:
+            self._is_connected = True
+            for request, inbox in list(self._inboxes.items()):
+                rest = inbox.rest(request)
+                if rest is not None:
+                    self._enqueue(*rest, request)
+                elif inbox.is_forgotten:
+                    del self._inboxes[request]
 
     def _serve(self) -> None:
         beats = 0
@@ -301,26 +371,24 @@ class Connection:
         with self._changed:
             self._give_back(size)
             inbox = self._inboxes.get(heard.request)
-            if inbox is None or inbox.ended is not None:
+            if inbox is None:
                 return
             if heard.kind == MessageKind.granted:
-                inbox.ticket = heard.value
+                inbox.grant(*heard.value)
                 if inbox.cancel_wanted:
-                    self._enqueue(MessageKind.cancel, codec.cancel(inbox.ticket), heard.request)
-            elif inbox.arrived and inbox.unread_bytes + size > INBOX_BYTES_MAX:
-                inbox.ended = SlowReader(
-                    f"{inbox.unread_bytes} bytes of this stream wait unread, "
-                    f"its bound is {INBOX_BYTES_MAX}"
-                )
-                self._end(heard.request, inbox)
-                self._changed.notify_all()
+                    self._end(heard.request, inbox)
             else:
-                inbox.unread_bytes += size
-                inbox.arrived.append((heard.value, size))
+                try:
+                    inbox.put(heard.value, size)
+                except SlowReader as slow:
+                    inbox.ended = slow
+                    self._end(heard.request, inbox)
                 self._changed.notify_all()
+            if inbox.is_forgotten and inbox.is_over:
+                self._inboxes.pop(heard.request, None)
 
     def _close_sockets(self) -> None:
-        if not self._socket.closed:
+        if not self._context.closed:
             self._context.destroy(linger=LINGER_MS)  # the sockets with it
             os.close(self._wake_in)
             os.close(self._wake_out)

@@ -23,6 +23,7 @@ from baton_client.wire import (
     ModelCard,
     Models,
     Rejected,
+    Resume,
     Tokenize,
     Tokenized,
 )
@@ -33,6 +34,7 @@ DOOR = codec.Address(77, 88, 7)
 READ = {
     MessageKind.hello: Hello.Hello,
     MessageKind.generate: Generate.Generate,
+    MessageKind.resume: Resume.Resume,
     MessageKind.cancel: Cancel.Cancel,
     MessageKind.credit: Credit.Credit,
     MessageKind.heartbeat: Heartbeat.Heartbeat,
@@ -69,11 +71,12 @@ def hello_ack(window, refused=None):
     return finished(b, MessageKind.hello_ack, HelloAck.HelloAckEnd(b))
 
 
-def granted(request, ticket):
+def granted(request, ticket, resume_key=0):
     b = flatbuffers.Builder(64)
     Granted.GrantedStart(b)
     Granted.GrantedAddRequest(b, request)
     Granted.GrantedAddTicket(b, ticket)
+    Granted.GrantedAddResumeKey(b, resume_key)
     return finished(b, MessageKind.granted, Granted.GrantedEnd(b))
 
 
@@ -87,7 +90,7 @@ def rejected(request, code, name, message, retry_after_ms):
     return finished(b, MessageKind.rejected, Rejected.RejectedEnd(b))
 
 
-def chunk(request, text, finish=0, choice=0, failure=None, output_tokens=0):
+def chunk(request, text, finish=0, choice=0, failure=None, output_tokens=0, index=0):
     b = flatbuffers.Builder(64)
     why = error(b, *failure) if failure else None
     words = b.CreateString(text)
@@ -95,6 +98,7 @@ def chunk(request, text, finish=0, choice=0, failure=None, output_tokens=0):
     Chunk.ChunkAddRequest(b, request)
     Chunk.ChunkAddTicket(b, 9)
     Chunk.ChunkAddChoice(b, choice)
+    Chunk.ChunkAddIndex(b, index)
     Chunk.ChunkAddText(b, words)
     Chunk.ChunkAddFinish(b, finish)
     Chunk.ChunkAddOutputTokens(b, output_tokens)
@@ -168,7 +172,7 @@ class Peer:
 class FakeDoor:
     """script(peer, kind, table) is called on the door's thread for all but hello and heartbeat."""
 
-    def __init__(self, script, window=1 << 20, greets=True, beats=True, refuses=None):
+    def __init__(self, script, window=1 << 20, greets=True, beats=True, refuses=None, at="tcp://127.0.0.1:*"):
         self.script, self.window, self.greets, self.beats = script, window, greets, beats
         self.refuses = refuses
         self.heard = []  # (kind, table)
@@ -177,7 +181,7 @@ class FakeDoor:
         self.context = zmq.Context()
         self.router = self.context.socket(zmq.ROUTER)
         self.router.setsockopt(zmq.LINGER, 0)
-        self.router.bind("tcp://127.0.0.1:*")
+        self.router.bind(at)
         self.endpoint = self.router.getsockopt(zmq.LAST_ENDPOINT).decode()
         self.peers = {}
         self.stopping = threading.Event()

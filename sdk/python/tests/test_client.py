@@ -246,7 +246,7 @@ def test_a_refused_hello_and_a_mute_door_are_errors_of_the_constructor():
 
 def test_a_door_that_goes_away_ends_streams_at_once_and_later_calls():
     door = FakeDoor(silent)
-    client = connected(door)
+    client = connected(door, reconnect_timeout=0)
     stream = client.stream("x")
     assert door.hears(lambda kind, t: kind == MessageKind.generate)
     door.close()
@@ -261,7 +261,7 @@ def test_a_door_that_goes_away_ends_streams_at_once_and_later_calls():
 def test_a_silent_door_is_gone(monkeypatch):
     monkeypatch.setattr(connection, "SILENCE_MAX", 0.1)
     monkeypatch.setattr(connection, "HEARTBEAT_INTERVAL", 0.02)
-    with FakeDoor(silent, beats=False) as door, connected(door) as client:
+    with FakeDoor(silent, beats=False) as door, connected(door, reconnect_timeout=0) as client:
         with pytest.raises(LinkDown, match="silent"):
             client.stream("x").next(5)
 
@@ -279,7 +279,7 @@ def test_garbage_a_gap_and_another_life_of_the_door_lose_the_link(fault):
             other = fake_door.codec.Address(77, 89, 7)
             peer.say(fake_door.granted(table.Request(), 1), source=other)
 
-    with FakeDoor(script, beats=False) as door, connected(door) as client:
+    with FakeDoor(script, beats=False) as door, connected(door, reconnect_timeout=0) as client:
         with pytest.raises(BatonError) as lost:
             client.stream("x").next(5)
         assert lost.value.name == ("bad_frame" if fault == "garbage" else "link_down")

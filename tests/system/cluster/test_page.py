@@ -1,4 +1,4 @@
-"""The web page in a real browser: what it shows, a chat, Stop, and a shard that dies under it."""
+"""The web page in a real browser: what it shows, a chat, Stop, and a shard or the gateway that dies under it."""
 import pytest
 from browser import browser, find_chromium
 
@@ -61,3 +61,24 @@ def test_a_dead_shard_is_shown_and_the_answer_goes_on(fresh, page):
     page.value("document.getElementById('send').click()")
     page.until(lambda: "stopped" in notes(page) or "per second" in notes(page))  # on a slow machine it has ended by itself
     assert page.complaints == []
+
+
+def test_an_answer_goes_on_in_its_bubble_when_the_gateway_is_killed(fresh, page):
+    page.open(fresh.url)
+    page.until(lambda: page.text("#phase") == "ready")
+    ask(page, "Write a very long story about a river.")
+    before = page.until(lambda: len(answer(page) or "") > 40 and answer(page))
+    page.value("window.noted = ''; new MutationObserver(() => noted += document.getElementById('talk').innerText)"
+               ".observe(document.getElementById('talk'), {childList: true})")
+    fresh.kill("gateway")
+    page.until(lambda: "connection lost, waiting" in page.value("noted"))
+    after = page.until(lambda: len(answer(page)) > len(before) + 40 and answer(page))
+    assert after.startswith(before)
+    assert page.value("document.querySelectorAll('.assistant').length") == 1
+    assert "waiting" not in notes(page)
+    page.value("document.getElementById('send').click()")
+    page.until(lambda: "stopped" in notes(page) or "per second" in notes(page))
+    page.until(lambda: page.text("#send") == "Send")
+    assert fresh.metric("baton_requests_resumed_total") == 1
+    assert [c for c in page.complaints if c.get("source") != "network"] == []  # nobody listened for a while
+    page.complaints.clear()

@@ -74,17 +74,18 @@ def test_cancel_and_leaving(start):
         assert last.finish_reason == "cancelled"
 
 
-def test_a_client_that_falls_silent_loses_its_streams(start):
+@pytest.mark.parametrize("reconnect_timeout, client_gone_or_lost", [(0, 1), (30, 8)])
+def test_a_client_that_falls_silent_loses_its_streams(start, reconnect_timeout, client_gone_or_lost):
     g = start("--zmq", "tcp://127.0.0.1:*")
     pid = os.fork()
     if pid == 0:
-        c = Client(g.zmq)
+        c = Client(g.zmq, reconnect_timeout=reconnect_timeout)
         s = c.stream("tokens=100000 pace_ms=20")
         s.next()
         os.kill(os.getpid(), 9)
     os.waitpid(pid, 0)
     ticket = g.wait_for("reserve")["ticket"]
-    assert g.cancelled(ticket, seconds=40)["why"] == 1
+    assert g.cancelled(ticket, seconds=40)["why"] == client_gone_or_lost
 
 
 def test_a_stream_that_is_not_read_ends_alone(start):

@@ -352,7 +352,7 @@ TEST_CASE("where nobody listens or nobody answers, connect ends with link_down i
 
 TEST_CASE("a door that goes away ends the open streams at once, and every later call") {
   auto door = std::make_unique<fake_door>(silent);
-  auto c = connected(*door);
+  auto c = connected(*door, {.reconnect_timeout = 0ms});
   auto s = c.generate(question("x"));
   REQUIRE(s);
   REQUIRE(door->hears([](const message& m) { return std::holds_alternative<generate>(m); }));
@@ -369,6 +369,7 @@ TEST_CASE("a door that falls silent is gone after silence_max") {
   client_options options;
   options.silence_max = 100ms;
   options.heartbeat_interval = 20ms;
+  options.reconnect_timeout = 0ms;
   auto c = connected(door, options);
   auto s = c.generate(question("x"));
   REQUIRE(s);
@@ -393,7 +394,7 @@ TEST_CASE("garbage, a gap in the sequence and another door's epoch lose the link
       d.say_raw(to, made);
     };
     fake_door door(spoil, {.sends_heartbeats = false});
-    auto c = connected(door);
+    auto c = connected(door, {.reconnect_timeout = 0ms});
     auto s = c.generate(question("x"));
     REQUIRE(s);
     auto part = s->next(patience);

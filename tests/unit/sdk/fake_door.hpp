@@ -29,12 +29,13 @@ public:
     bool answers_hello = true;
     bool sends_heartbeats = true;
     std::optional<error> refuses_hello = {};
+    std::string at = "tcp://127.0.0.1:*";
   };
 
   explicit fake_door(script answers) : fake_door(std::move(answers), manners{}) {}
   fake_door(script answers, manners how) : answers_(std::move(answers)), how_(std::move(how)) {
     router_.set(zmq::sockopt::linger, 0);
-    router_.bind("tcp://127.0.0.1:*");
+    router_.bind(how_.at);
     endpoint_ = router_.get(zmq::sockopt::last_endpoint);
     thread_ = std::jthread([this](std::stop_token stop) { run(stop); });
   }
@@ -49,6 +50,7 @@ public:
     thread_.request_stop();
     thread_.join();
     router_.close();
+    context_.close(); // waits for it: another door may have its place now
   }
 
   // Gives the bytes of its three parts.

@@ -1,0 +1,47 @@
+// The DEALER of a connection, as whole messages; the only file of the SDK that knows ZeroMQ.
+#pragma once
+
+#include "schema/codec.hpp"
+
+#include <zmq.hpp>
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+namespace baton::sdk {
+
+class door_socket {
+public:
+  door_socket();
+  ~door_socket();
+  door_socket(const door_socket&) = delete;
+  door_socket& operator=(const door_socket&) = delete;
+
+  // Another socket in place of the last one: what that had to say is dropped. Throws zmq::error_t.
+  void connect(const std::string& endpoint);
+
+  // Whether the door can be heard, within `timeout`. Clears the wake-up.
+  struct readiness {
+    bool readable = false;
+    bool disconnected = false;
+  };
+  readiness wait(std::chrono::milliseconds timeout, bool for_room);
+  // Waits for the wake-up alone, and clears it.
+  void pause(std::chrono::milliseconds timeout);
+  void notify() const; // wakes the thread that waits; may be called by any
+
+  // False: ZeroMQ has no room now.
+  bool send(const frames& made);
+  // Nothing: no message waits. Errors: bad_frame.
+  result<std::optional<frames>> receive();
+
+private:
+  zmq::context_t context_{1};
+  zmq::socket_t socket_;
+  zmq::socket_t monitor_;
+  int connects_ = 0;
+  int wake_; // eventfd
+};
+
+} // namespace baton::sdk

@@ -1,0 +1,71 @@
+#include "sdk/cpp/inbox.hpp"
+
+#include "schema/limits.hpp"
+
+#include <algorithm>
+
+namespace baton::sdk {
+namespace {
+
+// Of one stream, unread: a whole answer of the longest context is below it.
+constexpr std::size_t inbox_bytes_max = limits::chunk_bytes_max;
+
+} // namespace
+
+inbox::inbox(message question) : question_(std::move(question)) {
+  if (const auto* g = std::get_if<generate>(&*question_))
+    places_.resize(g->choices);
+}
+
+void inbox::grant(const granted& m) {
+  ticket = m.ticket;
+  resume_key_ = m.resume_key;
+  question_.reset();
+}
+
+result<void> inbox::put(message m, std::size_t bytes) {
+  if (const auto* part = std::get_if<chunk>(&m)) {
+    if (part->choice >= places_.size())
+      return fail(errc::bad_frame, "a chunk of choice {} of {}", part->choice, places_.size());
+    if (places_[part->choice].has_finish)
+      return {}; // behind a resume the last chunk comes again
+    places_[part->choice] = {part->index, part->finish != finish::none};
+    is_over_ =
+        std::all_of(places_.begin(), places_.end(), [](const auto& p) { return p.has_finish; });
+  } else {
+    is_over_ = true;
+    question_.reset();
+  }
+  if (is_forgotten || ended)
+    return {};
+  if (unread_bytes_ + bytes > inbox_bytes_max && !arrived_.empty())
+    return fail(errc::slow_reader, "{} bytes of this stream wait unread, its bound is {}",
+                unread_bytes_, inbox_bytes_max);
+  unread_bytes_ += bytes;
+  arrived_.push_back({std::move(m), bytes});
+  return {};
+}
+
+std::optional<message> inbox::take() {
+  if (arrived_.empty())
+    return {};
+  auto first = std::move(arrived_.front());
+  arrived_.pop_front();
+  unread_bytes_ -= first.size_bytes;
+  return std::move(first.content);
+}
+
+std::optional<message> inbox::rest(std::uint64_t request) const {
+  if (is_over_)
+    return {};
+  if (!ticket)
+    return is_forgotten ? std::nullopt : question_;
+  resume m;
+  m.request = request;
+  m.ticket = ticket;
+  m.resume_key = resume_key_;
+  m.from = places_;
+  return m;
+}
+
+} // namespace baton::sdk

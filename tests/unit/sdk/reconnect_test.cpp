@@ -1,0 +1,257 @@
+// A C++ client that loses its door comes back to its streams: against scripted doors.
+#include "sdk/cpp/baton/client.hpp"
+#include "tests/unit/sdk/fake_door.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace baton;
+using namespace std::chrono_literals;
+using baton::test::fake_door;
+
+namespace {
+
+constexpr auto patience = std::chrono::milliseconds{5000};
+constexpr ticket_id the_ticket{9};
+constexpr std::uint64_t the_key = 0xC0FFEE;
+
+chunk chunk_of(std::uint32_t choice, std::uint32_t index, std::string text,
+               finish end = finish::none) {
+  chunk c;
+  c.ticket = the_ticket;
+  c.choice = choice;
+  c.index = index;
+  c.text = std::move(text);
+  c.finish = end;
+  return c;
+}
+
+// Grants what is asked or resumed, and says the chunks.
+fake_door::script grants(std::vector<chunk> chunks) {
+  return [chunks](fake_door& door, fake_door::peer& to, const message& m) {
+    std::uint64_t request = 0;
+    if (const auto* g = std::get_if<generate>(&m))
+      request = g->request;
+    if (const auto* r = std::get_if<resume>(&m))
+      request = r->request;
+    if (request == 0)
+      return;
+    door.say(to, granted{request, the_ticket, {1}, the_key});
+    for (auto c : chunks) {
+      c.request = request;
+      door.say(to, c);
+    }
+  };
+}
+
+// Says which model is served, from the second time on that it is asked.
+fake_door::script serving(fake_door::script answers) {
+  return [answers, asked = 0](fake_door& door, fake_door::peer& to, const message& m) mutable {
+    const auto* l = std::get_if<list_models>(&m);
+    if (l == nullptr)
+      return answers(door, to, m);
+    models listed{l->request, {}};
+    if (++asked > 1) {
+      listed.cards.resize(1);
+      listed.cards[0].phase = phase::ready;
+    }
+    door.say(to, listed);
+  };
+}
+
+void silent(fake_door&, fake_door::peer&, const message&) {}
+
+template <class Kind>
+std::vector<Kind> asked_of(const fake_door& door) {
+  std::vector<Kind> all;
+  for (const auto& m : door.heard())
+    if (const auto* found = std::get_if<Kind>(&m))
+      all.push_back(*found);
+  return all;
+}
+
+template <class Kind>
+bool is_kind(const message& m) {
+  return std::holds_alternative<Kind>(m);
+}
+
+bool cancels_it(const message& m) {
+  const auto* ended = std::get_if<cancel>(&m);
+  return ended != nullptr && ended->ticket == the_ticket;
+}
+
+generate question(std::uint32_t choices = 1) {
+  generate g;
+  g.model = "tiny";
+  g.input = std::string("x");
+  g.choices = choices;
+  return g;
+}
+
+client connected(const fake_door& door, const client_options& options = {}) {
+  auto made = client::connect(door.endpoint(), options);
+  REQUIRE_MESSAGE(made, made.error().message);
+  return std::move(*made);
+}
+
+std::string next_text(stream& s) {
+  auto part = s.next(patience);
+  REQUIRE_MESSAGE(part, part.error().message);
+  REQUIRE(*part);
+  return (*part)->text;
+}
+
+bool is_over(stream& s) {
+  auto part = s.next(patience);
+  return part && !*part;
+}
+
+} // namespace
+
+TEST_CASE("a stream goes on behind what it has when the door is back") {
+  fake_door first(grants({chunk_of(0, 2, "Once"), chunk_of(1, 1, "x", finish::stop)}));
+  auto c = connected(first);
+  auto s = c.generate(question(2));
+  REQUIRE(s);
+  CHECK(next_text(*s) == "Once");
+  CHECK(next_text(*s) == "x");
+  first.close();
+  fake_door back(serving(grants({chunk_of(1, 1, "", finish::stop), chunk_of(0, 3, " upon"),
+                                 chunk_of(0, 4, "!", finish::stop)})),
+                 {.at = first.endpoint()});
+  CHECK(next_text(*s) == " upon");
+  CHECK(next_text(*s) == "!");
+  CHECK(is_over(*s));
+  CHECK(asked_of<generate>(first).at(0).is_resumable);
+  CHECK(asked_of<generate>(back).empty());
+  const auto resumed = asked_of<resume>(back);
+  REQUIRE(resumed.size() == 1);
+  CHECK(resumed[0].ticket == the_ticket);
+  CHECK(resumed[0].resume_key == the_key);
+  CHECK(resumed[0].from == std::vector<resume_point>{{2, false}, {1, true}});
+  back.close();
+  CHECK(first.faults.empty());
+  CHECK(back.faults.empty());
+}
+
+TEST_CASE("a gap and silence are losses of the same door, which is greeted again in a new life") {
+  for (const bool is_gap : {true, false}) {
+    CAPTURE(is_gap);
+    std::vector<epoch_id> lives;
+    const auto script = [&](fake_door& door, fake_door::peer& to, const message& m) {
+      lives.push_back(to.last.source_epoch);
+      if (!std::holds_alternative<generate>(m))
+        return grants({chunk_of(0, 2, "b", finish::stop)})(door, to, m);
+      grants({chunk_of(0, 1, "a")})(door, to, m);
+      if (is_gap) {
+        ++to.sequence;
+        door.say(to, chunk_of(0, 2, "lost"));
+      }
+    };
+    fake_door door(serving(script), {.sends_heartbeats = false});
+    client_options options;
+    options.silence_max = 200ms;
+    auto c = connected(door, options);
+    auto answers = c.complete(question(), patience);
+    REQUIRE_MESSAGE(answers, answers.error().message);
+    CHECK(answers->at(0).text == "ab");
+    door.close();
+    CHECK(lives.front() < lives.back());
+  }
+}
+
+TEST_CASE("what was not answered is asked again, and calls made meanwhile wait") {
+  fake_door first(silent);
+  auto c = connected(first);
+  auto s = c.generate(question());
+  REQUIRE(s);
+  REQUIRE(first.hears(is_kind<generate>));
+  first.close();
+  auto late = c.generate(question());
+  REQUIRE(late);
+  CHECK(c.is_open());
+  const auto answers = [](fake_door& door, fake_door::peer& to, const message& m) {
+    if (const auto* d = std::get_if<detokenize>(&m))
+      door.say(to, detokenized{d->request, "words", {}});
+    grants({chunk_of(0, 1, "text", finish::stop)})(door, to, m);
+  };
+  fake_door back(serving(answers), {.at = first.endpoint()});
+  auto words = c.detokenize({1});
+  REQUIRE_MESSAGE(words, words.error().message);
+  CHECK(*words == "words");
+  CHECK(next_text(*s) == "text");
+  CHECK(next_text(*late) == "text");
+}
+
+TEST_CASE("a refused resume ends that stream alone") {
+  fake_door first(grants({chunk_of(0, 1, "a")}));
+  auto c = connected(first);
+  auto s = c.generate(question());
+  REQUIRE(s);
+  CHECK(next_text(*s) == "a");
+  first.close();
+  const auto refuses = [](fake_door& door, fake_door::peer& to, const message& m) {
+    if (const auto* r = std::get_if<resume>(&m)) {
+      rejected no;
+      no.request = r->request;
+      no.reason = fail(errc::ticket_not_found, "it has been too long");
+      door.say(to, no);
+    } else {
+      grants({chunk_of(0, 1, "ok", finish::stop)})(door, to, m);
+    }
+  };
+  fake_door back(serving(refuses), {.at = first.endpoint()});
+  auto part = s->next(patience);
+  REQUIRE_FALSE(part);
+  CHECK(part.error().code == errc::ticket_not_found);
+  CHECK(c.complete(question(), patience)->at(0).text == "ok");
+}
+
+TEST_CASE("a stream dropped while the door was away is cancelled when it is back") {
+  fake_door first(grants({chunk_of(0, 1, "a")}));
+  auto c = connected(first);
+  auto s = c.generate(question());
+  auto other = c.generate(question());
+  REQUIRE(s);
+  REQUIRE(other);
+  CHECK(next_text(*s) == "a");
+  CHECK(next_text(*other) == "a");
+  first.close();
+  { auto dropped = std::move(*s); }
+  fake_door back(serving(grants({})), {.at = first.endpoint()});
+  CHECK(back.hears(cancels_it));
+}
+
+TEST_CASE("a stream dropped before its ticket is known is cancelled once it is") {
+  std::uint64_t waiting = 0;
+  fake_door door([&waiting](fake_door& d, fake_door::peer& to, const message& m) {
+    if (const auto* g = std::get_if<generate>(&m))
+      waiting = g->request;
+    if (const auto* l = std::get_if<list_models>(&m)) {
+      d.say(to, granted{waiting, the_ticket, {1}, the_key});
+      d.say(to, models{l->request, {}});
+    }
+  });
+  auto c = connected(door);
+  { auto dropped = c.generate(question()); }
+  REQUIRE(c.models()); // makes the door grant the ticket
+  CHECK(door.hears(cancels_it));
+}
+
+TEST_CASE("a door that stays away is lost with the reason, and the client goes at once") {
+  fake_door door(silent);
+  auto c = connected(door, {.reconnect_timeout = 100ms});
+  auto waits = connected(door);
+  auto s = c.generate(question());
+  REQUIRE(s);
+  REQUIRE(door.hears(is_kind<generate>));
+  door.close();
+  auto part = s->next(patience);
+  REQUIRE_FALSE(part);
+  CHECK(part.error().code == errc::link_down);
+  CHECK(part.error().message == "the door closed the connection");
+  CHECK_FALSE(c.is_open());
+  CHECK(waits.is_open());
+  const auto began = std::chrono::steady_clock::now();
+  { auto dropped = std::move(waits); }
+  CHECK(std::chrono::steady_clock::now() - began < 1s);
+}
