@@ -79,7 +79,7 @@ def undisturbed(server):
 
 
 def blows(settings, strike_of, count, comes_back=False, per_cluster=INJECTIONS_PER_CLUSTER):
-    """`strike_of(server, dice, index)` gives what to do. Fresh clusters now and then: supervisors have a limit."""
+    """`strike_of(server, dice, index)` gives what to do. Fresh clusters now and then: supervisors have a limit, and a root has no successor."""
     tally, dice, texts = Tally(), random.Random(settings.seed), None
     while tally.injections < count:
         with servers.Cluster(settings.cluster, MODEL, settings.devices) as server:
@@ -87,8 +87,9 @@ def blows(settings, strike_of, count, comes_back=False, per_cluster=INJECTIONS_P
             for _ in range(min(per_cluster, count - tally.injections)):
                 say(f"injection {tally.injections + 1} of {count}")
                 inject(server, dice, texts, strike_of(server, dice, tally.injections), tally, comes_back)
-                server.wait_ready_again()
-                time.sleep(PAUSE_SECONDS)
+                if per_cluster > 1:
+                    server.wait_ready_again()
+                    time.sleep(PAUSE_SECONDS)
     return tally
 
 
