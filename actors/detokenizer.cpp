@@ -163,6 +163,8 @@ void keep(pointer self, sequence_id id, const choice_stream& stream) {
 
 // A ticket that had ended here is computed again: its gateway knew nothing of its end.
 void forget(detokenizer_state& s, sequence_id id) {
+  if (!s.streams.contains(id))
+    return; // as nearly every one that begins: no search
   const auto it = std::find_if(s.kept.begin(), s.kept.end(),
                                [&](const detokenizer_state::ended& e) { return e.id == id; });
   if (it == s.kept.end())

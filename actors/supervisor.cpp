@@ -162,9 +162,10 @@ void on_status(pointer self, const status& m) {
   auto* c = find(self, m.node, m.epoch);
   if (c == nullptr)
     return;
-  if (m.phase == phase::ready && c->phase == child_phase::starting)
+  if (m.phase == phase::ready && c->phase == child_phase::starting) {
     c->phase = child_phase::running;
-  c->ready_at = c->ready_at.value_or(self->state.config.now());
+    c->ready_at = self->state.config.now();
+  }
   auto pid = c->pid;
   c->last = m;
   c->last.pid = pid;

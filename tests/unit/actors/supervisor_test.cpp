@@ -85,6 +85,19 @@ TEST_CASE("a child that was ready for a while is started again at once, however 
   CHECK(w.take() == lines{"escalate b"}); // twice in ten seconds is what it may
 }
 
+TEST_CASE("a child that was only loading for a while is not settled: its second end backs off") {
+  world w;
+  w.start({b});
+  for (int life = 0; life < 2; ++life) {
+    (void)w.take();
+    w.send(status{b.node, w.epochs.back(), role::gateway, "b", phase::loading, "", 0, 0, 1});
+    w.now += settled_after;
+    w.send(child_exited{b.node, w.epochs.back(), "killed by signal 9", false});
+  }
+  CHECK(w.take().empty());
+  CHECK(w.last[0].phase == phase::recovering);
+}
+
 TEST_CASE("children are started in order and one that dies is started again under a new epoch") {
   world w;
   w.start({a, b});
