@@ -330,11 +330,10 @@ void desk_state::on_head_lost(const actors::peer_down& m) {
   std::vector<std::uint64_t> over;
   for (auto& [number, entry] : open) {
     entry.asked_at = now();
-    if (entry.ticket()) {
+    if (entry.stage == stage_of_request::asking || entry.stage == stage_of_request::leaving) {
+      over.push_back(number); // a question costs nothing to ask again, who left waits for nothing
+    } else if (entry.ticket()) {
       entry.stage = stage_of_request::resuming;
-    } else if (entry.stage == stage_of_request::asking ||
-               entry.stage == stage_of_request::leaving) {
-      over.push_back(number); // a question costs nothing to ask again
     }
   }
   for (const auto number : over) {

@@ -326,6 +326,21 @@ TEST_CASE("a head that lost its log is told of the ticket, with the tokens that 
   CHECK(std::get<chunk>(*out->next()).index == 3);
 }
 
+TEST_CASE("a client that left while its ticket was told anew is gone when the head is lost again") {
+  world w;
+  auto out = w.open_granted();
+  w.tell(actors::peer_down{node_id{2}, epoch_id{1}, "killed"});
+  w.head_is_back();
+  rejected no;
+  no.request = out->number();
+  no.ticket = ticket_id{77};
+  no.reason = fail(errc::ticket_not_found, "a new life");
+  w.tell(no);
+  w.tell(close_request{out->number()});
+  w.tell(actors::peer_down{node_id{2}, epoch_id{1}, "killed again"});
+  CHECK(w.facts->requests_open() == 0);
+}
+
 TEST_CASE("a ticket of before the loss that is refused late is not the request that asked again") {
   world w;
   auto out = w.open_granted();
