@@ -181,6 +181,11 @@ void on_tick(pointer self) {
     forget_oldest(s);
 }
 
+// The scheduler is who spoke last.
+void ask(pointer self, cancel m) {
+  self->send(caf::actor_cast<scheduler_actor>(self->current_sender()), std::move(m));
+}
+
 // A choice that cannot be decoded at all: its one end, and word to the scheduler that nobody wants
 // more of it.
 void fail_choice(pointer self, const tokens& m, const error& why) {
@@ -193,8 +198,7 @@ void fail_choice(pointer self, const tokens& m, const error& why) {
   last.finish = finish::failed;
   last.failure = why;
   tell(self, m.gateway, std::move(last));
-  self->send(caf::actor_cast<scheduler_actor>(self->current_sender()),
-             cancel{m.ticket, m.choice, cancel_reason::client_asked, 0, std::nullopt});
+  ask(self, {m.ticket, m.choice, cancel_reason::client_asked, 0, std::nullopt});
 }
 
 void on_tokens(pointer self, const tokens& m) {
@@ -217,9 +221,8 @@ void on_tokens(pointer self, const tokens& m) {
   if (m.finish != finish::none)
     finish_stream(words, stream, m);
   else if (stream.stopped && !was_stopped)
-    self->send(caf::actor_cast<scheduler_actor>(self->current_sender()),
-               cancel{m.ticket, m.choice, cancel_reason::stop_text, stream.stopped->token_index + 1,
-                      std::nullopt});
+    ask(self, {m.ticket, m.choice, cancel_reason::stop_text, stream.stopped->token_index + 1,
+               std::nullopt});
   tell_rest(self, id, stream, /*is_resumed=*/false);
   if (stream.end)
     keep(self, id, stream);
@@ -269,6 +272,8 @@ void on_resume(pointer self, const resume_text& m) {
   const auto& what = m.what;
   const auto gateway = s.config.peers.gateway(what.gateway);
   if (!can_resume(s, m)) {
+    if (m.is_open) // the scheduler takes it for resumed: nobody listens to it after all
+      ask(self, {what.ticket, std::nullopt, cancel_reason::client_lost, 0, std::nullopt});
     self->send(gateway, rejected{what.request, what.ticket,
                                  fail(errc::ticket_not_found,
                                       "there is no stream of ticket {} to go on with: it ended too "

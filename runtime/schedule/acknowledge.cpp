@@ -275,7 +275,7 @@ load_report scheduler::load() const {
   load_report report = totals_;
   for (const auto& [who, s] : sequences_) {
     report.running += s.state == sequence_state::running ? 1 : 0;
-    report.waiting += s.state == sequence_state::waiting && !s.is_parked ? 1 : 0;
+    report.waiting += s.state == sequence_state::waiting && !is_parked(s) ? 1 : 0;
     report.swapped += s.swapped > 0 ? 1 : 0;
   }
   for (const auto& [id, t] : tickets_) {
@@ -326,8 +326,8 @@ void scheduler::check_integrity() const {
            id.ticket.value, s.copying);
     ENSURE(s.swapped == 0 || s.state == sequence_state::waiting, "ticket {}: swapped, not waiting",
            id.ticket.value);
-    ENSURE(!s.is_parked || s.state != sequence_state::running, "ticket {}: parked and running",
-           id.ticket.value);
+    ENSURE(s.state != sequence_state::running || !tickets_.at(id.ticket).is_parked,
+           "ticket {}: parked and running", id.ticket.value);
     ENSURE(blocks_.swapped(id) == blocks_.needed(s.swapped), "ticket {}: {} positions swapped",
            id.ticket.value, s.swapped);
     const std::size_t blocks = blocks_.of(id).size();

@@ -41,7 +41,7 @@ void scheduler::start_waiting() {
 sequence* scheduler::first_waiting() {
   sequence* first = nullptr;
   for (auto& [who, s] : sequences_)
-    if (s.state == sequence_state::waiting && !s.is_parked &&
+    if (s.state == sequence_state::waiting && !is_parked(s) &&
         (!first || (s.priority == first->priority && s.has_started && !first->has_started)))
       first = &s;
   return first;

@@ -9,6 +9,7 @@
 #include "schema/messages.hpp"
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -238,7 +239,9 @@ private:
   void judge_suspects();
 
   sequence* find(const turn& who);
-  std::map<turn, sequence>::iterator first_choice(ticket_id id);
+  // Those of the ticket that are still known; `what` may end them, and with them the ticket.
+  void for_choices(ticket_id id, const std::function<void(sequence&)>& what);
+  bool is_parked(const sequence& s) const;
   std::uint32_t running_count() const;
 
   scheduler_config config_;

@@ -152,7 +152,6 @@ void scheduler::admit(const baton::admit& request) {
         sequences_.try_emplace(who, who, request.prompt_ids, std::move(sampling), stop);
     sequence& s = added.first->second;
     s.cache_salt = request.cache_salt;
-    s.is_parked = t.is_parked;
     if (!request.delivered.empty())
       for (const token_id token : request.delivered[choice].ids)
         s.append({token, 0, {}});
@@ -236,12 +235,15 @@ void scheduler::tick_detached(ticket_id id, time_point now) {
 
 void scheduler::park(ticket_id id) {
   tickets_.at(id).is_parked = true;
-  for (auto it = first_choice(id); it != sequences_.end() && it->second.id.ticket == id; ++it) {
-    sequence& s = it->second;
-    s.is_parked = true;
+  for_choices(id, [this](sequence& s) {
     if (s.state == sequence_state::running)
       put_back(s);
-  }
+  });
+}
+
+// It waits for somebody who wants it, not for a slot.
+bool scheduler::is_parked(const sequence& s) const {
+  return s.state == sequence_state::waiting && tickets_.at(s.id.ticket).is_parked;
 }
 
 // Those that were left first go.
@@ -272,9 +274,6 @@ bool scheduler::resume(const baton::resume& request) {
   t.request = request.request;
   t.is_detached = t.is_parked = false;
   t.detached_at.reset();
-  for (auto s = first_choice(it->first);
-       s != sequences_.end() && s->second.id.ticket == request.ticket; ++s)
-    s->second.is_parked = false;
   return true;
 }
 
@@ -356,10 +355,10 @@ void scheduler::tick(time_point now) {
 void scheduler::refuse(ticket_id id, error why) {
   ticket& t = tickets_.at(id);
   ENSURE(!t.has_begun, "ticket {} is refused after its first tokens", id.value);
-  for (auto it = first_choice(id); it != sequences_.end() && it->second.id.ticket == id; ++it) {
-    it->second.state = sequence_state::ended;
-    settle(it->second);
-  }
+  for_choices(id, [this](sequence& s) {
+    s.state = sequence_state::ended;
+    settle(s);
+  });
   const auto gateway = t.gateway;
   const auto request = t.request;
   const auto priority = t.priority;
@@ -373,9 +372,10 @@ void scheduler::refuse(ticket_id id, error why) {
 void scheduler::fail_ticket(ticket_id id, finish how, const error& why) {
   if (!tickets_.at(id).has_begun)
     return refuse(id, why);
-  for (auto it = first_choice(id); it != sequences_.end() && it->second.id.ticket == id; ++it)
-    if (sequence& s = it->second; s.state != sequence_state::ended)
+  for_choices(id, [&](sequence& s) {
+    if (s.state != sequence_state::ended)
       end_choice(s, message_of(s), how, why, s.output_count());
+  });
 }
 
 // One choice; its ticket is refused if that was all of it and nothing is out yet.
@@ -441,9 +441,10 @@ sequence* scheduler::find(const turn& who) {
   return it == sequences_.end() ? nullptr : &it->second;
 }
 
-// The ticket's first one that is still known, or one of another ticket.
-std::map<turn, sequence>::iterator scheduler::first_choice(ticket_id id) {
-  return sequences_.lower_bound({tickets_.at(id).priority, {id, 0}});
+void scheduler::for_choices(ticket_id id, const std::function<void(sequence&)>& what) {
+  auto it = sequences_.lower_bound({tickets_.at(id).priority, {id, 0}});
+  for (; it != sequences_.end() && it->second.id.ticket == id; ++it)
+    what(it->second);
 }
 
 } // namespace baton::schedule

@@ -68,6 +68,22 @@ TEST_CASE("nobody comes back with a wrong key, a wrong number of choices or to w
   try_with({904, gateway_node, {ticket.value + 100}, test_key, {{0, false}}});
 }
 
+TEST_CASE("a ticket whose client came back to a wrong place does not run on to nobody") {
+  world w;
+  w.run();
+  const auto ticket = w.ask(ids_prompt{10, 20, 30, 40}, 24);
+  while (w.of(ticket).ids.size() < 4)
+    REQUIRE(w.coordinator().try_run_once());
+  caf::anon_send(w.sched, resume{900, gateway_node, ticket, test_key, {{25, false}}});
+  w.run();
+  REQUIRE_FALSE(w.gateway.refusals.empty());
+  CHECK(w.gateway.refusals.back().request == 900);
+  CHECK(w.gateway.refusals.back().reason.code == errc::ticket_not_found);
+  CHECK(w.of(ticket).ids.size() < 24);
+  REQUIRE_FALSE(w.gateway.chunks.empty());
+  CHECK(w.gateway.chunks.back().finish == finish::cancelled);
+}
+
 TEST_CASE("a new head goes on behind what its gateway has had, with the same text") {
   ids_prompt ids{10, 20, 30, 40};
   world first;
