@@ -242,6 +242,7 @@ sent bus_zmq::send(node_id peer, const frames& f) {
   try {
     zmq::message_t packet(size_bytes);
     pack(f, packet.data<std::byte>());
+    seal(packet.data<std::byte>(), packet.size());
     std::lock_guard lock(p->mutex);
     if (!try_send(p->out, packet) && !(has_room_now(p->out) && try_send(p->out, packet))) {
       if (!p->is_up)

@@ -2,7 +2,10 @@
 
 #include "schema/codec_parts.hpp"
 
+#include <xxhash.h>
+
 #include <bit>
+#include <cstddef>
 #include <cstring>
 
 namespace baton {
@@ -14,7 +17,7 @@ struct prefix {
   std::uint32_t head_bytes = 0;
   std::uint32_t body_bytes = 0;
   std::uint32_t bulk_bytes = 0;
-  std::uint32_t zero = 0;
+  std::uint32_t checksum = 0;
 };
 constexpr std::size_t table_alignment = 16;
 constexpr std::size_t bulk_alignment = 64;
@@ -47,6 +50,15 @@ void put(std::byte* to, std::size_t at, std::size_t next, const payload& part) {
   std::memset(to + at + part.size_bytes, 0, next - at - part.size_bytes);
 }
 
+// Of the bytes behind the prefix, seeded with the sizes in it.
+std::uint32_t checksum_of(const prefix& sizes, const void* data, std::size_t size_bytes) {
+  const auto seed = (std::uint64_t{sizes.head_bytes} << 32 | sizes.body_bytes) ^
+                    (std::uint64_t{sizes.bulk_bytes} << 16);
+  const auto hash = static_cast<std::uint32_t>(XXH3_64bits_withSeed(
+      static_cast<const std::byte*>(data) + sizeof(prefix), size_bytes - sizeof(prefix), seed));
+  return hash == 0 ? 1 : hash;
+}
+
 } // namespace
 
 std::size_t packed_bytes(const frames& f) noexcept {
@@ -64,14 +76,23 @@ void pack(const frames& f, std::byte* to) noexcept {
   put(to, at.bulk, at.end, f.bulk);
 }
 
+void seal(std::byte* packet, std::size_t size_bytes) noexcept {
+  prefix sizes;
+  std::memcpy(&sizes, packet, sizeof(sizes));
+  const auto checksum = checksum_of(sizes, packet, size_bytes);
+  std::memcpy(packet + offsetof(prefix, checksum), &checksum, sizeof(checksum));
+}
+
 result<frames> unpack(const void* data, std::size_t size_bytes) {
   prefix sizes;
   if (size_bytes < sizeof(sizes))
     return fail(errc::bad_frame, "a packet of {} bytes", size_bytes);
   std::memcpy(&sizes, data, sizeof(sizes));
   const auto at = places_of(sizes.head_bytes, sizes.body_bytes, sizes.bulk_bytes);
-  if (at.end != size_bytes || sizes.zero != 0)
+  if (at.end != size_bytes)
     return fail(errc::bad_frame, "a packet of {} bytes says that it has {}", size_bytes, at.end);
+  if (sizes.checksum != 0 && sizes.checksum != checksum_of(sizes, data, size_bytes))
+    return fail(errc::bad_frame, "a packet of {} bytes was damaged on its way", size_bytes);
   const auto own = codec::aligned_copy({nullptr, static_cast<const std::byte*>(data), size_bytes},
                                        bulk_alignment);
   const auto part = [&](std::size_t begin, std::size_t bytes) {

@@ -71,7 +71,7 @@ class Heard:
 
 # -- The packet (docs/protocol.md): a message as one frame --
 
-_SIZES = struct.Struct("<4I")  # bytes of envelope, body and bulk; 0
+_SIZES = struct.Struct("<4I")  # bytes of envelope, body and bulk; 0: no checksum
 
 
 def _after(at: int, alignment: int) -> int:

@@ -72,6 +72,20 @@ TEST_CASE("a packet whose sizes do not add up is a bad frame") {
   CHECK_FALSE(unpack(all_ones.data(), all_ones.size()));
 }
 
+TEST_CASE("no bit of a sealed packet can fall over unnoticed") {
+  for (const auto& bulk : {std::string(), std::string("bulk of a step")}) {
+    auto good = packet_of(parts("head", "body", bulk));
+    seal(reinterpret_cast<std::byte*>(good.data()), good.size());
+    CHECK(unpack(good.data(), good.size()));
+    for (std::size_t bit = 0; bit < 8 * good.size(); ++bit) {
+      auto changed = good;
+      changed[bit / 8] = static_cast<char>(changed[bit / 8] ^ (1 << bit % 8));
+      CAPTURE(bit);
+      CHECK_FALSE(unpack(changed.data(), changed.size()));
+    }
+  }
+}
+
 TEST_CASE("the packet kept from the first build is still read and written") {
   const auto file = std::filesystem::path(BATON_SOURCE_DIR) / "tests/data/schema/packet.bin";
   std::ifstream in(file, std::ios::binary);
