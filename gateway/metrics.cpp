@@ -147,6 +147,31 @@ void add_load(std::vector<MetricFamily>& out, const load_report& l) {
   }
 }
 
+// The supervision tree as the root last told it.
+void add_processes(std::vector<MetricFamily>& out, const std::vector<status>& processes) {
+  MetricFamily ready;
+  ready.name = "baton_process_ready";
+  ready.help = "1 if the process is ready.";
+  ready.type = MetricType::Gauge;
+  MetricFamily restarts;
+  restarts.name = "baton_process_restarts_total";
+  restarts.help = "Times that its supervisor has started the process again.";
+  restarts.type = MetricType::Counter;
+  for (const auto& p : processes) {
+    ClientMetric metric;
+    metric.label = {{"process", p.name}, {"role", std::string(name_of(p.role))}};
+    metric.gauge.value = p.phase == phase::ready ? 1 : 0;
+    ready.metric.push_back(metric);
+    metric.gauge.value = 0;
+    metric.counter.value = static_cast<double>(p.restarts);
+    restarts.metric.push_back(std::move(metric));
+  }
+  if (!processes.empty()) {
+    out.push_back(std::move(ready));
+    out.push_back(std::move(restarts));
+  }
+}
+
 } // namespace
 
 // The series of one model that each token or request touches, found once: prometheus-cpp builds a
@@ -321,6 +346,9 @@ std::string metrics::text(const snapshot& now, std::size_t requests_open) const 
                                {}));
   if (now.load) {
     add_load(families, *now.load);
+  }
+  if (now.cluster) {
+    add_processes(families, now.cluster->nodes);
   }
   std::ostringstream out;
   TextSerializer{}.Serialize(out, families);

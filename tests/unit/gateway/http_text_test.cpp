@@ -188,6 +188,9 @@ TEST_CASE("metrics have the own names and vLLM's") {
     l.blocks_total = 4;
     l.stage_busy_micros = {1000, 2000};
     s.load = l;
+    s.cluster.emplace();
+    s.cluster->nodes = {{node_id{7}, {}, role::shard, "shard-0", phase::ready, {}, 1, 3, 0},
+                        {node_id{8}, {}, role::agent, "agent-a", phase::recovering, {}, 2, 0, 0}};
   });
   auto& m = facts->metrics();
   m.first_token("smol", 0.03);
@@ -208,7 +211,10 @@ TEST_CASE("metrics have the own names and vLLM's") {
         "vllm:request_success_total{engine=\"0\",finished_reason=\"length\",model_name=\"smol\"} 1",
         "baton_requests_refused_total{door=\"http\",reason=\"overloaded\"} 1",
         "baton_http_requests_total{code=\"200\",route=\"/v1/models\"} 1",
-        "baton_stage_busy_seconds_total{model_name=\"smol\",stage=\"1\"} 0.002", "baton_ready 1"}) {
+        "baton_stage_busy_seconds_total{model_name=\"smol\",stage=\"1\"} 0.002", "baton_ready 1",
+        "baton_process_ready{process=\"shard-0\",role=\"shard\"} 1",
+        "baton_process_ready{process=\"agent-a\",role=\"agent\"} 0",
+        "baton_process_restarts_total{process=\"shard-0\",role=\"shard\"} 3"}) {
     CAPTURE(line);
     CHECK(text.find(line) != std::string::npos);
   }
