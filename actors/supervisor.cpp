@@ -64,6 +64,29 @@ void start(pointer self, child& c) {
   spdlog::info("{} started: pid {}, epoch {}", c.spec.name, c.pid, c.epoch.value);
 }
 
+// It works on, and says how it stands once its link is up; silent until then.
+bool adopt(pointer self, child& c) {
+  auto& config = self->state.config;
+  const auto left = config.adopt ? config.adopt(c.spec) : std::nullopt;
+  if (!left)
+    return false;
+  c.epoch = left->epoch;
+  c.pid = left->pid;
+  c.phase = child_phase::silent;
+  c.due = config.now() + config.adoption_max;
+  note(c, phase::recovering, "adopted; has not greeted yet");
+  spdlog::info("{} adopted: pid {}, epoch {}", c.spec.name, c.pid, c.epoch.value);
+  return true;
+}
+
+void ask_to_stop(pointer self, child& c) {
+  auto& config = self->state.config;
+  c.phase = child_phase::stopping;
+  c.due = config.now() + config.kill_after;
+  note(c, phase::draining, "");
+  config.stop(c.spec, c.pid, /*force=*/false);
+}
+
 // Asks the last child that still runs to stop; says `stopped` when none does.
 void stop_next(pointer self) {
   auto& s = self->state;
@@ -71,10 +94,7 @@ void stop_next(pointer self) {
     if (c->phase == child_phase::stopping)
       return;
     if (c->pid != 0) {
-      c->phase = child_phase::stopping;
-      c->due = s.config.now() + s.config.kill_after;
-      note(*c, phase::draining, "");
-      s.config.stop(c->spec, c->pid, /*force=*/false);
+      ask_to_stop(self, *c);
       return;
     }
     c->phase = child_phase::stopped;
@@ -90,12 +110,42 @@ void kill(pointer self, child& c) {
   c.due = config.now() + config.kill_after;
 }
 
+// By strategy: those that share the fate of `culprit` stop, last first, to be started with it.
+void take_along(pointer self, const child& culprit) {
+  auto& s = self->state;
+  if (s.config.strategy == restart_strategy::one_for_one)
+    return;
+  const bool is_all = s.config.strategy == restart_strategy::one_for_all;
+  for (auto c = s.children.rbegin(); c != s.children.rend(); ++c) {
+    if (&*c == &culprit && !is_all)
+      return;
+    if (c->pid != 0 && c->phase != child_phase::stopping)
+      ask_to_stop(self, *c);
+  }
+}
+
+// Where children depend on one another, none is started before those that stand before it, or
+// without one that was given up.
+bool has_to_wait(pointer self, const child& c) {
+  auto& s = self->state;
+  if (s.config.strategy == restart_strategy::one_for_one)
+    return false;
+  const bool is_all = s.config.strategy == restart_strategy::one_for_all;
+  return std::any_of(s.children.begin(), s.children.end(), [&](const child& other) {
+    const bool is_before = &other < &c;
+    return other.phase == child_phase::stopping ||
+           (is_before && other.phase == child_phase::backing_off) ||
+           ((is_before || is_all) && other.phase == child_phase::given_up);
+  });
+}
+
 void on_tick(pointer self) {
   auto& s = self->state;
   auto now = s.config.now();
   bool changed = false;
   for (auto& c : s.children) {
-    if (c.phase == child_phase::backing_off && !s.is_stopping && now >= c.due) {
+    if (c.phase == child_phase::backing_off && !s.is_stopping && now >= c.due &&
+        !has_to_wait(self, c)) {
       start(self, c);
       changed = true;
     } else if (c.phase == child_phase::stopping && now >= c.due) {
@@ -130,11 +180,19 @@ void on_exit(pointer self, const child_exited& m) {
     stop_next(self);
     return;
   }
-  if (m.is_permanent) {
+  if (c->phase == child_phase::stopping) { // it went with another, which counts, not this
     c->pid = 0;
-    give_up(self, *c, m.how);
+    c->ready_at.reset();
+    c->phase = child_phase::backing_off;
+    c->due = s.config.now();
+    note(*c, phase::recovering, m.how);
   } else {
-    back_off_or_give_up(self, *c, m.how);
+    c->pid = 0;
+    if (m.is_permanent)
+      give_up(self, *c, m.how);
+    else
+      back_off_or_give_up(self, *c, m.how);
+    take_along(self, *c);
   }
   on_tick(self); // a first restart has no delay
   report(self);
@@ -151,10 +209,13 @@ void on_peer_down(pointer self, const peer_down& m) {
   report(self);
 }
 
-// It says itself how it stands.
+// A child says itself how it stands. Somebody else may be a new supervisor of ours, who has heard
+// nothing yet.
 void on_peer_up(pointer self, const hello& peer) {
   auto* c = find(self, peer.node, peer.epoch);
-  if (c != nullptr && c->phase == child_phase::silent)
+  if (c == nullptr)
+    report(self);
+  else if (c->phase == child_phase::silent)
     c->phase = child_phase::starting;
 }
 
@@ -181,7 +242,8 @@ supervisor_actor::behavior_type supervisor(pointer self, supervisor_config confi
   for (const auto& spec : s.config.children)
     s.children.push_back({spec, restart_policy(spec.intensity), {}, {}, 0, {}, {}, {}});
   for (auto& c : s.children)
-    start(self, c);
+    if (!adopt(self, c))
+      start(self, c);
   report(self);
   return {
       [self](const status& m) { on_status(self, m); },

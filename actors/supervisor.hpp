@@ -1,7 +1,7 @@
-// The supervisor of one process's children: starts them in order, restarts what dies within its
-// intensity, stops them in reverse. Used by the root (gateway, head, agents) and by a node agent
-// (its shards). Starting a process, killing it and the clock are given from outside, so that the
-// same actor runs in simulation.
+// The supervisor of one process's children: takes over what another supervisor left, starts the
+// others in order, restarts what dies within its intensity, stops them in reverse. Used by the root
+// (gateway, head, agents) and by a node agent (its shards). Starting a process, killing it and the
+// clock are given from outside, so that the same actor runs in simulation.
 #pragma once
 
 #include "actors/interfaces.hpp"
@@ -19,6 +19,19 @@ struct child_spec {
   node_id node;
   baton::role role = baton::role::shard;
   restart_intensity intensity;
+};
+
+// Who goes down with a child that ended, to come back with it (Erlang/OTP, "Supervisor Behaviour").
+enum class restart_strategy : std::uint8_t {
+  one_for_one,  // nobody
+  one_for_all,  // all others
+  rest_for_one, // those that were started after it
+};
+
+// A child that another supervisor has left running.
+struct left_child {
+  std::int32_t pid = 0;
+  epoch_id epoch;
 };
 
 // A child process ended; sent by whoever waits for it (cluster/child_watch).
@@ -39,7 +52,10 @@ namespace baton::actors {
 using supervisor_actor = takes<status, drain, child_exited, peer_up, peer_down, tick>;
 
 struct supervisor_config {
-  std::vector<child_spec> children;                                          // in start order
+  std::vector<child_spec> children; // in start order
+  restart_strategy strategy = restart_strategy::one_for_one;
+  // The one that runs already, if there is one; asked once for each child. Its end will be told.
+  std::function<std::optional<left_child>(const child_spec&)> adopt;
   std::function<result<std::int32_t>(const child_spec&, epoch_id)> start;    // gives the pid
   std::function<void(const child_spec&, std::int32_t pid, bool force)> stop; // SIGTERM, or SIGKILL
   std::function<void(const std::vector<status>&)> changed; // how the children stand, on change
@@ -51,8 +67,12 @@ struct supervisor_config {
   // From the end of a child's link, which has been silent or fell, to SIGKILL: one that is well
   // greets again within milliseconds.
   std::chrono::milliseconds silence_max{300};
+  // How long an adopted child may take to greet: its link to the supervisor of before has fallen,
+  // it tries again by itself.
+  std::chrono::milliseconds adoption_max{5000};
 };
 
+//   waiting --adopt--> silent (see below)
 //   waiting --start--> starting --status(ready)--> running
 //      ^                | |   ^                      |   |
 //      |                | |   +-----peer_up-----+    |   |
@@ -64,6 +84,7 @@ struct supervisor_config {
 //                         v
 //                      given_up  -> escalate
 //   any --drain--> stopping --exit--> stopped      (children in reverse order, one after the other)
+//   any --a sibling ended, by strategy--> stopping --exit--> backing_off, started in order
 enum class child_phase : std::uint8_t {
   waiting,
   starting,

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <spdlog/spdlog.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -25,11 +26,7 @@ int pidfd_open(pid_t pid) {
 // Between fork and exec: async-signal-safe calls only. Never returns.
 [[noreturn]] void become(const launch& what, char* const* argv, int log, pid_t parent) {
   setpgid(0, 0);
-  if (what.dies_with_parent) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) // it went before prctl
-      _exit(127);
-  }
+  die_with(parent);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -51,8 +48,23 @@ int pidfd_open(pid_t pid) {
 
 } // namespace
 
+void die_with(std::int32_t parent) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) // it went before prctl
+    _exit(127);
+}
+
+void outlive_parent(const run_dir& dir, std::string_view name, epoch_id life) {
+  if (auto noted = dir.note(name, life); noted)
+    prctl(PR_SET_PDEATHSIG, 0);
+  else
+    spdlog::warn("{}: this process goes with its supervisor", noted.error().message);
+}
+
 std::string child_end::text() const {
-  if (is_signal)
+  if (how == way::unseen)
+    return "ended, its parent knows how";
+  if (how == way::signal)
     return fmt::format("killed by signal {} ({})", number, strsignal(number));
   return number == 127 ? "exit status 127 (could not be executed, or its parent was gone)"
                        : fmt::format("exit status {}", number);
@@ -92,26 +104,33 @@ result<std::int32_t> child_watch::start(const launch& what, ended on_end) {
     setpgid(pid, pid); // as the child does itself: whoever comes first, it is done when we return
   if (pid < 0)
     return fail(errc::io_failed, "fork: {}", std::strerror(failure));
-  auto entered = enter(pid, std::move(on_end));
-  if (!entered) {
+  const int pidfd = pidfd_open(pid);
+  if (pidfd < 0) {
+    failure = errno;
     kill(pid, SIGKILL);
     waitpid(pid, nullptr, 0);
+    return fail(errc::io_failed, "pidfd_open: {}", std::strerror(failure));
   }
-  return entered;
+  enter(pid, pidfd, std::move(on_end));
+  return pid;
 }
 
 result<std::int32_t> child_watch::adopt(std::int32_t pid, ended on_end) {
-  std::lock_guard lock(mutex_);
-  return enter(pid, std::move(on_end));
+  const int pidfd = pidfd_open(pid);
+  if (pidfd < 0)
+    return fail(errc::io_failed, "pidfd_open: {}", std::strerror(errno));
+  adopt(pid, pidfd, std::move(on_end));
+  return pid;
 }
 
-result<std::int32_t> child_watch::enter(std::int32_t pid, ended on_end) {
-  int fd = pidfd_open(pid);
-  if (fd < 0)
-    return fail(errc::io_failed, "pidfd_open: {}", std::strerror(errno));
-  children_[pid] = {fd, std::move(on_end)};
+void child_watch::adopt(std::int32_t pid, int pidfd, ended on_end) {
+  std::lock_guard lock(mutex_);
+  enter(pid, pidfd, std::move(on_end));
+}
+
+void child_watch::enter(std::int32_t pid, int pidfd, ended on_end) {
+  children_[pid] = {pidfd, std::move(on_end)};
   wake();
-  return pid;
 }
 
 void child_watch::signal(std::int32_t pid, int number) {
@@ -133,9 +152,26 @@ void child_watch::reap(std::int32_t pid) {
     gone = std::move(node.mapped());
   }
   siginfo_t info{};
-  waitid(P_PIDFD, static_cast<id_t>(gone.pidfd), &info, WEXITED);
+  child_end end;
+  if (waitid(P_PIDFD, static_cast<id_t>(gone.pidfd), &info, WEXITED) == 0)
+    end = {info.si_code == CLD_EXITED ? child_end::way::exit : child_end::way::signal,
+           info.si_status};
   close(gone.pidfd);
-  gone.on_end(pid, {info.si_code != CLD_EXITED, info.si_status});
+  gone.on_end(pid, end);
+}
+
+// A process whose parent has gone may have become ours (PR_SET_CHILD_SUBREAPER, or pid 1 of a
+// container): nobody waits for it.
+void child_watch::reap_strangers() {
+  for (;;) {
+    siginfo_t info{};
+    if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0)
+      return;
+    std::lock_guard lock(mutex_);
+    if (children_.contains(info.si_pid))
+      return;
+    waitid(P_PID, static_cast<id_t>(info.si_pid), &info, WEXITED | WNOHANG);
+  }
 }
 
 void child_watch::wait_loop() {
@@ -156,6 +192,7 @@ void child_watch::wait_loop() {
     for (std::size_t i = 1; i < fds.size(); ++i)
       if (fds[i].revents & POLLIN)
         reap(pids[i]);
+    reap_strangers();
   }
 }
 

@@ -19,12 +19,12 @@ std::uint32_t index_of(const actors::child_spec& spec) {
 } // namespace
 
 child_launcher::child_launcher(child_watch& watch, const cluster_context& context,
-                               std::filesystem::path config, bool dies_with_parent)
+                               std::filesystem::path config)
     : watch_(watch), dir_(context.dir), config_(std::move(config)),
-      memory_available_bytes_(context.machine.memory_available_bytes),
-      dies_with_parent_(dies_with_parent) {}
+      memory_available_bytes_(context.machine.memory_available_bytes) {}
 
 void child_launcher::serve(actors::supervisor_config& config) {
+  config.adopt = [this](const actors::child_spec& spec) { return adopt(spec); };
   config.start = [this](const actors::child_spec& spec, epoch_id epoch) {
     return start(spec, epoch);
   };
@@ -45,6 +45,25 @@ void child_launcher::serve(actors::supervisor_config& config) {
   };
 }
 
+// By its note: pid, start time and epoch; it is a child of ours only once it has greeted as that
+// epoch (the supervisor waits for it). The memory for its KV went with the agent that held it.
+std::optional<actors::left_child> child_launcher::adopt(const actors::child_spec& spec) {
+  for (const auto& note : dir_.alive()) {
+    if (note.name != spec.name)
+      continue;
+    const int pidfd = open_noted(note);
+    if (pidfd < 0)
+      return std::nullopt;
+    {
+      std::lock_guard lock(mutex_);
+      last_epoch_[spec.node] = note.epoch;
+    }
+    watch_.adopt(note.pid, pidfd, ends_of(spec.node, note.epoch));
+    return actors::left_child{note.pid, note.epoch};
+  }
+  return std::nullopt;
+}
+
 result<std::int32_t> child_launcher::start(const actors::child_spec& spec, epoch_id epoch) {
   launch what;
   // The image we run from: also after a rebuild has replaced the file, and then the only one that
@@ -56,19 +75,15 @@ result<std::int32_t> child_launcher::start(const actors::child_spec& spec, epoch
                "--index",  std::to_string(index_of(spec)),
                "--memory", std::to_string(memory_available_bytes_)};
   what.log = dir_.log(spec.name);
-  what.dies_with_parent = dies_with_parent_;
-  auto pid = spec.role == role::shard ? start_shard(spec, epoch, std::move(what))
-                                      : watch_.start(what, ends_of(spec.node, epoch));
-  if (pid)
-    if (auto noted = dir_.note(spec.name, *pid); !noted)
-      spdlog::warn("{}", noted.error().message);
-  return pid;
+  return spec.role == role::shard ? start_shard(spec, epoch, std::move(what))
+                                  : watch_.start(what, ends_of(spec.node, epoch));
 }
 
 child_watch::ended child_launcher::ends_of(node_id node, epoch_id epoch) {
   return [this, node, epoch](std::int32_t, const child_end& how) {
     judge_memory(node, how);
-    ended({node, epoch, how.text(), !how.is_signal && how.number == exit_permanent});
+    ended(
+        {node, epoch, how.text(), how.how == child_end::way::exit && how.number == exit_permanent});
   };
 }
 
@@ -114,10 +129,11 @@ int child_launcher::kv_file_of(const actors::child_spec& spec) {
 }
 
 // A shard that was killed from outside has left its KV as its last finished step wrote it. One that
-// crashed may have written anywhere before: the next begins with new memory.
+// crashed, or whose end was not seen, may have written anywhere before: the next begins with new
+// memory.
 void child_launcher::judge_memory(node_id shard, const child_end& how) {
   std::lock_guard lock(mutex_);
-  if (!how.is_signal || how.number != SIGKILL)
+  if (how.how != child_end::way::signal || how.number != SIGKILL)
     kv_files_.erase(shard);
 }
 

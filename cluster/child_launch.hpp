@@ -14,15 +14,15 @@ class child_launcher {
 public:
   // `watch` must outlive this and be destroyed before the actor system. `config` is the running
   // cluster's copy.
-  child_launcher(child_watch& watch, const cluster_context& context, std::filesystem::path config,
-                 bool dies_with_parent);
+  child_launcher(child_watch& watch, const cluster_context& context, std::filesystem::path config);
 
-  // Fills start, stop, now and next_epoch.
+  // Fills adopt, start, stop, now and next_epoch.
   void serve(actors::supervisor_config& config);
   // Before the first child can end. Ends that come earlier are kept and told then.
   void reports_to(actors::supervisor_actor supervisor);
 
 private:
+  std::optional<actors::left_child> adopt(const actors::child_spec& spec);
   result<std::int32_t> start(const actors::child_spec& spec, epoch_id epoch);
   result<std::int32_t> start_shard(const actors::child_spec& spec, epoch_id epoch, launch what);
   child_watch::ended ends_of(node_id node, epoch_id epoch);
@@ -34,7 +34,6 @@ private:
   run_dir dir_;
   std::filesystem::path config_;
   std::uint64_t memory_available_bytes_;
-  bool dies_with_parent_;
   std::mutex mutex_;
   std::optional<actors::supervisor_actor> supervisor_;
   std::vector<actors::child_exited> early_;

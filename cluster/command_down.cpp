@@ -15,13 +15,11 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-// By pidfd, and only if the start time is still the noted one: never a stranger with a reused pid.
 void signal_noted(const process_note& note, int number) {
-  int fd = static_cast<int>(syscall(SYS_pidfd_open, note.pid, 0));
+  const int fd = open_noted(note);
   if (fd < 0)
     return;
-  if (start_ticks_of(note.pid) == note.start_ticks)
-    syscall(SYS_pidfd_send_signal, fd, number, nullptr, 0);
+  syscall(SYS_pidfd_send_signal, fd, number, nullptr, 0);
   close(fd);
 }
 

@@ -26,4 +26,13 @@ result<cluster_context> load_context(const std::filesystem::path& config_file,
                          std::move(*dir)};
 }
 
+result<cluster_context> load_context_of_root(const std::filesystem::path& config_file) {
+  auto machine = facts_of_this_machine();
+  if (auto config = load_config(config_file))
+    if (auto dir = run_dir::open(config->run_dir); dir && !dir->alive().empty())
+      if (const auto plan = dir->noted_plan())
+        machine.memory_available_bytes = plan->memory_available_bytes;
+  return load_context(config_file, machine);
+}
+
 } // namespace baton::cluster

@@ -36,7 +36,7 @@ void add_up(CLI::App& app, choices& c) {
       ->required();
   up->add_flag("--json", c.up.json, "progress as one JSON object a line");
   up->callback([&c] {
-    auto context = load_context(c.up.config, facts_of_this_machine());
+    auto context = load_context_of_root(c.up.config);
     if (!context) {
       std::fprintf(stderr, "error: %s\n", context.error().message.c_str());
       c.status = 1;

@@ -1,6 +1,7 @@
 #include "cluster/next_life.hpp"
 
-#include <sys/prctl.h>
+#include "cluster/child.hpp"
+
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -70,14 +71,13 @@ next_life sleep_until_called(int socket) {
 // As child_watch::start does it for a process that it executes.
 void become(const next_life& life) {
   setpgid(0, 0);
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != life.parent) // it went before prctl
-    _exit(127);
+  die_with(life.parent);
 }
 
 } // namespace
 
 std::optional<next_life> leave_copy(int socket) {
+  std::signal(SIGCHLD, SIG_IGN); // a copy that ends uncalled leaves no zombie here
   std::optional<next_life> life;
   while (fork() == 0)
     life = sleep_until_called(socket); // and leave a copy in turn

@@ -22,7 +22,7 @@ namespace baton::cluster {
 
 struct next_life {
   epoch_id epoch;
-  std::int32_t parent = 0; // the agent: it dies with it
+  std::int32_t parent = 0; // the agent: it dies with it until it is noted
   int file = -1;           // its KV; -1: none
 };
 

@@ -1,5 +1,5 @@
 // The node agent: one per machine. Supervises that machine's shards and passes on how they stand;
-// no data path.
+// no data path: they go on without it, and the next agent adopts them.
 #include "actors/supervisor.hpp"
 #include "cluster/child_launch.hpp"
 #include "cluster/process.hpp"
@@ -33,10 +33,11 @@ int run_agent(const cluster_context& context, const role_arguments& arguments) {
     return 1;
   }
   auto& self = **started;
+  outlive_parent(context.dir, agent.name, arguments.epoch);
   // A shard's copy becomes ours when the shard that made it dies.
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   child_watch watch;
-  child_launcher launcher(watch, context, arguments.config, /*dies_with_parent=*/true);
+  child_launcher launcher(watch, context, arguments.config);
 
   actors::supervisor_config config;
   config.children = shards_of(context, agent);

@@ -1,4 +1,5 @@
 // The gateway: the doors of one process and the desk between them and the head.
+#include "cluster/child.hpp"
 #include "cluster/process.hpp"
 #include "cluster/proxies.hpp"
 #include "cluster/roles.hpp"
@@ -53,6 +54,7 @@ int run_gateway(const cluster_context& context, const role_arguments& arguments)
     return 1;
   }
   auto& self = **started;
+  outlive_parent(context.dir, "gateway", arguments.epoch);
   auto board = std::make_shared<gateway::board>(settings(context, self.self()));
   gateway::desk_config config;
   config.scheduler = make_proxy<actors::scheduler_actor>(self.system(), self.links(), place::head,

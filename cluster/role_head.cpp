@@ -3,6 +3,7 @@
 #include "actors/detokenizer.hpp"
 #include "actors/scheduler.hpp"
 #include "actors/tokenizer.hpp"
+#include "cluster/child.hpp"
 #include "cluster/process.hpp"
 #include "cluster/proxies.hpp"
 #include "cluster/roles.hpp"
@@ -97,6 +98,7 @@ int run_head(const cluster_context& context, const role_arguments& arguments) {
     return 1;
   }
   auto& self = **started;
+  outlive_parent(context.dir, "head", arguments.epoch);
   actors::directory peers;
   peers.gateway =
       proxies<actors::gateway_actor>(self.system(), self.links(), actors::well_known::gateway);

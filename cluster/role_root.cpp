@@ -1,5 +1,6 @@
-// The root supervisor, `cluster up`: starts gateway, head and agents, shows how they come up,
-// restarts what dies, drains on SIGTERM. No data passes through it: streams go on without it.
+// The root supervisor, `cluster up`: starts gateway, head and agents, or adopts those that a root
+// which died has left; shows how they come up, restarts what dies, drains on SIGTERM. No data
+// passes through it: streams go on without it.
 #include "actors/supervisor.hpp"
 #include "cluster/child_launch.hpp"
 #include "cluster/overview.hpp"
@@ -10,6 +11,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <fstream>
 
 namespace baton::cluster {
@@ -37,6 +39,11 @@ std::vector<status> everybody(const cluster_plan& plan) {
   return all;
 }
 
+std::string text_of(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
 // The running cluster reads its own copy: an edit of the original takes effect at the next `cluster
 // up`.
 result<std::filesystem::path> copy_config(const cluster_context& context,
@@ -50,14 +57,48 @@ result<std::filesystem::path> copy_config(const cluster_context& context,
   return copy;
 }
 
-result<void> claim(const cluster_context& context) {
-  auto alive = context.dir.alive();
-  if (!alive.empty())
-    return fail(errc::conflict, "{} is already running ({}, pid {}{}): `cluster down {}` ends it",
-                context.config.name, alive[0].name, alive[0].pid, alive.size() > 1 ? ", ..." : "",
+// What a root that died has left can be adopted if we would have started the same.
+result<void> judge_left(const cluster_context& context, const std::filesystem::path& config,
+                        const std::vector<process_note>& left) {
+  const auto refuse = [&](const std::string& why) {
+    return fail(errc::conflict,
+                "{} runs without its root ({}, pid {}{}), {}: `cluster down {}` ends it",
+                context.config.name, left[0].name, left[0].pid, left.size() > 1 ? ", ..." : "", why,
                 context.config.name);
-  context.dir.clear_sockets();
-  return context.dir.note("root", getpid());
+  };
+  const auto plan = context.dir.noted_plan();
+  if (!plan || plan->build != build_version())
+    return refuse(fmt::format("and is build {}, this is {}", plan ? plan->build : "(unknown)",
+                              build_version()));
+  if (text_of(context.dir.config()) != text_of(config))
+    return refuse("with another configuration than " + config.string());
+  const auto planned = everybody(context.plan);
+  for (const auto& note : left)
+    if (std::none_of(planned.begin(), planned.end(),
+                     [&](const status& s) { return s.name == note.name; }))
+      return refuse(fmt::format("and {} is not in the plan", note.name));
+  return {};
+}
+
+// This process becomes the root: of a new cluster, or of what another root has left.
+result<void> claim(const cluster_context& context, const std::filesystem::path& config,
+                   epoch_id life) {
+  const auto alive = context.dir.alive();
+  const auto root = std::find_if(alive.begin(), alive.end(),
+                                 [](const process_note& n) { return n.name == "root"; });
+  if (root != alive.end())
+    return fail(errc::conflict, "{} is already running (root, pid {}): `cluster down {}` ends it",
+                context.config.name, root->pid, context.config.name);
+  if (auto ok = context.dir.lock(); !ok)
+    return ok;
+  if (alive.empty())
+    context.dir.clear_sockets();
+  else if (auto ok = judge_left(context, config, alive); !ok)
+    return ok;
+  const plan_note plan{std::string(build_version()), context.machine.memory_available_bytes};
+  if (auto ok = context.dir.note_plan(plan); !ok)
+    return ok;
+  return context.dir.note("root", life);
 }
 
 // The root's actors, and the order in which they end.
@@ -65,7 +106,7 @@ class root {
 public:
   root(const cluster_context& context, const std::filesystem::path& config, process& self,
        progress& board)
-      : context_(context), self_(self), board_(board), launcher_(watch_, context, config, false) {
+      : context_(context), self_(self), board_(board), launcher_(watch_, context, config) {
     start_overview();
     start_supervisor();
   }
@@ -141,19 +182,15 @@ int run_root(const cluster_context& context, const up_options& options) {
     board.failed(e);
     return exit_permanent;
   };
-  if (auto ok = claim(context); !ok)
+  const epoch_id life{now_micros()};
+  if (auto ok = claim(context, options.config, life); !ok)
     return refuse(ok.error());
   auto config = copy_config(context, options.config);
   if (!config)
     return refuse(config.error());
-  auto started = process::start({place::root,
-                                 epoch_id{now_micros()},
-                                 role::root,
-                                 "root",
-                                 context.dir.endpoint("root"),
-                                 {},
-                                 {}},
-                                /*actor_threads=*/1);
+  auto started =
+      process::start({place::root, life, role::root, "root", context.dir.endpoint("root"), {}, {}},
+                     /*actor_threads=*/1);
   if (!started)
     return refuse(started.error());
   auto& self = **started;

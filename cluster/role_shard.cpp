@@ -1,5 +1,6 @@
 // A shard: one device, one pipeline stage. Loads its layers, then announces itself to the head.
 #include "actors/stage.hpp"
+#include "cluster/child.hpp"
 #include "cluster/next_life.hpp"
 #include "cluster/process.hpp"
 #include "cluster/proxies.hpp"
@@ -66,6 +67,7 @@ int run_shard(const cluster_context& context, const role_arguments& first) {
     return 1;
   }
   auto& self = **started;
+  outlive_parent(context.dir, plan.name, arguments.epoch);
   auto loaded = cpu::engine_cpu::load(**file, context.model, plan.layers,
                                       settings_of(context, plan, arguments.kv_file), *weights);
   if (!loaded)

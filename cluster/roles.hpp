@@ -38,6 +38,9 @@ struct cluster_context {
 // Errors: as load_config, open_model, describe and make_plan.
 result<cluster_context> load_context(const std::filesystem::path& config,
                                      const machine_facts& machine);
+// For `cluster up`: where a root has left its cluster running, the memory is that of when it came
+// up. Errors: as load_context.
+result<cluster_context> load_context_of_root(const std::filesystem::path& config);
 
 int run_gateway(const cluster_context& context, const role_arguments& arguments);
 int run_head(const cluster_context& context, const role_arguments& arguments);

@@ -1,8 +1,13 @@
 #include "cluster/run_dir.hpp"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <sstream>
 
@@ -14,9 +19,24 @@ constexpr std::size_t socket_path_max = 107;    // sun_path less its terminator
 constexpr std::size_t socket_name_reserve = 48; // "/shard-1023-1763699999999999.sock"
 constexpr std::string_view note_suffix = ".pid";
 constexpr std::string_view socket_suffix = ".sock";
+constexpr std::string_view lock_name = "lock";
+constexpr std::string_view plan_name = "plan";
 
-} // namespace
+// Nobody sees half of it.
+result<void> replace(const fs::path& file, const std::string& text) {
+  auto fresh = file;
+  fresh += ".new";
+  std::ofstream out(fresh);
+  out << text;
+  out.close();
+  std::error_code failed;
+  fs::rename(fresh, file, failed);
+  if (!out || failed)
+    return fail(errc::io_failed, "{}: cannot be written", file.string());
+  return {};
+}
 
+// Nothing if there is no such process.
 std::optional<std::uint64_t> start_ticks_of(std::int32_t pid) {
   std::ifstream in(fmt::format("/proc/{}/stat", pid));
   std::string line;
@@ -34,6 +54,16 @@ std::optional<std::uint64_t> start_ticks_of(std::int32_t pid) {
   if (!fields || state == "Z") // a zombie has ended
     return std::nullopt;
   return std::stoull(field);
+}
+
+} // namespace
+
+int open_noted(const process_note& note) {
+  const auto fd = static_cast<int>(syscall(SYS_pidfd_open, note.pid, 0));
+  if (fd < 0 || start_ticks_of(note.pid) == note.start_ticks)
+    return fd;
+  close(fd);
+  return -1;
 }
 
 result<run_dir> run_dir::open(fs::path path) {
@@ -69,21 +99,38 @@ std::string run_dir::endpoint(std::string_view name, epoch_id life) const {
   return fmt::format("ipc://{}/{}-{}{}", path_.string(), name, life.value, socket_suffix);
 }
 
-result<void> run_dir::note(std::string_view name, std::int32_t pid) const {
-  auto ticks = start_ticks_of(pid);
+// The file stays open, and with it the lock, for as long as this process lives.
+result<void> run_dir::lock() const {
+  const auto file = path_ / lock_name;
+  const int fd = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0)
+    return fail(errc::io_failed, "{}: {}", file.string(), std::strerror(errno));
+  if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+    return {};
+  close(fd);
+  return fail(errc::conflict, "{} is locked by another process", file.string());
+}
+
+result<void> run_dir::note(std::string_view name, epoch_id life) const {
+  const auto pid = getpid();
+  const auto ticks = start_ticks_of(pid);
   if (!ticks)
-    return fail(errc::io_failed, "process {} is gone", pid);
-  auto file = path_ / fmt::format("{}{}", name, note_suffix);
-  auto fresh = file;
-  fresh += ".new";
-  std::ofstream out(fresh);
-  out << pid << ' ' << *ticks << '\n';
-  out.close();
-  std::error_code failed;
-  fs::rename(fresh, file, failed);
-  if (!out || failed)
-    return fail(errc::io_failed, "{}: cannot be written", file.string());
-  return {};
+    return fail(errc::io_failed, "/proc cannot be read");
+  return replace(path_ / fmt::format("{}{}", name, note_suffix),
+                 fmt::format("{} {} {}\n", pid, *ticks, life.value));
+}
+
+result<void> run_dir::note_plan(const plan_note& plan) const {
+  return replace(path_ / plan_name,
+                 fmt::format("{}\n{}\n", plan.memory_available_bytes, plan.build));
+}
+
+std::optional<plan_note> run_dir::noted_plan() const {
+  std::ifstream in(path_ / plan_name);
+  plan_note plan;
+  if (in >> plan.memory_available_bytes >> std::ws && std::getline(in, plan.build))
+    return plan;
+  return std::nullopt;
 }
 
 void run_dir::forget(std::string_view name) const {
@@ -97,9 +144,9 @@ std::vector<process_note> run_dir::alive() const {
   for (const auto& file : fs::directory_iterator(path_, failed)) {
     if (file.path().extension() != note_suffix)
       continue;
-    process_note n{file.path().stem().string(), 0, 0};
+    process_note n{file.path().stem().string(), 0, 0, {}};
     std::ifstream in(file.path());
-    if (in >> n.pid >> n.start_ticks && start_ticks_of(n.pid) == n.start_ticks)
+    if (in >> n.pid >> n.start_ticks >> n.epoch.value && start_ticks_of(n.pid) == n.start_ticks)
       notes.push_back(std::move(n));
   }
   return notes;

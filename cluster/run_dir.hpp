@@ -5,6 +5,7 @@
 #include "schema/result.hpp"
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,13 @@ struct process_note {
   std::string name;
   std::int32_t pid = 0;
   std::uint64_t start_ticks = 0; // field 22 of /proc/PID/stat
+  epoch_id epoch;                // of this life
+};
+
+// What the running cluster was planned with: who comes later plans the same.
+struct plan_note {
+  std::string build;
+  std::uint64_t memory_available_bytes = 0;
 };
 
 class run_dir {
@@ -31,19 +39,25 @@ public:
   std::string endpoint(std::string_view name) const;
   std::string endpoint(std::string_view name, epoch_id life) const;
 
+  // Makes this process the only root here until it ends. Errors: conflict.
+  result<void> lock() const;
   // Notes this process under `name`.
-  result<void> note(std::string_view name, std::int32_t pid) const;
+  result<void> note(std::string_view name, epoch_id life) const;
   void forget(std::string_view name) const;
   // The noted processes that are alive.
   std::vector<process_note> alive() const;
   // Removes sockets of past lives. Requires: nobody noted here is alive.
   void clear_sockets() const;
+  result<void> note_plan(const plan_note& plan) const;
+  // Nothing if none was noted.
+  std::optional<plan_note> noted_plan() const;
 
 private:
   std::filesystem::path path_;
 };
 
-// Nothing if there is no such process.
-std::optional<std::uint64_t> start_ticks_of(std::int32_t pid);
+// A pidfd of the noted process, for the caller to close; -1 if it is gone. Never of a stranger with
+// a reused pid: the start time is compared once the pidfd is open.
+int open_noted(const process_note& note);
 
 } // namespace baton::cluster

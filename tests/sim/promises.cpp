@@ -152,6 +152,11 @@ void promises::on_exit(node_id child) {
   exits_[child].push_back(world_.now());
 }
 
+// The next one counts anew.
+void promises::on_root_lost() {
+  exits_.clear();
+}
+
 // Each start but the first follows an exit.
 void promises::on_start(node_id child, bool is_alive) {
   if (is_alive)

@@ -24,6 +24,7 @@ public:
   void after_tick();
   void on_start(node_id child, bool is_alive); // by the supervisor
   void on_exit(node_id child);
+  void on_root_lost();
   void on_actor_end(const std::string& whose);
 
   // Nobody has anything to do any more: nothing is held for anyone.

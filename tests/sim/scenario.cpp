@@ -86,6 +86,8 @@ void live_through(world& w, int strikes, const std::function<void()>& fault) {
     if (!w.options().supervised)
       w.restart(node);
   }
+  if (w.options().supervised)
+    w.restart(root_node);
   w.run_for(5s); // a connection that was cut in silence falls by itself within 4
 }
 

@@ -39,6 +39,56 @@ TEST_CASE("children that die or hang come back, and the cluster serves again") {
       /*stride=*/2);
 }
 
+TEST_CASE("streams go on without the root, and the next one adopts whoever lives") {
+  for_seeds(
+      [](std::uint64_t seed) {
+        auto o = drawn_options(seed);
+        o.supervised = true;
+        world w(o);
+        auto all = all_nodes(w);
+        all.insert(all.end(), 4, root_node);
+        live_through(w, 12, [&] {
+          const auto victim = all[w.draw(all.size())];
+          if (w.draw(3) != 0)
+            w.crash(victim);
+          else
+            w.freeze(victim);
+          w.run_for(std::chrono::milliseconds(w.draw(4000)));
+          if (w.draw(2) == 0) {
+            w.crash(root_node); // of a frozen one nobody would be the successor
+            w.restart(root_node);
+          }
+        });
+        w.release(root_node);
+        check_rest(w);
+      },
+      /*stride=*/2);
+}
+
+TEST_CASE("the death of a root that is replaced is noticed by nobody") {
+  for_seeds(
+      [](std::uint64_t seed) {
+        auto o = drawn_options(seed);
+        o.supervised = true;
+        world w(o);
+        w.run_for(2s);
+        const auto starts = w.supervised().size();
+        for (int i = 0; i < 4; ++i)
+          w.open(some_plan(w));
+        w.run_for(std::chrono::milliseconds(w.draw(100)));
+        w.crash(root_node);
+        w.run_for(std::chrono::milliseconds(w.draw(3000)));
+        w.restart(root_node);
+        check_rest(w);
+        w.run_for(20s); // whoever was adopted and is not known is killed by then
+        const auto& lines = w.supervised();
+        CHECK(std::all_of(lines.begin() + static_cast<std::ptrdiff_t>(starts), lines.end(),
+                          [](const std::string& line) { return line.starts_with("adopt "); }));
+        check_promises(w);
+      },
+      /*stride=*/5);
+}
+
 TEST_CASE("a child that hangs for good is killed and started again") {
   for_seeds(
       [](std::uint64_t seed) {

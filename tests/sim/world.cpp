@@ -74,6 +74,10 @@ void world::crash(node_id node) {
     detokenizer_.reset();
   } else if (node == root_node) {
     supervisor_.reset();
+    promises_.on_root_lost();
+    // A child that is being started dies with it.
+    revivals_.clear();
+    epochs_given_.clear();
   }
   // Whatever they still had to do, nobody hears of.
   coordinator().run_jobs_filtered([&](const caf::resumable* job) { return dying.contains(job); });

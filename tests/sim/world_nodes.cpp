@@ -137,6 +137,13 @@ void world::start_root() {
   for (stage_index i = 0; i < options_.stages; ++i)
     c.children.push_back(
         {name_of_node(shard_node(i)), shard_node(i), role::shard, options_.intensity});
+  c.adopt = [this](const actors::child_spec& s) -> std::optional<actors::left_child> {
+    const auto it = lives_.find(s.node);
+    if (it == lives_.end())
+      return std::nullopt;
+    supervised_.push_back("adopt " + s.name);
+    return actors::left_child{++last_pid_, it->second.links->self().epoch};
+  };
   c.start = [this](const actors::child_spec& s, epoch_id e) -> result<std::int32_t> {
     promises_.on_start(s.node, is_alive(s.node));
     supervised_.push_back("start " + s.name);

@@ -104,6 +104,21 @@ devices = {json.dumps(list(devices))}
     def status(self):
         return json.loads(self.command("status", str(self.config), "--json").stdout)
 
+    def pids(self):
+        return {p["name"]: p["pid"] for p in self.status()["processes"]}
+
+    def wait_standing(self, *formers, seconds=30):
+        """All processes are ready, and those of `formers` (name, pid) are in another life."""
+        deadline = time.monotonic() + seconds
+        former = dict(formers)
+        while True:
+            asked = self.command("status", str(self.config), "--json")
+            listed = json.loads(asked.stdout)["processes"] if asked.stdout else []
+            if listed and all(p["phase"] == "ready" and former.get(p["name"]) != p["pid"] for p in listed):
+                return
+            assert time.monotonic() < deadline, asked
+            time.sleep(0.05)
+
     def pid(self, name):
         return next(p["pid"] for p in self.status()["processes"] if p["name"] == name)
 

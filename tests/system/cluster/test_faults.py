@@ -87,13 +87,23 @@ def test_a_head_or_gateway_that_hangs_is_replaced(fresh, process):
     assert Stream(fresh, "Hello", max_tokens=8).check().finish
 
 
-def test_a_killed_agent_takes_its_shards_and_the_streams_go_on(fresh, undisturbed):
-    streams = [Stream(fresh, p, max_tokens=96) for p in PROMPTS[:4]]
-    for s in streams:
-        assert s.begun.wait(60)
-    fresh.kill("agent-a")
-    for s, expected in zip(streams, undisturbed):
-        assert s.check().text == expected
+def test_streams_do_not_notice_the_death_of_the_agent_and_the_next_one_adopts_its_shards(fresh, undisturbed):
+    before = fresh.pids()
+
+    def live_through(victim):
+        streams = [Stream(fresh, p, max_tokens=96) for p in PROMPTS[:4]]
+        for s in streams:
+            assert s.begun.wait(60)
+        fresh.kill(victim)
+        for s, expected in zip(streams, undisturbed):
+            assert s.check().text == expected
+        fresh.wait_standing((victim, before[victim]))
+
+    live_through("agent-a")
+    after = fresh.pids()
+    assert {name for name in after if after[name] != before[name]} == {"agent-a"}
+    live_through("shard-1")
+    assert {p["name"]: p["restarts"] for p in fresh.status()["processes"]}["shard-1"] == 1
 
 
 def test_a_killed_gateway_is_back_and_nobody_listens_to_its_streams_for_long(fresh):
@@ -221,6 +231,31 @@ def test_streams_go_on_without_the_root_and_down_ends_the_rest():
         stream.check()
         assert cluster.command("down", str(cluster.config)).returncode == 0
         assert cluster.health()[0] == 0
+
+
+def test_a_new_root_adopts_what_another_has_left():
+    with running() as cluster:
+        before = cluster.pids()
+        cluster.process.kill()
+        cluster.process.wait()
+        config = cluster.config.read_text()
+        cluster.config.write_text(config.replace('name = "smollm2"', 'name = "other"'))
+        refused = cluster.command("up", str(cluster.config))
+        assert refused.returncode != 0 and "without its root" in refused.stderr + refused.stdout, refused
+        cluster.config.write_text(config)
+        stream = Stream(cluster, PROMPTS[0], max_tokens=200)
+        assert stream.begun.wait(60)
+        cluster.start()
+        cluster.wait_standing()
+        assert cluster.pids() == before
+        stream.check()
+        for name in ("head", "gateway", "shard-0"):  # each has a supervisor again
+            cluster.kill(name)
+            cluster.wait_standing((name, before[name]))
+        assert Stream(cluster, "Hello", max_tokens=8).check().finish
+        assert cluster.command("down", str(cluster.config)).returncode == 0
+        assert cluster.process.wait(60) == 0
+        assert not list((cluster.directory / "run").glob("*.pid"))
 
 
 def wait_load(cluster, is_so, seconds=30):

@@ -19,6 +19,8 @@ struct world {
   std::vector<status> last;
   std::vector<epoch_id> epochs;
   bool refuse_start = false;
+  restart_strategy strategy = restart_strategy::one_for_one;
+  std::map<std::string, left_child> left; // by another supervisor
   supervisor_actor actor;
 
   world() {
@@ -36,6 +38,11 @@ struct world {
   void start(std::vector<child_spec> children) {
     supervisor_config c;
     c.children = std::move(children);
+    c.strategy = strategy;
+    c.adopt = [this](const child_spec& s) {
+      const auto it = left.find(s.name);
+      return it == left.end() ? std::nullopt : std::optional(it->second);
+    };
     c.start = [this](const child_spec& s, epoch_id e) -> result<std::int32_t> {
       if (refuse_start)
         return fail(errc::io_failed, "no fork today");
@@ -65,6 +72,7 @@ struct world {
 using lines = std::vector<std::string>;
 const child_spec a{"a", node_id{10}, role::head, {2, 10s}};
 const child_spec b{"b", node_id{11}, role::gateway, {2, 10s}};
+const child_spec c{"c", node_id{12}, role::shard, {2, 10s}};
 
 } // namespace
 
@@ -211,5 +219,128 @@ TEST_CASE("a child that does not answer is killed and started again") {
     w.now += 1s;
     w.send(tick{});
     CHECK(w.take().empty());
+  }
+}
+
+TEST_CASE("who greets and is no child hears how the children stand") {
+  world w;
+  w.start({a});
+  w.last.clear();
+  w.send(peer_up{{node_id{1}, epoch_id{5}, role::root, "root", {}, {}, 0}});
+  REQUIRE(w.last.size() == 1);
+  CHECK(w.last[0].name == "a");
+}
+
+TEST_CASE("a child that another supervisor left goes on, and is restarted when it ends") {
+  world w;
+  w.left["a"] = {77, epoch_id{1000}};
+  w.start({a, b});
+  CHECK(w.take() == lines{"start b"});
+  CHECK(w.last[0].pid == 77);
+  CHECK(w.last[0].epoch == epoch_id{1000});
+  CHECK(w.last[0].phase == phase::recovering);
+  SUBCASE("as one that it started itself") {
+    w.send(peer_up{{a.node, epoch_id{1000}, role::head, "a", {}, {}, 77}});
+    w.send(status{a.node, epoch_id{1000}, role::head, "a", phase::ready, "", 0, 0, 1});
+    CHECK(w.last[0].phase == phase::ready);
+    w.now += 60s;
+    w.send(tick{});
+    CHECK(w.take().empty());
+    w.send(child_exited{a.node, epoch_id{1000}, "gone", false});
+    CHECK(w.take() == lines{"start a"});
+  }
+  SUBCASE("also before it has greeted") {
+    w.send(child_exited{a.node, epoch_id{1000}, "gone", false});
+    CHECK(w.take() == lines{"start a"});
+  }
+  SUBCASE("is killed first if it does not greet in time") {
+    w.now += supervisor_config{}.adoption_max - 1ms;
+    w.send(tick{});
+    CHECK(w.take().empty());
+    w.now += 1ms;
+    w.send(tick{});
+    CHECK(w.take() == lines{"kill a"});
+    w.send(child_exited{a.node, epoch_id{1000}, "gone", false});
+    CHECK(w.take() == lines{"start a"});
+  }
+  SUBCASE("is stopped with the others") {
+    w.send(drain{});
+    w.send(child_exited{b.node, w.epochs[0], "exit status 0", false});
+    CHECK(w.take() == lines{"stop b", "stop a"});
+  }
+}
+
+TEST_CASE("who goes down with a child that ended is said by the strategy") {
+  world w;
+  const auto ends = [&](const child_spec& who, std::size_t life, bool is_permanent = false) {
+    w.send(child_exited{who.node, w.epochs[life], "killed by signal 9", is_permanent});
+  };
+  SUBCASE("nobody") {
+    w.start({a, b, c});
+    w.take();
+    ends(b, 1);
+    CHECK(w.take() == lines{"start b"});
+  }
+  SUBCASE("those that were started after it") {
+    w.strategy = restart_strategy::rest_for_one;
+    w.start({a, b, c});
+    w.take();
+    ends(b, 1);
+    CHECK(w.take() == lines{"stop c"}); // b waits for its end
+    ends(c, 2);
+    CHECK(w.take() == lines{"start b", "start c"});
+    CHECK(w.last[0].restarts == 0);
+    CHECK(w.last[1].restarts == 1);
+    CHECK(w.last[2].restarts == 0); // it was not its fault
+  }
+  SUBCASE("all, and they come back in order") {
+    w.strategy = restart_strategy::one_for_all;
+    w.start({a, b, c});
+    w.take();
+    ends(b, 1);
+    CHECK(w.take() == lines{"stop c", "stop a"});
+    ends(a, 0);
+    CHECK(w.take().empty());
+    w.now += supervisor_config{}.kill_after;
+    w.send(tick{});
+    CHECK(w.take() == lines{"kill c"});
+    ends(c, 2);
+    CHECK(w.take() == lines{"start a", "start b", "start c"});
+  }
+  SUBCASE("they wait while it backs off") {
+    w.strategy = restart_strategy::rest_for_one;
+    w.start({a, b});
+    ends(a, 0);
+    ends(b, 1);
+    ends(a, 2);
+    ends(b, 3);
+    w.take();
+    w.now += 999ms;
+    w.send(tick{});
+    CHECK(w.take().empty());
+    w.now += 1ms;
+    w.send(tick{});
+    CHECK(w.take() == lines{"start a", "start b"});
+  }
+  SUBCASE("they stay down without one that was given up") {
+    w.strategy = restart_strategy::rest_for_one;
+    w.start({a, b, c});
+    w.take();
+    ends(b, 1, true);
+    ends(c, 2);
+    w.now += 60s;
+    w.send(tick{});
+    CHECK(w.take() == lines{"escalate b", "stop c"});
+    CHECK(w.last[0].phase != phase::draining);
+  }
+  SUBCASE("who drains meanwhile stops what is left, and starts nothing") {
+    w.strategy = restart_strategy::one_for_all;
+    w.start({a, b, c});
+    w.take();
+    ends(b, 1);
+    w.send(drain{});
+    ends(c, 2);
+    ends(a, 0);
+    CHECK(w.take() == lines{"stop c", "stop a", "stopped"});
   }
 }

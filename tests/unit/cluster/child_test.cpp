@@ -38,7 +38,7 @@ const std::filesystem::path log_file =
     std::filesystem::temp_directory_path() / fmt::format("child-test-{}.log", getpid());
 
 launch shell(const std::string& script) {
-  return {"/bin/sh", {"sh", "-c", script}, log_file, false};
+  return {"/bin/sh", {"sh", "-c", script}, log_file};
 }
 
 } // namespace
@@ -103,10 +103,27 @@ TEST_CASE("several files come in the order in which they were given") {
 TEST_CASE("a program that is not there ends with status 127 and an unwritable log is an error") {
   ends e;
   child_watch watch;
-  REQUIRE(watch.start({"/nowhere/program", {"p"}, log_file, false}, e.recorder()));
+  REQUIRE(watch.start({"/nowhere/program", {"p"}, log_file}, e.recorder()));
   CHECK(e.wait(1).find("127") != std::string::npos);
-  auto r = watch.start({"/bin/true", {"true"}, "/nowhere/log", false}, e.recorder());
+  auto r = watch.start({"/bin/true", {"true"}, "/nowhere/log"}, e.recorder());
   REQUIRE_FALSE(r);
   CHECK(r.error().code == errc::io_failed);
+  std::filesystem::remove(log_file);
+}
+
+TEST_CASE("the end of a process that is not ours is told, but not how it came") {
+  ends e;
+  child_watch watch;
+  // A grandchild, whose parent is init once the shell between has ended.
+  auto what = shell("sleep 60 & echo $!");
+  REQUIRE(watch.start(what, e.recorder()));
+  CHECK(e.wait(1) == "exit status 0");
+  std::ifstream in(log_file);
+  std::int32_t pid = 0;
+  in >> pid;
+  REQUIRE(pid > 0);
+  REQUIRE(watch.adopt(pid, e.recorder()));
+  watch.signal(pid, SIGKILL);
+  CHECK(e.wait(2) == "ended, its parent knows how");
   std::filesystem::remove(log_file);
 }
