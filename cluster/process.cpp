@@ -2,6 +2,7 @@
 
 #include "actors/restart.hpp"
 #include "cluster/bus_zmq.hpp"
+#include "cluster/roles.hpp"
 
 #include <spdlog/spdlog.h>
 #include <unistd.h>
@@ -15,7 +16,6 @@
 namespace baton::cluster {
 namespace {
 
-constexpr int exit_software = 70; // EX_SOFTWARE of sysexits.h: a restart may help
 constexpr std::chrono::milliseconds link_tick_interval{50};
 constexpr std::chrono::milliseconds actor_tick_interval{100}; // each wakes threads beside a step
 // One actor must not starve the others (measured: two self-sending actors starved a third without

@@ -5,9 +5,11 @@
 #include "cluster/process.hpp"
 #include "cluster/proxies.hpp"
 #include "cluster/roles.hpp"
+#include "cluster/watched_engine.hpp"
 #include "runtime/cpu/engine_cpu.hpp"
 
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 namespace baton::cluster {
 namespace {
@@ -32,6 +34,17 @@ stage_ready announcement_of(const shard_plan& plan, std::uint32_t stages, epoch_
                             const engine::capacity& c) {
   return {plan.node,         life,         plan.stage, stages,    c.blocks,
           c.block_positions, c.model_hash, c.device,   c.kv_life, c.swap_blocks};
+}
+
+// An engine that hangs, while its process goes on answering: only another process helps. What it
+// wrote is not trusted, as after a crash.
+void end_if_overdue(const actors::step_watch& watch) {
+  const auto late = watch.overdue(std::chrono::steady_clock::now());
+  if (!late)
+    return;
+  spdlog::critical("a step has run for {} ms: the engine hangs, the process ends", late->count());
+  spdlog::shutdown();
+  _exit(exit_software);
 }
 
 } // namespace
@@ -72,7 +85,9 @@ int run_shard(const cluster_context& context, const role_arguments& first) {
                                       settings_of(context, plan, arguments.kv_file), *weights);
   if (!loaded)
     return refused(loaded.error());
-  const std::shared_ptr<engine::engine> engine = std::move(*loaded);
+  const auto watch = std::make_shared<actors::step_watch>();
+  const auto engine =
+      std::make_shared<watched_engine>(std::shared_ptr<engine::engine>(std::move(*loaded)), watch);
   actors::stage_config config;
   config.stage = plan.stage;
   config.stages = context.plan.stages;
@@ -93,6 +108,7 @@ int run_shard(const cluster_context& context, const role_arguments& first) {
   auto stage = self.own_typed(self.system().spawn<caf::detached>(actors::stage, config));
   deliver_to(self.links(), actors::well_known::stage, stage);
   self.tell_peers(stage);
+  self.on_tick([watch] { end_if_overdue(*watch); });
   self.begin();
   if (auto linked = self.links().connect(place::head, context.dir.endpoint("head")); !linked)
     spdlog::error("cannot connect to the head: {}", linked.error().message);

@@ -15,6 +15,8 @@ namespace baton::cluster {
 // use (EX_CONFIG of sysexits.h). Its supervisor gives up at once, with the last line of its log as
 // the reason.
 inline constexpr int exit_permanent = 78;
+// A process ends itself with this one where it cannot go on: a restart may help (EX_SOFTWARE).
+inline constexpr int exit_software = 70;
 
 // What a child is told on its command line; all else it reads from the cluster's configuration.
 struct role_arguments {
