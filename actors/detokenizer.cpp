@@ -282,7 +282,7 @@ void on_resume(pointer self, const resume_text& m) {
                                  std::chrono::milliseconds{0}, 0});
     return;
   }
-  self->send(gateway, granted{what.request, what.ticket, {}, what.resume_key});
+  self->send(gateway, granted{what.request, what.ticket, {}, what.resume_key, true});
   for (std::uint32_t choice = 0; choice < what.from.size(); ++choice) {
     const auto it = s.streams.find({what.ticket, choice});
     if (it == s.streams.end()) {

@@ -68,8 +68,11 @@ void pump(pointer self) {
   auto out = s.core->take();
   if (!out.tokens.empty())
     self->send(s.options.detokenizer, step_tokens{std::move(out.tokens)});
-  for (auto& r : out.refusals)
+  for (auto& r : out.refusals) {
+    if (!s.core->is_known(r.message.ticket)) // else somebody else has it now
+      s.named->forget(r.message.ticket);
     self->send(s.options.peers.gateway(r.gateway), std::move(r.message));
+  }
   if (s.core->is_idle())
     s.core->check_integrity();
 }
@@ -160,6 +163,37 @@ void on_sampled(pointer self, const sampled& m) {
   s.core->on_sampled(m);
 }
 
+// The detokenizer has the text, of tickets that have ended as well: it answers.
+void on_resume(pointer self, const resume& m) {
+  auto& s = self->state;
+  const bool is_open = s.core->resume(m);
+  self->send(s.options.detokenizer, resume_text{m, is_open});
+}
+
+// Its client asks again for what it has named: the same ticket goes to whoever asks now, from its
+// first token on.
+void on_known(pointer self, const reserve& m, const named_request& known) {
+  auto& s = self->state;
+  const auto gateway = s.options.peers.gateway(m.gateway);
+  if (known.digest != m.request_digest || known.choices != m.choices) {
+    self->send(gateway, rejected{m.request,
+                                 {},
+                                 fail_param(errc::conflict, "request_id",
+                                            "request_id '{}' names another request", m.request_id),
+                                 {},
+                                 0});
+    return;
+  }
+  const resume from{m.request, m.gateway, known.ticket, known.resume_key,
+                    std::vector<resume_point>(known.choices)};
+  if (s.core->is_admitted(known.ticket))
+    on_resume(self, from);
+  else if (s.core->resume(from)) // who asked first has not submitted it
+    self->send(gateway, granted{m.request, known.ticket, s.line->epoch(), known.resume_key, false});
+  else
+    self->send(s.options.detokenizer, resume_text{from, false});
+}
+
 void on_reserve(pointer self, const reserve& m) {
   auto& s = self->state;
   if (m.model != s.options.card.name) {
@@ -173,22 +207,22 @@ void on_reserve(pointer self, const reserve& m) {
     self->send(s.options.peers.gateway(m.gateway), std::move(no));
     return;
   }
+  if (!m.request_id.empty() && !m.ticket)
+    if (const auto known = s.named->find(m.request_id))
+      return on_known(self, m, *known);
   auto answer = s.core->reserve(m, s.options.now());
+  if (const auto* g = std::get_if<granted>(&answer); g && !m.request_id.empty())
+    s.named->note(m.request_id, {g->ticket, m.resume_key, m.request_digest, m.choices},
+                  s.options.now());
   std::visit([&](auto& a) { self->send(s.options.peers.gateway(m.gateway), std::move(a)); },
              answer);
-}
-
-// The detokenizer has the text, of tickets that have ended as well: it answers.
-void on_resume(pointer self, const resume& m) {
-  auto& s = self->state;
-  const bool is_open = s.core->resume(m);
-  self->send(s.options.detokenizer, resume_text{m, is_open});
 }
 
 void on_tick(pointer self) {
   auto& s = self->state;
   auto now = s.options.now();
   s.core->tick(now);
+  s.named->tick(now, [&s](ticket_id ticket) { return s.core->is_known(ticket); });
   self->send(s.options.detokenizer, tick{});
   if (s.core->has_flights() && now - s.stepped_at >= step_timeout) {
     close(self, fmt::format("no step came back for {} s", step_timeout.count() / 1000));
@@ -215,6 +249,7 @@ scheduler_actor::behavior_type scheduler(pointer self, scheduler_options options
   auto& s = self->state;
   s.options = std::move(options);
   s.core.emplace(s.options.limits);
+  s.named.emplace(s.options.limits.resume_window, named_requests_max);
   s.line.emplace(s.options.stages, s.options.first_epoch);
   s.busy_micros.resize(s.options.stages);
   s.reported_at = s.options.now();

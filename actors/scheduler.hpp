@@ -5,6 +5,7 @@
 
 #include "actors/interfaces.hpp"
 #include "actors/pipeline.hpp"
+#include "actors/request_log.hpp"
 #include "runtime/schedule/scheduler.hpp"
 
 #include <optional>
@@ -33,11 +34,16 @@ inline constexpr std::chrono::milliseconds step_timeout{60'000};
 // How often gateways and root hear of the load; also the grain of the deadlines.
 inline constexpr std::chrono::milliseconds report_interval{250};
 
+// Requests with a name that are remembered; the bounds of the queue and of parked streams are far
+// below.
+inline constexpr std::size_t named_requests_max = 4096;
+
 struct scheduler_state {
   static inline const char* name = "scheduler";
   scheduler_options options;
   std::optional<schedule::scheduler> core;
   std::optional<baton::actors::pipeline> line;
+  std::optional<request_log> named;
   std::set<node_id> gateways;
   schedule::time_point reported_at{};
   schedule::time_point closed_at{};

@@ -2,6 +2,7 @@
 
 #include "actors/actor_faults.hpp"
 #include "gateway/desk_state.hpp"
+#include "schema/digest.hpp"
 
 #include <algorithm>
 #include <random>
@@ -92,7 +93,11 @@ void desk_state::start(open_generate& m) {
   r.choices = request.choices;
   r.priority = request.priority;
   r.resume_key = config.next_key();
-  r.is_resumable = m.is_stream || request.is_resumable;
+  r.is_resumable = m.is_stream || request.is_resumable || !request.request_id.empty();
+  if (!request.request_id.empty()) {
+    r.request_id = request.request_id;
+    r.request_digest = digest_of(request, m.add_generation_prompt);
+  }
   const auto card = std::find_if(facts_now->cards.begin(), facts_now->cards.end(),
                                  [&](const model_card& c) { return c.name == request.model; });
   r.tokens_estimate =
@@ -192,6 +197,14 @@ void desk_state::on_granted(const granted& m) {
   entry.stage = stage_of_request::running;
   const bool is_again = bool(entry.ticket());
   entry.reserve.ticket = entry.submit.ticket = m.ticket;
+  if (m.is_submitted) { // its client has asked for it before
+    entry.reserve.resume_key = m.resume_key;
+    counts().resumed("request_id");
+    if (!deliver(entry, m)) {
+      erase(m.request);
+    }
+    return;
+  }
   if (is_again) {
     counts().resumed("head");
     self->send(config.tokenizer, submit_again(entry));

@@ -1,6 +1,7 @@
 #include "gateway/openai_fields.hpp"
 
 #include "gateway/openai_unsupported.hpp"
+#include "schema/digest.hpp"
 
 #include <charconv>
 #include <limits>
@@ -13,6 +14,7 @@ constexpr std::size_t model_bytes_max = 256;  // a name, not a document
 constexpr std::size_t label_bytes_max = 1024; // user and the like
 constexpr std::size_t name_bytes_max = 256;   // a participant's name
 constexpr std::size_t salt_bytes_max = 256;   // enough for any hash
+constexpr std::size_t request_id_bytes_max = 256;
 constexpr std::int64_t token_id_max = std::numeric_limits<token_id>::max();
 
 // Where the parameter is refused, the error names it from the root: "messages[2].content".
@@ -148,7 +150,8 @@ void read_biases(field_reader& fields, const request_limits& limits, sampling_pa
   }
 }
 
-std::uint64_t read_seed(field_reader& fields) {
+// A request with a name draws the same when it is asked again.
+std::uint64_t read_seed(field_reader& fields, const std::string& request_id) {
   const auto* value = fields.find("seed");
   if (value && value->is_number_unsigned()) {
     return value->get<std::uint64_t>();
@@ -158,6 +161,9 @@ std::uint64_t read_seed(field_reader& fields) {
   }
   if (value) {
     fields.refuse_type("seed", "an integer of 64 bits", *value);
+  }
+  if (!request_id.empty()) {
+    return digest_of(request_id);
   }
   std::random_device source;
   return (std::uint64_t{source()} << 32) | source();
@@ -182,7 +188,8 @@ void read_logprobs(field_reader& fields, openai_api api, const request_limits& l
   out.shape.has_logprobs = wanted >= 0;
 }
 
-void read_sampling(field_reader& fields, const request_limits& limits, sampling_params& s) {
+void read_sampling(field_reader& fields, const request_limits& limits, generate& request) {
+  auto& s = request.sampling;
   const auto real = [&](const char* name, float otherwise, const real_range& range) {
     return static_cast<float>(fields.real(name, otherwise, range));
   };
@@ -197,7 +204,7 @@ void read_sampling(field_reader& fields, const request_limits& limits, sampling_
       std::max<std::int64_t>(0, fields.integer("top_k", s.top_k, -1, top_k_max)));
   s.num_speculative_tokens = static_cast<std::int32_t>(
       fields.integer("num_speculative_tokens", -1, 0, speculative_tokens_max));
-  s.seed = read_seed(fields);
+  s.seed = read_seed(fields, request.request_id);
   read_biases(fields, limits, s);
 }
 
@@ -363,7 +370,8 @@ result<openai_generate> read_generation(field_reader& fields, openai_api api,
   }
   request.choices = static_cast<std::uint32_t>(
       fields.integer("n", 1, 1, static_cast<std::int64_t>(limits.choices_max)));
-  read_sampling(fields, limits, request.sampling);
+  request.request_id = fields.text("request_id", {}, request_id_bytes_max);
+  read_sampling(fields, limits, request);
   read_stopping(fields, api, limits, request);
   read_logprobs(fields, api, limits, out);
   read_stream(fields, out.shape);

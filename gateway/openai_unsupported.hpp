@@ -27,7 +27,6 @@ inline constexpr unsupported_field unsupported_in_both[] = {
     {"structured_outputs", ""},
     {"return_tokens_as_token_ids", "false"},
     {"return_token_ids", "false"},
-    {"request_id", ""},
     {"kv_transfer_params", ""},
     {"vllm_xargs", ""},
     {"service_tier", "\"auto\""},

@@ -77,7 +77,8 @@ std::shared_ptr<stream> reception::new_stream(std::function<void()> wake) {
 namespace {
 
 cancel_reason if_lost(const generate& request) {
-  return request.is_resumable ? cancel_reason::client_lost : cancel_reason::client_gone;
+  const bool comes_back = request.is_resumable || !request.request_id.empty();
+  return comes_back ? cancel_reason::client_lost : cancel_reason::client_gone;
 }
 
 } // namespace

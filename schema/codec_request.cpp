@@ -5,9 +5,10 @@ namespace baton::codec {
 
 offset<wire::Reserve> put(writer& out, const reserve& m) {
   auto model = out.text(m.model, limits::name_bytes_max);
+  auto request_id = out.text(m.request_id, limits::name_bytes_max);
   return wire::CreateReserve(out.buffer, m.request, m.gateway.value, model, m.choices,
                              m.tokens_estimate, m.priority, m.resume_key, m.is_resumable,
-                             m.ticket.value);
+                             m.ticket.value, request_id, m.request_digest);
 }
 
 void get(reader& in, const wire::Reserve& from, reserve& to) {
@@ -21,14 +22,17 @@ void get(reader& in, const wire::Reserve& from, reserve& to) {
   to.resume_key = from.resume_key();
   to.is_resumable = from.is_resumable();
   to.ticket = {from.ticket()};
+  in.text(from.request_id(), to.request_id, limits::name_bytes_max, "reserve.request_id");
+  to.request_digest = from.request_digest();
 }
 
 offset<wire::Granted> put(writer& out, const granted& m) {
-  return wire::CreateGranted(out.buffer, m.request, m.ticket.value, m.epoch.value, m.resume_key);
+  return wire::CreateGranted(out.buffer, m.request, m.ticket.value, m.epoch.value, m.resume_key,
+                             m.is_submitted);
 }
 
 void get(reader&, const wire::Granted& from, granted& to) {
-  to = {from.request(), {from.ticket()}, {from.epoch()}, from.resume_key()};
+  to = {from.request(), {from.ticket()}, {from.epoch()}, from.resume_key(), from.is_submitted()};
 }
 
 offset<wire::Resume> put(writer& out, const resume& m) {
@@ -173,9 +177,10 @@ offset<wire::Generate> put(writer& out, const generate& m) {
   auto sampling = put(out, m.sampling);
   auto stop = put(out, m.stop);
   auto cache_salt = out.text(m.cache_salt, limits::name_bytes_max);
+  auto request_id = out.text(m.request_id, limits::name_bytes_max);
   return wire::CreateGenerate(out.buffer, m.request, model, input.type, input.table, m.choices,
                               sampling, stop, m.tokens_max_given, m.deadline.count(), cache_salt,
-                              m.priority, m.is_resumable);
+                              m.priority, m.is_resumable, request_id);
 }
 
 void get(reader& in, const wire::Generate& from, generate& to) {
@@ -191,6 +196,7 @@ void get(reader& in, const wire::Generate& from, generate& to) {
   in.text(from.cache_salt(), to.cache_salt, limits::name_bytes_max, "generate.cache_salt");
   to.priority = from.priority();
   to.is_resumable = from.is_resumable();
+  in.text(from.request_id(), to.request_id, limits::name_bytes_max, "generate.request_id");
 }
 
 } // namespace baton::codec

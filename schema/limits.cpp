@@ -97,6 +97,9 @@ result<void> check_limits(const generate& request) {
   if (request.cache_salt.size() > limits::name_bytes_max)
     return fail_param(errc::invalid_value, "cache_salt", "a cache_salt has at most {} bytes",
                       limits::name_bytes_max);
+  if (request.request_id.size() > limits::name_bytes_max)
+    return fail_param(errc::invalid_value, "request_id", "a request_id has at most {} bytes",
+                      limits::name_bytes_max);
   if (auto r = check_limits(request.input); !r)
     return r;
   if (auto r = check_limits(request.sampling); !r)

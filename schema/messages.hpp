@@ -46,6 +46,8 @@ struct reserve {
   std::uint64_t resume_key = 0; // random: who knows it may come back to the ticket
   bool is_resumable = false;    // the client may do so: it is kept for `resume_window`
   ticket_id ticket{};           // of an earlier life of the head, which has granted it; else none
+  std::string request_id{};     // by which its client asks again; empty: by none
+  std::uint64_t request_digest = 0; // of what it asks for (schema/digest.hpp)
 };
 
 struct granted {
@@ -53,6 +55,7 @@ struct granted {
   ticket_id ticket;
   epoch_id epoch;
   std::uint64_t resume_key = 0; // to clients: comes back with `resume`
+  bool is_submitted = false;    // before, or by a gateway before: what there is of it follows
 };
 
 // How much of a choice has been taken in: its first `index` tokens, and its end.
@@ -411,6 +414,7 @@ struct generate {
   std::int32_t priority =
       0; // lower is served earlier; others than 0 only where the server goes by it
   bool is_resumable = false; // a fallen connection does not end it: the client will come back
+  std::string request_id{};  // the client's name for it: asked twice, it is done once
 };
 
 using message = std::variant<reserve, granted, rejected, submit, admit, cancel, micro_batch,

@@ -108,6 +108,8 @@ public:
   // Somebody comes back to a ticket. False if there is none of this number with this key and as
   // many choices: it has ended, was never ours, or is not theirs.
   bool resume(const baton::resume& request);
+  bool is_known(ticket_id id) const; // granted, and not ended
+  bool is_admitted(ticket_id id) const;
   // Ends what has waited or run past its deadline. Call it a few times a second.
   void tick(time_point now);
   void drain() noexcept { is_draining_ = true; } // refuses new tickets, finishes the others

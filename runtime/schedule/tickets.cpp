@@ -36,7 +36,16 @@ std::variant<granted, rejected> scheduler::reserve(const baton::reserve& request
   t.resume_key = request.resume_key;
   t.is_resumable = request.is_resumable;
   tickets_.emplace(id, t);
-  return granted{request.request, id, last_epoch_, request.resume_key};
+  return granted{request.request, id, last_epoch_, request.resume_key, false};
+}
+
+bool scheduler::is_known(ticket_id id) const {
+  return tickets_.contains(id);
+}
+
+bool scheduler::is_admitted(ticket_id id) const {
+  const auto it = tickets_.find(id);
+  return it != tickets_.end() && it->second.is_admitted;
 }
 
 std::chrono::milliseconds scheduler::retry_after_of(errc code) const {

@@ -47,6 +47,7 @@ gateway::open_generate client::request() const {
   g.stop.stop_ids = stop_ids_;
   g.tokens_max_given = true;
   g.priority = plan_.priority;
+  g.request_id = plan_.request_id;
   return {stream_, g, true, true};
 }
 
@@ -54,14 +55,23 @@ bool client::lose_gateway(bool reads_rest) {
   if (reads_rest)
     read();
   stream_->detach();
-  return is_orphan_ = ticket_ && !has_ended();
+  return is_orphan_ = (ticket_ || !plan_.request_id.empty()) && !has_ended();
 }
 
-gateway::open_resume client::come_back(std::uint64_t number) {
+void client::begin_again(std::uint64_t number) {
   is_orphan_ = false;
   number_ = number;
   stream_ = std::make_shared<gateway::stream>(number, plan_.buffer_bytes, [] {});
   choices_left_ = plan_.choices;
+}
+
+gateway::open_generate client::ask_again(std::uint64_t number) {
+  begin_again(number);
+  return request();
+}
+
+gateway::open_resume client::come_back(std::uint64_t number) {
+  begin_again(number);
   gateway::open_resume m{stream_, "toy", ticket_->ticket, ticket_->resume_key, {}};
   for (auto& c : choices_) {
     c.had_end = c.how != finish::none;

@@ -20,7 +20,8 @@ struct client_plan {
       std::nullopt; // the token that is drawn at this place ends it
   std::int32_t priority = 0;
   std::size_t buffer_bytes = std::size_t{1} << 20;
-  bool reads_slowly = false; // may lose its stream for that
+  bool reads_slowly = false;   // may lose its stream for that
+  std::string request_id = {}; // asks again by it where it knows of no ticket
 };
 
 class client {
@@ -34,6 +35,9 @@ public:
   // Waits for a gateway that it can come back to.
   bool is_orphan() const { return is_orphan_; }
   gateway::open_resume come_back(std::uint64_t number);
+  // One that has been told of no ticket asks again.
+  bool has_ticket() const { return ticket_.has_value(); }
+  gateway::open_generate ask_again(std::uint64_t number);
   // Takes what has come. What breaks a promise is added to `broken`.
   void read();
 
@@ -54,6 +58,7 @@ private:
     finish how_expected = finish::none;
     bool had_end = false; // when it came back
   };
+  void begin_again(std::uint64_t number);
   void take(const chunk& c);
   void fail_stream(const error& why);
   void check_choice(const choice& c);

@@ -44,9 +44,14 @@ void promises::after_scheduler() {
     say(fmt::format("{} sequences in {} slots", load.running, o.slots));
   const auto& counted = s->core->counted();
   const auto open = counted.tickets_granted - counted.tickets_ended;
-  has_detached_ |= load.detached > 0;
-  if (!o.by_priority &&
-      open > o.queue_max + o.slots + load.detached) // an urgent one does not wait behind others
+  // Whoever comes back to a parked ticket, or to a head that has lost its log, was let in before:
+  // others have taken its place meanwhile.
+  most_detached_ = std::max<std::uint64_t>(most_detached_, load.detached);
+  if (std::exchange(head_, s->options.first_epoch) != s->options.first_epoch)
+    open_before_ = std::exchange(most_open_, 0);
+  most_open_ = std::max<std::uint64_t>(most_open_, open);
+  if (!o.by_priority && // an urgent one does not wait behind others
+      open > o.queue_max + o.slots + most_detached_ + open_before_)
     say(fmt::format("{} tickets, {} may wait for {} slots", open, o.queue_max, o.slots));
   const auto waited = world_.now() - s->stepped_at;
   if (s->core->has_flights() && waited > unanswered_max)
@@ -79,7 +84,7 @@ void promises::before_step(stage_index stage, const micro_batch& batch) {
 // Guesses, failed steps and what was parked are done again as well: not looked at then.
 void promises::check_order(const micro_batch& batch) {
   const auto& o = world_.options();
-  if (o.guesses > 0 || o.by_priority || world_.on_step || has_detached_)
+  if (o.guesses > 0 || o.by_priority || world_.on_step || most_detached_ > 0)
     return;
   if (batch.epoch != order_epoch_)
     order_.clear();

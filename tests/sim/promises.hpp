@@ -49,7 +49,10 @@ private:
   std::map<node_id, std::deque<std::chrono::steady_clock::time_point>> exits_;
   std::map<sequence_id, progress> order_; // at stage 0, within an epoch
   epoch_id order_epoch_;
-  bool has_detached_ = false; // ever: then some may have been parked
+  std::uint64_t most_detached_ = 0; // at any time: so many may have been parked
+  epoch_id head_;                   // the life of the head that was last seen
+  std::uint64_t most_open_ = 0;     // tickets, in this life
+  std::uint64_t open_before_ = 0;   // in the one before: it may be told of them again
 };
 
 } // namespace baton::sim

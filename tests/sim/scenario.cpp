@@ -39,6 +39,8 @@ client_plan some_plan(world& w) {
     p.stops_at = static_cast<std::uint32_t>(w.draw(p.tokens_max));
   if (w.options().by_priority)
     p.priority = static_cast<std::int32_t>(w.draw(3)) - 1;
+  if (w.draw(3) == 0)
+    p.request_id = fmt::format("request {}", w.clients().size());
   if (w.draw(12) == 0) {
     p.buffer_bytes = 2048;
     p.reads_slowly = true;

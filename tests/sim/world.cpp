@@ -203,8 +203,12 @@ void world::bring_back_clients() {
   if (!desk_ || standing_of(*board_->look()).phase != phase::ready)
     return;
   for (auto& c : clients_)
-    if (c->is_orphan() && !c->was_left && board_->enter())
-      caf::anon_send(*desk_, c->come_back(board_->next_number()));
+    if (c->is_orphan() && !c->was_left && board_->enter()) {
+      if (c->has_ticket())
+        caf::anon_send(*desk_, c->come_back(board_->next_number()));
+      else
+        caf::anon_send(*desk_, c->ask_again(board_->next_number()));
+    }
 }
 
 void world::tick_all() {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import time
 from typing import Dict, Iterator, List, Optional, Sequence, Union
@@ -89,6 +90,13 @@ class Stream:
             self.close()
 
 
+def _seed_of(request_id: str) -> int:
+    """A request with a name draws the same when it is asked again."""
+    if not request_id:
+        return secrets.randbits(63)
+    return int.from_bytes(hashlib.sha256(request_id.encode()).digest()[:8], "little") >> 1
+
+
 class Client:
     """A connection to a gateway's ZeroMQ door; may be used from any thread.
 
@@ -132,7 +140,7 @@ class Client:
         asked = codec.GenerateParams(**params)
         if isinstance(asked.stop, str):
             asked.stop = [asked.stop]
-        seed = asked.seed if asked.seed is not None else secrets.randbits(63)
+        seed = asked.seed if asked.seed is not None else _seed_of(asked.request_id)
         name = model or self._model or self._first_model()
         request = self._connection.ask(
             MessageKind.generate,

@@ -198,6 +198,7 @@ class GenerateParams:
     cache_salt: str = ""  # prompts are cached for requests with the same one
     num_speculative_tokens: Optional[int] = None  # guessed and checked in one step; None: as the server is set
     priority: int = 0  # lower is served earlier; others than 0 only where scheduling_policy is "priority"
+    request_id: str = ""  # a name for it: asked twice, it is done once, and both get the same answer
 
 
 def _sampling(b: flatbuffers.Builder, p: GenerateParams, seed: int) -> int:
@@ -257,6 +258,7 @@ def generate(
     sampling = _sampling(b, params, seed)
     stopping = _stopping(b, params)
     salt = b.CreateString(params.cache_salt) if params.cache_salt else None
+    name = b.CreateString(params.request_id) if params.request_id else None
     wire_generate.GenerateStart(b)
     wire_generate.GenerateAddRequest(b, request)
     wire_generate.GenerateAddModel(b, model_text)
@@ -271,6 +273,8 @@ def generate(
         wire_generate.GenerateAddCacheSalt(b, salt)
     wire_generate.GenerateAddPriority(b, params.priority)
     wire_generate.GenerateAddIsResumable(b, is_resumable)
+    if name is not None:
+        wire_generate.GenerateAddRequestId(b, name)
     return _finished(b, MessageKind.generate, wire_generate.GenerateEnd(b))
 
 

@@ -130,6 +130,26 @@ def test_clients_of_a_killed_gateway_come_back_to_their_streams(fresh, undisturb
     assert fresh.metric("baton_requests_resumed_total") >= 4
 
 
+def test_a_request_that_is_asked_again_by_its_name_is_done_once(fresh):
+    """Its client has heard nothing, not even of a ticket: it can only ask again."""
+    body = {"model": "smollm2", "messages": [{"role": "user", "content": PROMPTS[0]}], "max_tokens": 96, "temperature": 1, "request_id": "order-66"}
+    connection = http.client.HTTPConnection("127.0.0.1", fresh.http_port, timeout=60)
+    connection.request("POST", "/v1/chat/completions", json.dumps(body), {"Content-Type": "application/json"})
+    wait_load(fresh, lambda load: load["running"] == 1)
+    fresh.kill("gateway")
+    connection.close()
+    fresh.wait_ready()
+    status, _, first = fresh.post("/v1/chat/completions", body)
+    assert status == 200 and first["usage"]["completion_tokens"] > 0
+    status, _, second = fresh.post("/v1/chat/completions", body)  # when it is over
+    assert status == 200 and second["choices"] == first["choices"] and second["usage"] == first["usage"]
+    assert fresh.metric("baton_requests_resumed_total") == 2
+    status, _, refused = fresh.post("/v1/chat/completions", {**body, "max_tokens": 7})
+    assert status == 409 and refused["error"]["param"] == "request_id"
+    status, _, other = fresh.post("/v1/chat/completions", {**body, "request_id": "order-67"})
+    assert status == 200 and other["choices"] != first["choices"]
+
+
 def test_streams_of_a_killed_head_go_on_with_the_same_text(fresh, undisturbed):
     """Nobody but the gateway knows of it: it tells the new head what was asked and delivered."""
     streams = [Stream(fresh, p, max_tokens=96) for p in PROMPTS]

@@ -68,6 +68,96 @@ TEST_CASE("nobody comes back with a wrong key, a wrong number of choices or to w
   try_with({904, gateway_node, {ticket.value + 100}, test_key, {{0, false}}});
 }
 
+TEST_CASE("a request that is asked twice under its name is done once") {
+  world w;
+  w.run();
+  reserve first{1, gateway_node, "toy", 1, 10};
+  first.resume_key = test_key;
+  first.request_id = "order 66";
+  first.request_digest = 5;
+  reserve again = first;
+  again.request = 2;
+  again.resume_key = test_key + 1;
+  const auto submit_for = [&](std::uint64_t request) {
+    submit s;
+    s.request = request;
+    s.gateway = gateway_node;
+    s.ticket = w.gateway.grants.back().ticket;
+    s.input = ids_prompt{10, 20, 30, 40};
+    s.sampling.temperature = 0;
+    s.stop.tokens_max = 24;
+    s.stop.ignore_eos = true;
+    s.tokens_max_given = true;
+    caf::anon_send(w.tok, s);
+  };
+  caf::anon_send(w.sched, first);
+  w.run();
+  REQUIRE(w.gateway.grants.size() == 1);
+  const auto ticket = w.gateway.grants[0].ticket;
+  SUBCASE("while nobody has submitted it") {
+    caf::anon_send(w.sched, again);
+    w.run();
+    REQUIRE(w.gateway.grants.size() == 2);
+    CHECK_FALSE(w.gateway.grants[1].is_submitted);
+    submit_for(2);
+    submit_for(1); // it comes all the same
+    w.run();
+  }
+  SUBCASE("while it runs") {
+    submit_for(1);
+    while (w.gateway.chunks.empty())
+      REQUIRE(w.coordinator().try_run_once());
+    w.gateway.chunks.clear();
+    caf::anon_send(w.sched, again);
+    w.run();
+    std::erase_if(w.gateway.chunks, [](const chunk& c) { return c.request == 1; });
+  }
+  SUBCASE("when it is over") {
+    submit_for(1);
+    w.run();
+    w.gateway.chunks.clear();
+    caf::anon_send(w.sched, again);
+    w.run();
+  }
+  REQUIRE(w.gateway.grants.size() == 2);
+  CHECK(w.gateway.grants[1].request == 2);
+  CHECK(w.gateway.grants[1].ticket == ticket);
+  CHECK(w.gateway.grants[1].resume_key == test_key);
+  const auto all = w.of(ticket);
+  CHECK(all.ids == oracle({10, 20, 30, 40}, 24));
+  CHECK(all.ends == 1);
+  CHECK(all.last.request == 2);
+  w.gateway.refusals.clear();
+  again.request = 3;
+  again.request_digest = 6; // for something else
+  caf::anon_send(w.sched, again);
+  w.run();
+  REQUIRE(w.gateway.refusals.size() == 1);
+  CHECK(w.gateway.refusals[0].request == 3);
+  CHECK(w.gateway.refusals[0].reason.code == errc::conflict);
+}
+
+TEST_CASE("a request that was refused can be asked again under its name") {
+  world w;
+  w.run();
+  reserve r{1, gateway_node, "toy", 1, 10};
+  r.request_id = "order 66";
+  caf::anon_send(w.sched, r);
+  w.run();
+  REQUIRE(w.gateway.grants.size() == 1);
+  admit nothing;
+  nothing.ticket = w.gateway.grants[0].ticket;
+  nothing.choices = 1;
+  caf::anon_send(w.sched, nothing); // no prompt
+  w.run();
+  REQUIRE(w.gateway.refusals.size() == 1);
+  r.request = 2;
+  caf::anon_send(w.sched, r);
+  w.run();
+  REQUIRE(w.gateway.grants.size() == 2);
+  CHECK(w.gateway.grants[1].ticket != w.gateway.grants[0].ticket);
+}
+
 TEST_CASE("a ticket whose client came back to a wrong place does not run on to nobody") {
   world w;
   w.run();

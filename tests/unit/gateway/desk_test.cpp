@@ -2,6 +2,7 @@
 // brings to streams. No threads, no sockets; time is moved by hand.
 #include "gateway/desk.hpp"
 #include "gateway/desk_state.hpp"
+#include "schema/digest.hpp"
 
 #include <caf/scheduler/test_coordinator.hpp>
 #include <doctest/doctest.h>
@@ -278,6 +279,35 @@ TEST_CASE("behind a link that fell a stream goes on where it was") {
   w.tell(chunk_for(*running, 5, 3, finish::stop));
   CHECK(std::get<chunk>(*running->next()).index == 5);
   CHECK(w.facts->requests_open() == 1);
+}
+
+TEST_CASE("a request that its client has asked for before is not submitted again") {
+  world w;
+  auto out = std::make_shared<stream>(w.facts->next_number(), 4096, nullptr);
+  generate g;
+  g.model = "m";
+  g.input = std::string("hello");
+  g.request_id = "order 66";
+  REQUIRE(w.facts->enter());
+  w.tell(open_generate{out, g, true});
+  REQUIRE(w.log->reserves.size() == 1);
+  const auto asked = w.log->reserves[0];
+  CHECK(asked.request_id == "order 66");
+  CHECK(asked.is_resumable);
+  CHECK(asked.request_digest == digest_of(g, true));
+  CHECK(asked.request_digest != digest_of(g, false));
+  g.input = std::string("hallo");
+  CHECK(asked.request_digest != digest_of(g, true));
+  w.tell(granted{out->number(), ticket_id{77}, {}, 4711, true});
+  CHECK(w.log->submits.empty());
+  CHECK(std::get<granted>(*out->next()).resume_key == 4711);
+  w.tell(chunk_for(*out, 2, 2));
+  CHECK(std::get<chunk>(*out->next()).index == 2);
+  w.tell(actors::peer_down{node_id{2}, epoch_id{1}, "the link fell"});
+  w.head_is_back();
+  REQUIRE(w.log->resumes.size() == 1); // with the key that the ticket has
+  CHECK(w.log->resumes[0].resume_key == 4711);
+  CHECK(w.log->resumes[0].from == std::vector<resume_point>{{2, false}});
 }
 
 TEST_CASE("a new link to the head means that the old one fell, seen or not") {

@@ -112,6 +112,11 @@ TEST_CASE("text parts are joined, developer is system") {
 TEST_CASE("a request without a seed gets one of its own") {
   CHECK(chat("").request.sampling.seed != chat("").request.sampling.seed);
   CHECK(chat(R"("seed":42)").request.sampling.seed == 42);
+  const auto named = chat(R"("request_id":"a")").request; // which may be asked again
+  CHECK(named.request_id == "a");
+  CHECK(named.sampling.seed == chat(R"("request_id":"a")").request.sampling.seed);
+  CHECK(named.sampling.seed != chat(R"("request_id":"b")").request.sampling.seed);
+  CHECK(chat(R"("request_id":"a","seed":42)").request.sampling.seed == 42);
   CHECK(chat(R"("seed":18446744073709551615)").request.sampling.seed == ~std::uint64_t{0});
 }
 

@@ -35,6 +35,8 @@ TEST_CASE("a request beyond a limit is refused by the name of its parameter") {
        [](generate& g) { g.model = std::string(limits::name_bytes_max + 1, 'x'); }},
       {"cache_salt", errc::invalid_value,
        [](generate& g) { g.cache_salt = std::string(limits::name_bytes_max + 1, 'x'); }},
+      {"request_id", errc::invalid_value,
+       [](generate& g) { g.request_id = std::string(limits::name_bytes_max + 1, 'x'); }},
       {"n", errc::invalid_value, [](generate& g) { g.choices = 0; }},
       {"n", errc::invalid_value, [](generate& g) { g.choices = limits::choices_max + 1; }},
       {"timeout", errc::invalid_value,

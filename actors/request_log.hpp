@@ -1,0 +1,49 @@
+// Requests that their clients have named: who asks again under the same name, because it has not
+// heard of an answer, gets the ticket that it has. Kept while the ticket is open and for a while
+// after its end. Pure; time is given.
+#pragma once
+
+#include "schema/ids.hpp"
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+namespace baton::actors {
+
+struct named_request {
+  ticket_id ticket;
+  std::uint64_t resume_key = 0;
+  std::uint64_t digest = 0; // of what was asked for
+  std::uint32_t choices = 1;
+};
+
+class request_log {
+public:
+  using time_point = std::chrono::steady_clock::time_point;
+
+  // `window`: from the end of a ticket. Above `count_max` the names of the lowest tickets go first.
+  request_log(std::chrono::milliseconds window, std::size_t count_max)
+      : window_(window), count_max_(count_max) {}
+
+  void note(const std::string& name, const named_request& request, time_point now);
+  std::optional<named_request> find(const std::string& name) const;
+  // It was refused: the same name may ask again, for whatever it wants.
+  void forget(ticket_id ticket);
+  void tick(time_point now, const std::function<bool(ticket_id)>& is_open);
+  std::size_t size() const noexcept { return names_.size(); }
+
+private:
+  struct entry {
+    named_request request;
+    time_point open_at; // when it was last seen open
+  };
+  std::chrono::milliseconds window_;
+  std::size_t count_max_;
+  std::map<std::string, entry> names_;
+  std::map<ticket_id, std::string> tickets_; // the other way round
+};
+
+} // namespace baton::actors
