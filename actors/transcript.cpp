@@ -1,5 +1,6 @@
 #include "actors/transcript.hpp"
 
+#include "runtime/text/utf8.hpp"
 #include "schema/ensure.hpp"
 
 #include <algorithm>
@@ -30,10 +31,8 @@ void transcript::cut(std::uint32_t from, std::uint32_t count, chunk& out) const 
 }
 
 std::uint32_t transcript::characters_before(std::uint32_t token) const noexcept {
-  const auto end = text_.begin() + static_cast<std::ptrdiff_t>(end_of(token));
-  return static_cast<std::uint32_t>(std::count_if(text_.begin(), end, [](char c) {
-    return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; // the first byte of a character
-  }));
+  const auto before = std::string_view(text_).substr(0, end_of(token));
+  return static_cast<std::uint32_t>(text::utf8_characters(before));
 }
 
 std::size_t transcript::size_bytes() const noexcept {

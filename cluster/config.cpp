@@ -6,6 +6,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <set>
 
@@ -94,7 +96,18 @@ result<void> read_gateway(const toml::table* table, const std::string& origin, g
   s.read("max_connections", g.max_connections, 1, 1 << 20);
   s.read_bytes("stream_buffer_bytes", g.stream_buffer_bytes, 4 << 10, 1 << 30);
   s.read("max_concurrent_requests", g.max_concurrent_requests, 0, 1 << 20);
-  return s.finish();
+  s.read_seconds("request_timeout", g.request_timeout, 0, 86400);
+  s.read("overload_status", g.overload_status, 0, UINT32_MAX);
+  if (auto ok = s.finish(); !ok)
+    return ok;
+  // Clients retry after these three; another status would mean something else to them.
+  constexpr std::array<std::uint32_t, 3> overload_statuses{503, 429, 529};
+  if (std::find(overload_statuses.begin(), overload_statuses.end(), g.overload_status) ==
+      overload_statuses.end())
+    return bad(origin, "gateway.overload_status",
+               fmt::format("gateway.overload_status is {}: use {}", g.overload_status,
+                           fmt::join(overload_statuses, ", ")));
+  return {};
 }
 
 result<node_config> read_node(const toml::table* table, const std::string& path,

@@ -50,7 +50,9 @@ struct gateway_section {
   std::uint32_t threads = 1;
   std::uint32_t max_connections = 1024;
   std::uint64_t stream_buffer_bytes = 256 << 10;
-  std::uint32_t max_concurrent_requests = 0; // 0: bounded by the queue alone
+  std::uint32_t max_concurrent_requests = 0;    // 0: bounded by the queue alone
+  std::chrono::milliseconds request_timeout{0}; // of a whole request; 0: none
+  std::uint32_t overload_status = 503;          // HTTP's, of refusals for load
 };
 
 struct node_config {

@@ -24,6 +24,8 @@ gateway::gateway_config settings(const cluster_context& context, const identity&
   c.api_keys = g.api_keys;
   c.http_bounds.connections_max = g.max_connections;
   c.stream_buffer_max_bytes = g.stream_buffer_bytes;
+  c.request_deadline = g.request_timeout;
+  c.overload_status = static_cast<int>(g.overload_status);
   if (g.max_concurrent_requests > 0)
     c.requests_max = g.max_concurrent_requests;
   return c;

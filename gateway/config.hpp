@@ -72,6 +72,7 @@ struct gateway_config {
   std::string zmq;                        // ipc:// or tcp:// on loopback; empty: no ZeroMQ door
   std::vector<std::string> api_keys;      // empty: no authentication
   std::vector<std::string> model_aliases; // further names of the served model
+  int overload_status = 503;              // HTTP's, of refusals for load; 429 and 529 are others'
   // Streams and requests.
   std::size_t requests_max = 1024;                  // open requests of all doors
   std::size_t stream_buffer_max_bytes = 256 * 1024; // of one stream that its client does not read

@@ -31,6 +31,7 @@ struct desk_state {
   void on_granted(const granted& m);
   void on_rejected(const rejected& m);
   void on_chunk(chunk& m);
+  void resume_after_gap(open_entry& entry);
   template <class Answer>
   void on_answer(Answer& m);
   void on_tick();
@@ -113,8 +114,7 @@ void desk_state::start(open_generate& m) {
   s.stop = std::move(request.stop);
   s.tokens_max_given = request.tokens_max_given;
   s.cache_salt = std::move(request.cache_salt);
-  const auto own = facts().config().request_deadline;
-  s.deadline = request.deadline.count() != 0 ? request.deadline : own;
+  s.deadline = sooner(request.deadline, facts().config().request_deadline);
 
   self->send(config.scheduler, r);
   open.emplace(number, std::move(entry));
@@ -265,6 +265,13 @@ void desk_state::note_latency(open_entry& entry, const chunk& c) {
   }
 }
 
+// The head has the text still. What is on its way until it answers is dropped: it comes again.
+void desk_state::resume_after_gap(open_entry& entry) {
+  entry.stage = stage_of_request::resuming;
+  entry.asked_at = now();
+  self->send(config.scheduler, resume_of(entry));
+}
+
 void desk_state::on_chunk(chunk& m) {
   const auto it = open.find(m.request);
   if (it == open.end() || it->second.stage != stage_of_request::running) {
@@ -280,6 +287,10 @@ void desk_state::on_chunk(chunk& m) {
   const auto number = m.request;
   if (verdict == chunk_verdict::gap) {
     counts().dropped("chunk_after_gap");
+    if (++entry.gaps <= gaps_max) {
+      resume_after_gap(entry);
+      return;
+    }
     cancel_ticket(entry.ticket(), cancel_reason::client_gone);
     deliver(entry, failed{fail(errc::link_down, "text between the head and the gateway was lost")});
     erase(number);

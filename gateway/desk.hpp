@@ -4,7 +4,7 @@
 //
 //   open_generate -> reserving --granted--> running --last finish--> (done)
 //                     |  |  |                |   |
-//                     |  |  +-rejected-------|---+-- failed chunk, gap --> (failed)
+//                     |  |  +-rejected-------|---+-- failed chunk --> (failed)
 //                     |  +-close--> leaving  +-close, slow reader--> cancel --> (done)
 //                     +-no answer--> leaving      |
 //                                       +--granted--> cancel --> (done)
@@ -13,9 +13,13 @@
 // and a ticket is asked for. A head that does not have it is told of it again, with the tokens that
 // were delivered: it goes on behind them. `open_resume` is a client that comes back from elsewhere.
 //
-//   running --head lost--> resuming --granted--> running
-//   open_resume -------------^  |
-//                               +-rejected--> reserving again, if all of it is known here; (failed)
+//   running --head lost, gap--> resuming --granted--> running
+//   open_resume -----------------^  |
+//                                   +-rejected--> reserving again, if all of it is known here;
+//                                                 else (failed)
+//
+// A gap, text that does not follow on what was delivered, is asked for like that a few times; one
+// that stays ends the request.
 #pragma once
 
 #include "actors/interfaces.hpp"

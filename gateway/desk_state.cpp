@@ -4,6 +4,14 @@
 
 namespace baton::gateway {
 
+std::chrono::milliseconds sooner(std::chrono::milliseconds a,
+                                 std::chrono::milliseconds b) noexcept {
+  if (a.count() == 0 || b.count() == 0) {
+    return std::max(a, b);
+  }
+  return std::min(a, b);
+}
+
 chunk_verdict judge(const open_entry& entry, const chunk& c) noexcept {
   if (c.choice >= entry.delivered.size()) {
     return chunk_verdict::gap;
@@ -43,6 +51,7 @@ bool take_in(open_entry& entry, const chunk& c) {
     auto& ids = entry.delivered_ids[c.choice];
     ids.insert(ids.end(), c.ids.begin(), c.ids.end());
   }
+  entry.gaps = 0;
   entry.prompt_tokens = std::max(entry.prompt_tokens, c.prompt_tokens);
   if (c.finish == finish::none) {
     return false;

@@ -18,6 +18,12 @@ using time_point = std::chrono::steady_clock::time_point;
 
 enum class stage_of_request : std::uint8_t { reserving, running, resuming, leaving, asking };
 
+// Of two deadlines, each of which may be none (0).
+std::chrono::milliseconds sooner(std::chrono::milliseconds a, std::chrono::milliseconds b) noexcept;
+
+// A head that leaves the same hole again will leave it always.
+inline constexpr std::uint32_t gaps_max = 3;
+
 struct open_entry {
   std::shared_ptr<stream> out; // none when leaving
   stage_of_request stage = stage_of_request::reserving;
@@ -33,6 +39,7 @@ struct open_entry {
   std::vector<bool> had_finish;          // per choice: by a client that came back, before it did
   std::uint32_t choices_left = 1;
   std::uint32_t prompt_tokens = 0;
+  std::uint32_t gaps = 0; // since the last token was delivered
   time_point opened_at;
   time_point asked_at; // the head, or lost it
   std::optional<time_point> last_token_at;
@@ -50,7 +57,7 @@ resume resume_of(const open_entry& entry);
 enum class chunk_verdict : std::uint8_t {
   deliver,
   duplicate, // a redone step's text that was delivered already: drop it
-  gap,       // something before it is lost: the stream cannot go on
+  gap,       // something before it is lost: the stream cannot go on without it
 };
 chunk_verdict judge(const open_entry& entry, const chunk& c) noexcept;
 

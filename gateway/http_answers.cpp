@@ -1,6 +1,7 @@
 #include "gateway/http_answers.hpp"
 
 #include "gateway/openai_response.hpp"
+#include "gateway/refusal.hpp"
 
 #include <ctime>
 #include <utility>
@@ -12,10 +13,15 @@ reply_identity identity_of(http_connection& client, const granted& g) {
   return {g.ticket, std::time(nullptr), client.core().config().build, g.resume_key};
 }
 
+http_reply refuse(http_connection& client, const error& reason) {
+  const auto& core = client.core();
+  return refusal_reply(refuse_here(reason, *core.facts->look()), core.config().overload_status);
+}
+
 // The error that an event means for a request of which nothing was sent yet.
-std::optional<http_reply> refusal_of(const stream_event& e) {
+std::optional<http_reply> refusal_of(http_connection& client, const stream_event& e) {
   if (const auto* r = std::get_if<rejected>(&e)) {
-    return error_reply(r->reason, r->retry_after);
+    return refusal_reply(*r, client.core().config().overload_status);
   }
   if (const auto* f = std::get_if<failed>(&e)) {
     return error_reply(f->reason);
@@ -28,8 +34,8 @@ std::optional<http_reply> refusal_of(const stream_event& e) {
   return std::nullopt;
 }
 
-http_reply unanswered(const stream_event& e) {
-  return refusal_of(e).value_or(
+http_reply unanswered(http_connection& client, const stream_event& e) {
+  return refusal_of(client, e).value_or(
       error_reply(fail(errc::internal, "the answer was of another kind")));
 }
 
@@ -42,7 +48,7 @@ asio::awaitable<after> whole_answer(http_connection& client, open_request& open,
   whole_reply whole(shape);
   granted told;
   while (auto event = co_await client.next(open)) {
-    if (auto refusal = refusal_of(*event)) {
+    if (auto refusal = refusal_of(client, *event)) {
       if (is_terminal(*event)) {
         open.ended();
       }
@@ -118,7 +124,8 @@ asio::awaitable<after> event_answer(http_connection& client, open_request& open,
   if (!first) {
     co_return after::close;
   }
-  if (auto refusal = refusal_of(*first)) { // nothing was sent: a plain HTTP error is still possible
+  if (auto refusal =
+          refusal_of(client, *first)) { // nothing was sent: a plain HTTP error is still possible
     if (is_terminal(*first)) {
       open.ended();
     }
@@ -154,7 +161,7 @@ template <class Told, class Body>
 asio::awaitable<after> single_answer(http_connection& client, result<open_request> open,
                                      Body body_of) {
   if (!open) {
-    co_return co_await client.reply(error_reply(open.error()));
+    co_return co_await client.reply(refuse(client, open.error()));
   }
   const auto event = co_await client.next(*open);
   if (!event) {
@@ -163,7 +170,7 @@ asio::awaitable<after> single_answer(http_connection& client, result<open_reques
   open->ended();
   const auto* told = std::get_if<Told>(&*event);
   if (!told) {
-    co_return co_await client.reply(unanswered(*event));
+    co_return co_await client.reply(unanswered(client, *event));
   }
   if (told->failure) {
     co_return co_await client.reply(error_reply(*told->failure));
@@ -177,11 +184,12 @@ asio::awaitable<after> single_answer(http_connection& client, result<open_reques
 
 asio::awaitable<after> answer(http_connection& client, openai_generate call) {
   auto& desk = client.core().http;
-  auto open = call.resume ? desk.resume(call.request, *call.resume, client.wake())
+  auto open = call.resume ? desk.resume(call.request.model, *call.resume, call.request.is_resumable,
+                                        client.wake())
                           : desk.open(std::move(call.request), call.add_generation_prompt,
                                       call.shape.is_stream, client.wake());
   if (!open) {
-    co_return co_await client.reply(error_reply(open.error()));
+    co_return co_await client.reply(refuse(client, open.error()));
   }
   if (call.shape.model.empty()) {
     call.shape.model = open->model();

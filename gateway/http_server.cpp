@@ -3,6 +3,7 @@
 
 #include "gateway/connection.hpp"
 #include "gateway/http_session.hpp"
+#include "gateway/refusal.hpp"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -53,9 +54,10 @@ result<tcp::endpoint> parse_endpoint(const std::string& text) {
 }
 
 // Said to a connection beyond the limit, in one write; a full socket loses it.
-void turn_away(tcp::socket& socket) {
+void turn_away(const board& facts, tcp::socket& socket) {
+  const auto full = fail(errc::overloaded, "the server has as many connections as it may have");
   const auto reply =
-      error_reply(fail(errc::overloaded, "the server has as many connections as it may have"));
+      refusal_reply(refuse_here(full, *facts.look()), facts.config().overload_status);
   const auto bytes = render(reply, {.is_http_1_0 = false, .keeps_alive = false, .is_head = false});
   error_code ignored;
   socket.non_blocking(true, ignored);
@@ -119,7 +121,7 @@ asio::awaitable<void> http_server::wall::listen() {
     }
     if (!start_http_session(core, socket)) {
       core.facts->metrics().refused("http", errc::overloaded);
-      turn_away(socket);
+      turn_away(*core.facts, socket);
     }
   }
 }

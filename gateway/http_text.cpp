@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <ctime>
 #include <iterator>
 
@@ -36,6 +37,8 @@ std::string_view reason_phrase(int status) noexcept {
     return "Unsupported Media Type";
   case 422:
     return "Unprocessable Content";
+  case 429:
+    return "Too Many Requests";
   case 431:
     return "Request Header Fields Too Large";
   case 499:
@@ -46,6 +49,8 @@ std::string_view reason_phrase(int status) noexcept {
     return "Service Unavailable";
   case 504:
     return "Gateway Timeout";
+  case 529: // of no RFC
+    return "Overloaded";
   default:
     return "Status";
   }
@@ -73,14 +78,18 @@ void append_head(std::string& out, int status, std::string_view content_type,
 
 } // namespace
 
+std::uint64_t retry_seconds(std::chrono::milliseconds retry_after) noexcept {
+  const auto seconds = std::chrono::ceil<std::chrono::seconds>(retry_after).count();
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(1, seconds));
+}
+
 http_reply error_reply(const error& e, std::chrono::milliseconds retry_after) {
   const auto& row = row_of(e.code);
   http_reply reply;
   reply.status = row.http_status;
   reply.body = error_body(e);
   if (row.retryable) {
-    const auto seconds = std::chrono::ceil<std::chrono::seconds>(retry_after).count();
-    reply.headers.emplace_back("Retry-After", std::to_string(seconds < 1 ? 1 : seconds));
+    reply.headers.emplace_back("Retry-After", std::to_string(retry_seconds(retry_after)));
   }
   if (e.code == errc::unauthorized) {
     reply.headers.emplace_back("WWW-Authenticate", "Bearer");

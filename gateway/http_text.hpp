@@ -4,6 +4,7 @@
 #include "schema/error.hpp"
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,8 +19,11 @@ struct http_reply {
   std::vector<std::pair<std::string, std::string>> headers;
 };
 
-// OpenAI's error body under the status of the error's row; Retry-After (at least 1 s) if it may be
-// retried.
+// As Retry-After says it: whole seconds, at least one.
+std::uint64_t retry_seconds(std::chrono::milliseconds retry_after) noexcept;
+
+// OpenAI's error body under the status of the error's row; Retry-After if it may be retried.
+// Requests that are refused: refusal.hpp.
 http_reply error_reply(const error& e, std::chrono::milliseconds retry_after = {});
 
 struct reply_framing {

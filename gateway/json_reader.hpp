@@ -50,6 +50,8 @@ public:
   // "'prompt' must be a string, not an object"
   void refuse_type(std::string_view name, std::string_view wanted, const json& got);
 
+  // All names so far that may stand in the object.
+  const std::set<std::string, std::less<>>& asked() const noexcept { return asked_; }
   bool has_failed() const noexcept { return failure_.has_value(); }
   // Judges what nobody asked for. Errors: the first mistake.
   result<void> finish(std::span<const unsupported_field> unsupported = {});

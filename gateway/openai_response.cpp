@@ -1,5 +1,7 @@
 #include "gateway/openai_response.hpp"
 
+#include "runtime/text/utf8.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -63,7 +65,7 @@ ordered completion_logprobs(const std::vector<token_detail>& details, std::size_
     }
     tops.push_back(std::move(top));
     offsets.push_back(offset);
-    offset += characters_of(d.chosen.text);
+    offset += text::utf8_characters(d.chosen.text);
   }
   return {{"text_offset", std::move(offsets)},
           {"token_logprobs", std::move(values)},
@@ -104,12 +106,6 @@ ordered card_json(const model_card& card, std::string_view id) {
 }
 
 } // namespace
-
-std::size_t characters_of(std::string_view utf8) noexcept {
-  return static_cast<std::size_t>(std::count_if(utf8.begin(), utf8.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-  }));
-}
 
 void append_json_string(std::string& out, std::string_view text) {
   const auto is_plain = [](char c) {
@@ -244,8 +240,7 @@ event_writer::event_writer(const reply_shape& shape, reply_identity who,
   place_ = {who_.ticket, who_.resume_key, {from.begin(), from.end()}};
   place_.from.resize(shape.choices);
   for (std::size_t i = 0; i < choices_.size(); ++i) {
-    choices_[i].had_finish = place_.from[i].has_finish;
-    choices_[i].has_role = place_.from[i].index > 0 || choices_[i].had_finish;
+    choices_[i].has_role = place_.from[i].index > 0 || place_.from[i].has_finish;
   }
   const bool is_chat = shape.api == openai_api::chat;
   head_ = dump({{"id", reply_id(shape.api, who_.ticket)},
@@ -288,7 +283,7 @@ void event_writer::add_text(const chunk& c, std::string& out) {
              : "null";
   out += R"(,"finish_reason":null})";
   out += tail_;
-  choice.text_characters += characters_of(c.text);
+  choice.text_characters += text::utf8_characters(c.text);
 }
 
 void event_writer::add_finish(const chunk& c, std::string& out) {
@@ -332,8 +327,8 @@ void event_writer::add(const chunk& c, std::string& out) {
   if (c.finish == finish::none) {
     return;
   }
-  choice.has_finished = place.has_finish = true;
-  if (!choice.had_finish) {
+  choice.has_finished = true;
+  if (!std::exchange(place.has_finish, true)) { // else its client had it before it came back
     add_finish(c, out);
   }
   if (--choices_left_ == 0) {

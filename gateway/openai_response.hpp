@@ -81,7 +81,6 @@ private:
   struct choice_state {
     bool has_role = false;
     bool has_finished = false;
-    bool had_finish = false; // before it came back
     std::uint32_t output_tokens = 0;
     std::size_t text_characters = 0;
   };
@@ -105,6 +104,5 @@ private:
 // The `logprobs` object of a choice. `characters_before`: text of the choice before these tokens.
 std::string logprobs_json(openai_api api, const std::vector<token_detail>& details,
                           std::size_t characters_before);
-std::size_t characters_of(std::string_view utf8) noexcept;
 
 } // namespace baton::gateway

@@ -76,9 +76,8 @@ std::shared_ptr<stream> reception::new_stream(std::function<void()> wake) {
 
 namespace {
 
-cancel_reason if_lost(const generate& request) {
-  const bool comes_back = request.is_resumable || !request.request_id.empty();
-  return comes_back ? cancel_reason::client_lost : cancel_reason::client_gone;
+cancel_reason if_lost(bool is_resumable) {
+  return is_resumable ? cancel_reason::client_lost : cancel_reason::client_gone;
 }
 
 } // namespace
@@ -95,21 +94,21 @@ result<open_request> reception::open(generate request, bool add_generation_promp
   auto out = new_stream(std::move(wake));
   request.request = out->number();
   request.model = card->name;
-  const auto lost = if_lost(request);
+  const auto lost = if_lost(request.is_resumable || !request.request_id.empty());
   caf::anon_send(desk_, open_generate{out, std::move(request), add_generation_prompt, is_stream});
   return open_request(desk_, std::move(out), card->name, lost);
 }
 
-result<open_request> reception::resume(const generate& request, stream_position from,
-                                       std::function<void()> wake) {
-  auto card = admit(request.model, nullptr);
+result<open_request> reception::resume(std::string_view model, stream_position from,
+                                       bool is_resumable, std::function<void()> wake) {
+  auto card = admit(model, nullptr);
   if (!card) {
     return card.error();
   }
   auto out = new_stream(std::move(wake));
   caf::anon_send(desk_,
                  open_resume{out, card->name, from.ticket, from.resume_key, std::move(from.from)});
-  return open_request(desk_, std::move(out), card->name, if_lost(request));
+  return open_request(desk_, std::move(out), card->name, if_lost(is_resumable));
 }
 
 result<open_request> reception::tokenize(std::string_view model, prompt input,

@@ -55,8 +55,8 @@ public:
   // `is_stream`: the client takes tokens as they come, and can go on behind them.
   result<open_request> open(generate request, bool add_generation_prompt, bool is_stream,
                             std::function<void()> wake);
-  // The request of a client that comes back; of it only the model counts.
-  result<open_request> resume(const generate& request, stream_position from,
+  // A client that comes back. `is_resumable`: it may do so again.
+  result<open_request> resume(std::string_view model, stream_position from, bool is_resumable,
                               std::function<void()> wake);
   result<open_request> tokenize(std::string_view model, prompt input, bool add_generation_prompt,
                                 std::function<void()> wake);

@@ -9,6 +9,7 @@
 #include "gateway/websocket.hpp"
 
 #include "gateway/openai_response.hpp"
+#include "gateway/refusal.hpp"
 #include "gateway/websocket_messages.hpp"
 #include "gateway/websocket_settings.hpp"
 
@@ -75,6 +76,7 @@ private:
   void take(const socket_cancel& m);
   void take(const socket_ack& m);
   void note(const socket_mistake& m);
+  void refuse(const std::string& id, const error& reason);
   void say(std::string text);
 
   // What one request has to tell now; true if it has ended with it.
@@ -187,7 +189,11 @@ void websocket_session::say(std::string text) {
 void websocket_session::note(const socket_mistake& m) {
   bad_in_row_ = m.is_json ? 0 : bad_in_row_ + 1;
   core_.websocket.counts().refused("websocket", m.reason.code);
-  say(socket_error_text(m.id, m.reason));
+  refuse(m.id, m.reason);
+}
+
+void websocket_session::refuse(const std::string& id, const error& reason) {
+  say(socket_refusal_text(id, refuse_here(reason, *core_.facts->look())));
 }
 
 void websocket_session::take(std::string_view text) {
@@ -221,7 +227,7 @@ void websocket_session::take(socket_start&& m) {
   auto open = core_.websocket.open(std::move(m.call.request), m.call.add_generation_prompt,
                                    /*is_stream=*/true, [b = bell_] { b->ring(); });
   if (!open) {
-    say(socket_error_text(m.id, open.error()));
+    refuse(m.id, open.error());
     return;
   }
   const auto choices = m.call.shape.choices;
@@ -235,12 +241,10 @@ void websocket_session::take(socket_resume&& m) {
   if (!has_room_for(m.id)) {
     return;
   }
-  generate request; // whoever has come back once may do so again
-  request.model = std::move(m.model);
-  request.is_resumable = true;
-  auto open = core_.websocket.resume(request, m.position, [b = bell_] { b->ring(); });
+  auto open = core_.websocket.resume(m.model, m.position, /*is_resumable=*/true,
+                                     [b = bell_] { b->ring(); });
   if (!open) {
-    say(socket_error_text(m.id, open.error()));
+    refuse(m.id, open.error());
     return;
   }
   reply_shape shape;
@@ -346,7 +350,8 @@ bool websocket_session::collect(const std::string& id, socket_request& r,
     const auto* refused = std::get_if<rejected>(&*event);
     const auto* broken = std::get_if<failed>(&*event);
     if (refused || broken) {
-      out.push_back(socket_error_text(id, refused ? refused->reason : broken->reason));
+      out.push_back(refused ? socket_refusal_text(id, *refused)
+                            : socket_error_text(id, broken->reason));
       r.open.ended();
       return true;
     }

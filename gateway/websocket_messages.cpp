@@ -2,6 +2,7 @@
 
 #include "gateway/openai_fields.hpp"
 #include "gateway/openai_response.hpp"
+#include "gateway/refusal.hpp"
 
 #include <iterator>
 
@@ -130,6 +131,14 @@ std::string begin(std::string_view type, std::string_view id) {
   return out;
 }
 
+// `body`: {"error":{...}}
+std::string error_around(std::string_view id, std::string_view body) {
+  auto out = begin("error", id);
+  out += ',';
+  out += body.substr(1); // without its opening brace
+  return out;
+}
+
 void append_choice(std::string& out, const chunk& c, const reply_shape& shape) {
   if (shape.choices > 1) {
     fmt::format_to(std::back_inserter(out), R"(,"choice":{})", c.choice);
@@ -192,10 +201,11 @@ std::string done_text(std::string_view id, const chunk& c, const reply_shape& sh
 }
 
 std::string socket_error_text(std::string_view id, const error& e) {
-  auto out = begin("error", id);
-  out += ',';
-  out += std::string_view(error_body(e)).substr(1); // {"error":{...}} without its opening brace
-  return out;
+  return error_around(id, error_body(e));
+}
+
+std::string socket_refusal_text(std::string_view id, const rejected& no) {
+  return error_around(id, refusal_body(no));
 }
 
 } // namespace baton::gateway

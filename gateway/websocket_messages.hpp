@@ -52,5 +52,6 @@ std::string tokens_text(std::string_view id, const chunk& c, const reply_shape& 
 std::string done_text(std::string_view id, const chunk& c, const reply_shape& shape, bool is_last);
 // `id` empty: about the socket, not one request.
 std::string socket_error_text(std::string_view id, const error& e);
+std::string socket_refusal_text(std::string_view id, const rejected& no);
 
 } // namespace baton::gateway

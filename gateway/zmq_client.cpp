@@ -1,5 +1,6 @@
 #include "gateway/zmq_client.hpp"
 
+#include "gateway/refusal.hpp"
 #include "gateway/request_check.hpp"
 
 #include <algorithm>
@@ -59,6 +60,17 @@ void zmq_client::take(message m, instant now) {
   std::visit([this](auto& content) { on(content); }, m);
 }
 
+// Its client waits for an answer, and has named the request outside of the body as well.
+void zmq_client::refuse_unreadable(const envelope& head, const error& why, instant now) {
+  heard_ = now;
+  const bool asks =
+      head.kind == kind_of(message(generate{})) || head.kind == kind_of(message(resume{}));
+  if (asks && head.correlation != 0 && may_open(head.correlation)) {
+    refuse(head.correlation,
+           fail(errc::invalid_request, "the request cannot be read: {}", why.message));
+  }
+}
+
 template <class Other>
 void zmq_client::on(const Other&) {
   if constexpr (!std::is_same_v<Other, heartbeat>) {
@@ -99,10 +111,9 @@ void zmq_client::on(const resume& m) {
   if (auto ok = has_room(); !ok) {
     return enter(m.request, ok.error(), 0);
   }
-  generate request; // whoever has come back once may do so again
-  request.is_resumable = true;
   enter(m.request,
-        desk_.resume(request, {m.ticket, m.resume_key, m.from}, wires_.wake_for(m.request)),
+        desk_.resume({}, {m.ticket, m.resume_key, m.from}, /*is_resumable=*/true,
+                     wires_.wake_for(m.request)),
         m.from.size());
 }
 
@@ -119,9 +130,12 @@ void zmq_client::enter(std::uint64_t request, result<open_request> open, std::si
     requests_.emplace(request, open_entry{*std::move(open), {}, std::vector<bool>(choices, false)});
     return;
   }
-  rejected no;
+  refuse(request, open.error());
+}
+
+void zmq_client::refuse(std::uint64_t request, const error& reason) {
+  auto no = refuse_here(reason, *desk_.facts().look());
   no.request = request;
-  no.reason = open.error();
   say(no, request);
 }
 
@@ -225,10 +239,7 @@ bool zmq_client::tell_chunk(std::uint64_t request, open_entry& entry, chunk c) {
 // A request that had begun ends with one failed chunk for each choice that was open.
 void zmq_client::tell_failure(std::uint64_t request, open_entry& entry, const error& reason) {
   if (!entry.ticket) {
-    rejected no;
-    no.request = request;
-    no.reason = reason;
-    say(no, request);
+    refuse(request, reason);
     return;
   }
   for (std::size_t i = 0; i < entry.finished.size(); ++i) {

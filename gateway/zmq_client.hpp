@@ -39,6 +39,8 @@ public:
   void acknowledge();
   // A verified message of this client's life.
   void take(message m, instant now);
+  // A message of this client's life whose body breaks a rule of the protocol.
+  void refuse_unreadable(const envelope& head, const error& why, instant now);
   // Brings what the request has to tell, as far as credit goes.
   void pump(std::uint64_t request);
   void beat();
@@ -65,6 +67,7 @@ private:
   result<void> has_room() const;
   // Enters it, or says why not.
   void enter(std::uint64_t request, result<open_request> open, std::size_t choices);
+  void refuse(std::uint64_t request, const error& reason);
   // True: the request has ended.
   bool tell(std::uint64_t request, open_entry& entry, stream_event e);
   bool tell_chunk(std::uint64_t request, open_entry& entry, chunk c);

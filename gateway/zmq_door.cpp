@@ -100,6 +100,7 @@ struct zmq_door::wall {
   void loop();
   void receive_some();
   void take(const std::string& id, std::vector<zmq::message_t>& parts);
+  zmq_client* known(const std::string& id, const envelope& head);
   void greet(const std::string& id, const hello& h);
   void refuse(const std::string& id, const hello& h, const error& why);
   void forget_lost(clock::time_point now);
@@ -199,22 +200,29 @@ void zmq_door::wall::take(const std::string& id, std::vector<zmq::message_t>& pa
                : fail(errc::bad_frame, "{} frames in place of one", parts.size() - 1);
   const auto head = f ? decode_envelope(f->head) : f.error();
   auto body = head ? decode_body(*head, f->body, f->bulk) : head.error();
+  auto* client = head ? known(id, *head) : nullptr;
   if (!body) {
     counts().dropped("zmq_bad_frame");
+    if (client) {
+      client->refuse_unreadable(*head, body.error(), clock::now());
+    }
     return;
   }
   if (const auto* h = std::get_if<hello>(&*body)) {
     greet(id, *h);
-    return;
-  }
-  const auto client = clients.find(id);
-  const bool is_known = client != clients.end() && client->second.epoch() == head->source_epoch &&
-                        head->target_epoch == facts->config().epoch;
-  if (!is_known) {
+  } else if (client) {
+    client->take(*std::move(body), clock::now());
+  } else {
     counts().dropped("zmq_stranger");
-    return;
   }
-  client->second.take(*std::move(body), clock::now());
+}
+
+// Whose life this message is of; none: a stranger's.
+zmq_client* zmq_door::wall::known(const std::string& id, const envelope& head) {
+  const auto client = clients.find(id);
+  const bool is_known = client != clients.end() && client->second.epoch() == head.source_epoch &&
+                        head.target_epoch == facts->config().epoch;
+  return is_known ? &client->second : nullptr;
 }
 
 void zmq_door::wall::receive_some() {

@@ -1,6 +1,7 @@
 // Table 3-7 of the Unicode Standard as code; see utf8.hpp.
 #include "runtime/text/utf8.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
@@ -45,6 +46,12 @@ utf8_sequence utf8_at(std::string_view bytes, std::size_t position) noexcept {
       return {state::invalid, i};
   }
   return {state::valid, first.length};
+}
+
+std::size_t utf8_characters(std::string_view bytes) noexcept {
+  return static_cast<std::size_t>(std::count_if(bytes.begin(), bytes.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; // no continuation
+  }));
 }
 
 std::size_t utf8_valid_prefix(std::string_view bytes) noexcept {

@@ -23,6 +23,9 @@ struct utf8_sequence {
 // Requires: position < bytes.size().
 utf8_sequence utf8_at(std::string_view bytes, std::size_t position) noexcept;
 
+// Characters that begin in `bytes`; of what is no UTF-8, bytes that could begin one.
+std::size_t utf8_characters(std::string_view bytes) noexcept;
+
 // Length of the longest well-formed beginning of `bytes`.
 std::size_t utf8_valid_prefix(std::string_view bytes) noexcept;
 

@@ -34,6 +34,7 @@ struct orders {
   std::uint32_t fail_at = 0;
   std::uint32_t twice_at = 0;
   std::uint32_t gap_at = 0;
+  std::uint32_t gaps = 1;
   bool holds = false;
   std::string text;
   std::optional<errc> refuse;
@@ -52,7 +53,8 @@ orders read_orders(const std::string& prompt_text) {
   orders o;
   std::map<std::string, std::uint32_t*> numbers{{"tokens", &o.tokens},     {"pace_ms", &o.pace_ms},
                                                 {"bytes", &o.bytes},       {"fail_at", &o.fail_at},
-                                                {"twice_at", &o.twice_at}, {"gap_at", &o.gap_at}};
+                                                {"twice_at", &o.twice_at}, {"gap_at", &o.gap_at},
+                                                {"gaps", &o.gaps}};
   std::istringstream words(prompt_text);
   for (std::string word; words >> word;) {
     const auto equals = word.find('=');
@@ -112,6 +114,7 @@ using fake_scheduler = actors::scheduler_actor::extend<caf::reacts_to<step>>;
 struct fake_state {
   fake_head_config config;
   std::map<ticket_id, fake_ticket> tickets;
+  std::map<ticket_id, fake_ticket> ended;
   std::map<ticket_id, std::uint64_t> reserved; // granted, not yet admitted
   std::uint64_t last_ticket = 0;
 };
@@ -140,7 +143,7 @@ void forget_if_done(fake_state& s, ticket_id ticket) {
       return;
     }
   }
-  s.tickets.erase(it);
+  s.ended.insert(s.tickets.extract(it));
 }
 
 chunk chunk_of(const fake_ticket& t, ticket_id ticket, std::uint32_t choice) {
@@ -186,7 +189,9 @@ void make_token(fake_self self, const step& m) {
   if (t.request.sampling.logprobs >= 0) {
     c.details.push_back(detail_of(c.text, t.request.sampling.logprobs));
   }
-  const int copies = index == t.what.gap_at ? 0 : index == t.what.twice_at ? 2 : 1;
+  const bool is_lost = index == t.what.gap_at && t.what.gaps > 0;
+  t.what.gaps -= is_lost ? 1 : 0;
+  const int copies = is_lost ? 0 : index == t.what.twice_at ? 2 : 1;
   for (int i = 0; i < copies; ++i) {
     self->send(*s.config.gateway, chunks{{c}, {}});
   }
@@ -209,7 +214,7 @@ void on_reserve(fake_self self, const reserve& m) {
     no.request = m.request;
     no.reason = fail(errc::no_job_ticket, "no running slot is free");
     no.retry_after = s.config.retry_after;
-    no.queue_position = static_cast<std::uint32_t>(s.tickets.size());
+    no.queue_position = static_cast<std::uint32_t>(s.tickets.size() + s.reserved.size());
     self->send(*s.config.gateway, std::move(no));
     return;
   }
@@ -270,17 +275,38 @@ void on_cancel(fake_self self, const cancel& m) {
   }
 }
 
+// Makes the rest of the tokens once more: they are functions of their numbers.
+void on_resume(fake_self self, const resume& m) {
+  auto& s = self->state;
+  if (!s.tickets.contains(m.ticket)) {
+    s.tickets.insert(s.ended.extract(m.ticket));
+  }
+  const auto it = s.tickets.find(m.ticket);
+  if (it == s.tickets.end() || m.from.size() != it->second.made.size()) {
+    self->send(*s.config.gateway,
+               rejected{m.request, m.ticket, fail(errc::ticket_not_found, "no such ticket"),
+                        std::chrono::milliseconds{0}, 0});
+    return;
+  }
+  auto& t = it->second;
+  t.request.request = m.request;
+  self->send(*s.config.gateway, granted{m.request, m.ticket, epoch_id{1}});
+  for (std::uint32_t choice = 0; choice < m.from.size(); ++choice) {
+    t.made[choice] = m.from[choice].index;
+    if (t.ended[choice]) { // else its next step is on its way
+      t.ended[choice] = false;
+      self->send(self, step{m.ticket, choice});
+    }
+  }
+}
+
 fake_scheduler::behavior_type scheduler(fake_self self, fake_head_config config) {
   self->state.config = std::move(config);
   return {
       [self](const reserve& m) { on_reserve(self, m); },
       [self](const admit& m) { on_admit(self, m); },
       [self](const cancel& m) { on_cancel(self, m); },
-      [self](const resume& m) { // it keeps no text
-        self->send(*self->state.config.gateway,
-                   rejected{m.request, m.ticket, fail(errc::ticket_not_found, "no such ticket"),
-                            std::chrono::milliseconds{0}, 0});
-      },
+      [self](const resume& m) { on_resume(self, m); },
       [](const sampled&) {},
       [](const stage_ready&) {},
       [](const epoch_opened&) {},

@@ -9,6 +9,7 @@
 //   fail_at=N   the N-th token does not come: finish failed, errc internal
 //   twice_at=N  the N-th token comes twice
 //   gap_at=N    the N-th token is lost on the way
+//   gaps=N      that often (default 1)
 //   refuse=E    rejected after tokenizing, with the errc of that name
 //   hold=1      nothing is ever said
 #pragma once

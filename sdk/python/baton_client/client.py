@@ -16,6 +16,8 @@ from .wire.MessageKind import MessageKind
 Prompt = Union[str, Sequence[int]]
 Messages = Sequence[Dict[str, str]]
 
+CHOICES_MAX = 128  # of the protocol; servers give fewer
+
 
 class Stream:
     """Iterator over the chunks of one request. Leaving it unfinished (close, with, del) cancels.
@@ -138,6 +140,9 @@ class Client:
         if (prompt is None) == (messages is None):
             raise TypeError("give either a prompt or messages")
         asked = codec.GenerateParams(**params)
+        if not 1 <= asked.n <= CHOICES_MAX:  # before anything is made for each of them
+            wrong = f"'n' must be between 1 and {CHOICES_MAX}, not {asked.n}"
+            raise BatonError(3, "invalid_value", wrong, param="n")
         if isinstance(asked.stop, str):
             asked.stop = [asked.stop]
         seed = asked.seed if asked.seed is not None else _seed_of(asked.request_id)
@@ -166,8 +171,8 @@ class Client:
         """The answers of all n choices."""
         timeout = options.get("timeout") or self._timeout
         end = time.monotonic() + timeout
-        answers = [Answer("", None, 0, 0) for _ in range(options.get("n", 1))]
         with self.stream(prompt, **options) as chunks:
+            answers = [Answer("", None, 0, 0) for _ in range(options.get("n", 1))]
             while True:
                 chunk = chunks.next(max(0.0, end - time.monotonic()))
                 if chunk is None:

@@ -327,12 +327,12 @@ def test_job_tickets_refuse_at_once_when_no_slot_is_free():
 
 
 def test_the_queue_is_bounded():
-    with running(model="max_num_seqs = 1\nmax_num_queued_reqs = 2") as cluster:
+    with running(model="max_num_seqs = 1\nmax_num_queued_reqs = 2", gateway="overload_status = 429") as cluster:
         streams = [Stream(cluster, p, max_tokens=60, ignore_eos=True) for p in PROMPTS]
         for s in streams:
             s.join(120)
-        refused = [s for s in streams if s.status == 503]
-        assert {s.error["code"] for s in refused} == {"overloaded"}
+        refused = [s for s in streams if s.status == 429]
+        assert {(s.error["code"], s.error["queue_position"], s.error["retry_after"]) for s in refused} == {("overloaded", 2, 1)}
         for s in streams:
             if s.status == 200:
                 s.check()

@@ -37,6 +37,7 @@ class Gateway:
         self.failure = first.get("code")
         self.url = first.get("url")
         self.zmq = first.get("zmq")
+        self.fields = first.get("fields")
         if self.is_ready:
             self.host, port = self.url.removeprefix("http://").rsplit(":", 1)
             self.port = int(port)

@@ -1,9 +1,10 @@
 // The real doors over a fake head, for the tests in this directory: flags choose addresses and
 // limits, lines on stdin change the cluster, lines of JSON on stdout tell what happened.
 //
-//   stdin: drain | head_down | head_up | phase NAME | quit (or end of file)
+//   stdin: drain | head_down | head_up | phase NAME | waiting N | quit (or end of file)
 #include "gateway/desk.hpp"
 #include "gateway/door_server.hpp"
+#include "gateway/openai_fields.hpp"
 #include "tests/support/fake_head.hpp"
 
 #include <CLI/CLI.hpp>
@@ -40,6 +41,7 @@ int read_flags(int argc, char** argv, settings& s) {
   app.add_option("--alias", g.model_aliases);
   app.add_option("--stream-buffer", g.stream_buffer_max_bytes);
   app.add_option("--requests", g.requests_max);
+  app.add_option("--overload-status", g.overload_status);
   app.add_option("--connections", g.http_bounds.connections_max);
   app.add_option("--send-buffer", g.http_bounds.send_buffer_bytes);
   app.add_option("--header-timeout-ms", header_ms);
@@ -78,7 +80,20 @@ void obey(const std::string& line, const gateway::desk_actor& desk, const std::s
     }
     card.reason = "told so";
     caf::anon_send(desk, card);
+  } else if (line.rfind("waiting ", 0) == 0) {
+    load_report load;
+    load.model = model;
+    load.waiting = static_cast<std::uint32_t>(std::stoul(line.substr(8)));
+    caf::anon_send(desk, load);
   }
+}
+
+// The names of all fields that a request may have: who adds one tests it with what others get.
+std::string fields_of(gateway::openai_api api, const gateway::gateway_config& config) {
+  const auto nothing = gateway::json::object();
+  gateway::field_reader fields(nothing);
+  static_cast<void>(gateway::read_generation(fields, api, config.request)); // lacks what is needed
+  return gateway::json(fields.asked()).dump();
 }
 
 // Time for the desk, as the process's ticker gives it.
@@ -146,8 +161,10 @@ int main(int argc, char** argv) {
     while (facts->look()->cards.empty()) { // until the desk has heard of the model
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
-    say(fmt::format(R"({{"event":"ready","url":"{}","zmq":"{}"}})", (*doors)->url(),
-                    (*doors)->zmq_endpoint()));
+    say(fmt::format(
+        R"({{"event":"ready","url":"{}","zmq":"{}","fields":{{"chat":{},"completions":{}}}}})",
+        (*doors)->url(), (*doors)->zmq_endpoint(), fields_of(gateway::openai_api::chat, s.gateway),
+        fields_of(gateway::openai_api::completions, s.gateway)));
     const ticker time(desk);
     for (std::string line; line != "quit" && std::getline(std::cin, line);) {
       obey(line, desk, s.model);

@@ -1,8 +1,7 @@
-"""HTTP on the wire: keep-alive, limits, hostile input, clients that leave or do not read."""
+"""HTTP on the wire: keep-alive, limits, clients that leave or do not read. What is hostile: test_hostile.py."""
 
 import json
 import socket
-import subprocess
 import threading
 import time
 
@@ -102,53 +101,6 @@ def test_stream_is_framed_in_chunks_and_keeps_the_connection(gateway):
             assert text.endswith(b"data: [DONE]\n\n")
 
 
-HOSTILE = {
-    "no_http": (b"\x16\x03\x01\x02\x00garbage\r\n\r\n", 400),
-    "bad_version": (b"GET / HTTP/9.9\r\nHost: x\r\n\r\n", 400),
-    "no_host": (request("GET", "/health", host=None), 400),
-    "two_hosts": (request("GET", "/health", headers=["Host: y"]), 400),
-    "huge_header": (request("GET", "/health", headers=["X: " + "a" * 20000]), 431),
-    "many_lines": (request("GET", "/health", headers=[f"X{i}: a" for i in range(200)]), 431),
-    "bad_length": (request("POST", CHAT, b"x", headers=["Content-Length: -1"]), 400),
-    "length_overflow": (request("POST", CHAT, b"x",
-                                headers=["Content-Length: 99999999999999999999999"]), 400),
-    "two_lengths": (request("POST", CHAT, b"x",
-                            headers=["Content-Length: 1", "Content-Length: 2"]), 400),
-    "length_and_chunked": (request("POST", CHAT, b"0\r\n\r\n",
-                                   headers=["Content-Length: 5", "Transfer-Encoding: chunked"]),
-                           400),
-    "declared_too_large": (request("POST", CHAT, b"x", headers=["Content-Length: 99999999"]), 413),
-    "bad_chunk": (request("POST", CHAT, b"zz\r\n", headers=["Transfer-Encoding: chunked"]), 400),
-    "long_chunk_extension": (request("POST", CHAT, b"1;" + b"a" * 300 + b"\r\nx\r\n0\r\n\r\n",
-                                     headers=["Transfer-Encoding: chunked"]), 400),
-    "space_in_name": (request("GET", "/health", headers=["X : y"]), 400),
-    "not_json": (request("POST", CHAT, b"hello"), 400),
-    "empty_body": (request("POST", CHAT), 400),
-    "deep_json": (request("POST", CHAT, b"[" * 100000), 400),
-    "bad_utf8": (request("POST", CHAT, b'{"messages":"\xff\xfe"}'), 400),
-    "huge_number": (request("POST", CHAT, b'{"temperature":1e400}'), 400),
-    "multipart": (request("POST", CHAT, b"x", headers=["Content-Type: multipart/form-data"]), 415),
-    "gzip": (request("POST", CHAT, b"x", headers=["Content-Encoding: gzip"]), 415),
-    "foreign_origin": (request("POST", CHAT, b"{}", headers=["Origin: http://evil.example"]), 403),
-}
-
-
-@pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_input_is_refused_in_openais_shape(gateway, name):
-    data, status = HOSTILE[name]
-    reply = exchange(gateway, data)
-    assert reply is not None and reply.status == status
-    assert set(reply.json()["error"]) == {"message", "type", "param", "code"}
-    assert exchange(gateway, request("GET", "/health")).status == 200
-
-
-def test_a_body_over_the_limit_is_413_even_if_it_is_sent_whole(gateway):
-    body = b'{"x":"' + b"a" * (5 << 20) + b'"}'
-    out = subprocess.run(["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "--data-binary",
-                          "@-", gateway.url + CHAT], input=body, capture_output=True, timeout=30)
-    assert out.stdout == b"413"
-
-
 def test_expect_100_continue(gateway):
     body = json.dumps(chat()).encode()
     with connect(gateway) as s:
@@ -160,34 +112,10 @@ def test_expect_100_continue(gateway):
         assert reply.status == 200
 
 
-def test_chunk_bomb_is_cheap(start):
-    g = start("--body-timeout-ms", "3000")
-    before = g.rss_kib()
-    body = b"1\r\n \r\n" * 500_000
-    with connect(g) as s:
-        try:
-            s.sendall(request("POST", CHAT, body + b"0\r\n\r\n",
-                              headers=["Transfer-Encoding: chunked"]))
-            reply, _ = read_reply(s)
-            assert reply.status in (400, 408)
-        except (ConnectionResetError, BrokenPipeError):
-            pass
-    assert g.rss_kib() - before < 8 * 1024
-    assert exchange(g, request("GET", "/health")).status == 200
-
-
-def test_slow_headers_and_bodies_time_out(start):
-    g = start("--header-timeout-ms", "300", "--body-timeout-ms", "300", "--idle-timeout-ms", "300")
+def test_a_silent_connection_is_closed(start):
+    g = start("--header-timeout-ms", "300", "--idle-timeout-ms", "300")
     with connect(g) as s:  # says nothing
         assert s.recv(10) == b""
-    with connect(g) as s:  # half a header
-        s.sendall(b"GET / HT")
-        reply, _ = read_reply(s)
-        assert reply.status == 408
-    with connect(g) as s:  # half a body
-        s.sendall(request("POST", CHAT, b"{", headers=["Content-Length: 10"]))
-        reply, _ = read_reply(s)
-        assert reply.status == 408
     with connect(g) as s:  # idle after a request
         s.sendall(request("GET", "/version"))
         reply, _ = read_reply(s)

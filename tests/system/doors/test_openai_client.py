@@ -129,11 +129,14 @@ def test_a_failure_without_stream_is_a_500(client):
         client.chat.completions.create(model="fake", messages=say("tokens=9 fail_at=4"))
 
 
-def test_text_that_came_twice_is_delivered_once_and_a_hole_ends_the_stream(client):
+def test_text_that_came_twice_is_delivered_once_and_what_was_lost_comes_again(client):
     r = client.chat.completions.create(model="fake", messages=say("tokens=5 twice_at=2"))
     assert r.choices[0].message.content == "w0 w1 w2 w3 w4 "
+    for pace in (0, 2):
+        r = client.chat.completions.create(model="fake", messages=say(f"tokens=5 gap_at=2 gaps=2 pace_ms={pace}"), n=2)
+        assert [c.message.content for c in r.choices] == ["w0 w1 w2 w3 w4 "] * 2
     with pytest.raises(openai.APIStatusError) as e:
-        client.chat.completions.create(model="fake", messages=say("tokens=5 gap_at=2"))
+        client.chat.completions.create(model="fake", messages=say("tokens=5 gap_at=2 gaps=100"))
     assert e.value.code == "link_down"
 
 

@@ -3,10 +3,10 @@
 import os
 import pathlib
 import sys
-import time
 
 import pytest
-import zmq
+
+from raw_zmq import Raw
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "sdk" / "python"))
 
@@ -105,9 +105,7 @@ def test_a_stream_that_is_not_read_ends_alone(start):
 def test_a_client_that_gives_no_credit_is_cut_and_costs_nobody_else(start):
     g = start("--zmq", "tcp://127.0.0.1:*", "--stream-buffer", "100000")
     raw = Raw(g.zmq)
-    raw.send(MessageKind.hello, codec.hello(raw.us, "raw", os.getpid()))
-    ack = raw.heard()
-    raw.door.node, raw.door.epoch = ack.value.node, ack.value.epoch
+    raw.greet()
     params = codec.GenerateParams()
     raw.send(MessageKind.generate, codec.generate(1, "fake", "tokens=100000 bytes=5000", None, params, 1, 0))
     ticket = g.wait_for("reserve")["ticket"]
@@ -115,25 +113,6 @@ def test_a_client_that_gives_no_credit_is_cut_and_costs_nobody_else(start):
         assert other.generate("tokens=3").text == "w0 w1 w2 "
         assert g.cancelled(ticket, seconds=20)["why"] == 3
     raw.socket.close()
-
-
-class Raw:
-    def __init__(self, endpoint):
-        self.socket = zmq.Context.instance().socket(zmq.DEALER)
-        self.socket.linger = 0
-        self.socket.connect(endpoint)
-        self.us = codec.Address(0x80000001, time.time_ns(), 8)
-        self.door = codec.Address(0, 0, 7)
-        self.count = 0
-
-    def send(self, kind, body):
-        self.count += 1
-        head = codec.envelope(kind, self.us, self.door, 0, self.count)
-        self.socket.send(codec.pack(head, body))
-
-    def heard(self, seconds=20):
-        return codec.decode(self.socket.recv()) if self.socket.poll(
-            seconds * 1000) else None
 
 
 def test_malformed_frames_are_counted_and_ignored(start):

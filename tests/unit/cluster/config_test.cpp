@@ -98,6 +98,10 @@ TEST_CASE("what is wrong in a configuration is refused by key and line") {
        "model.swap_space", "512MiB"},
       {with("use_job_ticket = true", "scheduling_policy = \"lifo\""), errc::bad_config,
        "model.scheduling_policy", "\"fcfs\" or \"priority\""},
+      {with("[gateway]", "[gateway]\noverload_status = 500"), errc::bad_config,
+       "gateway.overload_status", "is 500: use 503, 429, 529"},
+      {with("[gateway]", "[gateway]\noverload_status = \"429\""), errc::bad_config,
+       "gateway.overload_status", "must be a whole number"},
       {with("path = \"a.gguf\"", ""), errc::bad_config, "model.path", "missing"},
       {with("[[nodes]]", "[nodes]"), errc::bad_config, "nodes", "[[nodes]]"},
       {"nodes = []\n[model]\nname = \"m\"\npath = \"a\"\n", errc::bad_config, "nodes", "[[nodes]]"},
@@ -141,6 +145,16 @@ TEST_CASE("the type of keys and values is named, f16 unless it says otherwise") 
   CHECK(read("kv_cache_dtype = \"f16\"") == cpu::kv_format::f16);
   CHECK(read("kv_cache_dtype = \"f32\"") == cpu::kv_format::f32);
   CHECK(read("kv_cache_dtype = \"q8_0\"") == cpu::kv_format::q8_0);
+}
+
+TEST_CASE("refusals for load are 503, or what else clients retry after") {
+  CHECK(parse_config(good, "x.toml")->gateway.overload_status == 503);
+  for (const auto status : {503U, 429U, 529U}) {
+    const auto c = parse_config(
+        with("[gateway]", fmt::format("[gateway]\noverload_status = {}", status)), "x.toml");
+    REQUIRE(c);
+    CHECK(c->gateway.overload_status == status);
+  }
 }
 
 TEST_CASE("no nodes named: this machine, a share of it for each stage") {

@@ -58,3 +58,11 @@ TEST_CASE("the valid prefix ends at the first byte that is not UTF-8") {
     CHECK(utf8_valid_prefix(std::string(at, 'a') + '\xFF' + std::string(20, 'b')) == at);
   CHECK(utf8_valid_prefix("ab\xE2\x82") == 2);
 }
+
+TEST_CASE("characters are counted by the bytes that begin one") {
+  CHECK(utf8_characters("") == 0);
+  CHECK(utf8_characters("abc") == 3);
+  CHECK(utf8_characters("\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80.") == 4);
+  CHECK(utf8_characters("\x80\xBF") == 0);      // the rest of one that began before
+  CHECK(utf8_characters("a\xF0\x9F\x98") == 2); // the beginning of one that goes on
+}

@@ -1,0 +1,25 @@
+// What a client hears of a refusal, whichever door it came through and whoever refuses: why, when
+// to come again, and how many requests were before it. Pure.
+#pragma once
+
+#include "gateway/board.hpp"
+#include "gateway/http_text.hpp"
+
+#include <string>
+
+namespace baton::gateway {
+
+// Too much to do at the moment, and nothing else: the HTTP status of these is the operator's
+// choice.
+bool is_for_load(errc code) noexcept;
+
+// A refusal by the gateway itself, with the queue as the head has last described it.
+rejected refuse_here(error reason, const snapshot& now);
+
+// OpenAI's error object; `retry_after` in it if it may be retried, and `queue_position` if it was
+// refused for load.
+std::string refusal_body(const rejected& no);
+// The same under the status of its row, or under `overload_status` if it was refused for load.
+http_reply refusal_reply(const rejected& no, int overload_status);
+
+} // namespace baton::gateway

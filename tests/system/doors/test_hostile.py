@@ -1,0 +1,338 @@
+"""What hostile or broken clients send, in tables. Each hears what is wrong at once; the gateway stays as small as it was, and a bystander's
+stream goes on."""
+
+import contextlib
+import dataclasses
+import json
+import math
+import pathlib
+import socket
+import struct
+import sys
+import threading
+import time
+
+import pytest
+from websockets.sync.client import connect as websocket
+
+from raw import chat, connect, exchange, read_reply, request
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "sdk" / "python"))
+
+from baton_client import BatonError, Client  # noqa: E402
+from baton_client.codec import GenerateParams  # noqa: E402
+
+ROUTES = {"chat": "/v1/chat/completions", "completions": "/v1/completions"}
+CHAT = ROUTES["chat"]
+CHUNKED = ["Transfer-Encoding: chunked"]
+GROWTH_KIB_MAX = 4 * 1024  # of a second and third siege over the first: caches and arenas have their size by then
+SILENCE_SECONDS_MAX = 10  # a hang, not a pace
+
+
+class Bystander(threading.Thread):
+    """One stream that is there all the time; remembers the longest wait between two of its pieces."""
+
+    def __init__(self, gateway):
+        super().__init__(daemon=True)
+        self.longest, self.is_over = 0.0, False
+        self.socket = connect(gateway, seconds=SILENCE_SECONDS_MAX)
+        self.socket.sendall(request("POST", CHAT, chat("tokens=1000000 pace_ms=20", stream=True)))
+        self.start()
+
+    def run(self):
+        last = time.monotonic()
+        with contextlib.suppress(OSError):
+            while self.socket.recv(65536):
+                now = time.monotonic()
+                self.longest, last = max(self.longest, now - last), now
+        self.is_over = True
+
+
+@pytest.fixture(scope="module")
+def besieged():
+    from conftest import Gateway
+    g = Gateway("--zmq", "tcp://127.0.0.1:*", "--header-timeout-ms", "1000", "--body-timeout-ms", "1000")
+    assert g.is_ready
+    g.bystander = Bystander(g)
+    yield g
+    assert not g.bystander.is_over, "the bystander's stream has ended"
+    assert g.bystander.longest < SILENCE_SECONDS_MAX
+    assert g.stop() == 0
+
+
+# -- Bytes that are no good HTTP, or no good body --
+
+HOSTILE = {
+    "no_http": (b"\x16\x03\x01\x02\x00garbage\r\n\r\n", 400),
+    "bad_version": (b"GET / HTTP/9.9\r\nHost: x\r\n\r\n", 400),
+    "no_host": (request("GET", "/health", host=None), 400),
+    "two_hosts": (request("GET", "/health", headers=["Host: y"]), 400),
+    "huge_header": (request("GET", "/health", headers=["X: " + "a" * 20000]), 431),
+    "huge_target": (request("GET", "/" + "a" * 20000), 431),
+    "huge_header_name": (request("GET", "/health", headers=["X" * 20000 + ": a"]), 431),
+    "many_lines": (request("GET", "/health", headers=[f"X{i}: a" for i in range(200)]), 431),
+    "bad_length": (request("POST", CHAT, b"x", headers=["Content-Length: -1"]), 400),
+    "length_overflow": (request("POST", CHAT, b"x", headers=["Content-Length: 99999999999999999999999"]), 400),
+    "two_lengths": (request("POST", CHAT, b"x", headers=["Content-Length: 1", "Content-Length: 2"]), 400),
+    "length_and_chunked": (request("POST", CHAT, b"0\r\n\r\n", headers=["Content-Length: 5", *CHUNKED]), 400),
+    "declared_too_large": (request("POST", CHAT, b"x", headers=["Content-Length: 99999999"]), 413),
+    "sent_too_large": (request("POST", CHAT, b'{"x":"' + b"a" * (5 << 20) + b'"}'), 413),
+    "sent_too_large_in_chunks": (request("POST", CHAT, (b"100000\r\n" + b"a" * (1 << 20) + b"\r\n") * 5, headers=CHUNKED), 413),
+    "bad_chunk": (request("POST", CHAT, b"zz\r\n", headers=CHUNKED), 400),
+    "huge_chunk": (request("POST", CHAT, b"ffffffffffffffff\r\nx", headers=CHUNKED), 413),
+    "chunk_size_overflow": (request("POST", CHAT, b"10000000000000000\r\nx", headers=CHUNKED), 400),
+    "chunk_size_of_many_digits": (request("POST", CHAT, b"0" * 100_000 + b"1\r\nx\r\n0\r\n\r\n", headers=CHUNKED), 431),
+    "negative_chunk": (request("POST", CHAT, b"-1\r\nx\r\n0\r\n\r\n", headers=CHUNKED), 400),
+    "long_chunk_extension": (request("POST", CHAT, b"1;" + b"a" * 300 + b"\r\nx\r\n0\r\n\r\n", headers=CHUNKED), 400),
+    "many_tiny_chunks": (request("POST", CHAT, b"1\r\n \r\n" * 500_000 + b"0\r\n\r\n", headers=CHUNKED), 400),
+    "many_chunk_extensions": (request("POST", CHAT, b"1;a=b\r\n \r\n" * 100_000 + b"0\r\n\r\n", headers=CHUNKED), 400),
+    "huge_trailer": (request("POST", CHAT, b"1\r\n{\r\n0\r\nX: " + b"a" * 100_000 + b"\r\n\r\n", headers=CHUNKED), 431),
+    "space_in_name": (request("GET", "/health", headers=["X : y"]), 400),
+    "not_json": (request("POST", CHAT, b"hello"), 400),
+    "empty_body": (request("POST", CHAT), 400),
+    "deep_arrays": (request("POST", CHAT, b"[" * 100000), 400),
+    "deep_objects": (request("POST", CHAT, b'{"messages":' + b'{"a":' * 100000), 400),
+    "deep_and_closed": (request("POST", CHAT, b'{"messages":' + b"[" * 100000 + b"]" * 100000 + b"}"), 400),
+    "bad_utf8": (request("POST", CHAT, b'{"messages":"\xff\xfe"}'), 400),
+    "two_million_ids": (request("POST", ROUTES["completions"], b'{"prompt":[' + b"1," * 2_000_000 + b"1]}"), 400),
+    "many_fields": (request("POST", CHAT, {f"f{i}": i for i in range(100_000)}), 400),
+    "huge_name": (request("POST", CHAT, {"f" * 1_000_000: 1}), 400),
+    "multipart": (request("POST", CHAT, b"x", headers=["Content-Type: multipart/form-data"]), 415),
+    "gzip": (request("POST", CHAT, b"x", headers=["Content-Encoding: gzip"]), 415),
+    "foreign_origin": (request("POST", CHAT, b"{}", headers=["Origin: http://evil.example"]), 403),
+}
+
+
+def answer_to(g, data):
+    """A refusal may come while we still send: then the rest of what we send is in vain."""
+    with connect(g) as s:
+        with contextlib.suppress(ConnectionResetError, BrokenPipeError):
+            s.sendall(data)
+        return read_reply(s)[0]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_bytes_are_refused_in_openais_shape(besieged, name):
+    data, status = HOSTILE[name]
+    reply = answer_to(besieged, data)
+    assert reply is not None and reply.status == status
+    error = reply.json()["error"]
+    assert set(error) == {"message", "type", "param", "code"} and len(error["message"]) < 1000
+    assert exchange(besieged, request("GET", "/health")).status == 200
+
+
+# -- Slowly, byte by byte --
+
+DRIPS = {
+    "header": request("GET", "/health", headers=["X: " + "a" * 10000]),
+    "body": request("POST", CHAT, b" " * 10000),
+    "chunks": request("POST", CHAT, b"1\r\n \r\n" * 10000, headers=CHUNKED),
+}
+
+
+@pytest.mark.parametrize("part", DRIPS)
+def test_who_drips_bytes_is_timed_out_however_many_they_are(besieged, part):
+    data = DRIPS[part]
+    begin = 4 if part == "header" else data.index(b"\r\n\r\n") + 4
+    drips = [connect(besieged) for _ in range(50)]
+    for s in drips:
+        s.sendall(data[:begin])
+    waiting = dict(enumerate(drips))
+    end = time.monotonic() + 15
+    at = begin
+    while waiting and time.monotonic() < end:
+        for i, s in list(waiting.items()):
+            with contextlib.suppress(OSError):
+                s.send(data[at:at + 1])
+            s.settimeout(0.001)
+            with contextlib.suppress(TimeoutError):
+                s.recv(1, socket.MSG_PEEK)
+                s.settimeout(20)
+                assert read_reply(s)[0].status == 408
+                waiting.pop(i).close()
+        at += 1
+    assert not waiting
+
+
+# -- Absurd values in every field that the code reads --
+
+ABSURD = ["1e308", "-1e308", "-1", "0", "0.5", "NaN", "Infinity", "-Infinity", "9223372036854775808", "18446744073709551616", "1e400",
+          '"string"', "null", "true", "[]", "{}", "[1e308]", '{"a":1e308}']
+NO_JSON = {"NaN", "Infinity", "-Infinity", "1e400"}  # the parser refuses them: it knows of no field yet
+
+# What of it a field takes. A field that is not here takes nothing but null.
+TEXT, SWITCH = {'"string"'}, {"true"}
+TAKEN = {
+    "temperature": {"0", "0.5"},
+    "top_p": {"0.5"},
+    "min_p": {"0", "0.5"},
+    "repetition_penalty": {"0.5"},
+    "presence_penalty": {"-1", "0", "0.5"},
+    "frequency_penalty": {"-1", "0", "0.5"},
+    "top_k": {"-1", "0"},
+    "num_speculative_tokens": {"0"},
+    "seed": {"-1", "0", "9223372036854775808"},
+    "logit_bias": {"{}"},
+    "min_tokens": {"0"},
+    "top_logprobs": {"0"},
+    "priority": {"0"},
+    "stop": TEXT | {"[]"},
+    "stop_token_ids": {"[]"},
+    "stream": SWITCH,
+    "ignore_eos": SWITCH,
+    "include_stop_str_in_output": SWITCH,
+    "add_generation_prompt": SWITCH,
+    "user": TEXT,
+    "safety_identifier": TEXT,
+    "prompt_cache_key": TEXT,
+    "cache_salt": TEXT,
+    "prompt": TEXT,
+}
+NEEDED = {"messages", "prompt"}  # null is not leaving them out
+
+
+def is_taken(api, field, value):
+    if field == "logprobs":
+        return value in ({"true", "null"} if api == "chat" else {"0", "null"})
+    return value in TAKEN.get(field, ()) or (value == "null" and field not in NEEDED)
+
+
+def fields_of(g):
+    return [(api, field) for api, fields in g.fields.items() for field in fields]
+
+
+def body_with(api, field, value):
+    """JSON by hand: the values are no Python."""
+    body = {"messages": '[{"role":"user","content":"tokens=1"}]'} if api == "chat" else {"prompt": '"tokens=1"'}
+    body[field] = value
+    return ("{" + ",".join(f'"{k}":{v}' for k, v in body.items()) + "}").encode()
+
+
+def names(field, error):
+    return error["param"] is not None and (error["param"] == field or error["param"].startswith((field + ".", field + "[")))
+
+
+def judge(api, field, value, status, error):
+    """-> what is wrong with the answer, or nothing"""
+    said = f"{api} {field}={value}: {status} {error}"
+    if is_taken(api, field, value):
+        return [] if status == 200 else [said]
+    is_named = (value in NO_JSON and error and error["code"] == "invalid_request") or (error and names(field, error))
+    return [] if 400 <= status < 500 and is_named else [said]
+
+
+def siege_http(g):
+    wrong = []
+    s, rest = connect(g), b""
+    for api, field in fields_of(g):
+        for value in ABSURD:
+            s.sendall(request("POST", ROUTES[api], body_with(api, field, value)))
+            if (field, value) == ("stream", "true"):  # taken: the answer are events
+                while not rest.endswith(b"0\r\n\r\n"):
+                    rest += s.recv(65536)
+                wrong += [] if rest.startswith(b"HTTP/1.1 200") else [rest]
+                rest = b""
+                continue
+            reply, rest = read_reply(s, rest)
+            wrong += judge(api, field, value, reply.status, reply.json().get("error"))
+    s.close()
+    return wrong
+
+
+def siege_websocket(g):
+    wrong = []
+    with websocket(g.url.replace("http", "ws") + "/v1/stream") as ws:
+        for api, field in [*fields_of(g), ("chat", "window")]:
+            for value in ABSURD:
+                if (field, value) in {("stream_options", "{}"), ("resumable", "true")}:
+                    continue  # those need a stream, which this is
+                start = b'{"type":"start","id":"a",' + body_with(api, field, value)[1:]
+                ws.send(start.decode())
+                error, status = None, 200
+                while True:
+                    m = json.loads(ws.recv(timeout=20))
+                    if m["type"] == "error":
+                        error, status = m["error"], 400
+                    if m["type"] in ("error", "done"):
+                        break
+                wrong += judge(api, field, value, status, error)
+                if value in NO_JSON:  # three in a row would end the socket
+                    ws.send('{"type":"cancel","id":"nobody"}')
+                    assert json.loads(ws.recv(timeout=20))["error"]["code"] == "not_found"
+        for kind, field in [("ack", "index"), ("ack", "choice"), ("ack", "window"), ("resume", "from"), ("resume", "window")]:
+            for value in set(ABSURD) - NO_JSON - {"null", "0"}:
+                others = {"ack": {"index": "0"}, "resume": {"resume": '"1-0"', "from": "0"}}[kind]
+                text = ",".join(f'"{k}":{v}' for k, v in {**others, field: value}.items())
+                ws.send('{"type":"%s","id":"a",%s}' % (kind, text))
+                m = json.loads(ws.recv(timeout=20))
+                if m["type"] != "error" or not names(field, m["error"]):
+                    wrong.append(f"{kind} {field}={value}: {m}")
+    return wrong
+
+
+NUMBERS = [math.nan, math.inf, -math.inf, 3e38, -3e38, -1, 0, 0.5, 2**31 - 1, 2**31, 2**63, 2**64]
+NO_NUMBERS = {"stop", "stop_token_ids", "ignore_eos", "include_stop_str_in_output", "cache_salt"}
+TAKEN_TYPED = {  # of a typed message; a field that is not here takes none of them
+    "temperature": {0, 0.5},
+    "top_p": {0.5},
+    "min_p": {0, 0.5},
+    "repetition_penalty": {0.5},
+    "presence_penalty": {-1, 0, 0.5},
+    "frequency_penalty": {-1, 0, 0.5},
+    "logit_bias": {-1, 0, 0.5},
+    "top_k": {0},
+    "seed": {0, 2**31 - 1, 2**31, 2**63},
+    "logprobs": {-1, 0},
+    "min_tokens": {0},
+    "num_speculative_tokens": {-1, 0},
+    "priority": {0},
+}
+ON_THE_WIRE = {"n": "choices", "logit_bias": "bias", "max_tokens": "tokens_max", "min_tokens": "tokens_min"}  # where it is refused before it is read
+
+
+def siege_zmq(g):
+    """Through the SDK, whose fields are those of the message. What does not fit a field's type goes no further than that."""
+    wrong = []
+    with Client(g.zmq, timeout=20, reconnect_timeout=0) as client:
+        for field in (f.name for f in dataclasses.fields(GenerateParams) if f.name not in NO_NUMBERS):
+            for value in NUMBERS:
+                is_taken, said = value in TAKEN_TYPED.get(field, ()), "taken"
+                try:
+                    client.generate("tokens=1", **{field: {1: value} if field == "logit_bias" else value})
+                    is_right = is_taken
+                except (ValueError, TypeError, OverflowError, struct.error) as e:
+                    is_right, said = not is_taken, repr(e)
+                except BatonError as e:
+                    is_named = e.param == field or field in e.message or ON_THE_WIRE.get(field, field) in e.message
+                    is_right, said = not is_taken and e.name in ("invalid_value", "invalid_request") and is_named, repr(e)
+                if not is_right:
+                    wrong.append(f"{field}={value}: {said}")
+        if client.generate("tokens=1").text != "w0 ":
+            wrong.append("the client is of no use any more")
+    return wrong
+
+
+SIEGES = {"http": siege_http, "websocket": siege_websocket, "zmq": siege_zmq}
+
+
+def test_the_fields_are_those_of_the_code(besieged):
+    assert {"temperature", "max_tokens", "seed", "logit_bias", "n"} <= set(besieged.fields["chat"]) & set(besieged.fields["completions"])
+    assert "max_completion_tokens" in besieged.fields["chat"]
+
+
+@pytest.mark.parametrize("door", SIEGES)
+def test_absurd_values_are_refused_by_field(besieged, door):
+    assert SIEGES[door](besieged) == []
+
+
+def test_no_siege_leaves_anything_behind(besieged):
+    sizes = []
+    for _ in range(3):
+        for siege in SIEGES.values():
+            assert siege(besieged) == []
+        for data, _ in HOSTILE.values():
+            answer_to(besieged, data)
+        sizes.append(besieged.rss_kib())
+    assert sizes[-1] - sizes[0] < GROWTH_KIB_MAX, sizes
+    load = exchange(besieged, request("GET", "/load")).json()
+    assert load["server_load"] == 1  # the bystander
