@@ -186,6 +186,7 @@ TAKEN = {
     "safety_identifier": TEXT,
     "prompt_cache_key": TEXT,
     "cache_salt": TEXT,
+    "request_id": TEXT,
     "prompt": TEXT,
 }
 NEEDED = {"messages", "prompt"}  # null is not leaving them out
@@ -271,7 +272,7 @@ def siege_websocket(g):
 
 
 NUMBERS = [math.nan, math.inf, -math.inf, 3e38, -3e38, -1, 0, 0.5, 2**31 - 1, 2**31, 2**63, 2**64]
-NO_NUMBERS = {"stop", "stop_token_ids", "ignore_eos", "include_stop_str_in_output", "cache_salt"}
+NO_NUMBERS = {"stop", "stop_token_ids", "ignore_eos", "include_stop_str_in_output", "cache_salt", "request_id"}
 TAKEN_TYPED = {  # of a typed message; a field that is not here takes none of them
     "temperature": {0, 0.5},
     "top_p": {0.5},
