@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <fstream>
 
 namespace baton::cluster {
 namespace {
@@ -16,12 +17,29 @@ std::uint32_t index_of(const actors::child_spec& spec) {
   return spec.role == role::shard ? spec.node.value - place::first_shard.value : 0;
 }
 
+// What a process has said last, without time and level. Read for a process that nothing will start
+// again.
+std::string last_words(const std::filesystem::path& log) {
+  constexpr std::size_t bytes_max = 1024; // a reason, not a log
+  std::ifstream in(log);
+  std::string last;
+  for (std::string line; std::getline(in, line);)
+    if (!line.empty())
+      last = std::move(line);
+  constexpr int words_before = 2;
+  for (int i = 0; i < words_before; ++i)
+    if (const auto end = last.find(' '); end != std::string::npos)
+      last.erase(0, end + 1);
+  return last.substr(0, bytes_max);
+}
+
 } // namespace
 
 child_launcher::child_launcher(child_watch& watch, const cluster_context& context,
                                std::filesystem::path config)
     : watch_(watch), dir_(context.dir), config_(std::move(config)),
-      memory_available_bytes_(context.machine.memory_available_bytes) {}
+      memory_available_bytes_(context.machine.memory_available_bytes),
+      model_identity_(context.model_identity) {}
 
 void child_launcher::serve(actors::supervisor_config& config) {
   config.adopt = [this](const actors::child_spec& spec) { return adopt(spec); };
@@ -58,7 +76,7 @@ std::optional<actors::left_child> child_launcher::adopt(const actors::child_spec
       std::lock_guard lock(mutex_);
       last_epoch_[spec.node] = note.epoch;
     }
-    watch_.adopt(note.pid, pidfd, ends_of(spec.node, note.epoch));
+    watch_.adopt(note.pid, pidfd, ends_of(spec, note.epoch));
     return actors::left_child{note.pid, note.epoch};
   }
   return std::nullopt;
@@ -73,17 +91,23 @@ result<std::int32_t> child_launcher::start(const actors::child_spec& spec, epoch
                "--config", config_.string(),
                "--epoch",  std::to_string(epoch.value),
                "--index",  std::to_string(index_of(spec)),
-               "--memory", std::to_string(memory_available_bytes_)};
+               "--memory", std::to_string(memory_available_bytes_),
+               "--model",  std::to_string(model_identity_)};
   what.log = dir_.log(spec.name);
   return spec.role == role::shard ? start_shard(spec, epoch, std::move(what))
-                                  : watch_.start(what, ends_of(spec.node, epoch));
+                                  : watch_.start(what, ends_of(spec, epoch));
 }
 
-child_watch::ended child_launcher::ends_of(node_id node, epoch_id epoch) {
-  return [this, node, epoch](std::int32_t, const child_end& how) {
+child_watch::ended child_launcher::ends_of(const actors::child_spec& spec, epoch_id epoch) {
+  return [this, node = spec.node, log = dir_.log(spec.name), epoch](std::int32_t,
+                                                                    const child_end& how) {
     judge_memory(node, how);
-    ended(
-        {node, epoch, how.text(), how.how == child_end::way::exit && how.number == exit_permanent});
+    const bool is_permanent = how.how == child_end::way::exit && how.number == exit_permanent;
+    auto text = how.text();
+    if (is_permanent)
+      if (const auto why = last_words(log); !why.empty())
+        text += ": " + why;
+    ended({node, epoch, std::move(text), is_permanent});
   };
 }
 
@@ -93,7 +117,7 @@ result<std::int32_t> child_launcher::start_shard(const actors::child_spec& spec,
   const int kv_file = kv_file_of(spec);
   if (auto left = copies_.find(spec.node); left != copies_.end())
     if (auto pid = left->second.call({epoch, getpid(), kv_file}))
-      if (auto adopted = watch_.adopt(*pid, ends_of(spec.node, epoch)))
+      if (auto adopted = watch_.adopt(*pid, ends_of(spec, epoch)))
         return adopted;
   copies_.erase(spec.node); // whatever was said to one that is gone, nobody else must hear
   const auto pass = [&what](const char* option, int file) {
@@ -110,7 +134,7 @@ result<std::int32_t> child_launcher::start_shard(const actors::child_spec& spec,
   } else {
     spdlog::warn("{}", line.error().message); // its next life is started anew
   }
-  return watch_.start(what, ends_of(spec.node, epoch));
+  return watch_.start(what, ends_of(spec, epoch));
 }
 
 // -1: none to be had; the shard keeps its KV to itself.

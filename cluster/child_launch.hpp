@@ -25,7 +25,7 @@ private:
   std::optional<actors::left_child> adopt(const actors::child_spec& spec);
   result<std::int32_t> start(const actors::child_spec& spec, epoch_id epoch);
   result<std::int32_t> start_shard(const actors::child_spec& spec, epoch_id epoch, launch what);
-  child_watch::ended ends_of(node_id node, epoch_id epoch);
+  child_watch::ended ends_of(const actors::child_spec& spec, epoch_id epoch);
   int kv_file_of(const actors::child_spec& spec);
   void judge_memory(node_id shard, const child_end& how);
   void ended(actors::child_exited what);
@@ -34,6 +34,7 @@ private:
   run_dir dir_;
   std::filesystem::path config_;
   std::uint64_t memory_available_bytes_;
+  std::uint64_t model_identity_;
   std::mutex mutex_;
   std::optional<actors::supervisor_actor> supervisor_;
   std::vector<actors::child_exited> early_;

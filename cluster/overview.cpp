@@ -10,6 +10,18 @@ namespace {
 
 using pointer = overview_actor::stateful_pointer<overview_state>;
 
+// Whose reason it is: of one that failed rather than of those who wait for it.
+const status* teller_of(const std::vector<status>& nodes) {
+  const status* teller = nullptr;
+  for (const auto& n : nodes) {
+    const bool fails = n.phase == phase::failed;
+    if (n.phase != phase::ready && !n.reason.empty() &&
+        (!teller || (fails && teller->phase != phase::failed)))
+      teller = &n;
+  }
+  return teller;
+}
+
 cluster_status picture(const overview_state& s) {
   cluster_status all;
   all.url = s.config.url;
@@ -18,9 +30,8 @@ cluster_status picture(const overview_state& s) {
   for (const auto& [node, st] : s.nodes)
     all.nodes.push_back(st);
   all.phase = overall_phase(all.nodes, s.was_ready);
-  for (const auto& n : all.nodes)
-    if (n.phase != phase::ready && !n.reason.empty() && all.reason.empty())
-      all.reason = fmt::format("{}: {}", n.name, n.reason);
+  if (const auto* n = teller_of(all.nodes))
+    all.reason = fmt::format("{}: {}", n->name, n->reason);
   return all;
 }
 

@@ -4,6 +4,7 @@
 #include "actors/scheduler.hpp"
 #include "actors/tokenizer.hpp"
 #include "cluster/child.hpp"
+#include "cluster/model_identity.hpp"
 #include "cluster/process.hpp"
 #include "cluster/proxies.hpp"
 #include "cluster/roles.hpp"
@@ -21,10 +22,15 @@ struct language {
   std::optional<text::chat_template> chat_template;
 };
 
-result<language> load_language(const model_config& config) {
-  auto words = text::open_vocabulary(config.path);
+result<language> load_language(const cluster_context& context) {
+  auto words = text::open_vocabulary(context.config.model.path);
   if (!words)
     return words.error();
+  auto file = model::open_model(context.config.model.path);
+  if (!file)
+    return file.error();
+  if (auto ok = check_identity(**file, context.model_identity); !ok) // written while it was read
+    return ok.error();
   auto tokenizer = text::tokenizer::create(*words);
   if (!tokenizer)
     return tokenizer.error();
@@ -84,7 +90,7 @@ model_card card_of(const cluster_context& context, const language& l) {
 } // namespace
 
 int run_head(const cluster_context& context, const role_arguments& arguments) {
-  auto loaded = load_language(context.config.model);
+  auto loaded = load_language(context);
   if (!loaded) {
     spdlog::error("{}", loaded.error().message);
     return exit_permanent;

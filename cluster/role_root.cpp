@@ -95,7 +95,8 @@ result<void> claim(const cluster_context& context, const std::filesystem::path& 
     context.dir.clear_sockets();
   else if (auto ok = judge_left(context, config, alive); !ok)
     return ok;
-  const plan_note plan{std::string(build_version()), context.machine.memory_available_bytes};
+  const plan_note plan{std::string(build_version()), context.machine.memory_available_bytes,
+                       context.model_identity};
   if (auto ok = context.dir.note_plan(plan); !ok)
     return ok;
   return context.dir.note("root", life);

@@ -1,6 +1,7 @@
 // A shard: one device, one pipeline stage. Loads its layers, then announces itself to the head.
 #include "actors/stage.hpp"
 #include "cluster/child.hpp"
+#include "cluster/model_identity.hpp"
 #include "cluster/next_life.hpp"
 #include "cluster/process.hpp"
 #include "cluster/proxies.hpp"
@@ -64,6 +65,8 @@ int run_shard(const cluster_context& context, const role_arguments& first) {
                                        settings_of(context, plan, std::nullopt));
   if (!weights)
     return refused(weights.error());
+  if (auto ok = check_identity(**file, context.model_identity); !ok) // written while it was read
+    return refused(ok.error());
   if (arguments.copies)
     if (const auto life = leave_copy(*arguments.copies)) {
       arguments.epoch = life->epoch;

@@ -26,6 +26,7 @@ struct role_arguments {
   std::optional<int> kv_file;               // shard: memory that its agent holds for its KV
   std::optional<int> copies;                // shard: where its next life waits (next_life.hpp)
   std::uint64_t memory_available_bytes = 0; // when the cluster came up: all plan with the same
+  std::uint64_t model_identity = 0;         // of the model that it came up with
 };
 
 // Configuration, model and plan as every role of a running cluster sees them.
@@ -34,14 +35,17 @@ struct cluster_context {
   model::description model;
   cluster_plan plan;
   machine_facts machine; // that it was made for
+  std::uint64_t model_identity = 0;
   run_dir dir;
 };
 
-// Errors: as load_config, open_model, describe and make_plan.
+// `identity`: of the model that the cluster came up with; none: it comes up now. Errors: as
+// load_config, open_model, check_identity, describe and make_plan.
 result<cluster_context> load_context(const std::filesystem::path& config,
-                                     const machine_facts& machine);
-// For `cluster up`: where a root has left its cluster running, the memory is that of when it came
-// up. Errors: as load_context.
+                                     const machine_facts& machine,
+                                     std::optional<std::uint64_t> identity = std::nullopt);
+// For `cluster up`: where a root has left its cluster running, memory and model are those of when it
+// came up. Errors: as load_context.
 result<cluster_context> load_context_of_root(const std::filesystem::path& config);
 
 int run_gateway(const cluster_context& context, const role_arguments& arguments);

@@ -23,6 +23,7 @@ struct process_note {
 struct plan_note {
   std::string build;
   std::uint64_t memory_available_bytes = 0;
+  std::uint64_t model_identity = 0;
 };
 
 class run_dir {

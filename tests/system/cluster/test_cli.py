@@ -69,17 +69,6 @@ def test_a_configuration_that_cannot_be_is_refused_by_key(tmp_path):
     assert "model.max_num_seq" in done.stderr and "'max_num_seqs'" in done.stderr
 
 
-def test_a_damaged_model_file_is_refused_before_anything_starts(short_path):
-    cut = short_path / "cut.gguf"
-    with open(MODEL, "rb") as whole:
-        cut.write_bytes(whole.read(50_000_000))
-    c = Cluster(short_path, path=cut)
-    done = c.command("up", str(c.config))
-    assert done.returncode != 0
-    assert "cut.gguf" in done.stderr
-    assert not list((short_path / "run").glob("*.pid"))
-
-
 def test_an_address_in_use_is_named(short_path, shared):
     c = Cluster(short_path)
     c.config.write_text(c.config.read_text().replace(str(c.http_port), str(shared.http_port)))

@@ -61,3 +61,18 @@ def test_a_shard_killed_while_streams_are_swapped_out_changes_no_text(unsqueezed
         cluster.kill(shard)
         assert [s.check().text for s in streams] == unsqueezed
         assert cluster.metric("baton_recoveries_total") >= 1
+
+
+def test_a_request_that_is_not_served_in_time_is_408_in_the_queue_and_504_in_compute():
+    endless = {"max_tokens": 4000, "ignore_eos": True}
+    with running(model="max_num_seqs = 1\nqueue_timeout = 1", gateway="request_timeout = 4") as cluster:
+        busy = Stream(cluster, PROMPTS[0], **endless)
+        assert busy.begun.wait(60)
+        status, headers, body = cluster.post("/v1/completions", {"model": "smollm2", "prompt": "Hello"})
+        assert (status, body["error"]["code"]) == (408, "queue_timeout")
+        assert int(headers["Retry-After"]) >= 1
+        assert not busy.terminals
+        assert busy.check().error["code"] == "deadline_exceeded"  # it had begun: its last event says so
+        status, headers, body = cluster.post("/v1/completions", {"model": "smollm2", "prompt": "Hello", **endless})
+        assert (status, body["error"]["code"]) == (504, "deadline_exceeded")
+        assert int(headers["Retry-After"]) >= 1

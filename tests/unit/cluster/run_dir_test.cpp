@@ -47,11 +47,12 @@ TEST_CASE("one root at a time, and what it planned with is there for the next") 
   REQUIRE_FALSE(again);
   CHECK(again.error().code == errc::conflict);
   CHECK_FALSE(dir->noted_plan());
-  REQUIRE(dir->note_plan({"1.2 (with spaces)", 12345}));
+  REQUIRE(dir->note_plan({"1.2 (with spaces)", 12345, 678}));
   auto plan = dir->noted_plan();
   REQUIRE(plan);
   CHECK(plan->build == "1.2 (with spaces)");
   CHECK(plan->memory_available_bytes == 12345);
+  CHECK(plan->model_identity == 678);
   std::filesystem::remove_all(path);
 }
 
