@@ -103,7 +103,9 @@ devices = {json.dumps(list(devices))}
         return subprocess.run([self.binary, *words], capture_output=True, text=True, timeout=timeout, cwd=ROOT)
 
     def status(self):
-        return json.loads(self.command("status", str(self.config), "--json").stdout)
+        done = self.command("status", str(self.config), "--json")
+        assert done.stdout, (done.returncode, done.stderr, self.process.poll(), self.output.read_text()[-2000:])
+        return json.loads(done.stdout)
 
     def pids(self):
         return {p["name"]: p["pid"] for p in self.status()["processes"]}
