@@ -20,7 +20,6 @@ from tally import of_texts
 
 EVERY_SECONDS = 5
 EVERY_SECONDS_BAR = 5.5  # on average: a blow waits for the cluster to be ready again
-SAMPLE_SECONDS = 0.5
 WARM_UP_SHARE = 0.2
 GROWTH_BAR = 0.1  # MB/min
 LEAVING = 4  # clients, of one fault
@@ -80,11 +79,10 @@ def strike(server, blow):
 
 
 def watch_until(server, begun, due, samples):
-    """Samples of the memory, (seconds since `begun`, {role: bytes}), until that moment and until the cluster is ready."""
-    while time.monotonic() < due:
-        samples.append((time.monotonic() - begun, memory.by_role(server.process.pid)))
-        time.sleep(SAMPLE_SECONDS)
+    """Until that moment and until the cluster is ready; then, when what was struck last is back, a sample: (seconds since `begun`, {role: bytes})."""
+    time.sleep(max(0.0, due - time.monotonic()))
     server.wait_ready_again()
+    samples.append((time.monotonic() - begun, memory.by_role(server.process.pid)))
 
 
 def run(settings, server, texts, tokens, tally):
