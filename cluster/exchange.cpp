@@ -140,6 +140,7 @@ void exchange::tick(instant now) {
     state_->apply(t, r, fx);
     state_->flush(t, r);
   }
+  state_->forget_clients(t);
 }
 
 sent exchange::send(node_id peer, actor_id target, message&& m, actor_id source,

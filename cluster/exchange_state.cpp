@@ -57,7 +57,22 @@ exchange::state::road* exchange::state::find(node_id peer) {
 exchange::state::road& exchange::state::find_or_add(node_id peer) {
   if (auto* known = find(peer))
     return *known;
-  return roads.emplace(peer, road{link(self, peer, options.link, now), {}}).first->second;
+  const auto intake = roads_forgotten << 32U;
+  return roads.emplace(peer, road{link(self, peer, options.link, now, intake), {}}).first->second;
+}
+
+void exchange::state::forget_clients(turn& t) {
+  for (auto it = roads.begin(); it != roads.end();) {
+    auto& [node, r] = *it;
+    if (!r.to.is_gone(now)) {
+      ++it;
+      continue;
+    }
+    wire.disconnect(node);
+    r.waiting.clear(t.discarded);
+    it = roads.erase(it);
+    ++roads_forgotten;
+  }
 }
 
 // -- Notices: one teller at a time, so that all are told in their order --

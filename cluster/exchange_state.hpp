@@ -43,6 +43,7 @@ struct exchange::state : std::enable_shared_from_this<exchange::state> {
   // -- Called in a turn --
   road* find(node_id peer);
   road& find_or_add(node_id peer);
+  void forget_clients(turn& t); // those that have gone
   void apply(turn& t, road& r, link_effects& fx);
   sent transmit(road& r, actor_id target, actor_id source, std::uint64_t correlation,
                 const message& m, epoch_id target_epoch, std::size_t& size_bytes);
@@ -74,6 +75,7 @@ struct exchange::state : std::enable_shared_from_this<exchange::state> {
   bool is_telling = false;
   instant now;
   std::map<node_id, road> roads;
+  std::uint64_t roads_forgotten = 0;
   std::map<actor_id, std::shared_ptr<const receiver>> actors;
   std::deque<notice> notices;
   exchange_counters counters;

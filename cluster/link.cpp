@@ -29,9 +29,17 @@ std::string_view name_of(link_state s) noexcept {
   return "unknown";
 }
 
-link::link(hello self, node_id peer, link_options options, instant now)
+link::link(hello self, node_id peer, link_options options, instant now, std::uint64_t intake)
     : self_(std::move(self)), peer_(peer), options_(options), heard_(now), ticked_(now),
-      beat_due_(now), greet_due_(now), greet_wait_(options.greet_interval) {}
+      beat_due_(now), greet_due_(now), greet_wait_(options.greet_interval) {
+  in_.intake = intake;
+  out_.next = intake + 1;
+}
+
+bool link::is_gone(instant now) const noexcept {
+  return peer_hello_ && peer_hello_->role == role::client && !is_up() &&
+         now - heard_ >= options_.heartbeat_timeout;
+}
 
 void link::connect(const std::string& endpoint, epoch_id epoch, link_effects& fx) {
   if (epoch && (epoch < life_ || (epoch == life_ && is_up())))

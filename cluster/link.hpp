@@ -88,8 +88,9 @@ constexpr message_kind kind_number() {
 // itself.
 class link {
 public:
-  // `self.endpoint` is where the peer connects back to.
-  link(hello self, node_id peer, link_options options, instant now);
+  // `self.endpoint` is where the peer connects back to. Its intakes and the numbers of its messages
+  // begin above `intake`: none of them is one of a link to this peer that was forgotten.
+  link(hello self, node_id peer, link_options options, instant now, std::uint64_t intake = 0);
 
   link_state state() const noexcept { return state_; }
   bool is_up() const noexcept { return state_ == link_state::up; }
@@ -98,6 +99,8 @@ public:
   epoch_id life() const noexcept { return life_; }
   const std::optional<hello>& peer_hello() const noexcept { return peer_hello_; }
   const std::string& endpoint() const noexcept { return endpoint_; }
+  // A client that was not heard for a while: it has no next life, and nothing is said to it.
+  bool is_gone(instant now) const noexcept;
   // Why it is not up: last words of the bus, or the peer's refusal.
   const std::string& reason() const noexcept { return reason_; }
   std::uint64_t peer_steps() const noexcept { return peer_steps_; }

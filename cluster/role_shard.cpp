@@ -50,7 +50,8 @@ void end_if_overdue(const actors::step_watch& watch) {
 
 } // namespace
 
-int run_shard(const cluster_context& context, const role_arguments& first) {
+int run_shard(const cluster_context& context, const role_arguments& first,
+              const engine_wrapper& wrap) {
   auto arguments = first;
   const auto& plan = context.plan.shards.at(arguments.index);
   const auto refused = [](const error& why) {
@@ -88,9 +89,11 @@ int run_shard(const cluster_context& context, const role_arguments& first) {
                                       settings_of(context, plan, arguments.kv_file), *weights);
   if (!loaded)
     return refused(loaded.error());
+  std::shared_ptr<engine::engine> computes = std::move(*loaded);
+  if (wrap)
+    computes = wrap(std::move(computes));
   const auto watch = std::make_shared<actors::step_watch>();
-  const auto engine =
-      std::make_shared<watched_engine>(std::shared_ptr<engine::engine>(std::move(*loaded)), watch);
+  const auto engine = std::make_shared<watched_engine>(std::move(computes), watch);
   actors::stage_config config;
   config.stage = plan.stage;
   config.stages = context.plan.stages;

@@ -4,9 +4,12 @@
 
 #include "cluster/plan.hpp"
 #include "cluster/run_dir.hpp"
+#include "runtime/engine/engine.hpp"
 #include "schema/ids.hpp"
 
 #include <filesystem>
+#include <functional>
+#include <memory>
 #include <optional>
 
 namespace baton::cluster {
@@ -51,7 +54,13 @@ result<cluster_context> load_context_of_root(const std::filesystem::path& config
 int run_gateway(const cluster_context& context, const role_arguments& arguments);
 int run_head(const cluster_context& context, const role_arguments& arguments);
 int run_agent(const cluster_context& context, const role_arguments& arguments);
-int run_shard(const cluster_context& context, const role_arguments& arguments);
+
+// What a test puts around a shard's engine (tests/system/cluster/cluster_poisoned.cpp); none: the
+// engine as it is.
+using engine_wrapper =
+    std::function<std::shared_ptr<engine::engine>(std::shared_ptr<engine::engine>)>;
+int run_shard(const cluster_context& context, const role_arguments& arguments,
+              const engine_wrapper& wrap);
 
 struct up_options {
   std::filesystem::path config;

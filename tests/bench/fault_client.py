@@ -16,16 +16,21 @@ SECONDS_MAX = 90
 
 
 def body_of(number, tokens, stream=True):
+    return body_about(SUBJECTS[number % len(SUBJECTS)], tokens, stream)
+
+
+def body_about(subject, tokens, stream=True):
     return json.dumps({"model": "bench", "stream": stream, "max_tokens": tokens, "temperature": 0, "ignore_eos": True,
-                       "messages": [{"role": "user", "content": f"Write a short story about {SUBJECTS[number % len(SUBJECTS)]}."}]})
+                       "messages": [{"role": "user", "content": f"Write a short story about {subject}."}]})
 
 
 class Client(threading.Thread):
     """After join: text, stamps, and `faults()`: what was against the rules. One that comes back does so with Last-Event-ID."""
 
-    def __init__(self, port, number, tokens, comes_back):
+    def __init__(self, port, number, tokens, comes_back, subject=""):
         super().__init__(daemon=True)
-        self._port, self._body, self._comes_back = port, body_of(number, tokens), comes_back
+        self._port, self._comes_back = port, comes_back
+        self._body = body_about(subject, tokens) if subject else body_of(number, tokens)
         self.text, self.stamps, self.finishes, self.dones, self.returns, self.error = "", [], 0, 0, 0, ""
         self._last_id, self._position = None, -1
         self._broken = []

@@ -19,7 +19,9 @@ import time
 import fault_client
 import report
 import servers
+import soak as soaking
 from settings import say
+from tally import Tally, back, gap, of_texts
 
 ROOT = servers.ROOT
 DOCUMENT = ROOT / "docs" / "reliability.md"
@@ -30,12 +32,9 @@ RECOVERED_SECONDS_MAX = 30
 # A process that was of use is started again at once; so many of one kind are within every supervisor's intensity.
 INJECTIONS_PER_CLUSTER = 4
 PAUSE_SECONDS = 2.5  # between two: a life is settled then
+DEADLY = ("rhizomes", "whooping")  # words for tests/system/cluster/cluster_poisoned.cpp: for the first stage, for the last
+DEATHS_MAX = 3  # in company, again in company, alone
 SILENT_SECONDS = 0.5  # a stream that nothing came for is looked at only above this, in "no stream notices"
-
-
-class Tally:
-    def __init__(self):
-        self.gaps, self.back, self.returns, self.faults, self.compared, self.different, self.injections = [], [], 0, [], 0, 0, 0
 
 
 def process_pid(server, name):
@@ -61,10 +60,7 @@ def inject(server, dice, texts, strike, tally, comes_back):
     tally.injections += 1
     tally.back.append(back)
     for client, text in zip(clients, texts):
-        tally.faults += client.faults()
-        tally.compared += 1
-        tally.different += client.text != text
-        tally.returns += client.returns
+        tally.add(client, text)
         if (gap := client.gap_after(struck)) is not None:
             tally.gaps.append(max(0.0, gap - step))
 
@@ -78,38 +74,24 @@ def undisturbed(server):
     return [c.text for c in clients]
 
 
-def blows(settings, strike_of, count, comes_back=False, per_cluster=INJECTIONS_PER_CLUSTER):
-    """`strike_of(server, dice, index)` gives what to do. Fresh clusters now and then: supervisors have a limit, and a root has no successor."""
+def blows(settings, strike_of, count, comes_back=False, per_cluster=INJECTIONS_PER_CLUSTER, binary=None, after=None):
+    """`strike_of(server, dice, index)` gives what to do. Fresh clusters now and then: supervisors have a limit, and a root has no successor.
+
+    `after(server)` looks at what it has left.
+    """
     tally, dice, texts = Tally(), random.Random(settings.seed), None
     while tally.injections < count:
-        with servers.Cluster(settings.cluster, MODEL, settings.devices) as server:
+        with servers.Cluster(binary or settings.cluster, MODEL, settings.devices) as server:
             texts = texts or undisturbed(server)
             for _ in range(min(per_cluster, count - tally.injections)):
                 say(f"injection {tally.injections + 1} of {count}")
                 inject(server, dice, texts, strike_of(server, dice, tally.injections), tally, comes_back)
+                if after:
+                    after(server)
                 if per_cluster > 1:
                     server.wait_ready_again()
                     time.sleep(PAUSE_SECONDS)
     return tally
-
-
-def of_texts(name, tally):
-    wrong = report.judged(f"{name}.streams_wrong", len(tally.faults), "streams", 1, lower_is_better=True, rounds=tally.injections)
-    wrong.reason = "" if wrong.ok else "; ".join(sorted(set(tally.faults)))[:300]
-    same = (tally.compared - tally.different) / max(1, tally.compared)
-    return [wrong, report.judged(f"{name}.streams_same_text", same, "share", 1, rounds=tally.injections)]
-
-
-def gap(name, tally, p, bar):
-    if not tally.gaps:
-        return report.missing(f"{name}.gap.p{p}", "no stream lived through it", "s", bar)
-    return report.judged(f"{name}.gap.p{p}", fault_client.percentile(tally.gaps, p), "s", bar, lower_is_better=True, low=min(tally.gaps),
-                         high=max(tally.gaps), rounds=tally.injections)
-
-
-def back(name, tally, bar):
-    return report.judged(f"{name}.back", max(tally.back), "s", bar, lower_is_better=True, low=min(tally.back), high=max(tally.back),
-                         rounds=tally.injections)
 
 
 def shard_signal(number):
@@ -168,6 +150,30 @@ def kill_root(settings):
     return [gap("kill_root", tally, 99, SILENT_SECONDS), *of_texts("kill_root", tally)]
 
 
+def poison(settings):
+    """One request more, which ends every shard that computes it, until it is found out. The binary has that bug, and no other has."""
+    culprits, deaths, before = [], [], {}
+
+    def restarts(server):
+        return {p["name"]: p["restarts"] for p in server.status()["processes"]}
+
+    def strike_of(server, _, index):
+        before.update(restarts(server))
+        culprits.append(fault_client.Client(server.port, 0, TOKENS, comes_back=False, subject=DEADLY[index % len(DEADLY)]))
+        return culprits[-1].start
+
+    def after(server):
+        culprits[-1].join(RECOVERED_SECONDS_MAX)
+        deaths.append(sum(restarts(server).values()) - sum(before.values()))
+
+    tally = blows(settings, strike_of, max(1, settings.injections // 2), per_cluster=len(DEADLY), binary=settings.poisoned, after=after)
+    found = sum("quarantined" in c.error and not c.text for c in culprits) / len(culprits)
+    return [report.judged("poison.quarantined", found, "share", 1, rounds=tally.injections),
+            report.judged("poison.deaths", max(deaths), "shards", DEATHS_MAX + 1, lower_is_better=True, low=min(deaths), high=max(deaths),
+                          rounds=tally.injections),
+            gap("poison", tally, 99, None), *of_texts("poison", tally)]
+
+
 def overload(settings):
     """Ten times as many clients as there are slots, which come again when they are told to, beside as many as there are slots."""
     with servers.Cluster(settings.cluster, MODEL, settings.devices, max_num_seqs=STREAMS, max_num_queued_reqs=STREAMS) as server:
@@ -198,24 +204,36 @@ def disconnects(settings):
     return [report.judged(f"disconnects.{what}_left", max(0, left), what, 1, lower_is_better=True, rounds=count) for what, left in leaks.items()]
 
 
-ROWS = {f.__name__: f for f in (kill_stage, kill_stage_memory_gone, stop_stage, kill_gateway, kill_head, kill_agent, kill_root, overload, disconnects)}
+def soak(settings):
+    """Half an hour of all of it: only when it is asked for."""
+    tally = Tally()
+    with servers.Cluster(settings.cluster, MODEL, settings.devices) as server:
+        samples, interval = soaking.run(settings, server, undisturbed(server), TOKENS, tally)
+    return soaking.rows(tally, samples, interval)
+
+
+ROWS = {f.__name__: f for f in (kill_stage, kill_stage_memory_gone, stop_stage, kill_gateway, kill_head, kill_agent, kill_root, poison, overload,
+                                disconnects, soak)}
+BY_NAME_ALONE = {"soak"}
 
 
 def arguments():
     parser = argparse.ArgumentParser(prog="./check faults", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--injections", type=int, default=100, help="of a row; rows that take long have half, a fifth or a tenth")
-    parser.add_argument("--only", default="", help=f"of {', '.join(ROWS)}")
+    parser.add_argument("--only", default="", help=f"of {', '.join(ROWS)}; without this all but {', '.join(BY_NAME_ALONE)}")
     parser.add_argument("--seed", type=int, default=0, help="of the moments; 0: drawn")
     parser.add_argument("--overload-seconds", type=float, default=60, dest="overload_seconds")
+    parser.add_argument("--soak-seconds", type=float, default=1800, dest="soak_seconds")
     parser.add_argument("--json", action="store_true", help="one object a line")
     parser.add_argument("--write", action="store_true", help="rewrite the results in docs/reliability.md")
     parser.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build" / "release", help="of a release build")
     options = parser.parse_args()
-    options.names = options.only.split(",") if options.only else list(ROWS)
+    options.names = options.only.split(",") if options.only else [name for name in ROWS if name not in BY_NAME_ALONE]
     if unknown := set(options.names) - set(ROWS):
         parser.error(f"no row {', '.join(sorted(unknown))}; there are {', '.join(ROWS)}")
     options.seed = options.seed or random.randrange(1, 1 << 30)
     options.cluster = options.build_dir / "cluster" / "cluster"
+    options.poisoned = options.build_dir / "tests" / "system" / "cluster" / "cluster_poisoned"
     options.devices, _ = servers.core_devices(2)
     options.prefill_seconds = 1.0  # of what 16 streams had computed, about 2,500 rows
     return options

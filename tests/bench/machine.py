@@ -26,7 +26,7 @@ def _whole_machine():
     return (user + nice + system + irq + softirq) / TICKS, steal / TICKS
 
 
-def _tree(root):
+def tree(root):
     """{pid: CPU seconds} of this process and all that descend from it, with those of children that were waited for."""
     parents, used = {}, {}
     for name in os.listdir("/proc"):
@@ -50,7 +50,7 @@ def _tree(root):
 def tree_pss(root):
     """Bytes of memory of this process and all that descend from it: what several share counts once."""
     total = 0
-    for pid in _tree(root):
+    for pid in tree(root):
         try:
             with open(f"/proc/{pid}/smaps_rollup", encoding="utf-8") as maps:
                 total += sum(int(line.split()[1]) for line in maps if line.startswith("Pss:")) * 1024
@@ -71,7 +71,7 @@ class Neighbours:
         ended = resource.getrusage(resource.RUSAGE_CHILDREN)
         ours = own.ru_utime + own.ru_stime
         # A server still runs: it is read from /proc. A tool has been waited for: it is in RUSAGE_CHILDREN.
-        ours += sum(_tree(self._pid).values()) if self._pid else ended.ru_utime + ended.ru_stime
+        ours += sum(tree(self._pid).values()) if self._pid else ended.ru_utime + ended.ru_stime
         return (time.monotonic(), ours, *_whole_machine())
 
     def seconds(self):

@@ -29,7 +29,8 @@ def free_port():
 
 
 class Cluster:
-    def __init__(self, directory, model="", gateway="", cluster="", devices=("cpu:0", "cpu:1"), path=MODEL, kv_cache="256MiB"):
+    def __init__(self, directory, model="", gateway="", cluster="", devices=("cpu:0", "cpu:1"), path=MODEL, kv_cache="256MiB", binary=CLUSTER):
+        self.binary = binary
         self.directory = pathlib.Path(directory)
         self.http_port = free_port()
         self.url = f"http://127.0.0.1:{self.http_port}"
@@ -59,7 +60,7 @@ devices = {json.dumps(list(devices))}
 
     def start(self, wait=True):
         with open(self.output, "ab") as out:
-            self.process = subprocess.Popen([CLUSTER, "up", self.config], stdout=out, stderr=subprocess.STDOUT, cwd=ROOT)
+            self.process = subprocess.Popen([self.binary, "up", self.config], stdout=out, stderr=subprocess.STDOUT, cwd=ROOT)
         if wait:
             self.wait_ready()
         return self
@@ -99,10 +100,12 @@ devices = {json.dumps(list(devices))}
         return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith((name + " ", name + "{")))
 
     def command(self, *words, timeout=60):
-        return subprocess.run([CLUSTER, *words], capture_output=True, text=True, timeout=timeout, cwd=ROOT)
+        return subprocess.run([self.binary, *words], capture_output=True, text=True, timeout=timeout, cwd=ROOT)
 
     def status(self):
-        return json.loads(self.command("status", str(self.config), "--json").stdout)
+        done = self.command("status", str(self.config), "--json")
+        assert done.stdout, (done.returncode, done.stderr, self.process.poll(), self.output.read_text()[-2000:])
+        return json.loads(done.stdout)
 
     def pids(self):
         return {p["name"]: p["pid"] for p in self.status()["processes"]}

@@ -347,6 +347,34 @@ TEST_CASE("strangers cannot make the exchange keep more links than its bound") {
   CHECK(h.links->peers().size() == 5);
 }
 
+TEST_CASE("a client that has gone is forgotten, a shard is waited for") {
+  for (const auto as : {role::client, role::shard}) {
+    sim_network net(7);
+    sim_process h(net, head, epoch_id{1}, "sim://head");
+    for (std::uint64_t life = 1; life <= 3; ++life) {
+      std::vector<std::unique_ptr<sim_process>> all;
+      all.push_back(std::make_unique<sim_process>(
+          net, shard, epoch_id{life}, fmt::format("sim://{}", life), exchange_options{}, as));
+      all[0]->connect(h);
+      const auto run = [&](std::chrono::milliseconds t) {
+        for (std::chrono::milliseconds done{0}; done < t; done += 20ms) {
+          run_all(net, all, 20ms);
+          h.tick();
+        }
+      };
+      run(100ms);
+      REQUIRE(h.links->is_up(shard));
+      CHECK(h.peers[shard].ups == life);
+      run(5000ms); // it says nothing but heartbeats, and stays
+      REQUIRE(h.links->is_up(shard));
+      all.clear();
+      run(3000ms);
+      CHECK(h.links->peers().size() == (as == role::client ? 0 : 1));
+      CHECK(h.peers[shard].downs == life);
+    }
+  }
+}
+
 TEST_CASE("a lease may end after its exchange") {
   std::vector<std::pair<micro_batch, std::size_t>> kept;
   {

@@ -26,13 +26,14 @@ struct sim_process {
   };
 
   sim_process(sim_network& network, node_id id, epoch_id epoch, std::string endpoint,
-              cluster::exchange_options options = {})
+              cluster::exchange_options options = {}, role as = role::shard)
       : net(network), node(id), life(epoch), wire(network.make_bus(id)) {
     auto bound = wire->bind(endpoint);
     REQUIRE(bound);
     hello self;
     self.node = id;
     self.epoch = epoch;
+    self.role = as;
     self.name = fmt::format("node-{}", id.value);
     self.endpoint = *bound;
     links = std::make_unique<cluster::exchange>(*wire, self, std::move(options));

@@ -1,0 +1,182 @@
+// Parses the command line, nothing else; each command and role has its own file.
+#include "cluster/command_line.hpp"
+
+#include "cluster/commands.hpp"
+#include "cluster/process.hpp"
+#include "schema/nearest.hpp"
+
+#include <CLI/CLI.hpp>
+#include <spdlog/spdlog.h>
+
+#include <cstdio>
+#include <functional>
+
+namespace baton::cluster {
+namespace {
+
+constexpr int exit_usage = 2;
+
+struct choices {
+  up_options up;
+  std::string which;
+  bool json = false;
+  bool watch = false;
+  long patience = 60;
+  chat_options chat;
+  role_arguments role;
+  int status = 0;
+};
+
+void add_up(CLI::App& app, choices& c) {
+  auto* up =
+      app.add_subcommand("up", "Start a cluster in the foreground and serve; ^C drains and stops.\n"
+                               "  cluster up examples/quickstart.toml");
+  up->add_option("CONFIG", c.up.config, "nodes.toml: the model, the gateway and the nodes")
+      ->required();
+  up->add_flag("--json", c.up.json, "progress as one JSON object a line");
+  up->callback([&c] {
+    auto context = load_context_of_root(c.up.config);
+    if (!context) {
+      std::fprintf(stderr, "error: %s\n", context.error().message.c_str());
+      c.status = 1;
+      return;
+    }
+    spdlog::set_level(
+        spdlog::level::off); // the terminal shows progress; the processes log to files
+    c.status = run_root(*context, c.up);
+  });
+}
+
+void add_questions(CLI::App& app, choices& c) {
+  auto* status = app.add_subcommand(
+      "status", "How every process of a running cluster stands (exit status 0: ready).");
+  status->add_option("CLUSTER", c.which, "its nodes.toml or its name; default: the one that runs");
+  status->add_flag("--json", c.json, "for scripts");
+  status->add_flag("--watch", c.watch, "again every second");
+  status->callback([&c] {
+    spdlog::set_level(spdlog::level::off);
+    c.status = command_status(c.which, c.json, c.watch);
+  });
+  auto* down = app.add_subcommand("down", "Drain and stop a running cluster.");
+  down->add_option("CLUSTER", c.which, "its nodes.toml or its name; default: the one that runs");
+  down->add_option("--patience", c.patience, "seconds until what still runs is killed")
+      ->check(CLI::Range(0, 86400));
+  down->callback([&c] { c.status = command_down(c.which, std::chrono::seconds(c.patience)); });
+  auto* plan = app.add_subcommand(
+      "plan", "Show who would live where, and what does not fit, without starting anything.");
+  plan->add_option("CONFIG", c.which, "nodes.toml")->required();
+  plan->add_flag("--json", c.json, "for scripts");
+  plan->callback([&c] { c.status = command_plan(c.which, c.json); });
+  auto* doctor = app.add_subcommand(
+      "doctor", "Look at this machine (and a nodes.toml) for what would go wrong.");
+  doctor->add_option("CONFIG", c.which, "nodes.toml");
+  doctor->add_flag("--json", c.json, "for scripts");
+  doctor->callback([&c] { c.status = command_doctor(c.which, c.json); });
+}
+
+void add_model(CLI::App& app, choices& c) {
+  auto* model = app.add_subcommand("model", "Look at model files.");
+  model->require_subcommand(1);
+  auto* inspect = model->add_subcommand(
+      "inspect", "What a model holds, whether it runs here and how fast (exit status 0: runs).");
+  inspect->add_option("PATH", c.which, "a GGUF file, or a directory of safetensors")->required();
+  inspect->add_flag("--json", c.json, "for scripts");
+  inspect->callback([&c] { c.status = command_model_inspect(c.which, c.json); });
+}
+
+void add_chat(CLI::App& app, choices& c) {
+  auto* chat = app.add_subcommand(
+      "chat", "Talk to a running cluster.\n  cluster chat \"Why is the sky blue?\"");
+  chat->add_option("MESSAGE", c.chat.message, "one question; default: a conversation, a line each");
+  chat->add_option("--cluster", c.chat.which,
+                   "its nodes.toml or its name; default: the one that runs");
+  chat->add_option("--endpoint", c.chat.endpoint,
+                   "a gateway's ZeroMQ door instead, tcp://127.0.0.1:8002");
+  chat->add_option("--model", c.chat.model, "default: the first it serves");
+  chat->add_option("--system", c.chat.system, "system message");
+  chat->add_option("--temperature", c.chat.temperature, "0 is greedy")->check(CLI::Range(0.0, 2.0));
+  chat->add_option("--max-tokens", c.chat.max_tokens, "per answer")->check(CLI::Range(1, 1 << 20));
+  chat->callback([&c] { c.status = command_chat(c.chat); });
+}
+
+using run_role = std::function<int(const cluster_context&, const role_arguments&)>;
+
+// What supervisors start; not in the help, because nobody types it.
+void add_role(CLI::App& app, choices& c, const char* name, const run_role& run) {
+  auto* role = app.add_subcommand(name, "")->group("");
+  role->add_option("--config", c.role.config)->required();
+  role->add_option("--epoch", c.role.epoch.value)->required();
+  role->add_option("--index", c.role.index)->required();
+  role->add_option("--kv-file", c.role.kv_file);
+  role->add_option("--copies", c.role.copies);
+  role->add_option("--memory", c.role.memory_available_bytes)->required();
+  role->callback([&c, run] {
+    // The plan is that of the cluster's start; a child must not plan otherwise, or refuse itself,
+    // because memory is in use now.
+    auto facts = facts_of_this_machine();
+    facts.memory_available_bytes = c.role.memory_available_bytes;
+    auto context = load_context(c.role.config, facts);
+    if (!context) {
+      spdlog::error("{}", context.error().message);
+      c.status = exit_permanent;
+      return;
+    }
+    c.status = run(*context, c.role);
+  });
+}
+
+std::string did_you_mean(const CLI::App& app, const std::vector<std::string>& extras) {
+  std::vector<std::string> valid;
+  const auto* at = &app;
+  if (!app.get_subcommands().empty())
+    at = app.get_subcommands().front();
+  for (const auto* option : at->get_options())
+    valid.push_back(option->get_name());
+  for (const auto* sub :
+       at->get_subcommands([](const CLI::App* s) { return !s->get_group().empty(); }))
+    valid.push_back(sub->get_name());
+  for (const auto& extra : extras)
+    if (auto near = nearest_name(extra, valid))
+      return fmt::format("; did you mean '{}'?", *near);
+  return {};
+}
+
+} // namespace
+
+int run_command_line(int argc, char** argv, const engine_wrapper& wrap) {
+  block_signals();
+  spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v");
+  CLI::App app("Baton: a distributed LLM server whose streams do not break.\n\n"
+               "  cluster up nodes.toml      serve\n"
+               "  cluster chat               talk to it\n"
+               "  cluster status             see how it stands\n"
+               "  cluster down               stop it\n",
+               "cluster");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", std::string(build_version()));
+  choices c;
+  add_up(app, c);
+  add_questions(app, c);
+  add_model(app, c);
+  add_chat(app, c);
+  add_role(app, c, "gateway", run_gateway);
+  add_role(app, c, "head", run_head);
+  add_role(app, c, "agent", run_agent);
+  add_role(app, c, "shard",
+           [&wrap](const cluster_context& context, const role_arguments& arguments) {
+             return run_shard(context, arguments, wrap);
+           });
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp& e) {
+    return app.exit(e);
+  } catch (const CLI::CallForVersion& e) {
+    return app.exit(e);
+  } catch (const CLI::ParseError& e) {
+    std::fprintf(stderr, "error: %s%s\n", e.what(), did_you_mean(app, app.remaining(true)).c_str());
+    return exit_usage;
+  }
+  return c.status;
+}
+
+} // namespace baton::cluster
