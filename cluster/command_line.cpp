@@ -110,12 +110,13 @@ void add_role(CLI::App& app, choices& c, const char* name, const run_role& run) 
   role->add_option("--kv-file", c.role.kv_file);
   role->add_option("--copies", c.role.copies);
   role->add_option("--memory", c.role.memory_available_bytes)->required();
+  role->add_option("--model", c.role.model_identity)->required();
   role->callback([&c, run] {
     // The plan is that of the cluster's start; a child must not plan otherwise, or refuse itself,
     // because memory is in use now.
     auto facts = facts_of_this_machine();
     facts.memory_available_bytes = c.role.memory_available_bytes;
-    auto context = load_context(c.role.config, facts);
+    auto context = load_context(c.role.config, facts, c.role.model_identity);
     if (!context) {
       spdlog::error("{}", context.error().message);
       c.status = exit_permanent;
