@@ -111,9 +111,11 @@ using stage_actor = takes<open_epoch, micro_batch, sampled, peer_up, peer_down>;
 // Ids to text: UTF-8 holding back, stop strings, logprob texts; keeps it for who comes back.
 using detokenizer_actor = takes<step_tokens, resume_text, tick>;
 
-// The requests of one gateway process: between the doors' streams and the head.
-using gateway_actor = takes<granted, rejected, chunks, tokenized, detokenized, model_card,
-                            load_report, cluster_status, status, drain, peer_up, peer_down, tick>;
+// The requests of one gateway process: between the doors' streams and the head. `reserve` and
+// `submit` are what it would have to tell another head, of a ticket that it came to later.
+using gateway_actor =
+    takes<reserve, submit, granted, rejected, chunks, tokenized, detokenized, model_card,
+          load_report, cluster_status, status, drain, peer_up, peer_down, tick>;
 
 // How actors that answer "whoever asked" find them: handles by node, given by cluster/, by the
 // simulation in tests.

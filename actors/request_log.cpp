@@ -16,6 +16,11 @@ std::optional<named_request> request_log::find(const std::string& name) const {
   return it == names_.end() ? std::nullopt : std::optional(it->second.request);
 }
 
+std::string request_log::name_of(ticket_id ticket) const {
+  const auto it = tickets_.find(ticket);
+  return it == tickets_.end() ? std::string() : it->second;
+}
+
 void request_log::forget(ticket_id ticket) {
   if (const auto it = tickets_.find(ticket); it != tickets_.end()) {
     names_.erase(it->second);

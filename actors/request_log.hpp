@@ -30,6 +30,8 @@ public:
 
   void note(const std::string& name, const named_request& request, time_point now);
   std::optional<named_request> find(const std::string& name) const;
+  // The name of a ticket; empty: it has none.
+  std::string name_of(ticket_id ticket) const;
   // It was refused: the same name may ask again, for whatever it wants.
   void forget(ticket_id ticket);
   void tick(time_point now, const std::function<bool(ticket_id)>& is_open);

@@ -163,10 +163,27 @@ void on_sampled(pointer self, const sampled& m) {
   s.core->on_sampled(m);
 }
 
+// A gateway that did not open the ticket can tell another head of it as well.
+void retell(pointer self, const resume& m) {
+  auto& s = self->state;
+  auto told = s.core->retell(m, s.options.now());
+  if (!told)
+    return;
+  told->reserve.model = s.options.card.name;
+  told->reserve.request_id = s.named->name_of(m.ticket);
+  if (const auto named = s.named->find(told->reserve.request_id))
+    told->reserve.request_digest = named->digest;
+  const auto gateway = s.options.peers.gateway(m.gateway);
+  self->send(gateway, std::move(told->reserve));
+  self->send(gateway, std::move(told->submit));
+}
+
 // The detokenizer has the text, of tickets that have ended as well: it answers.
 void on_resume(pointer self, const resume& m) {
   auto& s = self->state;
   const bool is_open = s.core->resume(m);
+  if (is_open)
+    retell(self, m);
   self->send(s.options.detokenizer, resume_text{m, is_open});
 }
 

@@ -72,7 +72,7 @@ void on_submit(pointer self, submit& m) {
                cancel{m.ticket, std::nullopt, cancel_reason::refused, 0, encoded.error()});
     return;
   }
-  const bool continues = continues_prompt(*s.config.tokenizer, m.input, *encoded);
+  const bool continues = !m.begins_text && continues_prompt(*s.config.tokenizer, m.input, *encoded);
   self->send(s.config.scheduler,
              admit{m.request, m.gateway, m.ticket, std::move(*encoded), m.choices,
                    std::move(m.sampling), std::move(m.stop), m.tokens_max_given, m.deadline,

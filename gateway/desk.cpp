@@ -2,7 +2,6 @@
 
 #include "actors/actor_faults.hpp"
 #include "gateway/desk_state.hpp"
-#include "schema/digest.hpp"
 
 #include <algorithm>
 #include <random>
@@ -25,9 +24,13 @@ struct desk_state {
 
   void start(open_generate& m);
   void start(open_resume& m);
+  void enter(open_entry entry);
   template <class Question> // tokenize or detokenize
   void ask(std::shared_ptr<stream> out, const Question& m);
   void close(const close_request& m);
+  open_entry* find_later(std::uint64_t request, ticket_id ticket);
+  void on_retold(const reserve& m);
+  void on_retold(submit& m);
   void on_granted(const granted& m);
   void on_rejected(const rejected& m);
   void on_chunk(chunk& m);
@@ -75,72 +78,29 @@ bool desk_state::deliver(open_entry& entry, stream_event e) {
 }
 
 void desk_state::start(open_generate& m) {
-  auto& request = m.request;
-  const auto number = m.out->number();
   const auto facts_now = facts().look();
-  open_entry entry;
-  entry.out = m.out;
-  entry.opened_at = entry.asked_at = now();
-  entry.delivered.assign(request.choices, 0);
-  entry.delivered_ids.resize(request.choices);
-  entry.finished.assign(request.choices, false);
-  entry.had_finish.assign(request.choices, false);
-  entry.choices_left = request.choices;
-
-  auto& r = entry.reserve;
-  r.request = number;
-  r.gateway = node();
-  r.model = request.model;
-  r.choices = request.choices;
-  r.priority = request.priority;
-  r.resume_key = config.next_key();
-  r.is_resumable = m.is_stream || request.is_resumable || !request.request_id.empty();
-  if (!request.request_id.empty()) {
-    r.request_id = request.request_id;
-    r.request_digest = digest_of(request, m.add_generation_prompt);
-  }
   const auto card = std::find_if(facts_now->cards.begin(), facts_now->cards.end(),
-                                 [&](const model_card& c) { return c.name == request.model; });
-  r.tokens_estimate =
-      tokens_estimate(request, card == facts_now->cards.end() ? 0 : card->context_max);
-
-  auto& s = entry.submit;
-  s.request = number;
-  s.gateway = node();
-  s.input = std::move(request.input);
-  s.add_generation_prompt = m.add_generation_prompt;
-  s.choices = request.choices;
-  s.sampling = std::move(request.sampling);
-  s.stop = std::move(request.stop);
-  s.tokens_max_given = request.tokens_max_given;
-  s.cache_salt = std::move(request.cache_salt);
-  s.deadline = sooner(request.deadline, facts().config().request_deadline);
-
-  self->send(config.scheduler, r);
-  open.emplace(number, std::move(entry));
+                                 [&](const model_card& c) { return c.name == m.request.model; });
+  auto entry = entry_of(m, card == facts_now->cards.end() ? 0 : card->context_max);
+  entry.submit.deadline = sooner(entry.submit.deadline, facts().config().request_deadline);
+  entry.reserve.resume_key = config.next_key();
+  enter(std::move(entry));
 }
 
 void desk_state::start(open_resume& m) {
-  open_entry entry;
-  entry.out = m.out;
-  entry.stage = stage_of_request::resuming;
+  enter(entry_of(m));
+}
+
+void desk_state::enter(open_entry entry) {
   entry.opened_at = entry.asked_at = now();
-  entry.is_whole = false;
-  entry.choices_left = static_cast<std::uint32_t>(m.from.size());
-  entry.finished.assign(m.from.size(), false); // its last chunk comes again: with it, the usage
-  for (const auto& point : m.from) {
-    entry.delivered.push_back(point.index);
-    entry.had_finish.push_back(point.has_finish);
+  entry.reserve.gateway = entry.submit.gateway = node();
+  if (entry.stage == stage_of_request::resuming) {
+    self->send(config.scheduler, resume_of(entry));
+  } else {
+    self->send(config.scheduler, entry.reserve);
   }
-  auto& r = entry.reserve;
-  r.request = m.out->number();
-  r.gateway = node();
-  r.model = std::move(m.model);
-  r.choices = entry.choices_left;
-  r.ticket = m.ticket;
-  r.resume_key = m.resume_key;
-  self->send(config.scheduler, resume_of(entry));
-  open.emplace(r.request, std::move(entry));
+  const auto number = entry.reserve.request;
+  open.emplace(number, std::move(entry));
 }
 
 template <class Question>
@@ -183,8 +143,8 @@ void desk_state::on_granted(const granted& m) {
   auto& entry = it->second;
   if (entry.stage == stage_of_request::resuming) {
     entry.stage = stage_of_request::running;
-    counts().resumed(entry.is_whole ? "link" : "client");
-    const bool is_news = !entry.is_whole && !std::exchange(entry.is_told, true);
+    const bool is_news = !std::exchange(entry.is_told, true);
+    counts().resumed(is_news ? "client" : "link");
     if (is_news && !deliver(entry, m)) {
       erase(m.request);
     }
@@ -197,6 +157,7 @@ void desk_state::on_granted(const granted& m) {
   entry.stage = stage_of_request::running;
   const bool is_again = bool(entry.ticket());
   entry.reserve.ticket = entry.submit.ticket = m.ticket;
+  entry.is_told = true;
   if (m.is_submitted) { // its client has asked for it before
     entry.reserve.resume_key = m.resume_key;
     counts().resumed("request_id");
@@ -218,6 +179,26 @@ void desk_state::on_granted(const granted& m) {
   self->send(config.tokenizer, std::move(s));
 }
 
+open_entry* desk_state::find_later(std::uint64_t request, ticket_id ticket) {
+  const auto it = open.find(request);
+  const bool fits = it != open.end() && !it->second.has_request &&
+                    it->second.stage == stage_of_request::resuming && it->second.ticket() == ticket;
+  return fits ? &it->second : nullptr;
+}
+
+// The head says of a ticket that was opened elsewhere what was asked for, ahead of its grant.
+void desk_state::on_retold(const reserve& m) {
+  if (auto* entry = find_later(m.request, m.ticket)) {
+    entry->reserve = m;
+  }
+}
+
+void desk_state::on_retold(submit& m) {
+  if (auto* entry = find_later(m.request, m.ticket)) {
+    take_request(*entry, std::move(m));
+  }
+}
+
 // A head that has no log of a ticket that was granted.
 void desk_state::reserve_again(open_entry& entry) {
   entry.stage = stage_of_request::reserving;
@@ -236,7 +217,7 @@ void desk_state::on_rejected(const rejected& m) {
     counts().dropped("rejected"); // of a ticket that was granted across a link that fell
     return;
   }
-  const bool is_unknown = entry.stage == stage_of_request::resuming && entry.is_whole &&
+  const bool is_unknown = entry.stage == stage_of_request::resuming && is_whole(entry) &&
                           m.reason.code == errc::ticket_not_found;
   if (is_unknown) {
     reserve_again(entry);
@@ -418,6 +399,8 @@ desk_actor::behavior_type desk(desk_actor::stateful_pointer<desk_state> self, de
   state.config = std::move(config);
   state.self = self;
   return {
+      [self](const reserve& m) { self->state.on_retold(m); },
+      [self](submit& m) { self->state.on_retold(m); },
       then_wake<const granted&>(self, [](auto& s, auto& m) { s.on_granted(m); }),
       then_wake<const rejected&>(self, [](auto& s, auto& m) { s.on_rejected(m); }),
       then_wake<chunks&>(self,
@@ -482,24 +465,6 @@ std::uint64_t random_key() {
 
 desk_actor spawn_desk(caf::actor_system& system, desk_config config) {
   return system.spawn(desk, std::move(config));
-}
-
-std::uint32_t tokens_estimate(const generate& request, std::uint32_t context_max) noexcept {
-  std::uint64_t prompt_tokens = 0;
-  if (const auto* text = std::get_if<std::string>(&request.input)) {
-    prompt_tokens = text->size();
-  } else if (const auto* ids = std::get_if<ids_prompt>(&request.input)) {
-    prompt_tokens = ids->size();
-  } else {
-    // Role marks of the known templates take up to 16 tokens a message.
-    constexpr std::uint64_t marks_per_message = 16;
-    for (const auto& m : std::get<chat_prompt>(request.input)) {
-      prompt_tokens += m.content.size() + m.name.size() + marks_per_message;
-    }
-  }
-  const std::uint64_t limit = context_max == 0 ? UINT32_MAX : context_max;
-  const std::uint64_t output_tokens = request.tokens_max_given ? request.stop.tokens_max : limit;
-  return static_cast<std::uint32_t>(std::min(prompt_tokens + output_tokens, limit));
 }
 
 } // namespace baton::gateway

@@ -13,6 +13,9 @@
 // and a ticket is asked for. A head that does not have it is told of it again, with the tokens that
 // were delivered: it goes on behind them. `open_resume` is a client that comes back from elsewhere.
 //
+// With the grant of one that came from elsewhere the head says what was asked for, so that another
+// head can be told of it as well.
+//
 //   running --head lost, gap--> resuming --granted--> running
 //   open_resume -----------------^  |
 //                                   +-rejected--> reserving again, if all of it is known here;
@@ -91,9 +94,5 @@ struct desk_config {
 
 // The desk's state stays in desk.cpp, so it is spawned there.
 desk_actor spawn_desk(caf::actor_system& system, desk_config config);
-
-// An upper guess of the tokens a request will take, for `reserve`: a token has at least one byte,
-// and nothing is longer than the context.
-std::uint32_t tokens_estimate(const generate& request, std::uint32_t context_max) noexcept;
 
 } // namespace baton::gateway

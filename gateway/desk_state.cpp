@@ -1,5 +1,8 @@
 #include "gateway/desk_state.hpp"
 
+#include "gateway/request_check.hpp"
+#include "schema/digest.hpp"
+
 #include <algorithm>
 
 namespace baton::gateway {
@@ -10,6 +13,62 @@ std::chrono::milliseconds sooner(std::chrono::milliseconds a,
     return std::max(a, b);
   }
   return std::min(a, b);
+}
+
+open_entry entry_of(open_generate& m, std::uint32_t context_max) {
+  auto& request = m.request;
+  open_entry entry;
+  entry.out = m.out;
+  entry.delivered.assign(request.choices, 0);
+  entry.delivered_ids.resize(request.choices);
+  entry.knows_ids.assign(request.choices, true);
+  entry.finished.assign(request.choices, false);
+  entry.had_finish.assign(request.choices, false);
+  entry.choices_left = request.choices;
+  auto& r = entry.reserve;
+  r.request = m.out->number();
+  r.model = request.model;
+  r.choices = request.choices;
+  r.tokens_estimate = tokens_estimate(request, context_max);
+  r.priority = request.priority;
+  r.is_resumable = m.is_stream || request.is_resumable || !request.request_id.empty();
+  if (!request.request_id.empty()) {
+    r.request_id = request.request_id;
+    r.request_digest = digest_of(request, m.add_generation_prompt);
+  }
+  auto& s = entry.submit;
+  s.request = r.request;
+  s.input = std::move(request.input);
+  s.add_generation_prompt = m.add_generation_prompt;
+  s.choices = request.choices;
+  s.sampling = std::move(request.sampling);
+  s.stop = std::move(request.stop);
+  s.tokens_max_given = request.tokens_max_given;
+  s.deadline = request.deadline;
+  s.cache_salt = std::move(request.cache_salt);
+  return entry;
+}
+
+open_entry entry_of(open_resume& m) {
+  open_entry entry;
+  entry.out = m.out;
+  entry.stage = stage_of_request::resuming;
+  entry.has_request = false;
+  entry.knows_ids.assign(m.from.size(), false);
+  entry.delivered_ids.resize(m.from.size());
+  entry.choices_left = static_cast<std::uint32_t>(m.from.size());
+  entry.finished.assign(m.from.size(), false); // its last chunk comes again: with it, the usage
+  for (const auto& point : m.from) {
+    entry.delivered.push_back(point.index);
+    entry.had_finish.push_back(point.has_finish);
+  }
+  auto& r = entry.reserve;
+  r.request = m.out->number();
+  r.model = std::move(m.model);
+  r.choices = entry.choices_left;
+  r.ticket = m.ticket;
+  r.resume_key = m.resume_key;
+  return entry;
 }
 
 chunk_verdict judge(const open_entry& entry, const chunk& c) noexcept {
@@ -23,6 +82,35 @@ chunk_verdict judge(const open_entry& entry, const chunk& c) noexcept {
   }
   return c.count <= c.index && c.index - c.count == delivered ? chunk_verdict::deliver
                                                               : chunk_verdict::gap;
+}
+
+bool is_whole(const open_entry& entry) noexcept {
+  if (!entry.has_request) {
+    return false;
+  }
+  for (std::size_t i = 0; i < entry.finished.size(); ++i) {
+    if (!entry.finished[i] && (!entry.knows_ids[i] || entry.had_finish[i])) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void take_request(open_entry& entry, submit told) {
+  if (told.delivered.size() != entry.delivered.size()) {
+    return;
+  }
+  for (std::size_t i = 0; i < told.delivered.size(); ++i) {
+    auto& [ids, is_over] = told.delivered[i];
+    entry.knows_ids[i] = !is_over && ids.size() == entry.delivered[i];
+    if (entry.knows_ids[i]) {
+      entry.delivered_ids[i] = std::move(ids);
+    }
+  }
+  told.delivered.clear();
+  told.lease = {}; // what stays here holds no credit of the link
+  entry.submit = std::move(told);
+  entry.has_request = true;
 }
 
 submit submit_again(const open_entry& entry) {
@@ -47,7 +135,7 @@ resume resume_of(const open_entry& entry) {
 
 bool take_in(open_entry& entry, const chunk& c) {
   entry.delivered[c.choice] = c.index;
-  if (entry.is_whole) {
+  if (entry.knows_ids[c.choice]) {
     auto& ids = entry.delivered_ids[c.choice];
     ids.insert(ids.end(), c.ids.begin(), c.ids.end());
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "gateway/board.hpp"
+#include "gateway/desk.hpp"
 #include "gateway/streams.hpp"
 
 #include <chrono>
@@ -29,11 +30,12 @@ struct open_entry {
   stage_of_request stage = stage_of_request::reserving;
   baton::reserve reserve; // with the ticket, once it is granted
   baton::submit submit;   // the same
-  // False: its client came from another life of a gateway, so that neither the request nor the
-  // tokens before are known here. A new head cannot be told of it.
-  bool is_whole = true;
-  bool is_told = false;                  // that client, of the grant
-  std::vector<ids_prompt> delivered_ids; // per choice, of what was opened here
+  // False: its client came from another life of a gateway, and the head has not yet said what was
+  // asked for (on_retold).
+  bool has_request = true;
+  bool is_told = false;                  // the client, of the grant
+  std::vector<bool> knows_ids;           // per choice: all that were delivered are in delivered_ids
+  std::vector<ids_prompt> delivered_ids; // per choice
   std::vector<std::uint32_t> delivered;  // per choice: output tokens brought to the stream
   std::vector<bool> finished;            // per choice
   std::vector<bool> had_finish;          // per choice: by a client that came back, before it did
@@ -48,8 +50,16 @@ struct open_entry {
   const std::string& model() const noexcept { return reserve.model; }
 };
 
-// What a head that has lost its log is told of it. Requires: is_whole.
+// What a door asks for, without what the desk adds: gateway, times, key, its own deadline.
+open_entry entry_of(open_generate& m, std::uint32_t context_max);
+open_entry entry_of(open_resume& m);
+
+// Whether a head that has lost its log can be told of it.
+bool is_whole(const open_entry& entry) noexcept;
+// What it is told then. Requires: is_whole.
 submit submit_again(const open_entry& entry);
+// Takes what the head says of a ticket that was opened elsewhere, if it fits to what was delivered.
+void take_request(open_entry& entry, submit told);
 // What the head is asked when it is back, for a ticket that it may have still.
 resume resume_of(const open_entry& entry);
 

@@ -159,4 +159,22 @@ result<void> check_against_model(const generate& request, const model_card& card
   return {};
 }
 
+std::uint32_t tokens_estimate(const generate& request, std::uint32_t context_max) noexcept {
+  std::uint64_t prompt_tokens = 0;
+  if (const auto* text = std::get_if<std::string>(&request.input)) {
+    prompt_tokens = text->size();
+  } else if (const auto* ids = std::get_if<ids_prompt>(&request.input)) {
+    prompt_tokens = ids->size();
+  } else {
+    // Role marks of the known templates take up to 16 tokens a message.
+    constexpr std::uint64_t marks_per_message = 16;
+    for (const auto& m : std::get<chat_prompt>(request.input)) {
+      prompt_tokens += m.content.size() + m.name.size() + marks_per_message;
+    }
+  }
+  const std::uint64_t limit = context_max == 0 ? UINT32_MAX : context_max;
+  const std::uint64_t output_tokens = request.tokens_max_given ? request.stop.tokens_max : limit;
+  return static_cast<std::uint32_t>(std::min(prompt_tokens + output_tokens, limit));
+}
+
 } // namespace baton::gateway

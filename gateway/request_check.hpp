@@ -36,4 +36,8 @@ result<void> check_ranges(const generate& request, const request_limits& limits)
 // Token ids that the model does not have, a conversation for a model without a chat template.
 result<void> check_against_model(const generate& request, const model_card& card);
 
+// An upper guess of the tokens a request will take, for `reserve`: a token has at least one byte,
+// and nothing is longer than the context (0: not known).
+std::uint32_t tokens_estimate(const generate& request, std::uint32_t context_max) noexcept;
+
 } // namespace baton::gateway

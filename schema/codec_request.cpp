@@ -98,6 +98,7 @@ offset<wire::Submit> put(writer& out, const submit& m) {
   table.add_deadline_ms(m.deadline.count());
   table.add_cache_salt(cache_salt);
   table.add_delivered(delivered);
+  table.add_begins_text(m.begins_text);
   return table.Finish();
 }
 
@@ -115,6 +116,7 @@ void get(reader& in, const wire::Submit& from, submit& to) {
   in.duration(from.deadline_ms(), to.deadline, "submit.deadline");
   in.text(from.cache_salt(), to.cache_salt, limits::name_bytes_max, "submit.cache_salt");
   in.tables(from.delivered(), to.delivered, limits::choices_max, "submit.delivered");
+  to.begins_text = from.begins_text();
 }
 
 offset<wire::Admit> put(writer& out, const admit& m) {

@@ -121,6 +121,7 @@ struct submit {
   std::string cache_salt;                // KV is shared only between requests with the same one
   baton::lease lease;
   std::vector<delivered_choice> delivered{}; // of a ticket of an earlier life: one per choice
+  bool begins_text = false;                  // of ids: of a chat, the answer is a text of its own
 };
 
 // Tokenizer to scheduler: the same request as ids.

@@ -108,6 +108,14 @@ public:
   // Somebody comes back to a ticket. False if there is none of this number with this key and as
   // many choices: it has ended, was never ours, or is not theirs.
   bool resume(const baton::resume& request);
+  // What whoever comes back to a ticket must know to tell another head of it (without the model's
+  // name): the request, and of each choice the tokens that `to` has taken in. A choice that has
+  // ended is over in it, whatever was taken in. Nothing for a ticket of which no choice is open.
+  struct retold {
+    baton::reserve reserve;
+    baton::submit submit;
+  };
+  std::optional<retold> retell(const baton::resume& to, time_point now);
   bool is_known(ticket_id id) const; // granted, and not ended
   bool is_admitted(ticket_id id) const;
   // Ends what has waited or run past its deadline. Call it a few times a second.

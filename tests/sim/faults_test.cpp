@@ -134,6 +134,27 @@ TEST_CASE("clients of a gateway that died come back to their streams and lose no
   });
 }
 
+TEST_CASE("whoever came back to a stream keeps it when the head is lost as well") {
+  for_seeds([](std::uint64_t seed) {
+    world w(drawn_options(seed));
+    live_through(w, 12, [&] {
+      w.crash(gateway_node);
+      w.run_for(std::chrono::milliseconds(w.draw(500)));
+      w.restart(gateway_node);
+      w.run_for(6s); // longer than any pause between two greetings: its clients are back
+      w.crash(head_node);
+      w.run_for(std::chrono::milliseconds(w.draw(500)));
+      w.restart(head_node);
+      w.run_for(6s);
+    });
+    check_rest(w);
+    check_failures(w, {errc::not_ready, errc::queue_timeout, errc::ticket_not_found});
+    // What is over and unread is kept by the head alone: slow readers may have lost both.
+    for (auto& c : w.clients())
+      CHECK((c->was_left || !c->failure() || c->plan().reads_slowly || c->tokens() == 0));
+  });
+}
+
 TEST_CASE("open streams go on behind the death of the head with the same tokens") {
   for_seeds([](std::uint64_t seed) {
     world w(drawn_options(seed));

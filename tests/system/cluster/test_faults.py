@@ -130,6 +130,25 @@ def test_clients_of_a_killed_gateway_come_back_to_their_streams(fresh, undisturb
     assert fresh.metric("baton_requests_resumed_total") >= 4
 
 
+def test_streams_live_through_the_loss_of_the_gateway_and_then_of_the_head(fresh):
+    """The second gateway has not heard the requests; the head told it, and it tells the second head."""
+    undisturbed = [Stream(fresh, p, max_tokens=300, ignore_eos=True).check().text for p in PROMPTS[:2]]
+    streams = [ResumingStream(fresh, p, max_tokens=300, ignore_eos=True) for p in PROMPTS[:2]]
+    for s in streams:
+        assert s.begun.wait(60)
+    had = [len(s.indices) for s in streams]
+    fresh.kill("gateway")
+    fresh.wait_ready()
+    deadline = time.monotonic() + 30
+    while any(len(s.indices) <= h + 2 for s, h in zip(streams, had)):  # they are back
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    fresh.kill("head")
+    for s, expected in zip(streams, undisturbed):
+        assert s.check().text == expected
+    assert all(s.returns for s in streams)
+
+
 def test_a_request_that_is_asked_again_by_its_name_is_done_once(fresh):
     """Its client has heard nothing, not even of a ticket: it can only ask again."""
     body = {"model": "smollm2", "messages": [{"role": "user", "content": PROMPTS[0]}], "max_tokens": 96, "temperature": 1, "request_id": "order-66"}

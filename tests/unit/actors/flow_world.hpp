@@ -30,6 +30,8 @@ inline constexpr std::uint64_t test_key = 0xBEEF;
 
 // What the gateway would see.
 struct seen {
+  std::vector<reserve> reserves; // as it is told of them
+  std::vector<submit> submits;
   std::vector<granted> grants;
   std::vector<rejected> refusals;
   std::vector<chunk> chunks;
@@ -40,6 +42,8 @@ struct seen {
 
 inline gateway_actor::behavior_type listener(gateway_actor::pointer, seen* s) {
   return {
+      [s](const reserve& m) { s->reserves.push_back(m); },
+      [s](const submit& m) { s->submits.push_back(m); },
       [s](const granted& m) { s->grants.push_back(m); },
       [s](const rejected& m) { s->refusals.push_back(m); },
       [s](const chunks& m) { s->chunks.insert(s->chunks.end(), m.all.begin(), m.all.end()); },

@@ -68,6 +68,54 @@ TEST_CASE("nobody comes back with a wrong key, a wrong number of choices or to w
   try_with({904, gateway_node, {ticket.value + 100}, test_key, {{0, false}}});
 }
 
+TEST_CASE("whoever comes back hears what another head would have to be told, and that goes on") {
+  const ids_prompt ids{10, 20, 30, 40};
+  const auto whole = oracle(ids, 24);
+  for (const std::uint32_t had : {0U, 3U, 20U}) {
+    CAPTURE(had);
+    world w;
+    w.run();
+    const auto ticket = w.ask(ids, 24);
+    while (w.of(ticket).ids.size() < had || w.gateway.chunks.empty())
+      REQUIRE(w.coordinator().try_run_once());
+    caf::anon_send(w.sched, resume{900, gateway_node, ticket, test_key, {{had, false}}});
+    while (w.gateway.grants.size() < 2)
+      REQUIRE(w.coordinator().try_run_once());
+    REQUIRE(w.gateway.reserves.size() == 1);
+    REQUIRE(w.gateway.submits.size() == 1);
+    auto r = w.gateway.reserves[0];
+    auto s = w.gateway.submits[0];
+    CHECK(r.ticket == ticket);
+    CHECK(r.model == "toy");
+    CHECK(r.resume_key == test_key);
+    REQUIRE(s.delivered.size() == 1);
+    CHECK(s.delivered[0].ids == std::vector<token_id>(whole.begin(), whole.begin() + had));
+    world other; // another head: it grants what the first one has granted
+    other.run();
+    r.ticket = ticket_id{7};
+    s.ticket = ticket_id{7};
+    caf::anon_send(other.sched, r);
+    other.run();
+    caf::anon_send(other.tok, s);
+    other.run();
+    std::vector<token_id> rest;
+    for (const auto& c : other.gateway.chunks)
+      rest.insert(rest.end(), c.ids.begin(), c.ids.end());
+    CHECK(rest == std::vector<token_id>(whole.begin() + had, whole.end()));
+  }
+}
+
+TEST_CASE("a ticket that is over is not retold") {
+  world w;
+  w.run();
+  const auto ticket = w.ask(ids_prompt{10, 20}, 6);
+  w.run();
+  caf::anon_send(w.sched, resume{900, gateway_node, ticket, test_key, {{2, false}}});
+  w.run();
+  CHECK(w.gateway.grants.size() == 2);
+  CHECK(w.gateway.submits.empty());
+}
+
 TEST_CASE("a request that is asked twice under its name is done once") {
   world w;
   w.run();

@@ -1,0 +1,55 @@
+// What a gateway that came to a ticket later must know to tell another head of it: as much as the
+// one before it knew, of whom nothing is left.
+#include "runtime/schedule/scheduler.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace baton::schedule {
+
+std::optional<scheduler::retold> scheduler::retell(const baton::resume& to, time_point now) {
+  const auto it = tickets_.find(to.ticket);
+  if (it == tickets_.end() || !it->second.is_admitted)
+    return std::nullopt;
+  const ticket& t = it->second;
+  retold all;
+  auto& r = all.reserve;
+  r.request = to.request;
+  r.gateway = to.gateway;
+  r.choices = t.choices;
+  r.tokens_estimate = static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(t.tokens_estimate, std::numeric_limits<std::uint32_t>::max()));
+  r.priority = t.priority;
+  r.resume_key = t.resume_key;
+  r.is_resumable = t.is_resumable;
+  r.ticket = to.ticket;
+  auto& s = all.submit;
+  s.request = to.request;
+  s.gateway = to.gateway;
+  s.ticket = to.ticket;
+  s.choices = t.choices;
+  s.begins_text = !t.continues_prompt;
+  s.tokens_max_given = true; // as it was resolved
+  if (t.deadline)
+    s.deadline = std::max(std::chrono::milliseconds(1),
+                          std::chrono::duration_cast<std::chrono::milliseconds>(*t.deadline - now));
+  s.delivered.assign(t.choices, {{}, /*is_over=*/true});
+  bool is_any_open = false;
+  for_choices(to.ticket, [&](const sequence& of) {
+    if (of.state == sequence_state::ended)
+      return;
+    const auto prompt_end = of.ids.begin() + static_cast<std::ptrdiff_t>(of.prompt_count);
+    if (!std::exchange(is_any_open, true)) {
+      s.input = ids_prompt(of.ids.begin(), prompt_end);
+      s.sampling = of.sampling;
+      s.sampling.seed -= of.id.choice;
+      s.stop = of.stop;
+      s.cache_salt = of.cache_salt;
+    }
+    const auto had = std::min(to.from[of.id.choice].index, of.output_count());
+    s.delivered[of.id.choice] = {{prompt_end, prompt_end + had}, false};
+  });
+  return is_any_open ? std::optional(std::move(all)) : std::nullopt;
+}
+
+} // namespace baton::schedule

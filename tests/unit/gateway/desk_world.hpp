@@ -1,0 +1,123 @@
+// A desk under CAF's testing scheduler: what it says to scheduler and tokenizer, what it brings to
+// streams. No threads, no sockets; time is moved by hand.
+#pragma once
+
+#include "gateway/desk.hpp"
+#include "gateway/desk_state.hpp"
+
+#include <caf/scheduler/test_coordinator.hpp>
+#include <doctest/doctest.h>
+
+namespace baton::gateway::at_desk {
+
+struct heard {
+  std::vector<reserve> reserves;
+  std::vector<cancel> cancels;
+  std::vector<resume> resumes;
+  std::vector<submit> submits;
+  std::vector<tokenize> tokenizes;
+};
+
+struct testing_config : caf::actor_system_config {
+  testing_config() { set("scheduler.policy", caf::atom("testing")); }
+};
+
+struct world {
+  testing_config options;
+  caf::actor_system system{options};
+  caf::scheduler::test_coordinator& time =
+      dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
+  std::shared_ptr<heard> log = std::make_shared<heard>();
+  std::shared_ptr<board> facts;
+  actors::scheduler_actor scheduler;
+  actors::tokenizer_actor tokenizer;
+  desk_actor to;
+
+  world() {
+    gateway_config config;
+    config.self = node_id{1};
+    config.head = node_id{2};
+    config.stream_buffer_max_bytes = 4096;
+    facts = std::make_shared<board>(config);
+    // CAF 0.17 asserts on a spawn without arguments: the log is one.
+    scheduler = system.spawn(
+        [](std::shared_ptr<heard> l) -> actors::scheduler_actor::behavior_type {
+          return {[l](const reserve& m) { l->reserves.push_back(m); },
+                  [](const admit&) {},
+                  [l](const cancel& m) { l->cancels.push_back(m); },
+                  [l](const resume& m) { l->resumes.push_back(m); },
+                  [](const sampled&) {},
+                  [](const stage_ready&) {},
+                  [](const epoch_opened&) {},
+                  [](const actors::peer_up&) {},
+                  [](const actors::peer_down&) {},
+                  [](const drain&) {},
+                  [](const actors::tick&) {}};
+        },
+        log);
+    tokenizer = system.spawn(
+        [](std::shared_ptr<heard> l) -> actors::tokenizer_actor::behavior_type {
+          return {[l](const submit& m) { l->submits.push_back(m); },
+                  [l](const tokenize& m) { l->tokenizes.push_back(m); }, [](const detokenize&) {}};
+        },
+        log);
+    to = spawn_desk(system, desk_config{scheduler, tokenizer, facts});
+    model_card card;
+    card.name = "m";
+    card.context_max = 100;
+    card.phase = phase::ready;
+    tell(card);
+  }
+  ~world() {
+    for (const auto& a :
+         {caf::actor_cast<caf::actor>(scheduler), caf::actor_cast<caf::actor>(tokenizer),
+          caf::actor_cast<caf::actor>(to)}) {
+      caf::anon_send_exit(a, caf::exit_reason::user_shutdown);
+    }
+    time.run();
+  }
+  void head_is_back(const char* model = "m") {
+    model_card again;
+    again.name = model;
+    again.phase = phase::ready;
+    tell(again);
+  }
+  template <class T>
+  void tell(T m) {
+    if constexpr (std::is_same_v<T, chunk>)
+      caf::anon_send(to, chunks{{std::move(m)}, {}});
+    else
+      caf::anon_send(to, std::move(m));
+    time.run();
+  }
+  std::shared_ptr<stream> open(std::uint32_t choices = 1) {
+    auto out = std::make_shared<stream>(facts->next_number(), 4096, nullptr);
+    generate g;
+    g.model = "m";
+    g.input = std::string("hello");
+    g.choices = choices;
+    REQUIRE(facts->enter());
+    tell(open_generate{out, g, true});
+    return out;
+  }
+  std::shared_ptr<stream> open_granted(std::uint32_t choices = 1) {
+    auto out = open(choices);
+    tell(granted{out->number(), ticket_id{77}, epoch_id{1}});
+    CHECK(std::holds_alternative<granted>(*out->next()));
+    return out;
+  }
+};
+
+inline chunk chunk_for(const stream& s, std::uint32_t index, std::uint32_t count,
+                       finish how = finish::none) {
+  chunk c;
+  c.request = s.number();
+  c.ticket = ticket_id{77};
+  c.index = index;
+  c.count = count;
+  c.text = "t" + std::to_string(index);
+  c.finish = how;
+  return c;
+}
+
+} // namespace baton::gateway::at_desk
