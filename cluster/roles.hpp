@@ -47,8 +47,8 @@ struct cluster_context {
 result<cluster_context> load_context(const std::filesystem::path& config,
                                      const machine_facts& machine,
                                      std::optional<std::uint64_t> identity = std::nullopt);
-// For `cluster up`: where a root has left its cluster running, memory and model are those of when it
-// came up. Errors: as load_context.
+// For `cluster up`: where a root has left its cluster running, memory and model are those of when
+// it came up. Errors: as load_context.
 result<cluster_context> load_context_of_root(const std::filesystem::path& config);
 
 int run_gateway(const cluster_context& context, const role_arguments& arguments);

@@ -121,15 +121,15 @@ result<void> run_dir::note(std::string_view name, epoch_id life) const {
 }
 
 result<void> run_dir::note_plan(const plan_note& plan) const {
-  return replace(path_ / plan_name,
-                 fmt::format("{} {}\n{}\n", plan.memory_available_bytes, plan.model_identity,
-                             plan.build));
+  return replace(path_ / plan_name, fmt::format("{} {}\n{}\n", plan.memory_available_bytes,
+                                                plan.model_identity, plan.build));
 }
 
 std::optional<plan_note> run_dir::noted_plan() const {
   std::ifstream in(path_ / plan_name);
   plan_note plan;
-  if (in >> plan.memory_available_bytes >> plan.model_identity >> std::ws && std::getline(in, plan.build))
+  if (in >> plan.memory_available_bytes >> plan.model_identity >> std::ws &&
+      std::getline(in, plan.build))
     return plan;
   return std::nullopt;
 }
