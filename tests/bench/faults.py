@@ -75,7 +75,7 @@ def undisturbed(server):
 
 
 def blows(settings, strike_of, count, comes_back=False, per_cluster=INJECTIONS_PER_CLUSTER, binary=None, after=None):
-    """`strike_of(server, dice, index)` gives what to do. Fresh clusters now and then: supervisors have a limit, and a root has no successor.
+    """`strike_of(server, dice, index)` gives what to do. Fresh clusters now and then: supervisors have a limit.
 
     `after(server)` looks at what it has left.
     """
@@ -139,14 +139,14 @@ def kill_head(settings):
 
 
 def kill_agent(settings):
-    """It takes its shards with it; they come back with it, their KV does not."""
+    """Its shards go on; the next one adopts them."""
     tally = blows(settings, process_signal("agent-a"), max(1, settings.injections // 5), per_cluster=2)
     return [gap("kill_agent", tally, 99, SILENT_SECONDS), *of_texts("kill_agent", tally)]
 
 
 def kill_root(settings):
-    tally = blows(settings, lambda server, *_: lambda: fault_client.send_signal(server.process.pid, signal.SIGKILL),
-                  max(1, settings.injections // 10), per_cluster=1)
+    """And the next one, at once, which adopts what it left."""
+    tally = blows(settings, lambda server, *_: server.replace_root, max(1, settings.injections // 10), per_cluster=2)
     return [gap("kill_root", tally, 99, SILENT_SECONDS), *of_texts("kill_root", tally)]
 
 

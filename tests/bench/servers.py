@@ -70,9 +70,7 @@ class Server:
     def __enter__(self):
         try:
             self.begun = time.monotonic()
-            with open(self.directory / "log", "wb") as log:
-                self.process = subprocess.Popen([str(c) for c in self.command()], stdout=log, stderr=subprocess.STDOUT,
-                                                stdin=subprocess.DEVNULL, cwd=ROOT)
+            self._execute()
             if self._waits:
                 self._wait_ready()
         except BaseException as error:
@@ -81,6 +79,11 @@ class Server:
                 raise ServerFailed(f"{self.name}: {error}") from error
             raise
         return self
+
+    def _execute(self):
+        with open(self.directory / "log", "ab") as log:
+            self.process = subprocess.Popen([str(c) for c in self.command()], stdout=log, stderr=subprocess.STDOUT,
+                                            stdin=subprocess.DEVNULL, cwd=ROOT)
 
     def __exit__(self, *_):
         self.stop()
@@ -168,6 +171,12 @@ class Cluster(Server):
 
     def shard_pids(self):
         return {p["name"]: p["pid"] for p in self.status()["processes"] if p["name"].startswith("shard-") and p["pid"] > 1}
+
+    def replace_root(self):
+        """kill -9 of `cluster up`, and another one that adopts what it has left."""
+        self.process.kill()
+        self.process.wait()
+        self._execute()
 
     def wait_ready_again(self):
         deadline = time.monotonic() + READY_SECONDS_MAX
