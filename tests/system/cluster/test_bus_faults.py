@@ -9,7 +9,7 @@ from harness import running
 from streams import Stream
 
 PROMPTS = [f"Write a short story about {x}." for x in ("a fox", "the sea", "a clock", "rain", "a bridge", "bread", "the moon", "a train")]
-TOKENS = 128
+TOKENS = 384  # streams must outlast the fault on a machine that does nothing else
 FAULT_SECONDS = 2.5  # above the links' heartbeat_timeout
 RECOVERED_SECONDS_MAX = 30
 LINKS = [("head", "gateway"), ("head", "shard-1")]
