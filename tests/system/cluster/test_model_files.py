@@ -210,6 +210,13 @@ def kill_for_good(cluster, shard):
     os.kill(pid, signal.SIGKILL)
 
 
+def begun(cluster, **fields):
+    streams = [Stream(cluster, p, **fields) for p in PROMPTS]
+    for s in streams:
+        assert s.begun.wait(60)
+    return streams
+
+
 def wait_for(what, seconds=30):
     end = time.monotonic() + seconds
     while not (found := what()):
@@ -221,9 +228,7 @@ def wait_for(what, seconds=30):
 @pytest.mark.parametrize("change", CHANGES)
 def test_streams_go_on_whatever_becomes_of_the_file(undisturbed, change):
     with served() as (cluster, path):
-        streams = [Stream(cluster, p, max_tokens=64) for p in PROMPTS]
-        for s in streams:
-            assert s.begun.wait(60)
+        streams = begun(cluster, max_tokens=64)
         pids = {p["name"]: p["pid"] for p in cluster.status()["processes"]}
         CHANGES[change](path)
         assert [s.check().text for s in streams] == undisturbed
@@ -236,9 +241,7 @@ def test_streams_go_on_whatever_becomes_of_the_file(undisturbed, change):
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_shard_that_waits_as_a_copy_goes_on_with_the_same_weights(undisturbed, change):
     with served() as (cluster, path):
-        streams = [Stream(cluster, p, max_tokens=64) for p in PROMPTS]
-        for s in streams:
-            assert s.begun.wait(60)
+        streams = begun(cluster, max_tokens=64)
         CHANGES[change](path)
         cluster.kill("shard-0")
         assert [s.check().text for s in streams] == undisturbed
@@ -248,9 +251,7 @@ def test_a_shard_that_waits_as_a_copy_goes_on_with_the_same_weights(undisturbed,
     ("truncate", "shard-0"), ("empty", "head"), ("replace", "shard-1"), ("replace", "head"), ("overwrite", "shard-1"), ("remove", "shard-1")])
 def test_a_process_that_must_read_a_changed_file_is_refused_by_name(undisturbed, change, victim):
     with served() as (cluster, path):
-        streams = [Stream(cluster, p, max_tokens=400, ignore_eos=True) for p in PROMPTS]
-        for s in streams:
-            assert s.begun.wait(60)
+        streams = begun(cluster, max_tokens=400, ignore_eos=True)
         CHANGES[change](path)
         if victim == "head":
             cluster.kill("head")
