@@ -25,6 +25,7 @@ struct desk_state {
   void start(open_generate& m);
   void start(open_resume& m);
   void enter(open_entry entry);
+  void ask_head(open_entry& entry);
   template <class Question> // tokenize or detokenize
   void ask(std::shared_ptr<stream> out, const Question& m);
   void close(const close_request& m);
@@ -34,14 +35,12 @@ struct desk_state {
   void on_granted(const granted& m);
   void on_rejected(const rejected& m);
   void on_chunk(chunk& m);
-  void resume_after_gap(open_entry& entry);
   template <class Answer>
   void on_answer(Answer& m);
   void on_tick();
   void on_head_lost(const actors::peer_down& m);
   void on_head_up(const actors::peer_up& m);
   void on_head_back();
-  void reserve_again(open_entry& entry);
 
   void cancel_ticket(ticket_id ticket, cancel_reason why) {
     cancel c;
@@ -91,14 +90,20 @@ void desk_state::start(open_resume& m) {
   enter(entry_of(m));
 }
 
-void desk_state::enter(open_entry entry) {
-  entry.opened_at = entry.asked_at = now();
-  entry.reserve.gateway = entry.submit.gateway = node();
+// For what the entry waits for from the head, if it does.
+void desk_state::ask_head(open_entry& entry) {
+  entry.asked_at = now();
   if (entry.stage == stage_of_request::resuming) {
     self->send(config.scheduler, resume_of(entry));
-  } else {
+  } else if (entry.stage == stage_of_request::reserving) {
     self->send(config.scheduler, entry.reserve);
   }
+}
+
+void desk_state::enter(open_entry entry) {
+  entry.opened_at = now();
+  entry.reserve.gateway = entry.submit.gateway = node();
+  ask_head(entry);
   const auto number = entry.reserve.request;
   open.emplace(number, std::move(entry));
 }
@@ -199,13 +204,6 @@ void desk_state::on_retold(submit& m) {
   }
 }
 
-// A head that has no log of a ticket that was granted.
-void desk_state::reserve_again(open_entry& entry) {
-  entry.stage = stage_of_request::reserving;
-  entry.asked_at = now();
-  self->send(config.scheduler, entry.reserve);
-}
-
 void desk_state::on_rejected(const rejected& m) {
   const auto it = open.find(m.request);
   if (it == open.end()) {
@@ -219,8 +217,9 @@ void desk_state::on_rejected(const rejected& m) {
   }
   const bool is_unknown = entry.stage == stage_of_request::resuming && is_whole(entry) &&
                           m.reason.code == errc::ticket_not_found;
-  if (is_unknown) {
-    reserve_again(entry);
+  if (is_unknown) { // this head has no log of it
+    entry.stage = stage_of_request::reserving;
+    ask_head(entry);
     return;
   }
   if (entry.out) {
@@ -246,13 +245,6 @@ void desk_state::note_latency(open_entry& entry, const chunk& c) {
   }
 }
 
-// The head has the text still. What is on its way until it answers is dropped: it comes again.
-void desk_state::resume_after_gap(open_entry& entry) {
-  entry.stage = stage_of_request::resuming;
-  entry.asked_at = now();
-  self->send(config.scheduler, resume_of(entry));
-}
-
 void desk_state::on_chunk(chunk& m) {
   const auto it = open.find(m.request);
   if (it == open.end() || it->second.stage != stage_of_request::running) {
@@ -269,7 +261,9 @@ void desk_state::on_chunk(chunk& m) {
   if (verdict == chunk_verdict::gap) {
     counts().dropped("chunk_after_gap");
     if (++entry.gaps <= gaps_max) {
-      resume_after_gap(entry);
+      // The head has the text still. What is on its way until it answers comes again.
+      entry.stage = stage_of_request::resuming;
+      ask_head(entry);
       return;
     }
     cancel_ticket(entry.ticket(), cancel_reason::client_gone);
@@ -363,12 +357,7 @@ void desk_state::on_head_up(const actors::peer_up& m) {
 // The same one behind a new link, or a new life of it: it says which by what it knows.
 void desk_state::on_head_back() {
   for (auto& [number, entry] : open) {
-    entry.asked_at = now();
-    if (entry.stage == stage_of_request::resuming) {
-      self->send(config.scheduler, resume_of(entry));
-    } else if (entry.stage == stage_of_request::reserving) {
-      self->send(config.scheduler, entry.reserve);
-    }
+    ask_head(entry);
   }
 }
 

@@ -21,7 +21,6 @@ open_entry entry_of(open_generate& m, std::uint32_t context_max) {
   entry.out = m.out;
   entry.delivered.assign(request.choices, 0);
   entry.delivered_ids.resize(request.choices);
-  entry.knows_ids.assign(request.choices, true);
   entry.finished.assign(request.choices, false);
   entry.had_finish.assign(request.choices, false);
   entry.choices_left = request.choices;
@@ -54,7 +53,6 @@ open_entry entry_of(open_resume& m) {
   entry.out = m.out;
   entry.stage = stage_of_request::resuming;
   entry.has_request = false;
-  entry.knows_ids.assign(m.from.size(), false);
   entry.delivered_ids.resize(m.from.size());
   entry.choices_left = static_cast<std::uint32_t>(m.from.size());
   entry.finished.assign(m.from.size(), false); // its last chunk comes again: with it, the usage
@@ -89,7 +87,8 @@ bool is_whole(const open_entry& entry) noexcept {
     return false;
   }
   for (std::size_t i = 0; i < entry.finished.size(); ++i) {
-    if (!entry.finished[i] && (!entry.knows_ids[i] || entry.had_finish[i])) {
+    const bool knows_ids = entry.delivered_ids[i].size() == entry.delivered[i];
+    if (!entry.finished[i] && (!knows_ids || entry.had_finish[i])) {
       return false;
     }
   }
@@ -102,8 +101,7 @@ void take_request(open_entry& entry, submit told) {
   }
   for (std::size_t i = 0; i < told.delivered.size(); ++i) {
     auto& [ids, is_over] = told.delivered[i];
-    entry.knows_ids[i] = !is_over && ids.size() == entry.delivered[i];
-    if (entry.knows_ids[i]) {
+    if (!is_over && ids.size() == entry.delivered[i]) {
       entry.delivered_ids[i] = std::move(ids);
     }
   }
@@ -135,10 +133,8 @@ resume resume_of(const open_entry& entry) {
 
 bool take_in(open_entry& entry, const chunk& c) {
   entry.delivered[c.choice] = c.index;
-  if (entry.knows_ids[c.choice]) {
-    auto& ids = entry.delivered_ids[c.choice];
-    ids.insert(ids.end(), c.ids.begin(), c.ids.end());
-  }
+  auto& ids = entry.delivered_ids[c.choice];
+  ids.insert(ids.end(), c.ids.begin(), c.ids.end());
   entry.gaps = 0;
   entry.prompt_tokens = std::max(entry.prompt_tokens, c.prompt_tokens);
   if (c.finish == finish::none) {

@@ -34,8 +34,7 @@ struct open_entry {
   // asked for (on_retold).
   bool has_request = true;
   bool is_told = false;                  // the client, of the grant
-  std::vector<bool> knows_ids;           // per choice: all that were delivered are in delivered_ids
-  std::vector<ids_prompt> delivered_ids; // per choice
+  std::vector<ids_prompt> delivered_ids; // per choice: of these, those that are known here
   std::vector<std::uint32_t> delivered;  // per choice: output tokens brought to the stream
   std::vector<bool> finished;            // per choice
   std::vector<bool> had_finish;          // per choice: by a client that came back, before it did

@@ -7,6 +7,25 @@
 using namespace baton;
 using namespace baton::sim;
 
+namespace {
+
+// So many clients, of which one asks for what `on_step` will find to be poison: which one.
+std::uint64_t open_with_culprit(world& w, std::uint64_t count) {
+  const auto culprit = w.draw(count);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    auto plan = some_plan(w);
+    if (i == culprit) {
+      plan.input.insert(plan.input.begin(), poison);
+      plan.choices = 1;
+    }
+    w.open(std::move(plan));
+    w.run_for(std::chrono::milliseconds(w.draw(20)));
+  }
+  return culprit;
+}
+
+} // namespace
+
 TEST_CASE("a client that leaves costs no more steps, whenever it leaves") {
   for_seeds(
       [](std::uint64_t seed) {
@@ -53,16 +72,7 @@ TEST_CASE("a request that ends the shards it runs on is quarantined, and nobody 
           ++deaths;
           return how;
         };
-        const auto culprit = w.draw(4);
-        for (std::uint64_t i = 0; i < 4; ++i) {
-          auto plan = some_plan(w);
-          if (i == culprit) {
-            plan.input.insert(plan.input.begin(), poison);
-            plan.choices = 1;
-          }
-          w.open(std::move(plan));
-          w.run_for(std::chrono::milliseconds(w.draw(20)));
-        }
+        const auto culprit = open_with_culprit(w, 4);
         check_rest(w);
         for (std::uint64_t i = 0; i < 4; ++i) {
           const auto& c = *w.clients()[i];
@@ -88,16 +98,7 @@ TEST_CASE("a request whose step fails ends alone, with that error") {
         w.on_step = [&](stage_index stage, const micro_batch& batch) {
           return stage == failing && carries_poison(batch) ? step_fault::error : step_fault::none;
         };
-        const auto culprit = w.draw(5);
-        for (std::uint64_t i = 0; i < 5; ++i) {
-          auto plan = some_plan(w);
-          if (i == culprit) {
-            plan.input.insert(plan.input.begin(), poison);
-            plan.choices = 1;
-          }
-          w.open(std::move(plan));
-          w.run_for(std::chrono::milliseconds(w.draw(20)));
-        }
+        const auto culprit = open_with_culprit(w, 5);
         check_rest(w);
         REQUIRE(w.clients()[culprit]->failure());
         CHECK(w.clients()[culprit]->failure()->code == errc::internal);

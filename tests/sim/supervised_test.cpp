@@ -12,22 +12,31 @@ std::size_t count_of(const world& w, const std::string& line) {
   return static_cast<std::size_t>(std::count(w.supervised().begin(), w.supervised().end(), line));
 }
 
+world_options supervised(std::uint64_t seed) {
+  auto o = drawn_options(seed);
+  o.supervised = true;
+  return o;
+}
+
+// Now and then somebody dies, or hangs for ever: only a kill helps.
+void crash_or_freeze(world& w, node_id victim, bool dies) {
+  if (dies)
+    w.crash(victim);
+  else
+    w.freeze(victim);
+  w.run_for(std::chrono::milliseconds(w.draw(4000)));
+}
+
 } // namespace
 
 TEST_CASE("children that die or hang come back, and the cluster serves again") {
   for_seeds(
       [](std::uint64_t seed) {
-        auto o = drawn_options(seed);
-        o.supervised = true;
-        world w(o);
+        world w(supervised(seed));
         const auto all = all_nodes(w);
         live_through(w, 12, [&] {
           const auto victim = all[w.draw(all.size())];
-          if (w.draw(2) == 0)
-            w.crash(victim);
-          else
-            w.freeze(victim); // for ever: only a kill helps
-          w.run_for(std::chrono::milliseconds(w.draw(4000)));
+          crash_or_freeze(w, victim, w.draw(2) == 0);
         });
         check_rest(w);
         if (!w.is_alive(gateway_node))
@@ -42,18 +51,12 @@ TEST_CASE("children that die or hang come back, and the cluster serves again") {
 TEST_CASE("streams go on without the root, and the next one adopts whoever lives") {
   for_seeds(
       [](std::uint64_t seed) {
-        auto o = drawn_options(seed);
-        o.supervised = true;
-        world w(o);
+        world w(supervised(seed));
         auto all = all_nodes(w);
         all.insert(all.end(), 4, root_node);
         live_through(w, 12, [&] {
           const auto victim = all[w.draw(all.size())];
-          if (w.draw(3) != 0)
-            w.crash(victim);
-          else
-            w.freeze(victim);
-          w.run_for(std::chrono::milliseconds(w.draw(4000)));
+          crash_or_freeze(w, victim, w.draw(3) != 0);
           if (w.draw(2) == 0) {
             w.crash(root_node); // of a frozen one nobody would be the successor
             w.restart(root_node);
@@ -68,9 +71,7 @@ TEST_CASE("streams go on without the root, and the next one adopts whoever lives
 TEST_CASE("the death of a root that is replaced is noticed by nobody") {
   for_seeds(
       [](std::uint64_t seed) {
-        auto o = drawn_options(seed);
-        o.supervised = true;
-        world w(o);
+        world w(supervised(seed));
         w.run_for(2s);
         const auto starts = w.supervised().size();
         for (int i = 0; i < 4; ++i)
@@ -92,9 +93,7 @@ TEST_CASE("the death of a root that is replaced is noticed by nobody") {
 TEST_CASE("a child that hangs for good is killed and started again") {
   for_seeds(
       [](std::uint64_t seed) {
-        auto o = drawn_options(seed);
-        o.supervised = true;
-        world w(o);
+        world w(supervised(seed));
         w.run_for(1s);
         const auto all = all_nodes(w);
         const auto victim = all[w.draw(all.size())];
@@ -110,8 +109,7 @@ TEST_CASE("a child that hangs for good is killed and started again") {
 TEST_CASE("a child that dies at each start is given up, after no more restarts than allowed") {
   for_seeds(
       [](std::uint64_t seed) {
-        auto o = drawn_options(seed);
-        o.supervised = true;
+        auto o = supervised(seed);
         o.intensity = {3, 30s};
         world w(o);
         const auto name = w.draw(2) == 0 ? std::string("shard-0") : std::string("gateway");
@@ -130,9 +128,7 @@ TEST_CASE("a child that dies at each start is given up, after no more restarts t
 TEST_CASE("a root that drains stops its children in the reverse order, whoever hangs") {
   for_seeds(
       [](std::uint64_t seed) {
-        auto o = drawn_options(seed);
-        o.supervised = true;
-        world w(o);
+        world w(supervised(seed));
         w.run_for(1s);
         const auto all = all_nodes(w);
         if (w.draw(2) == 0)
@@ -150,7 +146,7 @@ TEST_CASE("a root that drains stops its children in the reverse order, whoever h
           if (line.starts_with("stop "))
             stops.push_back(line);
         std::vector<std::string> order{"stop gateway", "stop head"};
-        for (stage_index i = 0; i < o.stages; ++i)
+        for (stage_index i = 0; i < w.options().stages; ++i)
           order.push_back(fmt::format("stop shard-{}", i));
         std::reverse(order.begin(), order.end());
         // Who was down already is not asked to stop.

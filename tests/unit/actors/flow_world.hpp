@@ -60,6 +60,21 @@ inline gateway_actor::behavior_type listener(gateway_actor::pointer, seen* s) {
   };
 }
 
+// For all of `tokens_max`, whatever comes.
+inline submit greedy_submit(std::uint64_t request, ticket_id ticket, prompt input,
+                            std::uint32_t tokens_max) {
+  submit s;
+  s.request = request;
+  s.gateway = gateway_node;
+  s.ticket = ticket;
+  s.input = std::move(input);
+  s.sampling.temperature = 0;
+  s.stop.tokens_max = tokens_max;
+  s.stop.ignore_eos = true;
+  s.tokens_max_given = true;
+  return s;
+}
+
 struct world {
   caf::actor_system_config config;
   std::unique_ptr<caf::actor_system> system;
@@ -219,16 +234,8 @@ struct world {
     while (gateway.grants.size() < number && coordinator().try_run_once()) {
     }
     REQUIRE(gateway.grants.size() == number);
-    submit s;
-    s.request = number;
-    s.gateway = gateway_node;
-    s.ticket = gateway.grants.back().ticket;
-    s.input = std::move(input);
-    s.sampling.temperature = 0;
-    s.stop.tokens_max = tokens_max;
-    s.stop.ignore_eos = true;
+    auto s = greedy_submit(number, gateway.grants.back().ticket, std::move(input), tokens_max);
     s.stop.stop_texts = std::move(stops);
-    s.tokens_max_given = true;
     caf::anon_send(tok, s);
     return s.ticket;
   }

@@ -127,16 +127,8 @@ TEST_CASE("a request that is asked twice under its name is done once") {
   again.request = 2;
   again.resume_key = test_key + 1;
   const auto submit_for = [&](std::uint64_t request) {
-    submit s;
-    s.request = request;
-    s.gateway = gateway_node;
-    s.ticket = w.gateway.grants.back().ticket;
-    s.input = ids_prompt{10, 20, 30, 40};
-    s.sampling.temperature = 0;
-    s.stop.tokens_max = 24;
-    s.stop.ignore_eos = true;
-    s.tokens_max_given = true;
-    caf::anon_send(w.tok, s);
+    caf::anon_send(w.tok, greedy_submit(request, w.gateway.grants.back().ticket,
+                                        ids_prompt{10, 20, 30, 40}, 24));
   };
   caf::anon_send(w.sched, first);
   w.run();
@@ -240,15 +232,7 @@ TEST_CASE("a new head goes on behind what its gateway has had, with the same tex
     w.run();
     REQUIRE(w.gateway.grants.size() == 1);
     CHECK(w.gateway.grants[0].ticket == ticket_id{7});
-    submit s;
-    s.request = 1;
-    s.gateway = gateway_node;
-    s.ticket = ticket_id{7};
-    s.input = ids;
-    s.sampling.temperature = 0;
-    s.stop.tokens_max = 24;
-    s.stop.ignore_eos = true;
-    s.tokens_max_given = true;
+    auto s = greedy_submit(1, ticket_id{7}, ids, 24);
     s.delivered = {{ids_prompt(whole.ids.begin(), whole.ids.begin() + had), false}};
     caf::anon_send(w.tok, s);
     w.run();

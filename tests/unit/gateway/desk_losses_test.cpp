@@ -11,8 +11,7 @@ TEST_CASE("while the head is lost streams wait; a shard's loss changes nothing")
   world w;
   auto running = w.open_granted();
   auto waiting = w.open();
-  auto asked = std::make_shared<stream>(w.facts->next_number(), 4096, nullptr);
-  REQUIRE(w.facts->enter());
+  auto asked = w.new_stream();
   w.tell(open_tokenize{asked, std::string("x"), true});
   w.tell(actors::peer_down{node_id{9}, epoch_id{1}, "a shard"});
   CHECK_FALSE(running->next());
@@ -41,8 +40,7 @@ TEST_CASE("behind a link that fell a stream goes on where it was") {
   const auto key = w.log->reserves.at(0).resume_key;
   CHECK(key != 0);
   CHECK(key != w.log->reserves.at(1).resume_key);
-  w.tell(actors::peer_down{node_id{2}, epoch_id{1}, "the link fell"});
-  w.head_is_back();
+  w.lose_head();
   REQUIRE(w.log->resumes.size() == 1);
   const auto& asked = w.log->resumes[0];
   CHECK(asked.request == running->number());
@@ -60,12 +58,11 @@ TEST_CASE("behind a link that fell a stream goes on where it was") {
 
 TEST_CASE("a request that its client has asked for before is not submitted again") {
   world w;
-  auto out = std::make_shared<stream>(w.facts->next_number(), 4096, nullptr);
+  auto out = w.new_stream();
   generate g;
   g.model = "m";
   g.input = std::string("hello");
   g.request_id = "order 66";
-  REQUIRE(w.facts->enter());
   w.tell(open_generate{out, g, true});
   REQUIRE(w.log->reserves.size() == 1);
   const auto asked = w.log->reserves[0];
@@ -80,8 +77,7 @@ TEST_CASE("a request that its client has asked for before is not submitted again
   CHECK(std::get<granted>(*out->next()).resume_key == 4711);
   w.tell(chunk_for(*out, 2, 2));
   CHECK(std::get<chunk>(*out->next()).index == 2);
-  w.tell(actors::peer_down{node_id{2}, epoch_id{1}, "the link fell"});
-  w.head_is_back();
+  w.lose_head();
   REQUIRE(w.log->resumes.size() == 1); // with the key that the ticket has
   CHECK(w.log->resumes[0].resume_key == 4711);
   CHECK(w.log->resumes[0].from == std::vector<resume_point>{{2, false}});
@@ -89,8 +85,7 @@ TEST_CASE("a request that its client has asked for before is not submitted again
 
 TEST_CASE("what came from another gateway can be told to another head") {
   world w;
-  auto out = std::make_shared<stream>(w.facts->next_number(), 4096, nullptr);
-  REQUIRE(w.facts->enter());
+  auto out = w.new_stream();
   w.tell(open_resume{out, "m", ticket_id{77}, 5, {{2, false}, {4, false}}});
   reserve r{out->number(), node_id{1}, "m", 2, 50, 3, 5, true, ticket_id{77}};
   submit s;
@@ -99,9 +94,11 @@ TEST_CASE("what came from another gateway can be told to another head") {
   s.input = ids_prompt{1, 2, 3};
   s.choices = 2;
   s.delivered = {{{10, 11}, false}, {{20, 21, 22, 23}, false}};
+  bool can_be_told = false;
   SUBCASE("as it was asked for, with the tokens before it and since") {
     w.tell(r);
     w.tell(s);
+    can_be_told = true;
   }
   SUBCASE("not if what its client has is not known") {
     s.delivered[1] = {{}, true}; // its end is on its way
@@ -109,26 +106,18 @@ TEST_CASE("what came from another gateway can be told to another head") {
     w.tell(s);
   }
   SUBCASE("not if the head has said nothing") {}
-  const bool is_told = !s.delivered[1].is_over && w.log->resumes.size() == 1;
-  const auto retold = [&] { return w.log->reserves.size() == 1; };
   w.tell(granted{out->number(), ticket_id{77}, {}, 5});
   CHECK(std::holds_alternative<granted>(*out->next())); // its client hears of it in any case
   auto c = chunk_for(*out, 3, 1);
   c.ids = {12};
   w.tell(c);
   CHECK(std::get<chunk>(*out->next()).index == 3);
-  w.tell(actors::peer_down{node_id{2}, epoch_id{1}, "killed"});
-  w.head_is_back();
-  rejected no;
-  no.request = out->number();
-  no.ticket = ticket_id{77};
-  no.reason = fail(errc::ticket_not_found, "a new life");
-  w.tell(no);
-  if (!retold()) {
+  w.lose_head_and_log(*out);
+  REQUIRE(w.log->reserves.size() == (can_be_told ? 1 : 0));
+  if (!can_be_told) {
     CHECK(std::get<rejected>(*out->next()).reason.code == errc::ticket_not_found);
     return;
   }
-  CHECK(is_told);
   CHECK(w.log->reserves[0].ticket == ticket_id{77});
   CHECK(w.log->reserves[0].priority == 3);
   w.tell(granted{out->number(), ticket_id{77}, epoch_id{2}, 5});
@@ -164,13 +153,7 @@ TEST_CASE("a head that lost its log is told of the ticket, with the tokens that 
   CHECK(out->next());
   for (int life = 1; life <= 2; ++life) {
     CAPTURE(life);
-    w.tell(actors::peer_down{node_id{2}, epoch_id{1}, "killed"});
-    w.head_is_back();
-    rejected no;
-    no.request = out->number();
-    no.ticket = ticket_id{77};
-    no.reason = fail(errc::ticket_not_found, "a new life");
-    w.tell(no);
+    w.lose_head_and_log(*out);
     CHECK_FALSE(out->next());
     const auto& again = w.log->reserves.back();
     CHECK(again.ticket == ticket_id{77});
@@ -189,13 +172,7 @@ TEST_CASE("a head that lost its log is told of the ticket, with the tokens that 
 TEST_CASE("a client that left while its ticket was told anew is gone when the head is lost again") {
   world w;
   auto out = w.open_granted();
-  w.tell(actors::peer_down{node_id{2}, epoch_id{1}, "killed"});
-  w.head_is_back();
-  rejected no;
-  no.request = out->number();
-  no.ticket = ticket_id{77};
-  no.reason = fail(errc::ticket_not_found, "a new life");
-  w.tell(no);
+  w.lose_head_and_log(*out);
   w.tell(close_request{out->number()});
   w.tell(actors::peer_down{node_id{2}, epoch_id{1}, "killed again"});
   CHECK(w.facts->requests_open() == 0);
@@ -215,8 +192,7 @@ TEST_CASE("a ticket of before the loss that is refused late is not the request t
 
 TEST_CASE("a client that comes back from elsewhere gets what it has not had") {
   world w;
-  auto out = std::make_shared<stream>(w.facts->next_number(), 4096, nullptr);
-  REQUIRE(w.facts->enter());
+  auto out = w.new_stream();
   w.tell(open_resume{out, "m", ticket_id{77}, 5, {{3, false}, {9, true}}});
   REQUIRE(w.log->resumes.size() == 1);
   CHECK(w.log->resumes[0].resume_key == 5);
@@ -226,8 +202,7 @@ TEST_CASE("a client that comes back from elsewhere gets what it has not had") {
   w.tell(chunk_for(*out, 4, 1));
   CHECK(std::get<chunk>(*out->next()).index == 4);
   // The request itself is not known here: a head without its log cannot be told of it.
-  w.tell(actors::peer_down{node_id{2}, epoch_id{1}, "killed"});
-  w.head_is_back();
+  w.lose_head();
   REQUIRE(w.log->resumes.size() == 2);
   CHECK(w.log->resumes[1].from == std::vector<resume_point>{{4, false}, {9, true}});
   rejected no;

@@ -155,8 +155,7 @@ TEST_CASE("a request of several choices is open until the last of them has ended
 TEST_CASE("what the head does not answer in time ends, a later grant is cancelled") {
   world w;
   auto out = w.open();
-  auto asked = std::make_shared<stream>(w.facts->next_number(), 4096, nullptr);
-  REQUIRE(w.facts->enter());
+  auto asked = w.new_stream();
   w.tell(open_tokenize{asked, std::string("x"), true});
   CHECK(w.log->tokenizes.size() == 1);
   w.tell(actors::tick{});
@@ -172,8 +171,7 @@ TEST_CASE("what the head does not answer in time ends, a later grant is cancelle
 
 TEST_CASE("answers of the tokenizer reach their stream once") {
   world w;
-  auto asked = std::make_shared<stream>(w.facts->next_number(), 4096, nullptr);
-  REQUIRE(w.facts->enter());
+  auto asked = w.new_stream();
   w.tell(open_tokenize{asked, std::string("x"), true});
   tokenized t;
   t.request = asked->number();

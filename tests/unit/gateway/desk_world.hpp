@@ -90,15 +90,31 @@ struct world {
       caf::anon_send(to, std::move(m));
     time.run();
   }
+  std::shared_ptr<stream> new_stream() {
+    REQUIRE(facts->enter());
+    return std::make_shared<stream>(facts->next_number(), 4096, nullptr);
+  }
   std::shared_ptr<stream> open(std::uint32_t choices = 1) {
-    auto out = std::make_shared<stream>(facts->next_number(), 4096, nullptr);
+    auto out = new_stream();
     generate g;
     g.model = "m";
     g.input = std::string("hello");
     g.choices = choices;
-    REQUIRE(facts->enter());
     tell(open_generate{out, g, true});
     return out;
+  }
+  void lose_head() {
+    tell(actors::peer_down{node_id{2}, epoch_id{1}, "killed"});
+    head_is_back();
+  }
+  // The head that is back has no log of the ticket of this stream.
+  void lose_head_and_log(const stream& out) {
+    lose_head();
+    rejected no;
+    no.request = out.number();
+    no.ticket = ticket_id{77};
+    no.reason = fail(errc::ticket_not_found, "a new life");
+    tell(no);
   }
   std::shared_ptr<stream> open_granted(std::uint32_t choices = 1) {
     auto out = open(choices);
