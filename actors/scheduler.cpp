@@ -203,12 +203,10 @@ void on_known(pointer self, const reserve& m, const named_request& known) {
   }
   const resume from{m.request, m.gateway, known.ticket, known.resume_key,
                     std::vector<resume_point>(known.choices)};
-  if (s.core->is_admitted(known.ticket))
-    on_resume(self, from);
-  else if (s.core->resume(from)) // who asked first has not submitted it
-    self->send(gateway, granted{m.request, known.ticket, s.line->epoch(), known.resume_key, false});
-  else
-    self->send(s.options.detokenizer, resume_text{from, false});
+  if (!s.core->is_reserved(known.ticket))
+    return on_resume(self, from);
+  s.core->resume(from); // who asked first has not submitted it
+  self->send(gateway, granted{m.request, known.ticket, s.line->epoch(), known.resume_key, false});
 }
 
 void on_reserve(pointer self, const reserve& m) {

@@ -116,8 +116,8 @@ public:
     baton::submit submit;
   };
   std::optional<retold> retell(const baton::resume& to, time_point now);
-  bool is_known(ticket_id id) const; // granted, and not ended
-  bool is_admitted(ticket_id id) const;
+  bool is_known(ticket_id id) const;    // granted, and not ended
+  bool is_reserved(ticket_id id) const; // of these, one that is not admitted
   // Ends what has waited or run past its deadline. Call it a few times a second.
   void tick(time_point now);
   void drain() noexcept { is_draining_ = true; } // refuses new tickets, finishes the others

@@ -43,9 +43,9 @@ bool scheduler::is_known(ticket_id id) const {
   return tickets_.contains(id);
 }
 
-bool scheduler::is_admitted(ticket_id id) const {
+bool scheduler::is_reserved(ticket_id id) const {
   const auto it = tickets_.find(id);
-  return it != tickets_.end() && it->second.is_admitted;
+  return it != tickets_.end() && !it->second.is_admitted;
 }
 
 std::chrono::milliseconds scheduler::retry_after_of(errc code) const {
