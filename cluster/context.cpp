@@ -19,7 +19,7 @@ result<cluster_context> load_context(const std::filesystem::path& config_file,
   if (!found)
     return found.error();
   if (identity)
-    if (auto ok = check_identity(**file, *identity); !ok)
+    if (auto ok = check_identity(**file, *found, *identity); !ok)
       return ok.error();
   auto description = model::describe(**file);
   if (!description)

@@ -60,9 +60,12 @@ result<std::uint64_t> model_identity(const model::model_file& file) {
 
 result<void> check_identity(const model::model_file& file, std::uint64_t at_the_start) {
   const auto now = model_identity(file);
-  if (!now)
-    return now.error();
-  if (*now != at_the_start)
+  return now ? check_identity(file, *now, at_the_start) : now.error();
+}
+
+result<void> check_identity(const model::model_file& file, std::uint64_t now,
+                            std::uint64_t at_the_start) {
+  if (now != at_the_start)
     return fail(errc::bad_model_file,
                 "{} was changed while the cluster serves it: `cluster down`, then `cluster up`",
                 file.path().string());

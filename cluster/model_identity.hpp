@@ -11,6 +11,9 @@ namespace baton::cluster {
 // bytes inside a tensor are in no fingerprint. Errors: io_failed.
 result<std::uint64_t> model_identity(const model::model_file& file);
 
+// Errors: bad_model_file (names the file).
+result<void> check_identity(const model::model_file& file, std::uint64_t now,
+                            std::uint64_t at_the_start);
 // Called behind the last read as well: what is written meanwhile is a change, too. Errors:
 // bad_model_file (names the file), io_failed.
 result<void> check_identity(const model::model_file& file, std::uint64_t at_the_start);
