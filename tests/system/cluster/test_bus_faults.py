@@ -8,8 +8,9 @@ from bus_proxy import Between
 from harness import running
 from streams import Stream
 
-PROMPTS = [f"Write a short story about {x}." for x in ("a fox", "the sea", "a clock", "rain", "a bridge", "bread", "the moon", "a train")]
-TOKENS = 384  # streams must outlast the fault on a machine that does nothing else
+PROMPTS = [f"Write a short story about {x}." for x in ("a fox", "the sea", "a clock", "rain", "a bridge")]
+TOKENS = 192
+HIT_SECONDS_MAX = 10
 FAULT_SECONDS = 2.5  # above the links' heartbeat_timeout
 RECOVERED_SECONDS_MAX = 30
 LINKS = [("head", "gateway"), ("head", "shard-1")]
@@ -25,8 +26,8 @@ def cluster():
         yield one
 
 
-def ask(cluster, count=len(PROMPTS)):
-    return [Stream(cluster, p, max_tokens=TOKENS, ignore_eos=True) for p in PROMPTS[:count]]
+def ask(cluster):
+    return [Stream(cluster, p, max_tokens=TOKENS, ignore_eos=True) for p in PROMPTS]
 
 
 @pytest.fixture(scope="module")
@@ -62,17 +63,21 @@ def judge(cluster, undisturbed, link, strike):
         for s in streams:
             assert s.begun.wait(60)
         hits = strike(between)
+        hit_by = time.monotonic() + HIT_SECONDS_MAX
+        while not all(h.hits for h in hits):
+            assert time.monotonic() < hit_by, [h.hits for h in hits]
+            time.sleep(0.005)
+        assert any(s.is_alive() for s in streams)  # hit while they ran
         time.sleep(FAULT_SECONDS)
-        assert any(s.is_alive() for s in streams)
         between.heal()
         for s, expected in zip(streams, undisturbed):
             s.check()  # one end
             assert s.error or s.text == expected
             assert s.error is None or (s.error["code"] and expected.startswith(s.text)), s.error
         recovered(cluster)
-        assert [s.check().text for s in ask(cluster, 2)] == undisturbed[:2]
+        text = Stream(cluster, PROMPTS[0], max_tokens=32, ignore_eos=True).check().text
+        assert text and undisturbed[0].startswith(text)
         fallen = falls(cluster, link) - fallen
-        assert all(h.hits for h in hits)
         assert not between.there.broken + between.back.broken
     recovered(cluster)
     assert lives(cluster) == before
