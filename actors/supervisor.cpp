@@ -103,6 +103,13 @@ void stop_next(pointer self) {
   s.config.stopped();
 }
 
+void await(child& c, phase p, std::string reason) {
+  c.pid = 0;
+  c.ready_at.reset();
+  c.phase = child_phase::waiting;
+  note(c, p, std::move(reason));
+}
+
 // Its exit does the rest. A process that is stopped or hangs cannot prevent it.
 void kill(pointer self, child& c) {
   auto& config = self->state.config;
@@ -139,6 +146,8 @@ bool has_to_wait(pointer self, const child& c) {
   });
 }
 
+void on_exit(pointer self, const child_exited& m);
+
 void on_tick(pointer self) {
   auto& s = self->state;
   auto now = s.config.now();
@@ -148,6 +157,8 @@ void on_tick(pointer self) {
         !has_to_wait(self, c)) {
       start(self, c);
       changed = true;
+    } else if (c.phase == child_phase::stopping && c.spec.is_elsewhere && now >= c.due) {
+      return on_exit(self, {c.spec.node, c.epoch, "did not stop in time", false});
     } else if (c.phase == child_phase::stopping && now >= c.due) {
       spdlog::warn("{} did not stop within {} ms: killed", c.spec.name,
                    s.config.kill_after.count());
@@ -159,6 +170,13 @@ void on_tick(pointer self) {
   }
   if (changed)
     report(self);
+}
+
+child* find_elsewhere(pointer self, node_id node) {
+  auto& all = self->state.children;
+  auto c = std::find_if(all.begin(), all.end(),
+                        [&](const child& x) { return x.spec.node == node && x.spec.is_elsewhere; });
+  return c == all.end() ? nullptr : &*c;
 }
 
 child* find(pointer self, node_id node, epoch_id epoch) {
@@ -201,6 +219,12 @@ void on_exit(pointer self, const child_exited& m) {
 // A child that died says nothing either: whichever of its exit and this is heard first.
 void on_peer_down(pointer self, const peer_down& m) {
   auto* c = find(self, m.node, m.epoch);
+  if (c != nullptr && c->spec.is_elsewhere) {
+    if (self->state.is_stopping)
+      return on_exit(self, {m.node, m.epoch, m.why, false});
+    await(*c, phase::recovering, fmt::format("cannot be reached: {}", m.why));
+    return report(self);
+  }
   if (c == nullptr || (c->phase != child_phase::starting && c->phase != child_phase::running))
     return;
   c->phase = child_phase::silent;
@@ -212,6 +236,13 @@ void on_peer_down(pointer self, const peer_down& m) {
 // A child says itself how it stands. Somebody else may be a new supervisor of ours, who has heard
 // nothing yet.
 void on_peer_up(pointer self, const hello& peer) {
+  if (auto* other = find_elsewhere(self, peer.node); other != nullptr && !self->state.is_stopping) {
+    other->epoch = peer.epoch;
+    other->pid = peer.pid;
+    other->phase = child_phase::starting;
+    note(*other, phase::starting, "");
+    return report(self);
+  }
   auto* c = find(self, peer.node, peer.epoch);
   if (c == nullptr)
     report(self);
@@ -221,6 +252,8 @@ void on_peer_up(pointer self, const hello& peer) {
 
 void on_status(pointer self, const status& m) {
   auto* c = find(self, m.node, m.epoch);
+  if (auto* far = find_elsewhere(self, m.node); far != nullptr && !m.epoch && far->pid == 0)
+    c = far; // of no life of it: what is known of one that has not come
   if (c == nullptr)
     return;
   if (m.phase == phase::ready && c->phase == child_phase::starting) {
@@ -242,7 +275,9 @@ supervisor_actor::behavior_type supervisor(pointer self, supervisor_config confi
   for (const auto& spec : s.config.children)
     s.children.push_back({spec, restart_policy(spec.intensity), {}, {}, 0, {}, {}, {}});
   for (auto& c : s.children)
-    if (!adopt(self, c))
+    if (c.spec.is_elsewhere)
+      await(c, phase::starting, "has not joined yet");
+    else if (!adopt(self, c))
       start(self, c);
   report(self);
   return {

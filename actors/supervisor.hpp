@@ -19,6 +19,9 @@ struct child_spec {
   node_id node;
   baton::role role = baton::role::shard;
   restart_intensity intensity;
+  // On another machine, where others start it: it comes and goes as its link does, and says its own
+  // epoch.
+  bool is_elsewhere = false;
 };
 
 // Who goes down with a child that ended, to come back with it (Erlang/OTP, "Supervisor Behaviour").
@@ -56,8 +59,9 @@ struct supervisor_config {
   restart_strategy strategy = restart_strategy::one_for_one;
   // The one that runs already, if there is one; asked once for each child. Its end will be told.
   std::function<std::optional<left_child>(const child_spec&)> adopt;
-  std::function<result<std::int32_t>(const child_spec&, epoch_id)> start;    // gives the pid
-  std::function<void(const child_spec&, std::int32_t pid, bool force)> stop; // SIGTERM, or SIGKILL
+  std::function<result<std::int32_t>(const child_spec&, epoch_id)> start; // gives the pid
+  // SIGTERM, or SIGKILL; elsewhere a word to it, and nothing that could force it.
+  std::function<void(const child_spec&, std::int32_t pid, bool force)> stop;
   std::function<void(const std::vector<status>&)> changed; // how the children stand, on change
   std::function<void(const status& failed)> escalate;      // a child is beyond its intensity
   std::function<void()> stopped;                           // after drain: all children are gone
@@ -85,6 +89,10 @@ struct supervisor_config {
 //                      given_up  -> escalate
 //   any --drain--> stopping --exit--> stopped      (children in reverse order, one after the other)
 //   any --a sibling ended, by strategy--> stopping --exit--> backing_off, started in order
+//
+// One elsewhere:  waiting --peer_up--> starting --status(ready)--> running
+//                    ^                     |                          |
+//                    +------peer_down------+--------------------------+
 enum class child_phase : std::uint8_t {
   waiting,
   starting,

@@ -37,6 +37,11 @@ bool is_loopback(const std::string& host) {
   return host == "localhost";
 }
 
+// Every address of this machine: nobody says that by name, so nobody chose who can reach it.
+bool is_wildcard(const std::string& host) {
+  return host == "*" || host == "0.0.0.0" || host == "[::]";
+}
+
 // Whether somebody accepts on this socket file.
 bool is_listened_on(const std::string& path) {
   sockaddr_un address{};
@@ -68,6 +73,8 @@ result<void> check_endpoint(const std::string& endpoint, bool has_keys) {
   if (colon < tcp_scheme.size() + 1 || colon + 1 == endpoint.size())
     return fail(errc::bad_config, "'{}' is not tcp://HOST:PORT", endpoint);
   const auto host = endpoint.substr(tcp_scheme.size(), colon - tcp_scheme.size());
+  if (is_wildcard(host))
+    return fail(errc::bad_config, "'{}' is every address of this machine: name one", endpoint);
   if (!has_keys && !is_loopback(host))
     return fail(errc::bad_config,
                 "'{}' leaves this machine: that needs CURVE keys (cluster keygen)", endpoint);

@@ -8,8 +8,8 @@
 
 namespace baton::cluster {
 
-// Accepts "ipc://PATH" and "tcp://HOST:PORT". HOST must be a numeric loopback address or
-// "localhost" unless `has_keys`. Errors: bad_config, naming the endpoint and the reason.
+// Accepts "ipc://PATH" and "tcp://HOST:PORT". HOST is never a wildcard, and a numeric loopback
+// address or "localhost" unless `has_keys`. Errors: bad_config, naming the endpoint and the reason.
 result<void> check_endpoint(const std::string& endpoint, bool has_keys);
 
 // Makes way for an ipc endpoint: removes the socket file that a dead process has left. Errors:

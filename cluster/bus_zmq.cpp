@@ -1,15 +1,17 @@
 #include "cluster/bus_zmq.hpp"
 
 #include "cluster/bus_endpoint.hpp"
+#include "cluster/bus_zmq_zap.hpp"
 #include "schema/packet.hpp"
 
 #include <sys/eventfd.h>
 #include <unistd.h>
-#include <zmq.hpp>
 
+#include <array>
 #include <atomic>
 #include <csignal>
 #include <cstring>
+#include <map>
 #include <mutex>
 #include <shared_mutex>
 #include <thread>
@@ -81,16 +83,14 @@ struct peer_socket {
 
 struct bus_zmq::state {
   explicit state(bus_zmq_options o)
-      : options(std::move(o)), context(1), router(context, zmq::socket_type::router),
+      : options(std::move(o)), context(1), door(context), router(context, zmq::socket_type::router),
         wake_fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
     ENSURE(wake_fd >= 0, "no eventfd: {}", std::strerror(errno));
     // Connections stay nameless: with names, a zombie or a stranger could take over a live one's.
     // What an older connection still delivers is told apart by its numbers (link.hpp).
     set_options(router);
-    if (options.curve.is_set()) {
-      router.set(zmq::sockopt::curve_server, true);
-      router.set(zmq::sockopt::curve_secretkey, options.curve.secret_key);
-    }
+    if (options.curve.is_set())
+      serve_encrypted(router, options.curve.own);
   }
   ~state() { ::close(wake_fd); }
 
@@ -101,12 +101,14 @@ struct bus_zmq::state {
   void rebuild();
   int receive_some();
   void receive_rest(zmq::message_t& id);
+  void judge_newcomers();
   void take_events(const std::shared_ptr<peer_socket>& p);
   void take_event(peer_socket& p, monitor_event e);
   bool is_current(const std::shared_ptr<peer_socket>& p);
 
   bus_zmq_options options;
   zmq::context_t context;
+  doorkeeper door;
   zmq::socket_t router;
   int wake_fd;
   bus_events events;
@@ -123,7 +125,7 @@ struct bus_zmq::state {
 
   struct {
     std::atomic<std::uint64_t> sent, received, sent_bytes, received_bytes, bad_frames,
-        back_pressure, connects, disconnects, handshakes_failed;
+        back_pressure, connects, disconnects, handshakes_failed, strangers;
   } counts{};
 };
 
@@ -146,14 +148,16 @@ void bus_zmq::state::set_options(zmq::socket_t& s) const {
 }
 
 result<std::string> bus_zmq::bind(const std::string& endpoint) {
-  if (auto ok = check_endpoint(endpoint, state_->options.curve.is_set()); !ok)
+  const auto& curve = state_->options.curve;
+  if (auto ok = check_endpoint(endpoint, curve.is_set()); !ok)
     return ok.error();
   if (auto ok = clear_stale_socket(endpoint); !ok)
     return ok.error();
   try {
     private_umask only_us;
     state_->router.bind(endpoint);
-    return state_->router.get(zmq::sockopt::last_endpoint);
+    const auto bound = state_->router.get(zmq::sockopt::last_endpoint);
+    return curve.is_set() ? bound + "#" + curve.own.public_key : bound;
   } catch (const zmq::error_t& e) {
     return fail(e.num() == EADDRINUSE ? errc::address_in_use : errc::io_failed,
                 "cannot listen on '{}': {}", endpoint, e.what());
@@ -162,6 +166,12 @@ result<std::string> bus_zmq::bind(const std::string& endpoint) {
 
 result<std::shared_ptr<peer_socket>> bus_zmq::state::open(node_id node,
                                                           const std::string& endpoint) {
+  const auto to = split_key(endpoint);
+  if (auto ok = check_endpoint(to.address, !to.key.empty()); !ok)
+    return ok.error();
+  if (!to.key.empty() && !options.curve.is_set())
+    return fail(errc::bad_config, "'{}' wants a key of ours, and there is none (cluster keygen)",
+                endpoint);
   auto p = std::make_shared<peer_socket>();
   p->node = node;
   std::uint64_t number = 0;
@@ -176,21 +186,15 @@ result<std::shared_ptr<peer_socket>> bus_zmq::state::open(node_id node,
     p->out.set(zmq::sockopt::reconnect_ivl, static_cast<int>(options.reconnect_interval.count()));
     p->out.set(zmq::sockopt::reconnect_ivl_max,
                static_cast<int>(options.reconnect_interval_max.count()));
-    if (options.curve.is_set()) {
-      auto key = options.curve.peers.find(node);
-      if (key == options.curve.peers.end())
-        return fail(errc::bad_config, "no public key of node {}", node.value);
-      p->out.set(zmq::sockopt::curve_serverkey, key->second);
-      p->out.set(zmq::sockopt::curve_publickey, options.curve.public_key);
-      p->out.set(zmq::sockopt::curve_secretkey, options.curve.secret_key);
-    }
+    if (!to.key.empty())
+      connect_encrypted(p->out, options.curve.own, to.key);
     const auto name = fmt::format("inproc://monitor-{}", number);
     if (zmq_socket_monitor(p->out.handle(), name.c_str(), watched_events) != 0)
       return fail(errc::io_failed, "no monitor: {}", zmq_strerror(zmq_errno()));
     p->monitor = zmq::socket_t(context, zmq::socket_type::pair);
     p->monitor.set(zmq::sockopt::linger, 0);
     p->monitor.connect(name);
-    p->out.connect(endpoint);
+    p->out.connect(to.address);
   } catch (const zmq::error_t& e) {
     return fail(errc::bad_config, "cannot connect to '{}': {}", endpoint, e.what());
   }
@@ -198,8 +202,6 @@ result<std::shared_ptr<peer_socket>> bus_zmq::state::open(node_id node,
 }
 
 result<void> bus_zmq::connect(node_id peer, const std::string& endpoint) {
-  if (auto ok = check_endpoint(endpoint, state_->options.curve.is_set()); !ok)
-    return ok.error();
   if (state_->is_stopping)
     return fail(errc::link_down, "the bus has stopped");
   auto made = state_->open(peer, endpoint);
@@ -275,12 +277,13 @@ void bus_zmq::stop() {
   closing.swap(state_->peers);
   lock.unlock();
   state_->router.close();
+  state_->door.close();
 }
 
 bus_zmq_counters bus_zmq::counters() const {
   const auto& c = state_->counts;
-  return {c.sent,          c.received, c.sent_bytes,  c.received_bytes,   c.bad_frames,
-          c.back_pressure, c.connects, c.disconnects, c.handshakes_failed};
+  return {c.sent,          c.received, c.sent_bytes,  c.received_bytes,    c.bad_frames,
+          c.back_pressure, c.connects, c.disconnects, c.handshakes_failed, c.strangers};
 }
 
 void bus_zmq::state::wake() const noexcept {
@@ -296,6 +299,7 @@ void bus_zmq::state::rebuild() {
   items.clear();
   items.push_back({router.handle(), 0, ZMQ_POLLIN, 0});
   items.push_back({nullptr, wake_fd, ZMQ_POLLIN, 0});
+  items.push_back({door.handle(), 0, ZMQ_POLLIN, 0});
   std::shared_lock lock(peers_mutex);
   for (const auto& [node, p] : peers) {
     polled.push_back(p);
@@ -315,8 +319,10 @@ void bus_zmq::state::run() {
       zmq::poll(items, has_more ? std::chrono::milliseconds{0} : poll_timeout);
       // A rebuild changes `items`: events of the new peers show at the next turn.
       for (std::size_t i = 0; i < polled.size(); ++i)
-        if (items[i + 2].revents != 0)
+        if (items[i + 3].revents != 0)
           take_events(polled[i]);
+      if (items[2].revents != 0)
+        judge_newcomers();
       if (items[1].revents != 0) {
         std::uint64_t count = 0;
         static_cast<void>(!::read(wake_fd, &count, sizeof(count)));
@@ -356,6 +362,15 @@ void bus_zmq::state::receive_rest(zmq::message_t& id) {
   ++counts.received;
   counts.received_bytes += f->size_bytes();
   events.received(*std::move(f));
+}
+
+void bus_zmq::state::judge_newcomers() {
+  door.judge([this](const std::string& key) {
+    const bool may_come = options.curve.is_set() && options.curve.trusted->holds(key);
+    if (!may_come)
+      ++counts.strangers;
+    return may_come;
+  });
 }
 
 bool bus_zmq::state::is_current(const std::shared_ptr<peer_socket>& p) {
@@ -400,6 +415,18 @@ void bus_zmq::state::take_event(peer_socket& p, monitor_event e) {
                                     ? "the peer does not accept our key"
                                     : "the handshake failed");
   }
+}
+
+key_pair make_key_pair() {
+  char public_key[41];
+  char secret_key[41];
+  ENSURE(zmq_curve_keypair(public_key, secret_key) == 0, "ZeroMQ was built without CURVE");
+  std::array<std::uint8_t, curve_key_bytes> bytes{};
+  const auto text = [&bytes](const char* z85) {
+    ENSURE(zmq_z85_decode(bytes.data(), z85) != nullptr, "ZeroMQ does not read its own key");
+    return key_text({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  };
+  return {text(public_key), text(secret_key)};
 }
 
 std::unique_ptr<bus> make_bus_zmq(bus_zmq_options options) {

@@ -4,22 +4,26 @@
 #pragma once
 
 #include "cluster/bus.hpp"
+#include "cluster/curve_key.hpp"
 #include "schema/limits.hpp"
 
 #include <chrono>
-#include <map>
 #include <memory>
 
 namespace baton::cluster {
 
-// CurveZMQ keys, Z85, 40 characters each (`cluster keygen`). All or none.
+// Set: what we listen on takes connections of trusted keys only, all of them encrypted, and says
+// our public key in its endpoint. Where we connect to, the endpoint says whether and with which
+// key.
 struct curve_keys {
-  std::string public_key;
-  std::string secret_key;
-  std::map<node_id, std::string> peers; // public keys of those we connect to
+  key_pair own;
+  std::shared_ptr<const trusted_keys> trusted;
 
-  bool is_set() const noexcept { return !public_key.empty() || !secret_key.empty(); }
+  bool is_set() const noexcept { return trusted != nullptr; }
 };
+
+// A new pair. For `cluster keygen`.
+key_pair make_key_pair();
 
 struct bus_zmq_options {
   // Messages, not bytes: credit bounds the bytes of data, this the rest.
@@ -47,6 +51,7 @@ struct bus_zmq_counters {
   std::uint64_t connects = 0; // handshakes done
   std::uint64_t disconnects = 0;
   std::uint64_t handshakes_failed = 0; // a wrong key, or not our protocol
+  std::uint64_t strangers = 0;         // that wanted in without a trusted key
 };
 
 class bus_zmq final : public bus {

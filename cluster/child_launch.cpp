@@ -1,5 +1,6 @@
 #include "cluster/child_launch.hpp"
 
+#include "cluster/process.hpp"
 #include "gateway/board.hpp"
 
 #include <spdlog/spdlog.h>
@@ -37,9 +38,7 @@ std::string last_words(const std::filesystem::path& log) {
 
 child_launcher::child_launcher(child_watch& watch, const cluster_context& context,
                                std::filesystem::path config)
-    : watch_(watch), dir_(context.dir), config_(std::move(config)),
-      memory_available_bytes_(context.machine.memory_available_bytes),
-      model_identity_(context.model_identity) {}
+    : watch_(watch), dir_(context.dir), config_(std::move(config)) {}
 
 void child_launcher::serve(actors::supervisor_config& config) {
   config.adopt = [this](const actors::child_spec& spec) { return adopt(spec); };
@@ -53,9 +52,7 @@ void child_launcher::serve(actors::supervisor_config& config) {
   // Wall-clock microseconds, so that a life begun by another supervisor is older; never backwards
   // within this one.
   config.next_epoch = [this](node_id node) {
-    auto now = std::chrono::system_clock::now().time_since_epoch();
-    auto micros = static_cast<std::uint64_t>(
-        std::chrono::duration_cast<std::chrono::microseconds>(now).count());
+    const auto micros = wall_micros();
     std::lock_guard lock(mutex_);
     auto& last = last_epoch_[node];
     last.value = std::max(last.value + 1, micros);
@@ -90,9 +87,7 @@ result<std::int32_t> child_launcher::start(const actors::child_spec& spec, epoch
   what.argv = {"baton",    std::string(gateway::name_of(spec.role)),
                "--config", config_.string(),
                "--epoch",  std::to_string(epoch.value),
-               "--index",  std::to_string(index_of(spec)),
-               "--memory", std::to_string(memory_available_bytes_),
-               "--model",  std::to_string(model_identity_)};
+               "--index",  std::to_string(index_of(spec))};
   what.log = dir_.log(spec.name);
   return spec.role == role::shard ? start_shard(spec, epoch, std::move(what))
                                   : watch_.start(what, ends_of(spec, epoch));

@@ -33,8 +33,6 @@ private:
   child_watch& watch_;
   run_dir dir_;
   std::filesystem::path config_;
-  std::uint64_t memory_available_bytes_;
-  std::uint64_t model_identity_;
   std::mutex mutex_;
   std::optional<actors::supervisor_actor> supervisor_;
   std::vector<actors::child_exited> early_;

@@ -21,6 +21,8 @@ struct choices {
   std::string which;
   bool json = false;
   bool watch = false;
+  join_options join;
+  std::filesystem::path key_file;
   long patience = 60;
   chat_options chat;
   role_arguments role;
@@ -35,16 +37,25 @@ void add_up(CLI::App& app, choices& c) {
       ->required();
   up->add_flag("--json", c.up.json, "progress as one JSON object a line");
   up->callback([&c] {
-    auto context = load_context_of_root(c.up.config);
-    if (!context) {
-      std::fprintf(stderr, "error: %s\n", context.error().message.c_str());
-      c.status = 1;
-      return;
-    }
     spdlog::set_level(
         spdlog::level::off); // the terminal shows progress; the processes log to files
-    c.status = run_root(*context, c.up);
+    c.status = command_up(c.up);
   });
+}
+
+void add_machines(CLI::App& app, choices& c) {
+  auto* join = app.add_subcommand("join", "Make this machine a node of a cluster on another one; "
+                                          "`cluster up` there shows the line to type.");
+  join->add_option("DESK", c.join.desk, "tcp://HOST:PORT#KEY")->required();
+  join->add_option("--node", c.join.node, "which [[nodes]] table this machine is")->required();
+  join->add_option("--token", c.join.token, "good once; not needed if nodes.toml has our key");
+  join->add_option("--key", c.join.key_file, "this machine's key; default: ~/.config/baton/key");
+  join->add_option("--run-dir", c.join.run_dir, "sockets, pid files, logs");
+  join->callback([&c] { c.status = command_join(c.join); });
+  auto* keygen = app.add_subcommand(
+      "keygen", "Make this machine's key, if it has none, and show the public half.");
+  keygen->add_option("FILE", c.key_file, "default: ~/.config/baton/key");
+  keygen->callback([&c] { c.status = command_keygen(c.key_file); });
 }
 
 void add_questions(CLI::App& app, choices& c) {
@@ -109,14 +120,8 @@ void add_role(CLI::App& app, choices& c, const char* name, const run_role& run) 
   role->add_option("--index", c.role.index)->required();
   role->add_option("--kv-file", c.role.kv_file);
   role->add_option("--copies", c.role.copies);
-  role->add_option("--memory", c.role.memory_available_bytes)->required();
-  role->add_option("--model", c.role.model_identity)->required();
   role->callback([&c, run] {
-    // The plan is that of the cluster's start; a child must not plan otherwise, or refuse itself,
-    // because memory is in use now.
-    auto facts = facts_of_this_machine();
-    facts.memory_available_bytes = c.role.memory_available_bytes;
-    auto context = load_context(c.role.config, facts, c.role.model_identity);
+    auto context = load_context_of_child(c.role.config);
     if (!context) {
       spdlog::error("{}", context.error().message);
       c.status = exit_permanent;
@@ -157,6 +162,7 @@ int run_command_line(int argc, char** argv, const engine_wrapper& wrap) {
   app.set_version_flag("--version", std::string(build_version()));
   choices c;
   add_up(app, c);
+  add_machines(app, c);
   add_questions(app, c);
   add_model(app, c);
   add_chat(app, c);

@@ -7,7 +7,7 @@
 namespace baton::cluster {
 
 int command_plan(const std::filesystem::path& config, bool json) {
-  auto context = load_context(config, facts_of_this_machine());
+  auto context = load_context(config, with_this_machine());
   if (!context) {
     std::fprintf(stderr, "error: %s\n", context.error().message.c_str());
     return 1;

@@ -71,8 +71,12 @@ result<cluster_status> ask(const run_dir& dir) {
   auto pid = static_cast<std::uint32_t>(getpid());
   node_id me{client_bit.value | pid};
   epoch_id life{now_micros()};
-  auto started =
-      process::start({me, life, role::client, "status", dir.endpoint("status", life), {}, {}}, 1);
+  const auto plan = noted_plan(dir);
+  auto where = addresses::create(dir, plan ? plan->network : std::nullopt);
+  if (!where)
+    return where.error();
+  auto started = process::start(
+      {me, life, role::client, "status", where->listen("status", life), {}, {}}, *where, 1);
   if (!started)
     return started.error();
   auto& self = **started;
@@ -88,7 +92,7 @@ result<cluster_status> ask(const run_dir& dir) {
       },
       [](node_id, epoch_id, const std::string&) {});
   self.begin();
-  if (auto linked = self.links().connect(node_id{1}, dir.endpoint("root")); !linked)
+  if (auto linked = self.links().connect(node_id{1}, where->find(root_name)); !linked)
     return linked.error();
   if (got.wait_for(answer_patience) != std::future_status::ready)
     return fail(errc::link_down, "the root does not answer within {} s", answer_patience.count());

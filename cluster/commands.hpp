@@ -2,7 +2,7 @@
 // the exit status: 0 well, 1 it failed, 3 there is no such running cluster.
 #pragma once
 
-#include "cluster/run_dir.hpp"
+#include "cluster/roles.hpp"
 
 #include <chrono>
 #include <filesystem>
@@ -15,6 +15,18 @@ inline constexpr int exit_not_running = 3;
 // `which` is a nodes.toml, a cluster's name, or empty: the one that runs. Errors: not_found,
 // conflict (several run).
 result<run_dir> find_cluster(const std::string& which);
+
+int command_up(const up_options& options);
+
+struct join_options {
+  std::string desk; // as `cluster up` shows it: tcp://HOST:PORT#KEY
+  std::string node;
+  std::string token;              // empty: nodes.toml knows this machine's key
+  std::filesystem::path key_file; // empty: default_key_file()
+  std::filesystem::path run_dir;  // empty: default_run_dir()
+};
+int command_join(const join_options& options);
+int command_keygen(const std::filesystem::path& file);
 
 int command_plan(const std::filesystem::path& config, bool json);
 int command_status(const std::string& which, bool json, bool watch);

@@ -1,9 +1,11 @@
 #include "cluster/config.hpp"
 
+#include "cluster/curve_key.hpp"
 #include "cluster/toml_guard.hpp"
 #include "cluster/toml_section.hpp"
 #include "gateway/request_check.hpp"
 
+#include <arpa/inet.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -110,22 +112,44 @@ result<void> read_gateway(const toml::table* table, const std::string& origin, g
   return {};
 }
 
+// Processes listen there and others connect to it: what a name means may differ between machines.
+bool is_address(const std::string& host) {
+  in_addr v4{};
+  return inet_pton(AF_INET, host.c_str(), &v4) == 1 && v4.s_addr != INADDR_ANY;
+}
+
+// Another loopback address is another machine: so that a cluster over several can be tried on one.
+bool is_this_machine(const std::string& host, const network_section& network) {
+  return host == "localhost" || host == "127.0.0.1" || host == network.host;
+}
+
 result<node_config> read_node(const toml::table* table, const std::string& path,
-                              const std::string& origin) {
+                              const std::string& origin, const network_section& network) {
   node_config n;
   toml_section s(table, path, origin);
   s.read("name", n.name);
   s.read("host", n.host);
   s.read("devices", n.devices);
-  s.refuse("launch", "nodes on other machines are not in this version");
+  s.read("public_key", n.public_key);
+  s.refuse("launch", "a node on another machine joins from there: `cluster join`");
   if (auto ok = s.finish(); !ok)
     return ok.error();
   if (!is_name(n.name))
     return bad(origin, path + ".name", path + ".name must be 1 to 64 of [A-Za-z0-9._-]");
-  if (n.host != "127.0.0.1" && n.host != "localhost")
+  n.is_elsewhere = !is_this_machine(n.host, network);
+  if (n.is_elsewhere && !is_address(n.host))
     return bad(origin, path + ".host",
-               fmt::format("{}.host is '{}': nodes on other machines are not in this version", path,
-                           n.host));
+               fmt::format("{}.host is '{}': give the IPv4 address at which the other machines "
+                           "reach it",
+                           path, n.host));
+  if (!n.public_key.empty() && !is_curve_key(n.public_key))
+    return bad(origin, path + ".public_key",
+               path + ".public_key must be 64 hex digits, as `cluster keygen` prints them");
+  if (n.is_elsewhere && network.host.empty())
+    return bad(origin, "cluster.host",
+               fmt::format("node {} is on another machine ({}): cluster.host must say the address "
+                           "at which it reaches this one",
+                           n.name, n.host));
   if (n.devices.empty())
     return bad(origin, path + ".devices",
                path + ".devices is missing, for example [\"cpu:0\", \"cpu:1\"]");
@@ -140,7 +164,8 @@ result<void> read_nodes(const toml::node* nodes, const std::string& origin,
   if (!nodes) {
     config.has_default_layout = true;
     config.nodes = {{"local", "127.0.0.1",
-                     std::vector<std::string>(config.model.pipeline_parallel_size, "cpu")}};
+                     std::vector<std::string>(config.model.pipeline_parallel_size, "cpu"), "",
+                     false}};
     return {};
   }
   const auto* array = nodes->as_array();
@@ -148,18 +173,40 @@ result<void> read_nodes(const toml::node* nodes, const std::string& origin,
     return bad(origin, "nodes",
                "there is no [[nodes]] table: name at least one machine with its devices");
   std::set<std::string> names;
+  std::set<std::string> hosts; // elsewhere
   for (std::size_t i = 0; i < array->size(); ++i) {
     auto path = fmt::format("nodes[{}]", i);
     const auto* table = array->get(i)->as_table();
     if (!table)
       return bad(origin, path, path + " must be a table");
-    auto node = read_node(table, path, origin);
+    auto node = read_node(table, path, origin, config.network);
     if (!node)
       return node.error();
+    if (node->is_elsewhere && !hosts.insert(node->host).second)
+      return bad(origin, path + ".host",
+                 fmt::format("two nodes are on {}: give one node all its devices", node->host));
     if (!names.insert(node->name).second)
       return bad(origin, path + ".name", fmt::format("two nodes are named '{}'", node->name));
     config.nodes.push_back(std::move(*node));
   }
+  return {};
+}
+
+// The rest of [cluster].
+result<void> read_network(toml_section& s, const std::string& origin, network_section& n) {
+  std::string key;
+  s.read("host", n.host);
+  s.read("port", n.port, 1, 60000);
+  s.read("key", key);
+  if (auto ok = s.finish(); !ok)
+    return ok;
+  n.key_file = key;
+  if (!n.host.empty() && !is_address(n.host))
+    return bad(
+        origin, "cluster.host",
+        fmt::format("cluster.host is '{}': give the IPv4 address at which the other machines "
+                    "reach this one",
+                    n.host));
   return {};
 }
 
@@ -191,7 +238,7 @@ result<cluster_config> read_all(const toml::table& root, const std::string& orig
   own.read("name", config.name);
   own.read("run_dir", run_dir);
   own.read_seconds("shutdown_timeout", config.shutdown_timeout, 0, 86400);
-  if (auto ok = own.finish(); !ok)
+  if (auto ok = read_network(own, origin, config.network); !ok)
     return ok.error();
   if (config.name.empty())
     config.name = std::filesystem::path(origin).stem().string();
@@ -210,6 +257,11 @@ result<cluster_config> read_all(const toml::table& root, const std::string& orig
 }
 
 } // namespace
+
+bool cluster_config::has_machines_elsewhere() const noexcept {
+  return std::any_of(nodes.begin(), nodes.end(),
+                     [](const node_config& n) { return n.is_elsewhere; });
+}
 
 // The one boundary where toml++ may throw.
 result<cluster_config> parse_config(std::string_view text, const std::string& origin) {

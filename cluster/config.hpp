@@ -57,18 +57,30 @@ struct gateway_section {
 
 struct node_config {
   std::string name;
-  std::string host = "127.0.0.1";
+  std::string host = "127.0.0.1";   // the address at which other machines reach it
   std::vector<std::string> devices; // "cpu:0", "cpu"; one shard each
+  std::string public_key;           // of its machine (`cluster keygen`); empty: it shows a token
+  bool is_elsewhere = false;        // not on the machine of `cluster up`: it joins
+};
+
+// How machines reach one another; one machine alone needs none of it.
+struct network_section {
+  std::string host;          // of the machine of `cluster up`, as the others reach it
+  std::uint16_t port = 8010; // and those behind it: root, head, `cluster join`, an agent per node
+  std::filesystem::path key_file; // empty: default_key_file()
 };
 
 struct cluster_config {
   std::string name;                                  // default: the file's stem
   std::filesystem::path run_dir;                     // sockets, pid files, logs; 0700
   std::chrono::milliseconds shutdown_timeout{30000}; // grace of a drain
+  network_section network;
   model_config model;
   gateway_section gateway;
   std::vector<node_config> nodes;  // none named: this machine, all of it
   bool has_default_layout = false; // none were
+
+  bool has_machines_elsewhere() const noexcept;
 };
 
 // Errors: io_failed, bad_config, unknown_key; messages say file:line and the key.

@@ -3,9 +3,8 @@
 
 namespace baton::cluster {
 
-result<cluster_context> load_context(const std::filesystem::path& config_file,
-                                     const machine_facts& machine,
-                                     std::optional<std::uint64_t> identity) {
+result<cluster_context> load_context(const std::filesystem::path& config_file, plan_note with,
+                                     std::optional<run_dir> dir) {
   auto config = load_config(config_file);
   if (!config)
     return config.error();
@@ -18,33 +17,38 @@ result<cluster_context> load_context(const std::filesystem::path& config_file,
   auto found = model_identity(**file);
   if (!found)
     return found.error();
-  if (identity)
-    if (auto ok = check_identity(**file, *found, *identity); !ok)
+  if (with.model_identity != 0)
+    if (auto ok = check_identity(**file, *found, with.model_identity); !ok)
       return ok.error();
+  with.model_identity = *found;
   auto description = model::describe(**file);
   if (!description)
     return description.error();
-  auto plan = make_plan(*config, *description, machine);
+  auto plan = make_plan(*config, *description, with.known);
   if (!plan)
     return plan.error();
-  auto dir = run_dir::open(config->run_dir);
-  if (!dir)
-    return dir.error();
-  return cluster_context{
-      std::move(*config), std::move(*description), std::move(*plan), machine, *found,
-      std::move(*dir)};
+  auto opened = dir ? result<run_dir>(std::move(*dir)) : run_dir::open(config->run_dir);
+  if (!opened)
+    return opened.error();
+  auto where = addresses::create(*opened, with.network);
+  if (!where)
+    return where.error();
+  return cluster_context{std::move(*config), std::move(*description), std::move(*plan),
+                         std::move(with),    std::move(*opened),      std::move(*where)};
 }
 
-result<cluster_context> load_context_of_root(const std::filesystem::path& config_file) {
-  auto machine = facts_of_this_machine();
-  std::optional<std::uint64_t> identity;
-  if (auto config = load_config(config_file))
-    if (auto dir = run_dir::open(config->run_dir); dir && !dir->alive().empty())
-      if (const auto plan = dir->noted_plan()) {
-        machine.memory_available_bytes = plan->memory_available_bytes;
-        identity = plan->model_identity;
-      }
-  return load_context(config_file, machine, identity);
+plan_note with_this_machine() {
+  return {{}, 0, {{root_machine, facts_of_this_machine()}}, std::nullopt};
+}
+
+result<cluster_context> load_context_of_child(const std::filesystem::path& config_copy) {
+  auto dir = run_dir::open(config_copy.parent_path());
+  if (!dir)
+    return dir.error();
+  auto with = noted_plan(*dir);
+  if (!with)
+    return fail(errc::io_failed, "{}: no plan is noted there", dir->path().string());
+  return load_context(config_copy, std::move(*with), std::move(*dir));
 }
 
 } // namespace baton::cluster

@@ -2,10 +2,7 @@
 
 #include "schema/limits.hpp"
 
-#include <sched.h>
-
 #include <algorithm>
-#include <fstream>
 #include <iterator>
 #include <set>
 
@@ -22,9 +19,14 @@ constexpr std::uint64_t swap_blocks_max = limits::copies_max / 4;
 
 struct place_on_device {
   std::string on;
+  std::string machine;
   std::string device_name;
   device what;
 };
+
+std::string machine_of(const node_config& node) {
+  return node.is_elsewhere ? node.name : root_machine;
+}
 
 std::vector<place_on_device> all_devices(const cluster_config& config) {
   std::vector<place_on_device> devices;
@@ -32,30 +34,35 @@ std::vector<place_on_device> all_devices(const cluster_config& config) {
     for (const auto& text : n.devices) {
       auto d = parse_device(text);
       ENSURE(d.has_value(), "device '{}' was checked when the configuration was read", text);
-      devices.push_back({n.name, text, std::move(*d)});
+      devices.push_back({n.name, machine_of(n), text, std::move(*d)});
     }
   return devices;
 }
 
-// What the shards need beside their KV.
-std::uint64_t bytes_without_kv(const cluster_plan& plan) {
+// What the shards on a machine need beside their KV.
+std::uint64_t bytes_without_kv(const cluster_plan& plan, const std::string& machine) {
   std::uint64_t needed = 0;
   for (const auto& s : plan.shards)
-    needed += static_cast<std::uint64_t>(static_cast<double>(s.weight_bytes) * weight_overhead) +
-              process_bytes;
+    if (s.machine == machine)
+      needed += static_cast<std::uint64_t>(static_cast<double>(s.weight_bytes) * weight_overhead) +
+                process_bytes;
   return needed;
 }
 
-result<void> check_memory(const cluster_plan& plan, const machine_facts& machine) {
-  std::uint64_t needed = bytes_without_kv(plan);
-  for (const auto& s : plan.shards)
-    needed += s.kv_bytes;
-  if (needed > machine.memory_available_bytes)
-    return fail_param(
-        errc::does_not_fit, "model.kv_cache_bytes",
-        "the shards need {} (weights and KV cache), this machine has {} available: lower "
-        "model.kv_cache_bytes or serve a smaller model",
-        human_bytes(needed), human_bytes(machine.memory_available_bytes));
+result<void> check_memory(const cluster_plan& plan, const machines& known) {
+  for (const auto& [name, machine] : known) {
+    auto needed = bytes_without_kv(plan, name);
+    for (const auto& s : plan.shards)
+      if (s.machine == name)
+        needed += s.kv_bytes;
+    if (needed > machine.memory_available_bytes)
+      return fail_param(errc::does_not_fit, "model.kv_cache_bytes",
+                        "the shards{} need {} (weights and KV cache), {} has {} available: lower "
+                        "model.kv_cache_bytes or serve a smaller model",
+                        name == root_machine ? "" : " of node " + name, human_bytes(needed),
+                        name == root_machine ? "this machine" : "its machine",
+                        human_bytes(machine.memory_available_bytes));
+  }
   return {};
 }
 
@@ -66,24 +73,34 @@ std::uint64_t block_bytes(const cluster_config& config, const model::description
       .block_bytes();
 }
 
-// "auto": what max_num_seqs sequences of max_model_len need, as far as there is memory.
-std::uint64_t auto_kv_bytes(const cluster_config& config, const cluster_plan& plan,
-                            const machine_facts& machine, std::uint64_t block_bytes) {
+// "auto": what max_num_seqs sequences of max_model_len need, as far as every machine has memory.
+std::uint64_t auto_blocks(const cluster_config& config, const model::description& model,
+                          const cluster_plan& plan, const machines& known) {
   const auto context_blocks =
       (plan.max_model_len + cpu::kv_block_positions - 1) / cpu::kv_block_positions;
-  const auto taken = std::min(bytes_without_kv(plan), machine.memory_available_bytes);
-  const auto share = static_cast<std::uint64_t>(
-      static_cast<double>(machine.memory_available_bytes - taken) * auto_kv_memory_share);
-  return std::min(std::uint64_t{config.model.max_num_seqs} * context_blocks * block_bytes, share);
+  auto blocks = std::uint64_t{config.model.max_num_seqs} * context_blocks;
+  for (const auto& [name, machine] : known) {
+    std::uint64_t per_block = 0;
+    for (const auto& s : plan.shards)
+      if (s.machine == name)
+        per_block += block_bytes(config, model, s.layers);
+    const auto taken = std::min(bytes_without_kv(plan, name), machine.memory_available_bytes);
+    const auto share = static_cast<std::uint64_t>(
+        static_cast<double>(machine.memory_available_bytes - taken) * auto_kv_memory_share);
+    if (per_block > 0)
+      blocks = std::min(blocks, share / per_block);
+  }
+  return blocks;
 }
 
 result<void> place_blocks(const cluster_config& config, const model::description& model,
-                          const machine_facts& machine, cluster_plan& plan) {
+                          const machines& known, cluster_plan& plan) {
   std::uint64_t per_block = 0;
   for (const auto& s : plan.shards)
     per_block += block_bytes(config, model, s.layers);
-  const auto kv_bytes =
-      config.model.kv_cache_bytes.value_or(auto_kv_bytes(config, plan, machine, per_block));
+  const auto kv_bytes = config.model.kv_cache_bytes
+                            ? *config.model.kv_cache_bytes
+                            : auto_blocks(config, model, plan, known) * per_block;
   auto blocks = kv_bytes / per_block;
   auto context_blocks =
       (plan.max_model_len + cpu::kv_block_positions - 1) / cpu::kv_block_positions;
@@ -116,15 +133,15 @@ std::vector<std::uint32_t> without(const std::vector<std::uint32_t>& all,
   return left;
 }
 
-// Of each device. "cpu:N" is the N-th core that this process may use (containers have any); a plain
-// "cpu" gets an even share of the physical cores that no device names, and shares one if there are
-// too few.
-result<std::vector<std::vector<std::uint32_t>>>
-share_cores(const std::vector<place_on_device>& devices, const machine_facts& machine) {
-  std::vector<std::vector<std::uint32_t>> shares(devices.size());
+// Of each device of one machine. "cpu:N" is the N-th core that its processes may use (containers
+// have any); a plain "cpu" gets an even share of the physical cores that no device names, and
+// shares one if there are too few.
+result<void> share_cores(const std::vector<place_on_device>& devices,
+                         const std::vector<std::size_t>& of_machine, const machine_facts& machine,
+                         std::vector<std::vector<std::uint32_t>>& shares) {
   std::set<std::uint32_t> named;
   std::vector<std::size_t> unnamed; // devices
-  for (std::size_t i = 0; i < devices.size(); ++i) {
+  for (const auto i : of_machine) {
     const auto& d = devices[i];
     for (auto core : d.what.cores) {
       if (core >= machine.cores.size())
@@ -149,59 +166,40 @@ share_cores(const std::vector<place_on_device>& devices, const machine_facts& ma
     for (auto at = first; at < last; ++at)
       shares[unnamed[i]].push_back(left[at]);
   }
+  return {};
+}
+
+result<std::vector<std::vector<std::uint32_t>>>
+share_cores(const std::vector<place_on_device>& devices, const machines& known) {
+  std::vector<std::vector<std::uint32_t>> shares(devices.size());
+  for (const auto& [name, machine] : known) {
+    std::vector<std::size_t> of_machine;
+    for (std::size_t i = 0; i < devices.size(); ++i)
+      if (devices[i].machine == name)
+        of_machine.push_back(i);
+    if (auto ok = share_cores(devices, of_machine, machine, shares); !ok)
+      return ok.error();
+  }
   return shares;
 }
 
-// "0-1", "0,32": whether one before this core shares its physical core. No such file: no.
-bool is_sibling(std::uint32_t core, const std::set<std::uint32_t>& earlier) {
-  std::ifstream list(
-      fmt::format("/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", core));
-  std::uint32_t first = 0;
-  for (char separator = ','; list >> first; list >> separator) {
-    auto last = first;
-    if (list.peek() == '-')
-      list >> separator >> last;
-    const auto at = earlier.lower_bound(first);
-    if (at != earlier.end() && *at <= last)
-      return true;
-  }
-  return false;
+result<void> check_known(const cluster_config& config, const machines& known) {
+  for (const auto& n : config.nodes)
+    if (!known.contains(machine_of(n)))
+      return fail_param(errc::bad_config, "nodes.host",
+                        "node {} is on another machine ({}), which has not joined: its cores and "
+                        "memory are not known",
+                        n.name, n.host);
+  return {};
 }
 
 } // namespace
 
-std::vector<std::uint32_t> machine_facts::physical_cores() const {
-  return without(cores, {siblings.begin(), siblings.end()});
-}
-
-machine_facts facts_of_this_machine() {
-  machine_facts facts;
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0)
-    for (std::uint32_t core = 0; core < CPU_SETSIZE; ++core)
-      if (CPU_ISSET(core, &allowed))
-        facts.cores.push_back(core);
-  std::set<std::uint32_t> earlier;
-  for (const auto core : facts.cores) {
-    if (is_sibling(core, earlier))
-      facts.siblings.push_back(core);
-    earlier.insert(core);
-  }
-  std::ifstream meminfo("/proc/meminfo");
-  std::string key;
-  std::uint64_t kib = 0;
-  while (meminfo >> key >> kib) {
-    if (key == "MemAvailable:")
-      facts.memory_available_bytes = kib * 1024;
-    meminfo.ignore(256, '\n');
-  }
-  return facts;
-}
-
 result<cluster_plan> make_plan(const cluster_config& config, const model::description& model,
-                               const machine_facts& machine) {
+                               const machines& known) {
   const auto& m = config.model;
+  if (auto ok = check_known(config, known); !ok)
+    return ok.error();
   auto devices = all_devices(config);
   if (devices.size() != m.pipeline_parallel_size)
     return fail_param(
@@ -218,7 +216,7 @@ result<cluster_plan> make_plan(const cluster_config& config, const model::descri
   auto ranges = model::partition(model, plan.stages);
   if (!ranges)
     return ranges.error();
-  auto cores = share_cores(devices, machine);
+  auto cores = share_cores(devices, known);
   if (!cores)
     return cores.error();
   for (stage_index stage = 0; stage < plan.stages; ++stage) {
@@ -227,6 +225,7 @@ result<cluster_plan> make_plan(const cluster_config& config, const model::descri
     s.node = node_id{place::first_shard.value + stage};
     s.name = fmt::format("shard-{}", stage);
     s.on = d.on;
+    s.machine = d.machine;
     s.device = d.device_name;
     s.cores = (*cores)[stage];
     s.threads = m.threads_per_shard ? m.threads_per_shard
@@ -244,10 +243,10 @@ result<cluster_plan> make_plan(const cluster_config& config, const model::descri
   }
   for (std::uint32_t i = 0; i < config.nodes.size(); ++i)
     plan.agents.push_back({node_id{place::first_agent.value + i}, "agent-" + config.nodes[i].name,
-                           config.nodes[i].name});
-  if (auto ok = place_blocks(config, model, machine, plan); !ok)
+                           config.nodes[i].name, machine_of(config.nodes[i]), i});
+  if (auto ok = place_blocks(config, model, known, plan); !ok)
     return ok.error();
-  if (auto ok = check_memory(plan, machine); !ok)
+  if (auto ok = check_memory(plan, known); !ok)
     return ok.error();
   return plan;
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "cluster/config.hpp"
+#include "cluster/machine.hpp"
 #include "runtime/model/slice.hpp"
 #include "schema/ids.hpp"
 
@@ -21,20 +22,11 @@ inline constexpr node_id first_agent{16};
 inline constexpr node_id first_shard{1024};
 } // namespace place
 
-struct machine_facts {
-  std::vector<std::uint32_t> cores; // that this process may use: hardware threads, as Linux counts
-  std::uint64_t memory_available_bytes = 0; // before anything of the cluster runs
-  // Of these, hardware threads that share a physical core with an earlier one: a compute thread
-  // there would only take turns with that one's.
-  std::vector<std::uint32_t> siblings = {};
-  std::vector<std::uint32_t> physical_cores() const; // one hardware thread of each
-};
-machine_facts facts_of_this_machine();
-
 struct shard_plan {
   node_id node;
   std::string name;                 // "shard-0"
   std::string on;                   // the nodes.toml node it lives on
+  std::string machine;              // and that one's machine, as in `machines`
   std::string device;               // "cpu:0"
   std::vector<std::uint32_t> cores; // as the system numbers them
   std::uint32_t threads = 1;
@@ -48,6 +40,8 @@ struct agent_plan {
   node_id node;
   std::string name; // "agent-a"
   std::string on;
+  std::string machine;
+  std::uint32_t index = 0; // of its node in the configuration
 };
 
 struct cluster_plan {
@@ -64,10 +58,11 @@ struct cluster_plan {
 // is for head and gateway, the page cache and whatever else lives on the machine.
 inline constexpr double auto_kv_memory_share = 0.5;
 
-// Errors: bad_config (more stages than devices, a core that is not there), does_not_fit (layers,
-// memory; names the shard and the number).
+// `known`: every machine of the cluster. Errors: bad_config (more stages than devices, a core that
+// is not there, a machine that is not known), does_not_fit (layers, memory; names the machine and
+// the number).
 result<cluster_plan> make_plan(const cluster_config& config, const model::description& model,
-                               const machine_facts& machine);
+                               const machines& known);
 
 // A table for people, and the same as JSON for scripts.
 std::string plan_table(const cluster_config& config, const model::description& model,

@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::chrono::milliseconds link_tick_interval{50};
 constexpr std::chrono::milliseconds actor_tick_interval{100}; // each wakes threads beside a step
+constexpr std::chrono::seconds keys_interval{1};              // to look whether they have changed
 // One actor must not starve the others (measured: two self-sending actors starved a third without
 // it).
 constexpr std::size_t messages_per_turn = 64;
@@ -55,6 +56,20 @@ void block_signals() {
   std::signal(SIGPIPE, SIG_IGN);
 }
 
+int wait_for_end(std::chrono::milliseconds patience) {
+  const auto set = ending_signals();
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(patience);
+  const timespec time{seconds.count(), std::chrono::nanoseconds(patience - seconds).count()};
+  const int number = sigtimedwait(&set, nullptr, &time);
+  return number == SIGTERM || number == SIGINT ? number : 0;
+}
+
+std::uint64_t wall_micros() {
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(
+                                        std::chrono::system_clock::now().time_since_epoch())
+                                        .count());
+}
+
 std::uint64_t now_micros() {
   return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(
                                         std::chrono::steady_clock::now().time_since_epoch())
@@ -63,6 +78,7 @@ std::uint64_t now_micros() {
 
 struct process::parts {
   identity who;
+  addresses where;
   caf::actor_system_config options;
   caf::actor_system system;
   std::unique_ptr<bus> wire;
@@ -77,8 +93,8 @@ struct process::parts {
   bool stopping = false;
   status current;
 
-  parts(identity w, std::uint32_t threads)
-      : who(std::move(w)), options(caf_options(threads)), system(options) {
+  parts(identity w, addresses a, std::uint32_t threads)
+      : who(std::move(w)), where(std::move(a)), options(caf_options(threads)), system(options) {
     current = {who.node, who.epoch, who.as, who.name, phase::starting, {}, getpid(), 0, 0};
   }
 
@@ -94,6 +110,7 @@ struct process::parts {
   void tick_loop() {
     std::unique_lock lock(mutex);
     auto due = std::chrono::steady_clock::now();
+    auto keys_due = due;
     while (!wake.wait_for(lock, link_tick_interval, [this] { return stopping; })) {
       lock.unlock();
       const auto now = std::chrono::steady_clock::now();
@@ -103,6 +120,10 @@ struct process::parts {
         for (auto& tick : ticks)
           tick();
       }
+      if (now >= keys_due) {
+        keys_due = now + keys_interval;
+        where.refresh();
+      }
       lock.lock();
     }
   }
@@ -110,15 +131,17 @@ struct process::parts {
 
 process::process(std::unique_ptr<parts> p) : parts_(std::move(p)) {}
 
-result<std::unique_ptr<process>> process::start(identity who, std::uint32_t actor_threads) {
-  auto p = std::make_unique<parts>(std::move(who), actor_threads);
-  p->wire = make_bus_zmq({});
-  auto endpoint = p->wire->bind(p->who.endpoint);
-  if (!endpoint)
-    return endpoint.error();
-  p->who.endpoint = *endpoint;
+result<std::unique_ptr<process>> process::start(identity who, const addresses& where,
+                                                std::uint32_t actor_threads) {
+  auto p = std::make_unique<parts>(std::move(who), where, actor_threads);
+  bus_zmq_options wire;
+  wire.curve = where.keys();
+  p->wire = make_bus_zmq(std::move(wire));
+  auto bound = p->wire->bind(p->who.endpoint);
+  if (!bound)
+    return bound.error();
   hello self{p->who.node, p->who.epoch, p->who.as,
-             p->who.name, *endpoint,    std::string(build_version()),
+             p->who.name, *bound,       std::string(build_version()),
              getpid()};
   exchange_options options;
   options.admit = admit;
@@ -205,11 +228,8 @@ void process::begin() {
 
 int process::wait() {
   auto& p = *parts_;
-  auto set = ending_signals();
-  const timespec patience{0, 100'000'000};
   for (;;) {
-    int number = sigtimedwait(&set, nullptr, &patience);
-    if (number == SIGTERM || number == SIGINT)
+    if (const int number = wait_for_end(std::chrono::milliseconds(100)); number != 0)
       return number;
     std::lock_guard lock(p.mutex);
     if (p.stopping)
@@ -218,10 +238,7 @@ int process::wait() {
 }
 
 bool process::wait_briefly() {
-  auto set = ending_signals();
-  const timespec patience{0, 20'000'000};
-  int number = sigtimedwait(&set, nullptr, &patience);
-  return number == SIGTERM || number == SIGINT;
+  return wait_for_end(std::chrono::milliseconds(20)) != 0;
 }
 
 void process::stop() {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "actors/interfaces.hpp"
+#include "cluster/addresses.hpp"
 #include "cluster/config.hpp"
 #include "cluster/exchange.hpp"
 #include "cluster/run_dir.hpp"
@@ -27,8 +28,9 @@ struct identity {
 class process {
 public:
   // Binds the endpoint and starts the threads; nothing is connected yet. Errors: address_in_use,
-  // io_failed.
-  static result<std::unique_ptr<process>> start(identity who, std::uint32_t actor_threads);
+  // io_failed, bad_config.
+  static result<std::unique_ptr<process>> start(identity who, const addresses& where,
+                                                std::uint32_t actor_threads);
   // Stops ticking, then the bus, then ends all actors that were handed to `own`, in reverse order.
   ~process();
 
@@ -81,7 +83,12 @@ void block_signals();
 // The version and source that this binary was built from: only equal builds link to one another.
 std::string_view build_version() noexcept;
 
+// Waits at most so long for a signal that asks this process to end: its number, or 0.
+int wait_for_end(std::chrono::milliseconds patience);
+
 // Steady clock in microseconds.
 std::uint64_t now_micros();
+// The wall clock's: epochs of a node's lives grow by it, whoever begins them.
+std::uint64_t wall_micros();
 
 } // namespace baton::cluster

@@ -24,10 +24,10 @@ std::vector<actors::child_spec> shards_of(const cluster_context& context, const 
 
 int run_agent(const cluster_context& context, const role_arguments& arguments) {
   const auto& agent = context.plan.agents.at(arguments.index);
-  auto started =
-      process::start({agent.node, arguments.epoch, role::agent, agent.name,
-                      context.dir.endpoint(agent.name), place::root, context.dir.endpoint("root")},
-                     /*actor_threads=*/1);
+  auto started = process::start({agent.node, arguments.epoch, role::agent, agent.name,
+                                 context.where.listen(name_of(agent)), place::root,
+                                 context.where.find(root_name)},
+                                context.where, /*actor_threads=*/1);
   if (!started) {
     spdlog::error("{}", started.error().message);
     return 1;

@@ -48,9 +48,9 @@ void report_when_drained(process& self, const std::shared_ptr<gateway::board>& b
 
 int run_gateway(const cluster_context& context, const role_arguments& arguments) {
   auto started = process::start({place::gateway, arguments.epoch, role::gateway, "gateway",
-                                 context.dir.endpoint("gateway", arguments.epoch), place::root,
-                                 context.dir.endpoint("root")},
-                                /*actor_threads=*/1);
+                                 context.where.listen("gateway", arguments.epoch), place::root,
+                                 context.where.find(root_name)},
+                                context.where, /*actor_threads=*/1);
   if (!started) {
     spdlog::error("{}", started.error().message);
     return 1;
@@ -75,7 +75,7 @@ int run_gateway(const cluster_context& context, const role_arguments& arguments)
   self.on_tick([desk] { caf::anon_send(desk, actors::tick{}); });
   report_when_drained(self, board);
   self.begin();
-  if (auto linked = self.links().connect(place::head, context.dir.endpoint("head")); !linked)
+  if (auto linked = self.links().connect(place::head, context.where.find(head_name)); !linked)
     spdlog::error("cannot connect to the head: {}", linked.error().message);
   self.report(phase::ready);
   self.wait();

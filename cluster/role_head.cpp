@@ -29,7 +29,8 @@ result<language> load_language(const cluster_context& context) {
   auto file = model::open_model(context.config.model.path);
   if (!file)
     return file.error();
-  if (auto ok = check_identity(**file, context.model_identity); !ok) // written while it was read
+  if (auto ok = check_identity(**file, context.made_with.model_identity);
+      !ok) // written while it was read
     return ok.error();
   auto tokenizer = text::tokenizer::create(*words);
   if (!tokenizer)
@@ -97,8 +98,8 @@ int run_head(const cluster_context& context, const role_arguments& arguments) {
   }
   auto started =
       process::start({place::head, arguments.epoch, role::head, "head",
-                      context.dir.endpoint("head"), place::root, context.dir.endpoint("root")},
-                     /*actor_threads=*/1);
+                      context.where.listen(head_name), place::root, context.where.find(root_name)},
+                     context.where, /*actor_threads=*/1);
   if (!started) {
     spdlog::error("{}", started.error().message);
     return 1;

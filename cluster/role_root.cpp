@@ -3,6 +3,7 @@
 // passes through it: streams go on without it.
 #include "actors/supervisor.hpp"
 #include "cluster/child_launch.hpp"
+#include "cluster/join_desk.hpp"
 #include "cluster/overview.hpp"
 #include "cluster/process.hpp"
 #include "cluster/progress.hpp"
@@ -23,7 +24,8 @@ std::vector<actors::child_spec> children_of(const cluster_plan& plan) {
       {"gateway", place::gateway, role::gateway, actors::gateway_intensity},
   };
   for (const auto& a : plan.agents)
-    specs.push_back({a.name, a.node, role::agent, actors::agent_intensity});
+    specs.push_back(
+        {a.name, a.node, role::agent, actors::agent_intensity, a.machine != root_machine});
   return specs;
 }
 
@@ -66,7 +68,7 @@ result<void> judge_left(const cluster_context& context, const std::filesystem::p
                 context.config.name, left[0].name, left[0].pid, left.size() > 1 ? ", ..." : "", why,
                 context.config.name);
   };
-  const auto plan = context.dir.noted_plan();
+  const auto plan = noted_plan(context.dir);
   if (!plan || plan->build != build_version())
     return refuse(fmt::format("and is build {}, this is {}", plan ? plan->build : "(unknown)",
                               build_version()));
@@ -95,9 +97,9 @@ result<void> claim(const cluster_context& context, const std::filesystem::path& 
     context.dir.clear_sockets();
   else if (auto ok = judge_left(context, config, alive); !ok)
     return ok;
-  const plan_note plan{std::string(build_version()), context.machine.memory_available_bytes,
-                       context.model_identity};
-  if (auto ok = context.dir.note_plan(plan); !ok)
+  auto plan = context.made_with;
+  plan.build = build_version();
+  if (auto ok = note_plan(context.dir, plan); !ok)
     return ok;
   return context.dir.note("root", life);
 }
@@ -121,6 +123,14 @@ public:
     board_.wait_drained(grace, [this] { return self_.wait_briefly(); });
     caf::anon_send(supervisor_, order);
     self_.wait();
+  }
+
+  // A machine elsewhere has looked and cannot be the node it is asked to be.
+  void cannot(const std::string& node, const std::string& why) {
+    for (const auto& a : context_.plan.agents)
+      if (a.on == node)
+        caf::anon_send(supervisor_,
+                       status{a.node, {}, role::agent, a.name, phase::recovering, why, 0, 0, 0});
   }
 
 private:
@@ -154,6 +164,13 @@ private:
     actors::supervisor_config config;
     config.children = children_of(context_.plan);
     launcher_.serve(config);
+    config.stop = [this, here = config.stop](const actors::child_spec& spec, std::int32_t pid,
+                                             bool force) {
+      if (!spec.is_elsewhere)
+        here(spec, pid, force);
+      else if (!force)
+        self_.links().send(spec.node, actors::well_known::supervisor, message(drain{}));
+    };
     config.changed = [this](const std::vector<status>& all) {
       for (const auto& s : all)
         caf::anon_send(overview_, s);
@@ -177,7 +194,7 @@ private:
 
 } // namespace
 
-int run_root(const cluster_context& context, const up_options& options) {
+int run_root(const cluster_context& context, const up_options& options, join_desk* desk) {
   progress board(context, options.json);
   auto refuse = [&](const error& e) {
     board.failed(e);
@@ -189,18 +206,23 @@ int run_root(const cluster_context& context, const up_options& options) {
   auto config = copy_config(context, options.config);
   if (!config)
     return refuse(config.error());
-  auto started =
-      process::start({place::root, life, role::root, "root", context.dir.endpoint("root"), {}, {}},
-                     /*actor_threads=*/1);
+  auto started = process::start(
+      {place::root, life, role::root, "root", context.where.listen(root_name), {}, {}},
+      context.where, /*actor_threads=*/1);
   if (!started)
     return refuse(started.error());
   auto& self = **started;
   auto all = std::make_unique<root>(context, *config, self, board);
+  if (desk)
+    desk->on_failed(
+        [&](const std::string& node, const std::string& why) { all->cannot(node, why); });
   self.begin();
   bool came_up = board.wait_ready([&] { return self.wait_briefly(); });
   if (came_up)
     self.wait();
   board.draining();
+  if (desk)
+    desk->on_failed(nullptr);
   all->shut_down(came_up ? context.config.shutdown_timeout : std::chrono::milliseconds(0));
   started->reset();
   all.reset();

@@ -66,7 +66,8 @@ int run_shard(const cluster_context& context, const role_arguments& first,
                                        settings_of(context, plan, std::nullopt));
   if (!weights)
     return refused(weights.error());
-  if (auto ok = check_identity(**file, context.model_identity); !ok) // written while it was read
+  if (auto ok = check_identity(**file, context.made_with.model_identity);
+      !ok) // written while it was read
     return refused(ok.error());
   if (arguments.copies)
     if (const auto life = leave_copy(*arguments.copies)) {
@@ -76,9 +77,9 @@ int run_shard(const cluster_context& context, const role_arguments& first,
   const auto& agent = *std::find_if(context.plan.agents.begin(), context.plan.agents.end(),
                                     [&](const agent_plan& a) { return a.on == plan.on; });
   auto started = process::start({plan.node, arguments.epoch, role::shard, plan.name,
-                                 context.dir.endpoint(plan.name, arguments.epoch), agent.node,
-                                 context.dir.endpoint(agent.name)},
-                                /*actor_threads=*/1);
+                                 context.where.listen(plan.name, arguments.epoch), agent.node,
+                                 context.where.find(name_of(agent))},
+                                context.where, /*actor_threads=*/1);
   if (!started) {
     spdlog::error("{}", started.error().message);
     return 1;
@@ -116,7 +117,7 @@ int run_shard(const cluster_context& context, const role_arguments& first,
   self.tell_peers(stage);
   self.on_tick([watch] { end_if_overdue(*watch); });
   self.begin();
-  if (auto linked = self.links().connect(place::head, context.dir.endpoint("head")); !linked)
+  if (auto linked = self.links().connect(place::head, context.where.find(head_name)); !linked)
     spdlog::error("cannot connect to the head: {}", linked.error().message);
   self.report(phase::ready, engine->limits().device);
   self.wait();

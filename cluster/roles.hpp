@@ -2,7 +2,9 @@
 // the exit status.
 #pragma once
 
+#include "cluster/addresses.hpp"
 #include "cluster/plan.hpp"
+#include "cluster/plan_note.hpp"
 #include "cluster/run_dir.hpp"
 #include "runtime/engine/engine.hpp"
 #include "schema/ids.hpp"
@@ -23,13 +25,11 @@ inline constexpr int exit_software = 70;
 
 // What a child is told on its command line; all else it reads from the cluster's configuration.
 struct role_arguments {
-  std::filesystem::path config;             // the running cluster's copy
-  epoch_id epoch;                           // of this life
-  std::uint32_t index = 0;                  // agent: of the node; shard: its stage
-  std::optional<int> kv_file;               // shard: memory that its agent holds for its KV
-  std::optional<int> copies;                // shard: where its next life waits (next_life.hpp)
-  std::uint64_t memory_available_bytes = 0; // when the cluster came up: all plan with the same
-  std::uint64_t model_identity = 0;         // of the model that it came up with
+  std::filesystem::path config; // the running cluster's copy
+  epoch_id epoch;               // of this life
+  std::uint32_t index = 0;      // agent: of the node; shard: its stage
+  std::optional<int> kv_file;   // shard: memory that its agent holds for its KV
+  std::optional<int> copies;    // shard: where its next life waits (next_life.hpp)
 };
 
 // Configuration, model and plan as every role of a running cluster sees them.
@@ -37,19 +37,25 @@ struct cluster_context {
   cluster_config config;
   model::description model;
   cluster_plan plan;
-  machine_facts machine; // that it was made for
-  std::uint64_t model_identity = 0;
+  plan_note made_with; // what the plan was made with, whatever became of it since
   run_dir dir;
+  addresses where;
 };
 
-// `identity`: of the model that the cluster came up with; none: it comes up now. Errors: as
-// load_config, open_model, check_identity, describe and make_plan.
-result<cluster_context> load_context(const std::filesystem::path& config,
-                                     const machine_facts& machine,
-                                     std::optional<std::uint64_t> identity = std::nullopt);
-// For `cluster up`: where a root has left its cluster running, memory and model are those of when
-// it came up. Errors: as load_context.
-result<cluster_context> load_context_of_root(const std::filesystem::path& config);
+inline stable_name name_of(const agent_plan& agent) {
+  return agent_name(agent.name, agent.index);
+}
+
+// `with.model_identity`: of the model that the cluster came up with; 0: it comes up now. `dir`:
+// none is the configured one. Errors: as load_config, open_model, check_identity, describe,
+// make_plan and addresses::create.
+result<cluster_context> load_context(const std::filesystem::path& config, plan_note with,
+                                     std::optional<run_dir> dir = std::nullopt);
+// A cluster that is on this machine alone, and not yet up.
+plan_note with_this_machine();
+// Of a running cluster, by its copy of the configuration: the plan is that of its start; a child
+// must not plan otherwise, or refuse itself, because memory is in use now. Errors: as load_context.
+result<cluster_context> load_context_of_child(const std::filesystem::path& config_copy);
 
 int run_gateway(const cluster_context& context, const role_arguments& arguments);
 int run_head(const cluster_context& context, const role_arguments& arguments);
@@ -66,7 +72,9 @@ struct up_options {
   std::filesystem::path config;
   bool json = false;
 };
-// The root: starts everything, shows progress, serves until SIGTERM or ^C, drains.
-int run_root(const cluster_context& context, const up_options& options);
+class join_desk;
+// The root: starts everything, shows progress, serves until SIGTERM or ^C, drains. `desk`: where
+// other machines join; null: there are none.
+int run_root(const cluster_context& context, const up_options& options, join_desk* desk = nullptr);
 
 } // namespace baton::cluster

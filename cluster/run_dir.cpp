@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 
 namespace baton::cluster {
@@ -20,7 +21,6 @@ constexpr std::size_t socket_name_reserve = 48; // "/shard-1023-1763699999999999
 constexpr std::string_view note_suffix = ".pid";
 constexpr std::string_view socket_suffix = ".sock";
 constexpr std::string_view lock_name = "lock";
-constexpr std::string_view plan_name = "plan";
 
 // Nobody sees half of it.
 result<void> replace(const fs::path& file, const std::string& text) {
@@ -120,18 +120,15 @@ result<void> run_dir::note(std::string_view name, epoch_id life) const {
                  fmt::format("{} {} {}\n", pid, *ticks, life.value));
 }
 
-result<void> run_dir::note_plan(const plan_note& plan) const {
-  return replace(path_ / plan_name, fmt::format("{} {}\n{}\n", plan.memory_available_bytes,
-                                                plan.model_identity, plan.build));
+result<void> run_dir::write(std::string_view file, const std::string& text) const {
+  return replace(path_ / file, text);
 }
 
-std::optional<plan_note> run_dir::noted_plan() const {
-  std::ifstream in(path_ / plan_name);
-  plan_note plan;
-  if (in >> plan.memory_available_bytes >> plan.model_identity >> std::ws &&
-      std::getline(in, plan.build))
-    return plan;
-  return std::nullopt;
+std::optional<std::string> run_dir::read(std::string_view file) const {
+  std::ifstream in(path_ / file, std::ios::binary);
+  if (!in)
+    return std::nullopt;
+  return std::string(std::istreambuf_iterator<char>(in), {});
 }
 
 void run_dir::forget(std::string_view name) const {

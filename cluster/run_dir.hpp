@@ -19,13 +19,6 @@ struct process_note {
   epoch_id epoch;                // of this life
 };
 
-// What the running cluster was planned with: who comes later plans the same.
-struct plan_note {
-  std::string build;
-  std::uint64_t memory_available_bytes = 0;
-  std::uint64_t model_identity = 0;
-};
-
 class run_dir {
 public:
   // Makes the directory, mode 0700, owned by us. Errors: io_failed (also if the path is too long
@@ -49,9 +42,10 @@ public:
   std::vector<process_note> alive() const;
   // Removes sockets of past lives. Requires: nobody noted here is alive.
   void clear_sockets() const;
-  result<void> note_plan(const plan_note& plan) const;
-  // Nothing if none was noted.
-  std::optional<plan_note> noted_plan() const;
+  // Nobody sees half of the file. Errors: io_failed.
+  result<void> write(std::string_view file, const std::string& text) const;
+  // Nothing if it is not there.
+  std::optional<std::string> read(std::string_view file) const;
 
 private:
   std::filesystem::path path_;

@@ -12,7 +12,7 @@ import urllib.error
 import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-BUILD = pathlib.Path(os.environ.get("BATON_BUILD", ROOT / "build/dev"))
+BUILD = pathlib.Path(os.environ.get("BATON_BUILD", ROOT / "build/dev")).resolve()
 CLUSTER = BUILD / "cluster/cluster"
 MODEL = ROOT / "models/SmolLM2-135M-Instruct.Q4_1.gguf"
 START_SECONDS_MAX = 60
@@ -29,7 +29,8 @@ def free_port():
 
 
 class Cluster:
-    def __init__(self, directory, model="", gateway="", cluster="", devices=("cpu:0", "cpu:1"), path=MODEL, kv_cache="256MiB", binary=CLUSTER):
+    def __init__(self, directory, model="", gateway="", cluster="", devices=("cpu:0", "cpu:1"), path=MODEL, kv_cache="256MiB", nodes="",
+                 binary=CLUSTER):
         self.binary = binary
         self.directory = pathlib.Path(directory)
         self.http_port = free_port()
@@ -44,7 +45,7 @@ run_dir = "{self.directory}/run"
 [model]
 name = "smollm2"
 path = "{path}"
-pipeline_parallel_size = {len(devices)}
+pipeline_parallel_size = {len(devices) + nodes.count("[[nodes]]")}
 kv_cache_bytes = "{kv_cache}"
 {model}
 [gateway]
@@ -54,6 +55,7 @@ zmq = "{self.door}"
 [[nodes]]
 name = "a"
 devices = {json.dumps(list(devices))}
+{nodes}
 """)
         self.process = None
         self.output = self.directory / "up.out"

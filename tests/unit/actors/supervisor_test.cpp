@@ -344,3 +344,47 @@ TEST_CASE("who goes down with a child that ended is said by the strategy") {
     CHECK(w.take() == lines{"stop c", "stop a", "stopped"});
   }
 }
+
+TEST_CASE("a child on another machine comes and goes as its link does, and is not started here") {
+  world w;
+  child_spec far{"far", node_id{20}, role::agent, {2, 10s}, true};
+  w.start({a, far});
+  CHECK(w.take() == lines{"start a"});
+  CHECK(w.last[1].reason == "has not joined yet");
+  hello greets;
+  greets.node = far.node;
+  greets.epoch = epoch_id{77};
+  greets.pid = 4711;
+  w.send(peer_up{greets});
+  w.send(status{far.node, epoch_id{77}, role::agent, "far", phase::ready, "", 0, 0, 1});
+  CHECK(w.last[1].phase == phase::ready);
+  CHECK(w.last[1].pid == 4711);
+  w.send(peer_down{far.node, epoch_id{77}, "silent"});
+  CHECK(w.last[1].phase == phase::recovering);
+  CHECK(w.last[1].reason == "cannot be reached: silent");
+  w.now += 60s;
+  w.send(tick{});
+  CHECK(w.take().empty()); // nobody here can start or kill it
+  greets.epoch = epoch_id{78};
+  w.send(peer_up{greets});
+  w.send(status{far.node, epoch_id{78}, role::agent, "far", phase::ready, "", 0, 0, 1});
+  CHECK(w.last[1].phase == phase::ready);
+  SUBCASE("it is asked to stop, and gone when its link is") {
+    w.send(drain{});
+    CHECK(w.take() == lines{"stop far"});
+    w.send(peer_down{far.node, epoch_id{78}, "left"});
+    CHECK(w.take() == lines{"stop a"});
+  }
+  SUBCASE("it is not waited for beyond the time that others have") {
+    w.send(drain{});
+    CHECK(w.take() == lines{"stop far"});
+    w.now += 6s;
+    w.send(tick{});
+    CHECK(w.take() == lines{"stop a"});
+  }
+  SUBCASE("one that cannot be reached does not hold up the end") {
+    w.send(peer_down{far.node, epoch_id{78}, "silent"});
+    w.send(drain{});
+    CHECK(w.take() == lines{"stop a"});
+  }
+}

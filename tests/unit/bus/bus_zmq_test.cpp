@@ -276,13 +276,13 @@ TEST_CASE("endpoints that leave the machine need keys, and odd ones are refused"
       {"tcp://[::1]:5000", true, true},
       {"tcp://localhost:5000", true, true},
       {"ipc:///tmp/x", true, true},
-      {"tcp://0.0.0.0:5000", false, true},
-      {"tcp://*:5000", false, true},
+      {"tcp://0.0.0.0:5000", false, false},
+      {"tcp://*:5000", false, false},
       {"tcp://10.0.0.7:5000", false, true},
       {"tcp://eth0:5000", false, true},
       {"tcp://127.0.0.1;10.0.0.7:5000", false, true},
       {"tcp://127.0.0.1.evil.org:5000", false, true},
-      {"tcp://[::]:5000", false, true},
+      {"tcp://[::]:5000", false, false},
       {"tcp://127.0.0.1", false, false},
       {"tcp://127.0.0.1:", false, false},
       {"tcp://", false, false},
@@ -343,32 +343,85 @@ TEST_CASE(
   CHECK(nowhere.error().code == errc::io_failed);
 }
 
-TEST_CASE("with CURVE keys peers link, and a wrong key is told and gets nothing across") {
-  char public_key[2][41];
-  char secret_key[2][41];
-  for (int i = 0; i < 2; ++i)
-    REQUIRE(zmq_curve_keypair(public_key[i], secret_key[i]) == 0);
-  live_options h_keys;
-  h_keys.bus.curve = {public_key[0], secret_key[0], {{shard, public_key[1]}}};
-  live_options s_keys;
-  s_keys.bus.curve = {public_key[1], secret_key[1], {{head, public_key[0]}}};
-  live_process h(head, epoch_id{1}, "tcp://127.0.0.1:*", h_keys);
-  {
-    live_process s(shard, epoch_id{1}, "tcp://127.0.0.1:*", s_keys);
+TEST_CASE("with keys, peers that trust one another link; nobody else gets anything across") {
+  const auto h_key = cluster::make_key_pair();
+  const auto s_key = cluster::make_key_pair();
+  const auto other_key = cluster::make_key_pair();
+  const auto keyed = [](const cluster::key_pair& own, std::set<std::string> trusts) {
+    live_options o;
+    o.bus.curve = {own, std::make_shared<cluster::trusted_keys>(std::move(trusts))};
+    o.bus.handshake_timeout = 200ms;
+    return o;
+  };
+  auto h_options = keyed(h_key, {s_key.public_key});
+  const auto h_trusts = std::make_shared<cluster::trusted_keys>(std::set{s_key.public_key});
+  h_options.bus.curve.trusted = h_trusts;
+  live_process h(head, epoch_id{1}, "tcp://127.0.0.1:*", h_options);
+  CHECK(h.endpoint().ends_with("#" + h_key.public_key));
+  const auto is_linked = [&](live_process& s) {
+    REQUIRE(s.links->connect(head, h.endpoint()));
+    return s.wait([&] { return s.ups > 0; }, 500ms);
+  };
+  SUBCASE("who is trusted") {
+    live_process s(shard, epoch_id{1}, "tcp://127.0.0.1:*", keyed(s_key, {h_key.public_key}));
     REQUIRE(s.links->connect(head, h.endpoint()));
     REQUIRE(s.wait_up());
     s.links->post(head, echo_box, batch_of(1, 100), reply_box);
     CHECK(s.wait([&] { return s.replies == 1; }));
-    CHECK_FALSE(s.links->connect(node_id{3}, h.endpoint())); // nobody gave us its key
   }
-  auto wrong = s_keys;
-  wrong.bus.curve.peers[head] = public_key[1];
-  wrong.bus.handshake_timeout = 200ms;
-  live_process s(shard, epoch_id{2}, "tcp://127.0.0.1:*", wrong);
-  REQUIRE(s.links->connect(head, h.endpoint()));
-  live_process plain(node_id{4}, epoch_id{1}, "tcp://127.0.0.1:*");
-  REQUIRE(plain.links->connect(head, h.endpoint()));
-  CHECK_FALSE(s.wait([&] { return s.ups > 0; }, 500ms));
-  CHECK(plain.count(&live_process::ups) == 0);
-  CHECK(h.count(&live_process::ups) == 1);
+  SUBCASE("who is not, until it is; what stands then goes on") {
+    live_process s(shard, epoch_id{1}, "tcp://127.0.0.1:*", keyed(other_key, {h_key.public_key}));
+    CHECK_FALSE(is_linked(s));
+    CHECK(h.bus.counters().strangers > 0);
+    h_trusts->replace({other_key.public_key});
+    live_process again(node_id{3}, epoch_id{1}, "tcp://127.0.0.1:*",
+                       keyed(other_key, {h_key.public_key}));
+    REQUIRE(is_linked(again));
+    h_trusts->replace({});
+    again.links->post(head, echo_box, batch_of(1, 100), reply_box);
+    CHECK(again.wait([&] { return again.replies == 1; }));
+  }
+  SUBCASE("who takes another for the one that listens") {
+    live_process s(shard, epoch_id{1}, "tcp://127.0.0.1:*", keyed(s_key, {h_key.public_key}));
+    const auto address = cluster::split_key(h.endpoint()).address;
+    REQUIRE(s.links->connect(head, address + "#" + other_key.public_key));
+    CHECK_FALSE(s.wait([&] { return s.ups > 0; }, 500ms));
+  }
+  SUBCASE("who has no key") {
+    live_process plain(node_id{4}, epoch_id{1}, "tcp://127.0.0.1:*");
+    CHECK_FALSE(plain.links->connect(head, h.endpoint()));
+    REQUIRE(plain.links->connect(head, cluster::split_key(h.endpoint()).address));
+    CHECK_FALSE(plain.wait([&] { return plain.ups > 0; }, 500ms));
+    CHECK(h.count(&live_process::ups) == 0);
+  }
+}
+
+TEST_CASE("a key file is for its owner alone, and is not written over") {
+  scratch_directory dir;
+  const auto file = dir.path() / "deep" / "key";
+  const auto pair = cluster::make_key_pair();
+  CHECK(cluster::is_curve_key(pair.public_key));
+  CHECK(cluster::key_text(cluster::key_bytes(pair.secret_key)) == pair.secret_key);
+  CHECK(cluster::read_key_file(file).error().code == errc::not_found);
+  REQUIRE(cluster::write_key_file(file, pair));
+  const auto read = cluster::read_key_file(file);
+  REQUIRE(read);
+  CHECK(read->public_key == pair.public_key);
+  CHECK(read->secret_key == pair.secret_key);
+  CHECK(cluster::write_key_file(file, cluster::make_key_pair()).error().code == errc::conflict);
+  REQUIRE(::chmod(file.c_str(), 0640) == 0);
+  CHECK(cluster::read_key_file(file).error().code == errc::io_failed);
+  REQUIRE(::chmod(file.c_str(), 0600) == 0);
+  std::ofstream(file) << "public " << pair.public_key << "\nsecret 00\n";
+  CHECK(cluster::read_key_file(file).error().code == errc::bad_config);
+}
+
+TEST_CASE("an endpoint says the key of who listens there") {
+  const std::string key(64, 'a');
+  CHECK(cluster::split_key("tcp://10.0.0.1:80#" + key).key == key);
+  CHECK(cluster::split_key("tcp://10.0.0.1:80#" + key).address == "tcp://10.0.0.1:80");
+  for (const std::string without : {"tcp://10.0.0.1:80", "tcp://10.0.0.1:80#", "ipc:///tmp/a#b"}) {
+    CHECK(cluster::split_key(without).key.empty());
+    CHECK(cluster::split_key(without).address == without);
+  }
 }

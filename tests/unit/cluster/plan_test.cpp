@@ -32,11 +32,15 @@ cluster_config two_stages() {
   c.name = "t";
   c.model.name = "m";
   c.model.pipeline_parallel_size = 2;
-  c.nodes = {{"a", "127.0.0.1", {"cpu:0", "cpu:1"}}};
+  c.nodes = {{"a", "127.0.0.1", {"cpu:0", "cpu:1"}, "", false}};
   return c;
 }
 
-const machine_facts roomy{{4, 6}, 8ull << 30}; // as in a container
+machines alone(machine_facts facts) {
+  return {{root_machine, std::move(facts)}};
+}
+
+const machines roomy = alone({{4, 6}, 8ull << 30}); // as in a container
 
 } // namespace
 
@@ -102,7 +106,7 @@ TEST_CASE("what cannot be placed is refused by name and number") {
     CHECK(plan.error().message.find("180.0 MiB") != std::string::npos);
   }
   SUBCASE("less memory than the shards need") {
-    auto plan = make_plan(config, small_model(), {{0, 1}, 100u << 20});
+    auto plan = make_plan(config, small_model(), alone({{0, 1}, 100u << 20}));
     REQUIRE_FALSE(plan);
     CHECK(plan.error().code == errc::does_not_fit);
     CHECK(plan.error().message.find("100.0 MiB available") != std::string::npos);
@@ -128,8 +132,8 @@ TEST_CASE("an automatic KV cache is what the slots need, or half of what the wei
   plan = make_plan(config, small_model(), roomy);
   REQUIRE(plan);
   CHECK(plan->blocks > 2000);
-  CHECK(plan->blocks * block < roomy.memory_available_bytes / 2);
-  plan = make_plan(config, small_model(), {{0, 1}, 280u << 20});
+  CHECK(plan->blocks * block < roomy.at(root_machine).memory_available_bytes / 2);
+  plan = make_plan(config, small_model(), alone({{0, 1}, 280u << 20}));
   REQUIRE_FALSE(plan);
   CHECK(plan.error().param == "model.kv_cache_bytes");
   CHECK(plan.error().message.find("(\"auto\")") != std::string::npos);
@@ -140,7 +144,7 @@ TEST_CASE("cores are those that the process may use, named or shared out") {
   auto place = [](std::vector<std::string> devices, cores allowed) {
     auto config = two_stages();
     config.nodes[0].devices = std::move(devices);
-    auto plan = make_plan(config, small_model(), {std::move(allowed), 8ull << 30});
+    auto plan = make_plan(config, small_model(), alone({std::move(allowed), 8ull << 30}));
     REQUIRE(plan);
     CHECK(plan->shards[0].threads == plan->shards[0].cores.size());
     return std::pair(plan->shards[0].cores, plan->shards[1].cores);
@@ -156,7 +160,7 @@ TEST_CASE("cores are those that the process may use, named or shared out") {
 TEST_CASE("a second hardware thread of a core computes only where it is named") {
   auto config = two_stages();
   config.model.pipeline_parallel_size = 1;
-  const machine_facts smt{{0, 1, 2, 3}, 8ull << 30, {2, 3}};
+  const machines smt = alone({{0, 1, 2, 3}, 8ull << 30, {2, 3}});
   auto cores_of = [&](const char* device) {
     config.nodes[0].devices = {device};
     auto plan = make_plan(config, small_model(), smt);
@@ -189,7 +193,7 @@ TEST_CASE("with no nodes named, every physical core works on one stage, and the 
   auto plan = make_plan(*config, small_model(), roomy);
   REQUIRE(plan);
   REQUIRE(plan->shards.size() == 1);
-  CHECK(plan->shards[0].cores == roomy.cores);
+  CHECK(plan->shards[0].cores == roomy.at(root_machine).cores);
   CHECK(plan_table(*config, small_model(), *plan).find("one stage of every physical core") !=
         std::string::npos);
 }
@@ -198,4 +202,41 @@ TEST_CASE("sizes are printed in binary units") {
   CHECK(human_bytes(512) == "512 B");
   CHECK(human_bytes(1536) == "1.5 KiB");
   CHECK(human_bytes(3ull << 30) == "3.0 GiB");
+}
+
+TEST_CASE("over several machines every shard has cores and memory of its own machine") {
+  auto config = two_stages();
+  config.nodes = {{"a", "127.0.0.1", {"cpu"}, "", false}, {"b", "10.0.0.2", {"cpu"}, "", true}};
+  machines known{{root_machine, {{0, 1}, 8ull << 30}}, {"b", {{4, 5, 6}, 8ull << 30}}};
+  auto plan = make_plan(config, small_model(), known);
+  REQUIRE(plan);
+  CHECK(plan->shards[0].cores == std::vector<std::uint32_t>{0, 1});
+  CHECK(plan->shards[1].cores == std::vector<std::uint32_t>{4, 5, 6});
+  CHECK(plan->shards[1].machine == "b");
+  CHECK(plan->agents[1].machine == "b");
+  SUBCASE("the smallest machine says how many KV blocks there are") {
+    config.model.kv_cache_bytes.reset();
+    config.model.max_num_seqs = 4096;
+    const auto even = make_plan(config, small_model(), known);
+    known["b"].memory_available_bytes = 1ull << 30;
+    const auto small = make_plan(config, small_model(), known);
+    REQUIRE(even);
+    REQUIRE(small);
+    CHECK(small->blocks < even->blocks / 2);
+  }
+  SUBCASE("what does not fit is refused with the node's name") {
+    known["b"].memory_available_bytes = 100u << 20;
+    plan = make_plan(config, small_model(), known);
+    REQUIRE_FALSE(plan);
+    CHECK(plan.error().code == errc::does_not_fit);
+    CHECK(plan.error().message.find("of node b need") != std::string::npos);
+  }
+  SUBCASE("a machine that nobody knows is asked for by name") {
+    known.erase("b");
+    plan = make_plan(config, small_model(), known);
+    REQUIRE_FALSE(plan);
+    CHECK(plan.error().code == errc::bad_config);
+    CHECK(plan.error().message.find("node b is on another machine (10.0.0.2)") !=
+          std::string::npos);
+  }
 }

@@ -1,5 +1,6 @@
 // The run directory knows which of its processes are alive, and never takes a stranger with a
 // reused pid for one.
+#include "cluster/addresses.hpp"
 #include "cluster/run_dir.hpp"
 
 #include <doctest/doctest.h>
@@ -46,13 +47,66 @@ TEST_CASE("one root at a time, and what it planned with is there for the next") 
   auto again = dir->lock();
   REQUIRE_FALSE(again);
   CHECK(again.error().code == errc::conflict);
-  CHECK_FALSE(dir->noted_plan());
-  REQUIRE(dir->note_plan({"1.2 (with spaces)", 12345, 678}));
-  auto plan = dir->noted_plan();
+  CHECK_FALSE(noted_plan(*dir));
+  plan_note note{"1.2 (with spaces)", ~0ull, {{root_machine, {{0, 2}, 12345, {2}}}}, std::nullopt};
+  REQUIRE(note_plan(*dir, note));
+  auto plan = noted_plan(*dir);
   REQUIRE(plan);
   CHECK(plan->build == "1.2 (with spaces)");
-  CHECK(plan->memory_available_bytes == 12345);
-  CHECK(plan->model_identity == 678);
+  CHECK(plan->known.at(root_machine).memory_available_bytes == 12345);
+  CHECK(plan->known.at(root_machine).siblings == std::vector<std::uint32_t>{2});
+  CHECK(plan->model_identity == ~0ull);
+  CHECK_FALSE(plan->network);
+  note.network = network_note{"10.0.0.2", "10.0.0.1", 8010, std::string(64, 'a'), "/k"};
+  REQUIRE(note_plan(*dir, note));
+  plan = noted_plan(*dir);
+  REQUIRE(plan);
+  REQUIRE(plan->network);
+  CHECK(plan->network->root_host == "10.0.0.1");
+  CHECK(plan->network->key_file == "/k");
+  REQUIRE(dir->write("plan", "12345 678\n0.1 of before\n"));
+  CHECK_FALSE(noted_plan(*dir));
+  std::filesystem::remove_all(path);
+}
+
+TEST_CASE("on one machine processes meet at sockets, between machines at ports with keys") {
+  auto path = std::filesystem::temp_directory_path() / fmt::format("addresses-{}", getpid());
+  auto dir = run_dir::open(path);
+  REQUIRE(dir);
+  const auto near = "ipc://" + path.string();
+  auto one = addresses::create(*dir, std::nullopt);
+  REQUIRE(one);
+  CHECK_FALSE(one->keys().is_set());
+  CHECK(one->listen(root_name) == near + "/root.sock");
+  CHECK(one->listen("shard-0", epoch_id{5}) == near + "/shard-0-5.sock");
+  CHECK(one->find(head_name) == near + "/head.sock");
+
+  const std::string mine(64, '1');
+  const std::string roots(64, 'a');
+  network_note net{"10.0.0.2", "10.0.0.1", 8010, roots, path / "key"};
+  CHECK(addresses::create(*dir, net).error().code == errc::not_found);
+  REQUIRE(write_key_file(path / "key", {mine, std::string(64, '2')}));
+  REQUIRE(note_keys(*dir, {{root_machine, {roots}}, {"b", {mine}}}));
+  CHECK(noted_keys(*dir).at("b") == std::set{mine});
+  CHECK(noted_keys(*dir).at(root_machine) == std::set{roots});
+  auto there = addresses::create(*dir, net);
+  REQUIRE(there);
+  CHECK(there->listen(agent_name("agent-b", 1)) == "tcp://10.0.0.2:8014");
+  CHECK(there->listen("shard-0", epoch_id{5}) == "tcp://10.0.0.2:*");
+  CHECK(there->find(agent_name("agent-b", 1)) == "tcp://10.0.0.2:8014#" + mine);
+  CHECK(there->find(root_name) == "tcp://10.0.0.1:8010#" + roots);
+  CHECK(there->find(head_name) == "tcp://10.0.0.1:8011#" + roots);
+  CHECK(there->keys().trusted->holds(roots));
+  REQUIRE(note_keys(*dir, {{"b", {mine}}}));
+  there->refresh();
+  CHECK_FALSE(there->keys().trusted->holds(roots));
+
+  net.host = net.root_host;
+  net.root_key = mine;
+  auto here = addresses::create(*dir, net);
+  REQUIRE(here);
+  CHECK(here->listen(head_name) == "tcp://10.0.0.1:8011");
+  CHECK(here->find(head_name) == "tcp://10.0.0.1:8011#" + mine);
   std::filesystem::remove_all(path);
 }
 

@@ -1,0 +1,65 @@
+// Where the processes of a cluster listen and find one another: at sockets in the run directory
+// while all are on one machine; between machines at ports, with keys. Root, head and agents have
+// names that outlive them; a gateway's or shard's is that of one life
+// (docs/decisions/0003-stable-and-fresh-endpoints.md).
+#pragma once
+
+#include "cluster/bus_zmq.hpp"
+#include "cluster/plan_note.hpp"
+#include "cluster/run_dir.hpp"
+
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+namespace baton::cluster {
+
+// Of the machines of a cluster, those whose processes may come in; by node, the root's machine "".
+// A machine has two while its key is being changed. Noted in the run directory, where the processes
+// of that machine look again when it has changed.
+using machine_keys = std::map<std::string, std::set<std::string>>;
+result<void> note_keys(const run_dir& dir, const machine_keys& keys);
+machine_keys noted_keys(const run_dir& dir);
+
+// A name that outlives those who have it, and its place among the ports of its machine, from
+// cluster.port on.
+struct stable_name {
+  std::string name;
+  std::uint16_t port_offset = 0;
+  bool is_on_root_machine = true;
+};
+inline const stable_name root_name{"root", 0};
+inline const stable_name head_name{"head", 1};
+inline constexpr std::uint16_t join_port_offset = 2; // join_desk.hpp
+// `index`: of its node in the configuration.
+inline stable_name agent_name(std::string_view name, std::uint32_t index) {
+  return {std::string(name), static_cast<std::uint16_t>(3 + index), false};
+}
+
+class addresses {
+public:
+  // Errors: as read_key_file.
+  static result<addresses> create(run_dir dir, std::optional<network_note> network);
+
+  std::string listen(const stable_name& who) const;
+  std::string listen(std::string_view name, epoch_id life) const;
+  // Those of the root's machine from anywhere, an agent from its own machine.
+  std::string find(const stable_name& who) const;
+
+  // Not set on one machine.
+  const curve_keys& keys() const noexcept { return keys_; }
+  // Has the noted keys trusted from now on, if they have changed. Cheap: call it often.
+  void refresh() const;
+
+private:
+  addresses(run_dir dir, std::optional<network_note> network, curve_keys keys,
+            std::shared_ptr<trusted_keys> trusted);
+
+  run_dir dir_;
+  std::optional<network_note> network_;
+  curve_keys keys_;
+  std::shared_ptr<trusted_keys> trusted_;
+};
+
+} // namespace baton::cluster

@@ -1,0 +1,164 @@
+// `cluster join`: makes this machine one of a cluster's nodes. Asks the desk of `cluster up` until
+// there is a plan, looks whether this machine can do its part, then is the node's agent.
+#include "cluster/bus_zmq_desk.hpp"
+#include "cluster/commands.hpp"
+#include "cluster/join_book.hpp"
+#include "cluster/process.hpp"
+#include "cluster/roles.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cstdio>
+
+namespace baton::cluster {
+namespace {
+
+constexpr std::chrono::milliseconds answer_patience{3000};
+constexpr std::chrono::milliseconds ask_interval{500};
+
+int refuse(const error& e) {
+  std::fprintf(stderr, "error: %s\n", e.message.c_str());
+  return exit_permanent;
+}
+
+// A machine that has no key yet gets one: it is worth nothing before somebody trusts it.
+result<key_pair> own_key(const std::filesystem::path& file) {
+  auto own = read_key_file(file);
+  if (own || own.error().code != errc::not_found)
+    return own;
+  auto made = make_key_pair();
+  if (auto ok = write_key_file(file, made); !ok)
+    return ok.error();
+  std::printf("made a key for this machine: %s\n", file.c_str());
+  return made;
+}
+
+// The grant, or nothing after ^C or SIGTERM.
+result<std::optional<join_grant>> ask_until_granted(const std::string& desk, const key_pair& own,
+                                                    const join_request& request) {
+  std::string shown;
+  const auto show = [&](const std::string& text) {
+    if (std::exchange(shown, text) != text)
+      std::printf("%s\n", text.c_str());
+    std::fflush(stdout);
+  };
+  do {
+    auto text = ask_desk(desk, own, text_of(request), answer_patience);
+    if (!text && text.error().code != errc::link_down)
+      return text.error();
+    if (!text) {
+      show(text.error().message);
+      continue;
+    }
+    auto answer = join_answer_from(*text);
+    if (!answer)
+      return fail(errc::version_mismatch, "{} does not answer as a desk of this version does",
+                  split_key(desk).address);
+    if (answer->state == join_state::refused)
+      return fail(errc::unauthorized, "refused: {}", answer->reason);
+    if (answer->state == join_state::granted)
+      return std::move(answer->grant);
+    show(answer->reason);
+  } while (wait_for_end(ask_interval) == 0);
+  return std::optional<join_grant>();
+}
+
+// The same weights, whatever the file's time is here.
+result<void> check_model(const cluster_context& context, std::uint64_t fingerprint) {
+  auto file = model::open_model(context.config.model.path);
+  if (!file)
+    return file.error();
+  if ((*file)->fingerprint() != fingerprint)
+    return fail(errc::bad_model_file,
+                "{} is not the model file that the machine of `cluster up` has: copy it from there",
+                context.config.model.path.string());
+  return {};
+}
+
+// What processes of this machine read, as on the root's.
+result<cluster_context> settle(const run_dir& dir, const join_grant& grant,
+                               const std::filesystem::path& key_file) {
+  if (auto ok = dir.write(dir.config().filename().string(), grant.config); !ok)
+    return ok.error();
+  if (auto ok = note_keys(dir, grant.keys); !ok)
+    return ok.error();
+  plan_note with;
+  with.build = build_version();
+  with.known = grant.known;
+  with.network = network_note{grant.host, grant.root_host, grant.port, grant.root_key,
+                              std::filesystem::absolute(key_file)};
+  auto context = load_context(dir.config(), with, dir);
+  if (!context)
+    return context;
+  if (auto ok = check_model(*context, grant.model_fingerprint); !ok)
+    return ok.error();
+  if (auto ok = note_plan(dir, context->made_with); !ok)
+    return ok.error();
+  return context;
+}
+
+result<run_dir> claim(const join_options& options, const std::string& cluster_name) {
+  auto dir =
+      run_dir::open(options.run_dir.empty() ? default_run_dir(cluster_name) : options.run_dir);
+  if (!dir)
+    return dir;
+  if (auto ok = dir->lock(); !ok)
+    return ok.error();
+  for (const auto& note : dir->alive())
+    if (note.name == "root" || note.name == "agent-" + options.node)
+      return fail(errc::conflict, "{} runs here already (pid {}, {})", note.name, note.pid,
+                  dir->path().string());
+  return dir;
+}
+
+std::optional<std::uint32_t> index_of(const cluster_plan& plan, const std::string& node) {
+  const auto it = std::find_if(plan.agents.begin(), plan.agents.end(),
+                               [&](const agent_plan& a) { return a.on == node; });
+  if (it == plan.agents.end())
+    return std::nullopt;
+  return static_cast<std::uint32_t>(it - plan.agents.begin());
+}
+
+} // namespace
+
+int command_join(const join_options& options) {
+  const auto key_file = options.key_file.empty() ? default_key_file() : options.key_file;
+  auto own = own_key(key_file);
+  if (!own)
+    return refuse(own.error());
+  join_request request{options.node, options.token, std::string(build_version()),
+                       facts_of_this_machine(), ""};
+  auto granted = ask_until_granted(options.desk, *own, request);
+  if (!granted)
+    return refuse(granted.error());
+  if (!*granted)
+    return 1;
+  const auto& grant = **granted;
+  const auto cannot = [&](const error& why) {
+    request.failed = why.message;
+    static_cast<void>(ask_desk(options.desk, *own, text_of(request), answer_patience));
+    return refuse(why);
+  };
+  auto named = parse_config(grant.config, "nodes.toml");
+  if (!named)
+    return cannot(named.error());
+  auto dir = claim(options, named->name);
+  if (!dir)
+    return cannot(dir.error());
+  auto context = settle(*dir, grant, key_file);
+  if (!context)
+    return cannot(context.error());
+  const auto index = index_of(context->plan, options.node);
+  ENSURE(index.has_value(), "the plan has every node that joins");
+  role_arguments arguments;
+  arguments.config = dir->config();
+  arguments.epoch = epoch_id{wall_micros()};
+  arguments.index = *index;
+  std::printf("joined as %s; log: %s\n", options.node.c_str(),
+              dir->log("agent-" + options.node).c_str());
+  std::fflush(stdout);
+  return run_agent(*context, arguments);
+}
+
+} // namespace baton::cluster

@@ -1,0 +1,142 @@
+// `cluster up`: waits for the machines elsewhere, if there are any, then becomes the root.
+#include "cluster/commands.hpp"
+#include "cluster/join_desk.hpp"
+#include "cluster/process.hpp"
+#include "cluster/roles.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+
+namespace baton::cluster {
+namespace {
+
+constexpr std::chrono::milliseconds look_interval{50};
+
+int refuse(const error& e, bool json, int status) {
+  if (json)
+    std::puts(nlohmann::ordered_json{
+        {"event", "error"}, {"code", row_of(e.code).name}, {"message", e.message}}
+                  .dump()
+                  .c_str());
+  else
+    std::fprintf(stderr, "error: %s\n", e.message.c_str());
+  return status;
+}
+
+void show(const join_desk::invitation& i, bool json) {
+  if (json) {
+    std::puts(nlohmann::ordered_json{{"event", "join"},
+                                     {"node", i.node},
+                                     {"host", i.host},
+                                     {"endpoint", i.endpoint},
+                                     {"token", i.token},
+                                     {"joined", i.has_joined},
+                                     {"failed", i.failed}}
+                  .dump()
+                  .c_str());
+  } else if (!i.failed.empty()) {
+    std::printf("  node %s cannot: %s\n", i.node.c_str(), i.failed.c_str());
+  } else if (i.has_joined) {
+    std::printf("  node %s has joined\n", i.node.c_str());
+  } else {
+    std::printf("  node %s (%s) has not joined. There:\n\n    cluster join '%s' --node %s%s%s\n\n",
+                i.node.c_str(), i.host.c_str(), i.endpoint.c_str(), i.node.c_str(),
+                i.token.empty() ? "" : " --token ", i.token.c_str());
+  }
+  std::fflush(stdout);
+}
+
+// False if ^C or SIGTERM came first.
+bool wait_for_all(const join_desk& desk, bool json) {
+  std::map<std::string, std::pair<bool, std::string>> shown;
+  for (;;) {
+    for (const auto& i : desk.invitations()) {
+      const std::pair now{i.has_joined, i.failed};
+      const auto was = shown.find(i.node);
+      if (was == shown.end() || was->second != now)
+        show(i, json);
+      shown[i.node] = now;
+    }
+    if (desk.is_complete())
+      return true;
+    if (const int number = wait_for_end(look_interval); number != 0)
+      return false;
+  }
+}
+
+result<join_grant> grant_of(const cluster_context& context, const std::filesystem::path& config,
+                            const std::string& root_key) {
+  std::ifstream in(config, std::ios::binary);
+  auto file = model::open_model(context.config.model.path);
+  if (!in || !file)
+    return in ? file.error() : fail(errc::io_failed, "{}: cannot be read", config.string());
+  join_grant g;
+  g.config = {std::istreambuf_iterator<char>(in), {}};
+  g.known = context.made_with.known;
+  g.model_fingerprint = (*file)->fingerprint();
+  g.root_host = context.config.network.host;
+  g.port = context.config.network.port;
+  g.root_key = root_key;
+  return g;
+}
+
+int up_over_machines(const cluster_config& config, const up_options& options, plan_note with,
+                     bool is_left) {
+  const auto key_file =
+      config.network.key_file.empty() ? default_key_file() : config.network.key_file;
+  const auto refused = [&](const error& e, int status = exit_permanent) {
+    return refuse(e, options.json, status);
+  };
+  auto own = read_key_file(key_file);
+  if (!own)
+    return refused(own.error());
+  auto dir = run_dir::open(config.run_dir);
+  if (!dir)
+    return refused(dir.error());
+  auto desk = join_desk::open(config, *dir, *own, std::string(build_version()));
+  if (!desk)
+    return refused(desk.error());
+  if (is_left) {
+    (*desk)->remember(with.known);
+  } else {
+    if (!wait_for_all(**desk, options.json))
+      return 1;
+    with.known.merge((*desk)->gathered());
+    with.network = network_note{config.network.host, config.network.host, config.network.port,
+                                own->public_key, std::filesystem::absolute(key_file)};
+  }
+  auto context = load_context(options.config, std::move(with));
+  if (!context)
+    return refused(context.error(), 1);
+  auto grant = grant_of(*context, options.config, own->public_key);
+  if (!grant)
+    return refused(grant.error());
+  (*desk)->grant(std::move(*grant));
+  return run_root(*context, options, desk->get());
+}
+
+} // namespace
+
+int command_up(const up_options& options) {
+  auto config = load_config(options.config);
+  if (!config)
+    return refuse(config.error(), options.json, 1);
+  // Where a root has left its cluster running, all is as when it came up.
+  auto with = with_this_machine();
+  bool is_left = false;
+  if (auto dir = run_dir::open(config->run_dir); dir && !dir->alive().empty())
+    if (auto noted = noted_plan(*dir)) {
+      with = std::move(*noted);
+      is_left = true;
+    }
+  if (config->has_machines_elsewhere())
+    return up_over_machines(*config, options, std::move(with), is_left);
+  auto context = load_context(options.config, std::move(with));
+  return context ? run_root(*context, options) : refuse(context.error(), options.json, 1);
+}
+
+} // namespace baton::cluster

@@ -1,0 +1,64 @@
+// Keys of the bus beyond a machine: who listens, and who may come in. A machine has one pair
+// (`cluster keygen`); an endpoint on a network says the public key of who listens there:
+// tcp://10.0.0.1:8010#KEY. CurveZMQ (rfc.zeromq.org/spec/26); keys as 64 hex digits, so that they
+// need no quotes in a shell.
+#pragma once
+
+#include "schema/result.hpp"
+
+#include <filesystem>
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace baton::cluster {
+
+inline constexpr std::size_t curve_key_bytes = 32;
+inline constexpr std::size_t trusted_keys_max = 8192; // two of each node while keys are changed
+
+struct key_pair {
+  std::string public_key;
+  std::string secret_key;
+};
+
+bool is_curve_key(std::string_view text) noexcept;
+
+// $XDG_CONFIG_HOME/baton/key, else ~/.config/baton/key.
+std::filesystem::path default_key_file();
+// Errors: not_found, io_failed (also if others may read it), bad_config.
+result<key_pair> read_key_file(const std::filesystem::path& file);
+// Mode 0600; never over a file that is there. Errors: conflict, io_failed.
+result<void> write_key_file(const std::filesystem::path& file, const key_pair& pair);
+
+// 128 bits that nobody guesses, as hex.
+std::string random_token();
+// In a time that does not depend on where they differ.
+bool is_same_secret(std::string_view a, std::string_view b) noexcept;
+
+// The 32 bytes behind 64 hex digits, and back.
+std::string key_bytes(std::string_view hex);
+std::string key_text(std::string_view bytes);
+
+// "tcp://HOST:PORT#KEY" without and with its key; no key: none.
+struct keyed_endpoint {
+  std::string address;
+  std::string key;
+};
+keyed_endpoint split_key(const std::string& endpoint);
+
+// Whose connections are taken. Any thread.
+class trusted_keys {
+public:
+  explicit trusted_keys(std::set<std::string> keys = {}) : keys_(std::move(keys)) {}
+  bool holds(const std::string& public_key) const;
+  // Connections that stand go on; the next handshake is judged by these.
+  void replace(std::set<std::string> keys);
+
+private:
+  mutable std::mutex mutex_;
+  std::set<std::string> keys_;
+};
+
+} // namespace baton::cluster

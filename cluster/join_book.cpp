@@ -1,0 +1,186 @@
+#include "cluster/join_book.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+
+namespace baton::cluster {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::array<std::string_view, 3> state_names{"wait", "refused", "granted"};
+
+json json_of(const machine_keys& keys) {
+  auto all = json::object();
+  for (const auto& [machine, some] : keys)
+    all[machine] = some;
+  return all;
+}
+
+machine_keys keys_from(const json& all) {
+  machine_keys keys;
+  for (const auto& [machine, some] : all.items())
+    for (const auto& key : some)
+      if (is_curve_key(key.get<std::string>()))
+        keys[machine].insert(key.get<std::string>());
+  return keys;
+}
+
+// Throws json::exception if it is no grant.
+join_grant grant_from(const json& j) {
+  join_grant g;
+  g.config = j.at("config").get<std::string>();
+  if (auto known = machines_from(j.at("machines")))
+    g.known = std::move(*known);
+  g.model_fingerprint = j.at("model_fingerprint").get<std::uint64_t>();
+  g.root_host = j.at("root_host").get<std::string>();
+  g.port = j.at("port").get<std::uint16_t>();
+  g.root_key = j.at("root_key").get<std::string>();
+  g.keys = keys_from(j.at("keys"));
+  g.host = j.at("host").get<std::string>();
+  return g;
+}
+
+} // namespace
+
+std::string text_of(const join_request& r) {
+  return json{{"node", r.node},
+              {"token", r.token},
+              {"build", r.build},
+              {"machine", json_of(r.machine)},
+              {"failed", r.failed}}
+      .dump();
+}
+
+std::optional<join_request> join_request_from(std::string_view text) {
+  try {
+    const auto j = json::parse(text);
+    auto machine = machine_from(j.at("machine"));
+    if (!machine)
+      return std::nullopt;
+    return join_request{j.at("node").get<std::string>(), j.at("token").get<std::string>(),
+                        j.at("build").get<std::string>(), std::move(*machine),
+                        j.at("failed").get<std::string>()};
+  } catch (const json::exception&) {
+    return std::nullopt;
+  }
+}
+
+std::string text_of(const join_answer& a) {
+  json j{{"state", state_names[static_cast<std::size_t>(a.state)]}, {"reason", a.reason}};
+  if (a.grant)
+    j["grant"] = {{"config", a.grant->config},
+                  {"machines", json_of(a.grant->known)},
+                  {"model_fingerprint", a.grant->model_fingerprint},
+                  {"root_host", a.grant->root_host},
+                  {"port", a.grant->port},
+                  {"root_key", a.grant->root_key},
+                  {"keys", json_of(a.grant->keys)},
+                  {"host", a.grant->host}};
+  return j.dump();
+}
+
+std::optional<join_answer> join_answer_from(std::string_view text) {
+  try {
+    const auto j = json::parse(text);
+    const auto state = j.at("state").get<std::string>();
+    const auto at = std::find(state_names.begin(), state_names.end(), state);
+    if (at == state_names.end())
+      return std::nullopt;
+    join_answer a;
+    a.state = static_cast<join_state>(at - state_names.begin());
+    a.reason = j.at("reason").get<std::string>();
+    if (a.state == join_state::granted)
+      a.grant = grant_from(j.at("grant"));
+    return a;
+  } catch (const json::exception&) {
+    return std::nullopt;
+  }
+}
+
+join_book::join_book(const cluster_config& config, machine_keys keys, std::string build)
+    : build_(std::move(build)), keys_(std::move(keys)) {
+  for (const auto& n : config.nodes)
+    if (n.is_elsewhere)
+      expected_.push_back(
+          {n.name, n.host, keys_.contains(n.name) ? "" : random_token(), std::nullopt, ""});
+}
+
+void join_book::remember(const machines& known) {
+  for (auto& m : expected_)
+    if (const auto it = known.find(m.node); it != known.end())
+      m.facts = it->second;
+}
+
+// A token is good once: from then on its machine is known by the key that came with it.
+result<void> join_book::judge(expected_machine& m, const join_request& r,
+                              const std::string& public_key) {
+  const auto known = keys_.find(m.node);
+  const bool is_known = known != keys_.end() && known->second.contains(public_key);
+  const bool has_token = !m.token.empty() && is_same_secret(r.token, m.token);
+  if (!is_known && !has_token)
+    return fail(errc::unauthorized,
+                "node {}: this machine's key is not known here, and the token is not the one that "
+                "`cluster up` shows",
+                m.node);
+  if (r.build != build_)
+    return fail(errc::version_mismatch, "node {} is build {}, the cluster is {}: install the same",
+                m.node, r.build, build_);
+  if (!is_known) {
+    keys_[m.node].insert(public_key);
+    m.token.clear();
+  }
+  return {};
+}
+
+join_answer join_book::answer(const join_request& r, const std::string& public_key) {
+  const auto m = std::find_if(expected_.begin(), expected_.end(),
+                              [&](const expected_machine& e) { return e.node == r.node; });
+  if (m == expected_.end())
+    return {join_state::refused,
+            fmt::format("there is no [[nodes]] table named '{}' of another machine", r.node),
+            std::nullopt};
+  if (auto ok = judge(*m, r, public_key); !ok)
+    return {join_state::refused, ok.error().message, std::nullopt};
+  m->failed = r.failed;
+  if (!r.failed.empty())
+    return {join_state::wait, "noted", std::nullopt};
+  if (!grant_) {
+    m->facts = r.machine;
+    return {join_state::wait, missing(), std::nullopt};
+  }
+  auto grant = *grant_;
+  grant.keys = keys_;
+  grant.host = m->host;
+  return {join_state::granted, "", std::move(grant)};
+}
+
+void join_book::open(join_grant grant) {
+  grant_ = std::move(grant);
+}
+
+bool join_book::is_complete() const {
+  return std::all_of(expected_.begin(), expected_.end(),
+                     [](const expected_machine& m) { return m.facts.has_value(); });
+}
+
+machines join_book::gathered() const {
+  machines all;
+  for (const auto& m : expected_)
+    if (m.facts)
+      all.emplace(m.node, *m.facts);
+  return all;
+}
+
+std::string join_book::missing() const {
+  std::vector<std::string> names;
+  for (const auto& m : expected_)
+    if (!m.facts)
+      names.push_back(m.node);
+  return names.empty() ? "the plan is being made"
+                       : fmt::format("waiting for {}", fmt::join(names, ", "));
+}
+
+} // namespace baton::cluster

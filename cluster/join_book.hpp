@@ -1,0 +1,91 @@
+// Who of the machines elsewhere has asked to join, with what, and what they are told. Pure: no
+// sockets, no files, no clock; join_desk.hpp has those.
+//
+//   expected --a known key, or its token--> joined --the plan is made--> granted
+//       ^                                     |  ^                         |
+//       |                                     |  +--- asks again: `wait` --+ asks again: the same
+//       +--- "failed: why" (its own check) ---+                              grant, with the keys
+//       of
+//                                                                            now
+#pragma once
+
+#include "cluster/addresses.hpp"
+#include "cluster/config.hpp"
+#include "cluster/machine.hpp"
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace baton::cluster {
+
+// What a machine says to the desk. Its key is that of the connection.
+struct join_request {
+  std::string node;
+  std::string token;
+  std::string build;
+  machine_facts machine;
+  std::string failed; // it was granted, but cannot: why
+};
+
+// What it is told once there is a plan.
+struct join_grant {
+  std::string config; // the text of nodes.toml
+  machines known;
+  std::uint64_t model_fingerprint = 0;
+  std::string root_host;
+  std::uint16_t port = 0;
+  std::string root_key;
+  machine_keys keys;
+  std::string host; // its own address
+};
+
+enum class join_state : std::uint8_t { wait, refused, granted };
+struct join_answer {
+  join_state state = join_state::wait;
+  std::string reason;              // wait, refused
+  std::optional<join_grant> grant; // granted
+};
+
+std::string text_of(const join_request& r);
+std::optional<join_request> join_request_from(std::string_view text);
+std::string text_of(const join_answer& a);
+std::optional<join_answer> join_answer_from(std::string_view text);
+
+struct expected_machine {
+  std::string node;
+  std::string host;
+  std::string token; // empty: its key is known
+  std::optional<machine_facts> facts;
+  std::string failed;
+};
+
+class join_book {
+public:
+  // `keys`: as noted, with those that the configuration names. `build`: ours.
+  join_book(const cluster_config& config, machine_keys keys, std::string build);
+
+  // Machines that were here when another root made the plan: they need not ask before it.
+  void remember(const machines& known);
+  join_answer answer(const join_request& r, const std::string& public_key);
+  // From now on machines are granted this, each with its own host, and the keys of then.
+  void open(join_grant grant);
+
+  bool is_complete() const;
+  // Those that have joined.
+  machines gathered() const;
+  const std::vector<expected_machine>& expected() const noexcept { return expected_; }
+  const machine_keys& keys() const noexcept { return keys_; }
+
+private:
+  result<void> judge(expected_machine& m, const join_request& r, const std::string& public_key);
+  std::string missing() const;
+
+  std::string build_;
+  std::vector<expected_machine> expected_;
+  machine_keys keys_;
+  std::optional<join_grant> grant_;
+};
+
+} // namespace baton::cluster

@@ -1,0 +1,96 @@
+#include "cluster/join_desk.hpp"
+
+#include <spdlog/spdlog.h>
+
+namespace baton::cluster {
+namespace {
+
+// Those of before, those that the configuration names, and this machine's own.
+machine_keys all_keys(const cluster_config& config, const run_dir& dir, const key_pair& own) {
+  auto keys = noted_keys(dir);
+  std::erase_if(keys, [&](const auto& of) {
+    return std::none_of(config.nodes.begin(), config.nodes.end(),
+                        [&](const node_config& n) { return n.is_elsewhere && n.name == of.first; });
+  });
+  for (const auto& n : config.nodes)
+    if (n.is_elsewhere && !n.public_key.empty())
+      keys[n.name].insert(n.public_key);
+  keys[root_machine] = {own.public_key};
+  return keys;
+}
+
+} // namespace
+
+join_desk::join_desk(const cluster_config& config, run_dir dir, const key_pair& own,
+                     std::string build)
+    : dir_(std::move(dir)), public_key_(own.public_key),
+      book_(config, all_keys(config, dir_, own), std::move(build)) {}
+
+result<std::unique_ptr<join_desk>> join_desk::open(const cluster_config& config, const run_dir& dir,
+                                                   const key_pair& own, std::string build) {
+  std::unique_ptr<join_desk> desk(new join_desk(config, dir, own, std::move(build)));
+  if (auto ok = note_keys(dir, desk->book_.keys()); !ok)
+    return ok.error();
+  desk->endpoint_ =
+      fmt::format("tcp://{}:{}", config.network.host, config.network.port + join_port_offset);
+  auto socket = question_desk::open(
+      desk->endpoint_, own, [d = desk.get()](std::string_view question, const std::string& key) {
+        return d->answer(question, key);
+      });
+  if (!socket)
+    return socket.error();
+  desk->socket_ = std::move(*socket);
+  return desk;
+}
+
+std::string join_desk::answer(std::string_view question, const std::string& public_key) {
+  const auto r = join_request_from(question);
+  if (!r)
+    return text_of(join_answer{join_state::refused, "this is not a request to join", std::nullopt});
+  std::lock_guard lock(mutex_);
+  const auto before = book_.keys();
+  auto a = book_.answer(*r, public_key);
+  // Trusted only once that is noted: who comes next must find it.
+  if (book_.keys() != before)
+    if (auto ok = note_keys(dir_, book_.keys()); !ok)
+      a = {join_state::refused, ok.error().message, std::nullopt};
+  if (!r->failed.empty() && a.state != join_state::refused && told_)
+    told_(r->node, r->failed);
+  return text_of(a);
+}
+
+void join_desk::on_failed(std::function<void(const std::string&, const std::string&)> told) {
+  std::lock_guard lock(mutex_);
+  told_ = std::move(told);
+}
+
+std::vector<join_desk::invitation> join_desk::invitations() const {
+  std::lock_guard lock(mutex_);
+  std::vector<invitation> all;
+  for (const auto& m : book_.expected())
+    all.push_back(
+        {m.node, m.host, endpoint_ + "#" + public_key_, m.token, m.facts.has_value(), m.failed});
+  return all;
+}
+
+bool join_desk::is_complete() const {
+  std::lock_guard lock(mutex_);
+  return book_.is_complete();
+}
+
+machines join_desk::gathered() const {
+  std::lock_guard lock(mutex_);
+  return book_.gathered();
+}
+
+void join_desk::remember(const machines& known) {
+  std::lock_guard lock(mutex_);
+  book_.remember(known);
+}
+
+void join_desk::grant(join_grant g) {
+  std::lock_guard lock(mutex_);
+  book_.open(std::move(g));
+}
+
+} // namespace baton::cluster

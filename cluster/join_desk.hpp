@@ -1,0 +1,50 @@
+// Where `cluster up` waits for its machines: the join book at a socket. What it learns of keys is
+// noted in the run directory, where the processes of this machine read whom they may trust.
+#pragma once
+
+#include "cluster/bus_zmq_desk.hpp"
+#include "cluster/join_book.hpp"
+#include "cluster/run_dir.hpp"
+
+#include <mutex>
+
+namespace baton::cluster {
+
+class join_desk {
+public:
+  // Errors: address_in_use, io_failed, bad_config.
+  static result<std::unique_ptr<join_desk>> open(const cluster_config& config, const run_dir& dir,
+                                                 const key_pair& own, std::string build);
+
+  // What a machine types, "" for one whose key is known.
+  struct invitation {
+    std::string node;
+    std::string host;
+    std::string endpoint; // of this desk, with our key
+    std::string token;
+    bool has_joined = false;
+    std::string failed;
+  };
+  std::vector<invitation> invitations() const;
+
+  bool is_complete() const;
+  machines gathered() const;
+  void remember(const machines& known);
+  void grant(join_grant g);
+  // Told, from the desk's thread, when a machine that was granted says why it cannot.
+  void on_failed(std::function<void(const std::string& node, const std::string& why)> told);
+
+private:
+  join_desk(const cluster_config& config, run_dir dir, const key_pair& own, std::string build);
+  std::string answer(std::string_view question, const std::string& public_key);
+
+  run_dir dir_;
+  std::string endpoint_;
+  std::string public_key_;
+  mutable std::mutex mutex_;
+  join_book book_;
+  std::function<void(const std::string&, const std::string&)> told_;
+  std::unique_ptr<question_desk> socket_; // last: its thread asks the book
+};
+
+} // namespace baton::cluster

@@ -1,0 +1,32 @@
+// What a plan must know of a machine, asked on the machine itself.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace baton::cluster {
+
+struct machine_facts {
+  std::vector<std::uint32_t> cores; // that this process may use: hardware threads, as Linux counts
+  std::uint64_t memory_available_bytes = 0; // before anything of the cluster runs
+  // Of these, hardware threads that share a physical core with an earlier one: a compute thread
+  // there would only take turns with that one's.
+  std::vector<std::uint32_t> siblings = {};
+  std::vector<std::uint32_t> physical_cores() const; // one hardware thread of each
+};
+machine_facts facts_of_this_machine();
+
+// The machine of the root, and by their node's name those elsewhere.
+inline constexpr const char* root_machine = "";
+using machines = std::map<std::string, machine_facts>;
+
+// As they are told to the root and noted by it. Nothing if it is not such a document.
+nlohmann::json json_of(const machine_facts& facts);
+std::optional<machine_facts> machine_from(const nlohmann::json& json);
+
+} // namespace baton::cluster

@@ -1,0 +1,77 @@
+#include "cluster/plan_note.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace baton::cluster {
+namespace {
+
+constexpr std::string_view plan_name = "plan";
+
+std::optional<network_note> network_from(const nlohmann::json& json) {
+  network_note n;
+  n.host = json.at("host").get<std::string>();
+  n.root_host = json.at("root_host").get<std::string>();
+  n.port = json.at("port").get<std::uint16_t>();
+  n.root_key = json.at("root_key").get<std::string>();
+  n.key_file = json.at("key_file").get<std::string>();
+  return n;
+}
+
+} // namespace
+
+nlohmann::json json_of(const machines& known) {
+  auto json = nlohmann::json::object();
+  for (const auto& [name, facts] : known)
+    json[name] = json_of(facts);
+  return json;
+}
+
+std::optional<machines> machines_from(const nlohmann::json& json) {
+  if (!json.is_object())
+    return std::nullopt;
+  machines known;
+  for (const auto& [name, facts] : json.items()) {
+    auto read = machine_from(facts);
+    if (!read)
+      return std::nullopt;
+    known.emplace(name, std::move(*read));
+  }
+  return known;
+}
+
+result<void> note_plan(const run_dir& dir, const plan_note& plan) {
+  nlohmann::json json{{"build", plan.build},
+                      {"model_identity", plan.model_identity},
+                      {"machines", json_of(plan.known)}};
+  if (plan.network)
+    json["network"] = {{"host", plan.network->host},
+                       {"root_host", plan.network->root_host},
+                       {"port", plan.network->port},
+                       {"root_key", plan.network->root_key},
+                       {"key_file", plan.network->key_file.string()}};
+  return dir.write(plan_name, json.dump() + "\n");
+}
+
+// What is not such a note is none: its cluster was another build's, and is refused as that.
+std::optional<plan_note> noted_plan(const run_dir& dir) {
+  const auto text = dir.read(plan_name);
+  if (!text)
+    return std::nullopt;
+  try {
+    const auto json = nlohmann::json::parse(*text);
+    plan_note plan;
+    plan.build = json.at("build").get<std::string>();
+    plan.model_identity = json.at("model_identity").get<std::uint64_t>();
+    auto known = machines_from(json.at("machines"));
+    if (!known)
+      return std::nullopt;
+    plan.known = std::move(*known);
+    if (json.contains("network"))
+      plan.network = network_from(json.at("network"));
+    return plan;
+  } catch (const nlohmann::json::exception&) {
+    return std::nullopt;
+  }
+}
+
+} // namespace baton::cluster

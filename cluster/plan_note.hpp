@@ -1,0 +1,35 @@
+// What a running cluster was planned with, noted on each of its machines: whoever starts there
+// later plans the same, and knows whom to look for where.
+#pragma once
+
+#include "cluster/machine.hpp"
+#include "cluster/run_dir.hpp"
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace baton::cluster {
+
+// Of a cluster on several machines.
+struct network_note {
+  std::string host;      // of this machine, as the others reach it
+  std::string root_host; // of the machine of root and head
+  std::uint16_t port = 0;
+  std::string root_key;           // public key of that machine
+  std::filesystem::path key_file; // of this one
+};
+
+struct plan_note {
+  std::string build;
+  std::uint64_t model_identity = 0; // of the model as this machine has it
+  machines known;
+  std::optional<network_note> network; // none: one machine
+};
+
+nlohmann::json json_of(const machines& known);
+std::optional<machines> machines_from(const nlohmann::json& json);
+
+result<void> note_plan(const run_dir& dir, const plan_note& plan);
+// Nothing if none was noted.
+std::optional<plan_note> noted_plan(const run_dir& dir);
+
+} // namespace baton::cluster

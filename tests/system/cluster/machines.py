@@ -1,0 +1,124 @@
+"""A cluster over two "machines": two loopback addresses, each with a run directory and a key of its own, nothing shared but the model file."""
+import contextlib
+import json
+import pathlib
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+from harness import CLUSTER, ROOT, START_SECONDS_MAX, Cluster, free_port
+
+FAR = "127.0.0.2"
+
+
+PORTS = 5  # root, head, the desk and two agents
+
+
+def is_free(address, port):
+    with socket.socket() as s, contextlib.suppress(OSError):
+        s.bind((address, port))
+        return True
+    return False
+
+
+def free_ports():
+    """The first of PORTS in a row."""
+    first = free_port() + 100
+    while not all(is_free(a, p) for a in ("127.0.0.1", FAR) for p in range(first, first + PORTS)):
+        first += PORTS
+    return first
+
+
+class Machine:
+    """The other one: `cluster join` there."""
+
+    def __init__(self, directory, binary=CLUSTER, inside=()):
+        self.directory = pathlib.Path(directory)
+        self.directory.mkdir(exist_ok=True)
+        self.binary = binary
+        self.inside = inside  # words before the command: what makes it another machine
+        self.process = None
+        self.output = self.directory / "join.out"
+
+    def join(self, endpoint, node="b", token="", cwd=ROOT):
+        with open(self.output, "ab") as out:
+            self.process = subprocess.Popen(
+                [*self.inside, self.binary, "join", endpoint, "--node", node, "--key", self.directory / "key", "--run-dir", self.directory / "run",
+                 *(["--token", token] if token else [])], stdout=out, stderr=subprocess.STDOUT, cwd=cwd)
+        return self
+
+    def said(self):
+        return self.output.read_text()
+
+    def log(self, name):
+        return (self.directory / "run" / f"{name}.log").read_text()
+
+    def stop(self):
+        if self.process and self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(10)
+        for note in (self.directory / "run").glob("*.pid"):  # what outlived its agent
+            pid = int(note.read_text().split()[0])
+            with contextlib.suppress(OSError):
+                if "baton" in pathlib.Path(f"/proc/{pid}/cmdline").read_text():
+                    subprocess.run(["kill", "-9", str(pid)], check=False)
+
+
+class Machines:
+    def __init__(self, directory, model="", token=True, here="127.0.0.1", there=FAR, inside=()):
+        self.directory = pathlib.Path(directory)
+        self.port = free_ports()
+        self.key = self.directory / "key"
+        made = subprocess.run([CLUSTER, "keygen", self.key], capture_output=True, text=True, check=True)
+        self.public_key = made.stdout.split('"')[1]
+        self.far = Machine(self.directory / "far", inside=[word.replace("{near}", str(self.directory)) for word in inside])
+        known = ""
+        if not token:
+            made = subprocess.run([CLUSTER, "keygen", self.far.directory / "key"], capture_output=True, text=True, check=True)
+            known = f'public_key = "{made.stdout.split(chr(34))[1]}"'
+        self.near = Cluster(self.directory, devices=("cpu:0",), model=model,
+                            cluster=f'host = "{here}"\nport = {self.port}\nkey = "{self.key}"',
+                            nodes=f'[[nodes]]\nname = "b"\nhost = "{there}"\ndevices = ["cpu:1"]\n{known}')
+
+    def up(self):
+        with open(self.near.output, "ab") as out:
+            self.near.process = subprocess.Popen([CLUSTER, "up", self.near.config, "--json"], stdout=out, stderr=subprocess.STDOUT, cwd=ROOT)
+
+    def events(self, kind):
+        lines = self.near.output.read_text().splitlines()
+        return [e for e in map(json.loads, filter(lambda x: x.startswith("{"), lines)) if e["event"] == kind]
+
+    def invitation(self, seconds=10):
+        deadline = time.monotonic() + seconds
+        while not (events := self.events("join")):
+            assert self.near.process.poll() is None, self.near.output.read_text()
+            assert time.monotonic() < deadline, self.near.output.read_text()
+            time.sleep(0.02)
+        return events[-1]
+
+    def start(self):
+        self.up()
+        asked = self.invitation()
+        self.far.join(asked["endpoint"], token=asked["token"])
+        try:
+            self.near.wait_ready(START_SECONDS_MAX)
+        except AssertionError as e:
+            raise AssertionError(f"{e}\n--- the other machine\n{self.far.said()}") from e
+        return self
+
+    def stop(self):
+        self.far.stop()
+        self.near.stop()
+
+
+@contextlib.contextmanager
+def two_machines(start=True, **options):
+    with tempfile.TemporaryDirectory(prefix="baton-") as directory:
+        machines = Machines(directory, **options)
+        try:
+            yield machines.start() if start else machines
+        finally:
+            machines.stop()

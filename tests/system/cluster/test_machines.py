@@ -1,0 +1,233 @@
+"""A pipeline over two machines: joined by a token, linked by keys, and as hard to break as on one."""
+import os
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+import zmq
+from harness import MODEL, running
+from machines import FAR, Machine, two_machines
+from streams import Stream
+from zmq.utils import z85
+
+PROMPTS = [f"Tell me about {x}." for x in ("a river", "the wind", "two cities", "glass")]
+
+
+@pytest.fixture(scope="module")
+def undisturbed():
+    with running() as one:
+        return [s.check().text for s in ask(one)]
+
+
+@pytest.fixture(scope="module")
+def machines():
+    with two_machines() as both:
+        yield both
+
+
+def ask(cluster, tokens=96):
+    return [Stream(cluster, p, max_tokens=tokens, ignore_eos=True) for p in PROMPTS]
+
+
+def begun(cluster):
+    streams = ask(cluster)
+    for s in streams:
+        assert s.begun.wait(60)
+    return streams
+
+
+def wait_for(what, seconds=20):
+    deadline = time.monotonic() + seconds
+    while not (found := what()):
+        assert time.monotonic() < deadline, "what was waited for did not come"
+        time.sleep(0.05)
+    return found
+
+
+def test_a_pipeline_over_two_machines_says_what_one_machine_says(machines, undisturbed):
+    assert [s.check().text for s in ask(machines.near)] == undisturbed
+    names = {p["name"] for p in machines.near.status()["processes"]}
+    assert names == {"head", "gateway", "agent-a", "agent-b", "shard-0", "shard-1"}
+    assert not list((machines.directory / "run").glob("shard-1*")), "the second stage is the other machine's"
+    assert list((machines.far.directory / "run").glob("shard-1*"))
+
+
+def test_a_stage_that_is_killed_there_ends_no_stream(machines, undisturbed):
+    streams = begun(machines.near)
+    former = ("shard-1", machines.near.pid("shard-1"))
+    machines.near.kill("shard-1")
+    assert [s.check().text for s in streams] == undisturbed
+    machines.near.wait_standing(former)
+
+
+def test_a_head_that_is_killed_here_ends_no_stream(machines, undisturbed):
+    streams = begun(machines.near)
+    former = ("head", machines.near.pid("head"))
+    machines.near.kill("head")
+    assert [s.check().text for s in streams] == undisturbed
+    machines.near.wait_standing(former)
+
+
+def test_an_agent_that_is_killed_there_comes_again_without_a_token(machines, undisturbed):
+    streams = begun(machines.near)
+    shard = machines.near.pid("shard-1")
+    former = ("agent-b", machines.far.process.pid)
+    machines.far.process.kill()
+    machines.far.process.wait()
+    wait_for(lambda: next(p for p in machines.near.status()["processes"] if p["name"] == "agent-b")["phase"] == "recovering")
+    machines.far.join(machines.invitation()["endpoint"])
+    machines.near.wait_standing(former)
+    assert machines.near.pid("shard-1") == shard, "adopted"
+    assert [s.check().text for s in streams] == undisturbed
+
+
+def test_a_root_that_is_killed_is_replaced_and_the_other_machine_stays(machines, undisturbed):
+    streams = begun(machines.near)
+    shard = machines.near.pid("shard-1")
+    machines.near.process.kill()
+    machines.near.process.wait()
+    machines.up()
+    machines.near.wait_standing()
+    assert machines.near.pid("shard-1") == shard
+    assert [s.check().text for s in streams] == undisturbed
+
+
+def listeners(pids):
+    """(address, port) of every tcp socket on which one of these processes listens."""
+    inodes = set()
+    for pid in pids:
+        for fd in os.listdir(f"/proc/{pid}/fd"):
+            link = os.readlink(f"/proc/{pid}/fd/{fd}")
+            if link.startswith("socket:["):
+                inodes.add(link[8:-1])
+    found = set()
+    with open("/proc/net/tcp") as table:
+        for line in list(table)[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and fields[9] in inodes:
+                address, port = fields[1].split(":")
+                found.add((".".join(str(b) for b in bytes.fromhex(address)[::-1]), int(port, 16)))
+    return found
+
+
+def handshake(address, port, secret=None, server=None):
+    """How it ended: "accepted", "refused"."""
+    context = zmq.Context()
+    try:
+        s = context.socket(zmq.DEALER)
+        s.linger = 0
+        s.handshake_ivl = 1000
+        events = s.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL |
+                                      zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_DISCONNECTED)
+        if server:
+            s.curve_serverkey = server
+            s.curve_publickey, s.curve_secretkey = secret
+        s.connect(f"tcp://{address}:{port}")
+        if not events.poll(3000):
+            return "refused"
+        number = int.from_bytes(events.recv_multipart()[0][:2], "little")
+        return "accepted" if number == zmq.EVENT_HANDSHAKE_SUCCEEDED else "refused"
+    finally:
+        context.destroy(0)
+
+
+def test_nobody_without_a_trusted_key_gets_in_at_any_socket(machines):
+    """Every socket that any process of either machine listens on: plain, with a key of its own, and with one that claims to be trusted."""
+    pids = {p["name"]: p["pid"] for p in machines.near.status()["processes"]} | {"root": machines.near.process.pid}
+    sockets = listeners(pids.values())
+    http = ("127.0.0.1", machines.near.http_port)
+    assert http in sockets
+    bus = sockets - {http}
+    assert len(bus) >= 8, bus  # six processes, the root, the desk
+    assert {a for a, _ in bus} == {"127.0.0.1", FAR}
+    server = z85.encode(bytes.fromhex(machines.public_key))
+    other = z85.encode(bytes.fromhex(read_public(machines.far.directory / "key")))
+    desk = ("127.0.0.1", machines.port + 2)
+    for address, port in bus:
+        key = server if address == "127.0.0.1" else other
+        assert handshake(address, port) == "refused", (address, port)
+        came = handshake(address, port, zmq.curve_keypair(), key)
+        assert came == ("accepted" if (address, port) == desk else "refused"), (address, port)
+    assert [s.check().text for s in ask(machines.near, 8)]
+
+
+def read_public(file):
+    return re.search(r"^public ([0-9a-f]{64})$", file.read_text(), re.M).group(1)
+
+
+def test_who_is_refused_hears_why():
+    with two_machines(start=False) as both:
+        both.up()
+        asked = both.invitation()
+        stranger = Machine(both.directory / "stranger")
+        stranger.join(asked["endpoint"], token="0" * 32)
+        assert stranger.process.wait(10) == 78
+        assert "the token is not the one that" in stranger.said()
+        nobody = Machine(both.directory / "nobody")
+        nobody.join(asked["endpoint"], node="c", token=asked["token"])
+        assert nobody.process.wait(10) == 78
+        assert "no [[nodes]] table named 'c'" in nobody.said()
+        keyless = Machine(both.directory / "keyless")
+        keyless.join(asked["endpoint"].split("#")[0], token=asked["token"])
+        assert keyless.process.wait(10) == 78
+        assert "says no key" in keyless.said()
+        wrong = Machine(both.directory / "wrong")
+        wrong.join(asked["endpoint"].split("#")[0] + "#" + "ab" * 32, token=asked["token"])
+        wait_for(lambda: "is this its key?" in wrong.said())
+        wrong.stop()
+        # The one that was meant is not kept out by any of them; a second use of its token is.
+        both.far.join(asked["endpoint"], token=asked["token"])
+        both.near.wait_ready()
+        thief = Machine(both.directory / "thief")
+        thief.join(asked["endpoint"], token=asked["token"])
+        assert thief.process.wait(10) == 78
+
+
+def test_a_machine_with_another_model_file_is_told_and_the_operator_sees_it(tmp_path):
+    with two_machines(start=False, token=False) as both:
+        text = both.near.config.read_text()
+        both.near.config.write_text(text.replace(str(MODEL), "model.gguf"))
+        os.symlink(MODEL, both.directory / "model.gguf")
+        elsewhere = tmp_path / "elsewhere"
+        elsewhere.mkdir()
+        with open(both.near.output, "ab") as out:
+            both.near.process = subprocess.Popen([both.near.binary, "up", both.near.config, "--json"], stdout=out, stderr=subprocess.STDOUT,
+                                                 cwd=both.directory)
+        asked = both.invitation()
+        assert asked["token"] == ""
+        both.far.join(asked["endpoint"], cwd=elsewhere)
+        assert both.far.process.wait(20) == 78
+        assert "model.path" in both.far.said()
+        wait_for(lambda: any("model.path" in e["reason"] for e in both.events("node")))
+        data = bytearray(MODEL.read_bytes())
+        data[8:16] = data[8:16]
+        name = data.find(b"SmolLM2")
+        data[name:name + 7] = b"SmolLM9"
+        (elsewhere / "model.gguf").write_bytes(data)
+        both.far.join(asked["endpoint"], cwd=elsewhere)
+        assert both.far.process.wait(20) == 78
+        assert "is not the model file that the machine of `cluster up` has" in both.far.said()
+        (elsewhere / "model.gguf").unlink()
+        os.symlink(MODEL, elsewhere / "model.gguf")
+        both.far.join(asked["endpoint"], cwd=elsewhere)
+        both.near.wait_ready()
+
+
+def test_without_a_key_nothing_listens_beyond_the_machine(tmp_path):
+    with two_machines(start=False) as both:
+        both.key.unlink()
+        both.up()
+        assert both.near.process.wait(10) != 0
+        assert "cluster keygen" in both.near.output.read_text()
+
+
+def test_down_ends_both_machines():
+    with two_machines() as both:
+        wait_for(lambda: both.events("ready"))
+        both.near.process.send_signal(signal.SIGTERM)
+        assert both.near.process.wait(20) == 0
+        assert both.far.process.wait(10) == 0
+        notes = [n for n in (both.far.directory / "run").glob("*.pid") if os.path.exists(f"/proc/{n.read_text().split()[0]}")]
+        assert not notes

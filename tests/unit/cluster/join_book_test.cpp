@@ -1,0 +1,147 @@
+// Who may join with what, without a socket.
+#include "cluster/join_book.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace baton;
+using namespace baton::cluster;
+
+namespace {
+
+const std::string key_b(64, 'b');
+const std::string key_c(64, 'c');
+const std::string stranger(64, '9');
+const machine_facts four_cores{{0, 1, 2, 3}, 8ull << 30, {2, 3}};
+
+cluster_config over_three_machines() {
+  cluster_config c;
+  c.nodes = {{"a", "127.0.0.1", {"cpu"}, "", false},
+             {"b", "10.0.0.2", {"cpu"}, "", true},
+             {"c", "10.0.0.3", {"cpu"}, "", true}};
+  return c;
+}
+
+join_request asks(std::string node, std::string token = "") {
+  return {std::move(node), std::move(token), "1.0", four_cores, ""};
+}
+
+join_grant some_grant() {
+  join_grant g;
+  g.config = "[model]\n";
+  g.known = {{root_machine, four_cores}, {"b", four_cores}};
+  g.model_fingerprint = 42;
+  g.root_host = "10.0.0.1";
+  g.port = 8010;
+  g.root_key = std::string(64, 'a');
+  return g;
+}
+
+} // namespace
+
+TEST_CASE("a token lets one machine in, once; then it is known by its key") {
+  join_book book(over_three_machines(), {}, "1.0");
+  const auto token = book.expected()[0].token;
+  CHECK(token.size() == 32);
+  CHECK(token != book.expected()[1].token);
+  CHECK(book.answer(asks("b"), key_b).state == join_state::refused);
+  CHECK(book.answer(asks("b", "0" + token.substr(1)), key_b).state ==
+        (token.front() == '0' ? join_state::wait : join_state::refused));
+  CHECK(book.answer(asks("c", token), key_b).state == join_state::refused); // another node's
+  const auto in = book.answer(asks("b", token), key_b);
+  CHECK(in.state == join_state::wait);
+  CHECK(in.reason == "waiting for c");
+  CHECK(book.keys().at("b") == std::set{key_b});
+  CHECK(book.answer(asks("b", token), stranger).state == join_state::refused);
+  CHECK(book.answer(asks("b"), key_b).state == join_state::wait); // again, without it
+  CHECK(book.keys().at("b") == std::set{key_b});
+}
+
+TEST_CASE("a machine whose key is known needs no token, and there is none to steal") {
+  join_book book(over_three_machines(), {{"b", {key_b}}}, "1.0");
+  CHECK(book.expected()[0].token.empty());
+  CHECK(book.answer(asks("b", ""), stranger).state == join_state::refused);
+  CHECK(book.answer(asks("b", ""), "").state == join_state::refused);
+  CHECK(book.answer(asks("b"), key_b).state == join_state::wait);
+}
+
+TEST_CASE("all are granted the same once all have joined") {
+  join_book book(over_three_machines(), {{"b", {key_b}}, {"c", {key_c}}}, "1.0");
+  CHECK_FALSE(book.is_complete());
+  (void)book.answer(asks("b"), key_b);
+  CHECK_FALSE(book.is_complete());
+  (void)book.answer(asks("c"), key_c);
+  CHECK(book.is_complete());
+  CHECK(book.gathered().at("c").siblings == four_cores.siblings);
+  CHECK(book.answer(asks("b"), key_b).reason == "the plan is being made");
+  book.open(some_grant());
+  const auto b = book.answer(asks("b"), key_b);
+  REQUIRE(b.state == join_state::granted);
+  CHECK(b.grant->host == "10.0.0.2");
+  CHECK(b.grant->keys.at("c") == std::set{key_c});
+  CHECK(b.grant->config == "[model]\n");
+  SUBCASE("what a machine has found since the plan changes nothing of it") {
+    auto changed = asks("c");
+    changed.machine.memory_available_bytes = 1;
+    CHECK(book.answer(changed, key_c).state == join_state::granted);
+    CHECK(book.gathered().at("c").memory_available_bytes == four_cores.memory_available_bytes);
+  }
+  SUBCASE("one that cannot do its part says so, and may come again") {
+    auto failed = asks("c");
+    failed.failed = "no such file";
+    CHECK(book.answer(failed, key_c).state == join_state::wait);
+    CHECK(book.expected()[1].failed == "no such file");
+    CHECK(book.answer(asks("c"), key_c).state == join_state::granted);
+    CHECK(book.expected()[1].failed.empty());
+  }
+  SUBCASE("but a stranger may not say so for it") {
+    auto failed = asks("c");
+    failed.failed = "a lie";
+    CHECK(book.answer(failed, stranger).state == join_state::refused);
+    CHECK(book.expected()[1].failed.empty());
+  }
+}
+
+TEST_CASE("another build, and a node that nobody named, are refused by name") {
+  join_book book(over_three_machines(), {{"b", {key_b}}}, "1.0");
+  auto old = asks("b");
+  old.build = "0.9";
+  CHECK(book.answer(old, key_b).reason ==
+        "node b is build 0.9, the cluster is 1.0: install the same");
+  CHECK(book.answer(asks("a"), key_b).state == join_state::refused); // it is where `cluster up` is
+  CHECK(book.answer(asks("z"), key_b).state == join_state::refused);
+}
+
+TEST_CASE("machines of before need not ask before there is a plan") {
+  join_book book(over_three_machines(), {{"b", {key_b}}, {"c", {key_c}}}, "1.0");
+  book.remember({{root_machine, four_cores}, {"b", four_cores}, {"c", four_cores}});
+  CHECK(book.is_complete());
+}
+
+TEST_CASE("what is said at the desk is read back, and what is not such a thing is nothing") {
+  auto r = asks("b", "t");
+  r.failed = "f \"quoted\"";
+  const auto read = join_request_from(text_of(r));
+  REQUIRE(read);
+  CHECK(read->node == "b");
+  CHECK(read->token == "t");
+  CHECK(read->failed == r.failed);
+  CHECK(read->machine.cores == four_cores.cores);
+  join_answer a{join_state::granted, "", some_grant()};
+  a.grant->keys = {{root_machine, {key_b}}, {"b", {key_b, key_c}}};
+  const auto granted = join_answer_from(text_of(a));
+  REQUIRE(granted);
+  REQUIRE(granted->grant);
+  CHECK(granted->grant->known.at("b").siblings == four_cores.siblings);
+  CHECK(granted->grant->keys == a.grant->keys);
+  CHECK(granted->grant->model_fingerprint == 42);
+  for (const char* text : {"", "{}", "[]", "null", "{\"node\":1}", "{\"state\":\"granted\"}",
+                           "{\"state\":\"granted\",\"reason\":\"\",\"grant\":{}}",
+                           "{\"state\":\"open\",\"reason\":\"\"}", "\xff"}) {
+    CAPTURE(text);
+    CHECK_FALSE(join_request_from(text));
+    CHECK_FALSE(join_answer_from(text));
+  }
+  auto bad_core = text_of(r);
+  bad_core.replace(bad_core.find("[0,1,2,3]"), 9, "[0,99999]");
+  CHECK_FALSE(join_request_from(bad_core));
+}
