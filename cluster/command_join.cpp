@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iostream>
 
 namespace baton::cluster {
 namespace {
@@ -127,8 +128,11 @@ int command_join(const join_options& options) {
   auto own = own_key(key_file);
   if (!own)
     return refuse(own.error());
-  join_request request{options.node, options.token, std::string(build_version()),
-                       facts_of_this_machine(), ""};
+  auto token = options.token;
+  if (token == "-") // not in a list of processes
+    std::getline(std::cin, token);
+  join_request request{options.node, token, std::string(build_version()), facts_of_this_machine(),
+                       ""};
   auto granted = ask_until_granted(options.desk, *own, request);
   if (!granted)
     return refuse(granted.error());

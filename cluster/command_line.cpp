@@ -48,7 +48,8 @@ void add_machines(CLI::App& app, choices& c) {
                                           "`cluster up` there shows the line to type.");
   join->add_option("DESK", c.join.desk, "tcp://HOST:PORT#KEY")->required();
   join->add_option("--node", c.join.node, "which [[nodes]] table this machine is")->required();
-  join->add_option("--token", c.join.token, "good once; not needed if nodes.toml has our key");
+  join->add_option("--token", c.join.token,
+                   "good once; - reads it; not needed if nodes.toml has our key");
   join->add_option("--key", c.join.key_file, "this machine's key; default: ~/.config/baton/key");
   join->add_option("--run-dir", c.join.run_dir, "sockets, pid files, logs");
   join->callback([&c] { c.status = command_join(c.join); });

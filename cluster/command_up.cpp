@@ -51,9 +51,10 @@ void show(const join_desk::invitation& i, bool json) {
 }
 
 // False if ^C or SIGTERM came first.
-bool wait_for_all(const join_desk& desk, bool json) {
+bool wait_for_all(join_desk& desk, bool json) {
   std::map<std::string, std::pair<bool, std::string>> shown;
   for (;;) {
+    desk.tick();
     for (const auto& i : desk.invitations()) {
       const std::pair now{i.has_joined, i.failed};
       const auto was = shown.find(i.node);

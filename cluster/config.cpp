@@ -131,7 +131,7 @@ result<node_config> read_node(const toml::table* table, const std::string& path,
   s.read("host", n.host);
   s.read("devices", n.devices);
   s.read("public_key", n.public_key);
-  s.refuse("launch", "a node on another machine joins from there: `cluster join`");
+  s.read("launch", n.launch);
   if (auto ok = s.finish(); !ok)
     return ok.error();
   if (!is_name(n.name))
@@ -142,6 +142,9 @@ result<node_config> read_node(const toml::table* table, const std::string& path,
                fmt::format("{}.host is '{}': give the IPv4 address at which the other machines "
                            "reach it",
                            path, n.host));
+  if (!n.is_elsewhere && !n.launch.empty())
+    return bad(origin, path + ".launch",
+               fmt::format("{}.launch: node {} is on the machine of `cluster up`", path, n.name));
   if (!n.public_key.empty() && !is_curve_key(n.public_key))
     return bad(origin, path + ".public_key",
                path + ".public_key must be 64 hex digits, as `cluster keygen` prints them");
@@ -164,7 +167,7 @@ result<void> read_nodes(const toml::node* nodes, const std::string& origin,
   if (!nodes) {
     config.has_default_layout = true;
     config.nodes = {{"local", "127.0.0.1",
-                     std::vector<std::string>(config.model.pipeline_parallel_size, "cpu"), "",
+                     std::vector<std::string>(config.model.pipeline_parallel_size, "cpu"), "", "",
                      false}};
     return {};
   }

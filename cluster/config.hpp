@@ -59,8 +59,9 @@ struct node_config {
   std::string name;
   std::string host = "127.0.0.1";   // the address at which other machines reach it
   std::vector<std::string> devices; // "cpu:0", "cpu"; one shard each
-  std::string public_key;           // of its machine (`cluster keygen`); empty: it shows a token
-  bool is_elsewhere = false;        // not on the machine of `cluster up`: it joins
+  std::string launch;        // starts `cluster join` there: "ssh baton@10.0.0.2"; empty: others do
+  std::string public_key;    // of its machine (`cluster keygen`); empty: it shows a token
+  bool is_elsewhere = false; // not on the machine of `cluster up`: it joins
 };
 
 // How machines reach one another; one machine alone needs none of it.

@@ -157,6 +157,12 @@ join_answer join_book::answer(const join_request& r, const std::string& public_k
   return {join_state::granted, "", std::move(grant)};
 }
 
+void join_book::note_failed(const std::string& node, const std::string& why) {
+  for (auto& m : expected_)
+    if (m.node == node)
+      m.failed = why;
+}
+
 void join_book::open(join_grant grant) {
   grant_ = std::move(grant);
 }

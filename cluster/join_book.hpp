@@ -69,6 +69,8 @@ public:
   // Machines that were here when another root made the plan: they need not ask before it.
   void remember(const machines& known);
   join_answer answer(const join_request& r, const std::string& public_key);
+  // What is known of one that has not come, or has left.
+  void note_failed(const std::string& node, const std::string& why);
   // From now on machines are granted this, each with its own host, and the keys of then.
   void open(join_grant grant);
 

@@ -40,7 +40,26 @@ result<std::unique_ptr<join_desk>> join_desk::open(const cluster_config& config,
   if (!socket)
     return socket.error();
   desk->socket_ = std::move(*socket);
+  desk->launcher_ = std::make_unique<node_launcher>(
+      dir,
+      [d = desk.get()](const std::string& node, const std::string& why) { d->failed(node, why); });
+  for (const auto& i : desk->invitations())
+    for (const auto& n : config.nodes)
+      if (n.name == i.node && !n.launch.empty())
+        if (auto ok = desk->launcher_->keep(n.name, n.launch, i.endpoint, i.token); !ok)
+          return ok.error();
   return desk;
+}
+
+void join_desk::tick() {
+  launcher_->tick(node_launcher::clock::now());
+}
+
+void join_desk::failed(const std::string& node, const std::string& why) {
+  std::lock_guard lock(mutex_);
+  book_.note_failed(node, why);
+  if (told_)
+    told_(node, why);
 }
 
 std::string join_desk::answer(std::string_view question, const std::string& public_key) {

@@ -4,6 +4,7 @@
 
 #include "cluster/bus_zmq_desk.hpp"
 #include "cluster/join_book.hpp"
+#include "cluster/node_launcher.hpp"
 #include "cluster/run_dir.hpp"
 
 #include <mutex>
@@ -27,6 +28,8 @@ public:
   };
   std::vector<invitation> invitations() const;
 
+  // Runs the launch commands of the nodes that have one. Call it a few times a second.
+  void tick();
   bool is_complete() const;
   machines gathered() const;
   void remember(const machines& known);
@@ -36,6 +39,7 @@ public:
 
 private:
   join_desk(const cluster_config& config, run_dir dir, const key_pair& own, std::string build);
+  void failed(const std::string& node, const std::string& why);
   std::string answer(std::string_view question, const std::string& public_key);
 
   run_dir dir_;
@@ -44,7 +48,9 @@ private:
   mutable std::mutex mutex_;
   join_book book_;
   std::function<void(const std::string&, const std::string&)> told_;
-  std::unique_ptr<question_desk> socket_; // last: its thread asks the book
+  // Last: their threads ask the book.
+  std::unique_ptr<node_launcher> launcher_;
+  std::unique_ptr<question_desk> socket_;
 };
 
 } // namespace baton::cluster

@@ -214,6 +214,8 @@ int run_root(const cluster_context& context, const up_options& options, join_des
   auto& self = **started;
   auto all = std::make_unique<root>(context, *config, self, board);
   if (desk)
+    self.on_tick([desk] { desk->tick(); });
+  if (desk)
     desk->on_failed(
         [&](const std::string& node, const std::string& why) { all->cannot(node, why); });
   self.begin();

@@ -1,5 +1,6 @@
 """A pipeline over two machines: joined by a token, linked by keys, and as hard to break as on one."""
 import os
+import pathlib
 import re
 import signal
 import subprocess
@@ -36,6 +37,12 @@ def begun(cluster):
     for s in streams:
         assert s.begun.wait(60)
     return streams
+
+
+def has_ended(pid):
+    """Whoever its parent is now may not have looked yet."""
+    status = pathlib.Path(f"/proc/{pid}/status")
+    return not status.exists() or "State:\tZ" in status.read_text()
 
 
 def wait_for(what, seconds=20):
@@ -231,3 +238,33 @@ def test_down_ends_both_machines():
         assert both.far.process.wait(10) == 0
         notes = [n for n in (both.far.directory / "run").glob("*.pid") if os.path.exists(f"/proc/{n.read_text().split()[0]}")]
         assert not notes
+
+
+def test_a_launch_command_starts_the_node_and_starts_it_again():
+    with two_machines(start=False) as both:
+        far = both.far.directory
+        far.joinpath("cluster").symlink_to(both.near.binary)  # as on the PATH of another machine
+        launch = f"env PATH={far}:/usr/bin:/bin XDG_RUNTIME_DIR={far} XDG_CONFIG_HOME={far}/config"
+        both.near.config.write_text(both.near.config.read_text().replace('name = "b"', f'name = "b"\nlaunch = "{launch}"'))
+        both.up()
+        both.near.wait_ready()
+        both.near.wait_standing()
+        token = both.events("join")[0]["token"]
+        shard, agent = both.near.pid("shard-1"), both.near.pid("agent-b")
+        assert token and token not in pathlib.Path(f"/proc/{agent}/cmdline").read_text()
+        streams = begun(both.near)
+        os.kill(agent, signal.SIGKILL)
+        both.near.wait_standing(("agent-b", agent))
+        assert both.near.pid("shard-1") == shard
+        assert all(s.check().text for s in streams)
+        both.near.process.send_signal(signal.SIGTERM)
+        assert both.near.process.wait(20) == 0
+        wait_for(lambda: has_ended(shard))
+
+
+def test_a_launch_command_that_fails_is_shown_with_its_last_words():
+    with two_machines(start=False) as both:
+        launch = "sh -c 'echo no route to host; exit 255'"
+        both.near.config.write_text(both.near.config.read_text().replace('name = "b"', f'name = "b"\nlaunch = "{launch}"'))
+        both.up()
+        wait_for(lambda: any("exit status 255" in e["failed"] and "no route to host" in e["failed"] for e in both.events("join")))

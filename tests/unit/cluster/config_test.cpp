@@ -99,7 +99,7 @@ TEST_CASE("what is wrong in a configuration is refused by key and line") {
       {with("name = \"a\"", "name = \"a\"\npublic_key = \"12\""), errc::bad_config,
        "nodes[0].public_key", "64 hex digits"},
       {with("name = \"a\"", "name = \"a\"\nlaunch = \"ssh b\""), errc::bad_config,
-       "nodes[0].launch", "cluster join"},
+       "nodes[0].launch", "is on the machine of `cluster up`"},
       {with("2.5", "2.5\nhost = \"*\""), errc::bad_config, "cluster.host", "give the IPv4 address"},
       {with("2.5", "2.5\nport = 60001"), errc::bad_config, "cluster.port", "60000"},
       {with("use_job_ticket = true", "tensor_parallel_size = 2"), errc::bad_config,

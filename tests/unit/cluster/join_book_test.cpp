@@ -15,9 +15,9 @@ const machine_facts four_cores{{0, 1, 2, 3}, 8ull << 30, {2, 3}};
 
 cluster_config over_three_machines() {
   cluster_config c;
-  c.nodes = {{"a", "127.0.0.1", {"cpu"}, "", false},
-             {"b", "10.0.0.2", {"cpu"}, "", true},
-             {"c", "10.0.0.3", {"cpu"}, "", true}};
+  c.nodes = {{"a", "127.0.0.1", {"cpu"}, "", "", false},
+             {"b", "10.0.0.2", {"cpu"}, "", "", true},
+             {"c", "10.0.0.3", {"cpu"}, "", "", true}};
   return c;
 }
 

@@ -32,7 +32,7 @@ cluster_config two_stages() {
   c.name = "t";
   c.model.name = "m";
   c.model.pipeline_parallel_size = 2;
-  c.nodes = {{"a", "127.0.0.1", {"cpu:0", "cpu:1"}, "", false}};
+  c.nodes = {{"a", "127.0.0.1", {"cpu:0", "cpu:1"}, "", "", false}};
   return c;
 }
 
@@ -206,7 +206,8 @@ TEST_CASE("sizes are printed in binary units") {
 
 TEST_CASE("over several machines every shard has cores and memory of its own machine") {
   auto config = two_stages();
-  config.nodes = {{"a", "127.0.0.1", {"cpu"}, "", false}, {"b", "10.0.0.2", {"cpu"}, "", true}};
+  config.nodes = {{"a", "127.0.0.1", {"cpu"}, "", "", false},
+                  {"b", "10.0.0.2", {"cpu"}, "", "", true}};
   machines known{{root_machine, {{0, 1}, 8ull << 30}}, {"b", {{4, 5, 6}, 8ull << 30}}};
   auto plan = make_plan(config, small_model(), known);
   REQUIRE(plan);

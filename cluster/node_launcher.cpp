@@ -1,0 +1,97 @@
+#include "cluster/node_launcher.hpp"
+
+#include <csignal>
+#include <fstream>
+
+namespace baton::cluster {
+namespace {
+
+std::string log_name(const std::string& node) {
+  return "launch-" + node;
+}
+
+std::string token_name(const std::string& node) {
+  return "token-" + node;
+}
+
+std::string last_line(const std::filesystem::path& file) {
+  constexpr std::size_t bytes_max = 1024; // a reason, not a log
+  std::ifstream in(file);
+  std::string last;
+  for (std::string line; std::getline(in, line);)
+    if (!line.empty())
+      last = std::move(line);
+  return last.substr(0, bytes_max);
+}
+
+// For a shell.
+std::string quoted(const std::string& text) {
+  std::string all = "'";
+  for (const char c : text)
+    all += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return all + "'";
+}
+
+} // namespace
+
+node_launcher::~node_launcher() {
+  std::lock_guard lock(mutex_);
+  is_stopping_ = true;
+  for (const auto& [node, what] : all_)
+    if (what.pid != 0)
+      watch_.signal(what.pid, SIGTERM);
+}
+
+result<void> node_launcher::keep(const std::string& node, const std::string& launch,
+                                 const std::string& desk, const std::string& token) {
+  if (auto ok = dir_.write(token_name(node), token + "\n"); !ok)
+    return ok;
+  const auto file = dir_.path() / token_name(node);
+  one what;
+  what.command = fmt::format("exec < {}; exec {} cluster join {} --node {} --token -",
+                             quoted(file.string()), launch, desk, node);
+  std::lock_guard lock(mutex_);
+  all_.emplace(node, std::move(what));
+  return {};
+}
+
+void node_launcher::start(const std::string& node, one& what, clock::time_point now) {
+  launch child;
+  child.program = "/bin/sh";
+  child.argv = {"sh", "-c", what.command};
+  child.log = dir_.log(log_name(node));
+  what.began = now;
+  auto pid =
+      watch_.start(child, [this, node](std::int32_t, const child_end& how) { on_end(node, how); });
+  if (pid)
+    what.pid = *pid;
+  else
+    what.due = now + what.wait;
+}
+
+void node_launcher::tick(clock::time_point now) {
+  std::lock_guard lock(mutex_);
+  for (auto& [node, what] : all_)
+    if (what.pid == 0 && now >= what.due && !is_stopping_)
+      start(node, what, now);
+}
+
+void node_launcher::on_end(const std::string& node, const child_end& how) {
+  const auto why = last_line(dir_.log(log_name(node)));
+  {
+    std::lock_guard lock(mutex_);
+    auto& what = all_.at(node);
+    const auto now = clock::now();
+    what.pid = 0;
+    // One that ran for a while has done its work: the next begins as the first did.
+    what.wait = now - what.began > launch_again_max ? launch_again_min
+                                                    : std::min(what.wait * 2, launch_again_max);
+    what.due = now + what.wait;
+    if (is_stopping_)
+      return;
+  }
+  ended_(node, fmt::format("its launch command has ended ({}){}{}", how.text(),
+                           why.empty() ? "" : ": ", why));
+}
+
+} // namespace baton::cluster

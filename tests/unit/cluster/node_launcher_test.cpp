@@ -1,0 +1,91 @@
+// Commands that start a node, as real processes: what they are given, and that they are run again.
+#include "cluster/node_launcher.hpp"
+#include "tests/support/scratch_directory.hpp"
+
+#include <doctest/doctest.h>
+#include <poll.h>
+#include <sys/wait.h>
+
+#include <csignal>
+#include <fstream>
+#include <iterator>
+
+using namespace baton;
+using namespace baton::cluster;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct scene {
+  testing::scratch_directory scratch;
+  std::mutex mutex;
+  std::vector<std::string> ends;
+  std::unique_ptr<node_launcher> launcher;
+
+  scene() {
+    launcher = std::make_unique<node_launcher>(
+        *run_dir::open(scratch.path()), [this](const std::string& node, const std::string& why) {
+          std::lock_guard lock(mutex);
+          ends.push_back(node + " " + why);
+        });
+  }
+  std::vector<std::string> wait_for(std::size_t count) {
+    const auto deadline = node_launcher::clock::now() + 10s;
+    for (;;) {
+      {
+        std::lock_guard lock(mutex);
+        if (ends.size() >= count || node_launcher::clock::now() > deadline)
+          return ends;
+      }
+      poll(nullptr, 0, 5);
+    }
+  }
+  std::string file(const char* name) {
+    std::ifstream in(scratch.path() / name);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+};
+
+} // namespace
+
+TEST_CASE("the command is followed by cluster join, and its token is its input") {
+  scene s;
+  REQUIRE(s.launcher->keep("b", "sh -c 'read token; echo \"$0 $* <$token>\"'",
+                           "tcp://10.0.0.1:8012#ab", "secret"));
+  s.launcher->tick(node_launcher::clock::now());
+  REQUIRE(s.wait_for(1).size() == 1);
+  CHECK(s.file("launch-b.log") ==
+        "cluster join tcp://10.0.0.1:8012#ab --node b --token - <secret>\n");
+}
+
+TEST_CASE("one that ends is run again, each time after a longer while, and says why it ended") {
+  scene s;
+  REQUIRE(s.launcher->keep("b", "sh -c 'echo no route to host; exit 255'", "tcp://a:1#ab", ""));
+  auto now = node_launcher::clock::now();
+  s.launcher->tick(now);
+  auto ends = s.wait_for(1);
+  REQUIRE(ends.size() == 1);
+  CHECK(ends[0] == "b its launch command has ended (exit status 255): no route to host");
+  s.launcher->tick(now + 1s);
+  CHECK(s.wait_for(1).size() == 1);
+  s.launcher->tick(now + 20s);
+  CHECK(s.wait_for(2).size() == 2);
+  s.launcher->tick(now + 3s); // 4 s from its end
+  poll(nullptr, 0, 50);
+  CHECK(s.wait_for(2).size() == 2);
+}
+
+TEST_CASE("a command that runs is asked to end with us") {
+  scene s;
+  REQUIRE(s.launcher->keep("b", "sh -c 'echo $$; exec sleep 60'", "tcp://a:1#ab", ""));
+  s.launcher->tick(node_launcher::clock::now());
+  const auto deadline = node_launcher::clock::now() + 10s;
+  while (s.file("launch-b.log").empty() && node_launcher::clock::now() < deadline)
+    poll(nullptr, 0, 5);
+  const auto pid = std::stoi(s.file("launch-b.log"));
+  CHECK(::kill(pid, 0) == 0);
+  s.launcher.reset();
+  siginfo_t info{};
+  CHECK(waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED) == 0);
+  CHECK(info.si_status == SIGTERM);
+}
