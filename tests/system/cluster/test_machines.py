@@ -1,4 +1,5 @@
 """A pipeline over two machines: joined by a token, linked by keys, and as hard to break as on one."""
+import json
 import os
 import pathlib
 import re
@@ -8,7 +9,7 @@ import time
 
 import pytest
 import zmq
-from harness import MODEL, running
+from harness import CLUSTER, MODEL, ROOT, running
 from machines import FAR, Machine, two_machines
 from streams import Stream
 from zmq.utils import z85
@@ -268,3 +269,9 @@ def test_a_launch_command_that_fails_is_shown_with_its_last_words():
         both.near.config.write_text(both.near.config.read_text().replace('name = "b"', f'name = "b"\nlaunch = "{launch}"'))
         both.up()
         wait_for(lambda: any("exit status 255" in e["failed"] and "no route to host" in e["failed"] for e in both.events("join")))
+
+
+def test_a_plan_takes_machines_that_have_not_joined_to_be_like_this_one():
+    done = subprocess.run([CLUSTER, "plan", "examples/two_machines.toml", "--json"], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert [s["node"] for s in json.loads(done.stdout)["shards"]] == ["a", "b"]
+    assert "node b has not joined: taken to be like this machine" in done.stderr
