@@ -1,6 +1,7 @@
 """The other machine as a network namespace: an address of its own, a cable that can be pulled, and no sight of our files."""
 import contextlib
 import os
+import shutil
 import subprocess
 import threading
 import time
@@ -20,12 +21,14 @@ def ip(*words):
 
 
 def may_make_namespaces():
+    if not shutil.which("ip"):
+        return False
     made = ip("netns", "add", NAME + "p")
     ip("netns", "del", NAME + "p")
     return made.returncode == 0 and subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode == 0
 
 
-pytestmark = pytest.mark.skipif(not may_make_namespaces(), reason="network namespaces want CAP_SYS_ADMIN")
+pytestmark = pytest.mark.skipif(not may_make_namespaces(), reason="network namespaces want iproute2 and CAP_SYS_ADMIN")
 
 
 @contextlib.contextmanager
