@@ -102,7 +102,7 @@ def share_of_bandwidth(run):
 
 def ceiling(run, key):
     """Tokens/s of that key if this processor did nothing but multiply and add integers of the width of the activations, at the rate measured
-    in the same run: no weight unpacked, nothing scaled, no attention. None where there are no such instructions, or the run failed."""
+    in the same run (floats where the weights are): no weight unpacked, nothing scaled, no attention. None where there are no such instructions, or the run failed."""
     if "products" not in run:
         return None
     return run["products"] * 1e3 / run["prompt_row" if key == PREFILL_KEY else "decoded_row"]
@@ -134,7 +134,7 @@ def beside_llama(settings, section, model, kind, positions):
         by_side = {name: [one.get(key) for one in results[name]] for name in sides}
         made += [report.median_row(f"{section}.{name}.{key}", by_side[name], "tokens/s") for name in sides if name not in failures]
         made += [report.ratio_row(f"{section}.{name}/llama.{key}", by_side[name], by_side["llama"], bar) for name in sides if name != "llama"]
-        if kind not in FLOAT_TYPES and key != rate_key(1):  # one row waits for memory
+        if key != rate_key(1):  # one row waits for memory
             made += [row for name in sides if name != "llama" for row in ceiling_rows(section, name, results, key)]
     shares = [share_of_bandwidth(one) for one in results["baton"]]
     return [*made, report.median_row(f"{section}.baton.batch_1.bandwidth", shares, "share", BANDWIDTH_BARS.get(kind))]

@@ -270,7 +270,10 @@ void report_products(const options& o, const model::description& model, std::uin
   report(o, "products of a prompt row", {row}, "M", 0);
   report(o, "products of a decoded row", {row + products_of(model::output_tensors(model), model)},
          "M", 0);
-  if (const auto rate = measure_product_rate(threads, o.bits, o.rounds); !rate.empty())
+  const auto& type = model.file_type;
+  const bool is_float = type == "BF16" || type == "F16" || type == "F32";
+  if (const auto rate = measure_product_rate(threads, is_float ? 32 : o.bits, o.rounds);
+      !rate.empty())
     report(o, fmt::format("products, {} threads", threads), rate, "G/s", 0);
 }
 

@@ -17,6 +17,21 @@ namespace {
 constexpr int sums = 20; // that do not wait for one another: more than latency times ports
 constexpr int repeats = 1 << 20;
 
+__attribute__((target("avx512f"))) void multiply_add_floats() {
+  __m512 sum[sums];
+  for (auto& s : sum)
+    s = _mm512_setzero_ps();
+  __m512 a = _mm512_set1_ps(0.5f), b = _mm512_set1_ps(0.25f);
+  for (int i = 0; i < repeats; ++i) {
+#pragma GCC unroll 20
+    for (int k = 0; k < sums; ++k)
+      sum[k] = _mm512_fmadd_ps(a, b, sum[k]);
+    asm volatile("" : "+v"(a), "+v"(b));
+  }
+  for (auto& s : sum)
+    asm volatile("" ::"v"(s));
+}
+
 template <std::uint32_t Bits>
 __attribute__((target("avx512f,avx512bw,avx512vnni"))) void multiply_add() {
   __m512i sum[sums];
@@ -39,7 +54,9 @@ std::vector<double> measure(std::uint32_t threads, std::uint32_t bits, int round
   std::vector<double> measured;
   for (int r = 0; r < rounds; ++r) {
     const auto begin = std::chrono::steady_clock::now();
-    team.run([bits](unsigned) { bits == 8 ? multiply_add<8>() : multiply_add<16>(); });
+    team.run([bits](unsigned) {
+      bits == 8 ? multiply_add<8>() : bits == 16 ? multiply_add<16>() : multiply_add_floats();
+    });
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
     measured.push_back(products / time.count() / 1e9);
   }
