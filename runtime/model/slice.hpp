@@ -1,5 +1,5 @@
-// Which part of a model a stage holds, and what that costs in bytes. Pure: called by the planner
-// for a whole pipeline and by a shard for its own part.
+// Which part of a model a stage holds, and a shard of a stage that several share; what that costs
+// in bytes. Pure: called by the planner for a whole pipeline and by a shard for its own part.
 #pragma once
 
 #include "runtime/model/description.hpp"
@@ -49,5 +49,48 @@ std::vector<std::string> tensors_of(const description& model, const layer_range&
 // Bytes of these tensors in the file. Errors: bad_model_file (a tensor is not in this file).
 result<std::uint64_t> stage_bytes(const description& model, const model_file& file,
                                   const layer_range& range);
+
+// -- Tensor parallelism: the shards of a stage are the ranks of a group --
+
+// Consecutive heads, rows or columns.
+struct index_range {
+  std::uint32_t first = 0, count = 0;
+
+  std::uint32_t end() const noexcept { return first + count; }
+  friend bool operator==(const index_range&, const index_range&) = default;
+};
+
+// What a rank holds of every layer of its stage, and of the head. Norms, embeddings and routers are
+// every rank's. Slices of the ranks follow one another and may be uneven.
+struct tensor_slice {
+  std::uint32_t rank = 0, width = 1;
+  index_range kv_heads; // with the query heads that share them: rows of q, k, v, columns of output
+  index_range ffn;      // rows of gate and up, columns of down; in a mixture of every expert
+  index_range vocabulary;   // rows of the head
+  double weights_share = 1; // of the weights that are sliced, over the whole model
+
+  friend bool operator==(const tensor_slice&, const tensor_slice&) = default;
+};
+
+// Where a matrix may be cut, beside at heads: a slice of columns is a whole number of its type's
+// blocks, and of the 32 values that share a scale where activations are quantised.
+struct slice_blocks {
+  std::uint32_t attention = 32; // columns of the attention's output
+  std::uint32_t ffn = 32;       // columns of down
+};
+
+// Of these weights, the same for all stages. Errors: bad_model_file (a tensor is not in this file).
+result<slice_blocks> slice_blocks_of(const description& model, const model_file& file);
+
+// Slices for the ranks of a group, in their order: the slowest rank as fast as possible in each
+// kind of tensor by itself, since the ranks wait for one another behind each. `speeds` as in
+// partition(). Errors: does_not_fit (names what cannot be cut into so many parts), invalid_value
+// (no rank, wrong number of speeds, a speed out of range).
+result<std::vector<tensor_slice>> split(const description& model, std::uint32_t width,
+                                        std::span<const double> speeds = {},
+                                        const slice_blocks& blocks = {});
+
+// The model as the rank of that slice computes it: fewer heads, a narrower ffn; all else as it is.
+description sliced(const description& model, const tensor_slice& slice);
 
 } // namespace baton::model

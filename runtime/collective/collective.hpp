@@ -1,0 +1,40 @@
+// The seam between an engine that holds a slice of its stage's tensors and the others of its group:
+// what a step needs of them. In shared memory for the shards of one machine
+// (shared_collective.hpp); for GPUs NCCL belongs behind the same line.
+//
+// Every rank makes the same calls in the same order with the same sizes: one leader orders the
+// group's micro-batches, and what a step does depends on nothing else. No call waits without end.
+#pragma once
+
+#include "schema/result.hpp"
+
+#include <cstdint>
+#include <span>
+
+namespace baton::collective {
+
+class collective {
+public:
+  virtual ~collective() = default;
+
+  virtual std::uint32_t rank() const noexcept = 0; // below width()
+  virtual std::uint32_t width() const noexcept = 0;
+
+  // After a failure what `values` or `all` hold is undefined, and so is how far the others came:
+  // every further call fails as well, until the group has begun anew.
+  // Errors, of both: deadline_exceeded (a rank did not come in time), link_down (its process is
+  // gone), stale_epoch (the group's epoch is over, or none has been entered), internal (ranks call
+  // for different things).
+
+  // values = the sum of all ranks' values, element by element, formed in the order of ranks: every
+  // rank gets the same bits, whatever the timing and whatever else is in the span.
+  virtual result<void> all_reduce(std::span<float> values) = 0;
+
+  // At rank 0 the `own` of all ranks lie in `all` one after the other, in the order of ranks; at
+  // the others `all` is not touched. Rank 0's own part may lie at its place already. Requires: one
+  // count per rank, own.size() is that of this rank, `all` is their sum at rank 0.
+  virtual result<void> gather(std::span<const float> own, std::span<float> all,
+                              std::span<const std::size_t> counts) = 0;
+};
+
+} // namespace baton::collective

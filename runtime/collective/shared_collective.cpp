@@ -1,0 +1,306 @@
+// Meetings, and what is done with the values between them.
+#include "runtime/collective/shared_collective.hpp"
+
+#include "schema/ensure.hpp"
+
+#include <linux/futex.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+namespace baton::collective {
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+constexpr auto spin_time = std::chrono::microseconds(50);
+// Between looks at the clock; a pause is 40 to 140 cycles.
+constexpr int pauses_per_look = 32;
+// The longest sleep until a rank looks for itself whether the others live and the epoch is open.
+constexpr std::chrono::nanoseconds sleep_time_max = std::chrono::milliseconds(20);
+// Up to here one meeting is cheaper than two with half of the reading.
+constexpr std::size_t at_once_floats = std::size_t{16} << 10U;
+static_assert(at_once_floats <= slot_floats);
+// Sums are formed in the first-level cache.
+constexpr std::size_t sum_floats = 512;
+constexpr std::size_t line_floats = 16;
+
+enum purpose_kind : std::uint64_t { reduced_at_once = 1, part_given, part_summed, gathered };
+
+static_assert(std::atomic<std::uint32_t>::is_always_lock_free, "processes share no lock");
+static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t), "a futex is 32 bits");
+
+void pause() noexcept {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+// Not FUTEX_PRIVATE: processes meet here.
+void sleep_while(const std::atomic<std::uint32_t>& value, std::uint32_t old,
+                 std::chrono::nanoseconds most) noexcept {
+  const timespec time{0, static_cast<long>(std::min(most, sleep_time_max).count())};
+  ::syscall(SYS_futex, &value, FUTEX_WAIT, old, &time, nullptr, 0);
+}
+
+void wake_all(const std::atomic<std::uint32_t>& value) noexcept {
+  ::syscall(SYS_futex, &value, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
+
+// Counts of meetings go round after 2^32.
+bool has_come(std::uint32_t arrived, std::uint32_t meeting) noexcept {
+  return static_cast<std::int32_t>(arrived - meeting) >= 0;
+}
+
+void copy(const float* from, std::size_t count, float* to) {
+  if (count > 0)
+    std::memcpy(to, from, count * sizeof(float));
+}
+
+void add(float* __restrict sum, const float* __restrict more, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i)
+    sum[i] += more[i];
+}
+
+} // namespace
+
+shared_collective::shared_collective(std::uint32_t rank, std::uint32_t width,
+                                     shared_options options)
+    : rank_(rank), width_(width), options_(options), processes_(width, -1) {
+  ENSURE(rank < width && width <= ranks_max, "rank {} of {}", rank, width);
+  failure_ = fail(errc::stale_epoch, "rank {} of a group has entered no epoch", rank);
+}
+
+shared_collective::~shared_collective() {
+  forget_processes();
+}
+
+void shared_collective::forget_processes() noexcept {
+  for (int& fd : processes_)
+    if (fd >= 0)
+      ::close(std::exchange(fd, -1));
+}
+
+result<void> shared_collective::enter(std::shared_ptr<const group_area> area) {
+  if (area->width() != width_)
+    return fail(errc::invalid_value, "a rank of a group of {} enters one of {}", width_,
+                area->width());
+  std::int32_t sitting = 0;
+  if (!area->seat_of(rank_).process.compare_exchange_strong(sitting, ::getpid()))
+    return fail(errc::conflict, "rank {} of epoch {} is process {}", rank_, area->epoch().value,
+                sitting);
+  forget_processes();
+  area_ = std::move(area);
+  meeting_ = round_ = 0;
+  failure_.reset();
+  return {};
+}
+
+// A failure stays: ranks no longer know of one another how far they are.
+result<void> shared_collective::kept(result<void> outcome) {
+  if (!outcome && !failure_)
+    failure_ = outcome.error();
+  return outcome;
+}
+
+result<void> shared_collective::check_epoch() const {
+  if (!area_->is_open())
+    return fail(errc::stale_epoch, "epoch {} of a group is over", area_->epoch().value);
+  return {};
+}
+
+// -- Meetings --
+
+// Returns when all ranks have come. What they have written before is there to be read.
+result<void> shared_collective::meet(const purpose& what) {
+  ++meeting_;
+  seat& own = area_->seat_of(rank_);
+  own.purposes[meeting_ % 2] = what;
+  // Sequentially consistent, as in sleep_until_there: either we see the sleeper or it sees us.
+  own.arrived.store(meeting_, std::memory_order_seq_cst);
+  if (own.sleepers.load(std::memory_order_seq_cst) > 0)
+    wake_all(own.arrived);
+  for (std::uint32_t peer = 0; peer < width_; ++peer) {
+    if (peer == rank_)
+      continue;
+    if (auto ok = await(peer, meeting_); !ok)
+      return ok;
+    const purpose& other = area_->seat_of(peer).purposes[meeting_ % 2];
+    if (other != what)
+      return fail(
+          errc::internal,
+          "ranks of a group do not agree: {} comes for {} floats in call {}, {} for {} in {}",
+          rank_, what.floats, what.kind, peer, other.floats, other.kind);
+  }
+  return {};
+}
+
+result<void> shared_collective::await(std::uint32_t peer, std::uint32_t meeting) {
+  const auto& arrived = area_->seat_of(peer).arrived;
+  for (int i = 0; i < 8 * pauses_per_look; ++i) {
+    if (has_come(arrived.load(std::memory_order_acquire), meeting))
+      return {};
+    pause();
+  }
+  const auto begin = clock::now();
+  do {
+    for (int i = 0; i < pauses_per_look; ++i) {
+      if (has_come(arrived.load(std::memory_order_acquire), meeting))
+        return {};
+      pause();
+    }
+  } while (clock::now() < begin + spin_time);
+  seat& other = area_->seat_of(peer);
+  other.sleepers.fetch_add(1, std::memory_order_seq_cst);
+  auto outcome = sleep_until_there(peer, meeting, begin + options_.deadline);
+  other.sleepers.fetch_sub(1, std::memory_order_relaxed);
+  return outcome;
+}
+
+result<void> shared_collective::sleep_until_there(std::uint32_t peer, std::uint32_t meeting,
+                                                  clock::time_point until) {
+  const auto& arrived = area_->seat_of(peer).arrived;
+  for (;;) {
+    const bool was_gone = is_gone(peer); // asked first: it may have come before it went
+    const std::uint32_t seen = arrived.load(std::memory_order_seq_cst);
+    if (has_come(seen, meeting))
+      return {};
+    if (auto ok = check_epoch(); !ok)
+      return ok;
+    if (was_gone)
+      return fail(errc::link_down, "the process of rank {} of {} is gone", peer, width_);
+    const auto left = until - clock::now();
+    if (left <= left.zero())
+      return fail(errc::deadline_exceeded, "rank {} of {} did not come within {} ms", peer, width_,
+                  options_.deadline.count());
+    sleep_while(arrived, seen, left);
+  }
+}
+
+// A process that has ended, reaped or not. A number that was given to another process in the
+// meantime goes unnoticed: then the deadline speaks.
+bool shared_collective::is_gone(std::uint32_t peer) {
+  const pid_t process = area_->seat_of(peer).process.load(std::memory_order_relaxed);
+  if (process == 0 || process == ::getpid())
+    return false;
+  if (processes_[peer] < 0) {
+    processes_[peer] = static_cast<int>(::syscall(SYS_pidfd_open, process, 0));
+    if (processes_[peer] < 0)
+      return errno == ESRCH;
+  }
+  pollfd look{processes_[peer], POLLIN, 0};
+  return ::poll(&look, 1, 0) > 0;
+}
+
+// -- Values --
+
+float* shared_collective::next_slot() noexcept {
+  ++round_;
+  return area_->slot(rank_, round_ % 2);
+}
+
+result<void> shared_collective::all_reduce(std::span<float> values) {
+  if (failure_)
+    return *failure_;
+  if (width_ == 1)
+    return {};
+  while (!values.empty()) {
+    const auto piece = values.first(std::min(values.size(), slot_floats));
+    auto ok = piece.size() <= at_once_floats ? reduce_at_once(piece) : reduce_in_parts(piece);
+    if (!ok)
+      return kept(ok);
+    values = values.subspan(piece.size());
+  }
+  // What was read behind the end of an epoch may be gone from its area.
+  return kept(check_epoch());
+}
+
+result<void> shared_collective::reduce_at_once(std::span<float> values) {
+  copy(values.data(), values.size(), next_slot());
+  if (auto ok = meet({reduced_at_once, values.size()}); !ok)
+    return ok;
+  add_up(values, 0, values.size());
+  return {};
+}
+
+// Every rank gives the others their parts of its values, sums its own part, and takes the other
+// sums.
+result<void> shared_collective::reduce_in_parts(std::span<float> values) {
+  const auto begin_of = [&](std::uint32_t part) {
+    return part == width_ ? values.size()
+                          : values.size() * part / width_ / line_floats * line_floats;
+  };
+  const std::size_t begin = begin_of(rank_), end = begin_of(rank_ + 1);
+  float* own = next_slot();
+  copy(values.data(), begin, own);
+  copy(values.data() + end, values.size() - end, own + end);
+  if (auto ok = meet({part_given, values.size()}); !ok)
+    return ok;
+  add_up(values, begin, end);
+  copy(values.data() + begin, end - begin, own + begin); // others read no part of it but this
+  if (auto ok = meet({part_summed, values.size()}); !ok)
+    return ok;
+  for (std::uint32_t peer = 0; peer < width_; ++peer)
+    if (peer != rank_)
+      copy(slot_of(peer) + begin_of(peer), begin_of(peer + 1) - begin_of(peer),
+           values.data() + begin_of(peer));
+  return {};
+}
+
+// values[begin, end) = the ranks' sum, in their order.
+void shared_collective::add_up(std::span<float> values, std::size_t begin, std::size_t end) const {
+  const auto of = [&](std::uint32_t peer) { return peer == rank_ ? values.data() : slot_of(peer); };
+  float sum[sum_floats];
+  for (std::size_t at = begin; at < end; at += sum_floats) {
+    const std::size_t count = std::min(sum_floats, end - at);
+    copy(of(0) + at, count, sum);
+    for (std::uint32_t peer = 1; peer < width_; ++peer)
+      add(sum, of(peer) + at, count);
+    copy(sum, count, values.data() + at);
+  }
+}
+
+result<void> shared_collective::gather(std::span<const float> own, std::span<float> all,
+                                       std::span<const std::size_t> counts) {
+  const std::size_t total = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+  ENSURE(counts.size() == width_ && own.size() == counts[rank_] &&
+             (rank_ != 0 || all.size() == total),
+         "rank {} gathers {} floats into {}", rank_, own.size(), all.size());
+  if (failure_)
+    return *failure_;
+  if (rank_ == 0 && own.data() != all.data())
+    copy(own.data(), own.size(), all.data());
+  // Rank 0 gives nothing to the others.
+  const std::size_t longest = width_ == 1 ? 0 : *std::max_element(counts.begin() + 1, counts.end());
+  for (std::size_t done = 0; done < longest; done += slot_floats)
+    if (auto ok = gather_round(own, all, counts, done); !ok)
+      return kept(ok);
+  return kept(check_epoch());
+}
+
+result<void> shared_collective::gather_round(std::span<const float> own, std::span<float> all,
+                                             std::span<const std::size_t> counts,
+                                             std::size_t done) {
+  const auto piece = [&](std::uint32_t peer) {
+    return std::min(counts[peer] - std::min(done, counts[peer]), slot_floats);
+  };
+  float* slot = next_slot();
+  if (rank_ != 0)
+    copy(own.data() + std::min(done, own.size()), piece(rank_), slot);
+  if (auto ok = meet({gathered, std::accumulate(counts.begin(), counts.end(), std::uint64_t{0})});
+      !ok)
+    return ok;
+  std::size_t first = counts[0];
+  for (std::uint32_t peer = 1; peer < width_ && rank_ == 0; first += counts[peer++])
+    copy(slot_of(peer), piece(peer), all.data() + first + done);
+  return {};
+}
+
+} // namespace baton::collective

@@ -1,0 +1,79 @@
+// The collective of shards on one machine: each rank puts its values into its slot of the group's
+// memory (group_memory.hpp) and says so; when all have, each reads what it needs. Nothing passes
+// through the kernel while the others are on their way; a rank that waits spins for about 50 µs,
+// then sleeps on a futex.
+//
+//                      enter(area)                     a call fails
+//     outside (at first) ----------> inside, calls work -----------> broken, calls give the failure
+//                                      ^                                |
+//                                      +--------------------------------+  enter(newer area)
+//
+// An all-reduce of up to 64 KiB is done at once: one meeting, every rank adds up everything. Above
+// that ranks share the work out: each adds up its part, then they take the parts from one another.
+// Both add in the order of ranks, so that their bits are the same.
+//
+// Each round of values has the other slot than the one before. A rank writes a slot again in the
+// second round after: it has then met all others in between, who came after having read it.
+#pragma once
+
+#include "runtime/collective/collective.hpp"
+#include "runtime/collective/group_memory.hpp"
+
+#include <chrono>
+#include <optional>
+#include <vector>
+
+namespace baton::collective {
+
+struct shared_options {
+  // Of each wait for the others. Far above what ranks of one step differ by, and no more than the
+  // least deadline of a step.
+  std::chrono::milliseconds deadline{2000};
+};
+
+// For one thread at a time.
+class shared_collective final : public collective {
+public:
+  // Requires: rank < width <= ranks_max.
+  shared_collective(std::uint32_t rank, std::uint32_t width, shared_options options = {});
+  ~shared_collective() override;
+  shared_collective(const shared_collective&) = delete;
+  shared_collective& operator=(const shared_collective&) = delete;
+
+  // Takes this rank's seat; does not wait for the others. Errors: conflict (somebody sits there),
+  // invalid_value (the group has another width).
+  result<void> enter(std::shared_ptr<const group_area> area);
+
+  std::uint32_t rank() const noexcept override { return rank_; }
+  std::uint32_t width() const noexcept override { return width_; }
+  result<void> all_reduce(std::span<float> values) override;
+  result<void> gather(std::span<const float> own, std::span<float> all,
+                      std::span<const std::size_t> counts) override;
+
+private:
+  result<void> kept(result<void> outcome);
+  result<void> check_epoch() const;
+  result<void> meet(const purpose& what);
+  result<void> await(std::uint32_t peer, std::uint32_t meeting);
+  result<void> sleep_until_there(std::uint32_t peer, std::uint32_t meeting,
+                                 std::chrono::steady_clock::time_point until);
+  bool is_gone(std::uint32_t peer);
+  void forget_processes() noexcept;
+
+  float* next_slot() noexcept;
+  const float* slot_of(std::uint32_t peer) const noexcept { return area_->slot(peer, round_ % 2); }
+  result<void> reduce_at_once(std::span<float> values);
+  result<void> reduce_in_parts(std::span<float> values);
+  void add_up(std::span<float> values, std::size_t begin, std::size_t end) const;
+  result<void> gather_round(std::span<const float> own, std::span<float> all,
+                            std::span<const std::size_t> counts, std::size_t done);
+
+  const std::uint32_t rank_, width_;
+  const shared_options options_;
+  std::shared_ptr<const group_area> area_;
+  std::optional<error> failure_;
+  std::uint32_t meeting_ = 0, round_ = 0;
+  std::vector<int> processes_; // [rank] its pidfd, -1: not needed so far
+};
+
+} // namespace baton::collective

@@ -1,0 +1,205 @@
+// Goal: every rank gets the same sum, formed in the order of ranks, whatever the size, the number
+// of ranks and the timing; and no call waits without end. Method: ranks are threads that share one
+// mapping, so that a thread sanitizer sees all they do.
+#include "tests/unit/collective/groups.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <thread>
+
+using namespace baton;
+using namespace baton::testing;
+using collective::shared_collective;
+
+namespace {
+
+constexpr std::chrono::milliseconds ample{60'000}; // a loaded machine must not fail a test
+
+// work(rank's collective) on a thread for each rank of a fresh group.
+void run_ranks(std::uint32_t width, const std::function<void(shared_collective&)>& work,
+               std::chrono::milliseconds deadline = ample) {
+  group_file group(width);
+  const auto area = group.open(1);
+  std::vector<std::thread> ranks;
+  for (std::uint32_t rank = 0; rank < width; ++rank)
+    ranks.emplace_back([&, rank] {
+      shared_collective own(rank, width, {deadline});
+      if (own.enter(area))
+        work(own);
+    });
+  for (auto& each : ranks)
+    each.join();
+}
+
+// Around every border: of lines, of what is done at once, of slots.
+std::vector<std::size_t> sizes() {
+  std::vector<std::size_t> out = {0, 1, 2, 15, 16, 17, 31, 33, 511, 512, 513, 576, 1000};
+  for (const std::size_t border : {std::size_t{16384}, std::size_t{65536}, std::size_t{131072}})
+    for (const std::size_t offset : {0, 1, 2, 16, 17})
+      out.insert(out.end(), {border - offset, border + offset});
+  out.push_back(262'144 + 12'345);
+  return out;
+}
+
+} // namespace
+
+TEST_CASE("all ranks get the bits of the sum in the order of ranks, for every size and width") {
+  for (const std::uint32_t width : {1U, 2U, 3U, 5U}) {
+    std::vector<std::size_t> wrong(width, 0), calls(width, 0);
+    run_ranks(width, [&](shared_collective& own) {
+      for (const std::size_t size : sizes()) {
+        const auto call = static_cast<std::uint32_t>(size);
+        auto values = values_of(own.rank(), size, call);
+        if (!own.all_reduce(values))
+          return;
+        wrong[own.rank()] += wrong_sums(values, width, call);
+        ++calls[own.rank()];
+      }
+    });
+    CAPTURE(width);
+    CHECK(calls == std::vector<std::size_t>(width, sizes().size()));
+    CHECK(wrong == std::vector<std::size_t>(width, 0));
+  }
+}
+
+TEST_CASE("a hundred thousand small sums come out right, whoever is late") {
+  constexpr std::uint32_t calls = 100'000, width = 2;
+  std::vector<std::uint32_t> right(width, 0);
+  run_ranks(width, [&](shared_collective& own) {
+    std::vector<float> values(7);
+    for (std::uint32_t call = 0; call < calls; ++call) {
+      for (std::size_t i = 0; i < values.size(); ++i)
+        values[i] = value_of(own.rank(), i, call);
+      if (call % 1000 ==
+          own.rank() * 500) { // long enough for the other to fall asleep, now and then
+        const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(call % 77);
+        while (std::chrono::steady_clock::now() < until) {
+        }
+      }
+      if (!own.all_reduce(values))
+        return;
+      right[own.rank()] += wrong_sums(values, width, call) == 0 ? 1U : 0U;
+    }
+  });
+  CHECK(right == std::vector<std::uint32_t>(width, calls));
+}
+
+TEST_CASE("rank 0 gets the parts of all, however uneven, and the others keep what they have") {
+  const std::vector<std::vector<std::size_t>> cases = {
+      {5, 3}, {1, 0}, {0, 7}, {0, 0}, {100'000, 70'001}, {16, 200'000, 3}, {70'000, 0, 66'000, 1}};
+  for (const auto& counts : cases) {
+    const auto width = static_cast<std::uint32_t>(counts.size());
+    std::size_t total = 0;
+    std::vector<float> expected;
+    for (std::uint32_t rank = 0; rank < width; ++rank) {
+      const auto part = values_of(rank, counts[rank], 1);
+      expected.insert(expected.end(), part.begin(), part.end());
+      total += counts[rank];
+    }
+    for (const bool is_in_place : {false, true}) {
+      std::vector<float> all(total, -1);
+      std::vector<int> done(width, 0);
+      if (is_in_place)
+        std::copy_n(expected.begin(), counts[0], all.begin());
+      run_ranks(width, [&](shared_collective& own) {
+        const auto part = values_of(own.rank(), counts[own.rank()], 1);
+        std::vector<float> after = values_of(own.rank(), 100, 2);
+        const bool gathered = own.rank() != 0 ? bool(own.gather(part, {}, counts))
+                              : is_in_place
+                                  ? bool(own.gather(std::span(all).first(counts[0]), all, counts))
+                                  : bool(own.gather(part, all, counts));
+        // What comes next does not disturb what is still being read.
+        if (gathered && own.all_reduce(after) && wrong_sums(after, width, 2) == 0)
+          done[own.rank()] = 1;
+      });
+      CHECK(all == expected);
+      CHECK(done == std::vector<int>(width, 1));
+    }
+  }
+}
+
+TEST_CASE("a rank that does not come costs the others a deadline, and then every call fails") {
+  run_ranks(
+      3,
+      [](shared_collective& own) {
+        if (own.rank() == 2)
+          return; // sits there, and never comes
+        std::vector<float> values(10);
+        for (int i = 0; i < 3; ++i) {
+          const auto begin = std::chrono::steady_clock::now();
+          const auto summed = own.all_reduce(values);
+          const auto took = std::chrono::steady_clock::now() - begin;
+          REQUIRE(!summed);
+          CHECK(summed.error().code == errc::deadline_exceeded);
+          CHECK(summed.error().message.find("rank 2") != std::string::npos);
+          CHECK(took < std::chrono::seconds(10));
+          CHECK((took >= std::chrono::milliseconds(50)) == (i == 0)); // the first waits, no other
+        }
+      },
+      std::chrono::milliseconds(50));
+}
+
+TEST_CASE("ranks that come for different things are told so, instead of adding them up") {
+  run_ranks(2, [](shared_collective& own) {
+    std::vector<float> values(own.rank() == 0 ? 10 : 11);
+    const auto summed = own.all_reduce(values);
+    REQUIRE(!summed);
+    CHECK(summed.error().code == errc::internal);
+  });
+  run_ranks(2, [](shared_collective& own) {
+    std::vector<float> values(16);
+    const std::size_t counts[] = {8, 8};
+    const auto out = own.rank() == 0 ? own.gather(std::span(values).first(8), values, counts)
+                                     : own.all_reduce(values);
+    REQUIRE(!out);
+    CHECK(out.error().code == errc::internal);
+  });
+}
+
+TEST_CASE("who waits learns that its epoch is over, and goes on in the next one") {
+  group_file group(2);
+  const auto first = group.open(1);
+  shared_collective waiting(0, 2, {ample}), late(1, 2, {ample});
+  std::vector<float> values(4);
+  CHECK(waiting.all_reduce(values).error().code == errc::stale_epoch); // none entered yet
+  REQUIRE(waiting.enter(first));
+  std::thread closer;
+  SUBCASE("it closes") {
+    closer = std::thread([&] { group.memory.close_epoch(); });
+  }
+  SUBCASE("another opens") {
+    closer = std::thread([&] { static_cast<void>(group.memory.open_epoch({2})); });
+  }
+  const auto summed = waiting.all_reduce(values);
+  closer.join();
+  REQUIRE(!summed);
+  CHECK(summed.error().code == errc::stale_epoch);
+  CHECK(waiting.all_reduce(values).error().code == errc::stale_epoch);
+  // A rank that has slept through it all.
+  REQUIRE(late.enter(first));
+  CHECK(late.all_reduce(values).error().code == errc::stale_epoch);
+  const auto next = group.open(3);
+  std::thread other([&] {
+    std::vector<float> more = values_of(1, 4, 3);
+    if (late.enter(next))
+      static_cast<void>(late.all_reduce(more));
+  });
+  REQUIRE(waiting.enter(next));
+  values = values_of(0, 4, 3);
+  CHECK(waiting.all_reduce(values));
+  CHECK(wrong_sums(values, 2, 3) == 0);
+  other.join();
+}
+
+TEST_CASE("a seat is taken once, in a group of the right width") {
+  group_file group(2);
+  const auto area = group.open(1);
+  shared_collective first(1, 2), second(1, 2), wide(1, 3);
+  CHECK(first.enter(area));
+  const auto entered = second.enter(area);
+  REQUIRE(!entered);
+  CHECK(entered.error().code == errc::conflict);
+  CHECK(wide.enter(area).error().code == errc::invalid_value);
+  std::vector<float> values(1);
+  CHECK(second.all_reduce(values).error().code == errc::stale_epoch);
+}

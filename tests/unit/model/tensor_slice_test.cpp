@@ -1,0 +1,195 @@
+// Slices of a layer for the ranks of a group: complete, in order, on the borders of heads and of
+// blocks, as even as the speeds; and what cannot be cut is named.
+#include "runtime/model/gguf.hpp"
+#include "runtime/model/slice.hpp"
+#include "tests/support/gguf_writer.hpp"
+#include "tests/support/scratch_directory.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <limits>
+
+using namespace baton;
+using model::index_range;
+using model::tensor_slice;
+
+namespace {
+
+model::description smollm2_shape() {
+  model::description d;
+  d.name = "smollm2";
+  d.layer_count = 30;
+  d.hidden_size = 576;
+  d.ffn_size = 1536;
+  d.head_count = 9;
+  d.kv_head_count = 3;
+  d.head_size = 64;
+  d.vocab_size = 49152;
+  return d;
+}
+
+std::vector<tensor_slice> slices_of(const model::description& d, std::uint32_t width,
+                                    std::vector<double> speeds = {},
+                                    const model::slice_blocks& blocks = {}) {
+  const auto slices = model::split(d, width, speeds, blocks);
+  REQUIRE_MESSAGE(slices, slices.error().message);
+  return *slices;
+}
+
+using counts = std::vector<std::uint32_t>;
+
+counts counts_of(const std::vector<tensor_slice>& slices, index_range tensor_slice::*part) {
+  counts out;
+  for (const auto& slice : slices)
+    out.push_back((slice.*part).count);
+  return out;
+}
+
+std::string refusal(const result<std::vector<tensor_slice>>& slices) {
+  return slices ? std::string("cut") : slices.error().message;
+}
+
+} // namespace
+
+TEST_CASE("slices follow one another, cover everything and lie on the borders of blocks") {
+  for (std::uint32_t heads = 1; heads <= 8; ++heads)
+    for (std::uint32_t width = 1; width <= heads; ++width)
+      for (const std::uint32_t vocabulary : {320U, 333U, 1000U}) {
+        auto d = smollm2_shape();
+        d.kv_head_count = heads;
+        d.head_count = heads * 3;
+        d.vocab_size = vocabulary;
+        const auto slices = slices_of(d, width);
+        REQUIRE(slices.size() == width);
+        std::uint32_t rank = 0;
+        double share = 0;
+        for (const auto& [part, all, unit] : {std::tuple(&tensor_slice::kv_heads, heads, 1U),
+                                              {&tensor_slice::ffn, 1536U, 32U},
+                                              {&tensor_slice::vocabulary, vocabulary, 32U}}) {
+          std::uint32_t next = 0;
+          for (const auto& slice : slices) {
+            CHECK((slice.*part).first == next);
+            CHECK((slice.*part).first % unit == 0);
+            CHECK((slice.*part).count >= 1);
+            next = (slice.*part).end();
+          }
+          CHECK(next == all);
+        }
+        for (const auto& slice : slices) {
+          CHECK(slice.rank == rank++);
+          CHECK(slice.width == width);
+          share += slice.weights_share;
+        }
+        CHECK(share == doctest::Approx(1));
+      }
+}
+
+TEST_CASE("three KV heads over two ranks are two and one, everything else is halved") {
+  const auto slices = slices_of(smollm2_shape(), 2);
+  CHECK(slices[0].kv_heads == index_range{0, 2});
+  CHECK(slices[1].kv_heads == index_range{2, 1});
+  CHECK(slices[0].ffn == index_range{0, 768});
+  CHECK(slices[1].vocabulary == index_range{24576, 24576});
+  // 884,736 weights of a layer are its attention's, two thirds of them; half of all others.
+  CHECK(slices[0].weights_share == doctest::Approx((30 * (589824 + 1327104.0) + 14155776) /
+                                                   (30 * (884736 + 2654208.0) + 28311552)));
+}
+
+TEST_CASE("no other division makes the slowest rank faster") {
+  auto d = smollm2_shape();
+  for (const auto& speeds : {std::vector{1.0, 1.0}, {1.0, 0.4}, {0.3, 2.0}, {1.0, 5.0}})
+    for (std::uint32_t heads = 2; heads <= 12; ++heads) {
+      d.kv_head_count = d.head_count = heads;
+      const auto taken = counts_of(slices_of(d, 2, speeds), &tensor_slice::kv_heads);
+      const auto slowest = [&](std::uint32_t first) {
+        return std::max(first / speeds[0], (heads - first) / speeds[1]);
+      };
+      for (std::uint32_t first = 1; first < heads; ++first)
+        CHECK(slowest(taken[0]) <= slowest(first));
+    }
+  d.kv_head_count = d.head_count = 8;
+  const auto uneven = slices_of(d, 3, {1, 2, 1});
+  CHECK(counts_of(uneven, &tensor_slice::kv_heads) == counts{2, 4, 2});
+  CHECK(counts_of(uneven, &tensor_slice::ffn) == counts{384, 768, 384});
+}
+
+TEST_CASE("heads stay together until their columns are whole blocks") {
+  auto d = smollm2_shape();
+  d.head_size = 16;
+  d.head_count = d.kv_head_count = 5; // two heads make a block of 32, the last stays alone
+  CHECK(counts_of(slices_of(d, 2), &tensor_slice::kv_heads) == counts{4, 1});
+  CHECK(counts_of(slices_of(d, 3), &tensor_slice::kv_heads) == counts{2, 2, 1});
+  const auto too_wide = refusal(model::split(d, 4));
+  CHECK(too_wide == "'smollm2': 5 KV heads (2 stay together) cannot be cut for 4 ranks");
+  // Blocks of 256 columns (Q4_K) hold four of the default model's groups of heads.
+  const model::slice_blocks wide{.attention = 256, .ffn = 256};
+  CHECK(refusal(model::split(smollm2_shape(), 2, {}, wide)).find("4 stay together") !=
+        std::string::npos);
+  d = smollm2_shape();
+  d.kv_head_count = 8;
+  d.head_count = 24;
+  CHECK(counts_of(slices_of(d, 2, {}, wide), &tensor_slice::kv_heads) == counts{4, 4});
+  CHECK(counts_of(slices_of(d, 2, {}, wide), &tensor_slice::ffn) == counts{768, 768});
+}
+
+TEST_CASE("what cannot be cut so often is refused by its name") {
+  auto d = smollm2_shape();
+  CHECK(refusal(model::split(d, 4)) == "'smollm2': 3 KV heads cannot be cut for 4 ranks");
+  d.ffn_size = 64;
+  CHECK(refusal(model::split(d, 3)).find("64 rows of the ffn (32 stay together)") !=
+        std::string::npos);
+  d.ffn_size = 1536;
+  d.vocab_size = 64;
+  CHECK(refusal(model::split(d, 3)).find("64 rows of the head") != std::string::npos);
+  CHECK(model::split(d, 0).error().code == errc::invalid_value);
+  for (const double speed : {0.0, -1.0, std::numeric_limits<double>::quiet_NaN(), 1e300}) {
+    const double speeds[] = {1.0, speed};
+    CHECK(model::split(d, 2, speeds).error().code == errc::invalid_value);
+  }
+  const double one[] = {1.0};
+  CHECK(model::split(d, 2, one).error().code == errc::invalid_value);
+}
+
+TEST_CASE("a rank's model has its heads and its ffn, and nothing else of its own") {
+  auto d = smollm2_shape();
+  const auto slices = slices_of(d, 2);
+  auto own = model::sliced(d, slices[1]);
+  CHECK(own.head_count == 3);
+  CHECK(own.kv_head_count == 1);
+  CHECK(own.q_size() == 192);
+  CHECK(own.ffn_size == 768);
+  CHECK(own.hidden_size == 576);
+  CHECK(own.vocab_size == 49152);
+  d.expert_count = 4;
+  d.expert_ffn_size = 96;
+  CHECK(counts_of(slices_of(d, 2), &tensor_slice::ffn) == counts{64, 32});
+  own = model::sliced(d, slices_of(d, 2)[1]);
+  CHECK(own.expert_ffn_size == 32);
+  CHECK(own.ffn_size == 1536);
+}
+
+TEST_CASE("the blocks of a file are those of the tensors that are cut by columns") {
+  const testing::scratch_directory scratch;
+  const auto blocks_of = [&](const testing::tiny_llama& options) {
+    REQUIRE(testing::write_tiny_llama(scratch / "a.gguf", options));
+    const auto file = model::gguf_file::open(scratch / "a.gguf");
+    REQUIRE(file);
+    auto d = model::describe(*file);
+    REQUIRE(d);
+    const auto blocks = model::slice_blocks_of(*d, *file);
+    REQUIRE(blocks);
+    d->layer_count = 9;
+    CHECK(model::slice_blocks_of(*d, *file).error().code == errc::bad_model_file);
+    return std::pair(blocks->attention, blocks->ffn);
+  };
+  using model::tensor_type;
+  CHECK(blocks_of({.type = tensor_type::f32}) == std::pair(32U, 32U));
+  CHECK(blocks_of({.type = tensor_type::q4_1}) == std::pair(32U, 32U));
+  CHECK(blocks_of({.hidden = 256,
+                   .heads = 1,
+                   .kv_heads = 1,
+                   .ffn = 256,
+                   .type = tensor_type::q4_k,
+                   .embedding_type = tensor_type::q8_0}) == std::pair(256U, 256U));
+}
