@@ -27,11 +27,11 @@
 
 namespace baton::collective {
 
-// More than one machine has sockets; each takes 512 KiB.
+// More than one machine has sockets; each takes 256 KiB.
 inline constexpr std::uint32_t ranks_max = 16;
 // Floats of a slot. What is larger passes through in pieces of this size: both slots of two ranks
 // stay in the second-level caches.
-inline constexpr std::size_t slot_floats = std::size_t{64} << 10U;
+inline constexpr std::size_t slot_floats = std::size_t{32} << 10U;
 
 // What a rank has come to a meeting for; they must all have come for the same.
 struct purpose {

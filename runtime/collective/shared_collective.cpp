@@ -226,7 +226,7 @@ result<void> shared_collective::reduce_at_once(std::span<float> values) {
   copy(values.data(), values.size(), next_slot());
   if (auto ok = meet({reduced_at_once, values.size()}); !ok)
     return ok;
-  add_up(values, 0, values.size());
+  add_up(values, 0, values.size(), nullptr);
   return {};
 }
 
@@ -243,8 +243,7 @@ result<void> shared_collective::reduce_in_parts(std::span<float> values) {
   copy(values.data() + end, values.size() - end, own + end);
   if (auto ok = meet({part_given, values.size()}); !ok)
     return ok;
-  add_up(values, begin, end);
-  copy(values.data() + begin, end - begin, own + begin); // others read no part of it but this
+  add_up(values, begin, end, own); // the others read no part of it but this
   if (auto ok = meet({part_summed, values.size()}); !ok)
     return ok;
   for (std::uint32_t peer = 0; peer < width_; ++peer)
@@ -254,8 +253,10 @@ result<void> shared_collective::reduce_in_parts(std::span<float> values) {
   return {};
 }
 
-// values[begin, end) = the ranks' sum, in their order.
-void shared_collective::add_up(std::span<float> values, std::size_t begin, std::size_t end) const {
+// values[begin, end) = the ranks' sum, in their order; the same in `also`. Written while the next
+// values are on their way from the other core: by itself each write would wait for its line.
+void shared_collective::add_up(std::span<float> values, std::size_t begin, std::size_t end,
+                               float* also) const {
   const auto of = [&](std::uint32_t peer) { return peer == rank_ ? values.data() : slot_of(peer); };
   float sum[sum_floats];
   for (std::size_t at = begin; at < end; at += sum_floats) {
@@ -264,6 +265,8 @@ void shared_collective::add_up(std::span<float> values, std::size_t begin, std::
     for (std::uint32_t peer = 1; peer < width_; ++peer)
       add(sum, of(peer) + at, count);
     copy(sum, count, values.data() + at);
+    if (also != nullptr)
+      copy(sum, count, also + at);
   }
 }
 

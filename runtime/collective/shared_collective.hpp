@@ -64,7 +64,7 @@ private:
   const float* slot_of(std::uint32_t peer) const noexcept { return area_->slot(peer, round_ % 2); }
   result<void> reduce_at_once(std::span<float> values);
   result<void> reduce_in_parts(std::span<float> values);
-  void add_up(std::span<float> values, std::size_t begin, std::size_t end) const;
+  void add_up(std::span<float> values, std::size_t begin, std::size_t end, float* also) const;
   result<void> gather_round(std::span<const float> own, std::span<float> all,
                             std::span<const std::size_t> counts, std::size_t done);
 

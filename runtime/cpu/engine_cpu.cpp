@@ -2,6 +2,7 @@
 #include "runtime/cpu/engine_cpu.hpp"
 
 #include "runtime/cpu/forward.hpp"
+#include "runtime/cpu/panel_format.hpp"
 #include "runtime/cpu/swap_file.hpp"
 #include "runtime/engine/sampler.hpp"
 
@@ -34,6 +35,49 @@ result<void> check(const config& c) {
   return {};
 }
 
+// The slices of the ranks, together the whole model; without a group the whole is one slice.
+result<std::vector<model::tensor_slice>> slices_of(const model::description& m, const config& c) {
+  if (c.slices.empty() && c.rank == 0)
+    return model::split(m, 1);
+  const auto wrong = [&](std::string_view what) {
+    return fail_param(errc::invalid_value, "slices", "'{}': {}", m.name, what);
+  };
+  if (c.rank >= c.slices.size())
+    return wrong(fmt::format("rank {} of {} slices", c.rank, c.slices.size()));
+  const auto whole = model::split(m, 1);
+  if (!whole)
+    return whole.error();
+  using model::tensor_slice;
+  for (const auto part : {&tensor_slice::kv_heads, &tensor_slice::ffn, &tensor_slice::vocabulary}) {
+    std::uint64_t next = 0;
+    for (const auto& slice : c.slices) {
+      if ((slice.*part).first != next || (slice.*part).count == 0)
+        return wrong("the slices do not follow one another");
+      next += (slice.*part).count;
+    }
+    if (next != (whole->front().*part).count)
+      return wrong("the slices are not of this model");
+  }
+  for (const auto& slice : c.slices)
+    if (slice.vocabulary.first % panel_rows != 0)
+      return wrong("a slice of the head begins inside of a panel");
+  return c.slices;
+}
+
+// KV of another slice, or of a group that is cut otherwise, has other bits.
+std::uint64_t mark_of(const std::vector<model::tensor_slice>& slices, std::uint32_t rank) {
+  std::uint64_t mark = 0;
+  if (slices.size() == 1)
+    return mark;
+  const auto mix = [&](std::uint64_t part) { mark = (mark ^ part) * 0x100000001B3U; };
+  mix(rank + 1);
+  for (const auto& slice : slices) {
+    mix(slice.kv_heads.count);
+    mix(slice.ffn.count);
+  }
+  return mark;
+}
+
 // Refuses by name what the kernels do not compute: nothing is left out silently.
 result<void> check(const model::description& m) {
   const auto refuse = [&](std::string_view what) {
@@ -55,12 +99,22 @@ result<void> check(const model::description& m) {
 } // namespace
 
 struct engine_cpu::state {
-  state(const model::description& m, const model::layer_range& r, const config& c)
-      : model(m), range(r), which(c.forced_isa.value_or(detect_isa())),
+  state(const model::description& m, const model::layer_range& r, const config& c,
+        std::vector<model::tensor_slice> all)
+      : model(m), slices(std::move(all)), rank(c.rank), own(model::sliced(m, slices[rank])),
+        range(r), which(c.forced_isa.value_or(detect_isa())),
         width(c.activation_bits == 8 ? activation_width::bits8 : activation_width::bits16),
-        team(c.threads, c.cpus), scratch(c.threads) {}
+        team(c.threads, c.cpus), scratch(c.threads) {
+    for (const auto& slice : slices)
+      logits_of_ranks.push_back(slice.vocabulary.count);
+  }
 
   model::description model;
+  std::vector<model::tensor_slice> slices; // [rank]
+  std::uint32_t rank = 0;
+  model::description own; // the model as this rank computes it
+  std::vector<std::size_t> logits_of_ranks;
+  std::shared_ptr<collective::collective> group; // none: this is the only rank
   model::layer_range range;
   isa which;
   activation_width width;
@@ -76,7 +130,7 @@ struct engine_cpu::state {
   baton::engine::capacity limits;
 
   result<void> take_kv(const model::model_file& file, const config& c) {
-    const kv_shape shape{range.count, model.kv_head_count, model.head_size, c.kv_cache_dtype};
+    const kv_shape shape{range.count, own.kv_head_count, own.head_size, c.kv_cache_dtype};
     const std::uint64_t fitting =
         c.kv_blocks != 0 ? c.kv_blocks
                          : c.kv_memory_bytes / std::max<std::uint64_t>(shape.block_bytes(), 1);
@@ -84,8 +138,9 @@ struct engine_cpu::state {
     if (blocks == 0)
       return fail(errc::does_not_fit, "{} bytes of KV memory hold no block of {} bytes",
                   c.kv_memory_bytes, shape.block_bytes());
-    const std::uint64_t owner =
-        file.fingerprint() ^ (std::uint64_t{range.first} << 32U | range.count);
+    const std::uint64_t owner = file.fingerprint() ^
+                                (std::uint64_t{range.first} << 32U | range.count) ^
+                                mark_of(slices, rank);
     auto taken = c.kv_file ? kv_memory::share(shape, blocks, *c.kv_file, owner)
                            : kv_memory::take(shape, blocks);
     if (!taken)
@@ -112,8 +167,14 @@ struct engine_cpu::state {
         c.context_max == 0 ? model.context_length : std::min(c.context_max, model.context_length);
     limits.model_hash = file.fingerprint();
     limits.device =
-        fmt::format("cpu {}, {} thread{}, {}-bit activations, {} KV", name_of(which), c.threads,
-                    c.threads == 1 ? "" : "s", c.activation_bits, name_of(c.kv_cache_dtype));
+        fmt::format("cpu {}, {} thread{}, {}-bit activations, {} KV{}", name_of(which), c.threads,
+                    c.threads == 1 ? "" : "s", c.activation_bits, name_of(c.kv_cache_dtype),
+                    group ? fmt::format(", rank {} of {}", rank, slices.size()) : std::string());
+  }
+
+  // Of a row, that this rank holds: its own, and those of all at rank 0, which samples.
+  std::size_t logits_held() const {
+    return !range.heads ? 0 : rank == 0 ? model.vocab_size : logits_of_ranks[rank];
   }
 
   result<void> make_copies(const std::vector<block_copy>& copies);
@@ -133,10 +194,13 @@ result<shared_weights> engine_cpu::read(const model::model_file& file,
   if (range.count == 0 || range.end() > model.layer_count)
     return fail(errc::invalid_value, "layers {} to {} of a model of {}", range.first, range.end(),
                 model.layer_count);
+  const auto slices = slices_of(model, settings);
+  if (!slices)
+    return slices.error();
   std::optional<result<stage_weights>> weights;
   std::thread packing([&] { // the team pins it: not the caller, who has threads to start
     thread_team team(settings.threads, settings.cpus);
-    weights = load_weights(file, model, range, team);
+    weights = load_weights(file, model, range, (*slices)[settings.rank], team);
   });
   packing.join();
   if (!*weights)
@@ -146,25 +210,38 @@ result<shared_weights> engine_cpu::read(const model::model_file& file,
 
 result<std::unique_ptr<engine_cpu>>
 engine_cpu::load(const model::model_file& file, const model::description& model,
-                 const model::layer_range& range, const config& settings, shared_weights weights) {
+                 const model::layer_range& range, const config& settings, shared_weights weights,
+                 std::shared_ptr<collective::collective> group) {
+  if (auto ok = check(model); !ok)
+    return ok.error();
+  auto slices = slices_of(model, settings);
+  if (!slices)
+    return slices.error();
+  const std::size_t ranks = group ? group->width() : 1;
+  if (ranks != slices->size() || (group && group->rank() != settings.rank))
+    return fail_param(errc::invalid_value, "slices", "rank {} of {} slices in a group of {}",
+                      settings.rank, slices->size(), ranks);
   if (!weights) {
     auto made = read(file, model, range, settings);
     if (!made)
       return made.error();
     weights = *std::move(made);
   }
-  auto s = std::make_unique<state>(model, range, settings);
+  auto s = std::make_unique<state>(model, range, settings, *std::move(slices));
   s->weights = std::move(weights);
+  s->group = ranks > 1 ? std::move(group) : nullptr;
   s->ropes.emplace(s->model, s->weights->rope_factors);
   if (auto ok = s->take_kv(file, settings); !ok)
     return ok.error();
-  auto memory = step_memory::take(s->model, range, settings.rows_max, settings.threads, s->width);
+  auto memory =
+      step_memory::take(s->own, s->logits_held(), settings.rows_max, settings.threads, s->width);
   if (!memory)
     return memory.error();
   s->memory = *std::move(memory);
   s->describe(file, settings);
-  s->pass.emplace(forward_parts{s->model, s->range, *s->weights, kernels_for(s->which), s->width,
-                                s->kv, *s->ropes, s->memory, s->team},
+  s->pass.emplace(forward_parts{s->own, s->range, *s->weights, kernels_for(s->which), s->width,
+                                s->kv, *s->ropes, s->memory, s->team, s->group.get(),
+                                s->logits_of_ranks},
                   s->limits.context_max);
   return std::unique_ptr<engine_cpu>(new engine_cpu(std::move(s)));
 }
@@ -173,7 +250,10 @@ result<std::uint64_t> engine_cpu::examine(const model::model_file& file,
                                           const model::description& model) {
   if (auto ok = check(model); !ok)
     return ok.error();
-  return packed_bytes(file, model, model::whole(model));
+  const auto slices = model::split(model, 1);
+  if (!slices)
+    return slices.error();
+  return packed_bytes(file, model, model::whole(model), slices->front());
 }
 
 const baton::engine::capacity& engine_cpu::limits() const noexcept {
@@ -187,12 +267,15 @@ result<baton::engine::step_output> engine_cpu::run(const micro_batch& batch,
     return ok.error();
   if (auto ok = s.make_copies(batch.copies); !ok)
     return ok.error();
-  s.pass->run(batch, activations);
+  if (auto ok = s.pass->run(batch, activations); !ok)
+    return ok.error();
   baton::engine::step_output out;
   if (!s.range.heads) {
     out.activations = {s.memory.hidden.data, std::size_t{batch.rows()} * s.model.hidden_size};
     return out;
   }
+  if (s.rank != 0) // it has not the logits of the others
+    return out;
   auto samples = s.draw_all(batch.draws);
   if (!samples)
     return samples.error();
@@ -239,8 +322,8 @@ result<std::vector<sample>> engine_cpu::state::draw_all(const std::vector<draw>&
 }
 
 std::span<const float> engine_cpu::logits(std::size_t index) const {
-  ENSURE(state_->range.heads && index < state_->drawn.size(), "logits of draw {} of {}", index,
-         state_->drawn.size());
+  ENSURE(state_->range.heads && state_->rank == 0 && index < state_->drawn.size(),
+         "logits of draw {} of {}", index, state_->drawn.size());
   return {state_->memory.logits.row(index), state_->model.vocab_size};
 }
 

@@ -3,6 +3,7 @@
 // thread.
 #pragma once
 
+#include "runtime/collective/collective.hpp"
 #include "runtime/cpu/isa.hpp"
 #include "runtime/cpu/kv_format.hpp"
 #include "runtime/engine/engine.hpp"
@@ -33,6 +34,10 @@ struct config {
   // answers as in float32, token for token; with 8 its near-ties fall otherwise (4 of 99 tokens,
   // perplexity + 0.5 %) for a third more speed in prefill and large batches, none in batch 1.
   std::uint32_t activation_bits = 16;
+  // A rank of a group: the slices of all its ranks, as model::split() gives them, and which one
+  // this is. Empty: the stage has no other.
+  std::vector<model::tensor_slice> slices = {};
+  std::uint32_t rank = 0;
   std::optional<isa> forced_isa = std::nullopt; // tests only; nothing: the best that this CPU has
 };
 
@@ -48,10 +53,13 @@ public:
   static result<shared_weights> read(const model::model_file& file, const model::description& model,
                                      const model::layer_range& range, const config& settings);
   // `weights`: those of the same arguments; none: they are read. `file` may be closed afterwards.
-  // Errors: as read.
+  // `group`: the other ranks, where there are slices; a run that fails in it leaves the KV of the
+  // batch's own positions undefined, and the next one needs a group that has begun anew. Errors: as
+  // read, and invalid_value (`group` is not of these slices).
   static result<std::unique_ptr<engine_cpu>>
   load(const model::model_file& file, const model::description& model,
-       const model::layer_range& range, const config& settings, shared_weights weights = nullptr);
+       const model::layer_range& range, const config& settings, shared_weights weights = nullptr,
+       std::shared_ptr<collective::collective> group = nullptr);
   // Whether load() would take the whole model, and the bytes of its packed weights; reads none.
   // Errors: unsupported_model, bad_model_file.
   static result<std::uint64_t> examine(const model::model_file& file,
@@ -59,11 +67,14 @@ public:
   ~engine_cpu() override;
 
   const baton::engine::capacity& limits() const noexcept override;
+  // All ranks of a group run the same batches in the same order, with the same activations: all
+  // give the same activations, rank 0 alone the samples. Errors: as engine::run, and those of the
+  // group.
   result<baton::engine::step_output> run(const micro_batch& batch,
                                          std::span<const float> activations) override;
 
   // For tests and tools: the logits [vocabulary] of draw `index` of the last run, as the sampler
-  // left them. Requires: the last stage, index < draws of that run.
+  // left them. Requires: the last stage, rank 0, index < draws of that run.
   std::span<const float> logits(std::size_t index) const;
 
 private:

@@ -13,15 +13,19 @@ forward::forward(const forward_parts& parts, std::uint32_t context_max) : p_(par
     pages.resize(chunks);
 }
 
-void forward::run(const micro_batch& batch, std::span<const float> activations) {
+result<void> forward::run(const micro_batch& batch, std::span<const float> activations) {
   plan(batch);
   p_.team.run([&](unsigned member) { run_member(member, batch, activations); });
+  if (failure_)
+    return *failure_;
+  return p_.range.heads && p_.group != nullptr ? gather_logits() : result<void>{};
 }
 
 void forward::plan(const micro_batch& batch) {
   rows_.clear();
   items_.clear();
   sampling_rows_.clear();
+  failure_.reset();
   for (const slice& s : batch.slices) {
     plan_attention(s, static_cast<std::uint32_t>(rows_.size()));
     for (std::uint32_t i = 0; i < s.rows; ++i)
@@ -40,9 +44,9 @@ forward::share forward::share_of(std::size_t count, unsigned member) const noexc
 void forward::run_member(unsigned member, const micro_batch& batch,
                          std::span<const float> activations) {
   embed(share_of(rows_.size(), member), batch, activations);
-  for (std::uint32_t layer = 0; layer < p_.range.count; ++layer)
+  for (std::uint32_t layer = 0; layer < p_.range.count && !failure_; ++layer)
     run_layer(member, layer);
-  if (!p_.range.heads)
+  if (!p_.range.heads || failure_)
     return;
   p_.team.barrier();
   head(member);
@@ -74,6 +78,8 @@ void forward::run_layer(unsigned member, std::uint32_t index) {
     p_.team.barrier();
   }
   add_to_residual(member, layer.attention_out, m.attended, layer.post_attention_norm);
+  if (failure_)
+    return;
   p_.team.barrier();
   normalise(own.begin, own.end, layer.ffn_norm,
             needs_records(ffn.gate) || needs_records(ffn.up) || needs_records(layer.router));
@@ -85,22 +91,39 @@ void forward::run_layer(unsigned member, std::uint32_t index) {
   add_to_residual(member, ffn.down, m.gated, layer.post_ffn_norm);
 }
 
-// hidden += matrix * input, normalised first where the family does. That takes whole rows, so the
-// product waits in `normed`, which is free while a residual is made.
+// hidden += matrix * input, normalised first where the family does. That takes whole rows, and a
+// group has to sum them up, so the product waits in `normed`, which is free while a residual is
+// made.
 void forward::add_to_residual(unsigned member, const packed_matrix& matrix, const input_rows& input,
                               const float* gain) {
   const step_memory& m = p_.memory;
   const share panels = share_of(matrix.panel_count(), member);
-  const float_rows& out = gain == nullptr ? m.hidden : m.normed.values;
-  multiply(matrix, input, rows_.size(), panels, out.from_column(panels.begin * panel_rows),
-           /*adds=*/gain == nullptr);
-  if (gain == nullptr)
-    return;
+  const bool adds = gain == nullptr && p_.group == nullptr;
+  const float_rows& out = adds ? m.hidden : m.normed.values;
+  multiply(matrix, input, rows_.size(), panels, out.from_column(panels.begin * panel_rows), adds);
+  if (!adds)
+    add_normed(member, gain);
+}
+
+// hidden += normed, summed over the ranks, then normalised where there is a gain.
+void forward::add_normed(unsigned member, const float* gain) {
+  const step_memory& m = p_.memory;
   p_.team.barrier();
+  if (p_.group != nullptr) {
+    if (member == 0)
+      if (auto ok =
+              p_.group->all_reduce({m.normed.values.data, rows_.size() * m.normed.values.stride});
+          !ok)
+        failure_ = ok.error();
+    p_.team.barrier();
+    if (failure_)
+      return;
+  }
   const share own = share_of(rows_.size(), member);
   for (std::size_t r = own.begin; r < own.end; ++r) {
     float* added = m.normed.values.row(r);
-    p_.table.rms_norm(added, gain, p_.model.hidden_size, p_.model.rms_epsilon, added);
+    if (gain != nullptr)
+      p_.table.rms_norm(added, gain, p_.model.hidden_size, p_.model.rms_epsilon, added);
     p_.table.add(m.hidden.row(r), added, p_.model.hidden_size);
   }
 }
@@ -185,6 +208,17 @@ void forward::gate_and_up(unsigned member, const ffn_weights& ffn, const input_r
           scratch.up.row(r), 1, out.record_row(r) + panel * block_bytes);
     }
   }
+}
+
+result<void> forward::gather_logits() {
+  const auto& counts = p_.logits_of_ranks;
+  const std::size_t all = p_.group->rank() == 0 ? p_.model.vocab_size : 0;
+  for (std::size_t i = 0; i < sampling_rows_.size(); ++i) {
+    float* logits = p_.memory.logits.row(i);
+    if (auto ok = p_.group->gather({logits, counts[p_.group->rank()]}, {logits, all}, counts); !ok)
+      return ok;
+  }
+  return {};
 }
 
 void forward::head(unsigned member) {

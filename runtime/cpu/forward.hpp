@@ -9,8 +9,13 @@
 //
 // What a family adds (biases, norms of heads or of what joins the residual, windows, soft caps) is
 // done inside of these parts, where the description or the layer's weights say so.
+//
+// A rank of a group does the same with its heads, its rows of the ffn and of the head. What it
+// would add to the residual is only its part of a sum: behind out and down the ranks sum up, and
+// behind the head rank 0 gathers the logits. All else is each rank's own.
 #pragma once
 
+#include "runtime/collective/collective.hpp"
 #include "runtime/cpu/kernels.hpp"
 #include "runtime/cpu/kv_memory.hpp"
 #include "runtime/cpu/rope_table.hpp"
@@ -19,6 +24,7 @@
 #include "runtime/cpu/weights.hpp"
 #include "schema/messages.hpp"
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -26,7 +32,7 @@ namespace baton::cpu {
 
 // What a forward pass works with; all of it outlives the pass.
 struct forward_parts {
-  const model::description& model;
+  const model::description& model; // as this rank computes it
   const model::layer_range& range;
   const stage_weights& weights;
   const kernels& table;
@@ -35,15 +41,17 @@ struct forward_parts {
   rope_tables& ropes;
   step_memory& memory;
   thread_team& team;
+  collective::collective* group = nullptr;         // none: the stage has one rank
+  const std::vector<std::size_t>& logits_of_ranks; // [rank], where there is a group
 };
 
 class forward {
 public:
   explicit forward(const forward_parts& parts, std::uint32_t context_max);
 
-  // Runs the batch; results are in memory.hidden, or memory.logits (a row per draw, in order).
-  // Requires: the batch is valid for this stage.
-  void run(const micro_batch& batch, std::span<const float> activations);
+  // Runs the batch; results are in memory.hidden, or in rank 0's memory.logits (a row per draw, in
+  // order). Requires: the batch is valid for this stage. Errors: those of the group's calls.
+  result<void> run(const micro_batch& batch, std::span<const float> activations);
 
 private:
   struct row {
@@ -77,6 +85,8 @@ private:
   void quantise_attended(share rows, std::size_t from, std::size_t width);
   void add_to_residual(unsigned member, const packed_matrix& matrix, const input_rows& input,
                        const float* gain);
+  void add_normed(unsigned member, const float* gain);
+  result<void> gather_logits();
   void gate_and_up(unsigned member, const ffn_weights& ffn, const input_rows& input,
                    std::size_t rows, share panels, const input_rows& out);
   void run_experts(unsigned member, const layer_weights& layer);
@@ -98,6 +108,7 @@ private:
   // whoever attends stores them first, without a barrier between.
   bool appends_within_ = false;
   std::vector<std::size_t> sampling_rows_;
+  std::optional<error> failure_; // of the group, in this step; set by member 0 between two barriers
   std::vector<std::vector<const std::byte*>> pages_; // [thread][chunk]
 };
 

@@ -108,11 +108,15 @@ void forward::gate_and_up_of_experts(unsigned member, const layer_weights& layer
 }
 
 // hidden += weight * (down * gated). A member has the same outputs of every expert, so that a row's
-// sum has one order and no barrier.
+// sum has one order and no barrier. A group's sum is put together in `normed`, from zero.
 void forward::add_experts_to_residual(unsigned member, const layer_weights& layer) {
   const step_memory& m = p_.memory;
+  const float_rows& to = p_.group == nullptr ? m.hidden : m.normed.values;
   const auto& own = m.per_thread[member];
   const share panels = share_of(layer.experts.front().down.panel_count(), member);
+  for (std::size_t r = 0; r < rows_.size() && p_.group != nullptr; ++r)
+    std::memset(to.row(r) + panels.begin * panel_rows, 0,
+                (panels.end - panels.begin) * panel_rows * sizeof(float));
   for (std::size_t e = 0; e < layer.experts.size(); ++e) {
     const std::size_t begin = own.first_slot[e], rows = own.first_slot[e + 1] - begin;
     if (rows == 0)
@@ -122,11 +126,13 @@ void forward::add_experts_to_residual(unsigned member, const layer_weights& laye
                /*adds=*/false);
       for (std::size_t i = 0; i < rows; ++i) {
         const expert_slot& slot = own.slots[begin + i];
-        p_.table.add_scaled(m.hidden.row(slot.row) + panel * panel_rows, own.up.row(i), panel_rows,
+        p_.table.add_scaled(to.row(slot.row) + panel * panel_rows, own.up.row(i), panel_rows,
                             slot.weight);
       }
     }
   }
+  if (p_.group != nullptr)
+    add_normed(member, /*gain=*/nullptr);
 }
 
 } // namespace baton::cpu

@@ -11,7 +11,7 @@ std::size_t padded(std::size_t columns) {
 }
 
 void place(step_memory& m, layout_cursor& cursor, const model::description& model,
-           const model::layer_range& range, std::size_t rows, activation_width width) {
+           std::size_t logits, std::size_t rows, activation_width width) {
   const auto floats_of = [&](std::size_t count, std::size_t columns) {
     return float_rows{cursor.part<float>(count * padded(columns)), padded(columns)};
   };
@@ -43,24 +43,24 @@ void place(step_memory& m, layout_cursor& cursor, const model::description& mode
       each.slots = cursor.part<expert_slot>(slots);
     }
   }
-  m.logits = range.heads ? floats(model.vocab_size) : float_rows{};
+  m.logits = logits > 0 ? floats(logits) : float_rows{};
 }
 
 } // namespace
 
-result<step_memory> step_memory::take(const model::description& model,
-                                      const model::layer_range& range, std::size_t rows_max,
-                                      unsigned threads, activation_width width) {
+result<step_memory> step_memory::take(const model::description& model, std::size_t logits,
+                                      std::size_t rows_max, unsigned threads,
+                                      activation_width width) {
   step_memory m;
   m.per_thread.resize(threads);
   layout_cursor measure;
-  place(m, measure, model, range, rows_max, width);
+  place(m, measure, model, logits, rows_max, width);
   auto memory = large_memory::take(measure.used_bytes());
   if (!memory)
     return memory.error();
   m.memory = *std::move(memory);
   layout_cursor cursor(m.memory.data());
-  place(m, cursor, model, range, rows_max, width);
+  place(m, cursor, model, logits, rows_max, width);
   return m;
 }
 

@@ -40,7 +40,7 @@ struct step_memory {
   float_rows query, key, value;       // [rows, q_size], [rows, kv_size], padded to panels
   input_rows attended;                // [rows, q_size]
   input_rows gated;                   // [rows, ffn], or [rows * used experts, their ffn]
-  float_rows logits;                  // [rows, vocabulary], padded to panels; last stage only
+  float_rows logits;                  // [rows, logits], padded to panels
   struct mixture {                    // of a model with experts; see forward_experts.cpp
     float_rows scores;                // [rows, experts], padded to panels
     expert_choice* choices = nullptr; // [rows * used]
@@ -53,8 +53,9 @@ struct step_memory {
   };
   std::vector<scratch> per_thread;
 
+  // `model` as the rank computes it; `logits` of a row that this rank holds, 0: it has none.
   // Errors: does_not_fit.
-  static result<step_memory> take(const model::description& model, const model::layer_range& range,
+  static result<step_memory> take(const model::description& model, std::size_t logits,
                                   std::size_t rows_max, unsigned threads, activation_width width);
 };
 

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <numeric>
 #include <optional>
 
 namespace baton::cpu {
@@ -13,15 +15,19 @@ namespace {
 // Panels read and packed at a time: 0.1 to 1 MB of the file.
 constexpr std::size_t panels_per_read = 8;
 
-// Consecutive rows of a tensor.
-struct row_range {
+// Consecutive rows or columns of a tensor.
+struct extent {
   std::uint64_t first = 0, count = 0;
 };
 
-// Rows of a tensor with their place: a matrix, or a vector of float32.
+extent behind(std::uint64_t first, const extent& part) {
+  return {first + part.first, part.count};
+}
+
+// Part of a tensor with its place: a matrix, or a vector of float32.
 struct placement {
   const model::tensor_view* tensor = nullptr;
-  row_range rows;
+  extent rows, columns;
   std::byte* to = nullptr;
   bool is_vector = false;
 };
@@ -30,8 +36,9 @@ class weight_plan {
 public:
   weight_plan(const model::model_file& file, layout_cursor cursor) : file_(file), cursor_(cursor) {}
 
-  // All rows, or those of one part of a fused tensor.
-  packed_matrix matrix(const std::string& name, std::optional<row_range> part = {}) {
+  // All rows and columns, or those of a part.
+  packed_matrix matrix(const std::string& name, std::optional<extent> part = {},
+                       std::optional<extent> part_of_columns = {}) {
     const model::tensor_view* tensor = find(name);
     if (tensor == nullptr)
       return {};
@@ -44,20 +51,32 @@ public:
                       tensor->columns(), model::supported_tensor_types(), block_columns);
       return {};
     }
-    const row_range rows = part.value_or(row_range{0, tensor->rows()});
-    packed_matrix m{*format, rows.count, tensor->columns(), nullptr};
+    const extent rows = part.value_or(extent{0, tensor->rows()});
+    const extent columns = part_of_columns.value_or(extent{0, tensor->columns()});
+    const std::uint64_t block =
+        std::lcm(block_columns, model::tensor_type_traits(tensor->type).block_elements);
+    if (part_of_columns && (columns.first % block != 0 || columns.count % block != 0)) {
+      failure_ =
+          fail(errc::unsupported_model,
+               "tensor '{}' ({}): a slice of columns {} to {} does not lie on its blocks of {}",
+               file_.spelled(name), model::tensor_type_traits(tensor->type).name, columns.first,
+               columns.first + columns.count, block);
+      return {};
+    }
+    packed_matrix m{*format, rows.count, columns.count, nullptr};
     auto* to = cursor_.part<std::byte>(m.size_bytes());
     m.panels = to;
-    places_.push_back({tensor, rows, to, false});
+    places_.push_back({tensor, rows, columns, to, false});
     return m;
   }
 
-  const float* vector(const std::string& name) {
+  const float* vector(const std::string& name, std::optional<extent> part = {}) {
     const model::tensor_view* tensor = find(name);
     if (tensor == nullptr)
       return nullptr;
-    auto* to = cursor_.part<float>(tensor->elements());
-    places_.push_back({tensor, {0, tensor->rows()}, reinterpret_cast<std::byte*>(to), true});
+    const extent columns = part.value_or(extent{0, tensor->elements()});
+    auto* to = cursor_.part<float>(columns.count);
+    places_.push_back({tensor, {}, columns, reinterpret_cast<std::byte*>(to), true});
     return to;
   }
 
@@ -81,88 +100,108 @@ private:
   std::optional<error> failure_;
 };
 
-// Consecutive parts of one matrix, from row 0 on.
-void place_parts(weight_plan& plan, const std::string& name,
-                 std::initializer_list<std::pair<packed_matrix*, std::uint64_t>> parts) {
-  std::uint64_t first = 0;
-  for (const auto& [matrix, rows] : parts) {
-    *matrix = plan.matrix(name, row_range{first, rows});
-    first += rows;
+// A slice in the rows of queries, of keys or values, and of an ffn's gate or up.
+struct layer_slice {
+  extent query, kv, ffn;
+
+  layer_slice(const model::description& model, const model::tensor_slice& slice)
+      : kv{std::uint64_t{slice.kv_heads.first} * model.head_size,
+           std::uint64_t{slice.kv_heads.count} * model.head_size},
+        ffn{slice.ffn.first, slice.ffn.count} {
+    const std::uint64_t group = model.head_count / model.kv_head_count;
+    query = {kv.first * group, kv.count * group};
   }
-}
+};
 
 // An expert's matrices one after the other: a step reads those of the experts in use only. Each is
 // a run of rows of a tensor that holds those of all experts.
 std::vector<ffn_weights> place_experts(weight_plan& plan, const model::description& model,
-                                       std::uint32_t layer) {
+                                       const extent& ffn, std::uint32_t layer) {
+  const auto name = [&](std::string_view role) { return model::layer_tensor_name(layer, role); };
   std::vector<ffn_weights> experts(model.expert_count);
   for (std::uint64_t e = 0; e < experts.size(); ++e) {
-    const auto matrix = [&](std::string_view role, std::uint64_t rows) {
-      return plan.matrix(model::layer_tensor_name(layer, role), row_range{e * rows, rows});
-    };
-    experts[e].gate = matrix("ffn_gate_exps.weight", model.expert_ffn_size);
-    experts[e].up = matrix("ffn_up_exps.weight", model.expert_ffn_size);
-    experts[e].down = matrix("ffn_down_exps.weight", model.hidden_size);
+    const extent own = behind(e * model.expert_ffn_size, ffn);
+    experts[e].gate = plan.matrix(name("ffn_gate_exps.weight"), own);
+    experts[e].up = plan.matrix(name("ffn_up_exps.weight"), own);
+    experts[e].down = plan.matrix(name("ffn_down_exps.weight"),
+                                  extent{e * model.hidden_size, model.hidden_size}, ffn);
   }
   return experts;
 }
 
-layer_weights place_layer(weight_plan& plan, const model::description& model, std::uint32_t index) {
+layer_weights place_layer(weight_plan& plan, const model::description& model,
+                          const layer_slice& own, std::uint32_t index) {
   const auto name = [&](std::string_view role) { return model::layer_tensor_name(index, role); };
-  const auto vector_if = [&](bool has, std::string_view role) {
-    return has ? plan.vector(name(role)) : nullptr;
+  const auto vector_if = [&](bool has, std::string_view role, std::optional<extent> part = {}) {
+    return has ? plan.vector(name(role), part) : nullptr;
   };
   layer_weights layer;
   layer.attention_norm = plan.vector(name("attn_norm.weight"));
   if (model.has_fused_projections) {
-    place_parts(plan, name("attn_qkv.weight"),
-                {{&layer.query, model.q_size()},
-                 {&layer.key, model.kv_size()},
-                 {&layer.value, model.kv_size()}});
+    const std::string fused = name("attn_qkv.weight");
+    const std::uint64_t keys = model.q_size(), values = keys + model.kv_size();
+    layer.query = plan.matrix(fused, own.query);
+    layer.key = plan.matrix(fused, behind(keys, own.kv));
+    layer.value = plan.matrix(fused, behind(values, own.kv));
   } else {
-    layer.query = plan.matrix(name("attn_q.weight"));
-    layer.key = plan.matrix(name("attn_k.weight"));
-    layer.value = plan.matrix(name("attn_v.weight"));
+    layer.query = plan.matrix(name("attn_q.weight"), own.query);
+    layer.key = plan.matrix(name("attn_k.weight"), own.kv);
+    layer.value = plan.matrix(name("attn_v.weight"), own.kv);
   }
-  layer.query_bias = vector_if(model.has_attention_bias, "attn_q.bias");
-  layer.key_bias = vector_if(model.has_attention_bias, "attn_k.bias");
-  layer.value_bias = vector_if(model.has_attention_bias, "attn_v.bias");
+  layer.query_bias = vector_if(model.has_attention_bias, "attn_q.bias", own.query);
+  layer.key_bias = vector_if(model.has_attention_bias, "attn_k.bias", own.kv);
+  layer.value_bias = vector_if(model.has_attention_bias, "attn_v.bias", own.kv);
   layer.query_norm = vector_if(model.has_qk_norm, "attn_q_norm.weight");
   layer.key_norm = vector_if(model.has_qk_norm, "attn_k_norm.weight");
-  layer.attention_out = plan.matrix(name("attn_output.weight"));
+  layer.attention_out = plan.matrix(name("attn_output.weight"), {}, own.query);
   layer.post_attention_norm = vector_if(model.has_post_norms, "post_attention_norm.weight");
   layer.ffn_norm = plan.vector(name("ffn_norm.weight"));
   if (model.expert_count > 0) {
     layer.router = plan.matrix(name("ffn_gate_inp.weight"));
-    layer.experts = place_experts(plan, model, index);
+    layer.experts = place_experts(plan, model, own.ffn, index);
   } else {
     if (model.has_fused_projections) {
-      place_parts(plan, name("ffn_up.weight"),
-                  {{&layer.ffn.gate, model.ffn_size}, {&layer.ffn.up, model.ffn_size}});
+      layer.ffn.gate = plan.matrix(name("ffn_up.weight"), own.ffn);
+      layer.ffn.up = plan.matrix(name("ffn_up.weight"), behind(model.ffn_size, own.ffn));
     } else {
-      layer.ffn.gate = plan.matrix(name("ffn_gate.weight"));
-      layer.ffn.up = plan.matrix(name("ffn_up.weight"));
+      layer.ffn.gate = plan.matrix(name("ffn_gate.weight"), own.ffn);
+      layer.ffn.up = plan.matrix(name("ffn_up.weight"), own.ffn);
     }
-    layer.ffn.down = plan.matrix(name("ffn_down.weight"));
+    layer.ffn.down = plan.matrix(name("ffn_down.weight"), {}, own.ffn);
   }
   layer.post_ffn_norm = vector_if(model.has_post_norms, "post_ffw_norm.weight");
   return layer;
 }
 
+// Rows of a matrix that begin with a panel.
+packed_matrix rows_of(const packed_matrix& matrix, const extent& rows) {
+  ENSURE(rows.first % panel_rows == 0, "a slice begins at row {}", rows.first);
+  packed_matrix part{matrix.format, rows.count, matrix.columns, matrix.panels};
+  if (matrix.panels != nullptr)
+    part.panels = matrix.panel(rows.first / panel_rows);
+  return part;
+}
+
 void place_weights(weight_plan& plan, const model::description& model,
-                   const model::layer_range& range, stage_weights& out) {
+                   const model::layer_range& range, const model::tensor_slice& slice,
+                   stage_weights& out) {
+  const layer_slice own(model, slice);
+  const extent vocabulary{slice.vocabulary.first, slice.vocabulary.count};
+  const bool shares_embedding = range.embeds && range.heads && model.has_tied_embeddings;
   if (model.rope.has_factors)
     out.rope_factors = {plan.vector("rope_freqs.weight"), model.rope.dimension_count / 2};
   out.layers.clear();
   for (std::uint32_t i = range.first; i < range.end(); ++i)
-    out.layers.push_back(place_layer(plan, model, i));
-  if (range.heads) {
+    out.layers.push_back(place_layer(plan, model, own, i));
+  if (range.heads)
     out.output_norm = plan.vector("output_norm.weight");
-    out.head = plan.matrix(model.has_tied_embeddings ? "token_embd.weight" : "output.weight");
-  }
+  if (range.heads && !shares_embedding)
+    out.head =
+        plan.matrix(model.has_tied_embeddings ? "token_embd.weight" : "output.weight", vocabulary);
   if (range.embeds)
-    out.embedding =
-        range.heads && model.has_tied_embeddings ? out.head : plan.matrix("token_embd.weight");
+    out.embedding = plan.matrix("token_embd.weight");
+  if (shares_embedding)
+    out.head = rows_of(out.embedding, vocabulary);
 }
 
 result<void> read_vector(const model::model_file& file, const placement& place) {
@@ -170,8 +209,9 @@ result<void> read_vector(const model::model_file& file, const placement& place) 
   std::vector<std::byte> raw(tensor.size_bytes());
   if (auto ok = file.copy_rows(tensor.name, 0, tensor.rows(), raw); !ok)
     return ok;
-  model::dequantize_row(tensor.type, raw.data(), reinterpret_cast<float*>(place.to),
-                        tensor.elements());
+  std::vector<float> all(tensor.elements());
+  model::dequantize_row(tensor.type, raw.data(), all.data(), all.size());
+  std::memcpy(place.to, all.data() + place.columns.first, place.columns.count * sizeof(float));
   return {};
 }
 
@@ -180,7 +220,10 @@ result<void> pack_share(const model::model_file& file, const placement& place, u
                         unsigned members) {
   const auto& tensor = *place.tensor;
   const std::uint64_t rows = place.rows.count, row_bytes = tensor.row_bytes();
-  const packed_matrix m{*panel_format_of(tensor.type), rows, tensor.columns(), place.to};
+  const packed_matrix m{*panel_format_of(tensor.type), rows, place.columns.count, place.to};
+  const auto& traits = model::tensor_type_traits(tensor.type);
+  const std::uint64_t column_at =
+      place.columns.first / traits.block_elements * traits.block_bytes; // in a row of the file
   std::vector<std::byte> raw;
   for (std::size_t p = member * panels_per_read; p < m.panel_count();
        p += members * panels_per_read) {
@@ -190,7 +233,7 @@ result<void> pack_share(const model::model_file& file, const placement& place, u
     if (auto ok = file.copy_rows(tensor.name, place.rows.first + first, count, raw); !ok)
       return ok;
     for (std::uint64_t r = 0; r < count; r += panel_rows)
-      pack_panel(tensor.type, raw.data() + r * row_bytes,
+      pack_panel(tensor.type, raw.data() + r * row_bytes + column_at,
                  std::min<std::uint64_t>(panel_rows, count - r), row_bytes, m.columns,
                  place.to + (p + r / panel_rows) * m.panel_bytes());
   }
@@ -226,18 +269,20 @@ result<void> check_factors(std::span<const float> factors) {
 } // namespace
 
 result<std::uint64_t> packed_bytes(const model::model_file& file, const model::description& model,
-                                   const model::layer_range& range) {
+                                   const model::layer_range& range,
+                                   const model::tensor_slice& slice) {
   stage_weights unused;
   weight_plan measured(file, layout_cursor{});
-  place_weights(measured, model, range, unused);
+  place_weights(measured, model, range, slice, unused);
   if (measured.failure())
     return *measured.failure();
   return measured.size_bytes();
 }
 
 result<stage_weights> load_weights(const model::model_file& file, const model::description& model,
-                                   const model::layer_range& range, thread_team& team) {
-  const auto size_bytes = packed_bytes(file, model, range);
+                                   const model::layer_range& range,
+                                   const model::tensor_slice& slice, thread_team& team) {
+  const auto size_bytes = packed_bytes(file, model, range, slice);
   if (!size_bytes)
     return size_bytes.error();
   auto memory = large_memory::take(*size_bytes);
@@ -246,7 +291,7 @@ result<stage_weights> load_weights(const model::model_file& file, const model::d
   stage_weights weights;
   weights.memory = *std::move(memory);
   weight_plan plan(file, layout_cursor(weights.memory.data()));
-  place_weights(plan, model, range, weights);
+  place_weights(plan, model, range, slice, weights);
   if (auto ok = fill(file, plan.places(), team); !ok)
     return ok.error();
   if (auto ok = check_factors(weights.rope_factors); !ok)

@@ -1,5 +1,5 @@
-// A stage's weights, read from a model file and packed for the kernels, in the order in which a
-// step reads them. Built once at load; constant afterwards.
+// A stage's weights, or a rank's slice of them, read from a model file and packed for the kernels,
+// in the order in which a step reads them. Built once at load; constant afterwards.
 #pragma once
 
 #include "runtime/cpu/large_memory.hpp"
@@ -38,17 +38,21 @@ struct stage_weights {
   std::vector<layer_weights> layers;
   packed_matrix embedding;            // [vocabulary, hidden], if the stage embeds
   const float* output_norm = nullptr; // [hidden], if it heads
-  packed_matrix head;                 // [vocabulary, hidden]; the embedding if tied and both here
+  packed_matrix head; // [vocabulary, hidden]; rows of the embedding if tied and both here
 };
 
-// Bytes that the packed weights of these layers take. Errors: as load_weights, without reading.
+// Bytes that the packed weights of this slice of these layers take. Errors: as load_weights,
+// without reading.
 result<std::uint64_t> packed_bytes(const model::model_file& file, const model::description& model,
-                                   const model::layer_range& range);
+                                   const model::layer_range& range,
+                                   const model::tensor_slice& slice);
 
 // Reads through the file descriptor and keeps no view of the file. The team shares the packing.
-// Errors: bad_model_file (a tensor is missing), unsupported_model (a type or a width without a
-// kernel), io_failed, does_not_fit.
+// Sizes above are those of the slice. Errors: bad_model_file (a tensor is missing),
+// unsupported_model (a type or a width without a kernel, a slice inside of a block), io_failed,
+// does_not_fit.
 result<stage_weights> load_weights(const model::model_file& file, const model::description& model,
-                                   const model::layer_range& range, thread_team& team);
+                                   const model::layer_range& range,
+                                   const model::tensor_slice& slice, thread_team& team);
 
 } // namespace baton::cpu

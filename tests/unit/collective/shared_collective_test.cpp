@@ -34,7 +34,7 @@ void run_ranks(std::uint32_t width, const std::function<void(shared_collective&)
 // Around every border: of lines, of what is done at once, of slots.
 std::vector<std::size_t> sizes() {
   std::vector<std::size_t> out = {0, 1, 2, 15, 16, 17, 31, 33, 511, 512, 513, 576, 1000};
-  for (const std::size_t border : {std::size_t{16384}, std::size_t{65536}, std::size_t{131072}})
+  for (const std::size_t border : {std::size_t{16384}, std::size_t{32768}, std::size_t{65536}})
     for (const std::size_t offset : {0, 1, 2, 16, 17})
       out.insert(out.end(), {border - offset, border + offset});
   out.push_back(262'144 + 12'345);

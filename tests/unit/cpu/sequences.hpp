@@ -1,6 +1,6 @@
 // Drives an engine with sequences of token ids, as a scheduler would: blocks handed out in order,
 // rows packed into micro_batches; and compares what it answers. Shared by the tests of the CPU
-// engine.
+// engine: of one that runs a stage alone, and of a group of them (tensor_group.hpp).
 #pragma once
 
 #include "runtime/cpu/engine_cpu.hpp"
@@ -57,16 +57,18 @@ inline void keep(logits_by_position& out, std::uint32_t position, std::span<cons
 }
 
 // Runs the parts in one step; `out` gets the logits of draw `index`, those of `position`.
-inline void run_and_keep(cpu::engine_cpu& engine, const std::vector<part>& parts, std::size_t index,
-                         logits_by_position& out, std::uint32_t position) {
+template <class Engine>
+void run_and_keep(Engine& engine, const std::vector<part>& parts, std::size_t index,
+                  logits_by_position& out, std::uint32_t position) {
   const auto step = engine.run(batch_of(parts), {});
   REQUIRE_MESSAGE(step, step.error().message);
   keep(out, position, engine.logits(index));
 }
 
 // Runs `tokens` in steps of the given sizes, the last one repeated; logits of each step's last row.
-inline logits_by_position run_in_steps(cpu::engine_cpu& engine, const std::vector<token_id>& tokens,
-                                       const std::vector<std::size_t>& sizes) {
+template <class Engine>
+logits_by_position run_in_steps(Engine& engine, const std::vector<token_id>& tokens,
+                                const std::vector<std::size_t>& sizes) {
   logits_by_position out;
   for (std::size_t at = 0, i = 0; at < tokens.size(); ++i) {
     const std::size_t count = std::min(sizes[std::min(i, sizes.size() - 1)], tokens.size() - at);
