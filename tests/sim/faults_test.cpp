@@ -155,6 +155,50 @@ TEST_CASE("whoever came back to a stream keeps it when the head is lost as well"
   });
 }
 
+// Links so slow that streams are in the middle when the second blow comes.
+TEST_CASE("a stream that was taken up again outlives the head at once") {
+  int outlived = 0;
+  for_seeds([&](std::uint64_t seed) {
+    auto o = drawn_options(seed);
+    o.window_bytes = 64ull << 20; // the request is told at once, before any text
+    world w(o);
+    w.network().faults.delay_max = 40ms;
+    w.run_for(3s);
+    for (int i = 0; i < 4; ++i)
+      w.open(some_plan(w));
+    w.run_for(std::chrono::milliseconds(100 + w.draw(700)));
+    w.crash(gateway_node);
+    const auto away = w.draw(2) == 0 ? 10 : 500;
+    w.run_for(std::chrono::milliseconds(w.draw(away)));
+    w.restart(gateway_node);
+    w.run_for(std::chrono::milliseconds(50 + w.draw(1500)));
+    const auto& core = *w.scheduler()->core;
+    std::set<const client*> back;
+    for (auto& c : w.clients())
+      if (c->is_back() && !c->has_ended() && core.is_known(c->ticket()) &&
+          !core.is_reserved(c->ticket())) // else it was granted and never submitted
+        back.insert(c.get());
+    w.crash(head_node);
+    w.run_for(std::chrono::milliseconds(w.draw(500)));
+    w.restart(head_node);
+    w.network().faults = {};
+    w.run_for(6s);
+    check_rest(w);
+    for (const auto* c : back) {
+      const auto number = c->number();
+      const auto failure = c->failure() ? c->failure()->message : std::string();
+      const auto tokens = c->tokens();
+      CAPTURE(number);
+      CAPTURE(failure);
+      CAPTURE(tokens);
+      CHECK((c->is_complete() || c->plan().reads_slowly));
+      outlived += c->is_complete();
+    }
+  });
+  if (!chosen().seed && chosen().seeds >= 400)
+    CHECK(outlived > 0);
+}
+
 TEST_CASE("open streams go on behind the death of the head with the same tokens") {
   for_seeds([](std::uint64_t seed) {
     world w(drawn_options(seed));
