@@ -4,10 +4,17 @@
 // (docs/decisions/0008).
 #include "runtime/schedule/scheduler.hpp"
 #include "schema/ensure.hpp"
+#include "schema/limits.hpp"
 
 #include <algorithm>
 
 namespace baton::schedule {
+namespace {
+
+// A prompt's chunk may draw as well, and is a slice as any row that decodes is.
+constexpr std::size_t slices_max = std::min(limits::slices_max, limits::draws_max);
+
+} // namespace
 
 std::optional<micro_batch> scheduler::next() {
   if (!epoch_ || flights_.size() >= flights_max() || has_isolated_in_flight_)
@@ -163,8 +170,10 @@ void scheduler::plan_decodes(std::vector<planned>& plan) {
     ready.clear();
   if (is_extra || ready.empty())
     ready.insert(ready.end(), ahead.begin(), ahead.end());
-  // However many decode, half of the rows are left to a prompt: it would wait for their ends.
-  const std::size_t rows = config_.max_num_batched_tokens / (has_prefill ? 2u : 1u);
+  // However many decode, half of the rows are left to a prompt: it would wait for their ends. Each
+  // row draws, those of guesses too.
+  const std::size_t rows =
+      std::min<std::size_t>(config_.max_num_batched_tokens, slices_max) / (has_prefill ? 2u : 1u);
   const std::size_t share =
       std::min<std::size_t>((decoding + shape_.stages - 1) / shape_.stages, rows);
   if (ready.size() > share) {
@@ -213,8 +222,9 @@ void scheduler::plan_prefill(std::vector<planned>& plan) {
     decoding += p.rows;
   std::size_t left =
       std::min<std::size_t>(config_.prefill_chunk, config_.max_num_batched_tokens - decoding);
+  const std::size_t prompts_max = plan.size() + slices_max - decoding;
   for (auto& [who, s] : sequences_) {
-    if (left == 0)
+    if (left == 0 || plan.size() == prompts_max)
       return;
     if (!can_issue(s) || s.rows_left() == 1)
       continue;
