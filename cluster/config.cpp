@@ -18,6 +18,7 @@ namespace baton::cluster {
 namespace {
 
 constexpr std::uint32_t cores_max = 4096;
+constexpr std::uint32_t seqs_max = 16'384; // a step carries limits::slices_max, they take turns
 constexpr std::uint64_t tebibyte = 1ull << 40;
 
 bool is_name(std::string_view text) {
@@ -49,7 +50,7 @@ result<void> read_model(const toml::table* table, const std::string& origin, mod
   s.read("path", path);
   s.read("pipeline_parallel_size", m.pipeline_parallel_size, 1, 1024);
   s.read("tensor_parallel_size", m.tensor_parallel_size, 1, collective::ranks_max);
-  s.read("max_num_seqs", m.max_num_seqs, 1, 4096);
+  s.read("max_num_seqs", m.max_num_seqs, 1, seqs_max);
   s.read("max_num_batched_tokens", m.max_num_batched_tokens, 16, 8192);
   s.read("prefill_chunk", m.prefill_chunk, 16, 8192);
   s.read("max_model_len", m.max_model_len, 16, 1 << 24);

@@ -1,5 +1,6 @@
 // The gateway: the doors of one process and the desk between them and the head.
 #include "cluster/child.hpp"
+#include "cluster/open_files.hpp"
 #include "cluster/process.hpp"
 #include "cluster/proxies.hpp"
 #include "cluster/roles.hpp"
@@ -31,6 +32,15 @@ gateway::gateway_config settings(const cluster_context& context, const identity&
   return c;
 }
 
+// Clients beyond it would not be heard.
+void look_at_open_files(std::uint32_t connections_max) {
+  const auto needed = files_of_process + connections_max;
+  if (const auto files = use_all_open_files(); files < needed)
+    spdlog::warn("the system allows {} open files, gateway.max_connections of {} takes {}: raise "
+                 "the limit (ulimit -Hn, or LimitNOFILE= of a systemd unit)",
+                 files, connections_max, needed);
+}
+
 // Once draining, this process has stopped serving when its last stream has ended.
 void report_when_drained(process& self, const std::shared_ptr<gateway::board>& board) {
   self.on_tick([&self, board, told = phase::ready]() mutable {
@@ -57,6 +67,7 @@ int run_gateway(const cluster_context& context, const role_arguments& arguments)
   }
   auto& self = **started;
   outlive_parent(context.dir, "gateway", arguments.epoch);
+  look_at_open_files(context.config.gateway.max_connections);
   auto board = std::make_shared<gateway::board>(settings(context, self.self()));
   gateway::desk_config config;
   config.scheduler = make_proxy<actors::scheduler_actor>(self.system(), self.links(), place::head,
