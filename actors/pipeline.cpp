@@ -4,8 +4,14 @@
 
 namespace baton::actors {
 
-pipeline::pipeline(std::uint32_t stages, epoch_id first) : seats_(stages), epoch_(first) {
-  ENSURE(stages > 0, "a pipeline has at least one stage");
+pipeline::pipeline(std::uint32_t stages, std::uint32_t width, epoch_id first)
+    : width_(width), seats_(std::size_t{stages} * width), epoch_(first) {
+  ENSURE(stages > 0 && width > 0, "a pipeline has at least one stage, and a stage one rank");
+}
+
+pipeline::seat* pipeline::seat_of(stage_index stage, std::uint32_t rank) {
+  const auto at = std::size_t{stage} * width_ + rank;
+  return rank < width_ && at < seats_.size() ? &seats_[at] : nullptr;
 }
 
 const hello* pipeline::linked(node_id node) const {
@@ -38,16 +44,18 @@ bool pipeline::on_down(node_id node) {
 }
 
 result<pipeline::announced> pipeline::on_ready(const stage_ready& stage) {
-  if (stage.stages != seats_.size() || stage.stage >= seats_.size())
-    return fail(errc::invalid_value, "stage {} of {} does not belong to a pipeline of {}",
-                stage.stage, stage.stages, seats_.size());
+  auto* own = seat_of(stage.stage, stage.rank);
+  if (!own || stage.width != width_ || std::size_t{stage.stages} * stage.width != seats_.size())
+    return fail(errc::invalid_value,
+                "rank {} of {} of stage {} of {} does not belong to a pipeline of {} stages of {}",
+                stage.rank, stage.width, stage.stage, stage.stages, seats_.size() / width_, width_);
   for (const auto& s : seats_)
-    if (s.ready && s.ready->stage != stage.stage &&
+    if (s.ready && &s != own &&
         (s.ready->model_hash != stage.model_hash ||
          s.ready->block_positions != stage.block_positions))
       return fail(errc::version_mismatch, "stage {} has loaded another model than stage {}",
                   stage.stage, s.ready->stage);
-  seats_[stage.stage].ready = stage;
+  own->ready = stage;
   return announced{close()};
 }
 
@@ -64,15 +72,17 @@ std::vector<pipeline::order> pipeline::open_if_complete() {
   state_ = state::opening;
   ++epoch_.value;
   std::vector<order> orders;
-  for (stage_index i = 0; i < seats_.size(); ++i)
-    orders.push_back({addresses[i].node, {epoch_, i, addresses}});
+  for (const auto& s : seats_)
+    orders.push_back(
+        {s.ready->node, {epoch_, s.ready->stage, addresses, s.ready->rank, s.ready->width}});
   return orders;
 }
 
 bool pipeline::on_opened(const epoch_opened& m) {
-  if (state_ != state::opening || m.epoch != epoch_ || m.stage >= seats_.size())
+  auto* own = seat_of(m.stage, m.rank);
+  if (state_ != state::opening || m.epoch != epoch_ || !own)
     return false;
-  seats_[m.stage].has_opened = true;
+  own->has_opened = true;
   if (!std::all_of(seats_.begin(), seats_.end(), [](const seat& s) { return s.has_opened; }))
     return false;
   state_ = state::open;
@@ -116,9 +126,10 @@ node_id pipeline::first_stage() const {
 }
 
 std::string pipeline::reason() const {
-  for (stage_index i = 0; i < seats_.size(); ++i)
+  for (std::size_t i = 0; i < seats_.size(); ++i)
     if (!seats_[i].ready)
-      return fmt::format("waiting for the shard of stage {}", i);
+      return width_ == 1 ? fmt::format("waiting for the shard of stage {}", i)
+                         : fmt::format("waiting for rank {} of stage {}", i % width_, i / width_);
   return state_ == state::open ? "" : "opening a pipeline epoch";
 }
 

@@ -1,9 +1,10 @@
-// The life of the pipeline as the scheduler actor sees it: which stages are there, and the epoch
-// that binds them. Pure.
+// The life of the pipeline as the scheduler actor sees it: which shards are there, and the epoch
+// that binds them. A stage has `width` shards, its ranks; each has a seat of its own, and to lose
+// one is to lose the stage. Pure.
 //
-//   waiting --every stage is ready--> opening --every stage has opened--> open
+//   waiting --every shard is ready--> opening --every shard has opened--> open
 //      ^                                 |                                  |
-//      +------- a stage went down, or announced itself again --------------+      (the epoch is
+//      +------- a shard went down, or announced itself again --------------+      (the epoch is
 //      closed)
 #pragma once
 
@@ -18,27 +19,27 @@ namespace baton::actors {
 class pipeline {
 public:
   enum class state : std::uint8_t { waiting, opening, open };
-  // An order for one stage.
+  // An order for one shard.
   struct order {
     node_id node;
     open_epoch what;
   };
 
   // Epochs are numbered from `first` on; give each life of the head a higher one.
-  pipeline(std::uint32_t stages, epoch_id first);
+  pipeline(std::uint32_t stages, std::uint32_t width, epoch_id first);
 
   // A shard of this node is linked or gone. on_down: true if that closed an epoch that was opening
   // or open.
   void on_up(const hello& shard);
   bool on_down(node_id node);
   // Errors: version_mismatch (another model file, other blocks per position), invalid_value (no
-  // such stage). `closed` says whether that ended an epoch: a stage that announces itself has
-  // forgotten the one it was in.
+  // such stage or rank). `closed` says whether that ended an epoch: a shard that announces itself
+  // has forgotten the one it was in.
   struct announced {
     bool closed = false;
   };
   result<announced> on_ready(const stage_ready& stage);
-  // Orders for all stages if every one is ready and no epoch is under way, else none.
+  // Orders for all shards if every one is ready and no epoch is under way, else none.
   std::vector<order> open_if_complete();
   // True if this was the last: the pipeline is open now.
   bool on_opened(const epoch_opened& m);
@@ -47,18 +48,18 @@ public:
 
   state current() const noexcept { return state_; }
   epoch_id epoch() const noexcept { return epoch_; }
-  // Requires: not waiting. The blocks that every stage has room for, also in its swap space, and
+  // Requires: not waiting. The blocks that every shard has room for, also in its swap space, and
   // their size.
   std::uint32_t blocks() const;
   std::uint32_t swap_blocks() const;
   std::uint32_t block_positions() const;
-  node_id first_stage() const;
-  // Requires: open. Whether a stage has another life than in the last epoch that was open.
+  node_id first_stage() const; // its rank 0
+  // Requires: open. Whether a shard has another life than in the last epoch that was open.
   bool has_new_life() const noexcept { return has_new_life_; }
-  // Requires: open. Whether every stage has the KV that it had in the last epoch that was open: it
+  // Requires: open. Whether every shard has the KV that it had in the last epoch that was open: it
   // is the same process, or its memory outlived it.
   bool keeps_kv() const noexcept { return keeps_kv_; }
-  // "waiting for shard of stage 1"
+  // "waiting for the shard of stage 1"
   std::string reason() const;
 
 private:
@@ -69,11 +70,13 @@ private:
     epoch_id last_life;
     std::uint64_t last_kv_life = 0;
   };
+  seat* seat_of(stage_index stage, std::uint32_t rank); // null: there is none
   const hello* linked(node_id node) const;
   std::uint32_t least(std::uint32_t stage_ready::*room) const;
   bool close();
 
-  std::vector<seat> seats_; // by stage
+  std::uint32_t width_;
+  std::vector<seat> seats_; // [stage * width_ + rank]
   std::vector<hello> linked_;
   state state_ = state::waiting;
   epoch_id epoch_;

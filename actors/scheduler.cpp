@@ -111,10 +111,10 @@ void on_opened(pointer self, const epoch_opened& m) {
     spdlog::info("epoch {} is open, {:.3f} s after the last one closed, KV {}", m.epoch.value,
                  s.recovery_seconds, s.line->keeps_kv() ? "kept" : "lost");
   } else {
-    spdlog::info("epoch {} is open: {} stages, {} KV blocks, {} of swap space, "
+    spdlog::info("epoch {} is open: {} stages of {} ranks, {} KV blocks, {} of swap space, "
                  "max_batch_total_tokens {}",
-                 m.epoch.value, s.options.stages, s.line->blocks(), s.line->swap_blocks(),
-                 s.core->load().max_batch_total_tokens);
+                 m.epoch.value, s.options.stages, s.options.width, s.line->blocks(),
+                 s.line->swap_blocks(), s.core->load().max_batch_total_tokens);
   }
   s.was_open = true;
   tell_standing(self);
@@ -265,7 +265,7 @@ scheduler_actor::behavior_type scheduler(pointer self, scheduler_options options
   s.options = std::move(options);
   s.core.emplace(s.options.limits);
   s.named.emplace(s.options.limits.resume_window, named_requests_max);
-  s.line.emplace(s.options.stages, s.options.first_epoch);
+  s.line.emplace(s.options.stages, s.options.width, s.options.first_epoch);
   s.busy_micros.resize(s.options.stages);
   s.reported_at = s.options.now();
   return {

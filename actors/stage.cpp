@@ -30,24 +30,34 @@ bool is_last(const stage_state& s) {
   return s.config.stage + 1 == s.config.stages;
 }
 
-// Requires: in an epoch.
-const stage_address& first_stage(const stage_state& s) {
-  return s.current.stages[0];
+// Requires: in an epoch, which has that stage and that rank.
+const stage_address& member(const stage_state& s, stage_index stage, std::uint32_t rank = 0) {
+  return s.current.stages[std::size_t{stage} * s.config.width + rank];
 }
 
-// Requires: in an epoch, not the last.
-const stage_address& next_stage(const stage_state& s) {
-  return s.current.stages[s.config.stage + 1];
-}
-
-// The stages that hear from this one: the next, for its rows; the first, for what was drawn.
+// Who hears from this one: the other ranks, for what they are to run; the next stage, for its rows;
+// the first, for what was drawn.
 std::vector<stage_address> listeners(const stage_state& s) {
   std::vector<stage_address> all;
+  if (s.config.rank > 0)
+    return all;
+  for (std::uint32_t rank = 1; rank < s.config.width; ++rank)
+    all.push_back(member(s, s.config.stage, rank));
   if (!is_last(s))
-    all.push_back(next_stage(s));
+    all.push_back(member(s, s.config.stage + 1));
   if (s.config.stage > 0)
-    all.push_back(first_stage(s));
+    all.push_back(member(s, 0));
   return all;
+}
+
+// Rank 0 does so before it sends a micro-batch, the others when the first one comes.
+result<void> enter_group(stage_state& s) {
+  if (!s.config.group || s.entered == s.current.epoch)
+    return {};
+  if (auto ok = s.config.group->enter(s.current.epoch); !ok)
+    return ok;
+  s.entered = s.current.epoch;
+  return {};
 }
 
 void announce(pointer self) {
@@ -67,20 +77,25 @@ void open_if_linked(pointer self) {
   }
   s.is_open = true;
   spdlog::info("stage {}: epoch {} is open", s.config.stage, s.current.epoch.value);
-  self->send(s.config.scheduler, epoch_opened{s.current.epoch, s.config.stage});
+  self->send(s.config.scheduler, epoch_opened{s.current.epoch, s.config.stage, s.config.rank});
 }
 
 void enter_epoch(pointer self, const open_epoch& m) {
   auto& s = self->state;
-  if (m.epoch <= s.current.epoch || m.stage != s.config.stage ||
-      m.stages.size() != s.config.stages) {
-    spdlog::warn("stage {}: refused epoch {} for stage {} of {} (current epoch {})", s.config.stage,
-                 m.epoch.value, m.stage, m.stages.size(), s.current.epoch.value);
+  if (m.epoch <= s.current.epoch || m.stage != s.config.stage || m.rank != s.config.rank ||
+      m.width != s.config.width || m.stages.size() != std::size_t{s.config.stages} * m.width) {
+    spdlog::warn("stage {}: refused epoch {} for rank {} of stage {}, {} shards (current epoch {})",
+                 s.config.stage, m.epoch.value, m.rank, m.stage, m.stages.size(),
+                 s.current.epoch.value);
     return;
   }
   s.current = m;
   s.is_open = false;
   s.feed.clear();
+  // At once, so that a rank that still waits in the epoch before finds it over.
+  if (s.config.rank == 0)
+    if (auto ok = enter_group(s); !ok)
+      spdlog::error("stage {}: {}", s.config.stage, ok.error().message); // its steps will say so
   for (const auto& listener : listeners(s))
     s.config.connect(listener);
   open_if_linked(self);
@@ -116,21 +131,49 @@ void answer(pointer self, sampled what) {
   if (s.config.stage == 0)
     s.feed.remember(what);
   else
-    self->send(s.config.peers.stage(first_stage(s).node), tokens_of(what));
+    self->send(s.config.peers.stage(member(s, 0).node), tokens_of(what));
   self->send(s.config.scheduler, std::move(what));
+}
+
+// The ranks do not know of one another any more how far they are: only another epoch helps, for
+// which rank 0 asks.
+void lose_group(pointer self, const error& why) {
+  auto& s = self->state;
+  spdlog::warn("stage {}: epoch {} is lost: {}", s.config.stage, s.current.epoch.value,
+               why.message);
+  s.is_open = false;
+  if (s.config.rank == 0)
+    announce(self);
+}
+
+// Requires: in the group.
+result<engine::step_output> compute(pointer self, const micro_batch& batch) {
+  auto& s = self->state;
+  for (std::uint32_t rank = 1; s.config.rank == 0 && rank < s.config.width; ++rank)
+    self->send(s.config.peers.stage(member(s, s.config.stage, rank).node), batch);
+  const std::span<const float> in(reinterpret_cast<const float*>(batch.activations.data),
+                                  batch.activations.size_bytes / sizeof(float));
+  return s.config.engine->run(batch, in);
 }
 
 void run(pointer self, micro_batch& batch) {
   auto& s = self->state;
   auto started = s.config.now_micros();
-  std::span<const float> in(reinterpret_cast<const float*>(batch.activations.data),
-                            batch.activations.size_bytes / sizeof(float));
-  auto out = s.config.engine->run(batch, in);
+  const auto entered = enter_group(s);
+  auto out = entered ? compute(self, batch) : entered.error();
   batch.stage_micros.push_back(static_cast<std::uint32_t>(s.config.now_micros() - started));
+  if (entered && !out && s.config.group && s.config.group->is_broken())
+    return lose_group(self, out.error());
+  if (s.config.rank > 0) {
+    if (!out)
+      spdlog::error("stage {}: batch {} failed: {}", s.config.stage, batch.batch.value,
+                    out.error().message);
+    return;
+  }
   if (out && !is_last(s)) {
     batch.activations = copy_activations(out->activations);
     batch.lease.reset();
-    self->send(s.config.peers.stage(next_stage(s).node), std::move(batch));
+    self->send(s.config.peers.stage(member(s, s.config.stage + 1).node), std::move(batch));
     return;
   }
   sampled step{batch.batch, batch.epoch, {}, std::move(batch.stage_micros), std::nullopt};
@@ -162,7 +205,7 @@ void on_batch(pointer self, micro_batch& batch) {
   auto& s = self->state;
   if (!is_current(s, batch.epoch))
     return;
-  if (s.config.stage > 0)
+  if (s.config.stage > 0 || s.config.rank > 0)
     return run(self, batch);
   s.feed.push(std::move(batch));
   run_what_is_ready(self);

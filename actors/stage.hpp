@@ -1,9 +1,14 @@
 // One shard's end of the pipeline: runs the engine over each micro-batch and passes it on, or
 // samples and answers. What the last stage draws goes to the first as well, whose next micro-batch
 // may be there already and wait for those tokens alone.
+//
+// The shards of a stage are the ranks of a group. Rank 0 leads: it alone is sent the stage's
+// micro-batches, hands each to the others before it runs it, and speaks for all of them. The others
+// run what it runs, in its order, and say nothing.
 #pragma once
 
 #include "actors/interfaces.hpp"
+#include "runtime/collective/group.hpp"
 #include "runtime/engine/engine.hpp"
 #include "runtime/schedule/token_feed.hpp"
 
@@ -14,26 +19,32 @@ namespace baton::actors {
 struct stage_config {
   stage_index stage = 0;
   std::uint32_t stages = 1;
-  node_id head; // when its link comes up, the stage announces itself
+  std::uint32_t rank = 0;
+  std::uint32_t width = 1; // ranks of each stage
+  node_id head;            // when its link comes up, the stage announces itself
   scheduler_actor scheduler;
   directory peers;
-  // Asks this process for a link to another stage.
+  // Asks this process for a link to another shard.
   std::function<void(const stage_address&)> connect;
   stage_ready announcement;                  // as sent to the scheduler
   std::shared_ptr<engine::engine> engine;    // used by this actor alone
+  std::shared_ptr<collective::group> group;  // so is this; null where the width is 1
   std::function<std::uint64_t()> now_micros; // steady clock, for stage_micros
 };
 
 //   announced --open_epoch--> linking --peer_up(listeners)--> open --open_epoch(newer)--> linking
 //       ^                        |                              |
-//       +------------------------+---- peer_down(listener) -----+   (announces itself again)
-//   Listeners: the next stage and the first. A stage that is alone has none: open_epoch opens it.
-//   micro_batch of another epoch than the open one: dropped and counted.
+//       +------------------------+---- peer_down(listener), ----+   (rank 0 announces itself again,
+//                                      a step lost the group         the others wait for
+//                                      open_epoch)
+//   Listeners, of rank 0: the other ranks, and those of the next stage and the first. Who has none
+//   is opened by open_epoch. micro_batch of another epoch than the open one: dropped and counted.
 struct stage_state {
   static inline const char* name = "stage";
   stage_config config;
   open_epoch current; // the epoch we are in, or linking for
   bool is_open = false;
+  epoch_id entered;          // of the group
   std::vector<hello> linked; // peers that are up now
   schedule::token_feed feed; // of stage 0
   std::uint64_t stale_batches = 0;

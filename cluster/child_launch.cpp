@@ -2,6 +2,7 @@
 
 #include "cluster/process.hpp"
 #include "gateway/board.hpp"
+#include "runtime/collective/group_memory.hpp"
 
 #include <spdlog/spdlog.h>
 #include <unistd.h>
@@ -38,7 +39,14 @@ std::string last_words(const std::filesystem::path& log) {
 
 child_launcher::child_launcher(child_watch& watch, const cluster_context& context,
                                std::filesystem::path config)
-    : watch_(watch), dir_(context.dir), config_(std::move(config)) {}
+    : watch_(watch), dir_(context.dir), config_(std::move(config)) {
+  const auto& plan = context.plan;
+  for (std::size_t i = 0; plan.width > 1 && i < plan.shards.size(); ++i) {
+    const auto leader = plan.shards[i - plan.shards[i].rank].node;
+    leaders_[plan.shards[i].node] = leader;
+    widths_[leader] = plan.width;
+  }
+}
 
 void child_launcher::serve(actors::supervisor_config& config) {
   config.adopt = [this](const actors::child_spec& spec) { return adopt(spec); };
@@ -72,6 +80,7 @@ std::optional<actors::left_child> child_launcher::adopt(const actors::child_spec
     {
       std::lock_guard lock(mutex_);
       last_epoch_[spec.node] = note.epoch;
+      adopted_[spec.node] = note.pid;
     }
     watch_.adopt(note.pid, pidfd, ends_of(spec, note.epoch));
     return actors::left_child{note.pid, note.epoch};
@@ -110,6 +119,7 @@ child_watch::ended child_launcher::ends_of(const actors::child_spec& spec, epoch
 result<std::int32_t> child_launcher::start_shard(const actors::child_spec& spec, epoch_id epoch,
                                                  launch what) {
   const int kv_file = kv_file_of(spec);
+  const int group_file = group_file_of(spec); // a copy has it already
   if (auto left = copies_.find(spec.node); left != copies_.end())
     if (auto pid = left->second.call({epoch, getpid(), kv_file}))
       if (auto adopted = watch_.adopt(*pid, ends_of(spec, epoch)))
@@ -123,6 +133,8 @@ result<std::int32_t> child_launcher::start_shard(const actors::child_spec& spec,
   };
   if (kv_file >= 0)
     pass("--kv-file", kv_file);
+  if (group_file >= 0)
+    pass("--group-file", group_file);
   if (auto line = copies::create()) {
     pass("--copies", line->for_child());
     copies_.emplace(spec.node, *std::move(line));
@@ -145,6 +157,47 @@ int child_launcher::kv_file_of(const actors::child_spec& spec) {
     it = kv_files_.emplace(spec.node, *std::move(made)).first;
   }
   return it->second.fd();
+}
+
+// -1: its stage is this shard alone, or no memory is to be had: then the shard says so.
+int child_launcher::group_file_of(const actors::child_spec& spec) {
+  std::vector<std::int32_t> elsewhere;
+  int fd = -1;
+  {
+    std::lock_guard lock(mutex_);
+    adopted_.erase(spec.node); // it has ended
+    const auto leader = leaders_.find(spec.node);
+    if (leader == leaders_.end())
+      return -1;
+    auto it = group_files_.find(leader->second);
+    if (it == group_files_.end()) {
+      auto made = make_group_file(leader->second);
+      if (!made) {
+        spdlog::error("{}", made.error().message);
+        return -1;
+      }
+      it = group_files_.emplace(leader->second, *std::move(made)).first;
+      for (const auto& [node, pid] : adopted_)
+        if (const auto of = leaders_.find(node); of != leaders_.end() && of->second == it->first)
+          elsewhere.push_back(pid);
+    }
+    fd = it->second.fd();
+  }
+  // What the agent before had made for them went with it: they would meet nobody there any more.
+  for (const auto pid : elsewhere) {
+    spdlog::warn("process {} shares a stage with {}: it begins anew as well", pid, spec.name);
+    watch_.signal(pid, SIGKILL);
+  }
+  return fd;
+}
+
+result<memory_file> child_launcher::make_group_file(node_id leader) {
+  auto made = memory_file::create("group");
+  if (!made)
+    return made;
+  if (auto laid_out = collective::group_memory::create(made->fd(), widths_.at(leader)); !laid_out)
+    return laid_out.error();
+  return made;
 }
 
 // A shard that was killed from outside has left its KV as its last finished step wrote it. One that

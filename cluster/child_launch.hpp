@@ -27,6 +27,8 @@ private:
   result<std::int32_t> start_shard(const actors::child_spec& spec, epoch_id epoch, launch what);
   child_watch::ended ends_of(const actors::child_spec& spec, epoch_id epoch);
   int kv_file_of(const actors::child_spec& spec);
+  int group_file_of(const actors::child_spec& spec);
+  result<memory_file> make_group_file(node_id leader);
   void judge_memory(node_id shard, const child_end& how);
   void ended(actors::child_exited what);
 
@@ -37,8 +39,12 @@ private:
   std::optional<actors::supervisor_actor> supervisor_;
   std::vector<actors::child_exited> early_;
   std::map<node_id, epoch_id> last_epoch_;
-  std::map<node_id, memory_file> kv_files_; // of shards: their KV outlives them
-  std::map<node_id, copies> copies_;        // of shards, that wait to be their next life
+  std::map<node_id, memory_file> kv_files_;    // of shards: their KV outlives them
+  std::map<node_id, std::uint32_t> widths_;    // of stages that are several shards, by their rank 0
+  std::map<node_id, node_id> leaders_;         // of their shards: rank 0
+  std::map<node_id, memory_file> group_files_; // by rank 0: where these shards meet
+  std::map<node_id, std::int32_t> adopted_;    // shards that were started by another
+  std::map<node_id, copies> copies_;           // of shards, that wait to be their next life
 };
 
 } // namespace baton::cluster

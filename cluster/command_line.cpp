@@ -126,6 +126,7 @@ void add_role(CLI::App& app, choices& c, const char* name, const run_role& run) 
   role->add_option("--epoch", c.role.epoch.value)->required();
   role->add_option("--index", c.role.index)->required();
   role->add_option("--kv-file", c.role.kv_file);
+  role->add_option("--group-file", c.role.group_file);
   role->add_option("--copies", c.role.copies);
   role->callback([&c, run] {
     auto context = load_context_of_child(c.role.config);

@@ -4,6 +4,7 @@
 #include "cluster/toml_guard.hpp"
 #include "cluster/toml_section.hpp"
 #include "gateway/request_check.hpp"
+#include "runtime/collective/group_memory.hpp"
 
 #include <arpa/inet.h>
 #include <unistd.h>
@@ -40,7 +41,7 @@ result<void> read_model(const toml::table* table, const std::string& origin, mod
   s.read("name", m.name);
   s.read("path", path);
   s.read("pipeline_parallel_size", m.pipeline_parallel_size, 1, 1024);
-  s.read("tensor_parallel_size", m.tensor_parallel_size, 1, 1024);
+  s.read("tensor_parallel_size", m.tensor_parallel_size, 1, collective::ranks_max);
   s.read("max_num_seqs", m.max_num_seqs, 1, 4096);
   s.read("max_num_batched_tokens", m.max_num_batched_tokens, 16, 8192);
   s.read("prefill_chunk", m.prefill_chunk, 16, 8192);
@@ -70,9 +71,6 @@ result<void> read_model(const toml::table* table, const std::string& origin, mod
   if (path.empty())
     return bad(origin, "model.path",
                "model.path is missing: the GGUF file or model directory to serve");
-  if (m.tensor_parallel_size != 1)
-    return bad(origin, "model.tensor_parallel_size",
-               "model.tensor_parallel_size: this version has pipelines only; use 1");
   if (m.scheduling_policy != "fcfs" && m.scheduling_policy != "priority")
     return bad(origin, "model.scheduling_policy",
                fmt::format("model.scheduling_policy is '{}': use \"fcfs\" or \"priority\"",
@@ -177,8 +175,10 @@ result<void> read_nodes(const toml::node* nodes, const std::string& origin,
   if (!nodes) {
     config.has_default_layout = true;
     config.nodes = {{"local", "127.0.0.1",
-                     std::vector<std::string>(config.model.pipeline_parallel_size, "cpu"), "", "",
-                     false}};
+                     std::vector<std::string>(std::size_t{config.model.pipeline_parallel_size} *
+                                                  config.model.tensor_parallel_size,
+                                              "cpu"),
+                     "", "", false}};
     return {};
   }
   const auto* array = nodes->as_array();

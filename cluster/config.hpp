@@ -19,7 +19,7 @@ struct model_config {
   std::string name;           // as clients ask for it
   std::filesystem::path path; // a GGUF file or a directory; relative to where `cluster` runs
   std::uint32_t pipeline_parallel_size = 1;
-  std::uint32_t tensor_parallel_size = 1;
+  std::uint32_t tensor_parallel_size = 1;     // shards that share each stage
   std::uint32_t max_num_seqs = 64;            // sequences running at once
   std::uint32_t max_num_batched_tokens = 256; // rows of one micro-batch
   std::uint32_t prefill_chunk = 128;          // rows of one sequence's prompt in one micro-batch

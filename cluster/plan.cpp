@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <set>
+#include <span>
 
 namespace baton::cluster {
 namespace {
@@ -66,9 +67,10 @@ result<void> check_memory(const cluster_plan& plan, const machines& known) {
   return {};
 }
 
+// What a shard keeps of each block: the keys and values of its layers and heads.
 std::uint64_t block_bytes(const cluster_config& config, const model::description& model,
-                          const model::layer_range& layers) {
-  return cpu::kv_shape{layers.count, model.kv_head_count, model.head_size,
+                          const shard_plan& shard) {
+  return cpu::kv_shape{shard.layers.count, shard.slice().kv_heads.count, model.head_size,
                        config.model.kv_cache_dtype}
       .block_bytes();
 }
@@ -83,7 +85,7 @@ std::uint64_t auto_blocks(const cluster_config& config, const model::description
     std::uint64_t per_block = 0;
     for (const auto& s : plan.shards)
       if (s.machine == name)
-        per_block += block_bytes(config, model, s.layers);
+        per_block += block_bytes(config, model, s);
     const auto taken = std::min(bytes_without_kv(plan, name), machine.memory_available_bytes);
     const auto share = static_cast<std::uint64_t>(
         static_cast<double>(machine.memory_available_bytes - taken) * auto_kv_memory_share);
@@ -97,7 +99,7 @@ result<void> place_blocks(const cluster_config& config, const model::description
                           const machines& known, cluster_plan& plan) {
   std::uint64_t per_block = 0;
   for (const auto& s : plan.shards)
-    per_block += block_bytes(config, model, s.layers);
+    per_block += block_bytes(config, model, s);
   const auto kv_bytes = config.model.kv_cache_bytes
                             ? *config.model.kv_cache_bytes
                             : auto_blocks(config, model, plan, known) * per_block;
@@ -121,7 +123,7 @@ result<void> place_blocks(const cluster_config& config, const model::description
   plan.swap_blocks = static_cast<std::uint32_t>(
       std::min<std::uint64_t>(config.model.swap_space / per_block, swap_blocks_max));
   for (auto& s : plan.shards)
-    s.kv_bytes = plan.blocks * block_bytes(config, model, s.layers);
+    s.kv_bytes = plan.blocks * block_bytes(config, model, s);
   return {};
 }
 
@@ -193,6 +195,74 @@ result<void> check_known(const cluster_config& config, const machines& known) {
   return {};
 }
 
+// A stage takes as many devices, one after the other, as it has ranks; all on one node, whose agent
+// holds the memory in which they meet.
+result<void> check_devices(const cluster_config& config, std::size_t devices) {
+  const auto& m = config.model;
+  if (m.tensor_parallel_size == 1) {
+    if (devices != m.pipeline_parallel_size)
+      return fail_param(
+          errc::bad_config, "model.pipeline_parallel_size",
+          "model.pipeline_parallel_size is {} but the nodes have {} devices: one device per stage",
+          m.pipeline_parallel_size, devices);
+    return {};
+  }
+  const auto shards = std::size_t{m.pipeline_parallel_size} * m.tensor_parallel_size;
+  if (shards > limits::stages_max)
+    return fail_param(errc::bad_config, "model.tensor_parallel_size",
+                      "{} stages of {} ranks are {} shards, a cluster has at most {}",
+                      m.pipeline_parallel_size, m.tensor_parallel_size, shards, limits::stages_max);
+  for (const auto& n : config.nodes)
+    if (n.devices.size() % m.tensor_parallel_size != 0)
+      return fail_param(errc::bad_config, "model.tensor_parallel_size",
+                        "model.tensor_parallel_size is {} and the ranks of a stage live on one "
+                        "node, but node {} has {} devices: give it a multiple of {}",
+                        m.tensor_parallel_size, n.name, n.devices.size(), m.tensor_parallel_size);
+  if (devices != shards)
+    return fail_param(errc::bad_config, "model.tensor_parallel_size",
+                      "{} stages (model.pipeline_parallel_size) of {} ranks "
+                      "(model.tensor_parallel_size) are {} shards, but the nodes have {} devices: "
+                      "one device per shard",
+                      m.pipeline_parallel_size, m.tensor_parallel_size, shards, devices);
+  return {};
+}
+
+shard_plan make_shard(const cluster_config& config, const place_on_device& where, std::size_t index,
+                      std::vector<std::uint32_t> cores) {
+  const auto& m = config.model;
+  shard_plan s;
+  s.node = node_id{place::first_shard.value + static_cast<std::uint32_t>(index)};
+  s.name = fmt::format("shard-{}", index);
+  s.on = where.on;
+  s.machine = where.machine;
+  s.device = where.device_name;
+  s.cores = std::move(cores);
+  s.threads = m.threads_per_shard ? m.threads_per_shard
+                                  : std::max(1u, static_cast<std::uint32_t>(s.cores.size()));
+  if (s.threads > s.cores.size())
+    s.cores.clear(); // more threads than cores: the system places them
+  s.cores.resize(std::min<std::size_t>(s.cores.size(), s.threads));
+  s.stage = static_cast<stage_index>(index / m.tensor_parallel_size);
+  s.rank = static_cast<std::uint32_t>(index % m.tensor_parallel_size);
+  return s;
+}
+
+// The slices of a stage's ranks: a rank with more threads gets more.
+result<void> cut_stage(const model::description& model, std::span<shard_plan> ranks) {
+  std::vector<double> speeds;
+  for (const auto& s : ranks)
+    speeds.push_back(s.threads);
+  auto slices = model::split(model, static_cast<std::uint32_t>(ranks.size()), speeds, model.cuts);
+  if (!slices)
+    return fail_param(slices.error().code, "model.tensor_parallel_size", "{}",
+                      slices.error().message);
+  for (auto& s : ranks) {
+    s.slices = *slices;
+    s.weight_bytes = model::rank_bytes(model, s.layers, s.slice());
+  }
+  return {};
+}
+
 } // namespace
 
 result<cluster_plan> make_plan(const cluster_config& config, const model::description& model,
@@ -200,14 +270,12 @@ result<cluster_plan> make_plan(const cluster_config& config, const model::descri
   const auto& m = config.model;
   if (auto ok = check_known(config, known); !ok)
     return ok.error();
-  auto devices = all_devices(config);
-  if (devices.size() != m.pipeline_parallel_size)
-    return fail_param(
-        errc::bad_config, "model.pipeline_parallel_size",
-        "model.pipeline_parallel_size is {} but the nodes have {} devices: one device per stage",
-        m.pipeline_parallel_size, devices.size());
+  const auto devices = all_devices(config);
+  if (auto ok = check_devices(config, devices.size()); !ok)
+    return ok.error();
   cluster_plan plan;
   plan.stages = m.pipeline_parallel_size;
+  plan.width = m.tensor_parallel_size;
   plan.max_model_len = m.max_model_len ? m.max_model_len : model.context_length;
   if (plan.max_model_len > model.context_length)
     return fail_param(errc::bad_config, "model.max_model_len",
@@ -219,28 +287,13 @@ result<cluster_plan> make_plan(const cluster_config& config, const model::descri
   auto cores = share_cores(devices, known);
   if (!cores)
     return cores.error();
-  for (stage_index stage = 0; stage < plan.stages; ++stage) {
-    const auto& d = devices[stage];
-    shard_plan s;
-    s.node = node_id{place::first_shard.value + stage};
-    s.name = fmt::format("shard-{}", stage);
-    s.on = d.on;
-    s.machine = d.machine;
-    s.device = d.device_name;
-    s.cores = (*cores)[stage];
-    s.threads = m.threads_per_shard ? m.threads_per_shard
-                                    : std::max(1u, static_cast<std::uint32_t>(s.cores.size()));
-    if (s.threads > s.cores.size())
-      s.cores.clear(); // more threads than cores: the system places them
-    s.cores.resize(std::min<std::size_t>(s.cores.size(), s.threads));
-    s.stage = stage;
-    s.layers = (*ranges)[stage];
-    for (auto layer = s.layers.first; layer < s.layers.end(); ++layer)
-      s.weight_bytes += model.layer_bytes[layer];
-    s.weight_bytes +=
-        (s.layers.embeds ? model.embedding_bytes : 0) + (s.layers.heads ? model.head_bytes : 0);
-    plan.shards.push_back(std::move(s));
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    plan.shards.push_back(make_shard(config, devices[i], i, std::move((*cores)[i])));
+    plan.shards[i].layers = (*ranges)[plan.shards[i].stage];
   }
+  for (std::size_t first = 0; first < devices.size(); first += plan.width)
+    if (auto ok = cut_stage(model, std::span(plan.shards).subspan(first, plan.width)); !ok)
+      return ok.error();
   for (std::uint32_t i = 0; i < config.nodes.size(); ++i)
     plan.agents.push_back({node_id{place::first_agent.value + i}, "agent-" + config.nodes[i].name,
                            config.nodes[i].name, machine_of(config.nodes[i]), i});

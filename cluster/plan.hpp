@@ -32,8 +32,12 @@ struct shard_plan {
   std::uint32_t threads = 1;
   stage_index stage = 0;
   model::layer_range layers;
-  std::uint64_t weight_bytes = 0; // of its layers, as stored in the file
+  std::uint32_t rank = 0;                  // within its stage
+  std::vector<model::tensor_slice> slices; // of all ranks of its stage
+  std::uint64_t weight_bytes = 0;          // of its part of its layers, as stored in the file
   std::uint64_t kv_bytes = 0;
+
+  const model::tensor_slice& slice() const { return slices.at(rank); }
 };
 
 struct agent_plan {
@@ -46,21 +50,22 @@ struct agent_plan {
 
 struct cluster_plan {
   std::uint32_t stages = 1;
-  std::uint32_t blocks = 0; // KV blocks, the same at every stage
+  std::uint32_t width = 1;  // ranks of each stage, all of one node
+  std::uint32_t blocks = 0; // KV blocks, the same at every shard
   std::uint32_t block_positions = 0;
-  std::uint32_t swap_blocks = 0; // places for them in each stage's swap space
+  std::uint32_t swap_blocks = 0; // places for them in each shard's swap space
   std::uint32_t max_model_len = 0;
   std::vector<agent_plan> agents;
-  std::vector<shard_plan> shards; // in stage order
+  std::vector<shard_plan> shards; // [stage * width + rank]
 };
 
 // With kv_cache_bytes = "auto": at most this share of the memory that the weights leave. The rest
 // is for head and gateway, the page cache and whatever else lives on the machine.
 inline constexpr double auto_kv_memory_share = 0.5;
 
-// `known`: every machine of the cluster. Errors: bad_config (more stages than devices, a core that
-// is not there, a machine that is not known), does_not_fit (layers, memory; names the machine and
-// the number).
+// `known`: every machine of the cluster. Errors: bad_config (more shards than devices, ranks of a
+// stage on several nodes, a core that is not there, a machine that is not known), does_not_fit
+// (layers, heads, memory; names what and the number).
 result<cluster_plan> make_plan(const cluster_config& config, const model::description& model,
                                const machines& known);
 

@@ -33,6 +33,28 @@ std::string_view cost_of(cpu::kv_format format) {
   return "";
 }
 
+// "1 of 2: heads 6-8, ffn 768" of query heads and rows of the ffn; nothing where a stage is one
+// shard.
+std::string part_of(const model::description& model, const cluster_plan& plan,
+                    const shard_plan& shard) {
+  if (plan.width == 1)
+    return "";
+  const auto group = model.head_count / model.kv_head_count;
+  const auto& own = shard.slice();
+  return fmt::format("  rank {} of {}: KV heads {}-{}, heads {}-{}, ffn {}", shard.rank, plan.width,
+                     own.kv_heads.first, own.kv_heads.end() - 1, own.kv_heads.first * group,
+                     own.kv_heads.end() * group - 1, own.ffn.count);
+}
+
+// "(shard-2 + shard-3)": what a stage is on the way of a token.
+std::string stage_on_the_way(const cluster_plan& plan, stage_index stage) {
+  std::string names;
+  for (const auto& s : plan.shards)
+    if (s.stage == stage)
+      names += (names.empty() ? "" : " + ") + s.name;
+  return plan.width == 1 ? names : "(" + names + ")";
+}
+
 } // namespace
 
 std::string plan_table(const cluster_config& config, const model::description& model,
@@ -45,12 +67,14 @@ std::string plan_table(const cluster_config& config, const model::description& m
   for (const auto& s : plan.shards) {
     auto layers = fmt::format("{}{}-{}{}", s.layers.embeds ? "embed " : "", s.layers.first,
                               s.layers.end() - 1, s.layers.heads ? " head" : "");
-    text += fmt::format("  {:<9} {:<8} {:<9} {:>12} {:>8} {:>12} {:>12}\n", s.name, s.on, s.device,
-                        layers, s.threads, human_bytes(s.weight_bytes), human_bytes(s.kv_bytes));
+    text += fmt::format("  {:<9} {:<8} {:<9} {:>12} {:>8} {:>12} {:>12}{}\n", s.name, s.on,
+                        s.device, layers, s.threads, human_bytes(s.weight_bytes),
+                        human_bytes(s.kv_bytes), part_of(model, plan, s));
   }
   if (config.has_default_layout)
-    text += fmt::format("  layout: {} of every physical core, for no [[nodes]] are named\n",
-                        plan.stages == 1 ? "one stage" : fmt::format("{} stages", plan.stages));
+    text += fmt::format("  layout: {}{} of every physical core, for no [[nodes]] are named\n",
+                        plan.stages == 1 ? "one stage" : fmt::format("{} stages", plan.stages),
+                        plan.width == 1 ? "" : fmt::format(" of {} ranks", plan.width));
   text += fmt::format(
       "  KV cache: {} blocks of {} positions = {} tokens; context {}; up to {} sequences at once\n",
       plan.blocks, plan.block_positions, std::uint64_t{plan.blocks} * plan.block_positions,
@@ -61,8 +85,8 @@ std::string plan_table(const cluster_config& config, const model::description& m
                         plan.swap_blocks, std::uint64_t{plan.swap_blocks} * plan.block_positions,
                         config.run_dir.string());
   text += "  client -> gateway -> head";
-  for (const auto& s : plan.shards)
-    text += fmt::format(" -> {}", s.name);
+  for (stage_index stage = 0; stage < plan.stages; ++stage)
+    text += " -> " + stage_on_the_way(plan, stage);
   return text + " -> head -> gateway -> client\n";
 }
 
@@ -73,6 +97,7 @@ std::string plan_json(const cluster_config& config, const model::description& mo
                               {"file_type", model.file_type},
                               {"parameters", model.parameter_count},
                               {"stages", plan.stages},
+                              {"tensor_parallel_size", plan.width},
                               {"kv_cache_dtype", cpu::name_of(config.model.kv_cache_dtype)},
                               {"kv_blocks", plan.blocks},
                               {"kv_block_positions", plan.block_positions},
@@ -85,8 +110,11 @@ std::string plan_json(const cluster_config& config, const model::description& mo
                               {"node", s.on},
                               {"device", s.device},
                               {"stage", s.stage},
+                              {"rank", s.rank},
                               {"first_layer", s.layers.first},
                               {"layers", s.layers.count},
+                              {"kv_heads", s.slice().kv_heads.count},
+                              {"ffn_rows", s.slice().ffn.count},
                               {"threads", s.threads},
                               {"weight_bytes", s.weight_bytes},
                               {"kv_bytes", s.kv_bytes}});

@@ -1,4 +1,5 @@
-// A shard: one device, one pipeline stage. Loads its layers, then announces itself to the head.
+// A shard: one device, one pipeline stage or a rank of one. Loads its layers, then announces itself
+// to the head.
 #include "actors/stage.hpp"
 #include "cluster/child.hpp"
 #include "cluster/model_identity.hpp"
@@ -7,6 +8,7 @@
 #include "cluster/proxies.hpp"
 #include "cluster/roles.hpp"
 #include "cluster/watched_engine.hpp"
+#include "runtime/collective/shared_group.hpp"
 #include "runtime/cpu/engine_cpu.hpp"
 
 #include <spdlog/spdlog.h>
@@ -28,13 +30,27 @@ cpu::config settings_of(const cluster_context& context, const shard_plan& plan,
   settings.rows_max = context.config.model.max_num_batched_tokens;
   settings.context_max = context.plan.max_model_len;
   settings.activation_bits = context.config.model.activation_bits;
+  settings.slices = plan.slices;
+  settings.rank = plan.rank;
   return settings;
 }
 
-stage_ready announcement_of(const shard_plan& plan, std::uint32_t stages, epoch_id life,
+stage_ready announcement_of(const shard_plan& plan, const cluster_plan& all, epoch_id life,
                             const engine::capacity& c) {
-  return {plan.node,         life,         plan.stage, stages,    c.blocks,
-          c.block_positions, c.model_hash, c.device,   c.kv_life, c.swap_blocks};
+  return {plan.node,    life,     plan.stage, all.stages,    c.blocks,  c.block_positions,
+          c.model_hash, c.device, c.kv_life,  c.swap_blocks, plan.rank, all.width};
+}
+
+// Null where the stage is this shard alone. Errors: as shared_group::join; io_failed (its agent
+// gave it no memory to meet the others in).
+result<std::shared_ptr<collective::shared_group>>
+join_group(const cluster_plan& all, const shard_plan& plan, std::optional<int> file) {
+  if (all.width == 1)
+    return std::shared_ptr<collective::shared_group>();
+  if (!file)
+    return fail(errc::io_failed, "rank {} of {} has no memory to meet the others in", plan.rank,
+                all.width);
+  return collective::shared_group::join(*file, plan.rank, all.width);
 }
 
 // An engine that hangs, while its process goes on answering: only another process helps. What it
@@ -86,8 +102,12 @@ int run_shard(const cluster_context& context, const role_arguments& first,
   }
   auto& self = **started;
   outlive_parent(context.dir, plan.name, arguments.epoch);
+  const auto group = join_group(context.plan, plan, arguments.group_file);
+  if (!group)
+    return refused(group.error());
   auto loaded = cpu::engine_cpu::load(**file, context.model, plan.layers,
-                                      settings_of(context, plan, arguments.kv_file), *weights);
+                                      settings_of(context, plan, arguments.kv_file), *weights,
+                                      *group ? (*group)->ranks() : nullptr);
   if (!loaded)
     return refused(loaded.error());
   std::shared_ptr<engine::engine> computes = std::move(*loaded);
@@ -98,6 +118,9 @@ int run_shard(const cluster_context& context, const role_arguments& first,
   actors::stage_config config;
   config.stage = plan.stage;
   config.stages = context.plan.stages;
+  config.rank = plan.rank;
+  config.width = context.plan.width;
+  config.group = *group;
   config.head = place::head;
   config.scheduler = make_proxy<actors::scheduler_actor>(self.system(), self.links(), place::head,
                                                          actors::well_known::scheduler);
@@ -105,10 +128,9 @@ int run_shard(const cluster_context& context, const role_arguments& first,
       proxies<actors::stage_actor>(self.system(), self.links(), actors::well_known::stage);
   config.connect = [&self](const stage_address& other) {
     if (auto linked = self.links().connect(other.node, other.endpoint); !linked)
-      spdlog::error("cannot connect to another stage: {}", linked.error().message);
+      spdlog::error("cannot connect to another shard: {}", linked.error().message);
   };
-  config.announcement =
-      announcement_of(plan, context.plan.stages, arguments.epoch, engine->limits());
+  config.announcement = announcement_of(plan, context.plan, arguments.epoch, engine->limits());
   config.engine = engine;
   config.now_micros = now_micros;
   // A step takes milliseconds: a thread of its own, so that no other actor waits for it.

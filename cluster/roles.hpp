@@ -25,11 +25,12 @@ inline constexpr int exit_software = 70;
 
 // What a child is told on its command line; all else it reads from the cluster's configuration.
 struct role_arguments {
-  std::filesystem::path config; // the running cluster's copy
-  epoch_id epoch;               // of this life
-  std::uint32_t index = 0;      // agent: of the node; shard: its stage
-  std::optional<int> kv_file;   // shard: memory that its agent holds for its KV
-  std::optional<int> copies;    // shard: where its next life waits (next_life.hpp)
+  std::filesystem::path config;  // the running cluster's copy
+  epoch_id epoch;                // of this life
+  std::uint32_t index = 0;       // agent: of the node; shard: in the plan
+  std::optional<int> kv_file;    // shard: memory that its agent holds for its KV
+  std::optional<int> group_file; // shard: memory in which the ranks of its stage meet
+  std::optional<int> copies;     // shard: where its next life waits (next_life.hpp)
 };
 
 // Configuration, model and plan as every role of a running cluster sees them.

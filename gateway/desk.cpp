@@ -187,10 +187,11 @@ void desk_state::on_granted(const granted& m) {
   self->send(config.tokenizer, std::move(s));
 }
 
+// The grant may have come before: what waits for credit is overtaken by what needs none.
 open_entry* desk_state::find_later(std::uint64_t request, ticket_id ticket) {
   const auto it = open.find(request);
-  const bool fits = it != open.end() && !it->second.has_request &&
-                    it->second.stage == stage_of_request::resuming && it->second.ticket() == ticket;
+  const bool fits = it != open.end() && !it->second.has_request && it->second.out &&
+                    it->second.ticket() == ticket;
   return fits ? &it->second : nullptr;
 }
 

@@ -7,7 +7,7 @@ offset<wire::StageReady> put(writer& out, const stage_ready& m) {
   auto device = out.text(m.device, limits::name_bytes_max);
   return wire::CreateStageReady(out.buffer, m.node.value, m.node_epoch.value, m.stage, m.stages,
                                 m.blocks, m.block_positions, m.model_hash, device, m.kv_life,
-                                m.swap_blocks);
+                                m.swap_blocks, m.rank, m.width);
 }
 
 void get(reader& in, const wire::StageReady& from, stage_ready& to) {
@@ -22,6 +22,9 @@ void get(reader& in, const wire::StageReady& from, stage_ready& to) {
   in.text(from.device(), to.device, limits::name_bytes_max, "stage_ready.device");
   to.kv_life = from.kv_life();
   to.swap_blocks = from.swap_blocks();
+  to.rank = from.rank();
+  in.at_most(from.width(), limits::stages_max, "stage_ready.width");
+  to.width = from.width();
 }
 
 offset<wire::StageAddress> put(writer& out, const stage_address& m) {
@@ -37,21 +40,24 @@ void get(reader& in, const wire::StageAddress& from, stage_address& to) {
 
 offset<wire::OpenEpoch> put(writer& out, const open_epoch& m) {
   auto stages = out.tables(m.stages, limits::stages_max);
-  return wire::CreateOpenEpoch(out.buffer, m.epoch.value, m.stage, stages);
+  return wire::CreateOpenEpoch(out.buffer, m.epoch.value, m.stage, stages, m.rank, m.width);
 }
 
 void get(reader& in, const wire::OpenEpoch& from, open_epoch& to) {
   to.epoch = {from.epoch()};
   to.stage = from.stage();
   in.tables(from.stages(), to.stages, limits::stages_max, "open_epoch.stages");
+  to.rank = from.rank();
+  in.at_most(from.width(), limits::stages_max, "open_epoch.width");
+  to.width = from.width();
 }
 
 offset<wire::EpochOpened> put(writer& out, const epoch_opened& m) {
-  return wire::CreateEpochOpened(out.buffer, m.epoch.value, m.stage);
+  return wire::CreateEpochOpened(out.buffer, m.epoch.value, m.stage, m.rank);
 }
 
 void get(reader&, const wire::EpochOpened& from, epoch_opened& to) {
-  to = {{from.epoch()}, from.stage()};
+  to = {{from.epoch()}, from.stage(), from.rank()};
 }
 
 offset<wire::Hello> put(writer& out, const hello& m) {

@@ -42,7 +42,7 @@ void get(reader& in, const wire::Draw& from, draw& to) {
 offset<wire::MicroBatch> put(writer& out, const micro_batch& m) {
   auto slices = out.tables(m.slices, limits::slices_max);
   auto tokens = out.numbers(m.tokens, limits::rows_max);
-  auto draws = out.tables(m.draws, limits::slices_max);
+  auto draws = out.tables(m.draws, limits::draws_max);
   auto stage_micros = out.numbers(m.stage_micros, limits::stages_max);
   auto feeds = out.structs<wire::Feed>(m.feeds, limits::slices_max, [](const feed& f) {
     return wire::Feed(f.row, f.draw, f.batch.value);
@@ -59,7 +59,7 @@ void get(reader& in, const wire::MicroBatch& from, micro_batch& to) {
   to.epoch = {from.epoch()};
   in.tables(from.slices(), to.slices, limits::slices_max, "micro_batch.slices");
   in.numbers(from.tokens(), to.tokens, limits::rows_max, "micro_batch.tokens");
-  in.tables(from.draws(), to.draws, limits::slices_max, "micro_batch.draws");
+  in.tables(from.draws(), to.draws, limits::draws_max, "micro_batch.draws");
   in.numbers(from.stage_micros(), to.stage_micros, limits::stages_max, "micro_batch.stage_micros");
   in.structs(from.feeds(), to.feeds, limits::slices_max, "micro_batch.feeds",
              [](const wire::Feed& f) {
@@ -89,7 +89,7 @@ void get(reader& in, const wire::Sample& from, sample& to) {
 }
 
 offset<wire::Sampled> put(writer& out, const sampled& m) {
-  auto samples = out.tables(m.samples, limits::slices_max);
+  auto samples = out.tables(m.samples, limits::draws_max);
   auto stage_micros = out.numbers(m.stage_micros, limits::stages_max);
   auto failure = out.optional(m.failure);
   return wire::CreateSampled(out.buffer, m.batch.value, m.epoch.value, samples, stage_micros,
@@ -99,7 +99,7 @@ offset<wire::Sampled> put(writer& out, const sampled& m) {
 void get(reader& in, const wire::Sampled& from, sampled& to) {
   to.batch = {from.batch()};
   to.epoch = {from.epoch()};
-  in.tables(from.samples(), to.samples, limits::slices_max, "sampled.samples");
+  in.tables(from.samples(), to.samples, limits::draws_max, "sampled.samples");
   in.numbers(from.stage_micros(), to.stage_micros, limits::stages_max, "sampled.stage_micros");
   in.optional(from.failure(), to.failure);
 }

@@ -40,6 +40,7 @@ inline constexpr std::size_t biases_max = 4096;      // OpenAI allows 300
 inline constexpr std::size_t top_logprobs_max = 128; // OpenAI allows 20
 inline constexpr std::size_t rows_max = 64u << 10;   // of one micro_batch
 inline constexpr std::size_t slices_max = 4096;      // sequences in one micro_batch
+inline constexpr std::size_t draws_max = 4096;       // of one micro_batch, guesses' among them
 inline constexpr std::size_t blocks_max = 64u << 10; // of one slice: 2^20 positions by 16
 inline constexpr std::size_t copies_max = 1u
                                           << 20; // of KV blocks in one micro_batch: 64 Mi positions

@@ -274,6 +274,8 @@ struct stage_ready {
   std::string device;
   std::uint64_t kv_life = 0; // KV that outlived its process has the one it had; 0: it never does
   std::uint32_t swap_blocks = 0; // of its swap space, which goes with the process
+  std::uint32_t rank = 0;        // within its stage
+  std::uint32_t width = 1;       // ranks that share the stage
 };
 
 struct stage_address {
@@ -282,16 +284,19 @@ struct stage_address {
   std::string endpoint;
 };
 
-// Scheduler to every stage: a new epoch; forget the old one, connect to the next stage.
+// Scheduler to every shard: a new epoch; forget the old one, connect to those that hear from it.
 struct open_epoch {
   epoch_id epoch;
   stage_index stage = 0;
-  std::vector<stage_address> stages; // all, in order
+  std::vector<stage_address> stages; // all, in order: [stage * width + rank]
+  std::uint32_t rank = 0;
+  std::uint32_t width = 1; // ranks of each stage
 };
 
 struct epoch_opened {
   epoch_id epoch;
   stage_index stage = 0;
+  std::uint32_t rank = 0;
 };
 
 // -- 7. Membership and supervision --

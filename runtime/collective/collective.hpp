@@ -22,9 +22,13 @@ public:
 
   // After a failure what `values` or `all` hold is undefined, and so is how far the others came:
   // every further call fails as well, until the group has begun anew.
-  // Errors, of both: deadline_exceeded (a rank did not come in time), link_down (its process is
+  // Errors, of all: deadline_exceeded (a rank did not come in time), link_down (its process is
   // gone), stale_epoch (the group's epoch is over, or none has been entered), internal (ranks call
   // for different things).
+
+  // Meets the others and returns once all have come for the same: whoever left a step out, or had
+  // none to run, is found out before values of two steps are summed up.
+  virtual result<void> agree(std::uint64_t what) = 0;
 
   // values = the sum of all ranks' values, element by element, formed in the order of ranks: every
   // rank gets the same bits, whatever the timing and whatever else is in the span.

@@ -36,7 +36,7 @@ inline constexpr std::size_t slot_floats = std::size_t{32} << 10U;
 // What a rank has come to a meeting for; they must all have come for the same.
 struct purpose {
   std::uint64_t kind = 0;
-  std::uint64_t floats = 0;
+  std::uint64_t floats = 0; // or what they agree about
   friend bool operator==(const purpose&, const purpose&) = default;
 };
 

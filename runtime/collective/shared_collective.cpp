@@ -32,7 +32,13 @@ static_assert(at_once_floats <= slot_floats);
 constexpr std::size_t sum_floats = 512;
 constexpr std::size_t line_floats = 16;
 
-enum purpose_kind : std::uint64_t { reduced_at_once = 1, part_given, part_summed, gathered };
+enum purpose_kind : std::uint64_t {
+  reduced_at_once = 1,
+  part_given,
+  part_summed,
+  gathered,
+  agreed
+};
 
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free, "processes share no lock");
 static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t), "a futex is 32 bits");
@@ -134,10 +140,9 @@ result<void> shared_collective::meet(const purpose& what) {
       return ok;
     const purpose& other = area_->seat_of(peer).purposes[meeting_ % 2];
     if (other != what)
-      return fail(
-          errc::internal,
-          "ranks of a group do not agree: {} comes for {} floats in call {}, {} for {} in {}",
-          rank_, what.floats, what.kind, peer, other.floats, other.kind);
+      return fail(errc::internal,
+                  "ranks of a group do not agree: {} comes for {} of kind {}, {} for {} of kind {}",
+                  rank_, what.floats, what.kind, peer, other.floats, other.kind);
   }
   return {};
 }
@@ -197,6 +202,16 @@ bool shared_collective::is_gone(std::uint32_t peer) {
   }
   pollfd look{processes_[peer], POLLIN, 0};
   return ::poll(&look, 1, 0) > 0;
+}
+
+result<void> shared_collective::agree(std::uint64_t what) {
+  if (failure_)
+    return *failure_;
+  if (width_ == 1)
+    return {};
+  if (auto ok = meet({agreed, what}); !ok)
+    return kept(ok);
+  return kept(check_epoch());
 }
 
 // -- Values --

@@ -44,8 +44,12 @@ public:
   // invalid_value (the group has another width).
   result<void> enter(std::shared_ptr<const group_area> area);
 
+  // No epoch has been entered, or a call has failed since.
+  bool is_broken() const noexcept { return failure_.has_value(); }
+
   std::uint32_t rank() const noexcept override { return rank_; }
   std::uint32_t width() const noexcept override { return width_; }
+  result<void> agree(std::uint64_t what) override;
   result<void> all_reduce(std::span<float> values) override;
   result<void> gather(std::span<const float> own, std::span<float> all,
                       std::span<const std::size_t> counts) override;

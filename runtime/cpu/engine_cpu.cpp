@@ -267,6 +267,9 @@ result<baton::engine::step_output> engine_cpu::run(const micro_batch& batch,
     return ok.error();
   if (auto ok = s.make_copies(batch.copies); !ok)
     return ok.error();
+  if (s.group) // a rank whose copies failed is not among them
+    if (auto ok = s.group->agree(batch.batch.value); !ok)
+      return ok.error();
   if (auto ok = s.pass->run(batch, activations); !ok)
     return ok.error();
   baton::engine::step_output out;

@@ -1,4 +1,5 @@
 #include "runtime/model/family.hpp"
+#include "runtime/model/slice.hpp"
 
 #include <algorithm>
 #include <array>
@@ -324,6 +325,11 @@ result<void> read_tensors(const model_file& file, const family& kind, descriptio
   if (!output) {
     return output.error();
   }
+  auto cuts = slice_blocks_of(d, file);
+  if (!cuts) {
+    return cuts.error();
+  }
+  d.cuts = *cuts;
   d.output_norm_bytes = file.find("output_norm.weight")->size_bytes();
   d.head_bytes = *output - d.output_norm_bytes;
   for (const auto& tensor : file.tensors()) {

@@ -25,6 +25,14 @@ struct rope_description {
   bool has_factors = false; // rope_freqs.weight divides each pair's theta (Llama 3.1 and later)
 };
 
+// Where a matrix may be cut for several ranks, beside at heads: a slice of columns is a whole
+// number of its type's blocks, and of the 32 values that share a scale where activations are
+// quantised.
+struct slice_blocks {
+  std::uint32_t attention = 32; // columns of the attention's output
+  std::uint32_t ffn = 32;       // columns of down
+};
+
 struct description {
   std::string architecture; // general.architecture: "llama"
   std::string name;         // general.name, or the file's name
@@ -74,6 +82,7 @@ struct description {
   std::uint64_t embedding_bytes = 0;      // token_embd.weight
   std::uint64_t head_bytes = 0;           // output.weight, or token_embd.weight if tied
   std::uint64_t output_norm_bytes = 0;
+  slice_blocks cuts; // of its weights' types, the same for all layers
 
   std::uint32_t q_size() const noexcept { return head_count * head_size; }
   std::uint32_t kv_size() const noexcept { return kv_head_count * head_size; }

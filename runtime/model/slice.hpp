@@ -66,17 +66,9 @@ struct tensor_slice {
   std::uint32_t rank = 0, width = 1;
   index_range kv_heads; // with the query heads that share them: rows of q, k, v, columns of output
   index_range ffn;      // rows of gate and up, columns of down; in a mixture of every expert
-  index_range vocabulary;   // rows of the head
-  double weights_share = 1; // of the weights that are sliced, over the whole model
+  index_range vocabulary; // rows of the head
 
   friend bool operator==(const tensor_slice&, const tensor_slice&) = default;
-};
-
-// Where a matrix may be cut, beside at heads: a slice of columns is a whole number of its type's
-// blocks, and of the 32 values that share a scale where activations are quantised.
-struct slice_blocks {
-  std::uint32_t attention = 32; // columns of the attention's output
-  std::uint32_t ffn = 32;       // columns of down
 };
 
 // Of these weights, the same for all stages. Errors: bad_model_file (a tensor is not in this file).
@@ -89,6 +81,11 @@ result<slice_blocks> slice_blocks_of(const description& model, const model_file&
 result<std::vector<tensor_slice>> split(const description& model, std::uint32_t width,
                                         std::span<const double> speeds = {},
                                         const slice_blocks& blocks = {});
+
+// Bytes of the weights that the rank of that slice holds of a stage's layers, as stored in the
+// file; norms and routers are counted as if they were sliced, which is less than 1 % of a layer.
+std::uint64_t rank_bytes(const description& model, const layer_range& range,
+                         const tensor_slice& slice);
 
 // The model as the rank of that slice computes it: fewer heads, a narrower ffn; all else as it is.
 description sliced(const description& model, const tensor_slice& slice);

@@ -59,12 +59,11 @@ std::uint32_t ffn_rows(const description& model) {
   return model.expert_count > 0 ? model.expert_ffn_size : model.ffn_size;
 }
 
-// Weights of a slice, in rows of hidden_size.
-double rows_in(const description& model, const tensor_slice& slice) {
+// Weights of a layer that has so many KV heads and rows of the ffn, in rows of hidden_size.
+double rows_of_layer(const description& model, std::uint32_t kv_heads, std::uint32_t ffn) {
   const double group = model.head_count / model.kv_head_count;
-  const double heads = 2 * (group + 1) * model.head_size * slice.kv_heads.count;
-  const double ffn = 3.0 * std::max(1U, model.expert_count) * slice.ffn.count;
-  return (heads + ffn) * model.layer_count + slice.vocabulary.count;
+  return 2 * (group + 1) * model.head_size * kv_heads +
+         3.0 * std::max(1U, model.expert_count) * ffn;
 }
 
 } // namespace
@@ -115,15 +114,26 @@ result<std::vector<tensor_slice>> split(const description& model, std::uint32_t 
     for (std::uint32_t rank = 0; rank < width; ++rank)
       slices[rank].*to = (*ranges)[rank];
   }
-  double total = 0;
   for (std::uint32_t rank = 0; rank < width; ++rank) {
     slices[rank].rank = rank;
     slices[rank].width = width;
-    total += rows_in(model, slices[rank]);
   }
-  for (auto& slice : slices)
-    slice.weights_share = rows_in(model, slice) / total;
   return slices;
+}
+
+std::uint64_t rank_bytes(const description& model, const layer_range& range,
+                         const tensor_slice& slice) {
+  const double of_layer = rows_of_layer(model, slice.kv_heads.count, slice.ffn.count) /
+                          rows_of_layer(model, model.kv_head_count, ffn_rows(model));
+  const double of_head = static_cast<double>(slice.vocabulary.count) / model.vocab_size;
+  double bytes = 0;
+  for (auto layer = range.first; layer < range.end(); ++layer)
+    bytes += static_cast<double>(model.layer_bytes[layer]) * of_layer;
+  if (range.embeds)
+    bytes += static_cast<double>(model.embedding_bytes);
+  if (range.heads && !(range.embeds && model.has_tied_embeddings)) // else it is the embedding
+    bytes += static_cast<double>(model.head_bytes) * of_head;
+  return static_cast<std::uint64_t>(bytes);
 }
 
 description sliced(const description& model, const tensor_slice& slice) {

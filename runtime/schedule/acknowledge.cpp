@@ -29,7 +29,8 @@ void scheduler::on_sampled(const sampled& step) {
     ++counters_.duplicate_results;
     return;
   }
-  const auto [parts, copied] = std::move(it->second);
+  const flight landed = std::move(it->second);
+  const auto& [parts, copied] = landed;
   flights_.erase(it);
   for (const turn& who : copied)
     if (sequence* s = find(who))
@@ -56,6 +57,7 @@ void scheduler::on_sampled(const sampled& step) {
         lose_copies(*s);
   } else {
     std::span<const sample> drawn = step.samples;
+    output_.tokens.reserve(output_.tokens.size() + parts.size());
     for (const part& p : parts) {
       accept(p, drawn.first(p.draws()));
       drawn = drawn.subspan(p.draws());
@@ -64,15 +66,21 @@ void scheduler::on_sampled(const sampled& step) {
   sweep();
 }
 
+// It is no longer in flight. What came out of order is void: what is not acknowledged will be done
+// again.
+sequence& scheduler::land(const part& p) {
+  sequence& s = *p.of;
+  ENSURE(s.in_flight > 0, "a step of ticket {} came back that did not leave", s.id.ticket.value);
+  --s.in_flight;
+  s.drawing -= p.samples ? 1 : 0;
+  if (p.position != s.computed || s.copying > 0)
+    s.is_void = true;
+  return s;
+}
+
 // The draws of guesses count as far as each guess was what is drawn before it.
 void scheduler::accept(const part& p, std::span<const sample> drawn) {
-  sequence* s = find(p.who);
-  ENSURE(s && s->in_flight > 0, "a step of ticket {} came back that did not leave",
-         p.who.id.ticket.value);
-  --s->in_flight;
-  s->drawing -= p.samples ? 1 : 0;
-  if (p.position != s->computed || s->copying > 0)
-    s->is_void = true; // results came out of order: do again what is not acknowledged
+  sequence* s = &land(p);
   if (s->state != sequence_state::ended && !s->is_void) {
     const auto drafts = std::exchange(s->drafts, {});
     acknowledge(*s, p.rows - p.drafts);
@@ -87,13 +95,16 @@ void scheduler::accept(const part& p, std::span<const sample> drawn) {
     }
   }
   settle(*s);
+  file(*s);
 }
 
 // So many more rows are valid.
 void scheduler::acknowledge(sequence& s, std::size_t rows) {
   s.computed += rows;
-  if (config_.enable_prefix_caching)
+  if (config_.enable_prefix_caching && s.computed - s.published >= shape_.block_positions) {
     blocks_.publish(s.id, s.cache_salt, s.ids, s.computed);
+    s.published = s.computed - s.computed % shape_.block_positions;
+  }
   if (s.computed < s.suspect_until)
     return;
   s.crashes = 0;
@@ -103,7 +114,7 @@ void scheduler::acknowledge(sequence& s, std::size_t rows) {
 void scheduler::take_token(sequence& s, const sample& drawn) {
   tokens m = message_of(s);
   m.samples.push_back(drawn);
-  s.append(drawn);
+  s.append(drawn.token);
   ++totals_.output_tokens;
   const std::uint32_t total = s.output_count();
   if (s.is_end(drawn.token, total - 1, config_.eos_ids))
@@ -122,23 +133,19 @@ bool scheduler::fits(std::size_t ids) const {
 // heard of before that of the step which it ran ahead of: then it says nothing, and is done again.
 void scheduler::fail_step(const std::vector<part>& parts, const error& why) {
   for (const part& p : parts) {
-    sequence* s = find(p.who);
-    ENSURE(s && s->in_flight > 0, "a step of ticket {} failed that did not leave",
-           p.who.id.ticket.value);
-    --s->in_flight;
-    s->drawing -= p.samples ? 1 : 0;
-    if (p.position != s->computed || s->copying > 0) {
-      s->is_void = true;
-    } else if (s->state != sequence_state::ended) {
+    const bool is_in_order = p.position == p.of->computed && p.of->copying == 0;
+    sequence& s = land(p);
+    if (is_in_order && s.state != sequence_state::ended) {
       if (parts.size() == 1) {
-        fail_choice(*s, why);
+        fail_choice(s, why);
       } else {
-        s->is_void = s->is_isolated = true;
-        s->suspect_from = p.position;
-        s->suspect_until = p.position + p.rows;
+        s.is_void = s.is_isolated = true;
+        s.suspect_from = p.position;
+        s.suspect_until = p.position + p.rows;
       }
     }
-    settle(*s);
+    settle(s);
+    file(s);
   }
 }
 
@@ -152,6 +159,7 @@ void scheduler::lose_copies(sequence& s) {
   s.is_void = true;
   s.state = sequence_state::waiting;
   settle(s);
+  file(s);
 }
 
 // What was put off until no step in flight uses the sequence's blocks.
@@ -164,7 +172,7 @@ void scheduler::settle(sequence& s) {
     else if (std::exchange(s.is_leaving, false))
       swap_out(s);
     blocks_.release(s.id);
-    s.computed = s.cached = 0;
+    s.computed = s.published = s.cached = 0;
   }
   s.issued = s.computed;
   s.drawing = 0;
@@ -174,9 +182,8 @@ void scheduler::settle(sequence& s) {
 
 // Forgets the ended ones that are no longer in flight.
 void scheduler::sweep() {
-  std::erase_if(sequences_, [](const auto& entry) {
-    return entry.second.state == sequence_state::ended && entry.second.in_flight == 0;
-  });
+  for (const turn& who : lists_.take_gone())
+    sequences_.erase(who);
 }
 
 void scheduler::open_epoch(epoch_id epoch, const pipeline_shape& shape, loss last, kv_fate kv) {
@@ -196,7 +203,7 @@ void scheduler::open_epoch(epoch_id epoch, const pipeline_shape& shape, loss las
     judge_suspects();
   suspects_.clear();
   for (auto& [who, s] : sequences_) {
-    s.last_batch = 0;
+    lists_.forget_batch(s);
     if (s.state == sequence_state::ended || fits(s.ids.size()))
       continue;
     const error why = fail_param(errc::context_length_exceeded, "prompt",
@@ -219,10 +226,9 @@ void scheduler::close_epoch(time_point now) {
   closed_at_ = now;
   has_isolated_in_flight_ = false;
   for (const auto& [batch, f] : flights_)
-    for (const part& p : f.parts) {
-      part& span = suspects_.try_emplace(p.who, p).first->second;
-      span.rows = p.position + p.rows - span.position;
-    }
+    for (const part& p : f.parts)
+      suspects_.try_emplace(p.of->turn(), range{p.position, 0}).first->second.until =
+          p.position + p.rows;
   flights_.clear();
   copies_.clear();
   copied_.clear();
@@ -232,6 +238,7 @@ void scheduler::close_epoch(time_point now) {
     if (std::exchange(s.copying, 0) > 0 || s.swapped > 0)
       lose_copies(s); // and swap space goes with its process
     settle(s);        // back to what is acknowledged
+    file(s);
   }
   sweep();
 }
@@ -241,6 +248,7 @@ void scheduler::forget_kv() {
     if (s.state == sequence_state::running)
       s.state = sequence_state::waiting;
     settle(s);
+    file(s);
   }
   blocks_ = block_account(shape_.blocks, shape_.block_positions);
 }
@@ -253,15 +261,15 @@ void scheduler::judge_suspects() {
     if (!suspect || suspect->state == sequence_state::ended)
       continue;
     sequence& s = *suspect;
-    const std::size_t until = span.position + span.rows;
-    const bool overlaps =
-        s.crashes > 0 && span.position < s.suspect_until && s.suspect_from < until;
-    s.suspect_from = overlaps ? std::max(s.suspect_from, span.position) : span.position;
+    const auto [from, until] = span;
+    const bool overlaps = s.crashes > 0 && from < s.suspect_until && s.suspect_from < until;
+    s.suspect_from = overlaps ? std::max(s.suspect_from, from) : from;
     s.suspect_until = overlaps ? std::min(s.suspect_until, until) : until;
     s.crashes = overlaps ? s.crashes + 1 : 1;
     if (s.crashes < crashes_max)
       continue;
     s.is_isolated = true;
+    file(s);
     if (suspects_.size() > 1)
       continue;
     ++counters_.quarantined;
@@ -273,11 +281,9 @@ void scheduler::judge_suspects() {
 
 load_report scheduler::load() const {
   load_report report = totals_;
-  for (const auto& [who, s] : sequences_) {
-    report.running += s.state == sequence_state::running ? 1 : 0;
-    report.waiting += s.state == sequence_state::waiting && !is_parked(s) ? 1 : 0;
-    report.swapped += s.swapped > 0 ? 1 : 0;
-  }
+  report.running = running_count();
+  report.waiting = static_cast<std::uint32_t>(lists_.waiting().size());
+  report.swapped = static_cast<std::uint32_t>(blocks_.swapped_count());
   for (const auto& [id, t] : tickets_) {
     report.waiting += t.is_admitted ? 0 : t.choices;
     report.detached += t.is_detached ? t.choices_open : 0;
@@ -293,6 +299,7 @@ load_report scheduler::load() const {
 
 void scheduler::check_integrity() const {
   blocks_.check_integrity();
+  lists_.check_integrity(sequences_, [this](const sequence& s) { return is_parked(s); });
   ENSURE(running_count() <= config_.max_num_seqs, "{} sequences run", running_count());
   ENSURE(flights_.size() <= flights_max(), "{} micro-batches in flight", flights_.size());
   std::map<sequence_id, std::uint32_t> carried, drawing;
@@ -303,8 +310,8 @@ void scheduler::check_integrity() const {
     for (const turn& who : f.copied)
       ++copying[who];
     for (const part& p : f.parts) {
-      ++carried[p.who.id];
-      drawing[p.who.id] += p.samples ? 1 : 0;
+      ++carried[p.of->id];
+      drawing[p.of->id] += p.samples ? 1 : 0;
     }
   }
   std::map<ticket_id, std::uint32_t> open;
@@ -336,10 +343,17 @@ void scheduler::check_integrity() const {
            "ticket {} holds blocks for nothing", id.ticket.value);
     open[id.ticket] += s.state == sequence_state::ended ? 0 : 1;
   }
+  std::size_t not_parked = 0;
   for (const auto& [id, t] : tickets_) {
     const std::uint32_t count = t.is_admitted ? (open.contains(id) ? open.at(id) : 0) : t.choices;
     ENSURE(t.choices_open == count && count > 0, "ticket {}: {} choices open", id.value, count);
+    const queued_ticket now{t.priority, t.choices_open, t.tokens_estimate, t.choices_started > 0};
+    const auto* queued = queue_.find(id);
+    ENSURE(t.is_parked ? !queued : queued && *queued == now, "ticket {} is queued as it was",
+           id.value);
+    not_parked += t.is_parked ? 0 : 1;
   }
+  ENSURE(queue_.size() == not_parked, "{} tickets are queued of {}", queue_.size(), not_parked);
   for (const auto& [id, count] : open)
     ENSURE(count == 0 || tickets_.contains(id), "ticket {} has ended without its choices",
            id.value);

@@ -4,10 +4,17 @@
 // (docs/decisions/0008).
 #include "runtime/schedule/scheduler.hpp"
 #include "schema/ensure.hpp"
+#include "schema/limits.hpp"
 
 #include <algorithm>
 
 namespace baton::schedule {
+namespace {
+
+// A prompt's chunk may draw as well, and is a slice as any row that decodes is.
+constexpr std::size_t slices_max = std::min(limits::slices_max, limits::draws_max);
+
+} // namespace
 
 std::optional<micro_batch> scheduler::next() {
   if (!epoch_ || flights_.size() >= flights_max() || has_isolated_in_flight_)
@@ -33,18 +40,9 @@ std::optional<micro_batch> scheduler::next() {
 
 // Nobody overtakes the first that does not fit: among equals nobody starves.
 void scheduler::start_waiting() {
-  for (sequence* s = first_waiting(); s && start(*s);)
-    s = first_waiting();
-}
-
-// In the order of service; of equal priority those that have run before.
-sequence* scheduler::first_waiting() {
-  sequence* first = nullptr;
-  for (auto& [who, s] : sequences_)
-    if (s.state == sequence_state::waiting && !is_parked(s) &&
-        (!first || (s.priority == first->priority && s.has_started && !first->has_started)))
-      first = &s;
-  return first;
+  const auto& line = lists_.waiting();
+  while (!line.empty() && start(*line.begin()->second)) {
+  }
 }
 
 // Takes a slot and the blocks of all ids known, so that a prefill never stops half way; from
@@ -72,9 +70,11 @@ bool scheduler::start(sequence& s) {
   ENSURE(blocks_.grow(s.id, s.ids.size()), "blocks were free and are not");
   swap_in(s);
   s.state = sequence_state::running;
+  file(s);
   if (!s.has_started) {
     s.has_started = true;
     ++tickets_.at(s.id.ticket).choices_started;
+    recount(s.id.ticket);
   }
   return true;
 }
@@ -84,12 +84,11 @@ bool scheduler::start(sequence& s) {
 bool scheduler::can_take_room(const sequence& s) const {
   std::size_t blocks = blocks_.free() + blocks_.of(s.id).size();
   bool has_any = false;
-  for (auto it = sequences_.rbegin(); it != sequences_.rend() && it->first.priority > s.priority;
-       ++it)
-    if (it->second.state == sequence_state::running) {
-      has_any = true;
-      blocks += blocks_.of(it->second.id).size();
-    }
+  const auto& running = lists_.running();
+  for (auto it = running.rbegin(); it != running.rend() && it->first.priority > s.priority; ++it) {
+    has_any = true;
+    blocks += blocks_.of(it->first.id).size();
+  }
   return has_any && blocks_.needed(s.ids.size()) <= blocks;
 }
 
@@ -130,54 +129,57 @@ bool scheduler::can_issue(const sequence& s) const {
 }
 
 sequence* scheduler::isolated() {
-  for (auto& [who, s] : sequences_)
-    if (s.is_isolated && s.state == sequence_state::running)
-      return &s;
-  return nullptr;
+  return lists_.isolated().empty() ? nullptr : lists_.isolated().begin()->second;
+}
+
+// Those that can go on ahead of what comes back first: one row that waits for more holds up all.
+std::vector<sequence*> scheduler::those_ahead() const {
+  std::vector<sequence*> ahead;
+  if (flights_.empty())
+    return ahead;
+  const auto& [first, f] = *flights_.begin();
+  for (const part& p : f.parts)
+    if (p.samples && p.of->last_draw.batch == first && can_issue(*p.of))
+      ahead.push_back(p.of);
+  return ahead;
+}
+
+// Whose next rows these are, at most so many. A stage that is free takes those whose tokens are
+// there, rather than to wait. One batch more is worth its weights only if somebody in flight goes
+// on in it: else they would take turns for ever.
+std::vector<sequence*> scheduler::choose_decodes(std::size_t rows) const {
+  const bool wants_ahead = is_extra() || lists_.ready().empty();
+  const auto ahead = wants_ahead ? those_ahead() : std::vector<sequence*>();
+  std::vector<sequence*> chosen;
+  if (is_extra() && ahead.empty())
+    return chosen;
+  const std::size_t decoding = lists_.running().size() - lists_.prefilling().size();
+  const std::size_t share =
+      std::min<std::size_t>((decoding + shape_.stages - 1) / shape_.stages, rows);
+  chosen.reserve(share);
+  lists_.ready().copy_to(chosen, share);
+  const auto left = std::min(share - chosen.size(), ahead.size());
+  chosen.insert(chosen.end(), ahead.begin(), ahead.begin() + static_cast<std::ptrdiff_t>(left));
+  return chosen;
 }
 
 void scheduler::plan_decodes(std::vector<planned>& plan) {
-  std::vector<sequence*> ready, ahead; // the latter of their tokens
-  std::size_t decoding = 0;            // with those in flight
-  bool has_prefill = false;
-  for (auto& [who, s] : sequences_) {
-    if (s.state != sequence_state::running)
-      continue;
-    if (s.rows_left() > 1) {
-      has_prefill |= can_issue(s);
-      continue;
-    }
-    ++decoding;
-    if (!can_issue(s))
-      continue;
-    if (s.drawing == 0)
-      ready.push_back(&s);
-    else if (s.last_draw.batch == flights_.begin()->first)
-      ahead.push_back(&s); // of what comes back first: one row that waits for more holds up all
-  }
-  // A stage that is free takes those whose tokens are there, rather than to wait. One batch more is
-  // worth its weights only if somebody in flight goes on in it: else they would take turns for
-  // ever.
-  const bool is_extra = flights_.size() >= shape_.stages;
-  if (is_extra && ahead.empty())
-    ready.clear();
-  if (is_extra || ready.empty())
-    ready.insert(ready.end(), ahead.begin(), ahead.end());
-  // However many decode, half of the rows are left to a prompt: it would wait for their ends.
-  const std::size_t rows = config_.max_num_batched_tokens / (has_prefill ? 2u : 1u);
-  const std::size_t share =
-      std::min<std::size_t>((decoding + shape_.stages - 1) / shape_.stages, rows);
-  if (ready.size() > share) {
-    std::stable_sort(ready.begin(), ready.end(), [](const sequence* a, const sequence* b) {
-      return a->last_batch < b->last_batch;
-    });
-    ready.resize(share);
-  }
+  const auto& prompts = lists_.prefilling();
+  const bool has_prefill = std::any_of(prompts.begin(), prompts.end(), [this](const auto& entry) {
+    return can_issue(*entry.second);
+  });
+  // However many decode, half of the rows are left to a prompt: it would wait for their ends. Each
+  // row draws, those of guesses too.
+  const std::size_t rows =
+      std::min<std::size_t>(config_.max_num_batched_tokens, slices_max) / (has_prefill ? 2u : 1u);
+  auto chosen = choose_decodes(rows);
   // In order: room is made at the cost of later ones, never of one in the plan.
-  std::sort(ready.begin(), ready.end(),
-            [](const sequence* a, const sequence* b) { return a->turn() < b->turn(); });
-  std::size_t rows_free = rows - std::min(rows, ready.size());
-  for (sequence* s : ready) {
+  const auto is_before = [](const sequence* a, const sequence* b) { return a->turn() < b->turn(); };
+  if (!std::is_sorted(chosen.begin(), chosen.end(), is_before))
+    std::sort(chosen.begin(), chosen.end(), is_before);
+  std::size_t rows_free = rows - chosen.size();
+  plan.reserve(chosen.size() + 1);
+  for (sequence* s : chosen) {
     if (s->state != sequence_state::running || !make_room(*s))
       continue;
     guess(*s, rows_free);
@@ -213,14 +215,15 @@ void scheduler::plan_prefill(std::vector<planned>& plan) {
     decoding += p.rows;
   std::size_t left =
       std::min<std::size_t>(config_.prefill_chunk, config_.max_num_batched_tokens - decoding);
-  for (auto& [who, s] : sequences_) {
-    if (left == 0)
+  const std::size_t prompts_max = plan.size() + slices_max - decoding;
+  for (const auto& [who, s] : lists_.prefilling()) {
+    if (left == 0 || plan.size() == prompts_max)
       return;
-    if (!can_issue(s) || s.rows_left() == 1)
+    if (!can_issue(*s))
       continue;
-    adopt(s); // one before it may have computed the same meanwhile
-    const std::size_t rows = std::min(left, s.rows_left());
-    plan.push_back({&s, rows});
+    adopt(*s); // one before it may have computed the same meanwhile
+    const std::size_t rows = std::min(left, s->rows_left());
+    plan.push_back({s, rows});
     left -= rows;
   }
 }
@@ -242,10 +245,7 @@ bool scheduler::make_room(sequence& s) {
 }
 
 sequence* scheduler::last_running() {
-  for (auto it = sequences_.rbegin(); it != sequences_.rend(); ++it)
-    if (it->second.state == sequence_state::running)
-      return &it->second;
-  return nullptr;
+  return lists_.running().empty() ? nullptr : lists_.running().rbegin()->second;
 }
 
 void scheduler::preempt(sequence& s) {
@@ -258,6 +258,7 @@ void scheduler::preempt(sequence& s) {
 void scheduler::put_back(sequence& s) {
   s.state = sequence_state::waiting;
   settle(s);
+  file(s);
 }
 
 // What it has computed is kept there, if there is room.
@@ -285,12 +286,6 @@ void scheduler::swap_in(sequence& s) {
   s.swapped = 0;
 }
 
-bool scheduler::has_blocks_coming() const {
-  return std::any_of(sequences_.begin(), sequences_.end(), [](const auto& entry) {
-    return entry.second.state != sequence_state::running && entry.second.in_flight > 0;
-  });
-}
-
 micro_batch scheduler::form(const std::vector<planned>& plan) {
   micro_batch batch;
   batch.batch = next_batch_;
@@ -299,6 +294,10 @@ micro_batch scheduler::form(const std::vector<planned>& plan) {
   batch.copies = std::exchange(copies_, {});
   auto& [parts, copied] = flights_[batch.batch];
   copied = std::exchange(copied_, {});
+  parts.reserve(plan.size());
+  batch.slices.reserve(plan.size());
+  batch.tokens.reserve(plan.size());
+  batch.draws.reserve(plan.size());
   for (const auto& [which, rows] : plan) {
     sequence& s = *which;
     const std::size_t end = s.issued + rows;
@@ -325,19 +324,13 @@ micro_batch scheduler::form(const std::vector<planned>& plan) {
         batch.draws.push_back(s.next_draw(config_.eos_ids, guessed));
       ++s.drawing;
     }
-    parts.push_back({s.turn(), s.issued, rows, samples, s.drafts.size()});
+    parts.push_back({&s, s.issued, rows, samples, s.drafts.size()});
     s.issued = end;
-    s.last_batch = batch.batch.value;
     ++s.in_flight;
+    s.last_batch = batch.batch.value;
+    file(s);
   }
   return batch;
-}
-
-std::uint32_t scheduler::running_count() const {
-  return static_cast<std::uint32_t>(
-      std::count_if(sequences_.begin(), sequences_.end(), [](const auto& entry) {
-        return entry.second.state == sequence_state::running;
-      }));
 }
 
 } // namespace baton::schedule

@@ -65,7 +65,8 @@ public:
   void offer_swap(std::uint32_t blocks);
   std::size_t swap_total() const noexcept { return swap_total_; }
   std::size_t swap_used() const noexcept { return swap_total_ - swap_free_.size(); }
-  std::size_t swapped(sequence_id id) const; // its places
+  std::size_t swapped(sequence_id id) const;                             // its places
+  std::size_t swapped_count() const noexcept { return swapped_.size(); } // sequences with places
   // A place for each block of [0, positions) and the copies that fill it; the blocks stay with the
   // sequence. All or nothing: false if too few are free. Requires: it has no places.
   bool swap_out(sequence_id id, std::size_t positions, std::vector<block_copy>& copies);

@@ -5,7 +5,8 @@
 
 #include "runtime/schedule/blocks.hpp"
 #include "runtime/schedule/prompt_lookup.hpp"
-#include "runtime/schedule/sequence.hpp"
+#include "runtime/schedule/sequence_lists.hpp"
+#include "runtime/schedule/ticket_queue.hpp"
 #include "schema/messages.hpp"
 
 #include <chrono>
@@ -172,13 +173,17 @@ private:
     bool is_parked = false;
     std::optional<time_point> detached_at; // the first tick after that
   };
-  struct part { // one slice of a batch in flight
-    turn who;
+  struct part {             // one slice of a batch in flight
+    sequence* of = nullptr; // which stays while it is in flight
     std::size_t position = 0;
     std::size_t rows = 0; // with guesses
     bool samples = false;
     std::size_t drafts = 0; // the last of the rows, which are guesses
     std::size_t draws() const noexcept { return samples ? 1 + drafts : 0; }
+  };
+  struct range { // of positions
+    std::size_t from = 0;
+    std::size_t until = 0;
   };
   struct flight { // a micro-batch
     std::vector<part> parts;
@@ -188,17 +193,15 @@ private:
     sequence* which = nullptr;
     std::size_t rows = 0;
   };
-  struct queue_figures {
-    std::uint32_t tickets = 0;
-    std::uint64_t tokens = 0;
-    std::uint32_t slots_left = 0; // 0 if anyone waits
-  };
 
   // tickets.cpp
   std::chrono::milliseconds retry_after_of(errc code) const;
   std::optional<error> refuse_reserve(const baton::reserve& r, time_point now) const;
   std::optional<error> refuse_to_queue(const baton::reserve& r) const;
-  queue_figures look_at_queue(std::int32_t priority) const;
+  queue_figures look_at_queue(std::int32_t priority) const {
+    return queue_.look(priority, config_.max_num_seqs);
+  }
+  void recount(ticket_id id); // after each change of what the queue goes by
   std::optional<error> refuse_admit(const baton::admit& request, const ticket& t) const;
   void refuse(ticket_id id, error why);
   void fail_ticket(ticket_id id, finish how, const error& why);
@@ -213,7 +216,6 @@ private:
 
   // batching.cpp
   void start_waiting();
-  sequence* first_waiting();
   bool start(sequence& s);
   bool can_take_room(const sequence& s) const;
   void adopt(sequence& s);
@@ -222,9 +224,12 @@ private:
     return shape_.stages + (config_.async_scheduling ? 1u : 0u);
   }
   bool can_issue(const sequence& s) const;
+  bool is_extra() const noexcept { return flights_.size() >= shape_.stages; }
   bool is_worth_guessing() const;
   std::uint32_t guesses_wanted(const sequence& s) const;
   void guess(sequence& s, std::size_t rows_free);
+  std::vector<sequence*> those_ahead() const;
+  std::vector<sequence*> choose_decodes(std::size_t rows) const;
   void plan_decodes(std::vector<planned>& plan);
   void plan_prefill(std::vector<planned>& plan);
   bool make_room(sequence& s);
@@ -233,13 +238,14 @@ private:
   void put_back(sequence& s);
   void swap_out(sequence& s);
   void swap_in(sequence& s);
-  bool has_blocks_coming() const;
+  bool has_blocks_coming() const noexcept { return lists_.leaving() > 0; }
   micro_batch form(const std::vector<planned>& plan);
 
   // acknowledge.cpp
   void accept(const part& p, std::span<const sample> drawn);
   void acknowledge(sequence& s, std::size_t rows);
   void take_token(sequence& s, const sample& drawn);
+  sequence& land(const part& p);
   void fail_step(const std::vector<part>& parts, const error& why);
   void lose_copies(sequence& s);
   void settle(sequence& s);
@@ -252,7 +258,11 @@ private:
   // Those of the ticket that are still known; `what` may end them, and with them the ticket.
   void for_choices(ticket_id id, const std::function<void(sequence&)>& what);
   bool is_parked(const sequence& s) const;
-  std::uint32_t running_count() const;
+  // To be called after each change of a sequence, so that it is found.
+  void file(sequence& s) { lists_.file(s, is_parked(s)); }
+  std::uint32_t running_count() const noexcept {
+    return static_cast<std::uint32_t>(lists_.running().size());
+  }
 
   scheduler_config config_;
   pipeline_shape shape_;
@@ -263,10 +273,12 @@ private:
   std::map<ticket_id, ticket> tickets_;
   std::map<turn, sequence>
       sequences_; // in the order of service; an ended one stays while it is in flight
+  sequence_lists lists_;
+  ticket_queue queue_;
   std::map<batch_id, flight> flights_;
   std::vector<block_copy> copies_; // the next micro-batch carries them
   std::vector<turn> copied_;       // whose they are
-  std::map<turn, part> suspects_;  // rows that were in flight when the last epoch closed
+  std::map<turn, range> suspects_; // rows that were in flight when the last epoch closed
   ticket_id next_ticket_;
   batch_id next_batch_{1};
   bool is_draining_ = false;

@@ -26,10 +26,9 @@ sequence::sequence(schedule::turn when, std::span<const token_id> prompt_ids, sa
     count(token, /*in_prompt=*/true);
 }
 
-void sequence::append(sample drawn) {
-  ids.push_back(drawn.token);
-  count(drawn.token, /*in_prompt=*/false);
-  samples.push_back(std::move(drawn));
+void sequence::append(token_id drawn) {
+  ids.push_back(drawn);
+  count(drawn, /*in_prompt=*/false);
 }
 
 void sequence::count(token_id token, bool in_prompt) {

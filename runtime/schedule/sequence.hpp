@@ -41,13 +41,24 @@ struct draw_place {
   std::uint32_t index = 0;
 };
 
+// In which lists of the scheduler a sequence is (sequence_lists.hpp).
+struct filing {
+  bool waits = false;
+  bool runs = false;
+  bool prefills = false;
+  bool is_isolated = false;
+  bool is_ready = false;
+  bool is_leaving = false;
+  bool is_gone = false;
+  friend bool operator==(const filing&, const filing&) = default;
+};
+
 struct sequence {
   // -- the log --
   sequence_id id;
   std::int32_t priority = 0;
   std::size_t prompt_count = 0;
-  std::vector<token_id> ids;   // prompt, then output
-  std::vector<sample> samples; // one per output token, with logprobs as drawn
+  std::vector<token_id> ids; // prompt, then output
   sampling_params sampling;
   stopping stop;
   std::string cache_salt; // it shares KV with sequences of the same one
@@ -57,6 +68,7 @@ struct sequence {
   sequence_state state = sequence_state::waiting;
   std::size_t computed = 0;
   std::size_t issued = 0;
+  std::size_t published = 0;    // positions below `computed` that the prefix cache has heard of
   std::size_t cached = 0;       // prompt positions below `computed` that others have computed
   std::uint32_t in_flight = 0;  // micro-batches that carry rows of it
   std::uint32_t drawing = 0;    // of these, those that draw: as many ids are to come
@@ -76,18 +88,26 @@ struct sequence {
   std::size_t suspect_until = 0;
   bool is_isolated = false; // runs in a micro-batch of its own, with nothing else in flight
 
+  // -- its places in the lists, which are kept by sequence_lists alone --
+  filing filed;
+  std::uint64_t ready_since = 0; // last_batch when it became ready
+  sequence* ready_before = nullptr;
+  sequence* ready_behind = nullptr;
+
   // Requires: a prompt that is not empty.
   sequence(schedule::turn when, std::span<const token_id> prompt_ids, sampling_params how,
            stopping until);
 
   schedule::turn turn() const noexcept { return {priority, id}; }
-  std::uint32_t output_count() const noexcept { return static_cast<std::uint32_t>(samples.size()); }
+  std::uint32_t output_count() const noexcept {
+    return static_cast<std::uint32_t>(ids.size() - prompt_count);
+  }
   // With those to come and those guessed.
   std::size_t ids_expected() const noexcept { return ids.size() + drawing + drafts.size(); }
   // Not yet issued: many in prefill, one in decode.
   std::size_t rows_left() const noexcept { return ids_expected() - issued; }
 
-  void append(sample drawn);
+  void append(token_id drawn);
   // What the last stage needs to draw the token after those that are being drawn, behind so many of
   // the guesses. If one is still to come, the history is without it.
   draw next_draw(std::span<const token_id> eos_ids, std::size_t guessed) const;

@@ -36,6 +36,7 @@ std::variant<granted, rejected> scheduler::reserve(const baton::reserve& request
   t.resume_key = request.resume_key;
   t.is_resumable = request.is_resumable;
   tickets_.emplace(id, t);
+  recount(id);
   return granted{request.request, id, last_epoch_, request.resume_key, false};
 }
 
@@ -94,32 +95,12 @@ std::optional<error> scheduler::refuse_to_queue(const baton::reserve& request) c
   return std::nullopt;
 }
 
-// Counts the tickets for which there is no slot, in the order in which they will get one: those
-// that a newcomer of this priority has before it. It has the slots of the others behind it.
-scheduler::queue_figures scheduler::look_at_queue(std::int32_t priority) const {
-  std::uint32_t taken = 0; // by tickets that have started
-  std::map<turn, const ticket*> waiting;
-  for (const auto& [id, t] : tickets_) {
-    if (t.priority > priority || t.is_parked)
-      continue;
-    if (t.choices_started > 0)
-      taken += t.choices_open;
-    else
-      waiting.emplace(turn{t.priority, {id, 0}}, &t);
-  }
-  queue_figures queue;
-  queue.slots_left = taken < config_.max_num_seqs ? config_.max_num_seqs - taken : 0;
-  for (const auto& [who, t] : waiting) {
-    if (queue.tickets == 0 && t->choices_open <= queue.slots_left) {
-      queue.slots_left -= t->choices_open;
-      continue;
-    }
-    ++queue.tickets;
-    queue.tokens += t->tokens_estimate;
-  }
-  if (queue.tickets > 0)
-    queue.slots_left = 0;
-  return queue;
+void scheduler::recount(ticket_id id) {
+  const ticket& t = tickets_.at(id);
+  if (t.is_parked)
+    queue_.remove(id);
+  else
+    queue_.put(id, {t.priority, t.choices_open, t.tokens_estimate, t.choices_started > 0});
 }
 
 void scheduler::admit(const baton::admit& request) {
@@ -163,8 +144,10 @@ void scheduler::admit(const baton::admit& request) {
     s.cache_salt = request.cache_salt;
     if (!request.delivered.empty())
       for (const token_id token : request.delivered[choice].ids)
-        s.append({token, 0, {}});
+        s.append(token);
+    file(s);
   }
+  recount(request.ticket);
 }
 
 std::optional<error> scheduler::refuse_admit(const baton::admit& request, const ticket& t) const {
@@ -247,7 +230,9 @@ void scheduler::park(ticket_id id) {
   for_choices(id, [this](sequence& s) {
     if (s.state == sequence_state::running)
       put_back(s);
+    file(s);
   });
+  recount(id);
 }
 
 // It waits for somebody who wants it, not for a slot.
@@ -283,6 +268,8 @@ bool scheduler::resume(const baton::resume& request) {
   t.request = request.request;
   t.is_detached = t.is_parked = false;
   t.detached_at.reset();
+  for_choices(request.ticket, [this](sequence& s) { file(s); });
+  recount(request.ticket);
   return true;
 }
 
@@ -332,11 +319,9 @@ void scheduler::cancel(const baton::cancel& request) {
 void scheduler::tick(time_point now) {
   const bool gave_up = !epoch_ && closed_at_ && config_.recovery_timeout.count() > 0 &&
                        now - *closed_at_ >= config_.recovery_timeout;
-  std::vector<ticket_id> ids;
-  for (const auto& [id, t] : tickets_)
-    ids.push_back(id);
-  for (const ticket_id id : ids) {
-    const ticket& t = tickets_.at(id);
+  for (auto it = tickets_.begin(); it != tickets_.end();) {
+    const ticket_id id = it->first;
+    const ticket& t = (it++)->second; // which may end
     const auto waited = now - t.reserved_at;
     if (gave_up)
       fail_ticket(id, finish::failed,
@@ -367,6 +352,7 @@ void scheduler::refuse(ticket_id id, error why) {
   for_choices(id, [this](sequence& s) {
     s.state = sequence_state::ended;
     settle(s);
+    file(s);
   });
   const auto gateway = t.gateway;
   const auto request = t.request;
@@ -397,12 +383,12 @@ void scheduler::fail_choice(sequence& s, const error& why) {
 
 // The next message of a choice, without samples; the first one says what the detokenizer must know.
 tokens scheduler::message_of(sequence& s) {
-  ticket& t = tickets_.at(s.id.ticket);
   tokens m;
   m.ticket = s.id.ticket;
   m.choice = s.id.choice;
   m.index = s.output_count();
   if (!s.has_begun) {
+    ticket& t = tickets_.at(s.id.ticket);
     m.begins = true;
     m.request = t.request;
     m.gateway = t.gateway;
@@ -432,8 +418,11 @@ void scheduler::end_choice(sequence& s, tokens last, finish how, std::optional<e
   last.tokens_total = tokens_total;
   output_.tokens.push_back(std::move(last));
   settle(s);
+  file(s);
   if (--tickets_.at(s.id.ticket).choices_open == 0)
     end_ticket(s.id.ticket);
+  else
+    recount(s.id.ticket);
 }
 
 // The one transition of a ticket to its end.
@@ -442,6 +431,7 @@ void scheduler::end_ticket(ticket_id id) {
   ENSURE(it != tickets_.end() && it->second.choices_open == 0, "ticket {} ends twice or too early",
          id.value);
   tickets_.erase(it);
+  queue_.remove(id);
   ++counters_.tickets_ended;
 }
 

@@ -184,7 +184,8 @@ class Cluster(Server):
             if self.is_healthy() and self.status()["phase"] == "ready":
                 return
             time.sleep(0.1)
-        raise ServerFailed(f"the cluster was not ready again after {READY_SECONDS_MAX} s")
+        stands = {p["name"]: f"{p['phase']} {p['reason']}".strip() for p in self.status()["processes"] if p["phase"] != "ready"}
+        raise ServerFailed(f"the cluster was not ready again after {READY_SECONDS_MAX} s: {stands or self.status()['phase']}")
 
     def stop(self):
         if self.process is not None:  # down also ends what a dead root left behind

@@ -55,6 +55,7 @@ bool client::lose_gateway(bool reads_rest) {
   if (reads_rest)
     read();
   stream_->detach();
+  is_back_ = false;
   return is_orphan_ = (ticket_ || !plan_.request_id.empty()) && !has_ended();
 }
 
@@ -135,14 +136,16 @@ void client::read() {
     ++events;
     if (is_over_)
       say("something after the last event");
-    if (auto* c = std::get_if<chunk>(&*event))
+    if (auto* c = std::get_if<chunk>(&*event)) {
       take(*c);
-    else if (auto* g = std::get_if<granted>(&*event))
+    } else if (auto* g = std::get_if<granted>(&*event)) {
+      is_back_ = ticket_.has_value();
       ticket_ = *g;
-    else if (auto* r = std::get_if<rejected>(&*event))
+    } else if (auto* r = std::get_if<rejected>(&*event)) {
       fail_stream(r->reason);
-    else if (auto* f = std::get_if<gateway::failed>(&*event))
+    } else if (auto* f = std::get_if<gateway::failed>(&*event)) {
       fail_stream(f->reason);
+    }
   }
   if (events > 1 && bytes > plan_.buffer_bytes)
     say("{} bytes were kept for it, the bound is {}", bytes, plan_.buffer_bytes);

@@ -35,8 +35,11 @@ public:
   // Waits for a gateway that it can come back to.
   bool is_orphan() const { return is_orphan_; }
   gateway::open_resume come_back(std::uint64_t number);
+  // Came back and has heard since that the stream is its own again.
+  bool is_back() const { return is_back_; }
   // One that has been told of no ticket asks again.
   bool has_ticket() const { return ticket_.has_value(); }
+  ticket_id ticket() const { return ticket_ ? ticket_->ticket : ticket_id{}; }
   gateway::open_generate ask_again(std::uint64_t number);
   // Takes what has come. What breaks a promise is added to `broken`.
   void read();
@@ -74,6 +77,7 @@ private:
   std::shared_ptr<gateway::stream> stream_;
   std::optional<granted> ticket_;
   bool is_orphan_ = false;
+  bool is_back_ = false;
   std::vector<choice> choices_;
   std::uint32_t choices_left_;
   bool is_over_ = false; // the stream has had its last event

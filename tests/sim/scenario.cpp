@@ -60,13 +60,13 @@ bool carries_poison(const micro_batch& batch) {
 
 std::vector<node_id> all_nodes(const world& w) {
   std::vector<node_id> all{head_node, gateway_node};
-  for (stage_index i = 0; i < w.options().stages; ++i)
+  for (shard_index i = 0; i < w.options().shards(); ++i)
     all.push_back(shard_node(i));
   return all;
 }
 
 node_id some_shard(world& w) {
-  return shard_node(static_cast<stage_index>(w.draw(w.options().stages)));
+  return shard_node(static_cast<shard_index>(w.draw(w.options().shards())));
 }
 
 void live_through(world& w, int strikes, const std::function<void()>& fault) {

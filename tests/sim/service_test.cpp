@@ -62,12 +62,12 @@ TEST_CASE("a request that ends the shards it runs on is quarantined, and nobody 
         auto o = drawn_options(seed);
         world w(o);
         w.run_for(200ms);
-        const auto deadly = static_cast<stage_index>(w.draw(o.stages));
+        const auto deadly = static_cast<shard_index>(w.draw(o.shards()));
         const auto how = w.draw(2) == 0 ? step_fault::death : step_fault::exception;
         int deaths = 0;
-        w.on_step = [&](stage_index stage, const micro_batch& batch) {
+        w.on_step = [&](shard_index shard, const micro_batch& batch) {
           // Behind stage 0 tokens are on their way, too.
-          if (stage != deadly || !carries_poison(batch))
+          if (shard != deadly || !carries_poison(batch))
             return step_fault::none;
           ++deaths;
           return how;
@@ -95,8 +95,9 @@ TEST_CASE("a request whose step fails ends alone, with that error") {
         world w(o);
         w.run_for(200ms);
         const auto failing = static_cast<stage_index>(w.draw(o.stages));
-        w.on_step = [&](stage_index stage, const micro_batch& batch) {
-          return stage == failing && carries_poison(batch) ? step_fault::error : step_fault::none;
+        w.on_step = [&](shard_index shard, const micro_batch& batch) { // all ranks of it
+          return shard / o.width == failing && carries_poison(batch) ? step_fault::error
+                                                                     : step_fault::none;
         };
         const auto culprit = open_with_culprit(w, 5);
         check_rest(w);

@@ -146,7 +146,7 @@ TEST_CASE("a root that drains stops its children in the reverse order, whoever h
           if (line.starts_with("stop "))
             stops.push_back(line);
         std::vector<std::string> order{"stop gateway", "stop head"};
-        for (stage_index i = 0; i < w.options().stages; ++i)
+        for (shard_index i = 0; i < w.options().shards(); ++i)
           order.push_back(fmt::format("stop shard-{}", i));
         std::reverse(order.begin(), order.end());
         // Who was down already is not asked to stop.

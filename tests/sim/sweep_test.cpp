@@ -15,11 +15,13 @@ struct fault_place {
 };
 
 // Runs the small scenario with the fault at the n-th time that it could strike; true if that came.
-bool run_with(std::uint64_t n, const fault_place& place) {
+bool run_with(std::uint64_t n, const fault_place& place, std::uint32_t width) {
   CAPTURE(n);
+  CAPTURE(width);
   std::uint64_t asked = 0;
   const is_it is_now = [&asked, n] { return ++asked == n; };
-  world_options options{.seed = 11, .stages = 2, .window_bytes = 2048};
+  // Two shards, as two stages or as two ranks of one.
+  world_options options{.seed = 11, .stages = 2 / width, .width = width, .window_bytes = 2048};
   place.in_options(options, is_now);
   world w(options);
   place.in_world(w, is_now);
@@ -41,10 +43,12 @@ bool run_with(std::uint64_t n, const fault_place& place) {
 }
 
 void sweep(const fault_place& place) {
-  std::uint64_t n = 1;
-  while (run_with(n, place))
-    ++n;
-  CHECK(n > 3); // something was tried
+  for (const std::uint32_t width : {1U, 2U}) {
+    std::uint64_t n = 1;
+    while (run_with(n, place, width))
+      ++n;
+    CHECK(n > 3); // something was tried
+  }
 }
 
 void sweep_sends(testing::sim_fault fault) {
@@ -60,7 +64,7 @@ void sweep_sends(testing::sim_fault fault) {
 void sweep_steps(step_fault fault) {
   fault_place place;
   place.in_world = [fault](world& w, const is_it& is_now) {
-    w.on_step = [fault, is_now](stage_index, const micro_batch&) {
+    w.on_step = [fault, is_now](shard_index, const micro_batch&) {
       return is_now() ? fault : step_fault::none;
     };
   };

@@ -36,6 +36,7 @@ world_options drawn_options(std::uint64_t seed) {
   o.prefix_caching = draw(4) != 0;
   o.by_priority = draw(4) == 0;
   o.window_bytes = draw(2) == 0 ? 64ull << 20 : 1024ull << draw(3);
+  o.width = draw(5) < 3 ? 1 : 2 + draw(4) / 3;
   return o;
 }
 
@@ -101,9 +102,9 @@ void world::freeze(node_id node) {
   network_.freeze(node);
 }
 
-void world::stick(stage_index stage) {
-  if (is_alive(shard_node(stage)))
-    lives_.at(shard_node(stage)).is_stuck = true;
+void world::stick(shard_index shard) {
+  if (is_alive(shard_node(shard)))
+    lives_.at(shard_node(shard)).is_stuck = true;
 }
 
 void world::release(node_id node) {
@@ -128,6 +129,8 @@ bool world::is_held(const caf::resumable* job) const {
 }
 
 void world::strike() {
+  if (waiting_within_ > 0)
+    return; // the actor that waits is in the middle of its handler
   for (auto node : std::exchange(doomed_, {})) {
     crash(node);
     if (!options_.supervised)
@@ -222,29 +225,44 @@ void world::tick_all() {
   }
 }
 
+// To the next thing that is due.
+void world::let_time_pass(cluster::instant until) {
+  steps_at_once_ = 0;
+  auto next = std::min(until, tick_due_);
+  if (auto due = network_.next_due())
+    next = std::min(next, *due);
+  auto by = std::chrono::ceil<std::chrono::milliseconds>(next - network_.now());
+  network_.advance(std::max(by, std::chrono::milliseconds(1)));
+  coordinator().advance_time(std::max(by, std::chrono::milliseconds(1)));
+  for (auto& c : clients_)
+    if (!c->was_left && !c->is_orphan() && !c->plan().reads_slowly)
+      c->read();
+  if (network_.now() >= tick_due_) {
+    tick_all();
+    promises_.after_tick();
+    tick_due_ = network_.now() + tick_interval;
+  }
+}
+
 void world::run_for(std::chrono::milliseconds span) {
-  auto until = network_.now() + span;
-  auto tick_due = network_.now() + tick_interval;
+  const auto until = network_.now() + span;
+  tick_due_ = network_.now() + tick_interval;
   while (network_.now() < until) {
     strike();
     while (step()) {
     }
-    steps_at_once_ = 0;
-    auto next = std::min(until, tick_due);
-    if (auto due = network_.next_due())
-      next = std::min(next, *due);
-    auto by = std::chrono::ceil<std::chrono::milliseconds>(next - network_.now());
-    network_.advance(std::max(by, std::chrono::milliseconds(1)));
-    coordinator().advance_time(std::max(by, std::chrono::milliseconds(1)));
-    for (auto& c : clients_)
-      if (!c->was_left && !c->is_orphan() && !c->plan().reads_slowly)
-        c->read();
-    if (network_.now() >= tick_due) {
-      tick_all();
-      promises_.after_tick();
-      tick_due = network_.now() + tick_interval;
-    }
+    let_time_pass(until);
   }
+}
+
+bool world::go_on(const std::function<bool()>& is_over, std::chrono::milliseconds most) {
+  const auto until = network_.now() + most;
+  ++waiting_within_;
+  while (!is_over() && network_.now() < until)
+    if (!step())
+      let_time_pass(until);
+  --waiting_within_;
+  return is_over();
 }
 
 bool world::run_until_ended(std::chrono::milliseconds span) {

@@ -12,6 +12,7 @@
 #include "runtime/text/tokenizer.hpp"
 #include "tests/sim/client.hpp"
 #include "tests/sim/engine.hpp"
+#include "tests/sim/group.hpp"
 #include "tests/sim/promises.hpp"
 #include "tests/support/sim_bus.hpp"
 
@@ -28,8 +29,9 @@ namespace baton::sim {
 inline constexpr node_id root_node{1};
 inline constexpr node_id head_node{2};
 inline constexpr node_id gateway_node{3};
-inline constexpr node_id shard_node(stage_index stage) {
-  return node_id{1024 + stage};
+using shard_index = std::uint32_t; // [stage * width + rank]
+inline constexpr node_id shard_node(shard_index shard) {
+  return node_id{1024 + shard};
 }
 
 // What befalls a shard at a step of its engine.
@@ -38,6 +40,7 @@ enum class step_fault : std::uint8_t { none, error, exception, death };
 struct world_options {
   std::uint64_t seed = 1;
   stage_index stages = 2;
+  std::uint32_t width = 1;   // ranks of each stage
   std::uint32_t blocks = 24; // few: preemption happens
   std::uint32_t swap_blocks = 0;
   std::uint32_t slots = 4;
@@ -54,6 +57,8 @@ struct world_options {
   std::set<node_id> late = {};                                       // not started at first
   // Asked at each start of an actor: its process dies of it if true.
   std::function<bool()> dies_at_start = nullptr;
+
+  shard_index shards() const noexcept { return stages * width; }
 };
 // Another cluster for each seed.
 world_options drawn_options(std::uint64_t seed);
@@ -70,11 +75,11 @@ public:
   void restart(node_id node); // a new life; nothing if it is alive
   bool is_alive(node_id node) const { return lives_.contains(node); }
   void freeze(node_id node);     // SIGSTOP: neither its actors nor its links do anything
-  void stick(stage_index stage); // its engine hangs in a step; the process is well otherwise
+  void stick(shard_index shard); // its engine hangs in a step; the process is well otherwise
   void release(node_id node);    // from either
   testing::sim_network& network() { return network_; }
   // Asked before each step of an engine.
-  std::function<step_fault(stage_index, const micro_batch&)> on_step;
+  std::function<step_fault(shard_index, const micro_batch&)> on_step;
   // A process that dies by itself comes back after this time, if nobody supervises it.
   std::chrono::milliseconds revives_after{40};
 
@@ -92,6 +97,9 @@ public:
   void run_for(std::chrono::milliseconds span);
   // Until every client that stayed has its end; false after `span`.
   bool run_until_ended(std::chrono::milliseconds span);
+  // Everybody goes on while somebody waits within a step, until it `is_over` or for `most`; nobody
+  // dies or comes back before that. True: it is over.
+  bool go_on(const std::function<bool()>& is_over, std::chrono::milliseconds most);
   cluster::instant now() const { return network_.now(); }
 
   // -- what there is to see --
@@ -125,7 +133,7 @@ public:
   bool is_anyone_held() const;
 
 private:
-  struct memory_of_stage {
+  struct memory_of_shard {
     std::shared_ptr<engine::toy_engine> engine;
     std::uint64_t life = 0;
   };
@@ -135,8 +143,9 @@ private:
   void start_root();
   void start_head();
   void start_gateway();
-  void start_shard(stage_index stage);
-  result<void> before_step(stage_index stage, const micro_batch& batch);
+  void start_shard(shard_index shard);
+  std::shared_ptr<sim_group> join_group(const sim_group::place& where);
+  result<void> before_step(shard_index shard, const micro_batch& batch);
   template <class Handle>
   Handle keep(life& l, Handle actor);
   template <class Handle>
@@ -146,6 +155,7 @@ private:
   bool is_held(const caf::resumable* job) const;
   bool run_job();
   void strike(); // who is doomed dies, who is due comes back
+  void let_time_pass(cluster::instant until);
   void tick_all();
   void bring_back_clients();
   double seconds() const {
@@ -160,7 +170,8 @@ private:
   caf::actor_system_config config_;
   std::unique_ptr<caf::actor_system> system_;
   std::map<node_id, life> lives_;
-  std::map<stage_index, memory_of_stage> kept_;
+  std::map<shard_index, memory_of_shard> kept_;
+  std::map<stage_index, std::shared_ptr<stage_group>> groups_;
   std::map<node_id, std::string> endpoints_;
   std::uint64_t last_epoch_ = 0;
   std::map<node_id, epoch_id> epochs_given_; // by the supervisor, for the next life
@@ -179,6 +190,8 @@ private:
   promises promises_{*this};
   std::uint64_t trace_ = 0;
   std::uint64_t steps_at_once_ = 0; // while the clock stands
+  cluster::instant tick_due_{};
+  int waiting_within_ = 0; // steps
 };
 
 } // namespace baton::sim

@@ -53,7 +53,7 @@ world::world(const world_options& options)
   config_.set("scheduler.policy", caf::atom("testing"));
   system_ = std::make_unique<caf::actor_system>(config_);
   std::vector<node_id> all{head_node, gateway_node};
-  for (stage_index i = 0; i < options_.stages; ++i)
+  for (shard_index i = 0; i < options_.shards(); ++i)
     all.push_back(shard_node(i));
   if (options_.supervised)
     all = {root_node}; // the rest are its children
@@ -134,7 +134,7 @@ void world::start_root() {
   actors::supervisor_config c;
   for (auto [node, r] : {std::pair{gateway_node, role::gateway}, {head_node, role::head}})
     c.children.push_back({name_of_node(node), node, r, options_.intensity});
-  for (stage_index i = 0; i < options_.stages; ++i)
+  for (shard_index i = 0; i < options_.shards(); ++i)
     c.children.push_back(
         {name_of_node(shard_node(i)), shard_node(i), role::shard, options_.intensity});
   c.adopt = [this](const actors::child_spec& s) -> std::optional<actors::left_child> {
@@ -195,6 +195,7 @@ void world::start_head() {
   o.limits.resume_window = std::chrono::seconds(20); // who left meanwhile is forgotten then
   o.limits.first_ticket = ticket_id{links.self().epoch.value};
   o.stages = options_.stages;
+  o.width = options_.width;
   o.first_epoch = links.self().epoch;
   detokenizer_ =
       keep(l, system_->spawn(actors::detokenizer, actors::detokenizer_config{peers, words_}));
@@ -237,15 +238,18 @@ void world::start_gateway() {
   (void)l.links->connect(head_node, name_of_node(head_node));
 }
 
-void world::start_shard(stage_index stage) {
-  auto node = shard_node(stage);
+void world::start_shard(shard_index shard) {
+  auto node = shard_node(shard);
+  const sim_group::place where{shard / options_.width, shard % options_.width, options_.width};
   auto& l = begin(node, role::shard, name_of_node(node));
   auto& links = *l.links;
   engine::toy_memory memory{options_.blocks, block_positions, rows_max, context_max,
                             options_.swap_blocks};
   actors::stage_config c;
-  c.stage = stage;
+  c.stage = where.stage;
   c.stages = options_.stages;
+  c.rank = where.rank;
+  c.width = options_.width;
   c.head = head_node;
   c.scheduler = cluster::make_proxy<actors::scheduler_actor>(*system_, links, head_node,
                                                              actors::well_known::scheduler);
@@ -254,15 +258,18 @@ void world::start_shard(stage_index stage) {
     (void)links.connect(other.node, other.endpoint, other.node_epoch);
   };
   // Two of three lives find the memory of the one before, as after a kill; else it was lost.
-  auto& kept = kept_[stage];
+  auto& kept = kept_[shard];
   if (!kept.engine || draw(3) == 0)
-    kept = {std::make_shared<engine::toy_engine>(toy_, stage, memory), draw(UINT64_MAX) + 1};
+    kept = {std::make_shared<engine::toy_engine>(toy_, where.stage, memory), draw(UINT64_MAX) + 1};
   kept.engine->forget_swapped(); // no life finds that
+  const auto group = options_.width > 1 ? join_group(where) : nullptr;
+  c.group = group;
   c.engine = std::make_shared<sim_engine>(
-      kept.engine, [this, stage](const micro_batch& batch) { return before_step(stage, batch); });
-  c.announcement = {node,          links.self().epoch,  stage,     options_.stages,
-                    memory.blocks, block_positions,     toy_.seed, "toy",
-                    kept.life,     options_.swap_blocks};
+      kept.engine, [this, shard](const micro_batch& batch) { return before_step(shard, batch); },
+      group);
+  c.announcement = {node,          links.self().epoch,   where.stage, options_.stages,
+                    memory.blocks, block_positions,      toy_.seed,   "toy",
+                    kept.life,     options_.swap_blocks, where.rank,  options_.width};
   c.now_micros = [this] {
     return static_cast<std::uint64_t>(
         std::chrono::duration_cast<std::chrono::microseconds>(network_.now().time_since_epoch())
@@ -274,9 +281,20 @@ void world::start_shard(stage_index stage) {
   (void)links.connect(head_node, name_of_node(head_node));
 }
 
-result<void> world::before_step(stage_index stage, const micro_batch& batch) {
-  promises_.before_step(stage, batch);
-  switch (on_step ? on_step(stage, batch) : step_fault::none) {
+std::shared_ptr<sim_group> world::join_group(const sim_group::place& where) {
+  auto& shared = groups_[where.stage];
+  if (!shared)
+    shared = std::make_shared<stage_group>();
+  return std::make_shared<sim_group>(
+      *this, promises_, shared, where, [this, where](std::uint32_t rank) {
+        const auto node = shard_node(where.stage * where.width + rank);
+        return !is_alive(node) || doomed_.contains(node);
+      });
+}
+
+result<void> world::before_step(shard_index shard, const micro_batch& batch) {
+  promises_.before_step(shard, batch);
+  switch (on_step ? on_step(shard, batch) : step_fault::none) {
   case step_fault::none:
     return {};
   case step_fault::error:
@@ -284,8 +302,8 @@ result<void> world::before_step(stage_index stage, const micro_batch& batch) {
   case step_fault::exception:
     throw std::runtime_error("the engine throws");
   case step_fault::death:
-    network_.crash(shard_node(stage)); // nobody hears of this step
-    doomed_.insert(shard_node(stage));
+    network_.crash(shard_node(shard)); // nobody hears of this step
+    doomed_.insert(shard_node(shard));
     return fail(errc::internal, "the process dies");
   }
   return {};

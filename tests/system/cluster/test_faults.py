@@ -298,10 +298,10 @@ def test_a_new_root_adopts_what_another_has_left():
 
 
 def wait_load(cluster, is_so, seconds=30):
-    """The load is reported four times a second."""
+    """The load is reported four times a second; to a new root not before the head is linked to it."""
     deadline = time.monotonic() + seconds
-    while not is_so(cluster.status()["load"]):
-        assert time.monotonic() < deadline, cluster.status()["load"]
+    while not ((load := cluster.status().get("load")) and is_so(load)):
+        assert time.monotonic() < deadline, load
         time.sleep(0.1)
 
 

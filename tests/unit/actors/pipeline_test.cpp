@@ -24,7 +24,7 @@ stage_ready ready(std::uint32_t stage, std::uint64_t life, std::uint32_t blocks 
 }
 
 pipeline opened() {
-  pipeline p(2, epoch_id{50});
+  pipeline p(2, 1, epoch_id{50});
   p.on_up(shard(0, 1));
   p.on_up(shard(1, 2));
   REQUIRE(p.on_ready(ready(0, 1)));
@@ -48,7 +48,7 @@ TEST_CASE("a pipeline opens once every stage is linked, ready and has opened the
 }
 
 TEST_CASE("orders name every stage's address in order") {
-  pipeline p(2, epoch_id{0});
+  pipeline p(2, 1, epoch_id{0});
   p.on_up(shard(0, 1));
   p.on_up(shard(1, 2));
   (void)p.on_ready(ready(1, 2));
@@ -82,7 +82,7 @@ TEST_CASE("a stage that announces itself again has forgotten its epoch") {
 }
 
 TEST_CASE("an announcement of a life that is not linked does not open anything") {
-  pipeline p(1, epoch_id{0});
+  pipeline p(1, 1, epoch_id{0});
   p.on_up(shard(0, 1));
   auto r = ready(0, 2);
   r.stages = 1;
@@ -91,7 +91,7 @@ TEST_CASE("an announcement of a life that is not linked does not open anything")
 }
 
 TEST_CASE("stages of different models or pipelines are refused by name") {
-  pipeline p(2, epoch_id{0});
+  pipeline p(2, 1, epoch_id{0});
   REQUIRE(p.on_ready(ready(0, 1)));
   auto other = p.on_ready(ready(1, 2, 8, 8));
   REQUIRE_FALSE(other);
@@ -120,7 +120,7 @@ TEST_CASE("an epoch knows whether a stage has another life than in the last open
 
 TEST_CASE("the KV is kept where each stage is the same process or has found its memory again") {
   const auto reopened = [](std::uint64_t life, std::uint64_t kv_before, std::uint64_t kv_after) {
-    pipeline p(2, epoch_id{50});
+    pipeline p(2, 1, epoch_id{50});
     const auto open = [&](std::uint64_t last_life, std::uint64_t kv_life) {
       p.on_up(shard(0, 1));
       p.on_up(shard(1, last_life));
@@ -144,6 +144,103 @@ TEST_CASE("the KV is kept where each stage is the same process or has found its 
   CHECK_FALSE(reopened(3, 9, 8));
   CHECK_FALSE(reopened(3, 0, 0));
   CHECK_FALSE(reopened(3, 9, 0));
+}
+
+// Two stages of two ranks: seat s is rank s % 2 of stage s / 2, with the life s + 1.
+struct seat_story {
+  pipeline p{2, 2, epoch_id{50}};
+  std::vector<std::uint64_t> lives{1, 2, 3, 4}, kv_lives{0, 0, 0, 0};
+
+  stage_ready of(std::uint32_t seat) const {
+    stage_ready r{node_id{100 + seat}, epoch_id{lives[seat]}, seat / 2, 2, 8, 64, 7, "toy"};
+    r.kv_life = kv_lives[seat];
+    r.rank = seat % 2;
+    r.width = 2;
+    return r;
+  }
+  void announce(std::uint32_t seat) {
+    p.on_up(shard(seat, lives[seat]));
+    REQUIRE(p.on_ready(of(seat)));
+  }
+  bool open() {
+    for (const auto& order : p.open_if_complete())
+      if (p.on_opened({order.what.epoch, order.what.stage, order.what.rank}))
+        return true;
+    return false;
+  }
+};
+
+TEST_CASE("with several ranks a stage, the pipeline opens once every rank of every stage has") {
+  seat_story s;
+  for (const std::uint32_t seat : {3U, 0U, 1U}) {
+    s.announce(seat);
+    CHECK(s.p.open_if_complete().empty());
+  }
+  CHECK(s.p.reason() == "waiting for rank 0 of stage 1");
+  s.announce(2);
+  const auto orders = s.p.open_if_complete();
+  REQUIRE(orders.size() == 4);
+  for (std::uint32_t seat = 0; seat < 4; ++seat) {
+    CHECK(orders[seat].node == node_id{100 + seat});
+    CHECK(orders[seat].what.stage == seat / 2);
+    CHECK(orders[seat].what.rank == seat % 2);
+    CHECK(orders[seat].what.width == 2);
+    CHECK(orders[seat].what.stages[seat].node == node_id{100 + seat});
+  }
+  CHECK_FALSE(s.p.on_opened({s.p.epoch(), 0, 0}));
+  CHECK_FALSE(s.p.on_opened({s.p.epoch(), 0, 0})); // twice is once
+  CHECK_FALSE(s.p.on_opened({s.p.epoch(), 1, 0}));
+  CHECK_FALSE(s.p.on_opened({s.p.epoch(), 1, 2})); // no such rank
+  CHECK_FALSE(s.p.on_opened({s.p.epoch(), 1, 1}));
+  CHECK(s.p.on_opened({s.p.epoch(), 0, 1}));
+  CHECK(s.p.first_stage() == node_id{100});
+}
+
+TEST_CASE("a rank that is lost closes the epoch, and KV is kept only if its own is") {
+  for (const std::uint32_t victim : {0U, 1U, 2U, 3U})
+    for (const std::uint64_t found : {9U, 8U}) {
+      CAPTURE(victim);
+      seat_story s;
+      s.kv_lives = {9, 9, 9, 9};
+      for (std::uint32_t seat = 0; seat < 4; ++seat)
+        s.announce(seat);
+      REQUIRE(s.open());
+      CHECK(s.p.on_down(node_id{100 + victim}));
+      s.lives[victim] = 20;
+      s.kv_lives[victim] = found;
+      s.announce(victim);
+      REQUIRE(s.open());
+      CHECK(s.p.has_new_life());
+      CHECK(s.p.keeps_kv() == (found == 9));
+    }
+}
+
+TEST_CASE("the blocks of a pipeline are those of the rank with the fewest") {
+  seat_story s;
+  for (std::uint32_t seat = 0; seat < 4; ++seat) {
+    s.p.on_up(shard(seat, s.lives[seat]));
+    auto ready = s.of(seat);
+    ready.blocks = seat == 3 ? 5 : 8;
+    REQUIRE(s.p.on_ready(ready));
+  }
+  REQUIRE(s.p.open_if_complete().size() == 4);
+  CHECK(s.p.blocks() == 5);
+}
+
+TEST_CASE("a rank of a stage that is cut otherwise, or of another model, is refused by name") {
+  seat_story s;
+  s.announce(0);
+  auto wider = s.of(1);
+  wider.width = 3;
+  CHECK_FALSE(s.p.on_ready(wider));
+  auto beyond = s.of(1);
+  beyond.rank = 2;
+  CHECK_FALSE(s.p.on_ready(beyond));
+  auto other = s.of(1);
+  other.model_hash = 8;
+  REQUIRE_FALSE(s.p.on_ready(other));
+  CHECK(s.p.on_ready(other).error().code == errc::version_mismatch);
+  CHECK(s.p.on_ready(s.of(1)));
 }
 
 TEST_CASE("an abandoned epoch is opened anew with the same stages under a later number") {

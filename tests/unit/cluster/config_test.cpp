@@ -102,8 +102,8 @@ TEST_CASE("what is wrong in a configuration is refused by key and line") {
        "nodes[0].launch", "is on the machine of `cluster up`"},
       {with("2.5", "2.5\nhost = \"*\""), errc::bad_config, "cluster.host", "give the IPv4 address"},
       {with("2.5", "2.5\nport = 60001"), errc::bad_config, "cluster.port", "60000"},
-      {with("use_job_ticket = true", "tensor_parallel_size = 2"), errc::bad_config,
-       "model.tensor_parallel_size", "pipelines only"},
+      {with("use_job_ticket = true", "tensor_parallel_size = 17"), errc::bad_config,
+       "model.tensor_parallel_size", "between 1 and 16, not 17"},
       {with("use_job_ticket = true", "swap_space = \"4 potatoes\""), errc::bad_config,
        "model.swap_space", "512MiB"},
       {with("use_job_ticket = true", "scheduling_policy = \"lifo\""), errc::bad_config,
@@ -174,6 +174,11 @@ TEST_CASE("no nodes named: this machine, a share of it for each stage") {
   CHECK(c->has_default_layout);
   REQUIRE(c->nodes.size() == 1);
   CHECK(c->nodes[0].devices == std::vector<std::string>{"cpu", "cpu"});
+  c = parse_config("[model]\nname = \"m\"\npath = \"a.gguf\"\npipeline_parallel_size = 2\n"
+                   "tensor_parallel_size = 2\n",
+                   "x.toml");
+  REQUIRE(c);
+  CHECK(c->nodes[0].devices.size() == 4);
 }
 
 TEST_CASE("two nodes of one name are refused") {

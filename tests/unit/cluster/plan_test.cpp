@@ -198,6 +198,94 @@ TEST_CASE("with no nodes named, every physical core works on one stage, and the 
         std::string::npos);
 }
 
+TEST_CASE("a stage of two ranks is two shards on the devices of one node, each with its slice") {
+  auto config = two_stages();
+  config.model.pipeline_parallel_size = 1;
+  config.model.tensor_parallel_size = 2;
+  const auto plan = make_plan(config, small_model(), roomy);
+  REQUIRE_MESSAGE(plan, plan.error().message);
+  REQUIRE(plan->shards.size() == 2);
+  CHECK(plan->stages == 1);
+  CHECK(plan->width == 2);
+  const auto &first = plan->shards[0], &second = plan->shards[1];
+  CHECK(first.cores == std::vector<std::uint32_t>{4});
+  CHECK(second.cores == std::vector<std::uint32_t>{6});
+  CHECK(second.stage == 0);
+  CHECK(second.rank == 1);
+  CHECK(first.slice().kv_heads.count == 2); // three over two
+  CHECK(second.slice().kv_heads == model::index_range{2, 1});
+  CHECK(second.slice().ffn.count == 768);
+  CHECK(first.layers == second.layers);
+  CHECK(first.weight_bytes > second.weight_bytes);
+  CHECK(first.kv_bytes == 2 * second.kv_bytes);
+  CHECK(plan->blocks == (512ull << 20) / (30ull * 2 * 3 * 64 * 2 * 64));
+  const auto table = plan_table(config, small_model(), *plan);
+  CHECK(table.find("rank 1 of 2: KV heads 2-2, heads 6-8, ffn 768") != std::string::npos);
+  CHECK(table.find("head -> (shard-0 + shard-1) -> head") != std::string::npos);
+  const auto json = plan_json(config, small_model(), *plan);
+  CHECK(json.find("\"tensor_parallel_size\": 2") != std::string::npos);
+  CHECK(json.find("\"kv_heads\": 1,") != std::string::npos);
+}
+
+TEST_CASE("two stages of two ranks are four shards; a rank with more cores gets more") {
+  auto config = two_stages();
+  config.model.tensor_parallel_size = 2;
+  config.nodes = {{"a", "127.0.0.1", {"cpu:0-1", "cpu:2"}, "", "", false},
+                  {"b", "10.0.0.2", {"cpu:0", "cpu:1"}, "", "", true}};
+  const machines known{{root_machine, {{0, 1, 2}, 8ull << 30}}, {"b", {{4, 5}, 8ull << 30}}};
+  const auto plan = make_plan(config, small_model(), known);
+  REQUIRE_MESSAGE(plan, plan.error().message);
+  REQUIRE(plan->shards.size() == 4);
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    CHECK(plan->shards[i].stage == i / 2);
+    CHECK(plan->shards[i].rank == i % 2);
+    CHECK(plan->shards[i].on == (i < 2 ? "a" : "b"));
+  }
+  CHECK(plan->shards[0].slice().ffn.count == 1024); // of 1536, for two cores of three
+  CHECK(plan->shards[2].slice().ffn.count == 768);
+  CHECK(plan->shards[3].layers.heads);
+  const auto table = plan_table(config, small_model(), *plan);
+  CHECK(table.find("(shard-0 + shard-1) -> (shard-2 + shard-3)") != std::string::npos);
+}
+
+TEST_CASE("what cannot be cut into so many ranks is refused by name and number") {
+  auto config = two_stages();
+  auto model = small_model();
+  config.model.pipeline_parallel_size = 1;
+  const auto refusal = [&] {
+    const auto plan = make_plan(config, model, alone({{0, 1, 2, 3}, 8ull << 30}));
+    REQUIRE_FALSE(plan);
+    CHECK(plan.error().param == "model.tensor_parallel_size");
+    return plan.error().message;
+  };
+  const auto says = [&](const char* words) {
+    const auto message = refusal();
+    CAPTURE(message);
+    CHECK(message.find(words) != std::string::npos);
+  };
+  SUBCASE("more ranks than KV heads") {
+    config.model.tensor_parallel_size = 4;
+    config.nodes[0].devices = {"cpu:0", "cpu:1", "cpu:2", "cpu:3"};
+    says("3 KV heads cannot be cut for 4 ranks");
+  }
+  SUBCASE("heads that share a block of their type") {
+    config.model.tensor_parallel_size = 2;
+    model.cuts.attention = 256; // a K type: four groups of three heads of 64 are three blocks
+    says("3 KV heads (4 stay together) cannot be cut for 2 ranks");
+  }
+  SUBCASE("too few devices") {
+    config.model.pipeline_parallel_size = 2;
+    config.model.tensor_parallel_size = 2;
+    says("are 4 shards, but the nodes have 2 devices");
+  }
+  SUBCASE("ranks of one stage on two nodes") {
+    config.model.tensor_parallel_size = 2;
+    config.nodes[0].devices = {"cpu:0"};
+    config.nodes.push_back({"b", "127.0.0.1", {"cpu:1"}, "", "", false});
+    says("node a has 1 devices: give it a multiple of 2");
+  }
+}
+
 TEST_CASE("sizes are printed in binary units") {
   CHECK(human_bytes(512) == "512 B");
   CHECK(human_bytes(1536) == "1.5 KiB");

@@ -139,6 +139,20 @@ TEST_CASE("a rank that does not come costs the others a deadline, and then every
       std::chrono::milliseconds(50));
 }
 
+TEST_CASE("ranks agree about the step they come for, or every call of both fails") {
+  run_ranks(2, [](shared_collective& own) {
+    CHECK(!own.is_broken());
+    for (std::uint64_t step = 1; step < 100; ++step)
+      CHECK(own.agree(step << 32U));
+    const auto agreed = own.agree(100 + own.rank()); // one of them left out a step
+    REQUIRE(!agreed);
+    CHECK(agreed.error().code == errc::internal);
+    CHECK(own.is_broken());
+    std::vector<float> values(3);
+    CHECK(!own.all_reduce(values));
+  });
+}
+
 TEST_CASE("ranks that come for different things are told so, instead of adding them up") {
   run_ranks(2, [](shared_collective& own) {
     std::vector<float> values(own.rank() == 0 ? 10 : 11);

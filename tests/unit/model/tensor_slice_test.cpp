@@ -26,6 +26,8 @@ model::description smollm2_shape() {
   d.kv_head_count = 3;
   d.head_size = 64;
   d.vocab_size = 49152;
+  d.layer_bytes.assign(30, 3'538'944); // a byte a weight
+  d.embedding_bytes = d.head_bytes = 28'311'552;
   return d;
 }
 
@@ -63,7 +65,6 @@ TEST_CASE("slices follow one another, cover everything and lie on the borders of
         const auto slices = slices_of(d, width);
         REQUIRE(slices.size() == width);
         std::uint32_t rank = 0;
-        double share = 0;
         for (const auto& [part, all, unit] : {std::tuple(&tensor_slice::kv_heads, heads, 1U),
                                               {&tensor_slice::ffn, 1536U, 32U},
                                               {&tensor_slice::vocabulary, vocabulary, 32U}}) {
@@ -79,9 +80,7 @@ TEST_CASE("slices follow one another, cover everything and lie on the borders of
         for (const auto& slice : slices) {
           CHECK(slice.rank == rank++);
           CHECK(slice.width == width);
-          share += slice.weights_share;
         }
-        CHECK(share == doctest::Approx(1));
       }
 }
 
@@ -91,9 +90,24 @@ TEST_CASE("three KV heads over two ranks are two and one, everything else is hal
   CHECK(slices[1].kv_heads == index_range{2, 1});
   CHECK(slices[0].ffn == index_range{0, 768});
   CHECK(slices[1].vocabulary == index_range{24576, 24576});
-  // 884,736 weights of a layer are its attention's, two thirds of them; half of all others.
-  CHECK(slices[0].weights_share == doctest::Approx((30 * (589824 + 1327104.0) + 14155776) /
-                                                   (30 * (884736 + 2654208.0) + 28311552)));
+}
+
+TEST_CASE("a rank holds its part of layers and head, and all of the embedding") {
+  auto d = smollm2_shape();
+  const auto slices = slices_of(d, 2);
+  const auto bytes_of = [&](std::size_t rank, const model::layer_range& range) {
+    return static_cast<double>(model::rank_bytes(d, range, slices[rank]));
+  };
+  // 884,736 weights of a layer are its attention's, of which a head is a third; the ffn is halved.
+  const double first = 589824 + 1327104, second = 294912 + 1327104;
+  const model::layer_range middle{.first = 3, .count = 2};
+  CHECK(bytes_of(0, middle) == doctest::Approx(2 * first));
+  CHECK(bytes_of(1, middle) == doctest::Approx(2 * second));
+  const auto whole = model::whole(d);
+  CHECK(bytes_of(1, whole) == doctest::Approx(30 * second + 28311552 + 14155776));
+  d.has_tied_embeddings = true; // the head is part of the embedding
+  CHECK(bytes_of(1, whole) == doctest::Approx(30 * second + 28311552));
+  CHECK(model::rank_bytes(d, whole, model::split(d, 1)->front()) == 30 * 3'538'944 + 28'311'552);
 }
 
 TEST_CASE("no other division makes the slowest rank faster") {

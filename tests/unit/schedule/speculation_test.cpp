@@ -1,5 +1,7 @@
 // Guesses behind a decoding row: where they come from, how they travel, and that they count only as
 // far as they are right.
+#include "schema/codec.hpp"
+#include "schema/limits.hpp"
 #include "tests/unit/schedule/fixture.hpp"
 
 using namespace baton;
@@ -262,4 +264,48 @@ TEST_CASE("nobody guesses while many run, and those who would run ahead instead"
   const auto ahead = f.next();
   REQUIRE(ahead.slices.size() == 1); // the second one's next token is its last
   CHECK(ahead.feeds.size() == 1);
+}
+
+TEST_CASE("a step draws no more than a message carries, and nobody is left out") {
+  auto config = guessing_fixture::config();
+  config.max_num_seqs = config.max_num_queued_reqs = 2000;
+  config.max_num_queued_tokens = 1 << 20;
+  std::uint32_t rows = 0;
+  SUBCASE("when all decode, with guesses") {
+    rows = 16384;
+  }
+  SUBCASE("when there are prompts beside") {
+    rows = 8192; // of 1500 prompts some are left
+  }
+  config.max_num_batched_tokens = config.prefill_chunk = rows;
+  guessing_fixture f(8000, config);
+  for (int i = 0; i < 1500; ++i)
+    f.ask();
+  f.answer(f.next(), 12);
+  const auto batch = f.next();
+  CHECK(batch.slices.size() == 1500);
+  CHECK(batch.draws.size() <= limits::draws_max);
+  CHECK(batch.draws.size() >= limits::draws_max / 2);
+  CHECK(encode({}, message(batch)).body.size_bytes > 0);
+}
+
+TEST_CASE("a step has no more sequences than a message carries, and the others come next") {
+  auto config = small_config();
+  config.max_num_seqs = config.max_num_queued_reqs = 6000;
+  config.max_num_queued_tokens = 1 << 20;
+  config.max_num_batched_tokens = config.prefill_chunk = 16384;
+  for (const std::size_t prompt : {1, 2}) {
+    CAPTURE(prompt);
+    fixture f(config, {.stages = 1, .blocks = 8000, .block_positions = 4});
+    for (int i = 0; i < 6000; ++i)
+      f.s.admit(f.request(f.grant(), prompt, 1));
+    const auto first = f.next();
+    CHECK(first.slices.size() == limits::slices_max);
+    CHECK(encode({}, message(first)).body.size_bytes > 0);
+    f.answer(first);
+    const auto second = f.next();
+    CHECK(second.slices.size() == 6000 - limits::slices_max);
+    f.answer(second);
+    f.check_at_rest();
+  }
 }

@@ -1,0 +1,109 @@
+"""A stage of several ranks, and what a client sees when one of them is lost: nothing but the pace."""
+import json
+import signal
+import time
+
+import pytest
+from harness import running
+from streams import Stream
+
+PROMPTS = [f"Write a short story about {x}." for x in ("a fox", "the sea", "a clock", "rain")]
+TOKENS = 96
+
+
+def texts(cluster):
+    streams = [Stream(cluster, p, max_tokens=TOKENS) for p in PROMPTS]
+    return [s.check().text for s in streams]
+
+
+def begin(cluster):
+    streams = [Stream(cluster, p, max_tokens=TOKENS) for p in PROMPTS]
+    for s in streams:
+        assert s.begun.wait(60)
+    return streams
+
+
+@pytest.fixture(scope="module")
+def group():
+    """Three KV heads over two ranks, for the tests that leave it whole."""
+    with running(tensor=2) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def undisturbed(group):
+    return texts(group)
+
+
+def test_two_ranks_give_the_same_texts_every_time_in_any_company(group, undisturbed):
+    assert texts(group) == undisturbed
+    assert [Stream(group, p, max_tokens=TOKENS).check().text for p in PROMPTS] == undisturbed
+    assert all(len(text) > 100 for text in undisturbed)
+
+
+def test_the_plan_names_what_each_rank_holds(group):
+    table = group.output.read_text()
+    assert "rank 0 of 2: KV heads 0-1, heads 0-5, ffn 768" in table and "(shard-0 + shard-1)" in table
+    plan = json.loads(group.command("plan", group.config, "--json").stdout)
+    assert plan["tensor_parallel_size"] == 2 and plan["stages"] == 1
+    assert [(s["rank"], s["kv_heads"]) for s in plan["shards"]] == [(0, 2), (1, 1)]
+    assert plan["shards"][0]["kv_bytes"] == 2 * plan["shards"][1]["kv_bytes"]
+
+
+def test_more_ranks_than_heads_are_refused_by_name_and_number(group, tmp_path):
+    config = tmp_path / "four.toml"
+    config.write_text(group.config.read_text().replace("tensor_parallel_size = 2", "tensor_parallel_size = 4")
+                      .replace('["cpu:0", "cpu:1"]', '["cpu", "cpu", "cpu", "cpu"]'))
+    done = group.command("plan", config)
+    assert done.returncode != 0 and "3 KV heads cannot be cut for 4 ranks" in done.stderr, (done.stdout, done.stderr)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize("shard", ["shard-0", "shard-1"])
+def test_a_rank_that_is_killed_or_hangs_changes_nothing_but_the_pace(undisturbed, shard, number):
+    with running(tensor=2) as cluster:
+        before = cluster.pids()
+        streams = begin(cluster)
+        at = time.monotonic()
+        cluster.kill(shard, number)
+        assert [s.check().text for s in streams] == undisturbed
+        assert time.monotonic() - at < 30  # the bound of a pipeline that does not come back is 60
+        after = cluster.pids()
+        assert {name for name in after if after[name] != before[name]} == {shard}
+        assert "KV kept" in cluster.log("head") and "KV lost" not in cluster.log("head")
+        assert texts(cluster) == undisturbed
+
+
+def test_a_rank_that_crashed_takes_its_kv_with_it_and_the_text_is_the_same(undisturbed):
+    with running(tensor=2) as cluster:
+        streams = begin(cluster)
+        cluster.kill("shard-1", signal.SIGSEGV)
+        assert [s.check().text for s in streams] == undisturbed
+        assert "KV lost" in cluster.log("head")
+
+
+def test_ranks_whose_agent_died_meet_again_after_the_loss_of_one(undisturbed):
+    """The memory in which they met went with the agent that held it."""
+    with running(tensor=2) as cluster:
+        before = cluster.pids()
+        streams = begin(cluster)
+        cluster.kill("agent-a")
+        assert [s.check().text for s in streams] == undisturbed
+        cluster.wait_standing(("agent-a", before["agent-a"]))
+        assert {name for name, pid in cluster.pids().items() if pid != before[name]} == {"agent-a"}
+        streams = begin(cluster)
+        cluster.kill("shard-0")
+        assert [s.check().text for s in streams] == undisturbed
+        assert texts(cluster) == undisturbed
+
+
+def test_two_stages_of_two_ranks_live_through_the_loss_of_any(undisturbed):
+    with running(tensor=2, devices=("cpu:0", "cpu:1", "cpu:0", "cpu:1")) as cluster:
+        whole = texts(cluster)
+        assert whole == undisturbed  # the ranks' slices are the same
+        for shard in ("shard-3", "shard-2", "shard-1"):
+            streams = begin(cluster)
+            cluster.kill(shard)
+            assert [s.check().text for s in streams] == whole
+        restarts = {p["name"]: p["restarts"] for p in cluster.status()["processes"]}
+        assert [restarts[f"shard-{i}"] for i in range(4)] == [0, 1, 1, 1]
