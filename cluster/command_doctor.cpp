@@ -1,5 +1,6 @@
 // `cluster doctor`: what this machine offers and what would go wrong, each with the fix.
 #include "cluster/commands.hpp"
+#include "cluster/gateway_files.hpp"
 #include "cluster/open_files.hpp"
 #include "cluster/plan.hpp"
 #include "cluster/roles.hpp"
@@ -65,6 +66,8 @@ finding check_config(const std::string& path) {
   auto context = load_context(path, with_this_machine());
   if (!context)
     return {path, verdict::bad, context.error().message, "see the message"};
+  if (auto ok = check_gateway(context->config.gateway); !ok)
+    return {path, verdict::bad, ok.error().message, "see the message"};
   return {path, verdict::good,
           fmt::format("{} stages, {} KV blocks, {}", context->plan.stages, context->plan.blocks,
                       context->model.name),
