@@ -64,16 +64,8 @@ std::vector<pipeline::order> pipeline::open_if_complete() {
   state_ = state::opening;
   ++epoch_.value;
   std::vector<order> orders;
-  orders.reserve(seats_.size());
-  for (stage_index i = 0; i < seats_.size(); ++i) {
-    // Where those are to whom it speaks, itself among them; the others are counted only: all in
-    // each order are the square of the stages, 116 MB for a thousand.
-    std::vector<stage_address> named(addresses.size());
-    for (const std::size_t at : {std::size_t{0}, std::size_t{i}, std::size_t{i} + 1})
-      if (at < addresses.size())
-        named[at] = addresses[at];
-    orders.push_back({addresses[i].node, {epoch_, i, std::move(named)}});
-  }
+  for (stage_index i = 0; i < seats_.size(); ++i)
+    orders.push_back({addresses[i].node, {epoch_, i, addresses}});
   return orders;
 }
 
