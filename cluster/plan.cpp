@@ -18,6 +18,9 @@ constexpr std::uint64_t process_bytes = 64ull << 20; // code, actor system, buff
 // What waits to be copied between two steps stays below limits::copies_max.
 constexpr std::uint64_t swap_blocks_max = limits::copies_max / 4;
 
+// The numbers of agents end where those of shards begin.
+constexpr std::size_t agents_max = place::first_shard.value - place::first_agent.value;
+
 struct place_on_device {
   std::string on;
   std::string machine;
@@ -268,6 +271,9 @@ result<void> cut_stage(const model::description& model, std::span<shard_plan> ra
 result<cluster_plan> make_plan(const cluster_config& config, const model::description& model,
                                const machines& known) {
   const auto& m = config.model;
+  if (config.nodes.size() > agents_max)
+    return fail_param(errc::bad_config, "nodes", "there are {} nodes, at most {} are possible",
+                      config.nodes.size(), agents_max);
   if (auto ok = check_known(config, known); !ok)
     return ok.error();
   const auto devices = all_devices(config);

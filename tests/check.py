@@ -167,6 +167,11 @@ def main(arguments):
             if "--build-dir" not in arguments and not {"-h", "--help"} & set(arguments) and not build("release"):
                 return 1
         return run([sys.executable, "tests/bench/faults.py", *arguments[1:]], show=True)[0]
+    if level == "scale":
+        with contextlib.redirect_stdout(sys.stderr):
+            if "--build-dir" not in arguments and not {"-h", "--help"} & set(arguments) and not build("release", "scale_bench"):
+                return 1
+        return run([sys.executable, "tests/bench/scale.py", *arguments[1:]], show=True)[0]
     if level not in ("default", "all", "unit", "sim", "system", "planted", "fuzz"):
         print(f"unknown level '{level}'; see ./check --help")
         return 2

@@ -119,13 +119,13 @@ bool world::is_anyone_held() const {
   });
 }
 
-bool world::is_held(const caf::resumable* job) const {
+std::set<const caf::resumable*> world::held_jobs() const {
+  std::set<const caf::resumable*> held;
   for (const auto& [node, l] : lives_)
     if (l.is_frozen || l.is_stuck)
       for (const auto& a : l.actors)
-        if (dynamic_cast<caf::resumable*>(caf::actor_cast<caf::abstract_actor*>(a)) == job)
-          return true;
-  return false;
+        held.insert(dynamic_cast<caf::resumable*>(caf::actor_cast<caf::abstract_actor*>(a)));
+  return held;
 }
 
 void world::strike() {
@@ -177,9 +177,9 @@ std::size_t world::open_clients() const {
 bool world::run_job() {
   auto& jobs = coordinator().jobs;
   std::vector<std::size_t> ready;
-  const bool is_any_held = is_anyone_held();
+  const auto held = held_jobs();
   for (std::size_t i = 0; i < jobs.size(); ++i)
-    if (!is_any_held || !is_held(jobs[i]))
+    if (!held.contains(jobs[i]))
       ready.push_back(i);
   if (ready.empty())
     return false;

@@ -152,7 +152,7 @@ private:
   void tell_peers(life& l, Handle actor);
 
   caf::scheduler::test_coordinator& coordinator();
-  bool is_held(const caf::resumable* job) const;
+  std::set<const caf::resumable*> held_jobs() const; // of whom is frozen or stuck
   bool run_job();
   void strike(); // who is doomed dies, who is due comes back
   void let_time_pass(cluster::instant until);

@@ -329,3 +329,12 @@ TEST_CASE("over several machines every shard has cores and memory of its own mac
           std::string::npos);
   }
 }
+
+TEST_CASE("more nodes than there are numbers for are refused") {
+  auto config = two_stages();
+  config.nodes.resize(1009, config.nodes[0]);
+  const auto plan = make_plan(config, small_model(), roomy);
+  REQUIRE_FALSE(plan);
+  CHECK(plan.error().code == errc::bad_config);
+  CHECK(plan.error().message == "there are 1009 nodes, at most 1008 are possible");
+}
