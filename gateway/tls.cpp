@@ -141,7 +141,11 @@ result<std::shared_ptr<const tls_context>> tls_context::load(const std::string& 
 
 tls_session::tls_session(const tls_context& context, int descriptor) : ssl_(SSL_new(context.ssl_)) {
   auto* bio = BIO_new(bio_method());
-  ENSURE(ssl_ != nullptr && bio != nullptr, "OpenSSL makes no session: {}", first_error());
+  if (ssl_ == nullptr || bio == nullptr) { // no memory: this connection alone fails
+    BIO_free(bio);
+    is_usable_ = false;
+    return;
+  }
   BIO_set_data(bio, reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor)));
   BIO_set_init(bio, 1);
   SSL_set_bio(ssl_, bio, bio); // owned from here on
@@ -197,7 +201,7 @@ tls_session::io tls_session::write(const char* from, std::size_t size) {
 }
 
 bool tls_session::has_buffered() const {
-  return SSL_has_pending(ssl_) != 0;
+  return is_usable_ && SSL_has_pending(ssl_) != 0;
 }
 
 void tls_session::say_goodbye() {

@@ -163,7 +163,7 @@ def refused_over_zmq(g):
     return {"code": e.value.name, "param": e.value.param, "message": e.value.message}
 
 
-@pytest.mark.parametrize("quota", [{"requests_per_minute": 2}, {"tokens_per_minute": 20}, {"concurrent_requests": 1}])
+@pytest.mark.parametrize("quota", [{"requests_per_minute": 2}, {"tokens_per_minute": 14}, {"concurrent_requests": 1}])
 def test_a_quota_holds_for_all_doors_of_a_key_and_for_no_other(start, keys_file, quota):
     keys_file.write_text(key_table("user", "k", **quota) + key_table("other", "o"))
     g = keyed(start, keys_file)
