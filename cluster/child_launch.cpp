@@ -83,6 +83,7 @@ std::optional<actors::left_child> child_launcher::adopt(const actors::child_spec
       adopted_[spec.node] = note.pid;
     }
     watch_.adopt(note.pid, pidfd, ends_of(spec, note.epoch));
+    end_those_left_apart();
     return actors::left_child{note.pid, note.epoch};
   }
   return std::nullopt;
@@ -161,7 +162,6 @@ int child_launcher::kv_file_of(const actors::child_spec& spec) {
 
 // -1: its stage is this shard alone, or no memory is to be had: then the shard says so.
 int child_launcher::group_file_of(const actors::child_spec& spec) {
-  std::vector<std::int32_t> elsewhere;
   int fd = -1;
   {
     std::lock_guard lock(mutex_);
@@ -177,18 +177,30 @@ int child_launcher::group_file_of(const actors::child_spec& spec) {
         return -1;
       }
       it = group_files_.emplace(leader->second, *std::move(made)).first;
-      for (const auto& [node, pid] : adopted_)
-        if (const auto of = leaders_.find(node); of != leaders_.end() && of->second == it->first)
-          elsewhere.push_back(pid);
     }
     fd = it->second.fd();
   }
-  // What the agent before had made for them went with it: they would meet nobody there any more.
-  for (const auto pid : elsewhere) {
-    spdlog::warn("process {} shares a stage with {}: it begins anew as well", pid, spec.name);
+  end_those_left_apart();
+  return fd;
+}
+
+// The memory in which adopted shards meet went with the agent before. Once other memory is made for
+// their stage, they have to begin anew to meet the rest there.
+void child_launcher::end_those_left_apart() {
+  std::map<node_id, std::int32_t> apart;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [node, pid] : adopted_)
+      if (const auto of = leaders_.find(node);
+          of != leaders_.end() && group_files_.contains(of->second))
+        apart.emplace(node, pid);
+    for (const auto& [node, pid] : apart)
+      adopted_.erase(node);
+  }
+  for (const auto& [node, pid] : apart) {
+    spdlog::warn("process {} begins anew: another rank of its stage was lost with its agent", pid);
     watch_.signal(pid, SIGKILL);
   }
-  return fd;
 }
 
 result<memory_file> child_launcher::make_group_file(node_id leader) {

@@ -29,6 +29,7 @@ private:
   int kv_file_of(const actors::child_spec& spec);
   int group_file_of(const actors::child_spec& spec);
   result<memory_file> make_group_file(node_id leader);
+  void end_those_left_apart();
   void judge_memory(node_id shard, const child_end& how);
   void ended(actors::child_exited what);
 

@@ -1,7 +1,9 @@
 // Speed of the CPU engine alone: prefill and decode in tokens per second for one model file, beside
 // what bounds them, measured in the same run: memory bandwidth for decoding, products for prefill
-// and large batches. A table for people; with --json one object a line. Run by people and by the
-// benchmark page, never by the tests.
+// and large batches. With --ranks that many processes share every layer, each with the threads
+// given: all run the same batches, rank 0 reports. A table for people; with --json one object a
+// line. Run by people and by the benchmark page, never by the tests.
+#include "runtime/collective/shared_group.hpp"
 #include "runtime/cpu/bandwidth.hpp"
 #include "runtime/cpu/engine_cpu.hpp"
 #include "runtime/model/description.hpp"
@@ -9,10 +11,13 @@
 
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <csignal>
 #include <map>
 #include <optional>
 
@@ -23,6 +28,8 @@ namespace {
 struct options {
   std::string model = "models/SmolLM2-135M-Instruct.Q4_1.gguf";
   std::vector<std::uint32_t> threads = {1, 2};
+  std::uint32_t ranks = 1;
+  std::uint32_t rank = 0; // of this process
   std::uint32_t bits = 16;
   cpu::kv_format kv = cpu::kv_format::f16;
   std::optional<cpu::isa> isa;
@@ -42,7 +49,8 @@ constexpr std::uint32_t steps_max = 1U << 10U;
 constexpr std::string_view usage =
     "engine_bench [--model PATH] [--threads 1,2] [--bits 8|16] [--isa NAME] [--rounds N]\n"
     "             [--kv f16|f32|q8_0] [--prompt ROWS] [--batches 1,8,32] [--context POSITIONS]\n"
-    "             [--steps N] [--bar-prefill X] [--bar-batch1 X] [--bar-batch8 X] [--shared-kv]\n"
+    "             [--steps N] [--ranks N] [--bar-prefill X] [--bar-batch1 X] [--bar-batch8 X] "
+    "[--shared-kv]\n"
     "             [--json]\n";
 
 template <class T>
@@ -78,6 +86,9 @@ bool set(options& o, std::string_view key, std::string_view value) {
     return take(o.model, std::optional<std::string>(value));
   if (key == "--threads")
     return take(o.threads, numbers(value));
+  if (key == "--ranks")
+    return take(o.ranks, number<std::uint32_t>(value)) && o.ranks > 0 &&
+           o.ranks <= collective::ranks_max;
   if (key == "--bits")
     return take(o.bits, number<std::uint32_t>(value));
   if (key == "--rounds")
@@ -136,6 +147,8 @@ double seconds_of(const std::function<void()>& work) {
 
 void report(const options& o, const std::string& row, std::vector<double> values,
             std::string_view unit, double bar) {
+  if (o.rank > 0)
+    return;
   std::sort(values.begin(), values.end());
   const double median = values[values.size() / 2];
   const bool ok = median >= bar;
@@ -179,6 +192,59 @@ void add(micro_batch& batch, slice s) {
   }
   batch.slices.push_back(std::move(s));
 }
+
+// The others of a group, as processes that end with this one. Every rank begins the epoch's area
+// empty, so that whoever is ready first waits for the rest.
+class rank_group {
+public:
+  // Returns in every process; `o.rank` says which one it is.
+  static result<std::optional<rank_group>> fork(options& o) {
+    if (o.ranks == 1)
+      return std::optional<rank_group>();
+    const int fd = memfd_create("ranks", MFD_CLOEXEC);
+    auto memory = collective::group_memory::create(fd, o.ranks);
+    if (!memory)
+      return memory.error();
+    const auto parent = getpid();
+    for (std::uint32_t rank = 1; rank < o.ranks; ++rank)
+      if (const auto child = ::fork(); child < 0) {
+        return fail(errc::io_failed, "fork failed");
+      } else if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent)
+          _exit(1);
+        o.rank = rank;
+        break;
+      }
+    return std::optional(rank_group(*std::move(memory), o));
+  }
+
+  // For the next engine: in an epoch of its own.
+  result<std::shared_ptr<collective::collective>> next() {
+    constexpr std::chrono::seconds patience{60}; // for one that loads more slowly
+    auto ranks = std::make_shared<collective::shared_collective>(
+        rank_, width_, collective::shared_options{patience});
+    const epoch_id epoch{++epochs_};
+    if (rank_ == 0)
+      if (auto ok = memory_.open_epoch(epoch); !ok)
+        return ok.error();
+    while (memory_.epoch() != epoch)
+      usleep(100);
+    const auto area = memory_.area_of(epoch);
+    if (!area)
+      return area.error();
+    if (auto ok = ranks->enter(*area); !ok)
+      return ok.error();
+    return std::shared_ptr<collective::collective>(std::move(ranks));
+  }
+
+private:
+  rank_group(collective::group_memory memory, const options& o)
+      : memory_(std::move(memory)), rank_(o.rank), width_(o.ranks) {}
+  collective::group_memory memory_;
+  std::uint32_t rank_, width_;
+  std::uint64_t epochs_ = 0;
+};
 
 class bench {
 public:
@@ -264,6 +330,8 @@ double products_of(const std::vector<model::tensor_requirement>& tensors,
 }
 
 void report_products(const options& o, const model::description& model, std::uint32_t threads) {
+  if (o.rank > 0)
+    return;
   double row = 0;
   for (std::uint32_t layer = 0; layer < model.layer_count; ++layer)
     row += products_of(model::layer_tensors(model, layer), model);
@@ -277,7 +345,27 @@ void report_products(const options& o, const model::description& model, std::uin
     report(o, fmt::format("products, {} threads", threads), rate, "G/s", 0);
 }
 
-result<void> run(const options& o) {
+// How many times as fast ranks could be as one: what they hold, by what the largest of them does.
+void report_evenness(const options& o, const model::description& model,
+                     const std::vector<model::tensor_slice>& slices) {
+  auto computed = model::whole(model);
+  computed.embeds = false;
+  const auto bytes_of = [&](const model::tensor_slice& slice) {
+    return static_cast<double>(model::rank_bytes(model, computed, slice));
+  };
+  double all = 0, most = 0;
+  for (const auto& slice : slices) {
+    all += bytes_of(slice);
+    most = std::max(most, bytes_of(slice));
+  }
+  report(o, "weights of all / of the largest rank", {100 * all / most}, "%", 0);
+}
+
+// Before any thread runs here: the ranks are copies of this process.
+result<void> run(options& o) {
+  auto group = rank_group::fork(o);
+  if (!group)
+    return group.error();
   const auto file = model::open_model(o.model);
   if (!file)
     return file.error();
@@ -288,16 +376,19 @@ result<void> run(const options& o) {
   if (!weights)
     return weights.error();
   for (const std::uint32_t threads : o.threads) {
-    const auto bandwidth = cpu::measure_read_bandwidth(threads, o.rounds);
-    if (!bandwidth)
-      return bandwidth.error();
-    report(o, fmt::format("memory read, {} threads", threads), *bandwidth, "GB/s", 0);
+    std::shared_ptr<collective::collective> ranks;
+    if (o.rank == 0) {
+      const auto bandwidth = cpu::measure_read_bandwidth(threads, o.rounds);
+      if (!bandwidth)
+        return bandwidth.error();
+      report(o, fmt::format("memory read, {} threads", threads), *bandwidth, "GB/s", 0);
+    }
     report(o, "packed weights", {static_cast<double>(*weights) / 1e6}, "MB", 0);
     report_products(o, *model, threads);
     cpu::config settings;
     settings.threads = threads;
     for (std::uint32_t i = 0; i < threads; ++i)
-      settings.cpus.push_back(static_cast<int>(i));
+      settings.cpus.push_back(static_cast<int>(o.rank * threads + i));
     settings.kv_blocks = blocks_each(o) * *std::max_element(o.batches.begin(), o.batches.end());
     settings.rows_max = step_rows_max;
     settings.kv_cache_dtype = o.kv;
@@ -305,12 +396,24 @@ result<void> run(const options& o) {
     if (o.shares_kv)
       settings.kv_file = memfd_create("engine_bench", MFD_CLOEXEC);
     settings.forced_isa = o.isa;
+    if (*group) {
+      auto joined = (*group)->next();
+      auto slices = model::split(*model, o.ranks, {}, model->cuts);
+      if (!joined || !slices)
+        return joined ? slices.error() : joined.error();
+      ranks = *std::move(joined);
+      report_evenness(o, *model, *slices);
+      settings.slices = *std::move(slices);
+      settings.rank = o.rank;
+    }
     std::optional<result<std::unique_ptr<cpu::engine_cpu>>> engine;
-    const double load_time = seconds_of(
-        [&] { engine = cpu::engine_cpu::load(**file, *model, model::whole(*model), settings); });
+    const double load_time = seconds_of([&] {
+      engine =
+          cpu::engine_cpu::load(**file, *model, model::whole(*model), settings, nullptr, ranks);
+    });
     if (!*engine)
       return engine->error();
-    if (!o.json)
+    if (!o.json && o.rank == 0)
       fmt::print("{}; loaded in {:.2f} s\n", (**engine)->limits().device, load_time);
     bench b(o, ***engine, threads);
     if (o.prompt > 0)
@@ -329,7 +432,7 @@ result<void> run(const options& o) {
 } // namespace
 
 int main(int argc, char** argv) {
-  const auto o = parse(argc, argv);
+  auto o = parse(argc, argv);
   if (!o)
     return 2;
   if (const auto ok = run(*o); !ok) {

@@ -17,6 +17,7 @@ import time
 
 import bus
 import engine
+import growth
 import interference
 import kill
 import machine
@@ -39,7 +40,7 @@ MODEL = ROOT / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf"
 # the number of rounds.
 SECTIONS = {"engine": (engine.rows, 5), "types": (engine.type_rows, 3), "perplexity": (perplexity.rows, 1), "tokenizer": (tokenizer.rows, 3),
             "served": (served.rows, 2), "interference": (interference.rows, 1), "door": (engine.door_rows, 3),
-            "pipeline": (pipeline.rows, 2), "prefix": (prefix.rows, 2), "speculation": (speculation.rows, 2), "start": (start.rows, 5),
+            "pipeline": (pipeline.rows, 2), "growth": (growth.rows, 2), "prefix": (prefix.rows, 2), "speculation": (speculation.rows, 2), "start": (start.rows, 5),
             "kill": (kill.rows, 2), "bus": (bus.rows, 1)}
 NEED_PEER = {"engine", "types", "perplexity", "served", "interference"}
 SECONDS_MAX = 900

@@ -28,6 +28,7 @@ shutdown_timeout = 2
 name = "bench"
 path = "{model}"
 pipeline_parallel_size = {stages}
+tensor_parallel_size = {ranks}
 max_num_seqs = {slots}
 max_num_queued_reqs = {queue}
 enable_prefix_caching = {caching}
@@ -144,13 +145,14 @@ class LlamaServer(Server):
 
 
 class Cluster(Server):
-    """Ours: `cluster up` of a generated nodes.toml. `devices` is one per stage, ["cpu:0", "cpu:1"]."""
+    """Ours: `cluster up` of a generated nodes.toml. `devices`: one for each shard, ["cpu:0", "cpu:1"]; `ranks` of them share a stage."""
 
-    def __init__(self, binary, model, devices, waits=True, enable_prefix_caching=True, max_num_seqs=64, max_num_queued_reqs=128):
+    def __init__(self, binary, model, devices, waits=True, enable_prefix_caching=True, max_num_seqs=64, max_num_queued_reqs=128, ranks=1):
         super().__init__("cluster up", waits)
         self._binary = binary
         self.config = self.directory / "nodes.toml"
-        self.config.write_text(NODES_TOML.format(directory=self.directory, model=pathlib.Path(model).resolve(), stages=len(devices),
+        self.config.write_text(NODES_TOML.format(directory=self.directory, model=pathlib.Path(model).resolve(), stages=len(devices) // ranks,
+                                                 ranks=ranks,
                                                  port=self.port, devices=json.dumps(devices),
                                                  caching=json.dumps(enable_prefix_caching), slots=max_num_seqs,
                                                  queue=max_num_queued_reqs))

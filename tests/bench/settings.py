@@ -35,6 +35,10 @@ class Settings:
         return self._bench("engine_bench")
 
     @property
+    def collective_bench(self):
+        return self._bench("collective_bench")
+
+    @property
     def perplexity_bench(self):
         return self._bench("perplexity_bench")
 

@@ -7,6 +7,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import engine  # noqa: E402
+import growth  # noqa: E402
 import interference  # noqa: E402
 import load as loads  # noqa: E402
 import machine  # noqa: E402
@@ -60,6 +61,13 @@ def test_stages_are_judged_beside_one_process():
     rows = {row.row: row for row in pipeline.judge(results, "2x1", "1x2")}
     assert [rows[f"pipeline.2x1/1x2.{what}"].ok for what in ("prefill", "decode.16", "decode.32")] == [True, False, True]
     assert rows["pipeline.2x1.bubble"].value == 0.02 and rows["pipeline.2x1.bubble"].ok
+
+
+def test_ranks_are_judged_beside_one_shard_with_the_cores_of_each():
+    rates = {2: {"prefill": 180.0, 8: 160.0, 32: 200.0}, 1: {"prefill": 100.0, 8: 100.0, 32: 100.0}}
+    rows = {row.row: row for row in growth.judge({(how, ranks): [rates[ranks]] for how in ("engine", "served") for ranks in (2, 1)})}
+    assert [rows[f"growth.tensor.served.2x1/1x1.{what}"].ok for what in ("prefill", "batch_8", "batch_32")] == [True, False, True]
+    assert rows["growth.tensor.engine.1x1.batch_8"].value == 100.0 and len(rows) == 18
 
 
 def test_kv_counts_in_whole_blocks():

@@ -1,5 +1,6 @@
 """A stage of several ranks, and what a client sees when one of them is lost: nothing but the pace."""
 import json
+import os
 import signal
 import time
 
@@ -95,6 +96,18 @@ def test_ranks_whose_agent_died_meet_again_after_the_loss_of_one(undisturbed):
         cluster.kill("shard-0")
         assert [s.check().text for s in streams] == undisturbed
         assert texts(cluster) == undisturbed
+
+
+@pytest.mark.parametrize("shard", ["shard-0", "shard-1"])
+def test_a_rank_that_is_lost_together_with_its_agent_is_met_again(undisturbed, shard):
+    """The next agent starts one of them and adopts the other, in either order."""
+    with running(tensor=2) as cluster:
+        before = cluster.pids()
+        streams = begin(cluster)
+        for name in ("agent-a", shard):
+            os.kill(before[name], signal.SIGKILL)
+        assert [s.check().text for s in streams] == undisturbed
+        cluster.wait_standing(("agent-a", before["agent-a"]), ("shard-0", before["shard-0"]), ("shard-1", before["shard-1"]))
 
 
 def test_two_stages_of_two_ranks_live_through_the_loss_of_any(undisturbed):

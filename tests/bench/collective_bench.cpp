@@ -1,0 +1,206 @@
+// Sums between ranks: the time of an all-reduce between two processes on a core each, for one row
+// and for a megabyte, beside what the machine can do: how fast two cores exchange what they
+// hold, and how long a word takes from one to the other and back. One object a line.
+#include "runtime/collective/shared_collective.hpp"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <vector>
+
+using namespace baton;
+using collective::shared_collective;
+
+namespace {
+
+constexpr std::uint32_t ranks = 2;
+constexpr std::size_t megabyte_floats = std::size_t{1} << 18U;
+constexpr std::size_t piece_bytes = std::size_t{128} << 10U; // as much as a slot of a group holds
+constexpr int warm_up = 200;
+
+using clock = std::chrono::steady_clock;
+
+double micros_since(clock::time_point begin) {
+  return std::chrono::duration<double, std::micro>(clock::now() - begin).count();
+}
+
+// -- What the machine can do --
+
+// Two cache lines that each rank polls, and a piece of memory for each, written by its rank alone.
+struct shared_bytes {
+  struct alignas(256) line {
+    std::atomic<std::uint32_t> turn;
+  };
+  line lines[ranks];
+  alignas(4096) std::byte pieces[ranks][piece_bytes];
+};
+
+void meet(shared_bytes& shared, std::uint32_t rank, std::uint32_t turn) {
+  shared.lines[rank].turn.store(turn, std::memory_order_release);
+  while (shared.lines[1 - rank].turn.load(std::memory_order_acquire) < turn) {
+  }
+}
+
+// µs for a word to the other core and back, each time.
+std::vector<double> round_trips(shared_bytes& shared, std::uint32_t rank, int count) {
+  std::vector<double> out;
+  for (int i = 1; i <= warm_up + count; ++i) {
+    const auto begin = clock::now();
+    const auto turn = static_cast<std::uint32_t>(i);
+    if (rank == 0)
+      shared.lines[0].turn.store(turn, std::memory_order_release);
+    while (shared.lines[1 - rank].turn.load(std::memory_order_acquire) < turn) {
+    }
+    if (rank == 1)
+      shared.lines[1].turn.store(turn, std::memory_order_release);
+    if (i > warm_up)
+      out.push_back(micros_since(begin));
+  }
+  return out;
+}
+
+// GB/s at which two cores exchange what they hold, both at once: each writes a piece, whose place
+// the other has read before, and fetches the other's. Without that no rank learns of another's
+// values; nothing is added up here.
+std::vector<double> exchanges(shared_bytes& shared, std::uint32_t rank, std::uint32_t turn,
+                              int count) {
+  std::vector<double> out;
+  std::vector<std::byte> own(piece_bytes);
+  for (int i = 0; i < warm_up + count; ++i) {
+    const auto begin = clock::now();
+    std::memset(shared.pieces[rank], i, piece_bytes);
+    meet(shared, rank, ++turn);
+    std::memcpy(own.data(), shared.pieces[1 - rank], piece_bytes);
+    const double took = micros_since(begin);
+    if (own[piece_bytes / 2] != shared.pieces[1 - rank][piece_bytes / 2])
+      return {}; // so that the copy is made
+    meet(shared, rank, ++turn);
+    if (i >= warm_up)
+      out.push_back(static_cast<double>(piece_bytes) / took / 1e3);
+  }
+  return out;
+}
+
+// -- What we do of it --
+
+// µs of each all-reduce of so many floats; empty if one failed.
+std::vector<double> all_reduces(shared_collective& own, std::size_t floats, int count) {
+  std::vector<float> values(floats, 1.0F);
+  std::vector<double> out;
+  for (int i = 0; i < warm_up + count; ++i) {
+    const auto begin = clock::now();
+    if (!own.all_reduce(values))
+      return {};
+    if (i >= warm_up)
+      out.push_back(micros_since(begin));
+    std::fill(values.begin(), values.end(), 1.0F);
+  }
+  return out;
+}
+
+void report(std::string_view row, std::vector<double> values, std::string_view unit) {
+  std::sort(values.begin(), values.end());
+  const auto at = [&](double share) {
+    return values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1))];
+  };
+  fmt::print("{{\"row\":\"{}\",\"value\":{:.3f},\"unit\":\"{}\",\"min\":{:.3f},\"p99\":{:.3f},"
+             "\"count\":{}}}\n",
+             row, at(0.5), unit, values.front(), at(0.99), values.size());
+}
+
+void pin(std::uint32_t core) {
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(core, &one);
+  sched_setaffinity(0, sizeof one, &one); // where it may not, the system places it
+}
+
+result<void> measure(std::uint32_t rank, const std::shared_ptr<const collective::group_area>& area,
+                     shared_bytes& shared, std::size_t row_floats, int count) {
+  pin(rank);
+  shared_collective own(rank, ranks, {std::chrono::seconds(10)});
+  if (auto ok = own.enter(area); !ok)
+    return ok;
+  const auto row = all_reduces(own, row_floats, 20 * count);
+  const auto megabyte = all_reduces(own, megabyte_floats, count);
+  if (row.empty() || megabyte.empty())
+    return fail(errc::internal, "an all-reduce failed");
+  const auto trips = round_trips(shared, rank, 20 * count);
+  const auto exchanged =
+      exchanges(shared, rank, static_cast<std::uint32_t>(trips.size()) + warm_up, count);
+  if (rank > 0)
+    return {};
+  if (exchanged.empty())
+    return fail(errc::internal, "what the other core has written did not come");
+  report("all-reduce of a row", row, "us");
+  std::vector<double> rates;
+  for (const double micros : megabyte)
+    rates.push_back(static_cast<double>(megabyte_floats * sizeof(float)) / micros / 1e3);
+  report("all-reduce of 1 MB", rates, "GB/s");
+  report("a word to the other core and back", trips, "us");
+  report("exchanged between the cores", exchanged, "GB/s");
+  return {};
+}
+
+result<void> run(std::size_t row_floats, int count) {
+  const int fd = memfd_create("ranks", MFD_CLOEXEC);
+  auto memory = collective::group_memory::create(fd, ranks);
+  if (!memory)
+    return memory.error();
+  if (auto ok = memory->open_epoch({1}); !ok)
+    return ok;
+  auto area = memory->area_of({1});
+  if (!area)
+    return area.error();
+  void* mapped = mmap(nullptr, sizeof(shared_bytes), PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED)
+    return fail(errc::io_failed, "no memory to share");
+  auto& shared = *static_cast<shared_bytes*>(mapped);
+  const auto other = fork();
+  if (other < 0)
+    return fail(errc::io_failed, "fork failed");
+  if (other == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    _exit(measure(1, *area, shared, row_floats, count) ? 0 : 1);
+  }
+  auto outcome = measure(0, *area, shared, row_floats, count);
+  int status = 0;
+  waitpid(other, &status, 0);
+  if (outcome && status != 0)
+    return fail(errc::internal, "the other rank failed");
+  return outcome;
+}
+
+} // namespace
+
+// collective_bench [FLOATS OF A ROW] [COUNT]
+int main(int argc, char** argv) {
+  std::size_t row_floats = 576;
+  int count = 500;
+  const auto number = [&](int index, auto& to) {
+    if (argc <= index)
+      return true;
+    const std::string_view text(argv[index]);
+    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), to);
+    return code == std::errc{} && end == text.data() + text.size() && to > 0;
+  };
+  if (argc > 3 || !number(1, row_floats) || !number(2, count) || row_floats > megabyte_floats) {
+    fmt::print(stderr, "collective_bench [FLOATS OF A ROW] [COUNT]\n");
+    return 2;
+  }
+  if (const auto ok = run(row_floats, count); !ok) {
+    fmt::print(stderr, "collective_bench: {}\n", ok.error().message);
+    return 1;
+  }
+  return 0;
+}
