@@ -100,7 +100,8 @@ void forward::add_to_residual(unsigned member, const packed_matrix& matrix, cons
   const share panels = share_of(matrix.panel_count(), member);
   const bool adds = gain == nullptr && p_.group == nullptr;
   const float_rows& out = adds ? m.hidden : m.normed.values;
-  multiply(matrix, input, rows_.size(), panels, out.from_column(panels.begin * panel_rows), adds);
+  multiply(member, matrix, input, rows_.size(), panels, out.from_column(panels.begin * panel_rows),
+           adds);
   if (!adds)
     add_normed(member, gain);
 }
@@ -153,8 +154,8 @@ void forward::normalise(std::size_t from, std::size_t to, const float* gain, boo
   }
 }
 
-void forward::multiply(const packed_matrix& matrix, const input_rows& input, std::size_t rows,
-                       share panels, float_rows out, bool adds) const {
+void forward::multiply(unsigned member, const packed_matrix& matrix, const input_rows& input,
+                       std::size_t rows, share panels, float_rows out, bool adds) const {
   if (panels.begin == panels.end || rows == 0)
     return;
   matmul_args args;
@@ -169,6 +170,7 @@ void forward::multiply(const packed_matrix& matrix, const input_rows& input, std
   args.out = out.data;
   args.out_stride = out.stride;
   args.adds = adds;
+  args.scratch = p_.memory.per_thread[member].rounded;
   p_.table.matmul[static_cast<std::size_t>(matrix.format)][static_cast<std::size_t>(p_.width)](
       args);
 }
@@ -177,7 +179,7 @@ void forward::project(unsigned member, const layer_weights& layer) {
   const step_memory& m = p_.memory;
   const auto one = [&](const packed_matrix& matrix, const float_rows& out) {
     const share own = share_of(matrix.panel_count(), member);
-    multiply(matrix, m.normed, rows_.size(), own, out.from_column(own.begin * panel_rows),
+    multiply(member, matrix, m.normed, rows_.size(), own, out.from_column(own.begin * panel_rows),
              /*adds=*/false);
   };
   one(layer.query, m.query);
@@ -195,8 +197,8 @@ void forward::gate_and_up(unsigned member, const ffn_weights& ffn, const input_r
                             : p_.table.gelu_multiply;
   for (std::size_t panel = panels.begin; panel < panels.end; ++panel) {
     const share one{panel, panel + 1};
-    multiply(ffn.gate, input, rows, one, scratch.gate, /*adds=*/false);
-    multiply(ffn.up, input, rows, one, scratch.up, /*adds=*/false);
+    multiply(member, ffn.gate, input, rows, one, scratch.gate, /*adds=*/false);
+    multiply(member, ffn.up, input, rows, one, scratch.up, /*adds=*/false);
     for (std::size_t r = 0; r < rows; ++r) {
       if (ffn.down.is_float()) {
         activate(scratch.gate.row(r), scratch.up.row(r), panel_rows,
@@ -235,7 +237,7 @@ void forward::head(unsigned member) {
   }
   p_.team.barrier();
   const share panels = share_of(head.panel_count(), member);
-  multiply(head, m.normed, sampling_rows_.size(), panels,
+  multiply(member, head, m.normed, sampling_rows_.size(), panels,
            m.logits.from_column(panels.begin * panel_rows), /*adds=*/false);
   if (!p_.model.final_soft_cap)
     return;

@@ -98,8 +98,8 @@ private:
 
   share share_of(std::size_t count, unsigned member) const noexcept;
   // The outputs of `panels`, from column 0 of `out` on.
-  void multiply(const packed_matrix& matrix, const input_rows& input, std::size_t rows,
-                share panels, float_rows out, bool adds) const;
+  void multiply(unsigned member, const packed_matrix& matrix, const input_rows& input,
+                std::size_t rows, share panels, float_rows out, bool adds) const;
 
   forward_parts p_;
   std::vector<row> rows_;

@@ -30,7 +30,7 @@ void forward::run_experts(unsigned member, const layer_weights& layer) {
   const step_memory& m = p_.memory;
   const ffn_weights& any = layer.experts.front(); // all are of the same types
   const share own = share_of(layer.router.panel_count(), member);
-  multiply(layer.router, m.normed, rows_.size(), own,
+  multiply(member, layer.router, m.normed, rows_.size(), own,
            m.experts.scores.from_column(own.begin * panel_rows), /*adds=*/false);
   p_.team.barrier();
   choose(share_of(rows_.size(), member));
@@ -122,7 +122,8 @@ void forward::add_experts_to_residual(unsigned member, const layer_weights& laye
     if (rows == 0)
       continue;
     for (std::size_t panel = panels.begin; panel < panels.end; ++panel) {
-      multiply(layer.experts[e].down, m.gated.from_row(begin), rows, {panel, panel + 1}, own.up,
+      multiply(member, layer.experts[e].down, m.gated.from_row(begin), rows, {panel, panel + 1},
+               own.up,
                /*adds=*/false);
       for (std::size_t i = 0; i < rows; ++i) {
         const expert_slot& slot = own.slots[begin + i];

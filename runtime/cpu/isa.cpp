@@ -1,7 +1,48 @@
 // Run-time CPU detection; the only file that asks the processor what it is.
 #include "runtime/cpu/isa.hpp"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 namespace baton::cpu {
+namespace {
+
+#if defined(__x86_64__)
+
+bool has_avx512_vnni() noexcept {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("f16c");
+}
+
+// Linux gives a process the registers of AMX when it asks; until then their use is a signal. Every
+// thread has them from then on. Refused: no such registers, or a signal stack without room for
+// them.
+bool are_tiles_granted() noexcept {
+  constexpr int request_permission = 0x1023; // ARCH_REQ_XCOMP_PERM
+  constexpr int tile_data = 18;              // XFEATURE_XTILEDATA
+  return ::syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+}
+
+// By CPUID: compilers differ in what __builtin_cpu_supports knows of AMX.
+bool has_amx() noexcept {
+  unsigned a = 0, b = 0, c = 0, d = 0, bf16 = 0;
+  if (__get_cpuid_count(7, 1, &bf16, &b, &c, &d) == 0 ||
+      __get_cpuid_count(7, 0, &a, &b, &c, &d) == 0)
+    return false;
+  constexpr unsigned avx512_bf16 = 1U << 5U, amx_bf16 = 1U << 22U, amx_tile = 1U << 24U;
+  if ((bf16 & avx512_bf16) == 0 || (d & amx_bf16) == 0 || (d & amx_tile) == 0)
+    return false;
+  static const bool are_granted = are_tiles_granted();
+  return are_granted;
+}
+
+#endif
+
+} // namespace
 
 bool is_available(isa wanted) noexcept {
 #if defined(__x86_64__)
@@ -13,9 +54,9 @@ bool is_available(isa wanted) noexcept {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
            __builtin_cpu_supports("f16c");
   case isa::avx512_vnni:
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-           __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("f16c");
+    return has_avx512_vnni();
+  case isa::amx:
+    return has_avx512_vnni() && has_amx();
   }
   return false;
 #else
@@ -24,10 +65,11 @@ bool is_available(isa wanted) noexcept {
 }
 
 isa detect_isa() noexcept {
-  for (isa candidate : {isa::avx512_vnni, isa::avx2})
+  isa best = isa::portable;
+  for (const isa candidate : isas)
     if (is_available(candidate))
-      return candidate;
-  return isa::portable;
+      best = candidate;
+  return best;
 }
 
 std::string_view name_of(isa which) noexcept {
@@ -38,12 +80,14 @@ std::string_view name_of(isa which) noexcept {
     return "avx2";
   case isa::avx512_vnni:
     return "avx512-vnni";
+  case isa::amx:
+    return "amx";
   }
   return "unknown";
 }
 
 std::optional<isa> isa_from(std::string_view name) noexcept {
-  for (isa candidate : {isa::portable, isa::avx2, isa::avx512_vnni})
+  for (const isa candidate : isas)
     if (name == name_of(candidate))
       return candidate;
   return std::nullopt;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/cpu/attention_body.hpp"
+#include "runtime/cpu/matmul_bf16_body.hpp"
 #include "runtime/cpu/matmul_body.hpp"
 
 namespace baton::cpu {
@@ -28,7 +29,8 @@ constexpr kernels make_kernels(isa which) {
   table.which = which;
   fill_matmul<V, panel_format::f32>(table);
   fill_matmul<V, panel_format::f16>(table);
-  fill_matmul<V, panel_format::bf16>(table);
+  table.matmul[static_cast<std::size_t>(panel_format::bf16)][0] = &matmul_bf16<V>;
+  table.matmul[static_cast<std::size_t>(panel_format::bf16)][1] = &matmul_bf16<V>;
   fill_matmul<V, panel_format::nibble_zero_point>(table);
   fill_matmul<V, panel_format::nibble_min>(table);
   fill_matmul<V, panel_format::byte>(table);

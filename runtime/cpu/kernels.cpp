@@ -6,9 +6,26 @@
 
 namespace baton::cpu {
 
+#if defined(__x86_64__)
+namespace {
+
+kernels with_amx() {
+  kernels table = kernels_avx512;
+  take_amx_products(table);
+  table.which = isa::amx;
+  return table;
+}
+
+} // namespace
+#endif
+
 const kernels& kernels_for(isa which) noexcept {
   ENSURE(is_available(which), "this CPU cannot run {} kernels", name_of(which));
 #if defined(__x86_64__)
+  if (which == isa::amx) {
+    static const kernels table = with_amx();
+    return table;
+  }
   if (which == isa::avx512_vnni)
     return kernels_avx512;
   if (which == isa::avx2)

@@ -1,5 +1,5 @@
 // The kernel seam: one table of functions per instruction set, chosen at load. Every entry computes
-// the same sequence of float32 operations in all three tables (explicit fma, fixed reduction trees,
+// the same sequence of float32 operations in all tables (explicit fma, fixed reduction trees,
 // exact integer dots), so results are bit-equal whatever the table, the number of rows in a call or
 // the thread. Pointers are 64-byte aligned unless said otherwise; nothing here allocates or fails.
 #pragma once
@@ -26,10 +26,21 @@ struct matmul_args {
   const std::byte* activations = nullptr; // quantised records, or float32 for float panels
   std::size_t activation_stride = 0;      // bytes between rows
   std::size_t rows = 0;
-  float* out = nullptr;       // [rows][out_stride], 32 * panel_count columns are written
-  std::size_t out_stride = 0; // in floats
-  bool adds = false;          // out += instead of out =
+  float* out = nullptr;         // [rows][out_stride], 32 * panel_count columns are written
+  std::size_t out_stride = 0;   // in floats
+  bool adds = false;            // out += instead of out =
+  std::byte* scratch = nullptr; // bf16_scratch_bytes(blocks), for bf16 panels alone
 };
+
+// Rows of activations that a product of bf16 panels rounds at a time, and room for them. Always
+// inlined: files for several CPUs share this header.
+inline constexpr std::size_t bf16_rows_per_pass = 64;
+[[gnu::always_inline]] constexpr std::size_t bf16_row_bytes(std::size_t blocks) {
+  return (blocks * block_columns + 16) * sizeof(float); // rows begin at unlike places of the cache
+}
+[[gnu::always_inline]] constexpr std::size_t bf16_scratch_bytes(std::size_t blocks) {
+  return bf16_rows_per_pass * bf16_row_bytes(blocks);
+}
 
 // Attention of up to attend_queries_max queries that share keys, values and last chunk.
 struct attend_args {

@@ -3,6 +3,7 @@
 //   quantised  per block of 32: exact int32 dot, acc = fma(float(dot), weight_scale * scale, acc),
 //              with a min also acc = fma(min, scaled_sum, acc)
 //   float      acc = fma(weight, activation, acc) for each k
+//   bf16       matmul_bf16_body.hpp
 // so that neither the tile, nor the rows beside it, nor the thread can change a bit.
 #pragma once
 
@@ -189,8 +190,6 @@ struct float_tile {
   [[gnu::always_inline]] static inline f32 load_weights(const std::byte* p) {
     if constexpr (Format == panel_format::f16)
       return V::load_f16(p);
-    else if constexpr (Format == panel_format::bf16)
-      return V::load_bf16(p);
     else
       return V::load(reinterpret_cast<const float*>(p));
   }

@@ -18,6 +18,13 @@ std::size_t nibble_at(std::size_t o, std::size_t k) {
   return k % 16 / 4 * 128 + o * 4 + k % 4;
 }
 
+// Of an element of a float panel, in bytes.
+std::size_t float_at(panel_format format, std::size_t o, std::size_t k) {
+  const std::size_t element =
+      format == panel_format::bf16 ? (k / 2 * panel_rows + o) * 2 + k % 2 : k * panel_rows + o;
+  return element * layout_of(format).element_bytes;
+}
+
 void write_scale(std::byte* scales, std::size_t o, float value, bool as_f16) {
   if (as_f16) {
     const std::uint16_t half = model::f32_to_f16(value); // exact: it was read from f16
@@ -75,9 +82,9 @@ int read_code(const std::byte* record, const panel_layout& layout, std::size_t o
 }
 
 void unpack_floats(const packed_matrix& matrix, std::size_t row, float* out) {
-  const std::size_t element = layout_of(matrix.format).element_bytes;
-  const std::byte* at = matrix.panel(row / panel_rows) + row % panel_rows * element;
-  for (std::size_t k = 0; k < matrix.columns; ++k, at += panel_rows * element) {
+  const std::byte* panel = matrix.panel(row / panel_rows);
+  for (std::size_t k = 0; k < matrix.columns; ++k) {
+    const std::byte* at = panel + float_at(matrix.format, row % panel_rows, k);
     if (matrix.format == panel_format::f32) {
       std::memcpy(out + k, at, sizeof(float));
       continue;
@@ -103,8 +110,8 @@ void pack_panel(model::tensor_type type, const std::byte* rows, std::size_t row_
     const std::byte* row = rows + o * row_bytes;
     if (layout.is_float) {
       for (std::size_t k = 0; k < columns; ++k)
-        std::memcpy(panel + (k * panel_rows + o) * layout.element_bytes,
-                    row + k * layout.element_bytes, layout.element_bytes);
+        std::memcpy(panel + float_at(*format, o, k), row + k * layout.element_bytes,
+                    layout.element_bytes);
       continue;
     }
     for (std::size_t b = 0; b < columns / block_columns; ++b)

@@ -7,7 +7,8 @@
 //           byte: 4 x [low, high][2 x 64 bytes], the same order, each code stored as value + 128.
 //   scales  one per output (f16 or f32), for byte_two_scales one per 16 k
 //   mins    one per output, added once per block times the sum of the activations
-// Float panels have no blocks: [k][32 outputs].
+// Float panels have no blocks: [k][32 outputs]; those of bf16 hold k in pairs: [k / 2][32
+// outputs][2].
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,9 @@
 // Lays the step buffers out in one piece of memory.
 #include "runtime/cpu/step_memory.hpp"
 
-#include "runtime/cpu/panel_format.hpp"
+#include "runtime/cpu/kernels.hpp"
+
+#include <algorithm>
 
 namespace baton::cpu {
 namespace {
@@ -36,8 +38,11 @@ void place(step_memory& m, layout_cursor& cursor, const model::description& mode
   } else {
     m.gated = input(model.ffn_size);
   }
+  const std::size_t columns_max = std::max<std::size_t>(
+      {model.hidden_size, model.q_size(), model.ffn_size, model.expert_ffn_size});
+  const std::size_t rounded = bf16_scratch_bytes(columns_max / block_columns);
   for (auto& each : m.per_thread) {
-    each = {floats(panel_rows), floats(panel_rows)};
+    each = {floats(panel_rows), floats(panel_rows), cursor.part<std::byte>(rounded)};
     if (slots > 0) {
       each.first_slot = cursor.part<std::uint32_t>(model.expert_count + 2);
       each.slots = cursor.part<expert_slot>(slots);

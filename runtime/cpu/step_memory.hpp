@@ -48,6 +48,7 @@ struct step_memory {
   } experts;
   struct scratch {                       // of one thread
     float_rows gate, up;                 // [rows, 32] of the panel in work
+    std::byte* rounded = nullptr;        // scratch of products of bf16 panels
     std::uint32_t* first_slot = nullptr; // [experts + 2]
     expert_slot* slots = nullptr;        // [rows * used]
   };

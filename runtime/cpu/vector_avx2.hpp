@@ -3,6 +3,8 @@
 // code out of files compiled for lesser CPUs.
 #pragma once
 
+#include "runtime/cpu/denormals_flushed.hpp"
+
 #include <immintrin.h>
 
 #include <cstddef>
@@ -33,6 +35,7 @@ struct vector_avx2 {
   // What 16 registers of 8 floats hold.
   static constexpr int quantised_rows = 3;
   static constexpr int float_rows = 6;
+  static constexpr int bf16_rows = 3; // two sums for each output
   static constexpr int panel_vectors = 1;
   static constexpr int attention_vectors = 1;
 
@@ -47,13 +50,18 @@ struct vector_avx2 {
     const auto* half = static_cast<const __m128i*>(p);
     return {_mm256_cvtph_ps(_mm_loadu_si128(half)), _mm256_cvtph_ps(_mm_loadu_si128(half + 1))};
   }
+  // The first or second elements of 16 pairs.
+  template <int Second>
   BATON_OP f32 load_bf16(const void* p) {
-    const auto* half = static_cast<const __m128i*>(p);
-    const __m256i a = _mm256_cvtepu16_epi32(_mm_loadu_si128(half));
-    const __m256i b = _mm256_cvtepu16_epi32(_mm_loadu_si128(half + 1));
-    return {_mm256_castsi256_ps(_mm256_slli_epi32(a, 16)),
-            _mm256_castsi256_ps(_mm256_slli_epi32(b, 16))};
+    const auto* pairs = static_cast<const __m256i*>(p);
+    return {element_of<Second>(_mm256_loadu_si256(pairs)),
+            element_of<Second>(_mm256_loadu_si256(pairs + 1))};
   }
+  // To the nearest bf16, ties to even, denormals to zero, as vcvtneps2bf16 does.
+  BATON_OP f32 round_to_bf16(f32 x) { return {round_half(x.a), round_half(x.b)}; }
+  using flushing = denormals_flushed;
+  BATON_OP f32 fma_flushed(f32 x, f32 y, f32 z) { return fma(x, y, z); }
+  BATON_OP f32 add_flushed(f32 x, f32 y) { return add(x, y); }
   BATON_OP f32 load_i8(const std::int8_t* p) {
     const __m256i a = _mm256_cvtepi8_epi32(_mm_loadu_si64(p));
     const __m256i b = _mm256_cvtepi8_epi32(_mm_loadu_si64(p + 8));
@@ -168,6 +176,22 @@ struct vector_avx2 {
   BATON_OP void prefetch(const std::byte* p) { _mm_prefetch(p, _MM_HINT_T0); }
 
 private:
+  template <int Second>
+  BATON_OP __m256 element_of(__m256i pairs) {
+    return _mm256_castsi256_ps(Second ? _mm256_and_si256(pairs, _mm256_set1_epi32(~0xFFFF))
+                                      : _mm256_slli_epi32(pairs, 16));
+  }
+  BATON_OP __m256 round_half(__m256 x) {
+    const __m256i bits = _mm256_castps_si256(x), exponent = _mm256_set1_epi32(0x7F800000);
+    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    __m256i r = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7FFF)), odd);
+    const __m256i tiny =
+        _mm256_cmpeq_epi32(_mm256_and_si256(bits, exponent), _mm256_setzero_si256());
+    r = _mm256_blendv_epi8(r, _mm256_and_si256(bits, _mm256_set1_epi32(INT32_MIN)), tiny);
+    const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+    r = _mm256_blendv_epi8(r, _mm256_or_si256(bits, _mm256_set1_epi32(0x400000)), nan);
+    return _mm256_castsi256_ps(_mm256_and_si256(r, _mm256_set1_epi32(~0xFFFF)));
+  }
   // Packing works within 128-bit lanes: put the four quarters back in order.
   BATON_OP __m256i to_words(i32 x) {
     return _mm256_permute4x64_epi64(_mm256_packs_epi32(x.a, x.b), 0xD8);

@@ -3,6 +3,8 @@
 // out of files compiled for lesser CPUs.
 #pragma once
 
+#include "runtime/cpu/denormals_flushed.hpp"
+
 #include <immintrin.h>
 
 #include <cstddef>
@@ -33,6 +35,7 @@ struct vector_avx512 {
   // 5 x 32 outputs measured best of 3 to 6; 12 x 32 fills the registers with float accumulators.
   static constexpr int quantised_rows = 5;
   static constexpr int float_rows = 12;
+  static constexpr int bf16_rows = 6;         // two sums for each output
   static constexpr int panel_vectors = 2;     // of 16 outputs, taken together
   static constexpr int attention_vectors = 4; // of 16 columns, taken together
 
@@ -43,10 +46,27 @@ struct vector_avx512 {
   BATON_OP f32 load_f16(const void* p) {
     return {_mm512_cvtph_ps(_mm256_loadu_si256(static_cast<const __m256i*>(p)))};
   }
+  // The first or second elements of 16 pairs.
+  template <int Second>
   BATON_OP f32 load_bf16(const void* p) {
-    const __m256i half = _mm256_loadu_si256(static_cast<const __m256i*>(p));
-    return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16))};
+    const __m512i pairs = _mm512_loadu_si512(p);
+    return {_mm512_castsi512_ps(Second ? _mm512_and_si512(pairs, _mm512_set1_epi32(~0xFFFF))
+                                       : _mm512_slli_epi32(pairs, 16))};
   }
+  // To the nearest bf16, ties to even, denormals to zero, as vcvtneps2bf16 does.
+  BATON_OP f32 round_to_bf16(f32 a) {
+    const __m512i bits = _mm512_castps_si512(a.v), top = _mm512_set1_epi32(~0xFFFF);
+    const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    __m512i r = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7FFF)), odd);
+    const __mmask16 tiny = _mm512_testn_epi32_mask(bits, _mm512_set1_epi32(0x7F800000));
+    r = _mm512_mask_and_epi32(r, tiny, bits, _mm512_set1_epi32(INT32_MIN));
+    const __mmask16 nan = _mm512_cmp_ps_mask(a.v, a.v, _CMP_UNORD_Q);
+    r = _mm512_mask_or_epi32(r, nan, bits, _mm512_set1_epi32(0x400000));
+    return {_mm512_castsi512_ps(_mm512_and_si512(r, top))};
+  }
+  using flushing = denormals_flushed;
+  BATON_OP f32 fma_flushed(f32 a, f32 b, f32 c) { return fma(a, b, c); }
+  BATON_OP f32 add_flushed(f32 a, f32 b) { return add(a, b); }
   BATON_OP f32 load_i8(const std::int8_t* p) {
     const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
     return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes))};

@@ -28,6 +28,7 @@ struct vector_portable {
   static constexpr bool multiplies_offset_bytes = false;
   static constexpr int quantised_rows = 1;
   static constexpr int float_rows = 1;
+  static constexpr int bf16_rows = 1;
   static constexpr int panel_vectors = 1;
   static constexpr int attention_vectors = 1;
 
@@ -59,10 +60,32 @@ struct vector_portable {
     std::memcpy(half, p, sizeof half);
     return each([&](int i) { return f16_to_f32(half[i]); });
   }
+  // The first or second elements of 16 pairs.
+  template <int Second>
   BATON_OP f32 load_bf16(const void* p) {
-    std::uint16_t half[16];
-    std::memcpy(half, p, sizeof half);
-    return each([&](int i) { return from_bits(static_cast<std::uint32_t>(half[i]) << 16); });
+    std::uint16_t pairs[32];
+    std::memcpy(pairs, p, sizeof pairs);
+    return each(
+        [&](int i) { return from_bits(static_cast<std::uint32_t>(pairs[2 * i + Second]) << 16); });
+  }
+  // To the nearest bf16, ties to even, denormals to zero, as vcvtneps2bf16 does.
+  BATON_OP f32 round_to_bf16(f32 a) {
+    return each([&](int i) {
+      const std::uint32_t bits = to_bits(flushed(a.v[i]));
+      if (a.v[i] != a.v[i])
+        return from_bits((bits | 0x400000U) & 0xFFFF0000U);
+      return from_bits((bits + 0x7FFFU + ((bits >> 16U) & 1U)) & 0xFFFF0000U);
+    });
+  }
+  // Denormals count as zero, in operands and results, as where `flushing` is in force.
+  struct flushing {
+    flushing() {}
+  };
+  BATON_OP f32 fma_flushed(f32 a, f32 b, f32 c) {
+    return each([&](int i) { return fma_flushed(a.v[i], b.v[i], c.v[i]); });
+  }
+  BATON_OP f32 add_flushed(f32 a, f32 b) {
+    return each([&](int i) { return fma_flushed(a.v[i], 1.0F, b.v[i]); });
   }
   BATON_OP f32 load_i8(const std::int8_t* p) {
     return each([&](int i) { return static_cast<float>(p[i]); });
@@ -215,6 +238,19 @@ struct vector_portable {
   BATON_OP void prefetch(const std::byte*) {}
 
 private:
+  BATON_OP float flushed(float x) {
+    return (to_bits(x) & 0x7F800000U) == 0 ? from_bits(to_bits(x) & 0x80000000U) : x;
+  }
+  BATON_OP float fma_flushed(float a, float b, float c) {
+    constexpr double least = 0x1p-126;
+    a = flushed(a), b = flushed(b), c = flushed(c);
+    const float sum = flushed(__builtin_fmaf(a, b, c));
+    if (sum != least && sum != -least)
+      return sum;
+    // Denormals are rounded more coarsely: with all 24 bits it may have stayed below.
+    const double exact = __builtin_fma(double{a}, double{b}, double{c});
+    return exact > -least + 0x1p-151 && exact < least - 0x1p-151 ? sum * 0.0F : sum;
+  }
   BATON_OP float from_bits(std::uint32_t bits) {
     float x;
     std::memcpy(&x, &bits, sizeof x);

@@ -229,8 +229,9 @@ TEST_CASE("rows that have overflowed fail the step instead of drawing from rubbi
 TEST_CASE("logits agree with a plain float32 forward pass") {
   // In units of the logits' standard deviation. Float weights and 16-bit activations differ by the
   // rounding of the KV (f16: 2^-11, q8_0: 1/254 of the largest of 32); 8-bit ones carry errors of
-  // 1/254 into every product.
-  constexpr double bound_exact = 2e-3, bound_f32 = 5e-4, bound_q8_0 = 0.03, bound_8_bits = 0.1;
+  // 1/254 into every product, those of bf16 1/512 of each value.
+  constexpr double bound_exact = 2e-3, bound_f32 = 5e-4, bound_q8_0 = 0.03, bound_8_bits = 0.1,
+                   bound_bf16 = 0.02;
   const auto tokens = some_tokens(70);
   for (const tiny_llama& shape : shapes()) {
     const tiny_file tiny(shape);
@@ -257,7 +258,8 @@ TEST_CASE("logits agree with a plain float32 forward pass") {
       CAPTURE(shape.hidden);
       CAPTURE(cpu::name_of(format));
       CHECK(worst > 0); // so that it is a comparison
-      CHECK(worst / deviation < bound);
+      const bool is_bf16 = shape.type == model::tensor_type::bf16;
+      CHECK(worst / deviation < (is_bf16 ? std::max(bound, bound_bf16) : bound));
     }
   }
 }

@@ -3,19 +3,28 @@
 
 #include "runtime/cpu/kernels.hpp"
 
+#include <doctest/doctest.h>
+
 #include <bit>
 #include <random>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace baton::testing {
 
+// Those that this CPU has not are named once: what is compared with them is left out.
 inline std::vector<cpu::isa> available_isas() {
-  std::vector<cpu::isa> out;
-  for (const auto which : {cpu::isa::portable, cpu::isa::avx2, cpu::isa::avx512_vnni})
-    if (cpu::is_available(which))
-      out.push_back(which);
-  return out;
+  static const std::vector<cpu::isa> found = [] {
+    std::vector<cpu::isa> out;
+    for (const auto which : cpu::isas)
+      if (cpu::is_available(which))
+        out.push_back(which);
+      else
+        MESSAGE("not tested, for this CPU cannot run it: ", std::string(cpu::name_of(which)));
+    return out;
+  }();
+  return found;
 }
 
 // Index of the first float whose bits differ; -1 if none does.

@@ -10,13 +10,16 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstring>
+#include <limits>
+#include <string_view>
 
 using namespace baton;
 using namespace baton::testing;
 
 namespace {
 
-constexpr std::size_t rows_max = 64;
+constexpr std::size_t rows_max = 100;
 
 struct problem {
   model::tensor_type type;
@@ -33,10 +36,11 @@ struct prepared {
   std::size_t record_stride = 0;
 };
 
-prepared prepare(const problem& shape) {
+prepared prepare_with(const problem& shape, std::vector<std::byte> raw,
+                      std::vector<float> activations) {
   prepared p;
   p.shape = shape;
-  p.raw = quantize(shape.type, random_floats(shape.outputs * shape.columns, 11));
+  p.raw = std::move(raw);
   p.matrix = {*cpu::panel_format_of(shape.type), shape.outputs, shape.columns, nullptr};
   p.panels.resize(p.matrix.size_bytes());
   p.matrix.panels = p.panels.data();
@@ -45,7 +49,7 @@ prepared prepare(const problem& shape) {
     cpu::pack_panel(shape.type, p.raw.data() + n * row_bytes,
                     std::min(cpu::panel_rows, shape.outputs - n), row_bytes, shape.columns,
                     p.panels.data() + n / cpu::panel_rows * p.matrix.panel_bytes());
-  p.activations = random_floats(rows_max * shape.columns, 13, 3.0F);
+  p.activations = std::move(activations);
   p.record_stride = p.matrix.blocks() * cpu::activation_block_bytes(shape.width);
   p.records.resize(rows_max * p.record_stride);
   for (std::size_t m = 0; m < rows_max; ++m)
@@ -54,6 +58,11 @@ prepared prepare(const problem& shape) {
                                                          p.matrix.blocks(),
                                                          p.records.data() + m * p.record_stride);
   return p;
+}
+
+prepared prepare(const problem& shape) {
+  return prepare_with(shape, quantize(shape.type, random_floats(shape.outputs * shape.columns, 11)),
+                      random_floats(rows_max * shape.columns, 13, 3.0F));
 }
 
 float expected_quantised(const prepared& p, std::size_t m, std::size_t n) {
@@ -84,13 +93,56 @@ float expected_float(const prepared& p, std::size_t m, std::size_t n) {
   return sum;
 }
 
+float flushed(float x) {
+  return std::abs(x) < std::numeric_limits<float>::min() ? std::copysign(0.0F, x) : x;
+}
+
+// What products of bf16 make of a float: nearest, ties to even, denormals are zero.
+float rounded_to_bf16(float x) {
+  const auto bits = std::bit_cast<std::uint32_t>(flushed(x));
+  if (std::isnan(x))
+    return x;
+  return std::bit_cast<float>((bits + 0x7FFFU + (bits >> 16U & 1U)) & 0xFFFF0000U);
+}
+
+// In plain double and float arithmetic: a product of bf16 is exact in double, and so is nearly
+// every sum; `least`: below half an ulp of 24 bits under it, the result is denormal.
+float fma_flushed(float a, float b, float c) {
+  constexpr double least = std::numeric_limits<float>::min();
+  const double exact = std::fma(double{flushed(a)}, double{flushed(b)}, double{flushed(c)});
+  if (std::abs(exact) < least - 0x1p-151)
+    return std::copysign(0.0F, static_cast<float>(exact));
+  return std::fma(flushed(a), flushed(b), flushed(c));
+}
+
+float expected_bf16(const prepared& p, std::size_t m, std::size_t n) {
+  std::vector<float> row(p.shape.columns);
+  cpu::unpack_row(p.matrix, n, row.data());
+  float sum = 0;
+  for (std::size_t k = 0; k < row.size(); k += 32) {
+    float even = 0, odd = 0;
+    for (std::size_t i = k; i < k + 32; i += 2) {
+      const float* x = p.activations.data() + m * row.size() + i;
+      even = fma_flushed(row[i], rounded_to_bf16(x[0]), even);
+      odd = fma_flushed(row[i + 1], rounded_to_bf16(x[1]), odd);
+    }
+    sum = fma_flushed(sum, 1, fma_flushed(even, 1, odd));
+  }
+  return sum;
+}
+
+float expected_of(const prepared& p, std::size_t m, std::size_t n) {
+  if (p.matrix.format == cpu::panel_format::bf16)
+    return expected_bf16(p, m, n);
+  return p.matrix.is_float() ? expected_float(p, m, n) : expected_quantised(p, m, n);
+}
+
 // [rows_max, padded outputs]; the padding is zero.
 std::vector<float> expected_all(const prepared& p) {
   std::vector<float> out(rows_max * p.matrix.padded_rows(), 0.0F);
   for (std::size_t m = 0; m < rows_max; ++m)
     for (std::size_t n = 0; n < p.shape.outputs; ++n)
-      out[m * p.matrix.padded_rows() + n] =
-          p.matrix.is_float() ? expected_float(p, m, n) : expected_quantised(p, m, n);
+      out[m * p.matrix.padded_rows() + n] = expected_of(p, m, n);
   return out;
 }
 
@@ -109,6 +161,8 @@ std::vector<float> product(const prepared& p, cpu::isa which, std::size_t first,
   args.out = out.data();
   args.out_stride = p.matrix.padded_rows();
   args.adds = adds;
+  std::vector<std::byte> scratch(cpu::bf16_scratch_bytes(args.blocks));
+  args.scratch = scratch.data();
   cpu::kernels_for(which).matmul[static_cast<std::size_t>(p.matrix.format)]
                                 [static_cast<std::size_t>(p.shape.width)](args);
   return out;
@@ -139,7 +193,8 @@ TEST_CASE("a product has the bits of the scalar loop on every instruction set an
     CAPTURE(static_cast<int>(shape.width));
     for (const auto which : available_isas()) {
       CAPTURE(cpu::name_of(which));
-      for (const std::size_t rows : {1U, 2U, 3U, 5U, 7U, 8U, 13U, 17U, 31U, 32U, 47U, 63U, 64U}) {
+      for (const std::size_t rows : {1U,  2U,  3U,  5U,  7U,  8U,  13U, 16U, 17U, 31U,
+                                     32U, 33U, 47U, 63U, 64U, 65U, 79U, 96U, 97U, 100U}) {
         const std::size_t first = rows % 2 == 1 ? rows_max - rows : 0;
         CAPTURE(rows);
         const auto found = product(p, which, first, rows);
@@ -151,13 +206,61 @@ TEST_CASE("a product has the bits of the scalar loop on every instruction set an
 }
 
 TEST_CASE("a product added to its output is one addition to the same sum") {
-  const prepared p = prepare({model::tensor_type::q4_1, 40, 96, cpu::activation_width::bits8});
-  auto expected = expected_all(p);
-  for (float& x : expected)
-    x = 2.5F + x;
-  for (const auto which : available_isas()) {
-    const auto found = product(p, which, 0, rows_max, /*adds=*/true, 2.5F);
-    CHECK(first_difference(found, expected) == -1);
+  for (const auto type : {model::tensor_type::q4_1, model::tensor_type::bf16}) {
+    const prepared p = prepare({type, 40, 96, cpu::activation_width::bits8});
+    auto expected = expected_all(p);
+    for (float& x : expected)
+      x = 2.5F + x;
+    CAPTURE(model::tensor_type_traits(type).name);
+    for (const auto which : available_isas())
+      for (const std::size_t rows : {3U, 30U, 70U, 100U}) {
+        CAPTURE(cpu::name_of(which));
+        CAPTURE(rows);
+        const auto found = product(p, which, 0, rows, /*adds=*/true, 2.5F);
+        CHECK(first_difference(found, std::span(expected).first(found.size())) == -1);
+      }
+  }
+}
+
+// Denormals, overflow, and sums that cancel down to the least normal number are where fma and an
+// instruction that flushes could part.
+TEST_CASE("products of bf16 have the same bits for hostile values") {
+  struct kind {
+    std::string_view name;
+    std::uint32_t least_exponent, exponents, activation_exponent;
+  };
+  constexpr kind kinds[] = {{"all", 0, 255, 0},
+                            {"about the least normal", 60, 6, 61},
+                            {"denormal", 0, 3, 120},
+                            {"overflowing", 180, 74, 190}};
+  for (const kind& each : kinds) {
+    CAPTURE(each.name);
+    std::mt19937 random(17);
+    const auto drawn = [&] { return static_cast<std::uint32_t>(random()); };
+    const auto bits = [&](std::uint32_t least) {
+      return drawn() << 31U | (least + drawn() % each.exponents) << 23U |
+             (drawn() % 2 == 0 ? 0 : drawn() & 0x7FFFFFU);
+    };
+    const problem shape{model::tensor_type::bf16, 64, 96, cpu::activation_width::bits8};
+    std::vector<std::byte> raw(shape.outputs * shape.columns * 2);
+    for (std::size_t i = 0; i < raw.size(); i += 2) {
+      const auto weight = static_cast<std::uint16_t>(bits(each.least_exponent) >> 16U);
+      std::memcpy(raw.data() + i, &weight, sizeof weight);
+    }
+    std::vector<float> activations(rows_max * shape.columns);
+    for (float& x : activations)
+      x = std::bit_cast<float>(bits(each.activation_exponent));
+    const prepared p = prepare_with(shape, std::move(raw), std::move(activations));
+    const auto expected = expected_all(p);
+    for (const auto which : available_isas()) {
+      CAPTURE(cpu::name_of(which));
+      const auto found = product(p, which, 0, rows_max);
+      std::size_t different = 0; // a NaN is one whatever its bits
+      for (std::size_t i = 0; i < found.size(); ++i)
+        if (!(std::isnan(found[i]) && std::isnan(expected[i])))
+          different += first_difference({&found[i], 1}, {&expected[i], 1}) != -1 ? 1 : 0;
+      CHECK(different == 0);
+    }
   }
 }
 

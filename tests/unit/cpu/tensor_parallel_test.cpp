@@ -105,7 +105,10 @@ TEST_CASE("the ranks of a group compute the logits of one rank") {
       const double worst =
           worst_difference(run_in_steps(*alone, tokens, {23}), run_in_steps(group, tokens, {23}));
       CAPTURE(bits);
-      CHECK(worst > 0); // so that it is a comparison
+      // So that it is a comparison. A product of bf16 over two blocks of k is one addition of two
+      // sums, whether one rank makes it or two.
+      const bool has_two_blocks = s.options.hidden == 64 && s.width == 2;
+      CHECK((worst > 0 || (s.options.type == tensor_type::bf16 && has_two_blocks)));
       CHECK(worst < (bits == 8 ? bound_8_bits : bound_16_bits));
     }
   }

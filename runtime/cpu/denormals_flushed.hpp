@@ -1,0 +1,24 @@
+// While it lives, this thread's vector operations of x86 take denormal operands as zero and give
+// zero for denormal results. That is what products of bf16 do whatever the thread has set.
+#pragma once
+
+#include <immintrin.h>
+
+namespace baton::cpu {
+namespace {
+
+class denormals_flushed {
+public:
+  denormals_flushed() : before_(_mm_getcsr()) {
+    _mm_setcsr(before_ | _MM_FLUSH_ZERO_ON | _MM_DENORMALS_ZERO_ON);
+  }
+  ~denormals_flushed() { _mm_setcsr(before_); }
+  denormals_flushed(const denormals_flushed&) = delete;
+  denormals_flushed& operator=(const denormals_flushed&) = delete;
+
+private:
+  const unsigned before_;
+};
+
+} // namespace
+} // namespace baton::cpu
