@@ -237,15 +237,16 @@ void on_tick(pointer self) {
   auto& s = self->state;
   auto now = s.options.now();
   s.core->tick(now);
-  s.named->tick(now, [&s](ticket_id ticket) { return s.core->is_known(ticket); });
   self->send(s.options.detokenizer, tick{});
   if (s.core->has_flights() && now - s.stepped_at >= step_timeout) {
     close(self, fmt::format("no step came back for {} s", step_timeout.count() / 1000));
     s.line->abandon();
     try_open(self);
   }
-  if (now - s.reported_at >= report_interval)
-    tell_load(self);
+  if (now - s.reported_at < report_interval)
+    return;
+  s.named->tick(now, [&s](ticket_id ticket) { return s.core->is_known(ticket); });
+  tell_load(self);
 }
 
 // The handler, then pump: whatever happened, what can run next is sent and what came of it is told.

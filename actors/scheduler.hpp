@@ -35,9 +35,9 @@ inline constexpr std::chrono::milliseconds step_timeout{60'000};
 // How often gateways and root hear of the load; also the grain of the deadlines.
 inline constexpr std::chrono::milliseconds report_interval{250};
 
-// Requests with a name that are remembered; the bounds of the queue and of parked streams are far
-// below.
-inline constexpr std::size_t named_requests_max = 4096;
+// Requests with a name that are remembered: as many as can run, the most that a configuration
+// allows.
+inline constexpr std::size_t named_requests_max = 16'384;
 
 struct scheduler_state {
   static inline const char* name = "scheduler";

@@ -11,22 +11,44 @@ namespace {
 
 using pointer = supervisor_actor::stateful_pointer<supervisor_state>;
 
+status standing_of(const child& c) {
+  auto standing = c.last;
+  standing.restarts = c.policy.restarts_total();
+  return standing;
+}
+
+// Of those that have changed since the last time.
 void report(pointer self) {
-  std::vector<status> all;
-  for (auto& c : self->state.children) {
-    c.last.restarts = c.policy.restarts_total();
-    all.push_back(c.last);
+  std::vector<status> changed;
+  for (auto* c : std::exchange(self->state.untold, {})) {
+    c->is_untold = false;
+    changed.push_back(standing_of(*c));
   }
+  if (!changed.empty())
+    self->state.config.changed(changed);
+}
+
+void report_all(pointer self) {
+  std::vector<status> all;
+  for (const auto& c : self->state.children)
+    all.push_back(standing_of(c));
   self->state.config.changed(all);
 }
 
-void note(child& c, phase p, std::string reason) {
-  c.last = {c.spec.node, c.epoch, c.spec.role, c.spec.name, p, std::move(reason), c.pid, 0, 0};
+void note(pointer self, child& c, status now) {
+  c.last = std::move(now);
+  if (!std::exchange(c.is_untold, true))
+    self->state.untold.push_back(&c);
+}
+
+void note(pointer self, child& c, phase p, std::string reason) {
+  note(self, c,
+       {c.spec.node, c.epoch, c.spec.role, c.spec.name, p, std::move(reason), c.pid, 0, 0});
 }
 
 void give_up(pointer self, child& c, std::string reason) {
   c.phase = child_phase::given_up;
-  note(c, phase::failed, std::move(reason));
+  note(self, c, phase::failed, std::move(reason));
   spdlog::error("{}: {}", c.spec.name, c.last.reason);
   self->state.config.escalate(c.last);
 }
@@ -40,7 +62,7 @@ void back_off_or_give_up(pointer self, child& c, const std::string& how) {
   if (auto delay = c.policy.on_exit(now, was_settled)) {
     c.phase = child_phase::backing_off;
     c.due = now + *delay;
-    note(c, phase::recovering, fmt::format("{}; restart in {} ms", how, delay->count()));
+    note(self, c, phase::recovering, fmt::format("{}; restart in {} ms", how, delay->count()));
     spdlog::warn("{} went down: {}; restart in {} ms", c.spec.name, how, delay->count());
     return;
   }
@@ -60,7 +82,7 @@ void start(pointer self, child& c) {
   }
   c.pid = *pid;
   c.phase = child_phase::starting;
-  note(c, phase::starting, "");
+  note(self, c, phase::starting, "");
   spdlog::info("{} started: pid {}, epoch {}", c.spec.name, c.pid, c.epoch.value);
 }
 
@@ -74,7 +96,7 @@ bool adopt(pointer self, child& c) {
   c.pid = left->pid;
   c.phase = child_phase::silent;
   c.due = config.now() + config.adoption_max;
-  note(c, phase::recovering, "adopted; has not greeted yet");
+  note(self, c, phase::recovering, "adopted; has not greeted yet");
   spdlog::info("{} adopted: pid {}, epoch {}", c.spec.name, c.pid, c.epoch.value);
   return true;
 }
@@ -83,7 +105,7 @@ void ask_to_stop(pointer self, child& c) {
   auto& config = self->state.config;
   c.phase = child_phase::stopping;
   c.due = config.now() + config.kill_after;
-  note(c, phase::draining, "");
+  note(self, c, phase::draining, "");
   config.stop(c.spec, c.pid, /*force=*/false);
 }
 
@@ -103,11 +125,11 @@ void stop_next(pointer self) {
   s.config.stopped();
 }
 
-void await(child& c, phase p, std::string reason) {
+void await(pointer self, child& c, phase p, std::string reason) {
   c.pid = 0;
   c.ready_at.reset();
   c.phase = child_phase::waiting;
-  note(c, p, std::move(reason));
+  note(self, c, p, std::move(reason));
 }
 
 // Its exit does the rest. A process that is stopped or hangs cannot prevent it.
@@ -172,18 +194,19 @@ void on_tick(pointer self) {
     report(self);
 }
 
+child* find(pointer self, node_id node) {
+  const auto c = self->state.by_node.find(node);
+  return c == self->state.by_node.end() ? nullptr : c->second;
+}
+
 child* find_elsewhere(pointer self, node_id node) {
-  auto& all = self->state.children;
-  auto c = std::find_if(all.begin(), all.end(),
-                        [&](const child& x) { return x.spec.node == node && x.spec.is_elsewhere; });
-  return c == all.end() ? nullptr : &*c;
+  auto* c = find(self, node);
+  return c != nullptr && c->spec.is_elsewhere ? c : nullptr;
 }
 
 child* find(pointer self, node_id node, epoch_id epoch) {
-  auto& all = self->state.children;
-  auto c = std::find_if(all.begin(), all.end(),
-                        [&](const child& x) { return x.spec.node == node && x.epoch == epoch; });
-  return c == all.end() ? nullptr : &*c;
+  auto* c = find(self, node);
+  return c != nullptr && c->epoch == epoch ? c : nullptr;
 }
 
 void on_exit(pointer self, const child_exited& m) {
@@ -194,7 +217,7 @@ void on_exit(pointer self, const child_exited& m) {
   if (s.is_stopping) {
     c->pid = 0;
     c->phase = child_phase::stopped;
-    note(*c, phase::stopped, m.how);
+    note(self, *c, phase::stopped, m.how);
     stop_next(self);
     return;
   }
@@ -203,7 +226,7 @@ void on_exit(pointer self, const child_exited& m) {
     c->ready_at.reset();
     c->phase = child_phase::backing_off;
     c->due = s.config.now();
-    note(*c, phase::recovering, m.how);
+    note(self, *c, phase::recovering, m.how);
   } else {
     c->pid = 0;
     if (m.is_permanent)
@@ -222,31 +245,31 @@ void on_peer_down(pointer self, const peer_down& m) {
   if (c != nullptr && c->spec.is_elsewhere) {
     if (self->state.is_stopping)
       return on_exit(self, {m.node, m.epoch, m.why, false});
-    await(*c, phase::recovering, fmt::format("cannot be reached: {}", m.why));
+    await(self, *c, phase::recovering, fmt::format("cannot be reached: {}", m.why));
     return report(self);
   }
   if (c == nullptr || (c->phase != child_phase::starting && c->phase != child_phase::running))
     return;
   c->phase = child_phase::silent;
   c->due = self->state.config.now() + self->state.config.silence_max;
-  note(*c, phase::recovering, fmt::format("does not answer: {}", m.why));
+  note(self, *c, phase::recovering, fmt::format("does not answer: {}", m.why));
   report(self);
 }
 
-// A child says itself how it stands. Somebody else may be a new supervisor of ours, who has heard
-// nothing yet.
+// A child says itself how it stands. A root that greets is our supervisor, or a new one, who has
+// heard nothing yet.
 void on_peer_up(pointer self, const hello& peer) {
   if (auto* other = find_elsewhere(self, peer.node); other != nullptr && !self->state.is_stopping) {
     other->epoch = peer.epoch;
     other->pid = peer.pid;
     other->phase = child_phase::starting;
-    note(*other, phase::starting, "");
+    note(self, *other, phase::starting, "");
     return report(self);
   }
   auto* c = find(self, peer.node, peer.epoch);
-  if (c == nullptr)
-    report(self);
-  else if (c->phase == child_phase::silent)
+  if (c == nullptr && peer.role == role::root)
+    report_all(self);
+  else if (c != nullptr && c->phase == child_phase::silent)
     c->phase = child_phase::starting;
 }
 
@@ -260,9 +283,9 @@ void on_status(pointer self, const status& m) {
     c->phase = child_phase::running;
     c->ready_at = self->state.config.now();
   }
-  auto pid = c->pid;
-  c->last = m;
-  c->last.pid = pid;
+  auto now = m;
+  now.pid = c->pid;
+  note(self, *c, std::move(now));
   report(self);
 }
 
@@ -274,9 +297,11 @@ supervisor_actor::behavior_type supervisor(pointer self, supervisor_config confi
   s.config = std::move(config);
   for (const auto& spec : s.config.children)
     s.children.push_back({spec, restart_policy(spec.intensity), {}, {}, 0, {}, {}, {}});
+  for (auto& c : s.children) // which stay where they are
+    s.by_node.emplace(c.spec.node, &c);
   for (auto& c : s.children)
     if (c.spec.is_elsewhere)
-      await(c, phase::starting, "has not joined yet");
+      await(self, c, phase::starting, "has not joined yet");
     else if (!adopt(self, c))
       start(self, c);
   report(self);

@@ -9,6 +9,7 @@
 #include "schema/result.hpp"
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -62,9 +63,10 @@ struct supervisor_config {
   std::function<result<std::int32_t>(const child_spec&, epoch_id)> start; // gives the pid
   // SIGTERM, or SIGKILL; elsewhere a word to it, and nothing that could force it.
   std::function<void(const child_spec&, std::int32_t pid, bool force)> stop;
-  std::function<void(const std::vector<status>&)> changed; // how the children stand, on change
-  std::function<void(const status& failed)> escalate;      // a child is beyond its intensity
-  std::function<void()> stopped;                           // after drain: all children are gone
+  // How those children stand that have changed; all of them, when a root has greeted.
+  std::function<void(const std::vector<status>&)> changed;
+  std::function<void(const status& failed)> escalate; // a child is beyond its intensity
+  std::function<void()> stopped;                      // after drain: all children are gone
   std::function<time_point()> now;
   std::function<epoch_id(node_id)> next_epoch; // grows for every life of a node
   std::chrono::milliseconds kill_after{5000};  // from SIGTERM to SIGKILL when stopping
@@ -113,12 +115,15 @@ struct child {
   std::optional<time_point> ready_at; // of this life
   time_point due{};                   // backing_off: when to start; silent, stopping: when to kill
   status last;                        // as the child said, or as we saw
+  bool is_untold = false;             // `last`, yet
 };
 
 struct supervisor_state {
   static inline const char* name = "supervisor";
   supervisor_config config;
-  std::vector<child> children;
+  std::vector<child> children; // in start order
+  std::map<node_id, child*> by_node;
+  std::vector<child*> untold;
   bool is_stopping = false;
 };
 

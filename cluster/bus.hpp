@@ -21,6 +21,9 @@ enum class sent : std::uint8_t {
 };
 std::string_view name_of(sent s) noexcept;
 
+// Of one process: every machine of a large cluster, and as many clients.
+inline constexpr std::size_t peers_max = 4096;
+
 // Called from one thread at a time, in order per peer, never with a lock of the bus held.
 struct bus_events {
   std::function<void(frames&&)> received;

@@ -4,6 +4,7 @@
 #include "cluster/bus_zmq_zap.hpp"
 #include "schema/packet.hpp"
 
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 #include <mutex>
 #include <shared_mutex>
 #include <thread>
+#include <unordered_map>
 
 namespace baton::cluster {
 namespace {
@@ -25,6 +27,18 @@ constexpr int linger_ms = 200;
 // Messages taken before the peers' events are looked at again.
 constexpr int messages_per_turn = 64;
 constexpr std::chrono::milliseconds poll_timeout{500}; // nothing depends on it
+
+// ZeroMQ counts the sockets of a context: what sends to a peer, and both ends of its monitor; the
+// router, the doorkeeper. Its own bound of 1,023 is that of 340 peers.
+constexpr int sockets_per_peer = 3;
+constexpr int sockets_max = sockets_per_peer * static_cast<int>(peers_max) + 16;
+
+// What the bus thread is woken by: these, and the monitor of a peer by its number.
+constexpr std::uint64_t by_router = 0;
+constexpr std::uint64_t by_wake = 1;
+constexpr std::uint64_t by_door = 2;
+constexpr std::uint64_t first_monitor = 3;
+constexpr std::size_t wakes_per_turn = 64;
 
 // False: not taken now, and `m` is unchanged. A signal does not count.
 bool try_send(zmq::socket_t& to, zmq::message_t& m) {
@@ -69,6 +83,7 @@ constexpr int watched_events =
 // (and by the last owner, who closes both).
 struct peer_socket {
   node_id node;
+  std::uint64_t number = 0; // of all that this bus has made
   zmq::socket_t out;
   zmq::socket_t monitor;
   std::mutex mutex;
@@ -83,22 +98,28 @@ struct peer_socket {
 
 struct bus_zmq::state {
   explicit state(bus_zmq_options o)
-      : options(std::move(o)), context(1), door(context), router(context, zmq::socket_type::router),
-        wake_fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
-    ENSURE(wake_fd >= 0, "no eventfd: {}", std::strerror(errno));
+      : options(std::move(o)), context(1, sockets_max), door(context),
+        router(context, zmq::socket_type::router),
+        wake_fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), poll_fd(::epoll_create1(EPOLL_CLOEXEC)) {
+    ENSURE(wake_fd >= 0 && poll_fd >= 0, "no eventfd or epoll: {}", std::strerror(errno));
     // Connections stay nameless: with names, a zombie or a stranger could take over a live one's.
     // What an older connection still delivers is told apart by its numbers (link.hpp).
     set_options(router);
     if (options.curve.is_set())
       serve_encrypted(router, options.curve.own);
   }
-  ~state() { ::close(wake_fd); }
+  ~state() {
+    ::close(poll_fd);
+    ::close(wake_fd);
+  }
 
   void set_options(zmq::socket_t& s) const;
   result<std::shared_ptr<peer_socket>> open(node_id node, const std::string& endpoint);
   void wake() const noexcept;
   void run();
-  void rebuild();
+  void watch(int fd, std::uint64_t number);
+  void watch_peers();
+  void handle(std::uint64_t number);
   int receive_some();
   void receive_rest(zmq::message_t& id);
   void judge_newcomers();
@@ -111,17 +132,17 @@ struct bus_zmq::state {
   doorkeeper door;
   zmq::socket_t router;
   int wake_fd;
+  int poll_fd;
   bus_events events;
   std::thread thread;
   std::atomic<bool> is_stopping = false;
-  std::uint64_t monitors_made = 0; // under peers_mutex
+  std::uint64_t next_number = first_monitor; // under peers_mutex
 
   std::shared_mutex peers_mutex;
   std::map<node_id, std::shared_ptr<peer_socket>> peers;
 
   // The bus thread's own.
-  std::vector<std::shared_ptr<peer_socket>> polled;
-  std::vector<zmq::pollitem_t> items;
+  std::unordered_map<std::uint64_t, std::shared_ptr<peer_socket>> watched;
 
   struct {
     std::atomic<std::uint64_t> sent, received, sent_bytes, received_bytes, bad_frames,
@@ -174,10 +195,9 @@ result<std::shared_ptr<peer_socket>> bus_zmq::state::open(node_id node,
                 endpoint);
   auto p = std::make_shared<peer_socket>();
   p->node = node;
-  std::uint64_t number = 0;
   {
     std::unique_lock lock(peers_mutex);
-    number = ++monitors_made;
+    p->number = next_number++;
   }
   try {
     p->out = zmq::socket_t(context, zmq::socket_type::dealer);
@@ -188,7 +208,7 @@ result<std::shared_ptr<peer_socket>> bus_zmq::state::open(node_id node,
                static_cast<int>(options.reconnect_interval_max.count()));
     if (!to.key.empty())
       connect_encrypted(p->out, options.curve.own, to.key);
-    const auto name = fmt::format("inproc://monitor-{}", number);
+    const auto name = fmt::format("inproc://monitor-{}", p->number);
     if (zmq_socket_monitor(p->out.handle(), name.c_str(), watched_events) != 0)
       return fail(errc::io_failed, "no monitor: {}", zmq_strerror(zmq_errno()));
     p->monitor = zmq::socket_t(context, zmq::socket_type::pair);
@@ -271,7 +291,7 @@ void bus_zmq::stop() {
   state_->wake();
   if (state_->thread.joinable())
     state_->thread.join();
-  state_->polled.clear();
+  state_->watched.clear();
   std::map<node_id, std::shared_ptr<peer_socket>> closing;
   std::unique_lock lock(state_->peers_mutex);
   closing.swap(state_->peers);
@@ -294,16 +314,36 @@ void bus_zmq::state::wake() const noexcept {
 
 // -- The bus thread --
 
-void bus_zmq::state::rebuild() {
-  polled.clear();
-  items.clear();
-  items.push_back({router.handle(), 0, ZMQ_POLLIN, 0});
-  items.push_back({nullptr, wake_fd, ZMQ_POLLIN, 0});
-  items.push_back({door.handle(), 0, ZMQ_POLLIN, 0});
-  std::shared_lock lock(peers_mutex);
-  for (const auto& [node, p] : peers) {
-    polled.push_back(p);
-    items.push_back({p->monitor.handle(), 0, ZMQ_POLLIN, 0});
+void bus_zmq::state::watch(int fd, std::uint64_t number) {
+  epoll_event what{};
+  what.events = EPOLLIN;
+  what.data.u64 = number;
+  ENSURE(::epoll_ctl(poll_fd, EPOLL_CTL_ADD, fd, &what) == 0, "epoll: {}", std::strerror(errno));
+}
+
+// The monitors of the peers that there are by now. A socket's descriptor says only that something
+// new has come: what a monitor was told before is asked for at once.
+void bus_zmq::state::watch_peers() {
+  std::vector<std::shared_ptr<peer_socket>> fresh;
+  std::vector<std::shared_ptr<peer_socket>> gone; // closed unlocked
+  {
+    std::shared_lock lock(peers_mutex);
+    for (const auto& [number, p] : watched)
+      if (const auto it = peers.find(p->node); it == peers.end() || it->second != p)
+        gone.push_back(p);
+    for (const auto& [node, p] : peers)
+      if (!watched.contains(p->number))
+        fresh.push_back(p);
+  }
+  for (const auto& p : gone) {
+    static_cast<void>(
+        ::epoll_ctl(poll_fd, EPOLL_CTL_DEL, p->monitor.get(zmq::sockopt::fd), nullptr));
+    watched.erase(p->number);
+  }
+  for (const auto& p : fresh) {
+    watched.emplace(p->number, p);
+    watch(p->monitor.get(zmq::sockopt::fd), p->number);
+    take_events(p);
   }
 }
 
@@ -313,25 +353,39 @@ void bus_zmq::state::run() {
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, nullptr);
   try {
-    rebuild();
+    watch(router.get(zmq::sockopt::fd), by_router);
+    watch(wake_fd, by_wake);
+    watch(door.fd(), by_door);
+    watch_peers();
+    judge_newcomers();
+    std::array<epoll_event, wakes_per_turn> woken{};
     while (!is_stopping) {
       const bool has_more = receive_some() == messages_per_turn;
-      zmq::poll(items, has_more ? std::chrono::milliseconds{0} : poll_timeout);
-      // A rebuild changes `items`: events of the new peers show at the next turn.
-      for (std::size_t i = 0; i < polled.size(); ++i)
-        if (items[i + 3].revents != 0)
-          take_events(polled[i]);
-      if (items[2].revents != 0)
-        judge_newcomers();
-      if (items[1].revents != 0) {
-        std::uint64_t count = 0;
-        static_cast<void>(!::read(wake_fd, &count, sizeof(count)));
-        rebuild();
-      }
+      const int timeout = has_more ? 0 : static_cast<int>(poll_timeout.count());
+      const int count =
+          ::epoll_wait(poll_fd, woken.data(), static_cast<int>(woken.size()), timeout);
+      ENSURE(count >= 0 || errno == EINTR, "epoll: {}", std::strerror(errno));
+      for (int i = 0; i < count; ++i)
+        handle(woken[static_cast<std::size_t>(i)].data.u64);
     }
   } catch (const zmq::error_t& e) {
     ENSURE(false, "the bus thread: {}", e.what());
   }
+}
+
+// Whatever wakes is emptied, or it would not wake again.
+void bus_zmq::state::handle(std::uint64_t number) {
+  if (number == by_router)
+    return; // receive_some comes next
+  if (number == by_door)
+    return judge_newcomers();
+  if (number == by_wake) {
+    std::uint64_t count = 0;
+    static_cast<void>(!::read(wake_fd, &count, sizeof(count)));
+    return watch_peers();
+  }
+  if (const auto it = watched.find(number); it != watched.end())
+    take_events(std::shared_ptr(it->second));
 }
 
 int bus_zmq::state::receive_some() {

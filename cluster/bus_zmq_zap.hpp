@@ -25,6 +25,7 @@ public:
   // Before any socket of the context is bound.
   explicit doorkeeper(zmq::context_t& context);
   void* handle() { return socket_.handle(); }
+  int fd() { return socket_.get(zmq::sockopt::fd); } // readable when there may be something new
   // Answers what has been asked; a key is 64 hex digits, or empty: none. Whoever comes in is known
   // by it (message_t::gets("User-Id")).
   void judge(const std::function<bool(const std::string& public_key)>& may_come);

@@ -6,6 +6,7 @@
 #include <baton/client.hpp>
 
 #include <cstdio>
+#include <cstdlib>
 #include <iostream>
 #include <random>
 
@@ -59,6 +60,12 @@ result<std::string> say(client& door, const chat_options& options,
   return answer;
 }
 
+// Other users of the machine see command lines, but no environment.
+std::string api_key_of(const chat_options& options) {
+  const char* given = std::getenv("BATON_API_KEY");
+  return !options.api_key.empty() || !given ? options.api_key : given;
+}
+
 int refuse(const error& e) {
   std::fprintf(stderr, "error: %s: %s\n", std::string(row_of(e.code).name).c_str(),
                e.message.c_str());
@@ -72,7 +79,9 @@ int command_chat(const chat_options& given) {
   auto endpoint = door_of(options);
   if (!endpoint)
     return refuse(endpoint.error());
-  auto door = client::connect(*endpoint);
+  client_options sdk;
+  sdk.api_key = api_key_of(options);
+  auto door = client::connect(*endpoint, sdk);
   if (!door)
     return refuse(door.error());
   if (options.model.empty()) {

@@ -1,5 +1,7 @@
 // `cluster doctor`: what this machine offers and what would go wrong, each with the fix.
 #include "cluster/commands.hpp"
+#include "cluster/gateway_files.hpp"
+#include "cluster/open_files.hpp"
 #include "cluster/plan.hpp"
 #include "cluster/roles.hpp"
 #include "runtime/cpu/isa.hpp"
@@ -53,15 +55,19 @@ finding check_huge_pages() {
 finding check_files() {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
-  bool few = limit.rlim_cur < 4096;
-  return {"open files", few ? verdict::advice : verdict::good, fmt::format("{}", limit.rlim_cur),
-          few ? "ulimit -n 65536: each client connection takes one" : ""};
+  bool few = limit.rlim_max < 4096; // what processes raise theirs to
+  return {"open files", few ? verdict::advice : verdict::good, fmt::format("{}", limit.rlim_max),
+          few ? fmt::format("ulimit -Hn 65536: each client connection takes one, each machine {}",
+                            files_per_peer)
+              : ""};
 }
 
 finding check_config(const std::string& path) {
   auto context = load_context(path, with_this_machine());
   if (!context)
     return {path, verdict::bad, context.error().message, "see the message"};
+  if (auto ok = check_gateway(context->config.gateway); !ok)
+    return {path, verdict::bad, ok.error().message, "see the message"};
   return {path, verdict::good,
           fmt::format("{} stages, {} KV blocks, {}", context->plan.stages, context->plan.blocks,
                       context->model.name),

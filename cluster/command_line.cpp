@@ -22,7 +22,7 @@ struct choices {
   bool json = false;
   bool watch = false;
   join_options join;
-  std::filesystem::path key_file;
+  keygen_options keygen;
   long patience = 60;
   chat_options chat;
   role_arguments role;
@@ -54,9 +54,13 @@ void add_machines(CLI::App& app, choices& c) {
   join->add_option("--run-dir", c.join.run_dir, "sockets, pid files, logs");
   join->callback([&c] { c.status = command_join(c.join); });
   auto* keygen = app.add_subcommand(
-      "keygen", "Make this machine's key, if it has none, and show the public half.");
-  keygen->add_option("FILE", c.key_file, "default: ~/.config/baton/key");
-  keygen->callback([&c] { c.status = command_keygen(c.key_file); });
+      "keygen", "Make this machine's key, if it has none, and show the public half;\n"
+                "  cluster keygen --api NAME keys.toml   or a client's, shown once.");
+  keygen->add_option("FILE", c.keygen.file,
+                     "default: ~/.config/baton/key; of --api: where it is added, none: nowhere");
+  keygen->add_option("--api", c.keygen.api, "an API key of this name, for gateway.api_keys");
+  keygen->add_flag("--admin", c.keygen.admin, "one that may see /metrics, /cluster and /load");
+  keygen->callback([&c] { c.status = command_keygen(c.keygen); });
 }
 
 void add_questions(CLI::App& app, choices& c) {
@@ -104,6 +108,8 @@ void add_chat(CLI::App& app, choices& c) {
                    "its nodes.toml or its name; default: the one that runs");
   chat->add_option("--endpoint", c.chat.endpoint,
                    "a gateway's ZeroMQ door instead, tcp://127.0.0.1:8002");
+  chat->add_option("--api-key", c.chat.api_key,
+                   "where the gateway asks for one; better in the environment, as BATON_API_KEY");
   chat->add_option("--model", c.chat.model, "default: the first it serves");
   chat->add_option("--system", c.chat.system, "system message");
   chat->add_option("--temperature", c.chat.temperature, "0 is greedy")->check(CLI::Range(0.0, 2.0));

@@ -1,5 +1,6 @@
 // `cluster up`: waits for the machines elsewhere, if there are any, then becomes the root.
 #include "cluster/commands.hpp"
+#include "cluster/gateway_files.hpp"
 #include "cluster/join_desk.hpp"
 #include "cluster/process.hpp"
 #include "cluster/roles.hpp"
@@ -126,6 +127,8 @@ int command_up(const up_options& options) {
   auto config = load_config(options.config);
   if (!config)
     return refuse(config.error(), options.json, 1);
+  if (auto ok = check_gateway(config->gateway); !ok)
+    return refuse(ok.error(), options.json, 1);
   // Where a root has left its cluster running, all is as when it came up.
   auto with = with_this_machine();
   bool is_left = false;

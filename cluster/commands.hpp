@@ -26,7 +26,12 @@ struct join_options {
   std::filesystem::path run_dir;  // empty: default_run_dir()
 };
 int command_join(const join_options& options);
-int command_keygen(const std::filesystem::path& file);
+struct keygen_options {
+  std::filesystem::path file; // of the machine's key, or of API keys; empty: the default, or none
+  std::string api;            // the name of an API key; empty: the machine's key
+  bool admin = false;
+};
+int command_keygen(const keygen_options& options);
 
 int command_plan(const std::filesystem::path& config, bool json);
 int command_status(const std::string& which, bool json, bool watch);
@@ -37,6 +42,7 @@ int command_model_inspect(const std::filesystem::path& file, bool json);
 struct chat_options {
   std::string which;
   std::string endpoint; // of the gateway's ZeroMQ door; empty: that of the running cluster
+  std::string api_key;  // empty: that of the environment, BATON_API_KEY
   std::string model;
   std::string system;
   std::string message; // empty: a conversation, line by line from stdin

@@ -18,14 +18,8 @@ namespace baton::cluster {
 namespace {
 
 constexpr std::uint32_t cores_max = 4096;
+constexpr std::uint32_t seqs_max = 16'384; // a step carries limits::slices_max, they take turns
 constexpr std::uint64_t tebibyte = 1ull << 40;
-
-bool is_name(std::string_view text) {
-  constexpr std::string_view allowed =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
-  return !text.empty() && text.size() <= 64 && text != "." && text != ".." &&
-         text.find_first_not_of(allowed) == std::string_view::npos;
-}
 
 error bad(const std::string& origin, std::string_view key, std::string text) {
   return error{errc::bad_config, fmt::format("{}: {}", origin, text), std::string(key)};
@@ -49,7 +43,7 @@ result<void> read_model(const toml::table* table, const std::string& origin, mod
   s.read("path", path);
   s.read("pipeline_parallel_size", m.pipeline_parallel_size, 1, 1024);
   s.read("tensor_parallel_size", m.tensor_parallel_size, 1, collective::ranks_max);
-  s.read("max_num_seqs", m.max_num_seqs, 1, 4096);
+  s.read("max_num_seqs", m.max_num_seqs, 1, seqs_max);
   s.read("max_num_batched_tokens", m.max_num_batched_tokens, 16, 8192);
   s.read("prefill_chunk", m.prefill_chunk, 16, 8192);
   s.read("max_model_len", m.max_model_len, 16, 1 << 24);
@@ -91,7 +85,18 @@ result<void> read_gateway(const toml::table* table, const std::string& origin, g
   toml_section s(table, "gateway", origin);
   s.read("http", g.http);
   s.read("zmq", g.zmq);
-  s.read("api_keys", g.api_keys);
+  std::string api_keys;
+  std::string certificate;
+  std::string key;
+  if (table && table->get("api_keys") && table->get("api_keys")->is_array())
+    return bad(origin, "gateway.api_keys",
+               "gateway.api_keys names a file, in which no key can be read: `cluster keygen --api "
+               "NAME keys.toml` makes it");
+  s.read("api_keys", api_keys);
+  s.read("allow_unauthenticated", g.allow_unauthenticated);
+  s.read("admin", g.admin);
+  s.read("tls_certificate", certificate);
+  s.read("tls_key", key);
   s.read("threads", g.threads, 1, 64);
   s.read("max_connections", g.max_connections, 1, 1 << 20);
   s.read_bytes("stream_buffer_bytes", g.stream_buffer_bytes, 4 << 10, 1 << 30);
@@ -107,6 +112,12 @@ result<void> read_gateway(const toml::table* table, const std::string& origin, g
     return bad(origin, "gateway.overload_status",
                fmt::format("gateway.overload_status is {}: use {}", g.overload_status,
                            fmt::join(overload_statuses, ", ")));
+  g.api_keys = api_keys;
+  g.tls_certificate = certificate;
+  g.tls_key = key;
+  if (certificate.empty() != key.empty())
+    return bad(origin, certificate.empty() ? "gateway.tls_certificate" : "gateway.tls_key",
+               "gateway.tls_certificate and gateway.tls_key belong together: give both");
   return {};
 }
 
@@ -260,6 +271,13 @@ result<cluster_config> read_all(const toml::table& root, const std::string& orig
 }
 
 } // namespace
+
+bool is_name(std::string_view text) noexcept {
+  constexpr std::string_view allowed =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+  return !text.empty() && text.size() <= 64 && text != "." && text != ".." &&
+         text.find_first_not_of(allowed) == std::string_view::npos;
+}
 
 bool cluster_config::has_machines_elsewhere() const noexcept {
   return std::any_of(nodes.begin(), nodes.end(),

@@ -46,7 +46,11 @@ struct model_config {
 struct gateway_section {
   std::string http = "127.0.0.1:8000";
   std::string zmq = "tcp://127.0.0.1:8002"; // empty: no door for ZeroMQ clients
-  std::vector<std::string> api_keys;
+  std::filesystem::path api_keys;           // api_key_file.hpp; empty: nobody needs a key
+  bool allow_unauthenticated = false;       // without keys beyond loopback all the same
+  std::string admin; // the operator's routes, without a key; empty: no such door
+  std::filesystem::path tls_certificate; // chain, PEM; with its key: HTTPS
+  std::filesystem::path tls_key;
   std::uint32_t threads = 1;
   std::uint32_t max_connections = 1024;
   std::uint64_t stream_buffer_bytes = 256 << 10;
@@ -84,10 +88,15 @@ struct cluster_config {
   bool has_machines_elsewhere() const noexcept;
 };
 
+// A file that people write, whole. Errors: io_failed, bad_config (too large).
+result<std::string> read_config_file(const std::filesystem::path& file);
 // Errors: io_failed, bad_config, unknown_key; messages say file:line and the key.
 result<cluster_config> load_config(const std::filesystem::path& file);
 // The same from text; `origin` stands in messages where the file's name would.
 result<cluster_config> parse_config(std::string_view text, const std::string& origin);
+
+// Whether this names a cluster, a model, a node or a key: 1 to 64 of [A-Za-z0-9._-].
+bool is_name(std::string_view text) noexcept;
 
 // "cpu:0" or "cpu:0-3" -> kind and cores; "cpu": no cores, the plan shares them out. Errors:
 // bad_config.

@@ -5,7 +5,7 @@
 
 namespace baton::cluster {
 
-result<cluster_config> load_config(const std::filesystem::path& file) {
+result<std::string> read_config_file(const std::filesystem::path& file) {
   constexpr std::uintmax_t file_bytes_max = 1 << 20;
   std::error_code failed;
   auto size = std::filesystem::file_size(file, failed);
@@ -19,7 +19,12 @@ result<cluster_config> load_config(const std::filesystem::path& file) {
   text << in.rdbuf();
   if (!in)
     return fail(errc::io_failed, "{}: cannot be read", file.string());
-  return parse_config(text.str(), file.string());
+  return text.str();
+}
+
+result<cluster_config> load_config(const std::filesystem::path& file) {
+  auto text = read_config_file(file);
+  return text ? parse_config(*text, file.string()) : text.error();
 }
 
 } // namespace baton::cluster

@@ -21,7 +21,7 @@ struct exchange_options {
   std::uint64_t waiting_bytes_max = 64ull << 20;
   std::size_t waiting_count_max = 64u << 10;
   // Nodes that may greet us without having been named by `connect`.
-  std::size_t peers_max = 4096;
+  std::size_t peers_max = cluster::peers_max;
   // Refuses a peer (another build, a role that does not belong here). Empty: all may come.
   std::function<result<void>(const hello&)> admit;
   // Progress of this process, for its heartbeats. Empty: 0.

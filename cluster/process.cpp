@@ -2,6 +2,7 @@
 
 #include "actors/restart.hpp"
 #include "cluster/bus_zmq.hpp"
+#include "cluster/open_files.hpp"
 #include "cluster/roles.hpp"
 
 #include <spdlog/spdlog.h>
@@ -133,6 +134,7 @@ process::process(std::unique_ptr<parts> p) : parts_(std::move(p)) {}
 
 result<std::unique_ptr<process>> process::start(identity who, const addresses& where,
                                                 std::uint32_t actor_threads) {
+  use_all_open_files();
   auto p = std::make_unique<parts>(std::move(who), where, actor_threads);
   bus_zmq_options wire;
   wire.curve = where.keys();

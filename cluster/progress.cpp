@@ -57,12 +57,17 @@ void progress::show_ready(const cluster_status& now) {
          "\n");
     return;
   }
+  const auto& front = context_.config.gateway;
+  const bool has_keys = !front.api_keys.empty();
+  const auto page = !front.admin.empty() ? fmt::format("web page at http://{}/, ", front.admin)
+                    : has_keys           ? ""
+                                         : "web page at /, ";
   line(fmt::format(
-      "\nready: {}    (web page at /, ^C drains and stops)\n\n  curl -N {}/v1/chat/completions -d "
+      "\nready: {}    ({}^C drains and stops)\n\n  curl -N {}{}/v1/chat/completions -d "
       "'{{\"model\":\"{}\",\"stream\":true,\"messages\":[{{\"role\":\"user\",\"content\":\"Why is "
       "the "
       "sky blue?\"}}]}}'\n\n",
-      now.url, now.url, now.model));
+      now.url, page, has_keys ? "-H 'Authorization: Bearer KEY' " : "", now.url, now.model));
 }
 
 void progress::show(const cluster_status& now) {

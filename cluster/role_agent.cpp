@@ -43,8 +43,8 @@ int run_agent(const cluster_context& context, const role_arguments& arguments) {
   config.children = shards_of(context, agent);
   launcher.serve(config);
   config.changed = [&self](const std::vector<status>& all) {
-    for (const auto& s : all)
-      self.links().send(place::root, actors::well_known::supervisor, message(s));
+    for (const auto& s : all) // once: it waits for room on the road
+      self.links().post(place::root, actors::well_known::supervisor, message(s));
   };
   config.escalate = [&self](const status& failed) {
     self.report(phase::failed, fmt::format("{}: {}", failed.name, failed.reason));

@@ -1,5 +1,7 @@
 // The gateway: the doors of one process and the desk between them and the head.
 #include "cluster/child.hpp"
+#include "cluster/gateway_files.hpp"
+#include "cluster/open_files.hpp"
 #include "cluster/process.hpp"
 #include "cluster/proxies.hpp"
 #include "cluster/roles.hpp"
@@ -11,17 +13,17 @@
 namespace baton::cluster {
 namespace {
 
-gateway::gateway_config settings(const cluster_context& context, const identity& self) {
+constexpr std::chrono::milliseconds files_interval{500}; // to look whether they have changed
+
+gateway::gateway_config settings(const cluster_context& context, const identity& self,
+                                 std::optional<std::vector<gateway::api_key>> keys) {
   const auto& g = context.config.gateway;
-  gateway::gateway_config c;
+  auto c = door_settings(g, std::move(keys));
   c.self = self.node;
   c.epoch = self.epoch;
   c.head = place::head;
   c.build = std::string(build_version());
-  c.http = g.http;
-  c.zmq = g.zmq;
   c.threads = g.threads;
-  c.api_keys = g.api_keys;
   c.http_bounds.connections_max = g.max_connections;
   c.stream_buffer_max_bytes = g.stream_buffer_bytes;
   c.request_deadline = g.request_timeout;
@@ -29,6 +31,15 @@ gateway::gateway_config settings(const cluster_context& context, const identity&
   if (g.max_concurrent_requests > 0)
     c.requests_max = g.max_concurrent_requests;
   return c;
+}
+
+// Clients beyond it would not be heard.
+void look_at_open_files(std::uint32_t connections_max) {
+  const auto needed = files_of_process + connections_max;
+  if (const auto files = use_all_open_files(); files < needed)
+    spdlog::warn("the system allows {} open files, gateway.max_connections of {} takes {}: raise "
+                 "the limit (ulimit -Hn, or LimitNOFILE= of a systemd unit)",
+                 files, connections_max, needed);
 }
 
 // Once draining, this process has stopped serving when its last stream has ended.
@@ -41,6 +52,21 @@ void report_when_drained(process& self, const std::shared_ptr<gateway::board>& b
       self.report(now, now == phase::draining
                            ? fmt::format("{} open requests", board->requests_open())
                            : "");
+  });
+}
+
+// What is wrong with a file shows in `cluster status`, but for the end.
+void follow_files(process& self, std::shared_ptr<gateway_files> files,
+                  const std::shared_ptr<gateway::board>& board) {
+  self.on_tick([&self, files, board, due = std::chrono::steady_clock::time_point()]() mutable {
+    const auto now = std::chrono::steady_clock::now();
+    if (now < due)
+      return;
+    due = now + files_interval;
+    files->look([&](const std::string& why) {
+      if (!board->look()->is_draining)
+        self.report(phase::ready, why);
+    });
   });
 }
 
@@ -57,7 +83,14 @@ int run_gateway(const cluster_context& context, const role_arguments& arguments)
   }
   auto& self = **started;
   outlive_parent(context.dir, "gateway", arguments.epoch);
-  auto board = std::make_shared<gateway::board>(settings(context, self.self()));
+  look_at_open_files(context.config.gateway.max_connections);
+  auto files = std::make_shared<gateway_files>(context.config.gateway);
+  auto keys = load_keys_of(context.config.gateway);
+  if (!keys) {
+    spdlog::error("{}", keys.error().message);
+    return exit_permanent;
+  }
+  auto board = std::make_shared<gateway::board>(settings(context, self.self(), *std::move(keys)));
   gateway::desk_config config;
   config.scheduler = make_proxy<actors::scheduler_actor>(self.system(), self.links(), place::head,
                                                          actors::well_known::scheduler);
@@ -65,21 +98,24 @@ int run_gateway(const cluster_context& context, const role_arguments& arguments)
                                                          actors::well_known::tokenizer);
   config.board = board;
   auto desk = self.own_typed(gateway::spawn_desk(self.system(), config));
-  auto doors = gateway::door_server::start(self.system(), board, desk);
-  if (!doors) {
-    spdlog::error("{}", doors.error().message);
+  auto opened = gateway::door_server::start(self.system(), board, desk);
+  if (!opened) {
+    spdlog::error("{}", opened.error().message);
     return exit_permanent;
   }
+  const std::shared_ptr<gateway::door_server> doors = *std::move(opened);
+  files->attach(board, doors);
   deliver_to(self.links(), actors::well_known::gateway, actors::gateway_actor(desk));
   self.tell_peers(desk);
   self.on_tick([desk] { caf::anon_send(desk, actors::tick{}); });
   report_when_drained(self, board);
+  follow_files(self, files, board);
   self.begin();
   if (auto linked = self.links().connect(place::head, context.where.find(head_name)); !linked)
     spdlog::error("cannot connect to the head: {}", linked.error().message);
   self.report(phase::ready);
   self.wait();
-  (*doors)->stop();
+  doors->stop();
   return 0;
 }
 

@@ -136,7 +136,8 @@ public:
 private:
   void start_overview() {
     overview_config config;
-    config.url = "http://" + context_.config.gateway.http;
+    const auto& front = context_.config.gateway;
+    config.url = (front.tls_certificate.empty() ? "http://" : "https://") + front.http;
     config.model = context_.config.model.name;
     config.expected = everybody(context_.plan);
     config.changed = [this](const cluster_status& s) { board_.show(s); };

@@ -103,9 +103,17 @@ result<model_card> find_model(const snapshot& s, const std::vector<std::string>&
   return *card;
 }
 
+namespace {
+
+std::optional<key_ring> ring_of(const gateway_config& config) {
+  return config.keys ? std::optional<key_ring>(*config.keys) : std::nullopt;
+}
+
+} // namespace
+
 board::board(gateway_config config)
-    : config_(std::move(config)), now_(std::make_shared<snapshot>()),
-      last_number_(config_.epoch.value << number_bits) {}
+    : config_(std::move(config)), gate_(ring_of(config_), gate::instant::clock::now()),
+      now_(std::make_shared<snapshot>()), last_number_(config_.epoch.value << number_bits) {}
 
 std::shared_ptr<const snapshot> board::look() const {
   const std::lock_guard lock(mutex_);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "gateway/config.hpp"
+#include "gateway/gate.hpp"
 #include "gateway/metrics.hpp"
 #include "schema/messages.hpp"
 #include "schema/result.hpp"
@@ -49,6 +50,7 @@ public:
 
   const gateway_config& config() const noexcept { return config_; }
   gateway::metrics& metrics() noexcept { return metrics_; }
+  gateway::gate& gate() noexcept { return gate_; }
 
   std::shared_ptr<const snapshot> look() const;
   // The desk only: copies, changes and publishes.
@@ -64,6 +66,7 @@ public:
 private:
   const gateway_config config_;
   gateway::metrics metrics_;
+  gateway::gate gate_;
   mutable std::mutex mutex_;
   std::shared_ptr<const snapshot> now_;
   std::atomic<std::size_t> requests_open_{0};

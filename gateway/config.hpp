@@ -2,12 +2,14 @@
 // reason for its default. Filled in cluster/; nothing here is read from a file.
 #pragma once
 
+#include "gateway/key_ring.hpp"
 #include "schema/ids.hpp"
 #include "schema/limits.hpp"
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,9 +34,11 @@ struct http_limits {
   std::size_t header_bytes_max = 16 * 1024; // CVE-2025-48956: huge headers
   std::size_t header_lines_max = 100;
   std::size_t body_bytes_max = 4u << 20;
-  std::size_t chunk_extension_bytes_max = 256;      // CVE-2025-23310: abuse of chunk headers
-  std::size_t connections_max = 1024;               // a connection costs up to body_bytes_max
-  std::chrono::milliseconds header_timeout{10'000}; // Apache's reqtimeout: 20 to 40 s
+  std::size_t chunk_extension_bytes_max = 256; // CVE-2025-23310: abuse of chunk headers
+  std::size_t connections_max = 1024;          // a connection costs up to body_bytes_max
+  std::size_t admin_connections_extra = 16; // beyond them: a flood does not lock the operator out
+  std::chrono::milliseconds handshake_timeout{10'000}; // of TLS, from the connection on
+  std::chrono::milliseconds header_timeout{10'000};    // Apache's reqtimeout: 20 to 40 s
   std::chrono::milliseconds body_timeout{20'000};
   std::chrono::milliseconds idle_timeout{75'000};      // between requests, as nginx keep-alive
   std::chrono::milliseconds write_timeout{30'000};     // of one write of at most a stream's buffer
@@ -67,12 +71,16 @@ struct gateway_config {
   node_id head;                // the process that has the log of all streams
   std::string build = "baton"; // version; /version, system_fingerprint, hello_ack
   // Doors.
-  std::string http = "127.0.0.1:8000";    // address:port; [v6]:port; port 0 takes a free one
-  std::uint32_t threads = 1;              // io threads: compute needs the cores more
-  std::string zmq;                        // ipc:// or tcp:// on loopback; empty: no ZeroMQ door
-  std::vector<std::string> api_keys;      // empty: no authentication
-  std::vector<std::string> model_aliases; // further names of the served model
-  int overload_status = 503;              // HTTP's, of refusals for load; 429 and 529 are others'
+  std::string http = "127.0.0.1:8000"; // address:port; [v6]:port; port 0 takes a free one
+  std::uint32_t threads = 1;           // io threads: compute needs the cores more
+  std::string zmq;                     // ipc:// or tcp:// on loopback; empty: no ZeroMQ door
+  std::string admin;                   // the operator's routes without a key, on loopback
+  std::string tls_certificate;         // chain, PEM; with its key: HTTPS in place of HTTP
+  std::string tls_key;
+  std::optional<std::vector<api_key>> keys; // none: nobody needs one, and `http` is loopback
+  bool allow_unauthenticated = false;       // without keys beyond loopback all the same
+  std::vector<std::string> model_aliases;   // further names of the served model
+  int overload_status = 503;                // HTTP's, of refusals for load; 429 and 529 are others'
   // Streams and requests.
   std::size_t requests_max = 1024;                  // open requests of all doors
   std::size_t stream_buffer_max_bytes = 256 * 1024; // of one stream that its client does not read

@@ -2,6 +2,7 @@
 // from another thread, a watchdog for every wait, the table of open connections. Heavy: Asio.
 #pragma once
 
+#include "gateway/client_socket.hpp"
 #include "gateway/http_api.hpp"
 #include "gateway/reception.hpp"
 
@@ -22,10 +23,6 @@
 #include <optional>
 
 namespace baton::gateway {
-
-namespace asio = boost::asio;
-using tcp = asio::ip::tcp;
-using boost::system::error_code;
 
 // I/O errors come as values, never as exceptions.
 inline constexpr auto as_values = asio::as_tuple(asio::use_awaitable);
@@ -83,6 +80,9 @@ private:
   std::atomic<bool> is_stopping_{false};
 };
 
+// Which listener a connection came through.
+enum class door_kind : std::uint8_t { clients, admin };
+
 // What a session needs of its server. Outlives all sessions.
 struct door_core {
   std::shared_ptr<board> facts;
@@ -90,6 +90,7 @@ struct door_core {
   reception http;
   reception websocket;
   connection_table connections;
+  std::shared_ptr<tls_keeper> tls; // of the clients' door; none: it is plain
   asio::io_context io;
 
   door_core(const desk_actor& desk, std::shared_ptr<board> b, int threads)

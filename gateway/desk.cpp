@@ -27,7 +27,7 @@ struct desk_state {
   void enter(open_entry entry);
   void ask_head(open_entry& entry);
   template <class Question> // tokenize or detokenize
-  void ask(std::shared_ptr<stream> out, const Question& m);
+  void ask(std::shared_ptr<stream> out, std::shared_ptr<quota_lease> lease, const Question& m);
   void close(const close_request& m);
   open_entry* find_later(std::uint64_t request, ticket_id ticket);
   void on_retold(const reserve& m);
@@ -61,6 +61,7 @@ struct desk_state {
     pushed.clear();
   }
   void note_latency(open_entry& entry, const chunk& c);
+  void spend(open_entry& entry, const chunk& c);
 };
 
 // False if the stream was cut: its ticket is cancelled, the entry must go.
@@ -109,9 +110,11 @@ void desk_state::enter(open_entry entry) {
 }
 
 template <class Question>
-void desk_state::ask(std::shared_ptr<stream> out, const Question& m) {
+void desk_state::ask(std::shared_ptr<stream> out, std::shared_ptr<quota_lease> lease,
+                     const Question& m) {
   open_entry entry;
   entry.out = std::move(out);
+  entry.lease = std::move(lease);
   entry.stage = stage_of_request::asking;
   entry.opened_at = entry.asked_at = now();
   open.emplace(m.request, std::move(entry));
@@ -246,6 +249,16 @@ void desk_state::note_latency(open_entry& entry, const chunk& c) {
   }
 }
 
+// The prompt with the first chunk; a client that came back has paid for it before.
+void desk_state::spend(open_entry& entry, const chunk& c) {
+  if (!entry.lease) {
+    return;
+  }
+  const bool has_prompt = std::exchange(entry.owes_prompt, false);
+  const std::uint64_t tokens = std::uint64_t{c.count} + (has_prompt ? c.prompt_tokens : 0);
+  entry.lease->account().spend(tokens, now());
+}
+
 void desk_state::on_chunk(chunk& m) {
   const auto it = open.find(m.request);
   if (it == open.end() || it->second.stage != stage_of_request::running) {
@@ -273,6 +286,7 @@ void desk_state::on_chunk(chunk& m) {
     return;
   }
   note_latency(entry, m);
+  spend(entry, m);
   const bool is_last = take_in(entry, m);
   if (is_last) {
     const auto took = std::chrono::duration<double>(now() - entry.opened_at).count();
@@ -436,11 +450,13 @@ desk_actor::behavior_type desk(desk_actor::stateful_pointer<desk_state> self, de
       [self](open_generate& m) { self->state.start(m); },
       [self](open_resume& m) { self->state.start(m); },
       [self](open_tokenize& m) {
-        self->state.ask(m.out, tokenize{m.out->number(), self->state.node(), std::move(m.input),
-                                        m.add_generation_prompt});
+        self->state.ask(m.out, std::move(m.lease),
+                        tokenize{m.out->number(), self->state.node(), std::move(m.input),
+                                 m.add_generation_prompt});
       },
       [self](open_detokenize& m) {
-        self->state.ask(m.out, detokenize{m.out->number(), self->state.node(), std::move(m.ids)});
+        self->state.ask(m.out, std::move(m.lease),
+                        detokenize{m.out->number(), self->state.node(), std::move(m.ids)});
       },
       [self](const close_request& m) { self->state.close(m); },
   };

@@ -42,6 +42,7 @@ struct open_generate {
   generate request;
   bool add_generation_prompt = true;
   bool is_stream = false; // its client can go on behind what it has, if this gateway falls
+  std::shared_ptr<quota_lease> lease = nullptr; // of its caller's key; none: nobody's
 };
 struct open_resume {
   std::shared_ptr<stream> out;
@@ -49,15 +50,18 @@ struct open_resume {
   ticket_id ticket;
   std::uint64_t resume_key = 0;
   std::vector<resume_point> from; // one per choice
+  std::shared_ptr<quota_lease> lease = nullptr;
 };
 struct open_tokenize {
   std::shared_ptr<stream> out;
   prompt input;
   bool add_generation_prompt = true;
+  std::shared_ptr<quota_lease> lease = nullptr;
 };
 struct open_detokenize {
   std::shared_ptr<stream> out;
   std::vector<token_id> ids;
+  std::shared_ptr<quota_lease> lease = nullptr;
 };
 struct close_request {
   std::uint64_t request = 0;

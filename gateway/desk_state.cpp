@@ -19,6 +19,8 @@ open_entry entry_of(open_generate& m, std::uint32_t context_max) {
   auto& request = m.request;
   open_entry entry;
   entry.out = m.out;
+  entry.lease = std::move(m.lease);
+  entry.owes_prompt = true;
   entry.delivered.assign(request.choices, 0);
   entry.delivered_ids.resize(request.choices);
   entry.finished.assign(request.choices, false);
@@ -51,6 +53,7 @@ open_entry entry_of(open_generate& m, std::uint32_t context_max) {
 open_entry entry_of(open_resume& m) {
   open_entry entry;
   entry.out = m.out;
+  entry.lease = std::move(m.lease);
   entry.stage = stage_of_request::resuming;
   entry.has_request = false;
   entry.delivered_ids.resize(m.from.size());

@@ -33,6 +33,14 @@ std::string door_server::url() const {
   return http_->url();
 }
 
+std::string door_server::admin_url() const {
+  return http_->admin_url();
+}
+
+result<void> door_server::reload_certificate() {
+  return http_->reload_certificate();
+}
+
 std::string door_server::zmq_endpoint() const {
   return zmq_ ? zmq_->endpoint() : std::string();
 }

@@ -30,7 +30,10 @@ public:
   ~door_server(); // stops
 
   std::string url() const;
+  std::string admin_url() const;    // empty: no such door
   std::string zmq_endpoint() const; // empty: no such door
+  // As http_server's.
+  result<void> reload_certificate();
   // Cuts what is open and cancels its tickets. Returns when all threads have ended. Idempotent.
   void stop();
 

@@ -13,9 +13,8 @@ reply_identity identity_of(http_connection& client, const granted& g) {
   return {g.ticket, std::time(nullptr), client.core().config().build, g.resume_key};
 }
 
-http_reply refuse(http_connection& client, const error& reason) {
-  const auto& core = client.core();
-  return refusal_reply(refuse_here(reason, *core.facts->look()), core.config().overload_status);
+http_reply refuse(http_connection& client, const rejected& no) {
+  return refusal_reply(no, client.core().config().overload_status);
 }
 
 // The error that an event means for a request of which nothing was sent yet.
@@ -158,10 +157,9 @@ asio::awaitable<after> event_answer(http_connection& client, open_request& open,
 
 // A question that the tokenizer answers with one message of this type, or with why not.
 template <class Told, class Body>
-asio::awaitable<after> single_answer(http_connection& client, result<open_request> open,
-                                     Body body_of) {
+asio::awaitable<after> single_answer(http_connection& client, opening open, Body body_of) {
   if (!open) {
-    co_return co_await client.reply(refuse(client, open.error()));
+    co_return co_await client.reply(refuse(client, open.refusal()));
   }
   const auto event = co_await client.next(*open);
   if (!event) {
@@ -184,12 +182,13 @@ asio::awaitable<after> single_answer(http_connection& client, result<open_reques
 
 asio::awaitable<after> answer(http_connection& client, openai_generate call) {
   auto& desk = client.core().http;
-  auto open = call.resume ? desk.resume(call.request.model, *call.resume, call.request.is_resumable,
-                                        client.wake())
-                          : desk.open(std::move(call.request), call.add_generation_prompt,
-                                      call.shape.is_stream, client.wake());
+  auto open = call.resume
+                  ? desk.resume(client.who, call.request.model, *call.resume,
+                                call.request.is_resumable, client.wake())
+                  : desk.open(client.who, std::move(call.request), call.add_generation_prompt,
+                              call.shape.is_stream, client.wake());
   if (!open) {
-    co_return co_await client.reply(refuse(client, open.error()));
+    co_return co_await client.reply(refuse(client, open.refusal()));
   }
   if (call.shape.model.empty()) {
     call.shape.model = open->model();
@@ -208,7 +207,7 @@ asio::awaitable<after> answer(http_connection& client, openai_generate call) {
 }
 
 asio::awaitable<after> answer(http_connection& client, tokenize_call call) {
-  auto open = client.core().http.tokenize(call.model, std::move(call.input),
+  auto open = client.core().http.tokenize(client.who, call.model, std::move(call.input),
                                           call.add_generation_prompt, client.wake());
   co_return co_await single_answer<tokenized>(client, std::move(open), [&](const tokenized& told) {
     return tokenize_body(told, call.returns_pieces);
@@ -216,7 +215,8 @@ asio::awaitable<after> answer(http_connection& client, tokenize_call call) {
 }
 
 asio::awaitable<after> answer(http_connection& client, detokenize_call call) {
-  auto open = client.core().http.detokenize(call.model, std::move(call.ids), client.wake());
+  auto open =
+      client.core().http.detokenize(client.who, call.model, std::move(call.ids), client.wake());
   co_return co_await single_answer<detokenized>(client, std::move(open), detokenize_body);
 }
 

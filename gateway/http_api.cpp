@@ -10,30 +10,22 @@
 namespace baton::gateway {
 namespace {
 
-enum class method_set : std::uint8_t { get, post, socket };
-
-struct route_row {
-  std::string_view path;
-  method_set methods;
-  bool is_open = false; // no key needed
-};
-
 constexpr std::string_view model_prefix = "/v1/models/";
 constexpr std::array routes{
-    route_row{"/", method_set::get},
-    route_row{"/health", method_set::get, true},
-    route_row{"/ping", method_set::get, true},
-    route_row{"/version", method_set::get},
-    route_row{"/load", method_set::get},
-    route_row{"/cluster", method_set::get},
-    route_row{"/metrics", method_set::get},
-    route_row{"/v1/models", method_set::get},
-    route_row{model_prefix, method_set::get},
-    route_row{"/v1/stream", method_set::socket},
-    route_row{"/v1/chat/completions", method_set::post},
-    route_row{"/v1/completions", method_set::post},
-    route_row{"/tokenize", method_set::post},
-    route_row{"/detokenize", method_set::post},
+    route_row{"/", method_set::get, route_access::admin}, // the page shows /cluster
+    route_row{"/health", method_set::get, route_access::open},
+    route_row{"/ping", method_set::get, route_access::open},
+    route_row{"/version", method_set::get, route_access::user},
+    route_row{"/load", method_set::get, route_access::admin},
+    route_row{"/cluster", method_set::get, route_access::admin},
+    route_row{"/metrics", method_set::get, route_access::admin},
+    route_row{"/v1/models", method_set::get, route_access::user},
+    route_row{model_prefix, method_set::get, route_access::user},
+    route_row{"/v1/stream", method_set::socket, route_access::user},
+    route_row{"/v1/chat/completions", method_set::post, route_access::user},
+    route_row{"/v1/completions", method_set::post, route_access::user},
+    route_row{"/tokenize", method_set::post, route_access::user},
+    route_row{"/detokenize", method_set::post, route_access::user},
 };
 
 constexpr unsigned char web_page[] = {
@@ -151,6 +143,23 @@ http_reply refusal(error e, std::string_view allow = {}) {
   return reply;
 }
 
+http_reply key_refusal(const error& e) {
+  auto reply = refusal(e);
+  if (e.code == errc::unauthorized) { // RFC 9110, section 11.6.1
+    reply.headers.emplace_back("WWW-Authenticate", "Bearer");
+  }
+  return reply;
+}
+
+// A page of a name that its owner has pointed at this machine is no page of this machine.
+bool is_local_name(std::string_view host) {
+  const auto name =
+      lower(host.substr(0, host.starts_with('[') ? host.find(']') + 1 : host.find(':')));
+  const bool is_number = name.find_first_not_of("0123456789.") == std::string::npos;
+  return name.empty() || name == "localhost" || name == "[::1]" ||
+         (is_number && name.starts_with("127."));
+}
+
 http_reply page_reply() {
   http_reply reply;
   reply.content_type = "text/html; charset=utf-8";
@@ -188,13 +197,12 @@ http_plan plan_of(result<Call> parsed) {
 }
 
 // A request that says Last-Event-ID is one that was made before, whose stream broke.
-result<openai_generate> read_call(openai_api api, const http_call& call, const std::string& caller,
+result<openai_generate> read_call(openai_api api, const http_call& call,
                                   const request_limits& limits) {
   auto parsed = parse_generation(api, call.body, limits);
   if (!parsed) {
     return parsed;
   }
-  set_caller(parsed->request, caller);
   if (parsed->request.is_resumable && !parsed->shape.is_stream) {
     return fail_param(errc::invalid_value, "resumable", "only a stream is resumable: set 'stream'");
   }
@@ -215,28 +223,51 @@ result<openai_generate> read_call(openai_api api, const http_call& call, const s
 
 } // namespace
 
-void set_caller(generate& request, std::string_view caller) {
-  if (!caller.empty()) {
-    request.cache_salt = fmt::format("{} {}", caller, request.cache_salt);
-  }
-}
+http_api::http_api(std::shared_ptr<board> facts) : facts_(std::move(facts)) {}
 
-http_api::http_api(std::shared_ptr<board> facts)
-    : facts_(std::move(facts)), keys_(facts_->config().api_keys) {}
+std::span<const route_row> http_api::routes() noexcept {
+  return ::baton::gateway::routes;
+}
 
 std::string_view http_api::route_name(std::string_view target) noexcept {
   const auto* row = find_route(path_of(target));
   return row ? row->path : "other";
 }
 
-std::optional<http_reply> http_api::refuse_early(const http_call& call) const {
+// What no row of the table lets in needs a key all the same: nobody learns which routes there are.
+result<caller> http_api::identify(const http_call& call, const route_row* row) const {
+  const auto access = row ? row->access : route_access::user;
+  if (access == route_access::open) {
+    return caller{};
+  }
+  if (access == route_access::admin && call.is_at_admin_door) {
+    return caller{};
+  }
+  const auto& gate = facts_->gate();
+  if (access == route_access::admin && !gate.needs_key() && !facts_->config().admin.empty()) {
+    return fail(errc::forbidden, "'{}' is at the operator's door (gateway.admin)", row->path);
+  }
+  auto who = gate.identify(bearer_key(call.authorization));
+  if (who && access == route_access::admin && who->role != key_role::admin) {
+    return fail(errc::forbidden, "'{}' needs the API key of an admin", row->path);
+  }
+  return who;
+}
+
+http_api::admission http_api::admit(const http_call& call) const {
+  if (call.is_at_admin_door && !is_local_name(call.host)) {
+    return {{}, refusal(fail(errc::forbidden, "this door has no name but localhost"))};
+  }
+  auto who = identify(call, find_route(path_of(call.target)));
+  if (!who) {
+    return {{}, key_refusal(who.error())};
+  }
+  return {*std::move(who), refuse(call)};
+}
+
+std::optional<http_reply> http_api::refuse(const http_call& call) const {
   const auto path = path_of(call.target);
   const auto* row = find_route(path);
-  const bool needs_key = !row || !row->is_open;
-  if (needs_key && call.method != "OPTIONS" && !keys_.accepts(call.authorization)) {
-    return refusal(
-        fail(errc::unauthorized, "this server needs an API key: send 'Authorization: Bearer KEY'"));
-  }
   if (!row) {
     return refusal(fail(errc::not_found, "there is no route '{}'", path.substr(0, 128)));
   }
@@ -266,11 +297,10 @@ http_plan http_api::plan(const http_call& call) const {
   }
   const auto& limits = facts_->config().request;
   if (path == "/v1/chat/completions") {
-    return plan_of(read_call(openai_api::chat, call, keys_.caller(call.authorization), limits));
+    return plan_of(read_call(openai_api::chat, call, limits));
   }
   if (path == "/v1/completions") {
-    return plan_of(
-        read_call(openai_api::completions, call, keys_.caller(call.authorization), limits));
+    return plan_of(read_call(openai_api::completions, call, limits));
   }
   if (path == "/tokenize") {
     return plan_of(parse_tokenize(call.body, limits));
@@ -280,7 +310,7 @@ http_plan http_api::plan(const http_call& call) const {
   }
   if (row->methods == method_set::socket) {
     if (call.is_websocket_upgrade) {
-      return websocket_upgrade{keys_.caller(call.authorization)};
+      return websocket_upgrade{};
     }
     return refusal(fail(errc::invalid_request, "'/v1/stream' is a WebSocket: connect with one"));
   }
@@ -305,7 +335,8 @@ http_reply http_api::answer_get(std::string_view path) const {
     return json_reply(cluster_body(*now, facts_->requests_open()));
   }
   if (path == "/metrics") {
-    auto reply = json_reply(facts_->metrics().text(*now, facts_->requests_open()));
+    auto reply =
+        json_reply(facts_->metrics().text(*now, facts_->requests_open(), facts_->gate().usage()));
     reply.content_type = "text/plain; version=0.0.4; charset=utf-8";
     return reply;
   }

@@ -3,16 +3,17 @@
 // reads.
 //
 // One gate stands before all routes. Open without a key are /health and /ping alone: load balancers
-// and supervisors have none.
+// and supervisors have none. What the operator sees needs an admin's key, or comes over the door of
+// its own (gateway.admin), where whoever is on this machine may look.
 #pragma once
 
-#include "gateway/api_keys.hpp"
 #include "gateway/board.hpp"
 #include "gateway/http_text.hpp"
 #include "gateway/openai_request.hpp"
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <variant>
 
@@ -29,36 +30,47 @@ struct http_call {
   std::string_view authorization;
   std::string_view last_event_id;
   bool is_websocket_upgrade = false;
+  bool is_at_admin_door = false;
   std::string_view body;
 };
 
-struct websocket_upgrade {
-  std::string caller; // of all requests on it
-};
+struct websocket_upgrade {};
 using http_plan =
     std::variant<http_reply, openai_generate, tokenize_call, detokenize_call, websocket_upgrade>;
 
-// What one caller's requests leave in the prefix cache, another's do not find: how long an answer
-// takes would tell what others asked.
-void set_caller(generate& request, std::string_view caller);
+enum class method_set : std::uint8_t { get, post, socket };
+enum class route_access : std::uint8_t { open, user, admin };
+struct route_row {
+  std::string_view path; // one that ends in '/' is the beginning of many, but for "/"
+  method_set methods;
+  route_access access;
+};
 
 class http_api {
 public:
   explicit http_api(std::shared_ptr<board> facts);
 
-  // A refusal that needs no body: unknown path, method, key, foreign origin, media type.
-  std::optional<http_reply> refuse_early(const http_call& call) const;
-  // Requires: refuse_early(call) gave nothing.
+  // All routes there are.
+  static std::span<const route_row> routes() noexcept;
+
+  struct admission {
+    caller who;
+    // Needs no body: unknown path, method, key, foreign origin, media type.
+    std::optional<http_reply> refusal;
+  };
+  admission admit(const http_call& call) const;
+  // Requires: admit(call) refused nothing.
   http_plan plan(const http_call& call) const;
   // The label of the call's route in /metrics; "other" if there is none.
   static std::string_view route_name(std::string_view target) noexcept;
 
 private:
+  std::optional<http_reply> refuse(const http_call& call) const;
+  result<caller> identify(const http_call& call, const route_row* row) const;
   http_reply answer_get(std::string_view path) const;
   http_reply models_reply(std::string_view path) const;
 
   std::shared_ptr<board> facts_;
-  api_keys keys_;
 };
 
 } // namespace baton::gateway

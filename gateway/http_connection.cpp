@@ -17,21 +17,23 @@ constexpr std::chrono::milliseconds linger_time{2'000};
 
 } // namespace
 
-http_connection::http_connection(door_core& core, tcp::socket socket, std::uint64_t id)
-    : core_(core), entry_(core, id), socket_(std::move(socket)),
+http_connection::http_connection(door_core& core, door_kind door, tcp::socket socket,
+                                 std::uint64_t id)
+    : core_(core), door_(door), entry_(core, id), socket_(std::move(socket)),
       bell_(std::make_shared<bell>(socket_.get_executor())), buffer_(buffer_bytes_max) {}
 
 void http_connection::prepare() {
   error_code ignored;
-  socket_.set_option(tcp::no_delay(true), ignored);
-  socket_.set_option(
+  auto& socket = socket_.plain();
+  socket.set_option(tcp::no_delay(true), ignored);
+  socket.set_option(
       asio::socket_base::send_buffer_size(static_cast<int>(limits().send_buffer_bytes)), ignored);
-  socket_.non_blocking(true, ignored);
+  socket.non_blocking(true, ignored);
   std::weak_ptr<http_connection> weak = weak_from_this();
   watchdog_ = std::make_shared<watchdog>(socket_.get_executor(), [weak] {
-    if (auto self = weak.lock()) {
+    if (auto self = weak.lock(); self && self->socket_.is_here()) {
       error_code ec;
-      self->socket_.cancel(ec);
+      self->socket_.plain().cancel(ec);
     }
   });
   bell_->on_ring([weak] {
@@ -47,7 +49,8 @@ void http_connection::retire(after how) {
   bell_->on_ring(nullptr);
   if (how != after::handed_over) {
     error_code ignored;
-    socket_.shutdown(tcp::socket::shutdown_both, ignored);
+    socket_.say_goodbye();
+    socket_.plain().shutdown(tcp::socket::shutdown_both, ignored);
     socket_.close(ignored);
   }
 }
@@ -55,8 +58,9 @@ void http_connection::retire(after how) {
 void http_connection::stop() {
   asio::post(socket_.get_executor(), [self = shared_from_this()] {
     self->is_stopping_ = true;
-    error_code ignored;
-    self->socket_.cancel(ignored);
+    if (error_code ignored; self->socket_.is_here()) {
+      self->socket_.plain().cancel(ignored);
+    }
     self->bell_->ring();
   });
 }
@@ -97,11 +101,12 @@ asio::awaitable<after> http_connection::reply(const http_reply& r, bool closes) 
 
 asio::awaitable<void> http_connection::linger() {
   error_code ec;
-  socket_.shutdown(tcp::socket::shutdown_send, ec);
+  socket_.say_goodbye();
+  socket_.plain().shutdown(tcp::socket::shutdown_send, ec);
   watchdog_->arm(linger_time);
   char sink[4096];
   for (std::size_t read = 0; !ec && read < linger_bytes_max && !watchdog_->has_bitten();) {
-    auto [e, n] = co_await socket_.async_read_some(asio::buffer(sink), as_values);
+    auto [e, n] = co_await socket_.plain().async_read_some(asio::buffer(sink), as_values);
     ec = e;
     read += n;
   }
@@ -112,7 +117,7 @@ void http_connection::watch_client() {
     return; // it pipelines a lot: its hang-up shows at the next write
   }
   is_watching_ = true;
-  socket_.async_wait(
+  socket_.plain().async_wait(
       tcp::socket::wait_read,
       asio::bind_cancellation_slot(
           watch_signal_.slot(), [self = shared_from_this(), round = watch_round_](error_code ec) {

@@ -19,10 +19,12 @@ class http_connection : public std::enable_shared_from_this<http_connection> {
 public:
   using clock = std::chrono::steady_clock;
 
-  http_connection(door_core& core, tcp::socket socket, std::uint64_t id);
+  http_connection(door_core& core, door_kind door, tcp::socket socket, std::uint64_t id);
 
   // Once, before anything else.
   void prepare();
+  // Whether the client is to speak TLS.
+  bool is_to_be_secured() const noexcept { return door_ == door_kind::clients && core_.tls; }
   // Once, at the end; closes the socket unless it was handed over.
   void retire(after how);
   void stop(); // any thread: ends what is under way
@@ -52,8 +54,9 @@ public:
   void count_request(int status);
 
   door_core& core() noexcept { return core_; }
+  bool is_at_admin_door() const noexcept { return door_ == door_kind::admin; }
   const http_limits& limits() const noexcept { return core_.config().http_bounds; }
-  tcp::socket& socket() noexcept { return socket_; }
+  client_socket& socket() noexcept { return socket_; }
   bell& bell_of() noexcept { return *bell_; }
   watchdog& deadline() noexcept { return *watchdog_; }
   boost::beast::flat_buffer& buffer() noexcept { return buffer_; }
@@ -61,14 +64,16 @@ public:
   // Of the request at hand; set by the session.
   reply_framing framing;
   std::string route = "other";
+  caller who;
   clock::time_point started_at;
 
 private:
   void on_readable();
 
   door_core& core_;
+  const door_kind door_;
   table_entry entry_;
-  tcp::socket socket_;
+  client_socket socket_;
   std::shared_ptr<bell> bell_;
   std::shared_ptr<watchdog> watchdog_;
   boost::beast::flat_buffer buffer_;

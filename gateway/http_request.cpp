@@ -40,21 +40,24 @@ bool http_request::expects_continue() const {
          http::token_list(get()[http::field::expect]).exists("100-continue");
 }
 
-std::optional<http_reply> http_request::refuse_head(const http_api& api) const {
+http_api::admission http_request::admit_head(const http_api& api, bool is_at_admin_door) const {
+  const auto refused = [](const error& e) { return http_api::admission{{}, error_reply(e)}; };
   const auto& m = get();
   const auto lines = std::distance(m.begin(), m.end());
   if (lines > static_cast<std::ptrdiff_t>(limits_.header_lines_max)) {
-    return error_reply(fail(errc::header_too_large, "the header has {} lines of at most {}", lines,
-                            limits_.header_lines_max));
+    return refused(fail(errc::header_too_large, "the header has {} lines of at most {}", lines,
+                        limits_.header_lines_max));
   }
   if (m.version() >= 11 && m.count(http::field::host) != 1) { // RFC 9112, section 3.2
-    return error_reply(fail(errc::invalid_request, "HTTP/1.1 needs one Host header"));
+    return refused(fail(errc::invalid_request, "HTTP/1.1 needs one Host header"));
   }
   if (m.count(http::field::transfer_encoding) > 0 && m.count(http::field::content_length) > 0) {
-    return error_reply( // RFC 9112, section 6.1: the way of request smuggling
+    return refused( // RFC 9112, section 6.1: the way of request smuggling
         fail(errc::invalid_request, "Transfer-Encoding and Content-Length exclude each other"));
   }
-  return api.refuse_early(call());
+  auto head = call();
+  head.is_at_admin_door = is_at_admin_door;
+  return api.admit(head);
 }
 
 http_call http_request::call() const {

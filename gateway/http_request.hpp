@@ -26,8 +26,8 @@ public:
   // Once the header is read:
   reply_framing framing() const;
   bool expects_continue() const; // "100 Continue" before its body comes
-  // What is wrong with the request whatever its body says.
-  std::optional<http_reply> refuse_head(const http_api& api) const;
+  // Who asks, and what is wrong with the request whatever its body says.
+  http_api::admission admit_head(const http_api& api, bool is_at_admin_door) const;
   // Views into the parser's memory.
   http_call call() const;
 

@@ -22,11 +22,11 @@ struct address_text {
   std::string port;
 };
 
-// "127.0.0.1:8000", "[::1]:8000", "localhost:8000"
-result<address_text> split_address(const std::string& text) {
+// "127.0.0.1:8000", "[::1]:8000", "localhost:8000". `param`: which key of the configuration it is.
+result<address_text> split_address(const char* param, const std::string& text) {
   const auto colon = text.rfind(':');
   if (colon == std::string::npos || colon == 0 || colon + 1 == text.size()) {
-    return fail_param(errc::bad_config, "http", "'{}' is not an address: write HOST:PORT", text);
+    return fail_param(errc::bad_config, param, "'{}' is not an address: write HOST:PORT", text);
   }
   auto host = text.substr(0, colon);
   if (host.front() == '[' && host.back() == ']') {
@@ -35,8 +35,8 @@ result<address_text> split_address(const std::string& text) {
   return address_text{host == "localhost" ? "127.0.0.1" : host, text.substr(colon + 1)};
 }
 
-result<tcp::endpoint> parse_endpoint(const std::string& text) {
-  const auto parts = split_address(text);
+result<tcp::endpoint> parse_endpoint(const char* param, const std::string& text) {
+  const auto parts = split_address(param, text);
   if (!parts) {
     return parts.error();
   }
@@ -46,7 +46,7 @@ result<tcp::endpoint> parse_endpoint(const std::string& text) {
   const auto* end = parts->port.data() + parts->port.size();
   const auto [stop, bad] = std::from_chars(parts->port.data(), end, port);
   if (ec || bad != std::errc{} || stop != end) {
-    return fail_param(errc::bad_config, "http",
+    return fail_param(errc::bad_config, param,
                       "'{}' is not an address: write an IP address, ':' and a port below 65536",
                       text);
   }
@@ -66,24 +66,23 @@ void turn_away(const board& facts, tcp::socket& socket) {
   socket.close(ignored);
 }
 
-} // namespace
-
-struct http_server::wall {
-  door_core core;
+// One address that is listened on.
+struct listener {
+  door_kind door;
+  const char* param; // its key of the configuration
   tcp::acceptor acceptor;
   tcp::endpoint bound;
-  std::vector<std::thread> threads;
 
-  wall(const desk_actor& desk, std::shared_ptr<board> facts)
-      : core(desk, facts, static_cast<int>(facts->config().threads)),
-        acceptor(asio::make_strand(core.io)) {}
-
+  listener(asio::io_context& io, door_kind d, const char* p)
+      : door(d), param(p), acceptor(asio::make_strand(io)) {}
   result<void> bind(const tcp::endpoint& endpoint, const std::string& text);
-  asio::awaitable<void> listen();
-  void run();
+  std::string address() const {
+    const auto host = bound.address().to_string();
+    return fmt::format("{}:{}", bound.address().is_v6() ? "[" + host + "]" : host, bound.port());
+  }
 };
 
-result<void> http_server::wall::bind(const tcp::endpoint& endpoint, const std::string& text) {
+result<void> listener::bind(const tcp::endpoint& endpoint, const std::string& text) {
   error_code ec;
   acceptor.open(endpoint.protocol(), ec);
   if (!ec) {
@@ -94,22 +93,95 @@ result<void> http_server::wall::bind(const tcp::endpoint& endpoint, const std::s
     acceptor.listen(asio::socket_base::max_listen_connections, ec);
   }
   if (ec == asio::error::address_in_use) {
-    return fail_param(errc::address_in_use, "http", "{} is in use by another process", text);
+    return fail_param(errc::address_in_use, param, "{} is in use by another process", text);
   }
   if (ec) {
-    return fail_param(errc::io_failed, "http", "cannot listen on {}: {}", text, ec.message());
+    return fail_param(errc::io_failed, param, "cannot listen on {}: {}", text, ec.message());
   }
   bound = acceptor.local_endpoint(ec);
   return {};
 }
 
-asio::awaitable<void> http_server::wall::listen() {
+struct addresses {
+  tcp::endpoint http;
+  std::optional<tcp::endpoint> admin;
+};
+
+// Where to listen, if whoever may come there may.
+result<addresses> read_addresses(const gateway_config& config) {
+  const auto http = parse_endpoint("http", config.http);
+  if (!http) {
+    return http.error();
+  }
+  if (!http->address().is_loopback() && !config.keys && !config.allow_unauthenticated) {
+    return fail_param(errc::bad_config, "http",
+                      "gateway.http = '{}' can be reached from other machines, and there are no "
+                      "API keys: make one with `cluster keygen --api NAME keys.toml` and set "
+                      "gateway.api_keys = \"keys.toml\"; or set gateway.allow_unauthenticated = "
+                      "true if whoever reaches it may use it",
+                      config.http);
+  }
+  if (config.admin.empty()) {
+    return addresses{*http, std::nullopt};
+  }
+  const auto admin = parse_endpoint("admin", config.admin);
+  if (!admin) {
+    return admin.error();
+  }
+  if (!admin->address().is_loopback()) {
+    return fail_param(errc::bad_config, "admin",
+                      "gateway.admin = '{}' is not a loopback address: nobody needs a key there",
+                      config.admin);
+  }
+  return addresses{*http, *admin};
+}
+
+} // namespace
+
+struct http_server::wall {
+  door_core core;
+  listener clients{core.io, door_kind::clients, "http"};
+  std::optional<listener> admin;
+  std::vector<std::thread> threads;
+
+  wall(const desk_actor& desk, std::shared_ptr<board> facts)
+      : core(desk, facts, static_cast<int>(facts->config().threads)) {}
+
+  result<void> bind();
+  asio::awaitable<void> listen(listener& at);
+  void run();
+};
+
+result<void> http_server::wall::bind() {
+  const auto& config = core.config();
+  if (!config.tls_certificate.empty()) {
+    auto keeper = tls_keeper::open(config.tls_certificate, config.tls_key);
+    if (!keeper) {
+      return keeper.error();
+    }
+    core.tls = *std::move(keeper);
+  }
+  const auto where = read_addresses(config);
+  if (!where) {
+    return where.error();
+  }
+  if (auto ok = clients.bind(where->http, config.http); !ok) {
+    return ok;
+  }
+  if (!where->admin) {
+    return {};
+  }
+  admin.emplace(core.io, door_kind::admin, "admin");
+  return admin->bind(*where->admin, config.admin);
+}
+
+asio::awaitable<void> http_server::wall::listen(listener& at) {
   // Out of file descriptors: wait for one to come back instead of spinning.
   constexpr std::chrono::milliseconds retry_interval{100};
-  asio::steady_timer timer(acceptor.get_executor());
-  while (acceptor.is_open() && !core.connections.is_stopping()) {
+  asio::steady_timer timer(at.acceptor.get_executor());
+  while (at.acceptor.is_open() && !core.connections.is_stopping()) {
     asio::any_io_executor strand = asio::make_strand(core.io);
-    auto [ec, socket] = co_await acceptor.async_accept(strand, as_values);
+    auto [ec, socket] = co_await at.acceptor.async_accept(strand, as_values);
     if (ec == asio::error::operation_aborted) {
       co_return;
     }
@@ -119,18 +191,36 @@ asio::awaitable<void> http_server::wall::listen() {
       co_await timer.async_wait(as_values);
       continue;
     }
-    if (!start_http_session(core, socket)) {
+    if (!start_http_session(core, at.door, socket)) {
       core.facts->metrics().refused("http", errc::overloaded);
-      turn_away(*core.facts, socket);
+      if (at.door == door_kind::clients && core.tls) {
+        socket.close(ec); // who is to speak TLS would not understand a word
+      } else {
+        turn_away(*core.facts, socket);
+      }
     }
   }
 }
 
 void http_server::wall::run() {
-  asio::co_spawn(acceptor.get_executor(), listen(), asio::detached);
+  asio::co_spawn(clients.acceptor.get_executor(), listen(clients), asio::detached);
+  if (admin) {
+    asio::co_spawn(admin->acceptor.get_executor(), listen(*admin), asio::detached);
+  }
   for (std::uint32_t i = 0; i < core.config().threads; ++i) {
     threads.emplace_back([this] { core.io.run(); });
   }
+}
+
+result<void> http_server::check(const gateway_config& config) {
+  if (const auto where = read_addresses(config); !where) {
+    return where.error();
+  }
+  if (config.tls_certificate.empty()) {
+    return {};
+  }
+  const auto tls = tls_context::load(config.tls_certificate, config.tls_key);
+  return tls ? result<void>() : tls.error();
 }
 
 http_server::http_server(std::unique_ptr<wall> w) : wall_(std::move(w)) {}
@@ -141,16 +231,11 @@ http_server::~http_server() {
 
 result<std::unique_ptr<http_server>> http_server::start(const desk_actor& desk,
                                                         std::shared_ptr<board> facts) {
-  const auto text = facts->config().http;
   if (facts->config().threads == 0) {
     return fail_param(errc::bad_config, "threads", "the gateway needs at least one thread");
   }
-  const auto endpoint = parse_endpoint(text);
-  if (!endpoint) {
-    return endpoint.error();
-  }
   auto w = std::make_unique<wall>(desk, std::move(facts));
-  if (auto ok = w->bind(*endpoint, text); !ok) {
+  if (auto ok = w->bind(); !ok) {
     return ok.error();
   }
   w->run();
@@ -158,17 +243,28 @@ result<std::unique_ptr<http_server>> http_server::start(const desk_actor& desk,
 }
 
 std::string http_server::url() const {
-  const auto& e = wall_->bound;
-  const auto host =
-      e.address().is_v6() ? "[" + e.address().to_string() + "]" : e.address().to_string();
-  return fmt::format("http://{}:{}", host, e.port());
+  return (wall_->core.tls ? "https://" : "http://") + wall_->clients.address();
+}
+
+std::string http_server::admin_url() const {
+  return wall_->admin ? "http://" + wall_->admin->address() : std::string();
+}
+
+result<void> http_server::reload_certificate() {
+  return wall_->core.tls ? wall_->core.tls->reload() : result<void>();
 }
 
 void http_server::stop() {
-  asio::post(wall_->acceptor.get_executor(), [w = wall_.get()] {
-    error_code ignored;
-    w->acceptor.close(ignored);
-  });
+  const auto close = [](listener& at) {
+    asio::post(at.acceptor.get_executor(), [&at] {
+      error_code ignored;
+      at.acceptor.close(ignored);
+    });
+  };
+  close(wall_->clients);
+  if (wall_->admin) {
+    close(*wall_->admin);
+  }
   wall_->core.connections.stop_all();
   for (auto& t : wall_->threads) {
     t.join(); // each ends when no connection and no timer is left

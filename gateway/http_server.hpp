@@ -1,5 +1,5 @@
-// The HTTP and WebSocket listener of one gateway: accepts, bounds the number of connections, runs
-// the io threads. Beast and Asio stay behind the wall.
+// The HTTP(S) and WebSocket listeners of one gateway: accepts, bounds the number of connections,
+// runs the io threads. Beast and Asio stay behind the wall.
 #pragma once
 
 #include "gateway/reception.hpp"
@@ -11,13 +11,19 @@ namespace baton::gateway {
 
 class http_server {
 public:
-  // Binds config().http and serves at once. Errors: bad_config (not an address), address_in_use,
-  // io_failed; each names the address.
+  // Whether start could go as far as to bind. Errors: its own, but for those of binding.
+  static result<void> check(const gateway_config& config);
+  // Binds config().http and config().admin and serves at once. Errors: bad_config (not an address,
+  // or one that more can reach than may), address_in_use, io_failed; each names the address.
   static result<std::unique_ptr<http_server>> start(const desk_actor& desk,
                                                     std::shared_ptr<board> facts);
   ~http_server(); // stops
 
-  std::string url() const; // with the port that was taken
+  std::string url() const;       // with the port that was taken
+  std::string admin_url() const; // empty: no such door
+  // Reads the certificate and its key again, for connections to come. Errors: as
+  // tls_context::load; then all stays as it is. Any thread.
+  result<void> reload_certificate();
   // No new connections; open ones are cut, their tickets cancelled. Returns when all have ended.
   void stop();
 

@@ -22,6 +22,7 @@ public:
   asio::awaitable<void> run();
 
 private:
+  asio::awaitable<after> shake_hands();
   asio::awaitable<after> one_request(bool is_first);
   asio::awaitable<error_code> read_head(http_request& request, bool is_first);
   asio::awaitable<after> judge_read_error(error_code ec);
@@ -32,7 +33,7 @@ private:
 
 asio::awaitable<void> http_session::run() {
   client_->prepare();
-  auto next = after::next_request;
+  auto next = client_->is_to_be_secured() ? co_await shake_hands() : after::next_request;
   for (bool is_first = true; next == after::next_request && !client_->is_stopping();
        is_first = false) {
     next = co_await one_request(is_first);
@@ -43,12 +44,36 @@ asio::awaitable<void> http_session::run() {
   client_->retire(next);
 }
 
+// A client that speaks HTTP all the same is told so; all others that make no handshake in time get
+// no word, since none would be understood.
+asio::awaitable<after> http_session::shake_hands() {
+  const auto context = client_->core().tls->look();
+  client_->deadline().arm(client_->limits().handshake_timeout);
+  if (co_await client_->socket().wait_readable()) {
+    co_return after::close;
+  }
+  char first = 0;
+  error_code ec;
+  client_->socket().plain().receive(asio::buffer(&first, 1), tcp::socket::message_peek, ec);
+  if (!ec && first >= 'A' && first <= 'Z') { // a method; TLS begins with 22
+    client_->deadline().disarm();
+    co_return co_await client_->reply(
+        error_reply(fail(errc::invalid_request, "this port speaks HTTPS: use https://")), true);
+  }
+  const bool is_secure = !ec && co_await client_->socket().secure(*context);
+  client_->deadline().disarm();
+  if (!is_secure) {
+    client_->core().http.counts().dropped("tls_handshake");
+    co_return after::close;
+  }
+  co_return after::next_request;
+}
+
 asio::awaitable<error_code> http_session::read_head(http_request& request, bool is_first) {
   const auto& limits = client_->limits();
   if (client_->buffer().size() == 0) {
     client_->deadline().arm(is_first ? limits.header_timeout : limits.idle_timeout);
-    auto [ec] = co_await client_->socket().async_wait(tcp::socket::wait_read, as_values);
-    if (ec) {
+    if (co_await client_->socket().wait_readable()) {
       co_return asio::error::eof; // idle for too long, or the server stops: no word is due
     }
   }
@@ -86,10 +111,12 @@ asio::awaitable<after> http_session::one_request(bool is_first) {
   client_->framing = request.framing();
   client_->route = http_api::route_name(request.call().target);
   auto& reader = request.reader();
-  if (auto refusal = request.refuse_head(client_->core().api)) {
+  auto admitted = request.admit_head(client_->core().api, client_->is_at_admin_door());
+  if (admitted.refusal) {
     // Without its body read the connection has no known next request.
-    co_return co_await client_->reply(*refusal, !reader.is_done());
+    co_return co_await client_->reply(*admitted.refusal, !reader.is_done());
   }
+  client_->who = std::move(admitted.who);
   if (request.expects_continue()) {
     if (!co_await client_->write("HTTP/1.1 100 Continue\r\n\r\n")) {
       co_return after::close;
@@ -112,11 +139,11 @@ asio::awaitable<after> http_session::serve(http_request& request) {
   if (auto* r = std::get_if<http_reply>(&plan)) {
     co_return co_await client_->reply(*r);
   }
-  if (auto* upgrade = std::get_if<websocket_upgrade>(&plan)) {
+  if (std::holds_alternative<websocket_upgrade>(plan)) {
     client_->deadline().disarm();
     client_->count_request(101);
     start_websocket_session(client_->core(), std::move(client_->socket()),
-                            request.reader().release(), std::move(upgrade->caller));
+                            request.reader().release(), std::move(client_->who));
     co_return after::handed_over;
   }
   auto& body = request.reader().get().body(); // the plan has what it says
@@ -133,13 +160,16 @@ asio::awaitable<after> http_session::serve(http_request& request) {
 
 } // namespace
 
-bool start_http_session(door_core& core, tcp::socket& socket) {
+bool start_http_session(door_core& core, door_kind door, tcp::socket& socket) {
+  const auto& bounds = core.config().http_bounds;
+  const auto most =
+      bounds.connections_max + (door == door_kind::admin ? bounds.admin_connections_extra : 0);
   // The stop function is known only with the connection: until then there is nothing to stop.
-  const auto id = core.connections.enter([] {}, core.config().http_bounds.connections_max);
+  const auto id = core.connections.enter([] {}, most);
   if (!id) {
     return false;
   }
-  auto client = std::make_shared<http_connection>(core, std::move(socket), *id);
+  auto client = std::make_shared<http_connection>(core, door, std::move(socket), *id);
   core.connections.replace(*id, [weak = std::weak_ptr(client)] {
     if (auto self = weak.lock()) {
       self->stop();

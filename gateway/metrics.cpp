@@ -172,6 +172,40 @@ void add_processes(std::vector<MetricFamily>& out, const std::vector<status>& pr
   }
 }
 
+void add_keys(std::vector<MetricFamily>& out, const std::vector<key_usage>& keys) {
+  const auto counters = [](const char* name, const char* help) {
+    MetricFamily family;
+    family.name = name;
+    family.help = help;
+    family.type = MetricType::Counter;
+    return family;
+  };
+  auto requests = counters("baton_key_requests_total", "Requests opened, by API key.");
+  auto tokens =
+      counters("baton_key_tokens_total", "Tokens of prompts and answers delivered, by API key.");
+  auto refused =
+      counters("baton_key_refused_total", "Requests refused for a quota of their API key.");
+  const auto add = [](MetricFamily& to, std::vector<ClientMetric::Label> labels,
+                      std::uint64_t value) {
+    ClientMetric metric;
+    metric.label = std::move(labels);
+    metric.counter.value = static_cast<double>(value);
+    to.metric.push_back(std::move(metric));
+  };
+  for (const auto& key : keys) {
+    add(requests, {{"key", key.name}}, key.requests);
+    add(tokens, {{"key", key.name}}, key.tokens);
+    for (const auto& [quota, count] : key.refused) {
+      add(refused, {{"key", key.name}, {"quota", std::string(quota)}}, count);
+    }
+  }
+  for (auto* family : {&requests, &tokens, &refused}) {
+    if (!family->metric.empty()) {
+      out.push_back(std::move(*family));
+    }
+  }
+}
+
 } // namespace
 
 // The series of one model that each token or request touches, found once: prometheus-cpp builds a
@@ -335,7 +369,8 @@ void metrics::request_ended(const std::string& model, double seconds, std::uint6
   m.vllm_prompt.Increment(count);
 }
 
-std::string metrics::text(const snapshot& now, std::size_t requests_open) const {
+std::string metrics::text(const snapshot& now, std::size_t requests_open,
+                          const std::vector<key_usage>& keys) const {
   auto families = registry_->all.Collect();
   const auto stand = standing_of(now);
   families.push_back(family_of({"baton_ready", "1 if new requests are served, as /health says.",
@@ -350,6 +385,7 @@ std::string metrics::text(const snapshot& now, std::size_t requests_open) const 
   if (now.cluster) {
     add_processes(families, now.cluster->nodes);
   }
+  add_keys(families, keys);
   std::ostringstream out;
   TextSerializer{}.Serialize(out, families);
   return std::move(out).str();

@@ -9,10 +9,12 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace baton::gateway {
 
 struct snapshot;
+struct key_usage;
 
 class metrics {
 public:
@@ -40,8 +42,9 @@ public:
   // A message that changes nothing: duplicate chunk, answer to a request that is gone, bad frame.
   void dropped(std::string_view what);
 
-  // Prometheus text format 0.0.4, with the gauges of `now`.
-  std::string text(const snapshot& now, std::size_t requests_open) const;
+  // Prometheus text format 0.0.4, with the gauges of `now` and what each API key has used.
+  std::string text(const snapshot& now, std::size_t requests_open,
+                   const std::vector<key_usage>& keys) const;
 
 private:
   struct registry;

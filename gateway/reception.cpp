@@ -1,5 +1,6 @@
 #include "gateway/reception.hpp"
 
+#include "gateway/refusal.hpp"
 #include "gateway/request_check.hpp"
 #include "schema/limits.hpp"
 
@@ -45,12 +46,37 @@ void open_request::close(cancel_reason why) noexcept {
 reception::reception(desk_actor desk, std::shared_ptr<board> facts, std::string door)
     : desk_(std::move(desk)), facts_(std::move(facts)), door_(std::move(door)) {}
 
-error reception::refuse(error why) {
+rejected reception::refuse(error why) {
   counts().refused(door_, why.code);
-  return why;
+  return refuse_here(std::move(why), *facts_->look());
 }
 
-result<model_card> reception::admit(std::string_view model, const generate* request) {
+std::variant<std::shared_ptr<quota_lease>, rejected> reception::lease_for(const caller& who,
+                                                                          bool is_new) {
+  const auto now = facts_->gate().renew(who);
+  if (!now) {
+    return refuse(now.error());
+  }
+  const auto& account = now->account;
+  if (!account) {
+    return std::shared_ptr<quota_lease>();
+  }
+  if (!is_new) {
+    account->begin_again();
+    return std::make_shared<quota_lease>(account);
+  }
+  if (const auto used_up = account->begin(gate::instant::clock::now())) {
+    auto no = refuse(fail_param(errc::rate_limit_exceeded, used_up->quota,
+                                "the API key '{}' has used up its {} ({})", account->name(),
+                                used_up->quota, used_up->limit));
+    no.retry_after = used_up->retry_after;
+    return no;
+  }
+  return std::make_shared<quota_lease>(account);
+}
+
+std::variant<reception::admission, rejected>
+reception::admit(const caller& who, bool is_new, std::string_view model, const generate* request) {
   auto card = find_model(*facts_->look(), facts_->config().model_aliases, model);
   if (!card) {
     return refuse(card.error());
@@ -60,13 +86,17 @@ result<model_card> reception::admit(std::string_view model, const generate* requ
       return refuse(ok.error());
     }
   }
+  auto lease = lease_for(who, is_new);
+  if (auto* no = std::get_if<rejected>(&lease)) {
+    return std::move(*no);
+  }
   if (!facts_->enter()) {
     return refuse(fail(errc::overloaded,
                        "the gateway serves {} requests, its limit; try again later",
                        facts_->config().requests_max));
   }
   counts().request_opened(door_);
-  return card;
+  return admission{*std::move(card), std::get<0>(std::move(lease))};
 }
 
 std::shared_ptr<stream> reception::new_stream(std::function<void()> wake) {
@@ -80,65 +110,83 @@ cancel_reason if_lost(bool is_resumable) {
   return is_resumable ? cancel_reason::client_lost : cancel_reason::client_gone;
 }
 
+// By the name: it stays when the key behind it is exchanged. No name has a space in it.
+void set_caller(generate& request, std::string_view name) {
+  if (name.empty()) {
+    return;
+  }
+  request.cache_salt = fmt::format("{} {}", name, request.cache_salt);
+  if (!request.request_id.empty()) {
+    request.request_id = fmt::format("{} {}", name, request.request_id);
+  }
+}
+
 } // namespace
 
-result<open_request> reception::open(generate request, bool add_generation_prompt, bool is_stream,
-                                     std::function<void()> wake) {
+opening reception::open(const caller& who, generate request, bool add_generation_prompt,
+                        bool is_stream, std::function<void()> wake) {
+  set_caller(request, who.name());
   if (auto ok = check_limits(request); !ok) {
     return refuse(ok.error());
   }
-  auto card = admit(request.model, &request);
-  if (!card) {
-    return card.error();
+  auto entry = admit(who, /*is_new=*/true, request.model, &request);
+  if (auto* no = std::get_if<rejected>(&entry)) {
+    return std::move(*no);
   }
+  auto& [card, lease] = std::get<admission>(entry);
   auto out = new_stream(std::move(wake));
   request.request = out->number();
-  request.model = card->name;
+  request.model = card.name;
   const auto lost = if_lost(request.is_resumable || !request.request_id.empty());
-  caf::anon_send(desk_, open_generate{out, std::move(request), add_generation_prompt, is_stream});
-  return open_request(desk_, std::move(out), card->name, lost);
+  caf::anon_send(desk_, open_generate{out, std::move(request), add_generation_prompt, is_stream,
+                                      std::move(lease)});
+  return open_request(desk_, std::move(out), card.name, lost);
 }
 
-result<open_request> reception::resume(std::string_view model, stream_position from,
-                                       bool is_resumable, std::function<void()> wake) {
-  auto card = admit(model, nullptr);
-  if (!card) {
-    return card.error();
+opening reception::resume(const caller& who, std::string_view model, stream_position from,
+                          bool is_resumable, std::function<void()> wake) {
+  auto entry = admit(who, /*is_new=*/false, model, nullptr);
+  if (auto* no = std::get_if<rejected>(&entry)) {
+    return std::move(*no);
   }
+  auto& [card, lease] = std::get<admission>(entry);
   auto out = new_stream(std::move(wake));
-  caf::anon_send(desk_,
-                 open_resume{out, card->name, from.ticket, from.resume_key, std::move(from.from)});
-  return open_request(desk_, std::move(out), card->name, if_lost(is_resumable));
+  caf::anon_send(desk_, open_resume{out, card.name, from.ticket, from.resume_key,
+                                    std::move(from.from), std::move(lease)});
+  return open_request(desk_, std::move(out), card.name, if_lost(is_resumable));
 }
 
-result<open_request> reception::tokenize(std::string_view model, prompt input,
-                                         bool add_generation_prompt, std::function<void()> wake) {
+opening reception::tokenize(const caller& who, std::string_view model, prompt input,
+                            bool add_generation_prompt, std::function<void()> wake) {
   if (auto ok = check_limits(input); !ok) {
     return refuse(ok.error());
   }
-  auto card = admit(model, nullptr);
-  if (!card) {
-    return card.error();
+  auto entry = admit(who, /*is_new=*/true, model, nullptr);
+  if (auto* no = std::get_if<rejected>(&entry)) {
+    return std::move(*no);
   }
+  auto& [card, lease] = std::get<admission>(entry);
   auto out = new_stream(std::move(wake));
-  caf::anon_send(desk_, open_tokenize{out, std::move(input), add_generation_prompt});
-  return open_request(desk_, std::move(out), card->name);
+  caf::anon_send(desk_,
+                 open_tokenize{out, std::move(input), add_generation_prompt, std::move(lease)});
+  return open_request(desk_, std::move(out), card.name);
 }
 
-result<open_request> reception::detokenize(std::string_view model, std::vector<token_id> ids,
-                                           std::function<void()> wake) {
+opening reception::detokenize(const caller& who, std::string_view model, std::vector<token_id> ids,
+                              std::function<void()> wake) {
   if (ids.size() > limits::ids_max) {
     return refuse(fail_param(errc::payload_too_large, "tokens",
                              "{} tokens are more than the {} that fit into a message", ids.size(),
                              limits::ids_max));
   }
-  auto card = admit(model, nullptr);
-  if (!card) {
-    return card.error();
+  auto entry = admit(who, /*is_new=*/true, model, nullptr);
+  if (auto* no = std::get_if<rejected>(&entry)) {
+    return std::move(*no);
   }
+  auto& [card, lease] = std::get<admission>(entry);
   auto out = new_stream(std::move(wake));
-  caf::anon_send(desk_, open_detokenize{out, std::move(ids)});
-  return open_request(desk_, std::move(out), card->name);
+  caf::anon_send(desk_, open_detokenize{out, std::move(ids), std::move(lease)});
+  return open_request(desk_, std::move(out), card.name);
 }
 
 } // namespace baton::gateway

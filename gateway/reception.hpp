@@ -1,6 +1,7 @@
 // How a door opens requests: checks what can be known at once (draining, model, room), makes the
 // stream and hands both to the desk. The open_request it gives back tells the desk when the door
-// leaves, whatever the reason.
+// leaves, whatever the reason. Whoever comes through whichever door, its key's quotas are asked
+// here.
 #pragma once
 
 #include "gateway/board.hpp"
@@ -12,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <variant>
 
 namespace baton::gateway {
 
@@ -44,34 +46,60 @@ private:
   bool is_ended_ = false;
 };
 
+// What a door gets that asks for one: the open request, or the refusal to tell its client.
+class opening {
+public:
+  opening(open_request open) : state_(std::in_place_index<0>, std::move(open)) {}
+  opening(rejected no) : state_(std::in_place_index<1>, std::move(no)) {}
+  explicit operator bool() const noexcept { return state_.index() == 0; }
+  open_request& operator*() & { return std::get<0>(state_); }
+  open_request&& operator*() && { return std::get<0>(std::move(state_)); }
+  open_request* operator->() { return &std::get<0>(state_); }
+  const rejected& refusal() const { return std::get<1>(state_); }
+
+private:
+  std::variant<open_request, rejected> state_;
+};
+
 class reception {
 public:
   // `door` is a label of /metrics: "http", "websocket" or "zmq".
   reception(desk_actor desk, std::shared_ptr<board> facts, std::string door);
 
-  // Errors of all three: draining, not_ready, overloaded, model_not_found; of open also
-  // invalid_value and template_failed. Each is counted.
-  // The request's model becomes the name of its card.
+  // Refusals of all four: draining, not_ready, overloaded, model_not_found, unauthorized (the key
+  // was taken away meanwhile); of all but resume rate_limit_exceeded; of open also invalid_value.
+  // Each is counted.
+  // The request's model becomes the name of its card. What one caller's requests leave in the
+  // prefix cache, and how they are named, another's do not find: how long an answer takes would
+  // tell what others asked.
   // `is_stream`: the client takes tokens as they come, and can go on behind them.
-  result<open_request> open(generate request, bool add_generation_prompt, bool is_stream,
-                            std::function<void()> wake);
+  opening open(const caller& who, generate request, bool add_generation_prompt, bool is_stream,
+               std::function<void()> wake);
   // A client that comes back. `is_resumable`: it may do so again.
-  result<open_request> resume(std::string_view model, stream_position from, bool is_resumable,
-                              std::function<void()> wake);
-  result<open_request> tokenize(std::string_view model, prompt input, bool add_generation_prompt,
-                                std::function<void()> wake);
-  result<open_request> detokenize(std::string_view model, std::vector<token_id> ids,
-                                  std::function<void()> wake);
+  opening resume(const caller& who, std::string_view model, stream_position from, bool is_resumable,
+                 std::function<void()> wake);
+  opening tokenize(const caller& who, std::string_view model, prompt input,
+                   bool add_generation_prompt, std::function<void()> wake);
+  opening detokenize(const caller& who, std::string_view model, std::vector<token_id> ids,
+                     std::function<void()> wake);
 
   board& facts() noexcept { return *facts_; }
   metrics& counts() noexcept { return facts_->metrics(); }
   const std::string& door() const noexcept { return door_; }
 
 private:
-  // `request` is looked at if there is one.
-  result<model_card> admit(std::string_view model, const generate* request);
+  // Of an open request, entered at the board.
+  struct admission {
+    model_card card;
+    std::shared_ptr<quota_lease> lease;
+  };
+  // `request` is looked at if there is one. `is_new`: no client that comes back.
+  std::variant<admission, rejected> admit(const caller& who, bool is_new, std::string_view model,
+                                          const generate* request);
+  // Null for nobody. Refused if a quota is used up, or the key was taken away.
+  std::variant<std::shared_ptr<quota_lease>, rejected> lease_for(const caller& who, bool is_new);
   // Counts it.
-  error refuse(error why);
+  rejected refuse(error why);
   std::shared_ptr<stream> new_stream(std::function<void()> wake);
 
   desk_actor desk_;

@@ -53,8 +53,8 @@ struct socket_request {
 
 class websocket_session : public std::enable_shared_from_this<websocket_session> {
 public:
-  websocket_session(door_core& core, tcp::socket socket, std::uint64_t id, std::string caller)
-      : core_(core), entry_(core, id), caller_(std::move(caller)), ws_(std::move(socket)),
+  websocket_session(door_core& core, client_socket socket, std::uint64_t id, caller who)
+      : core_(core), entry_(core, id), who_(std::move(who)), ws_(std::move(socket)),
         bell_(std::make_shared<bell>(ws_.get_executor())) {}
 
   void start(upgrade_request upgrade);
@@ -76,7 +76,7 @@ private:
   void take(const socket_cancel& m);
   void take(const socket_ack& m);
   void note(const socket_mistake& m);
-  void refuse(const std::string& id, const error& reason);
+  void refuse(const std::string& id, const rejected& no);
   void say(std::string text);
 
   // What one request has to tell now; true if it has ended with it.
@@ -86,8 +86,8 @@ private:
 
   door_core& core_;
   table_entry entry_;
-  std::string caller_; // as set_caller wants it
-  websocket::stream<tcp::socket> ws_;
+  caller who_;
+  websocket::stream<client_socket> ws_;
   std::shared_ptr<bell> bell_;
   std::shared_ptr<watchdog> watchdog_;
   std::map<std::string, socket_request, std::less<>> requests_;
@@ -189,11 +189,11 @@ void websocket_session::say(std::string text) {
 void websocket_session::note(const socket_mistake& m) {
   bad_in_row_ = m.is_json ? 0 : bad_in_row_ + 1;
   core_.websocket.counts().refused("websocket", m.reason.code);
-  refuse(m.id, m.reason);
+  refuse(m.id, refuse_here(m.reason, *core_.facts->look()));
 }
 
-void websocket_session::refuse(const std::string& id, const error& reason) {
-  say(socket_refusal_text(id, refuse_here(reason, *core_.facts->look())));
+void websocket_session::refuse(const std::string& id, const rejected& no) {
+  say(socket_refusal_text(id, no));
 }
 
 void websocket_session::take(std::string_view text) {
@@ -223,11 +223,10 @@ void websocket_session::take(socket_start&& m) {
   if (!has_room_for(m.id)) {
     return;
   }
-  set_caller(m.call.request, caller_);
-  auto open = core_.websocket.open(std::move(m.call.request), m.call.add_generation_prompt,
+  auto open = core_.websocket.open(who_, std::move(m.call.request), m.call.add_generation_prompt,
                                    /*is_stream=*/true, [b = bell_] { b->ring(); });
   if (!open) {
-    refuse(m.id, open.error());
+    refuse(m.id, open.refusal());
     return;
   }
   const auto choices = m.call.shape.choices;
@@ -241,10 +240,10 @@ void websocket_session::take(socket_resume&& m) {
   if (!has_room_for(m.id)) {
     return;
   }
-  auto open = core_.websocket.resume(m.model, m.position, /*is_resumable=*/true,
+  auto open = core_.websocket.resume(who_, m.model, m.position, /*is_resumable=*/true,
                                      [b = bell_] { b->ring(); });
   if (!open) {
-    refuse(m.id, open.error());
+    refuse(m.id, open.refusal());
     return;
   }
   reply_shape shape;
@@ -399,15 +398,14 @@ asio::awaitable<void> websocket_session::write_loop() {
 
 } // namespace
 
-void start_websocket_session(door_core& core, tcp::socket socket, upgrade_request upgrade,
-                             std::string caller) {
+void start_websocket_session(door_core& core, client_socket socket, upgrade_request upgrade,
+                             caller who) {
   // Its HTTP session has been counted against the limit and leaves the table now.
   const auto id = core.connections.enter([] {}, SIZE_MAX);
   if (!id) {
     return; // the server stops
   }
-  auto session =
-      std::make_shared<websocket_session>(core, std::move(socket), *id, std::move(caller));
+  auto session = std::make_shared<websocket_session>(core, std::move(socket), *id, std::move(who));
   core.connections.replace(*id, [weak = std::weak_ptr(session)] {
     if (auto self = weak.lock()) {
       self->stop();

@@ -9,9 +9,9 @@
 namespace baton::gateway {
 
 // Takes the socket of an HTTP session that asked for the upgrade, and serves it until it ends.
-// `caller`: as set_caller wants it.
-void start_websocket_session(door_core& core, tcp::socket socket,
+// `who` was let in, and asks for all that comes.
+void start_websocket_session(door_core& core, client_socket socket,
                              boost::beast::http::request<boost::beast::http::string_body> upgrade,
-                             std::string caller);
+                             caller who);
 
 } // namespace baton::gateway

@@ -7,8 +7,10 @@
 
 namespace baton::gateway {
 
-zmq_client::zmq_client(reception& desk, const hello& who, wiring wires, instant now)
-    : desk_(desk), who_(who), wires_(std::move(wires)), heard_(now) {}
+zmq_client::zmq_client(reception& desk, const hello& who, caller asker, wiring wires, instant now)
+    : desk_(desk), who_(who), asker_(std::move(asker)), wires_(std::move(wires)), heard_(now) {
+  who_.api_key.clear();
+}
 
 bool zmq_client::is_silent(instant now) const {
   return now - heard_ > desk_.facts().config().zmq_bounds.silence_max;
@@ -92,14 +94,14 @@ void zmq_client::on(generate& m) {
     return;
   }
   if (auto ok = has_room(); !ok) {
-    return enter(number, ok.error(), 0);
+    return refuse(number, ok.error());
   }
   if (auto ok = check_ranges(m, desk_.facts().config().request); !ok) {
-    return enter(number, ok.error(), 0);
+    return refuse(number, ok.error());
   }
   const auto choices = m.choices;
   enter(number,
-        desk_.open(std::move(m), /*add_generation_prompt=*/true, /*is_stream=*/true,
+        desk_.open(asker_, std::move(m), /*add_generation_prompt=*/true, /*is_stream=*/true,
                    wires_.wake_for(number)),
         choices);
 }
@@ -109,10 +111,10 @@ void zmq_client::on(const resume& m) {
     return;
   }
   if (auto ok = has_room(); !ok) {
-    return enter(m.request, ok.error(), 0);
+    return refuse(m.request, ok.error());
   }
   enter(m.request,
-        desk_.resume({}, {m.ticket, m.resume_key, m.from}, /*is_resumable=*/true,
+        desk_.resume(asker_, {}, {m.ticket, m.resume_key, m.from}, /*is_resumable=*/true,
                      wires_.wake_for(m.request)),
         m.from.size());
 }
@@ -125,16 +127,19 @@ result<void> zmq_client::has_room() const {
   return {};
 }
 
-void zmq_client::enter(std::uint64_t request, result<open_request> open, std::size_t choices) {
+void zmq_client::enter(std::uint64_t request, opening open, std::size_t choices) {
   if (open) {
     requests_.emplace(request, open_entry{*std::move(open), {}, std::vector<bool>(choices, false)});
     return;
   }
-  refuse(request, open.error());
+  refuse(request, open.refusal());
 }
 
 void zmq_client::refuse(std::uint64_t request, const error& reason) {
-  auto no = refuse_here(reason, *desk_.facts().look());
+  refuse(request, refuse_here(reason, *desk_.facts().look()));
+}
+
+void zmq_client::refuse(std::uint64_t request, rejected no) {
   no.request = request;
   say(no, request);
 }
@@ -143,15 +148,15 @@ void zmq_client::on(tokenize& m) {
   if (!may_open(m.request)) {
     return;
   }
-  auto open =
-      desk_.tokenize({}, std::move(m.input), m.add_generation_prompt, wires_.wake_for(m.request));
+  auto open = desk_.tokenize(asker_, {}, std::move(m.input), m.add_generation_prompt,
+                             wires_.wake_for(m.request));
   if (open) {
     requests_.emplace(m.request, open_entry{*std::move(open), {}, {}});
     return;
   }
   tokenized no;
   no.request = m.request;
-  no.failure = open.error();
+  no.failure = open.refusal().reason;
   say(no, m.request);
 }
 
@@ -159,14 +164,14 @@ void zmq_client::on(detokenize& m) {
   if (!may_open(m.request)) {
     return;
   }
-  auto open = desk_.detokenize({}, std::move(m.ids), wires_.wake_for(m.request));
+  auto open = desk_.detokenize(asker_, {}, std::move(m.ids), wires_.wake_for(m.request));
   if (open) {
     requests_.emplace(m.request, open_entry{*std::move(open), {}, {}});
     return;
   }
   detokenized no;
   no.request = m.request;
-  no.failure = open.error();
+  no.failure = open.refusal().reason;
   say(no, m.request);
 }
 
@@ -201,21 +206,27 @@ void zmq_client::on(const credit& m) {
 void zmq_client::on(const list_models& m) {
   models answer;
   answer.request = m.request;
-  answer.cards = desk_.facts().look()->cards;
+  if (desk_.facts().gate().renew(asker_)) {
+    answer.cards = desk_.facts().look()->cards;
+  }
   say(answer, m.request);
 }
 
 void zmq_client::on(const query_status& m) {
   const auto now = desk_.facts().look();
   const auto stand = standing_of(*now);
-  auto answer = now->cluster.value_or(cluster_status{});
+  const auto asker = desk_.facts().gate().renew(asker_);
+  const bool sees_all = asker && asker->role == key_role::admin; // as /cluster
+  auto answer = sees_all ? now->cluster.value_or(cluster_status{}) : cluster_status{};
   answer.request = m.request;
   answer.phase = stand.phase;
   answer.reason = stand.reason;
   if (!now->cards.empty()) {
     answer.model = now->cards.front().name;
   }
-  answer.load = now->load;
+  if (sees_all) {
+    answer.load = now->load;
+  }
   say(answer, m.request);
 }
 

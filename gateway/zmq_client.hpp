@@ -28,10 +28,12 @@ public:
     std::function<std::function<void()>(std::uint64_t request)> wake_for;
   };
 
-  zmq_client(reception& desk, const hello& who, wiring wires, instant now);
+  // `asker`: who the client is at the gate.
+  zmq_client(reception& desk, const hello& who, caller asker, wiring wires, instant now);
 
   node_id node() const noexcept { return who_.node; }
   epoch_id epoch() const noexcept { return who_.epoch; }
+  const caller& asker() const noexcept { return asker_; }
   // Unreachable: drop it.
   bool is_lost() const noexcept { return is_lost_; }
   bool is_silent(instant now) const;
@@ -66,8 +68,9 @@ private:
   bool may_open(std::uint64_t request);
   result<void> has_room() const;
   // Enters it, or says why not.
-  void enter(std::uint64_t request, result<open_request> open, std::size_t choices);
+  void enter(std::uint64_t request, opening open, std::size_t choices);
   void refuse(std::uint64_t request, const error& reason);
+  void refuse(std::uint64_t request, rejected no);
   // True: the request has ended.
   bool tell(std::uint64_t request, open_entry& entry, stream_event e);
   bool tell_chunk(std::uint64_t request, open_entry& entry, chunk c);
@@ -77,6 +80,7 @@ private:
 
   reception& desk_;
   hello who_;
+  caller asker_;
   wiring wires_;
   std::map<std::uint64_t, open_entry> requests_; // by the client's number
   std::map<ticket_id, std::uint64_t> tickets_;

@@ -113,8 +113,8 @@ result<void> zmq_door::wall::bind() {
   const auto& text = facts->config().zmq;
   if (!is_local(text)) {
     return fail_param(errc::bad_config, "zmq",
-                      "'{}' is not ipc:// or a loopback address: clients of this door are not "
-                      "authenticated, so it does not listen elsewhere",
+                      "'{}' is not ipc:// or a loopback address: what this door hears is not "
+                      "encrypted, so it does not listen elsewhere",
                       text);
   }
   try {
@@ -178,8 +178,15 @@ void zmq_door::wall::greet(const std::string& id, const hello& h) {
     known->second.acknowledge(); // our answer was late
     return;
   }
+  auto asker = facts->gate().identify(h.api_key);
+  if (!asker) {
+    refuse(id, h, asker.error());
+    return;
+  }
   // The same client after a lost connection, or in a new life: its old requests end now.
-  std::erase_if(clients, [&](const auto& c) { return c.second.node() == h.node; });
+  std::erase_if(clients, [&](const auto& c) {
+    return c.second.node() == h.node && c.second.asker().account == asker->account;
+  });
   clients.erase(id);
   if (clients.size() >= limits().clients_max) {
     refuse(id, h, fail(errc::overloaded, "the door has {} clients, its limit", clients.size()));
@@ -190,7 +197,8 @@ void zmq_door::wall::greet(const std::string& id, const hello& h) {
   wires.wake_for = [list = ready, id](std::uint64_t request) {
     return [list, id, request] { list->add({id, request}); };
   };
-  auto [it, added] = clients.try_emplace(id, desk, h, std::move(wires), clock::now());
+  auto [it, added] =
+      clients.try_emplace(id, desk, h, *std::move(asker), std::move(wires), clock::now());
   it->second.acknowledge();
 }
 

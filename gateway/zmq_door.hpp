@@ -11,7 +11,7 @@ namespace baton::gateway {
 
 class zmq_door {
 public:
-  // Binds config().zmq, ipc:// or tcp:// on loopback: clients are not authenticated here.
+  // Binds config().zmq, ipc:// or tcp:// on loopback: nothing is encrypted here.
   // Errors: bad_config, address_in_use, io_failed.
   static result<std::unique_ptr<zmq_door>> start(const desk_actor& desk,
                                                  std::shared_ptr<board> facts);

@@ -64,8 +64,9 @@ offset<wire::Hello> put(writer& out, const hello& m) {
   auto name = out.text(m.name, limits::name_bytes_max);
   auto endpoint = out.text(m.endpoint, limits::name_bytes_max);
   auto build = out.text(m.build, limits::name_bytes_max);
+  auto api_key = out.text(m.api_key, limits::name_bytes_max);
   return wire::CreateHello(out.buffer, m.node.value, m.epoch.value, static_cast<wire::Role>(m.role),
-                           name, endpoint, build, m.pid);
+                           name, endpoint, build, m.pid, api_key);
 }
 
 void get(reader& in, const wire::Hello& from, hello& to) {
@@ -76,6 +77,7 @@ void get(reader& in, const wire::Hello& from, hello& to) {
   in.text(from.endpoint(), to.endpoint, limits::name_bytes_max, "hello.endpoint");
   in.text(from.build(), to.build, limits::name_bytes_max, "hello.build");
   to.pid = from.pid();
+  in.text(from.api_key(), to.api_key, limits::name_bytes_max, "hello.api_key");
 }
 
 offset<wire::HelloAck> put(writer& out, const hello_ack& m) {

@@ -33,6 +33,7 @@ constexpr std::array table{
     errc_row{errc::draining, "draining", 503, true, "overloaded_error"},
     errc_row{errc::not_ready, "not_ready", 503, true, "overloaded_error"},
     errc_row{errc::queue_timeout, "queue_timeout", 408, true, "timeout_error"},
+    errc_row{errc::rate_limit_exceeded, "rate_limit_exceeded", 429, true, "rate_limit_error"},
     errc_row{errc::cancelled, "cancelled", 499, false, "invalid_request_error"},
     errc_row{errc::deadline_exceeded, "deadline_exceeded", 504, true, "timeout_error"},
     errc_row{errc::slow_reader, "slow_reader", 499, false, "invalid_request_error"},

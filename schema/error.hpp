@@ -34,6 +34,7 @@ enum class errc : std::uint16_t {
   draining = 32,
   not_ready = 33,
   queue_timeout = 34,
+  rate_limit_exceeded = 35, // of an API key; `param` names the quota
   // How an accepted ticket can end other than well.
   cancelled = 50,
   deadline_exceeded = 51,

@@ -319,6 +319,7 @@ struct hello {
   std::string endpoint; // where to connect back
   std::string build;    // version and source hash: a mixed cluster is refused
   std::int32_t pid = 0;
+  std::string api_key = {}; // of a client, where the door asks for one; never logged
 };
 
 struct hello_ack {

@@ -14,6 +14,21 @@ namespace {
 // A prompt's chunk may draw as well, and is a slice as any row that decodes is.
 constexpr std::size_t slices_max = std::min(limits::slices_max, limits::draws_max);
 
+// Of a message's body, for the decodes of a step, and as much for its prompts; the rest is
+// FlatBuffers'. The largest draw, of a context of limits::ids_max with penalties, takes 12 MiB.
+constexpr std::size_t bytes_max = limits::body_bytes_max / 4;
+
+std::size_t draw_bytes(const sequence& s) {
+  constexpr std::size_t fixed_bytes = 160;
+  return fixed_bytes + (s.sampling.needs_history() ? s.ids.size() * sizeof(token_count) : 0) +
+         s.sampling.biases.size() * sizeof(logit_bias) + s.stop.stop_ids.size() * sizeof(token_id);
+}
+
+// About what one row that draws has in a message.
+std::size_t row_bytes(const sequence& s, std::size_t blocks) {
+  return draw_bytes(s) + blocks * sizeof(block_index);
+}
+
 } // namespace
 
 std::optional<micro_batch> scheduler::next() {
@@ -160,6 +175,13 @@ std::vector<sequence*> scheduler::choose_decodes(std::size_t rows) const {
   lists_.ready().copy_to(chosen, share);
   const auto left = std::min(share - chosen.size(), ahead.size());
   chosen.insert(chosen.end(), ahead.begin(), ahead.begin() + static_cast<std::ptrdiff_t>(left));
+  std::size_t count = 0;
+  for (std::size_t bytes = 0; count < chosen.size(); ++count) {
+    bytes += row_bytes(*chosen[count], blocks_.needed(chosen[count]->ids_expected()));
+    if (bytes > bytes_max && count > 0)
+      break;
+  }
+  chosen.resize(count);
   return chosen;
 }
 
@@ -178,12 +200,17 @@ void scheduler::plan_decodes(std::vector<planned>& plan) {
   if (!std::is_sorted(chosen.begin(), chosen.end(), is_before))
     std::sort(chosen.begin(), chosen.end(), is_before);
   std::size_t rows_free = rows - chosen.size();
+  std::size_t bytes = 0;
+  for (const sequence* s : chosen)
+    bytes += row_bytes(*s, blocks_.needed(s->ids_expected()));
   plan.reserve(chosen.size() + 1);
   for (sequence* s : chosen) {
     if (s->state != sequence_state::running || !make_room(*s))
       continue;
-    guess(*s, rows_free);
+    const std::size_t bytes_left = bytes_max - std::min(bytes, bytes_max);
+    guess(*s, std::min(rows_free, bytes_left / draw_bytes(*s)));
     rows_free -= s->drafts.size();
+    bytes += s->drafts.size() * draw_bytes(*s);
     plan.push_back({s, 1 + s->drafts.size()});
   }
 }
@@ -216,12 +243,17 @@ void scheduler::plan_prefill(std::vector<planned>& plan) {
   std::size_t left =
       std::min<std::size_t>(config_.prefill_chunk, config_.max_num_batched_tokens - decoding);
   const std::size_t prompts_max = plan.size() + slices_max - decoding;
+  std::size_t bytes = 0;
   for (const auto& [who, s] : lists_.prefilling()) {
     if (left == 0 || plan.size() == prompts_max)
       return;
     if (!can_issue(*s))
       continue;
     adopt(*s); // one before it may have computed the same meanwhile
+    const std::size_t more = row_bytes(*s, blocks_.needed(s->ids_expected()));
+    if (bytes > 0 && bytes + more > bytes_max)
+      return;
+    bytes += more;
     const std::size_t rows = std::min(left, s->rows_left());
     plan.push_back({s, rows});
     left -= rows;

@@ -242,6 +242,8 @@ bool scheduler::is_parked(const sequence& s) const {
 
 // Those that were left first go.
 void scheduler::limit_parked() {
+  if (tickets_.size() - queue_.size() <= config_.max_num_parked_reqs)
+    return; // the others are parked
   std::set<std::pair<time_point, ticket_id>> parked;
   for (const auto& [id, t] : tickets_)
     if (t.is_parked)

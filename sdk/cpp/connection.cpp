@@ -61,6 +61,8 @@ connection::connection(std::string endpoint, const client_options& options)
 
 result<std::shared_ptr<connection>> connection::open(const std::string& endpoint,
                                                      const client_options& options) {
+  if (options.api_key.size() > limits::name_bytes_max)
+    return fail(errc::unauthorized, "no API key has {} bytes", options.api_key.size());
   try {
     auto made = std::make_shared<connection>(endpoint, options);
     if (auto greeted = made->greet(clock::now() + options.connect_timeout, {}); !greeted)
@@ -111,6 +113,7 @@ result<void> connection::greet(clock::time_point deadline, const std::stop_token
   us.role = role::client;
   us.name = options_.name.substr(0, limits::name_bytes_max);
   us.pid = ::getpid();
+  us.api_key = options_.api_key;
   socket_->send(framed(us));
   auto m = hear(deadline, stop);
   if (!m)

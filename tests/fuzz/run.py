@@ -33,6 +33,7 @@ JSON = ["{", "}", "[", "]", ":", ",", '"', "\\\\u00e4", "null", "true", "false",
 MODEL = ["runtime/model/checkpoint*.cpp", "runtime/model/description.cpp", "runtime/model/family.cpp", "runtime/model/gptq.cpp",
          "runtime/model/safetensors.cpp"]
 TARGETS = {
+    "api_keys": Target([], ["cluster/api_key_file.cpp", "cluster/toml_section.cpp"], ["[[keys]]", "]]", "=", '"', "[", "]", "a" * 64]),
     "chat_template": Target(["tests/data/template/*.jinja"], ["runtime/text/template/*.cpp"],
                             ["{{", "}}", "{%", "%}", "{%-", "-%}", "{#", "#}", "|", "messages", "loop", "self", "[::-1]", "**", "//"]),
     "gguf": Target(["tests/data/model/families/llama3.gguf", "tests/data/model/families/mistral.gguf"],

@@ -3,6 +3,7 @@
 #include "schema/result.hpp"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <charconv>
 #include <map>
@@ -10,6 +11,11 @@
 
 namespace baton::tests {
 namespace {
+
+// As a JSON string, whatever a client has put into it.
+std::string quoted(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
 
 // Next token of a ticket's choice; local to the fake scheduler.
 struct step {
@@ -227,8 +233,9 @@ void on_reserve(fake_self self, const reserve& m) {
   }
   const ticket_id ticket{++s.last_ticket};
   s.reserved.emplace(ticket, m.request);
-  s.config.log(fmt::format(R"({{"event":"reserve","ticket":{},"model":"{}","estimate":{}}})",
-                           ticket.value, m.model, m.tokens_estimate));
+  s.config.log(
+      fmt::format(R"({{"event":"reserve","ticket":{},"model":"{}","estimate":{},"request_id":{}}})",
+                  ticket.value, m.model, m.tokens_estimate, quoted(m.request_id)));
   self->send(*s.config.gateway, granted{m.request, ticket, epoch_id{1}});
 }
 
@@ -236,6 +243,10 @@ void on_admit(fake_self self, const admit& m) {
   auto& s = self->state;
   if (s.reserved.erase(m.ticket) == 0) {
     return; // cancelled before
+  }
+  if (!m.cache_salt.empty()) {
+    s.config.log(fmt::format(R"({{"event":"admit","ticket":{},"cache_salt":{}}})", m.ticket.value,
+                             quoted(m.cache_salt)));
   }
   std::string text;
   for (const auto id : m.prompt_ids) {
@@ -328,6 +339,7 @@ actors::tokenizer_actor::behavior_type tokenizer(actors::tokenizer_actor::pointe
         a.ticket = m.ticket;
         a.prompt_ids = ids_of(text_of(m.input));
         a.choices = m.choices;
+        a.cache_salt = m.cache_salt;
         a.sampling = m.sampling;
         a.stop = m.stop;
         if (!m.tokens_max_given) {

@@ -31,6 +31,7 @@ struct client_options {
   std::chrono::milliseconds heartbeat_interval{1000}; // the door's bound of silence is five of them
   std::chrono::milliseconds silence_max{5000};        // a door silent for longer is gone
   std::string name = "baton-client";                  // shown in the cluster's logs
+  std::string api_key;                                // where the gateway asks for one
 };
 
 // The text of one choice, all of it.

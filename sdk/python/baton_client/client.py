@@ -105,6 +105,7 @@ class Client:
     timeout: seconds to wait for the next chunk, or for an answer, unless a call says otherwise.
     reconnect_timeout: seconds for which a lost door is greeted again; open streams then go on where
     they were, and calls wait. 0: a lost door ends them with LinkDown.
+    api_key: where the gateway asks for one; a wrong one raises BatonError "unauthorized".
     """
 
     def __init__(
@@ -116,11 +117,14 @@ class Client:
         connect_timeout: float = 5.0,
         reconnect_timeout: float = 30.0,
         name: str = "baton-client-python",
+        api_key: str = "",
     ):
         self._timeout = timeout
         self._model = model
         self._is_resumable = reconnect_timeout > 0
-        self._connection = Connection(endpoint, name, connect_timeout, reconnect_timeout)
+        self._connection = Connection(
+            endpoint, name, connect_timeout, reconnect_timeout, api_key
+        )
 
     def stream(
         self,

@@ -278,15 +278,18 @@ def generate(
     return _finished(b, MessageKind.generate, wire_generate.GenerateEnd(b))
 
 
-def hello(us: Address, name: str, pid: int) -> bytes:
+def hello(us: Address, name: str, pid: int, api_key: str = "") -> bytes:
     b = flatbuffers.Builder(256)
     text = b.CreateString(name)
+    key = b.CreateString(api_key) if api_key else None
     wire_hello.HelloStart(b)
     wire_hello.HelloAddNode(b, us.node)
     wire_hello.HelloAddEpoch(b, us.epoch)
     wire_hello.HelloAddRole(b, Role.client)
     wire_hello.HelloAddName(b, text)
     wire_hello.HelloAddPid(b, pid)
+    if key is not None:
+        wire_hello.HelloAddApiKey(b, key)
     return _finished(b, MessageKind.hello, wire_hello.HelloEnd(b))
 
 

@@ -42,11 +42,17 @@ class Connection:
     """All methods may be called from any thread."""
 
     def __init__(
-        self, endpoint: str, name: str, connect_timeout: float, reconnect_timeout: float
+        self,
+        endpoint: str,
+        name: str,
+        connect_timeout: float,
+        reconnect_timeout: float,
+        api_key: str = "",
     ):
         self._us = codec.Address(secrets.randbits(31) | 0x80000000, 0, CLIENT_ACTOR)
         self._endpoint = endpoint
         self._name = name
+        self._api_key = api_key
         self._reconnect_timeout = reconnect_timeout
         self._is_connected = True  # false: coming back, or lost
         self._changed = threading.Condition()
@@ -206,7 +212,7 @@ class Connection:
 
     def _greet(self, deadline: float) -> None:
         self._connect()
-        self._send(MessageKind.hello, codec.hello(self._us, self._name, os.getpid()), 0)
+        self._send(MessageKind.hello, codec.hello(self._us, self._name, os.getpid(), self._api_key), 0)
         heard = self._hear(MessageKind.hello_ack, deadline)
         if heard.value.refused is not None:
             raise heard.value.refused

@@ -1,6 +1,7 @@
 """The doors of a real gateway over a fake head: one process per test that needs its own flags, one
 shared by all others. The binary is found in the newest build, or named by BATON_GATEWAY_FIXTURE."""
 
+import hashlib
 import json
 import os
 import pathlib
@@ -35,11 +36,14 @@ class Gateway:
         first = self.wait_for("ready", "failed")
         self.is_ready = first["event"] == "ready"
         self.failure = first.get("code")
+        self.message = first.get("message")
+        self.admin = first.get("admin")
+        self.routes = first.get("routes")
         self.url = first.get("url")
         self.zmq = first.get("zmq")
         self.fields = first.get("fields")
         if self.is_ready:
-            self.host, port = self.url.removeprefix("http://").rsplit(":", 1)
+            self.host, port = self.url.split("://")[1].rsplit(":", 1)
             self.port = int(port)
 
     def _read(self):
@@ -67,6 +71,14 @@ class Gateway:
         self.process.stdin.flush()
         self.wait_for("obeyed")
 
+    def reload(self):
+        """What is wrong with the files, empty if nothing."""
+        self.process.stdin.write("reload\n")
+        self.process.stdin.flush()
+        wrong = self.wait_for("reloaded")["wrong"]
+        self.wait_for("obeyed")
+        return wrong
+
     def rss_kib(self):
         for line in pathlib.Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
             if line.startswith("VmRSS"):
@@ -81,6 +93,21 @@ class Gateway:
             except BrokenPipeError:
                 pass
         return self.process.wait(30)
+
+
+def key_table(name, *keys, **fields):
+    """A table of the file of API keys, as `cluster keygen --api` writes it."""
+    digests = [hashlib.sha256(k.encode()).hexdigest() for k in keys]
+    lines = [f'name = "{name}"', f"sha256 = {json.dumps(digests)}", *(f"{k} = {json.dumps(v)}" for k, v in fields.items())]
+    return "\n".join(["[[keys]]", *lines, "", ""])
+
+
+@pytest.fixture
+def keys_file(tmp_path):
+    """A file with one user, whose key is "k", and one admin, whose key is "root"."""
+    file = tmp_path / "keys.toml"
+    file.write_text(key_table("user", "k") + key_table("ops", "root", role="admin"))
+    return file
 
 
 @pytest.fixture(scope="session")

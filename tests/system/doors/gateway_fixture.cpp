@@ -1,9 +1,11 @@
 // The real doors over a fake head, for the tests in this directory: flags choose addresses and
 // limits, lines on stdin change the cluster, lines of JSON on stdout tell what happened.
 //
-//   stdin: drain | head_down | head_up | phase NAME | waiting N | quit (or end of file)
+//   stdin: drain | head_down | head_up | phase NAME | waiting N | reload | quit (or end of file)
+#include "cluster/api_key_file.hpp"
 #include "gateway/desk.hpp"
 #include "gateway/door_server.hpp"
+#include "gateway/http_api.hpp"
 #include "gateway/openai_fields.hpp"
 #include "tests/support/fake_head.hpp"
 
@@ -27,17 +29,24 @@ struct settings {
   tests::fake_head_config head;
   std::string model = "fake";
   std::uint32_t ticket_slots = 1000;
+  std::string keys; // the file of API keys
 };
 
 int read_flags(int argc, char** argv, settings& s) {
   CLI::App app{"the doors of a gateway over a fake head"};
   auto& g = s.gateway;
-  std::uint64_t header_ms = 0, body_ms = 0, write_ms = 0, idle_ms = 0, answer_ms = 0;
+  std::uint64_t header_ms = 0, body_ms = 0, write_ms = 0, idle_ms = 0, answer_ms = 0,
+                handshake_ms = 0;
   app.add_option("--http", g.http);
   app.add_option("--zmq", g.zmq);
   app.add_option("--threads", g.threads);
   app.add_option("--slots", s.head.slots);
-  app.add_option("--api-key", g.api_keys);
+  app.add_option("--admin", g.admin);
+  app.add_option("--keys", s.keys);
+  app.add_option("--tls-certificate", g.tls_certificate);
+  app.add_option("--tls-key", g.tls_key);
+  app.add_flag("--allow-unauthenticated", g.allow_unauthenticated);
+  app.add_option("--handshake-timeout-ms", handshake_ms);
   app.add_option("--alias", g.model_aliases);
   app.add_option("--stream-buffer", g.stream_buffer_max_bytes);
   app.add_option("--requests", g.requests_max);
@@ -56,6 +65,7 @@ int read_flags(int argc, char** argv, settings& s) {
     }
   };
   set(g.http_bounds.header_timeout, header_ms);
+  set(g.http_bounds.handshake_timeout, handshake_ms);
   set(g.http_bounds.body_timeout, body_ms);
   set(g.http_bounds.write_timeout, write_ms);
   set(g.http_bounds.idle_timeout, idle_ms);
@@ -89,11 +99,40 @@ void obey(const std::string& line, const gateway::desk_actor& desk, const std::s
 }
 
 // The names of all fields that a request may have: who adds one tests it with what others get.
-std::string fields_of(gateway::openai_api api, const gateway::gateway_config& config) {
+gateway::json fields_of(gateway::openai_api api, const gateway::gateway_config& config) {
   const auto nothing = gateway::json::object();
   gateway::field_reader fields(nothing);
   static_cast<void>(gateway::read_generation(fields, api, config.request)); // lacks what is needed
-  return gateway::json(fields.asked()).dump();
+  return gateway::json(fields.asked());
+}
+
+gateway::json routes() {
+  constexpr const char* methods[] = {"GET", "POST", "SOCKET"};
+  constexpr const char* access[] = {"open", "user", "admin"};
+  auto rows = gateway::json::array();
+  for (const auto& row : gateway::http_api::routes()) {
+    rows.push_back({{"path", row.path},
+                    {"method", methods[static_cast<int>(row.methods)]},
+                    {"access", access[static_cast<int>(row.access)]}});
+  }
+  return rows;
+}
+
+// As the gateway does when its files have changed; what is wrong is said, and changes nothing.
+std::string reload(const settings& s, gateway::board& facts, gateway::door_server& doors) {
+  std::string wrong;
+  if (!s.keys.empty()) {
+    if (auto keys = cluster::load_api_keys(s.keys)) {
+      facts.gate().replace(gateway::key_ring(*std::move(keys)),
+                           gateway::gate::instant::clock::now());
+    } else {
+      wrong = keys.error().message;
+    }
+  }
+  if (auto ok = doors.reload_certificate(); !ok) {
+    wrong += ok.error().message;
+  }
+  return gateway::json({{"event", "reloaded"}, {"wrong", wrong}}).dump();
 }
 
 // Time for the desk, as the process's ticker gives it.
@@ -135,6 +174,14 @@ int main(int argc, char** argv) {
   if (const int rc = read_flags(argc, argv, s); rc >= 0) {
     return rc;
   }
+  if (!s.keys.empty()) {
+    auto keys = cluster::load_api_keys(s.keys);
+    if (!keys) {
+      std::cerr << keys.error().message << '\n';
+      return 1;
+    }
+    s.gateway.keys = *std::move(keys);
+  }
   std::mutex output;
   const auto say = [&output](const std::string& line) {
     const std::lock_guard lock(output);
@@ -155,19 +202,30 @@ int main(int argc, char** argv) {
   caf::anon_send(desk, tests::fake_card(s.model));
   auto doors = gateway::door_server::start(system, facts, desk);
   if (!doors) {
-    say(fmt::format(R"({{"event":"failed","code":"{}"}})", row_of(doors.error().code).name));
+    say(gateway::json({{"event", "failed"},
+                       {"code", row_of(doors.error().code).name},
+                       {"message", doors.error().message}})
+            .dump());
     std::cerr << doors.error().message << '\n';
   } else {
     while (facts->look()->cards.empty()) { // until the desk has heard of the model
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
-    say(fmt::format(
-        R"({{"event":"ready","url":"{}","zmq":"{}","fields":{{"chat":{},"completions":{}}}}})",
-        (*doors)->url(), (*doors)->zmq_endpoint(), fields_of(gateway::openai_api::chat, s.gateway),
-        fields_of(gateway::openai_api::completions, s.gateway)));
+    say(gateway::json({{"event", "ready"},
+                       {"url", (*doors)->url()},
+                       {"admin", (*doors)->admin_url()},
+                       {"zmq", (*doors)->zmq_endpoint()},
+                       {"routes", routes()},
+                       {"fields",
+                        {{"chat", fields_of(gateway::openai_api::chat, s.gateway)},
+                         {"completions", fields_of(gateway::openai_api::completions, s.gateway)}}}})
+            .dump());
     const ticker time(desk);
     for (std::string line; line != "quit" && std::getline(std::cin, line);) {
       obey(line, desk, s.model);
+      if (line == "reload") {
+        say(reload(s, *facts, **doors));
+      }
       say(R"({"event":"obeyed"})");
     }
     (*doors)->stop();

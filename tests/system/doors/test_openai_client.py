@@ -165,9 +165,9 @@ def test_tokenize_and_detokenize(gateway):
     assert r.status_code == 400 and r.json()["error"]["param"] == "tokens"
 
 
-def test_api_key(start):
-    g = start("--api-key", "sesame")
-    assert client_of(g, "sesame").models.list().data[0].id == "fake"
+def test_api_key(start, keys_file):
+    g = start("--keys", str(keys_file))
+    assert client_of(g, "k").models.list().data[0].id == "fake"
     with pytest.raises(openai.AuthenticationError) as e:
         client_of(g, "wrong").models.list()
     assert e.value.code == "unauthorized"

@@ -177,8 +177,8 @@ def test_a_failed_stream_and_several_choices(ws):
     assert [m["last"] for m in ends] == [False, True]
 
 
-def test_the_upgrade_needs_the_key_and_the_same_origin(start):
-    g = start("--api-key", "k")
+def test_the_upgrade_needs_the_key_and_the_same_origin(start, keys_file):
+    g = start("--keys", str(keys_file))
     with pytest.raises(InvalidStatus) as e:
         socket_of(g)
     assert e.value.response.status_code == 401

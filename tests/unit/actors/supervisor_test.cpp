@@ -5,6 +5,8 @@
 #include <caf/scheduler/test_coordinator.hpp>
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 using namespace baton;
 using namespace baton::actors;
 using namespace std::chrono_literals;
@@ -16,7 +18,8 @@ struct world {
   std::unique_ptr<caf::actor_system> system;
   time_point now{};
   std::vector<std::string> log;
-  std::vector<status> last;
+  std::vector<status> told; // the last time
+  std::vector<status> last; // of each child
   std::vector<epoch_id> epochs;
   bool refuse_start = false;
   restart_strategy strategy = restart_strategy::one_for_one;
@@ -53,7 +56,17 @@ struct world {
     c.stop = [this](const child_spec& s, std::int32_t, bool force) {
       log.push_back((force ? "kill " : "stop ") + s.name);
     };
-    c.changed = [this](const std::vector<status>& all) { last = all; };
+    c.changed = [this](const std::vector<status>& changed) {
+      told = changed;
+      for (const auto& s : changed) {
+        const auto is_it = [&](const status& l) { return l.node == s.node; };
+        const auto known = std::find_if(last.begin(), last.end(), is_it);
+        if (known == last.end())
+          last.push_back(s);
+        else
+          *known = s;
+      }
+    };
     c.escalate = [this](const status& s) { log.push_back("escalate " + s.name); };
     c.stopped = [this] { log.push_back("stopped"); };
     c.now = [this] { return now; };
@@ -222,13 +235,27 @@ TEST_CASE("a child that does not answer is killed and started again") {
   }
 }
 
-TEST_CASE("who greets and is no child hears how the children stand") {
+TEST_CASE("what has changed is told once, and all of it to a root that greets") {
   world w;
-  w.start({a});
-  w.last.clear();
+  w.start({a, b, c});
+  CHECK(w.told.size() == 3);
+  w.told.clear();
+  w.send(status{b.node, w.epochs[1], role::gateway, "b", phase::ready, "", 0, 0, 1});
+  REQUIRE(w.told.size() == 1);
+  CHECK(w.told[0].name == "b");
+  w.send(child_exited{c.node, w.epochs[2], "killed by signal 9", false});
+  REQUIRE(w.told.size() == 1);
+  CHECK(w.told[0].name == "c");
+  CHECK(w.told[0].restarts == 1);
+  w.told.clear();
+  w.now += 60s;
+  w.send(tick{});
+  w.send(peer_up{{node_id{99}, epoch_id{5}, role::client, "status", {}, {}, 0}});
+  CHECK(w.told.empty());
   w.send(peer_up{{node_id{1}, epoch_id{5}, role::root, "root", {}, {}, 0}});
-  REQUIRE(w.last.size() == 1);
-  CHECK(w.last[0].name == "a");
+  REQUIRE(w.told.size() == 3);
+  CHECK(w.told[1].name == "b");
+  CHECK(w.told[1].phase == phase::ready);
 }
 
 TEST_CASE("a child that another supervisor left goes on, and is restarted when it ends") {

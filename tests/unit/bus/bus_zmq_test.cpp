@@ -1,5 +1,6 @@
 // The bus and the exchange over real ZeroMQ, ipc and tcp, in one process.
 #include "cluster/bus_endpoint.hpp"
+#include "cluster/open_files.hpp"
 #include "schema/packet.hpp"
 #include "tests/support/scratch_directory.hpp"
 #include "tests/unit/bus/live_process.hpp"
@@ -9,8 +10,10 @@
 #include <sys/stat.h>
 #include <zmq.hpp>
 
+#include <atomic>
 #include <cstdlib>
 #include <fstream>
+#include <future>
 #include <random>
 
 using namespace baton;
@@ -424,4 +427,43 @@ TEST_CASE("an endpoint says the key of who listens there") {
     CHECK(cluster::split_key(without).key.empty());
     CHECK(cluster::split_key(without).address == without);
   }
+}
+
+TEST_CASE("a process has as many peers as a large cluster has machines") {
+  constexpr std::uint32_t peers = 1200;
+  if (cluster::use_all_open_files() < peers * cluster::files_per_peer + cluster::files_of_process) {
+    MESSAGE("the system does not allow as many open files: not tried");
+    return;
+  }
+  transports t;
+  std::atomic<std::uint32_t> ups = 0;
+  std::atomic<std::uint32_t> received = 0;
+  std::promise<void> all_up, all_there;
+  cluster::bus_zmq there({});
+  const auto endpoint = there.bind(t.endpoints("there")[0]);
+  REQUIRE(endpoint);
+  there.start({.received =
+                   [&](frames&&) {
+                     if (++received == peers)
+                       all_there.set_value();
+                   },
+               .connected = [](node_id) {},
+               .disconnected = [](node_id, const std::string&) {}});
+  cluster::bus_zmq hub({});
+  hub.start({.received = [](frames&&) {},
+             .connected =
+                 [&](node_id) {
+                   if (++ups == peers)
+                     all_up.set_value();
+                 },
+             .disconnected = [](node_id, const std::string&) {}});
+  for (std::uint32_t i = 1; i <= peers; ++i)
+    REQUIRE(hub.connect(node_id{i}, *endpoint));
+  REQUIRE(all_up.get_future().wait_for(60s) == std::future_status::ready);
+  const auto f = encode({}, batch_of(1, 16));
+  for (std::uint32_t i = 1; i <= peers; ++i)
+    CHECK(hub.send(node_id{i}, f) == sent::ok);
+  CHECK(all_there.get_future().wait_for(60s) == std::future_status::ready);
+  hub.stop();
+  there.stop();
 }

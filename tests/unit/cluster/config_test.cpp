@@ -201,3 +201,28 @@ TEST_CASE("the nearest name is a slip away, or there is none") {
   CHECK_FALSE(nearest_name("zzzz", names));
   CHECK(edit_distance("kitten", "sitting") == 3);
 }
+
+TEST_CASE("the gateway's keys, certificate and doors are read, and half a certificate is refused") {
+  const std::string gateway = "http = \"127.0.0.1:9000\"\n";
+  const auto c = parse_config(with(gateway, gateway + "api_keys = \"keys.toml\"\n"
+                                                      "admin = \"127.0.0.1:9001\"\n"
+                                                      "tls_certificate = \"cert.pem\"\n"
+                                                      "tls_key = \"key.pem\"\n"
+                                                      "allow_unauthenticated = true\n"),
+                              "c.toml");
+  REQUIRE(c);
+  CHECK(c->gateway.api_keys == "keys.toml");
+  CHECK(c->gateway.admin == "127.0.0.1:9001");
+  CHECK(c->gateway.tls_certificate == "cert.pem");
+  CHECK(c->gateway.tls_key == "key.pem");
+  CHECK(c->gateway.allow_unauthenticated);
+  const std::pair<const char*, const char*> wrong[] = {
+      {"tls_key = \"key.pem\"\n", "gateway.tls_certificate"},
+      {"tls_certificate = \"cert.pem\"\n", "gateway.tls_key"},
+      {"api_keys = [\"secret\"]\n", "gateway.api_keys"}};
+  for (const auto& [line, param] : wrong) {
+    const auto refused = parse_config(with(gateway, gateway + line), "c.toml");
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().param == param);
+  }
+}

@@ -29,6 +29,35 @@ http_call call_of(std::string_view method, std::string_view target) {
   return c;
 }
 
+std::string header(const http_reply& r, std::string_view name) {
+  for (const auto& [n, v] : r.headers) {
+    if (n == name) {
+      return v;
+    }
+  }
+  return {};
+}
+
+gateway_config with_keys() {
+  gateway_config config;
+  config.keys = {{"u", {digest_of_key("secret")}, key_role::user, {}},
+                 {"a", {digest_of_key("other")}, key_role::admin, {}}};
+  return config;
+}
+
+int status_of(const http_api::admission& admitted) {
+  return admitted.refusal ? admitted.refusal->status : 200;
+}
+
+// A call that the row takes, but for its key.
+http_call call_of(const route_row& row) {
+  auto call = call_of(row.methods == method_set::post ? "POST" : "GET", row.path);
+  if (row.path == "/v1/models/") {
+    call.target = "/v1/models/x";
+  }
+  return call;
+}
+
 } // namespace
 
 TEST_CASE("a reply has its length, its date and its connection's fate") {
@@ -46,14 +75,6 @@ TEST_CASE("a reply has its length, its date and its connection's fate") {
 }
 
 TEST_CASE("an error that may be retried says when, at least in a second") {
-  const auto header = [](const http_reply& r, std::string_view name) {
-    for (const auto& [n, v] : r.headers) {
-      if (n == name) {
-        return v;
-      }
-    }
-    return std::string();
-  };
   const auto busy = fail(errc::overloaded, "full");
   CHECK(header(error_reply(busy), "Retry-After") == "1");
   CHECK(header(error_reply(busy, std::chrono::milliseconds(1500)), "Retry-After") == "2");
@@ -67,47 +88,84 @@ TEST_CASE("chunks are framed by their length in hex") {
   CHECK(out == "14\r\nhello world, sixteen\r\n");
 }
 
-TEST_CASE("every route but two needs the key, and no route needs none") {
-  gateway_config config;
-  config.api_keys = {"secret", "other"};
-  const http_api api(facts_with(config));
-  const std::pair<const char*, const char*> calls[] = {{"GET", "/"},
-                                                       {"GET", "/version"},
-                                                       {"GET", "/load"},
-                                                       {"GET", "/cluster"},
-                                                       {"GET", "/metrics"},
-                                                       {"GET", "/v1/models"},
-                                                       {"GET", "/v1/models/x"},
-                                                       {"GET", "/v1/stream"},
-                                                       {"POST", "/v1/chat/completions"},
-                                                       {"POST", "/v1/completions"},
-                                                       {"POST", "/tokenize"},
-                                                       {"POST", "/detokenize"},
-                                                       {"GET", "/unknown"},
-                                                       {"DELETE", "/v1/models"}};
-  for (const auto& [method, path] : calls) {
-    CAPTURE(path);
-    auto call = call_of(method, path);
-    const auto refused = api.refuse_early(call);
-    REQUIRE(refused);
-    CHECK(refused->status == 401);
-    CHECK(nlohmann::json::parse(refused->body)["error"]["code"] == "unauthorized");
+TEST_CASE("every route of the table but two needs a key, and the operator's an admin's") {
+  const http_api api(facts_with(with_keys()));
+  std::size_t open = 0;
+  for (const auto& row : http_api::routes()) {
+    CAPTURE(row.path);
+    auto call = call_of(row);
+    if (row.access == route_access::open) {
+      ++open;
+      CHECK((row.path == "/health" || row.path == "/ping"));
+      CHECK(status_of(api.admit(call)) == 200);
+      continue;
+    }
+    for (const auto* method : {"GET", "HEAD", "POST", "OPTIONS", "DELETE"}) {
+      call.method = method;
+      CHECK(status_of(api.admit(call)) == 401);
+    }
+    call.method = call_of(row).method;
     for (const auto* wrong : {"Bearer nope", "Bearer ", "secret", "Basic secret", "Bearer secre"}) {
       call.authorization = wrong;
-      CHECK(api.refuse_early(call)->status == 401);
+      const auto refused = api.admit(call).refusal;
+      REQUIRE(refused);
+      CHECK(refused->status == 401);
+      CHECK(nlohmann::json::parse(refused->body)["error"]["code"] == "unauthorized");
+      CHECK(header(*refused, "WWW-Authenticate") == "Bearer");
     }
-    call.authorization = "bearer other";
-    const auto after = api.refuse_early(call);
-    CHECK((!after || after->status != 401));
+    call.authorization = "bearer secret";
+    CHECK(status_of(api.admit(call)) == (row.access == route_access::admin ? 403 : 200));
+    CHECK(api.admit(call).who.name() == (row.access == route_access::admin ? "" : "u"));
+    call.authorization = "Bearer other";
+    CHECK(status_of(api.admit(call)) == 200);
+    CHECK(api.admit(call).who.name() == "a");
   }
-  CHECK_FALSE(api.refuse_early(call_of("GET", "/health")));
-  CHECK_FALSE(api.refuse_early(call_of("GET", "/ping")));
+  CHECK(open == 2);
+  CHECK(status_of(api.admit(call_of("GET", "/unknown"))) == 401); // nor is told what there is
+}
+
+TEST_CASE("at the operator's door the operator's routes need no key, the others do") {
+  auto config = with_keys();
+  config.admin = "127.0.0.1:0";
+  const http_api api(facts_with(config));
+  for (const auto& row : http_api::routes()) {
+    CAPTURE(row.path);
+    auto call = call_of(row);
+    call.is_at_admin_door = true;
+    CHECK(status_of(api.admit(call)) == (row.access == route_access::user ? 401 : 200));
+  }
+  auto call = call_of("GET", "/cluster");
+  call.is_at_admin_door = true;
+  for (const auto* local : {"localhost", "LOCALHOST:8001", "127.0.0.1:8001", "[::1]:8001", ""}) {
+    call.host = local;
+    CHECK(status_of(api.admit(call)) == 200);
+  }
+  for (const auto* name : {"evil.example", "127.evil.example", "localhost.evil", "10.0.0.1"}) {
+    CAPTURE(name);
+    call.host = name; // what a page of that name would say, had it been pointed at this machine
+    CHECK(status_of(api.admit(call)) == 403);
+  }
+}
+
+TEST_CASE("without keys all is open, but what has a door of its own is there alone") {
+  gateway_config config;
+  const http_api open(facts_with(config));
+  config.admin = "127.0.0.1:0";
+  const http_api apart(facts_with(config));
+  for (const auto& row : http_api::routes()) {
+    CAPTURE(row.path);
+    auto call = call_of(row);
+    CHECK(status_of(open.admit(call)) == 200);
+    CHECK(status_of(apart.admit(call)) == (row.access == route_access::admin ? 403 : 200));
+    call.is_at_admin_door = true;
+    CHECK(status_of(apart.admit(call)) == 200);
+  }
 }
 
 TEST_CASE("unknown paths, methods, media and origins are refused in OpenAI's shape") {
   const http_api api(facts_with({}));
-  CHECK(api.refuse_early(call_of("GET", "/nothing"))->status == 404);
-  const auto wrong_method = api.refuse_early(call_of("GET", "/v1/chat/completions"));
+  CHECK(api.admit(call_of("GET", "/nothing")).refusal->status == 404);
+  const auto wrong_method = api.admit(call_of("GET", "/v1/chat/completions")).refusal;
   REQUIRE(wrong_method);
   CHECK(wrong_method->status == 405);
   CHECK(wrong_method->headers.back() ==
@@ -117,22 +175,22 @@ TEST_CASE("unknown paths, methods, media and origins are refused in OpenAI's sha
   for (const auto* good : {"", "application/json", "application/json; charset=utf-8",
                            "application/x-www-form-urlencoded", "text/plain"}) {
     post.content_type = good;
-    CHECK_FALSE(api.refuse_early(post));
+    CHECK_FALSE(api.admit(post).refusal);
   }
   for (const auto* bad : {"multipart/form-data; boundary=x", "image/png",
                           "application/json; charset=latin1", "text/html"}) {
     post.content_type = bad;
-    CHECK(api.refuse_early(post)->status == 415);
+    CHECK(api.admit(post).refusal->status == 415);
   }
   post.content_type = "application/json";
   post.content_encoding = "gzip";
-  CHECK(api.refuse_early(post)->status == 415);
+  CHECK(api.admit(post).refusal->status == 415);
   post.content_encoding = "";
   post.origin = "http://localhost:8000";
-  CHECK_FALSE(api.refuse_early(post));
+  CHECK_FALSE(api.admit(post).refusal);
   for (const auto* foreign : {"http://evil.example", "null", "http://localhost:8001"}) {
     post.origin = foreign;
-    CHECK(api.refuse_early(post)->status == 403);
+    CHECK(api.admit(post).refusal->status == 403);
   }
 }
 

@@ -309,3 +309,26 @@ TEST_CASE("a step has no more sequences than a message carries, and the others c
     f.check_at_rest();
   }
 }
+
+TEST_CASE("a step has no more bytes than a message carries, and nobody is left out") {
+  constexpr std::uint32_t streams = 2500;
+  auto config = guessing_fixture::config();
+  config.max_num_seqs = config.max_num_queued_reqs = streams;
+  config.max_num_queued_tokens = 1 << 20;
+  config.max_num_batched_tokens = config.prefill_chunk = 8192;
+  guessing_fixture f(8000, config);
+  for (std::uint32_t i = 0; i < streams; ++i) {
+    auto a = f.request(f.grant(), i % 2 == 0 ? 1 : 3, 4);
+    a.sampling.biases.assign(limits::biases_max, {7, 1.0f}); // 80 MB of all of them
+    f.s.admit(a);
+  }
+  std::size_t steps = 0, draws = 0;
+  for (; const auto batch = f.s.next(); ++steps) {
+    CHECK(encode({}, message(*batch)).body.size_bytes <= limits::body_bytes_max);
+    draws += batch->draws.size();
+    f.answer(*batch, 12);
+    REQUIRE(steps < 100);
+  }
+  CHECK(draws >= streams * 4);
+  f.check_at_rest();
+}

@@ -1,0 +1,98 @@
+#include "cluster/gateway_files.hpp"
+
+#include "cluster/api_key_file.hpp"
+#include "gateway/http_server.hpp"
+
+#include <spdlog/spdlog.h>
+
+namespace baton::cluster {
+namespace {
+
+std::vector<std::filesystem::path> named(std::initializer_list<std::filesystem::path> files) {
+  std::vector<std::filesystem::path> all;
+  for (const auto& file : files)
+    if (!file.empty())
+      all.push_back(file);
+  return all;
+}
+
+} // namespace
+
+result<std::optional<std::vector<gateway::api_key>>> load_keys_of(const gateway_section& section) {
+  if (section.api_keys.empty())
+    return std::optional<std::vector<gateway::api_key>>();
+  auto keys = load_api_keys(section.api_keys);
+  if (!keys) {
+    auto e = keys.error();
+    e.message = fmt::format("gateway.api_keys: {}", e.message);
+    return e;
+  }
+  return std::optional(std::move(*keys));
+}
+
+gateway::gateway_config door_settings(const gateway_section& section,
+                                      std::optional<std::vector<gateway::api_key>> keys) {
+  gateway::gateway_config c;
+  c.http = section.http;
+  c.admin = section.admin;
+  c.zmq = section.zmq;
+  c.tls_certificate = section.tls_certificate;
+  c.tls_key = section.tls_key;
+  c.allow_unauthenticated = section.allow_unauthenticated;
+  c.keys = std::move(keys);
+  return c;
+}
+
+result<void> check_gateway(const gateway_section& section) {
+  auto keys = load_keys_of(section);
+  return keys ? gateway::http_server::check(door_settings(section, std::move(*keys)))
+              : keys.error();
+}
+
+gateway_files::gateway_files(gateway_section section)
+    : section_(std::move(section)), keys_(named({section_.api_keys})),
+      certificate_(named({section_.tls_certificate, section_.tls_key})) {}
+
+void gateway_files::attach(std::shared_ptr<gateway::board> board,
+                           std::shared_ptr<gateway::door_server> doors) {
+  board_ = std::move(board);
+  doors_ = std::move(doors);
+}
+
+void gateway_files::reload_keys() {
+  auto keys = load_keys_of(section_);
+  if (!keys) {
+    keys_wrong_ = keys.error().message + "; the keys from before stay";
+    spdlog::error("{}", keys_wrong_);
+    return;
+  }
+  keys_wrong_.clear();
+  spdlog::info("{} API keys from {}", (*keys)->size(), section_.api_keys.string());
+  board_->gate().replace(gateway::key_ring(std::move(**keys)),
+                         gateway::gate::instant::clock::now());
+}
+
+void gateway_files::reload_certificate() {
+  certificate_wrong_.clear();
+  if (auto ok = doors_->reload_certificate(); !ok) {
+    certificate_wrong_ = ok.error().message + "; the certificate from before stays";
+    spdlog::error("{}", certificate_wrong_);
+    return;
+  }
+  spdlog::info("the certificate of {} is in use", section_.tls_certificate.string());
+}
+
+void gateway_files::look(const std::function<void(const std::string& why)>& told) {
+  const bool has_keys = keys_.has_changed();
+  const bool has_certificate = certificate_.has_changed();
+  if (has_keys)
+    reload_keys();
+  if (has_certificate)
+    reload_certificate();
+  if (has_keys || has_certificate)
+    told(keys_wrong_.empty() || certificate_wrong_.empty()
+             ? keys_wrong_ + certificate_wrong_
+             : fmt::format("{}; {}", keys_wrong_, certificate_wrong_));
+}
+
+} // namespace baton::cluster

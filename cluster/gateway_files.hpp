@@ -1,0 +1,49 @@
+// The files that a gateway reads when it comes up, and again whenever they change: API keys,
+// certificate and its key. Nothing that is open notices.
+#pragma once
+
+#include "cluster/config.hpp"
+#include "cluster/file_watch.hpp"
+#include "gateway/board.hpp"
+#include "gateway/door_server.hpp"
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace baton::cluster {
+
+// None: no file is named. Errors: as load_api_keys, with the key of nodes.toml.
+result<std::optional<std::vector<gateway::api_key>>> load_keys_of(const gateway_section& section);
+// Where the gateway listens, and who may come there.
+gateway::gateway_config door_settings(const gateway_section& section,
+                                      std::optional<std::vector<gateway::api_key>> keys);
+// Whether a gateway could come up. Errors: as load_keys_of and http_server::check.
+result<void> check_gateway(const gateway_section& section);
+
+class gateway_files {
+public:
+  // Requires: what the board and the doors came up with was read after the watch was made.
+  explicit gateway_files(gateway_section section);
+  void attach(std::shared_ptr<gateway::board> board, std::shared_ptr<gateway::door_server> doors);
+
+  // To be called at an even interval. What cannot be read changes nothing: the old stays, and
+  // `told` hears why; the empty text, once all is well again.
+  void look(const std::function<void(const std::string& why)>& told);
+
+private:
+  void reload_keys();
+  void reload_certificate();
+
+  gateway_section section_;
+  file_watch keys_;
+  file_watch certificate_;
+  std::shared_ptr<gateway::board> board_;
+  std::shared_ptr<gateway::door_server> doors_;
+  std::string keys_wrong_; // empty: nothing
+  std::string certificate_wrong_;
+};
+
+} // namespace baton::cluster

@@ -1,0 +1,121 @@
+// The file of API keys: what is read, what is refused by its key, what `cluster keygen --api` adds.
+#include "cluster/api_key_file.hpp"
+#include "cluster/file_watch.hpp"
+#include "tests/support/scratch_directory.hpp"
+
+#include <doctest/doctest.h>
+
+#include <fstream>
+
+using namespace baton;
+using namespace baton::cluster;
+
+namespace {
+
+const std::string digest = gateway::hex_of(gateway::digest_of_key("k"));
+
+std::string table(const std::string& lines) {
+  return "[[keys]]\nname = \"a\"\nsha256 = [\"" + digest + "\"]\n" + lines;
+}
+
+void write(const std::filesystem::path& file, const std::string& text) {
+  std::ofstream(file) << text;
+}
+
+} // namespace
+
+TEST_CASE("keys are read with their role and quotas") {
+  const auto keys = parse_api_keys(table("role = \"admin\"\nrequests_per_minute = 60\n"
+                                         "concurrent_requests = 4\ntokens_per_minute = 100000\n"),
+                                   "keys.toml");
+  REQUIRE(keys);
+  REQUIRE(keys->size() == 1);
+  CHECK(keys->front().name == "a");
+  CHECK(keys->front().role == gateway::key_role::admin);
+  CHECK(keys->front().quotas == gateway::key_quotas{60, 4, 100000});
+  CHECK(keys->front().digests == std::vector{gateway::digest_of_key("k")});
+  const auto plain = parse_api_keys(table(""), "keys.toml");
+  REQUIRE(plain);
+  CHECK(plain->front().role == gateway::key_role::user);
+  CHECK(plain->front().quotas == gateway::key_quotas{});
+  CHECK(parse_api_keys("", "keys.toml")->empty());
+}
+
+TEST_CASE("what is wrong is refused by its key") {
+  const std::pair<std::string, const char*> wrong[] = {
+      {table("role = \"root\"\n"), "keys[0].role"},
+      {table("requests_per_minute = 0\n"), "keys[0].requests_per_minute"},
+      {table("tokens_per_minute = -1\n"), "keys[0].tokens_per_minute"},
+      {table("key = \"k\"\n"), "keys[0].key"},
+      {table("") + table(""), "keys[1].name"},
+      {table("") + "[[keys]]\nname = \"b\"\nsha256 = [\"" + digest + "\"]\n", "keys[1].sha256"},
+      {"[[keys]]\nname = \"a\"\n", "keys[0].sha256"},
+      {"[[keys]]\nname = \"a\"\nsha256 = [\"baton_k\"]\n", "keys[0].sha256"},
+      {"[[keys]]\nname = \"a b\"\nsha256 = [\"" + digest + "\"]\n", "keys[0].name"},
+      {"[[keys]]\nsha256 = [\"" + digest + "\"]\n", "keys[0].name"},
+      {"keys = 1\n", "keys"},
+      {"keys = [1]\n", "keys[0]"},
+      {"[[key]]\n", "key"},
+  };
+  for (const auto& [text, param] : wrong) {
+    CAPTURE(text);
+    const auto keys = parse_api_keys(text, "keys.toml");
+    REQUIRE_FALSE(keys);
+    CHECK(keys.error().param == param);
+    CHECK(keys.error().message.starts_with("keys.toml"));
+  }
+  CHECK_FALSE(parse_api_keys("[[keys]\n", "keys.toml"));
+}
+
+TEST_CASE("keys are 256 bits, each another") {
+  const auto one = make_api_key();
+  CHECK(one.size() == 6 + 64);
+  CHECK(one.starts_with("baton_"));
+  CHECK(one != make_api_key());
+}
+
+TEST_CASE("keys are added to a file, which keeps what it had") {
+  const testing::scratch_directory dir;
+  const auto file = dir.path() / "keys.toml";
+  REQUIRE(add_api_key(file, "a", gateway::key_role::user, "k"));
+  REQUIRE(add_api_key(file, "b", gateway::key_role::admin, "l"));
+  const auto keys = load_api_keys(file);
+  REQUIRE(keys);
+  REQUIRE(keys->size() == 2);
+  CHECK((*keys)[0].digests.front() == gateway::digest_of_key("k"));
+  CHECK((*keys)[1].role == gateway::key_role::admin);
+  CHECK((std::filesystem::status(file).permissions() & std::filesystem::perms::mask) ==
+        (std::filesystem::perms::owner_read | std::filesystem::perms::owner_write));
+  const auto again = add_api_key(file, "a", gateway::key_role::user, "m");
+  REQUIRE_FALSE(again);
+  CHECK(again.error().code == errc::conflict);
+  CHECK(load_api_keys(file)->size() == 2);
+  write(file, "[[keys]\n");
+  CHECK_FALSE(
+      add_api_key(file, "c", gateway::key_role::user, "n")); // what is broken is not written over
+  CHECK_FALSE(load_api_keys(dir.path() / "none.toml"));
+}
+
+TEST_CASE("a file has changed once it has come to rest") {
+  const testing::scratch_directory dir;
+  const auto file = dir.path() / "f";
+  write(file, "1");
+  file_watch watch({file});
+  CHECK_FALSE(watch.has_changed());
+  write(file, "22");
+  CHECK_FALSE(watch.has_changed()); // it may not be whole
+  CHECK(watch.has_changed());
+  CHECK_FALSE(watch.has_changed());
+  write(file, "333");
+  CHECK_FALSE(watch.has_changed());
+  write(file, "4444");
+  CHECK_FALSE(watch.has_changed());
+  CHECK(watch.has_changed());
+  std::filesystem::remove(file);
+  CHECK_FALSE(watch.has_changed());
+  CHECK(watch.has_changed());
+  write(dir.path() / "g", "1");
+  std::filesystem::rename(dir.path() / "g", file);
+  CHECK_FALSE(watch.has_changed());
+  CHECK(watch.has_changed());
+}
