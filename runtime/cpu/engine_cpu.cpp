@@ -64,13 +64,12 @@ result<std::vector<model::tensor_slice>> slices_of(const model::description& m, 
   return c.slices;
 }
 
-// KV of another slice, or of a group that is cut otherwise, has other bits.
-std::uint64_t mark_of(const std::vector<model::tensor_slice>& slices, std::uint32_t rank) {
+// KV of a group that is cut otherwise has other bits.
+std::uint64_t mark_of(const std::vector<model::tensor_slice>& slices) {
   std::uint64_t mark = 0;
   if (slices.size() == 1)
     return mark;
   const auto mix = [&](std::uint64_t part) { mark = (mark ^ part) * 0x100000001B3U; };
-  mix(rank + 1);
   for (const auto& slice : slices) {
     mix(slice.kv_heads.count);
     mix(slice.ffn.count);
@@ -122,6 +121,7 @@ struct engine_cpu::state {
   shared_weights weights;
   std::optional<rope_tables> ropes;
   kv_memory kv;
+  kv_part holds; // what of the model the KV is
   swap_file swap;
   step_memory memory;
   std::optional<forward> pass;
@@ -138,10 +138,8 @@ struct engine_cpu::state {
     if (blocks == 0)
       return fail(errc::does_not_fit, "{} bytes of KV memory hold no block of {} bytes",
                   c.kv_memory_bytes, shape.block_bytes());
-    const std::uint64_t owner = file.fingerprint() ^
-                                (std::uint64_t{range.first} << 32U | range.count) ^
-                                mark_of(slices, rank);
-    auto taken = c.kv_file ? kv_memory::share(shape, blocks, *c.kv_file, owner)
+    holds = {file.fingerprint() ^ mark_of(slices), range.first, slices[rank].kv_heads.first};
+    auto taken = c.kv_file ? kv_memory::share(shape, blocks, *c.kv_file, holds)
                            : kv_memory::take(shape, blocks);
     if (!taken)
       return taken.error();
@@ -304,6 +302,37 @@ result<void> engine_cpu::state::make_copies(const std::vector<block_copy>& copie
   });
   const auto failed = std::find_if(made.begin(), made.end(), [](const auto& m) { return !m; });
   return failed == made.end() ? result<void>{} : *failed;
+}
+
+// Every member takes other blocks.
+result<void> engine_cpu::take_over(std::span<const kv_source> from,
+                                   std::span<const block_index> blocks) {
+  state& s = *state_;
+  const auto runs = runs_of(s.holds, s.kv.shape(), from);
+  if (!runs)
+    return runs.error();
+  for (const auto& run : *runs)
+    for (const auto block : blocks)
+      if (block >= s.kv.blocks() || block >= run.from->label().blocks)
+        return fail(errc::invalid_value, "block {} of {} here and {} there", block, s.kv.blocks(),
+                    run.from->label().blocks);
+  std::vector<result<void>> taken(s.team.size());
+  s.team.run([&](unsigned member) {
+    for (std::size_t i = member; i < blocks.size(); i += s.team.size())
+      for (const auto& run : *runs) {
+        const auto own = s.kv.layers(blocks[i], run.layer - s.holds.first_layer, run.count);
+        if (taken[member] = run.from->read(blocks[i], run.layer, own); !taken[member])
+          return;
+      }
+  });
+  for (const auto& one : taken)
+    if (!one)
+      return one;
+  for (const auto& run : *runs)
+    if (!run.from->is_same())
+      return fail(errc::io_failed, "the KV memory of layers {} on has begun another life",
+                  run.from->first_layer());
+  return {};
 }
 
 // Draws are independent of one another: each member takes every size-th.

@@ -5,7 +5,7 @@
 
 #include "runtime/collective/collective.hpp"
 #include "runtime/cpu/isa.hpp"
-#include "runtime/cpu/kv_format.hpp"
+#include "runtime/cpu/kv_source.hpp"
 #include "runtime/engine/engine.hpp"
 #include "runtime/model/slice.hpp"
 
@@ -72,6 +72,12 @@ public:
   // group.
   result<baton::engine::step_output> run(const micro_batch& batch,
                                          std::span<const float> activations) override;
+
+  // Has in these blocks what shards of another cut of the same model had there: from then on a
+  // sequence goes on here with the bits that it would have had there. Requires: nobody writes to
+  // them meanwhile, no step runs here. Errors: invalid_value (names a layer that none of them has,
+  // or a block), io_failed; what the blocks hold is then undefined.
+  result<void> take_over(std::span<const kv_source> from, std::span<const block_index> blocks);
 
   // For tests and tools: the logits [vocabulary] of draw `index` of the last run, as the sampler
   // left them. Requires: the last stage, rank 0, index < draws of that run.

@@ -12,18 +12,6 @@
 namespace baton::cpu {
 namespace {
 
-// First in a file of KV memory: whose it is. All of one width, so that no byte is undefined.
-struct label {
-  std::uint64_t magic = 0x32766B6E6F746162; // "batonkv2"
-  std::uint64_t owner = 0;
-  std::uint64_t layers = 0, kv_heads = 0, head_size = 0, format = 0;
-  std::uint64_t block_positions = kv_block_positions;
-  std::uint64_t blocks = 0;
-  std::uint64_t life = 0; // 0: nothing is here yet
-};
-constexpr std::size_t label_bytes = 4096; // a page: blocks begin on the next one
-static_assert(sizeof(label) <= label_bytes);
-
 result<std::size_t> bytes_of(const kv_shape& sizes, std::uint32_t blocks, std::size_t before) {
   std::size_t total = 0;
   if (__builtin_mul_overflow(sizes.block_bytes(), std::size_t{blocks}, &total) ||
@@ -63,8 +51,8 @@ result<kv_memory> kv_memory::take(const kv_shape& sizes, std::uint32_t blocks) {
 }
 
 result<kv_memory> kv_memory::share(const kv_shape& sizes, std::uint32_t blocks, int fd,
-                                   std::uint64_t owner) {
-  const auto total = bytes_of(sizes, blocks, label_bytes);
+                                   const kv_part& part) {
+  const auto total = bytes_of(sizes, blocks, kv_label_bytes);
   if (!total)
     return total.error();
   const bool is_used = has_size(fd, *total);
@@ -74,17 +62,11 @@ result<kv_memory> kv_memory::share(const kv_shape& sizes, std::uint32_t blocks, 
   auto memory = large_memory::map(fd, *total);
   if (!memory)
     return memory.error();
-  kv_memory kv(*std::move(memory), sizes, blocks, label_bytes);
-  label found, ours;
+  kv_memory kv(*std::move(memory), sizes, blocks, kv_label_bytes);
+  kv_label found;
   std::memcpy(&found, kv.memory_.data(), sizeof found);
-  ours.owner = owner;
-  ours.layers = sizes.layers;
-  ours.kv_heads = sizes.kv_heads;
-  ours.head_size = sizes.head_size;
-  ours.format = static_cast<std::uint64_t>(sizes.format);
-  ours.blocks = blocks;
-  ours.life = found.life;
-  if (found.life == 0 || std::memcmp(&found, &ours, sizeof found) != 0) {
+  auto ours = label_of(part, sizes, blocks, found.life);
+  if (found.life == 0 || found != ours) {
     if (is_used)
       if (auto ok = empty(fd, *total); !ok) // the mapping sees it: the same file
         return ok.error();

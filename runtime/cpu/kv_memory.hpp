@@ -4,7 +4,7 @@
 // shard's agent holds: then it outlives the shard, and the next one finds it.
 #pragma once
 
-#include "runtime/cpu/kv_format.hpp"
+#include "runtime/cpu/kv_label.hpp"
 #include "runtime/cpu/large_memory.hpp"
 
 #include <span>
@@ -17,12 +17,13 @@ public:
   // Errors: does_not_fit.
   static result<kv_memory> take(const kv_shape& sizes, std::uint32_t blocks);
   // The same in the file `fd`, of which nobody else writes. What stands there is kept if it is of
-  // this `owner` (model and layers), shape and number of blocks; else it begins a new life.
+  // this part of the model, shape and number of blocks; else it begins a new life.
   // Errors: does_not_fit, io_failed.
   static result<kv_memory> share(const kv_shape& sizes, std::uint32_t blocks, int fd,
-                                 std::uint64_t owner);
+                                 const kv_part& part);
 
   kv_format format() const noexcept { return shape_.format; }
+  const kv_shape& shape() const noexcept { return shape_; }
   std::uint32_t blocks() const noexcept { return blocks_; }
   // Which contents these are: the same after a restart that found them again. 0: they go with the
   // process.
@@ -33,6 +34,12 @@ public:
     return memory_.data() + begin_ + index * shape_.page_bytes();
   }
 
+  // Of a block, the pages of consecutive layers. Requires: block < blocks(), layers in the shape.
+  std::span<std::byte> layers(std::uint32_t index, std::uint32_t first,
+                              std::uint32_t count) const noexcept {
+    const auto bytes = std::size_t{shape_.kv_heads} * shape_.page_bytes();
+    return block(index).subspan(first * bytes, count * bytes);
+  }
   // All pages of a block. Requires: block < blocks().
   std::span<std::byte> block(std::uint32_t index) const noexcept {
     return {memory_.data() + begin_ + index * shape_.block_bytes(), shape_.block_bytes()};

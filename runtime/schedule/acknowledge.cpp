@@ -250,7 +250,7 @@ void scheduler::forget_kv() {
     settle(s);
     file(s);
   }
-  blocks_ = block_account(shape_.blocks, shape_.block_positions);
+  blocks_ = block_account(shape_.blocks, shape_.block_positions, blocks_.last_stamp());
 }
 
 // A sequence that was in flight with the same rows at two deaths in a row runs alone from then on;

@@ -8,8 +8,10 @@
 
 namespace baton::schedule {
 
-block_account::block_account(std::uint32_t blocks, std::uint32_t block_positions)
-    : block_positions_(block_positions), free_(blocks), holders_(blocks) {
+block_account::block_account(std::uint32_t blocks, std::uint32_t block_positions,
+                             std::uint64_t first_stamp)
+    : block_positions_(block_positions), free_(blocks), holders_(blocks), stamps_(blocks),
+      last_stamp_(first_stamp) {
   ENSURE(block_positions > 0, "blocks of no positions");
   std::iota(free_.rbegin(), free_.rend(), block_index{0});
 }
@@ -96,6 +98,7 @@ block_index block_account::take() {
     kept_.erase(oldest);
   }
   holders_[block] = 1;
+  stamps_[block] = ++last_stamp_;
   return block;
 }
 
@@ -164,6 +167,13 @@ void block_account::forget_swapped(sequence_id id) {
     return;
   swap_free_.insert(swap_free_.end(), it->second.rbegin(), it->second.rend());
   swapped_.erase(it);
+}
+
+std::vector<block_index> block_account::kept() const {
+  std::vector<block_index> all;
+  for (const auto& [since, block] : kept_)
+    all.push_back(block);
+  return all;
 }
 
 void block_account::check_integrity() const {

@@ -30,8 +30,8 @@ namespace baton::schedule {
 class block_account {
 public:
   block_account() = default; // of no blocks
-  // Requires: block_positions > 0.
-  block_account(std::uint32_t blocks, std::uint32_t block_positions);
+  // Requires: block_positions > 0. `first_stamp`: that of the account before, if there was one.
+  block_account(std::uint32_t blocks, std::uint32_t block_positions, std::uint64_t first_stamp = 0);
 
   std::size_t needed(std::size_t positions) const noexcept {
     return (positions + block_positions_ - 1) / block_positions_;
@@ -75,6 +75,14 @@ public:
   void swap_in(sequence_id id, std::size_t from, std::vector<block_copy>& copies);
   void forget_swapped(sequence_id id);
 
+  // -- what blocks hold, for whoever copies it elsewhere (kv_move.hpp).
+
+  // Another one each time that the block is taken by somebody to be filled anew.
+  std::uint64_t stamp(block_index block) const { return stamps_.at(block); }
+  std::uint64_t last_stamp() const noexcept { return last_stamp_; }
+  // Those of a beginning that may come again, held by nobody.
+  std::vector<block_index> kept() const;
+
   // Every block is free, kept or held, and by as many as hold it; else the process ends.
   void check_integrity() const;
 
@@ -91,9 +99,11 @@ private:
   void check_swap() const;
 
   std::size_t block_positions_ = 1;
-  std::vector<block_index> free_;             // the last one goes next: lately used memory is warm
-  std::vector<std::uint32_t> holders_;        // [block]
-  std::map<std::uint64_t, block_index> kept_; // by when they were let go
+  std::vector<block_index> free_;      // the last one goes next: lately used memory is warm
+  std::vector<std::uint32_t> holders_; // [block]
+  std::vector<std::uint64_t> stamps_;  // [block]
+  std::uint64_t last_stamp_ = 0;
+  std::map<std::uint64_t, block_index> kept_;                 // by when they were let go
   std::unordered_map<block_index, std::uint64_t> kept_since_; // the same, the other way round
   std::uint64_t clock_ = 0;
   prefix_index index_;

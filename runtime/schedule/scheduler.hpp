@@ -4,6 +4,7 @@
 #pragma once
 
 #include "runtime/schedule/blocks.hpp"
+#include "runtime/schedule/kv_move.hpp"
 #include "runtime/schedule/prompt_lookup.hpp"
 #include "runtime/schedule/sequence_lists.hpp"
 #include "runtime/schedule/ticket_queue.hpp"
@@ -137,6 +138,9 @@ public:
                   kv_fate kv = kv_fate::lost);
   void close_epoch(time_point now);
   bool is_open() const noexcept { return epoch_.has_value(); }
+
+  // The blocks whose contents somebody may come back to (kv_move.cpp).
+  std::vector<held_block> held_blocks() const;
 
   // What is to be sent since the last call.
   output take() { return std::exchange(output_, {}); }
