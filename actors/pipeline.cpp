@@ -100,8 +100,7 @@ result<pipeline::announced> pipeline::on_ready(const stage_ready& stage) {
     return announced{};
   }
   auto* own = seat_of(*of, stage.stage, stage.rank);
-  if (!own || stage.width != width_ ||
-      std::size_t{stage.stages} * stage.width != of->seats.size())
+  if (!own || stage.width != width_ || std::size_t{stage.stages} * stage.width != of->seats.size())
     return fail(errc::invalid_value,
                 "rank {} of {} of stage {} of {} does not belong to a pipeline of {} stages of {}",
                 stage.rank, stage.width, stage.stage, stage.stages, of->seats.size() / width_,

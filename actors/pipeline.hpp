@@ -9,7 +9,8 @@
 //
 // While the plan changes there are two generations, each with all seats:
 //
-//   the serving one --every seat of the coming one is ready--> due --nothing in flight--> the coming
+//   the serving one --every seat of the coming one is ready--> due --nothing in flight--> the
+//   coming
 //      ^                                                        |                          one
 //      |<--------- a seat of the coming one is lost ------------+                           |
 //      |<--------- ... or lost, or given up, before the plan names it as the serving one ---+
@@ -103,7 +104,7 @@ private:
     std::uint64_t kv_life = 0;
   };
   const lineup& line() const noexcept { return lines_[current_]; }
-  lineup* line_of(std::uint32_t generation); // null: there is none
+  lineup* line_of(std::uint32_t generation);                        // null: there is none
   seat* seat_of(lineup& of, stage_index stage, std::uint32_t rank); // null: there is none
   const hello* linked(node_id node) const;
   bool is_complete(const lineup& l) const;
@@ -112,8 +113,8 @@ private:
   bool close();
 
   std::uint32_t width_;
-  std::vector<lineup> lines_; // the serving one, then, if there is one, the coming one
-  std::size_t current_ = 0;   // of lines_
+  std::vector<lineup> lines_;      // the serving one, then, if there is one, the coming one
+  std::size_t current_ = 0;        // of lines_
   std::vector<stage_ready> early_; // of generations that the root has not told of yet
   std::vector<hello> linked_;
   state state_ = state::waiting;

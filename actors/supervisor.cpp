@@ -180,8 +180,8 @@ void retire(pointer self, child& c) {
 
 void begin(pointer self, const child_spec& spec) {
   auto& s = self->state;
-  auto& c =
-      s.children.emplace_back(child{spec, restart_policy(spec.intensity), {}, {}, 0, {}, {}, {}, false});
+  auto& c = s.children.emplace_back(
+      child{spec, restart_policy(spec.intensity), {}, {}, 0, {}, {}, {}, false});
   if (spec.is_elsewhere)
     await(c, phase::starting, "has not joined yet");
   else if (!adopt(self, c))
@@ -193,8 +193,7 @@ void on_wanted(pointer self, const wanted_children& m) {
   if (s.is_stopping)
     return;
   const auto has = [](const auto& all, node_id node, auto node_of) {
-    return std::any_of(all.begin(), all.end(),
-                       [&](const auto& x) { return node_of(x) == node; });
+    return std::any_of(all.begin(), all.end(), [&](const auto& x) { return node_of(x) == node; });
   };
   const auto of_spec = [](const child_spec& x) { return x.node; };
   const auto of_child = [](const child& x) { return x.spec.node; };

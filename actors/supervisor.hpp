@@ -59,7 +59,8 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::actors::wanted_children)
 
 namespace baton::actors {
 
-using supervisor_actor = takes<status, drain, child_exited, wanted_children, peer_up, peer_down, tick>;
+using supervisor_actor =
+    takes<status, drain, child_exited, wanted_children, peer_up, peer_down, tick>;
 
 struct supervisor_config {
   std::vector<child_spec> children; // in start order

@@ -23,18 +23,18 @@ struct kind_row {
 
 // In the order of `message`, which is the order on the wire.
 constexpr std::array<kind_row, kinds> rows{{
-    {"reserve", false},     {"granted", false},      {"rejected", false},
-    {"submit", true},       {"admit", true},         {"cancel", false},
-    {"micro_batch", true},  {"sampled", false},      {"tokens", true},
-    {"chunk", true},        {"tokenize", true},      {"tokenized", true},
-    {"detokenize", true},   {"detokenized", true},   {"stage_ready", false},
-    {"open_epoch", false},  {"epoch_opened", false}, {"hello", false},
-    {"hello_ack", false},   {"heartbeat", false},    {"credit", false},
-    {"status", false},      {"model_card", false},   {"load_report", false},
-    {"drain", false},       {"query_status", false}, {"cluster_status", false},
-    {"list_models", false}, {"models", false},       {"generate", true},
-    {"chunks", true},       {"resume", false},      {"change_nodes", false},
-    {"nodes_changed", false}, {"generations", false}, {"serves", false},
+    {"reserve", false},       {"granted", false},      {"rejected", false},
+    {"submit", true},         {"admit", true},         {"cancel", false},
+    {"micro_batch", true},    {"sampled", false},      {"tokens", true},
+    {"chunk", true},          {"tokenize", true},      {"tokenized", true},
+    {"detokenize", true},     {"detokenized", true},   {"stage_ready", false},
+    {"open_epoch", false},    {"epoch_opened", false}, {"hello", false},
+    {"hello_ack", false},     {"heartbeat", false},    {"credit", false},
+    {"status", false},        {"model_card", false},   {"load_report", false},
+    {"drain", false},         {"query_status", false}, {"cluster_status", false},
+    {"list_models", false},   {"models", false},       {"generate", true},
+    {"chunks", true},         {"resume", false},       {"change_nodes", false},
+    {"nodes_changed", false}, {"generations", false},  {"serves", false},
 }};
 static_assert(kinds == 36, "a new message needs a row, a table in a .fbs file, and a put/get pair");
 

@@ -418,7 +418,7 @@ struct cluster_status {
   std::optional<load_report> load;
   std::uint32_t generation = 0;        // the one that serves
   std::uint32_t coming_generation = 0; // 0: none
-  std::string change;                  // what is done, or how the last one ended; "": there was none
+  std::string change; // what is done, or how the last one ended; "": there was none
 };
 
 // Client to root: no layers on this node any more, or some again. The streams go on. Answered by
@@ -464,11 +464,11 @@ struct generate {
   std::string request_id{};  // the client's name for it: asked twice, it is done once
 };
 
-using message = std::variant<reserve, granted, rejected, submit, admit, cancel, micro_batch,
-                             sampled, tokens, chunk, tokenize, tokenized, detokenize, detokenized,
-                             stage_ready, open_epoch, epoch_opened, hello, hello_ack, heartbeat,
-                             credit, status, model_card, load_report, drain, query_status,
-                             cluster_status, list_models, models, generate, chunks, resume,
-                             change_nodes, nodes_changed, generations, serves>;
+using message =
+    std::variant<reserve, granted, rejected, submit, admit, cancel, micro_batch, sampled, tokens,
+                 chunk, tokenize, tokenized, detokenize, detokenized, stage_ready, open_epoch,
+                 epoch_opened, hello, hello_ack, heartbeat, credit, status, model_card, load_report,
+                 drain, query_status, cluster_status, list_models, models, generate, chunks, resume,
+                 change_nodes, nodes_changed, generations, serves>;
 
 } // namespace baton

@@ -141,8 +141,8 @@ void world::start_root() {
   actors::supervisor_config c;
   book_.emplace(noted_, now());
   const auto planned = planned_shards();
-  for (const auto& [node, life] : lives_) // whom the root before has not seen end
-    if (life.links->self().role == role::shard &&
+  for (const auto& [node, running] : lives_) // whom the root before has not seen end
+    if (running.links->self().role == role::shard &&
         std::find(planned.begin(), planned.end(), node) == planned.end())
       doomed_.insert(node);
   c.children = wanted().all;
