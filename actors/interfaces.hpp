@@ -66,6 +66,7 @@ BATON_LOCAL_MESSAGE(baton::detokenize)
 BATON_LOCAL_MESSAGE(baton::detokenized)
 BATON_LOCAL_MESSAGE(baton::stage_ready)
 BATON_LOCAL_MESSAGE(baton::open_epoch)
+BATON_LOCAL_MESSAGE(baton::generations)
 BATON_LOCAL_MESSAGE(baton::epoch_opened)
 BATON_LOCAL_MESSAGE(baton::status)
 BATON_LOCAL_MESSAGE(baton::model_card)
@@ -103,7 +104,7 @@ using tokenizer_actor = takes<submit, tokenize, detokenize>;
 
 // Owns tickets, the sequence log and the KV account; forms micro-batches; ends every ticket once.
 using scheduler_actor = takes<reserve, admit, cancel, resume, sampled, stage_ready, epoch_opened,
-                              peer_up, peer_down, drain, tick>;
+                              generations, peer_up, peer_down, drain, tick>;
 
 // One shard's end of the pipeline: runs the engine, passes on to the next stage or samples.
 using stage_actor = takes<open_epoch, micro_batch, sampled, peer_up, peer_down>;

@@ -1,17 +1,25 @@
 #include "actors/pipeline.hpp"
 
+#include "schema/limits.hpp"
+
 #include <algorithm>
 
 namespace baton::actors {
 
 pipeline::pipeline(std::uint32_t stages, std::uint32_t width, epoch_id first)
-    : width_(width), seats_(std::size_t{stages} * width), epoch_(first) {
+    : width_(width), lines_{{0, std::vector<seat>(std::size_t{stages} * width)}}, epoch_(first) {
   ENSURE(stages > 0 && width > 0, "a pipeline has at least one stage, and a stage one rank");
 }
 
-pipeline::seat* pipeline::seat_of(stage_index stage, std::uint32_t rank) {
+pipeline::lineup* pipeline::line_of(std::uint32_t generation) {
+  auto it = std::find_if(lines_.begin(), lines_.end(),
+                         [&](const lineup& l) { return l.number == generation; });
+  return it == lines_.end() ? nullptr : &*it;
+}
+
+pipeline::seat* pipeline::seat_of(lineup& of, stage_index stage, std::uint32_t rank) {
   const auto at = std::size_t{stage} * width_ + rank;
-  return rank < width_ && at < seats_.size() ? &seats_[at] : nullptr;
+  return rank < width_ && at < of.seats.size() ? &of.seats[at] : nullptr;
 }
 
 const hello* pipeline::linked(node_id node) const {
@@ -20,12 +28,50 @@ const hello* pipeline::linked(node_id node) const {
   return it == linked_.end() ? nullptr : &*it;
 }
 
+bool pipeline::is_complete(const lineup& l) const {
+  return std::all_of(l.seats.begin(), l.seats.end(), [&](const seat& s) {
+    const auto* peer = s.ready ? linked(s.ready->node) : nullptr;
+    return peer != nullptr && peer->epoch == s.ready->node_epoch;
+  });
+}
+
 bool pipeline::close() {
   bool was_under_way = state_ != state::waiting;
   state_ = state::waiting;
-  for (auto& s : seats_)
-    s.has_opened = false;
+  for (auto& l : lines_)
+    for (auto& s : l.seats)
+      s.has_opened = false;
   return was_under_way;
+}
+
+bool pipeline::set_plan(const generations& plan) {
+  const auto before = generation();
+  std::vector<lineup> lines;
+  const auto take = [&](const baton::generation& g) {
+    if (auto* known = line_of(g.number))
+      lines.push_back(std::move(*known));
+    else
+      lines.push_back({g.number, std::vector<seat>(std::size_t{std::max(g.stages, 1u)} * width_)});
+  };
+  take(plan.serving);
+  if (plan.coming)
+    take(*plan.coming);
+  lines_ = std::move(lines);
+  current_ = lines_.size() == 2 && lines_[1].number == before ? 1 : 0;
+  const bool closed = generation() != before && close();
+  for (const auto& stage : std::exchange(early_, {}))
+    (void)on_ready(stage); // of a generation that there is: it was judged by nobody yet
+  return closed;
+}
+
+bool pipeline::is_switch_due() const {
+  return lines_.size() == 2 && current_ == 0 && is_complete(lines_[1]);
+}
+
+void pipeline::switch_over() {
+  ENSURE(is_switch_due(), "generation {} is not ready", generation());
+  close();
+  current_ = 1;
 }
 
 void pipeline::on_up(const hello& shard) {
@@ -35,74 +81,102 @@ void pipeline::on_up(const hello& shard) {
 
 bool pipeline::on_down(node_id node) {
   std::erase_if(linked_, [&](const hello& h) { return h.node == node; });
-  auto gone = std::find_if(seats_.begin(), seats_.end(),
-                           [&](const auto& s) { return s.ready && s.ready->node == node; });
-  if (gone == seats_.end())
-    return false;
-  gone->ready.reset();
-  return close();
+  std::erase_if(early_, [&](const stage_ready& r) { return r.node == node; });
+  for (auto& l : lines_)
+    for (auto& s : l.seats)
+      if (s.ready && s.ready->node == node) {
+        s.ready.reset();
+        return &l == &line() && close();
+      }
+  return false;
 }
 
 result<pipeline::announced> pipeline::on_ready(const stage_ready& stage) {
-  auto* own = seat_of(stage.stage, stage.rank);
-  if (!own || stage.width != width_ || std::size_t{stage.stages} * stage.width != seats_.size())
+  auto* of = line_of(stage.generation);
+  if (of == nullptr) { // over, or the root's word is still on its way
+    std::erase_if(early_, [&](const stage_ready& r) { return r.node == stage.node; });
+    if (early_.size() < limits::stages_max)
+      early_.push_back(stage);
+    return announced{};
+  }
+  auto* own = seat_of(*of, stage.stage, stage.rank);
+  if (!own || stage.width != width_ || std::size_t{stage.stages} * stage.width != of->seats.size())
     return fail(errc::invalid_value,
                 "rank {} of {} of stage {} of {} does not belong to a pipeline of {} stages of {}",
-                stage.rank, stage.width, stage.stage, stage.stages, seats_.size() / width_, width_);
-  for (const auto& s : seats_)
-    if (s.ready && &s != own &&
-        (s.ready->model_hash != stage.model_hash ||
-         s.ready->block_positions != stage.block_positions))
-      return fail(errc::version_mismatch, "stage {} has loaded another model than stage {}",
-                  stage.stage, s.ready->stage);
+                stage.rank, stage.width, stage.stage, stage.stages, of->seats.size() / width_,
+                width_);
+  for (const auto& l : lines_)
+    for (const auto& s : l.seats)
+      if (s.ready && &s != own &&
+          (s.ready->model_hash != stage.model_hash ||
+           s.ready->block_positions != stage.block_positions))
+        return fail(errc::version_mismatch, "stage {} has loaded another model than stage {}",
+                    stage.stage, s.ready->stage);
   own->ready = stage;
-  return announced{close()};
+  return announced{of == &line() && close()};
 }
 
 std::vector<pipeline::order> pipeline::open_if_complete() {
   if (state_ != state::waiting)
     return {};
+  // Whichever can; the coming one if both can.
+  if (is_switch_due())
+    current_ = 1;
+  else if (!is_complete(line()) && is_complete(lines_[0]))
+    current_ = 0;
+  if (!is_complete(line()))
+    return {};
   std::vector<stage_address> addresses;
-  for (const auto& s : seats_) {
-    const auto* peer = s.ready ? linked(s.ready->node) : nullptr;
-    if (!peer || peer->epoch != s.ready->node_epoch)
-      return {};
+  for (const auto& s : line().seats) {
+    const auto* peer = linked(s.ready->node);
     addresses.push_back({peer->node, peer->epoch, peer->endpoint});
   }
   state_ = state::opening;
   ++epoch_.value;
   std::vector<order> orders;
-  for (const auto& s : seats_)
+  for (const auto& s : line().seats)
     orders.push_back(
         {s.ready->node, {epoch_, s.ready->stage, addresses, s.ready->rank, s.ready->width}});
   return orders;
 }
 
+// Whether they are the processes of the last epoch that was open.
+bool pipeline::are_members(const lineup& l) const {
+  return std::equal(l.seats.begin(), l.seats.end(), members_.begin(), members_.end(),
+                    [](const seat& s, const member& m) {
+                      return s.ready && s.ready->node == m.node && s.ready->node_epoch == m.life;
+                    });
+}
+
 bool pipeline::on_opened(const epoch_opened& m) {
-  auto* own = seat_of(m.stage, m.rank);
+  auto& now = lines_[current_];
+  auto* own = seat_of(now, m.stage, m.rank);
   if (state_ != state::opening || m.epoch != epoch_ || !own)
     return false;
   own->has_opened = true;
-  if (!std::all_of(seats_.begin(), seats_.end(), [](const seat& s) { return s.has_opened; }))
+  if (!std::all_of(now.seats.begin(), now.seats.end(), [](const seat& s) { return s.has_opened; }))
     return false;
   state_ = state::open;
-  has_new_life_ = false;
-  keeps_kv_ = true;
-  for (auto& s : seats_) {
-    const bool is_new = s.ready->node != s.last_node || s.ready->node_epoch != s.last_life;
-    has_new_life_ |= is_new;
-    keeps_kv_ &= !is_new || (s.ready->kv_life != 0 && s.ready->kv_life == s.last_kv_life);
-    s.last_node = s.ready->node;
-    s.last_life = s.ready->node_epoch;
-    s.last_kv_life = s.ready->kv_life;
+  // Shards that were told to end, because their generation is over, have not died.
+  const auto* before = line_of(members_generation_);
+  has_new_life_ = members_.empty() || (before != nullptr && !are_members(*before));
+  keeps_kv_ = !members_.empty() && members_generation_ == now.number;
+  for (std::size_t i = 0; keeps_kv_ && i < now.seats.size(); ++i) {
+    const auto& r = *now.seats[i].ready;
+    const bool is_same = r.node == members_[i].node && r.node_epoch == members_[i].life;
+    keeps_kv_ = is_same || (r.kv_life != 0 && r.kv_life == members_[i].kv_life);
   }
+  members_.clear();
+  for (const auto& s : now.seats)
+    members_.push_back({s.ready->node, s.ready->node_epoch, s.ready->kv_life});
+  members_generation_ = now.number;
   return true;
 }
 
 std::uint32_t pipeline::least(std::uint32_t stage_ready::*room) const {
   ENSURE(state_ != state::waiting, "no epoch is under way");
   std::uint32_t least = UINT32_MAX;
-  for (const auto& s : seats_)
+  for (const auto& s : line().seats)
     least = std::min(least, (*s.ready).*room);
   return least;
 }
@@ -117,17 +191,18 @@ std::uint32_t pipeline::swap_blocks() const {
 
 std::uint32_t pipeline::block_positions() const {
   ENSURE(state_ != state::waiting, "no epoch is under way");
-  return seats_[0].ready->block_positions;
+  return line().seats[0].ready->block_positions;
 }
 
 node_id pipeline::first_stage() const {
   ENSURE(state_ != state::waiting, "no epoch is under way");
-  return seats_[0].ready->node;
+  return line().seats[0].ready->node;
 }
 
 std::string pipeline::reason() const {
-  for (std::size_t i = 0; i < seats_.size(); ++i)
-    if (!seats_[i].ready)
+  const auto& seats = line().seats;
+  for (std::size_t i = 0; i < seats.size(); ++i)
+    if (!seats[i].ready)
       return width_ == 1 ? fmt::format("waiting for the shard of stage {}", i)
                          : fmt::format("waiting for rank {} of stage {}", i % width_, i / width_);
   return state_ == state::open ? "" : "opening a pipeline epoch";

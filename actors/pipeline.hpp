@@ -6,6 +6,16 @@
 //      ^                                 |                                  |
 //      +------- a shard went down, or announced itself again --------------+      (the epoch is
 //      closed)
+//
+// While the plan changes there are two generations, each with all seats:
+//
+//   the serving one --every seat of the coming one is ready--> due --nothing in flight--> the
+//   coming
+//      ^                                                        |                          one
+//      |<--------- a seat of the coming one is lost ------------+                           |
+//      |<--------- ... or lost, or given up, before the plan names it as the serving one ---+
+//
+// Which of them has the epochs is decided here alone; which of them there are, by the root.
 #pragma once
 
 #include "schema/messages.hpp"
@@ -25,8 +35,19 @@ public:
     open_epoch what;
   };
 
-  // Epochs are numbered from `first` on; give each life of the head a higher one.
+  // Of one generation, number 0. Epochs are numbered from `first` on; give each life of the head a
+  // higher one.
   pipeline(std::uint32_t stages, std::uint32_t width, epoch_id first);
+
+  // The root's word. What has been said by shards of a generation that stays or comes is not
+  // forgotten. True if that closed an epoch: its generation is over.
+  bool set_plan(const generations& plan);
+  // Every shard of the coming generation is ready: issue nothing more, and once what is in flight
+  // has landed, switch over.
+  bool is_switch_due() const;
+  // Requires: due. The epoch that was opening or open is closed; the next one is the coming
+  // generation's.
+  void switch_over();
 
   // A shard of this node is linked or gone. on_down: true if that closed an epoch that was opening
   // or open.
@@ -48,13 +69,19 @@ public:
 
   state current() const noexcept { return state_; }
   epoch_id epoch() const noexcept { return epoch_; }
+  // The one that has the epochs, and its stages.
+  std::uint32_t generation() const noexcept { return line().number; }
+  std::uint32_t stages() const noexcept {
+    return static_cast<std::uint32_t>(line().seats.size()) / width_;
+  }
   // Requires: not waiting. The blocks that every shard has room for, also in its swap space, and
   // their size.
   std::uint32_t blocks() const;
   std::uint32_t swap_blocks() const;
   std::uint32_t block_positions() const;
   node_id first_stage() const; // its rank 0
-  // Requires: open. Whether a shard has another life than in the last epoch that was open.
+  // Requires: open. Whether a shard of the last epoch that was open has another life since, or has
+  // not come back.
   bool has_new_life() const noexcept { return has_new_life_; }
   // Requires: open. Whether every shard has the KV that it had in the last epoch that was open: it
   // is the same process, or its memory outlived it.
@@ -66,20 +93,34 @@ private:
   struct seat {
     std::optional<stage_ready> ready;
     bool has_opened = false;
-    node_id last_node; // in the last epoch that was open
-    epoch_id last_life;
-    std::uint64_t last_kv_life = 0;
   };
-  seat* seat_of(stage_index stage, std::uint32_t rank); // null: there is none
+  struct lineup { // the shards of a generation
+    std::uint32_t number = 0;
+    std::vector<seat> seats; // [stage * width_ + rank]
+  };
+  struct member { // of the last epoch that was open
+    node_id node;
+    epoch_id life;
+    std::uint64_t kv_life = 0;
+  };
+  const lineup& line() const noexcept { return lines_[current_]; }
+  lineup* line_of(std::uint32_t generation);                        // null: there is none
+  seat* seat_of(lineup& of, stage_index stage, std::uint32_t rank); // null: there is none
   const hello* linked(node_id node) const;
+  bool is_complete(const lineup& l) const;
+  bool are_members(const lineup& l) const;
   std::uint32_t least(std::uint32_t stage_ready::*room) const;
   bool close();
 
   std::uint32_t width_;
-  std::vector<seat> seats_; // [stage * width_ + rank]
+  std::vector<lineup> lines_;      // the serving one, then, if there is one, the coming one
+  std::size_t current_ = 0;        // of lines_
+  std::vector<stage_ready> early_; // of generations that the root has not told of yet
   std::vector<hello> linked_;
   state state_ = state::waiting;
   epoch_id epoch_;
+  std::vector<member> members_;
+  std::uint32_t members_generation_ = 0;
   bool has_new_life_ = false;
   bool keeps_kv_ = false;
 };

@@ -47,7 +47,7 @@ void tell_load(pointer self) {
   load.recovery_seconds = s.recovery_seconds;
   load.stage_busy_micros = s.busy_micros;
   auto busy = std::accumulate(s.busy_micros.begin(), s.busy_micros.end(), std::uint64_t{0});
-  auto span = seconds_between(s.reported_at, now) * static_cast<double>(s.options.stages);
+  auto span = seconds_between(s.reported_at, now) * static_cast<double>(s.line->stages());
   if (load.in_flight > 0 && span > 0)
     load.bubble_ratio = std::max(0.0, 1 - static_cast<double>(busy - s.busy_reported) / 1e6 / span);
   s.busy_reported = busy;
@@ -56,28 +56,6 @@ void tell_load(pointer self) {
     self->send(s.options.peers.gateway(gateway), load);
   s.options.report(load);
 }
-
-// -- after every event: form what can run, send what came of it --
-
-void pump(pointer self) {
-  auto& s = self->state;
-  if (!s.core->has_flights())
-    s.stepped_at = s.options.now();
-  while (auto batch = s.core->next())
-    self->send(s.options.peers.stage(s.line->first_stage()), std::move(*batch));
-  auto out = s.core->take();
-  if (!out.tokens.empty())
-    self->send(s.options.detokenizer, step_tokens{std::move(out.tokens)});
-  for (auto& r : out.refusals) {
-    if (!s.core->is_known(r.message.ticket)) // else somebody else has it now
-      s.named->forget(r.message.ticket);
-    self->send(s.options.peers.gateway(r.gateway), std::move(r.message));
-  }
-  if (s.core->is_idle())
-    s.core->check_integrity();
-}
-
-// -- the pipeline's life --
 
 void try_open(pointer self) {
   auto& s = self->state;
@@ -95,29 +73,80 @@ void close(pointer self, const std::string& why) {
   tell_standing(self);
 }
 
+// -- after every event: form what can run, send what came of it --
+
+// Between two micro-batches: what is in flight lands first, and nothing follows it. A step that
+// never comes back closes the epoch as ever (step_timeout).
+void switch_if_due(pointer self) {
+  auto& s = self->state;
+  if (!s.line->is_switch_due() || s.core->has_flights())
+    return;
+  close(self, "another generation of shards takes over");
+  s.line->switch_over();
+  try_open(self);
+}
+
+void pump(pointer self) {
+  auto& s = self->state;
+  if (!s.core->has_flights())
+    s.stepped_at = s.options.now();
+  switch_if_due(self);
+  while (!s.line->is_switch_due()) {
+    auto batch = s.core->next();
+    if (!batch)
+      break;
+    self->send(s.options.peers.stage(s.line->first_stage()), std::move(*batch));
+  }
+  auto out = s.core->take();
+  if (!out.tokens.empty())
+    self->send(s.options.detokenizer, step_tokens{std::move(out.tokens)});
+  for (auto& r : out.refusals) {
+    if (!s.core->is_known(r.message.ticket)) // else somebody else has it now
+      s.named->forget(r.message.ticket);
+    self->send(s.options.peers.gateway(r.gateway), std::move(r.message));
+  }
+  if (s.core->is_idle())
+    s.core->check_integrity();
+}
+
+// -- the pipeline's life --
+
 void on_opened(pointer self, const epoch_opened& m) {
   auto& s = self->state;
   if (!s.line->on_opened(m))
     return;
   s.core->open_epoch(
       s.line->epoch(),
-      {s.options.stages, s.line->blocks(), s.line->block_positions(), s.line->swap_blocks()},
+      {s.line->stages(), s.line->blocks(), s.line->block_positions(), s.line->swap_blocks()},
       s.line->has_new_life() ? schedule::loss::shard : schedule::loss::link,
       s.line->keeps_kv() ? schedule::kv_fate::kept : schedule::kv_fate::lost);
   ++s.epochs;
   if (s.was_open) {
     ++s.recoveries;
     s.recovery_seconds = seconds_between(s.closed_at, s.options.now());
-    spdlog::info("epoch {} is open, {:.3f} s after the last one closed, KV {}", m.epoch.value,
-                 s.recovery_seconds, s.line->keeps_kv() ? "kept" : "lost");
+    spdlog::info("epoch {} of generation {} is open, {:.3f} s after the last one closed, KV {}",
+                 m.epoch.value, s.line->generation(), s.recovery_seconds,
+                 s.line->keeps_kv() ? "kept" : "lost");
   } else {
     spdlog::info("epoch {} is open: {} stages of {} ranks, {} KV blocks, {} of swap space, "
                  "max_batch_total_tokens {}",
-                 m.epoch.value, s.options.stages, s.options.width, s.line->blocks(),
+                 m.epoch.value, s.line->stages(), s.options.width, s.line->blocks(),
                  s.line->swap_blocks(), s.core->load().max_batch_total_tokens);
   }
   s.was_open = true;
+  s.busy_micros.resize(std::max<std::size_t>(s.busy_micros.size(), s.line->stages()));
+  s.options.serves(s.line->generation());
   tell_standing(self);
+}
+
+// The root's word, the whole of it.
+void on_generations(pointer self, const generations& m) {
+  auto& s = self->state;
+  if (s.line->set_plan(m))
+    close(self, "its generation is over");
+  try_open(self);
+  if (s.core->is_open())
+    s.options.serves(s.line->generation());
 }
 
 void on_ready(pointer self, const stage_ready& m) {
@@ -125,7 +154,8 @@ void on_ready(pointer self, const stage_ready& m) {
   auto announced = s.line->on_ready(m);
   if (!announced) {
     spdlog::error("{}", announced.error().message);
-    s.options.stands(phase::failed, announced.error().message);
+    if (m.generation == s.line->generation()) // else the change fails, not we
+      s.options.stands(phase::failed, announced.error().message);
     return;
   }
   if (announced->closed)
@@ -148,8 +178,10 @@ void on_peer_down(pointer self, const peer_down& m) {
   auto& s = self->state;
   if (s.gateways.erase(m.node) > 0)
     s.core->detach_all_of(m.node);
-  if (s.line->on_down(m.node))
+  if (s.line->on_down(m.node)) {
     close(self, fmt::format("node {} went down: {}", m.node.value, m.why));
+    try_open(self); // while the plan changes, another generation may be there
+  }
 }
 
 // -- the step --
@@ -266,8 +298,9 @@ scheduler_actor::behavior_type scheduler(pointer self, scheduler_options options
   s.options = std::move(options);
   s.core.emplace(s.options.limits);
   s.named.emplace(s.options.limits.resume_window, named_requests_max);
-  s.line.emplace(s.options.stages, s.options.width, s.options.first_epoch);
-  s.busy_micros.resize(s.options.stages);
+  s.line.emplace(s.options.plan.serving.stages, s.options.width, s.options.first_epoch);
+  s.line->set_plan(s.options.plan);
+  s.busy_micros.resize(s.line->stages());
   s.reported_at = s.options.now();
   return {
       then_pump<reserve>(self, on_reserve),
@@ -283,6 +316,7 @@ scheduler_actor::behavior_type scheduler(pointer self, scheduler_options options
       then_pump<sampled>(self, on_sampled),
       then_pump<stage_ready>(self, on_ready),
       then_pump<epoch_opened>(self, on_opened),
+      then_pump<generations>(self, on_generations),
       then_pump<peer_up>(self, on_peer_up),
       then_pump<peer_down>(self, on_peer_down),
       [self](const drain&) {

@@ -15,7 +15,7 @@ namespace baton::actors {
 
 struct scheduler_options {
   schedule::scheduler_config limits;
-  std::uint32_t stages = 1;
+  generations plan;        // as noted when this life of the head began; the root says more
   std::uint32_t width = 1; // ranks of each stage
   epoch_id first_epoch;    // of the pipeline: above any that an earlier life of the head used
   detokenizer_actor detokenizer;
@@ -24,6 +24,8 @@ struct scheduler_options {
   std::function<void(const load_report&)> report; // to the root
   std::function<void(phase, const std::string& reason)>
       stands; // how this process stands, on change
+  // An epoch of this generation is open: told to the root, and again whenever it says its word.
+  std::function<void(std::uint32_t generation)> serves = [](std::uint32_t) {};
   std::function<schedule::time_point()> now;
 };
 

@@ -199,6 +199,65 @@ child* find(pointer self, node_id node) {
   return c == self->state.by_node.end() ? nullptr : c->second;
 }
 
+// After children have come or gone: they lie elsewhere now.
+void reindex(pointer self) {
+  auto& s = self->state;
+  s.by_node.clear();
+  s.untold.clear();
+  for (auto& c : s.children) {
+    s.by_node.emplace(c.spec.node, &c);
+    if (c.is_untold)
+      s.untold.push_back(&c);
+  }
+}
+
+void retire(pointer self, child& c) {
+  const auto spec = c.spec;
+  std::erase_if(self->state.children, [&](const child& x) { return x.spec.node == spec.node; });
+  reindex(self);
+  self->state.config.retired(spec);
+}
+
+void begin(pointer self, const child_spec& spec) {
+  auto& s = self->state;
+  auto& c = s.children.emplace_back(
+      child{spec, restart_policy(spec.intensity), {}, {}, 0, {}, {}, {}, {}, {}});
+  reindex(self);
+  if (spec.is_elsewhere)
+    await(self, c, phase::starting, "has not joined yet");
+  else if (!adopt(self, c))
+    start(self, c);
+}
+
+void on_wanted(pointer self, const wanted_children& m) {
+  auto& s = self->state;
+  if (s.is_stopping)
+    return;
+  const auto has = [](const auto& all, node_id node, auto node_of) {
+    return std::any_of(all.begin(), all.end(), [&](const auto& x) { return node_of(x) == node; });
+  };
+  const auto of_spec = [](const child_spec& x) { return x.node; };
+  const auto of_child = [](const child& x) { return x.spec.node; };
+  std::vector<node_id> unwanted;
+  for (const auto& c : s.children)
+    if (!c.is_retiring && !has(m.all, c.spec.node, of_spec))
+      unwanted.push_back(c.spec.node);
+  for (const auto node : unwanted) {
+    auto* c = find(self, node);
+    if (c->pid == 0) {
+      retire(self, *c);
+      continue;
+    }
+    c->is_retiring = true;
+    if (c->phase != child_phase::stopping)
+      ask_to_stop(self, *c);
+  }
+  for (const auto& spec : m.all)
+    if (!has(s.children, spec.node, of_child))
+      begin(self, spec);
+  report(self);
+}
+
 child* find_elsewhere(pointer self, node_id node) {
   auto* c = find(self, node);
   return c != nullptr && c->spec.is_elsewhere ? c : nullptr;
@@ -220,6 +279,10 @@ void on_exit(pointer self, const child_exited& m) {
     note(self, *c, phase::stopped, m.how);
     stop_next(self);
     return;
+  }
+  if (c->is_retiring) {
+    retire(self, *c);
+    return report(self);
   }
   if (c->phase == child_phase::stopping) { // it went with another, which counts, not this
     c->pid = 0;
@@ -296,9 +359,8 @@ supervisor_actor::behavior_type supervisor(pointer self, supervisor_config confi
   auto& s = self->state;
   s.config = std::move(config);
   for (const auto& spec : s.config.children)
-    s.children.push_back({spec, restart_policy(spec.intensity), {}, {}, 0, {}, {}, {}});
-  for (auto& c : s.children) // which stay where they are
-    s.by_node.emplace(c.spec.node, &c);
+    s.children.push_back({spec, restart_policy(spec.intensity), {}, {}, 0, {}, {}, {}, {}, {}});
+  reindex(self);
   for (auto& c : s.children)
     if (c.spec.is_elsewhere)
       await(self, c, phase::starting, "has not joined yet");
@@ -313,6 +375,7 @@ supervisor_actor::behavior_type supervisor(pointer self, supervisor_config confi
         stop_next(self);
       },
       [self](const child_exited& m) { on_exit(self, m); },
+      [self](const wanted_children& m) { on_wanted(self, m); },
       [self](const peer_up& m) { on_peer_up(self, m.peer); },
       [self](const peer_down& m) { on_peer_down(self, m); },
       [self](const tick&) { on_tick(self); },

@@ -47,13 +47,21 @@ struct child_exited {
       false; // it said itself that a restart cannot help (bad configuration, address in use)
 };
 
+// Who the children are from now on: the new ones are started; those that are not among them are
+// asked to stop, and forgotten once they have. What befalls these, nobody shares.
+struct wanted_children {
+  std::vector<child_spec> all;
+};
+
 } // namespace baton::actors
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::actors::child_exited)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::actors::wanted_children)
 
 namespace baton::actors {
 
-using supervisor_actor = takes<status, drain, child_exited, peer_up, peer_down, tick>;
+using supervisor_actor =
+    takes<status, drain, child_exited, wanted_children, peer_up, peer_down, tick>;
 
 struct supervisor_config {
   std::vector<child_spec> children; // in start order
@@ -67,6 +75,8 @@ struct supervisor_config {
   std::function<void(const std::vector<status>&)> changed;
   std::function<void(const status& failed)> escalate; // a child is beyond its intensity
   std::function<void()> stopped;                      // after drain: all children are gone
+  // One that is not wanted any more is gone, for good.
+  std::function<void(const child_spec&)> retired = [](const child_spec&) {};
   std::function<time_point()> now;
   std::function<epoch_id(node_id)> next_epoch; // grows for every life of a node
   std::chrono::milliseconds kill_after{5000};  // from SIGTERM to SIGKILL when stopping
@@ -91,6 +101,7 @@ struct supervisor_config {
 //                      given_up  -> escalate
 //   any --drain--> stopping --exit--> stopped      (children in reverse order, one after the other)
 //   any --a sibling ended, by strategy--> stopping --exit--> backing_off, started in order
+//   any --not wanted any more--> stopping --exit--> retired, forgotten
 //
 // One elsewhere:  waiting --peer_up--> starting --status(ready)--> running
 //                    ^                     |                          |
@@ -116,6 +127,7 @@ struct child {
   time_point due{};                   // backing_off: when to start; silent, stopping: when to kill
   status last;                        // as the child said, or as we saw
   bool is_untold = false;             // `last`, yet
+  bool is_retiring = false;           // stopping for good
 };
 
 struct supervisor_state {

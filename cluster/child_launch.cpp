@@ -16,7 +16,7 @@ namespace {
 std::uint32_t index_of(const actors::child_spec& spec) {
   if (spec.role == role::agent)
     return spec.node.value - place::first_agent.value;
-  return spec.role == role::shard ? spec.node.value - place::first_shard.value : 0;
+  return spec.role == role::shard ? place::index_of(spec.node) : 0;
 }
 
 // What a process has said last, without time and level. Read for a process that nothing will start
@@ -40,12 +40,30 @@ std::string last_words(const std::filesystem::path& log) {
 child_launcher::child_launcher(child_watch& watch, const cluster_context& context,
                                std::filesystem::path config)
     : watch_(watch), dir_(context.dir), config_(std::move(config)) {
-  const auto& plan = context.plan;
+  know(context.plan);
+  if (context.coming)
+    know(*context.coming);
+}
+
+void child_launcher::know(const cluster_plan& plan) {
+  std::lock_guard lock(mutex_);
   for (std::size_t i = 0; plan.width > 1 && i < plan.shards.size(); ++i) {
     const auto leader = plan.shards[i - plan.shards[i].rank].node;
     leaders_[plan.shards[i].node] = leader;
     widths_[leader] = plan.width;
   }
+}
+
+void child_launcher::forget(const actors::child_spec& spec) {
+  copies_.erase(spec.node); // the one that waits there ends
+  std::lock_guard lock(mutex_);
+  kv_files_.erase(spec.node);
+  group_files_.erase(spec.node);
+  widths_.erase(spec.node);
+  leaders_.erase(spec.node);
+  adopted_.erase(spec.node);
+  last_epoch_.erase(spec.node);
+  dir_.forget(spec.name);
 }
 
 void child_launcher::serve(actors::supervisor_config& config) {
@@ -56,6 +74,7 @@ void child_launcher::serve(actors::supervisor_config& config) {
   config.stop = [this](const actors::child_spec&, std::int32_t pid, bool force) {
     watch_.signal(pid, force ? SIGKILL : SIGTERM);
   };
+  config.retired = [this](const actors::child_spec& spec) { forget(spec); };
   config.now = [] { return std::chrono::steady_clock::now(); };
   // Wall-clock microseconds, so that a life begun by another supervisor is older; never backwards
   // within this one.
@@ -98,6 +117,9 @@ result<std::int32_t> child_launcher::start(const actors::child_spec& spec, epoch
                "--config", config_.string(),
                "--epoch",  std::to_string(epoch.value),
                "--index",  std::to_string(index_of(spec))};
+  if (spec.role == role::shard)
+    what.argv.insert(what.argv.end(),
+                     {"--generation", std::to_string(place::generation_of(spec.node))});
   what.log = dir_.log(spec.name);
   return spec.role == role::shard ? start_shard(spec, epoch, std::move(what))
                                   : watch_.start(what, ends_of(spec, epoch));

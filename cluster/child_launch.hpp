@@ -18,6 +18,10 @@ public:
 
   // Fills adopt, start, stop, now and next_epoch.
   void serve(actors::supervisor_config& config);
+  // Shards of this plan may be started as well. Any thread.
+  void know(const cluster_plan& plan);
+  // What was kept for a child that will have no other life. From the supervisor that it serves.
+  void forget(const actors::child_spec& spec);
   // Before the first child can end. Ends that come earlier are kept and told then.
   void reports_to(actors::supervisor_actor supervisor);
 

@@ -19,6 +19,7 @@ constexpr int exit_usage = 2;
 struct choices {
   up_options up;
   std::string which;
+  std::string node;
   bool json = false;
   bool watch = false;
   join_options join;
@@ -90,6 +91,22 @@ void add_questions(CLI::App& app, choices& c) {
   doctor->callback([&c] { c.status = command_doctor(c.which, c.json); });
 }
 
+void add_nodes(CLI::App& app, choices& c) {
+  const auto add = [&](const char* name, const char* help, bool is_drain) {
+    auto* command = app.add_subcommand(name, help);
+    command->add_option("NODE", c.node, "the name of its [[nodes]] table")->required();
+    command->add_option("CLUSTER", c.which,
+                        "its nodes.toml or its name; default: the one that runs");
+    command->callback([&c, is_drain] {
+      spdlog::set_level(spdlog::level::off);
+      c.status = command_change_nodes(c.node, c.which, is_drain);
+    });
+  };
+  add("drain", "Move a node's layers to the other nodes while streams go on; its shards end.",
+      true);
+  add("add-node", "Give layers to a node that waits or was drained, while streams go on.", false);
+}
+
 void add_model(CLI::App& app, choices& c) {
   auto* model = app.add_subcommand("model", "Look at model files.");
   model->require_subcommand(1);
@@ -125,6 +142,7 @@ void add_role(CLI::App& app, choices& c, const char* name, const run_role& run) 
   role->add_option("--config", c.role.config)->required();
   role->add_option("--epoch", c.role.epoch.value)->required();
   role->add_option("--index", c.role.index)->required();
+  role->add_option("--generation", c.role.generation);
   role->add_option("--kv-file", c.role.kv_file);
   role->add_option("--group-file", c.role.group_file);
   role->add_option("--copies", c.role.copies);
@@ -172,6 +190,7 @@ int run_command_line(int argc, char** argv, const engine_wrapper& wrap) {
   add_up(app, c);
   add_machines(app, c);
   add_questions(app, c);
+  add_nodes(app, c);
   add_model(app, c);
   add_chat(app, c);
   add_role(app, c, "gateway", run_gateway);

@@ -1,27 +1,24 @@
 // `cluster status`: asks the root over the bus, as any process of the cluster would.
 #include "cluster/commands.hpp"
-#include "cluster/process.hpp"
+#include "cluster/root_client.hpp"
 #include "gateway/board.hpp"
 
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 #include <cstdio>
-#include <future>
 #include <thread>
 
 namespace baton::cluster {
 namespace {
-
-constexpr std::chrono::seconds answer_patience{3};
-constexpr node_id client_bit{
-    0x80000000u}; // clients' node ids have the high bit, the cluster's do not
 
 std::string status_table(const cluster_status& s) {
   auto text = fmt::format("{}  {}{}  {}\n", s.model, gateway::name_of(s.phase),
                           s.reason.empty() ? "" : " (" + s.reason + ")", s.url);
   text += fmt::format("  {:<12} {:<11} {:>8} {:>9}  {}\n", "process", "phase", "pid", "restarts",
                       "reason");
+  if (s.generation > 0 || !s.change.empty())
+    text += fmt::format("  generation {}{}\n", s.generation,
+                        s.change.empty() ? "" : " (" + s.change + ")");
   for (const auto& n : s.nodes)
     text += fmt::format("  {:<12} {:<11} {:>8} {:>9}  {}\n", n.name, gateway::name_of(n.phase),
                         n.pid, n.restarts, n.reason);
@@ -43,6 +40,9 @@ std::string status_json(const cluster_status& s) {
                               {"reason", s.reason},
                               {"url", s.url},
                               {"model", s.model},
+                              {"generation", s.generation},
+                              {"coming_generation", s.coming_generation},
+                              {"change", s.change},
                               {"processes", nlohmann::ordered_json::array()}};
   for (const auto& n : s.nodes)
     json["processes"].push_back({{"name", n.name},
@@ -67,38 +67,6 @@ std::string status_json(const cluster_status& s) {
   return json.dump() + "\n";
 }
 
-result<cluster_status> ask(const run_dir& dir) {
-  auto pid = static_cast<std::uint32_t>(getpid());
-  node_id me{client_bit.value | pid};
-  epoch_id life{now_micros()};
-  const auto plan = noted_plan(dir);
-  auto where = addresses::create(dir, plan ? plan->network : std::nullopt);
-  if (!where)
-    return where.error();
-  auto started = process::start(
-      {me, life, role::client, "status", where->listen("status", life), {}, {}}, *where, 1);
-  if (!started)
-    return started.error();
-  auto& self = **started;
-  std::promise<cluster_status> answer;
-  auto got = answer.get_future();
-  self.links().publish(actors::well_known::client, [&](const envelope&, message&& m) {
-    if (auto* s = std::get_if<cluster_status>(&m))
-      answer.set_value(std::move(*s));
-  });
-  self.on_peer(
-      [&](const hello& h) {
-        self.links().send(h.node, actors::well_known::supervisor, query_status{1});
-      },
-      [](node_id, epoch_id, const std::string&) {});
-  self.begin();
-  if (auto linked = self.links().connect(node_id{1}, where->find(root_name)); !linked)
-    return linked.error();
-  if (got.wait_for(answer_patience) != std::future_status::ready)
-    return fail(errc::link_down, "the root does not answer within {} s", answer_patience.count());
-  return got.get();
-}
-
 } // namespace
 
 int command_status(const std::string& which, bool json, bool watch) {
@@ -108,7 +76,7 @@ int command_status(const std::string& which, bool json, bool watch) {
     return exit_not_running;
   }
   for (;;) {
-    auto s = ask(*dir);
+    auto s = ask_status(*dir);
     if (!s) {
       std::fprintf(stderr, "error: %s\n", s.error().message.c_str());
       return 1;

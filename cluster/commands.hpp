@@ -35,6 +35,8 @@ int command_keygen(const keygen_options& options);
 
 int command_plan(const std::filesystem::path& config, bool json);
 int command_status(const std::string& which, bool json, bool watch);
+// A node's layers move to the others, or some of theirs to it; returns when they have.
+int command_change_nodes(const std::string& node, const std::string& which, bool is_drain);
 int command_down(const std::string& which, std::chrono::seconds patience);
 int command_doctor(const std::string& config, bool json);
 int command_model_inspect(const std::filesystem::path& file, bool json);

@@ -66,6 +66,7 @@ struct node_config {
   std::string launch;        // starts `cluster join` there: "ssh baton@10.0.0.2"; empty: others do
   std::string public_key;    // of its machine (`cluster keygen`); empty: it shows a token
   bool is_elsewhere = false; // not on the machine of `cluster up`: it joins
+  bool waits = false;        // has no layers until `cluster add-node`
 };
 
 // How machines reach one another; one machine alone needs none of it.

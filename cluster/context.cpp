@@ -24,9 +24,18 @@ result<cluster_context> load_context(const std::filesystem::path& config_file, p
   auto description = model::describe(**file);
   if (!description)
     return description.error();
-  auto plan = make_plan(*config, *description, with.known);
+  if (!with.generations)
+    with.generations = noted_generations{{first_generation(*config), std::nullopt}, 0};
+  auto plan = make_plan(*config, *description, with.known, with.generations->now.serving);
   if (!plan)
     return plan.error();
+  std::optional<cluster_plan> coming;
+  if (with.generations->now.coming) {
+    auto next = make_plan(*config, *description, with.known, *with.generations->now.coming);
+    if (!next)
+      return next.error();
+    coming = std::move(*next);
+  }
   auto opened = dir ? result<run_dir>(std::move(*dir)) : run_dir::open(config->run_dir);
   if (!opened)
     return opened.error();
@@ -34,11 +43,12 @@ result<cluster_context> load_context(const std::filesystem::path& config_file, p
   if (!where)
     return where.error();
   return cluster_context{std::move(*config), std::move(*description), std::move(*plan),
-                         std::move(with),    std::move(*opened),      std::move(*where)};
+                         std::move(coming),  std::move(with),         std::move(*opened),
+                         std::move(*where)};
 }
 
 plan_note with_this_machine() {
-  return {{}, 0, {{root_machine, facts_of_this_machine()}}, std::nullopt};
+  return {{}, 0, {{root_machine, facts_of_this_machine()}}, std::nullopt, std::nullopt};
 }
 
 result<cluster_context> load_context_of_child(const std::filesystem::path& config_copy) {

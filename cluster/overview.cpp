@@ -27,11 +27,18 @@ cluster_status picture(const overview_state& s) {
   all.url = s.config.url;
   all.model = s.config.model;
   all.load = s.load;
-  for (const auto& [node, st] : s.nodes)
+  std::vector<status> judged;
+  for (const auto& [node, st] : s.nodes) {
     all.nodes.push_back(st);
-  all.phase = overall_phase(all.nodes, s.was_ready);
-  if (const auto* n = teller_of(all.nodes))
+    if (!s.expected.coming.contains(node))
+      judged.push_back(st);
+  }
+  all.phase = overall_phase(judged, s.was_ready);
+  if (const auto* n = teller_of(judged))
     all.reason = fmt::format("{}: {}", n->name, n->reason);
+  all.generation = s.expected.generation;
+  all.coming_generation = s.expected.coming_generation;
+  all.change = s.expected.change;
   return all;
 }
 
@@ -42,6 +49,16 @@ void tell(pointer self) {
   for (auto gateway : s.gateways)
     self->send(s.config.gateway(gateway), all);
   s.config.changed(all);
+}
+
+void expect(overview_state& s, const expected_now& m) {
+  std::map<node_id, status> nodes;
+  for (const auto& st : m.nodes) {
+    const auto known = s.nodes.find(st.node);
+    nodes.emplace(st.node, known == s.nodes.end() ? st : known->second);
+  }
+  s.nodes = std::move(nodes);
+  s.expected = m;
 }
 
 } // namespace
@@ -63,11 +80,13 @@ phase overall_phase(const std::vector<status>& nodes, bool was_ready) {
 overview_actor::behavior_type overview(pointer self, overview_config config) {
   actors::install_fault_handlers(self);
   self->state.config = std::move(config);
-  for (const auto& s : self->state.config.expected)
-    self->state.nodes[s.node] = s;
+  expect(self->state, self->state.config.expected);
   return {
       [self](const status& m) {
-        auto& known = self->state.nodes[m.node];
+        const auto it = self->state.nodes.find(m.node);
+        if (it == self->state.nodes.end())
+          return; // of a generation that is over
+        auto& known = it->second;
         if (m.epoch < known.epoch)
           return; // from a life that is over
         auto restarts = std::max(known.restarts, m.restarts);
@@ -79,6 +98,10 @@ overview_actor::behavior_type overview(pointer self, overview_config config) {
         auto all = picture(self->state);
         all.request = m.what.request;
         self->state.config.send_to_client(m.who, all);
+      },
+      [self](const expected_now& m) {
+        expect(self->state, m);
+        tell(self);
       },
       [self](const load_report& m) { self->state.load = m; },
       [self](const actors::peer_up& m) {

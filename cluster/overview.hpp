@@ -6,6 +6,7 @@
 #include "actors/interfaces.hpp"
 
 #include <map>
+#include <set>
 #include <string>
 
 namespace baton::cluster {
@@ -16,19 +17,30 @@ struct asked {
   query_status what;
 };
 
+// Which processes there are to be from now on. Of those that come and serve nobody yet, the
+// cluster's own phase does not depend.
+struct expected_now {
+  std::vector<status> nodes; // as not started yet
+  std::set<node_id> coming;
+  std::uint32_t generation = 0;
+  std::uint32_t coming_generation = 0;
+  std::string change;
+};
+
 } // namespace baton::cluster
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::cluster::asked)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::cluster::expected_now)
 
 namespace baton::cluster {
 
-using overview_actor =
-    actors::takes<status, asked, load_report, actors::peer_up, actors::peer_down, actors::tick>;
+using overview_actor = actors::takes<status, asked, expected_now, load_report, actors::peer_up,
+                                     actors::peer_down, actors::tick>;
 
 struct overview_config {
   std::string url;
   std::string model;
-  std::vector<status> expected; // every process of the plan, as not started yet
+  expected_now expected; // at first
   std::function<void(node_id, const cluster_status&)> send_to_client;
   std::function<actors::gateway_actor(node_id)> gateway;
   std::function<void(const cluster_status&)> changed; // for the terminal
@@ -42,6 +54,7 @@ struct overview_state {
   static inline const char* name = "overview";
   overview_config config;
   std::map<node_id, status> nodes;
+  expected_now expected;
   std::vector<node_id> gateways;
   std::optional<load_report> load;
   bool was_ready = false;

@@ -32,14 +32,21 @@ std::string machine_of(const node_config& node) {
   return node.is_elsewhere ? node.name : root_machine;
 }
 
-std::vector<place_on_device> all_devices(const cluster_config& config) {
+bool is_without(const generation& which, const std::string& node) {
+  return std::find(which.without.begin(), which.without.end(), node) != which.without.end();
+}
+
+std::vector<place_on_device> all_devices(const cluster_config& config, const generation& which) {
   std::vector<place_on_device> devices;
-  for (const auto& n : config.nodes)
+  for (const auto& n : config.nodes) {
+    if (is_without(which, n.name))
+      continue;
     for (const auto& text : n.devices) {
       auto d = parse_device(text);
       ENSURE(d.has_value(), "device '{}' was checked when the configuration was read", text);
       devices.push_back({n.name, machine_of(n), text, std::move(*d)});
     }
+  }
   return devices;
 }
 
@@ -53,12 +60,17 @@ std::uint64_t bytes_without_kv(const cluster_plan& plan, const std::string& mach
   return needed;
 }
 
+std::uint64_t bytes_with_kv(const cluster_plan& plan, const std::string& machine) {
+  auto needed = bytes_without_kv(plan, machine);
+  for (const auto& s : plan.shards)
+    if (s.machine == machine)
+      needed += s.kv_bytes;
+  return needed;
+}
+
 result<void> check_memory(const cluster_plan& plan, const machines& known) {
   for (const auto& [name, machine] : known) {
-    auto needed = bytes_without_kv(plan, name);
-    for (const auto& s : plan.shards)
-      if (s.machine == name)
-        needed += s.kv_bytes;
+    const auto needed = bytes_with_kv(plan, name);
     if (needed > machine.memory_available_bytes)
       return fail_param(errc::does_not_fit, "model.kv_cache_bytes",
                         "the shards{} need {} (weights and KV cache), {} has {} available: lower "
@@ -200,8 +212,10 @@ result<void> check_known(const cluster_config& config, const machines& known) {
 
 // A stage takes as many devices, one after the other, as it has ranks; all on one node, whose agent
 // holds the memory in which they meet.
-result<void> check_devices(const cluster_config& config, std::size_t devices) {
-  const auto& m = config.model;
+result<void> check_devices(const cluster_config& config, const generation& which,
+                           std::size_t devices) {
+  auto m = config.model;
+  m.pipeline_parallel_size = which.stages;
   if (m.tensor_parallel_size == 1) {
     if (devices != m.pipeline_parallel_size)
       return fail_param(
@@ -231,11 +245,12 @@ result<void> check_devices(const cluster_config& config, std::size_t devices) {
 }
 
 shard_plan make_shard(const cluster_config& config, const place_on_device& where, std::size_t index,
-                      std::vector<std::uint32_t> cores) {
+                      std::vector<std::uint32_t> cores, std::uint32_t generation) {
   const auto& m = config.model;
   shard_plan s;
-  s.node = node_id{place::first_shard.value + static_cast<std::uint32_t>(index)};
-  s.name = fmt::format("shard-{}", index);
+  s.node = place::shard(generation, static_cast<std::uint32_t>(index));
+  s.name = generation == 0 ? fmt::format("shard-{}", index)
+                           : fmt::format("shard-{}-g{}", index, generation);
   s.on = where.on;
   s.machine = where.machine;
   s.device = where.device_name;
@@ -268,19 +283,68 @@ result<void> cut_stage(const model::description& model, std::span<shard_plan> ra
 
 } // namespace
 
+generation first_generation(const cluster_config& config) {
+  generation first{0, config.model.pipeline_parallel_size, {}};
+  for (const auto& n : config.nodes)
+    if (n.waits)
+      first.without.push_back(n.name);
+  return first;
+}
+
+result<generation> next_generation(const cluster_config& config, const generation& now,
+                                   const std::string& node, bool is_drain) {
+  if (std::none_of(config.nodes.begin(), config.nodes.end(),
+                   [&](const node_config& n) { return n.name == node; }))
+    return fail(errc::not_found, "there is no node {} in the cluster's nodes.toml", node);
+  if (is_without(now, node) == is_drain)
+    return fail(errc::conflict, "node {} {}", node,
+                is_drain ? "has no layers already" : "has layers already");
+  auto next = now;
+  if (is_drain)
+    next.without.push_back(node);
+  else
+    std::erase(next.without, node);
+  const auto devices = all_devices(config, next).size();
+  next.stages = static_cast<std::uint32_t>(devices / config.model.tensor_parallel_size);
+  if (next.stages == 0)
+    return fail(errc::does_not_fit, "without node {} no device is left for the layers", node);
+  return next;
+}
+
+result<void> check_fits_beside(const cluster_plan& serving, const cluster_plan& coming,
+                               const machines& known) {
+  for (const auto& [name, machine] : known) {
+    const auto before = bytes_with_kv(serving, name);
+    const auto after = bytes_with_kv(coming, name);
+    if (before + after > machine.memory_available_bytes)
+      return fail_param(errc::does_not_fit, "model.kv_cache_bytes",
+                        "the shards that serve{} have {}, those that come need {} beside them "
+                        "(weights and KV cache), and its machine had {} available for both",
+                        name == root_machine ? "" : " on node " + name, human_bytes(before),
+                        human_bytes(after), human_bytes(machine.memory_available_bytes));
+  }
+  return {};
+}
+
 result<cluster_plan> make_plan(const cluster_config& config, const model::description& model,
                                const machines& known) {
+  return make_plan(config, model, known, first_generation(config));
+}
+
+result<cluster_plan> make_plan(const cluster_config& config, const model::description& model,
+                               const machines& known, const generation& which) {
   const auto& m = config.model;
   if (config.nodes.size() > agents_max)
     return fail_param(errc::bad_config, "nodes", "there are {} nodes, at most {} are possible",
                       config.nodes.size(), agents_max);
   if (auto ok = check_known(config, known); !ok)
     return ok.error();
-  const auto devices = all_devices(config);
-  if (auto ok = check_devices(config, devices.size()); !ok)
+  const auto devices = all_devices(config, which);
+  if (auto ok = check_devices(config, which, devices.size()); !ok)
     return ok.error();
   cluster_plan plan;
-  plan.stages = m.pipeline_parallel_size;
+  plan.generation = which.number;
+  plan.stages = which.stages;
   plan.width = m.tensor_parallel_size;
   plan.max_model_len = m.max_model_len ? m.max_model_len : model.context_length;
   if (plan.max_model_len > model.context_length)
@@ -294,7 +358,7 @@ result<cluster_plan> make_plan(const cluster_config& config, const model::descri
   if (!cores)
     return cores.error();
   for (std::size_t i = 0; i < devices.size(); ++i) {
-    plan.shards.push_back(make_shard(config, devices[i], i, std::move((*cores)[i])));
+    plan.shards.push_back(make_shard(config, devices[i], i, std::move((*cores)[i]), which.number));
     plan.shards[i].layers = (*ranges)[plan.shards[i].stage];
   }
   for (std::size_t first = 0; first < devices.size(); first += plan.width)

@@ -4,9 +4,11 @@
 #pragma once
 
 #include "cluster/config.hpp"
+#include "cluster/generation_book.hpp"
 #include "cluster/machine.hpp"
 #include "runtime/model/slice.hpp"
 #include "schema/ids.hpp"
+#include "schema/limits.hpp"
 
 #include <string>
 #include <vector>
@@ -20,11 +22,24 @@ inline constexpr node_id head{2};
 inline constexpr node_id gateway{3};
 inline constexpr node_id first_agent{16};
 inline constexpr node_id first_shard{1024};
+// Those of a generation stand together; no two generations have a place in common.
+inline constexpr node_id shard(std::uint32_t generation, std::uint32_t index) {
+  constexpr auto shards_max = static_cast<std::uint32_t>(limits::stages_max);
+  static_assert(first_shard.value + std::uint64_t{generations_max} * shards_max < 0x80000000u,
+                "the highest bit is that of clients");
+  return node_id{first_shard.value + generation * shards_max + index};
+}
+inline constexpr std::uint32_t generation_of(node_id shard) {
+  return (shard.value - first_shard.value) / static_cast<std::uint32_t>(limits::stages_max);
+}
+inline constexpr std::uint32_t index_of(node_id shard) {
+  return (shard.value - first_shard.value) % static_cast<std::uint32_t>(limits::stages_max);
+}
 } // namespace place
 
 struct shard_plan {
   node_id node;
-  std::string name;                 // "shard-0"
+  std::string name;                 // "shard-0", "shard-0-g2" of generation 2
   std::string on;                   // the nodes.toml node it lives on
   std::string machine;              // and that one's machine, as in `machines`
   std::string device;               // "cpu:0"
@@ -49,6 +64,7 @@ struct agent_plan {
 };
 
 struct cluster_plan {
+  std::uint32_t generation = 0;
   std::uint32_t stages = 1;
   std::uint32_t width = 1;  // ranks of each stage, all of one node
   std::uint32_t blocks = 0; // KV blocks, the same at every shard
@@ -67,6 +83,19 @@ inline constexpr double auto_kv_memory_share = 0.5;
 // stage on several nodes, a core that is not there, a machine that is not known), does_not_fit
 // (layers, heads, memory; names what and the number).
 result<cluster_plan> make_plan(const cluster_config& config, const model::description& model,
+                               const machines& known);
+// The same for another generation than the first: as many stages as it says, which is one for each
+// `tensor_parallel_size` devices of the nodes that it is not without.
+result<cluster_plan> make_plan(const cluster_config& config, const model::description& model,
+                               const machines& known, const generation& which);
+// What `cluster up` begins with.
+generation first_generation(const cluster_config& config);
+// The one after `now`, without the node or with it again; its number is for the caller to give.
+// Errors: not_found (no such node), conflict (it is so already), does_not_fit (no device is left).
+result<generation> next_generation(const cluster_config& config, const generation& now,
+                                   const std::string& node, bool is_drain);
+// While one takes over from the other, both are there. Errors: does_not_fit.
+result<void> check_fits_beside(const cluster_plan& serving, const cluster_plan& coming,
                                const machines& known);
 
 // A table for people, and the same as JSON for scripts.

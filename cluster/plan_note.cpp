@@ -17,6 +17,31 @@ std::optional<network_note> network_from(const nlohmann::json& json) {
   return n;
 }
 
+nlohmann::json json_of(const generation& g) {
+  return {{"number", g.number}, {"stages", g.stages}, {"without", g.without}};
+}
+
+generation generation_from(const nlohmann::json& json) {
+  return {json.at("number").get<std::uint32_t>(), json.at("stages").get<std::uint32_t>(),
+          json.at("without").get<std::vector<std::string>>()};
+}
+
+nlohmann::json json_of(const noted_generations& noted) {
+  nlohmann::json json{{"serving", json_of(noted.now.serving)}, {"last", noted.last}};
+  if (noted.now.coming)
+    json["coming"] = json_of(*noted.now.coming);
+  return json;
+}
+
+noted_generations generations_from(const nlohmann::json& json) {
+  noted_generations noted;
+  noted.now.serving = generation_from(json.at("serving"));
+  if (json.contains("coming"))
+    noted.now.coming = generation_from(json.at("coming"));
+  noted.last = json.at("last").get<std::uint32_t>();
+  return noted;
+}
+
 } // namespace
 
 nlohmann::json json_of(const machines& known) {
@@ -49,6 +74,8 @@ result<void> note_plan(const run_dir& dir, const plan_note& plan) {
                        {"port", plan.network->port},
                        {"root_key", plan.network->root_key},
                        {"key_file", plan.network->key_file.string()}};
+  if (plan.generations)
+    json["generations"] = json_of(*plan.generations);
   return dir.write(plan_name, json.dump() + "\n");
 }
 
@@ -68,6 +95,8 @@ std::optional<plan_note> noted_plan(const run_dir& dir) {
     plan.known = std::move(*known);
     if (json.contains("network"))
       plan.network = network_from(json.at("network"));
+    if (json.contains("generations"))
+      plan.generations = generations_from(json.at("generations"));
     return plan;
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;

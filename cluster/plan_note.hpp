@@ -2,6 +2,7 @@
 // later plans the same, and knows whom to look for where.
 #pragma once
 
+#include "cluster/generation_book.hpp"
 #include "cluster/machine.hpp"
 #include "cluster/run_dir.hpp"
 
@@ -22,7 +23,8 @@ struct plan_note {
   std::string build;
   std::uint64_t model_identity = 0; // of the model as this machine has it
   machines known;
-  std::optional<network_note> network; // none: one machine
+  std::optional<network_note> network;          // none: one machine
+  std::optional<noted_generations> generations; // none: the first one, of the configuration
 };
 
 nlohmann::json json_of(const machines& known);

@@ -8,16 +8,63 @@
 
 #include <spdlog/spdlog.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
 
 namespace baton::cluster {
 namespace {
 
-std::vector<actors::child_spec> shards_of(const cluster_context& context, const agent_plan& agent) {
-  std::vector<actors::child_spec> specs;
-  for (const auto& s : context.plan.shards)
+void add_shards(std::vector<actors::child_spec>& specs, const cluster_plan& plan,
+                const agent_plan& agent) {
+  for (const auto& s : plan.shards)
     if (s.on == agent.on)
       specs.push_back({s.name, s.node, role::shard, actors::pipeline_intensity});
+}
+
+std::vector<actors::child_spec> shards_of(const cluster_context& context, const agent_plan& agent) {
+  std::vector<actors::child_spec> specs;
+  add_shards(specs, context.plan, agent);
+  if (context.coming)
+    add_shards(specs, *context.coming, agent);
   return specs;
+}
+
+// The root's word: its generations are the ones whose shards there are.
+actors::wanted_children wanted_by(const generations& said, const cluster_context& context,
+                                  const agent_plan& agent, child_launcher& launcher) {
+  actors::wanted_children wanted;
+  const auto add = [&](const generation& g) {
+    const auto plan = make_plan(context.config, context.model, context.made_with.known, g);
+    ENSURE(plan.has_value(), "the root has made this plan: {}", plan.error().message);
+    launcher.know(*plan);
+    add_shards(wanted.all, *plan, agent);
+  };
+  add(said.serving);
+  if (said.coming)
+    add(*said.coming);
+  return wanted;
+}
+
+// Shards of generations that ended while their agent was away: nobody else would end them.
+void end_left_over(const cluster_context& context) {
+  for (const auto& note : context.dir.alive()) {
+    const auto is_it = [&](const cluster_plan& plan) {
+      return std::any_of(plan.shards.begin(), plan.shards.end(),
+                         [&](const shard_plan& s) { return s.name == note.name; });
+    };
+    if (!note.name.starts_with("shard-") || is_it(context.plan) ||
+        (context.coming && is_it(*context.coming)))
+      continue;
+    if (const int pidfd = open_noted(note); pidfd >= 0) {
+      spdlog::warn("{} (pid {}) is of a generation that is over: ended", note.name, note.pid);
+      syscall(SYS_pidfd_send_signal, pidfd, SIGTERM, nullptr, 0);
+      close(pidfd);
+    }
+  }
 }
 
 } // namespace
@@ -36,6 +83,7 @@ int run_agent(const cluster_context& context, const role_arguments& arguments) {
   outlive_parent(context.dir, agent.name, arguments.epoch);
   // A shard's copy becomes ours when the shard that made it dies.
   prctl(PR_SET_CHILD_SUBREAPER, 1);
+  end_left_over(context);
   child_watch watch;
   child_launcher launcher(watch, context, arguments.config);
 
@@ -46,13 +94,30 @@ int run_agent(const cluster_context& context, const role_arguments& arguments) {
     for (const auto& s : all) // once: it waits for room on the road
       self.links().post(place::root, actors::well_known::supervisor, message(s));
   };
-  config.escalate = [&self](const status& failed) {
+  // The root gives up those that come; without those that serve, this node is of no use.
+  std::atomic<std::uint32_t> serving = context.plan.generation;
+  config.escalate = [&](const status& failed) {
+    if (place::generation_of(failed.node) != serving)
+      return;
     self.report(phase::failed, fmt::format("{}: {}", failed.name, failed.reason));
   };
   config.stopped = [&self] { self.stop(); };
   auto supervisor = self.own_typed(self.system().spawn(actors::supervisor, config));
   launcher.reports_to(supervisor);
-  deliver_to(self.links(), actors::well_known::supervisor, supervisor);
+  self.links().publish(actors::well_known::supervisor,
+                       [&, supervisor](const envelope&, message&& m) {
+                         if (auto* s = std::get_if<status>(&m)) {
+                           caf::anon_send(supervisor, std::move(*s));
+                         } else if (const auto* d = std::get_if<drain>(&m)) {
+                           caf::anon_send(supervisor, *d);
+                         } else if (const auto* g = std::get_if<generations>(&m)) {
+                           if (serving.exchange(g->serving.number) != g->serving.number)
+                             self.report(phase::ready); // whatever became of those before
+                           caf::anon_send(supervisor, wanted_by(*g, context, agent, launcher));
+                         } else {
+                           self.links().count_unknown();
+                         }
+                       });
   self.tell_peers(supervisor);
   // A root that comes (back) hears how every shard stands.
   self.on_tick([supervisor] { caf::anon_send(supervisor, actors::tick{}); });

@@ -117,7 +117,7 @@ int run_head(const cluster_context& context, const role_arguments& arguments) {
       actors::detokenizer_config{peers, loaded->tokenizer, context.config.model.resume_window}));
   actors::scheduler_options options;
   options.limits = limits_of(context, *loaded, arguments.epoch);
-  options.stages = context.plan.stages;
+  options.plan = context.made_with.generations->now;
   options.width = context.plan.width;
   options.first_epoch = arguments.epoch;
   options.detokenizer = detokenizer;
@@ -127,6 +127,9 @@ int run_head(const cluster_context& context, const role_arguments& arguments) {
     self.links().send(place::root, actors::well_known::supervisor, message(load));
   };
   options.stands = [&self](phase p, const std::string& reason) { self.report(p, reason); };
+  options.serves = [&self](std::uint32_t generation) {
+    self.links().send(place::root, actors::well_known::supervisor, message(serves{generation}));
+  };
   options.now = [] { return std::chrono::steady_clock::now(); };
   auto scheduler = self.own_typed(self.system().spawn(actors::scheduler, options));
   // A long text takes a while: a thread of its own, so that no step waits for it. Scheduler and

@@ -5,6 +5,7 @@
 #include "cluster/child_launch.hpp"
 #include "cluster/join_desk.hpp"
 #include "cluster/overview.hpp"
+#include "cluster/plan_keeper.hpp"
 #include "cluster/process.hpp"
 #include "cluster/progress.hpp"
 #include "cluster/proxies.hpp"
@@ -39,6 +40,18 @@ std::vector<status> everybody(const cluster_plan& plan) {
   for (const auto& s : plan.shards)
     add(s.node, role::shard, s.name);
   return all;
+}
+
+expected_now expected_of(const plan_standing& p) {
+  expected_now e{everybody(p.serving), {}, p.serving.generation, 0, p.change};
+  if (!p.coming)
+    return e;
+  for (const auto& s : p.coming->shards) {
+    e.nodes.push_back({s.node, {}, role::shard, s.name, phase::starting, {}, 0, 0, 0});
+    e.coming.insert(s.node);
+  }
+  e.coming_generation = p.coming->generation;
+  return e;
 }
 
 std::string text_of(const std::filesystem::path& file) {
@@ -76,7 +89,8 @@ result<void> judge_left(const cluster_context& context, const std::filesystem::p
     return refuse("with another configuration than " + config.string());
   const auto planned = everybody(context.plan);
   for (const auto& note : left)
-    if (std::none_of(planned.begin(), planned.end(),
+    if (!note.name.starts_with("shard-") && // of any generation: its agent knows
+        std::none_of(planned.begin(), planned.end(),
                      [&](const status& s) { return s.name == note.name; }))
       return refuse(fmt::format("and {} is not in the plan", note.name));
   return {};
@@ -109,7 +123,10 @@ class root {
 public:
   root(const cluster_context& context, const std::filesystem::path& config, process& self,
        progress& board)
-      : context_(context), self_(self), board_(board), launcher_(watch_, context, config) {
+      : context_(context), self_(self), board_(board), launcher_(watch_, context, config),
+        keeper_(context,
+                {[this](const generations& g) { say(g); },
+                 [this](const plan_standing& p) { caf::anon_send(overview_, expected_of(p)); }}) {
     start_overview();
     start_supervisor();
   }
@@ -125,6 +142,8 @@ public:
     self_.wait();
   }
 
+  plan_standing plan() const { return keeper_.standing(); }
+
   // A machine elsewhere has looked and cannot be the node it is asked to be.
   void cannot(const std::string& node, const std::string& why) {
     for (const auto& a : context_.plan.agents)
@@ -139,7 +158,7 @@ private:
     const auto& front = context_.config.gateway;
     config.url = (front.tls_certificate.empty() ? "http://" : "https://") + front.http;
     config.model = context_.config.model.name;
-    config.expected = everybody(context_.plan);
+    config.expected = expected_of(keeper_.standing());
     config.changed = [this](const cluster_status& s) { board_.show(s); };
     config.send_to_client = [this](node_id who, const cluster_status& s) {
       self_.links().send(who, actors::well_known::client, message(s));
@@ -151,8 +170,15 @@ private:
     self_.links().publish(actors::well_known::supervisor,
                           [this](const envelope& from, message&& m) {
                             if (auto* s = std::get_if<status>(&m)) {
+                              if (s->phase == phase::failed)
+                                keeper_.on_failed(*s);
                               caf::anon_send(supervisor_, *s);
                               caf::anon_send(overview_, *s);
+                            } else if (auto* now = std::get_if<serves>(&m)) {
+                              keeper_.on_serves(now->generation);
+                            } else if (auto* order = std::get_if<change_nodes>(&m)) {
+                              self_.links().send(from.source, actors::well_known::client,
+                                                 message(keeper_.change(*order)));
                             } else if (auto* q = std::get_if<query_status>(&m)) {
                               caf::anon_send(overview_, asked{from.source, *q});
                             } else if (auto* l = std::get_if<load_report>(&m)) {
@@ -181,7 +207,28 @@ private:
     supervisor_ = self_.own_typed(self_.system().spawn(actors::supervisor, config));
     launcher_.reports_to(supervisor_);
     self_.tell_peers(supervisor_);
-    self_.on_tick([this] { caf::anon_send(supervisor_, actors::tick{}); });
+    self_.on_tick([this] {
+      caf::anon_send(supervisor_, actors::tick{});
+      keeper_.tick();
+    });
+    self_.on_peer(
+        [this](const hello& peer) {
+          if (peer.role == role::head || peer.role == role::agent)
+            say_to(peer.node, keeper_.now());
+        },
+        [](node_id, epoch_id, const std::string&) {});
+  }
+
+  void say_to(node_id who, const generations& g) {
+    self_.links().send(
+        who, who == place::head ? actors::well_known::scheduler : actors::well_known::supervisor,
+        message(g));
+  }
+
+  void say(const generations& g) {
+    say_to(place::head, g);
+    for (const auto& a : context_.plan.agents)
+      say_to(a.node, g);
   }
 
   const cluster_context& context_;
@@ -189,6 +236,7 @@ private:
   progress& board_;
   child_watch watch_;
   child_launcher launcher_;
+  plan_keeper keeper_;
   overview_actor overview_;
   actors::supervisor_actor supervisor_;
 };
@@ -227,9 +275,10 @@ int run_root(const cluster_context& context, const up_options& options, join_des
   if (desk)
     desk->on_failed(nullptr);
   all->shut_down(came_up ? context.config.shutdown_timeout : std::chrono::milliseconds(0));
+  const auto left = expected_of(all->plan());
   started->reset();
   all.reset();
-  for (const auto& note : everybody(context.plan))
+  for (const auto& note : left.nodes)
     context.dir.forget(note.name);
   context.dir.forget("root");
   context.dir.clear_sockets();

@@ -17,18 +17,18 @@
 namespace baton::cluster {
 namespace {
 
-cpu::config settings_of(const cluster_context& context, const shard_plan& plan,
-                        std::optional<int> kv_file) {
+cpu::config settings_of(const cluster_context& context, const cluster_plan& all,
+                        const shard_plan& plan, std::optional<int> kv_file) {
   cpu::config settings;
   settings.threads = plan.threads;
   settings.cpus.assign(plan.cores.begin(), plan.cores.end());
-  settings.kv_blocks = context.plan.blocks;
+  settings.kv_blocks = all.blocks;
   settings.kv_cache_dtype = context.config.model.kv_cache_dtype;
   settings.kv_file = kv_file;
-  settings.swap_blocks = context.plan.swap_blocks;
+  settings.swap_blocks = all.swap_blocks;
   settings.swap_directory = context.dir.path();
   settings.rows_max = context.config.model.max_num_batched_tokens;
-  settings.context_max = context.plan.max_model_len;
+  settings.context_max = all.max_model_len;
   settings.activation_bits = context.config.model.activation_bits;
   settings.slices = plan.slices;
   settings.rank = plan.rank;
@@ -37,8 +37,9 @@ cpu::config settings_of(const cluster_context& context, const shard_plan& plan,
 
 stage_ready announcement_of(const shard_plan& plan, const cluster_plan& all, epoch_id life,
                             const engine::capacity& c) {
-  return {plan.node,    life,     plan.stage, all.stages,    c.blocks,  c.block_positions,
-          c.model_hash, c.device, c.kv_life,  c.swap_blocks, plan.rank, all.width};
+  return {plan.node,         life,         plan.stage,    all.stages, c.blocks,
+          c.block_positions, c.model_hash, c.device,      c.kv_life,  c.swap_blocks,
+          plan.rank,         all.width,    all.generation};
 }
 
 // Null where the stage is this shard alone. Errors: as shared_group::join; io_failed (its agent
@@ -69,17 +70,23 @@ void end_if_overdue(const actors::step_watch& watch) {
 int run_shard(const cluster_context& context, const role_arguments& first,
               const engine_wrapper& wrap) {
   auto arguments = first;
-  const auto& plan = context.plan.shards.at(arguments.index);
   const auto refused = [](const error& why) {
     spdlog::error("{}", why.message);
     return exit_permanent;
   };
+  const auto* of = context.plan_of(arguments.generation);
+  if (of == nullptr) { // its agent will hear of it
+    spdlog::error("generation {} of this cluster's shards is over", arguments.generation);
+    return 1;
+  }
+  const auto& all = *of;
+  const auto& plan = all.shards.at(arguments.index);
   auto file = model::open_model(context.config.model.path);
   if (!file)
     return refused(file.error());
   // The weights before anything else: a copy that has them waits to be the next life.
   auto weights = cpu::engine_cpu::read(**file, context.model, plan.layers,
-                                       settings_of(context, plan, std::nullopt));
+                                       settings_of(context, all, plan, std::nullopt));
   if (!weights)
     return refused(weights.error());
   if (auto ok = check_identity(**file, context.made_with.model_identity);
@@ -102,11 +109,11 @@ int run_shard(const cluster_context& context, const role_arguments& first,
   }
   auto& self = **started;
   outlive_parent(context.dir, plan.name, arguments.epoch);
-  const auto group = join_group(context.plan, plan, arguments.group_file);
+  const auto group = join_group(all, plan, arguments.group_file);
   if (!group)
     return refused(group.error());
   auto loaded = cpu::engine_cpu::load(**file, context.model, plan.layers,
-                                      settings_of(context, plan, arguments.kv_file), *weights,
+                                      settings_of(context, all, plan, arguments.kv_file), *weights,
                                       *group ? (*group)->ranks() : nullptr);
   if (!loaded)
     return refused(loaded.error());
@@ -117,9 +124,9 @@ int run_shard(const cluster_context& context, const role_arguments& first,
   const auto engine = std::make_shared<watched_engine>(std::move(computes), watch);
   actors::stage_config config;
   config.stage = plan.stage;
-  config.stages = context.plan.stages;
+  config.stages = all.stages;
   config.rank = plan.rank;
-  config.width = context.plan.width;
+  config.width = all.width;
   config.group = *group;
   config.head = place::head;
   config.scheduler = make_proxy<actors::scheduler_actor>(self.system(), self.links(), place::head,
@@ -130,7 +137,7 @@ int run_shard(const cluster_context& context, const role_arguments& first,
     if (auto linked = self.links().connect(other.node, other.endpoint); !linked)
       spdlog::error("cannot connect to another shard: {}", linked.error().message);
   };
-  config.announcement = announcement_of(plan, context.plan, arguments.epoch, engine->limits());
+  config.announcement = announcement_of(plan, all, arguments.epoch, engine->limits());
   config.engine = engine;
   config.now_micros = now_micros;
   // A step takes milliseconds: a thread of its own, so that no other actor waits for it.

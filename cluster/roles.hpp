@@ -28,6 +28,7 @@ struct role_arguments {
   std::filesystem::path config;  // the running cluster's copy
   epoch_id epoch;                // of this life
   std::uint32_t index = 0;       // agent: of the node; shard: in the plan
+  std::uint32_t generation = 0;  // shard: of that plan
   std::optional<int> kv_file;    // shard: memory that its agent holds for its KV
   std::optional<int> group_file; // shard: memory in which the ranks of its stage meet
   std::optional<int> copies;     // shard: where its next life waits (next_life.hpp)
@@ -37,10 +38,18 @@ struct role_arguments {
 struct cluster_context {
   cluster_config config;
   model::description model;
-  cluster_plan plan;
-  plan_note made_with; // what the plan was made with, whatever became of it since
+  cluster_plan plan;                  // of the generation that serves
+  std::optional<cluster_plan> coming; // while it changes
+  plan_note made_with;                // what the plan was made with, whatever became of it since
   run_dir dir;
   addresses where;
+
+  // Null if that generation neither serves nor comes.
+  const cluster_plan* plan_of(std::uint32_t generation) const {
+    if (plan.generation == generation)
+      return &plan;
+    return coming && coming->generation == generation ? &*coming : nullptr;
+  }
 };
 
 inline stable_name name_of(const agent_plan& agent) {

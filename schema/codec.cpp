@@ -23,19 +23,20 @@ struct kind_row {
 
 // In the order of `message`, which is the order on the wire.
 constexpr std::array<kind_row, kinds> rows{{
-    {"reserve", false},     {"granted", false},      {"rejected", false},
-    {"submit", true},       {"admit", true},         {"cancel", false},
-    {"micro_batch", true},  {"sampled", false},      {"tokens", true},
-    {"chunk", true},        {"tokenize", true},      {"tokenized", true},
-    {"detokenize", true},   {"detokenized", true},   {"stage_ready", false},
-    {"open_epoch", false},  {"epoch_opened", false}, {"hello", false},
-    {"hello_ack", false},   {"heartbeat", false},    {"credit", false},
-    {"status", false},      {"model_card", false},   {"load_report", false},
-    {"drain", false},       {"query_status", false}, {"cluster_status", false},
-    {"list_models", false}, {"models", false},       {"generate", true},
-    {"chunks", true},       {"resume", false},
+    {"reserve", false},       {"granted", false},      {"rejected", false},
+    {"submit", true},         {"admit", true},         {"cancel", false},
+    {"micro_batch", true},    {"sampled", false},      {"tokens", true},
+    {"chunk", true},          {"tokenize", true},      {"tokenized", true},
+    {"detokenize", true},     {"detokenized", true},   {"stage_ready", false},
+    {"open_epoch", false},    {"epoch_opened", false}, {"hello", false},
+    {"hello_ack", false},     {"heartbeat", false},    {"credit", false},
+    {"status", false},        {"model_card", false},   {"load_report", false},
+    {"drain", false},         {"query_status", false}, {"cluster_status", false},
+    {"list_models", false},   {"models", false},       {"generate", true},
+    {"chunks", true},         {"resume", false},       {"change_nodes", false},
+    {"nodes_changed", false}, {"generations", false},  {"serves", false},
 }};
-static_assert(kinds == 32, "a new message needs a row, a table in a .fbs file, and a put/get pair");
+static_assert(kinds == 36, "a new message needs a row, a table in a .fbs file, and a put/get pair");
 
 // The table below is indexed by kind - 1.
 const kind_row* row_for(message_kind kind) noexcept {
@@ -43,7 +44,7 @@ const kind_row* row_for(message_kind kind) noexcept {
   return number >= 1 && number <= kinds ? &rows[number - 1] : nullptr;
 }
 
-// "BT01" to "BT32": a body can not be read as another kind's.
+// "BT01" to "BT36": a body can not be read as another kind's.
 std::array<char, 5> identifier_of(std::size_t number) noexcept {
   return {'B', 'T', static_cast<char>('0' + number / 10), static_cast<char>('0' + number % 10),
           '\0'};

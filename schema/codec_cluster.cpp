@@ -7,7 +7,7 @@ offset<wire::StageReady> put(writer& out, const stage_ready& m) {
   auto device = out.text(m.device, limits::name_bytes_max);
   return wire::CreateStageReady(out.buffer, m.node.value, m.node_epoch.value, m.stage, m.stages,
                                 m.blocks, m.block_positions, m.model_hash, device, m.kv_life,
-                                m.swap_blocks, m.rank, m.width);
+                                m.swap_blocks, m.rank, m.width, m.generation);
 }
 
 void get(reader& in, const wire::StageReady& from, stage_ready& to) {
@@ -25,6 +25,47 @@ void get(reader& in, const wire::StageReady& from, stage_ready& to) {
   to.rank = from.rank();
   in.at_most(from.width(), limits::stages_max, "stage_ready.width");
   to.width = from.width();
+  to.generation = from.generation();
+}
+
+offset<wire::Generation> put(writer& out, const generation& m) {
+  ENSURE(m.without.size() <= limits::nodes_max, "{} nodes", m.without.size());
+  std::vector<offset<flatbuffers::String>> names;
+  for (const auto& name : m.without)
+    names.push_back(out.text(name, limits::name_bytes_max));
+  const auto without = names.empty() ? 0 : out.buffer.CreateVector(names);
+  return wire::CreateGeneration(out.buffer, m.number, m.stages, without);
+}
+
+void get(reader& in, const wire::Generation& from, generation& to) {
+  to.number = from.number();
+  in.at_most(from.stages(), limits::stages_max, "generation.stages");
+  to.stages = from.stages();
+  if (from.without() == nullptr)
+    return;
+  in.at_most(from.without()->size(), limits::nodes_max, "generation.without");
+  for (flatbuffers::uoffset_t i = 0; i < from.without()->size() && !in.refusal(); ++i)
+    in.text(from.without()->Get(i), to.without.emplace_back(), limits::name_bytes_max,
+            "generation.without");
+}
+
+offset<wire::Generations> put(writer& out, const generations& m) {
+  const auto serving = put(out, m.serving);
+  const auto coming = out.optional(m.coming);
+  return wire::CreateGenerations(out.buffer, serving, coming);
+}
+
+void get(reader& in, const wire::Generations& from, generations& to) {
+  in.table(from.serving(), to.serving);
+  in.optional(from.coming(), to.coming);
+}
+
+offset<wire::Serves> put(writer& out, const serves& m) {
+  return wire::CreateServes(out.buffer, m.generation);
+}
+
+void get(reader&, const wire::Serves& from, serves& to) {
+  to.generation = from.generation();
 }
 
 offset<wire::StageAddress> put(writer& out, const stage_address& m) {
@@ -246,8 +287,10 @@ offset<wire::ClusterStatus> put(writer& out, const cluster_status& m) {
   auto url = out.text(m.url, limits::name_bytes_max);
   auto model = out.text(m.model, limits::name_bytes_max);
   auto load = out.optional(m.load);
+  auto change = out.reason(m.change);
   return wire::CreateClusterStatus(out.buffer, m.request, nodes, static_cast<wire::Phase>(m.phase),
-                                   reason, url, model, load);
+                                   reason, url, model, load, m.generation, m.coming_generation,
+                                   change);
 }
 
 void get(reader& in, const wire::ClusterStatus& from, cluster_status& to) {
@@ -258,6 +301,31 @@ void get(reader& in, const wire::ClusterStatus& from, cluster_status& to) {
   in.text(from.url(), to.url, limits::name_bytes_max, "cluster_status.url");
   in.text(from.model(), to.model, limits::name_bytes_max, "cluster_status.model");
   in.optional(from.load(), to.load);
+  to.generation = from.generation();
+  to.coming_generation = from.coming_generation();
+  in.text(from.change(), to.change, limits::reason_bytes_max, "cluster_status.change");
+}
+
+offset<wire::ChangeNodes> put(writer& out, const change_nodes& m) {
+  const auto node = out.text(m.node, limits::name_bytes_max);
+  return wire::CreateChangeNodes(out.buffer, m.request, node, m.is_drain);
+}
+
+void get(reader& in, const wire::ChangeNodes& from, change_nodes& to) {
+  to.request = from.request();
+  in.text(from.node(), to.node, limits::name_bytes_max, "change_nodes.node");
+  to.is_drain = from.is_drain();
+}
+
+offset<wire::NodesChanged> put(writer& out, const nodes_changed& m) {
+  const auto refused = out.optional(m.refused);
+  return wire::CreateNodesChanged(out.buffer, m.request, m.generation, refused);
+}
+
+void get(reader& in, const wire::NodesChanged& from, nodes_changed& to) {
+  to.request = from.request();
+  to.generation = from.generation();
+  in.optional(from.refused(), to.refused);
 }
 
 offset<wire::ListModels> put(writer& out, const list_models& m) {

@@ -173,6 +173,7 @@ offset<wire::DeliveredChoice> put(writer& out, const delivered_choice& m);
 offset<wire::Slice> put(writer& out, const slice& m);
 offset<wire::Draw> put(writer& out, const draw& m);
 offset<wire::StageAddress> put(writer& out, const stage_address& m);
+offset<wire::Generation> put(writer& out, const generation& m);
 void get(reader& in, const wire::Error& from, error& to);
 void get(reader& in, const wire::SamplingParams& from, sampling_params& to);
 void get(reader& in, const wire::Stopping& from, stopping& to);
@@ -184,6 +185,7 @@ void get(reader& in, const wire::DeliveredChoice& from, delivered_choice& to);
 void get(reader& in, const wire::Slice& from, slice& to);
 void get(reader& in, const wire::Draw& from, draw& to);
 void get(reader& in, const wire::StageAddress& from, stage_address& to);
+void get(reader& in, const wire::Generation& from, generation& to);
 
 struct put_prompt_result {
   wire::Prompt type;
@@ -225,6 +227,10 @@ offset<wire::Models> put(writer& out, const models& m);
 offset<wire::Generate> put(writer& out, const generate& m);
 offset<wire::Chunks> put(writer& out, const chunks& m);
 offset<wire::Resume> put(writer& out, const resume& m);
+offset<wire::ChangeNodes> put(writer& out, const change_nodes& m);
+offset<wire::NodesChanged> put(writer& out, const nodes_changed& m);
+offset<wire::Generations> put(writer& out, const generations& m);
+offset<wire::Serves> put(writer& out, const serves& m);
 
 void get(reader& in, const wire::Reserve& from, reserve& to);
 void get(reader& in, const wire::Granted& from, granted& to);
@@ -258,6 +264,10 @@ void get(reader& in, const wire::Models& from, models& to);
 void get(reader& in, const wire::Generate& from, generate& to);
 void get(reader& in, const wire::Chunks& from, chunks& to);
 void get(reader& in, const wire::Resume& from, resume& to);
+void get(reader& in, const wire::ChangeNodes& from, change_nodes& to);
+void get(reader& in, const wire::NodesChanged& from, nodes_changed& to);
+void get(reader& in, const wire::Generations& from, generations& to);
+void get(reader& in, const wire::Serves& from, serves& to);
 
 // A finished buffer as a payload that owns it, 16-byte aligned.
 template <class W>

@@ -276,6 +276,30 @@ struct stage_ready {
   std::uint32_t swap_blocks = 0; // of its swap space, which goes with the process
   std::uint32_t rank = 0;        // within its stage
   std::uint32_t width = 1;       // ranks that share the stage
+  std::uint32_t generation = 0;  // of the plan that it is a shard of
+};
+
+// A way to spread the layers over shards. Each has shards of its own: those of another generation
+// are other processes under other nodes.
+struct generation {
+  std::uint32_t number = 0; // grows with each, never used twice
+  std::uint32_t stages = 1;
+  std::vector<std::string> without; // nodes of nodes.toml that have none of its shards
+  friend bool operator==(const generation&, const generation&) = default;
+};
+
+// Root to head and agents: the generations whose shards there are. Said whenever that changes, and
+// to whoever is linked. The pipeline runs with the one that serves until all shards of the coming
+// one are ready, then with that one.
+struct generations {
+  generation serving;
+  std::optional<generation> coming;
+  friend bool operator==(const generations&, const generations&) = default;
+};
+
+// Head to root: an epoch of this generation is open.
+struct serves {
+  std::uint32_t generation = 0;
 };
 
 struct stage_address {
@@ -393,6 +417,23 @@ struct cluster_status {
   std::string url;
   std::string model;
   std::optional<load_report> load;
+  std::uint32_t generation = 0;        // the one that serves
+  std::uint32_t coming_generation = 0; // 0: none
+  std::string change; // what is done, or how the last one ended; "": there was none
+};
+
+// Client to root: no layers on this node any more, or some again. The streams go on. Answered by
+// nodes_changed.
+struct change_nodes {
+  std::uint64_t request = 0;
+  std::string node; // as in nodes.toml
+  bool is_drain = false;
+};
+
+struct nodes_changed {
+  std::uint64_t request = 0;
+  std::uint32_t generation = 0; // the coming one, which cluster_status tells of
+  std::optional<error> refused;
 };
 
 // -- 8. SDK clients (through the gateway's ZeroMQ door) --
@@ -424,10 +465,11 @@ struct generate {
   std::string request_id{};  // the client's name for it: asked twice, it is done once
 };
 
-using message = std::variant<reserve, granted, rejected, submit, admit, cancel, micro_batch,
-                             sampled, tokens, chunk, tokenize, tokenized, detokenize, detokenized,
-                             stage_ready, open_epoch, epoch_opened, hello, hello_ack, heartbeat,
-                             credit, status, model_card, load_report, drain, query_status,
-                             cluster_status, list_models, models, generate, chunks, resume>;
+using message =
+    std::variant<reserve, granted, rejected, submit, admit, cancel, micro_batch, sampled, tokens,
+                 chunk, tokenize, tokenized, detokenize, detokenized, stage_ready, open_epoch,
+                 epoch_opened, hello, hello_ack, heartbeat, credit, status, model_card, load_report,
+                 drain, query_status, cluster_status, list_models, models, generate, chunks, resume,
+                 change_nodes, nodes_changed, generations, serves>;
 
 } // namespace baton

@@ -22,9 +22,9 @@ std::uint64_t embed(const toy_model& model, token_id token) noexcept {
   return mix(model.seed, static_cast<std::uint64_t>(token));
 }
 
-// What a stage keeps of a row at its position, and how the next position folds it in.
-std::uint64_t kept(std::uint64_t row, stage_index stage, std::uint64_t position) noexcept {
-  return mix(mix(row, stage + 1), position);
+// What a layer keeps of a row at its position, and how the next position folds it in.
+std::uint64_t kept(std::uint64_t row, std::uint32_t layer, std::uint64_t position) noexcept {
+  return mix(mix(row, layer + 1), position);
 }
 
 void fill_logits(std::uint64_t row, std::span<float> logits) noexcept {
@@ -34,9 +34,11 @@ void fill_logits(std::uint64_t row, std::span<float> logits) noexcept {
 
 } // namespace
 
-toy_engine::toy_engine(const toy_model& model, stage_index stage, const toy_memory& memory)
-    : model_(model), stage_(stage) {
-  ENSURE(stage < model.stages, "stage {} of {}", stage, model.stages);
+toy_engine::toy_engine(const toy_model& model, std::uint32_t first_layer, const toy_memory& memory,
+                       std::uint32_t count)
+    : model_(model), first_layer_(first_layer), layers_(count) {
+  ENSURE(count > 0 && first_layer + count <= model.layers, "{} layers from {} on, of {}", count,
+         first_layer, model.layers);
   ENSURE(model.vocabulary_size > 0 && memory.block_positions > 0, "an empty toy model");
   limits_ = {.blocks = memory.blocks,
              .block_positions = memory.block_positions,
@@ -45,16 +47,16 @@ toy_engine::toy_engine(const toy_model& model, stage_index stage, const toy_memo
              .hidden_size = floats_per_row,
              .vocabulary_size = model.vocabulary_size,
              .context_max = memory.context_max,
-             .model_hash = mix(mix(model.seed, model.stages), model.vocabulary_size),
+             .model_hash = mix(mix(model.seed, model.layers), model.vocabulary_size),
              .device = "toy"};
-  kv_.resize(std::size_t{memory.blocks} * memory.block_positions);
+  kv_.resize(std::size_t{count} * memory.blocks * memory.block_positions);
   is_written_.resize(kv_.size());
   swap_.resize(memory.swap_blocks);
   logits_.resize(model.vocabulary_size);
 }
 
 result<step_output> toy_engine::run(const micro_batch& batch, std::span<const float> activations) {
-  const bool is_first = stage_ == 0;
+  const bool is_first = first_layer_ == 0;
   if (auto ok = validate(batch, activations, limits_, is_first); !ok)
     return ok.error();
   for (const block_copy& c : batch.copies)
@@ -72,11 +74,12 @@ result<step_output> toy_engine::run(const micro_batch& batch, std::span<const fl
           rows_[r] << 16 | static_cast<std::uint16_t>(activations[r * floats_per_row + part]);
   }
   step_output out;
-  const bool is_last = stage_ + 1 == model_.stages;
+  const bool is_last = first_layer_ + layers_ == model_.layers;
   std::size_t first_row = 0, next_draw = 0;
   for (const slice& s : batch.slices) {
-    if (auto ok = run_slice(batch, s, first_row); !ok)
-      return ok.error();
+    for (std::uint32_t layer = 0; layer < layers_; ++layer)
+      if (auto ok = run_slice(batch, s, first_row, layer); !ok)
+        return ok.error();
     first_row += s.rows;
     for (std::size_t left = is_last ? s.draws() : 0; left > 0; --left) {
       fill_logits(rows_[first_row - left], logits_);
@@ -97,33 +100,39 @@ result<step_output> toy_engine::run(const micro_batch& batch, std::span<const fl
 }
 
 result<void> toy_engine::make_copy(const micro_batch& batch, const block_copy& c) {
-  const auto first = static_cast<std::ptrdiff_t>(std::size_t{c.block} * limits_.block_positions);
-  const auto kv = kv_.begin() + first;
-  const auto is_written = is_written_.begin() + first;
+  const std::size_t block = limits_.block_positions; // values of one layer
   auto& swapped = swap_[c.swap_block];
-  if (c.is_out) {
-    swapped = {{kv, kv + limits_.block_positions},
-               {is_written, is_written + limits_.block_positions}};
-    return {};
-  }
-  if (!swapped)
+  if (!c.is_out && !swapped)
     return fail(errc::internal, "micro_batch {}: block {} of swap space was never written",
                 batch.batch.value, c.swap_block);
-  std::copy(swapped->kv.begin(), swapped->kv.end(), kv);
-  std::copy(swapped->is_written.begin(), swapped->is_written.end(), is_written);
+  if (c.is_out)
+    swapped = {std::vector<std::uint64_t>(layers_ * block), std::vector<bool>(layers_ * block)};
+  for (std::uint32_t layer = 0; layer < layers_; ++layer)
+    for (std::size_t i = 0; i < block; ++i) {
+      const auto here = layer * plane() + c.block * block + i;
+      const auto there = layer * block + i;
+      if (c.is_out) {
+        swapped->kv[there] = kv_[here];
+        swapped->is_written[there] = is_written_[here];
+      } else {
+        kv_[here] = swapped->kv[there];
+        is_written_[here] = swapped->is_written[there];
+      }
+    }
   return {};
 }
 
-result<void> toy_engine::run_slice(const micro_batch& batch, const slice& s,
-                                   std::size_t first_row) {
+result<void> toy_engine::run_slice(const micro_batch& batch, const slice& s, std::size_t first_row,
+                                   std::uint32_t layer) {
   const auto place = [&](std::size_t position) {
-    return std::size_t{s.blocks[position / limits_.block_positions]} * limits_.block_positions +
+    return layer * plane() +
+           std::size_t{s.blocks[position / limits_.block_positions]} * limits_.block_positions +
            position % limits_.block_positions;
   };
   for (std::size_t r = 0; r < s.rows; ++r) {
     const std::size_t position = s.position + r;
     std::uint64_t& row = rows_[first_row + r];
-    kv_[place(position)] = kept(row, stage_, position);
+    kv_[place(position)] = kept(row, first_layer_ + layer, position);
     is_written_[place(position)] = true;
     std::uint64_t history = 0;
     for (std::size_t earlier = 0; earlier <= position; ++earlier) {
@@ -142,7 +151,7 @@ std::vector<token_id> toy_continuation(const toy_model& model, std::span<const t
                                        const sampling_params& sampling, std::uint32_t n,
                                        std::span<const token_id> banned, std::uint32_t tokens_min) {
   std::vector<token_id> output;
-  std::vector<std::uint64_t> histories(model.stages); // each stage's fold over all positions so far
+  std::vector<std::uint64_t> histories(model.layers); // each layer's fold over all positions so far
   std::vector<float> logits(model.vocabulary_size);
   std::map<token_id, token_count> counts;
   sampler_scratch scratch;
@@ -154,9 +163,9 @@ std::vector<token_id> toy_continuation(const toy_model& model, std::span<const t
     count.token = token;
     ++(in_prompt ? count.in_prompt : count.in_output);
     std::uint64_t row = embed(model, token);
-    for (stage_index stage = 0; stage < model.stages; ++stage) {
-      histories[stage] = mix(histories[stage], kept(row, stage, position));
-      row = mix(row, histories[stage]);
+    for (std::uint32_t layer = 0; layer < model.layers; ++layer) {
+      histories[layer] = mix(histories[layer], kept(row, layer, position));
+      row = mix(row, histories[layer]);
     }
     if (position + 1 < prompt_ids.size())
       continue;

@@ -13,10 +13,10 @@
 
 namespace baton::engine {
 
-// What all stages of one toy model agree on.
+// What all stages of one toy model agree on. How its layers are spread over stages changes nothing.
 struct toy_model {
   std::uint64_t seed = 1;
-  stage_index stages = 1;
+  std::uint32_t layers = 1;
   std::uint32_t vocabulary_size = 64;
 };
 
@@ -30,8 +30,10 @@ struct toy_memory {
 
 class toy_engine final : public engine {
 public:
-  // Requires: stage < model.stages, vocabulary_size > 0, block_positions > 0.
-  toy_engine(const toy_model& model, stage_index stage, const toy_memory& memory);
+  // The stage of `count` layers from `first_layer` on. Requires: they are the model's; count,
+  // vocabulary_size and block_positions > 0.
+  toy_engine(const toy_model& model, std::uint32_t first_layer, const toy_memory& memory,
+             std::uint32_t count = 1);
 
   const capacity& limits() const noexcept override { return limits_; }
 
@@ -42,17 +44,20 @@ public:
   void forget_swapped() { swap_.assign(swap_.size(), std::nullopt); }
 
 private:
-  struct swapped_block { // [block_positions]
+  struct swapped_block { // [layers, block_positions]
     std::vector<std::uint64_t> kv;
     std::vector<bool> is_written;
   };
   result<void> make_copy(const micro_batch& batch, const block_copy& c);
-  result<void> run_slice(const micro_batch& batch, const slice& s, std::size_t first_row);
+  result<void> run_slice(const micro_batch& batch, const slice& s, std::size_t first_row,
+                         std::uint32_t layer);
+  std::size_t plane() const noexcept { return kv_.size() / layers_; } // of one layer
 
   toy_model model_;
-  stage_index stage_;
+  std::uint32_t first_layer_;
+  std::uint32_t layers_;
   capacity limits_;
-  std::vector<std::uint64_t> kv_; // [blocks, block_positions]
+  std::vector<std::uint64_t> kv_; // [layers, blocks, block_positions]
   std::vector<bool> is_written_;  // the same
   std::vector<std::optional<swapped_block>> swap_;
   std::vector<std::uint64_t> rows_;

@@ -64,10 +64,10 @@ void promises::on_disagreement(stage_index stage, std::uint32_t rank) {
   say(fmt::format("rank {} of stage {} computes another thing than rank 0", rank, stage));
 }
 
-void promises::before_step(std::uint32_t shard, const micro_batch& batch) {
+void promises::before_step(node_id shard, const micro_batch& batch) {
   auto& highest = run_[shard];
   if (batch.epoch < highest)
-    say(fmt::format("shard {} runs a step of epoch {} after {}", shard, batch.epoch.value,
+    say(fmt::format("shard {} runs a step of epoch {} after {}", shard.value, batch.epoch.value,
                     highest.value));
   highest = std::max(highest, batch.epoch);
   std::map<block_index, std::uint32_t> named;
@@ -80,7 +80,7 @@ void promises::before_step(std::uint32_t shard, const micro_batch& batch) {
       if (named[s.blocks[i]] > 1)
         say(fmt::format("block {} is written for ticket {} and read for another", s.blocks[i],
                         s.sequence.ticket.value));
-  if (shard == 0) // rank 0 of stage 0
+  if (shard_of(shard) == 0) // rank 0 of stage 0
     check_order(batch);
 }
 

@@ -20,7 +20,7 @@ public:
 
   // -- what happens --
   void after_scheduler(); // has handled a message
-  void before_step(std::uint32_t shard, const micro_batch& batch);
+  void before_step(node_id shard, const micro_batch& batch);
   void on_disagreement(stage_index stage, std::uint32_t rank); // with rank 0, in a step
   void after_tick();
   void on_start(node_id child, bool is_alive); // by the supervisor
@@ -45,7 +45,7 @@ private:
   world& world_;
   std::vector<std::string> broken_;
   epoch_id epoch_;                                      // the highest of the head
-  std::map<std::uint32_t, epoch_id> run_;               // by shard: the highest that it ran for
+  std::map<node_id, epoch_id> run_;                     // by shard: the highest that it ran for
   std::map<std::pair<node_id, node_id>, epoch_id> met_; // who has met which life of whom
   std::map<node_id, std::deque<std::chrono::steady_clock::time_point>> exits_;
   std::map<sequence_id, progress> order_; // at stage 0, within an epoch

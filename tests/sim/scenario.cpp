@@ -60,13 +60,14 @@ bool carries_poison(const micro_batch& batch) {
 
 std::vector<node_id> all_nodes(const world& w) {
   std::vector<node_id> all{head_node, gateway_node};
-  for (shard_index i = 0; i < w.options().shards(); ++i)
-    all.push_back(shard_node(i));
+  const auto shards = w.planned_shards();
+  all.insert(all.end(), shards.begin(), shards.end());
   return all;
 }
 
 node_id some_shard(world& w) {
-  return shard_node(static_cast<shard_index>(w.draw(w.options().shards())));
+  const auto shards = w.planned_shards();
+  return shards[w.draw(shards.size())];
 }
 
 void live_through(world& w, int strikes, const std::function<void()>& fault) {

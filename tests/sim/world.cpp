@@ -75,6 +75,7 @@ void world::crash(node_id node) {
     detokenizer_.reset();
   } else if (node == root_node) {
     supervisor_.reset();
+    book_.reset();
     promises_.on_root_lost();
     // A child that is being started dies with it.
     revivals_.clear();
@@ -144,6 +145,18 @@ void world::strike() {
     revivals_.erase(node);
     restart(node);
   }
+}
+
+std::vector<node_id> world::planned_shards() const {
+  std::vector<node_id> all;
+  const auto add = [&](const generation& g) {
+    for (shard_index i = 0; i < g.stages * options_.width; ++i)
+      all.push_back(shard_node(i, g.number));
+  };
+  add(noted_.now.serving);
+  if (noted_.now.coming)
+    add(*noted_.now.coming);
+  return all;
 }
 
 // -- Clients --

@@ -9,6 +9,7 @@
 #include "actors/stage.hpp"
 #include "actors/supervisor.hpp"
 #include "cluster/exchange.hpp"
+#include "cluster/generation_book.hpp"
 #include "runtime/text/tokenizer.hpp"
 #include "tests/sim/client.hpp"
 #include "tests/sim/engine.hpp"
@@ -29,10 +30,19 @@ namespace baton::sim {
 inline constexpr node_id root_node{1};
 inline constexpr node_id head_node{2};
 inline constexpr node_id gateway_node{3};
-using shard_index = std::uint32_t; // [stage * width + rank]
-inline constexpr node_id shard_node(shard_index shard) {
-  return node_id{1024 + shard};
+using shard_index = std::uint32_t;              // [stage * width + rank]
+inline constexpr std::uint32_t shards_max = 64; // of a generation
+inline constexpr node_id shard_node(shard_index shard, std::uint32_t generation = 0) {
+  return node_id{1024 + generation * shards_max + shard};
 }
+inline constexpr shard_index shard_of(node_id node) {
+  return (node.value - 1024) % shards_max;
+}
+inline constexpr std::uint32_t generation_of(node_id node) {
+  return (node.value - 1024) / shards_max;
+}
+// Of the toy model; the shards of a stage have some of them.
+inline constexpr std::uint32_t layers_of_toy = 4;
 
 // What befalls a shard at a step of its engine.
 enum class step_fault : std::uint8_t { none, error, exception, death };
@@ -89,6 +99,14 @@ public:
   std::vector<std::unique_ptr<client>>& clients() { return clients_; }
   void drain(); // of the head, as before a shutdown
 
+  // -- the plan --
+  // The root begins another generation, of stages with these first layers; false if it cannot.
+  // Requires: supervised.
+  bool repartition(std::vector<std::uint32_t> first_layers);
+  // What the root has noted last.
+  const cluster::noted_generations& plan() const { return noted_; }
+  std::vector<node_id> planned_shards() const;
+
   // -- time --
   std::uint64_t draw(std::uint64_t below) { return random_() % below; }
   // One ready actor or one message, chosen by the seed; false if nothing is ready now.
@@ -143,9 +161,11 @@ private:
   void start_root();
   void start_head();
   void start_gateway();
-  void start_shard(shard_index shard);
-  std::shared_ptr<sim_group> join_group(const sim_group::place& where);
-  result<void> before_step(shard_index shard, const micro_batch& batch);
+  void start_shard(node_id node);
+  void say_plan(); // by the root, which has noted it
+  actors::wanted_children wanted() const;
+  std::shared_ptr<sim_group> join_group(node_id leader, const sim_group::place& where);
+  result<void> before_step(node_id shard, const micro_batch& batch);
   template <class Handle>
   Handle keep(life& l, Handle actor);
   template <class Handle>
@@ -170,8 +190,11 @@ private:
   caf::actor_system_config config_;
   std::unique_ptr<caf::actor_system> system_;
   std::map<node_id, life> lives_;
-  std::map<shard_index, memory_of_shard> kept_;
-  std::map<stage_index, std::shared_ptr<stage_group>> groups_;
+  std::map<node_id, memory_of_shard> kept_;
+  std::map<node_id, std::shared_ptr<stage_group>> groups_;           // by rank 0
+  std::map<std::uint32_t, std::vector<std::uint32_t>> first_layers_; // of the stages, by generation
+  cluster::noted_generations noted_;
+  std::optional<cluster::generation_book> book_; // the root's
   std::map<node_id, std::string> endpoints_;
   std::uint64_t last_epoch_ = 0;
   std::map<node_id, epoch_id> epochs_given_; // by the supervisor, for the next life

@@ -9,6 +9,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 namespace baton::sim {
@@ -39,22 +40,26 @@ std::string name_of_node(node_id node) {
     return "head";
   if (node == gateway_node)
     return "gateway";
-  return fmt::format("shard-{}", node.value - shard_node(0).value);
+  const auto generation = generation_of(node);
+  return generation == 0 ? fmt::format("shard-{}", shard_of(node))
+                         : fmt::format("shard-{}-{}", generation, shard_of(node));
 }
 
 } // namespace
 
 world::world(const world_options& options)
     : options_(options), toy_{.seed = options.seed,
-                              .stages = options.stages,
+                              .layers = layers_of_toy,
                               .vocabulary_size = 259},
       random_(options.seed * 0x9E3779B97F4A7C15ull + 1), network_(options.seed),
       words_(tiny_words()) {
   config_.set("scheduler.policy", caf::atom("testing"));
   system_ = std::make_unique<caf::actor_system>(config_);
-  std::vector<node_id> all{head_node, gateway_node};
-  for (shard_index i = 0; i < options_.shards(); ++i)
-    all.push_back(shard_node(i));
+  noted_.now.serving.stages = options_.stages;
+  for (stage_index stage = 0; stage < options_.stages; ++stage)
+    first_layers_[0].push_back(stage * layers_of_toy / options_.stages);
+  auto all = planned_shards();
+  all.insert(all.begin(), {head_node, gateway_node});
   if (options_.supervised)
     all = {root_node}; // the rest are its children
   for (auto node : all)
@@ -70,7 +75,7 @@ void world::start(node_id node) {
   else if (node == gateway_node)
     start_gateway();
   else
-    start_shard(node.value - shard_node(0).value);
+    start_shard(node);
 }
 
 world::life& world::begin(node_id node, role r, const std::string& name) {
@@ -119,6 +124,8 @@ void world::tell_peers(life& l, Handle actor) {
           root_node, actors::well_known::supervisor,
           message(status{self.node, self.epoch, self.role, self.name, phase::ready, "", 0, 0, 1}));
     caf::anon_send(actor, actors::peer_up{h});
+    if (self.node == root_node && h.node == head_node)
+      links.send(head_node, actors::well_known::scheduler, message(noted_.now));
   });
   links.on_peer_down([this, &links, actor](node_id n, epoch_id e, const std::string& why) {
     spdlog::info("{:8.3f} {}: node {} is down: {}", seconds(), links.self().name, n.value, why);
@@ -132,11 +139,13 @@ void world::tell_peers(life& l, Handle actor) {
 void world::start_root() {
   auto& l = begin(root_node, role::root, "root");
   actors::supervisor_config c;
-  for (auto [node, r] : {std::pair{gateway_node, role::gateway}, {head_node, role::head}})
-    c.children.push_back({name_of_node(node), node, r, options_.intensity});
-  for (shard_index i = 0; i < options_.shards(); ++i)
-    c.children.push_back(
-        {name_of_node(shard_node(i)), shard_node(i), role::shard, options_.intensity});
+  book_.emplace(noted_, now());
+  const auto planned = planned_shards();
+  for (const auto& [node, running] : lives_) // whom the root before has not seen end
+    if (running.links->self().role == role::shard &&
+        std::find(planned.begin(), planned.end(), node) == planned.end())
+      doomed_.insert(node);
+  c.children = wanted().all;
   c.adopt = [this](const actors::child_spec& s) -> std::optional<actors::left_child> {
     const auto it = lives_.find(s.node);
     if (it == lives_.end())
@@ -157,18 +166,59 @@ void world::start_root() {
       doomed_.insert(s.node);
   };
   c.changed = [](const std::vector<status>&) {};
-  c.escalate = [this](const status& s) { supervised_.push_back("escalate " + s.name); };
+  c.escalate = [this](const status& s) {
+    supervised_.push_back("escalate " + s.name);
+    if (s.role == role::shard && book_->is_changing() &&
+        generation_of(s.node) == noted_.now.coming->number && book_->give_up(s.reason))
+      say_plan();
+  };
+  c.retired = [this](const actors::child_spec& s) { supervised_.push_back("retire " + s.name); };
   c.stopped = [this] { supervised_.push_back("stopped"); };
   c.now = [this] { return network_.now(); };
   c.next_epoch = [this](node_id) { return epoch_id{last_epoch_ += 1000}; };
   auto supervisor = keep(l, system_->spawn(actors::supervisor, c));
   supervisor_ = supervisor;
-  l.links->publish(actors::well_known::supervisor, [supervisor](const envelope&, message&& m) {
-    if (auto* s = std::get_if<status>(&m))
-      caf::anon_send(supervisor, *s);
-  });
+  l.links->publish(
+      actors::well_known::supervisor, [this, supervisor](const envelope&, message&& m) {
+        if (auto* s = std::get_if<status>(&m))
+          caf::anon_send(supervisor, *s);
+        else if (auto* now = std::get_if<serves>(&m); now && book_->on_serves(now->generation))
+          say_plan();
+      });
   tell_peers(l, supervisor);
-  l.tick = [supervisor] { caf::anon_send(supervisor, actors::tick{}); };
+  l.tick = [this, supervisor] {
+    caf::anon_send(supervisor, actors::tick{});
+    if (book_->tick(now()))
+      say_plan();
+  };
+}
+
+actors::wanted_children world::wanted() const {
+  actors::wanted_children w;
+  for (auto [node, r] : {std::pair{gateway_node, role::gateway}, {head_node, role::head}})
+    w.all.push_back({name_of_node(node), node, r, options_.intensity});
+  for (const auto node : planned_shards())
+    w.all.push_back({name_of_node(node), node, role::shard, options_.intensity});
+  return w;
+}
+
+void world::say_plan() {
+  noted_ = book_->noted();
+  spdlog::info("{:8.3f} plan: generation {} serves, {}", seconds(), noted_.now.serving.number,
+               book_->outcome());
+  lives_.at(root_node).links->send(head_node, actors::well_known::scheduler, message(noted_.now));
+  caf::anon_send(*supervisor_, wanted());
+}
+
+bool world::repartition(std::vector<std::uint32_t> first_layers) {
+  if (!supervisor_ || lives_.at(root_node).is_frozen)
+    return false;
+  const auto begun = book_->begin(static_cast<std::uint32_t>(first_layers.size()), {}, now());
+  if (!begun)
+    return false;
+  first_layers_[begun->number] = std::move(first_layers);
+  say_plan();
+  return true;
 }
 
 void world::start_head() {
@@ -194,7 +244,11 @@ void world::start_head() {
                                                     : schedule::scheduling_policy::fcfs;
   o.limits.resume_window = std::chrono::seconds(20); // who left meanwhile is forgotten then
   o.limits.first_ticket = ticket_id{links.self().epoch.value};
-  o.stages = options_.stages;
+  o.plan = noted_.now;
+  if (options_.supervised)
+    o.serves = [&links](std::uint32_t generation) {
+      links.send(root_node, actors::well_known::supervisor, message(serves{generation}));
+    };
   o.width = options_.width;
   o.first_epoch = links.self().epoch;
   detokenizer_ =
@@ -238,8 +292,10 @@ void world::start_gateway() {
   (void)l.links->connect(head_node, name_of_node(head_node));
 }
 
-void world::start_shard(shard_index shard) {
-  auto node = shard_node(shard);
+void world::start_shard(node_id node) {
+  const auto shard = shard_of(node);
+  const auto& first_layers = first_layers_.at(generation_of(node));
+  const auto stages = static_cast<stage_index>(first_layers.size());
   const sim_group::place where{shard / options_.width, shard % options_.width, options_.width};
   auto& l = begin(node, role::shard, name_of_node(node));
   auto& links = *l.links;
@@ -247,7 +303,7 @@ void world::start_shard(shard_index shard) {
                             options_.swap_blocks};
   actors::stage_config c;
   c.stage = where.stage;
-  c.stages = options_.stages;
+  c.stages = stages;
   c.rank = where.rank;
   c.width = options_.width;
   c.head = head_node;
@@ -258,18 +314,32 @@ void world::start_shard(shard_index shard) {
     (void)links.connect(other.node, other.endpoint, other.node_epoch);
   };
   // Two of three lives find the memory of the one before, as after a kill; else it was lost.
-  auto& kept = kept_[shard];
+  auto& kept = kept_[node];
+  const auto first = first_layers[where.stage];
+  const auto end = where.stage + 1 < stages ? first_layers[where.stage + 1] : layers_of_toy;
   if (!kept.engine || draw(3) == 0)
-    kept = {std::make_shared<engine::toy_engine>(toy_, where.stage, memory), draw(UINT64_MAX) + 1};
+    kept = {std::make_shared<engine::toy_engine>(toy_, first, memory, end - first),
+            draw(UINT64_MAX) + 1};
   kept.engine->forget_swapped(); // no life finds that
-  const auto group = options_.width > 1 ? join_group(where) : nullptr;
+  const auto leader = node_id{node.value - where.rank};
+  const auto group = options_.width > 1 ? join_group(leader, where) : nullptr;
   c.group = group;
   c.engine = std::make_shared<sim_engine>(
-      kept.engine, [this, shard](const micro_batch& batch) { return before_step(shard, batch); },
+      kept.engine, [this, node](const micro_batch& batch) { return before_step(node, batch); },
       group);
-  c.announcement = {node,          links.self().epoch,   where.stage, options_.stages,
-                    memory.blocks, block_positions,      toy_.seed,   "toy",
-                    kept.life,     options_.swap_blocks, where.rank,  options_.width};
+  c.announcement = {node,
+                    links.self().epoch,
+                    where.stage,
+                    stages,
+                    memory.blocks,
+                    block_positions,
+                    toy_.seed,
+                    "toy",
+                    kept.life,
+                    options_.swap_blocks,
+                    where.rank,
+                    options_.width,
+                    generation_of(node)};
   c.now_micros = [this] {
     return static_cast<std::uint64_t>(
         std::chrono::duration_cast<std::chrono::microseconds>(network_.now().time_since_epoch())
@@ -281,20 +351,20 @@ void world::start_shard(shard_index shard) {
   (void)links.connect(head_node, name_of_node(head_node));
 }
 
-std::shared_ptr<sim_group> world::join_group(const sim_group::place& where) {
-  auto& shared = groups_[where.stage];
+std::shared_ptr<sim_group> world::join_group(node_id leader, const sim_group::place& where) {
+  auto& shared = groups_[leader];
   if (!shared)
     shared = std::make_shared<stage_group>();
-  return std::make_shared<sim_group>(
-      *this, promises_, shared, where, [this, where](std::uint32_t rank) {
-        const auto node = shard_node(where.stage * where.width + rank);
-        return !is_alive(node) || doomed_.contains(node);
-      });
+  return std::make_shared<sim_group>(*this, promises_, shared, where,
+                                     [this, leader](std::uint32_t rank) {
+                                       const node_id node{leader.value + rank};
+                                       return !is_alive(node) || doomed_.contains(node);
+                                     });
 }
 
-result<void> world::before_step(shard_index shard, const micro_batch& batch) {
+result<void> world::before_step(node_id shard, const micro_batch& batch) {
   promises_.before_step(shard, batch);
-  switch (on_step ? on_step(shard, batch) : step_fault::none) {
+  switch (on_step ? on_step(shard_of(shard), batch) : step_fault::none) {
   case step_fault::none:
     return {};
   case step_fault::error:
@@ -302,8 +372,8 @@ result<void> world::before_step(shard_index shard, const micro_batch& batch) {
   case step_fault::exception:
     throw std::runtime_error("the engine throws");
   case step_fault::death:
-    network_.crash(shard_node(shard)); // nobody hears of this step
-    doomed_.insert(shard_node(shard));
+    network_.crash(shard); // nobody hears of this step
+    doomed_.insert(shard);
     return fail(errc::internal, "the process dies");
   }
   return {};

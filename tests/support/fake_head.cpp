@@ -320,6 +320,7 @@ fake_scheduler::behavior_type scheduler(fake_self self, fake_head_config config)
       [self](const resume& m) { on_resume(self, m); },
       [](const sampled&) {},
       [](const stage_ready&) {},
+      [](const generations&) {},
       [](const epoch_opened&) {},
       [](const actors::peer_up&) {},
       [](const actors::peer_down&) {},

@@ -31,7 +31,7 @@ def free_port():
 class Cluster:
     def __init__(self, directory, model="", gateway="", cluster="", devices=("cpu:0", "cpu:1"), path=MODEL, kv_cache="256MiB", nodes="",
                  binary=CLUSTER, tensor=1):
-        """`devices`, and one of each table of `nodes`: a stage for every `tensor` of them."""
+        """`devices`, and one of each table of `nodes`: a stage for every `tensor` of them that does not wait."""
         self.binary = binary
         self.directory = pathlib.Path(directory)
         self.http_port = free_port()
@@ -46,7 +46,7 @@ run_dir = "{self.directory}/run"
 [model]
 name = "smollm2"
 path = "{path}"
-pipeline_parallel_size = {(len(devices) + nodes.count("[[nodes]]")) // tensor}
+pipeline_parallel_size = {(len(devices) + nodes.count("[[nodes]]") - nodes.count("waits = true")) // tensor}
 tensor_parallel_size = {tensor}
 kv_cache_bytes = "{kv_cache}"
 {model}

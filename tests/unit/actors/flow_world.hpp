@@ -21,7 +21,7 @@
 
 namespace baton::actors::flow {
 
-inline const engine::toy_model toy{.seed = 5, .stages = 2, .vocabulary_size = 259};
+inline const engine::toy_model toy{.seed = 5, .layers = 2, .vocabulary_size = 259};
 inline constexpr engine::toy_memory memory{
     .blocks = 32, .block_positions = 4, .rows_max = 64, .context_max = 128};
 inline constexpr node_id gateway_node{3};
@@ -107,7 +107,7 @@ struct world {
     o.limits.max_model_len = memory.context_max;
     o.limits.vocabulary_size = toy.vocabulary_size;
     o.limits.first_ticket = ticket_id{100};
-    o.stages = 2;
+    o.plan.serving.stages = 2;
     o.first_epoch = epoch_id{100};
     o.detokenizer = detok;
     o.peers = peers;

@@ -68,6 +68,7 @@ scheduler_actor::behavior_type head(scheduler_actor::pointer, story* s) {
       [s](const epoch_opened& m) {
         s->push_back(fmt::format("rank {} opened {}", m.rank, m.epoch.value));
       },
+      [](const generations&) {},
       [](const peer_up&) {},
       [](const peer_down&) {},
       [](const drain&) {},

@@ -252,3 +252,130 @@ TEST_CASE("an abandoned epoch is opened anew with the same stages under a later 
   REQUIRE(orders.size() == 2);
   CHECK(orders[0].what.epoch > before);
 }
+
+// -- Two generations --
+
+namespace {
+
+// The shard of a stage of generation 1, which has three.
+hello newcomer(std::uint32_t stage, std::uint64_t life = 20) {
+  return {node_id{200 + stage}, epoch_id{life + stage}, role::shard, "new", "ipc://n", "b", 1};
+}
+stage_ready new_ready(std::uint32_t stage, std::uint64_t life = 20) {
+  stage_ready r{node_id{200 + stage}, epoch_id{life + stage}, stage, 3, 9, 64, 7, "toy"};
+  r.generation = 1;
+  return r;
+}
+const generations changing{{0, 2, {}}, generation{1, 3, {}}};
+
+void announce_new(pipeline& p, std::uint32_t stage, std::uint64_t life = 20) {
+  p.on_up(newcomer(stage, life));
+  REQUIRE(p.on_ready(new_ready(stage, life)));
+}
+
+pipeline due() {
+  auto p = opened();
+  REQUIRE_FALSE(p.set_plan(changing));
+  for (std::uint32_t stage = 0; stage < 3; ++stage) {
+    CHECK_FALSE(p.is_switch_due());
+    announce_new(p, stage);
+  }
+  REQUIRE(p.is_switch_due());
+  return p;
+}
+
+pipeline switched() {
+  auto p = due();
+  p.switch_over();
+  REQUIRE(p.open_if_complete().size() == 3);
+  for (std::uint32_t stage = 0; stage < 3; ++stage)
+    CHECK(p.on_opened({p.epoch(), stage}) == (stage == 2));
+  return p;
+}
+
+} // namespace
+
+TEST_CASE("a coming generation takes over once all of its shards are ready, and computes anew") {
+  auto p = due();
+  CHECK(p.generation() == 0);
+  CHECK(p.current() == pipeline::state::open); // until the scheduler has nothing in flight
+  p = switched();
+  CHECK(p.generation() == 1);
+  CHECK(p.stages() == 3);
+  CHECK(p.first_stage() == node_id{200});
+  CHECK(p.blocks() == 9);
+  CHECK_FALSE(p.keeps_kv());
+  CHECK_FALSE(p.has_new_life()); // nobody has died
+  CHECK_FALSE(p.is_switch_due());
+}
+
+TEST_CASE("the shards of the generation before may go once the coming one has taken over") {
+  auto p = switched();
+  CHECK_FALSE(p.on_down(node_id{100}));
+  CHECK_FALSE(p.set_plan({{1, 3, {}}, std::nullopt}));
+  CHECK(p.current() == pipeline::state::open);
+  CHECK_FALSE(p.on_down(node_id{101}));
+  CHECK(p.generation() == 1);
+}
+
+TEST_CASE("a coming shard that is lost before the switch leaves the epoch alone") {
+  auto p = due();
+  CHECK_FALSE(p.on_down(node_id{202}));
+  CHECK_FALSE(p.is_switch_due());
+  CHECK(p.current() == pipeline::state::open);
+  CHECK(p.generation() == 0);
+  announce_new(p, 2, 30);
+  CHECK(p.is_switch_due());
+}
+
+TEST_CASE("a coming shard that is lost after the switch gives the epoch back") {
+  auto p = switched();
+  CHECK(p.on_down(node_id{201}));
+  CHECK(p.open_if_complete().size() == 2);
+  CHECK(p.generation() == 0);
+  (void)p.on_opened({p.epoch(), 0});
+  REQUIRE(p.on_opened({p.epoch(), 1}));
+  CHECK_FALSE(p.keeps_kv()); // what was computed meanwhile, they have not
+  CHECK(p.has_new_life());   // of the last epoch that was open, one is gone
+}
+
+TEST_CASE("a coming generation that is given up is over, though it serves already") {
+  auto p = switched();
+  CHECK(p.set_plan({{0, 2, {}}, std::nullopt}));
+  CHECK(p.open_if_complete().size() == 2);
+  CHECK(p.generation() == 0);
+  CHECK_FALSE(p.on_down(node_id{200}));
+}
+
+TEST_CASE(
+    "shards of a generation that is not known yet are remembered until the root tells of it") {
+  auto p = opened();
+  for (std::uint32_t stage = 0; stage < 3; ++stage)
+    announce_new(p, stage);
+  CHECK(p.current() == pipeline::state::open);
+  CHECK_FALSE(p.on_down(node_id{202}));
+  CHECK_FALSE(p.set_plan(changing));
+  CHECK_FALSE(p.is_switch_due());
+  announce_new(p, 2);
+  CHECK(p.is_switch_due());
+}
+
+TEST_CASE("where the serving generation has lost a shard, the coming one opens at once") {
+  auto p = opened();
+  CHECK(p.on_down(node_id{100}));
+  CHECK_FALSE(p.set_plan(changing));
+  for (std::uint32_t stage = 0; stage < 3; ++stage)
+    announce_new(p, stage);
+  CHECK(p.open_if_complete().size() == 3);
+  CHECK(p.generation() == 1);
+  for (std::uint32_t stage = 0; stage < 3; ++stage)
+    (void)p.on_opened({p.epoch(), stage});
+  CHECK(p.has_new_life()); // what was in flight is suspect, as ever
+}
+
+TEST_CASE("the root's word may be said again, and changes nothing then") {
+  auto p = switched();
+  CHECK_FALSE(p.set_plan(changing));
+  CHECK(p.current() == pipeline::state::open);
+  CHECK(p.generation() == 1);
+}

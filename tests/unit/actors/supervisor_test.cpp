@@ -69,6 +69,7 @@ struct world {
     };
     c.escalate = [this](const status& s) { log.push_back("escalate " + s.name); };
     c.stopped = [this] { log.push_back("stopped"); };
+    c.retired = [this](const child_spec& s) { log.push_back("retired " + s.name); };
     c.now = [this] { return now; };
     c.next_epoch = [n = std::uint64_t{0}](node_id) mutable { return epoch_id{++n}; };
     actor = system->spawn(actors::supervisor, c);
@@ -414,4 +415,58 @@ TEST_CASE("a child on another machine comes and goes as its link does, and is no
     w.send(drain{});
     CHECK(w.take() == lines{"stop a"});
   }
+}
+
+TEST_CASE("a child that is not wanted any more stops for good, a new one is started") {
+  world w;
+  w.start({a, b});
+  (void)w.take();
+  w.send(wanted_children{{b, c}});
+  CHECK(w.take() == lines{"stop a", "start c"});
+  w.send(wanted_children{{b, c}}); // said again
+  CHECK(w.take().empty());
+  w.send(child_exited{a.node, epoch_id{1}, "exit status 0", false});
+  CHECK(w.take() == lines{"retired a"});
+  REQUIRE(w.last.size() == 2);
+  CHECK(w.last[0].name == "b");
+  w.now += 60s;
+  w.send(tick{});
+  CHECK(w.take().empty());
+}
+
+TEST_CASE("a child that does not stop though nobody wants it is killed") {
+  world w;
+  w.start({a});
+  (void)w.take();
+  w.send(wanted_children{});
+  w.now += 5s;
+  w.send(tick{});
+  CHECK(w.take() == lines{"stop a", "kill a"});
+  w.send(child_exited{a.node, epoch_id{1}, "killed by signal 9", false});
+  CHECK(w.take() == lines{"retired a"});
+}
+
+TEST_CASE("a child that is down when nobody wants it any more is forgotten at once") {
+  world w;
+  w.start({a, b});
+  (void)w.take();
+  w.send(child_exited{a.node, epoch_id{1}, "killed by signal 9", false}); // started again at once
+  w.send(child_exited{a.node, epoch_id{3}, "killed by signal 9", false}); // backs off
+  (void)w.take();
+  w.send(wanted_children{{b}});
+  CHECK(w.take() == lines{"retired a"});
+  w.now += 60s;
+  w.send(tick{});
+  CHECK(w.take().empty());
+}
+
+TEST_CASE("while all stop, nobody new is wanted") {
+  world w;
+  w.start({a});
+  w.send(drain{});
+  (void)w.take();
+  w.send(wanted_children{{b}});
+  CHECK(w.take().empty());
+  w.send(child_exited{a.node, epoch_id{1}, "exit status 0", false});
+  CHECK(w.take() == lines{"stopped"});
 }

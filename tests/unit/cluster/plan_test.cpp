@@ -338,3 +338,76 @@ TEST_CASE("more nodes than there are numbers for are refused") {
   CHECK(plan.error().code == errc::bad_config);
   CHECK(plan.error().message == "there are 1009 nodes, at most 1008 are possible");
 }
+
+// -- Generations --
+
+namespace {
+
+// Two nodes with a device each, and one that waits.
+cluster_config three_nodes() {
+  auto config = two_stages();
+  config.nodes = {{"a", "127.0.0.1", {"cpu:0"}, "", "", false},
+                  {"b", "127.0.0.1", {"cpu:1"}, "", "", false},
+                  {"c", "127.0.0.1", {"cpu"}, "", "", false, true}};
+  return config;
+}
+
+} // namespace
+
+TEST_CASE("a node that waits has no layers until it is added, one that is drained none any more") {
+  const auto config = three_nodes();
+  const auto first = first_generation(config);
+  CHECK(first == generation{0, 2, {"c"}});
+  const auto drained = next_generation(config, first, "b", true);
+  REQUIRE(drained);
+  CHECK(*drained == generation{0, 1, {"c", "b"}});
+  const auto added = next_generation(config, first, "c", false);
+  REQUIRE(added);
+  CHECK(*added == generation{0, 3, {}});
+}
+
+TEST_CASE("what cannot be changed is refused by name") {
+  const auto config = three_nodes();
+  const auto first = first_generation(config);
+  CHECK(next_generation(config, first, "x", true).error().code == errc::not_found);
+  CHECK(next_generation(config, first, "c", true).error().code == errc::conflict);
+  CHECK(next_generation(config, first, "a", false).error().code == errc::conflict);
+  const auto alone = next_generation(config, first, "b", true);
+  REQUIRE(alone);
+  const auto none = next_generation(config, *alone, "a", true);
+  REQUIRE_FALSE(none);
+  CHECK(none.error().code == errc::does_not_fit);
+}
+
+TEST_CASE("shards of different generations share neither node nor name") {
+  const auto config = three_nodes();
+  const auto first = make_plan(config, small_model(), roomy);
+  const auto second = make_plan(config, small_model(), roomy, {7, 3, {}});
+  REQUIRE(first);
+  REQUIRE(second);
+  CHECK(first->shards.size() == 2);
+  REQUIRE(second->shards.size() == 3);
+  CHECK(second->generation == 7);
+  CHECK(first->shards[0].name == "shard-0");
+  CHECK(second->shards[2].name == "shard-2-g7");
+  CHECK(second->shards[2].on == "c");
+  CHECK(second->shards[2].layers.end() == 30);
+  CHECK(place::generation_of(second->shards[2].node) == 7);
+  CHECK(place::index_of(second->shards[2].node) == 2);
+  CHECK(first->blocks == second->blocks);
+}
+
+TEST_CASE("two generations fit beside one another, or the numbers say why not") {
+  const auto config = three_nodes();
+  auto tight = roomy;
+  tight.at(root_machine).memory_available_bytes = 1000ull << 20; // one needs about 800 MiB
+  const auto serving = make_plan(config, small_model(), tight);
+  const auto coming = make_plan(config, small_model(), tight, {1, 1, {"c", "b"}});
+  REQUIRE(serving);
+  REQUIRE(coming);
+  CHECK(check_fits_beside(*serving, *coming, roomy));
+  const auto refused = check_fits_beside(*serving, *coming, tight);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == errc::does_not_fit);
+  CHECK(refused.error().message.find("1000.0 MiB") != std::string::npos);
+}

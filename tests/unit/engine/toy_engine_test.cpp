@@ -16,7 +16,7 @@ const std::vector<token_id> prompt_ids{3, 1, 4, 1, 5, 9, 2, 6, 5, 3};
 
 struct pipeline {
   explicit pipeline(const toy_model& m) : model(m) {
-    for (stage_index s = 0; s < m.stages; ++s)
+    for (stage_index s = 0; s < m.layers; ++s)
       stages.push_back(std::make_unique<toy_engine>(m, s, toy_memory{}));
   }
   result<std::vector<sample>> run(const micro_batch& b) {
@@ -60,7 +60,7 @@ TEST_CASE("tokens agree with the oracle for any number of stages and any chunk b
     for (const std::size_t chunk : {1u, 3u, 4u, 10u}) {
       CAPTURE(stages);
       CAPTURE(chunk);
-      pipeline p({.seed = 7, .stages = stages, .vocabulary_size = 100});
+      pipeline p({.seed = 7, .layers = stages, .vocabulary_size = 100});
       const std::vector<block_index> blocks{9, 2, 7, 4, 0};
       auto ids = prompt_ids;
       std::size_t done = 0;
@@ -82,13 +82,13 @@ TEST_CASE("tokens agree with the oracle for any number of stages and any chunk b
 }
 
 TEST_CASE("stages, seeds and prompts give different continuations") {
-  const toy_model model{.seed = 7, .stages = 2, .vocabulary_size = 300};
+  const toy_model model{.seed = 7, .layers = 2, .vocabulary_size = 300};
   const auto right = toy_continuation(model, prompt_ids, {}, 12);
   CHECK(right.size() == 12);
   CHECK(right !=
-        toy_continuation({.seed = 8, .stages = 2, .vocabulary_size = 300}, prompt_ids, {}, 12));
+        toy_continuation({.seed = 8, .layers = 2, .vocabulary_size = 300}, prompt_ids, {}, 12));
   CHECK(right !=
-        toy_continuation({.seed = 7, .stages = 3, .vocabulary_size = 300}, prompt_ids, {}, 12));
+        toy_continuation({.seed = 7, .layers = 3, .vocabulary_size = 300}, prompt_ids, {}, 12));
   sampling_params other;
   other.seed = 1;
   CHECK(right != toy_continuation(model, prompt_ids, other, 12));
@@ -98,7 +98,7 @@ TEST_CASE("stages, seeds and prompts give different continuations") {
 }
 
 TEST_CASE("a wrong block table, stale block or redone step shows or does not show, as it should") {
-  const toy_model model{.seed = 7, .stages = 2, .vocabulary_size = 300};
+  const toy_model model{.seed = 7, .layers = 2, .vocabulary_size = 300};
   const std::vector<block_index> blocks{9, 2, 7};
   const std::vector<token_id> other{8, 8, 8, 8, 8, 8, 8, 8, 8, 8};
   const auto right = toy_continuation(model, prompt_ids, {}, 1);
@@ -152,7 +152,7 @@ TEST_CASE("the toy engine refuses what validate refuses") {
 }
 
 TEST_CASE("the oracle keeps penalties and banned tokens") {
-  const toy_model model{.seed = 3, .stages = 1, .vocabulary_size = 8};
+  const toy_model model{.seed = 3, .layers = 1, .vocabulary_size = 8};
   sampling_params s;
   s.temperature = 0;
   s.presence_penalty = 1000;

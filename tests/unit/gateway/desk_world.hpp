@@ -49,6 +49,7 @@ struct world {
                   [](const sampled&) {},
                   [](const stage_ready&) {},
                   [](const epoch_opened&) {},
+                  [](const generations&) {},
                   [](const actors::peer_up&) {},
                   [](const actors::peer_down&) {},
                   [](const drain&) {},

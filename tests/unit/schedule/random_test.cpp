@@ -37,7 +37,7 @@ struct ticket_seen {
 
 struct world {
   explicit world(std::uint64_t seed) : random{std::mt19937_64{seed}}, s(make_config()) {
-    model = {.seed = seed + 1, .stages = random.from(1, 3), .vocabulary_size = 64};
+    model = {.seed = seed + 1, .layers = random.from(1, 3), .vocabulary_size = 64};
     memory = {.blocks = random.from(8, 40),
               .block_positions = random.from(2, 6),
               .rows_max = config.max_num_batched_tokens,
@@ -70,7 +70,7 @@ struct world {
     const bool is_lost = !pipeline || random.chance(50);
     if (is_lost)
       pipeline = std::make_unique<toy_pipeline>(model, memory);
-    const pipeline_shape shape{.stages = model.stages,
+    const pipeline_shape shape{.stages = model.layers,
                                .blocks = memory.blocks,
                                .block_positions = memory.block_positions,
                                .swap_blocks = memory.swap_blocks};
@@ -184,7 +184,7 @@ struct world {
     else if (kind <= 40)
       send();
     else if (kind <= 70)
-      pipeline->step(random.from(0, model.stages - 1));
+      pipeline->step(random.from(0, model.layers - 1));
     else if (kind <= 97)
       deliver();
     else if (kind == 98 && random.chance(30))
@@ -207,7 +207,7 @@ struct world {
 
   void look() {
     s.check_integrity();
-    CHECK(s.load().in_flight <= model.stages + (config.async_scheduling ? 1 : 0));
+    CHECK(s.load().in_flight <= model.layers + (config.async_scheduling ? 1 : 0));
     const auto out = s.take();
     for (const auto& r : out.refusals) {
       auto& seen = tickets.at(r.message.ticket);
@@ -244,7 +244,7 @@ struct world {
     for (int i = 0; !s.is_idle(); ++i) {
       REQUIRE_MESSAGE(i < 20'000, "no progress");
       send();
-      for (stage_index stage = 0; stage < model.stages; ++stage)
+      for (stage_index stage = 0; stage < model.layers; ++stage)
         pipeline->step(stage);
       deliver();
       look();

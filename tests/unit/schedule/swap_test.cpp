@@ -197,7 +197,7 @@ namespace {
 // Returns the number of events.
 struct squeezed {
   static constexpr std::uint32_t sequences = 6;
-  engine::toy_model model{.seed = 5, .stages = 2, .vocabulary_size = 100};
+  engine::toy_model model{.seed = 5, .layers = 2, .vocabulary_size = 100};
   engine::toy_memory memory{
       .blocks = 9, .block_positions = 4, .rows_max = 32, .context_max = 64, .swap_blocks = 12};
   pipeline_shape shape{.stages = 2, .blocks = 9, .block_positions = 4, .swap_blocks = 12};

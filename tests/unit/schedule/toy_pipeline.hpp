@@ -18,8 +18,8 @@ struct toy_pipeline {
     std::vector<float> activations;
   };
   toy_pipeline(const engine::toy_model& model, const engine::toy_memory& memory)
-      : queues(model.stages) {
-    for (stage_index i = 0; i < model.stages; ++i)
+      : queues(model.layers) {
+    for (stage_index i = 0; i < model.layers; ++i)
       stages.push_back(std::make_unique<engine::toy_engine>(model, i, memory));
   }
   void step(stage_index i) {

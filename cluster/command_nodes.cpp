@@ -1,0 +1,65 @@
+// `cluster drain NODE` and `cluster add-node NODE`: ask the root to move the layers, and wait until
+// they have moved.
+#include "cluster/commands.hpp"
+#include "cluster/generation_book.hpp"
+#include "cluster/root_client.hpp"
+
+#include <cstdio>
+#include <thread>
+
+namespace baton::cluster {
+namespace {
+
+constexpr std::chrono::milliseconds look_interval{100};
+// A root that is replaced meanwhile is silent for a while.
+constexpr int failed_looks_max = 5;
+
+int refuse(const error& e) {
+  std::fprintf(stderr, "error: %s\n", e.message.c_str());
+  return 1;
+}
+
+// Errors: link_down (nobody answers any more), deadline_exceeded.
+result<cluster_status> wait_until_settled(const run_dir& dir, std::uint32_t generation) {
+  const auto until = std::chrono::steady_clock::now() + change_patience + std::chrono::minutes(1);
+  int failed_looks = 0;
+  for (;;) {
+    auto s = ask_status(dir);
+    failed_looks = s ? 0 : failed_looks + 1;
+    if (failed_looks == failed_looks_max)
+      return s;
+    if (s && s->coming_generation != generation)
+      return s;
+    if (std::chrono::steady_clock::now() > until)
+      return fail(errc::deadline_exceeded, "generation {} is still being started: `cluster status`",
+                  generation);
+    std::this_thread::sleep_for(look_interval);
+  }
+}
+
+} // namespace
+
+int command_change_nodes(const std::string& node, const std::string& which, bool is_drain) {
+  auto dir = find_cluster(which);
+  if (!dir || dir->alive().empty()) {
+    std::fprintf(stderr, "%s\n", dir ? "not running" : dir.error().message.c_str());
+    return exit_not_running;
+  }
+  const auto begun = ask_to_change(*dir, node, is_drain);
+  if (!begun)
+    return refuse(begun.error());
+  if (begun->refused)
+    return refuse(*begun->refused);
+  const auto now = wait_until_settled(*dir, begun->generation);
+  if (!now)
+    return refuse(now.error());
+  if (now->generation < begun->generation) {
+    std::fprintf(stderr, "error: %s\n", now->change.c_str());
+    return 1;
+  }
+  std::printf("node %s %s layers now (generation %u)\n", node.c_str(), is_drain ? "has no" : "has",
+              begun->generation);
+  return 0;
+}
+
+} // namespace baton::cluster

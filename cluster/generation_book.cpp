@@ -1,0 +1,48 @@
+#include "cluster/generation_book.hpp"
+
+namespace baton::cluster {
+
+generation_book::generation_book(noted_generations noted, time_point now)
+    : noted_(std::move(noted)), late_at_(now + change_patience) {
+  if (is_changing())
+    outcome_ = fmt::format("generation {} is being started", noted_.now.coming->number);
+}
+
+result<generation> generation_book::begin(std::uint32_t stages, std::vector<std::string> without,
+                                          time_point now) {
+  if (is_changing())
+    return fail(errc::conflict, "generation {} is still being started: wait for it",
+                noted_.now.coming->number);
+  if (noted_.last + 1 >= generations_max)
+    return fail(errc::does_not_fit, "this cluster has changed {} times: start it anew",
+                noted_.last);
+  noted_.now.coming = generation{++noted_.last, stages, std::move(without)};
+  late_at_ = now + change_patience;
+  outcome_ = fmt::format("generation {} is being started", noted_.last);
+  return *noted_.now.coming;
+}
+
+bool generation_book::on_serves(std::uint32_t generation) {
+  if (!is_changing() || noted_.now.coming->number != generation)
+    return false;
+  noted_.now.serving = std::move(*noted_.now.coming);
+  noted_.now.coming.reset();
+  outcome_ = fmt::format("generation {} serves", generation);
+  return true;
+}
+
+bool generation_book::give_up(const std::string& why) {
+  if (!is_changing())
+    return false;
+  outcome_ = fmt::format("generation {} was given up: {}", noted_.now.coming->number, why);
+  noted_.now.coming.reset();
+  return true;
+}
+
+bool generation_book::tick(time_point now) {
+  return is_changing() && now >= late_at_ &&
+         give_up(fmt::format("it was not ready within {} s",
+                             std::chrono::seconds(change_patience).count()));
+}
+
+} // namespace baton::cluster

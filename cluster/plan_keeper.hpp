@@ -1,0 +1,53 @@
+// The root's hand on the plan: takes orders to change it, notes what there is, then says it to head
+// and agents. What must be remembered is in the generation book, what fits in plan.hpp.
+#pragma once
+
+#include "cluster/generation_book.hpp"
+#include "cluster/roles.hpp"
+
+#include <functional>
+#include <mutex>
+
+namespace baton::cluster {
+
+// What there is now, as whoever shows it needs it.
+struct plan_standing {
+  cluster_plan serving;
+  std::optional<cluster_plan> coming;
+  std::string change; // how it goes, or how the last one ended
+};
+
+// Any thread may call it.
+class plan_keeper {
+public:
+  struct outside {                                     // neither may call back
+    std::function<void(const generations&)> say;       // to head and agents
+    std::function<void(const plan_standing&)> changed; // ahead of `say`
+  };
+  // `context` must outlive it.
+  plan_keeper(const cluster_context& context, outside to);
+
+  nodes_changed change(const change_nodes& order);
+  void on_serves(std::uint32_t generation);
+  // A child is beyond its intensity, as its agent says: if it is one of those that come, they are
+  // given up.
+  void on_failed(const status& child);
+  void tick();
+
+  generations now() const;
+  plan_standing standing() const;
+
+private:
+  result<generation> begin(const change_nodes& order);
+  result<void> note() const;
+  void tell();
+
+  const cluster_context& context_;
+  outside to_;
+  mutable std::mutex mutex_;
+  generation_book book_;
+  cluster_plan serving_;
+  std::optional<cluster_plan> coming_;
+};
+
+} // namespace baton::cluster

@@ -1,0 +1,14 @@
+// A command's conversation with the root of a running cluster: one question, one answer, over the
+// bus, as any process of the cluster would.
+#pragma once
+
+#include "cluster/run_dir.hpp"
+#include "schema/messages.hpp"
+
+namespace baton::cluster {
+
+// Errors: link_down (no answer within 3 s), as process::start.
+result<cluster_status> ask_status(const run_dir& dir);
+result<nodes_changed> ask_to_change(const run_dir& dir, const std::string& node, bool is_drain);
+
+} // namespace baton::cluster

@@ -1,0 +1,152 @@
+// Layers move between shards while streams run: another generation of shards is started beside the
+// one that serves, takes over between two micro-batches, and the one before ends.
+#include "tests/sim/scenario.hpp"
+
+#include <algorithm>
+
+using namespace baton;
+using namespace baton::sim;
+
+namespace {
+
+const std::set<errc> after_losses{
+    errc::pipeline_lost, errc::quarantined,   errc::not_ready,        errc::overloaded,
+    errc::link_down,     errc::queue_timeout, errc::ticket_not_found, errc::deadline_exceeded};
+
+world_options supervised(std::uint64_t seed) {
+  auto o = drawn_options(seed);
+  o.supervised = true;
+  return o;
+}
+
+// Of one to three stages.
+std::vector<std::uint32_t> some_layout(world& w) {
+  std::set<std::uint32_t> first{0};
+  for (auto n = w.draw(3); n > 0; --n)
+    first.insert(static_cast<std::uint32_t>(1 + w.draw(layers_of_toy - 1)));
+  return {first.begin(), first.end()};
+}
+
+// Nobody of another generation lives, and the scheduler runs with what the root has noted.
+void check_settled(world& w) {
+  CHECK_FALSE(w.plan().now.coming);
+  const auto planned = w.planned_shards();
+  for (const auto& [node, l] : w.lives())
+    if (l.links->self().role == role::shard)
+      CHECK(std::find(planned.begin(), planned.end(), node) != planned.end());
+  REQUIRE(w.scheduler());
+  CHECK(w.scheduler()->line->generation() == w.plan().now.serving.number);
+  CHECK(w.scheduler()->line->stages() == w.plan().now.serving.stages);
+}
+
+bool wait_for(world& w, const std::function<bool()>& is_so, std::chrono::milliseconds most) {
+  for (const auto until = w.now() + most; w.now() < until && !is_so();)
+    w.run_for(10ms);
+  return is_so();
+}
+
+} // namespace
+
+TEST_CASE("layers move between shards while streams run, and no stream notices but by its pace") {
+  std::uint64_t moved_under_load = 0;
+  for_seeds([&](std::uint64_t seed) {
+    world w(supervised(seed));
+    w.run_for(1s);
+    for (std::uint32_t change = 1; change <= 3; ++change) {
+      for (int i = 0; i < 4; ++i)
+        w.open(some_plan(w));
+      w.run_for(std::chrono::milliseconds(w.draw(40)));
+      REQUIRE(w.repartition(some_layout(w)));
+      CHECK_FALSE(w.repartition({0})); // one at a time
+      REQUIRE(wait_for(
+          w, [&] { return w.plan().now.serving.number == change; }, 5s));
+      moved_under_load += w.open_clients() > 0 ? 1 : 0;
+    }
+    check_rest(w);
+    check_failures(w, {});
+    check_settled(w);
+    CHECK(w.load().epochs == 4);                              // none but those that there had to be
+    CHECK(w.scheduler()->core->counted().stale_results == 0); // no step was done in vain
+  });
+  if (!chosen().seed)
+    CHECK(moved_under_load > 0);
+}
+
+TEST_CASE("whoever dies, hangs or is cut off while layers move, all streams are the oracle's") {
+  std::uint64_t moves = 0;
+  for_seeds([&](std::uint64_t seed) {
+    world w(supervised(seed));
+    live_through(w, 30, [&] {
+      if (w.draw(2) == 0)
+        w.repartition(some_layout(w));
+      w.run_for(std::chrono::milliseconds(w.draw(30)));
+      auto victim = some_shard(w); // of either generation
+      switch (w.draw(8)) {
+      case 0:
+        victim = head_node;
+        break;
+      case 1:
+        w.crash(root_node);
+        w.run_for(std::chrono::milliseconds(w.draw(200)));
+        w.restart(root_node);
+        return;
+      case 2:
+        w.network().partition(victim, head_node);
+        w.network().partition(head_node, victim);
+        w.run_for(std::chrono::milliseconds(w.draw(3000)));
+        w.network().heal_all();
+        return;
+      case 3:
+        w.freeze(victim); // only a kill helps
+        w.run_for(std::chrono::milliseconds(w.draw(3000)));
+        return;
+      default:
+        break;
+      }
+      w.crash(victim);
+    });
+    check_rest(w);
+    check_failures(w, after_losses);
+    CHECK(wait_for(
+        w, [&] { return !w.plan().now.coming; }, 120s));
+    w.run_for(10s); // who was not wanted is killed by then
+    check_settled(w);
+    moves += w.plan().now.serving.number > 0 ? 1 : 0;
+    REQUIRE(w.repartition(some_layout(w)));
+    w.open({.input = {1, 2, 3}, .tokens_max = 5});
+    CHECK(wait_for(
+        w, [&] { return !w.plan().now.coming; }, 10s));
+    CHECK(w.plan().now.serving.number == w.plan().last);
+    check_rest(w);
+    CHECK(w.clients().back()->is_complete());
+    check_settled(w);
+  });
+  if (!chosen().seed)
+    CHECK(moves > 0);
+}
+
+TEST_CASE("shards that cannot come are given up, and those that serve are not touched") {
+  for_seeds(
+      [](std::uint64_t seed) {
+        auto o = supervised(seed);
+        o.intensity = {3, 30s};
+        world w(o);
+        w.run_for(1s);
+        for (int i = 0; i < 4; ++i)
+          w.open(some_plan(w));
+        w.network().partition(shard_node(0, 1), head_node); // else it may be in time
+        w.network().partition(head_node, shard_node(0, 1));
+        REQUIRE(w.repartition(some_layout(w)));
+        for (int i = 0; i < 400 && w.plan().now.coming; ++i) {
+          w.crash(shard_node(0, 1));
+          w.run_for(20ms);
+        }
+        CHECK(w.plan().now.serving.number == 0);
+        check_rest(w);
+        check_failures(w, {});
+        check_settled(w);
+        CHECK(w.load().epochs == 1);
+        CHECK(w.load().recoveries == 0);
+      },
+      /*stride=*/5);
+}

@@ -1,0 +1,65 @@
+// What changes the generations of shards that there are.
+#include "cluster/generation_book.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace baton;
+using namespace baton::cluster;
+using namespace std::chrono_literals;
+
+namespace {
+const generation_book::time_point start{};
+}
+
+TEST_CASE("a generation serves once the head says so") {
+  generation_book book({{{0, 2, {}}, std::nullopt}, 0}, start);
+  CHECK(book.outcome().empty());
+  const auto begun = book.begin(3, {"b"}, start);
+  REQUIRE(begun);
+  CHECK(*begun == generation{1, 3, {"b"}});
+  CHECK(book.is_changing());
+  CHECK_FALSE(book.on_serves(0)); // as before
+  CHECK(book.on_serves(1));
+  CHECK_FALSE(book.on_serves(1));
+  CHECK(book.noted() == noted_generations{{{1, 3, {"b"}}, std::nullopt}, 1});
+  CHECK(book.outcome() == "generation 1 serves");
+}
+
+TEST_CASE("there is one change at a time") {
+  generation_book book({{{0, 2, {}}, std::nullopt}, 0}, start);
+  REQUIRE(book.begin(3, {}, start));
+  const auto second = book.begin(1, {}, start);
+  REQUIRE_FALSE(second);
+  CHECK(second.error().code == errc::conflict);
+}
+
+TEST_CASE("what was given up leaves what there was, and its number is not used again") {
+  generation_book book({{{0, 2, {}}, std::nullopt}, 0}, start);
+  REQUIRE(book.begin(3, {}, start));
+  CHECK(book.give_up("shard-0 is gone"));
+  CHECK_FALSE(book.give_up("shard-1 is gone"));
+  CHECK(book.outcome() == "generation 1 was given up: shard-0 is gone");
+  CHECK_FALSE(book.on_serves(1)); // the head has switched, and goes back
+  CHECK(book.noted().now == generations{{0, 2, {}}, std::nullopt});
+  CHECK(book.begin(1, {}, start)->number == 2);
+}
+
+TEST_CASE("a change that takes too long is given up, another root's with all of its time") {
+  generation_book book({{{0, 2, {}}, std::nullopt}, 0}, start);
+  CHECK_FALSE(book.tick(start + change_patience));
+  REQUIRE(book.begin(3, {}, start + 5s));
+  CHECK_FALSE(book.tick(start + change_patience));
+  generation_book next(book.noted(), start + 60s);
+  CHECK(next.is_changing());
+  CHECK(book.tick(start + 5s + change_patience));
+  CHECK_FALSE(book.is_changing());
+  CHECK_FALSE(next.tick(start + 5s + change_patience));
+  CHECK(next.tick(start + 60s + change_patience));
+}
+
+TEST_CASE("generations do not run out of numbers in silence") {
+  generation_book book({{{0, 2, {}}, std::nullopt}, generations_max - 1}, start);
+  const auto refused = book.begin(3, {}, start);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == errc::does_not_fit);
+}
