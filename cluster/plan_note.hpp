@@ -23,8 +23,8 @@ struct plan_note {
   std::string build;
   std::uint64_t model_identity = 0; // of the model as this machine has it
   machines known;
-  std::optional<network_note> network;          // none: one machine
-  std::optional<noted_generations> generations; // none: the first one, of the configuration
+  std::optional<network_note> network;               // none: one machine
+  std::optional<noted_generations> generations = {}; // none: the first one, of the configuration
 };
 
 nlohmann::json json_of(const machines& known);
