@@ -48,7 +48,7 @@ void promises::after_scheduler() {
   // others have taken its place meanwhile.
   most_detached_ = std::max<std::uint64_t>(most_detached_, load.detached);
   if (std::exchange(head_, s->options.first_epoch) != s->options.first_epoch)
-    open_before_ = std::exchange(most_open_, 0);
+    open_before_ = std::max(open_before_, std::exchange(most_open_, 0)); // also of two heads ago
   most_open_ = std::max<std::uint64_t>(most_open_, open);
   if (!o.by_priority && // an urgent one does not wait behind others
       open > o.queue_max + o.slots + most_detached_ + open_before_)
