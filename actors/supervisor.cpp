@@ -218,12 +218,12 @@ void retire(pointer self, child& c) {
   self->state.config.retired(spec);
 }
 
-void begin(pointer self, const child_spec& spec) {
-  auto& s = self->state;
-  auto& c = s.children.emplace_back(
-      child{spec, restart_policy(spec.intensity), {}, {}, 0, {}, {}, {}, {}, {}});
-  reindex(self);
-  if (spec.is_elsewhere)
+child first_seen(const child_spec& spec) {
+  return {spec, restart_policy(spec.intensity), {}, {}, 0, {}, {}, {}, {}, {}};
+}
+
+void take_up(pointer self, child& c) {
+  if (c.spec.is_elsewhere)
     await(self, c, phase::starting, "has not joined yet");
   else if (!adopt(self, c))
     start(self, c);
@@ -233,14 +233,13 @@ void on_wanted(pointer self, const wanted_children& m) {
   auto& s = self->state;
   if (s.is_stopping)
     return;
-  const auto has = [](const auto& all, node_id node, auto node_of) {
-    return std::any_of(all.begin(), all.end(), [&](const auto& x) { return node_of(x) == node; });
+  const auto is_wanted = [&](node_id node) {
+    return std::any_of(m.all.begin(), m.all.end(),
+                       [&](const child_spec& x) { return x.node == node; });
   };
-  const auto of_spec = [](const child_spec& x) { return x.node; };
-  const auto of_child = [](const child& x) { return x.spec.node; };
   std::vector<node_id> unwanted;
   for (const auto& c : s.children)
-    if (!c.is_retiring && !has(m.all, c.spec.node, of_spec))
+    if (!c.is_retiring && !is_wanted(c.spec.node))
       unwanted.push_back(c.spec.node);
   for (const auto node : unwanted) {
     auto* c = find(self, node);
@@ -253,8 +252,11 @@ void on_wanted(pointer self, const wanted_children& m) {
       ask_to_stop(self, *c);
   }
   for (const auto& spec : m.all)
-    if (!has(s.children, spec.node, of_child))
-      begin(self, spec);
+    if (find(self, spec.node) == nullptr) {
+      s.children.push_back(first_seen(spec));
+      reindex(self);
+      take_up(self, s.children.back());
+    }
   report(self);
 }
 
@@ -359,13 +361,10 @@ supervisor_actor::behavior_type supervisor(pointer self, supervisor_config confi
   auto& s = self->state;
   s.config = std::move(config);
   for (const auto& spec : s.config.children)
-    s.children.push_back({spec, restart_policy(spec.intensity), {}, {}, 0, {}, {}, {}, {}, {}});
+    s.children.push_back(first_seen(spec));
   reindex(self);
   for (auto& c : s.children)
-    if (c.spec.is_elsewhere)
-      await(self, c, phase::starting, "has not joined yet");
-    else if (!adopt(self, c))
-      start(self, c);
+    take_up(self, c);
   report(self);
   return {
       [self](const status& m) { on_status(self, m); },

@@ -2,7 +2,6 @@
 
 #include "cluster/config.hpp"
 #include "cluster/curve_key.hpp"
-#include "cluster/toml_guard.hpp"
 #include "cluster/toml_section.hpp"
 
 #include <fcntl.h>
@@ -124,16 +123,10 @@ result<void> replace_file(const fs::path& file, const std::string& text) {
 
 } // namespace
 
-// The one boundary where toml++ may throw.
 result<std::vector<gateway::api_key>> parse_api_keys(std::string_view text,
                                                      const std::string& origin) {
-  if (auto ok = check_toml(text, origin); !ok)
-    return ok.error();
-  try {
-    return read_all(toml::parse(text, origin), origin);
-  } catch (const toml::parse_error& e) {
-    return fail(errc::bad_config, "{}:{}: {}", origin, e.source().begin.line, e.description());
-  }
+  auto root = parse_toml(text, origin);
+  return root ? read_all(*root, origin) : root.error();
 }
 
 result<std::vector<gateway::api_key>> load_api_keys(const fs::path& file) {

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <fstream>
 
 namespace baton::cluster {
 namespace {
@@ -23,11 +22,7 @@ std::uint32_t index_of(const actors::child_spec& spec) {
 // again.
 std::string last_words(const std::filesystem::path& log) {
   constexpr std::size_t bytes_max = 1024; // a reason, not a log
-  std::ifstream in(log);
-  std::string last;
-  for (std::string line; std::getline(in, line);)
-    if (!line.empty())
-      last = std::move(line);
+  auto last = last_line(log);
   constexpr int words_before = 2;
   for (int i = 0; i < words_before; ++i)
     if (const auto end = last.find(' '); end != std::string::npos)

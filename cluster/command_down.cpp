@@ -4,8 +4,6 @@
 #include "cluster/config.hpp"
 
 #include <poll.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
@@ -14,14 +12,6 @@ namespace baton::cluster {
 namespace {
 
 using clock = std::chrono::steady_clock;
-
-void signal_noted(const process_note& note, int number) {
-  const int fd = open_noted(note);
-  if (fd < 0)
-    return;
-  syscall(SYS_pidfd_send_signal, fd, number, nullptr, 0);
-  close(fd);
-}
 
 bool wait_gone(const run_dir& dir, clock::time_point deadline) {
   while (!dir.alive().empty()) {

@@ -1,7 +1,6 @@
 #include "cluster/config.hpp"
 
 #include "cluster/curve_key.hpp"
-#include "cluster/toml_guard.hpp"
 #include "cluster/toml_section.hpp"
 #include "gateway/request_check.hpp"
 #include "runtime/collective/group_memory.hpp"
@@ -290,15 +289,9 @@ bool cluster_config::has_machines_elsewhere() const noexcept {
                      [](const node_config& n) { return n.is_elsewhere; });
 }
 
-// The one boundary where toml++ may throw.
 result<cluster_config> parse_config(std::string_view text, const std::string& origin) {
-  if (auto ok = check_toml(text, origin); !ok)
-    return ok.error();
-  try {
-    return read_all(toml::parse(text, origin), origin);
-  } catch (const toml::parse_error& e) {
-    return fail(errc::bad_config, "{}:{}: {}", origin, e.source().begin.line, e.description());
-  }
+  auto root = parse_toml(text, origin);
+  return root ? read_all(*root, origin) : root.error();
 }
 
 result<device> parse_device(std::string_view text) {

@@ -1,7 +1,6 @@
 #include "cluster/node_launcher.hpp"
 
 #include <csignal>
-#include <fstream>
 
 namespace baton::cluster {
 namespace {
@@ -12,16 +11,6 @@ std::string log_name(const std::string& node) {
 
 std::string token_name(const std::string& node) {
   return "token-" + node;
-}
-
-std::string last_line(const std::filesystem::path& file) {
-  constexpr std::size_t bytes_max = 1024; // a reason, not a log
-  std::ifstream in(file);
-  std::string last;
-  for (std::string line; std::getline(in, line);)
-    if (!line.empty())
-      last = std::move(line);
-  return last.substr(0, bytes_max);
 }
 
 // For a shell.
@@ -77,7 +66,8 @@ void node_launcher::tick(clock::time_point now) {
 }
 
 void node_launcher::on_end(const std::string& node, const child_end& how) {
-  const auto why = last_line(dir_.log(log_name(node)));
+  constexpr std::size_t why_max = 1024; // a reason, not a log
+  const auto why = last_line(dir_.log(log_name(node))).substr(0, why_max);
   {
     std::lock_guard lock(mutex_);
     auto& what = all_.at(node);

@@ -214,21 +214,20 @@ result<void> check_known(const cluster_config& config, const machines& known) {
 // holds the memory in which they meet.
 result<void> check_devices(const cluster_config& config, const generation& which,
                            std::size_t devices) {
-  auto m = config.model;
-  m.pipeline_parallel_size = which.stages;
+  const auto& m = config.model;
   if (m.tensor_parallel_size == 1) {
-    if (devices != m.pipeline_parallel_size)
+    if (devices != which.stages)
       return fail_param(
           errc::bad_config, "model.pipeline_parallel_size",
           "model.pipeline_parallel_size is {} but the nodes have {} devices: one device per stage",
-          m.pipeline_parallel_size, devices);
+          which.stages, devices);
     return {};
   }
-  const auto shards = std::size_t{m.pipeline_parallel_size} * m.tensor_parallel_size;
+  const auto shards = std::size_t{which.stages} * m.tensor_parallel_size;
   if (shards > limits::stages_max)
     return fail_param(errc::bad_config, "model.tensor_parallel_size",
-                      "{} stages of {} ranks are {} shards, a cluster has at most {}",
-                      m.pipeline_parallel_size, m.tensor_parallel_size, shards, limits::stages_max);
+                      "{} stages of {} ranks are {} shards, a cluster has at most {}", which.stages,
+                      m.tensor_parallel_size, shards, limits::stages_max);
   for (const auto& n : config.nodes)
     if (n.devices.size() % m.tensor_parallel_size != 0)
       return fail_param(errc::bad_config, "model.tensor_parallel_size",
@@ -240,7 +239,7 @@ result<void> check_devices(const cluster_config& config, const generation& which
                       "{} stages (model.pipeline_parallel_size) of {} ranks "
                       "(model.tensor_parallel_size) are {} shards, but the nodes have {} devices: "
                       "one device per shard",
-                      m.pipeline_parallel_size, m.tensor_parallel_size, shards, devices);
+                      which.stages, m.tensor_parallel_size, shards, devices);
   return {};
 }
 

@@ -18,6 +18,14 @@ result<void> plan_keeper::note() const {
   return note_plan(context_.dir, with);
 }
 
+// A change is over, either way.
+void plan_keeper::settle() {
+  coming_.reset();
+  if (auto ok = note(); !ok)
+    spdlog::error("{}", ok.error().message); // a root after us hears it from the head
+  tell();
+}
+
 // Under the lock, so that everybody hears of the changes in their order.
 void plan_keeper::tell() {
   to_.changed({serving_, coming_, book_.outcome()});
@@ -63,10 +71,7 @@ void plan_keeper::on_serves(std::uint32_t generation) {
   if (!book_.on_serves(generation))
     return;
   serving_ = std::move(*coming_);
-  coming_.reset();
-  if (auto ok = note(); !ok)
-    spdlog::error("{}", ok.error().message); // a root after us hears it from the head
-  tell();
+  settle();
 }
 
 void plan_keeper::on_failed(const status& child) {
@@ -75,20 +80,13 @@ void plan_keeper::on_failed(const status& child) {
       place::generation_of(child.node) != coming_->generation)
     return;
   book_.give_up(fmt::format("{}: {}", child.name, child.reason));
-  coming_.reset();
-  if (auto ok = note(); !ok)
-    spdlog::error("{}", ok.error().message);
-  tell();
+  settle();
 }
 
 void plan_keeper::tick() {
   std::lock_guard lock(mutex_);
-  if (!book_.tick(std::chrono::steady_clock::now()))
-    return;
-  coming_.reset();
-  if (auto ok = note(); !ok)
-    spdlog::error("{}", ok.error().message);
-  tell();
+  if (book_.tick(std::chrono::steady_clock::now()))
+    settle();
 }
 
 generations plan_keeper::now() const {

@@ -40,6 +40,7 @@ public:
 private:
   result<generation> begin(const change_nodes& order);
   result<void> note() const;
+  void settle();
   void tell();
 
   const cluster_context& context_;

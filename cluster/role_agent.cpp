@@ -8,8 +8,6 @@
 
 #include <spdlog/spdlog.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -59,11 +57,8 @@ void end_left_over(const cluster_context& context) {
     if (!note.name.starts_with("shard-") || is_it(context.plan) ||
         (context.coming && is_it(*context.coming)))
       continue;
-    if (const int pidfd = open_noted(note); pidfd >= 0) {
-      spdlog::warn("{} (pid {}) is of a generation that is over: ended", note.name, note.pid);
-      syscall(SYS_pidfd_send_signal, pidfd, SIGTERM, nullptr, 0);
-      close(pidfd);
-    }
+    spdlog::warn("{} (pid {}) is of a generation that is over: ended", note.name, note.pid);
+    signal_noted(note, SIGTERM);
   }
 }
 

@@ -66,6 +66,23 @@ int open_noted(const process_note& note) {
   return -1;
 }
 
+void signal_noted(const process_note& note, int number) {
+  const int fd = open_noted(note);
+  if (fd < 0)
+    return;
+  syscall(SYS_pidfd_send_signal, fd, number, nullptr, 0);
+  close(fd);
+}
+
+std::string last_line(const fs::path& log) {
+  std::ifstream in(log);
+  std::string last;
+  for (std::string line; std::getline(in, line);)
+    if (!line.empty())
+      last = std::move(line);
+  return last;
+}
+
 result<run_dir> run_dir::open(fs::path path) {
   std::error_code failed;
   path = fs::absolute(path, failed).lexically_normal();

@@ -55,4 +55,10 @@ private:
 // a reused pid: the start time is compared once the pidfd is open.
 int open_noted(const process_note& note);
 
+// Sends the noted process a signal, if it is there.
+void signal_noted(const process_note& note, int number);
+
+// The last line of a log that is not empty; nothing if there is none.
+std::string last_line(const std::filesystem::path& log);
+
 } // namespace baton::cluster

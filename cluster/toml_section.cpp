@@ -1,11 +1,22 @@
 #include "cluster/toml_section.hpp"
 
+#include "cluster/toml_guard.hpp"
 #include "schema/nearest.hpp"
 
 #include <charconv>
 #include <cmath>
 
 namespace baton::cluster {
+
+result<toml::table> parse_toml(std::string_view text, const std::string& origin) {
+  if (auto ok = check_toml(text, origin); !ok)
+    return ok.error();
+  try {
+    return toml::parse(text, origin);
+  } catch (const toml::parse_error& e) {
+    return fail(errc::bad_config, "{}:{}: {}", origin, e.source().begin.line, e.description());
+  }
+}
 
 std::string toml_section::full(std::string_view key) const {
   return path_.empty() ? std::string(key) : fmt::format("{}.{}", path_, key);

@@ -16,6 +16,9 @@
 
 namespace baton::cluster {
 
+// The one boundary where toml++ may throw. Errors: bad_config, with the line.
+result<toml::table> parse_toml(std::string_view text, const std::string& origin);
+
 class toml_section {
 public:
   // `path` is the table's name in messages: "model", "nodes[0]". `table` may be null: every key is

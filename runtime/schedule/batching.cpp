@@ -162,12 +162,12 @@ std::vector<sequence*> scheduler::those_ahead() const {
 // Whose next rows these are, at most so many. A stage that is free takes those whose tokens are
 // there, rather than to wait. One batch more is worth its weights only if somebody in flight goes
 // on in it: else they would take turns for ever.
-std::vector<sequence*> scheduler::choose_decodes(std::size_t rows) const {
+scheduler::chosen_decodes scheduler::choose_decodes(std::size_t rows) const {
   const bool wants_ahead = is_extra() || lists_.ready().empty();
   const auto ahead = wants_ahead ? those_ahead() : std::vector<sequence*>();
-  std::vector<sequence*> chosen;
   if (is_extra() && ahead.empty())
-    return chosen;
+    return {};
+  std::vector<sequence*> chosen;
   const std::size_t decoding = lists_.running().size() - lists_.prefilling().size();
   const std::size_t share =
       std::min<std::size_t>((decoding + shape_.stages - 1) / shape_.stages, rows);
@@ -175,14 +175,15 @@ std::vector<sequence*> scheduler::choose_decodes(std::size_t rows) const {
   lists_.ready().copy_to(chosen, share);
   const auto left = std::min(share - chosen.size(), ahead.size());
   chosen.insert(chosen.end(), ahead.begin(), ahead.begin() + static_cast<std::ptrdiff_t>(left));
-  std::size_t count = 0;
-  for (std::size_t bytes = 0; count < chosen.size(); ++count) {
-    bytes += row_bytes(*chosen[count], blocks_.needed(chosen[count]->ids_expected()));
-    if (bytes > bytes_max && count > 0)
+  std::size_t count = 0, bytes = 0;
+  for (; count < chosen.size(); ++count) {
+    const auto more = row_bytes(*chosen[count], blocks_.needed(chosen[count]->ids_expected()));
+    if (bytes + more > bytes_max && count > 0)
       break;
+    bytes += more;
   }
   chosen.resize(count);
-  return chosen;
+  return {std::move(chosen), bytes};
 }
 
 void scheduler::plan_decodes(std::vector<planned>& plan) {
@@ -194,15 +195,12 @@ void scheduler::plan_decodes(std::vector<planned>& plan) {
   // row draws, those of guesses too.
   const std::size_t rows =
       std::min<std::size_t>(config_.max_num_batched_tokens, slices_max) / (has_prefill ? 2u : 1u);
-  auto chosen = choose_decodes(rows);
+  auto [chosen, bytes] = choose_decodes(rows);
   // In order: room is made at the cost of later ones, never of one in the plan.
   const auto is_before = [](const sequence* a, const sequence* b) { return a->turn() < b->turn(); };
   if (!std::is_sorted(chosen.begin(), chosen.end(), is_before))
     std::sort(chosen.begin(), chosen.end(), is_before);
   std::size_t rows_free = rows - chosen.size();
-  std::size_t bytes = 0;
-  for (const sequence* s : chosen)
-    bytes += row_bytes(*s, blocks_.needed(s->ids_expected()));
   plan.reserve(chosen.size() + 1);
   for (sequence* s : chosen) {
     if (s->state != sequence_state::running || !make_room(*s))

@@ -233,7 +233,11 @@ private:
   std::uint32_t guesses_wanted(const sequence& s) const;
   void guess(sequence& s, std::size_t rows_free);
   std::vector<sequence*> those_ahead() const;
-  std::vector<sequence*> choose_decodes(std::size_t rows) const;
+  struct chosen_decodes {
+    std::vector<sequence*> all;
+    std::size_t bytes = 0; // about what their rows have in a message
+  };
+  chosen_decodes choose_decodes(std::size_t rows) const;
   void plan_decodes(std::vector<planned>& plan);
   void plan_prefill(std::vector<planned>& plan);
   bool make_room(sequence& s);

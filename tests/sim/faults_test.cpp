@@ -5,15 +5,6 @@
 using namespace baton;
 using namespace baton::sim;
 
-namespace {
-
-// What streams may end with when links or processes were away for a while.
-const std::set<errc> after_losses{
-    errc::pipeline_lost, errc::quarantined,   errc::not_ready,        errc::overloaded,
-    errc::link_down,     errc::queue_timeout, errc::ticket_not_found, errc::deadline_exceeded};
-
-} // namespace
-
 TEST_CASE("without faults every stream is the oracle's, whatever the order of events") {
   std::uint64_t swapped = 0, guessed = 0, waited = 0;
   for_seeds([&](std::uint64_t seed) {

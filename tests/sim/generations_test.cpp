@@ -9,10 +9,6 @@ using namespace baton::sim;
 
 namespace {
 
-const std::set<errc> after_losses{
-    errc::pipeline_lost, errc::quarantined,   errc::not_ready,        errc::overloaded,
-    errc::link_down,     errc::queue_timeout, errc::ticket_not_found, errc::deadline_exceeded};
-
 world_options supervised(std::uint64_t seed) {
   auto o = drawn_options(seed);
   o.supervised = true;

@@ -35,6 +35,10 @@ void live_through(world& w, int strikes, const std::function<void()>& fault);
 void check_promises(world& w);
 // Every client has its end, the cluster is ready, and nothing is held for anyone.
 void check_rest(world& w);
+// What streams may end with when links or processes were away for a while.
+inline const std::set<errc> after_losses{
+    errc::pipeline_lost, errc::quarantined,   errc::not_ready,        errc::overloaded,
+    errc::link_down,     errc::queue_timeout, errc::ticket_not_found, errc::deadline_exceeded};
 // Failures of those who stayed are of these kinds alone.
 void check_failures(world& w, const std::set<errc>& excusable);
 

@@ -62,18 +62,11 @@ def test_a_pipeline_over_two_machines_says_what_one_machine_says(machines, undis
     assert list((machines.far.directory / "run").glob("shard-1*"))
 
 
-def test_a_stage_that_is_killed_there_ends_no_stream(machines, undisturbed):
+@pytest.mark.parametrize("victim", ["shard-1", "head"], ids=["stage-there", "head-here"])
+def test_a_process_that_is_killed_ends_no_stream(machines, undisturbed, victim):
     streams = begun(machines.near)
-    former = ("shard-1", machines.near.pid("shard-1"))
-    machines.near.kill("shard-1")
-    assert [s.check().text for s in streams] == undisturbed
-    machines.near.wait_standing(former)
-
-
-def test_a_head_that_is_killed_here_ends_no_stream(machines, undisturbed):
-    streams = begun(machines.near)
-    former = ("head", machines.near.pid("head"))
-    machines.near.kill("head")
+    former = (victim, machines.near.pid(victim))
+    machines.near.kill(victim)
     assert [s.check().text for s in streams] == undisturbed
     machines.near.wait_standing(former)
 
