@@ -185,7 +185,9 @@ def overload(settings):
     if flood.refusals:
         rows.append(report.judged("overload.refusal.p99", fault_client.percentile(flood.refusals, 99), "s", 0.05, lower_is_better=True,
                                   low=min(flood.refusals), high=max(flood.refusals)))
-    return [*rows, report.judged("overload.wrong", len(flood.faults), "requests", 1, lower_is_better=True)]
+    wrong = report.judged("overload.wrong", len(peak.faults) + len(flood.faults), "requests", 1, lower_is_better=True)
+    wrong.reason = "; ".join(sorted(set(peak.faults + flood.faults)))[:300]
+    return [*rows, wrong]
 
 
 def disconnects(settings):
