@@ -40,7 +40,7 @@ bool pipeline::close() {
   state_ = state::waiting;
   for (auto& l : lines_)
     for (auto& s : l.seats)
-      s.has_opened = false;
+      s.has_opened = s.has_taken = false;
   return was_under_way;
 }
 
@@ -70,6 +70,7 @@ bool pipeline::is_switch_due() const {
 
 void pipeline::switch_over() {
   ENSURE(is_switch_due(), "generation {} is not ready", generation());
+  has_ended_well_ |= state_ == state::open;
   close();
   current_ = 1;
 }
@@ -133,11 +134,38 @@ std::vector<pipeline::order> pipeline::open_if_complete() {
   }
   state_ = state::opening;
   ++epoch_.value;
+  const auto takes = left_kv();
   std::vector<order> orders;
   for (const auto& s : line().seats)
     orders.push_back(
-        {s.ready->node, {epoch_, s.ready->stage, addresses, s.ready->rank, s.ready->width}});
+        {s.ready->node, {epoch_, s.ready->stage, addresses, s.ready->rank, s.ready->width, takes}});
   return orders;
+}
+
+// What the shards of this generation can take over: nothing if it is their own.
+std::optional<kv_handover> pipeline::left_kv() const {
+  if (!has_ended_well_ || members_generation_ == generation())
+    return std::nullopt;
+  kv_handover left;
+  for (const auto& m : members_) {
+    if (m.kv_life == 0)
+      return std::nullopt;
+    left.lives.push_back(m.kv_life);
+  }
+  return left;
+}
+
+bool pipeline::has_kv_of_members(const lineup& l) const {
+  if (members_.empty())
+    return false;
+  if (members_generation_ != l.number)
+    return std::all_of(l.seats.begin(), l.seats.end(), [](const seat& s) { return s.has_taken; });
+  return std::equal(l.seats.begin(), l.seats.end(), members_.begin(), members_.end(),
+                    [](const seat& s, const member& m) {
+                      const auto& r = *s.ready;
+                      return (r.node == m.node && r.node_epoch == m.life) ||
+                             (r.kv_life != 0 && r.kv_life == m.kv_life);
+                    });
 }
 
 // Whether they are the processes of the last epoch that was open.
@@ -154,22 +182,19 @@ bool pipeline::on_opened(const epoch_opened& m) {
   if (state_ != state::opening || m.epoch != epoch_ || !own)
     return false;
   own->has_opened = true;
+  own->has_taken = m.has_taken;
   if (!std::all_of(now.seats.begin(), now.seats.end(), [](const seat& s) { return s.has_opened; }))
     return false;
   state_ = state::open;
   // Shards that were told to end, because their generation is over, have not died.
   const auto* before = line_of(members_generation_);
   has_new_life_ = members_.empty() || (before != nullptr && !are_members(*before));
-  keeps_kv_ = !members_.empty() && members_generation_ == now.number;
-  for (std::size_t i = 0; keeps_kv_ && i < now.seats.size(); ++i) {
-    const auto& r = *now.seats[i].ready;
-    const bool is_same = r.node == members_[i].node && r.node_epoch == members_[i].life;
-    keeps_kv_ = is_same || (r.kv_life != 0 && r.kv_life == members_[i].kv_life);
-  }
+  keeps_kv_ = has_kv_of_members(now);
   members_.clear();
   for (const auto& s : now.seats)
     members_.push_back({s.ready->node, s.ready->node_epoch, s.ready->kv_life});
   members_generation_ = now.number;
+  has_ended_well_ = false;
   return true;
 }
 

@@ -16,6 +16,10 @@
 //      |<--------- ... or lost, or given up, before the plan names it as the serving one ---+
 //
 // Which of them has the epochs is decided here alone; which of them there are, by the root.
+//
+// Whoever switches over finds the KV as the last epoch left it: the shards of the other generation
+// are told whose it was, and take it before they open. After any other end of an epoch nobody knows
+// what of the last step has been written.
 #pragma once
 
 #include "schema/messages.hpp"
@@ -83,8 +87,8 @@ public:
   // Requires: open. Whether a shard of the last epoch that was open has another life since, or has
   // not come back.
   bool has_new_life() const noexcept { return has_new_life_; }
-  // Requires: open. Whether every shard has the KV that it had in the last epoch that was open: it
-  // is the same process, or its memory outlived it.
+  // Requires: open. Whether every shard has the KV of the last epoch that was open: it is the same
+  // process, its memory outlived it, or it has taken over what shards of another generation had.
   bool keeps_kv() const noexcept { return keeps_kv_; }
   // "waiting for the shard of stage 1"
   std::string reason() const;
@@ -93,6 +97,7 @@ private:
   struct seat {
     std::optional<stage_ready> ready;
     bool has_opened = false;
+    bool has_taken = false;
   };
   struct lineup { // the shards of a generation
     std::uint32_t number = 0;
@@ -109,6 +114,8 @@ private:
   const hello* linked(node_id node) const;
   bool is_complete(const lineup& l) const;
   bool are_members(const lineup& l) const;
+  std::optional<kv_handover> left_kv() const;
+  bool has_kv_of_members(const lineup& l) const;
   std::uint32_t least(std::uint32_t stage_ready::*room) const;
   bool close();
 
@@ -121,6 +128,7 @@ private:
   epoch_id epoch_;
   std::vector<member> members_;
   std::uint32_t members_generation_ = 0;
+  bool has_ended_well_ = false; // their epoch: what they have written is what was acknowledged
   bool has_new_life_ = false;
   bool keeps_kv_ = false;
 };

@@ -57,10 +57,22 @@ void tell_load(pointer self) {
   s.options.report(load);
 }
 
+// With which blocks of what the shards before have, if these take it: none, if they are too many to
+// be named.
 void try_open(pointer self) {
   auto& s = self->state;
-  for (auto& order : s.line->open_if_complete())
+  auto orders = s.line->open_if_complete();
+  std::vector<block_index> held;
+  if (!orders.empty() && orders.front().what.takes)
+    for (const auto& b : s.core->held_blocks())
+      held.push_back(b.block);
+  for (auto& order : orders) {
+    if (held.empty() || held.size() > limits::copies_max)
+      order.what.takes.reset();
+    else
+      order.what.takes->blocks = held;
     self->send(s.options.peers.stage(order.node), std::move(order.what));
+  }
 }
 
 void close(pointer self, const std::string& why) {

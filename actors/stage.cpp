@@ -77,7 +77,23 @@ void open_if_linked(pointer self) {
   }
   s.is_open = true;
   spdlog::info("stage {}: epoch {} is open", s.config.stage, s.current.epoch.value);
-  self->send(s.config.scheduler, epoch_opened{s.current.epoch, s.config.stage, s.config.rank});
+  self->send(s.config.scheduler,
+             epoch_opened{s.current.epoch, s.config.stage, s.config.rank, s.has_taken});
+}
+
+// What fails here costs time alone: it is computed again.
+bool take_over(stage_state& s, const open_epoch& m) {
+  if (!m.takes || !s.config.take_over)
+    return false;
+  const auto began = s.config.now_micros();
+  if (auto ok = s.config.take_over(*m.takes); !ok) {
+    spdlog::warn("stage {}: the KV of the shards before is not taken over: {}", s.config.stage,
+                 ok.error().message);
+    return false;
+  }
+  spdlog::info("stage {}: has taken over {} KV blocks, in {} us", s.config.stage,
+               m.takes->blocks.size(), s.config.now_micros() - began);
+  return true;
 }
 
 void enter_epoch(pointer self, const open_epoch& m) {
@@ -89,7 +105,9 @@ void enter_epoch(pointer self, const open_epoch& m) {
                  s.current.epoch.value);
     return;
   }
+  s.has_taken = take_over(s, m);
   s.current = m;
+  s.current.takes.reset();
   s.is_open = false;
   s.feed.clear();
   // At once, so that a rank that still waits in the epoch before finds it over.

@@ -30,6 +30,8 @@ struct stage_config {
   std::shared_ptr<engine::engine> engine;    // used by this actor alone
   std::shared_ptr<collective::group> group;  // so is this; null where the width is 1
   std::function<std::uint64_t()> now_micros; // steady clock, for stage_micros
+  // Takes over what shards of another generation have; null: nothing is to be had.
+  std::function<result<void>(const kv_handover&)> take_over;
 };
 
 //   announced --open_epoch--> linking --peer_up(listeners)--> open --open_epoch(newer)--> linking
@@ -45,6 +47,7 @@ struct stage_state {
   open_epoch current; // the epoch we are in, or linking for
   bool is_open = false;
   epoch_id entered;          // of the group
+  bool has_taken = false;    // the KV that the epoch began with
   std::vector<hello> linked; // peers that are up now
   schedule::token_feed feed; // of stage 0
   std::uint64_t stale_batches = 0;

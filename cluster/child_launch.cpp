@@ -167,7 +167,7 @@ int child_launcher::kv_file_of(const actors::child_spec& spec) {
   std::lock_guard lock(mutex_);
   auto it = kv_files_.find(spec.node);
   if (it == kv_files_.end()) {
-    auto made = memory_file::create(spec.name + "-kv");
+    auto made = memory_file::create(spec.name + std::string(kv_file_suffix));
     if (!made) {
       spdlog::warn("{}", made.error().message);
       return -1;

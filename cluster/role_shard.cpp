@@ -14,6 +14,8 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 namespace baton::cluster {
 namespace {
 
@@ -52,6 +54,20 @@ join_group(const cluster_plan& all, const shard_plan& plan, std::optional<int> f
     return fail(errc::io_failed, "rank {} of {} has no memory to meet the others in", plan.rank,
                 all.width);
   return collective::shared_group::join(*file, plan.rank, all.width);
+}
+
+// Where other shards of this machine have the KV that was left: in memory whose label says which it
+// is. What cannot be found, or is of none of those lives, costs time alone: it is computed again.
+std::vector<cpu::kv_source> find_kv(const run_dir& dir, const std::vector<std::uint64_t>& lives) {
+  std::vector<cpu::kv_source> found;
+  for (const auto& note : dir.alive())
+    for (const int fd : open_memory_of(note, kv_file_suffix)) {
+      if (auto source = cpu::kv_source::open(fd);
+          source && std::find(lives.begin(), lives.end(), source->label().life) != lives.end())
+        found.push_back(*std::move(source));
+      close(fd);
+    }
+  return found;
 }
 
 // An engine that hangs, while its process goes on answering: only another process helps. What it
@@ -117,7 +133,8 @@ int run_shard(const cluster_context& context, const role_arguments& first,
                                       *group ? (*group)->ranks() : nullptr);
   if (!loaded)
     return refused(loaded.error());
-  std::shared_ptr<engine::engine> computes = std::move(*loaded);
+  const std::shared_ptr<cpu::engine_cpu> own = std::move(*loaded);
+  std::shared_ptr<engine::engine> computes = own;
   if (wrap)
     computes = wrap(std::move(computes));
   const auto watch = std::make_shared<actors::step_watch>();
@@ -140,6 +157,9 @@ int run_shard(const cluster_context& context, const role_arguments& first,
   config.announcement = announcement_of(plan, all, arguments.epoch, engine->limits());
   config.engine = engine;
   config.now_micros = now_micros;
+  config.take_over = [own, dir = context.dir](const kv_handover& takes) {
+    return own->take_over(find_kv(dir, takes.lives), takes.blocks);
+  };
   // A step takes milliseconds: a thread of its own, so that no other actor waits for it.
   auto stage = self.own_typed(self.system().spawn<caf::detached>(actors::stage, config));
   deliver_to(self.links(), actors::well_known::stage, stage);

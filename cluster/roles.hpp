@@ -23,6 +23,9 @@ inline constexpr int exit_permanent = 78;
 // A process ends itself with this one where it cannot go on: a restart may help (EX_SOFTWARE).
 inline constexpr int exit_software = 70;
 
+// How the name of the memory ends in which a shard has its KV.
+inline constexpr std::string_view kv_file_suffix = "-kv";
+
 // What a child is told on its command line; all else it reads from the cluster's configuration.
 struct role_arguments {
   std::filesystem::path config;  // the running cluster's copy

@@ -74,6 +74,24 @@ void signal_noted(const process_note& note, int number) {
   close(fd);
 }
 
+std::vector<int> open_memory_of(const process_note& note, std::string_view suffix) {
+  const auto end = fmt::format("{} (deleted)", suffix); // as the system shows a memfd
+  std::vector<int> found;
+  std::error_code failed;
+  for (const auto& entry : fs::directory_iterator(fmt::format("/proc/{}/fd", note.pid), failed)) {
+    const auto name = fs::read_symlink(entry.path(), failed).string();
+    if (failed || !name.starts_with("/memfd:") || !name.ends_with(end))
+      continue;
+    if (const int fd = ::open(entry.path().c_str(), O_RDONLY | O_CLOEXEC); fd >= 0)
+      found.push_back(fd);
+  }
+  if (start_ticks_of(note.pid) == note.start_ticks)
+    return found;
+  for (const int fd : found) // a stranger's, with a reused pid
+    close(fd);
+  return {};
+}
+
 std::string last_line(const fs::path& log) {
   std::ifstream in(log);
   std::string last;

@@ -58,6 +58,10 @@ int open_noted(const process_note& note);
 // Sends the noted process a signal, if it is there.
 void signal_noted(const process_note& note, int number);
 
+// The noted process's files of memory (memfd) whose name ends with `suffix`, opened anew to be
+// read, for the caller to close. None of what cannot be opened; closed on exec.
+std::vector<int> open_memory_of(const process_note& note, std::string_view suffix);
+
 // The last line of a log that is not empty; nothing if there is none.
 std::string last_line(const std::filesystem::path& log);
 

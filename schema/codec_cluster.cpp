@@ -79,9 +79,21 @@ void get(reader& in, const wire::StageAddress& from, stage_address& to) {
   in.text(from.endpoint(), to.endpoint, limits::name_bytes_max, "stage_address.endpoint");
 }
 
+offset<wire::KvHandover> put(writer& out, const kv_handover& m) {
+  auto lives = out.numbers(m.lives, limits::stages_max);
+  auto blocks = out.numbers(m.blocks, limits::copies_max);
+  return wire::CreateKvHandover(out.buffer, lives, blocks);
+}
+
+void get(reader& in, const wire::KvHandover& from, kv_handover& to) {
+  in.numbers(from.lives(), to.lives, limits::stages_max, "kv_handover.lives");
+  in.numbers(from.blocks(), to.blocks, limits::copies_max, "kv_handover.blocks");
+}
+
 offset<wire::OpenEpoch> put(writer& out, const open_epoch& m) {
   auto stages = out.tables(m.stages, limits::stages_max);
-  return wire::CreateOpenEpoch(out.buffer, m.epoch.value, m.stage, stages, m.rank, m.width);
+  auto takes = out.optional(m.takes);
+  return wire::CreateOpenEpoch(out.buffer, m.epoch.value, m.stage, stages, m.rank, m.width, takes);
 }
 
 void get(reader& in, const wire::OpenEpoch& from, open_epoch& to) {
@@ -91,14 +103,15 @@ void get(reader& in, const wire::OpenEpoch& from, open_epoch& to) {
   to.rank = from.rank();
   in.at_most(from.width(), limits::stages_max, "open_epoch.width");
   to.width = from.width();
+  in.optional(from.takes(), to.takes);
 }
 
 offset<wire::EpochOpened> put(writer& out, const epoch_opened& m) {
-  return wire::CreateEpochOpened(out.buffer, m.epoch.value, m.stage, m.rank);
+  return wire::CreateEpochOpened(out.buffer, m.epoch.value, m.stage, m.rank, m.has_taken);
 }
 
 void get(reader&, const wire::EpochOpened& from, epoch_opened& to) {
-  to = {{from.epoch()}, from.stage(), from.rank()};
+  to = {{from.epoch()}, from.stage(), from.rank(), from.has_taken()};
 }
 
 offset<wire::Hello> put(writer& out, const hello& m) {

@@ -308,19 +308,27 @@ struct stage_address {
   std::string endpoint;
 };
 
+// The KV of the shards that ran the epoch before, for those of another generation.
+struct kv_handover {
+  std::vector<std::uint64_t> lives; // stage_ready.kv_life of those that have it
+  std::vector<block_index> blocks;  // which hold something; nobody writes there any more
+};
+
 // Scheduler to every shard: a new epoch; forget the old one, connect to those that hear from it.
 struct open_epoch {
   epoch_id epoch;
   stage_index stage = 0;
   std::vector<stage_address> stages; // all, in order: [stage * width + rank]
   std::uint32_t rank = 0;
-  std::uint32_t width = 1; // ranks of each stage
+  std::uint32_t width = 1;          // ranks of each stage
+  std::optional<kv_handover> takes; // before it opens, if it can
 };
 
 struct epoch_opened {
   epoch_id epoch;
   stage_index stage = 0;
   std::uint32_t rank = 0;
+  bool has_taken = false; // all that it was to take
 };
 
 // -- 7. Membership and supervision --

@@ -156,22 +156,21 @@ SANITIZERS = {
 }
 
 
+# tests/bench/NAME.py -> what of a release build it wants; nothing: all
+MEASURES = {"faults": (), "growth": (), "scale": ("scale_bench",)}
+
+
 def main(arguments):
     level = arguments[0] if arguments else "default"
     if level == "bench":
         with contextlib.redirect_stdout(sys.stderr):  # what the benches print may be read by a program
             venv()
         return run([sys.executable, "tests/bench/run.py", *arguments[1:]], show=True)[0]
-    if level == "faults":
+    if level in MEASURES:
         with contextlib.redirect_stdout(sys.stderr):
-            if "--build-dir" not in arguments and not {"-h", "--help"} & set(arguments) and not build("release"):
+            if "--build-dir" not in arguments and not {"-h", "--help"} & set(arguments) and not build("release", *MEASURES[level]):
                 return 1
-        return run([sys.executable, "tests/bench/faults.py", *arguments[1:]], show=True)[0]
-    if level == "scale":
-        with contextlib.redirect_stdout(sys.stderr):
-            if "--build-dir" not in arguments and not {"-h", "--help"} & set(arguments) and not build("release", "scale_bench"):
-                return 1
-        return run([sys.executable, "tests/bench/scale.py", *arguments[1:]], show=True)[0]
+        return run([sys.executable, f"tests/bench/{level}.py", *arguments[1:]], show=True)[0]
     if level not in ("default", "all", "unit", "sim", "system", "planted", "fuzz"):
         print(f"unknown level '{level}'; see ./check --help")
         return 2

@@ -122,6 +122,30 @@ result<void> toy_engine::make_copy(const micro_batch& batch, const block_copy& c
   return {};
 }
 
+result<void> toy_engine::take_over(std::span<const std::shared_ptr<toy_engine>> from,
+                                   std::span<const block_index> blocks) {
+  for (std::uint32_t layer = first_layer_; layer < first_layer_ + layers_; ++layer) {
+    const auto other = std::find_if(from.begin(), from.end(), [&](const auto& e) {
+      return e->first_layer_ <= layer && layer < e->first_layer_ + e->layers_;
+    });
+    if (other == from.end())
+      return fail(errc::invalid_value, "nobody has layer {}", layer);
+    const toy_engine& has = **other;
+    for (const auto block : blocks) {
+      if (block >= limits_.blocks || block >= has.limits_.blocks)
+        return fail(errc::invalid_value, "there is no block {}", block);
+      for (std::size_t i = block * limits_.block_positions;
+           i < (std::size_t{block} + 1) * limits_.block_positions; ++i) {
+        const auto here = (layer - first_layer_) * plane() + i;
+        const auto there = (layer - has.first_layer_) * has.plane() + i;
+        kv_[here] = has.kv_[there];
+        is_written_[here] = has.is_written_[there];
+      }
+    }
+  }
+  return {};
+}
+
 result<void> toy_engine::run_slice(const micro_batch& batch, const slice& s, std::size_t first_row,
                                    std::uint32_t layer) {
   const auto place = [&](std::size_t position) {

@@ -8,6 +8,7 @@
 #include "runtime/engine/sampler.hpp"
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -40,6 +41,10 @@ public:
   // Errors: as engine::run; internal also when a row or a copy reads what this engine has never
   // written.
   result<step_output> run(const micro_batch& batch, std::span<const float> activations) override;
+  // Has in these blocks what stages of another cut of the same model had there. Errors:
+  // invalid_value (a layer that none of them has, or a block).
+  result<void> take_over(std::span<const std::shared_ptr<toy_engine>> from,
+                         std::span<const block_index> blocks);
   // What is in swap space is lost, as with a process.
   void forget_swapped() { swap_.assign(swap_.size(), std::nullopt); }
 

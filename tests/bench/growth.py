@@ -1,93 +1,71 @@
-"""What more shards bring: tensor parallelism beside one shard with as many cores as each of its ranks, and the sums between ranks.
+"""./check growth: what more nodes and more shards bring, and what streams see of their coming and going.
 
-Called by run.py. PARTS is the list of what is measured, one function each: rounds in turns, rows back.
+    ./check growth [--quick] [--json] [--write] [--only PART[,PART]] [--rounds N] [--build-dir DIR]
+
+Real processes, the default model. Prints a table for people, or with --json one object a line, as ./check bench does. Exit status 1 if a
+bar is missed. --write puts the table into docs/growth.md, which says how to read it.
 """
-import pipeline
+import argparse
+import contextlib
+import datetime
+import pathlib
+import signal
+import sys
+
+import nodes
 import report
 import servers
-from settings import ToolFailed, json_lines, run_tool, say
+import tensor
+from settings import Settings, ToolFailed, say
 
-RANKS = 2
-TENSOR_BAR = 1.7  # for prefill, and for decoding at these batches
-BATCHES = (8, 32)
-PROMPT_TOKENS = 512
-STEPS = 32
-ROW_MICROS_BAR = 2.0  # of one token's row between two processes, p50
-MEGABYTE_BAR = 8.0  # GB/s
-TOOL_SECONDS_MAX = 300
-# Row of collective_bench -> (name here, bar, whether less is better)
-SUMS = {"all-reduce of a row": ("all_reduce.row.p50", ROW_MICROS_BAR, True), "all-reduce of 1 MB": ("all_reduce.1mb", MEGABYTE_BAR, False),
-        "a word to the other core and back": ("all_reduce.row.round_trip", None, True),
-        "exchanged between the cores": ("all_reduce.1mb.ceiling", None, False)}
+ROOT = servers.ROOT
+DOCUMENT = ROOT / "docs" / "growth.md"
+MODEL = ROOT / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf"
+PARTS = {"join": nodes.join, "sums": tensor.sums, "tensor": tensor.tensor}
+ROUNDS = 3
 
 
-def sums(settings):
-    """All-reduce between two processes on a core each, beside what the cores give one another in the same run."""
-    values = {row: [] for row in SUMS}
-    for _ in range(settings.rounds):
-        with settings.watch("collective_bench"):
-            for fields in json_lines(run_tool([settings.collective_bench], TOOL_SECONDS_MAX)):
-                values[fields["row"]].append((fields["value"], fields["unit"]))
-    made = []
-    for row, (name, bar, lower_is_better) in SUMS.items():
-        unit = values[row][0][1] if values[row] else ""
-        made.append(report.median_row(f"growth.{name}", [value for value, _ in values[row]], unit, bar, lower_is_better))
-    return made
+def arguments():
+    parser = argparse.ArgumentParser(prog="./check growth", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="little of each: shows that all works, proves nothing")
+    parser.add_argument("--json", action="store_true", help="one object a line")
+    parser.add_argument("--write", action="store_true", help="rewrite the results in docs/growth.md")
+    parser.add_argument("--only", default="", help=f"of {', '.join(PARTS)}")
+    parser.add_argument("--rounds", type=int, default=0, help=f"of sums and tensor, by default {ROUNDS}")
+    parser.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build" / "release", help="of a release build")
+    options = parser.parse_args()
+    options.parts = options.only.split(",") if options.only else list(PARTS)
+    if unknown := set(options.parts) - set(PARTS):
+        parser.error(f"no part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
+    if options.rounds < 0:
+        parser.error("--rounds is 1 or more")
+    if options.write and (options.quick or options.only):
+        parser.error("--write wants all of it: neither --quick nor --only")
+    return options
 
 
-def in_process(settings, ranks):
-    """-> {"prefill": tokens/s, 8: ..., 32: ..., with several ranks "even": what speed-up their slices allow, in %} of engine_bench with one
-    thread for each rank."""
-    steps = 4 if settings.is_quick else STEPS
-    with settings.watch("engine_bench"):
-        output = run_tool([settings.engine_bench, "--json", "--model", settings.model, "--threads", 1, "--ranks", ranks, "--rounds", 1, "--prompt",
-                           PROMPT_TOKENS, "--batches", ",".join(map(str, BATCHES)), "--steps", steps, "--shared-kv"], TOOL_SECONDS_MAX)
-    names = {"weights of all / of the largest rank": "even", f"prefill {PROMPT_TOKENS}, 1 threads": "prefill", **{f"decode batch {b}, 1 threads": b for b in BATCHES}}
-    found = {names[fields["row"]]: fields["value"] for fields in json_lines(output) if fields["row"] in names}
-    if absent := set(names.values()) - set(found) - {"even"}:
-        raise ToolFailed(f"engine_bench printed no {absent}")
-    return found
+def rows_of(name, settings):
+    try:
+        return PARTS[name](settings)
+    except (servers.ServerFailed, ToolFailed, OSError) as error:
+        return [report.missing(f"growth.{name}", str(error))]
 
 
-def served(settings, ranks, seed):
-    """The same through HTTP; client, head and gateway need some of the same cores."""
-    with servers.Cluster(settings.cluster, settings.model, servers.core_devices(ranks)[0], ranks=ranks) as server:
-        found = {"prefill": pipeline.prefill(settings, server, seed)}
-        for batch in BATCHES:
-            found[batch] = pipeline.decode(settings, server, batch, seed + 100 + batch)[0]
-    return found
+def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that servers are stopped on the way out
+    options = arguments()
+    settings = Settings(model=MODEL, build=options.build_dir, threads=2, is_quick=options.quick,
+                        rounds=options.rounds or (1 if options.quick else ROUNDS))
+    rows = [row for name in options.parts for row in rows_of(name, settings)]
+    rows = settings.machine_rows() + rows
+    print("\n".join(row.as_json() for row in rows) if options.json else report.render(rows, report.as_text))
+    if options.write:
+        report.write_results(DOCUMENT, f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d}, {report.commit()}.", rows)
+    failed = [row.row for row in rows if not row.ok]
+    say(f"{len(rows)} rows, {len(failed)} not ok{': ' + ', '.join(failed[:8]) if failed else ''}")
+    return 1 if failed else 0
 
 
-def tensor(settings):
-    """So many ranks of one core each beside one shard of one core, in turns: engines in process, and whole clusters."""
-    results = {(how, ranks): [] for how in ("engine", "served") for ranks in (RANKS, 1)}
-    for round_index in range(settings.rounds):
-        say(f"growth: round {round_index + 1} of {settings.rounds}")
-        for ranks in sorted((RANKS, 1), reverse=round_index % 2 == 1):
-            results["engine", ranks].append(in_process(settings, ranks))
-            results["served", ranks].append(served(settings, ranks, round_index + 1))
-    return judge(results)
-
-
-def judge(results):
-    made = []
-    for how, key in ((how, key) for how in ("engine", "served") for key in ("prefill", *BATCHES)):
-        what = key if key == "prefill" else f"batch_{key}"
-        by_ranks = {ranks: [one[key] for one in results[how, ranks]] for ranks in (RANKS, 1)}
-        made += [report.median_row(f"growth.tensor.{how}.{ranks}x1.{what}", values, "tokens/s") for ranks, values in by_ranks.items()]
-        made.append(report.ratio_row(f"growth.tensor.{how}.{RANKS}x1/1x1.{what}", by_ranks[RANKS], by_ranks[1], TENSOR_BAR))
-    even = [one["even"] / 100 for one in results["engine", RANKS] if "even" in one]
-    return [*made, report.median_row(f"growth.tensor.{RANKS}x1/1x1.ceiling", even, "x")] if even else made
-
-
-PARTS = (sums, tensor)
-
-
-def rows(settings):
-    made = []
-    for part in PARTS:
-        try:
-            made += part(settings)
-        except (servers.ServerFailed, ToolFailed) as error:
-            made.append(report.missing(f"growth.{part.__name__}", str(error)))
-    return made
+if __name__ == "__main__":
+    with contextlib.suppress(KeyboardInterrupt):
+        sys.exit(main())

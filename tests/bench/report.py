@@ -1,9 +1,12 @@
 """Rows of a bench run: their judgement, the table for people, the JSON lines, and docs/benchmarks.md. Called by run.py."""
 import dataclasses
 import json
+import pathlib
 import re
 import statistics
+import subprocess
 
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BEGIN, END = "<!-- results -->", "<!-- end of results -->"
 SERVED = re.compile(r"served\.(?P<server>\w+)\.(?P<streams>\d+)\.(?P<what>tok_s|ttft_p50|ttft_p99|itl_p50|itl_p99)$")
 SERVED_COLUMNS = (("tok_s", "tokens/s"), ("ttft_p50", "TTFT p50 ms"), ("ttft_p99", "TTFT p99 ms"), ("itl_p50", "ITL p50 ms"),
@@ -29,6 +32,12 @@ class Row:
         if self.reason:
             fields["reason"] = self.reason
         return json.dumps(fields)
+
+
+def commit():
+    """Of what is measured, for the heading of written results."""
+    done = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown commit"
 
 
 def rounded(value):

@@ -17,10 +17,8 @@ import time
 
 import bus
 import engine
-import growth
 import interference
 import kill
-import machine
 import peer_llama
 import perplexity
 import pipeline
@@ -40,11 +38,10 @@ MODEL = ROOT / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf"
 # the number of rounds.
 SECTIONS = {"engine": (engine.rows, 5), "types": (engine.type_rows, 3), "perplexity": (perplexity.rows, 1), "tokenizer": (tokenizer.rows, 3),
             "served": (served.rows, 2), "interference": (interference.rows, 1), "door": (engine.door_rows, 3),
-            "pipeline": (pipeline.rows, 2), "growth": (growth.rows, 2), "prefix": (prefix.rows, 2), "speculation": (speculation.rows, 2), "start": (start.rows, 5),
+            "pipeline": (pipeline.rows, 2), "prefix": (prefix.rows, 2), "speculation": (speculation.rows, 2), "start": (start.rows, 5),
             "kill": (kill.rows, 2), "bus": (bus.rows, 1)}
 NEED_PEER = {"engine", "types", "perplexity", "served", "interference"}
 SECONDS_MAX = 900
-BUSY_CORES_MAX = 0.2  # others using more than this share of a core while something is measured spoil it
 BUILD_SECONDS_MAX = 3600
 
 
@@ -114,25 +111,6 @@ def seconds_row(seconds, options):
     return report.judged("seconds", seconds, "s", SECONDS_MAX if is_whole else None, lower_is_better=True)
 
 
-def machine_rows(settings):
-    threads = [report.Row("machine.cpu", machine.cpu_model(), "text"), report.Row("machine.cores", os.cpu_count(), "cores"),
-               report.Row("machine.memory", machine.memory_gib(), "GiB"), report.Row("machine.threads_measured", settings.threads, "threads")]
-    if settings.neighbours:
-        what, busiest, _ = max(settings.neighbours, key=lambda n: n[1])
-        row = report.judged("machine.used_by_others", busiest, "cores", BUSY_CORES_MAX, lower_is_better=True,
-                            low=min(n[1] for n in settings.neighbours), high=busiest, rounds=len(settings.neighbours))
-        row.reason = "" if row.ok else f"worst during: {what}"
-        stolen = [n[2] for n in settings.neighbours]
-        threads += [row, report.judged("machine.stolen_by_host", max(stolen), "cores", low=min(stolen), high=max(stolen), rounds=len(stolen)),
-                    report.Row("machine.disturbed_rounds", settings.disturbed, "measured again")]
-    return threads
-
-
-def commit():
-    done = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "unknown commit"
-
-
 def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that servers are stopped on the way out
     options = arguments()
@@ -144,12 +122,12 @@ def main():
     begin = time.monotonic()
     bandwidth = engine.bandwidth(settings)
     rows = [row for name in options.sections for row in guarded(settings, options, name)]
-    rows = machine_rows(settings) + engine.bandwidth_rows(bandwidth, engine.bandwidth(settings)) + rows
+    rows = settings.machine_rows() + engine.bandwidth_rows(bandwidth, engine.bandwidth(settings)) + rows
     rows.append(seconds_row(time.monotonic() - begin, options))
     print("\n".join(row.as_json() for row in rows) if options.json else report.render(rows, report.as_text))
     if options.write:
         now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d")
-        heading = f"{now}, {commit()}, {settings.model.name}, llama.cpp {peer_llama.COMMIT}."
+        heading = f"{now}, {report.commit()}, {settings.model.name}, llama.cpp {peer_llama.COMMIT}."
         report.write_results(DOCUMENT, heading, rows)
     failed = [row.row for row in rows if not row.ok]
     say(f"{len(rows)} rows, {len(failed)} not ok{': ' + ', '.join(failed[:8]) if failed else ''}")

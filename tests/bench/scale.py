@@ -11,7 +11,6 @@ import datetime
 import os
 import pathlib
 import signal
-import subprocess
 import sys
 
 import machine
@@ -55,11 +54,6 @@ def machine_rows():
     return [report.Row("machine.cpu", machine.cpu_model(), "text"), report.Row("machine.cores", os.cpu_count(), "cores")]
 
 
-def commit():
-    done = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "unknown commit"
-
-
 def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     options = arguments()
@@ -68,7 +62,7 @@ def main():
         rows += measured(options, section)
     print("\n".join(row.as_json() for row in rows) if options.json else report.render(rows, report.as_text))
     if options.write:
-        report.write_results(DOCUMENT, f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d}, {commit()}.", rows)
+        report.write_results(DOCUMENT, f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d}, {report.commit()}.", rows)
     return 0 if all(row.ok for row in rows) else 1
 
 

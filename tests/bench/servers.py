@@ -145,9 +145,10 @@ class LlamaServer(Server):
 
 
 class Cluster(Server):
-    """Ours: `cluster up` of a generated nodes.toml. `devices`: one for each shard, ["cpu:0", "cpu:1"]; `ranks` of them share a stage."""
+    """Ours: `cluster up` of a generated nodes.toml. `devices`: one for each shard, ["cpu:0", "cpu:1"]; `ranks` of them share a stage; `more`: of nodes.toml."""
 
-    def __init__(self, binary, model, devices, waits=True, enable_prefix_caching=True, max_num_seqs=64, max_num_queued_reqs=128, ranks=1):
+    def __init__(self, binary, model, devices, waits=True, enable_prefix_caching=True, max_num_seqs=64, max_num_queued_reqs=128, ranks=1,
+                 more=""):
         super().__init__("cluster up", waits)
         self._binary = binary
         self.config = self.directory / "nodes.toml"
@@ -155,7 +156,7 @@ class Cluster(Server):
                                                  ranks=ranks,
                                                  port=self.port, devices=json.dumps(devices),
                                                  caching=json.dumps(enable_prefix_caching), slots=max_num_seqs,
-                                                 queue=max_num_queued_reqs))
+                                                 queue=max_num_queued_reqs) + more)
 
     def command(self):
         return [self._binary, "up", self.config]
@@ -173,6 +174,12 @@ class Cluster(Server):
 
     def shard_pids(self):
         return {p["name"]: p["pid"] for p in self.status()["processes"] if p["name"].startswith("shard-") and p["pid"] > 1}
+
+    def command_done(self, *words, seconds_max):
+        """`cluster WORDS nodes.toml`, which must succeed."""
+        done = subprocess.run([self._binary, *words, self.config], capture_output=True, text=True, timeout=seconds_max, check=False)
+        if done.returncode:
+            raise ServerFailed(f"cluster {' '.join(words)}: {done.stderr.strip() or done.stdout.strip()}")
 
     def replace_root(self):
         """kill -9 of `cluster up`, and another one that adopts what it has left."""

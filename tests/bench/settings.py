@@ -1,12 +1,15 @@
 """What every section of the benches is given: the model, the sizes of a run, where the binaries are. Built by run.py."""
 import dataclasses
 import json
+import os
 import pathlib
 import subprocess
 import sys
 
 import machine
+import report
 
+BUSY_CORES_MAX = 0.2  # others using more than this share of a core while something is measured spoil it
 DISTURBED_CORES = 0.06  # others and the host together: more spoils a round
 DISTURBED_MAX = 3  # times that a round is measured again
 WATCH_SECONDS_MIN = 0.5  # the kernel counts in hundredths of a second: less says nothing
@@ -49,6 +52,20 @@ class Settings:
     @property
     def bus_bench(self):
         return self._bench("bus_bench")
+
+    def machine_rows(self):
+        """What the machine is, and who else used it while something was measured."""
+        made = [report.Row("machine.cpu", machine.cpu_model(), "text"), report.Row("machine.cores", os.cpu_count(), "cores"),
+                report.Row("machine.memory", machine.memory_gib(), "GiB"), report.Row("machine.threads_measured", self.threads, "threads")]
+        if self.neighbours:
+            what, busiest, _ = max(self.neighbours, key=lambda n: n[1])
+            row = report.judged("machine.used_by_others", busiest, "cores", BUSY_CORES_MAX, lower_is_better=True,
+                                low=min(n[1] for n in self.neighbours), high=busiest, rounds=len(self.neighbours))
+            row.reason = "" if row.ok else f"worst during: {what}"
+            stolen = [n[2] for n in self.neighbours]
+            made += [row, report.judged("machine.stolen_by_host", max(stolen), "cores", low=min(stolen), high=max(stolen), rounds=len(stolen)),
+                     report.Row("machine.disturbed_rounds", self.disturbed, "measured again")]
+        return made
 
     def watch(self, what, server_pid=None):
         return Watch(self, what, server_pid)

@@ -7,7 +7,6 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import engine  # noqa: E402
-import growth  # noqa: E402
 import interference  # noqa: E402
 import load as loads  # noqa: E402
 import machine  # noqa: E402
@@ -15,6 +14,7 @@ import perplexity  # noqa: E402
 import pipeline  # noqa: E402
 import report  # noqa: E402
 import start  # noqa: E402
+import tensor  # noqa: E402
 from settings import ToolFailed  # noqa: E402
 
 
@@ -65,7 +65,7 @@ def test_stages_are_judged_beside_one_process():
 
 def test_ranks_are_judged_beside_one_shard_with_the_cores_of_each():
     rates = {2: {"prefill": 180.0, 8: 160.0, 32: 200.0}, 1: {"prefill": 100.0, 8: 100.0, 32: 100.0}}
-    rows = {row.row: row for row in growth.judge({(how, ranks): [rates[ranks]] for how in ("engine", "served") for ranks in (2, 1)})}
+    rows = {row.row: row for row in tensor.judge({(how, ranks): [rates[ranks]] for how in ("engine", "served") for ranks in (2, 1)})}
     assert [rows[f"growth.tensor.served.2x1/1x1.{what}"].ok for what in ("prefill", "batch_8", "batch_32")] == [True, False, True]
     assert rows["growth.tensor.engine.1x1.batch_8"].value == 100.0 and len(rows) == 18
 

@@ -321,6 +321,13 @@ void world::start_shard(node_id node) {
     kept = {std::make_shared<engine::toy_engine>(toy_, first, memory, end - first),
             draw(UINT64_MAX) + 1};
   kept.engine->forget_swapped(); // no life finds that
+  c.take_over = [this, own = kept.engine](const kv_handover& takes) {
+    std::vector<std::shared_ptr<engine::toy_engine>> from;
+    for (const auto& [other, m] : kept_)
+      if (std::find(takes.lives.begin(), takes.lives.end(), m.life) != takes.lives.end())
+        from.push_back(m.engine);
+    return own->take_over(from, takes.blocks);
+  };
   const auto leader = node_id{node.value - where.rank};
   const auto group = options_.width > 1 ? join_group(leader, where) : nullptr;
   c.group = group;

@@ -66,6 +66,8 @@ def test_sixteen_streams_go_on_while_nodes_are_drained_and_added(cluster, undist
         said = change(cluster, command, node)
         assert f"generation {generation}" in said
         assert texts(streams) == undisturbed, (command, node)
+        opened = [line for line in cluster.log("head").splitlines() if f"of generation {generation} is open" in line]
+        assert len(opened) == 1 and opened[0].endswith("KV kept"), opened
         status = cluster.status()
         assert status["generation"] == generation and status["coming_generation"] == 0
         assert status["phase"] == "ready", status

@@ -379,3 +379,89 @@ TEST_CASE("the root's word may be said again, and changes nothing then") {
   CHECK(p.current() == pipeline::state::open);
   CHECK(p.generation() == 1);
 }
+
+// -- KV that goes over --
+
+namespace {
+
+// As due(), of shards whose KV lies where others can read it.
+pipeline due_with_memory() {
+  pipeline p(2, 1, epoch_id{50});
+  for (std::uint32_t stage = 0; stage < 2; ++stage) {
+    p.on_up(shard(stage, 1));
+    auto r = ready(stage, 1);
+    r.kv_life = 70 + stage;
+    REQUIRE(p.on_ready(r));
+  }
+  REQUIRE_FALSE(p.open_if_complete()[0].what.takes); // there was nothing before
+  (void)p.on_opened({p.epoch(), 0});
+  REQUIRE(p.on_opened({p.epoch(), 1}));
+  (void)p.set_plan(changing);
+  for (std::uint32_t stage = 0; stage < 3; ++stage)
+    announce_new(p, stage);
+  return p;
+}
+
+// Whether the last shard's answer makes it one that keeps the KV.
+bool keeps(pipeline& p, bool has_last_taken) {
+  for (std::uint32_t stage = 0; stage < 3; ++stage)
+    CHECK(p.on_opened({p.epoch(), stage, 0, stage < 2 || has_last_taken}) == (stage == 2));
+  return p.keeps_kv();
+}
+
+const std::vector<std::uint64_t> lives{70, 71};
+
+} // namespace
+
+TEST_CASE("those that take over are told whose KV to take, and keep it if all have it") {
+  for (const bool has_last_taken : {true, false}) {
+    auto p = due_with_memory();
+    p.switch_over();
+    for (const auto& order : p.open_if_complete()) {
+      REQUIRE(order.what.takes);
+      CHECK(order.what.takes->lives == lives);
+    }
+    CHECK(keeps(p, has_last_taken) == has_last_taken);
+  }
+}
+
+TEST_CASE("a shard that is lost while it takes the KV takes it again in its next life") {
+  auto p = due_with_memory();
+  p.switch_over();
+  REQUIRE(p.open_if_complete().size() == 3);
+  CHECK_FALSE(p.on_opened({p.epoch(), 0, 0, true}));
+  CHECK(p.on_down(node_id{202}));
+  announce_new(p, 2, 30); // ahead of the scheduler's next look
+  const auto orders = p.open_if_complete();
+  REQUIRE(orders.size() == 3);
+  CHECK(orders[2].what.takes);
+  CHECK_FALSE(p.on_opened({p.epoch(), 0, 0, true}));
+  CHECK_FALSE(p.on_opened({p.epoch(), 1, 0, true}));
+  REQUIRE(p.on_opened({p.epoch(), 2, 0, true}));
+  CHECK(p.keeps_kv());
+}
+
+TEST_CASE("after an epoch that did not end by the switch nothing is taken") {
+  auto p = due_with_memory();
+  CHECK(p.on_down(node_id{101})); // with a step in flight, maybe
+  const auto orders = p.open_if_complete();
+  REQUIRE(orders.size() == 3);
+  CHECK_FALSE(orders[0].what.takes);
+  CHECK_FALSE(keeps(p, false));
+}
+
+TEST_CASE("those that get the epoch back keep what they have, for nobody wrote it since") {
+  auto p = due_with_memory();
+  p.switch_over();
+  REQUIRE(p.open_if_complete().size() == 3);
+  CHECK(p.on_down(node_id{201}));
+  const auto orders = p.open_if_complete();
+  REQUIRE(orders.size() == 2);
+  CHECK_FALSE(orders[0].what.takes); // it is their own
+  (void)p.on_opened({p.epoch(), 0});
+  REQUIRE(p.on_opened({p.epoch(), 1}));
+  CHECK(p.keeps_kv());
+  announce_new(p, 1, 40);
+  p.switch_over(); // and it can be taken at the next try
+  CHECK(p.open_if_complete()[0].what.takes);
+}

@@ -1,6 +1,7 @@
 // The run directory knows which of its processes are alive, and never takes a stranger with a
 // reused pid for one.
 #include "cluster/addresses.hpp"
+#include "cluster/memory_file.hpp"
 #include "cluster/run_dir.hpp"
 
 #include <doctest/doctest.h>
@@ -36,6 +37,30 @@ TEST_CASE("only processes with the noted start time count as alive") {
   CHECK_FALSE(std::filesystem::exists(path / "a-1.sock"));
   CHECK((std::filesystem::status(path).permissions() & std::filesystem::perms::group_all) ==
         std::filesystem::perms::none);
+  std::filesystem::remove_all(path);
+}
+
+TEST_CASE("the memory of a noted process is opened by its name, and never a stranger's") {
+  auto path = std::filesystem::temp_directory_path() / fmt::format("run-dir-kv-{}", getpid());
+  auto dir = run_dir::open(path);
+  REQUIRE(dir);
+  REQUIRE(dir->note("shard-0", epoch_id{7}));
+  auto own = memory_file::create("shard-0-kv");
+  auto other = memory_file::create("shard-0-kv-not");
+  REQUIRE(own);
+  REQUIRE(other);
+  REQUIRE(write(own->fd(), "kept", 4) == 4);
+  auto notes = dir->alive();
+  REQUIRE(notes.size() == 1);
+  const auto found = open_memory_of(notes[0], "-kv");
+  REQUIRE(found.size() == 1);
+  char text[8] = {};
+  CHECK(pread(found[0], text, sizeof text, 0) == 4);
+  CHECK(std::string(text) == "kept");
+  CHECK(write(found[0], "x", 1) == -1); // only to be read
+  close(found[0]);
+  ++notes[0].start_ticks; // the note of one that had this pid before
+  CHECK(open_memory_of(notes[0], "-kv").empty());
   std::filesystem::remove_all(path);
 }
 
