@@ -1,6 +1,7 @@
 #include "actors/scheduler.hpp"
 
 #include "actors/actor_faults.hpp"
+#include "schema/limits.hpp"
 
 #include <spdlog/spdlog.h>
 
