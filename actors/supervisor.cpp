@@ -86,6 +86,14 @@ void start(pointer self, child& c) {
   spdlog::info("{} started: pid {}, epoch {}", c.spec.name, c.pid, c.epoch.value);
 }
 
+void fall_silent(pointer self, child& c, std::chrono::milliseconds patience) {
+  auto& config = self->state.config;
+  c.phase = child_phase::silent;
+  c.silent_since = config.now();
+  c.due = c.silent_since + patience;
+  (void)config.is_starved(c.pid); // from now on
+}
+
 // It works on, and says how it stands once its link is up; silent until then.
 bool adopt(pointer self, child& c) {
   auto& config = self->state.config;
@@ -94,8 +102,7 @@ bool adopt(pointer self, child& c) {
     return false;
   c.epoch = left->epoch;
   c.pid = left->pid;
-  c.phase = child_phase::silent;
-  c.due = config.now() + config.adoption_max;
+  fall_silent(self, c, config.adoption_max);
   note(self, c, phase::recovering, "adopted; has not greeted yet");
   spdlog::info("{} adopted: pid {}, epoch {}", c.spec.name, c.pid, c.epoch.value);
   return true;
@@ -137,6 +144,18 @@ void kill(pointer self, child& c) {
   auto& config = self->state.config;
   config.stop(c.spec, c.pid, /*force=*/true);
   c.due = config.now() + config.kill_after;
+}
+
+void end_silence(pointer self, child& c) {
+  auto& config = self->state.config;
+  const auto now = config.now();
+  if (now < c.silent_since + config.starvation_max && config.is_starved(c.pid)) {
+    spdlog::warn("{} does not answer, it waits for a processor", c.spec.name);
+    c.due = now + config.silence_max;
+    return;
+  }
+  spdlog::warn("{} does not answer: killed", c.spec.name);
+  kill(self, c);
 }
 
 // By strategy: those that share the fate of `culprit` stop, last first, to be started with it.
@@ -186,8 +205,7 @@ void on_tick(pointer self) {
                    s.config.kill_after.count());
       kill(self, c);
     } else if (c.phase == child_phase::silent && !s.is_stopping && now >= c.due) {
-      spdlog::warn("{} does not answer: killed", c.spec.name);
-      kill(self, c);
+      end_silence(self, c);
     }
   }
   if (changed)
@@ -219,7 +237,7 @@ void retire(pointer self, child& c) {
 }
 
 child first_seen(const child_spec& spec) {
-  return {spec, restart_policy(spec.intensity), {}, {}, 0, {}, {}, {}, {}, {}};
+  return {spec, restart_policy(spec.intensity), {}, {}, 0, {}, {}, {}, {}, {}, {}};
 }
 
 void take_up(pointer self, child& c) {
@@ -315,8 +333,7 @@ void on_peer_down(pointer self, const peer_down& m) {
   }
   if (c == nullptr || (c->phase != child_phase::starting && c->phase != child_phase::running))
     return;
-  c->phase = child_phase::silent;
-  c->due = self->state.config.now() + self->state.config.silence_max;
+  fall_silent(self, *c, self->state.config.silence_max);
   note(self, *c, phase::recovering, fmt::format("does not answer: {}", m.why));
   report(self);
 }

@@ -83,6 +83,10 @@ struct supervisor_config {
   // From the end of a child's link, which has been silent or fell, to SIGKILL: one that is well
   // greets again within milliseconds.
   std::chrono::milliseconds silence_max{300};
+  // Whether, since this was last asked of it, it waited for a processor. Such a one does not hang:
+  // killed, its next life would wait as well, and the restarts count. Until `starvation_max`.
+  std::function<bool(std::int32_t pid)> is_starved = [](std::int32_t) { return false; };
+  std::chrono::milliseconds starvation_max{10'000};
   // How long an adopted child may take to greet: its link to the supervisor of before has fallen,
   // it tries again by itself.
   std::chrono::milliseconds adoption_max{5000};
@@ -93,7 +97,7 @@ struct supervisor_config {
 //      ^                | |   ^                      |   |
 //      |                | |   +-----peer_up-----+    |   |
 //      |                | +-----peer_down----> silent <--+ peer_down
-//      |           exit |                       | silence_max: SIGKILL, then exit
+//      |           exit |                       | silence_max, not starved: SIGKILL, then exit
 //      |  back-off      v                       v    | exit
 //      +------------- backing_off <------------------+
 //                         | one restart too many within the period
@@ -125,9 +129,10 @@ struct child {
   std::int32_t pid = 0;
   std::optional<time_point> ready_at; // of this life
   time_point due{};                   // backing_off: when to start; silent, stopping: when to kill
-  status last;                        // as the child said, or as we saw
-  bool is_untold = false;             // `last`, yet
-  bool is_retiring = false;           // stopping for good
+  time_point silent_since{};
+  status last;              // as the child said, or as we saw
+  bool is_untold = false;   // `last`, yet
+  bool is_retiring = false; // stopping for good
 };
 
 struct supervisor_state {

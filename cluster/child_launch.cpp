@@ -1,6 +1,7 @@
 #include "cluster/child_launch.hpp"
 
 #include "cluster/process.hpp"
+#include "cluster/starvation.hpp"
 #include "gateway/board.hpp"
 #include "runtime/collective/group_memory.hpp"
 
@@ -68,6 +69,9 @@ void child_launcher::serve(actors::supervisor_config& config) {
   };
   config.stop = [this](const actors::child_spec&, std::int32_t pid, bool force) {
     watch_.signal(pid, force ? SIGKILL : SIGTERM);
+  };
+  config.is_starved = [watch = std::make_shared<starvation_watch>()](std::int32_t pid) {
+    return watch->look(pid, starvation_watch::clock::now());
   };
   config.retired = [this](const actors::child_spec& spec) { forget(spec); };
   config.now = [] { return std::chrono::steady_clock::now(); };

@@ -17,10 +17,11 @@ import sys
 import time
 
 import fault_client
+import machine
 import report
 import servers
 import soak as soaking
-from settings import say
+from settings import DISTURBED_CORES, say
 from tally import Tally, back, gap, of_texts
 
 ROOT = servers.ROOT
@@ -32,6 +33,8 @@ RECOVERED_SECONDS_MAX = 30
 # A process that was of use is started again at once; so many of one kind are within every supervisor's intensity.
 INJECTIONS_PER_CLUSTER = 4
 PAUSE_SECONDS = 2.5  # between two: a life is settled then
+CALM_SECONDS_MIN = 0.25  # from the blow on, at least: the kernel counts in hundredths of a second
+MORE_INJECTIONS = 2  # times as many as asked for, if the host takes the processor away in some
 DEADLY = ("rhizomes", "whooping")  # words for tests/system/cluster/cluster_poisoned.cpp: for the first stage, for the last
 DEATHS_MAX = 3  # in company, again in company, alone
 SILENT_SECONDS = 0.5  # a stream that nothing came for is looked at only above this, in "no stream notices"
@@ -46,23 +49,27 @@ def shards(server):
 
 
 def inject(server, dice, texts, strike, tally, comes_back):
-    """All streams, the blow at a random moment of theirs, and what came of it."""
+    """All streams, the blow at a random moment of theirs, and what came of it. Their gaps count if the host has left us the processor meanwhile."""
     clients = fault_client.started(server.port, STREAMS, TOKENS, comes_back)
     for client in clients:
         client.begun.wait(60)
     time.sleep(dice.random() * 0.8)
-    struck = time.monotonic()
-    strike()
-    back = fault_client.healthy_again(server.port, struck, RECOVERED_SECONDS_MAX)
-    for client in clients:
-        client.join(RECOVERED_SECONDS_MAX + 60)
+    with machine.StolenTime() as stolen:
+        struck = time.monotonic()
+        strike()
+        back = fault_client.healthy_again(server.port, struck, RECOVERED_SECONDS_MAX)
+        for client in clients:
+            client.join(RECOVERED_SECONDS_MAX + 60)
     step = statistics.median([b - a for c in clients for a, b in zip(c.stamps, c.stamps[1:])] or [0])
+    gaps = [gap for client in clients if (gap := client.gap_after(struck)) is not None]
     tally.injections += 1
-    tally.back.append(back)
     for client, text in zip(clients, texts):
         tally.add(client, text)
-        if (gap := client.gap_after(struck)) is not None:
-            tally.gaps.append(max(0.0, gap - step))
+    if stolen.cores_after(struck, max([back, CALM_SECONDS_MIN, *gaps])) > DISTURBED_CORES:
+        tally.disturbed += 1
+        return
+    tally.back.append(back)
+    tally.gaps += [max(0.0, gap - step) for gap in gaps]
 
 
 def undisturbed(server):
@@ -80,11 +87,11 @@ def blows(settings, strike_of, count, comes_back=False, per_cluster=INJECTIONS_P
     `after(server)` looks at what it has left.
     """
     tally, dice, texts = Tally(), random.Random(settings.seed), None
-    while tally.injections < count:
+    while tally.injections - tally.disturbed < count and tally.injections < MORE_INJECTIONS * count:
         with servers.Cluster(binary or settings.cluster, MODEL, settings.devices) as server:
             texts = texts or undisturbed(server)
-            for _ in range(min(per_cluster, count - tally.injections)):
-                say(f"injection {tally.injections + 1} of {count}")
+            for _ in range(per_cluster):
+                say(f"injection {tally.injections + 1}, of {count} that the host leaves alone {tally.injections - tally.disturbed}")
                 inject(server, dice, texts, strike_of(server, dice, tally.injections), tally, comes_back)
                 if after:
                     after(server)

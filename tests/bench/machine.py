@@ -1,6 +1,7 @@
 """What the machine is and who else used it meanwhile: a measurement without this cannot be judged. Called by run.py."""
 import os
 import resource
+import threading
 import time
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -83,3 +84,37 @@ class Neighbours:
         seconds = max(1e-3, now[0] - self._begin[0])
         busy, ours, stolen = now[2] - self._begin[2], now[1] - self._begin[1], now[3] - self._begin[3]
         return max(0.0, (busy - ours) / seconds), stolen / seconds
+
+
+class StolenTime:
+    """What the host took of all cores, moment by moment."""
+
+    PERIOD = 0.02  # s
+
+    def __init__(self):
+        self._samples = []  # (time, seconds stolen since boot)
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def _sample(self):
+        self._samples.append((time.monotonic(), _whole_machine()[1]))
+
+    def _watch(self):
+        while not self._is_over.wait(self.PERIOD):
+            self._sample()
+
+    def __enter__(self):
+        self._sample()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._is_over.set()
+        self._thread.join()
+        self._sample()
+
+    def cores_after(self, begin, seconds):
+        """Cores that were stolen, in the mean, in so many seconds from `begin` on."""
+        before = [stolen for at, stolen in self._samples if at <= begin] or [self._samples[0][1]]
+        until = [stolen for at, stolen in self._samples if at >= begin + seconds] or [self._samples[-1][1]]
+        return (until[0] - before[-1]) / seconds

@@ -81,6 +81,15 @@ def test_the_memory_of_a_tree_is_at_least_that_of_its_root():
     assert machine.tree_pss(2**22) == 0  # no such process
 
 
+def test_what_the_host_took_is_counted_from_the_blow_on():
+    stolen = machine.StolenTime()
+    stolen._samples = [(0.0, 5.0), (1.0, 5.0), (1.5, 5.2), (2.0, 5.2), (3.0, 6.0)]
+    assert stolen.cores_after(1.2, 0.3) == pytest.approx(0.2 / 0.3)
+    assert stolen.cores_after(1.5, 0.5) == 0.0
+    assert stolen.cores_after(0.0, 1.0) == 0.0
+    assert stolen.cores_after(2.0, 10.0) == pytest.approx(0.08)  # it ended before that
+
+
 def test_a_ratio_may_have_to_stay_under_its_bar():
     row = report.ratio_row("r", [1.0, 2.0], [10.0, 10.0], bar=0.1, lower_is_better=True)
     assert (row.value, row.ok, row.lower_is_better) == (pytest.approx(0.15), False, True)

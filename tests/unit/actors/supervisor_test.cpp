@@ -22,6 +22,7 @@ struct world {
   std::vector<status> last; // of each child
   std::vector<epoch_id> epochs;
   bool refuse_start = false;
+  bool is_starved = false; // whoever is asked for
   restart_strategy strategy = restart_strategy::one_for_one;
   std::map<std::string, left_child> left; // by another supervisor
   supervisor_actor actor;
@@ -70,6 +71,7 @@ struct world {
     c.escalate = [this](const status& s) { log.push_back("escalate " + s.name); };
     c.stopped = [this] { log.push_back("stopped"); };
     c.retired = [this](const child_spec& s) { log.push_back("retired " + s.name); };
+    c.is_starved = [this](std::int32_t) { return is_starved; };
     c.now = [this] { return now; };
     c.next_epoch = [n = std::uint64_t{0}](node_id) mutable { return epoch_id{++n}; };
     actor = system->spawn(actors::supervisor, c);
@@ -233,6 +235,36 @@ TEST_CASE("a child that does not answer is killed and started again") {
     w.now += 1s;
     w.send(tick{});
     CHECK(w.take().empty());
+  }
+}
+
+TEST_CASE("a child that waits for a processor is waited for, but not for ever") {
+  world w;
+  w.start({a});
+  w.take();
+  w.send(status{a.node, w.epochs[0], role::head, "a", phase::ready, "", 0, 0, 1});
+  w.send(peer_down{a.node, w.epochs[0], "silent for 1500 ms"});
+  w.is_starved = true;
+  const auto wait = [&](std::chrono::milliseconds span) {
+    for (const auto until = w.now + span; w.now < until; w.now += 100ms)
+      w.send(tick{});
+  };
+  wait(supervisor_config{}.starvation_max - 1s);
+  CHECK(w.take().empty());
+  SUBCASE("and is well when it greets") {
+    w.send(peer_up{{a.node, w.epochs[0], role::head, "a", {}, {}, 0}});
+    w.is_starved = false;
+    wait(20s);
+    CHECK(w.take().empty());
+  }
+  SUBCASE("once it gets one and says nothing, it hangs") {
+    w.is_starved = false;
+    wait(supervisor_config{}.silence_max + 100ms);
+    CHECK(w.take() == lines{"kill a"});
+  }
+  SUBCASE("nor if it never gets one") {
+    wait(1s + supervisor_config{}.silence_max);
+    CHECK(w.take() == lines{"kill a"});
   }
 }
 

@@ -1,0 +1,48 @@
+// Who hangs and who waits for a processor look different from outside.
+#include "cluster/starvation.hpp"
+
+#include <doctest/doctest.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+
+using namespace baton::cluster;
+using namespace std::chrono_literals;
+
+TEST_CASE("who wants to run and gets hardly anything is starved, who waits or loops is not") {
+  const process_use wants{100, true}, waits{100, false};
+  CHECK(is_starved(wants, {100, true}, 300ms));
+  CHECK(is_starved(wants, {107, true}, 300ms));       // of 30
+  CHECK_FALSE(is_starved(wants, {130, true}, 300ms)); // it loops
+  CHECK_FALSE(
+      is_starved(wants, {100, false}, 300ms)); // stopped, or waits for a lock that nobody gives
+  CHECK_FALSE(is_starved(waits, {100, true}, 300ms));    // it has just come to want it
+  CHECK_FALSE(is_starved({100, true}, {90, true}, 0ms)); // no time has passed
+}
+
+TEST_CASE("the kernel tells of a process that runs, and of one that is stopped") {
+  const pid_t pid = fork();
+  REQUIRE(pid >= 0);
+  if (pid == 0)
+    for (volatile unsigned x = 0;; x = x + 1) {
+    }
+  const auto seen = [pid](auto is_it) {
+    for (const auto until = std::chrono::steady_clock::now() + 20s;
+         std::chrono::steady_clock::now() < until; poll(nullptr, 0, 5))
+      if (const auto use = use_of(pid); use && is_it(*use))
+        return true;
+    return false;
+  };
+  CHECK(seen([](const process_use& u) { return u.is_runnable && u.cpu_ticks > 3; }));
+  kill(pid, SIGSTOP);
+  CHECK(seen([](const process_use& u) { return !u.is_runnable && u.cpu_ticks > 3; }));
+  starvation_watch watch;
+  CHECK_FALSE(watch.look(pid, starvation_watch::clock::now()));
+  CHECK_FALSE(watch.look(pid, starvation_watch::clock::now() + 1s));
+  kill(pid, SIGKILL);
+  waitpid(pid, nullptr, 0);
+  CHECK_FALSE(use_of(pid));
+  CHECK_FALSE(watch.look(pid, starvation_watch::clock::now()));
+}
