@@ -133,7 +133,7 @@ struct rank_world {
     caf::anon_send(own, peer_up{{node, epoch_id{5}, role::shard, "shard", "", "", 0}});
   }
   void open(std::uint64_t epoch, std::uint32_t rank) {
-    open_epoch order{epoch_id{epoch}, 0, {}, rank, 3};
+    open_epoch order{epoch_id{epoch}, 0, {}, rank, 3, std::nullopt};
     for (std::uint32_t i = 0; i < 3; ++i)
       order.stages.push_back({rank_node(i), epoch_id{5}, ""});
     caf::anon_send(own, order);
@@ -242,7 +242,7 @@ TEST_CASE("an order for another rank or width is refused") {
   rank_world w(1);
   w.open(3, 2);
   CHECK(w.told().empty());
-  open_epoch narrow{epoch_id{3}, 0, {{rank_node(0), epoch_id{5}, ""}, {}, {}}, 1, 1};
+  open_epoch narrow{epoch_id{3}, 0, {{rank_node(0), epoch_id{5}, ""}, {}, {}}, 1, 1, std::nullopt};
   caf::anon_send(w.own, narrow);
   w.run();
   CHECK(w.told().empty());

@@ -71,7 +71,7 @@ TEST_CASE("a proxy carries every message of its signature that crosses processes
   auto proxy =
       make_proxy<actors::stage_actor>(h.system, *h.process.links, shard, actors::well_known::stage);
   SUBCASE("while the peer is down messages are dropped and counted") {
-    caf::anon_send(proxy, open_epoch{epoch_id{3}, 0, {}});
+    caf::anon_send(proxy, open_epoch{epoch_id{3}, 0, {}, 0, 1, std::nullopt});
     CHECK(h.process.links->counters().dropped == 1);
     run();
     CHECK(there.what.empty());
@@ -79,7 +79,7 @@ TEST_CASE("a proxy carries every message of its signature that crosses processes
   SUBCASE("in order, with leases that give credit back") {
     run();
     REQUIRE(h.process.links->is_up(shard));
-    caf::anon_send(proxy, open_epoch{epoch_id{3}, 0, {}});
+    caf::anon_send(proxy, open_epoch{epoch_id{3}, 0, {}, 0, 1, std::nullopt});
     caf::anon_send(proxy, actors::peer_down{});
     for (std::uint64_t i = 1; i <= 20; ++i)
       caf::anon_send(proxy, sim_process::batch_of(i, 256));

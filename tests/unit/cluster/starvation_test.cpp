@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 
 using namespace baton::cluster;
@@ -26,7 +27,7 @@ TEST_CASE("the kernel tells of a process that runs, and of one that is stopped")
   const pid_t pid = fork();
   REQUIRE(pid >= 0);
   if (pid == 0)
-    for (volatile unsigned x = 0;; x = x + 1) {
+    for (std::atomic<unsigned> x = 0;; ++x) {
     }
   const auto seen = [pid](auto is_it) {
     for (const auto until = std::chrono::steady_clock::now() + 20s;
