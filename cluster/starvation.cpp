@@ -59,7 +59,7 @@ bool is_starved(const process_use& before, const process_use& now, std::chrono::
   static const auto ticks_per_second = static_cast<std::uint64_t>(sysconf(_SC_CLK_TCK));
   const auto got = now.cpu_ticks - std::min(before.cpu_ticks, now.cpu_ticks);
   const auto could = static_cast<std::uint64_t>(span.count()) * ticks_per_second / 1000;
-  return before.is_runnable && now.is_runnable && got < could / share_divisor;
+  return before.is_runnable && now.is_runnable && got * share_divisor < could;
 }
 
 bool starvation_watch::look(std::int32_t pid, clock::time_point now) {

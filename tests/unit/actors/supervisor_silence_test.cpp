@@ -1,0 +1,81 @@
+// Children that do not answer: killed if they hang, waited for if they wait for a processor.
+#include "tests/unit/actors/supervisor_world.hpp"
+
+using namespace baton;
+using namespace baton::actors;
+using namespace baton::actors::supervised;
+
+TEST_CASE("a child that does not answer is killed and started again") {
+  world w;
+  w.start({a});
+  w.take();
+  const auto says_ready = [&](epoch_id epoch) {
+    w.send(status{a.node, epoch, role::head, "a", phase::ready, "", 0, 0, 1});
+  };
+  says_ready(w.epochs[0]);
+  w.send(peer_down{a.node, w.epochs[0], "silent for 2000 ms"});
+  CHECK(w.last[0].phase == phase::recovering);
+  CHECK(w.last[0].reason == "does not answer: silent for 2000 ms");
+  w.now += supervisor_config{}.silence_max - 1ms;
+  w.send(tick{});
+  CHECK(w.take().empty());
+  SUBCASE("unless it greets again in time") {
+    w.send(peer_up{{a.node, w.epochs[0], role::head, "a", {}, {}, 0}});
+    says_ready(w.epochs[0]);
+    CHECK(w.last[0].phase == phase::ready);
+    w.now += 10s;
+    w.send(tick{});
+    CHECK(w.take().empty());
+  }
+  SUBCASE("once") {
+    w.now += 1ms;
+    w.send(tick{});
+    CHECK(w.take() == lines{"kill a"});
+    w.send(tick{});
+    CHECK(w.take().empty());
+    w.send(child_exited{a.node, w.epochs[0], "killed by signal 9", false});
+    CHECK(w.take() == lines{"start a"});
+    CHECK(w.last[0].restarts == 1);
+    w.send(peer_down{a.node, w.epochs[0], "an earlier life"});
+    w.now += 10s;
+    w.send(tick{});
+    CHECK(w.take().empty());
+  }
+  SUBCASE("not while it is asked to stop: that has a bound of its own") {
+    w.send(drain{});
+    CHECK(w.take() == lines{"stop a"});
+    w.now += 1s;
+    w.send(tick{});
+    CHECK(w.take().empty());
+  }
+}
+
+TEST_CASE("a child that waits for a processor is waited for, but not for ever") {
+  world w;
+  w.start({a});
+  w.take();
+  w.send(status{a.node, w.epochs[0], role::head, "a", phase::ready, "", 0, 0, 1});
+  w.send(peer_down{a.node, w.epochs[0], "silent for 1500 ms"});
+  w.is_starved = true;
+  const auto wait = [&](std::chrono::milliseconds span) {
+    for (const auto until = w.now + span; w.now < until; w.now += 100ms)
+      w.send(tick{});
+  };
+  wait(supervisor_config{}.starvation_max - 1s);
+  CHECK(w.take().empty());
+  SUBCASE("and is well when it greets") {
+    w.send(peer_up{{a.node, w.epochs[0], role::head, "a", {}, {}, 0}});
+    w.is_starved = false;
+    wait(20s);
+    CHECK(w.take().empty());
+  }
+  SUBCASE("once it gets one and says nothing, it hangs") {
+    w.is_starved = false;
+    wait(supervisor_config{}.silence_max + 100ms);
+    CHECK(w.take() == lines{"kill a"});
+  }
+  SUBCASE("nor if it never gets one") {
+    wait(1s + supervisor_config{}.silence_max);
+    CHECK(w.take() == lines{"kill a"});
+  }
+}
