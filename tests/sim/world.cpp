@@ -259,7 +259,6 @@ void world::let_time_pass(cluster::instant until) {
 
 void world::run_for(std::chrono::milliseconds span) {
   const auto until = network_.now() + span;
-  tick_due_ = network_.now() + tick_interval;
   while (network_.now() < until) {
     strike();
     while (step()) {
