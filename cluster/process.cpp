@@ -92,6 +92,7 @@ struct process::parts {
   std::mutex mutex;
   std::condition_variable wake;
   bool stopping = false;
+  int asked_to_end = 0; // the signal, until somebody waits for it
   status current;
 
   parts(identity w, addresses a, std::uint32_t threads)
@@ -230,6 +231,8 @@ void process::begin() {
 
 int process::wait() {
   auto& p = *parts_;
+  if (p.asked_to_end != 0)
+    return p.asked_to_end;
   for (;;) {
     if (const int number = wait_for_end(std::chrono::milliseconds(100)); number != 0)
       return number;
@@ -240,7 +243,8 @@ int process::wait() {
 }
 
 bool process::wait_briefly() {
-  return wait_for_end(std::chrono::milliseconds(20)) != 0;
+  parts_->asked_to_end = wait_for_end(std::chrono::milliseconds(20));
+  return parts_->asked_to_end != 0;
 }
 
 void process::stop() {

@@ -66,7 +66,7 @@ public:
   // Waits for the signal that asks this process to end (SIGTERM or SIGINT); 0 after `stop`, from
   // any thread.
   int wait();
-  // Waits a few milliseconds; true if such a signal came.
+  // Waits a few milliseconds; true if such a signal came: wait() gives it again, at once.
   bool wait_briefly();
   void stop();
 

@@ -107,7 +107,8 @@ bool progress::wait_ready(const std::function<bool()>& interrupted) {
     if (last_.phase == phase::failed)
       return false;
   }
-  return false;
+  std::lock_guard lock(mutex_); // it may have come up, and been said so, at the last moment
+  return was_ready_;
 }
 
 void progress::wait_drained(std::chrono::milliseconds grace,
