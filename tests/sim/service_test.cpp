@@ -135,6 +135,7 @@ TEST_CASE("a head that drains refuses newcomers and finishes the others") {
           }
         }
         CHECK(w.stands() == phase::draining);
+        w.run_for(100ms); // the head hears that a slow reader was cut
         CHECK(w.scheduler()->core->is_idle());
       },
       /*stride=*/10);
