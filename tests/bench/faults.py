@@ -90,7 +90,7 @@ def blows(settings, strike_of, count, comes_back=False, per_cluster=INJECTIONS_P
     while tally.injections - tally.disturbed < count and tally.injections < MORE_INJECTIONS * count:
         with servers.Cluster(binary or settings.cluster, MODEL, settings.devices) as server:
             texts = texts or undisturbed(server)
-            for _ in range(per_cluster):
+            for _ in range(min(per_cluster, count + tally.disturbed - tally.injections)):
                 say(f"injection {tally.injections + 1}, of {count} that the host leaves alone {tally.injections - tally.disturbed}")
                 inject(server, dice, texts, strike_of(server, dice, tally.injections), tally, comes_back)
                 if after:
