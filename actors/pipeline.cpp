@@ -155,6 +155,10 @@ std::optional<kv_handover> pipeline::left_kv() const {
   return left;
 }
 
+bool pipeline::is_member(const seat& s, const member& m) {
+  return s.ready && s.ready->node == m.node && s.ready->node_epoch == m.life;
+}
+
 bool pipeline::has_kv_of_members(const lineup& l) const {
   if (members_.empty())
     return false;
@@ -162,18 +166,14 @@ bool pipeline::has_kv_of_members(const lineup& l) const {
     return std::all_of(l.seats.begin(), l.seats.end(), [](const seat& s) { return s.has_taken; });
   return std::equal(l.seats.begin(), l.seats.end(), members_.begin(), members_.end(),
                     [](const seat& s, const member& m) {
-                      const auto& r = *s.ready;
-                      return (r.node == m.node && r.node_epoch == m.life) ||
-                             (r.kv_life != 0 && r.kv_life == m.kv_life);
+                      return is_member(s, m) ||
+                             (s.ready->kv_life != 0 && s.ready->kv_life == m.kv_life);
                     });
 }
 
 // Whether they are the processes of the last epoch that was open.
 bool pipeline::are_members(const lineup& l) const {
-  return std::equal(l.seats.begin(), l.seats.end(), members_.begin(), members_.end(),
-                    [](const seat& s, const member& m) {
-                      return s.ready && s.ready->node == m.node && s.ready->node_epoch == m.life;
-                    });
+  return std::equal(l.seats.begin(), l.seats.end(), members_.begin(), members_.end(), is_member);
 }
 
 bool pipeline::on_opened(const epoch_opened& m) {

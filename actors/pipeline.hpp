@@ -113,6 +113,7 @@ private:
   seat* seat_of(lineup& of, stage_index stage, std::uint32_t rank); // null: there is none
   const hello* linked(node_id node) const;
   bool is_complete(const lineup& l) const;
+  static bool is_member(const seat& s, const member& m); // the same process
   bool are_members(const lineup& l) const;
   std::optional<kv_handover> left_kv() const;
   bool has_kv_of_members(const lineup& l) const;
