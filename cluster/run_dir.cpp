@@ -1,5 +1,7 @@
 #include "cluster/run_dir.hpp"
 
+#include "cluster/proc_stat.hpp"
+
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -10,7 +12,6 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
-#include <sstream>
 
 namespace baton::cluster {
 namespace fs = std::filesystem;
@@ -38,22 +39,10 @@ result<void> replace(const fs::path& file, const std::string& text) {
 
 // Nothing if there is no such process.
 std::optional<std::uint64_t> start_ticks_of(std::int32_t pid) {
-  std::ifstream in(fmt::format("/proc/{}/stat", pid));
-  std::string line;
-  if (!std::getline(in, line))
+  const auto fields = stat_fields(fmt::format("/proc/{}/stat", pid), 20);
+  if (!fields || fields->front() == "Z") // a zombie has ended
     return std::nullopt;
-  auto after_name = line.rfind(')'); // the name may hold spaces and parentheses
-  if (after_name == std::string::npos)
-    return std::nullopt;
-  std::istringstream fields(line.substr(after_name + 1));
-  std::string field;
-  std::string state;
-  for (int i = 3; i <= 22 && fields >> field; ++i)
-    if (i == 3)
-      state = field;
-  if (!fields || state == "Z") // a zombie has ended
-    return std::nullopt;
-  return std::stoull(field);
+  return std::stoull((*fields)[19]); // field 22
 }
 
 } // namespace

@@ -1,11 +1,11 @@
 #include "cluster/starvation.hpp"
 
+#include "cluster/proc_stat.hpp"
+
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <utility>
 
@@ -19,24 +19,12 @@ constexpr std::uint64_t share_divisor = 4;
 constexpr std::chrono::seconds remembered_for{60};
 
 std::optional<process_use> use_of_thread(const fs::path& stat) {
-  std::ifstream in(stat);
-  std::string line;
-  if (!std::getline(in, line))
+  const auto fields = stat_fields(stat, 13);
+  if (!fields)
     return std::nullopt;
-  const auto after_name = line.rfind(')'); // the name may hold spaces and parentheses
-  if (after_name == std::string::npos)
-    return std::nullopt;
-  std::istringstream fields(line.substr(after_name + 1));
-  std::string state, skipped;
   process_use use;
-  std::uint64_t system = 0;
-  fields >> state;
-  for (int field = 4; field < 14; ++field)
-    fields >> skipped;
-  if (!(fields >> use.cpu_ticks >> system))
-    return std::nullopt;
-  use.cpu_ticks += system;
-  use.is_runnable = state == "R";
+  use.cpu_ticks = std::stoull((*fields)[11]) + std::stoull((*fields)[12]); // utime, stime
+  use.is_runnable = (*fields)[0] == "R";
   return use;
 }
 

@@ -1,0 +1,16 @@
+// A line of /proc/PID/stat, or of a thread's, in fields. proc(5).
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace baton::cluster {
+
+// Those behind the name, which may hold spaces and parentheses: [0] is field 3, the state. Nothing
+// if there is no such process, or fewer fields than `least`.
+std::optional<std::vector<std::string>> stat_fields(const std::filesystem::path& file,
+                                                    std::size_t least);
+
+} // namespace baton::cluster
