@@ -66,7 +66,7 @@ private:
 class connection_table {
 public:
   // `stop` is called once, from any thread, if the server stops before the connection ends.
-  // Nothing if connections_max are open.
+  // Nothing if connections_max are open or the server stops.
   std::optional<std::uint64_t> enter(std::function<void()> stop, std::size_t connections_max);
   void replace(std::uint64_t id, std::function<void()> stop);
   void leave(std::uint64_t id);

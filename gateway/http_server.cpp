@@ -192,6 +192,9 @@ asio::awaitable<void> http_server::wall::listen(listener& at) {
       continue;
     }
     if (!start_http_session(core, at.door, socket)) {
+      if (core.connections.is_stopping()) {
+        co_return; // whoever comes now is cut without a word, as all others are
+      }
       core.facts->metrics().refused("http", errc::overloaded);
       if (at.door == door_kind::clients && core.tls) {
         socket.close(ec); // who is to speak TLS would not understand a word

@@ -317,7 +317,7 @@ def test_stopping_cuts_open_connections(start):
     s = connect(g)
     s.sendall(request("POST", CHAT, chat("hold=1", stream=True)))
     g.wait_for("reserve")
-    idle = connect(g)
+    idle = [connect(g) for _ in range(64)]  # some are accepted while the gateway stops
     assert g.stop() == 0
     assert is_cut(s)
-    assert is_cut(idle)
+    assert all(is_cut(c) for c in idle)
