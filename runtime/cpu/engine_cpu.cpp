@@ -127,6 +127,7 @@ struct engine_cpu::state {
   std::optional<forward> pass;
   std::vector<baton::engine::sampler_scratch> scratch; // [thread]
   std::vector<std::optional<result<sample>>> drawn;    // [draw]
+  std::vector<block_index> first_used;                 // by this step
   baton::engine::capacity limits;
 
   result<void> take_kv(const model::model_file& file, const config& c) {
@@ -175,6 +176,7 @@ struct engine_cpu::state {
     return !range.heads ? 0 : rank == 0 ? model.vocab_size : logits_of_ranks[rank];
   }
 
+  void bring_in_blocks(const micro_batch& batch);
   result<void> make_copies(const std::vector<block_copy>& copies);
   result<std::vector<sample>> draw_all(const std::vector<draw>& draws);
 };
@@ -263,6 +265,7 @@ result<baton::engine::step_output> engine_cpu::run(const micro_batch& batch,
   state& s = *state_;
   if (auto ok = baton::engine::validate(batch, activations, s.limits, s.range.embeds); !ok)
     return ok.error();
+  s.bring_in_blocks(batch);
   if (auto ok = s.make_copies(batch.copies); !ok)
     return ok.error();
   if (s.group) // a rank whose copies failed is not among them
@@ -282,6 +285,19 @@ result<baton::engine::step_output> engine_cpu::run(const micro_batch& batch,
     return samples.error();
   out.samples = *std::move(samples);
   return out;
+}
+
+// The first steps after a restart find all their sequences' KV unmapped.
+void engine_cpu::state::bring_in_blocks(const micro_batch& batch) {
+  first_used.clear();
+  for (const auto& slice : batch.slices)
+    kv.first_uses(slice.blocks, first_used);
+  if (first_used.empty())
+    return;
+  team.run([&](unsigned member) {
+    for (std::size_t i = member; i < first_used.size(); i += team.size())
+      large_memory::bring_in(kv.block(first_used[i]));
+  });
 }
 
 // Every member copies its part of each block: so they follow one another without a barrier.

@@ -74,7 +74,18 @@ result<kv_memory> kv_memory::share(const kv_shape& sizes, std::uint32_t blocks, 
     std::memcpy(kv.memory_.data(), &ours, sizeof ours);
   }
   kv.life_ = ours.life;
+  kv.is_used_.resize(blocks);
   return kv;
+}
+
+// A sequence's blocks come into use from first to last, so the last used one ends the search.
+void kv_memory::first_uses(std::span<const std::uint32_t> blocks, std::vector<std::uint32_t>& out) {
+  if (is_used_.empty())
+    return;
+  for (auto i = blocks.size(); i > 0 && !is_used_[blocks[i - 1]]; --i) {
+    is_used_[blocks[i - 1]] = true;
+    out.push_back(blocks[i - 1]);
+  }
 }
 
 } // namespace baton::cpu

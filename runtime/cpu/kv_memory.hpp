@@ -8,6 +8,7 @@
 #include "runtime/cpu/large_memory.hpp"
 
 #include <span>
+#include <vector>
 
 namespace baton::cpu {
 
@@ -45,6 +46,10 @@ public:
     return {memory_.data() + begin_ + index * shape_.block_bytes(), shape_.block_bytes()};
   }
 
+  // Of these, which a step is about to use, those that no step of this process has used. What is
+  // in no file comes in larger pages: nothing of it.
+  void first_uses(std::span<const std::uint32_t> blocks, std::vector<std::uint32_t>& out);
+
   kv_memory() = default; // of no blocks
 
 private:
@@ -56,6 +61,7 @@ private:
   std::uint32_t blocks_ = 0;
   std::size_t begin_ = 0; // of the first block; before it, in a file, its label
   std::uint64_t life_ = 0;
+  std::vector<bool> is_used_; // [block], in this process
 };
 
 } // namespace baton::cpu

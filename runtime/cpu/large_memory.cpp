@@ -50,6 +50,13 @@ result<large_memory> large_memory::map(int fd, std::size_t size_bytes) {
   return memory;
 }
 
+void large_memory::bring_in(std::span<std::byte> part) noexcept {
+  constexpr std::uintptr_t page_bytes = 4096; // where they are larger the advice is refused
+  const auto begin = reinterpret_cast<std::uintptr_t>(part.data()) / page_bytes * page_bytes;
+  const auto end = reinterpret_cast<std::uintptr_t>(part.data() + part.size());
+  static_cast<void>(::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_WRITE));
+}
+
 large_memory::large_memory(large_memory&& other) noexcept
     : mapping_(std::exchange(other.mapping_, nullptr)),
       mapping_size_(std::exchange(other.mapping_size_, 0)),

@@ -1,0 +1,81 @@
+// Memory in a file: what of it a process uses for the first time, and that it comes at once.
+#include "runtime/cpu/kv_memory.hpp"
+
+#include <doctest/doctest.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <vector>
+
+using namespace baton;
+
+namespace {
+
+constexpr cpu::kv_shape shape{2, 3, 64, cpu::kv_format::f16};
+constexpr std::uint32_t blocks = 8;
+
+cpu::kv_memory share(int fd) {
+  auto shared = cpu::kv_memory::share(shape, blocks, fd, {1, 0, 0});
+  REQUIRE_MESSAGE(shared, shared.error().message);
+  return *std::move(shared);
+}
+
+std::vector<std::uint32_t> first_uses(cpu::kv_memory& kv, const std::vector<std::uint32_t>& used) {
+  std::vector<std::uint32_t> found;
+  kv.first_uses(used, found);
+  return found;
+}
+
+long faults() {
+  rusage facts{};
+  REQUIRE(::getrusage(RUSAGE_THREAD, &facts) == 0);
+  return facts.ru_minflt;
+}
+
+} // namespace
+
+TEST_CASE("a block is used for the first time once in each process that has the file") {
+  const int fd = ::memfd_create("kv", MFD_CLOEXEC);
+  REQUIRE(fd >= 0);
+  auto kv = share(fd);
+  CHECK(first_uses(kv, {5, 2}) == std::vector<std::uint32_t>{2, 5});
+  CHECK(first_uses(kv, {5, 2}).empty());
+  CHECK(first_uses(kv, {5, 2, 7}) == std::vector<std::uint32_t>{7});
+  CHECK(first_uses(kv, {5, 3}) == std::vector<std::uint32_t>{3}); // a prefix in common
+  CHECK(first_uses(kv, {}).empty());
+  auto next_life = share(fd);
+  CHECK(next_life.life() == kv.life());
+  CHECK(first_uses(next_life, {5, 2}) == std::vector<std::uint32_t>{2, 5});
+  ::close(fd);
+}
+
+TEST_CASE("memory that is in no file comes by itself") {
+  auto kv = cpu::kv_memory::take(shape, blocks);
+  REQUIRE_MESSAGE(kv, kv.error().message);
+  CHECK(first_uses(*kv, {0, 1}).empty());
+}
+
+TEST_CASE("what is brought in is touched without a fault, and keeps what it holds") {
+  const int fd = ::memfd_create("kv", MFD_CLOEXEC);
+  REQUIRE(fd >= 0);
+  {
+    auto kv = share(fd);
+    std::memset(kv.block(3).data(), 7, kv.block(3).size());
+  }
+  auto kv = share(fd);
+  const auto block = kv.block(3);
+  std::size_t wrong = 0;
+  const auto touch = [&] {
+    for (auto& byte : block)
+      wrong += byte != std::byte{7};
+    block.front() = std::byte{7};
+  };
+  cpu::large_memory::bring_in(block);
+  const long before = faults();
+  touch();
+  CHECK(faults() == before);
+  CHECK(wrong == 0);
+  ::close(fd);
+}
