@@ -1,5 +1,6 @@
 // What a finished, failed or lost step means. A step is acknowledged by its result under the
-// current epoch; only then do lengths grow, tokens enter the log and blocks go back.
+// current epoch, or under the last one while there is none; only then do lengths grow, tokens enter
+// the log and blocks go back.
 #include "runtime/schedule/scheduler.hpp"
 #include "schema/ensure.hpp"
 #include "schema/result.hpp"
@@ -21,7 +22,8 @@ bool is_whole(const sampled& step, std::size_t draws, std::uint32_t vocabulary_s
 
 void scheduler::on_sampled(const sampled& step) {
   if (!epoch_ || step.epoch != *epoch_) {
-    ++counters_.stale_results;
+    if (!land_late(step))
+      ++counters_.stale_results;
     return;
   }
   const auto it = flights_.find(step.batch);
@@ -36,13 +38,7 @@ void scheduler::on_sampled(const sampled& step) {
     if (sequence* s = find(who))
       --s->copying;
   has_isolated_in_flight_ = false;
-  ++totals_.steps;
-  auto& busy = totals_.stage_busy_micros;
-  busy.resize(
-      std::max(busy.size(), std::min<std::size_t>(step.stage_micros.size(), shape_.stages)));
-  for (std::size_t i = 0; i < std::min(busy.size(), step.stage_micros.size()); ++i)
-    busy[i] += step.stage_micros[i];
-
+  add_up(step);
   std::size_t draws = 0;
   for (const part& p : parts)
     draws += p.draws();
@@ -64,6 +60,58 @@ void scheduler::on_sampled(const sampled& step) {
     }
   }
   sweep();
+}
+
+void scheduler::add_up(const sampled& step) {
+  ++totals_.steps;
+  auto& busy = totals_.stage_busy_micros;
+  busy.resize(
+      std::max(busy.size(), std::min<std::size_t>(step.stage_micros.size(), shape_.stages)));
+  for (std::size_t i = 0; i < std::min(busy.size(), step.stage_micros.size()); ++i)
+    busy[i] += step.stage_micros[i];
+}
+
+// The last stage was at it when the epoch closed: every stage before it has done it, and its result
+// is the one that a redone step would have. Where the KV is lost with a shard, it is computed again
+// from a log that has these tokens. Guesses are not judged any more. False if it is not such a
+// step.
+bool scheduler::land_late(const sampled& step) {
+  const auto it = step.epoch == last_epoch_ ? late_.find(step.batch) : late_.end();
+  if (it == late_.end())
+    return false;
+  const auto parts = std::move(it->second);
+  late_.erase(it);
+  std::size_t draws = 0;
+  for (const late_part& p : parts)
+    draws += p.draws;
+  if (step.failure || !is_whole(step, draws, config_.vocabulary_size))
+    return false; // done again, which tells who is to blame
+  add_up(step);
+  std::span<const sample> drawn = step.samples;
+  for (const late_part& p : parts) {
+    clear_of_suspicion(p);
+    sequence* s = find(p.who);
+    if (s && s->state == sequence_state::running && p.position == s->computed) {
+      acknowledge(*s, p.rows);
+      if (p.draws > 0)
+        take_token(*s, drawn.front());
+      settle(*s);
+      file(*s);
+    }
+    drawn = drawn.subspan(p.draws);
+  }
+  sweep();
+  return true;
+}
+
+// No shard has died of rows that have passed all of them.
+void scheduler::clear_of_suspicion(const late_part& p) {
+  const auto it = suspects_.find(p.who);
+  if (it == suspects_.end())
+    return;
+  it->second.from = std::max(it->second.from, p.position + p.rows);
+  if (it->second.from >= it->second.until)
+    suspects_.erase(it);
 }
 
 // It is no longer in flight. What came out of order is void: what is not acknowledged will be done
@@ -197,6 +245,7 @@ void scheduler::open_epoch(epoch_id epoch, const pipeline_shape& shape, loss las
     forget_kv();
   blocks_.offer_swap(shape.swap_blocks);
   closed_at_.reset();
+  late_.clear();
   next_batch_ = {1};
   ++totals_.epochs;
   if (last == loss::shard)
@@ -225,10 +274,16 @@ void scheduler::close_epoch(time_point now) {
   epoch_.reset();
   closed_at_ = now;
   has_isolated_in_flight_ = false;
-  for (const auto& [batch, f] : flights_)
-    for (const part& p : f.parts)
+  for (const auto& [batch, f] : flights_) {
+    auto& late = late_[batch];
+    for (const part& p : f.parts) {
       suspects_.try_emplace(p.of->turn(), range{p.position, 0}).first->second.until =
           p.position + p.rows;
+      late.push_back({p.of->turn(), p.position, p.rows - p.drafts, p.draws()});
+    }
+    if (!f.copied.empty()) // whose copies are lost
+      late_.erase(batch);
+  }
   flights_.clear();
   copies_.clear();
   copied_.clear();

@@ -131,8 +131,9 @@ public:
   std::optional<micro_batch> next();
   void on_sampled(const sampled& step);
 
-  // -- the pipeline's life (acknowledge.cpp). Closing voids what is in flight. Where the KV was
-  // lost, sequences are computed again from the log, before those that have not started.
+  // -- the pipeline's life (acknowledge.cpp). Closing voids what is in flight; what had come as far
+  // as the last stage may still land until the next epoch opens. Where the KV was lost, sequences
+  // are computed again from the log, before those that have not started.
   // Requires: closed, a later epoch.
   void open_epoch(epoch_id epoch, const pipeline_shape& shape, loss last = loss::shard,
                   kv_fate kv = kv_fate::lost);
@@ -192,6 +193,12 @@ private:
   struct flight { // a micro-batch
     std::vector<part> parts;
     std::vector<turn> copied; // whose blocks it copies to or from swap space
+  };
+  struct late_part { // of a batch that was in flight when the epoch closed
+    turn who;
+    std::size_t position = 0;
+    std::size_t rows = 0; // without guesses
+    std::size_t draws = 0;
   };
   struct planned {
     sequence* which = nullptr;
@@ -254,6 +261,9 @@ private:
   void acknowledge(sequence& s, std::size_t rows);
   void take_token(sequence& s, const sample& drawn);
   sequence& land(const part& p);
+  bool land_late(const sampled& step);
+  void clear_of_suspicion(const late_part& p);
+  void add_up(const sampled& step);
   void fail_step(const std::vector<part>& parts, const error& why);
   void lose_copies(sequence& s);
   void settle(sequence& s);
@@ -287,6 +297,7 @@ private:
   std::vector<block_copy> copies_; // the next micro-batch carries them
   std::vector<turn> copied_;       // whose they are
   std::map<turn, range> suspects_; // rows that were in flight when the last epoch closed
+  std::map<batch_id, std::vector<late_part>> late_; // the same by batch, while none is open
   ticket_id next_ticket_;
   batch_id next_batch_{1};
   bool is_draining_ = false;

@@ -1,4 +1,5 @@
 // What results mean: ends, duplicates, stale epochs, failed steps, lost pipelines.
+#include "schema/result.hpp"
 #include "tests/unit/schedule/fixture.hpp"
 
 #include <set>
@@ -83,7 +84,7 @@ TEST_CASE("the first message of a choice says all that the detokenizer needs") {
   CHECK(f.s.load().steps == 1);
 }
 
-TEST_CASE("duplicates and results of a closed epoch change nothing and are counted") {
+TEST_CASE("duplicates and results of an epoch before change nothing and are counted") {
   fixture f;
   f.start();
   const auto first = f.next();
@@ -92,13 +93,65 @@ TEST_CASE("duplicates and results of a closed epoch change nothing and are count
   CHECK(f.s.counted().duplicate_results == 1);
   const auto second = f.next();
   f.s.close_epoch(f.now);
-  f.answer(second);
+  f.answer(first);
   f.s.open_epoch({2}, small_shape);
   f.answer(second);
   CHECK(f.s.counted().stale_results == 2);
   CHECK(f.s.take().tokens.size() == 1);
   f.run_all();
   CHECK(f.s.take().tokens.size() == 9);
+  f.check_at_rest();
+}
+
+TEST_CASE(
+    "a step that lands before the next epoch opens is not done again, whatever became of the KV") {
+  for (const auto kv : {kv_fate::kept, kv_fate::lost}) {
+    CAPTURE(kv == kv_fate::kept);
+    fixture f;
+    f.start();
+    f.answer(f.next());
+    const auto second = f.next();
+    f.s.close_epoch(f.now);
+    f.answer(second);
+    f.answer(second); // once
+    CHECK(f.s.counted().stale_results == 1);
+    CHECK(f.s.take().tokens.size() == 2);
+    f.s.check_integrity();
+    f.s.open_epoch({2}, small_shape, loss::shard, kv);
+    const auto third = f.next();
+    CHECK(third.slices[0].position == (kv == kv_fate::kept ? second.slices[0].position + 1 : 0));
+    f.answer(third);
+    f.run_all();
+    CHECK(f.s.take().tokens.size() == 8);
+    f.check_at_rest();
+  }
+}
+
+TEST_CASE("a step that lands late tells nothing of a sequence that has ended meanwhile") {
+  fixture f;
+  const auto ticket = f.start();
+  const auto first = f.next();
+  f.s.close_epoch(f.now);
+  cancel gone;
+  gone.ticket = ticket;
+  f.s.cancel(gone);
+  (void)f.s.take();
+  f.answer(first);
+  CHECK(f.s.take().tokens.empty());
+  f.s.open_epoch({2}, small_shape);
+  f.check_at_rest();
+}
+
+TEST_CASE("a late failure is done again") {
+  fixture f;
+  f.start();
+  const auto first = f.next();
+  f.s.close_epoch(f.now);
+  f.s.on_sampled({first.batch, first.epoch, {}, {}, fail(errc::internal, "no")});
+  CHECK(f.s.counted().stale_results == 1);
+  f.s.open_epoch({2}, small_shape);
+  f.run_all();
+  CHECK(f.s.take().tokens.size() == 10);
   f.check_at_rest();
 }
 

@@ -87,6 +87,10 @@ struct world {
     s.check_integrity();
     for (std::uint32_t i = random.from(0, 3); i > 0; --i)
       come();
+    for (auto& result : pipeline->results) // of the last stage, which had them already
+      if (random.chance(50))
+        s.on_sampled(result);
+    s.check_integrity();
     open();
   }
 
