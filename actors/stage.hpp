@@ -10,9 +10,11 @@
 #include "actors/interfaces.hpp"
 #include "runtime/collective/group.hpp"
 #include "runtime/engine/engine.hpp"
+#include "runtime/schedule/sent_rows.hpp"
 #include "runtime/schedule/token_feed.hpp"
 
 #include <memory>
+#include <optional>
 
 namespace baton::actors {
 
@@ -46,10 +48,11 @@ struct stage_state {
   stage_config config;
   open_epoch current; // the epoch we are in, or linking for
   bool is_open = false;
-  epoch_id entered;          // of the group
-  bool has_taken = false;    // the KV that the epoch began with
-  std::vector<hello> linked; // peers that are up now
-  schedule::token_feed feed; // of stage 0
+  epoch_id entered;                        // of the group
+  bool has_taken = false;                  // the KV that the epoch began with
+  std::vector<hello> linked;               // peers that are up now
+  schedule::token_feed feed;               // of stage 0
+  std::optional<schedule::sent_rows> sent; // of stage 0, if others follow and it is no group
   std::uint64_t stale_batches = 0;
 };
 

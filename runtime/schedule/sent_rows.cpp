@@ -1,0 +1,100 @@
+#include "runtime/schedule/sent_rows.hpp"
+
+#include "schema/ensure.hpp"
+
+#include <algorithm>
+
+namespace baton::schedule {
+
+sent_rows::sent_rows(std::size_t batches_max, std::uint32_t block_positions)
+    : batches_max_(batches_max), block_positions_(block_positions) {
+  ENSURE(block_positions > 0, "KV blocks without positions");
+}
+
+void sent_rows::begin_epoch() {
+  if (is_spoilt_)
+    before_.clear();
+  else if (!now_.empty())
+    before_ = std::move(now_);
+  now_.clear();
+  is_spoilt_ = false;
+}
+
+void sent_rows::spoil() {
+  is_spoilt_ = true;
+  before_.clear();
+  now_.clear();
+}
+
+std::optional<std::span<const std::byte>> sent_rows::find(const slice& wanted,
+                                                          std::span<const token_id> tokens) const {
+  for (const batch& b : before_) {
+    std::size_t first = 0; // row of the slice
+    for (const slice& s : b.slices) {
+      const std::size_t skipped = wanted.position - s.position; // wraps: then it is too many
+      const bool is_it =
+          s.sequence == wanted.sequence && skipped + wanted.rows <= s.rows - s.drafts &&
+          skipped <= s.rows && wanted.blocks.size() <= s.blocks.size() &&
+          std::equal(wanted.blocks.begin(), wanted.blocks.end(), s.blocks.begin()) &&
+          std::equal(tokens.begin(), tokens.end(),
+                     b.tokens.begin() + static_cast<std::ptrdiff_t>(first + skipped));
+      if (is_it) {
+        const std::size_t row_bytes = b.activations.size_bytes / b.tokens.size();
+        return std::span(b.activations.data + (first + skipped) * row_bytes,
+                         wanted.rows * row_bytes);
+      }
+      first += s.rows;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<std::vector<std::span<const std::byte>>> sent_rows::find(const micro_batch& wanted) {
+  std::vector<std::span<const std::byte>> found;
+  std::span<const token_id> tokens = wanted.tokens;
+  for (const slice& s : wanted.slices) {
+    const auto rows = s.rows <= tokens.size() ? find(s, tokens.first(s.rows)) : std::nullopt;
+    if (!rows)
+      break;
+    found.push_back(*rows);
+    tokens = tokens.subspan(s.rows);
+  }
+  if (found.size() == wanted.slices.size() && !found.empty() && wanted.copies.empty())
+    return found;
+  before_.clear();
+  return std::nullopt;
+}
+
+std::span<const block_index> sent_rows::written_by(const slice& s) const {
+  return std::span(s.blocks).subspan(
+      std::min<std::size_t>(s.position / block_positions_, s.blocks.size()));
+}
+
+// Blocks may have another owner by now.
+void sent_rows::forget_overwritten(std::deque<batch>& among, const micro_batch& by) const {
+  for (batch& b : among)
+    for (slice& kept : b.slices)
+      for (const slice& s : by.slices) {
+        const auto mine = written_by(kept), theirs = written_by(s);
+        if (s.sequence != kept.sequence &&
+            std::find_first_of(mine.begin(), mine.end(), theirs.begin(), theirs.end()) !=
+                mine.end())
+          kept.drafts = kept.rows; // none of its rows is of use
+      }
+}
+
+void sent_rows::remember(const micro_batch& sent) {
+  if (is_spoilt_)
+    return;
+  if (!sent.copies.empty()) {
+    before_.clear();
+    now_.clear();
+  }
+  forget_overwritten(before_, sent);
+  forget_overwritten(now_, sent);
+  now_.push_back({sent.slices, sent.tokens, sent.activations});
+  if (now_.size() > batches_max_)
+    now_.pop_front();
+}
+
+} // namespace baton::schedule

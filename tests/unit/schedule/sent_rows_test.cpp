@@ -1,0 +1,155 @@
+// Which rows stage 0 may send again without computing them, and which it must not.
+#include "runtime/schedule/sent_rows.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <memory>
+
+using namespace baton;
+using namespace baton::schedule;
+
+namespace {
+
+constexpr std::uint32_t block_positions = 4;
+
+sequence_id number(std::uint64_t n) {
+  return {ticket_id{n}, 0};
+}
+
+// A row's activations are one number: that of its token.
+payload rows_of(const std::vector<token_id>& tokens) {
+  auto memory = std::make_shared<std::vector<token_id>>(tokens);
+  const auto* data = reinterpret_cast<const std::byte*>(memory->data());
+  return {std::move(memory), data, tokens.size() * sizeof(token_id)};
+}
+
+struct piece {
+  std::uint64_t sequence;
+  std::uint32_t position;
+  std::vector<token_id> tokens;
+  std::vector<block_index> blocks;
+  std::uint32_t drafts = 0;
+};
+
+micro_batch batch_of(const std::vector<piece>& pieces) {
+  micro_batch b;
+  for (const piece& p : pieces) {
+    slice s;
+    s.sequence = number(p.sequence);
+    s.position = p.position;
+    s.rows = static_cast<std::uint32_t>(p.tokens.size());
+    s.blocks = p.blocks;
+    s.samples = true;
+    s.drafts = p.drafts;
+    b.slices.push_back(s);
+    b.tokens.insert(b.tokens.end(), p.tokens.begin(), p.tokens.end());
+  }
+  b.activations = rows_of(b.tokens);
+  return b;
+}
+
+// The tokens whose rows were found.
+std::optional<std::vector<token_id>> found(sent_rows& sent, const std::vector<piece>& pieces) {
+  const auto parts = sent.find(batch_of(pieces));
+  if (!parts)
+    return std::nullopt;
+  std::vector<token_id> tokens;
+  for (const auto& part : *parts)
+    for (std::size_t at = 0; at < part.size(); at += sizeof(token_id)) {
+      token_id t = 0;
+      std::memcpy(&t, part.data() + at, sizeof t);
+      tokens.push_back(t);
+    }
+  return tokens;
+}
+
+const piece one{1, 5, {15}, {0, 1}};
+const piece two{2, 9, {29}, {2, 3, 4}};
+const piece three{3, 0, {30, 31, 32}, {5}};
+
+} // namespace
+
+TEST_CASE("the next epoch begins with rows that were sent in the last one, cut in any way") {
+  sent_rows sent(3, block_positions);
+  sent.remember(batch_of({one, two}));
+  sent.remember(batch_of({three}));
+  CHECK_FALSE(found(sent, {one})); // the epoch goes on
+  sent.begin_epoch();
+  using tokens = std::vector<token_id>;
+  CHECK(found(sent, {two, three}) == tokens{29, 30, 31, 32});
+  CHECK(found(sent, {one}) == tokens{15});
+  CHECK(found(sent, {{3, 1, {31, 32}, {5}}}) == tokens{31, 32});
+  SUBCASE("and so does the one after, if nothing else was run") {
+    sent.begin_epoch();
+    CHECK(found(sent, {one, two}));
+    sent.remember(batch_of({one, two}));
+    sent.begin_epoch();
+    CHECK(found(sent, {two}));
+    CHECK_FALSE(found(sent, {three})); // sent two epochs ago
+  }
+  SUBCASE("until something else is run") {
+    CHECK_FALSE(found(sent, {one, {2, 10, {30}, {2, 3, 4}}}));
+    CHECK_FALSE(found(sent, {one}));
+  }
+}
+
+TEST_CASE("a row is another one if its sequence, position, token or blocks are") {
+  const piece others[] = {{4, 5, {15}, {0, 1}}, {1, 4, {15}, {0, 1}}, {1, 6, {15}, {0, 1}},
+                          {1, 5, {16}, {0, 1}}, {1, 5, {15}, {0, 2}}, {1, 5, {15, 16}, {0, 1}}};
+  for (const piece& other : others) {
+    sent_rows sent(3, block_positions);
+    sent.remember(batch_of({one, two}));
+    sent.begin_epoch();
+    CHECK_FALSE(found(sent, {other}));
+  }
+}
+
+TEST_CASE("guesses are not kept, what is before them is") {
+  sent_rows sent(3, block_positions);
+  sent.remember(batch_of({{1, 5, {15, 16, 17}, {0, 1}, 2}}));
+  sent.begin_epoch();
+  CHECK(found(sent, {one}));
+  CHECK_FALSE(found(sent, {{1, 6, {16}, {0, 1}}}));
+}
+
+TEST_CASE("rows whose block another sequence has written since are gone") {
+  sent_rows sent(3, block_positions);
+  sent.remember(batch_of({one, two}));
+  sent.remember(
+      batch_of({{7, 4, {74}, {2, 1}}})); // shares a beginning with two, and writes block 1
+  sent.begin_epoch();
+  CHECK(found(sent, {two}));
+  CHECK_FALSE(found(sent, {one}));
+}
+
+TEST_CASE("nothing is kept of an epoch with a step that failed, nor beside copies of blocks") {
+  sent_rows sent(3, block_positions);
+  sent.remember(batch_of({one}));
+  sent.spoil();
+  sent.remember(batch_of({two}));
+  sent.begin_epoch();
+  CHECK_FALSE(found(sent, {one}));
+  CHECK_FALSE(found(sent, {two}));
+  sent.remember(batch_of({one}));
+  auto copying = batch_of({two});
+  copying.copies.push_back({9, 0, false});
+  sent.remember(copying);
+  sent.begin_epoch();
+  CHECK_FALSE(sent.find(copying));
+  sent.begin_epoch();
+  sent.remember(batch_of({one}));
+  sent.remember(copying);
+  sent.begin_epoch();
+  CHECK_FALSE(found(sent, {one}));
+}
+
+TEST_CASE("no more batches are kept than may be on their way") {
+  sent_rows sent(2, block_positions);
+  sent.remember(batch_of({one}));
+  sent.remember(batch_of({two}));
+  sent.remember(batch_of({three}));
+  sent.begin_epoch();
+  CHECK(found(sent, {two, three}));
+  CHECK_FALSE(found(sent, {one}));
+}
