@@ -47,7 +47,7 @@ std::vector<token_id> counting(token_id first, std::size_t count) {
   return ids;
 }
 
-std::vector<token_id> joined(std::vector<token_id> a, const std::vector<token_id>& b) {
+std::vector<token_id> put_together(std::vector<token_id> a, const std::vector<token_id>& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
 }
@@ -56,10 +56,10 @@ std::vector<token_id> joined(std::vector<token_id> a, const std::vector<token_id
 
 TEST_CASE("a beginning that was computed before is not computed again, and the answer says so") {
   caching_fixture f;
-  f.ask(joined(counting(10, 9), {50}));
+  f.ask(put_together(counting(10, 9), {50}));
   CHECK(f.rows_of_all() == 10);
   CHECK(f.s.take().tokens.front().cached_tokens == 0);
-  f.ask(joined(counting(10, 9), {60, 61}));
+  f.ask(put_together(counting(10, 9), {60, 61}));
   const auto batch = f.next();
   REQUIRE(batch.slices.size() == 1);
   CHECK(batch.slices[0].position == 8); // whole blocks of 4
@@ -73,10 +73,10 @@ TEST_CASE("a beginning that was computed before is not computed again, and the a
 
 TEST_CASE("two that run at the same time share the blocks of their beginning") {
   caching_fixture f;
-  f.ask(joined(counting(10, 8), {50}), {}, 9);
+  f.ask(put_together(counting(10, 8), {50}), {}, 9);
   const auto first = f.next();
   f.answer(first);
-  f.ask(joined(counting(10, 8), {60}), {}, 9);
+  f.ask(put_together(counting(10, 8), {60}), {}, 9);
   const auto batch = f.next();
   REQUIRE(batch.slices.size() == 2);
   CHECK(batch.slices[0].blocks[0] == batch.slices[1].blocks[0]);
@@ -108,9 +108,9 @@ TEST_CASE("requests of different salts share nothing") {
 
 TEST_CASE("the same tokens after another beginning are another text") {
   caching_fixture f;
-  f.ask(joined(counting(10, 4), counting(50, 5)));
+  f.ask(put_together(counting(10, 4), counting(50, 5)));
   CHECK(f.rows_of_all() == 9);
-  f.ask(joined(counting(20, 4), counting(50, 5)));
+  f.ask(put_together(counting(20, 4), counting(50, 5)));
   CHECK(f.rows_of_all() == 9);
 }
 
@@ -118,7 +118,7 @@ TEST_CASE("what was answered is part of the beginning of the next turn") {
   caching_fixture f;
   f.ask(counting(10, 3), {}, 6); // and 6 tokens, each 5
   f.rows_of_all();
-  f.ask(joined(joined(counting(10, 3), {5, 5, 5, 5, 5, 5}), {60, 61}));
+  f.ask(put_together(put_together(counting(10, 3), {5, 5, 5, 5, 5, 5}), {60, 61}));
   CHECK(f.rows_of_all() == 3); // two blocks are known; the last token of an answer has no row
 }
 
