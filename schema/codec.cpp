@@ -35,8 +35,9 @@ constexpr std::array<kind_row, kinds> rows{{
     {"list_models", false},   {"models", false},       {"generate", true},
     {"chunks", true},         {"resume", false},       {"change_nodes", false},
     {"nodes_changed", false}, {"generations", false},  {"serves", false},
+    {"joined", false},
 }};
-static_assert(kinds == 36, "a new message needs a row, a table in a .fbs file, and a put/get pair");
+static_assert(kinds == 37, "a new message needs a row, a table in a .fbs file, and a put/get pair");
 
 // The table below is indexed by kind - 1.
 const kind_row* row_for(message_kind kind) noexcept {

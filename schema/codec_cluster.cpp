@@ -68,6 +68,17 @@ void get(reader&, const wire::Serves& from, serves& to) {
   to.generation = from.generation();
 }
 
+offset<wire::Joined> put(writer& out, const joined& m) {
+  const auto facts = out.text(m.facts, limits::machines_bytes_max);
+  const auto keys = out.text(m.keys, limits::machines_bytes_max);
+  return wire::CreateJoined(out.buffer, facts, keys);
+}
+
+void get(reader& in, const wire::Joined& from, joined& to) {
+  in.text(from.facts(), to.facts, limits::machines_bytes_max, "joined.facts");
+  in.text(from.keys(), to.keys, limits::machines_bytes_max, "joined.keys");
+}
+
 offset<wire::StageAddress> put(writer& out, const stage_address& m) {
   auto endpoint = out.text(m.endpoint, limits::name_bytes_max);
   return wire::CreateStageAddress(out.buffer, m.node.value, m.node_epoch.value, endpoint);

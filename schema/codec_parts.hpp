@@ -231,6 +231,7 @@ offset<wire::ChangeNodes> put(writer& out, const change_nodes& m);
 offset<wire::NodesChanged> put(writer& out, const nodes_changed& m);
 offset<wire::Generations> put(writer& out, const generations& m);
 offset<wire::Serves> put(writer& out, const serves& m);
+offset<wire::Joined> put(writer& out, const joined& m);
 
 void get(reader& in, const wire::Reserve& from, reserve& to);
 void get(reader& in, const wire::Granted& from, granted& to);
@@ -268,6 +269,7 @@ void get(reader& in, const wire::ChangeNodes& from, change_nodes& to);
 void get(reader& in, const wire::NodesChanged& from, nodes_changed& to);
 void get(reader& in, const wire::Generations& from, generations& to);
 void get(reader& in, const wire::Serves& from, serves& to);
+void get(reader& in, const wire::Joined& from, joined& to);
 
 // A finished buffer as a payload that owns it, 16-byte aligned.
 template <class W>

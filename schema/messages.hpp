@@ -297,6 +297,13 @@ struct generations {
   friend bool operator==(const generations&, const generations&) = default;
 };
 
+// Root to agents: the facts and the keys of all machines that have joined, as each machine notes
+// them. Said ahead of `generations`, which are planned from these.
+struct joined {
+  std::string facts; // cluster/machine.hpp
+  std::string keys;  // cluster/addresses.hpp
+};
+
 // Head to root: an epoch of this generation is open.
 struct serves {
   std::uint32_t generation = 0;
@@ -478,6 +485,6 @@ using message =
                  chunk, tokenize, tokenized, detokenize, detokenized, stage_ready, open_epoch,
                  epoch_opened, hello, hello_ack, heartbeat, credit, status, model_card, load_report,
                  drain, query_status, cluster_status, list_models, models, generate, chunks, resume,
-                 change_nodes, nodes_changed, generations, serves>;
+                 change_nodes, nodes_changed, generations, serves, joined>;
 
 } // namespace baton
