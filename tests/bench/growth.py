@@ -12,6 +12,7 @@ import pathlib
 import signal
 import sys
 
+import network
 import nodes
 import report
 import servers
@@ -21,7 +22,7 @@ from settings import Settings, ToolFailed, say
 ROOT = servers.ROOT
 DOCUMENT = ROOT / "docs" / "growth.md"
 MODEL = ROOT / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf"
-PARTS = {"join": nodes.join, "sums": tensor.sums, "tensor": tensor.tensor}
+PARTS = {"join": nodes.join, "sums": tensor.sums, "tensor": tensor.tensor, "curve": network.curve, "start": network.start}
 ROUNDS = 3
 
 
@@ -31,7 +32,7 @@ def arguments():
     parser.add_argument("--json", action="store_true", help="one object a line")
     parser.add_argument("--write", action="store_true", help="rewrite the results in docs/growth.md")
     parser.add_argument("--only", default="", help=f"of {', '.join(PARTS)}")
-    parser.add_argument("--rounds", type=int, default=0, help=f"of sums and tensor, by default {ROUNDS}")
+    parser.add_argument("--rounds", type=int, default=0, help=f"of all parts but join, by default {ROUNDS}")
     parser.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build" / "release", help="of a release build")
     options = parser.parse_args()
     options.parts = options.only.split(",") if options.only else list(PARTS)
