@@ -16,17 +16,17 @@ std::set<std::string> all_of(const machine_keys& keys) {
 
 } // namespace
 
-result<void> note_keys(const run_dir& dir, const machine_keys& keys) {
+std::string text_of(const machine_keys& keys) {
   std::string text;
   for (const auto& [machine, some] : keys)
     for (const auto& key : some)
       text += fmt::format("{} {}\n", key, machine);
-  return dir.write(keys_name, text);
+  return text;
 }
 
-machine_keys noted_keys(const run_dir& dir) {
+machine_keys machine_keys_from(const std::string& text) {
   machine_keys keys;
-  std::istringstream lines(dir.read(keys_name).value_or(""));
+  std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     const auto key = line.substr(0, line.find(' '));
     if (is_curve_key(key) && line.size() > key.size())
@@ -35,13 +35,22 @@ machine_keys noted_keys(const run_dir& dir) {
   return keys;
 }
 
+result<void> note_keys(const run_dir& dir, const machine_keys& keys) {
+  return dir.write(keys_name, text_of(keys));
+}
+
+machine_keys noted_keys(const run_dir& dir) {
+  return machine_keys_from(dir.read(keys_name).value_or(""));
+}
+
 result<addresses> addresses::create(run_dir dir, std::optional<network_note> network) {
   if (!network)
     return addresses(std::move(dir), std::nullopt, {}, nullptr);
   auto own = read_key_file(network->key_file);
   if (!own)
     return own.error();
-  auto trusted = std::make_shared<trusted_keys>(all_of(noted_keys(dir)));
+  auto trusted = std::make_shared<trusted_keys>(all_of(noted_keys(dir)),
+                                                [dir] { return all_of(noted_keys(dir)); });
   return addresses(std::move(dir), std::move(network), {std::move(*own), trusted}, trusted);
 }
 

@@ -19,6 +19,8 @@ namespace baton::cluster {
 // A machine has two while its key is being changed. Noted in the run directory, where the processes
 // of that machine look again when it has changed.
 using machine_keys = std::map<std::string, std::set<std::string>>;
+std::string text_of(const machine_keys& keys);
+machine_keys machine_keys_from(const std::string& text); // what is no key is left out
 result<void> note_keys(const run_dir& dir, const machine_keys& keys);
 machine_keys noted_keys(const run_dir& dir);
 

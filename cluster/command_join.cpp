@@ -89,6 +89,7 @@ result<cluster_context> settle(const run_dir& dir, const join_grant& grant,
   with.known = grant.known;
   with.network = network_note{grant.host, grant.root_host, grant.port, grant.root_key,
                               std::filesystem::absolute(key_file)};
+  with.generations = noted_elsewhere(grant.shards);
   auto context = load_context(dir.config(), with, dir);
   if (!context)
     return context;

@@ -83,6 +83,7 @@ result<join_grant> grant_of(const cluster_context& context, const std::filesyste
   g.root_host = context.config.network.host;
   g.port = context.config.network.port;
   g.root_key = root_key;
+  g.shards = context.made_with.generations->now;
   return g;
 }
 

@@ -154,11 +154,6 @@ result<node_config> read_node(const toml::table* table, const std::string& path,
   if (!n.is_elsewhere && !n.launch.empty())
     return bad(origin, path + ".launch",
                fmt::format("{}.launch: node {} is on the machine of `cluster up`", path, n.name));
-  if (n.is_elsewhere && n.waits)
-    return bad(origin, path + ".waits",
-               fmt::format("{}.waits: node {} is on another machine ({}): this version adds and "
-                           "drains nodes on the machine of `cluster up` alone",
-                           path, n.name, n.host));
   if (!n.public_key.empty() && !is_curve_key(n.public_key))
     return bad(origin, path + ".public_key",
                path + ".public_key must be 64 hex digits, as `cluster keygen` prints them");

@@ -133,7 +133,11 @@ keyed_endpoint split_key(const std::string& endpoint) {
 }
 
 bool trusted_keys::holds(const std::string& public_key) const {
+  if (public_key.empty()) // none was said
+    return false;
   std::lock_guard lock(mutex_);
+  if (!keys_.contains(public_key) && read_)
+    keys_ = read_();
   return keys_.contains(public_key);
 }
 

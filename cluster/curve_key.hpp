@@ -7,6 +7,7 @@
 #include "schema/result.hpp"
 
 #include <filesystem>
+#include <functional>
 #include <mutex>
 #include <set>
 #include <string>
@@ -51,14 +52,20 @@ keyed_endpoint split_key(const std::string& endpoint);
 // Whose connections are taken. Any thread.
 class trusted_keys {
 public:
-  explicit trusted_keys(std::set<std::string> keys = {}) : keys_(std::move(keys)) {}
+  using source = std::function<std::set<std::string>()>;
+  // `read`: where they are noted; null: nowhere.
+  explicit trusted_keys(std::set<std::string> keys = {}, source read = nullptr)
+      : keys_(std::move(keys)), read_(std::move(read)) {}
+  // One that is not known is looked for where they are noted: it may have come there just now, and
+  // ZeroMQ does not knock a second time.
   bool holds(const std::string& public_key) const;
   // Connections that stand go on; the next handshake is judged by these.
   void replace(std::set<std::string> keys);
 
 private:
   mutable std::mutex mutex_;
-  std::set<std::string> keys_;
+  mutable std::set<std::string> keys_;
+  const source read_;
 };
 
 } // namespace baton::cluster

@@ -2,6 +2,10 @@
 
 namespace baton::cluster {
 
+noted_generations noted_elsewhere(const generations& now) {
+  return {now, now.coming ? now.coming->number : now.serving.number};
+}
+
 generation_book::generation_book(noted_generations noted, time_point now)
     : noted_(std::move(noted)), late_at_(now + change_patience) {
   if (is_changing())

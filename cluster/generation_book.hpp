@@ -23,6 +23,9 @@ struct noted_generations {
   friend bool operator==(const noted_generations&, const noted_generations&) = default;
 };
 
+// As a machine notes them that hands out no numbers: the root does.
+noted_generations noted_elsewhere(const generations& now);
+
 // From the start of a generation's shards to its first epoch: a cold disk has to be read meanwhile.
 inline constexpr std::chrono::minutes change_patience{10};
 // Numbers of generations, which are part of node ids (plan.hpp).

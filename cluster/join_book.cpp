@@ -40,6 +40,7 @@ join_grant grant_from(const json& j) {
   g.root_key = j.at("root_key").get<std::string>();
   g.keys = keys_from(j.at("keys"));
   g.host = j.at("host").get<std::string>();
+  g.shards = generations_from(j.at("generations"));
   return g;
 }
 
@@ -78,7 +79,8 @@ std::string text_of(const join_answer& a) {
                   {"port", a.grant->port},
                   {"root_key", a.grant->root_key},
                   {"keys", json_of(a.grant->keys)},
-                  {"host", a.grant->host}};
+                  {"host", a.grant->host},
+                  {"generations", json_of(a.grant->shards)}};
   return j.dump();
 }
 
@@ -104,8 +106,8 @@ join_book::join_book(const cluster_config& config, machine_keys keys, std::strin
     : build_(std::move(build)), keys_(std::move(keys)) {
   for (const auto& n : config.nodes)
     if (n.is_elsewhere)
-      expected_.push_back(
-          {n.name, n.host, keys_.contains(n.name) ? "" : random_token(), std::nullopt, ""});
+      expected_.push_back({n.name, n.host, keys_.contains(n.name) ? "" : random_token(),
+                           std::nullopt, "", n.waits});
 }
 
 void join_book::remember(const machines& known) {
@@ -151,6 +153,12 @@ join_answer join_book::answer(const join_request& r, const std::string& public_k
     m->facts = r.machine;
     return {join_state::wait, missing(), std::nullopt};
   }
+  if (!m->facts) { // the cluster came up without it: all others have to know it before it knows
+                   // them
+    m->facts = r.machine;
+    grant_->known.insert_or_assign(m->node, r.machine);
+    return {join_state::wait, "the others are told", std::nullopt};
+  }
   auto grant = *grant_;
   grant.keys = keys_;
   grant.host = m->host;
@@ -167,9 +175,14 @@ void join_book::open(join_grant grant) {
   grant_ = std::move(grant);
 }
 
+void join_book::change(const generations& now) {
+  if (grant_)
+    grant_->shards = now;
+}
+
 bool join_book::is_complete() const {
   return std::all_of(expected_.begin(), expected_.end(),
-                     [](const expected_machine& m) { return m.facts.has_value(); });
+                     [](const expected_machine& m) { return m.waits || m.facts.has_value(); });
 }
 
 machines join_book::gathered() const {
@@ -183,7 +196,7 @@ machines join_book::gathered() const {
 std::string join_book::missing() const {
   std::vector<std::string> names;
   for (const auto& m : expected_)
-    if (!m.facts)
+    if (!m.facts && !m.waits)
       names.push_back(m.node);
   return names.empty() ? "the plan is being made"
                        : fmt::format("waiting for {}", fmt::join(names, ", "));

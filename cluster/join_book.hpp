@@ -5,13 +5,13 @@
 //       ^                                     |  ^                         |
 //       |                                     |  +--- asks again: `wait` --+ asks again: the same
 //       +--- "failed: why" (its own check) ---+                              grant, with the keys
-//       of
-//                                                                            now
+//                                                                            and shards of now
 #pragma once
 
 #include "cluster/addresses.hpp"
 #include "cluster/config.hpp"
 #include "cluster/machine.hpp"
+#include "schema/messages.hpp"
 
 #include <functional>
 #include <optional>
@@ -39,6 +39,7 @@ struct join_grant {
   std::string root_key;
   machine_keys keys;
   std::string host; // its own address
+  generations shards;
 };
 
 enum class join_state : std::uint8_t { wait, refused, granted };
@@ -59,6 +60,7 @@ struct expected_machine {
   std::string token; // empty: its key is known
   std::optional<machine_facts> facts;
   std::string failed;
+  bool waits = false; // for add-node: the cluster comes up without it
 };
 
 class join_book {
@@ -73,7 +75,10 @@ public:
   void note_failed(const std::string& node, const std::string& why);
   // From now on machines are granted this, each with its own host, and the keys of then.
   void open(join_grant grant);
+  // Whoever comes from now on hears of these shards.
+  void change(const generations& now);
 
+  // All have joined that get layers at first.
   bool is_complete() const;
   // Those that have joined.
   machines gathered() const;

@@ -66,21 +66,39 @@ std::string join_desk::answer(std::string_view question, const std::string& publ
   const auto r = join_request_from(question);
   if (!r)
     return text_of(join_answer{join_state::refused, "this is not a request to join", std::nullopt});
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  const auto before = book_.gathered().size();
+  const auto a = judge(*r, public_key);
+  const bool is_late = is_open_ && book_.gathered().size() > before;
+  lock.unlock();
+  if (is_late) {
+    std::lock_guard telling(telling_);
+    if (told_of_join_)
+      told_of_join_(r->node, r->machine);
+  }
+  return text_of(a);
+}
+
+join_answer join_desk::judge(const join_request& r, const std::string& public_key) {
   const auto before = book_.keys();
-  auto a = book_.answer(*r, public_key);
+  auto a = book_.answer(r, public_key);
   // Trusted only once that is noted: who comes next must find it.
   if (book_.keys() != before)
     if (auto ok = note_keys(dir_, book_.keys()); !ok)
       a = {join_state::refused, ok.error().message, std::nullopt};
-  if (!r->failed.empty() && a.state != join_state::refused && told_)
-    told_(r->node, r->failed);
-  return text_of(a);
+  if (!r.failed.empty() && a.state != join_state::refused && told_)
+    told_(r.node, r.failed);
+  return a;
 }
 
 void join_desk::on_failed(std::function<void(const std::string&, const std::string&)> told) {
   std::lock_guard lock(mutex_);
   told_ = std::move(told);
+}
+
+void join_desk::on_joined(std::function<void(const std::string&, const machine_facts&)> told) {
+  std::lock_guard telling(telling_);
+  told_of_join_ = std::move(told);
 }
 
 std::vector<join_desk::invitation> join_desk::invitations() const {
@@ -110,6 +128,12 @@ void join_desk::remember(const machines& known) {
 void join_desk::grant(join_grant g) {
   std::lock_guard lock(mutex_);
   book_.open(std::move(g));
+  is_open_ = true;
+}
+
+void join_desk::change(const generations& now) {
+  std::lock_guard lock(mutex_);
+  book_.change(now);
 }
 
 } // namespace baton::cluster

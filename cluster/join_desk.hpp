@@ -34,20 +34,27 @@ public:
   machines gathered() const;
   void remember(const machines& known);
   void grant(join_grant g);
+  void change(const generations& now);
   // Told, from the desk's thread, when a machine that was granted says why it cannot.
   void on_failed(std::function<void(const std::string& node, const std::string& why)> told);
+  // Told, from the desk's thread, of a machine that has come after the plan was made.
+  void on_joined(std::function<void(const std::string& node, const machine_facts& facts)> told);
 
 private:
   join_desk(const cluster_config& config, run_dir dir, const key_pair& own, std::string build);
   void failed(const std::string& node, const std::string& why);
   std::string answer(std::string_view question, const std::string& public_key);
+  join_answer judge(const join_request& r, const std::string& public_key);
 
   run_dir dir_;
   std::string endpoint_;
   std::string public_key_;
   mutable std::mutex mutex_;
   join_book book_;
+  bool is_open_ = false; // the plan is made
   std::function<void(const std::string&, const std::string&)> told_;
+  std::mutex telling_; // not the other: who is told of a join may call us
+  std::function<void(const std::string&, const machine_facts&)> told_of_join_;
   // Last: their threads ask the book.
   std::unique_ptr<node_launcher> launcher_;
   std::unique_ptr<question_desk> socket_;

@@ -17,8 +17,8 @@ struct asked {
   query_status what;
 };
 
-// Which processes there are to be from now on. Of those that come and serve nobody yet, the
-// cluster's own phase does not depend.
+// Which processes there are to be from now on. On those that come and serve nobody yet, or are
+// spare, the cluster's own phase does not depend.
 struct expected_now {
   std::vector<status> nodes; // as not started yet
   std::set<node_id> coming;

@@ -200,9 +200,11 @@ share_cores(const std::vector<place_on_device>& devices, const machines& known) 
   return shares;
 }
 
-result<void> check_known(const cluster_config& config, const machines& known) {
+// Of machines without layers nothing is asked.
+result<void> check_known(const cluster_config& config, const generation& which,
+                         const machines& known) {
   for (const auto& n : config.nodes)
-    if (!known.contains(machine_of(n)))
+    if (!is_without(which, n.name) && !known.contains(machine_of(n)))
       return fail_param(errc::bad_config, "nodes.host",
                         "node {} is on another machine ({}), which has not joined: its cores and "
                         "memory are not known",
@@ -336,7 +338,7 @@ result<cluster_plan> make_plan(const cluster_config& config, const model::descri
   if (config.nodes.size() > agents_max)
     return fail_param(errc::bad_config, "nodes", "there are {} nodes, at most {} are possible",
                       config.nodes.size(), agents_max);
-  if (auto ok = check_known(config, known); !ok)
+  if (auto ok = check_known(config, which, known); !ok)
     return ok.error();
   const auto devices = all_devices(config, which);
   if (auto ok = check_devices(config, which, devices.size()); !ok)

@@ -79,9 +79,9 @@ struct cluster_plan {
 // is for head and gateway, the page cache and whatever else lives on the machine.
 inline constexpr double auto_kv_memory_share = 0.5;
 
-// `known`: every machine of the cluster. Errors: bad_config (more shards than devices, ranks of a
-// stage on several nodes, a core that is not there, a machine that is not known), does_not_fit
-// (layers, heads, memory; names what and the number).
+// `known`: every machine that has layers, and others. Errors: bad_config (more shards than devices,
+// ranks of a stage on several nodes, a core that is not there, a machine that is not known),
+// does_not_fit (layers, heads, memory; names what and the number).
 result<cluster_plan> make_plan(const cluster_config& config, const model::description& model,
                                const machines& known);
 // The same for another generation than the first: as many stages as it says, which is one for each

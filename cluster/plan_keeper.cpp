@@ -7,15 +7,19 @@
 namespace baton::cluster {
 
 plan_keeper::plan_keeper(const cluster_context& context, outside to)
-    : context_(context), to_(std::move(to)),
+    : context_(context), to_(std::move(to)), note_(context.made_with),
       book_(*context.made_with.generations, std::chrono::steady_clock::now()),
       serving_(context.plan), coming_(context.coming) {}
 
-result<void> plan_keeper::note() const {
-  auto with = context_.made_with;
-  with.build = build_version();
-  with.generations = book_.noted();
-  return note_plan(context_.dir, with);
+// Whoever starts on this machine from now on plans from this.
+result<void> plan_keeper::note() {
+  note_.build = build_version();
+  note_.generations = book_.noted();
+  return note_plan(context_.dir, note_);
+}
+
+plan_word plan_keeper::word() const {
+  return {note_.known, book_.noted().now};
 }
 
 // A change is over, either way.
@@ -29,23 +33,20 @@ void plan_keeper::settle() {
 // Under the lock, so that everybody hears of the changes in their order.
 void plan_keeper::tell() {
   to_.changed({serving_, coming_, book_.outcome()});
-  to_.say(book_.noted().now);
+  to_.say(word());
 }
 
 result<generation> plan_keeper::begin(const change_nodes& order) {
-  if (context_.config.has_machines_elsewhere())
-    return fail(errc::bad_config, "this cluster is on several machines: this version adds and "
-                                  "drains nodes of clusters on one machine alone");
   auto next =
       next_generation(context_.config, book_.noted().now.serving, order.node, order.is_drain);
   if (!next)
     return next;
   if (!book_.is_changing()) { // else the book says what is in the way
     next->number = book_.noted().last + 1;
-    auto plan = make_plan(context_.config, context_.model, context_.made_with.known, *next);
+    auto plan = make_plan(context_.config, context_.model, note_.known, *next);
     if (!plan)
       return plan.error();
-    if (auto ok = check_fits_beside(serving_, *plan, context_.made_with.known); !ok)
+    if (auto ok = check_fits_beside(serving_, *plan, note_.known); !ok)
       return ok.error();
     coming_ = std::move(*plan);
   }
@@ -64,6 +65,14 @@ nodes_changed plan_keeper::change(const change_nodes& order) {
   }
   tell();
   return {order.request, begun->number, std::nullopt};
+}
+
+void plan_keeper::on_joined(const std::string& node, const machine_facts& facts) {
+  std::lock_guard lock(mutex_);
+  note_.known.insert_or_assign(node, facts);
+  if (auto ok = note(); !ok)
+    spdlog::error("{}", ok.error().message); // a root after us waits for that machine again
+  tell();
 }
 
 void plan_keeper::on_serves(std::uint32_t generation) {
@@ -89,9 +98,9 @@ void plan_keeper::tick() {
     settle();
 }
 
-generations plan_keeper::now() const {
+plan_word plan_keeper::now() const {
   std::lock_guard lock(mutex_);
-  return book_.noted().now;
+  return word();
 }
 
 plan_standing plan_keeper::standing() const {

@@ -17,35 +17,45 @@ struct plan_standing {
   std::string change; // how it goes, or how the last one ended
 };
 
+// What the root says to head and agents.
+struct plan_word {
+  machines known; // those that have joined
+  generations shards;
+};
+
 // Any thread may call it.
 class plan_keeper {
 public:
   struct outside {                                     // neither may call back
-    std::function<void(const generations&)> say;       // to head and agents
+    std::function<void(const plan_word&)> say;         // to head and agents
     std::function<void(const plan_standing&)> changed; // ahead of `say`
   };
   // `context` must outlive it.
   plan_keeper(const cluster_context& context, outside to);
 
   nodes_changed change(const change_nodes& order);
+  // A machine has come that was not here when the cluster came up.
+  void on_joined(const std::string& node, const machine_facts& facts);
   void on_serves(std::uint32_t generation);
   // A child is beyond its intensity, as its agent says: if it is one of those that come, they are
   // given up.
   void on_failed(const status& child);
   void tick();
 
-  generations now() const;
+  plan_word now() const;
   plan_standing standing() const;
 
 private:
   result<generation> begin(const change_nodes& order);
-  result<void> note() const;
+  result<void> note();
+  plan_word word() const;
   void settle();
   void tell();
 
   const cluster_context& context_;
   outside to_;
   mutable std::mutex mutex_;
+  plan_note note_;
   generation_book book_;
   cluster_plan serving_;
   std::optional<cluster_plan> coming_;

@@ -26,23 +26,22 @@ generation generation_from(const nlohmann::json& json) {
           json.at("without").get<std::vector<std::string>>()};
 }
 
-nlohmann::json json_of(const noted_generations& noted) {
-  nlohmann::json json{{"serving", json_of(noted.now.serving)}, {"last", noted.last}};
-  if (noted.now.coming)
-    json["coming"] = json_of(*noted.now.coming);
+} // namespace
+
+nlohmann::json json_of(const generations& now) {
+  nlohmann::json json{{"serving", json_of(now.serving)}};
+  if (now.coming)
+    json["coming"] = json_of(*now.coming);
   return json;
 }
 
-noted_generations generations_from(const nlohmann::json& json) {
-  noted_generations noted;
-  noted.now.serving = generation_from(json.at("serving"));
+generations generations_from(const nlohmann::json& json) {
+  generations now;
+  now.serving = generation_from(json.at("serving"));
   if (json.contains("coming"))
-    noted.now.coming = generation_from(json.at("coming"));
-  noted.last = json.at("last").get<std::uint32_t>();
-  return noted;
+    now.coming = generation_from(json.at("coming"));
+  return now;
 }
-
-} // namespace
 
 nlohmann::json json_of(const machines& known) {
   auto json = nlohmann::json::object();
@@ -64,6 +63,11 @@ std::optional<machines> machines_from(const nlohmann::json& json) {
   return known;
 }
 
+std::optional<machines> machines_from_text(const std::string& text) {
+  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  return json.is_discarded() ? std::nullopt : machines_from(json);
+}
+
 result<void> note_plan(const run_dir& dir, const plan_note& plan) {
   nlohmann::json json{{"build", plan.build},
                       {"model_identity", plan.model_identity},
@@ -74,8 +78,10 @@ result<void> note_plan(const run_dir& dir, const plan_note& plan) {
                        {"port", plan.network->port},
                        {"root_key", plan.network->root_key},
                        {"key_file", plan.network->key_file.string()}};
-  if (plan.generations)
-    json["generations"] = json_of(*plan.generations);
+  if (plan.generations) {
+    json["generations"] = json_of(plan.generations->now);
+    json["generations"]["last"] = plan.generations->last;
+  }
   return dir.write(plan_name, json.dump() + "\n");
 }
 
@@ -96,7 +102,8 @@ std::optional<plan_note> noted_plan(const run_dir& dir) {
     if (json.contains("network"))
       plan.network = network_from(json.at("network"));
     if (json.contains("generations"))
-      plan.generations = generations_from(json.at("generations"));
+      plan.generations = noted_generations{generations_from(json.at("generations")),
+                                           json.at("generations").at("last").get<std::uint32_t>()};
     return plan;
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;

@@ -29,6 +29,10 @@ struct plan_note {
 
 nlohmann::json json_of(const machines& known);
 std::optional<machines> machines_from(const nlohmann::json& json);
+std::optional<machines> machines_from_text(const std::string& text);
+nlohmann::json json_of(const generations& now);
+// Throws json::exception if it is none.
+generations generations_from(const nlohmann::json& json);
 
 result<void> note_plan(const run_dir& dir, const plan_note& plan);
 // Nothing if none was noted.

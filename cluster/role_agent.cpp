@@ -32,11 +32,12 @@ std::vector<actors::child_spec> shards_of(const cluster_context& context, const 
 }
 
 // The root's word: its generations are the ones whose shards there are.
-actors::wanted_children wanted_by(const generations& said, const cluster_context& context,
-                                  const agent_plan& agent, child_launcher& launcher) {
+actors::wanted_children wanted_by(const generations& said, const machines& known,
+                                  const cluster_context& context, const agent_plan& agent,
+                                  child_launcher& launcher) {
   actors::wanted_children wanted;
   const auto add = [&](const generation& g) {
-    const auto plan = make_plan(context.config, context.model, context.made_with.known, g);
+    const auto plan = make_plan(context.config, context.model, known, g);
     ENSURE(plan.has_value(), "the root has made this plan: {}", plan.error().message);
     launcher.know(*plan);
     add_shards(wanted.all, *plan, agent);
@@ -46,6 +47,40 @@ actors::wanted_children wanted_by(const generations& said, const cluster_context
     add(*said.coming);
   return wanted;
 }
+
+// What the root has said to this machine: whoever starts here reads it. On the root's own machine
+// it has noted that itself, before it said so.
+class said_here {
+public:
+  said_here(const cluster_context& context, const agent_plan& agent)
+      : context_(context), is_noting_(agent.machine != root_machine), note_(context.made_with) {
+    note_.build = build_version();
+  }
+
+  void take(const joined& m) {
+    auto known = machines_from_text(m.facts);
+    ENSURE(known.has_value(), "the root says what it has noted");
+    note_.known = std::move(*known);
+    if (is_noting_)
+      judge(note_keys(context_.dir, machine_keys_from(m.keys)));
+  }
+  void take(const generations& m) {
+    note_.generations = noted_elsewhere(m);
+    if (is_noting_)
+      judge(note_plan(context_.dir, note_));
+  }
+  const machines& known() const { return note_.known; }
+
+private:
+  static void judge(const result<void>& ok) {
+    if (!ok)
+      spdlog::error("{}", ok.error().message); // those that come cannot start, and are given up
+  }
+
+  const cluster_context& context_;
+  const bool is_noting_;
+  plan_note note_;
+};
 
 // Shards of generations that ended while their agent was away: nobody else would end them.
 void end_left_over(const cluster_context& context) {
@@ -66,6 +101,7 @@ void end_left_over(const cluster_context& context) {
 
 int run_agent(const cluster_context& context, const role_arguments& arguments) {
   const auto& agent = context.plan.agents.at(arguments.index);
+  said_here said(context, agent); // of the links' thread, which ends with `started`
   auto started = process::start({agent.node, arguments.epoch, role::agent, agent.name,
                                  context.where.listen(name_of(agent)), place::root,
                                  context.where.find(root_name)},
@@ -99,20 +135,23 @@ int run_agent(const cluster_context& context, const role_arguments& arguments) {
   config.stopped = [&self] { self.stop(); };
   auto supervisor = self.own_typed(self.system().spawn(actors::supervisor, config));
   launcher.reports_to(supervisor);
-  self.links().publish(actors::well_known::supervisor,
-                       [&, supervisor](const envelope&, message&& m) {
-                         if (auto* s = std::get_if<status>(&m)) {
-                           caf::anon_send(supervisor, std::move(*s));
-                         } else if (const auto* d = std::get_if<drain>(&m)) {
-                           caf::anon_send(supervisor, *d);
-                         } else if (const auto* g = std::get_if<generations>(&m)) {
-                           if (serving.exchange(g->serving.number) != g->serving.number)
-                             self.report(phase::ready); // whatever became of those before
-                           caf::anon_send(supervisor, wanted_by(*g, context, agent, launcher));
-                         } else {
-                           self.links().count_unknown();
-                         }
-                       });
+  self.links().publish(
+      actors::well_known::supervisor, [&, supervisor](const envelope&, message&& m) {
+        if (auto* s = std::get_if<status>(&m)) {
+          caf::anon_send(supervisor, std::move(*s));
+        } else if (const auto* d = std::get_if<drain>(&m)) {
+          caf::anon_send(supervisor, *d);
+        } else if (const auto* j = std::get_if<joined>(&m)) {
+          said.take(*j);
+        } else if (const auto* g = std::get_if<generations>(&m)) {
+          if (serving.exchange(g->serving.number) != g->serving.number)
+            self.report(phase::ready); // whatever became of those before
+          said.take(*g);
+          caf::anon_send(supervisor, wanted_by(*g, said.known(), context, agent, launcher));
+        } else {
+          self.links().count_unknown();
+        }
+      });
   self.tell_peers(supervisor);
   // A root that comes (back) hears how every shard stands.
   self.on_tick([supervisor] { caf::anon_send(supervisor, actors::tick{}); });

@@ -11,6 +11,7 @@
 #include "cluster/proxies.hpp"
 #include "cluster/roles.hpp"
 
+#include <nlohmann/json.hpp>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -42,8 +43,18 @@ std::vector<status> everybody(const cluster_plan& plan) {
   return all;
 }
 
+// A machine elsewhere that has no layers may be switched off.
+bool is_spare(const cluster_plan& plan, const agent_plan& agent) {
+  return agent.machine != root_machine &&
+         std::none_of(plan.shards.begin(), plan.shards.end(),
+                      [&](const shard_plan& s) { return s.on == agent.on; });
+}
+
 expected_now expected_of(const plan_standing& p) {
   expected_now e{everybody(p.serving), {}, p.serving.generation, 0, p.change};
+  for (const auto& a : p.serving.agents)
+    if (is_spare(p.serving, a))
+      e.coming.insert(a.node);
   if (!p.coming)
     return e;
   for (const auto& s : p.coming->shards) {
@@ -122,10 +133,11 @@ result<void> claim(const cluster_context& context, const std::filesystem::path& 
 class root {
 public:
   root(const cluster_context& context, const std::filesystem::path& config, process& self,
-       progress& board)
-      : context_(context), self_(self), board_(board), launcher_(watch_, context, config),
+       progress& board, join_desk* desk)
+      : context_(context), self_(self), board_(board), desk_(desk),
+        launcher_(watch_, context, config),
         keeper_(context,
-                {[this](const generations& g) { say(g); },
+                {[this](const plan_word& w) { say(w); },
                  [this](const plan_standing& p) { caf::anon_send(overview_, expected_of(p)); }}) {
     start_overview();
     start_supervisor();
@@ -143,6 +155,10 @@ public:
   }
 
   plan_standing plan() const { return keeper_.standing(); }
+
+  void joined_late(const std::string& node, const machine_facts& facts) {
+    keeper_.on_joined(node, facts);
+  }
 
   // A machine elsewhere has looked and cannot be the node it is asked to be.
   void cannot(const std::string& node, const std::string& why) {
@@ -219,21 +235,28 @@ private:
         [](node_id, epoch_id, const std::string&) {});
   }
 
-  void say_to(node_id who, const generations& g) {
-    self_.links().send(
-        who, who == place::head ? actors::well_known::scheduler : actors::well_known::supervisor,
-        message(g));
+  void say_to(node_id who, const plan_word& w) {
+    const auto mailbox =
+        who == place::head ? actors::well_known::scheduler : actors::well_known::supervisor;
+    if (desk_ != nullptr && who != place::head)
+      self_.links().send(
+          who, mailbox,
+          joined{json_of(w.known).dump(), cluster::text_of(noted_keys(context_.dir))});
+    self_.links().send(who, mailbox, message(w.shards));
   }
 
-  void say(const generations& g) {
-    say_to(place::head, g);
+  void say(const plan_word& w) {
+    if (desk_ != nullptr)
+      desk_->change(w.shards);
+    say_to(place::head, w);
     for (const auto& a : context_.plan.agents)
-      say_to(a.node, g);
+      say_to(a.node, w);
   }
 
   const cluster_context& context_;
   process& self_;
   progress& board_;
+  join_desk* desk_; // null: all of it is on this machine
   child_watch watch_;
   child_launcher launcher_;
   plan_keeper keeper_;
@@ -261,19 +284,28 @@ int run_root(const cluster_context& context, const up_options& options, join_des
   if (!started)
     return refuse(started.error());
   auto& self = **started;
-  auto all = std::make_unique<root>(context, *config, self, board);
+  auto all = std::make_unique<root>(context, *config, self, board, desk);
   if (desk)
     self.on_tick([desk] { desk->tick(); });
-  if (desk)
+  if (desk) {
     desk->on_failed(
         [&](const std::string& node, const std::string& why) { all->cannot(node, why); });
+    desk->on_joined([&](const std::string& node, const machine_facts& facts) {
+      all->joined_late(node, facts);
+    });
+    for (const auto& [node, facts] : desk->gathered()) // who came before we could be told
+      if (!context.made_with.known.contains(node))
+        all->joined_late(node, facts);
+  }
   self.begin();
   bool came_up = board.wait_ready([&] { return self.wait_briefly(); });
   if (came_up)
     self.wait();
   board.draining();
-  if (desk)
+  if (desk) {
     desk->on_failed(nullptr);
+    desk->on_joined(nullptr);
+  }
   all->shut_down(came_up ? context.config.shutdown_timeout : std::chrono::milliseconds(0));
   const auto left = expected_of(all->plan());
   started->reset();

@@ -68,7 +68,7 @@ class Machine:
 
 
 class Machines:
-    def __init__(self, directory, model="", token=True, here="127.0.0.1", there=FAR, inside=()):
+    def __init__(self, directory, model="", token=True, here="127.0.0.1", there=FAR, inside=(), waits=False):
         self.directory = pathlib.Path(directory)
         self.port = free_ports()
         self.key = self.directory / "key"
@@ -81,7 +81,7 @@ class Machines:
             known = f'public_key = "{made.stdout.split(chr(34))[1]}"'
         self.near = Cluster(self.directory, devices=("cpu:0",), model=model,
                             cluster=f'host = "{here}"\nport = {self.port}\nkey = "{self.key}"',
-                            nodes=f'[[nodes]]\nname = "b"\nhost = "{there}"\ndevices = ["cpu:1"]\n{known}')
+                            nodes=f'[[nodes]]\nname = "b"\nhost = "{there}"\ndevices = ["cpu:1"]\n{known}{"waits = true" if waits else ""}')
 
     def up(self):
         with open(self.near.output, "ab") as out:

@@ -154,6 +154,80 @@ def test_nobody_without_a_trusted_key_gets_in_at_any_socket(machines):
     assert [s.check().text for s in ask(machines.near, 8)]
 
 
+def change(machines, command, node):
+    done = machines.near.command(command, node, str(machines.near.config), timeout=120)
+    assert done.returncode == 0, (done.stdout, done.stderr, machines.near.log("head")[-3000:], machines.far.said())
+
+
+def shards(machines):
+    return {p["name"]: p["pid"] for p in machines.near.status()["processes"] if p["name"].startswith("shard-")}
+
+
+def test_layers_move_between_machines_while_streams_run(machines, undisturbed):
+    generation = machines.near.status()["generation"]
+    for command, stages in (("drain", 1), ("add-node", 2)):
+        before = shards(machines)
+        streams = begun(machines.near)
+        change(machines, command, "b")
+        generation += 1
+        assert [s.check().text for s in streams] == undisturbed
+        assert set(shards(machines)) == {f"shard-{i}-g{generation}" for i in range(stages)}
+        assert bool(list((machines.far.directory / "run").glob(f"shard-1-g{generation}.pid"))) == (stages == 2)
+        wait_for(lambda before=before: all(has_ended(pid) for pid in before.values()))
+    machines.near.wait_standing()
+    streams = begun(machines.near)
+    last = f"shard-1-g{generation}"
+    former = (last, machines.near.pid(last))
+    machines.near.kill(last)  # its agent knows what it is a part of
+    assert [s.check().text for s in streams] == undisturbed
+    machines.near.wait_standing(former)
+
+
+def test_a_machine_that_was_away_hears_that_the_layers_have_moved(machines, undisturbed):
+    former = ("agent-b", machines.far.process.pid)
+    mine = {n: pid for n, pid in shards(machines).items() if n.startswith("shard-1")}
+    machines.far.process.kill()
+    machines.far.process.wait()
+    streams = begun(machines.near)
+    change(machines, "drain", "b")
+    assert [s.check().text for s in streams] == undisturbed
+    machines.far.join(machines.invitation()["endpoint"])
+    machines.near.wait_standing(former)
+    wait_for(lambda: all(has_ended(pid) for pid in mine.values()))
+    assert len(shards(machines)) == 1
+    streams = begun(machines.near)
+    change(machines, "add-node", "b")
+    assert [s.check().text for s in streams] == undisturbed
+
+
+def test_a_machine_joins_a_cluster_that_serves_and_may_be_switched_off_again(undisturbed):
+    with two_machines(start=False, waits=True) as both:
+        both.up()
+        both.near.wait_ready()
+        refused = both.near.command("add-node", "b", str(both.near.config))
+        assert refused.returncode == 1 and "has not joined" in refused.stderr, refused
+        streams = begun(both.near)
+        asked = both.invitation()
+        both.far.join(asked["endpoint"], token=asked["token"])
+        both.near.wait_standing()
+        change(both, "add-node", "b")
+        assert [s.check().text for s in streams] == undisturbed
+        assert set(shards(both)) == {"shard-0-g1", "shard-1-g1"}
+        assert list((both.far.directory / "run").glob("shard-1-g1.pid"))
+        streams = begun(both.near)
+        both.near.process.kill()
+        both.near.process.wait()
+        both.up()  # and knows the machine
+        both.near.wait_standing()
+        change(both, "drain", "b")
+        assert [s.check().text for s in streams] == undisturbed
+        both.far.process.send_signal(signal.SIGTERM)
+        assert both.far.process.wait(20) == 0
+        wait_for(lambda: next(p for p in both.near.status()["processes"] if p["name"] == "agent-b")["phase"] == "recovering")
+        assert both.near.status()["phase"] == "ready"
+        assert [s.check().text for s in ask(both.near)] == undisturbed
+
+
 def read_public(file):
     return re.search(r"^public ([0-9a-f]{64})$", file.read_text(), re.M).group(1)
 

@@ -399,6 +399,23 @@ TEST_CASE("with keys, peers that trust one another link; nobody else gets anythi
   }
 }
 
+TEST_CASE("a key that is not known is looked for where keys are noted") {
+  std::set<std::string> noted{"a"};
+  int looks = 0;
+  const cluster::trusted_keys trusted({"a"}, [&] {
+    ++looks;
+    return noted;
+  });
+  CHECK(trusted.holds("a"));
+  CHECK_FALSE(trusted.holds(""));
+  CHECK(looks == 0);
+  CHECK_FALSE(trusted.holds("b"));
+  noted = {"b"};
+  CHECK(trusted.holds("b"));
+  CHECK(looks == 2);
+  CHECK_FALSE(trusted.holds("a")); // is noted no more
+}
+
 TEST_CASE("a key file is for its owner alone, and is not written over") {
   scratch_directory dir;
   const auto file = dir.path() / "deep" / "key";

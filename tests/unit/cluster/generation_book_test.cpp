@@ -63,3 +63,10 @@ TEST_CASE("generations do not run out of numbers in silence") {
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == errc::does_not_fit);
 }
+
+TEST_CASE("a machine elsewhere notes what it was told, and numbers that are used already") {
+  const generation serving{4, 2, {"c"}};
+  const generation coming{7, 3, {}};
+  CHECK(noted_elsewhere({serving, std::nullopt}) == noted_generations{{serving, std::nullopt}, 4});
+  CHECK(noted_elsewhere({serving, coming}) == noted_generations{{serving, coming}, 7});
+}

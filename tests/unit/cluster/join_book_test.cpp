@@ -33,6 +33,7 @@ join_grant some_grant() {
   g.root_host = "10.0.0.1";
   g.port = 8010;
   g.root_key = std::string(64, 'a');
+  g.shards = {{2, 2, {"c"}}, std::nullopt};
   return g;
 }
 
@@ -85,6 +86,12 @@ TEST_CASE("all are granted the same once all have joined") {
     CHECK(book.answer(changed, key_c).state == join_state::granted);
     CHECK(book.gathered().at("c").memory_available_bytes == four_cores.memory_available_bytes);
   }
+  SUBCASE("one that comes after the layers have moved hears where they are") {
+    CHECK(b.grant->shards == generations{{2, 2, {"c"}}, std::nullopt});
+    const generations moved{{2, 2, {"c"}}, generation{3, 3, {}}};
+    book.change(moved);
+    CHECK(book.answer(asks("c"), key_c).grant->shards == moved);
+  }
   SUBCASE("one that cannot do its part says so, and may come again") {
     auto failed = asks("c");
     failed.failed = "no such file";
@@ -99,6 +106,27 @@ TEST_CASE("all are granted the same once all have joined") {
     CHECK(book.answer(failed, stranger).state == join_state::refused);
     CHECK(book.expected()[1].failed.empty());
   }
+}
+
+TEST_CASE("the cluster comes up without a machine that waits, which joins when it comes") {
+  auto config = over_three_machines();
+  config.nodes.back().waits = true; // c
+  join_book book(config, {{"b", {key_b}}}, "1.0");
+  CHECK(book.answer(asks("b"), key_b).reason == "the plan is being made");
+  CHECK(book.is_complete());
+  CHECK_FALSE(book.gathered().contains("c"));
+  book.open(some_grant());
+  CHECK(book.answer(asks("c"), key_c).state == join_state::refused);
+  const auto token = book.expected()[1].token;
+  const auto first = book.answer(asks("c", token), key_c);
+  CHECK(first.state == join_state::wait); // the others hear of it before it is told of them
+  CHECK(first.reason == "the others are told");
+  CHECK(book.gathered().contains("c"));
+  const auto then = book.answer(asks("c", token), key_c);
+  REQUIRE(then.state == join_state::granted);
+  CHECK(then.grant->known.at("c").cores == four_cores.cores);
+  CHECK(then.grant->keys.at("c") == std::set{key_c});
+  CHECK(book.answer(asks("b"), key_b).grant->known.contains("c"));
 }
 
 TEST_CASE("another build, and a node that nobody named, are refused by name") {
@@ -128,11 +156,13 @@ TEST_CASE("what is said at the desk is read back, and what is not such a thing i
   CHECK(read->machine.cores == four_cores.cores);
   join_answer a{join_state::granted, "", some_grant()};
   a.grant->keys = {{root_machine, {key_b}}, {"b", {key_b, key_c}}};
+  a.grant->shards.coming = generation{3, 1, {"b", "c"}};
   const auto granted = join_answer_from(text_of(a));
   REQUIRE(granted);
   REQUIRE(granted->grant);
   CHECK(granted->grant->known.at("b").siblings == four_cores.siblings);
   CHECK(granted->grant->keys == a.grant->keys);
+  CHECK(granted->grant->shards == a.grant->shards);
   CHECK(granted->grant->model_fingerprint == 42);
   for (const char* text : {"", "{}", "[]", "null", "{\"node\":1}", "{\"state\":\"granted\"}",
                            "{\"state\":\"granted\",\"reason\":\"\",\"grant\":{}}",

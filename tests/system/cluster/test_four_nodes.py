@@ -1,0 +1,170 @@
+"""examples/four_nodes: four machines (network namespaces) that grow, shrink and are attacked while streams run."""
+import contextlib
+import os
+import random
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+import pytest
+import zmq
+from harness import BUILD, MODEL, ROOT, Cluster, running
+from streams import Stream
+
+SCRIPT = ROOT / "examples/four_nodes.sh"
+EXAMPLE = ROOT / "examples/four_nodes.toml"
+PROMPTS = [f"Tell me about {x}." for x in ("a river", "the wind", "two cities", "glass", "a door", "salt", "the night", "a wheel")]
+
+
+class FourNodes(Cluster):
+    """The example as it stands, but for the ports, and places of its own for what it writes."""
+
+    def __init__(self, directory):
+        super().__init__(directory)
+        text = EXAMPLE.read_text().replace("127.0.0.1:8000", f"127.0.0.1:{self.http_port}").replace("models/" + MODEL.name, str(MODEL))
+        own = f'run_dir = "{self.directory}/run"\nkey = "{self.directory}/key"\nhost ='
+        self.config.write_text(text.replace("host =", own, 1).replace("[model]", '[model]\nkv_cache_bytes = "256MiB"', 1))
+        self.home = {**os.environ, "TMPDIR": str(self.directory), "PATH": f"{BUILD}/cluster:{os.environ['PATH']}"}
+
+    def start(self, wait=True):
+        self.command("keygen", str(self.directory / "key"))
+        with open(self.output, "ab") as out:
+            self.process = subprocess.Popen([self.binary, "up", self.config], stdout=out, stderr=subprocess.STDOUT, cwd=ROOT, env=self.home)
+        if wait:
+            self.wait_ready()
+        return self
+
+    def far_log(self, node, name):
+        return "\n".join(p.read_text() for p in (self.directory / f"baton-{node}").glob(f"**/{name}.log"))
+
+
+def script(verb):
+    return subprocess.run([SCRIPT, verb], capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def network():
+    made = script("up")
+    if made.returncode:
+        script("down")
+        pytest.skip(f"network namespaces want iproute2 and CAP_SYS_ADMIN: {made.stderr.strip()}")
+    yield
+    script("down")
+
+
+@pytest.fixture(scope="module")
+def cluster(network):
+    with tempfile.TemporaryDirectory(prefix="baton-") as directory:
+        four = FourNodes(directory)
+        try:
+            yield four.start()
+        finally:
+            four.stop()
+            with contextlib.suppress(OSError):
+                for pid in pids_within():
+                    os.kill(pid, signal.SIGKILL)
+
+
+@pytest.fixture(scope="module")
+def undisturbed():
+    with running() as one:
+        return texts(ask(one))
+
+
+def ask(cluster):
+    return [Stream(cluster, p, max_tokens=96, ignore_eos=True) for p in PROMPTS]
+
+
+def begun(cluster):
+    streams = ask(cluster)
+    for s in streams:
+        assert s.begun.wait(60)
+    return streams
+
+
+def texts(streams):
+    return [s.check().text for s in streams]
+
+
+def pids_within():
+    """What runs on the other machines."""
+    found = [subprocess.run(["ip", "netns", "pids", f"baton-{node}"], capture_output=True, text=True, check=False).stdout for node in "bcd"]
+    return [int(pid) for pid in " ".join(found).split()]
+
+
+def places(cluster):
+    """Node -> the shards that are there."""
+    found = {}
+    for node in "abcd":
+        directory = cluster.directory / ("run" if node == "a" else f"baton-{node}")
+        found[node] = len(list(directory.glob("**/shard-*.pid")))
+    return found
+
+
+def bus_ports(host):
+    """Ports of this address on which somebody listens, in whichever namespace."""
+    listed = subprocess.run(["ss", "-Hltn"] if host.endswith(".1") else ["ip", "netns", "exec", f"baton-{'bcd'[int(host[-1]) - 2]}", "ss", "-Hltn"],
+                            capture_output=True, text=True, check=True).stdout
+    return [int(line.split()[3].rsplit(":", 1)[1]) for line in listed.splitlines() if line.split()[3].startswith(host + ":")]
+
+
+def attack(dice):
+    """Junk, half a greeting and keys of nobody at every socket of the bus on every machine; they are left open."""
+    left, context = [], zmq.Context()
+    for host in ("10.213.78.1", "10.213.78.2", "10.213.78.3", "10.213.78.4"):
+        ports = bus_ports(host)
+        assert ports, host
+        for port in ports:
+            for bytes_sent in (dice.randbytes(4096), b"\xff\0\0\0\0\0\0\0\1\x7f\3\0CURVE", b"GET / HTTP/1.1\r\n\r\n"):
+                s = socket.create_connection((host, port), timeout=5)
+                s.sendall(bytes_sent)
+                left.append(s)
+            stranger = context.socket(zmq.DEALER)
+            stranger.linger = 0
+            stranger.curve_publickey, stranger.curve_secretkey = zmq.curve_keypair()
+            stranger.curve_serverkey = zmq.curve_keypair()[0]
+            stranger.connect(f"tcp://{host}:{port}")
+            stranger.send(dice.randbytes(64))
+            left.append(stranger)
+    return left, context
+
+
+def test_layers_go_where_they_are_sent_while_streams_run_and_strangers_knock(cluster, undisturbed):
+    assert places(cluster) == {"a": 1, "b": 1, "c": 1, "d": 0}
+    cluster.wait_standing()  # d, too, which the others have not waited for
+    dice = random.Random(1)
+    for command, node, there in (("add-node", "d", "abcd"), ("drain", "b", "acd"), ("drain", "c", "ad"), ("add-node", "b", "abd")):
+        streams = begun(cluster)
+        left, context = attack(dice)
+        done = cluster.command(command, node, str(cluster.config), timeout=120)
+        assert done.returncode == 0, (done.stdout, done.stderr, cluster.log("head")[-3000:])
+        assert texts(streams) == undisturbed, (command, node)
+        for connection in left:
+            connection.close()
+        context.destroy(0)
+        deadline = time.monotonic() + 10
+        while (now := places(cluster)) != {n: int(n in there) for n in "abcd"}:
+            assert time.monotonic() < deadline, now
+            time.sleep(0.05)
+    assert cluster.health()[0] == 200
+
+
+def test_what_dies_on_any_machine_is_replaced_there(cluster, undisturbed):
+    for name in sorted(n for n in cluster.pids() if n.startswith("shard-")):
+        streams = begun(cluster)
+        former = (name, cluster.pid(name))
+        cluster.kill(name)
+        assert texts(streams) == undisturbed, name
+        cluster.wait_standing(former)
+
+
+def test_down_leaves_nothing_on_any_machine(cluster):
+    assert pids_within()
+    cluster.process.send_signal(signal.SIGTERM)
+    assert cluster.process.wait(30) == 0, cluster.output.read_text()
+    deadline = time.monotonic() + 10
+    while pids_within():
+        assert time.monotonic() < deadline, pids_within()
+        time.sleep(0.05)
