@@ -153,8 +153,7 @@ join_answer join_book::answer(const join_request& r, const std::string& public_k
     m->facts = r.machine;
     return {join_state::wait, missing(), std::nullopt};
   }
-  if (!m->facts) { // the cluster came up without it: all others have to know it before it knows
-                   // them
+  if (!m->facts) { // the cluster came up without it: the others have to know it first
     m->facts = r.machine;
     grant_->known.insert_or_assign(m->node, r.machine);
     return {join_state::wait, "the others are told", std::nullopt};

@@ -48,6 +48,11 @@ class TwoMachines(servers.Cluster):
         subprocess.run([binary, "keygen", self.directory / "key"], stdout=subprocess.DEVNULL, check=True)
 
 
+def tokens_per_second(settings, kind, devices, seed):
+    with kind(settings.cluster, settings.model, devices) as server:
+        return pipeline.decode(settings, server, STREAMS, seed)[0]
+
+
 def curve(settings):
     """Decoding of two stages, in turns: on one machine, and on two."""
     devices = servers.core_devices(2)[0]
@@ -55,8 +60,7 @@ def curve(settings):
     for round_index in range(settings.rounds):
         say(f"growth: curve, round {round_index + 1} of {settings.rounds}")
         for kind in (servers.Cluster, TwoMachines) if round_index % 2 == 0 else (TwoMachines, servers.Cluster):
-            with kind(settings.cluster, settings.model, devices) as server:
-                found[kind].append(pipeline.decode(settings, server, STREAMS, 1 + round_index)[0])
+            found[kind].append(settings.undisturbed(lambda kind=kind, seed=1 + round_index: tokens_per_second(settings, kind, devices, seed)))
     one, two = found[servers.Cluster], found[TwoMachines]
     return [report.median_row("growth.curve.one_machine", one, "tokens/s"), report.median_row("growth.curve.two_machines", two, "tokens/s"),
             report.ratio_row("growth.curve.two/one", two, one, CURVE_BAR)]
