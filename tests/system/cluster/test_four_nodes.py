@@ -40,13 +40,13 @@ class FourNodes(Cluster):
         return "\n".join(p.read_text() for p in (self.directory / f"baton-{node}").glob(f"**/{name}.log"))
 
 
-def script(*words):
-    return subprocess.run([SCRIPT, *words], capture_output=True, text=True, check=False)
+def script(*words, home="/nowhere"):
+    return subprocess.run([SCRIPT, *words], capture_output=True, text=True, check=False, env={**os.environ, "TMPDIR": str(home)})
 
 
 @pytest.fixture(scope="module")
-def network():
-    tried = [script("up"), script("on", "b", "true")]
+def network(tmp_path_factory):
+    tried = [script("up"), script("on", "b", "true", home=tmp_path_factory.mktemp("home"))]
     if failed := [done.stderr.strip() for done in tried if done.returncode]:
         script("down")
         pytest.skip(f"network namespaces want iproute2 and CAP_SYS_ADMIN: {failed[0]}")
