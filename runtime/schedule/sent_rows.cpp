@@ -3,6 +3,7 @@
 #include "schema/ensure.hpp"
 
 #include <algorithm>
+#include <map>
 
 namespace baton::schedule {
 
@@ -12,10 +13,12 @@ sent_rows::sent_rows(std::size_t batches_max, std::uint32_t block_positions)
 }
 
 void sent_rows::begin_epoch() {
-  if (is_spoilt_)
+  if (is_spoilt_) {
     before_.clear();
-  else if (!now_.empty())
+  } else if (!now_.empty()) {
     before_ = std::move(now_);
+    forget_overwritten();
+  }
   now_.clear();
   is_spoilt_ = false;
 }
@@ -70,17 +73,17 @@ std::span<const block_index> sent_rows::written_by(const slice& s) const {
       std::min<std::size_t>(s.position / block_positions_, s.blocks.size()));
 }
 
-// Blocks may have another owner by now.
-void sent_rows::forget_overwritten(std::deque<batch>& among, const micro_batch& by) const {
-  for (batch& b : among)
-    for (slice& kept : b.slices)
-      for (const slice& s : by.slices) {
-        const auto mine = written_by(kept), theirs = written_by(s);
-        if (s.sequence != kept.sequence &&
-            std::find_first_of(mine.begin(), mine.end(), theirs.begin(), theirs.end()) !=
-                mine.end())
-          kept.drafts = kept.rows; // none of its rows is of use
-      }
+// Blocks may have another owner by now. Looked at once an epoch: steps have no time for it.
+void sent_rows::forget_overwritten() {
+  std::map<block_index, std::optional<sequence_id>> later; // who writes there; none: several do
+  for (auto b = before_.rbegin(); b != before_.rend(); ++b)
+    for (slice& s : b->slices)
+      for (const block_index block : written_by(s))
+        if (auto& writer = later.try_emplace(block, s.sequence).first->second;
+            writer != s.sequence) {
+          writer.reset();
+          s.drafts = s.rows; // none of its rows is of use
+        }
 }
 
 void sent_rows::remember(const micro_batch& sent) {
@@ -90,8 +93,6 @@ void sent_rows::remember(const micro_batch& sent) {
     before_.clear();
     now_.clear();
   }
-  forget_overwritten(before_, sent);
-  forget_overwritten(now_, sent);
   now_.push_back({sent.slices, sent.tokens, sent.activations});
   if (now_.size() > batches_max_)
     now_.pop_front();

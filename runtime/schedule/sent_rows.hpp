@@ -39,7 +39,7 @@ private:
   std::optional<std::span<const std::byte>> find(const slice& wanted,
                                                  std::span<const token_id> tokens) const;
   std::span<const block_index> written_by(const slice& s) const;
-  void forget_overwritten(std::deque<batch>& among, const micro_batch& by) const;
+  void forget_overwritten();
 
   std::size_t batches_max_;
   std::uint32_t block_positions_;
