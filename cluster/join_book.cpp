@@ -179,6 +179,12 @@ void join_book::change(const generations& now) {
     grant_->shards = now;
 }
 
+bool join_book::has_joined(const std::string& node) const {
+  return std::any_of(expected_.begin(), expected_.end(), [&](const expected_machine& m) {
+    return m.node == node && m.facts.has_value();
+  });
+}
+
 bool join_book::is_complete() const {
   return std::all_of(expected_.begin(), expected_.end(),
                      [](const expected_machine& m) { return m.waits || m.facts.has_value(); });

@@ -78,6 +78,8 @@ public:
   // Whoever comes from now on hears of these shards.
   void change(const generations& now);
 
+  bool is_open() const noexcept { return grant_.has_value(); }
+  bool has_joined(const std::string& node) const;
   // All have joined that get layers at first.
   bool is_complete() const;
   // Those that have joined.

@@ -67,9 +67,9 @@ std::string join_desk::answer(std::string_view question, const std::string& publ
   if (!r)
     return text_of(join_answer{join_state::refused, "this is not a request to join", std::nullopt});
   std::unique_lock lock(mutex_);
-  const auto before = book_.gathered().size();
+  const bool was_missing = book_.is_open() && !book_.has_joined(r->node);
   const auto a = judge(*r, public_key);
-  const bool is_late = is_open_ && book_.gathered().size() > before;
+  const bool is_late = was_missing && book_.has_joined(r->node);
   lock.unlock();
   if (is_late) {
     std::lock_guard telling(telling_);
@@ -128,7 +128,6 @@ void join_desk::remember(const machines& known) {
 void join_desk::grant(join_grant g) {
   std::lock_guard lock(mutex_);
   book_.open(std::move(g));
-  is_open_ = true;
 }
 
 void join_desk::change(const generations& now) {

@@ -51,7 +51,6 @@ private:
   std::string public_key_;
   mutable std::mutex mutex_;
   join_book book_;
-  bool is_open_ = false; // the plan is made
   std::function<void(const std::string&, const std::string&)> told_;
   std::mutex telling_; // not the other: who is told of a join may call us
   std::function<void(const std::string&, const machine_facts&)> told_of_join_;

@@ -53,9 +53,7 @@ actors::wanted_children wanted_by(const generations& said, const machines& known
 class said_here {
 public:
   said_here(const cluster_context& context, const agent_plan& agent)
-      : context_(context), is_noting_(agent.machine != root_machine), note_(context.made_with) {
-    note_.build = build_version();
-  }
+      : context_(context), is_noting_(agent.machine != root_machine), note_(context.made_with) {}
 
   void take(const joined& m) {
     auto known = machines_from_text(m.facts);
