@@ -150,9 +150,9 @@ devices = {json.dumps(list(devices))}
 
 
 @contextlib.contextmanager
-def running(**options):
+def running(kind=Cluster, **options):
     with tempfile.TemporaryDirectory(prefix="baton-") as directory:  # short: sockets live in it
-        cluster = Cluster(directory, **options)
+        cluster = kind(directory, **options)
         try:
             yield cluster.start()
         finally:

@@ -87,6 +87,13 @@ class Stream(threading.Thread):
         return self
 
 
+def all_begun(streams, seconds=60):
+    """The streams, once each has some of its text."""
+    for s in streams:
+        assert s.begun.wait(seconds)
+    return streams
+
+
 class ResumingStream(Stream):
     """Comes back with Last-Event-ID when its connection falls, as EventSource does, until it has its end."""
 

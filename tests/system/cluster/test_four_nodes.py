@@ -5,13 +5,12 @@ import random
 import signal
 import socket
 import subprocess
-import tempfile
 import time
 
 import pytest
 import zmq
 from harness import BUILD, MODEL, ROOT, Cluster, running
-from streams import Stream
+from streams import Stream, all_begun
 
 SCRIPT = ROOT / "examples/four_nodes.sh"
 EXAMPLE = ROOT / "examples/four_nodes.toml"
@@ -36,9 +35,6 @@ class FourNodes(Cluster):
             self.wait_ready()
         return self
 
-    def far_log(self, node, name):
-        return "\n".join(p.read_text() for p in (self.directory / f"baton-{node}").glob(f"**/{name}.log"))
-
 
 def script(*words, home="/nowhere"):
     return subprocess.run([SCRIPT, *words], capture_output=True, text=True, check=False, env={**os.environ, "TMPDIR": str(home)})
@@ -56,15 +52,13 @@ def network(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def cluster(network):
-    with tempfile.TemporaryDirectory(prefix="baton-") as directory:
-        four = FourNodes(directory)
-        try:
-            yield four.start()
-        finally:
-            four.stop()
-            with contextlib.suppress(OSError):
-                for pid in pids_within():
-                    os.kill(pid, signal.SIGKILL)
+    try:
+        with running(FourNodes) as four:
+            yield four
+    finally:
+        with contextlib.suppress(OSError):
+            for pid in pids_within():
+                os.kill(pid, signal.SIGKILL)
 
 
 @pytest.fixture(scope="module")
@@ -78,10 +72,7 @@ def ask(cluster):
 
 
 def begun(cluster):
-    streams = ask(cluster)
-    for s in streams:
-        assert s.begun.wait(60)
-    return streams
+    return all_begun(ask(cluster))
 
 
 def texts(streams):

@@ -14,7 +14,7 @@ import urllib.request
 
 import pytest
 from browser import browser, find_chromium
-from harness import CLUSTER, Cluster, free_port
+from harness import CLUSTER, Cluster, free_port, running
 
 QUESTION = {"model": "smollm2", "messages": [{"role": "user", "content": "Count to a hundred."}], "temperature": 0}
 NOTICED_SECONDS_MAX = 30  # a hang, not a pace
@@ -87,12 +87,8 @@ def until(what):
 
 @pytest.fixture(scope="module")
 def guarded():
-    with tempfile.TemporaryDirectory(prefix="baton-") as directory:
-        cluster = Guarded(directory)
-        try:
-            yield cluster.start()
-        finally:
-            cluster.stop()
+    with running(Guarded) as cluster:
+        yield cluster
 
 
 def test_keygen_shows_a_key_once_and_keeps_none(tmp_path):

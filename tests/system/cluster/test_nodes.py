@@ -6,7 +6,7 @@ import time
 
 import pytest
 from harness import running
-from streams import Stream
+from streams import Stream, all_begun
 
 SUBJECTS = ("a fox", "the sea", "a clock", "rain", "a bridge", "snow", "a train", "the moon", "bread", "a storm", "a garden", "a letter", "salt", "a violin", "dust", "a map")
 PROMPTS = [f"Write a short story about {x}." for x in SUBJECTS]
@@ -23,10 +23,7 @@ waits = true
 
 
 def begin(cluster):
-    streams = [Stream(cluster, p, max_tokens=TOKENS) for p in PROMPTS]
-    for s in streams:
-        assert s.begun.wait(120)
-    return streams
+    return all_begun([Stream(cluster, p, max_tokens=TOKENS) for p in PROMPTS], seconds=120)
 
 
 def texts(streams):
