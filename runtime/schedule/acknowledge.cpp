@@ -47,7 +47,7 @@ void scheduler::on_sampled(const sampled& step) {
     failure = fail(errc::internal, "a step drew {} tokens instead of {}, or unknown ones",
                    step.samples.size(), draws);
   if (failure) {
-    fail_step(parts, *failure);
+    fail_step(step.batch, parts, *failure);
     for (const turn& who : copied)
       if (sequence* s = find(who))
         lose_copies(*s);
@@ -55,7 +55,7 @@ void scheduler::on_sampled(const sampled& step) {
     std::span<const sample> drawn = step.samples;
     output_.tokens.reserve(output_.tokens.size() + parts.size());
     for (const part& p : parts) {
-      accept(p, drawn.first(p.draws()));
+      accept(step.batch, p, drawn.first(p.draws()));
       drawn = drawn.subspan(p.draws());
     }
   }
@@ -97,6 +97,7 @@ bool scheduler::land_late(const sampled& step) {
         take_token(*s, drawn.front());
       settle(*s);
       file(*s);
+      lists_.came_back(*s, step.batch);
     }
     drawn = drawn.subspan(p.draws);
   }
@@ -116,19 +117,20 @@ void scheduler::clear_of_suspicion(const late_part& p) {
 
 // It is no longer in flight. What came out of order is void: what is not acknowledged will be done
 // again.
-sequence& scheduler::land(const part& p) {
+sequence& scheduler::land(batch_id batch, const part& p) {
   sequence& s = *p.of;
   ENSURE(s.in_flight > 0, "a step of ticket {} came back that did not leave", s.id.ticket.value);
   --s.in_flight;
   s.drawing -= p.samples ? 1 : 0;
   if (p.position != s.computed || s.copying > 0)
     s.is_void = true;
+  lists_.came_back(s, batch);
   return s;
 }
 
 // The draws of guesses count as far as each guess was what is drawn before it.
-void scheduler::accept(const part& p, std::span<const sample> drawn) {
-  sequence* s = &land(p);
+void scheduler::accept(batch_id batch, const part& p, std::span<const sample> drawn) {
+  sequence* s = &land(batch, p);
   if (s->state != sequence_state::ended && !s->is_void) {
     const auto drafts = std::exchange(s->drafts, {});
     acknowledge(*s, p.rows - p.drafts);
@@ -179,10 +181,10 @@ bool scheduler::fits(std::size_t ids) const {
 
 // The offender ends, if it is known; else each of the batch is tried alone, once. A failure may be
 // heard of before that of the step which it ran ahead of: then it says nothing, and is done again.
-void scheduler::fail_step(const std::vector<part>& parts, const error& why) {
+void scheduler::fail_step(batch_id batch, const std::vector<part>& parts, const error& why) {
   for (const part& p : parts) {
     const bool is_in_order = p.position == p.of->computed && p.of->copying == 0;
-    sequence& s = land(p);
+    sequence& s = land(batch, p);
     if (is_in_order && s.state != sequence_state::ended) {
       if (parts.size() == 1) {
         fail_choice(s, why);
@@ -246,13 +248,11 @@ void scheduler::open_epoch(epoch_id epoch, const pipeline_shape& shape, loss las
   blocks_.offer_swap(shape.swap_blocks);
   closed_at_.reset();
   late_.clear();
-  next_batch_ = {1};
   ++totals_.epochs;
   if (last == loss::shard)
     judge_suspects();
   suspects_.clear();
   for (auto& [who, s] : sequences_) {
-    lists_.forget_batch(s);
     if (s.state == sequence_state::ended || fits(s.ids.size()))
       continue;
     const error why = fail_param(errc::context_length_exceeded, "prompt",

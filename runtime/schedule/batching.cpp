@@ -357,7 +357,6 @@ micro_batch scheduler::form(const std::vector<planned>& plan) {
     parts.push_back({&s, s.issued, rows, samples, s.drafts.size()});
     s.issued = end;
     ++s.in_flight;
-    s.last_batch = batch.batch.value;
     file(s);
   }
   return batch;

@@ -257,14 +257,14 @@ private:
   micro_batch form(const std::vector<planned>& plan);
 
   // acknowledge.cpp
-  void accept(const part& p, std::span<const sample> drawn);
+  void accept(batch_id batch, const part& p, std::span<const sample> drawn);
   void acknowledge(sequence& s, std::size_t rows);
   void take_token(sequence& s, const sample& drawn);
-  sequence& land(const part& p);
+  sequence& land(batch_id batch, const part& p);
   bool land_late(const sampled& step);
   void clear_of_suspicion(const late_part& p);
   void add_up(const sampled& step);
-  void fail_step(const std::vector<part>& parts, const error& why);
+  void fail_step(batch_id batch, const std::vector<part>& parts, const error& why);
   void lose_copies(sequence& s);
   void settle(sequence& s);
   void sweep();

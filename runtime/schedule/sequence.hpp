@@ -74,7 +74,7 @@ struct sequence {
   std::uint32_t drawing = 0;    // of these, those that draw: as many ids are to come
   draw_place last_draw;         // where the latest of them is drawn
   std::vector<token_id> drafts; // ids guessed behind the last known one, in flight or about to be
-  std::uint64_t last_batch = 0; // the latest that carried it, for fair turns
+  std::uint64_t last_batch = 0; // the latest that came back with rows of it, for fair turns
   bool is_void = false;         // what is in flight does not count and will be done again
   bool is_leaving = false;      // preempted: goes to swap space when nothing of it is in flight
   std::size_t swapped = 0;      // positions in swap space, of one that waits

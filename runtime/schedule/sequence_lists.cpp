@@ -90,10 +90,10 @@ void sequence_lists::file(sequence& s, bool is_parked) {
   s.filed = is;
 }
 
-void sequence_lists::forget_batch(sequence& s) {
+void sequence_lists::came_back(sequence& s, batch_id batch) {
   if (s.filed.is_ready)
     ready_.erase(s);
-  s.last_batch = 0;
+  s.last_batch = batch.value;
   if (s.filed.is_ready)
     ready_.push(s);
 }

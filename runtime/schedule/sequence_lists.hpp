@@ -14,8 +14,9 @@
 
 namespace baton::schedule {
 
-// Those that decode and have nothing in flight, in the order in which their last batches were
-// formed: whoever has waited longest is first. Links through the sequences: no memory of its own
+// Those that decode and have nothing in flight, in the order in which their last batches came back:
+// whoever has waited longest is first, also when what was in flight was lost: then those who were
+// together in a batch are so again. Links through the sequences: no memory of its own
 // for each, and O(log of the batches) to come and go.
 class ready_list {
 public:
@@ -44,8 +45,8 @@ public:
   // Puts it where it belongs, as it is now. To be called after every change, and before has_started
   // of one that waits changes.
   void file(sequence& s, bool is_parked);
-  // Another epoch has begun, which counts its batches anew.
-  void forget_batch(sequence& s);
+  // So has this batch of it.
+  void came_back(sequence& s, batch_id batch);
 
   const std::map<waiting_turn, sequence*>& waiting() const noexcept { return waiting_; }
   const by_turn& running() const noexcept { return running_; }

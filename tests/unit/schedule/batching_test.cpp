@@ -99,6 +99,34 @@ TEST_CASE("decodes are divided evenly over the stages") {
   }
 }
 
+TEST_CASE("after a loss the steps in flight are done again as they were, the oldest first") {
+  fixture f(config_of(8), {.stages = 2, .blocks = 256, .block_positions = 4});
+  const auto tickets = start_decoding(f, 4);
+  const auto members = [](const micro_batch& b) {
+    std::set<ticket_id> who;
+    for (const auto& slice : b.slices)
+      who.insert(slice.sequence.ticket);
+    return who;
+  };
+  const std::set early{tickets[0], tickets[1]}, late{tickets[2], tickets[3]};
+  const auto first = f.next(), second = f.next();
+  REQUIRE(members(first) == early);
+  REQUIRE(members(second) == late);
+  f.answer(first);
+  REQUIRE(members(f.next()) == early);
+  f.s.close_epoch(f.now);
+  bool was_it_done = false;
+  SUBCASE("neither was done") {}
+  SUBCASE("the older one lands after the loss") {
+    f.answer(second);
+    was_it_done = true;
+  }
+  f.s.open_epoch({2}, {.stages = 2, .blocks = 256, .block_positions = 4}, loss::shard,
+                 kv_fate::kept);
+  CHECK(members(f.next()) == (was_it_done ? early : late));
+  CHECK(members(f.next()) == (was_it_done ? late : early));
+}
+
 TEST_CASE("decodes that do not all fit into one micro-batch take turns") {
   fixture f(config_of(8, /*rows=*/3, /*chunk=*/3),
             {.stages = 1, .blocks = 256, .block_positions = 4});
