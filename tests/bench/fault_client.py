@@ -2,6 +2,7 @@
 import dataclasses
 import http.client
 import json
+import math
 import os
 import pathlib
 import threading
@@ -95,12 +96,12 @@ class Client(threading.Thread):
             found.append(f"{self.finishes} ends and {self.dones} [DONE]")
         return found
 
-    def gap_after(self, moment):
-        """Seconds of its longest wait that ended after that; None if it had ended before."""
+    def gap_after(self, moment, within=math.inf):
+        """Seconds of its longest wait that ended after that and had begun within so many seconds; None if it had ended before."""
         later = [t for t in self.stamps if t > moment]
         before = [t for t in self.stamps if t <= moment]
         times = before[-1:] + later
-        return max((b - a for a, b in zip(times, times[1:])), default=None) if later else None
+        return max((b - a for a, b in zip(times, times[1:]) if a < moment + within), default=None) if later else None
 
 
 def started(port, count, tokens, comes_back=False):

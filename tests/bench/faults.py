@@ -9,6 +9,7 @@ value, unit, bar, ok, min, max, rounds. Exit status 1 if a bar is missed. --writ
 import argparse
 import contextlib
 import datetime
+import math
 import pathlib
 import random
 import signal
@@ -33,6 +34,9 @@ RECOVERED_SECONDS_MAX = 30
 # A process that was of use is started again at once; so many of one kind are within every supervisor's intensity.
 INJECTIONS_PER_CLUSTER = 4
 PAUSE_SECONDS = 2.5  # between two: a life is settled then
+# What began this long after the death of a shard whose memory is kept is a stutter of the machine: its step of 30 ms takes 100 at times,
+# whatever died.
+AFTERMATH_SECONDS = 0.5
 CALM_SECONDS_MIN = 0.25  # from the blow on, at least: the kernel counts in hundredths of a second
 MORE_INJECTIONS = 2  # times as many as asked for, if the host takes the processor away in some
 DEADLY = ("rhizomes", "whooping")  # words for tests/system/cluster/cluster_poisoned.cpp: for the first stage, for the last
@@ -48,7 +52,7 @@ def shards(server):
     return sorted(server.shard_pids().items())
 
 
-def inject(server, dice, texts, strike, tally, comes_back):
+def inject(server, dice, texts, strike, tally, comes_back, aftermath=math.inf):
     """All streams, the blow at a random moment of theirs, and what came of it. Their gaps count if the host has left us the processor meanwhile."""
     clients = fault_client.started(server.port, STREAMS, TOKENS, comes_back)
     for client in clients:
@@ -61,7 +65,7 @@ def inject(server, dice, texts, strike, tally, comes_back):
         for client in clients:
             client.join(RECOVERED_SECONDS_MAX + 60)
     step = statistics.median([b - a for c in clients for a, b in zip(c.stamps, c.stamps[1:])] or [0])
-    gaps = [gap for client in clients if (gap := client.gap_after(struck)) is not None]
+    gaps = [gap for client in clients if (gap := client.gap_after(struck, aftermath)) is not None]
     tally.injections += 1
     for client, text in zip(clients, texts):
         tally.add(client, text)
@@ -81,7 +85,7 @@ def undisturbed(server):
     return [c.text for c in clients]
 
 
-def blows(settings, strike_of, count, comes_back=False, per_cluster=INJECTIONS_PER_CLUSTER, binary=None, after=None):
+def blows(settings, strike_of, count, comes_back=False, per_cluster=INJECTIONS_PER_CLUSTER, binary=None, after=None, aftermath=math.inf):
     """`strike_of(server, dice, index)` gives what to do. Fresh clusters now and then: supervisors have a limit.
 
     `after(server)` looks at what it has left.
@@ -92,7 +96,7 @@ def blows(settings, strike_of, count, comes_back=False, per_cluster=INJECTIONS_P
             texts = texts or undisturbed(server)
             for _ in range(min(per_cluster, count + tally.disturbed - tally.injections)):
                 say(f"injection {tally.injections + 1}, of {count} that the host leaves alone {tally.injections - tally.disturbed}")
-                inject(server, dice, texts, strike_of(server, dice, tally.injections), tally, comes_back)
+                inject(server, dice, texts, strike_of(server, dice, tally.injections), tally, comes_back, aftermath)
                 if after:
                     after(server)
                 if per_cluster > 1:
@@ -117,7 +121,7 @@ def process_signal(name, number=signal.SIGKILL):
 
 
 def kill_stage(settings):
-    tally = blows(settings, shard_signal(signal.SIGKILL), settings.injections)
+    tally = blows(settings, shard_signal(signal.SIGKILL), settings.injections, aftermath=AFTERMATH_SECONDS)
     return [gap("kill_stage", tally, 50, 0.05), gap("kill_stage", tally, 99, 0.15), *of_texts("kill_stage", tally)]
 
 
@@ -256,11 +260,13 @@ def main():
     for name in options.names:
         begin = time.monotonic()
         try:
-            rows += ROWS[name](options)
+            made = ROWS[name](options)
         except (servers.ServerFailed, OSError, StopIteration) as error:
-            rows.append(report.missing(name, f"{type(error).__name__}: {error}"))
+            made = [report.missing(name, f"{type(error).__name__}: {error}")]
         say(f"{name}: {time.monotonic() - begin:.0f} s")
-    print("\n".join(row.as_json() for row in rows) if options.json else report.render(rows, report.as_text))
+        # At once: all of them take an hour, and somebody may end it.
+        print("\n".join(row.as_json() for row in made) if options.json else report.render(made, report.as_text), flush=True)
+        rows += made
     if options.write:
         heading = f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d}, {options.injections} injections, seed {options.seed}."
         report.write_results(DOCUMENT, heading, rows)

@@ -29,6 +29,7 @@ def test_an_answer_in_two_connections_is_whole():
     assert (client.text, client.faults()) == ("a b c", [])
     assert client.gap_after(1.2) == pytest.approx(2.5)
     assert client.gap_after(4.5) is None  # it had ended
+    assert client.gap_after(1.2, within=0.1) == pytest.approx(0.5)  # the longer one began later
 
 
 def test_what_repeats_or_ends_twice_or_never_is_wrong():
