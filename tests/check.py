@@ -1,5 +1,6 @@
 """Runs the levels of ./check and sums their cases. Quiet while all is well; shows a failing step's output."""
 import argparse
+import concurrent.futures
 import contextlib
 import json
 import os
@@ -15,6 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 STEP_SECONDS_MAX = 1800
 PLANTED_SECONDS_MAX = 3 * 3600  # each is a build of a file or two and a run
+SIM_PARTS_MAX = 8  # processes, one a core
 SANITIZED_SEEDS = 40  # of each scenario: a sanitizer takes ten times as long
 
 
@@ -59,21 +61,30 @@ def build(preset, *targets):
     return step(f"build {preset}", ["bash", "-c", setup])
 
 
-def doctest(preset, select, extra=(), env=None):
+def doctest(preset, select, extra=(), env=None, parts=1):
+    """`parts`: processes side by side, each of which runs its share of every case."""
     listing = json.loads(run(["ctest", "--test-dir", f"build/{preset}", "--show-only=json-v1"])[1])
     for test in listing["tests"]:
         if not select(test["name"]):
             continue
         begin = time.monotonic()
-        status, out = run([*test["command"], *extra], env=env)
-        found = re.search(r"test cases:\s*(\d+) \|\s*(\d+) passed \|\s*(\d+) failed", out)
-        passed, failed = (int(found[2]), int(found[3])) if found else (0, 0)
-        if status and not failed:
-            failed = 1  # died, or a sanitizer spoke
+        share = lambda part: ["--part", str(part), "--parts", str(parts)] if parts > 1 else []
+        with concurrent.futures.ThreadPoolExecutor(parts) as side_by_side:
+            ended = list(side_by_side.map(lambda part, words=test["command"]: run([*words, *extra, *share(part)], env=env), range(parts)))
+        counts = [cases(status, out) for status, out in ended]
+        passed, failed = min(c[0] for c in counts), max(c[1] for c in counts)
         TALLY.add(passed, failed)
         line(f"{test['name']} ({preset})", f"{passed} passed, {failed} failed", time.monotonic() - begin, not failed)
-        if failed:
-            print(out[-8000:])
+        for (_, out), count in zip(ended, counts):
+            if count[1]:
+                print(out[-8000:])
+
+
+def cases(status, out):
+    """(passed, failed)"""
+    found = re.search(r"test cases:\s*(\d+) \|\s*(\d+) passed \|\s*(\d+) failed", out)
+    passed, failed = (int(found[2]), int(found[3])) if found else (0, 0)
+    return passed, failed or (1 if status else 0)  # died, or a sanitizer spoke
 
 
 def venv():
@@ -112,7 +123,7 @@ def unit(preset="dev", env=None):
 
 
 def sim(preset="dev", extra=(), env=None):
-    doctest(preset, lambda n: n.startswith("sim"), extra, env)
+    doctest(preset, lambda n: n.startswith("sim"), extra, env, parts=1 if extra else min(SIM_PARTS_MAX, os.cpu_count()))
 
 
 def planted(extra=()):

@@ -1,11 +1,12 @@
 // doctest's main with options of ours: --seed N runs that seed alone, loudly; --first N and --seeds
-// N choose which are run of each scenario.
+// N choose which are run of each scenario, --part I and --parts N every N-th of them from the I-th.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include "tests/sim/options.hpp"
 
 #include <doctest/doctest.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -47,6 +48,10 @@ int main(int argc, char** argv) {
       chosen.first = number;
     } else if (std::strcmp(argv[i], "--seeds") == 0) {
       chosen.seeds = number;
+    } else if (std::strcmp(argv[i], "--part") == 0) {
+      chosen.part = number;
+    } else if (std::strcmp(argv[i], "--parts") == 0) {
+      chosen.parts = std::max<std::uint64_t>(1, number);
     }
   }
   std::signal(SIGABRT, say_seed);

@@ -8,7 +8,7 @@ void for_seeds(const std::function<void(std::uint64_t)>& scenario, std::uint64_t
   const auto& o = chosen();
   const auto first = o.seed.value_or(o.first);
   const auto end = o.seed ? first + 1 : first + std::max<std::uint64_t>(1, o.seeds / stride);
-  for (auto seed = first; seed < end; ++seed) {
+  for (auto seed = first + (o.seed ? 0 : o.part); seed < end; seed += o.seed ? 1 : o.parts) {
     CAPTURE(seed);
     running_seed() = seed;
     scenario(seed);

@@ -44,9 +44,9 @@ bool run_with(std::uint64_t n, const fault_place& place, std::uint32_t width) {
 
 void sweep(const fault_place& place) {
   for (const std::uint32_t width : {1U, 2U}) {
-    std::uint64_t n = 1;
+    auto n = 1 + chosen().part;
     while (run_with(n, place, width))
-      ++n;
+      n += chosen().parts;
     CHECK(n > 3); // something was tried
   }
 }
