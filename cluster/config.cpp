@@ -57,6 +57,7 @@ result<void> read_model(const toml::table* table, const std::string& origin, mod
   s.read("max_num_queued_tokens", m.max_num_queued_tokens, 1, 1u << 31);
   s.read("use_job_ticket", m.use_job_ticket);
   s.read_seconds("queue_timeout", m.queue_timeout, 0.1, 86400);
+  s.read_seconds("recovery_timeout", m.recovery_timeout, 0, 86400);
   s.read_seconds("resume_window", m.resume_window, 1, 86400);
   s.read_bytes("kv_cache_bytes", m.kv_cache_bytes, 1 << 20, 64 * tebibyte);
   s.read("kv_cache_dtype", kv_cache_dtype);
@@ -252,6 +253,7 @@ result<cluster_config> read_all(const toml::table& root, const std::string& orig
   own.read("name", config.name);
   own.read("run_dir", run_dir);
   own.read_seconds("shutdown_timeout", config.shutdown_timeout, 0, 86400);
+  own.read_seconds("node_timeout", config.node_timeout, 0, 86400);
   if (auto ok = read_network(own, origin, config.network); !ok)
     return ok.error();
   if (config.name.empty())

@@ -35,7 +35,8 @@ struct model_config {
   std::uint32_t prompt_lookup_min = 2;
   bool use_job_ticket = false; // TorchServe's meaning: a request is granted only if a slot is free
   std::chrono::milliseconds queue_timeout{60000};
-  std::chrono::milliseconds resume_window{300'000}; // for a client to come back to its stream
+  std::chrono::milliseconds recovery_timeout{60000}; // 0: none
+  std::chrono::milliseconds resume_window{300'000};  // for a client to come back to its stream
   std::optional<std::uint64_t> kv_cache_bytes = 512ull << 20; // over all stages; none: "auto"
   cpu::kv_format kv_cache_dtype = cpu::kv_format::f16;
   std::uint64_t swap_space = 0;        // bytes over all stages; 0: recompute instead
@@ -80,6 +81,9 @@ struct cluster_config {
   std::string name;                                  // default: the file's stem
   std::filesystem::path run_dir;                     // sockets, pid files, logs; 0700
   std::chrono::milliseconds shutdown_timeout{30000}; // grace of a drain
+  // How long a machine with layers may be away, while nothing is served, until the others take
+  // them; 0: they never do.
+  std::chrono::milliseconds node_timeout{10000};
   network_section network;
   model_config model;
   gateway_section gateway;

@@ -13,7 +13,7 @@ generation_book::generation_book(noted_generations noted, time_point now)
 }
 
 result<generation> generation_book::begin(std::uint32_t stages, std::vector<std::string> without,
-                                          time_point now) {
+                                          time_point now, const std::string& why) {
   if (is_changing())
     return fail(errc::conflict, "generation {} is still being started: wait for it",
                 noted_.now.coming->number);
@@ -22,8 +22,21 @@ result<generation> generation_book::begin(std::uint32_t stages, std::vector<std:
                 noted_.last);
   noted_.now.coming = generation{++noted_.last, stages, std::move(without)};
   late_at_ = now + change_patience;
-  outcome_ = fmt::format("generation {} is being started", noted_.last);
+  why_ = why.empty() ? "" : ": " + why;
+  outcome_ = fmt::format("generation {} is being started{}", noted_.last, why_);
   return *noted_.now.coming;
+}
+
+result<generation> generation_book::replace(std::uint32_t stages, std::vector<std::string> without,
+                                            time_point now, const std::string& why) {
+  auto next = begin(stages, std::move(without), now, why);
+  if (next)
+    on_serves(next->number);
+  return next;
+}
+
+void generation_book::stay(const std::string& why) {
+  outcome_ = why;
 }
 
 bool generation_book::on_serves(std::uint32_t generation) {
@@ -31,7 +44,7 @@ bool generation_book::on_serves(std::uint32_t generation) {
     return false;
   noted_.now.serving = std::move(*noted_.now.coming);
   noted_.now.coming.reset();
-  outcome_ = fmt::format("generation {} serves", generation);
+  outcome_ = fmt::format("generation {} serves{}", generation, why_);
   return true;
 }
 

@@ -2,8 +2,9 @@
 // Pure: no clock, no files, no messages.
 //
 //   settled --begin--> changing --the head serves with the coming one--> settled, with that one
-//                         |
-//                         +--one of its shards is given up; too late--> settled, as before
+//      ^                  |
+//      |                  +--one of its shards is given up; too late--> settled, as before
+//      +--replace: there is nothing to go back to
 #pragma once
 
 #include "schema/messages.hpp"
@@ -37,21 +38,32 @@ public:
   // Where a root before has begun a change, it goes on, with all of its time.
   generation_book(noted_generations noted, time_point now);
 
-  // Errors: conflict (a change is under way), does_not_fit (generations_max).
-  result<generation> begin(std::uint32_t stages, std::vector<std::string> without, time_point now);
+  // `why` is for whoever asks how the change stands; "": somebody has ordered it. Errors: conflict
+  // (a change is under way), does_not_fit (generations_max).
+  result<generation> begin(std::uint32_t stages, std::vector<std::string> without, time_point now,
+                           const std::string& why = {});
+  // The same, and those that serve end at once: what they hold is needed, and they cannot serve.
+  result<generation> replace(std::uint32_t stages, std::vector<std::string> without, time_point now,
+                             const std::string& why);
+  // No change, though there should be one.
+  void stay(const std::string& why);
   // Each is true if that changed what there is.
   bool on_serves(std::uint32_t generation);
   bool give_up(const std::string& why);
   bool tick(time_point now);
 
   const noted_generations& noted() const noexcept { return noted_; }
-  bool is_changing() const noexcept { return noted_.now.coming.has_value(); }
+  bool is_changing() const noexcept { return coming().has_value(); }
+  std::optional<std::uint32_t> coming() const noexcept {
+    return noted_.now.coming ? std::optional(noted_.now.coming->number) : std::nullopt;
+  }
   // How the change stands, or how the last one ended; "": there was none.
   const std::string& outcome() const noexcept { return outcome_; }
 
 private:
   noted_generations noted_;
   time_point late_at_{};
+  std::string why_; // ": node b is gone"
   std::string outcome_;
 };
 

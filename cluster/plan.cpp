@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <set>
 #include <span>
 
 namespace baton::cluster {
@@ -30,10 +29,6 @@ struct place_on_device {
 
 std::string machine_of(const node_config& node) {
   return node.is_elsewhere ? node.name : root_machine;
-}
-
-bool is_without(const generation& which, const std::string& node) {
-  return std::find(which.without.begin(), which.without.end(), node) != which.without.end();
 }
 
 std::vector<place_on_device> all_devices(const cluster_config& config, const generation& which) {
@@ -266,6 +261,25 @@ shard_plan make_shard(const cluster_config& config, const place_on_device& where
   return s;
 }
 
+// Every `tensor_parallel_size` devices of the nodes that have layers are one.
+std::uint32_t stages_of(const cluster_config& config, const generation& which) {
+  return static_cast<std::uint32_t>(all_devices(config, which).size() /
+                                    config.model.tensor_parallel_size);
+}
+
+// The layers of the stages: one with more threads gets more.
+result<void> cut_model(const model::description& model, cluster_plan& plan) {
+  std::vector<double> speeds(plan.stages);
+  for (const auto& s : plan.shards)
+    speeds[s.stage] += s.threads;
+  const auto ranges = model::partition(model, plan.stages, speeds);
+  if (!ranges)
+    return ranges.error();
+  for (auto& s : plan.shards)
+    s.layers = (*ranges)[s.stage];
+  return {};
+}
+
 // The slices of a stage's ranks: a rank with more threads gets more.
 result<void> cut_stage(const model::description& model, std::span<shard_plan> ranks) {
   std::vector<double> speeds;
@@ -284,6 +298,10 @@ result<void> cut_stage(const model::description& model, std::span<shard_plan> ra
 
 } // namespace
 
+bool is_without(const generation& which, const std::string& node) {
+  return std::find(which.without.begin(), which.without.end(), node) != which.without.end();
+}
+
 generation first_generation(const cluster_config& config) {
   generation first{0, config.model.pipeline_parallel_size, {}};
   for (const auto& n : config.nodes)
@@ -300,15 +318,24 @@ result<generation> next_generation(const cluster_config& config, const generatio
   if (is_without(now, node) == is_drain)
     return fail(errc::conflict, "node {} {}", node,
                 is_drain ? "has no layers already" : "has layers already");
-  auto next = now;
   if (is_drain)
-    next.without.push_back(node);
-  else
-    std::erase(next.without, node);
-  const auto devices = all_devices(config, next).size();
-  next.stages = static_cast<std::uint32_t>(devices / config.model.tensor_parallel_size);
+    return next_generation_without(config, now, {node});
+  auto next = now;
+  std::erase(next.without, node);
+  next.stages = stages_of(config, next);
+  return next;
+}
+
+result<generation> next_generation_without(const cluster_config& config, const generation& now,
+                                           const std::set<std::string>& nodes) {
+  auto next = now;
+  for (const auto& node : nodes)
+    if (!is_without(now, node))
+      next.without.push_back(node);
+  next.stages = stages_of(config, next);
   if (next.stages == 0)
-    return fail(errc::does_not_fit, "without node {} no device is left for the layers", node);
+    return fail(errc::does_not_fit, "without node {} no device is left for the layers",
+                fmt::join(nodes, ", "));
   return next;
 }
 
@@ -352,16 +379,13 @@ result<cluster_plan> make_plan(const cluster_config& config, const model::descri
     return fail_param(errc::bad_config, "model.max_model_len",
                       "model.max_model_len {} is beyond the context {} was trained with, {}",
                       plan.max_model_len, model.name, model.context_length);
-  auto ranges = model::partition(model, plan.stages);
-  if (!ranges)
-    return ranges.error();
   auto cores = share_cores(devices, known);
   if (!cores)
     return cores.error();
-  for (std::size_t i = 0; i < devices.size(); ++i) {
+  for (std::size_t i = 0; i < devices.size(); ++i)
     plan.shards.push_back(make_shard(config, devices[i], i, std::move((*cores)[i]), which.number));
-    plan.shards[i].layers = (*ranges)[plan.shards[i].stage];
-  }
+  if (auto ok = cut_model(model, plan); !ok)
+    return ok.error();
   for (std::size_t first = 0; first < devices.size(); first += plan.width)
     if (auto ok = cut_stage(model, std::span(plan.shards).subspan(first, plan.width)); !ok)
       return ok.error();

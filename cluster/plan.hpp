@@ -10,6 +10,7 @@
 #include "schema/ids.hpp"
 #include "schema/limits.hpp"
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -88,12 +89,17 @@ result<cluster_plan> make_plan(const cluster_config& config, const model::descri
 // `tensor_parallel_size` devices of the nodes that it is not without.
 result<cluster_plan> make_plan(const cluster_config& config, const model::description& model,
                                const machines& known, const generation& which);
+bool is_without(const generation& which, const std::string& node);
 // What `cluster up` begins with.
 generation first_generation(const cluster_config& config);
 // The one after `now`, without the node or with it again; its number is for the caller to give.
 // Errors: not_found (no such node), conflict (it is so already), does_not_fit (no device is left).
 result<generation> next_generation(const cluster_config& config, const generation& now,
                                    const std::string& node, bool is_drain);
+// The one after `now` without these, those that it is without already, or that there are not, among
+// them. Errors: does_not_fit (no device is left).
+result<generation> next_generation_without(const cluster_config& config, const generation& now,
+                                           const std::set<std::string>& nodes);
 // While one takes over from the other, both are there. Errors: does_not_fit.
 result<void> check_fits_beside(const cluster_plan& serving, const cluster_plan& coming,
                                const machines& known);

@@ -68,6 +68,7 @@ schedule::scheduler_config limits_of(const cluster_context& context, const langu
   limits.lookup.ngram_min = m.prompt_lookup_min;
   limits.use_job_ticket = m.use_job_ticket;
   limits.queue_deadline = m.queue_timeout;
+  limits.recovery_timeout = m.recovery_timeout;
   limits.resume_window = m.resume_window;
   auto ends = l.tokenizer->end_ids();
   limits.eos_ids.assign(ends.begin(), ends.end());

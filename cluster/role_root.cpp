@@ -183,24 +183,26 @@ private:
         proxies<actors::gateway_actor>(self_.system(), self_.links(), actors::well_known::gateway);
     overview_ = self_.own_typed(self_.system().spawn(overview, config));
     self_.tell_peers(overview_);
-    self_.links().publish(actors::well_known::supervisor,
-                          [this](const envelope& from, message&& m) {
-                            if (auto* s = std::get_if<status>(&m)) {
-                              if (s->phase == phase::failed)
-                                keeper_.on_failed(*s);
-                              caf::anon_send(supervisor_, *s);
-                              caf::anon_send(overview_, *s);
-                            } else if (auto* now = std::get_if<serves>(&m)) {
-                              keeper_.on_serves(now->generation);
-                            } else if (auto* order = std::get_if<change_nodes>(&m)) {
-                              self_.links().send(from.source, actors::well_known::client,
-                                                 message(keeper_.change(*order)));
-                            } else if (auto* q = std::get_if<query_status>(&m)) {
-                              caf::anon_send(overview_, asked{from.source, *q});
-                            } else if (auto* l = std::get_if<load_report>(&m)) {
-                              caf::anon_send(overview_, *l);
-                            }
-                          });
+    self_.links().publish(
+        actors::well_known::supervisor, [this](const envelope& from, message&& m) {
+          if (auto* s = std::get_if<status>(&m)) {
+            if (s->role == role::head)
+              keeper_.on_serving(s->phase == phase::ready || s->phase == phase::draining);
+            if (s->phase == phase::failed)
+              keeper_.on_failed(*s);
+            caf::anon_send(supervisor_, *s);
+            caf::anon_send(overview_, *s);
+          } else if (auto* now = std::get_if<serves>(&m)) {
+            keeper_.on_serves(now->generation);
+          } else if (auto* order = std::get_if<change_nodes>(&m)) {
+            self_.links().send(from.source, actors::well_known::client,
+                               message(keeper_.change(*order)));
+          } else if (auto* q = std::get_if<query_status>(&m)) {
+            caf::anon_send(overview_, asked{from.source, *q});
+          } else if (auto* l = std::get_if<load_report>(&m)) {
+            caf::anon_send(overview_, *l);
+          }
+        });
   }
 
   void start_supervisor() {
@@ -231,8 +233,13 @@ private:
         [this](const hello& peer) {
           if (peer.role == role::head || peer.role == role::agent)
             say_to(peer.node, keeper_.now());
+          keeper_.on_agent(peer.node, true);
         },
-        [](node_id, epoch_id, const std::string&) {});
+        [this](node_id who, epoch_id, const std::string&) {
+          keeper_.on_agent(who, false);
+          if (who == place::head)
+            keeper_.on_serving(false);
+        });
   }
 
   void say_to(node_id who, const plan_word& w) {

@@ -122,6 +122,35 @@ TEST_CASE("whoever dies, hangs or is cut off while layers move, all streams are 
     CHECK(moves > 0);
 }
 
+TEST_CASE("shards whose machine is lost are done without, and streams go on from the log") {
+  std::uint64_t under_load = 0;
+  for_seeds([&](std::uint64_t seed) {
+    world w(supervised(seed));
+    w.run_for(1s);
+    for (std::uint32_t change = 1; change <= 3; ++change) {
+      for (int i = 0; i < 4; ++i)
+        w.open(some_plan(w));
+      w.run_for(std::chrono::milliseconds(w.draw(40)));
+      w.crash(some_shard(w));
+      w.run_for(std::chrono::milliseconds(w.draw(60))); // it may be back
+      under_load += w.open_clients() > 0 ? 1 : 0;
+      REQUIRE(w.replace(some_layout(w)));
+      CHECK(w.plan().now == generations{{change, w.plan().now.serving.stages, {}}, std::nullopt});
+      if (w.draw(4) == 0)
+        w.crash(head_node);
+    }
+    check_rest(w);
+    check_failures(w, after_losses);
+    w.run_for(10s); // who was not wanted is killed by then
+    check_settled(w);
+    w.open({.input = {1, 2, 3}, .tokens_max = 5});
+    check_rest(w);
+    CHECK(w.clients().back()->is_complete());
+  });
+  if (!chosen().seed)
+    CHECK(under_load > 0);
+}
+
 TEST_CASE("shards that cannot come are given up, and those that serve are not touched") {
   for_seeds(
       [](std::uint64_t seed) {

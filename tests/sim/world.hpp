@@ -103,6 +103,8 @@ public:
   // The root begins another generation, of stages with these first layers; false if it cannot.
   // Requires: supervised.
   bool repartition(std::vector<std::uint32_t> first_layers);
+  // The same in place of the one that serves, as when a machine is lost.
+  bool replace(std::vector<std::uint32_t> first_layers);
   // What the root has noted last.
   const cluster::noted_generations& plan() const { return noted_; }
   std::vector<node_id> planned_shards() const;
@@ -191,7 +193,9 @@ private:
   std::unique_ptr<caf::actor_system> system_;
   std::map<node_id, life> lives_;
   std::map<node_id, memory_of_shard> kept_;
-  std::map<node_id, std::shared_ptr<stage_group>> groups_;           // by rank 0
+  std::map<node_id, std::shared_ptr<stage_group>> groups_; // by rank 0
+  bool begin_generation(std::vector<std::uint32_t> first_layers, bool is_replacement);
+
   std::map<std::uint32_t, std::vector<std::uint32_t>> first_layers_; // of the stages, by generation
   cluster::noted_generations noted_;
   std::optional<cluster::generation_book> book_; // the root's

@@ -211,9 +211,19 @@ void world::say_plan() {
 }
 
 bool world::repartition(std::vector<std::uint32_t> first_layers) {
+  return begin_generation(std::move(first_layers), /*is_replacement=*/false);
+}
+
+bool world::replace(std::vector<std::uint32_t> first_layers) {
+  return begin_generation(std::move(first_layers), /*is_replacement=*/true);
+}
+
+bool world::begin_generation(std::vector<std::uint32_t> first_layers, bool is_replacement) {
   if (!supervisor_ || lives_.at(root_node).is_frozen)
     return false;
-  const auto begun = book_->begin(static_cast<std::uint32_t>(first_layers.size()), {}, now());
+  const auto stages = static_cast<std::uint32_t>(first_layers.size());
+  const auto begun = is_replacement ? book_->replace(stages, {}, now(), "a machine is gone")
+                                    : book_->begin(stages, {}, now());
   if (!begun)
     return false;
   first_layers_[begun->number] = std::move(first_layers);

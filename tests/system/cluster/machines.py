@@ -60,6 +60,13 @@ class Machine:
             self.process.send_signal(signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(10)
+        self.vanish()
+
+    def vanish(self):
+        """All that runs there ends at once."""
+        if self.process and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
         for note in (self.directory / "run").glob("*.pid"):  # what outlived its agent
             pid = int(note.read_text().split()[0])
             with contextlib.suppress(OSError):
@@ -68,7 +75,7 @@ class Machine:
 
 
 class Machines:
-    def __init__(self, directory, model="", token=True, here="127.0.0.1", there=FAR, inside=(), waits=False):
+    def __init__(self, directory, model="", token=True, here="127.0.0.1", there=FAR, inside=(), waits=False, cluster="", kv_cache="256MiB"):
         self.directory = pathlib.Path(directory)
         self.port = free_ports()
         self.key = self.directory / "key"
@@ -79,8 +86,8 @@ class Machines:
         if not token:
             made = subprocess.run([CLUSTER, "keygen", self.far.directory / "key"], capture_output=True, text=True, check=True)
             known = f'public_key = "{made.stdout.split(chr(34))[1]}"'
-        self.near = Cluster(self.directory, devices=("cpu:0",), model=model,
-                            cluster=f'host = "{here}"\nport = {self.port}\nkey = "{self.key}"',
+        self.near = Cluster(self.directory, devices=("cpu:0",), model=model, kv_cache=kv_cache,
+                            cluster=f'host = "{here}"\nport = {self.port}\nkey = "{self.key}"\n{cluster}',
                             nodes=f'[[nodes]]\nname = "b"\nhost = "{there}"\ndevices = ["cpu:1"]\n{known}{"waits = true" if waits else ""}')
 
     def up(self):

@@ -225,6 +225,64 @@ def test_a_machine_joins_a_cluster_that_serves_and_may_be_switched_off_again(und
         assert [s.check().text for s in ask(both.near)] == undisturbed
 
 
+def is_settled(machines, generation):
+    status = machines.near.status()
+    return status["generation"] == generation and status["phase"] == "ready" and status
+
+
+def of_memory(share):
+    """KV of all shards together; 0: the usual."""
+    with open("/proc/meminfo") as lines:
+        kib = next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
+    return {"kv_cache": f"{int(share * kib) // 1024}MiB"} if share else {}
+
+
+@pytest.mark.parametrize("share", [0, 0.75], ids=["beside-what-is-left", "in-its-place"])
+def test_a_machine_that_vanishes_is_done_without(undisturbed, share):
+    """With that share of the memory for KV, half of it here: all of it does not fit beside that."""
+    with two_machines(cluster="node_timeout = 1", **of_memory(share)) as both:
+        streams = begun(both.near)
+        both.far.vanish()
+        assert [s.check().text for s in streams] == undisturbed
+        status = wait_for(lambda: is_settled(both, 1))
+        assert status["change"] == "generation 1 serves: node b is gone"
+        assert set(shards(both)) == {"shard-0-g1"}
+        both.far.join(both.invitation()["endpoint"])
+        both.near.wait_standing()  # without layers
+        assert set(shards(both)) == {"shard-0-g1"}
+        if share:
+            return  # nor does another cut fit beside this one
+        streams = begun(both.near)
+        change(both, "add-node", "b")
+        assert [s.check().text for s in streams] == undisturbed
+        assert set(shards(both)) == {"shard-0-g2", "shard-1-g2"}
+
+
+def test_a_machine_that_is_back_first_keeps_its_layers(undisturbed):
+    with two_machines(cluster="node_timeout = 1") as both:
+        (both.near.directory / "run" / "shard-0-g1.log").mkdir(parents=True)  # the others cannot start
+        streams = begun(both.near)
+        both.far.vanish()
+        wait_for(lambda: both.near.status()["coming_generation"] == 1)
+        both.far.join(both.invitation()["endpoint"])
+        assert [s.check().text for s in streams] == undisturbed
+        status = wait_for(lambda: is_settled(both, 0))
+        assert status["change"] == "generation 1 was given up: who was gone is back", status
+        assert set(shards(both)) == {"shard-0", "shard-1"}
+
+
+def test_where_nobody_can_take_the_layers_requests_end_by_name():
+    with two_machines(cluster="node_timeout = 1", model="recovery_timeout = 4", **of_memory(1.3)) as both:
+        streams = begun(both.near)
+        both.far.vanish()
+        wait_for(lambda: both.near.status()["change"].startswith("node b is gone, and the others cannot take its layers: the shards need "))
+        ended = [s.check() for s in streams]
+        assert all(s.error["code"] == "pipeline_lost" for s in ended), [s.error for s in ended]
+        both.far.join(both.invitation()["endpoint"])
+        both.near.wait_standing()
+        assert [s.check().error for s in ask(both.near)] == [None] * len(PROMPTS)
+
+
 def read_public(file):
     return re.search(r"^public ([0-9a-f]{64})$", file.read_text(), re.M).group(1)
 

@@ -40,6 +40,8 @@ TEST_CASE("a configuration is read with its units and defaults") {
   REQUIRE(c);
   CHECK(c->name == "quick");
   CHECK(c->shutdown_timeout == std::chrono::milliseconds(2500));
+  CHECK(c->node_timeout == std::chrono::seconds(10));
+  CHECK(c->model.recovery_timeout == std::chrono::seconds(60));
   CHECK(c->model.pipeline_parallel_size == 2);
   CHECK(c->model.kv_cache_bytes == 64u << 20);
   CHECK(c->model.use_job_ticket);
@@ -49,6 +51,15 @@ TEST_CASE("a configuration is read with its units and defaults") {
   CHECK(c->gateway.http == "127.0.0.1:9000");
   REQUIRE(c->nodes.size() == 1);
   CHECK(c->nodes[0].devices == std::vector<std::string>{"cpu:0", "cpu:1-2"});
+}
+
+TEST_CASE("how long a pipeline that is not whole is waited for is configured, 0 is for ever") {
+  auto text = with("shutdown_timeout = 2.5", "node_timeout = 0");
+  const auto at = text.find("use_job_ticket");
+  auto c = parse_config(text.insert(at, "recovery_timeout = 0.5\n"), "x.toml");
+  REQUIRE(c);
+  CHECK(c->node_timeout == std::chrono::milliseconds(0));
+  CHECK(c->model.recovery_timeout == std::chrono::milliseconds(500));
 }
 
 TEST_CASE("a KV cache may be sized by the machine") {

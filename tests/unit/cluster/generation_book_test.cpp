@@ -25,6 +25,32 @@ TEST_CASE("a generation serves once the head says so") {
   CHECK(book.outcome() == "generation 1 serves");
 }
 
+TEST_CASE("why there is a change is said with how it goes") {
+  generation_book book({{{0, 2, {}}, std::nullopt}, 0}, start);
+  REQUIRE(book.begin(1, {"b"}, start, "node b is gone"));
+  CHECK(book.outcome() == "generation 1 is being started: node b is gone");
+  CHECK(book.coming() == 1u);
+  REQUIRE(book.on_serves(1));
+  CHECK(book.outcome() == "generation 1 serves: node b is gone");
+  REQUIRE(book.begin(2, {}, start));
+  CHECK(book.outcome() == "generation 2 is being started");
+  CHECK(book.give_up("no"));
+  book.stay("node c is gone, and nobody can take its layers");
+  CHECK(book.outcome() == "node c is gone, and nobody can take its layers");
+}
+
+TEST_CASE("a generation in place of the one that served leaves nothing to go back to") {
+  generation_book book({{{0, 2, {}}, std::nullopt}, 0}, start);
+  const auto begun = book.replace(1, {"b"}, start, "node b is gone");
+  REQUIRE(begun);
+  CHECK(*begun == generation{1, 1, {"b"}});
+  CHECK(book.noted() == noted_generations{{{1, 1, {"b"}}, std::nullopt}, 1});
+  CHECK_FALSE(book.is_changing());
+  CHECK_FALSE(book.give_up("too late"));
+  REQUIRE(book.begin(2, {}, start));
+  CHECK_FALSE(book.replace(1, {}, start, "another change is under way"));
+}
+
 TEST_CASE("there is one change at a time") {
   generation_book book({{{0, 2, {}}, std::nullopt}, 0}, start);
   REQUIRE(book.begin(3, {}, start));

@@ -63,6 +63,15 @@ TEST_CASE("a two-stage plan gives every layer to one shard and the same blocks t
   CHECK(plan_json(two_stages(), small_model(), *plan).find("\"stages\": 2") != std::string::npos);
 }
 
+TEST_CASE("a stage with more threads has more of the layers") {
+  auto config = two_stages();
+  config.nodes[0].devices = {"cpu:0", "cpu:1-3"};
+  const auto plan = make_plan(config, small_model(), alone({{0, 1, 2, 3}, 16ull << 30}));
+  REQUIRE(plan);
+  CHECK(plan->shards[0].layers.count < 15); // although the other one has the head
+  CHECK(plan->shards[1].layers.end() == 30);
+}
+
 TEST_CASE("the same bytes hold as many more blocks as the type of keys and values is smaller") {
   auto config = two_stages();
   config.model.kv_cache_bytes = 180ull << 20; // one context in f16
@@ -364,6 +373,20 @@ TEST_CASE("a node that waits has no layers until it is added, one that is draine
   const auto added = next_generation(config, first, "c", false);
   REQUIRE(added);
   CHECK(*added == generation{0, 3, {}});
+}
+
+TEST_CASE("of nodes that are lost those count that have layers") {
+  const auto config = three_nodes();
+  const auto first = first_generation(config);
+  const auto left = next_generation_without(config, first, {"b", "c", "x"});
+  REQUIRE(left);
+  CHECK(left->stages == 1);
+  CHECK(is_without(*left, "b"));
+  CHECK(is_without(*left, "c"));
+  CHECK_FALSE(is_without(*left, "a"));
+  const auto none = next_generation_without(config, first, {"a", "b"});
+  REQUIRE_FALSE(none);
+  CHECK(none.error().code == errc::does_not_fit);
 }
 
 TEST_CASE("what cannot be changed is refused by name") {
