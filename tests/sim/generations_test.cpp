@@ -23,6 +23,12 @@ std::vector<std::uint32_t> some_layout(world& w) {
   return {first.begin(), first.end()};
 }
 
+void put_under_load(world& w) {
+  for (int i = 0; i < 4; ++i)
+    w.open(some_plan(w));
+  w.run_for(std::chrono::milliseconds(w.draw(40)));
+}
+
 // Nobody of another generation lives, and the scheduler runs with what the root has noted.
 void check_settled(world& w) {
   CHECK_FALSE(w.plan().now.coming);
@@ -49,9 +55,7 @@ TEST_CASE("layers move between shards while streams run, and no stream notices b
     world w(supervised(seed));
     w.run_for(1s);
     for (std::uint32_t change = 1; change <= 3; ++change) {
-      for (int i = 0; i < 4; ++i)
-        w.open(some_plan(w));
-      w.run_for(std::chrono::milliseconds(w.draw(40)));
+      put_under_load(w);
       REQUIRE(w.repartition(some_layout(w)));
       CHECK_FALSE(w.repartition({0})); // one at a time
       REQUIRE(wait_for(
@@ -128,9 +132,7 @@ TEST_CASE("shards whose machine is lost are done without, and streams go on from
     world w(supervised(seed));
     w.run_for(1s);
     for (std::uint32_t change = 1; change <= 3; ++change) {
-      for (int i = 0; i < 4; ++i)
-        w.open(some_plan(w));
-      w.run_for(std::chrono::milliseconds(w.draw(40)));
+      put_under_load(w);
       w.crash(some_shard(w));
       w.run_for(std::chrono::milliseconds(w.draw(60))); // it may be back
       under_load += w.open_clients() > 0 ? 1 : 0;
