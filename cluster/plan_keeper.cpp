@@ -47,7 +47,7 @@ void plan_keeper::settle() {
 
 void plan_keeper::note_and_tell() {
   if (auto ok = note(); !ok)
-    spdlog::error("{}", ok.error().message); // a root after us hears it from the head
+    spdlog::error("{}", ok.error().message); // a root after us asks head and machines again
   tell();
 }
 
@@ -57,14 +57,18 @@ void plan_keeper::tell() {
   to_.say(word());
 }
 
+result<cluster_plan> plan_keeper::plan_of_next(generation& next) const {
+  next.number = book_.noted().last + 1;
+  return make_plan(context_.config, context_.model, note_.known, next);
+}
+
 result<generation> plan_keeper::begin(const change_nodes& order) {
   auto next =
       next_generation(context_.config, book_.noted().now.serving, order.node, order.is_drain);
   if (!next)
     return next;
   if (!book_.is_changing()) { // else the book says what is in the way
-    next->number = book_.noted().last + 1;
-    auto plan = make_plan(context_.config, context_.model, note_.known, *next);
+    auto plan = plan_of_next(*next);
     if (!plan)
       return plan.error();
     if (auto ok = check_fits_beside(serving_, *plan, note_.known); !ok)
@@ -91,9 +95,7 @@ nodes_changed plan_keeper::change(const change_nodes& order) {
 void plan_keeper::on_joined(const std::string& node, const machine_facts& facts) {
   std::lock_guard lock(mutex_);
   note_.known.insert_or_assign(node, facts);
-  if (auto ok = note(); !ok)
-    spdlog::error("{}", ok.error().message); // a root after us waits for that machine again
-  tell();
+  note_and_tell();
 }
 
 void plan_keeper::on_serves(std::uint32_t generation) {
@@ -134,8 +136,7 @@ result<void> plan_keeper::move_away_from(const std::set<std::string>& lost,
   auto next = next_generation_without(context_.config, book_.noted().now.serving, lost);
   if (!next)
     return next.error();
-  next->number = book_.noted().last + 1;
-  auto plan = make_plan(context_.config, context_.model, note_.known, *next);
+  auto plan = plan_of_next(*next);
   if (!plan)
     return plan.error();
   const bool has_room = check_fits_beside(serving_, *plan, note_.known).has_value();

@@ -52,6 +52,8 @@ public:
   plan_standing standing() const;
 
 private:
+  // Gives it its number.
+  result<cluster_plan> plan_of_next(generation& next) const;
   result<generation> begin(const change_nodes& order);
   void do_without_the_lost();
   result<void> move_away_from(const std::set<std::string>& lost, const std::string& why);
