@@ -6,6 +6,7 @@
 #include "runtime/schedule/blocks.hpp"
 #include "runtime/schedule/kv_move.hpp"
 #include "runtime/schedule/prompt_lookup.hpp"
+#include "runtime/schedule/return_pace.hpp"
 #include "runtime/schedule/sequence_lists.hpp"
 #include "runtime/schedule/ticket_queue.hpp"
 #include "schema/messages.hpp"
@@ -43,10 +44,10 @@ struct scheduler_config {
   bool use_job_ticket = false;                         // no queue: a free slot now, or a refusal
   std::vector<token_id> eos_ids;                       // end-of-sequence tokens of the model
   ticket_id first_ticket{1};                           // above all of an earlier life
-  std::chrono::milliseconds retry_after{1000};         // said with refusals that may be retried
-  std::chrono::milliseconds submit_timeout{10'000};    // from granted to admit
-  std::chrono::milliseconds queue_deadline{60'000};    // from granted to the first slot; 0: none
-  std::chrono::milliseconds recovery_timeout{60'000};  // without a pipeline; 0: none
+  std::chrono::milliseconds retry_after{1000};        // at least, with refusals that may be retried
+  std::chrono::milliseconds submit_timeout{10'000};   // from granted to admit
+  std::chrono::milliseconds queue_deadline{60'000};   // from granted to the first slot; 0: none
+  std::chrono::milliseconds recovery_timeout{60'000}; // without a pipeline; 0: none
   // A ticket that nobody listens to any more: computed on for so long, as if its gateway or client
   // were about to come back; one that may be resumed is then parked, without a slot and blocks,
   // until the window has passed since it was left.
@@ -300,6 +301,7 @@ private:
   std::map<batch_id, std::vector<late_part>> late_; // the same by batch, while none is open
   ticket_id next_ticket_;
   batch_id next_batch_{1};
+  return_pace returns_;
   bool is_draining_ = false;
   bool has_isolated_in_flight_ = false;
   bool is_guessing_ = false; // in the micro-batch that is being formed

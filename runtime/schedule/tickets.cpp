@@ -10,7 +10,8 @@
 namespace baton::schedule {
 
 scheduler::scheduler(scheduler_config config)
-    : config_(std::move(config)), next_ticket_(config_.first_ticket) {
+    : config_(std::move(config)), next_ticket_(config_.first_ticket),
+      returns_(config_.retry_after) {
   ENSURE(config_.max_num_seqs > 0 && config_.max_num_batched_tokens > 1 &&
              config_.prefill_chunk > 0 && config_.max_model_len > 1 &&
              config_.vocabulary_size > 0 && config_.first_ticket,
@@ -19,7 +20,8 @@ scheduler::scheduler(scheduler_config config)
 
 std::variant<granted, rejected> scheduler::reserve(const baton::reserve& request, time_point now) {
   if (auto why = refuse_reserve(request, now)) {
-    const auto retry_after = retry_after_of(why->code);
+    const bool is_load = why->code == errc::overloaded || why->code == errc::no_job_ticket;
+    const auto retry_after = is_load ? returns_.next(now) : retry_after_of(why->code);
     return rejected{
         request.request, {}, std::move(*why), retry_after, look_at_queue(request.priority).tickets};
   }
@@ -345,6 +347,8 @@ void scheduler::tick(time_point now) {
   }
   limit_parked();
   sweep();
+  const auto everybody = look_at_queue(std::numeric_limits<std::int32_t>::max());
+  returns_.observe(counters_.tickets_ended, everybody.slots_left == 0, now);
 }
 
 // Ends a ticket of which nothing is out yet.

@@ -19,6 +19,7 @@ import time
 
 import fault_client
 import machine
+import overload as overloading
 import report
 import servers
 import soak as soaking
@@ -189,20 +190,10 @@ def overload(settings):
     """Ten times as many clients as there are slots, which come again when they are told to, between two halves with as many as there are slots."""
     with servers.Cluster(settings.cluster, MODEL, settings.devices, max_num_seqs=STREAMS, max_num_queued_reqs=STREAMS) as server:
         undisturbed(server)
-        before = fault_client.crowd(server.port, STREAMS, TOKENS, settings.overload_seconds / 2)
-        flood = fault_client.crowd(server.port, 10 * STREAMS, TOKENS, settings.overload_seconds)
-        after = fault_client.crowd(server.port, STREAMS, TOKENS, settings.overload_seconds / 2)
-    peaks = [half.tokens / half.seconds for half in (before, after)]
-    shares = [flood.tokens / flood.seconds / peak for peak in (statistics.mean(peaks), max(peaks), min(peaks))]
-    rows = [report.judged("overload.goodput", shares[0], "of peak", 0.95, low=shares[1], high=shares[2]),
-            report.judged("overload.refusals", len(flood.refusals), "requests")]
-    if flood.refusals:
-        rows.append(report.judged("overload.refusal.p99", fault_client.percentile(flood.refusals, 99), "s", 0.05, lower_is_better=True,
-                                  low=min(flood.refusals), high=max(flood.refusals)))
-    faults = before.faults + flood.faults + after.faults
-    wrong = report.judged("overload.wrong", len(faults), "requests", 1, lower_is_better=True)
-    wrong.reason = "; ".join(sorted(set(faults)))[:300]
-    return [*rows, wrong]
+        before = overloading.Phase(server, STREAMS, TOKENS, settings.overload_seconds / 2)
+        flood = overloading.Phase(server, 10 * STREAMS, TOKENS, settings.overload_seconds)
+        after = overloading.Phase(server, STREAMS, TOKENS, settings.overload_seconds / 2)
+    return overloading.rows(before, flood, after)
 
 
 def disconnects(settings):
