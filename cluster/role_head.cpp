@@ -72,7 +72,9 @@ schedule::scheduler_config limits_of(const cluster_context& context, const langu
   limits.resume_window = m.resume_window;
   auto ends = l.tokenizer->end_ids();
   limits.eos_ids.assign(ends.begin(), ends.end());
-  limits.first_ticket = ticket_id{life.value}; // microseconds: above all of an earlier life
+  const std::uint32_t pipeline = 0;
+  limits.first_ticket = first_ticket_of(life, pipeline);
+  limits.ticket_step = pipelines_max;
   return limits;
 }
 

@@ -10,6 +10,10 @@ std::uint64_t digest_of(std::string_view text) noexcept {
   return XXH3_64bits(text.data(), text.size());
 }
 
+std::uint64_t digest_behind(std::uint64_t before, std::string_view text) noexcept {
+  return XXH3_64bits_withSeed(text.data(), text.size(), before);
+}
+
 std::uint64_t digest_of(generate request, bool add_generation_prompt) {
   request.request = 0;
   request.request_id.clear();

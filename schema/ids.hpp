@@ -27,6 +27,19 @@ using ticket_id = strong_id<struct ticket_tag, std::uint64_t>;
 // Rows that travel together through the stages; grows by one within an epoch.
 using batch_id = strong_id<struct batch_tag, std::uint64_t>;
 
+// A cluster has up to so many pipelines: heads, each with shards of its own. The number of a ticket
+// says whose it is, so that whoever comes back to it finds the head that has it.
+inline constexpr std::uint32_t pipelines_max = 64;
+constexpr std::uint32_t pipeline_of(ticket_id ticket) noexcept {
+  return static_cast<std::uint32_t>(ticket.value % pipelines_max);
+}
+// The first of a life of a head; the others follow in steps of pipelines_max. A life's epoch is the
+// microsecond in which it began, and fewer are granted than one in pipelines_max of them: above all
+// of an earlier life. Below 2^53 until the year 2255, so that JavaScript reads the number as it is.
+constexpr ticket_id first_ticket_of(epoch_id life, std::uint32_t pipeline) noexcept {
+  return {life.value - life.value % pipelines_max + pipeline};
+}
+
 // A sequence is one choice of a ticket (n > 1 gives several).
 struct sequence_id {
   ticket_id ticket;

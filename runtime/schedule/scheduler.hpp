@@ -44,6 +44,7 @@ struct scheduler_config {
   bool use_job_ticket = false;                         // no queue: a free slot now, or a refusal
   std::vector<token_id> eos_ids;                       // end-of-sequence tokens of the model
   ticket_id first_ticket{1};                           // above all of an earlier life
+  std::uint64_t ticket_step = 1;                       // from one ticket to the next
   std::chrono::milliseconds retry_after{1000};        // at least, with refusals that may be retried
   std::chrono::milliseconds submit_timeout{10'000};   // from granted to admit
   std::chrono::milliseconds queue_deadline{60'000};   // from granted to the first slot; 0: none

@@ -14,7 +14,7 @@ scheduler::scheduler(scheduler_config config)
       returns_(config_.retry_after) {
   ENSURE(config_.max_num_seqs > 0 && config_.max_num_batched_tokens > 1 &&
              config_.prefill_chunk > 0 && config_.max_model_len > 1 &&
-             config_.vocabulary_size > 0 && config_.first_ticket,
+             config_.vocabulary_size > 0 && config_.first_ticket && config_.ticket_step > 0,
          "a scheduler without slots, rows, positions, vocabulary or ticket numbers");
 }
 
@@ -26,7 +26,7 @@ std::variant<granted, rejected> scheduler::reserve(const baton::reserve& request
         request.request, {}, std::move(*why), retry_after, look_at_queue(request.priority).tickets};
   }
   const ticket_id id = request.ticket ? request.ticket : next_ticket_;
-  next_ticket_.value += request.ticket ? 0 : 1;
+  next_ticket_.value += request.ticket ? 0 : config_.ticket_step;
   ++counters_.tickets_granted;
   ticket t;
   t.request = request.request;
@@ -108,7 +108,9 @@ void scheduler::recount(ticket_id id) {
 void scheduler::admit(const baton::admit& request) {
   const auto it = tickets_.find(request.ticket);
   if (it == tickets_.end()) {
-    const bool was_ours = request.ticket >= config_.first_ticket && request.ticket < next_ticket_;
+    const bool was_ours =
+        request.ticket >= config_.first_ticket && request.ticket < next_ticket_ &&
+        (request.ticket.value - config_.first_ticket.value) % config_.ticket_step == 0;
     if (!was_ours)
       output_.refusals.push_back(
           {request.gateway,

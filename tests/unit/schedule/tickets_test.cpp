@@ -21,6 +21,25 @@ TEST_CASE("tickets are granted up to slots and queue, then refused as overloaded
   CHECK_FALSE(r.ticket);
 }
 
+TEST_CASE("the numbers of tickets say of which pipeline they are, and grow from life to life") {
+  auto config = small_config();
+  config.first_ticket = first_ticket_of(epoch_id{1'000'000}, 5);
+  config.ticket_step = pipelines_max;
+  fixture f(config);
+  const auto first = f.grant();
+  CHECK(first.value <= 1'000'000 + pipelines_max);
+  CHECK(pipeline_of(first) == 5);
+  CHECK(f.grant() == ticket_id{first.value + pipelines_max});
+  CHECK(first_ticket_of(epoch_id{1'000'000 + 3 * pipelines_max}, 5) > f.grant());
+  // What came between was granted by another one.
+  f.s.admit(f.request(ticket_id{first.value + 1}));
+  REQUIRE(f.s.take().refusals.size() == 1);
+  f.s.cancel({.ticket = first, .choice = {}, .reason = {}});
+  static_cast<void>(f.s.take());
+  f.s.admit(f.request(first)); // ours, and over
+  CHECK(f.s.take().refusals.empty());
+}
+
 TEST_CASE("the queue is bounded by tokens as well as by tickets") {
   fixture f;
   for (int i = 0; i < 8; ++i)
