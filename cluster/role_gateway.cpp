@@ -1,12 +1,12 @@
-// The gateway: the doors of one process and the desk between them and the head.
+// The gateway: the doors of one process, and the desks between them and the heads.
 #include "cluster/child.hpp"
 #include "cluster/gateway_files.hpp"
 #include "cluster/open_files.hpp"
 #include "cluster/process.hpp"
 #include "cluster/proxies.hpp"
 #include "cluster/roles.hpp"
-#include "gateway/desk.hpp"
 #include "gateway/door_server.hpp"
+#include "gateway/front.hpp"
 
 #include <spdlog/spdlog.h>
 
@@ -15,13 +15,26 @@ namespace {
 
 constexpr std::chrono::milliseconds files_interval{500}; // to look whether they have changed
 
+struct head_place {
+  gateway::pipeline_seat seat;
+  stable_name name; // where it is found
+};
+
+// By the number of their pipeline.
+std::vector<head_place> heads_of(const cluster_context& context) {
+  return {{{place::head, context.config.model.name}, head_name}};
+}
+
 gateway::gateway_config settings(const cluster_context& context, const identity& self,
+                                 const std::vector<head_place>& heads,
                                  std::optional<std::vector<gateway::api_key>> keys) {
   const auto& g = context.config.gateway;
   auto c = door_settings(g, std::move(keys));
   c.self = self.node;
   c.epoch = self.epoch;
-  c.head = place::head;
+  c.pipelines.clear();
+  for (const auto& head : heads)
+    c.pipelines.push_back(head.seat);
   c.build = std::string(build_version());
   c.threads = g.threads;
   c.http_bounds.connections_max = g.max_connections;
@@ -31,6 +44,36 @@ gateway::gateway_config settings(const cluster_context& context, const identity&
   if (g.max_concurrent_requests > 0)
     c.requests_max = g.max_concurrent_requests;
   return c;
+}
+
+// Whose message it is: of the pipeline whose head says it or, of what the root says of a head, whom
+// it is about. All else is about the whole cluster, and the first desk's.
+std::size_t desk_of(node_id source, const message& m, const std::vector<head_place>& heads) {
+  const auto* about = std::get_if<status>(&m);
+  for (std::size_t i = 0; i < heads.size(); ++i)
+    if (const auto head = heads[i].seat.head; head == source || (about && about->node == head))
+      return i;
+  return 0;
+}
+
+// As deliver_to (proxy.hpp), to the desk that it is for.
+void deliver_to_desks(exchange& links, std::vector<gateway::desk_actor> desks,
+                      std::vector<head_place> heads) {
+  links.publish(
+      actors::well_known::gateway,
+      [&links, desks = std::move(desks), heads = std::move(heads)](const envelope& e, message&& m) {
+        const actors::gateway_actor to = desks[desk_of(e.source, m, heads)];
+        std::visit(
+            [&](auto&& content) {
+              using M = std::decay_t<decltype(content)>;
+              using taken = detail::signature<actors::gateway_actor>::all;
+              if constexpr (detail::is_one_of<M, taken>)
+                caf::anon_send(to, std::move(content));
+              else
+                links.count_unknown();
+            },
+            std::move(m));
+      });
 }
 
 // Clients beyond it would not be heard.
@@ -90,29 +133,38 @@ int run_gateway(const cluster_context& context, const role_arguments& arguments)
     spdlog::error("{}", keys.error().message);
     return exit_permanent;
   }
-  auto board = std::make_shared<gateway::board>(settings(context, self.self(), *std::move(keys)));
-  gateway::desk_config config;
-  config.scheduler = make_proxy<actors::scheduler_actor>(self.system(), self.links(), place::head,
-                                                         actors::well_known::scheduler);
-  config.tokenizer = make_proxy<actors::tokenizer_actor>(self.system(), self.links(), place::head,
-                                                         actors::well_known::tokenizer);
-  config.board = board;
-  auto desk = self.own_typed(gateway::spawn_desk(self.system(), config));
-  auto opened = gateway::door_server::start(self.system(), board, desk);
+  const auto heads = heads_of(context);
+  auto board =
+      std::make_shared<gateway::board>(settings(context, self.self(), heads, *std::move(keys)));
+  std::vector<gateway::head_actors> actors_of_heads;
+  for (const auto& [seat, name] : heads)
+    actors_of_heads.push_back(
+        {make_proxy<actors::scheduler_actor>(self.system(), self.links(), seat.head,
+                                             actors::well_known::scheduler),
+         make_proxy<actors::tokenizer_actor>(self.system(), self.links(), seat.head,
+                                             actors::well_known::tokenizer)});
+  const auto [front, desks] = gateway::spawn_front(self.system(), board, actors_of_heads);
+  self.own_typed(front);
+  for (const auto& desk : desks)
+    self.own_typed(desk);
+  auto opened = gateway::door_server::start(self.system(), board, front);
   if (!opened) {
     spdlog::error("{}", opened.error().message);
     return exit_permanent;
   }
   const std::shared_ptr<gateway::door_server> doors = *std::move(opened);
   files->attach(board, doors);
-  deliver_to(self.links(), actors::well_known::gateway, actors::gateway_actor(desk));
-  self.tell_peers(desk);
-  self.on_tick([desk] { caf::anon_send(desk, actors::tick{}); });
+  deliver_to_desks(self.links(), desks, heads);
+  for (const auto& desk : desks) {
+    self.tell_peers(desk);
+    self.on_tick([desk = desk] { caf::anon_send(desk, actors::tick{}); });
+  }
   report_when_drained(self, board);
   follow_files(self, files, board);
   self.begin();
-  if (auto linked = self.links().connect(place::head, context.where.find(head_name)); !linked)
-    spdlog::error("cannot connect to the head: {}", linked.error().message);
+  for (const auto& [seat, name] : heads)
+    if (auto linked = self.links().connect(seat.head, context.where.find(name)); !linked)
+      spdlog::error("cannot connect to the {}: {}", name.name, linked.error().message);
   self.report(phase::ready);
   self.wait();
   doors->stop();

@@ -64,12 +64,19 @@ struct zmq_limits {
   std::chrono::milliseconds silence_max{5'000}; // then the client's streams are cancelled
 };
 
+// A head with shards of its own, and the model it serves. Several may serve the same one.
+struct pipeline_seat {
+  node_id head; // the process that has the log of its streams
+  std::string model;
+};
+
 struct gateway_config {
   // Who this process is.
   node_id self;
   epoch_id epoch;
-  node_id head;                // the process that has the log of all streams
   std::string build = "baton"; // version; /version, system_fingerprint, hello_ack
+  // Whom it is in front of, by number (see pipeline_of); at least one, at most pipelines_max.
+  std::vector<pipeline_seat> pipelines{pipeline_seat{}};
   // Doors.
   std::string http = "127.0.0.1:8000"; // address:port; [v6]:port; port 0 takes a free one
   std::uint32_t threads = 1;           // io threads: compute needs the cores more

@@ -93,8 +93,8 @@ struct door_core {
   std::shared_ptr<tls_keeper> tls; // of the clients' door; none: it is plain
   asio::io_context io;
 
-  door_core(const desk_actor& desk, std::shared_ptr<board> b, int threads)
-      : facts(b), api(b), http(desk, b, "http"), websocket(desk, b, "websocket"), io(threads) {}
+  door_core(const front_actor& front, std::shared_ptr<board> b, int threads)
+      : facts(b), api(b), http(front, b, "http"), websocket(front, b, "websocket"), io(threads) {}
   const gateway_config& config() const noexcept { return facts->config(); }
 };
 

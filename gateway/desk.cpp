@@ -21,6 +21,10 @@ struct desk_state {
   gateway::metrics& counts() { return config.board->metrics(); }
   time_point now() { return self->clock().now(); }
   node_id node() { return config.board->config().self; }
+  node_id head() { return config.board->config().pipelines.at(config.pipeline).head; }
+  void change(const std::function<void(pipeline_view&)>& edit) {
+    facts().change([&](snapshot& s) { edit(s.pipelines.at(config.pipeline)); });
+  }
 
   void start(open_generate& m);
   void start(open_resume& m);
@@ -38,9 +42,12 @@ struct desk_state {
   template <class Answer>
   void on_answer(Answer& m);
   void on_tick();
+  void on_card(const model_card& m);
   void on_head_lost(const actors::peer_down& m);
   void on_head_up(const actors::peer_up& m);
   void on_head_back();
+  bool hand_over(std::uint64_t request, const rejected& why);
+  void take_over(open_entry entry);
 
   void cancel_ticket(ticket_id ticket, cancel_reason why) {
     cancel c;
@@ -60,8 +67,6 @@ struct desk_state {
     }
     pushed.clear();
   }
-  void note_latency(open_entry& entry, const chunk& c);
-  void spend(open_entry& entry, const chunk& c);
 };
 
 // False if the stream was cut: its ticket is cancelled, the entry must go.
@@ -79,9 +84,8 @@ bool desk_state::deliver(open_entry& entry, stream_event e) {
 
 void desk_state::start(open_generate& m) {
   const auto facts_now = facts().look();
-  const auto card = std::find_if(facts_now->cards.begin(), facts_now->cards.end(),
-                                 [&](const model_card& c) { return c.name == m.request.model; });
-  auto entry = entry_of(m, card == facts_now->cards.end() ? 0 : card->context_max);
+  const auto& card = facts_now->pipelines.at(config.pipeline).card;
+  auto entry = entry_of(m, card ? card->context_max : 0);
   entry.submit.deadline = sooner(entry.submit.deadline, facts().config().request_deadline);
   entry.reserve.resume_key = config.next_key();
   enter(std::move(entry));
@@ -102,7 +106,9 @@ void desk_state::ask_head(open_entry& entry) {
 }
 
 void desk_state::enter(open_entry entry) {
-  entry.opened_at = now();
+  if (entry.opened_at == time_point()) {
+    entry.opened_at = now();
+  }
   entry.reserve.gateway = entry.submit.gateway = node();
   ask_head(entry);
   const auto number = entry.reserve.request;
@@ -226,37 +232,36 @@ void desk_state::on_rejected(const rejected& m) {
     ask_head(entry);
     return;
   }
+  if (is_for_head(m.reason.code) && hand_over(m.request, m)) {
+    return;
+  }
   if (entry.out) {
     deliver(entry, m);
   }
   erase(m.request);
 }
 
-void desk_state::note_latency(open_entry& entry, const chunk& c) {
-  const auto at = now();
-  const auto seconds = [](auto span) { return std::chrono::duration<double>(span).count(); };
-  if (c.count > 0) {
-    if (!entry.last_token_at) {
-      counts().first_token(entry.model(), seconds(at - entry.opened_at));
-      counts().next_tokens(entry.model(), c.count, -1);
-    } else {
-      counts().next_tokens(entry.model(), c.count, seconds(at - *entry.last_token_at));
-    }
-    entry.last_token_at = at;
+// False: it stays, because it may not go or nobody else is there to serve it.
+bool desk_state::hand_over(std::uint64_t request, const rejected& why) {
+  auto& entry = open.at(request);
+  auto tried = entry.tried;
+  tried.set(config.pipeline);
+  if (!config.front || !may_move(entry) || !is_served(*facts().look(), entry.model(), tried)) {
+    return false;
   }
-  if (c.finish != finish::none) {
-    counts().choice_ended(entry.model(), c.finish);
-  }
+  entry.tried = tried;
+  self->send(config.front, handover{std::make_shared<open_entry>(std::move(entry)), why});
+  open.erase(request);
+  return true;
 }
 
-// The prompt with the first chunk; a client that came back has paid for it before.
-void desk_state::spend(open_entry& entry, const chunk& c) {
-  if (!entry.lease) {
+// Its client may have left while no desk had it.
+void desk_state::take_over(open_entry entry) {
+  if (entry.out->is_detached()) {
+    facts().leave();
     return;
   }
-  const bool has_prompt = std::exchange(entry.owes_prompt, false);
-  const std::uint64_t tokens = std::uint64_t{c.count} + (has_prompt ? c.prompt_tokens : 0);
-  entry.lease->account().spend(tokens, now());
+  enter(std::move(entry));
 }
 
 void desk_state::on_chunk(chunk& m) {
@@ -285,12 +290,12 @@ void desk_state::on_chunk(chunk& m) {
     erase(number);
     return;
   }
-  note_latency(entry, m);
-  spend(entry, m);
+  note_tokens(counts(), config.pipeline, entry, m, now());
+  spend(entry, m, now());
   const bool is_last = take_in(entry, m);
   if (is_last) {
     const auto took = std::chrono::duration<double>(now() - entry.opened_at).count();
-    counts().request_ended(entry.model(), took, entry.prompt_tokens);
+    counts().request_ended(config.pipeline, entry.model(), took, entry.prompt_tokens);
   }
   const bool delivered = deliver(entry, std::move(m));
   if (is_last || !delivered) {
@@ -333,21 +338,25 @@ void desk_state::on_tick() {
 }
 
 void desk_state::on_head_lost(const actors::peer_down& m) {
-  if (m.node != facts().config().head) {
-    return; // a shard: the head knows, the streams go on
+  if (m.node != head()) {
+    return; // a shard, or another pipeline's head: its own desk knows
   }
-  facts().change([&](snapshot& s) {
-    s.is_head_lost = true;
-    s.head_lost_why = m.why;
-    s.load.reset();
+  change([&](pipeline_view& p) {
+    p.is_head_lost = true;
+    p.head_lost_why = m.why;
+    p.load.reset();
+    ++p.losses;
   });
   std::vector<std::uint64_t> over;
+  std::vector<std::uint64_t> waiting;
   for (auto& [number, entry] : open) {
     entry.asked_at = now();
     if (entry.stage == stage_of_request::asking || entry.stage == stage_of_request::leaving) {
       over.push_back(number); // a question costs nothing to ask again, who left waits for nothing
     } else if (entry.ticket()) {
       entry.stage = stage_of_request::resuming;
+    } else {
+      waiting.push_back(number);
     }
   }
   for (const auto number : over) {
@@ -357,15 +366,34 @@ void desk_state::on_head_lost(const actors::peer_down& m) {
     }
     erase(number);
   }
+  for (const auto number : waiting) { // a grant that is on its way will be cancelled
+    hand_over(number, {number, {}, fail(errc::not_ready, "the head is down: {}", m.why), {}, 0});
+  }
 }
 
 // Its card follows and says more. A link that is new although none was seen to fall has lost what
 // was on its way all the same.
 void desk_state::on_head_up(const actors::peer_up& m) {
-  const auto now_known = facts().look();
-  if (m.peer.node == facts().config().head && !now_known->cards.empty() &&
-      !now_known->is_head_lost) {
+  if (m.peer.node != head()) {
+    return;
+  }
+  const auto known = facts().look();
+  const auto& p = known->pipelines.at(config.pipeline);
+  if (p.card && !p.is_head_lost) {
     on_head_lost({m.peer.node, m.peer.epoch, "its link is a new one"});
+  }
+}
+
+// Of a head that was lost, or that nobody had heard of: what was asked of it meanwhile may not have
+// come to it. What an older one served is history.
+void desk_state::on_card(const model_card& m) {
+  bool is_news = false;
+  change([&](pipeline_view& p) {
+    is_news = std::exchange(p.is_head_lost, false) || !p.card;
+    p.card = m;
+  });
+  if (is_news) {
+    on_head_back();
   }
 }
 
@@ -377,16 +405,6 @@ void desk_state::on_head_back() {
 }
 
 namespace {
-
-void keep_card(std::vector<model_card>& cards, const model_card& m) {
-  for (auto& card : cards) {
-    if (card.name == m.name) {
-      card = m;
-      return;
-    }
-  }
-  cards.push_back(m);
-}
 
 // The handler, then one wake-up for each stream it pushed to.
 template <class Message, class Handle>
@@ -415,31 +433,20 @@ desk_actor::behavior_type desk(desk_actor::stateful_pointer<desk_state> self, de
                          }),
       then_wake<tokenized&>(self, [](auto& s, auto& m) { s.on_answer(m); }),
       then_wake<detokenized&>(self, [](auto& s, auto& m) { s.on_answer(m); }),
-      [self](const model_card& m) {
-        bool was_lost = false;
-        self->state.facts().change([&](snapshot& s) {
-          was_lost = std::exchange(s.is_head_lost, false);
-          if (was_lost) {
-            s.cards.clear(); // a new head: what the old one served is history
-          }
-          keep_card(s.cards, m);
-        });
-        if (was_lost) {
-          self->state.on_head_back();
-        }
-      },
+      [self](const model_card& m) { self->state.on_card(m); },
       [self](const load_report& m) {
-        self->state.facts().change([&](snapshot& s) { s.load = m; });
+        self->state.change([&](pipeline_view& p) {
+          p.load = m;
+          ++p.reports;
+        });
       },
       [self](const cluster_status& m) {
         self->state.facts().change([&](snapshot& s) { s.cluster = m; });
       },
       [self](const status& m) {
-        self->state.facts().change([&](snapshot& s) {
-          if (m.role == role::head) {
-            s.head = m;
-          }
-        });
+        if (m.role == role::head) {
+          self->state.change([&](pipeline_view& p) { p.head = m; });
+        }
       },
       [self](const drain&) {
         self->state.facts().change([](snapshot& s) { s.is_draining = true; });
@@ -459,6 +466,7 @@ desk_actor::behavior_type desk(desk_actor::stateful_pointer<desk_state> self, de
                         detokenize{m.out->number(), self->state.node(), std::move(m.ids)});
       },
       [self](const close_request& m) { self->state.close(m); },
+      [self](handover& m) { self->state.take_over(std::move(*m.entry)); },
   };
 }
 

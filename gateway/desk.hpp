@@ -1,6 +1,6 @@
-// The gateway actor: between the doors' streams and the head. Gives each request its way through
-// reserve, granted and submit, brings chunks to its stream, and tells the scheduler at once when a
-// client has gone. Never touches a socket, never waits for a door.
+// The gateway actor of one pipeline: between the doors' streams and the pipeline's head. Gives each
+// request its way through reserve, granted and submit, brings chunks to its stream, and tells the
+// scheduler at once when a client has gone. Never touches a socket, never waits for a door.
 //
 //   open_generate -> reserving --granted--> running --last finish--> (done)
 //                     |  |  |                |   |
@@ -20,6 +20,9 @@
 //   open_resume -----------------^  |
 //                                   +-rejected--> reserving again, if all of it is known here;
 //                                                 else (failed)
+//
+// What the head cannot take now, and nobody has been told of, is handed over to where it came from
+// (front.hpp) if another pipeline may take it.
 //
 // A gap, text that does not follow on what was delivered, is asked for like that a few times; one
 // that stays ends the request.
@@ -57,15 +60,24 @@ struct open_tokenize {
   prompt input;
   bool add_generation_prompt = true;
   std::shared_ptr<quota_lease> lease = nullptr;
+  std::string model{};
 };
 struct open_detokenize {
   std::shared_ptr<stream> out;
   std::vector<token_id> ids;
   std::shared_ptr<quota_lease> lease = nullptr;
+  std::string model{};
 };
 struct close_request {
   std::uint64_t request = 0;
   cancel_reason why = cancel_reason::client_gone;
+};
+
+struct open_entry; // desk_state.hpp
+// Desk to front, which finds another desk for it or tells the refusal; front to that desk.
+struct handover {
+  std::shared_ptr<open_entry> entry;
+  rejected why;
 };
 
 } // namespace baton::gateway
@@ -75,15 +87,20 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::gateway::open_resume)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::gateway::open_tokenize)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::gateway::open_detokenize)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::gateway::close_request)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::gateway::handover)
 
 namespace baton::gateway {
 
-// What the head sends (gateway_actor), and what the doors of this process send. Converts to
-// gateway_actor.
+// Whom the doors of this process talk to: the front, or a desk alone.
+using front_actor =
+    actors::takes<open_generate, open_resume, open_tokenize, open_detokenize, close_request>;
+using handover_actor = actors::takes<handover>;
+
+// What the head sends (gateway_actor), and what the doors send. Converts to both.
 using desk_actor =
     actors::gateway_actor::extend<caf::reacts_to<open_generate>, caf::reacts_to<open_resume>,
                                   caf::reacts_to<open_tokenize>, caf::reacts_to<open_detokenize>,
-                                  caf::reacts_to<close_request>>;
+                                  caf::reacts_to<close_request>, caf::reacts_to<handover>>;
 
 std::uint64_t random_key(); // of the system's entropy
 
@@ -92,6 +109,8 @@ struct desk_config {
   actors::scheduler_actor scheduler;
   actors::tokenizer_actor tokenizer;
   std::shared_ptr<gateway::board> board; // who this gateway is, its limits and metrics
+  std::uint32_t pipeline = 0;            // whose head these are
+  handover_actor front = {};             // none: there is no other desk
   // Of a ticket, never 0: who can guess one can read another's stream.
   std::function<std::uint64_t()> next_key = random_key;
 };

@@ -1,9 +1,11 @@
 #include "gateway/desk_state.hpp"
 
+#include "gateway/refusal.hpp"
 #include "gateway/request_check.hpp"
 #include "schema/digest.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace baton::gateway {
 
@@ -13,6 +15,15 @@ std::chrono::milliseconds sooner(std::chrono::milliseconds a,
     return std::max(a, b);
   }
   return std::min(a, b);
+}
+
+bool may_move(const open_entry& entry) noexcept {
+  return entry.stage == stage_of_request::reserving && !entry.ticket() && !entry.is_told &&
+         entry.reserve.request_id.empty();
+}
+
+bool is_for_head(errc code) noexcept {
+  return is_for_load(code) || code == errc::not_ready;
 }
 
 open_entry entry_of(open_generate& m, std::uint32_t context_max) {
@@ -132,6 +143,34 @@ resume resume_of(const open_entry& entry) {
     r.from.push_back({entry.delivered[i], entry.finished[i] || entry.had_finish[i]});
   }
   return r;
+}
+
+void note_tokens(metrics& counts, std::uint32_t pipeline, open_entry& entry, const chunk& c,
+                 time_point now) {
+  const auto seconds_since = [now](time_point then) {
+    return std::chrono::duration<double>(now - then).count();
+  };
+  if (c.count > 0) {
+    if (!entry.last_token_at) {
+      counts.first_token(pipeline, entry.model(), seconds_since(entry.opened_at));
+      counts.next_tokens(pipeline, entry.model(), c.count, -1);
+    } else {
+      counts.next_tokens(pipeline, entry.model(), c.count, seconds_since(*entry.last_token_at));
+    }
+    entry.last_token_at = now;
+  }
+  if (c.finish != finish::none) {
+    counts.choice_ended(pipeline, entry.model(), c.finish);
+  }
+}
+
+void spend(open_entry& entry, const chunk& c, time_point now) {
+  if (!entry.lease) {
+    return;
+  }
+  const bool has_prompt = std::exchange(entry.owes_prompt, false);
+  const std::uint64_t tokens = std::uint64_t{c.count} + (has_prompt ? c.prompt_tokens : 0);
+  entry.lease->account().spend(tokens, now);
 }
 
 bool take_in(open_entry& entry, const chunk& c) {

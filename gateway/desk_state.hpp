@@ -41,15 +41,22 @@ struct open_entry {
   std::vector<bool> finished;            // per choice
   std::vector<bool> had_finish;          // per choice: by a client that came back, before it did
   std::uint32_t choices_left = 1;
+  pipeline_set tried; // that could not take it
   std::uint32_t prompt_tokens = 0;
   std::uint32_t gaps = 0; // since the last token was delivered
-  time_point opened_at;
-  time_point asked_at; // the head, or lost it
+  time_point opened_at;   // none yet, before its first desk
+  time_point asked_at;    // the head, or lost it
   std::optional<time_point> last_token_at;
 
   ticket_id ticket() const noexcept { return reserve.ticket; }
   const std::string& model() const noexcept { return reserve.model; }
 };
+
+// Whether another pipeline may be asked for it, because nothing of it has been told to anybody. Not
+// of a request with a name: the log that knows the name is at one alone.
+bool may_move(const open_entry& entry) noexcept;
+// Whether the head refused for what is the matter with it, not with the request.
+bool is_for_head(errc code) noexcept;
 
 // What a door asks for, without what the desk adds: gateway, times, key, its own deadline.
 open_entry entry_of(open_generate& m, std::uint32_t context_max);
@@ -71,6 +78,12 @@ enum class chunk_verdict : std::uint8_t {
   gap,       // something before it is lost: the stream cannot go on without it
 };
 chunk_verdict judge(const open_entry& entry, const chunk& c) noexcept;
+
+// Counts a chunk to be delivered, and how long it took.
+void note_tokens(metrics& counts, std::uint32_t pipeline, open_entry& entry, const chunk& c,
+                 time_point now);
+// The prompt with the first chunk; a client that came back has paid for it before.
+void spend(open_entry& entry, const chunk& c, time_point now);
 
 // Takes the numbers and ids of a chunk to be delivered. True: it was the last one of the request.
 bool take_in(open_entry& entry, const chunk& c);

@@ -13,16 +13,16 @@ door_server::~door_server() {
 }
 
 result<std::unique_ptr<door_server>>
-door_server::start(caf::actor_system&, std::shared_ptr<board> facts, desk_actor desk) {
+door_server::start(caf::actor_system&, std::shared_ptr<board> facts, front_actor front) {
   std::unique_ptr<zmq_door> zmq;
   if (!facts->config().zmq.empty()) {
-    auto started = zmq_door::start(desk, facts);
+    auto started = zmq_door::start(front, facts);
     if (!started) {
       return started.error();
     }
     zmq = *std::move(started);
   }
-  auto http = http_server::start(desk, facts);
+  auto http = http_server::start(front, facts);
   if (!http) {
     return http.error();
   }

@@ -1,12 +1,12 @@
 // All doors of one gateway process: HTTP with SSE and WebSocket, and ZeroMQ if configured. Started
-// by cluster/ after the desk:
+// by cluster/ after the front and its desks:
 //
 //   auto facts = std::make_shared<gateway::board>(config);
-//   auto desk = gateway::spawn_desk(system, gateway::desk_config{scheduler, tokenizer, facts});
-//   auto doors = gateway::door_server::start(system, facts, desk);
+//   auto [front, desks] = gateway::spawn_front(system, facts, heads);
+//   auto doors = gateway::door_server::start(system, facts, front);
 //   ... later: (*doors)->stop(), then the actors.
 //
-// Draining: send the desk `drain`; new requests are refused, facts->requests_open() falls to 0.
+// Draining: send a desk `drain`; new requests are refused, facts->requests_open() falls to 0.
 #pragma once
 
 #include "gateway/board.hpp"
@@ -23,10 +23,10 @@ class zmq_door;
 
 class door_server {
 public:
-  // Requires: the system, in which the desk lives, outlives the doors.
+  // Requires: the system, in which the front lives, outlives the doors.
   // Errors: bad_config, address_in_use, io_failed; each names the address.
-  static result<std::unique_ptr<door_server>> start(caf::actor_system& system,
-                                                    std::shared_ptr<board> facts, desk_actor desk);
+  static result<std::unique_ptr<door_server>>
+  start(caf::actor_system& system, std::shared_ptr<board> facts, front_actor front);
   ~door_server(); // stops
 
   std::string url() const;

@@ -347,21 +347,21 @@ http_reply http_api::answer_get(std::string_view path) const {
 }
 
 http_reply http_api::models_reply(std::string_view path) const {
-  const auto now = facts_->look();
+  const auto cards = models_of(*facts_->look());
   const auto& aliases = facts_->config().model_aliases;
   if (path == "/v1/models") {
-    return json_reply(models_body(now->cards, aliases));
+    return json_reply(models_body(cards, aliases));
   }
   const auto id = percent_decoded(path.substr(model_prefix.size()));
   if (id) {
-    const auto card = std::find_if(now->cards.begin(), now->cards.end(),
+    const auto card = std::find_if(cards.begin(), cards.end(),
                                    [&](const model_card& c) { return c.name == *id; });
-    if (card != now->cards.end()) {
+    if (card != cards.end()) {
       return json_reply(model_body(*card, *id));
     }
     const bool is_alias = std::find(aliases.begin(), aliases.end(), *id) != aliases.end();
-    if (is_alias && !now->cards.empty()) {
-      return json_reply(model_body(now->cards.front(), *id));
+    if (is_alias && !cards.empty()) {
+      return json_reply(model_body(cards.front(), *id));
     }
   }
   return refusal(fail_param(errc::model_not_found, "model", "the model '{}' does not exist",

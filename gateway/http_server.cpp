@@ -144,8 +144,8 @@ struct http_server::wall {
   std::optional<listener> admin;
   std::vector<std::thread> threads;
 
-  wall(const desk_actor& desk, std::shared_ptr<board> facts)
-      : core(desk, facts, static_cast<int>(facts->config().threads)) {}
+  wall(const front_actor& front, std::shared_ptr<board> facts)
+      : core(front, facts, static_cast<int>(facts->config().threads)) {}
 
   result<void> bind();
   asio::awaitable<void> listen(listener& at);
@@ -232,12 +232,12 @@ http_server::~http_server() {
   stop();
 }
 
-result<std::unique_ptr<http_server>> http_server::start(const desk_actor& desk,
+result<std::unique_ptr<http_server>> http_server::start(const front_actor& front,
                                                         std::shared_ptr<board> facts) {
   if (facts->config().threads == 0) {
     return fail_param(errc::bad_config, "threads", "the gateway needs at least one thread");
   }
-  auto w = std::make_unique<wall>(desk, std::move(facts));
+  auto w = std::make_unique<wall>(front, std::move(facts));
   if (auto ok = w->bind(); !ok) {
     return ok.error();
   }

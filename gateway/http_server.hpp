@@ -15,7 +15,7 @@ public:
   static result<void> check(const gateway_config& config);
   // Binds config().http and config().admin and serves at once. Errors: bad_config (not an address,
   // or one that more can reach than may), address_in_use, io_failed; each names the address.
-  static result<std::unique_ptr<http_server>> start(const desk_actor& desk,
+  static result<std::unique_ptr<http_server>> start(const front_actor& front,
                                                     std::shared_ptr<board> facts);
   ~http_server(); // stops
 

@@ -27,8 +27,8 @@ const Histogram::BucketBoundaries next_token_buckets{0.001, 0.0025, 0.005, 0.01,
 const Histogram::BucketBoundaries request_buckets{0.05, 0.1, 0.3, 0.5, 0.8, 1,  1.5, 2,
                                                   2.5,  5,   10,  15,  20,  30, 60,  120};
 
-Labels model_labels(const std::string& model) {
-  return {{"model_name", model}, {"engine", "0"}};
+Labels model_labels(std::uint32_t pipeline, const std::string& model) {
+  return {{"model_name", model}, {"engine", std::to_string(pipeline)}};
 }
 
 std::string_view finished_reason(finish how) {
@@ -54,17 +54,26 @@ struct one_value {
   double value;
 };
 
-MetricFamily family_of(const one_value& v, const std::string& model) {
+using label_list = std::vector<ClientMetric::Label>;
+
+MetricFamily family_of(const one_value& v) {
   MetricFamily family;
   family.name = v.name;
   family.help = v.help;
   family.type = v.type;
+  return family;
+}
+
+void add_to(MetricFamily& family, double value, label_list labels) {
   ClientMetric metric;
-  if (!model.empty()) {
-    metric.label = {{"engine", "0"}, {"model_name", model}};
-  }
-  (v.type == MetricType::Counter ? metric.counter.value : metric.gauge.value) = v.value;
+  metric.label = std::move(labels);
+  (family.type == MetricType::Counter ? metric.counter.value : metric.gauge.value) = value;
   family.metric.push_back(std::move(metric));
+}
+
+MetricFamily family_with(const one_value& v) {
+  auto family = family_of(v);
+  add_to(family, v.value, {});
   return family;
 }
 
@@ -72,11 +81,11 @@ double share_of(std::uint32_t part, std::uint32_t all) {
   return all == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(all);
 }
 
-void add_load(std::vector<MetricFamily>& out, const load_report& l) {
+std::vector<one_value> values_of(const load_report& l) {
   constexpr auto gauge = MetricType::Gauge;
   constexpr auto counter = MetricType::Counter;
   const auto number = [](std::uint64_t n) { return static_cast<double>(n); };
-  const one_value rows[] = {
+  return {
       {"baton_requests_running", "Sequences in steps.", gauge, number(l.running)},
       {"baton_requests_waiting", "Tickets that wait for a slot.", gauge, number(l.waiting)},
       {"baton_blocks_used", "KV blocks in use.", gauge, number(l.blocks_used)},
@@ -129,18 +138,33 @@ void add_load(std::vector<MetricFamily>& out, const load_report& l) {
       {"vllm:num_preemptions_total", "Cumulative number of preemptions.", counter,
        number(l.preemptions)},
   };
-  for (const auto& row : rows) {
-    out.push_back(family_of(row, l.model));
-  }
-  MetricFamily busy;
-  busy.name = "baton_stage_busy_seconds_total";
-  busy.help = "Compute time of each stage.";
-  busy.type = counter;
-  for (std::size_t stage = 0; stage < l.stage_busy_micros.size(); ++stage) {
-    ClientMetric metric;
-    metric.label = {{"model_name", l.model}, {"stage", std::to_string(stage)}};
-    metric.counter.value = number(l.stage_busy_micros[stage]) / 1e6;
-    busy.metric.push_back(std::move(metric));
+}
+
+// The series of all pipelines are one family.
+void add_loads(std::vector<MetricFamily>& out, const std::vector<pipeline_view>& pipelines) {
+  const auto first = out.size();
+  auto busy = family_of(
+      {"baton_stage_busy_seconds_total", "Compute time of each stage.", MetricType::Counter, 0});
+  for (std::size_t i = 0; i < pipelines.size(); ++i) {
+    if (!pipelines[i].load) {
+      continue;
+    }
+    const auto& load = *pipelines[i].load;
+    const auto engine = std::to_string(i);
+    const auto values = values_of(load);
+    for (std::size_t row = 0; row < values.size(); ++row) {
+      if (first + row == out.size()) {
+        out.push_back(family_of(values[row]));
+      }
+      add_to(out[first + row], values[row].value, {{"engine", engine}, {"model_name", load.model}});
+    }
+    for (std::size_t stage = 0; stage < load.stage_busy_micros.size(); ++stage) {
+      label_list labels{{"model_name", load.model}, {"stage", std::to_string(stage)}};
+      if (pipelines.size() > 1) { // one alone has never had it
+        labels.insert(labels.begin(), {"engine", engine});
+      }
+      add_to(busy, static_cast<double>(load.stage_busy_micros[stage]) / 1e6, std::move(labels));
+    }
   }
   if (!busy.metric.empty()) {
     out.push_back(std::move(busy));
@@ -208,10 +232,10 @@ void add_keys(std::vector<MetricFamily>& out, const std::vector<key_usage>& keys
 
 } // namespace
 
-// The series of one model that each token or request touches, found once: prometheus-cpp builds a
-// whole histogram for each lookup.
+// The series of one pipeline that each token or request touches, found once: prometheus-cpp builds
+// a whole histogram for each lookup.
 struct metrics::model_series {
-  model_series(registry& in, const std::string& model);
+  model_series(registry& in, const Labels& labels);
 
   Histogram &first, &next, &whole, &vllm_first, &vllm_next, &vllm_whole;
   Counter &prompt_tokens, &output_tokens, &vllm_prompt, &vllm_output;
@@ -245,53 +269,57 @@ struct metrics::registry {
       counters("baton_requests_resumed_total", "Requests gone on with after a loss, by whose.");
   Family<Counter>& drops =
       counters("baton_messages_dropped_total", "Messages that changed nothing, by kind.");
+  Family<Counter>& routed = counters("baton_router_requests_total",
+                                     "Requests sent to each of several pipelines, by why there.");
   Family<Counter>& ended = counters("baton_choices_ended_total", "Choices ended, by how.");
   Family<Counter>& vllm_ended =
       counters("vllm:request_success_total", "Count of successfully processed requests.");
 
   std::mutex models_mutex;
-  std::map<std::string, model_series> models; // entries stay where they are
+  std::map<std::pair<std::uint32_t, std::string>, model_series> models; // entries stay
 
-  model_series& of(const std::string& model) {
+  model_series& of(std::uint32_t pipeline, const std::string& model) {
     std::lock_guard lock(models_mutex);
-    auto it = models.find(model);
+    const std::pair key(pipeline, model);
+    auto it = models.find(key);
     if (it == models.end())
-      it = models.try_emplace(model, *this, model).first;
+      it = models.try_emplace(key, *this, model_labels(pipeline, model)).first;
     return it->second;
   }
-  Histogram& histogram(const char* name, const char* help, const std::string& model,
+  Histogram& histogram(const char* name, const char* help, const Labels& labels,
                        const Histogram::BucketBoundaries& buckets) {
-    return histograms(name, help).Add(model_labels(model), buckets);
+    return histograms(name, help).Add(labels, buckets);
   }
-  Counter& counter(const char* name, const char* help, const std::string& model) {
-    return counters(name, help).Add(model_labels(model));
+  Counter& counter(const char* name, const char* help, const Labels& labels) {
+    return counters(name, help).Add(labels);
   }
 };
 
-metrics::model_series::model_series(registry& in, const std::string& model)
+metrics::model_series::model_series(registry& in, const Labels& labels)
     : first(in.histogram("baton_time_to_first_token_seconds",
-                         "From the request's arrival to its first token.", model,
+                         "From the request's arrival to its first token.", labels,
                          first_token_buckets)),
-      next(in.histogram("baton_inter_token_latency_seconds", "Between tokens of one stream.", model,
-                        next_token_buckets)),
+      next(in.histogram("baton_inter_token_latency_seconds", "Between tokens of one stream.",
+                        labels, next_token_buckets)),
       whole(in.histogram("baton_e2e_request_latency_seconds",
-                         "From the request's arrival to its last token.", model, request_buckets)),
+                         "From the request's arrival to its last token.", labels, request_buckets)),
       vllm_first(in.histogram("vllm:time_to_first_token_seconds",
-                              "Histogram of time to first token in seconds.", model,
+                              "Histogram of time to first token in seconds.", labels,
                               first_token_buckets)),
       vllm_next(in.histogram("vllm:inter_token_latency_seconds",
-                             "Histogram of inter-token latency in seconds.", model,
+                             "Histogram of inter-token latency in seconds.", labels,
                              next_token_buckets)),
       vllm_whole(in.histogram("vllm:e2e_request_latency_seconds",
-                              "Histogram of e2e request latency in seconds.", model,
+                              "Histogram of e2e request latency in seconds.", labels,
                               request_buckets)),
       prompt_tokens(
-          in.counter("baton_prompt_tokens_total", "Prompt tokens of ended requests.", model)),
-      output_tokens(in.counter("baton_output_tokens_total", "Tokens delivered to clients.", model)),
+          in.counter("baton_prompt_tokens_total", "Prompt tokens of ended requests.", labels)),
+      output_tokens(
+          in.counter("baton_output_tokens_total", "Tokens delivered to clients.", labels)),
       vllm_prompt(
-          in.counter("vllm:prompt_tokens_total", "Number of prefill tokens processed.", model)),
+          in.counter("vllm:prompt_tokens_total", "Number of prefill tokens processed.", labels)),
       vllm_output(in.counter("vllm:generation_tokens_total",
-                             "Number of generation tokens processed.", model)) {}
+                             "Number of generation tokens processed.", labels)) {}
 
 metrics::metrics() : registry_(std::make_unique<registry>()) {}
 metrics::~metrics() = default;
@@ -332,14 +360,15 @@ void metrics::dropped(std::string_view what) {
   registry_->drops.Add({{"kind", std::string(what)}}).Increment();
 }
 
-void metrics::first_token(const std::string& model, double seconds) {
-  auto& m = registry_->of(model);
+void metrics::first_token(std::uint32_t pipeline, const std::string& model, double seconds) {
+  auto& m = registry_->of(pipeline, model);
   m.first.Observe(seconds);
   m.vllm_first.Observe(seconds);
 }
 
-void metrics::next_tokens(const std::string& model, std::uint32_t count, double seconds) {
-  auto& m = registry_->of(model);
+void metrics::next_tokens(std::uint32_t pipeline, const std::string& model, std::uint32_t count,
+                          double seconds) {
+  auto& m = registry_->of(pipeline, model);
   m.output_tokens.Increment(count);
   m.vllm_output.Increment(count);
   if (count == 0 || seconds < 0) {
@@ -352,16 +381,17 @@ void metrics::next_tokens(const std::string& model, std::uint32_t count, double 
   }
 }
 
-void metrics::choice_ended(const std::string& model, finish how) {
+void metrics::choice_ended(std::uint32_t pipeline, const std::string& model, finish how) {
   const std::string reason(finished_reason(how));
   registry_->ended.Add({{"model_name", model}, {"how", reason}}).Increment();
-  auto labels = model_labels(model);
+  auto labels = model_labels(pipeline, model);
   labels.emplace("finished_reason", reason);
   registry_->vllm_ended.Add(labels).Increment();
 }
 
-void metrics::request_ended(const std::string& model, double seconds, std::uint64_t prompt_tokens) {
-  auto& m = registry_->of(model);
+void metrics::request_ended(std::uint32_t pipeline, const std::string& model, double seconds,
+                            std::uint64_t prompt_tokens) {
+  auto& m = registry_->of(pipeline, model);
   m.whole.Observe(seconds);
   m.vllm_whole.Observe(seconds);
   const auto count = static_cast<double>(prompt_tokens);
@@ -369,19 +399,21 @@ void metrics::request_ended(const std::string& model, double seconds, std::uint6
   m.vllm_prompt.Increment(count);
 }
 
+void metrics::routed(std::uint32_t pipeline, const std::string& model, std::string_view why) {
+  auto labels = model_labels(pipeline, model);
+  labels.emplace("reason", why);
+  registry_->routed.Add(labels).Increment();
+}
+
 std::string metrics::text(const snapshot& now, std::size_t requests_open,
                           const std::vector<key_usage>& keys) const {
   auto families = registry_->all.Collect();
   const auto stand = standing_of(now);
-  families.push_back(family_of({"baton_ready", "1 if new requests are served, as /health says.",
-                                MetricType::Gauge, stand.phase == phase::ready ? 1.0 : 0.0},
-                               {}));
-  families.push_back(family_of({"baton_requests_open", "Requests open at this gateway.",
-                                MetricType::Gauge, static_cast<double>(requests_open)},
-                               {}));
-  if (now.load) {
-    add_load(families, *now.load);
-  }
+  families.push_back(family_with({"baton_ready", "1 if new requests are served, as /health says.",
+                                  MetricType::Gauge, stand.phase == phase::ready ? 1.0 : 0.0}));
+  families.push_back(family_with({"baton_requests_open", "Requests open at this gateway.",
+                                  MetricType::Gauge, static_cast<double>(requests_open)}));
+  add_loads(families, now.pipelines);
   if (now.cluster) {
     add_processes(families, now.cluster->nodes);
   }

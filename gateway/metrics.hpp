@@ -34,11 +34,16 @@ public:
   // `why` is client (it came back), link (to the head) or head (a new life of it).
   void resumed(std::string_view why);
 
-  void first_token(const std::string& model, double seconds);
+  // Of one pipeline, the label `engine`, and the model that it serves.
+  void first_token(std::uint32_t pipeline, const std::string& model, double seconds);
   // `count` tokens came `seconds` after those before them.
-  void next_tokens(const std::string& model, std::uint32_t count, double seconds);
-  void choice_ended(const std::string& model, finish how);
-  void request_ended(const std::string& model, double seconds, std::uint64_t prompt_tokens);
+  void next_tokens(std::uint32_t pipeline, const std::string& model, std::uint32_t count,
+                   double seconds);
+  void choice_ended(std::uint32_t pipeline, const std::string& model, finish how);
+  void request_ended(std::uint32_t pipeline, const std::string& model, double seconds,
+                     std::uint64_t prompt_tokens);
+  // `why` is prefix, load, request_id or resume.
+  void routed(std::uint32_t pipeline, const std::string& model, std::string_view why);
   // A message that changes nothing: duplicate chunk, answer to a request that is gone, bad frame.
   void dropped(std::string_view what);
 

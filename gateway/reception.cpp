@@ -8,23 +8,23 @@
 
 namespace baton::gateway {
 
-open_request::open_request(desk_actor desk, std::shared_ptr<stream> out, std::string model,
+open_request::open_request(front_actor front, std::shared_ptr<stream> out, std::string model,
                            cancel_reason if_lost)
-    : desk_(std::move(desk)), stream_(std::move(out)), model_(std::move(model)), if_lost_(if_lost) {
-}
+    : front_(std::move(front)), stream_(std::move(out)), model_(std::move(model)),
+      if_lost_(if_lost) {}
 
 open_request::~open_request() {
   close(if_lost_);
 }
 
 open_request::open_request(open_request&& other) noexcept
-    : desk_(std::move(other.desk_)), stream_(std::move(other.stream_)),
+    : front_(std::move(other.front_)), stream_(std::move(other.stream_)),
       model_(std::move(other.model_)), if_lost_(other.if_lost_), is_ended_(other.is_ended_) {}
 
 open_request& open_request::operator=(open_request&& other) noexcept {
   if (this != &other) {
     close(if_lost_);
-    desk_ = std::move(other.desk_);
+    front_ = std::move(other.front_);
     stream_ = std::move(other.stream_);
     model_ = std::move(other.model_);
     if_lost_ = other.if_lost_;
@@ -39,16 +39,16 @@ void open_request::close(cancel_reason why) noexcept {
   }
   stream_->detach();
   if (!std::exchange(is_ended_, true)) {
-    caf::anon_send(desk_, close_request{stream_->number(), why});
+    caf::anon_send(front_, close_request{stream_->number(), why});
   }
 }
 
-reception::reception(desk_actor desk, std::shared_ptr<board> facts, std::string door)
-    : desk_(std::move(desk)), facts_(std::move(facts)), door_(std::move(door)) {}
+reception::reception(front_actor front, std::shared_ptr<board> facts, std::string door)
+    : front_(std::move(front)), facts_(std::move(facts)), door_(std::move(door)) {}
 
-rejected reception::refuse(error why) {
+rejected reception::refuse(error why, std::string_view model) {
   counts().refused(door_, why.code);
-  return refuse_here(std::move(why), *facts_->look());
+  return refuse_here(std::move(why), *facts_->look(), model);
 }
 
 std::variant<std::shared_ptr<quota_lease>, rejected> reception::lease_for(const caller& who,
@@ -79,11 +79,11 @@ std::variant<reception::admission, rejected>
 reception::admit(const caller& who, bool is_new, std::string_view model, const generate* request) {
   auto card = find_model(*facts_->look(), facts_->config().model_aliases, model);
   if (!card) {
-    return refuse(card.error());
+    return refuse(card.error(), model);
   }
   if (request) {
     if (auto ok = check_against_model(*request, *card); !ok) {
-      return refuse(ok.error());
+      return refuse(ok.error(), model);
     }
   }
   auto lease = lease_for(who, is_new);
@@ -93,7 +93,8 @@ reception::admit(const caller& who, bool is_new, std::string_view model, const g
   if (!facts_->enter()) {
     return refuse(fail(errc::overloaded,
                        "the gateway serves {} requests, its limit; try again later",
-                       facts_->config().requests_max));
+                       facts_->config().requests_max),
+                  card->name);
   }
   counts().request_opened(door_);
   return admission{*std::move(card), std::get<0>(std::move(lease))};
@@ -138,22 +139,26 @@ opening reception::open(const caller& who, generate request, bool add_generation
   request.request = out->number();
   request.model = card.name;
   const auto lost = if_lost(request.is_resumable || !request.request_id.empty());
-  caf::anon_send(desk_, open_generate{out, std::move(request), add_generation_prompt, is_stream,
-                                      std::move(lease)});
-  return open_request(desk_, std::move(out), card.name, lost);
+  caf::anon_send(front_, open_generate{out, std::move(request), add_generation_prompt, is_stream,
+                                       std::move(lease)});
+  return open_request(front_, std::move(out), card.name, lost);
 }
 
 opening reception::resume(const caller& who, std::string_view model, stream_position from,
                           bool is_resumable, std::function<void()> wake) {
+  const auto now = facts_->look();
+  if (model.empty()) { // SDK clients name none
+    model = model_of(*now, from.ticket);
+  }
   auto entry = admit(who, /*is_new=*/false, model, nullptr);
   if (auto* no = std::get_if<rejected>(&entry)) {
     return std::move(*no);
   }
   auto& [card, lease] = std::get<admission>(entry);
   auto out = new_stream(std::move(wake));
-  caf::anon_send(desk_, open_resume{out, card.name, from.ticket, from.resume_key,
-                                    std::move(from.from), std::move(lease)});
-  return open_request(desk_, std::move(out), card.name, if_lost(is_resumable));
+  caf::anon_send(front_, open_resume{out, card.name, from.ticket, from.resume_key,
+                                     std::move(from.from), std::move(lease)});
+  return open_request(front_, std::move(out), card.name, if_lost(is_resumable));
 }
 
 opening reception::tokenize(const caller& who, std::string_view model, prompt input,
@@ -167,9 +172,9 @@ opening reception::tokenize(const caller& who, std::string_view model, prompt in
   }
   auto& [card, lease] = std::get<admission>(entry);
   auto out = new_stream(std::move(wake));
-  caf::anon_send(desk_,
-                 open_tokenize{out, std::move(input), add_generation_prompt, std::move(lease)});
-  return open_request(desk_, std::move(out), card.name);
+  caf::anon_send(front_, open_tokenize{out, std::move(input), add_generation_prompt,
+                                       std::move(lease), card.name});
+  return open_request(front_, std::move(out), card.name);
 }
 
 opening reception::detokenize(const caller& who, std::string_view model, std::vector<token_id> ids,
@@ -185,8 +190,8 @@ opening reception::detokenize(const caller& who, std::string_view model, std::ve
   }
   auto& [card, lease] = std::get<admission>(entry);
   auto out = new_stream(std::move(wake));
-  caf::anon_send(desk_, open_detokenize{out, std::move(ids), std::move(lease)});
-  return open_request(desk_, std::move(out), card.name);
+  caf::anon_send(front_, open_detokenize{out, std::move(ids), std::move(lease), card.name});
+  return open_request(front_, std::move(out), card.name);
 }
 
 } // namespace baton::gateway

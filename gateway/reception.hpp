@@ -1,5 +1,5 @@
 // How a door opens requests: checks what can be known at once (draining, model, room), makes the
-// stream and hands both to the desk. The open_request it gives back tells the desk when the door
+// stream and hands both to the front. The open_request it gives back tells it when the door
 // leaves, whatever the reason. Whoever comes through whichever door, its key's quotas are asked
 // here.
 #pragma once
@@ -22,7 +22,7 @@ namespace baton::gateway {
 class open_request {
 public:
   // `if_lost`: what dropping it says of the client.
-  open_request(desk_actor desk, std::shared_ptr<stream> out, std::string model,
+  open_request(front_actor front, std::shared_ptr<stream> out, std::string model,
                cancel_reason if_lost = cancel_reason::client_gone);
   ~open_request();
   open_request(open_request&& other) noexcept;
@@ -39,7 +39,7 @@ public:
   void close(cancel_reason why) noexcept;
 
 private:
-  desk_actor desk_;
+  front_actor front_;
   std::shared_ptr<stream> stream_;
   std::string model_;
   cancel_reason if_lost_ = cancel_reason::client_gone;
@@ -64,7 +64,7 @@ private:
 class reception {
 public:
   // `door` is a label of /metrics: "http", "websocket" or "zmq".
-  reception(desk_actor desk, std::shared_ptr<board> facts, std::string door);
+  reception(front_actor front, std::shared_ptr<board> facts, std::string door);
 
   // Refusals of all four: draining, not_ready, overloaded, model_not_found, unauthorized (the key
   // was taken away meanwhile); of all but resume rate_limit_exceeded; of open also invalid_value.
@@ -98,11 +98,11 @@ private:
                                           const generate* request);
   // Null for nobody. Refused if a quota is used up, or the key was taken away.
   std::variant<std::shared_ptr<quota_lease>, rejected> lease_for(const caller& who, bool is_new);
-  // Counts it.
-  rejected refuse(error why);
+  // Counts it. `model`: as it was asked for.
+  rejected refuse(error why, std::string_view model = {});
   std::shared_ptr<stream> new_stream(std::function<void()> wake);
 
-  desk_actor desk_;
+  front_actor front_;
   std::shared_ptr<board> facts_;
   std::string door_;
 };

@@ -17,12 +17,12 @@ bool is_for_load(errc code) noexcept {
   return code == errc::overloaded || code == errc::no_job_ticket;
 }
 
-rejected refuse_here(error reason, const snapshot& now) {
+rejected refuse_here(error reason, const snapshot& now, std::string_view model) {
   rejected no;
   if (row_of(reason.code).retryable) {
     no.retry_after = retry_after_here;
   }
-  no.queue_position = now.load ? now.load->waiting : 0;
+  no.queue_position = waiting_for(now, model);
   no.reason = std::move(reason);
   return no;
 }

@@ -6,6 +6,7 @@
 #include "gateway/http_text.hpp"
 
 #include <string>
+#include <string_view>
 
 namespace baton::gateway {
 
@@ -13,8 +14,9 @@ namespace baton::gateway {
 // choice.
 bool is_for_load(errc code) noexcept;
 
-// A refusal by the gateway itself, with the queue as the head has last described it.
-rejected refuse_here(error reason, const snapshot& now);
+// A refusal by the gateway itself, with the queue as the heads of this model (if there is none
+// such, of the first one) have last described it.
+rejected refuse_here(error reason, const snapshot& now, std::string_view model = {});
 
 // OpenAI's error object; `retry_after` in it if it may be retried, and `queue_position` if it was
 // refused for load.

@@ -56,6 +56,28 @@ ordered node_json(const status& n) {
           {"progress", n.progress}};
 }
 
+ordered load_or_null(const pipeline_view& p) {
+  return p.load ? load_json(*p.load) : ordered(nullptr);
+}
+
+// Of one pipeline alone all is said elsewhere.
+void add_pipelines(ordered& out, const snapshot& s) {
+  if (s.pipelines.size() == 1) {
+    return;
+  }
+  auto all = ordered::array();
+  for (std::size_t i = 0; i < s.pipelines.size(); ++i) {
+    const auto& p = s.pipelines[i];
+    const auto stand = standing_of(s, p);
+    all.push_back({{"pipeline", i},
+                   {"model", model_of(p)},
+                   {"phase", gateway::name_of(stand.phase)},
+                   {"reason", text_or_null(stand.reason)},
+                   {"scheduler", load_or_null(p)}});
+  }
+  out["pipelines"] = std::move(all);
+}
+
 } // namespace
 
 std::string health_body(const snapshot& s) {
@@ -63,7 +85,8 @@ std::string health_body(const snapshot& s) {
   ordered out{{"status", stand.phase == phase::ready ? "ok" : "unavailable"},
               {"phase", gateway::name_of(stand.phase)},
               {"reason", text_or_null(stand.reason)}};
-  out["model"] = s.cards.empty() ? ordered(nullptr) : ordered(s.cards.front().name);
+  const auto cards = models_of(s);
+  out["model"] = cards.empty() ? ordered(nullptr) : ordered(cards.front().name);
   return dump(out);
 }
 
@@ -81,7 +104,8 @@ std::string version_body(const std::string& build) {
 
 std::string load_body(const snapshot& s, std::size_t requests_open) {
   ordered out{{"server_load", requests_open}};
-  out["scheduler"] = s.load ? load_json(*s.load) : ordered(nullptr);
+  out["scheduler"] = load_or_null(s.pipelines.front());
+  add_pipelines(out, s);
   return dump(out);
 }
 
@@ -91,7 +115,7 @@ std::string cluster_body(const snapshot& s, std::size_t requests_open) {
               {"reason", text_or_null(stand.reason)},
               {"requests_open", requests_open}};
   auto cards = ordered::array();
-  for (const auto& c : s.cards) {
+  for (const auto& c : models_of(s)) {
     cards.push_back({{"name", c.name},
                      {"architecture", c.architecture},
                      {"parameters", c.parameters},
@@ -108,7 +132,8 @@ std::string cluster_body(const snapshot& s, std::size_t requests_open) {
     }
   }
   out["nodes"] = std::move(nodes);
-  out["load"] = s.load ? load_json(*s.load) : ordered(nullptr);
+  out["load"] = load_or_null(s.pipelines.front());
+  add_pipelines(out, s);
   return dump(out);
 }
 

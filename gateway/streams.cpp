@@ -78,6 +78,11 @@ std::optional<stream_event> stream::next(std::uint32_t tokens_max) {
   return e;
 }
 
+bool stream::is_detached() const {
+  const std::lock_guard lock(mutex_);
+  return is_detached_;
+}
+
 void stream::detach() {
   const std::lock_guard lock(mutex_);
   is_detached_ = true;

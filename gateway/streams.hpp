@@ -51,11 +51,13 @@ public:
   bool is_cut() const noexcept { return is_cut_; }
   // The door leaves: no wake comes after it returns.
   void detach();
+  // Nobody will read it any more.
+  bool is_detached() const;
 
 private:
   const std::uint64_t number_;
   const std::size_t buffer_max_bytes_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::function<void()> wake_;
   std::deque<stream_event> events_;
   std::size_t buffered_bytes_ = 0;

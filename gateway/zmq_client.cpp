@@ -207,7 +207,7 @@ void zmq_client::on(const list_models& m) {
   models answer;
   answer.request = m.request;
   if (desk_.facts().gate().renew(asker_)) {
-    answer.cards = desk_.facts().look()->cards;
+    answer.cards = models_of(*desk_.facts().look());
   }
   say(answer, m.request);
 }
@@ -221,11 +221,10 @@ void zmq_client::on(const query_status& m) {
   answer.request = m.request;
   answer.phase = stand.phase;
   answer.reason = stand.reason;
-  if (!now->cards.empty()) {
-    answer.model = now->cards.front().name;
-  }
+  const auto& first = now->pipelines.front();
+  answer.model = first.card ? first.card->name : std::string();
   if (sees_all) {
-    answer.load = now->load;
+    answer.load = first.load;
   }
   say(answer, m.request);
 }

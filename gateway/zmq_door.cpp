@@ -93,7 +93,7 @@ struct zmq_door::wall {
   clock::time_point next_beat;
   std::thread thread;
 
-  wall(const desk_actor& d, std::shared_ptr<board> b) : facts(b), desk(d, b, "zmq") {}
+  wall(const front_actor& f, std::shared_ptr<board> b) : facts(b), desk(f, b, "zmq") {}
 
   result<void> bind();
   void run();
@@ -303,9 +303,9 @@ zmq_door::~zmq_door() {
   stop();
 }
 
-result<std::unique_ptr<zmq_door>> zmq_door::start(const desk_actor& desk,
+result<std::unique_ptr<zmq_door>> zmq_door::start(const front_actor& front,
                                                   std::shared_ptr<board> facts) {
-  auto w = std::make_unique<wall>(desk, std::move(facts));
+  auto w = std::make_unique<wall>(front, std::move(facts));
   if (auto ok = w->bind(); !ok) {
     return ok.error();
   }

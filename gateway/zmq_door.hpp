@@ -13,7 +13,7 @@ class zmq_door {
 public:
   // Binds config().zmq, ipc:// or tcp:// on loopback: nothing is encrypted here.
   // Errors: bad_config, address_in_use, io_failed.
-  static result<std::unique_ptr<zmq_door>> start(const desk_actor& desk,
+  static result<std::unique_ptr<zmq_door>> start(const front_actor& front,
                                                  std::shared_ptr<board> facts);
   ~zmq_door(); // stops
 

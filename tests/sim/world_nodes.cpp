@@ -286,7 +286,7 @@ void world::start_gateway() {
   gateway::gateway_config c;
   c.self = gateway_node;
   c.epoch = l.links->self().epoch;
-  c.head = head_node;
+  c.pipelines = {{head_node, "toy"}};
   board_ = std::make_shared<gateway::board>(c);
   gateway::desk_config d;
   d.scheduler = cluster::make_proxy<actors::scheduler_actor>(*system_, *l.links, head_node,

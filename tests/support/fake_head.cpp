@@ -122,7 +122,6 @@ struct fake_state {
   std::map<ticket_id, fake_ticket> tickets;
   std::map<ticket_id, fake_ticket> ended;
   std::map<ticket_id, std::uint64_t> reserved; // granted, not yet admitted
-  std::uint64_t last_ticket = 0;
 };
 using fake_self = fake_scheduler::stateful_pointer<fake_state>;
 
@@ -231,7 +230,8 @@ void on_reserve(fake_self self, const reserve& m) {
     self->send(*s.config.gateway, std::move(no));
     return;
   }
-  const ticket_id ticket{++s.last_ticket};
+  const auto ticket = s.config.next_ticket;
+  s.config.next_ticket.value += s.config.ticket_step;
   s.reserved.emplace(ticket, m.request);
   s.config.log(
       fmt::format(R"({{"event":"reserve","ticket":{},"model":"{}","estimate":{},"request_id":{}}})",
@@ -379,7 +379,7 @@ actors::tokenizer_actor::behavior_type tokenizer(actors::tokenizer_actor::pointe
 fake_head spawn_fake_head(caf::actor_system& system, fake_head_config config) {
   auto s = system.spawn(scheduler, config);
   auto t = system.spawn(tokenizer, s, config);
-  return {s, t};
+  return {s, t, config.gateway};
 }
 
 model_card fake_card(std::string name) {

@@ -26,6 +26,8 @@ namespace baton::tests {
 struct fake_head_config {
   std::uint32_t slots = 1000; // reserve beyond: rejected{no_job_ticket}
   std::chrono::milliseconds retry_after{1500};
+  ticket_id next_ticket{1};
+  std::uint64_t ticket_step = 1;
   std::shared_ptr<actors::gateway_actor> gateway; // set before the first request
   std::function<void(const std::string&)> log;    // a line of JSON per event; any thread
 };
@@ -33,6 +35,7 @@ struct fake_head_config {
 struct fake_head {
   actors::scheduler_actor scheduler;
   actors::tokenizer_actor tokenizer;
+  std::shared_ptr<actors::gateway_actor> gateway; // of its config
 };
 
 fake_head spawn_fake_head(caf::actor_system& system, fake_head_config config);

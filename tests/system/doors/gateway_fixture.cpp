@@ -1,10 +1,12 @@
-// The real doors over a fake head, for the tests in this directory: flags choose addresses and
-// limits, lines on stdin change the cluster, lines of JSON on stdout tell what happened.
+// The real doors over fake heads, for the tests in this directory: flags choose addresses, limits
+// and pipelines, lines on stdin change the cluster, lines of JSON on stdout tell what happened.
 //
-//   stdin: drain | head_down | head_up | phase NAME | waiting N | reload | quit (or end of file)
+//   stdin: drain | reload | quit (or end of file)
+//          head_down | head_up | phase NAME | waiting N, each with the number of a pipeline behind
+//          it, else of the first
 #include "cluster/api_key_file.hpp"
-#include "gateway/desk.hpp"
 #include "gateway/door_server.hpp"
+#include "gateway/front.hpp"
 #include "gateway/http_api.hpp"
 #include "gateway/openai_fields.hpp"
 #include "tests/support/fake_head.hpp"
@@ -16,18 +18,21 @@
 #include <condition_variable>
 #include <iostream>
 #include <mutex>
+#include <sstream>
 #include <thread>
 
 using namespace baton;
 
 namespace {
 
-constexpr node_id head_node{2};
+node_id head_node(std::size_t pipeline) {
+  return node_id{static_cast<std::uint32_t>(2 + pipeline)};
+}
 
 struct settings {
   gateway::gateway_config gateway;
   tests::fake_head_config head;
-  std::string model = "fake";
+  std::vector<std::string> pipelines; // models; none: one of "fake"
   std::uint32_t ticket_slots = 1000;
   std::string keys; // the file of API keys
 };
@@ -41,6 +46,7 @@ int read_flags(int argc, char** argv, settings& s) {
   app.add_option("--zmq", g.zmq);
   app.add_option("--threads", g.threads);
   app.add_option("--slots", s.head.slots);
+  app.add_option("--pipeline", s.pipelines);
   app.add_option("--admin", g.admin);
   app.add_option("--keys", s.keys);
   app.add_option("--tls-certificate", g.tls_certificate);
@@ -73,27 +79,44 @@ int read_flags(int argc, char** argv, settings& s) {
   return -1;
 }
 
-void obey(const std::string& line, const gateway::desk_actor& desk, const std::string& model) {
-  auto card = tests::fake_card(model);
-  if (line == "drain") {
+// Every desk hears of every peer.
+void lose_head(const gateway::front_and_desks& all, std::size_t pipeline) {
+  for (const auto& desk : all.desks) {
+    caf::anon_send(desk, actors::peer_down{head_node(pipeline), epoch_id{1}, "told to be down"});
+  }
+}
+
+void obey(const std::string& line, const gateway::front_and_desks& all,
+          const std::vector<std::string>& models) {
+  std::istringstream words(line);
+  std::string order, value;
+  words >> order;
+  if (order == "phase" || order == "waiting") {
+    words >> value;
+  }
+  std::size_t pipeline = 0;
+  words >> pipeline;
+  const auto& desk = all.desks.at(pipeline);
+  auto card = tests::fake_card(models.at(pipeline));
+  if (order == "drain") {
     caf::anon_send(desk, drain{std::chrono::seconds(1)});
-  } else if (line == "head_down") {
-    caf::anon_send(desk, actors::peer_down{head_node, epoch_id{1}, "told to be down"});
-  } else if (line == "head_up") {
+  } else if (order == "head_down") {
+    lose_head(all, pipeline);
+  } else if (order == "head_up") {
     caf::anon_send(desk, card);
-  } else if (line.rfind("phase ", 0) == 0) {
+  } else if (order == "phase") {
     for (int i = 1; i <= 7; ++i) {
       const auto p = static_cast<phase>(i);
-      if (gateway::name_of(p) == line.substr(6)) {
+      if (gateway::name_of(p) == value) {
         card.phase = p;
       }
     }
     card.reason = "told so";
     caf::anon_send(desk, card);
-  } else if (line.rfind("waiting ", 0) == 0) {
+  } else if (order == "waiting") {
     load_report load;
-    load.model = model;
-    load.waiting = static_cast<std::uint32_t>(std::stoul(line.substr(8)));
+    load.model = card.name;
+    load.waiting = static_cast<std::uint32_t>(std::stoul(value));
     caf::anon_send(desk, load);
   }
 }
@@ -135,14 +158,16 @@ std::string reload(const settings& s, gateway::board& facts, gateway::door_serve
   return gateway::json({{"event", "reloaded"}, {"wrong", wrong}}).dump();
 }
 
-// Time for the desk, as the process's ticker gives it.
+// Time for the desks, as the process's ticker gives it.
 class ticker {
 public:
-  explicit ticker(gateway::desk_actor desk)
-      : thread_([this, desk = std::move(desk)] {
+  explicit ticker(std::vector<gateway::desk_actor> desks)
+      : thread_([this, desks = std::move(desks)] {
           std::unique_lock lock(mutex_);
           while (!stop_.wait_for(lock, std::chrono::milliseconds(50), [this] { return over_; })) {
-            caf::anon_send(desk, actors::tick{});
+            for (const auto& desk : desks) {
+              caf::anon_send(desk, actors::tick{});
+            }
           }
         }) {}
   ~ticker() {
@@ -161,6 +186,20 @@ private:
   std::thread thread_;
 };
 
+std::vector<tests::fake_head> spawn_heads(caf::actor_system& system, const settings& s) {
+  std::vector<tests::fake_head> heads;
+  for (std::size_t i = 0; i < s.pipelines.size(); ++i) {
+    auto config = s.head;
+    config.gateway = std::make_shared<actors::gateway_actor>();
+    if (s.pipelines.size() > 1) {
+      config.next_ticket = ticket_id{pipelines_max + i};
+      config.ticket_step = pipelines_max;
+    }
+    heads.push_back(tests::spawn_fake_head(system, config));
+  }
+  return heads;
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
@@ -168,11 +207,17 @@ int main(int argc, char** argv) {
   settings s;
   s.gateway.self = node_id{1};
   s.gateway.epoch = epoch_id{1};
-  s.gateway.head = head_node;
   s.gateway.build = "baton-test";
   s.gateway.http = "127.0.0.1:0";
   if (const int rc = read_flags(argc, argv, s); rc >= 0) {
     return rc;
+  }
+  if (s.pipelines.empty()) {
+    s.pipelines = {"fake"};
+  }
+  s.gateway.pipelines.clear();
+  for (std::size_t i = 0; i < s.pipelines.size(); ++i) {
+    s.gateway.pipelines.push_back({head_node(i), s.pipelines[i]});
   }
   if (!s.keys.empty()) {
     auto keys = cluster::load_api_keys(s.keys);
@@ -192,15 +237,19 @@ int main(int argc, char** argv) {
   options.set("scheduler.max-threads", std::size_t{1});
   caf::actor_system system(options);
 
-  s.head.gateway = std::make_shared<actors::gateway_actor>();
   s.head.log = say;
-  const auto head = tests::spawn_fake_head(system, s.head);
+  const auto heads = spawn_heads(system, s);
   auto facts = std::make_shared<gateway::board>(s.gateway);
-  auto desk =
-      gateway::spawn_desk(system, gateway::desk_config{head.scheduler, head.tokenizer, facts});
-  *s.head.gateway = desk;
-  caf::anon_send(desk, tests::fake_card(s.model));
-  auto doors = gateway::door_server::start(system, facts, desk);
+  std::vector<gateway::head_actors> handles;
+  for (const auto& head : heads) {
+    handles.push_back({head.scheduler, head.tokenizer});
+  }
+  const auto all = gateway::spawn_front(system, facts, handles);
+  for (std::size_t i = 0; i < heads.size(); ++i) {
+    *heads[i].gateway = all.desks[i];
+    caf::anon_send(all.desks[i], tests::fake_card(s.pipelines[i]));
+  }
+  auto doors = gateway::door_server::start(system, facts, all.front);
   if (!doors) {
     say(gateway::json({{"event", "failed"},
                        {"code", row_of(doors.error().code).name},
@@ -208,7 +257,8 @@ int main(int argc, char** argv) {
             .dump());
     std::cerr << doors.error().message << '\n';
   } else {
-    while (facts->look()->cards.empty()) { // until the desk has heard of the model
+    // Until the desks have heard of their models.
+    while (standing_of(*facts->look()).phase != phase::ready) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     say(gateway::json({{"event", "ready"},
@@ -220,9 +270,9 @@ int main(int argc, char** argv) {
                         {{"chat", fields_of(gateway::openai_api::chat, s.gateway)},
                          {"completions", fields_of(gateway::openai_api::completions, s.gateway)}}}})
             .dump());
-    const ticker time(desk);
+    const ticker time(all.desks);
     for (std::string line; line != "quit" && std::getline(std::cin, line);) {
-      obey(line, desk, s.model);
+      obey(line, all, s.pipelines);
       if (line == "reload") {
         say(reload(s, *facts, **doors));
       }
@@ -230,8 +280,13 @@ int main(int argc, char** argv) {
     }
     (*doors)->stop();
   }
-  caf::anon_send_exit(desk, caf::exit_reason::user_shutdown);
-  caf::anon_send_exit(head.scheduler, caf::exit_reason::user_shutdown);
-  caf::anon_send_exit(head.tokenizer, caf::exit_reason::user_shutdown);
+  caf::anon_send_exit(all.front, caf::exit_reason::user_shutdown);
+  for (const auto& desk : all.desks) {
+    caf::anon_send_exit(desk, caf::exit_reason::user_shutdown);
+  }
+  for (const auto& head : heads) {
+    caf::anon_send_exit(head.scheduler, caf::exit_reason::user_shutdown);
+    caf::anon_send_exit(head.tokenizer, caf::exit_reason::user_shutdown);
+  }
   return doors ? 0 : 1;
 }

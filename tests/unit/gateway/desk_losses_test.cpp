@@ -28,7 +28,7 @@ TEST_CASE("while the head is lost streams wait; a shard's loss changes nothing")
   CHECK(w.facts->requests_open() == 0);
   w.head_is_back("m2");
   CHECK(standing_of(*w.facts->look()).phase == phase::ready);
-  CHECK(w.facts->look()->cards.size() == 1);
+  CHECK(w.facts->look()->pipelines[0].card->name == "m2");
 }
 
 TEST_CASE("behind a link that fell a stream goes on where it was") {

@@ -194,14 +194,14 @@ TEST_CASE("models are told apart by name, alias and phase") {
   model_card card;
   card.name = "m";
   card.phase = phase::ready;
-  s.cards = {card};
+  auto& said = s.pipelines[0].card.emplace(card);
   CHECK(find_model(s, {}, ""));
   CHECK(find_model(s, {"gpt"}, "gpt")->name == "m");
   CHECK(find_model(s, {}, "gpt").error().code == errc::model_not_found);
   CHECK(find_model(s, {}, "gpt").error().param == "model");
-  s.cards[0].phase = phase::loading;
+  said.phase = phase::loading;
   CHECK(find_model(s, {}, "m").error().code == errc::not_ready);
-  s.cards[0].phase = phase::recovering; // its queue is open: streams go on
+  said.phase = phase::recovering; // its queue is open: streams go on
   CHECK(find_model(s, {}, "m"));
 }
 

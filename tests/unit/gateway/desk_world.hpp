@@ -16,11 +16,44 @@ struct heard {
   std::vector<resume> resumes;
   std::vector<submit> submits;
   std::vector<tokenize> tokenizes;
+  std::vector<detokenize> detokenizes;
 };
 
 struct testing_config : caf::actor_system_config {
   testing_config() { set("scheduler.policy", caf::atom("testing")); }
 };
+
+// CAF 0.17 asserts on a spawn without arguments: the log is one.
+inline actors::scheduler_actor spawn_scheduler(caf::actor_system& system,
+                                               std::shared_ptr<heard> log) {
+  return system.spawn(
+      [](std::shared_ptr<heard> l) -> actors::scheduler_actor::behavior_type {
+        return {[l](const reserve& m) { l->reserves.push_back(m); },
+                [](const admit&) {},
+                [l](const cancel& m) { l->cancels.push_back(m); },
+                [l](const resume& m) { l->resumes.push_back(m); },
+                [](const sampled&) {},
+                [](const stage_ready&) {},
+                [](const epoch_opened&) {},
+                [](const generations&) {},
+                [](const actors::peer_up&) {},
+                [](const actors::peer_down&) {},
+                [](const drain&) {},
+                [](const actors::tick&) {}};
+      },
+      log);
+}
+
+inline actors::tokenizer_actor spawn_tokenizer(caf::actor_system& system,
+                                               std::shared_ptr<heard> log) {
+  return system.spawn(
+      [](std::shared_ptr<heard> l) -> actors::tokenizer_actor::behavior_type {
+        return {[l](const submit& m) { l->submits.push_back(m); },
+                [l](const tokenize& m) { l->tokenizes.push_back(m); },
+                [l](const detokenize& m) { l->detokenizes.push_back(m); }};
+      },
+      log);
+}
 
 struct world {
   testing_config options;
@@ -29,39 +62,16 @@ struct world {
       dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
   std::shared_ptr<heard> log = std::make_shared<heard>();
   std::shared_ptr<board> facts;
-  actors::scheduler_actor scheduler;
-  actors::tokenizer_actor tokenizer;
+  actors::scheduler_actor scheduler = spawn_scheduler(system, log);
+  actors::tokenizer_actor tokenizer = spawn_tokenizer(system, log);
   desk_actor to;
 
   world() {
     gateway_config config;
     config.self = node_id{1};
-    config.head = node_id{2};
+    config.pipelines = {{node_id{2}, "m"}};
     config.stream_buffer_max_bytes = 4096;
     facts = std::make_shared<board>(config);
-    // CAF 0.17 asserts on a spawn without arguments: the log is one.
-    scheduler = system.spawn(
-        [](std::shared_ptr<heard> l) -> actors::scheduler_actor::behavior_type {
-          return {[l](const reserve& m) { l->reserves.push_back(m); },
-                  [](const admit&) {},
-                  [l](const cancel& m) { l->cancels.push_back(m); },
-                  [l](const resume& m) { l->resumes.push_back(m); },
-                  [](const sampled&) {},
-                  [](const stage_ready&) {},
-                  [](const epoch_opened&) {},
-                  [](const generations&) {},
-                  [](const actors::peer_up&) {},
-                  [](const actors::peer_down&) {},
-                  [](const drain&) {},
-                  [](const actors::tick&) {}};
-        },
-        log);
-    tokenizer = system.spawn(
-        [](std::shared_ptr<heard> l) -> actors::tokenizer_actor::behavior_type {
-          return {[l](const submit& m) { l->submits.push_back(m); },
-                  [l](const tokenize& m) { l->tokenizes.push_back(m); }, [](const detokenize&) {}};
-        },
-        log);
     to = spawn_desk(system, desk_config{scheduler, tokenizer, facts});
     model_card card;
     card.name = "m";

@@ -16,7 +16,7 @@ std::shared_ptr<board> facts_with(gateway_config config) {
     model_card card;
     card.name = "smol";
     card.phase = phase::ready;
-    s.cards.push_back(card);
+    s.pipelines[0].card = card;
   });
   return facts;
 }
@@ -204,10 +204,10 @@ TEST_CASE("health tells the phase and is 200 only when ready") {
     model_card card;
     card.phase = phase::loading;
     card.reason = "stage 1 of 2";
-    s.cards.push_back(card);
+    s.pipelines[0].card = card;
   });
   CHECK(nlohmann::json::parse(health().body)["reason"] == "stage 1 of 2");
-  facts->change([](snapshot& s) { s.cards[0].phase = phase::ready; });
+  facts->change([](snapshot& s) { s.pipelines[0].card->phase = phase::ready; });
   CHECK(health().status == 200);
   facts->change([](snapshot& s) { s.is_draining = true; });
   CHECK(health().status == 503);
@@ -245,16 +245,16 @@ TEST_CASE("metrics have the own names and vLLM's") {
     l.blocks_used = 1;
     l.blocks_total = 4;
     l.stage_busy_micros = {1000, 2000};
-    s.load = l;
+    s.pipelines[0].load = l;
     s.cluster.emplace();
     s.cluster->nodes = {{node_id{7}, {}, role::shard, "shard-0", phase::ready, {}, 1, 3, 0},
                         {node_id{8}, {}, role::agent, "agent-a", phase::recovering, {}, 2, 0, 0}};
   });
   auto& m = facts->metrics();
-  m.first_token("smol", 0.03);
-  m.next_tokens("smol", 2, 0.02);
-  m.choice_ended("smol", finish::length);
-  m.request_ended("smol", 1.0, 12);
+  m.first_token(0, "smol", 0.03);
+  m.next_tokens(0, "smol", 2, 0.02);
+  m.choice_ended(0, "smol", finish::length);
+  m.request_ended(0, "smol", 1.0, 12);
   m.refused("http", errc::overloaded);
   m.http_request("/v1/models", 200, 0.001);
   const http_api api(facts);

@@ -76,8 +76,7 @@ TEST_CASE("a gateway that refuses by itself tells the queue that the head has la
   snapshot now;
   const auto full = fail(errc::overloaded, "full");
   CHECK(refuse_here(full, now).queue_position == 0);
-  now.load = load_report{};
-  now.load->waiting = 12;
+  now.pipelines[0].load.emplace().waiting = 12;
   const auto no = refuse_here(full, now);
   CHECK(no.queue_position == 12);
   CHECK(no.retry_after == std::chrono::seconds(1));

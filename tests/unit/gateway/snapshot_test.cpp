@@ -1,0 +1,151 @@
+// What is said of several pipelines, of one model or of two: whether they serve, which models there
+// are, how long the queue is; and that of one alone the same is said as ever.
+#include "gateway/refusal.hpp"
+#include "gateway/snapshot.hpp"
+#include "gateway/status_response.hpp"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+using namespace baton;
+using namespace baton::gateway;
+using nlohmann::json;
+
+namespace {
+
+model_card card_of(std::string name, phase p, std::string reason = {}) {
+  model_card card;
+  card.name = std::move(name);
+  card.phase = p;
+  card.reason = std::move(reason);
+  return card;
+}
+
+// Two pipelines of "a", one of "b"; all ready.
+snapshot three() {
+  snapshot s;
+  s.pipelines.resize(3);
+  for (std::size_t i = 0; i < 3; ++i) {
+    s.pipelines[i].model = i < 2 ? "a" : "b";
+    s.pipelines[i].card = card_of(s.pipelines[i].model, phase::ready);
+  }
+  return s;
+}
+
+void lose(pipeline_view& p) {
+  p.is_head_lost = true;
+  p.head_lost_why = "killed";
+}
+
+} // namespace
+
+TEST_CASE("all is ready while each model has a pipeline that is") {
+  auto s = three();
+  CHECK(standing_of(s).phase == phase::ready);
+  lose(s.pipelines[0]);
+  CHECK(standing_of(s).phase == phase::ready);
+  CHECK(find_model(s, {}, "a"));
+  s.pipelines[1].card->phase = phase::loading;
+  s.pipelines[1].card->reason = "stage 1 of 2";
+  CHECK(standing_of(s).phase == phase::recovering);
+  CHECK(standing_of(s).reason == "the model 'a' is not served: the head is down: killed");
+  CHECK(find_model(s, {}, "a").error().code == errc::not_ready);
+  CHECK(find_model(s, {}, "b"));
+  s.pipelines[0].is_head_lost = false;
+  lose(s.pipelines[2]);
+  CHECK(standing_of(s).reason == "the model 'b' is not served: the head is down: killed");
+  CHECK(find_model(s, {}, "b").error().message ==
+        "the model is recovering: the head is down: killed");
+}
+
+TEST_CASE("of a model that is not served, the pipeline that may still come says why") {
+  auto s = three();
+  s.pipelines[0].card = card_of("a", phase::failed, "another model file");
+  s.pipelines[1].card = card_of("a", phase::loading, "waiting for the shards");
+  CHECK(standing_of(s).phase == phase::loading);
+  CHECK(find_model(s, {}, "a").error().message == "the model is loading: waiting for the shards");
+}
+
+TEST_CASE("a supervisor that gave up is the end of one pipeline alone, not of several") {
+  auto s = three();
+  s.cluster.emplace().phase = phase::failed;
+  s.cluster->reason = "shard-0 is in a crash loop";
+  CHECK(standing_of(s).phase == phase::ready);
+  s.pipelines[2].card->phase = phase::recovering;
+  CHECK(standing_of(s).reason == "the model 'b' is not served: shard-0 is in a crash loop");
+  s.pipelines.resize(1);
+  CHECK(standing_of(s).phase == phase::failed);
+  CHECK(standing_of(s).reason == "shard-0 is in a crash loop");
+}
+
+TEST_CASE("models are listed once, and found by name, as the first, by its alias") {
+  auto s = three();
+  s.pipelines[0].card.reset();
+  const auto models = models_of(s);
+  REQUIRE(models.size() == 2);
+  CHECK(models[0].name == "a");
+  CHECK(models[1].name == "b");
+  CHECK(find_model(s, {"gpt"}, "")->name == "a");
+  CHECK(find_model(s, {"gpt"}, "gpt")->name == "a");
+  CHECK(find_model(s, {"gpt"}, "b")->name == "b");
+  const auto unknown = find_model(s, {"gpt"}, "c");
+  CHECK(unknown.error().code == errc::model_not_found);
+  CHECK(unknown.error().message == "the model 'c' does not exist; this server has 'a' and 'b'");
+  CHECK(model_of(s, ticket_id{64 * 7 + 2}) == "b");
+  CHECK(model_of(s, ticket_id{64 * 7 + 3}).empty());
+}
+
+TEST_CASE("of a model's cards the one of a pipeline that serves is told") {
+  auto s = three();
+  s.pipelines[0].card = card_of("a", phase::loading);
+  s.pipelines[1].card->context_max = 7;
+  CHECK(models_of(s)[0].context_max == 7);
+  CHECK(find_model(s, {}, "a")->context_max == 7);
+}
+
+TEST_CASE("while nobody has said what it serves, the server is not ready, whatever is asked for") {
+  snapshot s;
+  s.pipelines.resize(2);
+  s.pipelines[0].model = "a";
+  s.pipelines[1].model = "b";
+  const auto why = find_model(s, {}, "c").error();
+  CHECK(why.code == errc::not_ready);
+  CHECK(why.message == "the server is starting: the model 'a' is not served: waiting for the head "
+                       "to say what it serves");
+  CHECK(models_of(s).empty());
+}
+
+TEST_CASE("a refusal tells the shortest queue of its model") {
+  auto s = three();
+  const auto full = fail(errc::overloaded, "full");
+  CHECK(refuse_here(full, s, "a").queue_position == 0);
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    s.pipelines[i].load.emplace().waiting = 12 - 3 * i;
+  }
+  CHECK(refuse_here(full, s, "a").queue_position == 9);
+  CHECK(refuse_here(full, s, "b").queue_position == 6);
+  CHECK(refuse_here(full, s).queue_position == 9); // as the first model's
+}
+
+TEST_CASE("/load and /cluster tell of each of several pipelines, and of one as ever") {
+  auto s = three();
+  lose(s.pipelines[1]);
+  s.pipelines[0].load.emplace().running = 3;
+  s.pipelines[2].load.emplace().running = 5;
+  for (const auto& body : {load_body(s, 4), cluster_body(s, 4)}) {
+    const auto told = json::parse(body)["pipelines"];
+    REQUIRE(told.size() == 3);
+    CHECK(told[1] == json{{"pipeline", 1},
+                          {"model", "a"},
+                          {"phase", "recovering"},
+                          {"reason", "the head is down: killed"},
+                          {"scheduler", nullptr}});
+    CHECK(told[2]["scheduler"]["running"] == 5);
+  }
+  CHECK(json::parse(load_body(s, 4))["scheduler"]["running"] == 3);
+  CHECK(json::parse(cluster_body(s, 4))["load"]["running"] == 3);
+  CHECK(json::parse(cluster_body(s, 4))["models"].size() == 2);
+  s.pipelines.resize(1);
+  CHECK_FALSE(json::parse(load_body(s, 4)).contains("pipelines"));
+  CHECK_FALSE(json::parse(cluster_body(s, 4)).contains("pipelines"));
+}
