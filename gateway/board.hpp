@@ -5,6 +5,7 @@
 #include "gateway/config.hpp"
 #include "gateway/gate.hpp"
 #include "gateway/metrics.hpp"
+#include "gateway/open_seats.hpp"
 #include "gateway/snapshot.hpp"
 
 #include <atomic>
@@ -31,12 +32,15 @@ public:
   void leave() noexcept;
   std::size_t requests_open() const noexcept { return requests_open_; }
 
+  open_seats& seats() noexcept { return seats_; } // a handle: copies share the counts
+
   std::uint64_t next_number() noexcept { return ++last_number_; }
 
 private:
   const gateway_config config_;
   gateway::metrics metrics_;
   gateway::gate gate_;
+  open_seats seats_;
   std::mutex change_mutex_; // one change at a time; who looks does not wait for it
   mutable std::mutex mutex_;
   std::shared_ptr<const snapshot> now_;

@@ -46,6 +46,7 @@ struct open_generate {
   bool add_generation_prompt = true;
   bool is_stream = false; // its client can go on behind what it has, if this gateway falls
   std::shared_ptr<quota_lease> lease = nullptr; // of its caller's key; none: nobody's
+  seat_lease seat = nullptr;                    // the front's, at the pipeline it has chosen
 };
 struct open_resume {
   std::shared_ptr<stream> out;
@@ -54,6 +55,7 @@ struct open_resume {
   std::uint64_t resume_key = 0;
   std::vector<resume_point> from; // one per choice
   std::shared_ptr<quota_lease> lease = nullptr;
+  seat_lease seat = nullptr;
 };
 struct open_tokenize {
   std::shared_ptr<stream> out;

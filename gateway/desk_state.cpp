@@ -31,6 +31,7 @@ open_entry entry_of(open_generate& m, std::uint32_t context_max) {
   open_entry entry;
   entry.out = m.out;
   entry.lease = std::move(m.lease);
+  entry.seat = std::move(m.seat);
   entry.owes_prompt = true;
   entry.delivered.assign(request.choices, 0);
   entry.delivered_ids.resize(request.choices);
@@ -65,6 +66,7 @@ open_entry entry_of(open_resume& m) {
   open_entry entry;
   entry.out = m.out;
   entry.lease = std::move(m.lease);
+  entry.seat = std::move(m.seat);
   entry.stage = stage_of_request::resuming;
   entry.has_request = false;
   entry.delivered_ids.resize(m.from.size());

@@ -28,6 +28,7 @@ inline constexpr std::uint32_t gaps_max = 3;
 struct open_entry {
   std::shared_ptr<stream> out; // none when leaving
   std::shared_ptr<quota_lease> lease;
+  seat_lease seat;          // at this pipeline
   bool owes_prompt = false; // to its lease
   stage_of_request stage = stage_of_request::reserving;
   baton::reserve reserve; // with the ticket, once it is granted

@@ -36,7 +36,7 @@ struct front_state {
   static inline const char* name = "front";
 
   std::shared_ptr<board> facts;
-  router routes{1};
+  router routes{1, {}};
   std::vector<desk_actor> desks;
   front_with_desks::stateful_pointer<front_state> self = nullptr;
 
@@ -47,6 +47,7 @@ struct front_state {
                                          : route{route_by_name(*now, g.model, g.request_id),
                                                  route_reason::request_id};
     count(to, g.model);
+    m.seat = facts->seats().take(to.pipeline, g.choices);
     self->send(desks.at(to.pipeline), std::move(m));
   }
 
@@ -66,6 +67,7 @@ struct front_state {
       return;
     }
     count({pipeline, route_reason::resume}, m.model);
+    m.seat = facts->seats().take(pipeline, static_cast<std::uint32_t>(m.from.size()));
     self->send(desks.at(pipeline), std::move(m));
   }
 
@@ -87,6 +89,7 @@ struct front_state {
       return;
     }
     count(*to, m.entry->model());
+    m.entry->seat = facts->seats().take(to->pipeline, m.entry->reserve.choices);
     self->send(desks.at(to->pipeline), std::move(m));
   }
 
@@ -108,7 +111,7 @@ front_with_desks::behavior_type front(front_with_desks::stateful_pointer<front_s
                                       std::shared_ptr<board> facts) {
   actors::install_fault_handlers(self);
   auto& state = self->state;
-  state.routes = router(facts->config().pipelines.size());
+  state.routes = router(facts->config().pipelines.size(), facts->seats());
   state.facts = std::move(facts);
   state.self = self;
   return {

@@ -34,8 +34,8 @@ std::string_view name_of(route_reason why) noexcept {
   return "unknown";
 }
 
-router::router(std::size_t pipelines)
-    : pipelines_(pipelines, pipeline{prefix_memory(remembered_max)}),
+router::router(std::size_t pipelines, open_seats seats)
+    : pipelines_(pipelines, pipeline{prefix_memory(remembered_max)}), seats_(std::move(seats)),
       last_(static_cast<std::uint32_t>(pipelines - 1)) {}
 
 std::vector<std::uint32_t> router::candidates(const snapshot& now, std::string_view model,
@@ -56,17 +56,12 @@ std::vector<std::uint32_t> router::candidates(const snapshot& now, std::string_v
   return all;
 }
 
-// A report counts what was sent before it; a head that was lost has lost its cache.
+// A head that was lost has lost its cache.
 void router::look_at(const snapshot& now, std::uint32_t i) {
   const auto& view = now.pipelines[i];
   auto& p = pipelines_[i];
-  if (p.reports != view.reports) {
-    p.reports = view.reports;
-    p.sent = 0;
-  }
   if (p.losses != view.losses) {
     p.losses = view.losses;
-    p.sent = 0;
     p.known.clear();
   }
 }
@@ -74,7 +69,11 @@ void router::look_at(const snapshot& now, std::uint32_t i) {
 router::fill router::fill_of(const snapshot& now, std::uint32_t i) const {
   const auto& view = now.pipelines[i];
   fill f;
-  f.busy = pipelines_[i].sent + (view.load ? view.load->running + view.load->waiting : 0);
+  f.busy = seats_.at(i);
+  if (const auto reported = view.load ? view.load->running + view.load->waiting : 0;
+      reported > view.open_then) { // those of other gateways
+    f.busy += reported - view.open_then;
+  }
   f.slots = std::max(1u, view.card ? view.card->sequences_max : 1u);
   return f;
 }
@@ -117,9 +116,7 @@ route router::choose_among(const snapshot& now, const route_question& q,
       chosen = {best, route_reason::prefix};
     }
   }
-  auto& p = pipelines_[chosen.pipeline];
-  p.known.note(beginnings);
-  p.sent += q.choices;
+  pipelines_[chosen.pipeline].known.note(beginnings);
   last_ = chosen.pipeline;
   return chosen;
 }

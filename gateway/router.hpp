@@ -5,6 +5,7 @@
 // With one pipeline for a model there is nothing to choose, and no prompt is looked at.
 #pragma once
 
+#include "gateway/open_seats.hpp"
 #include "gateway/prefix_memory.hpp"
 #include "gateway/snapshot.hpp"
 
@@ -33,10 +34,10 @@ struct route_question {
 
 class router {
 public:
-  explicit router(std::size_t pipelines);
+  router(std::size_t pipelines, open_seats seats);
 
-  // Takes the request for sent there. One that is not ready is chosen only if all of the model are
-  // not.
+  // One that is not ready is chosen only if all of the model are not. Remembers the prompt as
+  // computed there.
   route choose(const snapshot& now, const route_question& q);
   // One that is ready and not in `tried`.
   std::optional<route> choose_other(const snapshot& now, const route_question& q,
@@ -47,12 +48,10 @@ public:
 private:
   struct pipeline {
     prefix_memory known;
-    std::uint64_t reports = 0; // of the pipeline, when `sent` began
     std::uint64_t losses = 0;
-    std::uint32_t sent = 0; // sequences, since its last report
   };
   struct fill {
-    std::uint32_t busy = 0; // running, waiting and sent
+    std::uint32_t busy = 0; // running or waiting
     std::uint32_t slots = 1;
     double share() const { return static_cast<double>(busy) / slots; }
     bool has_room(std::uint32_t choices) const { return busy + choices <= slots; }
@@ -68,6 +67,7 @@ private:
                      const std::vector<std::uint32_t>& among);
 
   std::vector<pipeline> pipelines_;
+  open_seats seats_;
   std::uint32_t last_ = 0; // chosen
 };
 

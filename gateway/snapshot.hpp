@@ -25,8 +25,8 @@ struct pipeline_view {
   std::optional<status> head;
   bool is_head_lost = false;
   std::string head_lost_why;
-  std::uint64_t reports = 0; // so far: what was sent since the last one is not in `load`
-  std::uint64_t losses = 0;  // of its head, so far: what it had cached is gone with it
+  std::uint32_t open_then = 0; // sequences that this gateway had there when `load` came
+  std::uint64_t losses = 0;    // of its head, so far: what it had cached is gone with it
 };
 using pipeline_set = std::bitset<pipelines_max>;
 

@@ -12,9 +12,11 @@ namespace {
 
 struct fixture {
   snapshot now;
+  open_seats seats;
+  std::multimap<std::uint32_t, seat_lease> held;
   router routes;
 
-  explicit fixture(std::size_t pipelines = 2, std::uint32_t slots = 8) : routes(pipelines) {
+  explicit fixture(std::size_t pipelines = 2, std::uint32_t slots = 8) : routes(pipelines, seats) {
     now.pipelines.resize(pipelines);
     for (auto& p : now.pipelines) {
       p.model = "m";
@@ -24,16 +26,19 @@ struct fixture {
     }
   }
   route choose(const prompt& input, const std::string& salt = {}, std::uint32_t choices = 1) {
-    return routes.choose(now, {"m", input, salt, choices});
+    const auto to = routes.choose(now, {"m", input, salt, choices});
+    held.emplace(to.pipeline, seats.take(to.pipeline, choices));
+    return to;
   }
-  void report(std::size_t pipeline, std::uint32_t running, std::uint32_t waiting = 0) {
+  // By others: ours have ended.
+  void report(std::uint32_t pipeline, std::uint32_t running, std::uint32_t waiting = 0) {
     auto& p = now.pipelines[pipeline];
     p.load.emplace().running = running;
     p.load->waiting = waiting;
-    ++p.reports;
+    held.erase(pipeline);
   }
   void report_idle() {
-    for (std::size_t i = 0; i < now.pipelines.size(); ++i) {
+    for (std::uint32_t i = 0; i < now.pipelines.size(); ++i) {
       report(i, 0);
     }
   }
@@ -69,14 +74,27 @@ TEST_CASE("a request goes where least is done, relative to the slots there are")
   CHECK(f.choose(std::string("x")).pipeline == 0);
 }
 
-TEST_CASE("what was sent counts until the next report, with all its choices") {
+TEST_CASE("what is open here counts at once and no longer, with all its choices") {
   fixture f;
   f.report(0, 0);
   f.report(1, 3);
   CHECK(f.choose(std::string("x"), {}, 4).pipeline == 0);
   CHECK(f.choose(std::string("x")).pipeline == 1);
-  f.report(0, 1); // the others have ended
+  f.held.clear();
   CHECK(f.choose(std::string("x")).pipeline == 0);
+}
+
+TEST_CASE("of what a head reports that counts which is not open here") {
+  fixture f;
+  const auto first = f.choose(std::string("x"), {}, 4).pipeline;
+  auto& p = f.now.pipelines[first];
+  p.load.emplace().running = 4; // ours
+  p.open_then = f.seats.at(first);
+  f.held.clear(); // they have ended since
+  f.report(1 - first, 1);
+  CHECK(f.choose(std::string("x")).pipeline == first);
+  p.load->waiting = 3; // these are others'
+  CHECK(f.choose(std::string("x"), {}, 2).pipeline == 1 - first);
 }
 
 TEST_CASE("who has had the beginning gets the rest, whatever the turn") {

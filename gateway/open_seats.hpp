@@ -1,0 +1,32 @@
+// How many sequences this gateway has open at each pipeline, at this moment: what a head reports
+// comes a few times a second, and is old by then. Any thread.
+#pragma once
+
+#include "schema/ids.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+namespace baton::gateway {
+
+// Held for as long as the sequences are open; the last copy gives them back.
+using seat_lease = std::shared_ptr<void>;
+
+class open_seats {
+public:
+  seat_lease take(std::uint32_t pipeline, std::uint32_t sequences) {
+    counts_->at(pipeline) += sequences;
+    return {nullptr, [counts = counts_, pipeline, sequences](std::nullptr_t) {
+              counts->at(pipeline) -= sequences;
+            }};
+  }
+  std::uint32_t at(std::uint32_t pipeline) const { return counts_->at(pipeline); }
+
+private:
+  using counts = std::array<std::atomic<std::uint32_t>, pipelines_max>;
+  std::shared_ptr<counts> counts_ = std::make_shared<counts>();
+};
+
+} // namespace baton::gateway
