@@ -32,11 +32,17 @@ struct stable_name {
   bool is_on_root_machine = true;
 };
 inline const stable_name root_name{"root", 0};
-inline const stable_name head_name{"head", 1};
 inline constexpr std::uint16_t join_port_offset = 2; // join_desk.hpp
 // `index`: of its node in the configuration.
 inline stable_name agent_name(std::string_view name, std::uint32_t index) {
   return {std::string(name), static_cast<std::uint16_t>(3 + index), false};
+}
+
+// "head", and behind the agents "head-1": of pipeline 1.
+inline stable_name head_name(std::uint32_t pipeline, std::size_t nodes) {
+  if (pipeline == 0)
+    return {"head", 1};
+  return {fmt::format("head-{}", pipeline), static_cast<std::uint16_t>(2 + nodes + pipeline)};
 }
 
 class addresses {

@@ -33,16 +33,19 @@ std::string last_words(const std::filesystem::path& log) {
 
 } // namespace
 
-child_launcher::child_launcher(child_watch& watch, const cluster_context& context,
+child_launcher::child_launcher(child_watch& watch, const cluster_contexts& all,
                                std::filesystem::path config)
-    : watch_(watch), dir_(context.dir), config_(std::move(config)) {
-  know(context.plan);
-  if (context.coming)
-    know(*context.coming);
+    : watch_(watch), dir_(all.front().dir), config_(std::move(config)) {
+  for (const auto& context : all) {
+    know(context.plan);
+    if (context.coming)
+      know(*context.coming);
+  }
 }
 
 void child_launcher::know(const cluster_plan& plan) {
   std::lock_guard lock(mutex_);
+  pipelines_[plan.generation] = plan.pipeline;
   for (std::size_t i = 0; plan.width > 1 && i < plan.shards.size(); ++i) {
     const auto leader = plan.shards[i - plan.shards[i].rank].node;
     leaders_[plan.shards[i].node] = leader;
@@ -107,6 +110,15 @@ std::optional<actors::left_child> child_launcher::adopt(const actors::child_spec
   return std::nullopt;
 }
 
+std::uint32_t child_launcher::pipeline_of(const actors::child_spec& spec) {
+  if (spec.role == role::head)
+    return place::pipeline_of_head(spec.node);
+  std::lock_guard lock(mutex_);
+  const auto known = pipelines_.find(place::generation_of(spec.node));
+  ENSURE(known != pipelines_.end(), "{} is of a generation that nobody told of", spec.name);
+  return known->second;
+}
+
 result<std::int32_t> child_launcher::start(const actors::child_spec& spec, epoch_id epoch) {
   launch what;
   // The image we run from: also after a rebuild has replaced the file, and then the only one that
@@ -116,6 +128,8 @@ result<std::int32_t> child_launcher::start(const actors::child_spec& spec, epoch
                "--config", config_.string(),
                "--epoch",  std::to_string(epoch.value),
                "--index",  std::to_string(index_of(spec))};
+  if (spec.role == role::head || spec.role == role::shard)
+    what.argv.insert(what.argv.end(), {"--pipeline", std::to_string(pipeline_of(spec))});
   if (spec.role == role::shard)
     what.argv.insert(what.argv.end(),
                      {"--generation", std::to_string(place::generation_of(spec.node))});

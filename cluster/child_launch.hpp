@@ -14,7 +14,7 @@ class child_launcher {
 public:
   // `watch` must outlive this and be destroyed before the actor system. `config` is the running
   // cluster's copy.
-  child_launcher(child_watch& watch, const cluster_context& context, std::filesystem::path config);
+  child_launcher(child_watch& watch, const cluster_contexts& all, std::filesystem::path config);
 
   // Fills adopt, start, stop, now and next_epoch.
   void serve(actors::supervisor_config& config);
@@ -26,6 +26,7 @@ public:
   void reports_to(actors::supervisor_actor supervisor);
 
 private:
+  std::uint32_t pipeline_of(const actors::child_spec& spec);
   std::optional<actors::left_child> adopt(const actors::child_spec& spec);
   result<std::int32_t> start(const actors::child_spec& spec, epoch_id epoch);
   result<std::int32_t> start_shard(const actors::child_spec& spec, epoch_id epoch, launch what);
@@ -44,7 +45,8 @@ private:
   std::optional<actors::supervisor_actor> supervisor_;
   std::vector<actors::child_exited> early_;
   std::map<node_id, epoch_id> last_epoch_;
-  std::map<node_id, memory_file> kv_files_;    // of shards: their KV outlives them
+  std::map<std::uint32_t, std::uint32_t> pipelines_; // by generation
+  std::map<node_id, memory_file> kv_files_;          // of shards: their KV outlives them
   std::map<node_id, std::uint32_t> widths_;    // of stages that are several shards, by their rank 0
   std::map<node_id, node_id> leaders_;         // of their shards: rank 0
   std::map<node_id, memory_file> group_files_; // by rank 0: where these shards meet

@@ -63,15 +63,16 @@ finding check_files() {
 }
 
 finding check_config(const std::string& path) {
-  auto context = load_context(path, with_this_machine());
-  if (!context)
-    return {path, verdict::bad, context.error().message, "see the message"};
-  if (auto ok = check_gateway(context->config.gateway); !ok)
+  auto all = load_contexts(path, with_this_machine());
+  if (!all)
+    return {path, verdict::bad, all.error().message, "see the message"};
+  if (auto ok = check_gateway(all->front().config.gateway); !ok)
     return {path, verdict::bad, ok.error().message, "see the message"};
-  return {path, verdict::good,
-          fmt::format("{} stages, {} KV blocks, {}", context->plan.stages, context->plan.blocks,
-                      context->model.name),
-          ""};
+  std::vector<std::string> found;
+  for (const auto& c : *all)
+    found.push_back(
+        fmt::format("{} stages, {} KV blocks, {}", c.plan.stages, c.plan.blocks, c.model.name));
+  return {path, verdict::good, fmt::format("{}", fmt::join(found, "; ")), ""};
 }
 
 void print_table(const std::vector<finding>& all) {

@@ -3,6 +3,7 @@
 #include "cluster/bus_zmq_desk.hpp"
 #include "cluster/commands.hpp"
 #include "cluster/join_book.hpp"
+#include "cluster/pipelines.hpp"
 #include "cluster/process.hpp"
 #include "cluster/roles.hpp"
 
@@ -78,8 +79,9 @@ result<void> check_model(const cluster_context& context, std::uint64_t fingerpri
 }
 
 // What processes of this machine read, as on the root's.
-result<cluster_context> settle(const run_dir& dir, const join_grant& grant,
-                               const std::filesystem::path& key_file) {
+result<cluster_contexts> settle(const run_dir& dir, const join_grant& grant,
+                                const cluster_config& config, const std::string& node,
+                                const std::filesystem::path& key_file) {
   if (auto ok = dir.write(dir.config().filename().string(), grant.config); !ok)
     return ok.error();
   if (auto ok = note_keys(dir, grant.keys); !ok)
@@ -89,15 +91,19 @@ result<cluster_context> settle(const run_dir& dir, const join_grant& grant,
   with.known = grant.known;
   with.network = network_note{grant.host, grant.root_host, grant.port, grant.root_key,
                               std::filesystem::absolute(key_file)};
-  with.generations = noted_elsewhere(grant.shards);
-  auto context = load_context(dir.config(), with, dir);
-  if (!context)
-    return context;
-  if (auto ok = check_model(*context, grant.model_fingerprint); !ok)
+  for (std::uint32_t p = 0; p < grant.pipelines.size(); ++p)
+    if (has_devices_on(config, p, node)) // of other models it needs no file
+      with.pipelines[p].generations = noted_elsewhere(grant.pipelines[p].shards);
+  auto all = load_contexts(dir.config(), with, dir);
+  if (!all)
+    return all;
+  for (const auto& context : *all)
+    if (auto ok = check_model(context, grant.pipelines.at(context.pipeline()).model_fingerprint);
+        !ok)
+      return ok.error();
+  if (auto ok = note_plan(dir, all->front().made_with); !ok)
     return ok.error();
-  if (auto ok = note_plan(dir, context->made_with); !ok)
-    return ok.error();
-  return context;
+  return all;
 }
 
 result<run_dir> claim(const join_options& options, const std::string& cluster_name) {
@@ -151,10 +157,10 @@ int command_join(const join_options& options) {
   auto dir = claim(options, named->name);
   if (!dir)
     return cannot(dir.error());
-  auto context = settle(*dir, grant, key_file);
-  if (!context)
-    return cannot(context.error());
-  const auto index = index_of(context->plan, options.node);
+  auto all = settle(*dir, grant, *named, options.node, key_file);
+  if (!all)
+    return cannot(all.error());
+  const auto index = index_of(all->front().plan, options.node);
   ENSURE(index.has_value(), "the plan has every node that joins");
   role_arguments arguments;
   arguments.config = dir->config();
@@ -163,7 +169,7 @@ int command_join(const join_options& options) {
   std::printf("joined as %s; log: %s\n", options.node.c_str(),
               dir->log("agent-" + options.node).c_str());
   std::fflush(stdout);
-  return run_agent(*context, arguments);
+  return run_agent(*all, arguments);
 }
 
 } // namespace baton::cluster

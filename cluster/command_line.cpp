@@ -134,7 +134,25 @@ void add_chat(CLI::App& app, choices& c) {
   chat->callback([&c] { c.status = command_chat(c.chat); });
 }
 
-using run_role = std::function<int(const cluster_context&, const role_arguments&)>;
+using run_role = std::function<int(const role_arguments&)>;
+
+// `run` with what it is to see of the cluster.
+template <class Context, class Run>
+int with_context(result<Context> context, const Run& run) {
+  if (context)
+    return run(*context);
+  spdlog::error("{}", context.error().message);
+  return exit_permanent;
+}
+
+// Of one pipeline: the gateway, which looks at none, has the first.
+template <class Run>
+run_role of_pipeline(Run run) {
+  return [run](const role_arguments& arguments) {
+    return with_context(load_context_of_child(arguments.config, arguments.pipeline),
+                        [&](const cluster_context& context) { return run(context, arguments); });
+  };
+}
 
 // What supervisors start; not in the help, because nobody types it.
 void add_role(CLI::App& app, choices& c, const char* name, const run_role& run) {
@@ -142,19 +160,12 @@ void add_role(CLI::App& app, choices& c, const char* name, const run_role& run) 
   role->add_option("--config", c.role.config)->required();
   role->add_option("--epoch", c.role.epoch.value)->required();
   role->add_option("--index", c.role.index)->required();
+  role->add_option("--pipeline", c.role.pipeline);
   role->add_option("--generation", c.role.generation);
   role->add_option("--kv-file", c.role.kv_file);
   role->add_option("--group-file", c.role.group_file);
   role->add_option("--copies", c.role.copies);
-  role->callback([&c, run] {
-    auto context = load_context_of_child(c.role.config);
-    if (!context) {
-      spdlog::error("{}", context.error().message);
-      c.status = exit_permanent;
-      return;
-    }
-    c.status = run(*context, c.role);
-  });
+  role->callback([&c, run] { c.status = run(c.role); });
 }
 
 std::string did_you_mean(const CLI::App& app, const std::vector<std::string>& extras) {
@@ -193,13 +204,16 @@ int run_command_line(int argc, char** argv, const engine_wrapper& wrap) {
   add_nodes(app, c);
   add_model(app, c);
   add_chat(app, c);
-  add_role(app, c, "gateway", run_gateway);
-  add_role(app, c, "head", run_head);
-  add_role(app, c, "agent", run_agent);
+  add_role(app, c, "gateway", of_pipeline(run_gateway));
+  add_role(app, c, "head", of_pipeline(run_head));
+  add_role(app, c, "agent", [](const role_arguments& arguments) {
+    return with_context(load_contexts_of_child(arguments.config),
+                        [&](const cluster_contexts& all) { return run_agent(all, arguments); });
+  });
   add_role(app, c, "shard",
-           [&wrap](const cluster_context& context, const role_arguments& arguments) {
+           of_pipeline([&wrap](const cluster_context& context, const role_arguments& arguments) {
              return run_shard(context, arguments, wrap);
-           });
+           }));
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& e) {

@@ -4,6 +4,7 @@
 #include "cluster/generation_book.hpp"
 #include "cluster/root_client.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <thread>
 
@@ -19,8 +20,14 @@ int refuse(const error& e) {
   return 1;
 }
 
+using numbers = std::vector<std::uint32_t>; // of generations
+
+bool has(const numbers& some, std::uint32_t number) {
+  return std::find(some.begin(), some.end(), number) != some.end();
+}
+
 // Errors: link_down (nobody answers any more), deadline_exceeded.
-result<cluster_status> wait_until_settled(const run_dir& dir, std::uint32_t generation) {
+result<cluster_status> wait_until_settled(const run_dir& dir, const numbers& begun) {
   const auto until = std::chrono::steady_clock::now() + change_patience + std::chrono::minutes(1);
   int failed_looks = 0;
   for (;;) {
@@ -28,11 +35,13 @@ result<cluster_status> wait_until_settled(const run_dir& dir, std::uint32_t gene
     failed_looks = s ? 0 : failed_looks + 1;
     if (failed_looks == failed_looks_max)
       return s;
-    if (s && s->coming_generation != generation)
+    if (s && std::none_of(s->pipelines.begin(), s->pipelines.end(), [&](const pipeline_status& p) {
+          return has(begun, p.coming_generation);
+        }))
       return s;
     if (std::chrono::steady_clock::now() > until)
       return fail(errc::deadline_exceeded, "generation {} is still being started: `cluster status`",
-                  generation);
+                  fmt::join(begun, ", "));
     std::this_thread::sleep_for(look_interval);
   }
 }
@@ -50,15 +59,22 @@ int command_change_nodes(const std::string& node, const std::string& which, bool
     return refuse(begun.error());
   if (begun->refused)
     return refuse(*begun->refused);
-  const auto now = wait_until_settled(*dir, begun->generation);
+  numbers coming{begun->generation};
+  coming.insert(coming.end(), begun->further.begin(), begun->further.end());
+  const auto now = wait_until_settled(*dir, coming);
   if (!now)
     return refuse(now.error());
-  if (now->generation < begun->generation) {
-    std::fprintf(stderr, "error: %s\n", now->change.c_str());
+  std::size_t serve = 0;
+  for (const auto& p : now->pipelines)
+    serve += has(coming, p.generation) ? 1 : 0;
+  if (serve < coming.size()) {
+    for (const auto& p : now->pipelines)
+      if (!has(coming, p.generation) && !p.change.empty())
+        std::fprintf(stderr, "error: %s\n", p.change.c_str());
     return 1;
   }
-  std::printf("node %s %s layers now (generation %u)\n", node.c_str(), is_drain ? "has no" : "has",
-              begun->generation);
+  std::printf("node %s %s layers now (generation %s)\n", node.c_str(), is_drain ? "has no" : "has",
+              fmt::format("{}", fmt::join(coming, ", ")).c_str());
   return 0;
 }
 

@@ -32,11 +32,10 @@ int command_plan(const std::filesystem::path& config_file, bool json) {
     if (auto noted = noted_plan(*dir))
       with.known.merge(noted->known);
   const auto assumed = assume_the_rest(*config, with.known);
-  auto context = load_context(config_file, std::move(with));
-  if (!context)
-    return refuse(context.error());
-  auto text = json ? plan_json(context->config, context->model, context->plan)
-                   : plan_table(context->config, context->model, context->plan);
+  auto all = load_contexts(config_file, std::move(with));
+  if (!all)
+    return refuse(all.error());
+  const auto text = json ? plan_json(*all) : plan_table(*all);
   std::fputs(text.c_str(), stdout);
   if (!assumed.empty())
     std::fprintf(stderr, "note: node %s has not joined: taken to be like this machine\n",

@@ -11,28 +11,63 @@
 namespace baton::cluster {
 namespace {
 
+std::string load_lines(const load_report& l) {
+  auto text = fmt::format("  running {}  waiting {}  KV blocks {}/{}  steps {}  recoveries {}  "
+                          "max_batch_total_tokens {}\n",
+                          l.running, l.waiting, l.blocks_used, l.blocks_total, l.steps,
+                          l.recoveries, l.max_batch_total_tokens);
+  if (l.swap_blocks_total > 0)
+    text += fmt::format("  swapped {}  swap blocks {}/{}\n", l.swapped, l.swap_blocks_used,
+                        l.swap_blocks_total);
+  return text;
+}
+
+std::string generation_of(std::uint32_t generation, const std::string& change) {
+  return fmt::format("generation {}{}", generation, change.empty() ? "" : " (" + change + ")");
+}
+
+// Each with its model; of one alone the table says it all.
+std::string pipeline_lines(const cluster_status& s) {
+  std::string text;
+  for (std::size_t i = 0; i < s.pipelines.size(); ++i) {
+    const auto& p = s.pipelines[i];
+    text +=
+        fmt::format("  pipeline {}  {}  {}\n", i, p.model, generation_of(p.generation, p.change));
+    if (p.load)
+      text += "  " + load_lines(*p.load);
+  }
+  return text;
+}
+
 std::string status_table(const cluster_status& s) {
   auto text = fmt::format("{}  {}{}  {}\n", s.model, gateway::name_of(s.phase),
                           s.reason.empty() ? "" : " (" + s.reason + ")", s.url);
   text += fmt::format("  {:<12} {:<11} {:>8} {:>9}  {}\n", "process", "phase", "pid", "restarts",
                       "reason");
-  if (s.generation > 0 || !s.change.empty())
-    text += fmt::format("  generation {}{}\n", s.generation,
-                        s.change.empty() ? "" : " (" + s.change + ")");
+  const bool is_one = s.pipelines.size() <= 1;
+  if (is_one && (s.generation > 0 || !s.change.empty()))
+    text += fmt::format("  {}\n", generation_of(s.generation, s.change));
   for (const auto& n : s.nodes)
     text += fmt::format("  {:<12} {:<11} {:>8} {:>9}  {}\n", n.name, gateway::name_of(n.phase),
                         n.pid, n.restarts, n.reason);
-  if (!s.load)
-    return text;
-  const load_report& l = *s.load;
-  text += fmt::format("  running {}  waiting {}  KV blocks {}/{}  steps {}  recoveries {}  "
-                      "max_batch_total_tokens {}\n",
-                      l.running, l.waiting, l.blocks_used, l.blocks_total, l.steps, l.recoveries,
-                      l.max_batch_total_tokens);
-  if (l.swap_blocks_total > 0)
-    text += fmt::format("  swapped {}  swap blocks {}/{}\n", l.swapped, l.swap_blocks_used,
-                        l.swap_blocks_total);
-  return text;
+  if (!is_one)
+    return text + pipeline_lines(s);
+  return s.load ? text + load_lines(*s.load) : text;
+}
+
+nlohmann::ordered_json load_json(const load_report& l) {
+  return {{"running", l.running},
+          {"waiting", l.waiting},
+          {"kv_blocks_used", l.blocks_used},
+          {"kv_blocks", l.blocks_total},
+          {"max_batch_total_tokens", l.max_batch_total_tokens},
+          {"swapped", l.swapped},
+          {"swap_blocks_used", l.swap_blocks_used},
+          {"swap_blocks", l.swap_blocks_total},
+          {"steps", l.steps},
+          {"recoveries", l.recoveries},
+          {"recovery_seconds", l.recovery_seconds},
+          {"bubble_ratio", l.bubble_ratio}};
 }
 
 std::string status_json(const cluster_status& s) {
@@ -52,18 +87,16 @@ std::string status_json(const cluster_status& s) {
                                  {"epoch", n.epoch.value},
                                  {"restarts", n.restarts}});
   if (s.load)
-    json["load"] = {{"running", s.load->running},
-                    {"waiting", s.load->waiting},
-                    {"kv_blocks_used", s.load->blocks_used},
-                    {"kv_blocks", s.load->blocks_total},
-                    {"max_batch_total_tokens", s.load->max_batch_total_tokens},
-                    {"swapped", s.load->swapped},
-                    {"swap_blocks_used", s.load->swap_blocks_used},
-                    {"swap_blocks", s.load->swap_blocks_total},
-                    {"steps", s.load->steps},
-                    {"recoveries", s.load->recoveries},
-                    {"recovery_seconds", s.load->recovery_seconds},
-                    {"bubble_ratio", s.load->bubble_ratio}};
+    json["load"] = load_json(*s.load);
+  json["pipelines"] = nlohmann::ordered_json::array();
+  for (const auto& p : s.pipelines) {
+    json["pipelines"].push_back({{"model", p.model},
+                                 {"generation", p.generation},
+                                 {"coming_generation", p.coming_generation},
+                                 {"change", p.change}});
+    if (p.load)
+      json["pipelines"].back()["load"] = load_json(*p.load);
+  }
   return json.dump() + "\n";
 }
 

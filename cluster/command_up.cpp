@@ -70,20 +70,24 @@ bool wait_for_all(join_desk& desk, bool json) {
   }
 }
 
-result<join_grant> grant_of(const cluster_context& context, const std::filesystem::path& config,
+result<join_grant> grant_of(const cluster_contexts& all, const std::filesystem::path& config,
                             const std::string& root_key) {
+  const auto& context = all.front(); // for what is the same in all
   std::ifstream in(config, std::ios::binary);
-  auto file = model::open_model(context.config.model.path);
-  if (!in || !file)
-    return in ? file.error() : fail(errc::io_failed, "{}: cannot be read", config.string());
+  if (!in)
+    return fail(errc::io_failed, "{}: cannot be read", config.string());
   join_grant g;
   g.config = {std::istreambuf_iterator<char>(in), {}};
   g.known = context.made_with.known;
-  g.model_fingerprint = (*file)->fingerprint();
   g.root_host = context.config.network.host;
   g.port = context.config.network.port;
   g.root_key = root_key;
-  g.shards = context.made_with.generations->now;
+  for (const auto& c : all) {
+    auto file = model::open_model(c.config.model.path);
+    if (!file)
+      return file.error();
+    g.pipelines.push_back({(*file)->fingerprint(), c.noted().generations->now});
+  }
   return g;
 }
 
@@ -112,14 +116,14 @@ int up_over_machines(const cluster_config& config, const up_options& options, pl
     with.network = network_note{config.network.host, config.network.host, config.network.port,
                                 own->public_key, std::filesystem::absolute(key_file)};
   }
-  auto context = load_context(options.config, std::move(with));
-  if (!context)
-    return refused(context.error(), 1);
-  auto grant = grant_of(*context, options.config, own->public_key);
+  auto all = load_contexts(options.config, std::move(with));
+  if (!all)
+    return refused(all.error(), 1);
+  auto grant = grant_of(*all, options.config, own->public_key);
   if (!grant)
     return refused(grant.error());
   (*desk)->grant(std::move(*grant));
-  return run_root(*context, options, desk->get());
+  return run_root(*all, options, desk->get());
 }
 
 } // namespace
@@ -140,8 +144,8 @@ int command_up(const up_options& options) {
     }
   if (config->has_machines_elsewhere())
     return up_over_machines(*config, options, std::move(with), is_left);
-  auto context = load_context(options.config, std::move(with));
-  return context ? run_root(*context, options) : refuse(context.error(), options.json, 1);
+  auto all = load_contexts(options.config, std::move(with));
+  return all ? run_root(*all, options) : refuse(all.error(), options.json, 1);
 }
 
 } // namespace baton::cluster

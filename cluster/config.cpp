@@ -1,9 +1,11 @@
 #include "cluster/config.hpp"
 
 #include "cluster/curve_key.hpp"
+#include "cluster/pipelines.hpp"
 #include "cluster/toml_section.hpp"
 #include "gateway/request_check.hpp"
 #include "runtime/collective/group_memory.hpp"
+#include "schema/ids.hpp"
 
 #include <arpa/inet.h>
 #include <unistd.h>
@@ -25,21 +27,25 @@ error bad(const std::string& origin, std::string_view key, std::string text) {
 }
 
 // "auto" is f16: what the models were trained with is not lost, at half of float32.
-result<void> read_kv_format(const std::string& text, const std::string& origin, model_config& m) {
+result<void> read_kv_format(const std::string& text, const std::string& path,
+                            const std::string& origin, model_config& m) {
   const auto named = text == "auto" ? cpu::kv_format::f16 : cpu::kv_format_from(text);
   if (!named)
-    return bad(origin, "model.kv_cache_dtype",
-               fmt::format("model.kv_cache_dtype '{}' must be auto, f16, f32 or q8_0", text));
+    return bad(origin, path + ".kv_cache_dtype",
+               fmt::format("{}.kv_cache_dtype '{}' must be auto, f16, f32 or q8_0", path, text));
   m.kv_cache_dtype = *named;
   return {};
 }
 
-result<void> read_model(const toml::table* table, const std::string& origin, model_config& m) {
-  toml_section s(table, "model", origin);
-  std::string path;
+result<void> read_model(const toml::table* table, const std::string& path,
+                        const std::string& origin, model_config& m) {
+  toml_section s(table, path, origin);
+  std::string file;
   std::string kv_cache_dtype = "auto";
   s.read("name", m.name);
-  s.read("path", path);
+  s.read("path", file);
+  s.read("replicas", m.replicas, 1, pipelines_max);
+  s.read("nodes", m.nodes);
   s.read("pipeline_parallel_size", m.pipeline_parallel_size, 1, 1024);
   s.read("tensor_parallel_size", m.tensor_parallel_size, 1, collective::ranks_max);
   s.read("max_num_seqs", m.max_num_seqs, 1, seqs_max);
@@ -66,19 +72,58 @@ result<void> read_model(const toml::table* table, const std::string& origin, mod
   s.read("activation_bits", m.activation_bits, 8, 16);
   if (auto ok = s.finish(); !ok)
     return ok;
-  m.path = path;
+  m.path = file;
   if (!is_name(m.name))
-    return bad(origin, "model.name", "model.name must be 1 to 64 of [A-Za-z0-9._-]");
-  if (path.empty())
-    return bad(origin, "model.path",
-               "model.path is missing: the GGUF file or model directory to serve");
+    return bad(origin, path + ".name", path + ".name must be 1 to 64 of [A-Za-z0-9._-]");
+  if (file.empty())
+    return bad(origin, path + ".path",
+               path + ".path is missing: the GGUF file or model directory to serve");
   if (m.scheduling_policy != "fcfs" && m.scheduling_policy != "priority")
-    return bad(origin, "model.scheduling_policy",
-               fmt::format("model.scheduling_policy is '{}': use \"fcfs\" or \"priority\"",
+    return bad(origin, path + ".scheduling_policy",
+               fmt::format("{}.scheduling_policy is '{}': use \"fcfs\" or \"priority\"", path,
                            m.scheduling_policy));
   if (m.activation_bits != 8 && m.activation_bits != 16)
-    return bad(origin, "model.activation_bits", "model.activation_bits must be 8 or 16");
-  return read_kv_format(kv_cache_dtype, origin, m);
+    return bad(origin, path + ".activation_bits", path + ".activation_bits must be 8 or 16");
+  return read_kv_format(kv_cache_dtype, path, origin, m);
+}
+
+// [model], or several [[models]].
+result<void> read_models(const toml::table* one, const toml::node* several,
+                         const std::string& origin, cluster_config& config) {
+  if (one && several)
+    return bad(origin, "models",
+               "there are [model] and [[models]]: name all of them in [[models]]");
+  if (one) {
+    if (auto ok = read_model(one, "model", origin, config.models.emplace_back()); !ok)
+      return ok;
+  } else {
+    const auto* array = several ? several->as_array() : nullptr;
+    if (!array || array->empty())
+      return bad(origin, "model",
+                 "there is no [model] table: name the model to serve and its file");
+    for (std::size_t i = 0; i < array->size(); ++i) {
+      const auto path = fmt::format("models[{}]", i);
+      const auto* table = array->get(i)->as_table();
+      if (!table)
+        return bad(origin, path, path + " must be a table");
+      if (auto ok = read_model(table, path, origin, config.models.emplace_back()); !ok)
+        return ok;
+    }
+  }
+  std::set<std::string> names;
+  std::uint32_t pipelines = 0;
+  for (const auto& m : config.models) {
+    if (!names.insert(m.name).second)
+      return bad(origin, "models.name",
+                 fmt::format("two models are named '{}': replicas = 2 serves one twice", m.name));
+    pipelines += m.replicas;
+  }
+  if (pipelines > pipelines_max)
+    return bad(origin, "models.replicas",
+               fmt::format("the models have {} replicas in all, a cluster has at most {}",
+                           pipelines, pipelines_max));
+  config.model = config.models.front();
+  return {};
 }
 
 result<void> read_gateway(const toml::table* table, const std::string& origin, gateway_section& g) {
@@ -176,11 +221,13 @@ result<void> read_nodes(const toml::node* nodes, const std::string& origin,
                         cluster_config& config) {
   if (!nodes) {
     config.has_default_layout = true;
-    config.nodes = {{"local", "127.0.0.1",
-                     std::vector<std::string>(std::size_t{config.model.pipeline_parallel_size} *
-                                                  config.model.tensor_parallel_size,
-                                              "cpu"),
-                     "", "", false}};
+    std::size_t devices = 0;
+    for (const auto& m : config.models)
+      devices += std::size_t{m.replicas} * devices_of_replica(m);
+    node_config local;
+    local.name = "local";
+    local.devices.assign(devices, "cpu");
+    config.nodes = {std::move(local)};
     return {};
   }
   const auto* array = nodes->as_array();
@@ -237,6 +284,7 @@ result<cluster_config> read_all(const toml::table& root, const std::string& orig
   cluster_config config;
   toml_section top(&root, "", origin);
   const auto* nodes = top.take("nodes");
+  const auto* models = top.take("models");
   const toml::table* tables[3] = {};
   constexpr std::string_view names[3] = {"cluster", "model", "gateway"};
   for (std::size_t i = 0; i < 3; ++i) {
@@ -245,7 +293,6 @@ result<cluster_config> read_all(const toml::table& root, const std::string& orig
       return table.error();
     tables[i] = *table;
   }
-  top.refuse("models", "several models in one cluster are not in this version; use one [model]");
   if (auto ok = top.finish(); !ok)
     return ok.error();
   toml_section own(tables[0], "cluster", origin);
@@ -261,14 +308,14 @@ result<cluster_config> read_all(const toml::table& root, const std::string& orig
   if (!is_name(config.name))
     return bad(origin, "cluster.name", "cluster.name must be 1 to 64 of [A-Za-z0-9._-]");
   config.run_dir = run_dir.empty() ? default_run_dir(config.name) : std::filesystem::path(run_dir);
-  if (!tables[1])
-    return bad(origin, "model", "there is no [model] table: name the model to serve and its file");
-  if (auto ok = read_model(tables[1], origin, config.model); !ok)
+  if (auto ok = read_models(tables[1], models, origin, config); !ok)
     return ok.error();
   if (auto ok = read_gateway(tables[2], origin, config.gateway); !ok)
     return ok.error();
   if (auto ok = read_nodes(nodes, origin, config); !ok)
     return ok.error();
+  if (auto ok = deal_devices(config); !ok)
+    return bad(origin, ok.error().param, ok.error().message);
   return config;
 }
 

@@ -16,8 +16,10 @@
 namespace baton::cluster {
 
 struct model_config {
-  std::string name;           // as clients ask for it
-  std::filesystem::path path; // a GGUF file or a directory; relative to where `cluster` runs
+  std::string name;               // as clients ask for it
+  std::filesystem::path path;     // a GGUF file or a directory; relative to where `cluster` runs
+  std::uint32_t replicas = 1;     // pipelines that serve it
+  std::vector<std::string> nodes; // whose devices these take; none named: all
   std::uint32_t pipeline_parallel_size = 1;
   std::uint32_t tensor_parallel_size = 1;     // shards that share each stage
   std::uint32_t max_num_seqs = 64;            // sequences running at once
@@ -68,6 +70,10 @@ struct node_config {
   std::string public_key;    // of its machine (`cluster keygen`); empty: it shows a token
   bool is_elsewhere = false; // not on the machine of `cluster up`: it joins
   bool waits = false;        // has no layers until `cluster add-node`
+  std::vector<std::uint32_t> owners =
+      {}; // of each device: the pipeline it is of; none said: the first
+
+  std::uint32_t owner(std::size_t device) const { return owners.empty() ? 0 : owners.at(device); }
 };
 
 // How machines reach one another; one machine alone needs none of it.
@@ -85,7 +91,10 @@ struct cluster_config {
   // them; 0: they never do.
   std::chrono::milliseconds node_timeout{10000};
   network_section network;
+  std::vector<model_config> models; // never empty
+  // Of the pipeline that this is seen from (pipelines.hpp); as it was read: of the first.
   model_config model;
+  std::uint32_t pipeline = 0;
   gateway_section gateway;
   std::vector<node_config> nodes;  // none named: this machine, all of it
   bool has_default_layout = false; // none were

@@ -1,14 +1,18 @@
 #include "cluster/model_identity.hpp"
+#include "cluster/pipelines.hpp"
 #include "cluster/roles.hpp"
 
 namespace baton::cluster {
+namespace {
 
-result<cluster_context> load_context(const std::filesystem::path& config_file, plan_note with,
-                                     std::optional<run_dir> dir) {
-  auto config = load_config(config_file);
-  if (!config)
-    return config.error();
-  auto file = model::open_model(config->model.path);
+struct described_model {
+  model::description description;
+  std::uint64_t identity = 0;
+};
+
+// `identity`: that it had when the cluster came up; 0: it does so now.
+result<described_model> look_at_model(const std::filesystem::path& path, std::uint64_t identity) {
+  auto file = model::open_model(path);
   if (!file) {
     auto e = file.error();
     e.message = fmt::format("model.path: {}", e.message);
@@ -17,48 +21,144 @@ result<cluster_context> load_context(const std::filesystem::path& config_file, p
   auto found = model_identity(**file);
   if (!found)
     return found.error();
-  if (with.model_identity != 0)
-    if (auto ok = check_identity(**file, *found, with.model_identity); !ok)
+  if (identity != 0)
+    if (auto ok = check_identity(**file, *found, identity); !ok)
       return ok.error();
-  with.model_identity = *found;
   auto description = model::describe(**file);
   if (!description)
     return description.error();
-  if (!with.generations)
-    with.generations = noted_generations{{first_generation(*config), std::nullopt}, 0};
-  auto plan = make_plan(*config, *description, with.known, with.generations->now.serving);
+  return described_model{std::move(*description), *found};
+}
+
+// Without what all pipelines have together: notes, run directory, addresses.
+struct pipeline_parts {
+  cluster_config config;
+  model::description model;
+  cluster_plan plan;
+  std::optional<cluster_plan> coming;
+};
+
+result<pipeline_parts> load_pipeline(const cluster_config& config, const machines& known,
+                                     std::uint32_t pipeline, pipeline_note& note) {
+  pipeline_parts p;
+  p.config = view_of(config, pipeline);
+  auto model = look_at_model(p.config.model.path, note.model_identity);
+  if (!model)
+    return model.error();
+  note.model_identity = model->identity;
+  p.model = std::move(model->description);
+  if (!note.generations) {
+    const auto first = first_generation(p.config);
+    note.generations = noted_generations{{first, std::nullopt, pipeline}, first.number};
+  }
+  auto plan = make_plan(p.config, p.model, known, note.generations->now.serving);
   if (!plan)
     return plan.error();
-  std::optional<cluster_plan> coming;
-  if (with.generations->now.coming) {
-    auto next = make_plan(*config, *description, with.known, *with.generations->now.coming);
+  p.plan = std::move(*plan);
+  if (note.generations->now.coming) {
+    auto next = make_plan(p.config, p.model, known, *note.generations->now.coming);
     if (!next)
       return next.error();
-    coming = std::move(*next);
+    p.coming = std::move(*next);
   }
+  return p;
+}
+
+// They come up together.
+result<void> check_together(const std::vector<pipeline_parts>& parts, const machines& known) {
+  std::vector<const cluster_plan*> before;
+  for (const auto& p : parts) {
+    if (auto ok = before.empty() ? result<void>() : check_fits_beside(before, p.plan, known); !ok)
+      return ok;
+    before.push_back(&p.plan);
+  }
+  return {};
+}
+
+} // namespace
+
+result<cluster_contexts> load_contexts(const std::filesystem::path& config_file, plan_note with,
+                                       std::optional<run_dir> dir) {
+  auto config = load_config(config_file);
+  if (!config)
+    return config.error();
+  const bool comes_up = with.pipelines.empty();
+  if (comes_up)
+    for (std::uint32_t p = 0; p < models_of_pipelines(*config).size(); ++p)
+      with.pipelines[p];
+  std::vector<pipeline_parts> parts;
+  for (auto& [pipeline, note] : with.pipelines) {
+    auto loaded = load_pipeline(*config, with.known, pipeline, note);
+    if (!loaded)
+      return loaded.error();
+    parts.push_back(std::move(*loaded));
+  }
+  if (comes_up)
+    if (auto ok = check_together(parts, with.known); !ok)
+      return ok.error();
   auto opened = dir ? result<run_dir>(std::move(*dir)) : run_dir::open(config->run_dir);
   if (!opened)
     return opened.error();
   auto where = addresses::create(*opened, with.network);
   if (!where)
     return where.error();
-  return cluster_context{std::move(*config), std::move(*description), std::move(*plan),
-                         std::move(coming),  std::move(with),         std::move(*opened),
-                         std::move(*where)};
+  cluster_contexts all;
+  for (auto& p : parts)
+    all.push_back({std::move(p.config), std::move(p.model), std::move(p.plan), std::move(p.coming),
+                   with, *opened, *where});
+  return all;
 }
 
 plan_note with_this_machine() {
-  return {{}, 0, {{root_machine, facts_of_this_machine()}}, std::nullopt, std::nullopt};
+  return {{}, {{root_machine, facts_of_this_machine()}}, std::nullopt, {}};
 }
 
-result<cluster_context> load_context_of_child(const std::filesystem::path& config_copy) {
+namespace {
+
+// `pipeline`: none is all that are noted.
+result<cluster_contexts> load_noted(const std::filesystem::path& config_copy,
+                                    std::optional<std::uint32_t> pipeline) {
   auto dir = run_dir::open(config_copy.parent_path());
   if (!dir)
     return dir.error();
   auto with = noted_plan(*dir);
   if (!with)
     return fail(errc::io_failed, "{}: no plan is noted there", dir->path().string());
-  return load_context(config_copy, std::move(*with), std::move(*dir));
+  if (pipeline)
+    std::erase_if(with->pipelines, [&](const auto& p) { return p.first != *pipeline; });
+  if (with->pipelines.empty())
+    return fail(errc::not_found, "{}: no such pipeline is noted there", dir->path().string());
+  return load_contexts(config_copy, std::move(*with), std::move(*dir));
+}
+
+} // namespace
+
+result<cluster_contexts> load_contexts_of_child(const std::filesystem::path& config_copy) {
+  return load_noted(config_copy, std::nullopt);
+}
+
+result<cluster_context> load_context_of_child(const std::filesystem::path& config_copy,
+                                              std::uint32_t pipeline) {
+  auto all = load_noted(config_copy, pipeline);
+  if (!all)
+    return all.error();
+  return std::move(all->front());
+}
+
+std::string plan_table(const cluster_contexts& all) {
+  std::string text;
+  for (const auto& c : all)
+    text += plan_table(c.config, c.model, c.plan);
+  return text;
+}
+
+std::string plan_json(const cluster_contexts& all) {
+  if (all.size() == 1)
+    return plan_json(all[0].config, all[0].model, all[0].plan);
+  std::string text = "{\"pipelines\": [\n";
+  for (const auto& c : all)
+    text += (&c == &all[0] ? "" : ",\n") + plan_json(c.config, c.model, c.plan);
+  return text + "]}\n";
 }
 
 } // namespace baton::cluster

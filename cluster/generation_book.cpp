@@ -1,5 +1,7 @@
 #include "cluster/generation_book.hpp"
 
+#include "schema/ensure.hpp"
+
 namespace baton::cluster {
 
 noted_generations noted_elsewhere(const generations& now) {
@@ -12,27 +14,28 @@ generation_book::generation_book(noted_generations noted, time_point now)
     outcome_ = fmt::format("generation {} is being started", noted_.now.coming->number);
 }
 
-result<generation> generation_book::begin(std::uint32_t stages, std::vector<std::string> without,
-                                          time_point now, const std::string& why) {
+result<void> generation_book::begin(generation next, time_point now, const std::string& why) {
   if (is_changing())
     return fail(errc::conflict, "generation {} is still being started: wait for it",
                 noted_.now.coming->number);
-  if (noted_.last + 1 >= generations_max)
+  if (next.number >= generations_max)
     return fail(errc::does_not_fit, "this cluster has changed {} times: start it anew",
                 noted_.last);
-  noted_.now.coming = generation{++noted_.last, stages, std::move(without)};
+  ENSURE(next.number > noted_.last, "generation {} was there before", next.number);
+  noted_.last = next.number;
+  noted_.now.coming = std::move(next);
   late_at_ = now + change_patience;
   why_ = why.empty() ? "" : ": " + why;
   outcome_ = fmt::format("generation {} is being started{}", noted_.last, why_);
-  return *noted_.now.coming;
+  return {};
 }
 
-result<generation> generation_book::replace(std::uint32_t stages, std::vector<std::string> without,
-                                            time_point now, const std::string& why) {
-  auto next = begin(stages, std::move(without), now, why);
-  if (next)
-    on_serves(next->number);
-  return next;
+result<void> generation_book::replace(generation next, time_point now, const std::string& why) {
+  const auto number = next.number;
+  auto begun = begin(std::move(next), now, why);
+  if (begun)
+    on_serves(number);
+  return begun;
 }
 
 void generation_book::stay(const std::string& why) {

@@ -38,13 +38,12 @@ public:
   // Where a root before has begun a change, it goes on, with all of its time.
   generation_book(noted_generations noted, time_point now);
 
-  // `why` is for whoever asks how the change stands; "": somebody has ordered it. Errors: conflict
-  // (a change is under way), does_not_fit (generations_max).
-  result<generation> begin(std::uint32_t stages, std::vector<std::string> without, time_point now,
-                           const std::string& why = {});
+  // Its number is above all that were given, here or to another pipeline. `why` is for whoever asks
+  // how the change stands; "": somebody has ordered it. Errors: conflict (a change is under way),
+  // does_not_fit (generations_max).
+  result<void> begin(generation next, time_point now, const std::string& why = {});
   // The same, and those that serve end at once: what they hold is needed, and they cannot serve.
-  result<generation> replace(std::uint32_t stages, std::vector<std::string> without, time_point now,
-                             const std::string& why);
+  result<void> replace(generation next, time_point now, const std::string& why);
   // No change, though there should be one.
   void stay(const std::string& why);
   // Each is true if that changed what there is.

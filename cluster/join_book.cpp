@@ -28,19 +28,27 @@ machine_keys keys_from(const json& all) {
   return keys;
 }
 
+json json_of(const std::vector<granted_pipeline>& pipelines) {
+  auto all = json::array();
+  for (const auto& p : pipelines)
+    all.push_back({{"model_fingerprint", p.model_fingerprint}, {"generations", cluster::json_of(p.shards)}});
+  return all;
+}
+
 // Throws json::exception if it is no grant.
 join_grant grant_from(const json& j) {
   join_grant g;
   g.config = j.at("config").get<std::string>();
   if (auto known = machines_from(j.at("machines")))
     g.known = std::move(*known);
-  g.model_fingerprint = j.at("model_fingerprint").get<std::uint64_t>();
   g.root_host = j.at("root_host").get<std::string>();
   g.port = j.at("port").get<std::uint16_t>();
   g.root_key = j.at("root_key").get<std::string>();
   g.keys = keys_from(j.at("keys"));
   g.host = j.at("host").get<std::string>();
-  g.shards = generations_from(j.at("generations"));
+  for (const auto& p : j.at("pipelines"))
+    g.pipelines.push_back(
+        {p.at("model_fingerprint").get<std::uint64_t>(), generations_from(p.at("generations"))});
   return g;
 }
 
@@ -72,15 +80,10 @@ std::optional<join_request> join_request_from(std::string_view text) {
 std::string text_of(const join_answer& a) {
   json j{{"state", state_names[static_cast<std::size_t>(a.state)]}, {"reason", a.reason}};
   if (a.grant)
-    j["grant"] = {{"config", a.grant->config},
-                  {"machines", json_of(a.grant->known)},
-                  {"model_fingerprint", a.grant->model_fingerprint},
-                  {"root_host", a.grant->root_host},
-                  {"port", a.grant->port},
-                  {"root_key", a.grant->root_key},
-                  {"keys", json_of(a.grant->keys)},
-                  {"host", a.grant->host},
-                  {"generations", json_of(a.grant->shards)}};
+    j["grant"] = {{"config", a.grant->config},       {"machines", json_of(a.grant->known)},
+                  {"root_host", a.grant->root_host}, {"port", a.grant->port},
+                  {"root_key", a.grant->root_key},   {"keys", json_of(a.grant->keys)},
+                  {"host", a.grant->host},           {"pipelines", json_of(a.grant->pipelines)}};
   return j.dump();
 }
 
@@ -175,8 +178,8 @@ void join_book::open(join_grant grant) {
 }
 
 void join_book::change(const generations& now) {
-  if (grant_)
-    grant_->shards = now;
+  if (grant_ && now.pipeline < grant_->pipelines.size())
+    grant_->pipelines[now.pipeline].shards = now;
 }
 
 bool join_book::has_joined(const std::string& node) const {

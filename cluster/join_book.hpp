@@ -30,16 +30,19 @@ struct join_request {
 };
 
 // What it is told once there is a plan.
+struct granted_pipeline {
+  std::uint64_t model_fingerprint = 0;
+  generations shards;
+};
 struct join_grant {
   std::string config; // the text of nodes.toml
   machines known;
-  std::uint64_t model_fingerprint = 0;
   std::string root_host;
   std::uint16_t port = 0;
   std::string root_key;
   machine_keys keys;
-  std::string host; // its own address
-  generations shards;
+  std::string host;                        // its own address
+  std::vector<granted_pipeline> pipelines; // by number
 };
 
 enum class join_state : std::uint8_t { wait, refused, granted };

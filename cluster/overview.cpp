@@ -25,8 +25,6 @@ const status* teller_of(const std::vector<status>& nodes) {
 cluster_status picture(const overview_state& s) {
   cluster_status all;
   all.url = s.config.url;
-  all.model = s.config.model;
-  all.load = s.load;
   std::vector<status> judged;
   for (const auto& [node, st] : s.nodes) {
     all.nodes.push_back(st);
@@ -36,9 +34,16 @@ cluster_status picture(const overview_state& s) {
   all.phase = overall_phase(judged, s.was_ready);
   if (const auto* n = teller_of(judged))
     all.reason = fmt::format("{}: {}", n->name, n->reason);
-  all.generation = s.expected.generation;
-  all.coming_generation = s.expected.coming_generation;
-  all.change = s.expected.change;
+  all.pipelines = s.expected.pipelines;
+  for (const auto& [number, load] : s.loads)
+    if (number < all.pipelines.size())
+      all.pipelines[number].load = load;
+  const auto& first = all.pipelines.at(0);
+  all.model = first.model;
+  all.load = first.load;
+  all.generation = first.generation;
+  all.coming_generation = first.coming_generation;
+  all.change = first.change;
   return all;
 }
 
@@ -103,7 +108,7 @@ overview_actor::behavior_type overview(pointer self, overview_config config) {
         expect(self->state, m);
         tell(self);
       },
-      [self](const load_report& m) { self->state.load = m; },
+      [self](const load_of& m) { self->state.loads[m.pipeline] = m.load; },
       [self](const actors::peer_up& m) {
         if (m.peer.role != role::gateway)
           return;

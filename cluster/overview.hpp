@@ -22,24 +22,28 @@ struct asked {
 struct expected_now {
   std::vector<status> nodes; // as not started yet
   std::set<node_id> coming;
-  std::uint32_t generation = 0;
-  std::uint32_t coming_generation = 0;
-  std::string change;
+  std::vector<pipeline_status> pipelines; // by number, without their load
+};
+
+// A head's word.
+struct load_of {
+  std::uint32_t pipeline = 0;
+  load_report load;
 };
 
 } // namespace baton::cluster
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::cluster::asked)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::cluster::expected_now)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::cluster::load_of)
 
 namespace baton::cluster {
 
-using overview_actor = actors::takes<status, asked, expected_now, load_report, actors::peer_up,
+using overview_actor = actors::takes<status, asked, expected_now, load_of, actors::peer_up,
                                      actors::peer_down, actors::tick>;
 
 struct overview_config {
   std::string url;
-  std::string model;
   expected_now expected; // at first
   std::function<void(node_id, const cluster_status&)> send_to_client;
   std::function<actors::gateway_actor(node_id)> gateway;
@@ -56,7 +60,7 @@ struct overview_state {
   std::map<node_id, status> nodes;
   expected_now expected;
   std::vector<node_id> gateways;
-  std::optional<load_report> load;
+  std::map<std::uint32_t, load_report> loads; // by pipeline
   bool was_ready = false;
 };
 

@@ -17,13 +17,19 @@ constexpr std::uint64_t process_bytes = 64ull << 20; // code, actor system, buff
 // What waits to be copied between two steps stays below limits::copies_max.
 constexpr std::uint64_t swap_blocks_max = limits::copies_max / 4;
 
-// The numbers of agents end where those of shards begin.
-constexpr std::size_t agents_max = place::first_shard.value - place::first_agent.value;
+// The numbers of agents end where those of further heads begin.
+constexpr std::size_t agents_max = place::further_heads.value - place::first_agent.value;
+
+// Of a pipeline's first generation: no two pipelines have one in common.
+std::uint32_t first_number(const cluster_config& config) {
+  return config.pipeline;
+}
 
 struct place_on_device {
   std::string on;
   std::string machine;
   std::string device_name;
+  std::uint32_t owner = 0; // the pipeline whose shard is there
   device what;
 };
 
@@ -31,18 +37,34 @@ std::string machine_of(const node_config& node) {
   return node.is_elsewhere ? node.name : root_machine;
 }
 
+// Of this pipeline as many as the generation has, and those of all others, which have their cores.
 std::vector<place_on_device> all_devices(const cluster_config& config, const generation& which) {
   std::vector<place_on_device> devices;
-  for (const auto& n : config.nodes) {
-    if (is_without(which, n.name))
-      continue;
-    for (const auto& text : n.devices) {
-      auto d = parse_device(text);
-      ENSURE(d.has_value(), "device '{}' was checked when the configuration was read", text);
-      devices.push_back({n.name, machine_of(n), text, std::move(*d)});
+  for (const auto& n : config.nodes)
+    for (std::size_t i = 0; i < n.devices.size(); ++i) {
+      if (n.owner(i) == config.pipeline && is_without(which, n.name))
+        continue;
+      auto d = parse_device(n.devices[i]);
+      ENSURE(d.has_value(), "device '{}' was checked when the configuration was read",
+             n.devices[i]);
+      devices.push_back({n.name, machine_of(n), n.devices[i], n.owner(i), std::move(*d)});
     }
-  }
   return devices;
+}
+
+std::size_t own_devices(const cluster_config& config, const node_config& n) {
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < n.devices.size(); ++i)
+    count += n.owner(i) == config.pipeline ? 1 : 0;
+  return count;
+}
+
+std::size_t own_devices(const cluster_config& config, const generation& which) {
+  std::size_t count = 0;
+  for (const auto& n : config.nodes)
+    if (!is_without(which, n.name))
+      count += own_devices(config, n);
+  return count;
 }
 
 // What the shards on a machine need beside their KV.
@@ -85,6 +107,15 @@ std::uint64_t block_bytes(const cluster_config& config, const model::description
       .block_bytes();
 }
 
+// That have devices on a machine.
+std::size_t pipelines_on(const cluster_config& config, const std::string& machine) {
+  std::set<std::uint32_t> owners;
+  for (const auto& n : config.nodes)
+    for (std::size_t i = 0; machine_of(n) == machine && i < n.devices.size(); ++i)
+      owners.insert(n.owner(i));
+  return std::max<std::size_t>(1, owners.size());
+}
+
 // "auto": what max_num_seqs sequences of max_model_len need, as far as every machine has memory.
 std::uint64_t auto_blocks(const cluster_config& config, const model::description& model,
                           const cluster_plan& plan, const machines& known) {
@@ -98,7 +129,8 @@ std::uint64_t auto_blocks(const cluster_config& config, const model::description
         per_block += block_bytes(config, model, s);
     const auto taken = std::min(bytes_without_kv(plan, name), machine.memory_available_bytes);
     const auto share = static_cast<std::uint64_t>(
-        static_cast<double>(machine.memory_available_bytes - taken) * auto_kv_memory_share);
+        static_cast<double>(machine.memory_available_bytes - taken) * auto_kv_memory_share /
+        static_cast<double>(pipelines_on(config, name)));
     if (per_block > 0)
       blocks = std::min(blocks, share / per_block);
   }
@@ -199,7 +231,7 @@ share_cores(const std::vector<place_on_device>& devices, const machines& known) 
 result<void> check_known(const cluster_config& config, const generation& which,
                          const machines& known) {
   for (const auto& n : config.nodes)
-    if (!is_without(which, n.name) && !known.contains(machine_of(n)))
+    if (own_devices(config, n) > 0 && !is_without(which, n.name) && !known.contains(machine_of(n)))
       return fail_param(errc::bad_config, "nodes.host",
                         "node {} is on another machine ({}), which has not joined: its cores and "
                         "memory are not known",
@@ -226,11 +258,11 @@ result<void> check_devices(const cluster_config& config, const generation& which
                       "{} stages of {} ranks are {} shards, a cluster has at most {}", which.stages,
                       m.tensor_parallel_size, shards, limits::stages_max);
   for (const auto& n : config.nodes)
-    if (n.devices.size() % m.tensor_parallel_size != 0)
+    if (const auto own = own_devices(config, n); own % m.tensor_parallel_size != 0)
       return fail_param(errc::bad_config, "model.tensor_parallel_size",
                         "model.tensor_parallel_size is {} and the ranks of a stage live on one "
                         "node, but node {} has {} devices: give it a multiple of {}",
-                        m.tensor_parallel_size, n.name, n.devices.size(), m.tensor_parallel_size);
+                        m.tensor_parallel_size, n.name, own, m.tensor_parallel_size);
   if (devices != shards)
     return fail_param(errc::bad_config, "model.tensor_parallel_size",
                       "{} stages (model.pipeline_parallel_size) of {} ranks "
@@ -245,8 +277,10 @@ shard_plan make_shard(const cluster_config& config, const place_on_device& where
   const auto& m = config.model;
   shard_plan s;
   s.node = place::shard(generation, static_cast<std::uint32_t>(index));
-  s.name = generation == 0 ? fmt::format("shard-{}", index)
-                           : fmt::format("shard-{}-g{}", index, generation);
+  s.name = config.pipeline == 0 ? fmt::format("shard-{}", index)
+                                : fmt::format("shard-{}.{}", config.pipeline, index);
+  if (generation != first_number(config))
+    s.name += fmt::format("-g{}", generation);
   s.on = where.on;
   s.machine = where.machine;
   s.device = where.device_name;
@@ -263,8 +297,7 @@ shard_plan make_shard(const cluster_config& config, const place_on_device& where
 
 // Every `tensor_parallel_size` devices of the nodes that have layers are one.
 std::uint32_t stages_of(const cluster_config& config, const generation& which) {
-  return static_cast<std::uint32_t>(all_devices(config, which).size() /
-                                    config.model.tensor_parallel_size);
+  return static_cast<std::uint32_t>(own_devices(config, which) / config.model.tensor_parallel_size);
 }
 
 // The layers of the stages: one with more threads gets more.
@@ -303,7 +336,7 @@ bool is_without(const generation& which, const std::string& node) {
 }
 
 generation first_generation(const cluster_config& config) {
-  generation first{0, config.model.pipeline_parallel_size, {}};
+  generation first{first_number(config), config.model.pipeline_parallel_size, {}};
   for (const auto& n : config.nodes)
     if (n.waits)
       first.without.push_back(n.name);
@@ -339,10 +372,12 @@ result<generation> next_generation_without(const cluster_config& config, const g
   return next;
 }
 
-result<void> check_fits_beside(const cluster_plan& serving, const cluster_plan& coming,
-                               const machines& known) {
+result<void> check_fits_beside(const std::vector<const cluster_plan*>& there,
+                               const cluster_plan& coming, const machines& known) {
   for (const auto& [name, machine] : known) {
-    const auto before = bytes_with_kv(serving, name);
+    std::uint64_t before = 0;
+    for (const auto* plan : there)
+      before += bytes_with_kv(*plan, name);
     const auto after = bytes_with_kv(coming, name);
     if (before + after > machine.memory_available_bytes)
       return fail_param(errc::does_not_fit, "model.kv_cache_bytes",
@@ -367,10 +402,10 @@ result<cluster_plan> make_plan(const cluster_config& config, const model::descri
                       config.nodes.size(), agents_max);
   if (auto ok = check_known(config, which, known); !ok)
     return ok.error();
-  const auto devices = all_devices(config, which);
-  if (auto ok = check_devices(config, which, devices.size()); !ok)
+  if (auto ok = check_devices(config, which, own_devices(config, which)); !ok)
     return ok.error();
   cluster_plan plan;
+  plan.pipeline = config.pipeline;
   plan.generation = which.number;
   plan.stages = which.stages;
   plan.width = m.tensor_parallel_size;
@@ -379,14 +414,17 @@ result<cluster_plan> make_plan(const cluster_config& config, const model::descri
     return fail_param(errc::bad_config, "model.max_model_len",
                       "model.max_model_len {} is beyond the context {} was trained with, {}",
                       plan.max_model_len, model.name, model.context_length);
+  const auto devices = all_devices(config, which);
   auto cores = share_cores(devices, known);
   if (!cores)
     return cores.error();
   for (std::size_t i = 0; i < devices.size(); ++i)
-    plan.shards.push_back(make_shard(config, devices[i], i, std::move((*cores)[i]), which.number));
+    if (devices[i].owner == config.pipeline)
+      plan.shards.push_back(
+          make_shard(config, devices[i], plan.shards.size(), std::move((*cores)[i]), which.number));
   if (auto ok = cut_model(model, plan); !ok)
     return ok.error();
-  for (std::size_t first = 0; first < devices.size(); first += plan.width)
+  for (std::size_t first = 0; first < plan.shards.size(); first += plan.width)
     if (auto ok = cut_stage(model, std::span(plan.shards).subspan(first, plan.width)); !ok)
       return ok.error();
   for (std::uint32_t i = 0; i < config.nodes.size(); ++i)

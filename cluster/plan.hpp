@@ -19,10 +19,18 @@ namespace baton::cluster {
 // Fixed places: a process keeps its node id through all its lives.
 namespace place {
 inline constexpr node_id root{1};
-inline constexpr node_id head{2};
+inline constexpr node_id first_head{2};
 inline constexpr node_id gateway{3};
 inline constexpr node_id first_agent{16};
-inline constexpr node_id first_shard{1024};
+inline constexpr node_id further_heads{1984}; // those of pipelines behind the first
+inline constexpr node_id first_shard{2048};
+inline constexpr node_id head(std::uint32_t pipeline) {
+  static_assert(further_heads.value + pipelines_max == first_shard.value);
+  return pipeline == 0 ? first_head : node_id{further_heads.value + pipeline};
+}
+inline constexpr std::uint32_t pipeline_of_head(node_id head) {
+  return head == first_head ? 0 : head.value - further_heads.value;
+}
 // Those of a generation stand together; no two generations have a place in common.
 inline constexpr node_id shard(std::uint32_t generation, std::uint32_t index) {
   constexpr auto shards_max = static_cast<std::uint32_t>(limits::stages_max);
@@ -40,8 +48,8 @@ inline constexpr std::uint32_t index_of(node_id shard) {
 
 struct shard_plan {
   node_id node;
-  std::string name;                 // "shard-0", "shard-0-g2" of generation 2
-  std::string on;                   // the nodes.toml node it lives on
+  std::string name; // "shard-0"; "shard-1.0" of pipeline 1; "shard-0-g2" of a later generation, 2
+  std::string on;   // the nodes.toml node it lives on
   std::string machine;              // and that one's machine, as in `machines`
   std::string device;               // "cpu:0"
   std::vector<std::uint32_t> cores; // as the system numbers them
@@ -64,8 +72,10 @@ struct agent_plan {
   std::uint32_t index = 0; // of its node in the configuration
 };
 
+// Of one pipeline.
 struct cluster_plan {
-  std::uint32_t generation = 0;
+  std::uint32_t pipeline = 0;
+  std::uint32_t generation = 0; // no two have one in common
   std::uint32_t stages = 1;
   std::uint32_t width = 1;  // ranks of each stage, all of one node
   std::uint32_t blocks = 0; // KV blocks, the same at every shard
@@ -76,11 +86,13 @@ struct cluster_plan {
   std::vector<shard_plan> shards; // [stage * width + rank]
 };
 
-// With kv_cache_bytes = "auto": at most this share of the memory that the weights leave. The rest
-// is for head and gateway, the page cache and whatever else lives on the machine.
+// With kv_cache_bytes = "auto": at most this share of the memory that the weights leave, divided
+// among the pipelines that have devices on the machine. The rest is for heads and gateway, the page
+// cache and whatever else lives there.
 inline constexpr double auto_kv_memory_share = 0.5;
 
-// `known`: every machine that has layers, and others. Errors: bad_config (more shards than devices,
+// Of the pipeline that `config` is a view of (pipelines.hpp). `known`: every machine that has
+// layers, and others. Errors: bad_config (more shards than devices,
 // ranks of a stage on several nodes, a core that is not there, a machine that is not known),
 // does_not_fit (layers, heads, memory; names what and the number).
 result<cluster_plan> make_plan(const cluster_config& config, const model::description& model,
@@ -100,9 +112,10 @@ result<generation> next_generation(const cluster_config& config, const generatio
 // them. Errors: does_not_fit (no device is left).
 result<generation> next_generation_without(const cluster_config& config, const generation& now,
                                            const std::set<std::string>& nodes);
-// While one takes over from the other, both are there. Errors: does_not_fit.
-result<void> check_fits_beside(const cluster_plan& serving, const cluster_plan& coming,
-                               const machines& known);
+// All of them at the same time: pipelines beside one another, a generation beside the one that it
+// takes over from. Errors: does_not_fit.
+result<void> check_fits_beside(const std::vector<const cluster_plan*>& there,
+                               const cluster_plan& coming, const machines& known);
 
 // A table for people, and the same as JSON for scripts.
 std::string plan_table(const cluster_config& config, const model::description& model,

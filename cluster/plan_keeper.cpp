@@ -1,5 +1,6 @@
 #include "cluster/plan_keeper.hpp"
 
+#include "cluster/pipelines.hpp"
 #include "cluster/process.hpp"
 
 #include <spdlog/spdlog.h>
@@ -11,38 +12,53 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-std::vector<std::string> elsewhere(const cluster_config& config) {
+// Of the nodes with devices of this pipeline.
+std::vector<std::string> elsewhere(const cluster_config& view) {
   std::vector<std::string> nodes;
-  for (const auto& n : config.nodes)
-    if (n.is_elsewhere)
+  for (const auto& n : view.nodes)
+    if (n.is_elsewhere && has_devices_on(view, view.pipeline, n.name))
       nodes.push_back(n.name);
   return nodes;
 }
 
+bool is_node(const cluster_config& config, const std::string& name) {
+  return std::any_of(config.nodes.begin(), config.nodes.end(),
+                     [&](const node_config& n) { return n.name == name; });
+}
+
 } // namespace
 
-plan_keeper::plan_keeper(const cluster_context& context, outside to)
-    : context_(context), to_(std::move(to)), note_(context.made_with),
-      book_(*context.made_with.generations, clock::now()),
-      away_(elsewhere(context.config), {context.config.node_timeout, change_patience},
-            clock::now()),
-      serving_(context.plan), coming_(context.coming) {}
+plan_keeper::line::line(const cluster_context& of)
+    : context(&of), book(*of.noted().generations, clock::now()),
+      away(elsewhere(of.config), {of.config.node_timeout, change_patience}, clock::now()),
+      serving(of.plan), coming(of.coming) {}
+
+plan_keeper::plan_keeper(const cluster_contexts& all, outside to)
+    : to_(std::move(to)), note_(all.front().made_with), dir_(all.front().dir) {
+  for (const auto& context : all)
+    lines_.emplace_back(context);
+}
 
 // Whoever starts on this machine from now on plans from this.
 result<void> plan_keeper::note() {
   note_.build = build_version();
-  note_.generations = book_.noted();
-  return note_plan(context_.dir, note_);
+  for (const auto& l : lines_)
+    note_.pipelines.at(l.context->pipeline()).generations = l.book.noted();
+  return note_plan(dir_, note_);
 }
 
 plan_word plan_keeper::word() const {
-  return {note_.known, book_.noted().now};
+  plan_word w{note_.known, {}};
+  for (const auto& l : lines_)
+    w.shards.push_back(l.book.noted().now);
+  return w;
 }
 
-// A change is over, either way.
-void plan_keeper::settle() {
-  coming_.reset();
-  note_and_tell();
+plan_standing plan_keeper::stand() const {
+  plan_standing all;
+  for (const auto& l : lines_)
+    all.push_back({l.context->config.model.name, l.serving, l.coming, l.book.outcome()});
+  return all;
 }
 
 void plan_keeper::note_and_tell() {
@@ -53,43 +69,88 @@ void plan_keeper::note_and_tell() {
 
 // Under the lock, so that everybody hears of the changes in their order.
 void plan_keeper::tell() {
-  to_.changed({serving_, coming_, book_.outcome()});
+  to_.changed(stand());
   to_.say(word());
 }
 
-result<cluster_plan> plan_keeper::plan_of_next(generation& next) const {
-  next.number = book_.noted().last + 1;
-  return make_plan(context_.config, context_.model, note_.known, next);
+// Above all of all pipelines: a shard's number says which generation it is of, and that whose.
+std::uint32_t plan_keeper::next_number() const {
+  std::uint32_t last = 0;
+  for (const auto& l : lines_)
+    last = std::max(last, l.book.noted().last);
+  return last + 1;
 }
 
-result<generation> plan_keeper::begin(const change_nodes& order) {
-  auto next =
-      next_generation(context_.config, book_.noted().now.serving, order.node, order.is_drain);
-  if (!next)
-    return next;
-  if (!book_.is_changing()) { // else the book says what is in the way
-    auto plan = plan_of_next(*next);
+std::vector<const cluster_plan*> plan_keeper::all_there() const {
+  std::vector<const cluster_plan*> all;
+  for (const auto& l : lines_) {
+    all.push_back(&l.serving);
+    if (l.coming)
+      all.push_back(&*l.coming);
+  }
+  return all;
+}
+
+result<cluster_plan> plan_keeper::plan_of(const line& l, const generation& next) const {
+  return make_plan(l.context->config, l.context->model, note_.known, next);
+}
+
+// All pipelines that have devices on the node, or none.
+result<std::vector<plan_keeper::step>> plan_keeper::plan_change(const change_nodes& order) {
+  std::vector<step> steps;
+  auto number = next_number();
+  for (auto& l : lines_) {
+    const auto& view = l.context->config;
+    if (is_node(view, order.node) && !has_devices_on(view, view.pipeline, order.node))
+      continue;
+    auto next = next_generation(view, l.book.noted().now.serving, order.node, order.is_drain);
+    if (!next)
+      return next.error();
+    if (const auto coming = l.book.coming())
+      return fail(errc::conflict, "generation {} is still being started: wait for it", *coming);
+    next->number = number++;
+    auto plan = plan_of(l, *next);
     if (!plan)
       return plan.error();
-    if (auto ok = check_fits_beside(serving_, *plan, note_.known); !ok)
+    auto there = all_there();
+    for (const auto& earlier : steps)
+      there.push_back(&earlier.plan);
+    if (auto ok = check_fits_beside(there, *plan, note_.known); !ok)
       return ok.error();
-    coming_ = std::move(*plan);
+    steps.push_back({&l, std::move(*next), std::move(*plan)});
   }
-  return book_.begin(next->stages, std::move(next->without), clock::now());
+  if (steps.empty())
+    return fail(errc::conflict, "node {} has devices for no model", order.node);
+  return steps;
 }
 
 nodes_changed plan_keeper::change(const change_nodes& order) {
   std::lock_guard lock(mutex_);
-  auto begun = begin(order);
-  if (!begun)
-    return {order.request, 0, begun.error()};
-  if (auto ok = note(); !ok) { // nobody has heard of it
-    book_.give_up(ok.error().message);
-    coming_.reset();
-    return {order.request, 0, ok.error()};
+  auto steps = plan_change(order);
+  if (!steps)
+    return {order.request, 0, steps.error(), {}};
+  nodes_changed answer{order.request, steps->front().next.number, std::nullopt, {}};
+  for (auto& s : *steps) {
+    if (auto ok = s.of->book.begin(s.next, clock::now()); !ok) {
+      answer.refused = ok.error();
+      break;
+    }
+    s.of->coming = std::move(s.plan);
+    if (&s != &steps->front())
+      answer.further.push_back(s.next.number);
+  }
+  if (!answer.refused)
+    if (auto ok = note(); !ok)
+      answer.refused = ok.error();
+  if (answer.refused) { // nobody has heard of it
+    for (auto& s : *steps) {
+      s.of->book.give_up(answer.refused->message);
+      s.of->coming.reset();
+    }
+    return answer;
   }
   tell();
-  return {order.request, begun->number, std::nullopt};
+  return answer;
 }
 
 void plan_keeper::on_joined(const std::string& node, const machine_facts& facts) {
@@ -100,89 +161,103 @@ void plan_keeper::on_joined(const std::string& node, const machine_facts& facts)
 
 void plan_keeper::on_serves(std::uint32_t generation) {
   std::lock_guard lock(mutex_);
-  if (book_.on_serves(generation)) {
-    serving_ = std::move(*coming_);
-    settle();
-  } else if (flight_ && flight_ == book_.coming() && generation == serving_.generation) {
-    give_up("who was gone is back"); // before the others were ready
-  }
+  for (auto& l : lines_)
+    if (l.book.on_serves(generation)) {
+      l.serving = std::move(*l.coming);
+      l.coming.reset();
+      note_and_tell();
+    } else if (l.flight && l.flight == l.book.coming() && generation == l.serving.generation) {
+      give_up(l, "who was gone is back"); // before the others were ready
+    }
 }
 
 void plan_keeper::on_agent(node_id agent, bool is_here) {
   std::lock_guard lock(mutex_);
-  for (const auto& a : context_.plan.agents)
-    if (a.node == agent) {
-      if (is_here)
-        away_.on_here(a.on);
-      else
-        away_.on_away(a.on, clock::now());
-    }
+  for (auto& l : lines_)
+    for (const auto& a : l.context->plan.agents)
+      if (a.node == agent) {
+        if (is_here)
+          l.away.on_here(a.on);
+        else
+          l.away.on_away(a.on, clock::now());
+      }
 }
 
-void plan_keeper::on_serving(bool is_serving) {
+void plan_keeper::on_serving(std::uint32_t pipeline, bool is_serving) {
   std::lock_guard lock(mutex_);
-  away_.on_serving(is_serving, clock::now());
+  for (auto& l : lines_)
+    if (l.context->pipeline() == pipeline)
+      l.away.on_serving(is_serving, clock::now());
 }
 
-void plan_keeper::give_up(const std::string& why) {
-  if (book_.give_up(why))
-    settle();
+// A change is over, and nothing came of it.
+void plan_keeper::give_up(line& l, const std::string& why) {
+  if (!l.book.give_up(why))
+    return;
+  l.coming.reset();
+  note_and_tell();
 }
 
 // Beside those that serve, which may still be whole again first; or, if there is no room for both,
 // in their place.
-result<void> plan_keeper::move_away_from(const std::set<std::string>& lost,
+result<void> plan_keeper::move_away_from(line& l, const std::set<std::string>& lost,
                                          const std::string& why) {
-  auto next = next_generation_without(context_.config, book_.noted().now.serving, lost);
+  auto next = next_generation_without(l.context->config, l.book.noted().now.serving, lost);
   if (!next)
     return next.error();
-  auto plan = plan_of_next(*next);
+  next->number = next_number();
+  auto plan = plan_of(l, *next);
   if (!plan)
     return plan.error();
-  const bool has_room = check_fits_beside(serving_, *plan, note_.known).has_value();
-  const auto begun = has_room
-                         ? book_.begin(next->stages, std::move(next->without), clock::now(), why)
-                         : book_.replace(next->stages, std::move(next->without), clock::now(), why);
+  const bool has_room = check_fits_beside(all_there(), *plan, note_.known).has_value();
+  const auto begun =
+      has_room ? l.book.begin(*next, clock::now(), why) : l.book.replace(*next, clock::now(), why);
   if (!begun)
-    return begun.error();
+    return begun;
   if (has_room)
-    coming_ = std::move(*plan);
+    l.coming = std::move(*plan);
   else
-    serving_ = std::move(*plan);
-  flight_ = begun->number;
+    l.serving = std::move(*plan);
+  l.flight = next->number;
   return {};
 }
 
-void plan_keeper::do_without_the_lost() {
-  const auto lost = away_.lost(clock::now());
-  if (lost == std::exchange(moved_from_, lost))
+void plan_keeper::do_without_the_lost(line& l) {
+  const auto lost = l.away.lost(clock::now());
+  if (lost == std::exchange(l.moved_from, lost))
     return; // what there was to do was done
-  const auto& last = coming_ ? *book_.noted().now.coming : book_.noted().now.serving;
+  const auto& last = l.coming ? *l.book.noted().now.coming : l.book.noted().now.serving;
   if (std::all_of(lost.begin(), lost.end(),
                   [&](const auto& node) { return is_without(last, node); }))
     return;
   const auto why = fmt::format("node {} is gone", fmt::join(lost, ", "));
-  book_.give_up(why);
-  coming_.reset();
-  if (auto ok = move_away_from(lost, why); !ok)
-    book_.stay(
+  l.book.give_up(why);
+  l.coming.reset();
+  if (auto ok = move_away_from(l, lost, why); !ok)
+    l.book.stay(
         fmt::format("{}, and the others cannot take its layers: {}", why, ok.error().message));
-  spdlog::warn("{}", book_.outcome());
+  spdlog::warn("{}", l.book.outcome());
   note_and_tell();
 }
 
 void plan_keeper::on_failed(const status& child) {
   std::lock_guard lock(mutex_);
-  if (coming_ && child.role == role::shard &&
-      place::generation_of(child.node) == coming_->generation)
-    give_up(fmt::format("{}: {}", child.name, child.reason));
+  if (child.role != role::shard)
+    return;
+  for (auto& l : lines_)
+    if (l.coming && place::generation_of(child.node) == l.coming->generation)
+      give_up(l, fmt::format("{}: {}", child.name, child.reason));
 }
 
 void plan_keeper::tick() {
   std::lock_guard lock(mutex_);
-  if (book_.tick(clock::now()))
-    settle();
-  do_without_the_lost();
+  for (auto& l : lines_) {
+    if (l.book.tick(clock::now())) {
+      l.coming.reset();
+      note_and_tell();
+    }
+    do_without_the_lost(l);
+  }
 }
 
 plan_word plan_keeper::now() const {
@@ -192,7 +267,7 @@ plan_word plan_keeper::now() const {
 
 plan_standing plan_keeper::standing() const {
   std::lock_guard lock(mutex_);
-  return {serving_, coming_, book_.outcome()};
+  return stand();
 }
 
 } // namespace baton::cluster

@@ -1,6 +1,6 @@
 // The root's hand on the plan: takes orders to change it, does without machines that are lost,
-// notes what there is, then says it to head and agents. What must be remembered is in the
-// generation book, who is lost in the absence book, what fits in plan.hpp.
+// notes what there is, then says it to heads and agents. What must be remembered of each pipeline
+// is in its generation book, who is lost in its absence book, what fits in plan.hpp.
 #pragma once
 
 #include "cluster/absence_book.hpp"
@@ -12,28 +12,30 @@
 
 namespace baton::cluster {
 
-// What there is now, as whoever shows it needs it.
-struct plan_standing {
+// What there is now of a pipeline, as whoever shows it needs it.
+struct pipeline_standing {
+  std::string model;
   cluster_plan serving;
   std::optional<cluster_plan> coming;
   std::string change; // how it goes, or how the last one ended
 };
+using plan_standing = std::vector<pipeline_standing>; // by number
 
-// What the root says to head and agents.
+// What the root says to heads and agents.
 struct plan_word {
   machines known; // those that have joined
-  generations shards;
+  std::vector<generations> shards;
 };
 
 // Any thread may call it.
 class plan_keeper {
 public:
   struct outside {                                     // neither may call back
-    std::function<void(const plan_word&)> say;         // to head and agents
+    std::function<void(const plan_word&)> say;         // to heads and agents
     std::function<void(const plan_standing&)> changed; // ahead of `say`
   };
-  // `context` must outlive it.
-  plan_keeper(const cluster_context& context, outside to);
+  // Of all pipelines. `all` must outlive it.
+  plan_keeper(const cluster_contexts& all, outside to);
 
   nodes_changed change(const change_nodes& order);
   // A machine has come that was not here when the cluster came up.
@@ -41,8 +43,8 @@ public:
   void on_serves(std::uint32_t generation);
   // The agent of this place is linked, or is not.
   void on_agent(node_id agent, bool is_here);
-  // Whether the head has an open epoch, as far as one knows.
-  void on_serving(bool is_serving);
+  // Whether the head of that pipeline has an open epoch, as far as one knows.
+  void on_serving(std::uint32_t pipeline, bool is_serving);
   // A child is beyond its intensity, as its agent says: if it is one of those that come, they are
   // given up.
   void on_failed(const status& child);
@@ -52,28 +54,41 @@ public:
   plan_standing standing() const;
 
 private:
-  // Gives it its number.
-  result<cluster_plan> plan_of_next(generation& next) const;
-  result<generation> begin(const change_nodes& order);
-  void do_without_the_lost();
-  result<void> move_away_from(const std::set<std::string>& lost, const std::string& why);
-  void give_up(const std::string& why);
+  struct line { // of one pipeline
+    explicit line(const cluster_context& of);
+
+    const cluster_context* context;
+    generation_book book;
+    absence_book away;
+    std::set<std::string> moved_from;    // the lost nodes of which something was made
+    std::optional<std::uint32_t> flight; // the generation that comes because of them
+    cluster_plan serving;
+    std::optional<cluster_plan> coming;
+  };
+  struct step { // of a change
+    line* of = nullptr;
+    generation next;
+    cluster_plan plan;
+  };
+
+  std::uint32_t next_number() const;
+  std::vector<const cluster_plan*> all_there() const;
+  result<cluster_plan> plan_of(const line& l, const generation& next) const;
+  result<std::vector<step>> plan_change(const change_nodes& order);
+  void do_without_the_lost(line& l);
+  result<void> move_away_from(line& l, const std::set<std::string>& lost, const std::string& why);
+  void give_up(line& l, const std::string& why);
   result<void> note();
   plan_word word() const;
-  void settle();
+  plan_standing stand() const;
   void note_and_tell();
   void tell();
 
-  const cluster_context& context_;
   outside to_;
   mutable std::mutex mutex_;
   plan_note note_;
-  generation_book book_;
-  absence_book away_;
-  std::set<std::string> moved_from_;    // the lost nodes of which something was made
-  std::optional<std::uint32_t> flight_; // the generation that comes because of them
-  cluster_plan serving_;
-  std::optional<cluster_plan> coming_;
+  run_dir dir_;
+  std::vector<line> lines_;
 };
 
 } // namespace baton::cluster

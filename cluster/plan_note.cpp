@@ -26,10 +26,27 @@ generation generation_from(const nlohmann::json& json) {
           json.at("without").get<std::vector<std::string>>()};
 }
 
+nlohmann::json json_of(std::uint32_t number, const pipeline_note& p) {
+  nlohmann::json json{{"pipeline", number}, {"model_identity", p.model_identity}};
+  if (p.generations) {
+    json["generations"] = cluster::json_of(p.generations->now);
+    json["generations"]["last"] = p.generations->last;
+  }
+  return json;
+}
+
+pipeline_note pipeline_from(const nlohmann::json& json) {
+  pipeline_note p{json.at("model_identity").get<std::uint64_t>(), std::nullopt};
+  if (json.contains("generations"))
+    p.generations = noted_generations{generations_from(json.at("generations")),
+                                      json.at("generations").at("last").get<std::uint32_t>()};
+  return p;
+}
+
 } // namespace
 
 nlohmann::json json_of(const generations& now) {
-  nlohmann::json json{{"serving", json_of(now.serving)}};
+  nlohmann::json json{{"pipeline", now.pipeline}, {"serving", json_of(now.serving)}};
   if (now.coming)
     json["coming"] = json_of(*now.coming);
   return json;
@@ -37,6 +54,7 @@ nlohmann::json json_of(const generations& now) {
 
 generations generations_from(const nlohmann::json& json) {
   generations now;
+  now.pipeline = json.at("pipeline").get<std::uint32_t>();
   now.serving = generation_from(json.at("serving"));
   if (json.contains("coming"))
     now.coming = generation_from(json.at("coming"));
@@ -69,19 +87,16 @@ std::optional<machines> machines_from_text(const std::string& text) {
 }
 
 result<void> note_plan(const run_dir& dir, const plan_note& plan) {
-  nlohmann::json json{{"build", plan.build},
-                      {"model_identity", plan.model_identity},
-                      {"machines", json_of(plan.known)}};
+  nlohmann::json json{{"build", plan.build}, {"machines", json_of(plan.known)}};
   if (plan.network)
     json["network"] = {{"host", plan.network->host},
                        {"root_host", plan.network->root_host},
                        {"port", plan.network->port},
                        {"root_key", plan.network->root_key},
                        {"key_file", plan.network->key_file.string()}};
-  if (plan.generations) {
-    json["generations"] = json_of(plan.generations->now);
-    json["generations"]["last"] = plan.generations->last;
-  }
+  json["pipelines"] = nlohmann::json::array();
+  for (const auto& [number, p] : plan.pipelines)
+    json["pipelines"].push_back(json_of(number, p));
   return dir.write(plan_name, json.dump() + "\n");
 }
 
@@ -94,16 +109,14 @@ std::optional<plan_note> noted_plan(const run_dir& dir) {
     const auto json = nlohmann::json::parse(*text);
     plan_note plan;
     plan.build = json.at("build").get<std::string>();
-    plan.model_identity = json.at("model_identity").get<std::uint64_t>();
     auto known = machines_from(json.at("machines"));
     if (!known)
       return std::nullopt;
     plan.known = std::move(*known);
     if (json.contains("network"))
       plan.network = network_from(json.at("network"));
-    if (json.contains("generations"))
-      plan.generations = noted_generations{generations_from(json.at("generations")),
-                                           json.at("generations").at("last").get<std::uint32_t>()};
+    for (const auto& p : json.at("pipelines"))
+      plan.pipelines.emplace(p.at("pipeline").get<std::uint32_t>(), pipeline_from(p));
     return plan;
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;

@@ -8,6 +8,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include <map>
+
 namespace baton::cluster {
 
 // Of a cluster on several machines.
@@ -19,12 +21,18 @@ struct network_note {
   std::filesystem::path key_file; // of this one
 };
 
+// Of one pipeline.
+struct pipeline_note {
+  std::uint64_t model_identity = 0;                  // of the model as this machine has it
+  std::optional<noted_generations> generations = {}; // none: the first one, of the configuration
+};
+
 struct plan_note {
   std::string build;
-  std::uint64_t model_identity = 0; // of the model as this machine has it
   machines known;
-  std::optional<network_note> network;               // none: one machine
-  std::optional<noted_generations> generations = {}; // none: the first one, of the configuration
+  std::optional<network_note> network; // none: one machine
+  // By number. On a machine that is not the root's: those that have devices there.
+  std::map<std::uint32_t, pipeline_note> pipelines;
 };
 
 nlohmann::json json_of(const machines& known);

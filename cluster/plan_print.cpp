@@ -1,3 +1,5 @@
+#include "cluster/addresses.hpp"
+#include "cluster/pipelines.hpp"
 #include "cluster/plan.hpp"
 
 #include <nlohmann/json.hpp>
@@ -59,9 +61,11 @@ std::string stage_on_the_way(const cluster_plan& plan, stage_index stage) {
 
 std::string plan_table(const cluster_config& config, const model::description& model,
                        const cluster_plan& plan) {
-  auto text = fmt::format("{}: {} ({}, {}, {:.0f} M parameters, {} layers)\n", config.model.name,
-                          model.name, model.architecture, model.file_type,
-                          static_cast<double>(model.parameter_count) / 1e6, model.layer_count);
+  const bool is_one = models_of_pipelines(config).size() <= 1;
+  auto text = is_one ? std::string() : fmt::format("pipeline {}: ", plan.pipeline);
+  text += fmt::format("{}: {} ({}, {}, {:.0f} M parameters, {} layers)\n", config.model.name,
+                      model.name, model.architecture, model.file_type,
+                      static_cast<double>(model.parameter_count) / 1e6, model.layer_count);
   text += fmt::format("  {:<9} {:<8} {:<9} {:>12} {:>8} {:>12} {:>12}\n", "shard", "node", "device",
                       "layers", "threads", "weights", "KV cache");
   for (const auto& s : plan.shards) {
@@ -84,15 +88,17 @@ std::string plan_table(const cluster_config& config, const model::description& m
     text += fmt::format("  swap space: {} blocks = {} tokens of preempted sequences, in {}\n",
                         plan.swap_blocks, std::uint64_t{plan.swap_blocks} * plan.block_positions,
                         config.run_dir.string());
-  text += "  client -> gateway -> head";
+  const auto head = head_name(plan.pipeline, config.nodes.size()).name;
+  text += "  client -> gateway -> " + head;
   for (stage_index stage = 0; stage < plan.stages; ++stage)
     text += " -> " + stage_on_the_way(plan, stage);
-  return text + " -> head -> gateway -> client\n";
+  return text + fmt::format(" -> {} -> gateway -> client\n", head);
 }
 
 std::string plan_json(const cluster_config& config, const model::description& model,
                       const cluster_plan& plan) {
-  nlohmann::ordered_json json{{"model", config.model.name},
+  nlohmann::ordered_json json{{"pipeline", plan.pipeline},
+                              {"model", config.model.name},
                               {"architecture", model.architecture},
                               {"file_type", model.file_type},
                               {"parameters", model.parameter_count},

@@ -9,9 +9,9 @@
 #include <fstream>
 
 namespace baton::cluster {
-progress::progress(const cluster_context& context, bool json) : context_(context), json_(json) {
+progress::progress(const cluster_contexts& all, bool json) : context_(all.front()), json_(json) {
   if (!json_)
-    line(plan_table(context.config, context.model, context.plan));
+    line(plan_table(all));
 }
 
 void progress::line(const std::string& text) {

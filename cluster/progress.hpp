@@ -15,7 +15,7 @@ namespace baton::cluster {
 
 class progress {
 public:
-  progress(const cluster_context& context, bool json);
+  progress(const cluster_contexts& all, bool json);
 
   // From the overview actor, on every change.
   void show(const cluster_status& now);

@@ -10,8 +10,9 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
-#include <atomic>
 #include <csignal>
+#include <mutex>
+#include <set>
 
 namespace baton::cluster {
 namespace {
@@ -23,72 +24,89 @@ void add_shards(std::vector<actors::child_spec>& specs, const cluster_plan& plan
       specs.push_back({s.name, s.node, role::shard, actors::pipeline_intensity});
 }
 
-std::vector<actors::child_spec> shards_of(const cluster_context& context, const agent_plan& agent) {
+std::vector<actors::child_spec> shards_of(const cluster_contexts& all, const agent_plan& agent) {
   std::vector<actors::child_spec> specs;
-  add_shards(specs, context.plan, agent);
-  if (context.coming)
-    add_shards(specs, *context.coming, agent);
+  for (const auto& context : all) {
+    add_shards(specs, context.plan, agent);
+    if (context.coming)
+      add_shards(specs, *context.coming, agent);
+  }
   return specs;
-}
-
-// The root's word: its generations are the ones whose shards there are.
-actors::wanted_children wanted_by(const generations& said, const machines& known,
-                                  const cluster_context& context, const agent_plan& agent,
-                                  child_launcher& launcher) {
-  actors::wanted_children wanted;
-  const auto add = [&](const generation& g) {
-    const auto plan = make_plan(context.config, context.model, known, g);
-    ENSURE(plan.has_value(), "the root has made this plan: {}", plan.error().message);
-    launcher.know(*plan);
-    add_shards(wanted.all, *plan, agent);
-  };
-  add(said.serving);
-  if (said.coming)
-    add(*said.coming);
-  return wanted;
 }
 
 // What the root has said to this machine: whoever starts here reads it. On the root's own machine
 // it has noted that itself, before it said so.
 class said_here {
 public:
-  said_here(const cluster_context& context, const agent_plan& agent)
-      : context_(context), is_noting_(agent.machine != root_machine), note_(context.made_with) {}
+  said_here(const cluster_contexts& all, const agent_plan& agent)
+      : all_(all), agent_(agent), is_noting_(agent.machine != root_machine),
+        note_(all.front().made_with) {}
 
   void take(const joined& m) {
     auto known = machines_from_text(m.facts);
     ENSURE(known.has_value(), "the root says what it has noted");
     note_.known = std::move(*known);
     if (is_noting_)
-      judge(note_keys(context_.dir, machine_keys_from(m.keys)));
+      judge(note_keys(all_.front().dir, machine_keys_from(m.keys)));
   }
-  void take(const generations& m) {
-    note_.generations = noted_elsewhere(m);
+  // False: of a pipeline that has no devices on this machine.
+  bool take(const generations& m) {
+    const auto noted = note_.pipelines.find(m.pipeline);
+    if (noted == note_.pipelines.end())
+      return false;
+    noted->second.generations = noted_elsewhere(m);
     if (is_noting_)
-      judge(note_plan(context_.dir, note_));
+      judge(note_plan(all_.front().dir, note_));
+    return true;
   }
-  const machines& known() const { return note_.known; }
+  // The shards of all generations of the root's last words.
+  actors::wanted_children wanted(child_launcher& launcher) const {
+    actors::wanted_children wanted;
+    for (const auto& context : all_) {
+      const auto& now = note_.pipelines.at(context.pipeline()).generations->now;
+      add(wanted, context, now.serving, launcher);
+      if (now.coming)
+        add(wanted, context, *now.coming, launcher);
+    }
+    return wanted;
+  }
+  std::set<std::uint32_t> serving() const {
+    std::set<std::uint32_t> numbers;
+    for (const auto& [pipeline, p] : note_.pipelines)
+      numbers.insert(p.generations->now.serving.number);
+    return numbers;
+  }
 
 private:
+  void add(actors::wanted_children& wanted, const cluster_context& context, const generation& g,
+           child_launcher& launcher) const {
+    const auto plan = make_plan(context.config, context.model, note_.known, g);
+    ENSURE(plan.has_value(), "the root has made this plan: {}", plan.error().message);
+    launcher.know(*plan);
+    add_shards(wanted.all, *plan, agent_);
+  }
   static void judge(const result<void>& ok) {
     if (!ok)
       spdlog::error("{}", ok.error().message); // those that come cannot start, and are given up
   }
 
-  const cluster_context& context_;
+  const cluster_contexts& all_;
+  const agent_plan& agent_;
   const bool is_noting_;
   plan_note note_;
 };
 
 // Shards of generations that ended while their agent was away: nobody else would end them.
-void end_left_over(const cluster_context& context) {
-  for (const auto& note : context.dir.alive()) {
-    const auto is_it = [&](const cluster_plan& plan) {
+void end_left_over(const cluster_contexts& all) {
+  for (const auto& note : all.front().dir.alive()) {
+    const auto has_it = [&](const cluster_plan& plan) {
       return std::any_of(plan.shards.begin(), plan.shards.end(),
                          [&](const shard_plan& s) { return s.name == note.name; });
     };
-    if (!note.name.starts_with("shard-") || is_it(context.plan) ||
-        (context.coming && is_it(*context.coming)))
+    const bool is_wanted = std::any_of(all.begin(), all.end(), [&](const cluster_context& c) {
+      return has_it(c.plan) || (c.coming && has_it(*c.coming));
+    });
+    if (!note.name.starts_with("shard-") || is_wanted)
       continue;
     spdlog::warn("{} (pid {}) is of a generation that is over: ended", note.name, note.pid);
     signal_noted(note, SIGTERM);
@@ -97,9 +115,10 @@ void end_left_over(const cluster_context& context) {
 
 } // namespace
 
-int run_agent(const cluster_context& context, const role_arguments& arguments) {
+int run_agent(const cluster_contexts& all, const role_arguments& arguments) {
+  const auto& context = all.front(); // for what is the same in all
   const auto& agent = context.plan.agents.at(arguments.index);
-  said_here said(context, agent); // of the links' thread, which ends with `started`
+  said_here said(all, agent); // of the links' thread, which ends with `started`
   auto started = process::start({agent.node, arguments.epoch, role::agent, agent.name,
                                  context.where.listen(name_of(agent)), place::root,
                                  context.where.find(root_name)},
@@ -112,22 +131,26 @@ int run_agent(const cluster_context& context, const role_arguments& arguments) {
   outlive_parent(context.dir, agent.name, arguments.epoch);
   // A shard's copy becomes ours when the shard that made it dies.
   prctl(PR_SET_CHILD_SUBREAPER, 1);
-  end_left_over(context);
+  end_left_over(all);
   child_watch watch;
-  child_launcher launcher(watch, context, arguments.config);
+  child_launcher launcher(watch, all, arguments.config);
 
   actors::supervisor_config config;
-  config.children = shards_of(context, agent);
+  config.children = shards_of(all, agent);
   launcher.serve(config);
-  config.changed = [&self](const std::vector<status>& all) {
-    for (const auto& s : all) // once: it waits for room on the road
+  config.changed = [&self](const std::vector<status>& shards) {
+    for (const auto& s : shards) // once: it waits for room on the road
       self.links().post(place::root, actors::well_known::supervisor, message(s));
   };
   // The root gives up those that come; without those that serve, this node is of no use.
-  std::atomic<std::uint32_t> serving = context.plan.generation;
+  std::mutex serving_mutex;
+  auto serving = said.serving();
   config.escalate = [&](const status& failed) {
-    if (place::generation_of(failed.node) != serving)
-      return;
+    {
+      std::lock_guard lock(serving_mutex);
+      if (!serving.contains(place::generation_of(failed.node)))
+        return;
+    }
     self.report(phase::failed, fmt::format("{}: {}", failed.name, failed.reason));
   };
   config.stopped = [&self] { self.stop(); };
@@ -142,10 +165,14 @@ int run_agent(const cluster_context& context, const role_arguments& arguments) {
         } else if (const auto* j = std::get_if<joined>(&m)) {
           said.take(*j);
         } else if (const auto* g = std::get_if<generations>(&m)) {
-          if (serving.exchange(g->serving.number) != g->serving.number)
+          if (!said.take(*g))
+            return;
+          std::unique_lock lock(serving_mutex);
+          const bool is_other = std::exchange(serving, said.serving()) != said.serving();
+          lock.unlock();
+          if (is_other)
             self.report(phase::ready); // whatever became of those before
-          said.take(*g);
-          caf::anon_send(supervisor, wanted_by(*g, said.known(), context, agent, launcher));
+          caf::anon_send(supervisor, said.wanted(launcher));
         } else {
           self.links().count_unknown();
         }

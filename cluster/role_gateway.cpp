@@ -2,6 +2,7 @@
 #include "cluster/child.hpp"
 #include "cluster/gateway_files.hpp"
 #include "cluster/open_files.hpp"
+#include "cluster/pipelines.hpp"
 #include "cluster/process.hpp"
 #include "cluster/proxies.hpp"
 #include "cluster/roles.hpp"
@@ -21,8 +22,14 @@ struct head_place {
 };
 
 // By the number of their pipeline.
-std::vector<head_place> heads_of(const cluster_context& context) {
-  return {{{place::head, context.config.model.name}, head_name}};
+std::vector<head_place> heads_of(const cluster_config& config) {
+  std::vector<head_place> heads;
+  for (const auto model : models_of_pipelines(config)) {
+    const auto number = static_cast<std::uint32_t>(heads.size());
+    heads.push_back(
+        {{place::head(number), config.models[model].name}, head_name(number, config.nodes.size())});
+  }
+  return heads;
 }
 
 gateway::gateway_config settings(const cluster_context& context, const identity& self,
@@ -133,7 +140,7 @@ int run_gateway(const cluster_context& context, const role_arguments& arguments)
     spdlog::error("{}", keys.error().message);
     return exit_permanent;
   }
-  const auto heads = heads_of(context);
+  const auto heads = heads_of(context.config);
   auto board =
       std::make_shared<gateway::board>(settings(context, self.self(), heads, *std::move(keys)));
   std::vector<gateway::head_actors> actors_of_heads;

@@ -29,7 +29,7 @@ result<language> load_language(const cluster_context& context) {
   auto file = model::open_model(context.config.model.path);
   if (!file)
     return file.error();
-  if (auto ok = check_identity(**file, context.made_with.model_identity);
+  if (auto ok = check_identity(**file, context.noted().model_identity);
       !ok) // written while it was read
     return ok.error();
   auto tokenizer = text::tokenizer::create(*words);
@@ -72,8 +72,7 @@ schedule::scheduler_config limits_of(const cluster_context& context, const langu
   limits.resume_window = m.resume_window;
   auto ends = l.tokenizer->end_ids();
   limits.eos_ids.assign(ends.begin(), ends.end());
-  const std::uint32_t pipeline = 0;
-  limits.first_ticket = first_ticket_of(life, pipeline);
+  limits.first_ticket = first_ticket_of(life, context.pipeline());
   limits.ticket_step = pipelines_max;
   return limits;
 }
@@ -99,16 +98,17 @@ int run_head(const cluster_context& context, const role_arguments& arguments) {
     spdlog::error("{}", loaded.error().message);
     return exit_permanent;
   }
+  const auto name = name_of_head(context);
   auto started =
-      process::start({place::head, arguments.epoch, role::head, "head",
-                      context.where.listen(head_name), place::root, context.where.find(root_name)},
+      process::start({place::head(context.pipeline()), arguments.epoch, role::head, name.name,
+                      context.where.listen(name), place::root, context.where.find(root_name)},
                      context.where, /*actor_threads=*/1);
   if (!started) {
     spdlog::error("{}", started.error().message);
     return 1;
   }
   auto& self = **started;
-  outlive_parent(context.dir, "head", arguments.epoch);
+  outlive_parent(context.dir, name.name, arguments.epoch);
   actors::directory peers;
   peers.gateway =
       proxies<actors::gateway_actor>(self.system(), self.links(), actors::well_known::gateway);
@@ -120,7 +120,7 @@ int run_head(const cluster_context& context, const role_arguments& arguments) {
       actors::detokenizer_config{peers, loaded->tokenizer, context.config.model.resume_window}));
   actors::scheduler_options options;
   options.limits = limits_of(context, *loaded, arguments.epoch);
-  options.plan = context.made_with.generations->now;
+  options.plan = context.noted().generations->now;
   options.width = context.plan.width;
   options.first_epoch = arguments.epoch;
   options.detokenizer = detokenizer;

@@ -20,48 +20,58 @@
 namespace baton::cluster {
 namespace {
 
-std::vector<actors::child_spec> children_of(const cluster_plan& plan) {
-  std::vector<actors::child_spec> specs{
-      {"head", place::head, role::head, actors::head_intensity},
-      {"gateway", place::gateway, role::gateway, actors::gateway_intensity},
-  };
-  for (const auto& a : plan.agents)
+std::vector<actors::child_spec> children_of(const cluster_contexts& all) {
+  std::vector<actors::child_spec> specs;
+  for (const auto& c : all)
+    specs.push_back(
+        {name_of_head(c).name, place::head(c.pipeline()), role::head, actors::head_intensity});
+  specs.push_back({"gateway", place::gateway, role::gateway, actors::gateway_intensity});
+  for (const auto& a : all.front().plan.agents)
     specs.push_back(
         {a.name, a.node, role::agent, actors::agent_intensity, a.machine != root_machine});
   return specs;
 }
 
-std::vector<status> everybody(const cluster_plan& plan) {
-  std::vector<status> all;
-  auto add = [&](node_id node, role r, const std::string& name) {
-    all.push_back({node, {}, r, name, phase::starting, {}, 0, 0, 0});
-  };
-  for (const auto& c : children_of(plan))
-    add(c.node, c.role, c.name);
-  for (const auto& s : plan.shards)
-    add(s.node, role::shard, s.name);
-  return all;
+status not_started(node_id node, role r, const std::string& name) {
+  return {node, {}, r, name, phase::starting, {}, 0, 0, 0};
+}
+
+// Those that serve, and the shards that come.
+std::vector<status> everybody(const cluster_contexts& all, const plan_standing& now) {
+  std::vector<status> nodes;
+  for (const auto& c : children_of(all))
+    nodes.push_back(not_started(c.node, c.role, c.name));
+  for (const auto& p : now)
+    for (const auto& s : p.serving.shards)
+      nodes.push_back(not_started(s.node, role::shard, s.name));
+  for (const auto& p : now)
+    if (p.coming)
+      for (const auto& s : p.coming->shards)
+        nodes.push_back(not_started(s.node, role::shard, s.name));
+  return nodes;
 }
 
 // A machine elsewhere that has no layers may be switched off.
-bool is_spare(const cluster_plan& plan, const agent_plan& agent) {
+bool is_spare(const plan_standing& now, const agent_plan& agent) {
+  const auto lives_there = [&](const shard_plan& s) { return s.on == agent.on; };
   return agent.machine != root_machine &&
-         std::none_of(plan.shards.begin(), plan.shards.end(),
-                      [&](const shard_plan& s) { return s.on == agent.on; });
+         std::none_of(now.begin(), now.end(), [&](const pipeline_standing& p) {
+           return std::any_of(p.serving.shards.begin(), p.serving.shards.end(), lives_there);
+         });
 }
 
-expected_now expected_of(const plan_standing& p) {
-  expected_now e{everybody(p.serving), {}, p.serving.generation, 0, p.change};
-  for (const auto& a : p.serving.agents)
-    if (is_spare(p.serving, a))
+expected_now expected_of(const cluster_contexts& all, const plan_standing& now) {
+  expected_now e{everybody(all, now), {}, {}};
+  for (const auto& a : all.front().plan.agents)
+    if (is_spare(now, a))
       e.coming.insert(a.node);
-  if (!p.coming)
-    return e;
-  for (const auto& s : p.coming->shards) {
-    e.nodes.push_back({s.node, {}, role::shard, s.name, phase::starting, {}, 0, 0, 0});
-    e.coming.insert(s.node);
+  for (const auto& p : now) {
+    if (p.coming)
+      for (const auto& s : p.coming->shards)
+        e.coming.insert(s.node);
+    e.pipelines.push_back({p.model, p.serving.generation, p.coming ? p.coming->generation : 0,
+                           p.change, std::nullopt});
   }
-  e.coming_generation = p.coming->generation;
   return e;
 }
 
@@ -84,8 +94,9 @@ result<std::filesystem::path> copy_config(const cluster_context& context,
 }
 
 // What a root that died has left can be adopted if we would have started the same.
-result<void> judge_left(const cluster_context& context, const std::filesystem::path& config,
+result<void> judge_left(const cluster_contexts& all, const std::filesystem::path& config,
                         const std::vector<process_note>& left) {
+  const auto& context = all.front();
   const auto refuse = [&](const std::string& why) {
     return fail(errc::conflict,
                 "{} runs without its root ({}, pid {}{}), {}: `cluster down {}` ends it",
@@ -98,18 +109,19 @@ result<void> judge_left(const cluster_context& context, const std::filesystem::p
                               build_version()));
   if (text_of(context.dir.config()) != text_of(config))
     return refuse("with another configuration than " + config.string());
-  const auto planned = everybody(context.plan);
+  const auto planned = children_of(all);
   for (const auto& note : left)
     if (!note.name.starts_with("shard-") && // of any generation: its agent knows
         std::none_of(planned.begin(), planned.end(),
-                     [&](const status& s) { return s.name == note.name; }))
+                     [&](const actors::child_spec& s) { return s.name == note.name; }))
       return refuse(fmt::format("and {} is not in the plan", note.name));
   return {};
 }
 
 // This process becomes the root: of a new cluster, or of what another root has left.
-result<void> claim(const cluster_context& context, const std::filesystem::path& config,
+result<void> claim(const cluster_contexts& all, const std::filesystem::path& config,
                    epoch_id life) {
+  const auto& context = all.front(); // for what is the same in all
   const auto alive = context.dir.alive();
   const auto root = std::find_if(alive.begin(), alive.end(),
                                  [](const process_note& n) { return n.name == "root"; });
@@ -120,7 +132,7 @@ result<void> claim(const cluster_context& context, const std::filesystem::path& 
     return ok;
   if (alive.empty())
     context.dir.clear_sockets();
-  else if (auto ok = judge_left(context, config, alive); !ok)
+  else if (auto ok = judge_left(all, config, alive); !ok)
     return ok;
   auto plan = context.made_with;
   plan.build = build_version();
@@ -132,13 +144,14 @@ result<void> claim(const cluster_context& context, const std::filesystem::path& 
 // The root's actors, and the order in which they end.
 class root {
 public:
-  root(const cluster_context& context, const std::filesystem::path& config, process& self,
+  root(const cluster_contexts& all, const std::filesystem::path& config, process& self,
        progress& board, join_desk* desk)
-      : context_(context), self_(self), board_(board), desk_(desk),
-        launcher_(watch_, context, config),
-        keeper_(context,
-                {[this](const plan_word& w) { say(w); },
-                 [this](const plan_standing& p) { caf::anon_send(overview_, expected_of(p)); }}) {
+      : all_(all), context_(all.front()), self_(self), board_(board), desk_(desk),
+        launcher_(watch_, all, config),
+        keeper_(all, {[this](const plan_word& w) { say(w); },
+                      [this](const plan_standing& now) {
+                        caf::anon_send(overview_, expected_of(all_, now));
+                      }}) {
     start_overview();
     start_supervisor();
   }
@@ -148,7 +161,8 @@ public:
   void shut_down(std::chrono::milliseconds grace) {
     drain order{grace};
     self_.links().send(place::gateway, actors::well_known::gateway, message(order));
-    self_.links().send(place::head, actors::well_known::scheduler, message(order));
+    for (const auto& c : all_)
+      self_.links().send(place::head(c.pipeline()), actors::well_known::scheduler, message(order));
     board_.wait_drained(grace, [this] { return self_.wait_briefly(); });
     caf::anon_send(supervisor_, order);
     self_.wait();
@@ -173,8 +187,7 @@ private:
     overview_config config;
     const auto& front = context_.config.gateway;
     config.url = (front.tls_certificate.empty() ? "http://" : "https://") + front.http;
-    config.model = context_.config.model.name;
-    config.expected = expected_of(keeper_.standing());
+    config.expected = expected_of(all_, keeper_.standing());
     config.changed = [this](const cluster_status& s) { board_.show(s); };
     config.send_to_client = [this](node_id who, const cluster_status& s) {
       self_.links().send(who, actors::well_known::client, message(s));
@@ -187,7 +200,8 @@ private:
         actors::well_known::supervisor, [this](const envelope& from, message&& m) {
           if (auto* s = std::get_if<status>(&m)) {
             if (s->role == role::head)
-              keeper_.on_serving(s->phase == phase::ready || s->phase == phase::draining);
+              keeper_.on_serving(place::pipeline_of_head(s->node),
+                                 s->phase == phase::ready || s->phase == phase::draining);
             if (s->phase == phase::failed)
               keeper_.on_failed(*s);
             caf::anon_send(supervisor_, *s);
@@ -200,14 +214,14 @@ private:
           } else if (auto* q = std::get_if<query_status>(&m)) {
             caf::anon_send(overview_, asked{from.source, *q});
           } else if (auto* l = std::get_if<load_report>(&m)) {
-            caf::anon_send(overview_, *l);
+            caf::anon_send(overview_, load_of{place::pipeline_of_head(from.source), *l});
           }
         });
   }
 
   void start_supervisor() {
     actors::supervisor_config config;
-    config.children = children_of(context_.plan);
+    config.children = children_of(all_);
     launcher_.serve(config);
     config.stop = [this, here = config.stop](const actors::child_spec& spec, std::int32_t pid,
                                              bool force) {
@@ -237,30 +251,39 @@ private:
         },
         [this](node_id who, epoch_id, const std::string&) {
           keeper_.on_agent(who, false);
-          if (who == place::head)
-            keeper_.on_serving(false);
+          for (const auto& c : all_)
+            if (who == place::head(c.pipeline()))
+              keeper_.on_serving(c.pipeline(), false);
         });
   }
 
+  // A head hears of its pipeline, an agent of all.
   void say_to(node_id who, const plan_word& w) {
-    const auto mailbox =
-        who == place::head ? actors::well_known::scheduler : actors::well_known::supervisor;
-    if (desk_ != nullptr && who != place::head)
+    for (const auto& shards : w.shards)
+      if (who == place::head(shards.pipeline)) {
+        self_.links().send(who, actors::well_known::scheduler, message(shards));
+        return;
+      }
+    if (desk_ != nullptr)
       self_.links().send(
-          who, mailbox,
+          who, actors::well_known::supervisor,
           joined{json_of(w.known).dump(), cluster::text_of(noted_keys(context_.dir))});
-    self_.links().send(who, mailbox, message(w.shards));
+    for (const auto& shards : w.shards)
+      self_.links().send(who, actors::well_known::supervisor, message(shards));
   }
 
   void say(const plan_word& w) {
-    if (desk_ != nullptr)
-      desk_->change(w.shards);
-    say_to(place::head, w);
+    for (const auto& shards : w.shards) {
+      if (desk_ != nullptr)
+        desk_->change(shards);
+      say_to(place::head(shards.pipeline), w);
+    }
     for (const auto& a : context_.plan.agents)
       say_to(a.node, w);
   }
 
-  const cluster_context& context_;
+  const cluster_contexts& all_;
+  const cluster_context& context_; // for what is the same in all
   process& self_;
   progress& board_;
   join_desk* desk_; // null: all of it is on this machine
@@ -273,14 +296,15 @@ private:
 
 } // namespace
 
-int run_root(const cluster_context& context, const up_options& options, join_desk* desk) {
-  progress board(context, options.json);
+int run_root(const cluster_contexts& pipelines, const up_options& options, join_desk* desk) {
+  const auto& context = pipelines.front(); // for what is the same in all
+  progress board(pipelines, options.json);
   auto refuse = [&](const error& e) {
     board.failed(e);
     return exit_permanent;
   };
   const epoch_id life{now_micros()};
-  if (auto ok = claim(context, options.config, life); !ok)
+  if (auto ok = claim(pipelines, options.config, life); !ok)
     return refuse(ok.error());
   auto config = copy_config(context, options.config);
   if (!config)
@@ -291,7 +315,7 @@ int run_root(const cluster_context& context, const up_options& options, join_des
   if (!started)
     return refuse(started.error());
   auto& self = **started;
-  auto all = std::make_unique<root>(context, *config, self, board, desk);
+  auto all = std::make_unique<root>(pipelines, *config, self, board, desk);
   if (desk)
     self.on_tick([desk] { desk->tick(); });
   if (desk) {
@@ -314,10 +338,10 @@ int run_root(const cluster_context& context, const up_options& options, join_des
     desk->on_joined(nullptr);
   }
   all->shut_down(came_up ? context.config.shutdown_timeout : std::chrono::milliseconds(0));
-  const auto left = expected_of(all->plan());
+  const auto left = everybody(pipelines, all->plan());
   started->reset();
   all.reset();
-  for (const auto& note : left.nodes)
+  for (const auto& note : left)
     context.dir.forget(note.name);
   context.dir.forget("root");
   context.dir.clear_sockets();

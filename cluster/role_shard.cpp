@@ -105,7 +105,7 @@ int run_shard(const cluster_context& context, const role_arguments& first,
                                        settings_of(context, all, plan, std::nullopt));
   if (!weights)
     return refused(weights.error());
-  if (auto ok = check_identity(**file, context.made_with.model_identity);
+  if (auto ok = check_identity(**file, context.noted().model_identity);
       !ok) // written while it was read
     return refused(ok.error());
   if (arguments.copies)
@@ -145,8 +145,8 @@ int run_shard(const cluster_context& context, const role_arguments& first,
   config.rank = plan.rank;
   config.width = all.width;
   config.group = *group;
-  config.head = place::head;
-  config.scheduler = make_proxy<actors::scheduler_actor>(self.system(), self.links(), place::head,
+  config.head = place::head(context.pipeline());
+  config.scheduler = make_proxy<actors::scheduler_actor>(self.system(), self.links(), config.head,
                                                          actors::well_known::scheduler);
   config.peers.stage =
       proxies<actors::stage_actor>(self.system(), self.links(), actors::well_known::stage);
@@ -166,7 +166,8 @@ int run_shard(const cluster_context& context, const role_arguments& first,
   self.tell_peers(stage);
   self.on_tick([watch] { end_if_overdue(*watch); });
   self.begin();
-  if (auto linked = self.links().connect(place::head, context.where.find(head_name)); !linked)
+  if (auto linked = self.links().connect(config.head, context.where.find(name_of_head(context)));
+      !linked)
     spdlog::error("cannot connect to the head: {}", linked.error().message);
   self.report(phase::ready, engine->limits().device);
   self.wait();

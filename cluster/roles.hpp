@@ -30,6 +30,7 @@ inline constexpr std::string_view kv_file_suffix = "-kv";
 struct role_arguments {
   std::filesystem::path config;  // the running cluster's copy
   epoch_id epoch;                // of this life
+  std::uint32_t pipeline = 0;    // head, shard: whose
   std::uint32_t index = 0;       // agent: of the node; shard: in the plan
   std::uint32_t generation = 0;  // shard: of that plan
   std::optional<int> kv_file;    // shard: memory that its agent holds for its KV
@@ -37,15 +38,18 @@ struct role_arguments {
   std::optional<int> copies;     // shard: where its next life waits (next_life.hpp)
 };
 
-// Configuration, model and plan as every role of a running cluster sees them.
+// Configuration, model and plan of one pipeline, as every role of a running cluster sees them.
 struct cluster_context {
-  cluster_config config;
+  cluster_config config; // as this pipeline sees it
   model::description model;
   cluster_plan plan;                  // of the generation that serves
   std::optional<cluster_plan> coming; // while it changes
   plan_note made_with;                // what the plan was made with, whatever became of it since
   run_dir dir;
   addresses where;
+
+  std::uint32_t pipeline() const noexcept { return config.pipeline; }
+  const pipeline_note& noted() const { return made_with.pipelines.at(pipeline()); }
 
   // Null if that generation neither serves nor comes.
   const cluster_plan* plan_of(std::uint32_t generation) const {
@@ -58,21 +62,35 @@ struct cluster_context {
 inline stable_name name_of(const agent_plan& agent) {
   return agent_name(agent.name, agent.index);
 }
+inline stable_name name_of_head(const cluster_context& context) {
+  return head_name(context.pipeline(), context.config.nodes.size());
+}
 
-// `with.model_identity`: of the model that the cluster came up with; 0: it comes up now. `dir`:
-// none is the configured one. Errors: as load_config, open_model, check_identity, describe,
-// make_plan and addresses::create.
-result<cluster_context> load_context(const std::filesystem::path& config, plan_note with,
-                                     std::optional<run_dir> dir = std::nullopt);
+// All that is different between pipelines is in their own.
+using cluster_contexts = std::vector<cluster_context>;
+
+// Of all pipelines, by number. Where `with` has none of them, the cluster comes up now; where it
+// has some, only these are loaded: they were with models of the identities noted there (0: not yet
+// looked at). `dir`: none is the configured one. Errors: as load_config, open_model,
+// check_identity, describe, make_plan, check_fits_beside (of all of them) and addresses::create.
+result<cluster_contexts> load_contexts(const std::filesystem::path& config, plan_note with,
+                                       std::optional<run_dir> dir = std::nullopt);
 // A cluster that is on this machine alone, and not yet up.
 plan_note with_this_machine();
 // Of a running cluster, by its copy of the configuration: the plan is that of its start; a child
-// must not plan otherwise, or refuse itself, because memory is in use now. Errors: as load_context.
-result<cluster_context> load_context_of_child(const std::filesystem::path& config_copy);
+// must not plan otherwise, or refuse itself, because memory is in use now. All that this machine
+// has, or one. Errors: as load_contexts; not_found (there is no such pipeline).
+result<cluster_contexts> load_contexts_of_child(const std::filesystem::path& config_copy);
+result<cluster_context> load_context_of_child(const std::filesystem::path& config_copy,
+                                              std::uint32_t pipeline);
+
+// plan_table and plan_json of all of them; of several, the JSON is {"pipelines": [...]}.
+std::string plan_table(const cluster_contexts& all);
+std::string plan_json(const cluster_contexts& all);
 
 int run_gateway(const cluster_context& context, const role_arguments& arguments);
 int run_head(const cluster_context& context, const role_arguments& arguments);
-int run_agent(const cluster_context& context, const role_arguments& arguments);
+int run_agent(const cluster_contexts& all, const role_arguments& arguments);
 
 // What a test puts around a shard's engine (tests/system/cluster/cluster_poisoned.cpp); none: the
 // engine as it is.
@@ -88,6 +106,6 @@ struct up_options {
 class join_desk;
 // The root: starts everything, shows progress, serves until SIGTERM or ^C, drains. `desk`: where
 // other machines join; null: there are none.
-int run_root(const cluster_context& context, const up_options& options, join_desk* desk = nullptr);
+int run_root(const cluster_contexts& all, const up_options& options, join_desk* desk = nullptr);
 
 } // namespace baton::cluster

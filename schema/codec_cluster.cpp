@@ -52,12 +52,14 @@ void get(reader& in, const wire::Generation& from, generation& to) {
 offset<wire::Generations> put(writer& out, const generations& m) {
   const auto serving = put(out, m.serving);
   const auto coming = out.optional(m.coming);
-  return wire::CreateGenerations(out.buffer, serving, coming);
+  return wire::CreateGenerations(out.buffer, serving, coming, m.pipeline);
 }
 
 void get(reader& in, const wire::Generations& from, generations& to) {
   in.table(from.serving(), to.serving);
   in.optional(from.coming(), to.coming);
+  in.at_most(from.pipeline(), pipelines_max - 1, "generations.pipeline");
+  to.pipeline = from.pipeline();
 }
 
 offset<wire::Serves> put(writer& out, const serves& m) {
@@ -305,6 +307,22 @@ void get(reader&, const wire::QueryStatus& from, query_status& to) {
   to.request = from.request();
 }
 
+offset<wire::PipelineStatus> put(writer& out, const pipeline_status& m) {
+  const auto model = out.text(m.model, limits::name_bytes_max);
+  const auto change = out.reason(m.change);
+  const auto load = out.optional(m.load);
+  return wire::CreatePipelineStatus(out.buffer, model, m.generation, m.coming_generation, change,
+                                    load);
+}
+
+void get(reader& in, const wire::PipelineStatus& from, pipeline_status& to) {
+  in.text(from.model(), to.model, limits::name_bytes_max, "pipeline_status.model");
+  to.generation = from.generation();
+  to.coming_generation = from.coming_generation();
+  in.text(from.change(), to.change, limits::reason_bytes_max, "pipeline_status.change");
+  in.optional(from.load(), to.load);
+}
+
 offset<wire::ClusterStatus> put(writer& out, const cluster_status& m) {
   auto nodes = out.tables(m.nodes, limits::nodes_max);
   auto reason = out.reason(m.reason);
@@ -312,9 +330,10 @@ offset<wire::ClusterStatus> put(writer& out, const cluster_status& m) {
   auto model = out.text(m.model, limits::name_bytes_max);
   auto load = out.optional(m.load);
   auto change = out.reason(m.change);
+  auto pipelines = out.tables(m.pipelines, pipelines_max);
   return wire::CreateClusterStatus(out.buffer, m.request, nodes, static_cast<wire::Phase>(m.phase),
                                    reason, url, model, load, m.generation, m.coming_generation,
-                                   change);
+                                   change, pipelines);
 }
 
 void get(reader& in, const wire::ClusterStatus& from, cluster_status& to) {
@@ -328,6 +347,7 @@ void get(reader& in, const wire::ClusterStatus& from, cluster_status& to) {
   to.generation = from.generation();
   to.coming_generation = from.coming_generation();
   in.text(from.change(), to.change, limits::reason_bytes_max, "cluster_status.change");
+  in.tables(from.pipelines(), to.pipelines, pipelines_max, "cluster_status.pipelines");
 }
 
 offset<wire::ChangeNodes> put(writer& out, const change_nodes& m) {
@@ -343,13 +363,15 @@ void get(reader& in, const wire::ChangeNodes& from, change_nodes& to) {
 
 offset<wire::NodesChanged> put(writer& out, const nodes_changed& m) {
   const auto refused = out.optional(m.refused);
-  return wire::CreateNodesChanged(out.buffer, m.request, m.generation, refused);
+  const auto further = out.numbers(m.further, pipelines_max);
+  return wire::CreateNodesChanged(out.buffer, m.request, m.generation, refused, further);
 }
 
 void get(reader& in, const wire::NodesChanged& from, nodes_changed& to) {
   to.request = from.request();
   to.generation = from.generation();
   in.optional(from.refused(), to.refused);
+  in.numbers(from.further(), to.further, pipelines_max, "nodes_changed.further");
 }
 
 offset<wire::ListModels> put(writer& out, const list_models& m) {

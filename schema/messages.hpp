@@ -16,6 +16,7 @@
 #pragma once
 
 #include "schema/error.hpp"
+#include "schema/generation.hpp"
 #include "schema/ids.hpp"
 #include "schema/load_report.hpp"
 #include "schema/payload.hpp"
@@ -279,24 +280,6 @@ struct stage_ready {
   std::uint32_t generation = 0;  // of the plan that it is a shard of
 };
 
-// A way to spread the layers over shards. Each has shards of its own: those of another generation
-// are other processes under other nodes.
-struct generation {
-  std::uint32_t number = 0; // grows with each, never used twice
-  std::uint32_t stages = 1;
-  std::vector<std::string> without; // nodes of nodes.toml that have none of its shards
-  friend bool operator==(const generation&, const generation&) = default;
-};
-
-// Root to head and agents: the generations whose shards there are. Said whenever that changes, and
-// to whoever is linked. The pipeline runs with the one that serves until all shards of the coming
-// one are ready, then with that one.
-struct generations {
-  generation serving;
-  std::optional<generation> coming;
-  friend bool operator==(const generations&, const generations&) = default;
-};
-
 // Root to agents: the facts and the keys of all machines that have joined, as each machine notes
 // them. Said ahead of `generations`, which are planned from these.
 struct joined {
@@ -424,17 +407,28 @@ struct query_status {
   std::uint64_t request = 0;
 };
 
+// Of one pipeline: a replica of a model.
+struct pipeline_status {
+  std::string model;
+  std::uint32_t generation = 0;        // the one that serves
+  std::uint32_t coming_generation = 0; // 0: none
+  std::string change; // what is done, or how the last one ended; "": there was none
+  std::optional<load_report> load;
+};
+
 struct cluster_status {
   std::uint64_t request = 0;
   std::vector<status> nodes;
   baton::phase phase = phase::starting;
   std::string reason;
   std::string url;
+  // Of the first pipeline.
   std::string model;
   std::optional<load_report> load;
-  std::uint32_t generation = 0;        // the one that serves
-  std::uint32_t coming_generation = 0; // 0: none
-  std::string change; // what is done, or how the last one ended; "": there was none
+  std::uint32_t generation = 0;
+  std::uint32_t coming_generation = 0;
+  std::string change;
+  std::vector<pipeline_status> pipelines; // by number
 };
 
 // Client to root: no layers on this node any more, or some again. The streams go on. Answered by
@@ -449,6 +443,7 @@ struct nodes_changed {
   std::uint64_t request = 0;
   std::uint32_t generation = 0; // the coming one, which cluster_status tells of
   std::optional<error> refused;
+  std::vector<std::uint32_t> further; // of further pipelines with devices on the node
 };
 
 // -- 8. SDK clients (through the gateway's ZeroMQ door) --

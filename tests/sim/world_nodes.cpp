@@ -221,12 +221,12 @@ bool world::replace(std::vector<std::uint32_t> first_layers) {
 bool world::begin_generation(std::vector<std::uint32_t> first_layers, bool is_replacement) {
   if (!supervisor_ || lives_.at(root_node).is_frozen)
     return false;
-  const auto stages = static_cast<std::uint32_t>(first_layers.size());
-  const auto begun = is_replacement ? book_->replace(stages, {}, now(), "a machine is gone")
-                                    : book_->begin(stages, {}, now());
-  if (!begun)
+  const generation next{
+      book_->noted().last + 1, static_cast<std::uint32_t>(first_layers.size()), {}};
+  if (!(is_replacement ? book_->replace(next, now(), "a machine is gone")
+                       : book_->begin(next, now())))
     return false;
-  first_layers_[begun->number] = std::move(first_layers);
+  first_layers_[next.number] = std::move(first_layers);
   say_plan();
   return true;
 }

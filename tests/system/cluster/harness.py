@@ -30,8 +30,9 @@ def free_port():
 
 class Cluster:
     def __init__(self, directory, model="", gateway="", cluster="", devices=("cpu:0", "cpu:1"), path=MODEL, kv_cache="256MiB", nodes="",
-                 binary=CLUSTER, tensor=1):
-        """`devices`, and one of each table of `nodes`: a stage for every `tensor` of them that does not wait."""
+                 binary=CLUSTER, tensor=1, stages=None, models=""):
+        """`devices`, and one of each table of `nodes`: a stage for every `tensor` of them that does not wait, or as many as said. `models`:
+        tables in place of the one of the default model."""
         self.binary = binary
         self.directory = pathlib.Path(directory)
         self.http_port = free_port()
@@ -43,13 +44,7 @@ class Cluster:
 name = "test"
 run_dir = "{self.directory}/run"
 {cluster}
-[model]
-name = "smollm2"
-path = "{path}"
-pipeline_parallel_size = {(len(devices) + nodes.count("[[nodes]]") - nodes.count("waits = true")) // tensor}
-tensor_parallel_size = {tensor}
-kv_cache_bytes = "{kv_cache}"
-{model}
+{models or self.table_of(path, stages or (len(devices) + nodes.count("[[nodes]]") - nodes.count("waits = true")) // tensor, tensor, kv_cache, model)}
 [gateway]
 http = "127.0.0.1:{self.http_port}"
 zmq = "{self.door}"
@@ -61,6 +56,16 @@ devices = {json.dumps(list(devices))}
 """)
         self.process = None
         self.output = self.directory / "up.out"
+
+    @staticmethod
+    def table_of(path, stages, tensor, kv_cache, more):
+        return f"""[model]
+name = "smollm2"
+path = "{path}"
+pipeline_parallel_size = {stages}
+tensor_parallel_size = {tensor}
+kv_cache_bytes = "{kv_cache}"
+{more}"""
 
     def start(self, wait=True):
         with open(self.output, "ab") as out:
@@ -101,7 +106,7 @@ devices = {json.dumps(list(devices))}
         """The sum of its samples. Reports of the head reach the gateway a few times a second."""
         with urllib.request.urlopen(self.url + "/metrics", timeout=5) as answer:
             lines = answer.read().decode().splitlines()
-        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith((name + " ", name + "{")))
+        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith((name + " ", name + "{") if "{" not in name else name))
 
     def command(self, *words, timeout=60):
         return subprocess.run([self.binary, *words], capture_output=True, text=True, timeout=timeout, cwd=ROOT)

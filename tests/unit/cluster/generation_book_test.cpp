@@ -14,9 +14,8 @@ const generation_book::time_point start{};
 TEST_CASE("a generation serves once the head says so") {
   generation_book book({{{0, 2, {}}, std::nullopt}, 0}, start);
   CHECK(book.outcome().empty());
-  const auto begun = book.begin(3, {"b"}, start);
-  REQUIRE(begun);
-  CHECK(*begun == generation{1, 3, {"b"}});
+  REQUIRE(book.begin({1, 3, {"b"}}, start));
+  CHECK(book.noted().now.coming == generation{1, 3, {"b"}});
   CHECK(book.is_changing());
   CHECK_FALSE(book.on_serves(0)); // as before
   CHECK(book.on_serves(1));
@@ -27,12 +26,12 @@ TEST_CASE("a generation serves once the head says so") {
 
 TEST_CASE("why there is a change is said with how it goes") {
   generation_book book({{{0, 2, {}}, std::nullopt}, 0}, start);
-  REQUIRE(book.begin(1, {"b"}, start, "node b is gone"));
+  REQUIRE(book.begin({1, 1, {"b"}}, start, "node b is gone"));
   CHECK(book.outcome() == "generation 1 is being started: node b is gone");
   CHECK(book.coming() == 1u);
   REQUIRE(book.on_serves(1));
   CHECK(book.outcome() == "generation 1 serves: node b is gone");
-  REQUIRE(book.begin(2, {}, start));
+  REQUIRE(book.begin({2, 2, {}}, start));
   CHECK(book.outcome() == "generation 2 is being started");
   CHECK(book.give_up("no"));
   book.stay("node c is gone, and nobody can take its layers");
@@ -41,39 +40,38 @@ TEST_CASE("why there is a change is said with how it goes") {
 
 TEST_CASE("a generation in place of the one that served leaves nothing to go back to") {
   generation_book book({{{0, 2, {}}, std::nullopt}, 0}, start);
-  const auto begun = book.replace(1, {"b"}, start, "node b is gone");
-  REQUIRE(begun);
-  CHECK(*begun == generation{1, 1, {"b"}});
+  REQUIRE(book.replace({1, 1, {"b"}}, start, "node b is gone"));
   CHECK(book.noted() == noted_generations{{{1, 1, {"b"}}, std::nullopt}, 1});
   CHECK_FALSE(book.is_changing());
   CHECK_FALSE(book.give_up("too late"));
-  REQUIRE(book.begin(2, {}, start));
-  CHECK_FALSE(book.replace(1, {}, start, "another change is under way"));
+  REQUIRE(book.begin({5, 2, {}}, start)); // the numbers between are of other pipelines
+  CHECK(book.noted().last == 5);
+  CHECK_FALSE(book.replace({6, 1, {}}, start, "another change is under way"));
 }
 
 TEST_CASE("there is one change at a time") {
   generation_book book({{{0, 2, {}}, std::nullopt}, 0}, start);
-  REQUIRE(book.begin(3, {}, start));
-  const auto second = book.begin(1, {}, start);
+  REQUIRE(book.begin({1, 3, {}}, start));
+  const auto second = book.begin({2, 1, {}}, start);
   REQUIRE_FALSE(second);
   CHECK(second.error().code == errc::conflict);
 }
 
 TEST_CASE("what was given up leaves what there was, and its number is not used again") {
   generation_book book({{{0, 2, {}}, std::nullopt}, 0}, start);
-  REQUIRE(book.begin(3, {}, start));
+  REQUIRE(book.begin({1, 3, {}}, start));
   CHECK(book.give_up("shard-0 is gone"));
   CHECK_FALSE(book.give_up("shard-1 is gone"));
   CHECK(book.outcome() == "generation 1 was given up: shard-0 is gone");
   CHECK_FALSE(book.on_serves(1)); // the head has switched, and goes back
   CHECK(book.noted().now == generations{{0, 2, {}}, std::nullopt});
-  CHECK(book.begin(1, {}, start)->number == 2);
+  CHECK(book.noted().last == 1);
 }
 
 TEST_CASE("a change that takes too long is given up, another root's with all of its time") {
   generation_book book({{{0, 2, {}}, std::nullopt}, 0}, start);
   CHECK_FALSE(book.tick(start + change_patience));
-  REQUIRE(book.begin(3, {}, start + 5s));
+  REQUIRE(book.begin({1, 3, {}}, start + 5s));
   CHECK_FALSE(book.tick(start + change_patience));
   generation_book next(book.noted(), start + 60s);
   CHECK(next.is_changing());
@@ -85,7 +83,7 @@ TEST_CASE("a change that takes too long is given up, another root's with all of 
 
 TEST_CASE("generations do not run out of numbers in silence") {
   generation_book book({{{0, 2, {}}, std::nullopt}, generations_max - 1}, start);
-  const auto refused = book.begin(3, {}, start);
+  const auto refused = book.begin({generations_max, 3, {}}, start);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == errc::does_not_fit);
 }

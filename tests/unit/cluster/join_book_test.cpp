@@ -29,11 +29,10 @@ join_grant some_grant() {
   join_grant g;
   g.config = "[model]\n";
   g.known = {{root_machine, four_cores}, {"b", four_cores}};
-  g.model_fingerprint = 42;
   g.root_host = "10.0.0.1";
   g.port = 8010;
   g.root_key = std::string(64, 'a');
-  g.shards = {{2, 2, {"c"}}, std::nullopt};
+  g.pipelines = {{42, {{2, 2, {"c"}}, std::nullopt}}, {43, {{1, 1, {}}, std::nullopt, 1}}};
   return g;
 }
 
@@ -87,10 +86,12 @@ TEST_CASE("all are granted the same once all have joined") {
     CHECK(book.gathered().at("c").memory_available_bytes == four_cores.memory_available_bytes);
   }
   SUBCASE("one that comes after the layers have moved hears where they are") {
-    CHECK(b.grant->shards == generations{{2, 2, {"c"}}, std::nullopt});
-    const generations moved{{2, 2, {"c"}}, generation{3, 3, {}}};
+    CHECK(b.grant->pipelines[0].shards == generations{{2, 2, {"c"}}, std::nullopt});
+    const generations moved{{1, 1, {}}, generation{3, 3, {}}, 1};
     book.change(moved);
-    CHECK(book.answer(asks("c"), key_c).grant->shards == moved);
+    const auto then = book.answer(asks("c"), key_c).grant;
+    CHECK(then->pipelines[1].shards == moved);
+    CHECK(then->pipelines[0].shards == b.grant->pipelines[0].shards);
   }
   SUBCASE("one that cannot do its part says so, and may come again") {
     auto failed = asks("c");
@@ -156,14 +157,17 @@ TEST_CASE("what is said at the desk is read back, and what is not such a thing i
   CHECK(read->machine.cores == four_cores.cores);
   join_answer a{join_state::granted, "", some_grant()};
   a.grant->keys = {{root_machine, {key_b}}, {"b", {key_b, key_c}}};
-  a.grant->shards.coming = generation{3, 1, {"b", "c"}};
+  a.grant->pipelines[0].shards.coming = generation{3, 1, {"b", "c"}};
   const auto granted = join_answer_from(text_of(a));
   REQUIRE(granted);
   REQUIRE(granted->grant);
   CHECK(granted->grant->known.at("b").siblings == four_cores.siblings);
   CHECK(granted->grant->keys == a.grant->keys);
-  CHECK(granted->grant->shards == a.grant->shards);
-  CHECK(granted->grant->model_fingerprint == 42);
+  REQUIRE(granted->grant->pipelines.size() == 2);
+  for (std::size_t p = 0; p < 2; ++p) {
+    CHECK(granted->grant->pipelines[p].shards == a.grant->pipelines[p].shards);
+    CHECK(granted->grant->pipelines[p].model_fingerprint == 42 + p);
+  }
   for (const char* text : {"", "{}", "[]", "null", "{\"node\":1}", "{\"state\":\"granted\"}",
                            "{\"state\":\"granted\",\"reason\":\"\",\"grant\":{}}",
                            "{\"state\":\"open\",\"reason\":\"\"}", "\xff"}) {

@@ -73,14 +73,18 @@ TEST_CASE("one root at a time, and what it planned with is there for the next") 
   REQUIRE_FALSE(again);
   CHECK(again.error().code == errc::conflict);
   CHECK_FALSE(noted_plan(*dir));
-  plan_note note{"1.2 (with spaces)", ~0ull, {{root_machine, {{0, 2}, 12345, {2}}}}, std::nullopt};
+  plan_note note{"1.2 (with spaces)", {{root_machine, {{0, 2}, 12345, {2}}}}, std::nullopt, {}};
+  const noted_generations changes{{{4, 2, {"b"}}, generation{6, 3, {}}, 1}, 6};
+  note.pipelines = {{0, {~0ull, std::nullopt}}, {1, {5, changes}}};
   REQUIRE(note_plan(*dir, note));
   auto plan = noted_plan(*dir);
   REQUIRE(plan);
   CHECK(plan->build == "1.2 (with spaces)");
   CHECK(plan->known.at(root_machine).memory_available_bytes == 12345);
   CHECK(plan->known.at(root_machine).siblings == std::vector<std::uint32_t>{2});
-  CHECK(plan->model_identity == ~0ull);
+  CHECK(plan->pipelines.at(0).model_identity == ~0ull);
+  CHECK_FALSE(plan->pipelines.at(0).generations);
+  CHECK(plan->pipelines.at(1).generations == changes);
   CHECK_FALSE(plan->network);
   note.network = network_note{"10.0.0.2", "10.0.0.1", 8010, std::string(64, 'a'), "/k"};
   REQUIRE(note_plan(*dir, note));
@@ -104,7 +108,7 @@ TEST_CASE("on one machine processes meet at sockets, between machines at ports w
   CHECK_FALSE(one->keys().is_set());
   CHECK(one->listen(root_name) == near + "/root.sock");
   CHECK(one->listen("shard-0", epoch_id{5}) == near + "/shard-0-5.sock");
-  CHECK(one->find(head_name) == near + "/head.sock");
+  CHECK(one->find(head_name(0, 3)) == near + "/head.sock");
 
   const std::string mine(64, '1');
   const std::string roots(64, 'a');
@@ -120,7 +124,7 @@ TEST_CASE("on one machine processes meet at sockets, between machines at ports w
   CHECK(there->listen("shard-0", epoch_id{5}) == "tcp://10.0.0.2:*");
   CHECK(there->find(agent_name("agent-b", 1)) == "tcp://10.0.0.2:8014#" + mine);
   CHECK(there->find(root_name) == "tcp://10.0.0.1:8010#" + roots);
-  CHECK(there->find(head_name) == "tcp://10.0.0.1:8011#" + roots);
+  CHECK(there->find(head_name(0, 3)) == "tcp://10.0.0.1:8011#" + roots);
   CHECK(there->keys().trusted->holds(roots));
   REQUIRE(note_keys(*dir, {{"b", {mine}}}));
   there->refresh();
@@ -130,8 +134,9 @@ TEST_CASE("on one machine processes meet at sockets, between machines at ports w
   net.root_key = mine;
   auto here = addresses::create(*dir, net);
   REQUIRE(here);
-  CHECK(here->listen(head_name) == "tcp://10.0.0.1:8011");
-  CHECK(here->find(head_name) == "tcp://10.0.0.1:8011#" + mine);
+  CHECK(here->listen(head_name(0, 3)) == "tcp://10.0.0.1:8011");
+  CHECK(here->find(head_name(1, 3)) == "tcp://10.0.0.1:8016#" + mine); // behind the agents
+  CHECK(here->find(head_name(0, 3)) == "tcp://10.0.0.1:8011#" + mine);
   std::filesystem::remove_all(path);
 }
 

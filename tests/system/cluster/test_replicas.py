@@ -1,0 +1,139 @@
+"""Several pipelines behind one gateway: replicas of a model, and several models. What happens to one is nothing to the others."""
+import signal
+import time
+
+import pytest
+from harness import MODEL, running
+from streams import Stream, all_begun
+
+SUBJECTS = ("a fox", "the sea", "a clock", "rain", "a bridge", "snow", "a train", "the moon")
+PROMPTS = [f"Write a short story about {x}." for x in SUBJECTS]
+TOKENS = 96
+LONG = "Here is what happened, day by day. " + " ".join(f"On day {n} it rained in the village and nobody went out." for n in range(60))
+
+
+def begin(cluster, **fields):
+    return all_begun([Stream(cluster, p, max_tokens=TOKENS, **fields) for p in PROMPTS], seconds=120)
+
+
+def texts(streams):
+    checked = [s.check() for s in streams]
+    assert all(s.error is None for s in checked), [s.error for s in checked]
+    return [s.text for s in checked]
+
+
+def pipelines(cluster):
+    return cluster.status()["pipelines"]
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with running(stages=1, model="replicas = 2") as c:
+        c.wait_standing()  # it serves as soon as one of them does
+        yield c
+
+
+@pytest.fixture(scope="module")
+def undisturbed(cluster):
+    found = texts(begin(cluster))
+    assert all(len(text) > 100 for text in found)
+    return found
+
+
+def test_both_replicas_serve_and_say_the_same(cluster, undisturbed):
+    names = {p["name"] for p in cluster.status()["processes"]}
+    assert {"head", "head-1", "shard-0", "shard-1.0"} <= names
+    assert [p["model"] for p in pipelines(cluster)] == ["smollm2", "smollm2"]
+    for _ in range(3):
+        before = [cluster.metric(f'baton_router_requests_total{{engine="{n}"') for n in (0, 1)]
+        assert texts(begin(cluster)) == undisturbed
+        sent = [cluster.metric(f'baton_router_requests_total{{engine="{n}"') - b for n, b in enumerate(before)]
+        assert sent == [4, 4]
+
+
+def test_a_prompt_goes_where_its_beginning_was_computed(cluster):
+    def ask(number):
+        status, _, body = cluster.post("/v1/completions", {"model": "smollm2", "prompt": f"{LONG} And then, {number},", "max_tokens": 4})
+        assert status == 200
+        return body
+
+    ask(0)
+    time.sleep(0.5)  # the head's report
+    before = cluster.metric("baton_prefix_cache_hits_total")
+    for number in range(1, 7):
+        ask(number)
+    time.sleep(0.5)
+    assert cluster.metric("baton_prefix_cache_hits_total") - before > 6 * 600
+
+
+@pytest.mark.parametrize("victim", ["shard-1.0", "head-1", "shard-0", "head"])
+def test_what_dies_in_one_is_nothing_to_the_other(cluster, undisturbed, victim):
+    streams = begin(cluster)
+    former = cluster.pid(victim)
+    cluster.kill(victim)
+    assert cluster.health()[0] == 200  # the other one serves
+    assert texts(streams) == undisturbed
+    cluster.wait_standing((victim, former))
+    assert texts(begin(cluster)) == undisturbed
+
+
+def test_clients_come_back_to_their_pipeline_when_the_gateway_is_gone(cluster, undisturbed):
+    streams = begin(cluster)
+    former = cluster.pid("gateway")
+    cluster.kill("gateway")
+    for s in streams:
+        s.join(60)
+    cluster.wait_standing(("gateway", former))
+    for s, text in zip(streams, undisturbed):
+        if s.finish is None:
+            s.broken.clear()
+            s.status = s.error = None
+            s.read()
+        assert s.text == text
+
+
+def test_two_models_in_one_cluster():
+    models = "".join(f'[[models]]\nname = "{name}"\npath = "{MODEL}"\nkv_cache_bytes = "256MiB"\n{more}\n'
+                     for name, more in (("large", ""), ("small", "max_model_len = 512")))
+    with running(models=models) as c:
+        status, _, listed = c.post("/v1/completions", {"model": "none", "prompt": "x"})
+        assert (status, listed["error"]["code"]) == (404, "model_not_found")
+        assert "large" in listed["error"]["message"] and "small" in listed["error"]["message"]
+        answers = {}
+        for name in ("large", "small"):
+            status, _, body = c.post("/v1/completions", {"model": name, "prompt": "Once upon a time", "max_tokens": 16, "temperature": 0})
+            assert (status, body["model"]) == (200, name)
+            answers[name] = body["choices"][0]["text"]
+        assert answers["large"] == answers["small"] != ""
+        long = {"prompt": "word " * 600, "max_tokens": 4}
+        assert c.post("/v1/completions", {"model": "large", **long})[0] == 200
+        assert c.post("/v1/completions", {"model": "small", **long})[0] == 400  # its own limits
+        assert [p["model"] for p in pipelines(c)] == ["large", "small"]
+        c.kill("shard-1.0", signal.SIGSTOP)  # the one is not held up by the other
+        assert c.post("/v1/completions", {"model": "large", "prompt": "Once", "max_tokens": 4}, timeout=5)[0] == 200
+        c.kill("shard-1.0", signal.SIGCONT)
+
+
+NODES = """
+[[nodes]]
+name = "b"
+devices = ["cpu:1"]
+[[nodes]]
+name = "c"
+devices = ["cpu"]
+"""
+
+
+def test_a_node_of_one_replica_is_drained_and_added_while_both_serve():
+    with running(devices=("cpu:0", "cpu"), nodes=NODES, stages=2, model="replicas = 2", kv_cache="192MiB") as c:
+        told = texts(begin(c))
+        for command in ("drain", "add-node"):
+            streams = begin(c)
+            done = c.command(command, "c", str(c.config), timeout=120)
+            assert done.returncode == 0, (done.stdout, done.stderr)
+            assert texts(streams) == told
+        generations = [p["generation"] for p in pipelines(c)]
+        assert generations[0] == 0 and generations[1] > 2  # the other one had no part in it
+        assert "shard-1.1-g3" in {p["name"] for p in c.status()["processes"]}
+        refused = c.command("drain", "a", str(c.config))  # the first replica is there alone
+        assert refused.returncode == 1 and "no device is left" in refused.stderr, refused

@@ -1,0 +1,167 @@
+// Several pipelines in one cluster: which devices each has, and that none takes what is another's.
+#include "cluster/pipelines.hpp"
+#include "cluster/plan.hpp"
+
+#include <doctest/doctest.h>
+
+#include <set>
+
+using namespace baton;
+using namespace baton::cluster;
+
+namespace {
+
+model::description small_model() {
+  model::description d;
+  d.name = "small";
+  d.architecture = "llama";
+  d.layer_count = 4;
+  d.hidden_size = 64;
+  d.ffn_size = 128;
+  d.head_count = 4;
+  d.kv_head_count = 2;
+  d.head_size = 16;
+  d.vocab_size = 1000;
+  d.context_length = 512;
+  d.layer_bytes.assign(4, 100'000);
+  d.embedding_bytes = d.head_bytes = 100'000;
+  d.has_tied_embeddings = true;
+  return d;
+}
+
+constexpr std::string_view two_models = R"(
+[[models]]
+name = "one"
+path = "one.gguf"
+replicas = 2
+[[models]]
+name = "two"
+path = "two.gguf"
+pipeline_parallel_size = 2
+nodes = ["b", "c"]
+[[nodes]]
+name = "a"
+devices = ["cpu:0", "cpu:1"]
+[[nodes]]
+name = "b"
+devices = ["cpu:2"]
+[[nodes]]
+name = "c"
+devices = ["cpu:3"]
+)";
+
+std::string replaced(std::string_view text, std::string_view what, std::string_view with) {
+  std::string all(text);
+  const auto at = all.find(what);
+  REQUIRE(at != std::string::npos);
+  return all.replace(at, what.size(), with);
+}
+
+std::string refusal(const std::string& text) {
+  const auto config = parse_config(text, "x.toml");
+  REQUIRE_FALSE(config);
+  CHECK(config.error().code == errc::bad_config);
+  return config.error().message;
+}
+
+} // namespace
+
+TEST_CASE("every replica of every model has devices of its own, where the model may be") {
+  const auto config = parse_config(two_models, "x.toml");
+  REQUIRE(config);
+  CHECK(models_of_pipelines(*config) == std::vector<std::uint32_t>{0, 0, 1});
+  CHECK(config->nodes[0].owners == std::vector<std::uint32_t>{0, 1});
+  CHECK(config->nodes[1].owners == std::vector<std::uint32_t>{2});
+  CHECK(config->nodes[2].owners == std::vector<std::uint32_t>{2});
+  CHECK(view_of(*config, 1).model.name == "one");
+  CHECK(view_of(*config, 2).model.name == "two");
+  CHECK(has_devices_on(*config, 2, "b"));
+  CHECK_FALSE(has_devices_on(*config, 2, "a"));
+  CHECK_FALSE(has_devices_on(*config, 2, "x"));
+}
+
+TEST_CASE("the plans of pipelines share neither core nor node nor name") {
+  const auto config = parse_config(two_models, "x.toml");
+  REQUIRE(config);
+  const machines roomy{{root_machine, {{0, 1, 2, 3}, 8ull << 30}}};
+  std::set<std::uint32_t> cores;
+  std::set<node_id> nodes;
+  std::set<std::string> names;
+  for (std::uint32_t p = 0; p < 3; ++p) {
+    const auto plan = make_plan(view_of(*config, p), small_model(), roomy);
+    REQUIRE(plan);
+    CHECK(plan->pipeline == p);
+    CHECK(plan->generation == p);
+    for (const auto& s : plan->shards) {
+      CHECK(s.cores.size() == 1);
+      cores.insert(s.cores.begin(), s.cores.end());
+      nodes.insert(s.node);
+      names.insert(s.name);
+    }
+    nodes.insert(place::head(p));
+    CHECK(place::pipeline_of_head(place::head(p)) == p);
+  }
+  CHECK(cores == std::set<std::uint32_t>{0, 1, 2, 3});
+  CHECK(names == std::set<std::string>{"shard-0", "shard-1.0", "shard-2.0", "shard-2.1"});
+  CHECK(nodes.size() == 7);
+}
+
+TEST_CASE("cores that no device names are shared by the devices of all pipelines") {
+  const auto config = parse_config("[model]\nname = \"m\"\npath = \"m.gguf\"\nreplicas = 2\n"
+                                   "kv_cache_bytes = \"auto\"\n",
+                                   "x.toml");
+  REQUIRE(config);
+  REQUIRE(config->nodes.size() == 1);
+  const machines roomy{{root_machine, {{0, 1, 2, 3}, 8ull << 30}}};
+  const auto first = make_plan(view_of(*config, 0), small_model(), roomy);
+  const auto second = make_plan(view_of(*config, 1), small_model(), roomy);
+  REQUIRE(first);
+  REQUIRE(second);
+  CHECK(first->shards[0].cores == std::vector<std::uint32_t>{0, 1});
+  CHECK(second->shards[0].cores == std::vector<std::uint32_t>{2, 3});
+  CHECK(check_fits_beside({&*first}, *second, roomy)); // "auto" is a share of the memory
+}
+
+TEST_CASE("a node that waits is of the pipeline that has the fewest of them") {
+  const auto text =
+      replaced(two_models, "devices = [\"cpu:2\"]", "devices = [\"cpu:2\", \"cpu:3\"]");
+  auto waiting =
+      replaced(text, "name = \"c\"\ndevices = [\"cpu:3\"]",
+               "name = \"c\"\ndevices = [\"cpu:4\"]\nwaits = true\n[[nodes]]\nname = "
+               "\"d\"\ndevices = [\"cpu:5\", \"cpu:6\"]\nwaits = true\n[[nodes]]\nname = "
+               "\"e\"\ndevices = [\"cpu:7\"]\nwaits = true");
+  waiting = replaced(waiting, "\nnodes = [\"b\", \"c\"]", "\nnodes = [\"b\"]");
+  const auto config = parse_config(waiting, "x.toml");
+  REQUIRE(config);
+  CHECK(config->nodes[1].owners == std::vector<std::uint32_t>{2, 2});
+  CHECK(config->nodes[2].owners == std::vector<std::uint32_t>{0});
+  CHECK(config->nodes[3].owners == std::vector<std::uint32_t>{1, 1});
+  CHECK(config->nodes[4].owners == std::vector<std::uint32_t>{0});
+}
+
+TEST_CASE("the ranks of a stage are given devices of one node") {
+  const auto text =
+      replaced(two_models, "name = \"two\"\npath = \"two.gguf\"\npipeline_parallel_size = 2",
+               "name = \"two\"\npath = \"two.gguf\"\ntensor_parallel_size = 2");
+  CHECK(refusal(text).find("model two takes 2 devices (1 stages of 2 ranks") != std::string::npos);
+}
+
+TEST_CASE("what does not come out even is refused by name") {
+  CHECK(refusal(replaced(two_models, "replicas = 2", "replicas = 3"))
+            .find("model one takes 1 devices") != std::string::npos);
+  CHECK(refusal(replaced(two_models, "replicas = 2", "replicas = 1"))
+            .find("node a has 1 devices that no replica takes") != std::string::npos);
+  CHECK(refusal(replaced(two_models, "[\"b\", \"c\"]", "[\"b\", \"x\"]")).find("node x") !=
+        std::string::npos);
+  CHECK(refusal(replaced(two_models, "name = \"two\"", "name = \"one\"")).find("two models") !=
+        std::string::npos);
+  CHECK(refusal(replaced(two_models, "replicas = 2", "replicas = 65")).find("replicas") !=
+        std::string::npos);
+  CHECK(refusal("[model]\nname = \"m\"\npath = \"m\"\n" + std::string(two_models))
+            .find("[[models]]") != std::string::npos);
+  const auto misspelt = parse_config(
+      replaced(two_models, "pipeline_parallel_size", "pipeline_parallel_sise"), "x.toml");
+  REQUIRE_FALSE(misspelt);
+  CHECK(misspelt.error().code == errc::unknown_key);
+  CHECK(misspelt.error().message.find("pipeline_parallel_size") != std::string::npos);
+}
