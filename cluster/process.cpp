@@ -247,6 +247,14 @@ bool process::wait_briefly() {
   return parts_->asked_to_end != 0;
 }
 
+void process::wait_stopped() {
+  auto& p = *parts_;
+  const auto until = std::chrono::steady_clock::now() + stop_patience;
+  std::unique_lock lock(p.mutex);
+  if (!p.wake.wait_until(lock, until, [&] { return p.stopping; }))
+    spdlog::error("what this process supervises has not ended within {} s", stop_patience.count());
+}
+
 void process::stop() {
   std::lock_guard lock(parts_->mutex);
   parts_->stopping = true;

@@ -68,6 +68,9 @@ public:
   int wait();
   // Waits a few milliseconds; true if such a signal came: wait() gives it again, at once.
   bool wait_briefly();
+  // Waits for `stop`, whatever signals come: who leaves before its children have ended leaves them
+  // behind. At most `stop_patience`, which is said in the log.
+  void wait_stopped();
   void stop();
 
 private:
@@ -82,6 +85,10 @@ void block_signals();
 
 // The version and source that this binary was built from: only equal builds link to one another.
 std::string_view build_version() noexcept;
+
+// A supervisor ends its children one after the other, each within actors::supervisor_config's
+// kill_after.
+inline constexpr std::chrono::seconds stop_patience{120};
 
 // Waits at most so long for a signal that asks this process to end: its number, or 0.
 int wait_for_end(std::chrono::milliseconds patience);

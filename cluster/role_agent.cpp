@@ -184,7 +184,7 @@ int run_agent(const cluster_contexts& all, const role_arguments& arguments) {
   self.report(phase::ready);
   self.wait();
   caf::anon_send(supervisor, drain{});
-  self.wait();
+  self.wait_stopped();
   return 0;
 }
 

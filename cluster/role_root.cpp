@@ -165,7 +165,7 @@ public:
       self_.links().send(place::head(c.pipeline()), actors::well_known::scheduler, message(order));
     board_.wait_drained(grace, [this] { return self_.wait_briefly(); });
     caf::anon_send(supervisor_, order);
-    self_.wait();
+    self_.wait_stopped();
   }
 
   plan_standing plan() const { return keeper_.standing(); }

@@ -332,6 +332,19 @@ def test_sigterm_drains():
         assert cluster.process.wait(30) == 0
 
 
+@pytest.mark.parametrize("pause", [0.05, 0.4])
+def test_further_signals_cut_streams_and_leave_nobody_behind(pause):
+    with running() as cluster:
+        stream = Stream(cluster, PROMPTS[0], max_tokens=2000, ignore_eos=True)
+        assert stream.begun.wait(60)
+        pids = cluster.pids()
+        for _ in range(3):
+            cluster.process.send_signal(signal.SIGTERM)
+            time.sleep(pause)
+        cluster.process.wait(20)
+        assert {name for name, pid in pids.items() if os.path.exists(f"/proc/{pid}")} == set()
+
+
 def test_job_tickets_refuse_at_once_when_no_slot_is_free():
     with running(model="max_num_seqs = 2\nuse_job_ticket = true") as cluster:
         busy = [Stream(cluster, p, max_tokens=300, ignore_eos=True) for p in PROMPTS[:2]]
