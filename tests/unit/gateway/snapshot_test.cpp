@@ -1,11 +1,14 @@
 // What is said of several pipelines, of one model or of two: whether they serve, which models there
 // are, how long the queue is; and that of one alone the same is said as ever.
+#include "gateway/board.hpp"
 #include "gateway/refusal.hpp"
 #include "gateway/snapshot.hpp"
 #include "gateway/status_response.hpp"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
+
+#include <thread>
 
 using namespace baton;
 using namespace baton::gateway;
@@ -148,4 +151,20 @@ TEST_CASE("/load and /cluster tell of each of several pipelines, and of one as e
   s.pipelines.resize(1);
   CHECK_FALSE(json::parse(load_body(s, 4)).contains("pipelines"));
   CHECK_FALSE(json::parse(cluster_body(s, 4)).contains("pipelines"));
+}
+
+TEST_CASE("desks that write at the same time lose nothing of one another") {
+  gateway_config config;
+  config.pipelines = {{node_id{2}, "a"}, {node_id{3}, "a"}};
+  board facts(config);
+  const auto write = [&facts](std::size_t pipeline) {
+    for (int i = 0; i < 2000; ++i) {
+      facts.change([pipeline](snapshot& s) { ++s.pipelines[pipeline].reports; });
+    }
+  };
+  std::thread other(write, 1);
+  write(0);
+  other.join();
+  CHECK(facts.look()->pipelines[0].reports == 2000);
+  CHECK(facts.look()->pipelines[1].reports == 2000);
 }
