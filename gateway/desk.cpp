@@ -1,73 +1,12 @@
 #include "gateway/desk.hpp"
 
 #include "actors/actor_faults.hpp"
-#include "gateway/desk_state.hpp"
+#include "gateway/desk_actor.hpp"
 
-#include <algorithm>
 #include <random>
 #include <utility>
 
 namespace baton::gateway {
-
-struct desk_state {
-  static inline const char* name = "desk";
-
-  desk_config config;
-  desk_actor::stateful_pointer<desk_state> self = nullptr;
-  std::unordered_map<std::uint64_t, open_entry> open;
-  std::vector<std::shared_ptr<stream>> pushed; // since the last wake_doors
-
-  board& facts() { return *config.board; }
-  gateway::metrics& counts() { return config.board->metrics(); }
-  time_point now() { return self->clock().now(); }
-  node_id node() { return config.board->config().self; }
-  node_id head() { return config.board->config().pipelines.at(config.pipeline).head; }
-  void change(const std::function<void(pipeline_view&)>& edit) {
-    facts().change([&](snapshot& s) { edit(s.pipelines.at(config.pipeline)); });
-  }
-
-  void start(open_generate& m);
-  void start(open_resume& m);
-  void enter(open_entry entry);
-  void ask_head(open_entry& entry);
-  template <class Question> // tokenize or detokenize
-  void ask(std::shared_ptr<stream> out, std::shared_ptr<quota_lease> lease, const Question& m);
-  void close(const close_request& m);
-  open_entry* find_later(std::uint64_t request, ticket_id ticket);
-  void on_retold(const reserve& m);
-  void on_retold(submit& m);
-  void on_granted(const granted& m);
-  void on_rejected(const rejected& m);
-  void on_chunk(chunk& m);
-  template <class Answer>
-  void on_answer(Answer& m);
-  void on_tick();
-  void on_card(const model_card& m);
-  void on_head_lost(const actors::peer_down& m);
-  void on_head_up(const actors::peer_up& m);
-  void on_head_back();
-  bool hand_over(std::uint64_t request, const rejected& why);
-  void take_over(open_entry entry);
-
-  void cancel_ticket(ticket_id ticket, cancel_reason why) {
-    cancel c;
-    c.ticket = ticket;
-    c.why = why;
-    self->send(config.scheduler, std::move(c));
-  }
-  void erase(std::uint64_t request) {
-    if (open.erase(request) != 0) {
-      facts().leave();
-    }
-  }
-  bool deliver(open_entry& entry, stream_event e);
-  void wake_doors() {
-    for (const auto& s : pushed) {
-      s->wake_door();
-    }
-    pushed.clear();
-  }
-};
 
 // False if the stream was cut: its ticket is cancelled, the entry must go.
 bool desk_state::deliver(open_entry& entry, stream_event e) {
@@ -135,6 +74,7 @@ void desk_state::close(const close_request& m) {
   auto& entry = it->second;
   if (entry.stage == stage_of_request::reserving) {
     entry.stage = stage_of_request::leaving; // the grant is on its way: cancel it when it comes
+    release_left(entry);
     entry.out.reset();
     entry.submit = {};
     return;
@@ -169,7 +109,7 @@ void desk_state::on_granted(const granted& m) {
     return;
   }
   entry.stage = stage_of_request::running;
-  const bool is_again = bool(entry.ticket());
+  const bool is_again = entry.is_granted();
   entry.reserve.ticket = entry.submit.ticket = m.ticket;
   entry.is_told = true;
   if (m.is_submitted) { // its client has asked for it before
@@ -181,8 +121,12 @@ void desk_state::on_granted(const granted& m) {
     return;
   }
   if (is_again) {
-    counts().resumed("head");
-    self->send(config.tokenizer, submit_again(entry));
+    if (!entry.left) {
+      counts().resumed("head");
+    } else if (!on_moved(entry, m)) {
+      return;
+    }
+    self->send(config.tokenizer, submit_again(entry, now()));
     return;
   }
   auto s = entry.submit; // kept for a new life of the head
@@ -191,6 +135,19 @@ void desk_state::on_granted(const granted& m) {
     return;
   }
   self->send(config.tokenizer, std::move(s));
+}
+
+// Granted here, of another pipeline's streams: its client comes back to it by this ticket. False:
+// it has been ended.
+bool desk_state::on_moved(open_entry& entry, const granted& m) {
+  counts().moved(pipeline_of(entry.left), entry.model());
+  release_left(entry);
+  entry.reserve.goes_on = false;
+  if (deliver(entry, m)) {
+    return true;
+  }
+  erase(m.request);
+  return false;
 }
 
 // The grant may have come before: what waits for credit is overtaken by what needs none.
@@ -221,8 +178,8 @@ void desk_state::on_rejected(const rejected& m) {
     return;
   }
   auto& entry = it->second;
-  if (m.ticket && entry.ticket() && m.ticket != entry.ticket()) {
-    counts().dropped("rejected"); // of a ticket that was granted across a link that fell
+  if (m.ticket && entry.is_granted() && m.ticket != entry.ticket()) {
+    counts().dropped("rejected"); // of a ticket that was granted across a link that fell, or left
     return;
   }
   const bool is_unknown = entry.stage == stage_of_request::resuming && is_whole(entry) &&
@@ -232,7 +189,7 @@ void desk_state::on_rejected(const rejected& m) {
     ask_head(entry);
     return;
   }
-  if (is_for_head(m.reason.code) && hand_over(m.request, m)) {
+  if ((entry.left || is_for_head(m.reason.code)) && hand_over(m.request, m)) {
     return;
   }
   if (entry.out) {
@@ -241,32 +198,10 @@ void desk_state::on_rejected(const rejected& m) {
   erase(m.request);
 }
 
-// False: it stays, because it may not go or nobody else is there to serve it.
-bool desk_state::hand_over(std::uint64_t request, const rejected& why) {
-  auto& entry = open.at(request);
-  auto tried = entry.tried;
-  tried.set(config.pipeline);
-  if (!config.front || !may_move(entry) || !is_served(*facts().look(), entry.model(), tried)) {
-    return false;
-  }
-  entry.tried = tried;
-  self->send(config.front, handover{std::make_shared<open_entry>(std::move(entry)), why});
-  open.erase(request);
-  return true;
-}
-
-// Its client may have left while no desk had it.
-void desk_state::take_over(open_entry entry) {
-  if (entry.out->is_detached()) {
-    facts().leave();
-    return;
-  }
-  enter(std::move(entry));
-}
-
 void desk_state::on_chunk(chunk& m) {
   const auto it = open.find(m.request);
-  if (it == open.end() || it->second.stage != stage_of_request::running) {
+  if (it == open.end() || it->second.stage != stage_of_request::running ||
+      it->second.ticket() != m.ticket) {
     counts().dropped("chunk");
     return;
   }
@@ -313,95 +248,6 @@ void desk_state::on_answer(Answer& m) {
   const auto number = m.request;
   deliver(it->second, std::move(m));
   erase(number);
-}
-
-// What the head has not answered in time ends here; a grant that comes later is cancelled.
-void desk_state::on_tick() {
-  const auto limit = facts().config().answer_timeout;
-  const auto oldest = now() - limit;
-  std::vector<std::uint64_t> late;
-  for (const auto& [number, entry] : open) {
-    const bool waits = entry.stage != stage_of_request::running;
-    if (waits && entry.asked_at < oldest) {
-      late.push_back(number);
-    }
-  }
-  for (const auto number : late) {
-    auto& entry = open.at(number);
-    if (entry.out) {
-      const auto code = entry.ticket() ? errc::pipeline_lost : errc::queue_timeout;
-      deliver(entry, failed{fail(code, "the head did not answer within {} s",
-                                 std::chrono::duration_cast<std::chrono::seconds>(limit).count())});
-    }
-    erase(number); // on_granted cancels what it does not know
-  }
-}
-
-void desk_state::on_head_lost(const actors::peer_down& m) {
-  if (m.node != head()) {
-    return; // a shard, or another pipeline's head: its own desk knows
-  }
-  change([&](pipeline_view& p) {
-    p.is_head_lost = true;
-    p.head_lost_why = m.why;
-    p.load.reset();
-    ++p.losses;
-  });
-  std::vector<std::uint64_t> over;
-  std::vector<std::uint64_t> waiting;
-  for (auto& [number, entry] : open) {
-    entry.asked_at = now();
-    if (entry.stage == stage_of_request::asking || entry.stage == stage_of_request::leaving) {
-      over.push_back(number); // a question costs nothing to ask again, who left waits for nothing
-    } else if (entry.ticket()) {
-      entry.stage = stage_of_request::resuming;
-    } else {
-      waiting.push_back(number);
-    }
-  }
-  for (const auto number : over) {
-    if (auto& entry = open.at(number); entry.out) {
-      deliver(entry,
-              failed{fail(errc::pipeline_lost, "the head of the cluster was lost: {}", m.why)});
-    }
-    erase(number);
-  }
-  for (const auto number : waiting) { // a grant that is on its way will be cancelled
-    hand_over(number, {number, {}, fail(errc::not_ready, "the head is down: {}", m.why), {}, 0});
-  }
-}
-
-// Its card follows and says more. A link that is new although none was seen to fall has lost what
-// was on its way all the same.
-void desk_state::on_head_up(const actors::peer_up& m) {
-  if (m.peer.node != head()) {
-    return;
-  }
-  const auto known = facts().look();
-  const auto& p = known->pipelines.at(config.pipeline);
-  if (p.card && !p.is_head_lost) {
-    on_head_lost({m.peer.node, m.peer.epoch, "its link is a new one"});
-  }
-}
-
-// Of a head that was lost, or that nobody had heard of: what was asked of it meanwhile may not have
-// come to it. What an older one served is history.
-void desk_state::on_card(const model_card& m) {
-  bool is_news = false;
-  change([&](pipeline_view& p) {
-    is_news = std::exchange(p.is_head_lost, false) || !p.card;
-    p.card = m;
-  });
-  if (is_news) {
-    on_head_back();
-  }
-}
-
-// The same one behind a new link, or a new life of it: it says which by what it knows.
-void desk_state::on_head_back() {
-  for (auto& [number, entry] : open) {
-    ask_head(entry);
-  }
 }
 
 namespace {
@@ -467,6 +313,7 @@ desk_actor::behavior_type desk(desk_actor::stateful_pointer<desk_state> self, de
       },
       [self](const close_request& m) { self->state.close(m); },
       [self](handover& m) { self->state.take_over(std::move(*m.entry)); },
+      [self](const ticket_left& m) { self->state.on_left(m); },
   };
 }
 

@@ -22,7 +22,14 @@
 //                                                 else (failed)
 //
 // What the head cannot take now, and nobody has been told of, is handed over to where it came from
-// (front.hpp) if another pipeline may take it.
+// (front.hpp) if another pipeline may take it. So is a stream whose pipeline has been away for
+// move_patience (outage.hpp) while another one is ready: it goes on there behind what was
+// delivered, with a new ticket. The one that it has left is cancelled with that grant. Without it
+// the stream goes back to its ticket, and waits and ends here as ever: at each moment one desk has
+// it.
+//
+//   running, resuming --away--> reserving elsewhere --granted--> running, the new ticket told
+//                                   +-refused, lost: the next one; none left--> resuming here
 //
 // A gap, text that does not follow on what was delivered, is asked for like that a few times; one
 // that stays ends the request.
@@ -81,6 +88,11 @@ struct handover {
   std::shared_ptr<open_entry> entry;
   rejected why;
 };
+// A stream goes on elsewhere, or nowhere: to the desk of the pipeline that has granted this, by way
+// of the front.
+struct ticket_left {
+  ticket_id ticket;
+};
 
 } // namespace baton::gateway
 
@@ -90,19 +102,21 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::gateway::open_tokenize)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::gateway::open_detokenize)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::gateway::close_request)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::gateway::handover)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::gateway::ticket_left)
 
 namespace baton::gateway {
 
 // Whom the doors of this process talk to: the front, or a desk alone.
 using front_actor =
     actors::takes<open_generate, open_resume, open_tokenize, open_detokenize, close_request>;
-using handover_actor = actors::takes<handover>;
+using handover_actor = actors::takes<handover, ticket_left>;
 
 // What the head sends (gateway_actor), and what the doors send. Converts to both.
 using desk_actor =
     actors::gateway_actor::extend<caf::reacts_to<open_generate>, caf::reacts_to<open_resume>,
                                   caf::reacts_to<open_tokenize>, caf::reacts_to<open_detokenize>,
-                                  caf::reacts_to<close_request>, caf::reacts_to<handover>>;
+                                  caf::reacts_to<close_request>, caf::reacts_to<handover>,
+                                  caf::reacts_to<ticket_left>>;
 
 std::uint64_t random_key(); // of the system's entropy
 

@@ -1,5 +1,6 @@
 #include "gateway/desk_state.hpp"
 
+#include "gateway/outage.hpp"
 #include "gateway/refusal.hpp"
 #include "gateway/request_check.hpp"
 #include "schema/digest.hpp"
@@ -127,12 +128,38 @@ void take_request(open_entry& entry, submit told) {
   entry.has_request = true;
 }
 
-submit submit_again(const open_entry& entry) {
+submit submit_again(const open_entry& entry, time_point now) {
+  using std::chrono::milliseconds;
   auto s = entry.submit;
+  if (s.deadline.count() > 0) { // a head counts from its grant
+    const auto gone = std::chrono::duration_cast<milliseconds>(now - entry.opened_at);
+    s.deadline = std::max(milliseconds(1), s.deadline - gone);
+  }
   for (std::size_t i = 0; i < entry.delivered_ids.size(); ++i) {
     s.delivered.push_back({entry.delivered_ids[i], entry.finished[i]});
   }
   return s;
+}
+
+bool may_leave(const open_entry& entry, time_point now) noexcept {
+  return entry.out && entry.ticket() && entry.reserve.request_id.empty() && is_whole(entry) &&
+         now >= entry.stays_until;
+}
+
+void leave(open_entry& entry, const pipeline_set& here) {
+  entry.left = entry.ticket();
+  entry.reserve.ticket = entry.submit.ticket = {};
+  entry.reserve.goes_on = true;
+  entry.stage = stage_of_request::reserving;
+  entry.gaps = 0;
+  entry.tried = here;
+}
+
+void come_back(open_entry& entry, time_point now) {
+  entry.reserve.ticket = entry.submit.ticket = std::exchange(entry.left, {});
+  entry.reserve.goes_on = false;
+  entry.stage = stage_of_request::resuming;
+  entry.stays_until = now + move_patience;
 }
 
 resume resume_of(const open_entry& entry) {

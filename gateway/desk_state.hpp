@@ -43,6 +43,10 @@ struct open_entry {
   std::vector<bool> had_finish;          // per choice: by a client that came back, before it did
   std::uint32_t choices_left = 1;
   pipeline_set tried; // that could not take it
+  // Of the pipeline that it goes on from elsewhere, until this one has granted it: it can go back.
+  // Reserving.
+  ticket_id left;
+  time_point stays_until; // it was sent back
   std::uint32_t prompt_tokens = 0;
   std::uint32_t gaps = 0; // since the last token was delivered
   time_point opened_at;   // none yet, before its first desk
@@ -50,6 +54,7 @@ struct open_entry {
   std::optional<time_point> last_token_at;
 
   ticket_id ticket() const noexcept { return reserve.ticket; }
+  bool is_granted() const noexcept { return ticket() || left; } // here or elsewhere
   const std::string& model() const noexcept { return reserve.model; }
 };
 
@@ -66,7 +71,15 @@ open_entry entry_of(open_resume& m);
 // Whether a head that has lost its log can be told of it.
 bool is_whole(const open_entry& entry) noexcept;
 // What it is told then. Requires: is_whole.
-submit submit_again(const open_entry& entry);
+submit submit_again(const open_entry& entry, time_point now);
+
+// Whether another pipeline can go on behind what was delivered of it. Not with a request that has a
+// name, as above.
+bool may_leave(const open_entry& entry, time_point now) noexcept;
+// The pipeline that has its ticket, `here`, for one that is asked for another. Requires: may_leave.
+void leave(open_entry& entry, const pipeline_set& here);
+// Nobody else took it: to the ticket that it left.
+void come_back(open_entry& entry, time_point now);
 // Takes what the head says of a ticket that was opened elsewhere, if it fits to what was delivered.
 void take_request(open_entry& entry, submit told);
 // What the head is asked when it is back, for a ticket that it may have still.

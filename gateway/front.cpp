@@ -21,8 +21,8 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::gateway::desks_of_front)
 namespace baton::gateway {
 namespace {
 
-using front_with_desks =
-    front_actor::extend<caf::reacts_to<handover>, caf::reacts_to<desks_of_front>>;
+using front_with_desks = front_actor::extend<caf::reacts_to<handover>, caf::reacts_to<ticket_left>,
+                                             caf::reacts_to<desks_of_front>>;
 
 route_question question_of(const generate& g) {
   return {g.model, g.input, g.cache_salt, g.choices};
@@ -82,16 +82,23 @@ struct front_state {
     }
   }
 
+  // One that has left a ticket goes back to it if nobody else is ready.
   void move(handover& m) {
-    const auto to = routes.choose_other(*facts->look(), question_of(*m.entry), m.entry->tried);
-    if (!to) {
-      refuse(*m.entry->out, std::move(m.why));
+    auto& entry = *m.entry;
+    const auto to = routes.choose_other(*facts->look(), question_of(entry), entry.tried);
+    if (!to && !entry.left) {
+      refuse(*entry.out, std::move(m.why));
       return;
     }
-    count(*to, m.entry->model());
-    m.entry->seat = facts->seats().take(to->pipeline, m.entry->reserve.choices);
-    self->send(desks.at(to->pipeline), std::move(m));
+    const auto pipeline = to ? to->pipeline : pipeline_of(entry.left);
+    if (to) {
+      count({pipeline, entry.left ? route_reason::moved : to->why}, entry.model());
+    }
+    entry.seat = facts->seats().take(pipeline, entry.reserve.choices);
+    self->send(desks.at(pipeline), std::move(m));
   }
+
+  void tell(const ticket_left& m) { self->send(desks.at(pipeline_of(m.ticket)), m); }
 
   void refuse(stream& out, rejected no) {
     no.request = out.number();
@@ -121,6 +128,7 @@ front_with_desks::behavior_type front(front_with_desks::stateful_pointer<front_s
       [self](open_detokenize& m) { self->state.ask(m); },
       [self](const close_request& m) { self->state.close(m); },
       [self](handover& m) { self->state.move(m); },
+      [self](const ticket_left& m) { self->state.tell(m); },
       [self](const desks_of_front& m) { self->state.desks = m.all; },
   };
 }

@@ -5,7 +5,9 @@
 //
 //   open_generate: with a name, the pipeline of that name; else of the router's choice
 //   open_resume: the pipeline whose ticket it is
-//   handover: a pipeline cannot take it and nobody was told: another one, or it is refused
+//   handover: a pipeline cannot take it and nobody was told: another one, or it is refused. Or a
+//             stream whose pipeline is away: another one, or it goes back and waits
+//   ticket_left: the desk of the pipeline whose it is
 //   close_request: every desk; those who do not know of it do nothing
 #pragma once
 

@@ -92,6 +92,8 @@ asio::awaitable<bool> write_available(http_connection& client, open_request& ope
       } else {
         writer.add(*c, out);
       }
+    } else if (const auto* g = std::get_if<granted>(&*event)) {
+      writer.moved_to(*g);
     } else if (const auto* f = std::get_if<failed>(&*event)) {
       open.ended();
       writer.fail(f->reason, out);

@@ -271,6 +271,8 @@ struct metrics::registry {
       counters("baton_messages_dropped_total", "Messages that changed nothing, by kind.");
   Family<Counter>& routed = counters("baton_router_requests_total",
                                      "Requests sent to each of several pipelines, by why there.");
+  Family<Counter>& moved =
+      counters("baton_streams_moved_total", "Streams of a pipeline that went on at another one.");
   Family<Counter>& ended = counters("baton_choices_ended_total", "Choices ended, by how.");
   Family<Counter>& vllm_ended =
       counters("vllm:request_success_total", "Count of successfully processed requests.");
@@ -397,6 +399,10 @@ void metrics::request_ended(std::uint32_t pipeline, const std::string& model, do
   const auto count = static_cast<double>(prompt_tokens);
   m.prompt_tokens.Increment(count);
   m.vllm_prompt.Increment(count);
+}
+
+void metrics::moved(std::uint32_t pipeline, const std::string& model) {
+  registry_->moved.Add(model_labels(pipeline, model)).Increment();
 }
 
 void metrics::routed(std::uint32_t pipeline, const std::string& model, std::string_view why) {

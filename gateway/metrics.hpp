@@ -42,7 +42,9 @@ public:
   void choice_ended(std::uint32_t pipeline, const std::string& model, finish how);
   void request_ended(std::uint32_t pipeline, const std::string& model, double seconds,
                      std::uint64_t prompt_tokens);
-  // `why` is prefix, load, request_id or resume.
+  // A stream of this one goes on at another.
+  void moved(std::uint32_t pipeline, const std::string& model);
+  // `why` is prefix, load, request_id, resume or moved.
   void routed(std::uint32_t pipeline, const std::string& model, std::string_view why);
   // A message that changes nothing: duplicate chunk, answer to a request that is gone, bad frame.
   void dropped(std::string_view what);

@@ -340,6 +340,11 @@ void event_writer::add(const chunk& c, std::string& out) {
   }
 }
 
+void event_writer::moved_to(const granted& g) {
+  place_.ticket = g.ticket;
+  place_.resume_key = g.resume_key;
+}
+
 void event_writer::fail(const error& e, std::string& out) {
   if (has_ended_) {
     return;

@@ -73,6 +73,8 @@ public:
                std::span<const resume_point> from = {});
   // Requires: failure_of(c) is nothing.
   void add(const chunk& c, std::string& out);
+  // The stream has moved: it is gone on with by this ticket from here on. The answer keeps its id.
+  void moved_to(const granted& g);
   // Any time before the end.
   void fail(const error& e, std::string& out);
   bool has_ended() const noexcept { return has_ended_; }

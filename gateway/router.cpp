@@ -30,6 +30,8 @@ std::string_view name_of(route_reason why) noexcept {
     return "request_id";
   case route_reason::resume:
     return "resume";
+  case route_reason::moved:
+    return "moved";
   }
   return "unknown";
 }

@@ -16,7 +16,7 @@
 
 namespace baton::gateway {
 
-enum class route_reason : std::uint8_t { load, prefix, request_id, resume };
+enum class route_reason : std::uint8_t { load, prefix, request_id, resume, moved };
 std::string_view name_of(route_reason why) noexcept; // a label of /metrics
 
 struct route {

@@ -108,6 +108,10 @@ bool takes_requests(const pipeline_view& p) noexcept {
   return is_ready(p) || (is_up(p) && p.card->phase == phase::recovering);
 }
 
+bool serves_streams(const pipeline_view& p) noexcept {
+  return is_ready(p) || (is_up(p) && p.card->phase == phase::draining);
+}
+
 standing standing_of(const snapshot& s, const pipeline_view& p) {
   if (p.is_head_lost) {
     return {phase::recovering, "the head is down: " + p.head_lost_why};

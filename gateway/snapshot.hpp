@@ -52,6 +52,8 @@ const std::string& model_of(const pipeline_view& p) noexcept;
 bool is_ready(const pipeline_view& p) noexcept;
 // Also one that recovers: its queue is open.
 bool takes_requests(const pipeline_view& p) noexcept;
+// Also one that drains: it brings to their ends those that it has.
+bool serves_streams(const pipeline_view& p) noexcept;
 
 // By their numbers; none if nobody has that model.
 std::vector<std::uint32_t> pipelines_of(const snapshot& s, std::string_view model);

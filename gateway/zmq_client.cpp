@@ -187,8 +187,15 @@ void zmq_client::on(const cancel& m) {
   desk_.counts().client_gone(desk_.door());
   tell_failure(number, entry, fail(errc::cancelled, "cancelled by the client"));
   held_.erase(number);
-  tickets_.erase(it);
-  requests_.erase(number);
+  forget(number);
+}
+
+void zmq_client::forget(std::uint64_t request) {
+  const auto it = requests_.find(request);
+  for (const auto ticket : it->second.tickets) {
+    tickets_.erase(ticket);
+  }
+  requests_.erase(it);
 }
 
 void zmq_client::on(const credit& m) {
@@ -248,7 +255,7 @@ bool zmq_client::tell_chunk(std::uint64_t request, open_entry& entry, chunk c) {
 
 // A request that had begun ends with one failed chunk for each choice that was open.
 void zmq_client::tell_failure(std::uint64_t request, open_entry& entry, const error& reason) {
-  if (!entry.ticket) {
+  if (entry.tickets.empty()) {
     refuse(request, reason);
     return;
   }
@@ -258,7 +265,7 @@ void zmq_client::tell_failure(std::uint64_t request, open_entry& entry, const er
     }
     chunk c;
     c.request = request;
-    c.ticket = entry.ticket;
+    c.ticket = entry.tickets.back();
     c.choice = static_cast<std::uint32_t>(i);
     c.finish = reason.code == errc::cancelled ? finish::cancelled : finish::failed;
     c.failure = reason;
@@ -269,7 +276,7 @@ void zmq_client::tell_failure(std::uint64_t request, open_entry& entry, const er
 bool zmq_client::tell(std::uint64_t request, open_entry& entry, stream_event e) {
   if (auto* g = std::get_if<granted>(&e)) {
     g->request = request;
-    entry.ticket = g->ticket;
+    entry.tickets.push_back(g->ticket);
     tickets_.emplace(g->ticket, request);
     say(*g, request);
     return false;
@@ -309,10 +316,7 @@ void zmq_client::pump(std::uint64_t request) {
       return;
     }
     if (tell(request, entry, *std::move(event))) {
-      if (entry.ticket) {
-        tickets_.erase(entry.ticket);
-      }
-      requests_.erase(it);
+      forget(request);
       return;
     }
   }

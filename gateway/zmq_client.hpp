@@ -50,8 +50,8 @@ public:
 private:
   struct open_entry {
     open_request open;
-    ticket_id ticket;
-    std::vector<bool> finished; // per choice; empty: not a generation
+    std::vector<ticket_id> tickets; // the last one is its own; those before, of where it was
+    std::vector<bool> finished;     // per choice; empty: not a generation
   };
 
   void on(generate& m);
@@ -71,6 +71,7 @@ private:
   void enter(std::uint64_t request, opening open, std::size_t choices);
   void refuse(std::uint64_t request, const error& reason);
   void refuse(std::uint64_t request, rejected no);
+  void forget(std::uint64_t request);
   // True: the request has ended.
   bool tell(std::uint64_t request, open_entry& entry, stream_event e);
   bool tell_chunk(std::uint64_t request, open_entry& entry, chunk c);
@@ -83,6 +84,7 @@ private:
   caller asker_;
   wiring wires_;
   std::map<std::uint64_t, open_entry> requests_; // by the client's number
+  // A client may cancel by a ticket of before the stream moved: it has not heard yet.
   std::map<ticket_id, std::uint64_t> tickets_;
   std::set<std::uint64_t> held_; // wait for credit
   std::uint64_t sequence_ = 0;

@@ -8,7 +8,7 @@ offset<wire::Reserve> put(writer& out, const reserve& m) {
   auto request_id = out.text(m.request_id, limits::name_bytes_max);
   return wire::CreateReserve(out.buffer, m.request, m.gateway.value, model, m.choices,
                              m.tokens_estimate, m.priority, m.resume_key, m.is_resumable,
-                             m.ticket.value, request_id, m.request_digest);
+                             m.ticket.value, request_id, m.request_digest, m.goes_on);
 }
 
 void get(reader& in, const wire::Reserve& from, reserve& to) {
@@ -24,6 +24,7 @@ void get(reader& in, const wire::Reserve& from, reserve& to) {
   to.ticket = {from.ticket()};
   in.text(from.request_id(), to.request_id, limits::name_bytes_max, "reserve.request_id");
   to.request_digest = from.request_digest();
+  to.goes_on = from.goes_on();
 }
 
 offset<wire::Granted> put(writer& out, const granted& m) {

@@ -49,6 +49,7 @@ struct reserve {
   ticket_id ticket{};           // of an earlier life of the head, which has granted it; else none
   std::string request_id{};     // by which its client asks again; empty: by none
   std::uint64_t request_digest = 0; // of what it asks for (schema/digest.hpp)
+  bool goes_on = false; // let in by another pipeline before: bounds and drain are not for it
 };
 
 struct granted {

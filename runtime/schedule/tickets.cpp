@@ -70,13 +70,13 @@ std::optional<error> scheduler::refuse_reserve(const baton::reserve& request,
       return fail(errc::conflict, "ticket {} is open, or was never granted", request.ticket.value);
     return std::nullopt;
   }
-  if (is_draining_)
+  if (is_draining_ && !request.goes_on)
     return fail(errc::draining, "the server is shutting down");
   const bool gave_up = closed_at_ && config_.recovery_timeout.count() > 0 &&
                        now - *closed_at_ >= config_.recovery_timeout;
   if (!epoch_ && (!closed_at_ || gave_up))
     return fail(errc::not_ready, "the pipeline is not up");
-  return refuse_to_queue(request);
+  return request.goes_on ? std::nullopt : refuse_to_queue(request);
 }
 
 std::optional<error> scheduler::refuse_to_queue(const baton::reserve& request) const {

@@ -86,6 +86,33 @@ def test_a_stream_goes_on_behind_what_it_has_when_the_door_is_back():
     assert door.faults == [] and back.faults == []
 
 
+def test_a_stream_that_is_granted_again_is_gone_on_with_and_cancelled_by_the_new_ticket():
+    def moves(peer, kind, table):
+        if kind == MessageKind.generate:
+            grants((0, 1, "a", 0))(peer, kind, table)
+            peer.say(fake_door.granted(table.Request(), TICKET + 1, KEY + 1))
+            peer.say(fake_door.chunk(table.Request(), "b", 0, 0, index=2))
+
+    def goes_on(peer, kind, table):
+        if kind == MessageKind.resume:
+            peer.say(fake_door.granted(table.Request(), TICKET + 1, KEY + 1))
+            peer.say(fake_door.chunk(table.Request(), "c", 0, 0, index=3))
+
+    with FakeDoor(moves) as door:
+        client = connected(door)
+        stream = client.stream("Tell me")
+        assert [stream.next().text, stream.next().text] == ["a", "b"]
+        assert stream.ticket == TICKET + 1
+    with FakeDoor(serving(goes_on), at=door.endpoint) as back, client:
+        assert stream.next().text == "c"
+        resumed = asked_of(back, MessageKind.resume)
+        stream.cancel()
+        assert back.hears(cancels(TICKET + 1))
+    assert [(r.Ticket(), r.ResumeKey(), places_of(r)) for r in resumed] == [
+        (TICKET + 1, KEY + 1, [(2, False)])
+    ]
+
+
 def test_it_comes_back_as_often_as_the_door_is_lost():
     words = "one two three four five".split()
     at = "tcp://127.0.0.1:*"

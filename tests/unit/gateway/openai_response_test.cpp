@@ -251,3 +251,19 @@ TEST_CASE("a finish that is a failure says why") {
   c.failure = fail(errc::deadline_exceeded, "late");
   CHECK(failure_of(c)->code == errc::deadline_exceeded);
 }
+
+TEST_CASE("a stream that has moved has the ids of its new ticket, and the id of the answer") {
+  event_writer w(shape_of(openai_api::chat), who());
+  std::string out;
+  w.add(chunk_of(1, "a"), out);
+  w.moved_to(granted{0, ticket_id{73}, epoch_id{1}, 0xCD});
+  w.add(chunk_of(2, "b", finish::stop), out);
+  const auto events = events_of(out);
+  REQUIRE(events.size() == 5); // role, a, b, the end, [DONE]
+  CHECK(events[1].id == "9-00000000000000ab:1");
+  CHECK(events[2].id == "73-00000000000000cd:2");
+  CHECK(events[3].id == "73-00000000000000cd:2!");
+  for (std::size_t i = 0; i < 4; ++i) {
+    CHECK(json::parse(events[i].data)["id"] == "chatcmpl-9");
+  }
+}

@@ -49,6 +49,28 @@ TEST_CASE("the queue is bounded by tokens as well as by tickets") {
   CHECK(f.refused(1, 1) == errc::overloaded);
 }
 
+TEST_CASE("what another pipeline had let in is not refused for load or a drain, but for the rest") {
+  baton::reserve moved{.request = 99, .gateway = {7}, .model = "m", .tokens_estimate = 5000};
+  moved.goes_on = true;
+  auto config = small_config();
+  SUBCASE("of a queue") {}
+  SUBCASE("of slots") {
+    config.use_job_ticket = true;
+  }
+  fixture f(config);
+  for (int i = 0; i < 8; ++i)
+    f.grant();
+  for (int i = 0; i < 8; ++i)
+    CHECK(std::holds_alternative<granted>(f.s.reserve(moved, f.now)));
+  CHECK(f.refused() == (config.use_job_ticket ? errc::no_job_ticket : errc::overloaded));
+  f.s.drain();
+  CHECK(std::holds_alternative<granted>(f.s.reserve(moved, f.now)));
+  scheduler never_opened(config);
+  const auto no = never_opened.reserve(moved, f.now);
+  REQUIRE(std::holds_alternative<rejected>(no));
+  CHECK(std::get<rejected>(no).reason.code == errc::not_ready);
+}
+
 TEST_CASE("several choices need several slots") {
   fixture f;
   f.grant(5);

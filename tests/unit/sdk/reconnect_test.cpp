@@ -133,6 +133,52 @@ TEST_CASE("a stream goes on behind what it has when the door is back") {
   CHECK(back.faults.empty());
 }
 
+TEST_CASE("a stream that is granted again is gone on with, and cancelled, by the new ticket") {
+  const ticket_id second{the_ticket.value + 1};
+  const auto moves = [&](fake_door& door, fake_door::peer& to, const message& m) {
+    if (const auto* g = std::get_if<generate>(&m)) {
+      grants({chunk_of(0, 1, "a")})(door, to, m);
+      door.say(to, granted{g->request, second, {1}, the_key + 1});
+      auto c = chunk_of(0, 2, "b");
+      c.request = g->request;
+      c.ticket = second;
+      door.say(to, c);
+    }
+  };
+  fake_door first(moves);
+  auto c = connected(first);
+  auto s = c.generate(question(1));
+  REQUIRE(s);
+  CHECK(next_text(*s) == "a");
+  CHECK(next_text(*s) == "b");
+  CHECK(s->ticket() == second);
+  first.close();
+  const auto goes_on = [&, request = std::uint64_t{0}](fake_door& door, fake_door::peer& to,
+                                                       const message& m) mutable {
+    auto piece = chunk_of(0, 3, "c");
+    if (const auto* r = std::get_if<resume>(&m)) {
+      request = r->request;
+      door.say(to, granted{request, r->ticket, {1}, r->resume_key});
+    } else if (const auto* ended = std::get_if<cancel>(&m)) {
+      piece.text = ended->ticket == second ? "ended" : "whose?";
+      piece.finish = finish::cancelled;
+    } else {
+      return;
+    }
+    piece.request = request;
+    door.say(to, piece);
+  };
+  fake_door back(serving(goes_on), {.at = first.endpoint()});
+  CHECK(next_text(*s) == "c");
+  const auto resumed = asked_of<resume>(back);
+  REQUIRE(resumed.size() == 1);
+  CHECK(resumed[0].ticket == second);
+  CHECK(resumed[0].resume_key == the_key + 1);
+  CHECK(resumed[0].from == std::vector<resume_point>{{2, false}});
+  s->cancel();
+  CHECK(next_text(*s) == "ended");
+}
+
 TEST_CASE("a gap and silence are losses of the same door, which is greeted again in a new life") {
   for (const bool is_gap : {true, false}) {
     CAPTURE(is_gap);
