@@ -7,8 +7,10 @@
 namespace baton::actors {
 
 pipeline::pipeline(std::uint32_t stages, std::uint32_t width, epoch_id first)
-    : width_(width), lines_{{0, std::vector<seat>(std::size_t{stages} * width)}}, epoch_(first) {
-  ENSURE(stages > 0 && width > 0, "a pipeline has at least one stage, and a stage one rank");
+    : width_(width), lines_{{0, std::vector<seat>(std::size_t{std::max(stages, 1u)} * width),
+                             stages == 0}},
+      epoch_(first) {
+  ENSURE(width > 0, "a stage has at least one rank");
 }
 
 pipeline::lineup* pipeline::line_of(std::uint32_t generation) {
@@ -51,7 +53,8 @@ bool pipeline::set_plan(const generations& plan) {
     if (auto* known = line_of(g.number))
       lines.push_back(std::move(*known));
     else
-      lines.push_back({g.number, std::vector<seat>(std::size_t{std::max(g.stages, 1u)} * width_)});
+      lines.push_back({g.number, std::vector<seat>(std::size_t{std::max(g.stages, 1u)} * width_),
+                       g.stages == 0});
   };
   take(plan.serving);
   if (plan.coming)
@@ -101,7 +104,8 @@ result<pipeline::announced> pipeline::on_ready(const stage_ready& stage) {
     return announced{};
   }
   auto* own = seat_of(*of, stage.stage, stage.rank);
-  if (!own || stage.width != width_ || std::size_t{stage.stages} * stage.width != of->seats.size())
+  if (!own || of->is_empty || stage.width != width_ ||
+      std::size_t{stage.stages} * stage.width != of->seats.size())
     return fail(errc::invalid_value,
                 "rank {} of {} of stage {} of {} does not belong to a pipeline of {} stages of {}",
                 stage.rank, stage.width, stage.stage, stage.stages, of->seats.size() / width_,
@@ -225,6 +229,8 @@ node_id pipeline::first_stage() const {
 }
 
 std::string pipeline::reason() const {
+  if (is_off())
+    return "no node has its layers";
   const auto& seats = line().seats;
   for (std::size_t i = 0; i < seats.size(); ++i)
     if (!seats[i].ready)

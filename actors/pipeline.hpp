@@ -72,6 +72,8 @@ public:
   void abandon() { close(); }
 
   state current() const noexcept { return state_; }
+  // No node has its layers, nor will have them: it serves again when the plan changes.
+  bool is_off() const noexcept { return lines_.size() == 1 && line().is_empty; }
   epoch_id epoch() const noexcept { return epoch_; }
   // The one that has the epochs, and its stages.
   std::uint32_t generation() const noexcept { return line().number; }
@@ -101,7 +103,8 @@ private:
   };
   struct lineup { // the shards of a generation
     std::uint32_t number = 0;
-    std::vector<seat> seats; // [stage * width_ + rank]
+    std::vector<seat> seats; // [stage * width_ + rank]; never empty
+    bool is_empty = false;   // nobody will take them: no node has its layers
   };
   struct member { // of the last epoch that was open
     node_id node;

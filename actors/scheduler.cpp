@@ -25,6 +25,8 @@ model_card card_now(const scheduler_state& s) {
     card.phase = phase::draining;
   else if (s.core->is_open())
     card.phase = phase::ready;
+  else if (s.line->is_off())
+    card.phase = phase::stopped;
   else
     card.phase = s.was_open ? phase::recovering : phase::loading;
   return card;
@@ -35,7 +37,8 @@ void tell_standing(pointer self) {
   auto card = card_now(s);
   for (auto gateway : s.gateways)
     self->send(s.options.peers.gateway(gateway), card);
-  s.options.stands(card.phase, card.reason);
+  // A head without layers is as it should be.
+  s.options.stands(card.phase == phase::stopped ? phase::ready : card.phase, card.reason);
 }
 
 void tell_load(pointer self) {
@@ -155,9 +158,12 @@ void on_opened(pointer self, const epoch_opened& m) {
 // The root's word, the whole of it.
 void on_generations(pointer self, const generations& m) {
   auto& s = self->state;
+  const bool was_off = s.line->is_off();
   if (s.line->set_plan(m))
     close(self, "its generation is over");
   try_open(self);
+  if (s.line->is_off() != was_off)
+    tell_standing(self);
   if (s.core->is_open())
     s.options.serves(s.line->generation());
 }

@@ -2,6 +2,8 @@
 #include "cluster/pipelines.hpp"
 #include "cluster/roles.hpp"
 
+#include <algorithm>
+
 namespace baton::cluster {
 namespace {
 
@@ -64,10 +66,16 @@ result<pipeline_parts> load_pipeline(const cluster_config& config, const machine
   return p;
 }
 
-// They come up together.
+// They come up together, and one of each model does.
 result<void> check_together(const std::vector<pipeline_parts>& parts, const machines& known) {
   std::vector<const cluster_plan*> before;
   for (const auto& p : parts) {
+    const auto& model = p.config.model.name;
+    if (std::none_of(parts.begin(), parts.end(), [&](const pipeline_parts& other) {
+          return other.config.model.name == model && !other.plan.shards.empty();
+        }))
+      return fail_param(errc::bad_config, "nodes.waits",
+                        "all nodes of model {} wait: one replica has to begin with its own", model);
     if (auto ok = before.empty() ? result<void>() : check_fits_beside(before, p.plan, known); !ok)
       return ok;
     before.push_back(&p.plan);

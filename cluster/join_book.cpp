@@ -31,7 +31,8 @@ machine_keys keys_from(const json& all) {
 json json_of(const std::vector<granted_pipeline>& pipelines) {
   auto all = json::array();
   for (const auto& p : pipelines)
-    all.push_back({{"model_fingerprint", p.model_fingerprint}, {"generations", cluster::json_of(p.shards)}});
+    all.push_back(
+        {{"model_fingerprint", p.model_fingerprint}, {"generations", cluster::json_of(p.shards)}});
   return all;
 }
 

@@ -29,32 +29,40 @@ std::size_t free_devices(const node_config& n) {
   return static_cast<std::size_t>(std::count(n.owners.begin(), n.owners.end(), nobody));
 }
 
-// The ranks of a stage live on one node: it takes as many devices there as there are ranks, or
-// none.
-result<void> deal_replica(cluster_config& config, const model_config& m, std::uint32_t pipeline) {
+// Of the nodes that wait or of the others. The ranks of a stage live on one node: it takes as many
+// devices there as there are ranks, or none.
+bool take_devices(cluster_config& config, const model_config& m, std::uint32_t pipeline,
+                  bool waits) {
   auto missing = devices_of_replica(m);
-  std::size_t seen = 0;
-  for (auto& n : config.nodes) {
-    if (n.waits || !may_use(m, n))
-      continue;
-    seen += free_devices(n);
-    while (missing > 0 && free_devices(n) >= m.tensor_parallel_size)
+  auto nodes = config.nodes;
+  for (auto& n : nodes)
+    while (n.waits == waits && may_use(m, n) && missing > 0 &&
+           free_devices(n) >= m.tensor_parallel_size)
       for (std::uint32_t rank = 0; rank < m.tensor_parallel_size; ++rank, --missing)
         *std::find(n.owners.begin(), n.owners.end(), nobody) = pipeline;
-  }
-  if (missing > 0)
-    return fail_param(errc::bad_config, "models.replicas",
-                      "a replica of model {} takes {} devices ({} stages of {} ranks, the ranks of "
-                      "a stage on one node), and its nodes have {} for it",
-                      m.name, devices_of_replica(m), m.pipeline_parallel_size,
-                      m.tensor_parallel_size, seen);
-  return {};
+  if (missing == 0)
+    config.nodes = std::move(nodes);
+  return missing == 0;
+}
+
+result<void> deal_replica(cluster_config& config, const model_config& m, std::uint32_t pipeline) {
+  if (take_devices(config, m, pipeline, false) || take_devices(config, m, pipeline, true))
+    return {};
+  std::size_t left = 0;
+  for (const auto& n : config.nodes)
+    if (may_use(m, n))
+      left += free_devices(n);
+  return fail_param(errc::bad_config, "models.replicas",
+                    "a replica of model {} takes {} devices ({} stages of {} ranks, the ranks of "
+                    "a stage on one node), and its nodes have {} for it",
+                    m.name, devices_of_replica(m), m.pipeline_parallel_size, m.tensor_parallel_size,
+                    left);
 }
 
 void deal_waiting(cluster_config& config, const std::vector<std::uint32_t>& models) {
   std::vector<std::size_t> given(models.size());
   for (auto& n : config.nodes) {
-    if (!n.waits)
+    if (!n.waits || free_devices(n) == 0)
       continue;
     auto to = nobody;
     for (std::uint32_t p = 0; p < models.size(); ++p)
@@ -63,7 +71,7 @@ void deal_waiting(cluster_config& config, const std::vector<std::uint32_t>& mode
     if (to == nobody)
       continue;
     ++given[to];
-    std::fill(n.owners.begin(), n.owners.end(), to);
+    std::replace(n.owners.begin(), n.owners.end(), nobody, to);
   }
 }
 

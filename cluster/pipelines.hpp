@@ -20,7 +20,8 @@ inline std::size_t devices_of_replica(const model_config& m) {
 std::vector<std::uint32_t> models_of_pipelines(const cluster_config& config);
 
 // Says of every device whose it is: replicas take them in their order, those of models that name
-// their nodes first. A node that waits is of one pipeline, the one with the fewest of them.
+// their nodes first. A replica for which there are too few takes those of nodes that wait, and
+// waits with them; what then still waits is of the pipelines that have the fewest of such nodes.
 // Errors: bad_config (a model names no such node, devices are missing or left over).
 result<void> deal_devices(cluster_config& config);
 

@@ -340,6 +340,8 @@ generation first_generation(const cluster_config& config) {
   for (const auto& n : config.nodes)
     if (n.waits)
       first.without.push_back(n.name);
+  if (own_devices(config, first) == 0)
+    first.stages = 0;
   return first;
 }
 
@@ -351,10 +353,11 @@ result<generation> next_generation(const cluster_config& config, const generatio
   if (is_without(now, node) == is_drain)
     return fail(errc::conflict, "node {} {}", node,
                 is_drain ? "has no layers already" : "has layers already");
-  if (is_drain)
-    return next_generation_without(config, now, {node});
   auto next = now;
-  std::erase(next.without, node);
+  if (is_drain)
+    next.without.push_back(node);
+  else
+    std::erase(next.without, node);
   next.stages = stages_of(config, next);
   return next;
 }
@@ -422,14 +425,16 @@ result<cluster_plan> make_plan(const cluster_config& config, const model::descri
     if (devices[i].owner == config.pipeline)
       plan.shards.push_back(
           make_shard(config, devices[i], plan.shards.size(), std::move((*cores)[i]), which.number));
+  for (std::uint32_t i = 0; i < config.nodes.size(); ++i)
+    plan.agents.push_back({node_id{place::first_agent.value + i}, "agent-" + config.nodes[i].name,
+                           config.nodes[i].name, machine_of(config.nodes[i]), i});
+  if (plan.shards.empty()) // a replica that waits
+    return plan;
   if (auto ok = cut_model(model, plan); !ok)
     return ok.error();
   for (std::size_t first = 0; first < plan.shards.size(); first += plan.width)
     if (auto ok = cut_stage(model, std::span(plan.shards).subspan(first, plan.width)); !ok)
       return ok.error();
-  for (std::uint32_t i = 0; i < config.nodes.size(); ++i)
-    plan.agents.push_back({node_id{place::first_agent.value + i}, "agent-" + config.nodes[i].name,
-                           config.nodes[i].name, machine_of(config.nodes[i]), i});
   if (auto ok = place_blocks(config, model, known, plan); !ok)
     return ok.error();
   if (auto ok = check_memory(plan, known); !ok)

@@ -102,10 +102,10 @@ result<cluster_plan> make_plan(const cluster_config& config, const model::descri
 result<cluster_plan> make_plan(const cluster_config& config, const model::description& model,
                                const machines& known, const generation& which);
 bool is_without(const generation& which, const std::string& node);
-// What `cluster up` begins with.
+// What `cluster up` begins with: no stage, if all nodes of the pipeline wait.
 generation first_generation(const cluster_config& config);
-// The one after `now`, without the node or with it again; its number is for the caller to give.
-// Errors: not_found (no such node), conflict (it is so already), does_not_fit (no device is left).
+// The one after `now`, without the node or with it again; its number is for the caller to give. It
+// has no stage if no device is left. Errors: not_found (no such node), conflict (it is so already).
 result<generation> next_generation(const cluster_config& config, const generation& now,
                                    const std::string& node, bool is_drain);
 // The one after `now` without these, those that it is without already, or that there are not, among

@@ -121,7 +121,23 @@ result<std::vector<plan_keeper::step>> plan_keeper::plan_change(const change_nod
   }
   if (steps.empty())
     return fail(errc::conflict, "node {} has devices for no model", order.node);
+  for (const auto& s : steps)
+    if (auto ok = check_served(*s.of, steps); !ok)
+      return ok.error();
   return steps;
+}
+
+// A replica may be left without a node, but not the last one of its model.
+result<void> plan_keeper::check_served(const line& l, const std::vector<step>& steps) const {
+  const auto& model = l.context->config.model.name;
+  for (const auto& other : lines_) {
+    const auto changes =
+        std::find_if(steps.begin(), steps.end(), [&](const step& s) { return s.of == &other; });
+    const auto stages = changes == steps.end() ? other.serving.stages : changes->next.stages;
+    if (other.context->config.model.name == model && stages > 0)
+      return {};
+  }
+  return fail(errc::does_not_fit, "no device is left for the layers of model {}", model);
 }
 
 nodes_changed plan_keeper::change(const change_nodes& order) {
@@ -131,22 +147,29 @@ nodes_changed plan_keeper::change(const change_nodes& order) {
     return {order.request, 0, steps.error(), {}};
   nodes_changed answer{order.request, steps->front().next.number, std::nullopt, {}};
   for (auto& s : *steps) {
-    if (auto ok = s.of->book.begin(s.next, clock::now()); !ok) {
-      answer.refused = ok.error();
+    const bool has_shards = s.next.stages > 0; // else there is nothing to wait for
+    const auto begun = has_shards ? s.of->book.begin(s.next, clock::now())
+                                  : s.of->book.replace(s.next, clock::now(), "it has no node");
+    if (!begun) {
+      answer.refused = begun.error();
       break;
     }
-    s.of->coming = std::move(s.plan);
+    if (has_shards)
+      s.of->coming = std::move(s.plan);
+    else
+      s.of->serving = std::move(s.plan);
     if (&s != &steps->front())
       answer.further.push_back(s.next.number);
   }
   if (!answer.refused)
     if (auto ok = note(); !ok)
       answer.refused = ok.error();
-  if (answer.refused) { // nobody has heard of it
+  if (answer.refused) { // nobody has heard of it, but for what is over already
     for (auto& s : *steps) {
       s.of->book.give_up(answer.refused->message);
       s.of->coming.reset();
     }
+    tell();
     return answer;
   }
   tell();

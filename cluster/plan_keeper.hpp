@@ -75,6 +75,7 @@ private:
   std::vector<const cluster_plan*> all_there() const;
   result<cluster_plan> plan_of(const line& l, const generation& next) const;
   result<std::vector<step>> plan_change(const change_nodes& order);
+  result<void> check_served(const line& l, const std::vector<step>& steps) const;
   void do_without_the_lost(line& l);
   result<void> move_away_from(line& l, const std::set<std::string>& lost, const std::string& why);
   void give_up(line& l, const std::string& why);

@@ -146,7 +146,10 @@ int run_head(const cluster_context& context, const role_arguments& arguments) {
   self.tell_peers(scheduler);
   self.on_tick([scheduler] { caf::anon_send(scheduler, actors::tick{}); });
   self.begin();
-  self.report(phase::loading, "waiting for the shards");
+  if (context.plan.shards.empty() && !context.coming)
+    self.report(phase::ready, "no node has its layers");
+  else
+    self.report(phase::loading, "waiting for the shards");
   self.wait();
   return 0;
 }

@@ -30,8 +30,12 @@ public:
     } else if (!since_) {
       since_ = now;
     }
+    is_for_good_ = p.card && p.card->phase == phase::stopped && !p.is_head_lost;
   }
-  bool is_long(instant now) const { return since_ && now - *since_ >= move_patience; }
+  // A pipeline without a node is not waited for.
+  bool is_long(instant now) const {
+    return since_ && (is_for_good_ || now - *since_ >= move_patience);
+  }
 
   void owe_cancel(ticket_id ticket) {
     owed_.push_back(ticket);
@@ -43,6 +47,7 @@ public:
 
 private:
   std::optional<instant> since_;
+  bool is_for_good_ = false;
   std::deque<ticket_id> owed_; // oldest first
 };
 

@@ -135,5 +135,33 @@ def test_a_node_of_one_replica_is_drained_and_added_while_both_serve():
         generations = [p["generation"] for p in pipelines(c)]
         assert generations[0] == 0 and generations[1] > 2  # the other one had no part in it
         assert "shard-1.1-g3" in {p["name"] for p in c.status()["processes"]}
-        refused = c.command("drain", "a", str(c.config))  # the first replica is there alone
-        assert refused.returncode == 1 and "no device is left" in refused.stderr, refused
+        done = c.command("drain", "a", str(c.config))  # and with it the whole first replica
+        assert done.returncode == 0, (done.stdout, done.stderr)
+        assert texts(begin(c)) == told
+
+
+WAITING = """
+[[nodes]]
+name = "b"
+devices = ["cpu:1"]
+waits = true
+"""
+
+
+def test_a_replica_comes_and_goes_with_its_node():
+    with running(devices=("cpu:0",), nodes=WAITING, stages=1, model="replicas = 2") as c:
+        assert {p["name"]: p["phase"] for p in c.status()["processes"]} == dict.fromkeys(("head", "head-1", "gateway", "agent-a", "agent-b", "shard-0"), "ready")
+        told = texts(begin(c))
+        for _ in range(2):
+            streams = begin(c)
+            assert c.command("add-node", "b", str(c.config), timeout=120).returncode == 0
+            assert texts(streams) == told
+            before = c.metric('baton_router_requests_total{engine="1"')
+            streams = begin(c)
+            assert c.metric('baton_router_requests_total{engine="1"') - before == 4
+            done = c.command("drain", "b", str(c.config), timeout=120)  # and with it, half of the streams
+            assert done.returncode == 0, (done.stdout, done.stderr)
+            assert texts(streams) == told
+            assert [p["name"] for p in c.status()["processes"] if p["name"].startswith("shard")] == ["shard-0"]
+        refused = c.command("drain", "a", str(c.config))
+        assert refused.returncode == 1 and "no device is left for the layers of model smollm2" in refused.stderr, refused

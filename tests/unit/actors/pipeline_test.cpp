@@ -360,6 +360,27 @@ TEST_CASE(
   CHECK(p.is_switch_due());
 }
 
+TEST_CASE("a pipeline without stages waits for nobody until a generation with some comes") {
+  auto p = opened();
+  CHECK_FALSE(p.is_off());
+  CHECK(p.set_plan({{1, 0, {"a", "b"}}, std::nullopt})); // its epoch is closed
+  CHECK(p.is_off());
+  CHECK(p.reason() == "no node has its layers");
+  CHECK(p.open_if_complete().empty());
+  CHECK_FALSE(p.set_plan({{1, 0, {"a", "b"}}, baton::generation{2, 2, {}}}));
+  CHECK_FALSE(p.is_off());
+  for (std::uint32_t stage = 0; stage < 2; ++stage) {
+    auto of = ready(stage, 9);
+    of.generation = 2;
+    p.on_up(shard(stage, 9));
+    CHECK(p.on_ready(of));
+  }
+  CHECK(p.is_switch_due());
+  p.switch_over();
+  CHECK(p.open_if_complete().size() == 2);
+  CHECK(pipeline(0, 1, epoch_id{1}).is_off());
+}
+
 TEST_CASE("where the serving generation has lost a shard, the coming one opens at once") {
   auto p = opened();
   CHECK(p.on_down(node_id{100}));

@@ -1,6 +1,7 @@
 // Several pipelines in one cluster: which devices each has, and that none takes what is another's.
 #include "cluster/pipelines.hpp"
 #include "cluster/plan.hpp"
+#include "tests/unit/cluster/small_model.hpp"
 
 #include <doctest/doctest.h>
 
@@ -10,24 +11,6 @@ using namespace baton;
 using namespace baton::cluster;
 
 namespace {
-
-model::description small_model() {
-  model::description d;
-  d.name = "small";
-  d.architecture = "llama";
-  d.layer_count = 4;
-  d.hidden_size = 64;
-  d.ffn_size = 128;
-  d.head_count = 4;
-  d.kv_head_count = 2;
-  d.head_size = 16;
-  d.vocab_size = 1000;
-  d.context_length = 512;
-  d.layer_bytes.assign(4, 100'000);
-  d.embedding_bytes = d.head_bytes = 100'000;
-  d.has_tied_embeddings = true;
-  return d;
-}
 
 constexpr std::string_view two_models = R"(
 [[models]]
@@ -137,6 +120,30 @@ TEST_CASE("a node that waits is of the pipeline that has the fewest of them") {
   CHECK(config->nodes[2].owners == std::vector<std::uint32_t>{0});
   CHECK(config->nodes[3].owners == std::vector<std::uint32_t>{1, 1});
   CHECK(config->nodes[4].owners == std::vector<std::uint32_t>{0});
+}
+
+TEST_CASE("a replica for which there are too few devices waits with the nodes that do") {
+  const auto text = replaced(two_models, "replicas = 2", "replicas = 3") +
+                    "[[nodes]]\nname = \"d\"\ndevices = [\"cpu:4\", \"cpu:5\"]\nwaits = true\n";
+  const auto config = parse_config(text, "x.toml");
+  REQUIRE(config);
+  CHECK(models_of_pipelines(*config) == std::vector<std::uint32_t>{0, 0, 0, 1});
+  CHECK(config->nodes[0].owners == std::vector<std::uint32_t>{0, 1});
+  CHECK(config->nodes[1].owners == std::vector<std::uint32_t>{3});
+  CHECK(config->nodes[3].owners == std::vector<std::uint32_t>{2, 0});
+  const auto view = view_of(*config, 2);
+  const auto first = first_generation(view);
+  CHECK(first.stages == 0);
+  const machines roomy{{root_machine, {{0, 1, 2, 3, 4, 5}, 8ull << 30}}};
+  const auto off = make_plan(view, small_model(), roomy, first);
+  REQUIRE(off);
+  CHECK(off->shards.empty());
+  const auto on = next_generation(view, first, "d", false);
+  REQUIRE(on);
+  CHECK(on->stages == 1);
+  const auto plan = make_plan(view, small_model(), roomy, *on);
+  REQUIRE(plan);
+  CHECK(plan->shards.at(0).cores == std::vector<std::uint32_t>{4});
 }
 
 TEST_CASE("the ranks of a stage are given devices of one node") {
