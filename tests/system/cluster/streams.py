@@ -9,6 +9,8 @@ import time
 class Stream(threading.Thread):
     """One streamed chat completion. After join: text, ids, finish, error, usage; `broken` says what was against the rules."""
 
+    MOVES_MAX = 0  # of a stream whose pipeline stays away
+
     def __init__(self, cluster, prompt, max_tokens=64, **fields):
         super().__init__(daemon=True)
         self.cluster = cluster
@@ -18,6 +20,7 @@ class Stream(threading.Thread):
         self.status = self.finish = self.error = self.usage = self.ticket = self.last_id = None
         self.terminals = self.dones = 0
         self.broken = []
+        self.moves = 0
         self.begun = threading.Event()
         self.start()
 
@@ -49,7 +52,9 @@ class Stream(threading.Thread):
 
     def take_index(self, ticket, index):
         if self.ticket not in (None, ticket):
-            self.broken.append("the ticket changed")
+            self.moves += 1
+            if self.moves > self.MOVES_MAX:
+                self.broken.append("the ticket changed")
         self.ticket = ticket
         if self.indices and index < self.indices[-1]:
             self.broken.append(f"index went back from {self.indices[-1]} to {index}")
@@ -85,6 +90,10 @@ class Stream(threading.Thread):
         assert not self.broken, self.broken
         assert self.terminals == 1 and self.dones == 1, (self.terminals, self.dones, self.error)
         return self
+
+
+class MovedStream(Stream):
+    MOVES_MAX = 1
 
 
 def all_begun(streams, seconds=60):

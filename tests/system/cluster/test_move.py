@@ -1,0 +1,46 @@
+"""A pipeline that stays away: its streams go on at another one of the model, with the same text."""
+import os
+import signal
+import time
+
+import pytest
+from harness import running
+from streams import MovedStream, all_begun
+
+SUBJECTS = ("a fox", "the sea", "a clock", "rain", "a bridge", "snow", "a train", "the moon")
+PROMPTS = [f"Write a short story about {x}." for x in SUBJECTS]
+TOKENS = 192
+SECONDS_MAX = 60  # of machines that do other things as well; without a move they would never end
+MOVED = 'baton_streams_moved_total{engine="1"'
+
+
+def begin(cluster):
+    return all_begun([MovedStream(cluster, p, max_tokens=TOKENS) for p in PROMPTS], seconds=120)
+
+
+def texts(streams):
+    checked = [s.check() for s in streams]
+    assert all(s.error is None for s in checked), [s.error for s in checked]
+    return [s.text for s in checked]
+
+
+@pytest.mark.parametrize("lost", [("agent-a", "shard-1.0"), ("head-1",)], ids=lambda lost: lost[-1])
+def test_streams_move_when_their_pipeline_stays_away(lost):
+    with running(stages=1, model="replicas = 2\nrecovery_timeout = 60") as cluster:
+        cluster.wait_standing()
+        undisturbed = texts(begin(cluster))
+        assert cluster.metric("baton_streams_moved_total") == 0
+        pids = cluster.pids()
+        streams = begin(cluster)
+        former = [s.ticket for s in streams]
+        cluster.process.kill()  # the root: with the agent gone as well, nobody is left who would start anything again
+        cluster.process.wait()
+        for name in lost:
+            os.kill(pids[name], signal.SIGKILL)
+        died = time.monotonic()
+        assert cluster.post("/v1/completions", {"model": "smollm2", "prompt": "Once", "max_tokens": 4})[0] == 200
+        assert texts(streams) == undisturbed
+        assert time.monotonic() - died < SECONDS_MAX
+        moved = [s for s, ticket in zip(streams, former) if s.ticket != ticket]
+        assert len(moved) == 4 == cluster.metric(MOVED)
+        assert {int(s.ticket.split("-")[0]) % 64 for s in streams} == {0}
