@@ -4,7 +4,7 @@ import time
 
 import pytest
 from harness import MODEL, running
-from streams import Stream, all_begun
+from streams import MovedStream, Stream, all_begun
 
 SUBJECTS = ("a fox", "the sea", "a clock", "rain", "a bridge", "snow", "a train", "the moon")
 PROMPTS = [f"Write a short story about {x}." for x in SUBJECTS]
@@ -12,8 +12,8 @@ TOKENS = 96
 LONG = "Here is what happened, day by day. " + " ".join(f"On day {n} it rained in the village and nobody went out." for n in range(60))
 
 
-def begin(cluster, **fields):
-    return all_begun([Stream(cluster, p, max_tokens=TOKENS, **fields) for p in PROMPTS], seconds=120)
+def begin(cluster, kind=Stream):
+    return all_begun([kind(cluster, p, max_tokens=TOKENS) for p in PROMPTS], seconds=120)
 
 
 def texts(streams):
@@ -157,11 +157,12 @@ def test_a_replica_comes_and_goes_with_its_node():
             assert c.command("add-node", "b", str(c.config), timeout=120).returncode == 0
             assert texts(streams) == told
             before = c.metric('baton_router_requests_total{engine="1"')
-            streams = begin(c)
+            streams = begin(c, MovedStream)
             assert c.metric('baton_router_requests_total{engine="1"') - before == 4
             done = c.command("drain", "b", str(c.config), timeout=120)  # and with it, half of the streams
             assert done.returncode == 0, (done.stdout, done.stderr)
             assert texts(streams) == told
+            assert sorted(s.moves for s in streams) == [0, 0, 0, 0, 1, 1, 1, 1]
             assert [p["name"] for p in c.status()["processes"] if p["name"].startswith("shard")] == ["shard-0"]
         refused = c.command("drain", "a", str(c.config))
         assert refused.returncode == 1 and "no device is left for the layers of model smollm2" in refused.stderr, refused

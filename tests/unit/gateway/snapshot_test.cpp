@@ -159,12 +159,12 @@ TEST_CASE("desks that write at the same time lose nothing of one another") {
   board facts(config);
   const auto write = [&facts](std::size_t pipeline) {
     for (int i = 0; i < 2000; ++i) {
-      facts.change([pipeline](snapshot& s) { ++s.pipelines[pipeline].reports; });
+      facts.change([pipeline](snapshot& s) { ++s.pipelines[pipeline].losses; });
     }
   };
   std::thread other(write, 1);
   write(0);
   other.join();
-  CHECK(facts.look()->pipelines[0].reports == 2000);
-  CHECK(facts.look()->pipelines[1].reports == 2000);
+  CHECK(facts.look()->pipelines[0].losses == 2000);
+  CHECK(facts.look()->pipelines[1].losses == 2000);
 }
