@@ -6,10 +6,13 @@
 
 namespace baton::actors {
 
+pipeline::lineup pipeline::lineup_of(std::uint32_t number, std::uint32_t stages,
+                                     std::uint32_t width) {
+  return {number, std::vector<seat>(std::size_t{std::max(stages, 1u)} * width), stages == 0};
+}
+
 pipeline::pipeline(std::uint32_t stages, std::uint32_t width, epoch_id first)
-    : width_(width), lines_{{0, std::vector<seat>(std::size_t{std::max(stages, 1u)} * width),
-                             stages == 0}},
-      epoch_(first) {
+    : width_(width), lines_{lineup_of(0, stages, width)}, epoch_(first) {
   ENSURE(width > 0, "a stage has at least one rank");
 }
 
@@ -53,8 +56,7 @@ bool pipeline::set_plan(const generations& plan) {
     if (auto* known = line_of(g.number))
       lines.push_back(std::move(*known));
     else
-      lines.push_back({g.number, std::vector<seat>(std::size_t{std::max(g.stages, 1u)} * width_),
-                       g.stages == 0});
+      lines.push_back(lineup_of(g.number, g.stages, width_));
   };
   take(plan.serving);
   if (plan.coming)

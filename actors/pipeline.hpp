@@ -106,6 +106,7 @@ private:
     std::vector<seat> seats; // [stage * width_ + rank]; never empty
     bool is_empty = false;   // nobody will take them: no node has its layers
   };
+  static lineup lineup_of(std::uint32_t number, std::uint32_t stages, std::uint32_t width);
   struct member { // of the last epoch that was open
     node_id node;
     epoch_id life;

@@ -333,6 +333,11 @@ bool cluster_config::has_machines_elsewhere() const noexcept {
                      [](const node_config& n) { return n.is_elsewhere; });
 }
 
+bool cluster_config::has_node(std::string_view node) const noexcept {
+  return std::any_of(nodes.begin(), nodes.end(),
+                     [&](const node_config& n) { return n.name == node; });
+}
+
 result<cluster_config> parse_config(std::string_view text, const std::string& origin) {
   auto root = parse_toml(text, origin);
   return root ? read_all(*root, origin) : root.error();

@@ -100,6 +100,7 @@ struct cluster_config {
   bool has_default_layout = false; // none were
 
   bool has_machines_elsewhere() const noexcept;
+  bool has_node(std::string_view node) const noexcept;
 };
 
 // A file that people write, whole. Errors: io_failed, bad_config (too large).

@@ -3,6 +3,7 @@
 #include "cluster/roles.hpp"
 
 #include <algorithm>
+#include <map>
 
 namespace baton::cluster {
 namespace {
@@ -11,6 +12,9 @@ struct described_model {
   model::description description;
   std::uint64_t identity = 0;
 };
+
+// By file, and the identity that was asked for.
+using described_models = std::map<std::pair<std::filesystem::path, std::uint64_t>, described_model>;
 
 // `identity`: that it had when the cluster came up; 0: it does so now.
 result<described_model> look_at_model(const std::filesystem::path& path, std::uint64_t identity) {
@@ -41,14 +45,20 @@ struct pipeline_parts {
 };
 
 result<pipeline_parts> load_pipeline(const cluster_config& config, const machines& known,
-                                     std::uint32_t pipeline, pipeline_note& note) {
+                                     std::uint32_t pipeline, pipeline_note& note,
+                                     described_models& looked_at) {
   pipeline_parts p;
   p.config = view_of(config, pipeline);
-  auto model = look_at_model(p.config.model.path, note.model_identity);
-  if (!model)
-    return model.error();
-  note.model_identity = model->identity;
-  p.model = std::move(model->description);
+  const std::pair wanted{p.config.model.path, note.model_identity};
+  auto model = looked_at.find(wanted);
+  if (model == looked_at.end()) {
+    auto found = look_at_model(wanted.first, wanted.second);
+    if (!found)
+      return found.error();
+    model = looked_at.emplace(wanted, std::move(*found)).first;
+  }
+  note.model_identity = model->second.identity;
+  p.model = model->second.description;
   if (!note.generations) {
     const auto first = first_generation(p.config);
     note.generations = noted_generations{{first, std::nullopt, pipeline}, first.number};
@@ -76,7 +86,7 @@ result<void> check_together(const std::vector<pipeline_parts>& parts, const mach
         }))
       return fail_param(errc::bad_config, "nodes.waits",
                         "all nodes of model {} wait: one replica has to begin with its own", model);
-    if (auto ok = before.empty() ? result<void>() : check_fits_beside(before, p.plan, known); !ok)
+    if (auto ok = check_fits_beside(before, p.plan, known); !ok)
       return ok;
     before.push_back(&p.plan);
   }
@@ -95,8 +105,9 @@ result<cluster_contexts> load_contexts(const std::filesystem::path& config_file,
     for (std::uint32_t p = 0; p < models_of_pipelines(*config).size(); ++p)
       with.pipelines[p];
   std::vector<pipeline_parts> parts;
+  described_models looked_at; // replicas have one file
   for (auto& [pipeline, note] : with.pipelines) {
-    auto loaded = load_pipeline(*config, with.known, pipeline, note);
+    auto loaded = load_pipeline(*config, with.known, pipeline, note, looked_at);
     if (!loaded)
       return loaded.error();
     parts.push_back(std::move(*loaded));

@@ -17,8 +17,7 @@ bool may_use(const model_config& m, const node_config& n) {
 result<void> check_names(const cluster_config& config) {
   for (const auto& m : config.models)
     for (const auto& name : m.nodes)
-      if (std::none_of(config.nodes.begin(), config.nodes.end(),
-                       [&](const node_config& n) { return n.name == name; }))
+      if (!config.has_node(name))
         return fail_param(errc::bad_config, "models.nodes",
                           "model {} is to be on node {}, and there is no such [[nodes]] table",
                           m.name, name);

@@ -347,8 +347,7 @@ generation first_generation(const cluster_config& config) {
 
 result<generation> next_generation(const cluster_config& config, const generation& now,
                                    const std::string& node, bool is_drain) {
-  if (std::none_of(config.nodes.begin(), config.nodes.end(),
-                   [&](const node_config& n) { return n.name == node; }))
+  if (!config.has_node(node))
     return fail(errc::not_found, "there is no node {} in the cluster's nodes.toml", node);
   if (is_without(now, node) == is_drain)
     return fail(errc::conflict, "node {} {}", node,

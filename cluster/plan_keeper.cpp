@@ -21,11 +21,6 @@ std::vector<std::string> elsewhere(const cluster_config& view) {
   return nodes;
 }
 
-bool is_node(const cluster_config& config, const std::string& name) {
-  return std::any_of(config.nodes.begin(), config.nodes.end(),
-                     [&](const node_config& n) { return n.name == name; });
-}
-
 } // namespace
 
 plan_keeper::line::line(const cluster_context& of)
@@ -101,7 +96,7 @@ result<std::vector<plan_keeper::step>> plan_keeper::plan_change(const change_nod
   auto number = next_number();
   for (auto& l : lines_) {
     const auto& view = l.context->config;
-    if (is_node(view, order.node) && !has_devices_on(view, view.pipeline, order.node))
+    if (view.has_node(order.node) && !has_devices_on(view, view.pipeline, order.node))
       continue;
     auto next = next_generation(view, l.book.noted().now.serving, order.node, order.is_drain);
     if (!next)

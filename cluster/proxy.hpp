@@ -76,11 +76,13 @@ Handle make_proxy(caf::actor_system& system, exchange& links, node_id node, acto
   return caf::actor_cast<Handle>(std::move(made));
 }
 
-// Publishes `to` under `id`; a message that it does not take is counted as for an unknown actor.
-// The exchange keeps it alive until withdraw(id) or stop().
-template <class Handle>
-void deliver_to(exchange& links, actor_id id, Handle to) {
-  links.publish(id, [&links, to](const envelope&, message&& m) {
+// What comes under `id` goes to the handle that `choose` names for it; a message that it does not
+// take is counted as for an unknown actor. The exchange keeps `choose` until withdraw(id) or
+// stop(). Handle choose(const envelope&, const message&)
+template <class Handle, class Choose>
+void deliver_to_chosen(exchange& links, actor_id id, Choose choose) {
+  links.publish(id, [&links, choose = std::move(choose)](const envelope& e, message&& m) {
+    const Handle& to = choose(e, m);
     std::visit(
         [&](auto&& content) {
           using M = std::decay_t<decltype(content)>;
@@ -91,6 +93,13 @@ void deliver_to(exchange& links, actor_id id, Handle to) {
         },
         std::move(m));
   });
+}
+
+// The same, with one for all.
+template <class Handle>
+void deliver_to(exchange& links, actor_id id, Handle to) {
+  deliver_to_chosen<Handle>(links, id,
+                            [to](const envelope&, const message&) -> const Handle& { return to; });
 }
 
 } // namespace baton::cluster

@@ -63,26 +63,6 @@ std::size_t desk_of(node_id source, const message& m, const std::vector<head_pla
   return 0;
 }
 
-// As deliver_to (proxy.hpp), to the desk that it is for.
-void deliver_to_desks(exchange& links, std::vector<gateway::desk_actor> desks,
-                      std::vector<head_place> heads) {
-  links.publish(
-      actors::well_known::gateway,
-      [&links, desks = std::move(desks), heads = std::move(heads)](const envelope& e, message&& m) {
-        const actors::gateway_actor to = desks[desk_of(e.source, m, heads)];
-        std::visit(
-            [&](auto&& content) {
-              using M = std::decay_t<decltype(content)>;
-              using taken = detail::signature<actors::gateway_actor>::all;
-              if constexpr (detail::is_one_of<M, taken>)
-                caf::anon_send(to, std::move(content));
-              else
-                links.count_unknown();
-            },
-            std::move(m));
-      });
-}
-
 // Clients beyond it would not be heard.
 void look_at_open_files(std::uint32_t connections_max) {
   const auto needed = files_of_process + connections_max;
@@ -161,7 +141,11 @@ int run_gateway(const cluster_context& context, const role_arguments& arguments)
   }
   const std::shared_ptr<gateway::door_server> doors = *std::move(opened);
   files->attach(board, doors);
-  deliver_to_desks(self.links(), desks, heads);
+  deliver_to_chosen<actors::gateway_actor>(
+      self.links(), actors::well_known::gateway,
+      [desks = desks, heads](const envelope& e, const message& m) -> actors::gateway_actor {
+        return desks[desk_of(e.source, m, heads)];
+      });
   for (const auto& desk : desks) {
     self.tell_peers(desk);
     self.on_tick([desk = desk] { caf::anon_send(desk, actors::tick{}); });

@@ -150,11 +150,6 @@ void toml_section::read_seconds(std::string_view key, std::chrono::milliseconds&
     value = std::chrono::milliseconds(std::llround(*seconds * 1000));
 }
 
-void toml_section::refuse(std::string_view key, std::string_view why) {
-  if (const auto* node = find(key))
-    note(errc::bad_config, key, node, fmt::format("{}: {}", full(key), why));
-}
-
 result<void> toml_section::finish() {
   if (first_)
     return *first_;

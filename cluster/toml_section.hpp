@@ -45,8 +45,6 @@ public:
   // Seconds, whole or broken.
   void read_seconds(std::string_view key, std::chrono::milliseconds& value, double least,
                     double most);
-  // A key that this version knows of but cannot do yet: an error that says so, if it is given.
-  void refuse(std::string_view key, std::string_view why);
   // A key read elsewhere (a sub-table).
   const toml::node* take(std::string_view key);
 

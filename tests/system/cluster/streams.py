@@ -103,6 +103,13 @@ def all_begun(streams, seconds=60):
     return streams
 
 
+def texts(streams):
+    """Of streams that must have ended well."""
+    checked = [s.check() for s in streams]
+    assert all(s.error is None for s in checked), [s.error for s in checked]
+    return [s.text for s in checked]
+
+
 class ResumingStream(Stream):
     """Comes back with Last-Event-ID when its connection falls, as EventSource does, until it has its end."""
 

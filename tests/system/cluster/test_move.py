@@ -5,7 +5,7 @@ import time
 
 import pytest
 from harness import running
-from streams import MovedStream, all_begun
+from streams import MovedStream, all_begun, texts
 
 SUBJECTS = ("a fox", "the sea", "a clock", "rain", "a bridge", "snow", "a train", "the moon")
 PROMPTS = [f"Write a short story about {x}." for x in SUBJECTS]
@@ -16,12 +16,6 @@ MOVED = 'baton_streams_moved_total{engine="1"'
 
 def begin(cluster):
     return all_begun([MovedStream(cluster, p, max_tokens=TOKENS) for p in PROMPTS], seconds=120)
-
-
-def texts(streams):
-    checked = [s.check() for s in streams]
-    assert all(s.error is None for s in checked), [s.error for s in checked]
-    return [s.text for s in checked]
 
 
 @pytest.mark.parametrize("lost", [("agent-a", "shard-1.0"), ("head-1",)], ids=lambda lost: lost[-1])

@@ -6,7 +6,7 @@ import time
 
 import pytest
 from harness import running
-from streams import Stream, all_begun
+from streams import Stream, all_begun, texts
 
 SUBJECTS = ("a fox", "the sea", "a clock", "rain", "a bridge", "snow", "a train", "the moon", "bread", "a storm", "a garden", "a letter", "salt", "a violin", "dust", "a map")
 PROMPTS = [f"Write a short story about {x}." for x in SUBJECTS]
@@ -24,12 +24,6 @@ waits = true
 
 def begin(cluster):
     return all_begun([Stream(cluster, p, max_tokens=TOKENS) for p in PROMPTS], seconds=120)
-
-
-def texts(streams):
-    checked = [s.check() for s in streams]
-    assert all(s.error is None for s in checked), [s.error for s in checked]
-    return [s.text for s in checked]
 
 
 def shards(cluster):

@@ -4,7 +4,7 @@ import time
 
 import pytest
 from harness import MODEL, running
-from streams import MovedStream, Stream, all_begun
+from streams import MovedStream, Stream, all_begun, texts
 
 SUBJECTS = ("a fox", "the sea", "a clock", "rain", "a bridge", "snow", "a train", "the moon")
 PROMPTS = [f"Write a short story about {x}." for x in SUBJECTS]
@@ -14,12 +14,6 @@ LONG = "Here is what happened, day by day. " + " ".join(f"On day {n} it rained i
 
 def begin(cluster, kind=Stream):
     return all_begun([kind(cluster, p, max_tokens=TOKENS) for p in PROMPTS], seconds=120)
-
-
-def texts(streams):
-    checked = [s.check() for s in streams]
-    assert all(s.error is None for s in checked), [s.error for s in checked]
-    return [s.text for s in checked]
 
 
 def pipelines(cluster):
