@@ -13,10 +13,6 @@ constexpr std::chrono::milliseconds retry_after_here{1'000};
 
 } // namespace
 
-bool is_for_load(errc code) noexcept {
-  return code == errc::overloaded || code == errc::no_job_ticket;
-}
-
 rejected refuse_here(error reason, const snapshot& now, std::string_view model) {
   rejected no;
   if (row_of(reason.code).retryable) {

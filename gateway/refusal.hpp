@@ -10,10 +10,6 @@
 
 namespace baton::gateway {
 
-// Too much to do at the moment, and nothing else: the HTTP status of these is the operator's
-// choice.
-bool is_for_load(errc code) noexcept;
-
 // A refusal by the gateway itself, with the queue as the heads of this model (if there is none
 // such, of the first one) have last described it.
 rejected refuse_here(error reason, const snapshot& now, std::string_view model = {});

@@ -67,11 +67,17 @@ struct errc_row {
   int http_status;
   bool retryable;
   std::string_view type; // OpenAI's error.type
+  // Too much to do at the moment, and nothing else: another pipeline may take it, and the HTTP
+  // status is the operator's choice.
+  bool is_for_load = false;
 };
 
 // All rows, ordered by number. docs/protocol.md and the JSON bodies come from it.
 std::span<const errc_row> errc_table() noexcept;
 const errc_row& row_of(errc code) noexcept;
+inline bool is_for_load(errc code) noexcept {
+  return row_of(code).is_for_load;
+}
 // Nothing for a number that this build does not know (a newer peer's).
 std::optional<errc> errc_from(std::uint16_t number) noexcept;
 

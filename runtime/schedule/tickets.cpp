@@ -20,8 +20,8 @@ scheduler::scheduler(scheduler_config config)
 
 std::variant<granted, rejected> scheduler::reserve(const baton::reserve& request, time_point now) {
   if (auto why = refuse_reserve(request, now)) {
-    const bool is_load = why->code == errc::overloaded || why->code == errc::no_job_ticket;
-    const auto retry_after = is_load ? returns_.next(now) : retry_after_of(why->code);
+    const auto retry_after =
+        is_for_load(why->code) ? returns_.next(now) : retry_after_of(why->code);
     return rejected{
         request.request, {}, std::move(*why), retry_after, look_at_queue(request.priority).tickets};
   }
