@@ -6,15 +6,14 @@
 
 namespace baton::actors {
 
-pipeline::lineup pipeline::lineup_of(std::uint32_t number, std::uint32_t stages,
-                                     std::uint32_t width) {
-  return {number, std::vector<seat>(std::size_t{std::max(stages, 1u)} * width), stages == 0};
+pipeline::lineup pipeline::lineup_of(const baton::generation& g) {
+  ENSURE(g.width > 0, "a stage has at least one rank");
+  const auto seats = std::size_t{std::max(g.stages, 1u)} * g.width;
+  return {g.number, g.width, std::vector<seat>(seats), g.stages == 0};
 }
 
-pipeline::pipeline(std::uint32_t stages, std::uint32_t width, epoch_id first)
-    : width_(width), lines_{lineup_of(0, stages, width)}, epoch_(first) {
-  ENSURE(width > 0, "a stage has at least one rank");
-}
+pipeline::pipeline(const baton::generation& only, epoch_id first)
+    : lines_{lineup_of(only)}, epoch_(first) {}
 
 pipeline::lineup* pipeline::line_of(std::uint32_t generation) {
   auto it = std::find_if(lines_.begin(), lines_.end(),
@@ -23,8 +22,8 @@ pipeline::lineup* pipeline::line_of(std::uint32_t generation) {
 }
 
 pipeline::seat* pipeline::seat_of(lineup& of, stage_index stage, std::uint32_t rank) {
-  const auto at = std::size_t{stage} * width_ + rank;
-  return rank < width_ && at < of.seats.size() ? &of.seats[at] : nullptr;
+  const auto at = std::size_t{stage} * of.width + rank;
+  return rank < of.width && at < of.seats.size() ? &of.seats[at] : nullptr;
 }
 
 const hello* pipeline::linked(node_id node) const {
@@ -56,7 +55,7 @@ bool pipeline::set_plan(const generations& plan) {
     if (auto* known = line_of(g.number))
       lines.push_back(std::move(*known));
     else
-      lines.push_back(lineup_of(g.number, g.stages, width_));
+      lines.push_back(lineup_of(g));
   };
   take(plan.serving);
   if (plan.coming)
@@ -106,12 +105,12 @@ result<pipeline::announced> pipeline::on_ready(const stage_ready& stage) {
     return announced{};
   }
   auto* own = seat_of(*of, stage.stage, stage.rank);
-  if (!own || of->is_empty || stage.width != width_ ||
+  if (!own || of->is_empty || stage.width != of->width ||
       std::size_t{stage.stages} * stage.width != of->seats.size())
     return fail(errc::invalid_value,
                 "rank {} of {} of stage {} of {} does not belong to a pipeline of {} stages of {}",
-                stage.rank, stage.width, stage.stage, stage.stages, of->seats.size() / width_,
-                width_);
+                stage.rank, stage.width, stage.stage, stage.stages, of->seats.size() / of->width,
+                of->width);
   for (const auto& l : lines_)
     for (const auto& s : l.seats)
       if (s.ready && &s != own &&
@@ -233,11 +232,11 @@ node_id pipeline::first_stage() const {
 std::string pipeline::reason() const {
   if (is_off())
     return "no node has its layers";
-  const auto& seats = line().seats;
+  const auto& [number, width, seats, is_empty] = line();
   for (std::size_t i = 0; i < seats.size(); ++i)
     if (!seats[i].ready)
-      return width_ == 1 ? fmt::format("waiting for the shard of stage {}", i)
-                         : fmt::format("waiting for rank {} of stage {}", i % width_, i / width_);
+      return width == 1 ? fmt::format("waiting for the shard of stage {}", i)
+                        : fmt::format("waiting for rank {} of stage {}", i % width, i / width);
   return state_ == state::open ? "" : "opening a pipeline epoch";
 }
 

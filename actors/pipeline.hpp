@@ -1,6 +1,6 @@
 // The life of the pipeline as the scheduler actor sees it: which shards are there, and the epoch
-// that binds them. A stage has `width` shards, its ranks; each has a seat of its own, and to lose
-// one is to lose the stage. Pure.
+// that binds them. A stage has as many shards, its ranks, as its generation is wide; each has a
+// seat of its own, and to lose one is to lose the stage. Pure.
 //
 //   waiting --every shard is ready--> opening --every shard has opened--> open
 //      ^                                 |                                  |
@@ -39,9 +39,9 @@ public:
     open_epoch what;
   };
 
-  // Of one generation, number 0. Epochs are numbered from `first` on; give each life of the head a
+  // Of one generation. Epochs are numbered from `first` on; give each life of the head a
   // higher one.
-  pipeline(std::uint32_t stages, std::uint32_t width, epoch_id first);
+  pipeline(const baton::generation& only, epoch_id first);
 
   // The root's word. What has been said by shards of a generation that stays or comes is not
   // forgotten. True if that closed an epoch: its generation is over.
@@ -75,10 +75,11 @@ public:
   // No node has its layers, nor will have them: it serves again when the plan changes.
   bool is_off() const noexcept { return lines_.size() == 1 && line().is_empty; }
   epoch_id epoch() const noexcept { return epoch_; }
-  // The one that has the epochs, and its stages.
+  // The one that has the epochs, the ranks of each of its stages, and these.
   std::uint32_t generation() const noexcept { return line().number; }
+  std::uint32_t width() const noexcept { return line().width; }
   std::uint32_t stages() const noexcept {
-    return static_cast<std::uint32_t>(line().seats.size()) / width_;
+    return static_cast<std::uint32_t>(line().seats.size()) / line().width;
   }
   // Requires: not waiting. The blocks that every shard has room for, also in its swap space, and
   // their size.
@@ -103,18 +104,19 @@ private:
   };
   struct lineup { // the shards of a generation
     std::uint32_t number = 0;
-    std::vector<seat> seats; // [stage * width_ + rank]; never empty
+    std::uint32_t width = 1;
+    std::vector<seat> seats; // [stage * width + rank]; never empty
     bool is_empty = false;   // nobody will take them: no node has its layers
   };
-  static lineup lineup_of(std::uint32_t number, std::uint32_t stages, std::uint32_t width);
+  static lineup lineup_of(const baton::generation& g);
   struct member { // of the last epoch that was open
     node_id node;
     epoch_id life;
     std::uint64_t kv_life = 0;
   };
   const lineup& line() const noexcept { return lines_[current_]; }
-  lineup* line_of(std::uint32_t generation);                        // null: there is none
-  seat* seat_of(lineup& of, stage_index stage, std::uint32_t rank); // null: there is none
+  lineup* line_of(std::uint32_t generation);                               // null: there is none
+  static seat* seat_of(lineup& of, stage_index stage, std::uint32_t rank); // null: there is none
   const hello* linked(node_id node) const;
   bool is_complete(const lineup& l) const;
   static bool is_member(const seat& s, const member& m); // the same process
@@ -124,7 +126,6 @@ private:
   std::uint32_t least(std::uint32_t stage_ready::*room) const;
   bool close();
 
-  std::uint32_t width_;
   std::vector<lineup> lines_;      // the serving one, then, if there is one, the coming one
   std::size_t current_ = 0;        // of lines_
   std::vector<stage_ready> early_; // of generations that the root has not told of yet

@@ -146,7 +146,7 @@ void on_opened(pointer self, const epoch_opened& m) {
   } else {
     spdlog::info("epoch {} is open: {} stages of {} ranks, {} KV blocks, {} of swap space, "
                  "max_batch_total_tokens {}",
-                 m.epoch.value, s.line->stages(), s.options.width, s.line->blocks(),
+                 m.epoch.value, s.line->stages(), s.line->width(), s.line->blocks(),
                  s.line->swap_blocks(), s.core->load().max_batch_total_tokens);
   }
   s.was_open = true;
@@ -317,7 +317,7 @@ scheduler_actor::behavior_type scheduler(pointer self, scheduler_options options
   s.options = std::move(options);
   s.core.emplace(s.options.limits);
   s.named.emplace(s.options.limits.resume_window, named_requests_max);
-  s.line.emplace(s.options.plan.serving.stages, s.options.width, s.options.first_epoch);
+  s.line.emplace(s.options.plan.serving, s.options.first_epoch);
   s.line->set_plan(s.options.plan);
   s.busy_micros.resize(s.line->stages());
   s.reported_at = s.options.now();

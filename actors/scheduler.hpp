@@ -15,9 +15,8 @@ namespace baton::actors {
 
 struct scheduler_options {
   schedule::scheduler_config limits;
-  generations plan;        // as noted when this life of the head began; the root says more
-  std::uint32_t width = 1; // ranks of each stage
-  epoch_id first_epoch;    // of the pipeline: above any that an earlier life of the head used
+  generations plan;     // as noted when this life of the head began; the root says more
+  epoch_id first_epoch; // of the pipeline: above any that an earlier life of the head used
   detokenizer_actor detokenizer;
   directory peers;
   model_card card; // what gateways are told; phase and reason are filled in here

@@ -3,6 +3,7 @@
 
 #include "cluster/commands.hpp"
 #include "cluster/process.hpp"
+#include "schema/limits.hpp"
 #include "schema/nearest.hpp"
 
 #include <CLI/CLI.hpp>
@@ -24,6 +25,7 @@ struct choices {
   bool watch = false;
   join_options join;
   keygen_options keygen;
+  scale_options scale;
   long patience = 60;
   chat_options chat;
   role_arguments role;
@@ -105,6 +107,22 @@ void add_nodes(CLI::App& app, choices& c) {
   add("drain", "Move a node's layers to the other nodes while streams go on; its shards end.",
       true);
   add("add-node", "Give layers to a node that waits or was drained, while streams go on.", false);
+  auto* scale = app.add_subcommand(
+      "scale", "Change how many replicas of a model serve, or how wide its stages are, while "
+               "streams go on.");
+  scale->add_option("MODEL", c.scale.model, "as clients ask for it")->required();
+  scale->add_option("CLUSTER", c.scale.which,
+                    "its nodes.toml or its name; default: the one that runs");
+  auto* what = scale->add_option_group("to what")->require_option(1, 2);
+  what->add_option("--replicas", c.scale.replicas, "at most those of nodes.toml")
+      ->check(CLI::Range(1u, pipelines_max));
+  what->add_option("--tensor-parallel-size", c.scale.tensor_parallel_size,
+                   "shards that share each stage; the devices stay the same")
+      ->check(CLI::Range(1u, static_cast<std::uint32_t>(limits::stages_max)));
+  scale->callback([&c] {
+    spdlog::set_level(spdlog::level::off);
+    c.status = command_scale(c.scale);
+  });
 }
 
 void add_model(CLI::App& app, choices& c) {
@@ -184,7 +202,7 @@ std::string did_you_mean(const CLI::App& app, const std::vector<std::string>& ex
   return {};
 }
 
-} // namespace
+} // namespace baton::cluster
 
 int run_command_line(int argc, char** argv, const engine_wrapper& wrap) {
   block_signals();

@@ -1,5 +1,5 @@
-// `cluster drain NODE` and `cluster add-node NODE`: ask the root to move the layers, and wait until
-// they have moved.
+// `cluster drain NODE`, `cluster add-node NODE` and `cluster scale MODEL`: ask the root for other
+// shards, and wait until they serve.
 #include "cluster/commands.hpp"
 #include "cluster/generation_book.hpp"
 #include "cluster/root_client.hpp"
@@ -46,15 +46,14 @@ result<cluster_status> wait_until_settled(const run_dir& dir, const numbers& beg
   }
 }
 
-} // namespace
-
-int command_change_nodes(const std::string& node, const std::string& which, bool is_drain) {
+// Gives the order, and says what has come of it: `done`, with the generations that serve.
+int change_and_wait(const std::string& which, const message& order, const std::string& done) {
   auto dir = find_cluster(which);
   if (!dir || dir->alive().empty()) {
     std::fprintf(stderr, "%s\n", dir ? "not running" : dir.error().message.c_str());
     return exit_not_running;
   }
-  const auto begun = ask_to_change(*dir, node, is_drain);
+  const auto begun = ask_to_change(*dir, order);
   if (!begun)
     return refuse(begun.error());
   if (begun->refused)
@@ -73,9 +72,28 @@ int command_change_nodes(const std::string& node, const std::string& which, bool
         std::fprintf(stderr, "error: %s\n", p.change.c_str());
     return 1;
   }
-  std::printf("node %s %s layers now (generation %s)\n", node.c_str(), is_drain ? "has no" : "has",
+  std::printf("%s now (generation %s)\n", done.c_str(),
               fmt::format("{}", fmt::join(coming, ", ")).c_str());
   return 0;
+}
+
+} // namespace
+
+int command_change_nodes(const std::string& node, const std::string& which, bool is_drain) {
+  return change_and_wait(which, change_nodes{1, node, is_drain},
+                         fmt::format("node {} {} layers", node, is_drain ? "has no" : "has"));
+}
+
+int command_scale(const scale_options& options) {
+  std::string done;
+  if (options.replicas > 0)
+    done += fmt::format(" has {} replica{}", options.replicas, options.replicas == 1 ? "" : "s");
+  if (options.tensor_parallel_size > 0)
+    done += fmt::format("{} stages of {} rank{}", done.empty() ? " has" : ",",
+                        options.tensor_parallel_size, options.tensor_parallel_size == 1 ? "" : "s");
+  return change_and_wait(
+      options.which, scale_model{1, options.model, options.replicas, options.tensor_parallel_size},
+      fmt::format("model {}{}", options.model, done));
 }
 
 } // namespace baton::cluster

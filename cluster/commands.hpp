@@ -37,6 +37,14 @@ int command_plan(const std::filesystem::path& config, bool json);
 int command_status(const std::string& which, bool json, bool watch);
 // A node's layers move to the others, or some of theirs to it; returns when they have.
 int command_change_nodes(const std::string& node, const std::string& which, bool is_drain);
+struct scale_options {
+  std::string which;
+  std::string model;
+  std::uint32_t replicas = 0;             // 0: as many as serve
+  std::uint32_t tensor_parallel_size = 0; // 0: as it is; one of them is given
+};
+// Returns when so many replicas serve, or stages are so wide.
+int command_scale(const scale_options& options);
 int command_down(const std::string& which, std::chrono::seconds patience);
 int command_doctor(const std::string& config, bool json);
 int command_model_inspect(const std::filesystem::path& file, bool json);

@@ -20,11 +20,6 @@ constexpr std::uint64_t swap_blocks_max = limits::copies_max / 4;
 // The numbers of agents end where those of further heads begin.
 constexpr std::size_t agents_max = place::further_heads.value - place::first_agent.value;
 
-// Of a pipeline's first generation: no two pipelines have one in common.
-std::uint32_t first_number(const cluster_config& config) {
-  return config.pipeline;
-}
-
 struct place_on_device {
   std::string on;
   std::string machine;
@@ -42,7 +37,7 @@ std::vector<place_on_device> all_devices(const cluster_config& config, const gen
   std::vector<place_on_device> devices;
   for (const auto& n : config.nodes)
     for (std::size_t i = 0; i < n.devices.size(); ++i) {
-      if (n.owner(i) == config.pipeline && is_without(which, n.name))
+      if (n.owner(i) == config.pipeline && (which.stages == 0 || is_without(which, n.name)))
         continue;
       auto d = parse_device(n.devices[i]);
       ENSURE(d.has_value(), "device '{}' was checked when the configuration was read",
@@ -50,21 +45,6 @@ std::vector<place_on_device> all_devices(const cluster_config& config, const gen
       devices.push_back({n.name, machine_of(n), n.devices[i], n.owner(i), std::move(*d)});
     }
   return devices;
-}
-
-std::size_t own_devices(const cluster_config& config, const node_config& n) {
-  std::size_t count = 0;
-  for (std::size_t i = 0; i < n.devices.size(); ++i)
-    count += n.owner(i) == config.pipeline ? 1 : 0;
-  return count;
-}
-
-std::size_t own_devices(const cluster_config& config, const generation& which) {
-  std::size_t count = 0;
-  for (const auto& n : config.nodes)
-    if (!is_without(which, n.name))
-      count += own_devices(config, n);
-  return count;
 }
 
 // What the shards on a machine need beside their KV.
@@ -231,7 +211,8 @@ share_cores(const std::vector<place_on_device>& devices, const machines& known) 
 result<void> check_known(const cluster_config& config, const generation& which,
                          const machines& known) {
   for (const auto& n : config.nodes)
-    if (own_devices(config, n) > 0 && !is_without(which, n.name) && !known.contains(machine_of(n)))
+    if (which.stages > 0 && own_devices(config, n) > 0 && !is_without(which, n.name) &&
+        !known.contains(machine_of(n)))
       return fail_param(errc::bad_config, "nodes.host",
                         "node {} is on another machine ({}), which has not joined: its cores and "
                         "memory are not known",
@@ -241,10 +222,11 @@ result<void> check_known(const cluster_config& config, const generation& which,
 
 // A stage takes as many devices, one after the other, as it has ranks; all on one node, whose agent
 // holds the memory in which they meet.
-result<void> check_devices(const cluster_config& config, const generation& which,
-                           std::size_t devices) {
-  const auto& m = config.model;
-  if (m.tensor_parallel_size == 1) {
+result<void> check_devices(const cluster_config& config, const generation& which) {
+  if (which.stages == 0)
+    return {};
+  const auto devices = own_devices(config, which);
+  if (which.width == 1) {
     if (devices != which.stages)
       return fail_param(
           errc::bad_config, "model.pipeline_parallel_size",
@@ -252,35 +234,35 @@ result<void> check_devices(const cluster_config& config, const generation& which
           which.stages, devices);
     return {};
   }
-  const auto shards = std::size_t{which.stages} * m.tensor_parallel_size;
+  const auto shards = std::size_t{which.stages} * which.width;
   if (shards > limits::stages_max)
     return fail_param(errc::bad_config, "model.tensor_parallel_size",
                       "{} stages of {} ranks are {} shards, a cluster has at most {}", which.stages,
-                      m.tensor_parallel_size, shards, limits::stages_max);
+                      which.width, shards, limits::stages_max);
   for (const auto& n : config.nodes)
-    if (const auto own = own_devices(config, n); own % m.tensor_parallel_size != 0)
+    if (const auto own = own_devices(config, n); own % which.width != 0)
       return fail_param(errc::bad_config, "model.tensor_parallel_size",
                         "model.tensor_parallel_size is {} and the ranks of a stage live on one "
                         "node, but node {} has {} devices: give it a multiple of {}",
-                        m.tensor_parallel_size, n.name, own, m.tensor_parallel_size);
+                        which.width, n.name, own, which.width);
   if (devices != shards)
     return fail_param(errc::bad_config, "model.tensor_parallel_size",
                       "{} stages (model.pipeline_parallel_size) of {} ranks "
                       "(model.tensor_parallel_size) are {} shards, but the nodes have {} devices: "
                       "one device per shard",
-                      which.stages, m.tensor_parallel_size, shards, devices);
+                      which.stages, which.width, shards, devices);
   return {};
 }
 
 shard_plan make_shard(const cluster_config& config, const place_on_device& where, std::size_t index,
-                      std::vector<std::uint32_t> cores, std::uint32_t generation) {
+                      std::vector<std::uint32_t> cores, const generation& which) {
   const auto& m = config.model;
   shard_plan s;
-  s.node = place::shard(generation, static_cast<std::uint32_t>(index));
+  s.node = place::shard(which.number, static_cast<std::uint32_t>(index));
   s.name = config.pipeline == 0 ? fmt::format("shard-{}", index)
                                 : fmt::format("shard-{}.{}", config.pipeline, index);
-  if (generation != first_number(config))
-    s.name += fmt::format("-g{}", generation);
+  if (which.number != first_number(config))
+    s.name += fmt::format("-g{}", which.number);
   s.on = where.on;
   s.machine = where.machine;
   s.device = where.device_name;
@@ -290,14 +272,9 @@ shard_plan make_shard(const cluster_config& config, const place_on_device& where
   if (s.threads > s.cores.size())
     s.cores.clear(); // more threads than cores: the system places them
   s.cores.resize(std::min<std::size_t>(s.cores.size(), s.threads));
-  s.stage = static_cast<stage_index>(index / m.tensor_parallel_size);
-  s.rank = static_cast<std::uint32_t>(index % m.tensor_parallel_size);
+  s.stage = static_cast<stage_index>(index / which.width);
+  s.rank = static_cast<std::uint32_t>(index % which.width);
   return s;
-}
-
-// Every `tensor_parallel_size` devices of the nodes that have layers are one.
-std::uint32_t stages_of(const cluster_config& config, const generation& which) {
-  return static_cast<std::uint32_t>(own_devices(config, which) / config.model.tensor_parallel_size);
 }
 
 // The layers of the stages: one with more threads gets more.
@@ -331,49 +308,6 @@ result<void> cut_stage(const model::description& model, std::span<shard_plan> ra
 
 } // namespace
 
-bool is_without(const generation& which, const std::string& node) {
-  return std::find(which.without.begin(), which.without.end(), node) != which.without.end();
-}
-
-generation first_generation(const cluster_config& config) {
-  generation first{first_number(config), config.model.pipeline_parallel_size, {}};
-  for (const auto& n : config.nodes)
-    if (n.waits)
-      first.without.push_back(n.name);
-  if (own_devices(config, first) == 0)
-    first.stages = 0;
-  return first;
-}
-
-result<generation> next_generation(const cluster_config& config, const generation& now,
-                                   const std::string& node, bool is_drain) {
-  if (!config.has_node(node))
-    return fail(errc::not_found, "there is no node {} in the cluster's nodes.toml", node);
-  if (is_without(now, node) == is_drain)
-    return fail(errc::conflict, "node {} {}", node,
-                is_drain ? "has no layers already" : "has layers already");
-  auto next = now;
-  if (is_drain)
-    next.without.push_back(node);
-  else
-    std::erase(next.without, node);
-  next.stages = stages_of(config, next);
-  return next;
-}
-
-result<generation> next_generation_without(const cluster_config& config, const generation& now,
-                                           const std::set<std::string>& nodes) {
-  auto next = now;
-  for (const auto& node : nodes)
-    if (!is_without(now, node))
-      next.without.push_back(node);
-  next.stages = stages_of(config, next);
-  if (next.stages == 0)
-    return fail(errc::does_not_fit, "without node {} no device is left for the layers",
-                fmt::join(nodes, ", "));
-  return next;
-}
-
 result<void> check_fits_beside(const std::vector<const cluster_plan*>& there,
                                const cluster_plan& coming, const machines& known) {
   for (const auto& [name, machine] : known) {
@@ -404,13 +338,13 @@ result<cluster_plan> make_plan(const cluster_config& config, const model::descri
                       config.nodes.size(), agents_max);
   if (auto ok = check_known(config, which, known); !ok)
     return ok.error();
-  if (auto ok = check_devices(config, which, own_devices(config, which)); !ok)
+  if (auto ok = check_devices(config, which); !ok)
     return ok.error();
   cluster_plan plan;
   plan.pipeline = config.pipeline;
   plan.generation = which.number;
   plan.stages = which.stages;
-  plan.width = m.tensor_parallel_size;
+  plan.width = which.width;
   plan.max_model_len = m.max_model_len ? m.max_model_len : model.context_length;
   if (plan.max_model_len > model.context_length)
     return fail_param(errc::bad_config, "model.max_model_len",
@@ -423,7 +357,7 @@ result<cluster_plan> make_plan(const cluster_config& config, const model::descri
   for (std::size_t i = 0; i < devices.size(); ++i)
     if (devices[i].owner == config.pipeline)
       plan.shards.push_back(
-          make_shard(config, devices[i], plan.shards.size(), std::move((*cores)[i]), which.number));
+          make_shard(config, devices[i], plan.shards.size(), std::move((*cores)[i]), which));
   for (std::uint32_t i = 0; i < config.nodes.size(); ++i)
     plan.agents.push_back({node_id{place::first_agent.value + i}, "agent-" + config.nodes[i].name,
                            config.nodes[i].name, machine_of(config.nodes[i]), i});

@@ -6,11 +6,11 @@
 #include "cluster/config.hpp"
 #include "cluster/generation_book.hpp"
 #include "cluster/machine.hpp"
+#include "cluster/next_generation.hpp"
 #include "runtime/model/slice.hpp"
 #include "schema/ids.hpp"
 #include "schema/limits.hpp"
 
-#include <set>
 #include <string>
 #include <vector>
 
@@ -97,21 +97,9 @@ inline constexpr double auto_kv_memory_share = 0.5;
 // does_not_fit (layers, heads, memory; names what and the number).
 result<cluster_plan> make_plan(const cluster_config& config, const model::description& model,
                                const machines& known);
-// The same for another generation than the first: as many stages as it says, which is one for each
-// `tensor_parallel_size` devices of the nodes that it is not without.
+// The same for another generation than the first (next_generation.hpp).
 result<cluster_plan> make_plan(const cluster_config& config, const model::description& model,
                                const machines& known, const generation& which);
-bool is_without(const generation& which, const std::string& node);
-// What `cluster up` begins with: no stage, if all nodes of the pipeline wait.
-generation first_generation(const cluster_config& config);
-// The one after `now`, without the node or with it again; its number is for the caller to give. It
-// has no stage if no device is left. Errors: not_found (no such node), conflict (it is so already).
-result<generation> next_generation(const cluster_config& config, const generation& now,
-                                   const std::string& node, bool is_drain);
-// The one after `now` without these, those that it is without already, or that there are not, among
-// them. Errors: does_not_fit (no device is left).
-result<generation> next_generation_without(const cluster_config& config, const generation& now,
-                                           const std::set<std::string>& nodes);
 // All of them at the same time: pipelines beside one another, a generation beside the one that it
 // takes over from. Errors: does_not_fit.
 result<void> check_fits_beside(const std::vector<const cluster_plan*>& there,

@@ -90,10 +90,27 @@ result<cluster_plan> plan_keeper::plan_of(const line& l, const generation& next)
   return make_plan(l.context->config, l.context->model, note_.known, next);
 }
 
+// One more of those that begin together. Errors: conflict (a change is under way), as plan_of,
+// check_fits_beside.
+result<void> plan_keeper::add_step(line& l, generation next, std::vector<step>& steps) const {
+  if (const auto coming = l.book.coming())
+    return fail(errc::conflict, "generation {} is still being started: wait for it", *coming);
+  next.number = next_number() + static_cast<std::uint32_t>(steps.size());
+  auto plan = plan_of(l, next);
+  if (!plan)
+    return plan.error();
+  auto there = all_there();
+  for (const auto& earlier : steps)
+    there.push_back(&earlier.plan);
+  if (auto ok = check_fits_beside(there, *plan, note_.known); !ok)
+    return ok;
+  steps.push_back({&l, std::move(next), std::move(*plan)});
+  return {};
+}
+
 // All pipelines that have devices on the node, or none.
 result<std::vector<plan_keeper::step>> plan_keeper::plan_change(const change_nodes& order) {
   std::vector<step> steps;
-  auto number = next_number();
   for (auto& l : lines_) {
     const auto& view = l.context->config;
     if (view.has_node(order.node) && !has_devices_on(view, view.pipeline, order.node))
@@ -101,18 +118,8 @@ result<std::vector<plan_keeper::step>> plan_keeper::plan_change(const change_nod
     auto next = next_generation(view, l.book.noted().now.serving, order.node, order.is_drain);
     if (!next)
       return next.error();
-    if (const auto coming = l.book.coming())
-      return fail(errc::conflict, "generation {} is still being started: wait for it", *coming);
-    next->number = number++;
-    auto plan = plan_of(l, *next);
-    if (!plan)
-      return plan.error();
-    auto there = all_there();
-    for (const auto& earlier : steps)
-      there.push_back(&earlier.plan);
-    if (auto ok = check_fits_beside(there, *plan, note_.known); !ok)
+    if (auto ok = add_step(l, std::move(*next), steps); !ok)
       return ok.error();
-    steps.push_back({&l, std::move(*next), std::move(*plan)});
   }
   if (steps.empty())
     return fail(errc::conflict, "node {} has devices for no model", order.node);
@@ -135,16 +142,85 @@ result<void> plan_keeper::check_served(const line& l, const std::vector<step>& s
   return fail(errc::does_not_fit, "no device is left for the layers of model {}", model);
 }
 
+// Those that serve, then those that can, then the rest; within each in their order. Errors:
+// not_found.
+result<std::vector<plan_keeper::line*>> plan_keeper::replicas_of(const std::string& model) {
+  std::vector<line*> replicas;
+  std::set<std::string> names;
+  for (auto& l : lines_) {
+    names.insert(l.context->config.model.name);
+    if (l.context->config.model.name == model)
+      replicas.push_back(&l);
+  }
+  if (replicas.empty())
+    return fail(errc::not_found, "there is no model {}: {} {} served", model,
+                fmt::join(names, ", "), names.size() == 1 ? "is" : "are");
+  const auto rank = [](const line* l) {
+    return l->serving.stages > 0                                              ? 0
+           : own_devices(l->context->config, l->book.noted().now.serving) > 0 ? 1
+                                                                              : 2;
+  };
+  std::stable_sort(replicas.begin(), replicas.end(),
+                   [&](const line* a, const line* b) { return rank(a) < rank(b); });
+  return replicas;
+}
+
+// The first so many of its replicas are on, the others off; all have stages of the width.
+result<std::vector<plan_keeper::step>> plan_keeper::plan_scale(const scale_model& order) {
+  const auto replicas = replicas_of(order.model);
+  if (!replicas)
+    return replicas.error();
+  const auto serving = static_cast<std::size_t>(std::count_if(
+      replicas->begin(), replicas->end(), [](const line* l) { return l->serving.stages > 0; }));
+  const auto wanted = order.replicas > 0 ? order.replicas : serving;
+  if (wanted > replicas->size())
+    return fail(errc::does_not_fit,
+                "nodes.toml has devices for {} replicas of model {}, not for {}", replicas->size(),
+                order.model, wanted);
+  std::vector<step> steps;
+  for (std::size_t i = 0; i < replicas->size(); ++i) {
+    auto& l = *replicas->at(i);
+    auto now = l.book.noted().now.serving;
+    const bool is_on = i < wanted;
+    if (is_on && now.stages == 0) // it begins with the machines that are there
+      for (const auto& lost : l.away.lost(clock::now()))
+        if (!is_without(now, lost))
+          now.without.push_back(lost);
+    auto next = next_generation_scaled(l.context->config, now, is_on,
+                                       order.width > 0 ? order.width : now.width);
+    if (!next)
+      return next.error();
+    if (*next == l.book.noted().now.serving)
+      continue;
+    if (auto ok = add_step(l, std::move(*next), steps); !ok)
+      return ok.error();
+  }
+  if (steps.empty())
+    return fail(errc::conflict, "model {} has {} replica{} with stages of {} already", order.model,
+                wanted, wanted == 1 ? "" : "s", replicas->front()->serving.width);
+  return steps;
+}
+
 nodes_changed plan_keeper::change(const change_nodes& order) {
   std::lock_guard lock(mutex_);
-  auto steps = plan_change(order);
+  return begin(order.request, plan_change(order), "it has no node");
+}
+
+nodes_changed plan_keeper::scale(const scale_model& order) {
+  std::lock_guard lock(mutex_);
+  return begin(order.request, plan_scale(order), "it is switched off");
+}
+
+// `why_off`: of the pipelines that have no stage then.
+nodes_changed plan_keeper::begin(std::uint64_t request, result<std::vector<step>> steps,
+                                 const std::string& why_off) {
   if (!steps)
-    return {order.request, 0, steps.error(), {}};
-  nodes_changed answer{order.request, steps->front().next.number, std::nullopt, {}};
+    return {request, 0, steps.error(), {}};
+  nodes_changed answer{request, steps->front().next.number, std::nullopt, {}};
   for (auto& s : *steps) {
     const bool has_shards = s.next.stages > 0; // else there is nothing to wait for
     const auto begun = has_shards ? s.of->book.begin(s.next, clock::now())
-                                  : s.of->book.replace(s.next, clock::now(), "it has no node");
+                                  : s.of->book.replace(s.next, clock::now(), why_off);
     if (!begun) {
       answer.refused = begun.error();
       break;
@@ -245,8 +321,8 @@ void plan_keeper::do_without_the_lost(line& l) {
   if (lost == std::exchange(l.moved_from, lost))
     return; // what there was to do was done
   const auto& last = l.coming ? *l.book.noted().now.coming : l.book.noted().now.serving;
-  if (std::all_of(lost.begin(), lost.end(),
-                  [&](const auto& node) { return is_without(last, node); }))
+  if (last.stages == 0 || std::all_of(lost.begin(), lost.end(),
+                                      [&](const auto& node) { return is_without(last, node); }))
     return;
   const auto why = fmt::format("node {} is gone", fmt::join(lost, ", "));
   l.book.give_up(why);

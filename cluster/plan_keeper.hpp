@@ -38,6 +38,7 @@ public:
   plan_keeper(const cluster_contexts& all, outside to);
 
   nodes_changed change(const change_nodes& order);
+  nodes_changed scale(const scale_model& order);
   // A machine has come that was not here when the cluster came up.
   void on_joined(const std::string& node, const machine_facts& facts);
   void on_serves(std::uint32_t generation);
@@ -74,8 +75,13 @@ private:
   std::uint32_t next_number() const;
   std::vector<const cluster_plan*> all_there() const;
   result<cluster_plan> plan_of(const line& l, const generation& next) const;
+  result<void> add_step(line& l, generation next, std::vector<step>& steps) const;
   result<std::vector<step>> plan_change(const change_nodes& order);
+  result<std::vector<step>> plan_scale(const scale_model& order);
+  result<std::vector<line*>> replicas_of(const std::string& model);
   result<void> check_served(const line& l, const std::vector<step>& steps) const;
+  nodes_changed begin(std::uint64_t request, result<std::vector<step>> steps,
+                      const std::string& why_off);
   void do_without_the_lost(line& l);
   result<void> move_away_from(line& l, const std::set<std::string>& lost, const std::string& why);
   void give_up(line& l, const std::string& why);

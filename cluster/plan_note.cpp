@@ -18,12 +18,13 @@ std::optional<network_note> network_from(const nlohmann::json& json) {
 }
 
 nlohmann::json json_of(const generation& g) {
-  return {{"number", g.number}, {"stages", g.stages}, {"without", g.without}};
+  return {{"number", g.number}, {"stages", g.stages}, {"without", g.without}, {"width", g.width}};
 }
 
 generation generation_from(const nlohmann::json& json) {
   return {json.at("number").get<std::uint32_t>(), json.at("stages").get<std::uint32_t>(),
-          json.at("without").get<std::vector<std::string>>()};
+          json.at("without").get<std::vector<std::string>>(),
+          json.at("width").get<std::uint32_t>()};
 }
 
 nlohmann::json json_of(std::uint32_t number, const pipeline_note& p) {

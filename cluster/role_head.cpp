@@ -121,7 +121,6 @@ int run_head(const cluster_context& context, const role_arguments& arguments) {
   actors::scheduler_options options;
   options.limits = limits_of(context, *loaded, arguments.epoch);
   options.plan = context.noted().generations->now;
-  options.width = context.plan.width;
   options.first_epoch = arguments.epoch;
   options.detokenizer = detokenizer;
   options.peers = peers;

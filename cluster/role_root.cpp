@@ -211,6 +211,9 @@ private:
           } else if (auto* order = std::get_if<change_nodes>(&m)) {
             self_.links().send(from.source, actors::well_known::client,
                                message(keeper_.change(*order)));
+          } else if (auto* scaling = std::get_if<scale_model>(&m)) {
+            self_.links().send(from.source, actors::well_known::client,
+                               message(keeper_.scale(*scaling)));
           } else if (auto* q = std::get_if<query_status>(&m)) {
             caf::anon_send(overview_, asked{from.source, *q});
           } else if (auto* l = std::get_if<load_report>(&m)) {

@@ -57,8 +57,8 @@ result<cluster_status> ask_status(const run_dir& dir) {
   return ask<cluster_status>(dir, query_status{1});
 }
 
-result<nodes_changed> ask_to_change(const run_dir& dir, const std::string& node, bool is_drain) {
-  return ask<nodes_changed>(dir, change_nodes{1, node, is_drain});
+result<nodes_changed> ask_to_change(const run_dir& dir, const message& order) {
+  return ask<nodes_changed>(dir, order);
 }
 
 } // namespace baton::cluster

@@ -1,6 +1,8 @@
 // The pipeline's life, membership and supervision, and what clients ask about them.
 #include "schema/codec_parts.hpp"
 
+#include <algorithm>
+
 namespace baton::codec {
 
 offset<wire::StageReady> put(writer& out, const stage_ready& m) {
@@ -34,13 +36,17 @@ offset<wire::Generation> put(writer& out, const generation& m) {
   for (const auto& name : m.without)
     names.push_back(out.text(name, limits::name_bytes_max));
   const auto without = names.empty() ? 0 : out.buffer.CreateVector(names);
-  return wire::CreateGeneration(out.buffer, m.number, m.stages, without);
+  return wire::CreateGeneration(out.buffer, m.number, m.stages, without, m.width);
 }
 
 void get(reader& in, const wire::Generation& from, generation& to) {
   to.number = from.number();
   in.at_most(from.stages(), limits::stages_max, "generation.stages");
   to.stages = from.stages();
+  if (from.width() == 0)
+    return in.refuse("generation.width is 0");
+  in.at_most(from.width(), limits::stages_max / std::max(from.stages(), 1u), "generation.width");
+  to.width = from.width();
   if (from.without() == nullptr)
     return;
   in.at_most(from.without()->size(), limits::nodes_max, "generation.without");
@@ -359,6 +365,20 @@ void get(reader& in, const wire::ChangeNodes& from, change_nodes& to) {
   to.request = from.request();
   in.text(from.node(), to.node, limits::name_bytes_max, "change_nodes.node");
   to.is_drain = from.is_drain();
+}
+
+offset<wire::ScaleModel> put(writer& out, const scale_model& m) {
+  const auto model = out.text(m.model, limits::name_bytes_max);
+  return wire::CreateScaleModel(out.buffer, m.request, model, m.replicas, m.width);
+}
+
+void get(reader& in, const wire::ScaleModel& from, scale_model& to) {
+  to.request = from.request();
+  in.text(from.model(), to.model, limits::name_bytes_max, "scale_model.model");
+  in.at_most(from.replicas(), pipelines_max, "scale_model.replicas");
+  to.replicas = from.replicas();
+  in.at_most(from.width(), limits::stages_max, "scale_model.width");
+  to.width = from.width();
 }
 
 offset<wire::NodesChanged> put(writer& out, const nodes_changed& m) {

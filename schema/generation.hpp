@@ -11,9 +11,10 @@ namespace baton {
 // A way to spread the layers over shards. Each has shards of its own: those of another generation
 // are other processes under other nodes.
 struct generation {
-  std::uint32_t number = 0; // grows with each, never used twice
-  std::uint32_t stages = 1;
+  std::uint32_t number = 0;         // grows with each, never used twice
+  std::uint32_t stages = 1;         // 0: it has no shards
   std::vector<std::string> without; // nodes of nodes.toml that have none of its shards
+  std::uint32_t width = 1;          // ranks of each stage
   friend bool operator==(const generation&, const generation&) = default;
 };
 

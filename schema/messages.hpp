@@ -440,11 +440,20 @@ struct change_nodes {
   bool is_drain = false;
 };
 
+// Client to root: so many replicas of a model are to serve, and with stages so wide. The streams go
+// on. Answered by nodes_changed.
+struct scale_model {
+  std::uint64_t request = 0;
+  std::string model;
+  std::uint32_t replicas = 0; // 0: as many as do
+  std::uint32_t width = 0;    // ranks of each stage; 0: as many as there are
+};
+
 struct nodes_changed {
   std::uint64_t request = 0;
   std::uint32_t generation = 0; // the coming one, which cluster_status tells of
   std::optional<error> refused;
-  std::vector<std::uint32_t> further; // of further pipelines with devices on the node
+  std::vector<std::uint32_t> further; // of further pipelines
 };
 
 // -- 8. SDK clients (through the gateway's ZeroMQ door) --
@@ -481,6 +490,6 @@ using message =
                  chunk, tokenize, tokenized, detokenize, detokenized, stage_ready, open_epoch,
                  epoch_opened, hello, hello_ack, heartbeat, credit, status, model_card, load_report,
                  drain, query_status, cluster_status, list_models, models, generate, chunks, resume,
-                 change_nodes, nodes_changed, generations, serves, joined>;
+                 change_nodes, nodes_changed, generations, serves, joined, scale_model>;
 
 } // namespace baton

@@ -111,7 +111,7 @@ struct opening {
 
 opening open_epoch_of(std::uint32_t nodes) {
   opening o;
-  actors::pipeline line(nodes, /*width=*/1, {1});
+  actors::pipeline line({0, nodes, {}}, {1});
   for (stage_index i = 0; i < nodes; ++i) {
     const node_id node{first_node + i};
     line.on_up({node,

@@ -15,12 +15,13 @@ world_options supervised(std::uint64_t seed) {
   return o;
 }
 
-// Of one to three stages.
-std::vector<std::uint32_t> some_layout(world& w) {
+// Of one to three stages, of one to three ranks.
+layout some_layout(world& w) {
   std::set<std::uint32_t> first{0};
   for (auto n = w.draw(3); n > 0; --n)
     first.insert(static_cast<std::uint32_t>(1 + w.draw(layers_of_toy - 1)));
-  return {first.begin(), first.end()};
+  const auto width = w.draw(3) > 0 ? 1 : 1 + w.draw(3);
+  return {{first.begin(), first.end()}, static_cast<std::uint32_t>(width)};
 }
 
 void put_under_load(world& w) {
@@ -39,6 +40,7 @@ void check_settled(world& w) {
   REQUIRE(w.scheduler());
   CHECK(w.scheduler()->line->generation() == w.plan().now.serving.number);
   CHECK(w.scheduler()->line->stages() == w.plan().now.serving.stages);
+  CHECK(w.scheduler()->line->width() == w.plan().now.serving.width);
 }
 
 bool wait_for(world& w, const std::function<bool()>& is_so, std::chrono::milliseconds most) {
@@ -57,7 +59,7 @@ TEST_CASE("layers move between shards while streams run, and no stream notices b
     for (std::uint32_t change = 1; change <= 3; ++change) {
       put_under_load(w);
       REQUIRE(w.repartition(some_layout(w)));
-      CHECK_FALSE(w.repartition({0})); // one at a time
+      CHECK_FALSE(w.repartition({{0}})); // one at a time
       REQUIRE(wait_for(
           w, [&] { return w.plan().now.serving.number == change; }, 5s));
       moved_under_load += w.open_clients() > 0 ? 1 : 0;
@@ -137,7 +139,8 @@ TEST_CASE("shards whose machine is lost are done without, and streams go on from
       w.run_for(std::chrono::milliseconds(w.draw(60))); // it may be back
       under_load += w.open_clients() > 0 ? 1 : 0;
       REQUIRE(w.replace(some_layout(w)));
-      CHECK(w.plan().now == generations{{change, w.plan().now.serving.stages, {}}, std::nullopt});
+      const auto& now = w.plan().now;
+      CHECK(now == generations{{change, now.serving.stages, {}, now.serving.width}, std::nullopt});
       if (w.draw(4) == 0)
         w.crash(head_node);
     }

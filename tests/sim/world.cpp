@@ -150,7 +150,7 @@ void world::strike() {
 std::vector<node_id> world::planned_shards() const {
   std::vector<node_id> all;
   const auto add = [&](const generation& g) {
-    for (shard_index i = 0; i < g.stages * options_.width; ++i)
+    for (shard_index i = 0; i < g.stages * g.width; ++i)
       all.push_back(shard_node(i, g.number));
   };
   add(noted_.now.serving);

@@ -47,6 +47,12 @@ inline constexpr std::uint32_t layers_of_toy = 4;
 // What befalls a shard at a step of its engine.
 enum class step_fault : std::uint8_t { none, error, exception, death };
 
+// How a generation cuts the model: the first layers of its stages, and the ranks of each.
+struct layout {
+  std::vector<std::uint32_t> first_layers;
+  std::uint32_t width = 1;
+};
+
 struct world_options {
   std::uint64_t seed = 1;
   stage_index stages = 2;
@@ -100,11 +106,10 @@ public:
   void drain(); // of the head, as before a shutdown
 
   // -- the plan --
-  // The root begins another generation, of stages with these first layers; false if it cannot.
-  // Requires: supervised.
-  bool repartition(std::vector<std::uint32_t> first_layers);
+  // The root begins another generation, laid out so; false if it cannot. Requires: supervised.
+  bool repartition(layout next);
   // The same in place of the one that serves, as when a machine is lost.
-  bool replace(std::vector<std::uint32_t> first_layers);
+  bool replace(layout next);
   // What the root has noted last.
   const cluster::noted_generations& plan() const { return noted_; }
   std::vector<node_id> planned_shards() const;
@@ -194,9 +199,9 @@ private:
   std::map<node_id, life> lives_;
   std::map<node_id, memory_of_shard> kept_;
   std::map<node_id, std::shared_ptr<stage_group>> groups_; // by rank 0
-  bool begin_generation(std::vector<std::uint32_t> first_layers, bool is_replacement);
+  bool begin_generation(layout cut, bool is_replacement);
 
-  std::map<std::uint32_t, std::vector<std::uint32_t>> first_layers_; // of the stages, by generation
+  std::map<std::uint32_t, layout> layouts_; // by generation
   cluster::noted_generations noted_;
   std::optional<cluster::generation_book> book_; // the root's
   std::map<node_id, std::string> endpoints_;

@@ -56,8 +56,9 @@ world::world(const world_options& options)
   config_.set("scheduler.policy", caf::atom("testing"));
   system_ = std::make_unique<caf::actor_system>(config_);
   noted_.now.serving.stages = options_.stages;
+  noted_.now.serving.width = layouts_[0].width = options_.width;
   for (stage_index stage = 0; stage < options_.stages; ++stage)
-    first_layers_[0].push_back(stage * layers_of_toy / options_.stages);
+    layouts_[0].first_layers.push_back(stage * layers_of_toy / options_.stages);
   auto all = planned_shards();
   all.insert(all.begin(), {head_node, gateway_node});
   if (options_.supervised)
@@ -210,23 +211,23 @@ void world::say_plan() {
   caf::anon_send(*supervisor_, wanted());
 }
 
-bool world::repartition(std::vector<std::uint32_t> first_layers) {
-  return begin_generation(std::move(first_layers), /*is_replacement=*/false);
+bool world::repartition(layout next) {
+  return begin_generation(std::move(next), /*is_replacement=*/false);
 }
 
-bool world::replace(std::vector<std::uint32_t> first_layers) {
-  return begin_generation(std::move(first_layers), /*is_replacement=*/true);
+bool world::replace(layout next) {
+  return begin_generation(std::move(next), /*is_replacement=*/true);
 }
 
-bool world::begin_generation(std::vector<std::uint32_t> first_layers, bool is_replacement) {
+bool world::begin_generation(layout cut, bool is_replacement) {
   if (!supervisor_ || lives_.at(root_node).is_frozen)
     return false;
   const generation next{
-      book_->noted().last + 1, static_cast<std::uint32_t>(first_layers.size()), {}};
+      book_->noted().last + 1, static_cast<std::uint32_t>(cut.first_layers.size()), {}, cut.width};
   if (!(is_replacement ? book_->replace(next, now(), "a machine is gone")
                        : book_->begin(next, now())))
     return false;
-  first_layers_[next.number] = std::move(first_layers);
+  layouts_[next.number] = std::move(cut);
   say_plan();
   return true;
 }
@@ -259,7 +260,6 @@ void world::start_head() {
     o.serves = [&links](std::uint32_t generation) {
       links.send(root_node, actors::well_known::supervisor, message(serves{generation}));
     };
-  o.width = options_.width;
   o.first_epoch = links.self().epoch;
   detokenizer_ =
       keep(l, system_->spawn(actors::detokenizer, actors::detokenizer_config{peers, words_}));
@@ -304,9 +304,9 @@ void world::start_gateway() {
 
 void world::start_shard(node_id node) {
   const auto shard = shard_of(node);
-  const auto& first_layers = first_layers_.at(generation_of(node));
+  const auto& [first_layers, width] = layouts_.at(generation_of(node));
   const auto stages = static_cast<stage_index>(first_layers.size());
-  const sim_group::place where{shard / options_.width, shard % options_.width, options_.width};
+  const sim_group::place where{shard / width, shard % width, width};
   auto& l = begin(node, role::shard, name_of_node(node));
   auto& links = *l.links;
   engine::toy_memory memory{options_.blocks, block_positions, rows_max, context_max,
@@ -315,7 +315,7 @@ void world::start_shard(node_id node) {
   c.stage = where.stage;
   c.stages = stages;
   c.rank = where.rank;
-  c.width = options_.width;
+  c.width = width;
   c.head = head_node;
   c.scheduler = cluster::make_proxy<actors::scheduler_actor>(*system_, links, head_node,
                                                              actors::well_known::scheduler);
@@ -339,7 +339,7 @@ void world::start_shard(node_id node) {
     return own->take_over(from, takes.blocks);
   };
   const auto leader = node_id{node.value - where.rank};
-  const auto group = options_.width > 1 ? join_group(leader, where) : nullptr;
+  const auto group = width > 1 ? join_group(leader, where) : nullptr;
   c.group = group;
   c.engine = std::make_shared<sim_engine>(
       kept.engine, [this, node](const micro_batch& batch) { return before_step(node, batch); },
@@ -355,7 +355,7 @@ void world::start_shard(node_id node) {
                     kept.life,
                     options_.swap_blocks,
                     where.rank,
-                    options_.width,
+                    width,
                     generation_of(node)};
   c.now_micros = [this] {
     return static_cast<std::uint64_t>(

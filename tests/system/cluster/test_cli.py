@@ -22,7 +22,7 @@ def short_path():
 
 def test_help_teaches():
     commands = re.findall(r"^  (\S+)", cluster("--help").stdout.split("Subcommands:")[1], re.MULTILINE)
-    assert {"up", "down", "status", "plan", "drain", "add-node", "chat", "doctor"} <= set(commands)
+    assert {"up", "down", "status", "plan", "drain", "add-node", "scale", "chat", "doctor"} <= set(commands)
     assert not {"root", "gateway", "head", "agent", "shard"} & set(commands)  # roles are not for typing
 
 

@@ -346,49 +346,6 @@ cluster_config three_nodes() {
 
 } // namespace
 
-TEST_CASE("a node that waits has no layers until it is added, one that is drained none any more") {
-  const auto config = three_nodes();
-  const auto first = first_generation(config);
-  CHECK(first == generation{0, 2, {"c"}});
-  const auto drained = next_generation(config, first, "b", true);
-  REQUIRE(drained);
-  CHECK(*drained == generation{0, 1, {"c", "b"}});
-  const auto added = next_generation(config, first, "c", false);
-  REQUIRE(added);
-  CHECK(*added == generation{0, 3, {}});
-}
-
-TEST_CASE("of nodes that are lost those count that have layers") {
-  const auto config = three_nodes();
-  const auto first = first_generation(config);
-  const auto left = next_generation_without(config, first, {"b", "c", "x"});
-  REQUIRE(left);
-  CHECK(left->stages == 1);
-  CHECK(is_without(*left, "b"));
-  CHECK(is_without(*left, "c"));
-  CHECK_FALSE(is_without(*left, "a"));
-  const auto none = next_generation_without(config, first, {"a", "b"});
-  REQUIRE_FALSE(none);
-  CHECK(none.error().code == errc::does_not_fit);
-}
-
-TEST_CASE("what cannot be changed is refused by name") {
-  const auto config = three_nodes();
-  const auto first = first_generation(config);
-  CHECK(next_generation(config, first, "x", true).error().code == errc::not_found);
-  CHECK(next_generation(config, first, "c", true).error().code == errc::conflict);
-  CHECK(next_generation(config, first, "a", false).error().code == errc::conflict);
-  const auto alone = next_generation(config, first, "b", true);
-  REQUIRE(alone);
-  const auto none = next_generation(config, *alone, "a", true);
-  REQUIRE(none); // for a replica among several
-  CHECK(none->stages == 0);
-  const auto plan = make_plan(config, small_model(), roomy, *none);
-  REQUIRE(plan);
-  CHECK(plan->shards.empty());
-  CHECK(plan->agents.size() == 3);
-}
-
 TEST_CASE("shards of different generations share neither node nor name") {
   const auto config = three_nodes();
   const auto first = make_plan(config, small_model(), roomy);

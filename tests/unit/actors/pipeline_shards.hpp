@@ -1,0 +1,37 @@
+// The shards of a pipeline of two stages, as its tests tell of them.
+#pragma once
+
+#include "actors/pipeline.hpp"
+
+#include <doctest/doctest.h>
+
+namespace baton::actors {
+
+inline hello shard(std::uint32_t stage, std::uint64_t life) {
+  return {node_id{100 + stage},
+          epoch_id{life},
+          role::shard,
+          "shard",
+          "ipc://s" + std::to_string(life),
+          "b",
+          1};
+}
+inline stage_ready ready(std::uint32_t stage, std::uint64_t life, std::uint32_t blocks = 8,
+                         std::uint64_t hash = 7) {
+  return {node_id{100 + stage}, epoch_id{life}, stage, 2, blocks, 64, hash, "toy"};
+}
+
+inline pipeline opened() {
+  pipeline p({0, 2, {}}, epoch_id{50});
+  p.on_up(shard(0, 1));
+  p.on_up(shard(1, 2));
+  REQUIRE(p.on_ready(ready(0, 1)));
+  REQUIRE(p.open_if_complete().empty());
+  REQUIRE(p.on_ready(ready(1, 2, 6)));
+  REQUIRE(p.open_if_complete().size() == 2);
+  REQUIRE_FALSE(p.on_opened({p.epoch(), 1}));
+  REQUIRE(p.on_opened({p.epoch(), 0}));
+  return p;
+}
+
+} // namespace baton::actors

@@ -1,0 +1,153 @@
+// Which generation of shards follows which: nodes that come and go, replicas that are switched on
+// and off, stages that grow wider.
+#include "cluster/pipelines.hpp"
+#include "cluster/plan.hpp"
+#include "tests/unit/cluster/small_model.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace baton;
+using namespace baton::cluster;
+
+namespace {
+
+const machines roomy{{root_machine, {{0, 1, 2, 3}, 8ull << 30}}};
+
+cluster_config parsed(const std::string& text) {
+  auto config = parse_config("[model]\nname = \"m\"\npath = \"m.gguf\"\n" + text, "x.toml");
+  REQUIRE_MESSAGE(config, config.error().message);
+  return *config;
+}
+
+// Two nodes with a device each, and one that waits.
+cluster_config three_nodes() {
+  return parsed("pipeline_parallel_size = 2\n"
+                "[[nodes]]\nname = \"a\"\ndevices = [\"cpu:0\"]\n"
+                "[[nodes]]\nname = \"b\"\ndevices = [\"cpu:1\"]\n"
+                "[[nodes]]\nname = \"c\"\ndevices = [\"cpu\"]\nwaits = true\n");
+}
+
+// Of four stages, on two nodes.
+cluster_config four_devices() {
+  return parsed("pipeline_parallel_size = 4\n"
+                "[[nodes]]\nname = \"a\"\ndevices = [\"cpu:0\", \"cpu:1\", \"cpu:2\"]\n"
+                "[[nodes]]\nname = \"b\"\ndevices = [\"cpu:3\"]\n");
+}
+
+} // namespace
+
+TEST_CASE("a node that waits has no layers until it is added, one that is drained none any more") {
+  const auto config = three_nodes();
+  const auto first = first_generation(config);
+  CHECK(first == generation{0, 2, {"c"}});
+  const auto drained = next_generation(config, first, "b", true);
+  REQUIRE(drained);
+  CHECK(*drained == generation{0, 1, {"c", "b"}});
+  const auto added = next_generation(config, first, "c", false);
+  REQUIRE(added);
+  CHECK(*added == generation{0, 3, {}});
+}
+
+TEST_CASE("of nodes that are lost those count that have layers") {
+  const auto config = three_nodes();
+  const auto first = first_generation(config);
+  const auto left = next_generation_without(config, first, {"b", "c", "x"});
+  REQUIRE(left);
+  CHECK(left->stages == 1);
+  CHECK(is_without(*left, "b"));
+  CHECK(is_without(*left, "c"));
+  CHECK_FALSE(is_without(*left, "a"));
+  const auto none = next_generation_without(config, first, {"a", "b"});
+  REQUIRE_FALSE(none);
+  CHECK(none.error().code == errc::does_not_fit);
+}
+
+TEST_CASE("what cannot be changed is refused by name") {
+  const auto config = three_nodes();
+  const auto first = first_generation(config);
+  CHECK(next_generation(config, first, "x", true).error().code == errc::not_found);
+  CHECK(next_generation(config, first, "c", true).error().code == errc::conflict);
+  CHECK(next_generation(config, first, "a", false).error().code == errc::conflict);
+  const auto alone = next_generation(config, first, "b", true);
+  REQUIRE(alone);
+  const auto none = next_generation(config, *alone, "a", true);
+  REQUIRE(none); // for a replica among several
+  CHECK(none->stages == 0);
+  const auto plan = make_plan(config, small_model(), roomy, *none);
+  REQUIRE(plan);
+  CHECK(plan->shards.empty());
+  CHECK(plan->agents.size() == 3);
+}
+
+TEST_CASE("a pipeline that is switched off has its devices still, and is back with them") {
+  const auto config = three_nodes();
+  const auto first = first_generation(config);
+  const auto off = next_generation_scaled(config, first, false, 1);
+  REQUIRE(off);
+  CHECK(*off == generation{0, 0, {"c"}});
+  const auto plan = make_plan(config, small_model(), {}, *off); // nobody has to be there for it
+  REQUIRE(plan);
+  CHECK(plan->shards.empty());
+  CHECK(*next_generation_scaled(config, *off, true, 1) == first);
+  CHECK(*next_generation_scaled(config, first, true, 1) == first);
+}
+
+TEST_CASE("a node of a pipeline that is switched off may be drained; to add one switches it on") {
+  const auto config = three_nodes();
+  const auto off = next_generation_scaled(config, first_generation(config), false, 1);
+  REQUIRE(off);
+  const auto drained = next_generation(config, *off, "b", true);
+  REQUIRE(drained);
+  CHECK(*drained == generation{0, 0, {"c", "b"}});
+  CHECK(next_generation_scaled(config, *drained, true, 1)->stages == 1);
+  const auto added = next_generation(config, *drained, "b", false);
+  REQUIRE(added);
+  CHECK(added->stages == 2);
+  const auto refused = next_generation(config, *off, "a", false);
+  CHECK(refused.error().code == errc::conflict);
+  CHECK(refused.error().message.find("cluster scale") != std::string::npos);
+}
+
+TEST_CASE("nothing is switched on that has no node") {
+  const auto config = three_nodes();
+  const auto refused = next_generation_scaled(config, {0, 0, {"a", "b", "c"}}, true, 1);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == errc::does_not_fit);
+  CHECK(refused.error().message.find("add-node") != std::string::npos);
+}
+
+TEST_CASE("wider stages are fewer, and their ranks share the layers") {
+  auto config = four_devices();
+  config.nodes[0].devices.push_back("cpu:4");
+  config.nodes[0].owners.push_back(0);
+  config.nodes.pop_back();
+  const machines known{{root_machine, {{0, 1, 2, 3, 4}, 8ull << 30}}};
+  const auto wide = next_generation_scaled(config, first_generation(config), true, 2);
+  REQUIRE(wide);
+  CHECK(*wide == generation{0, 2, {}, 2});
+  const auto plan = make_plan(config, small_model(), known, *wide);
+  REQUIRE(plan);
+  REQUIRE(plan->shards.size() == 4);
+  CHECK(plan->width == 2);
+  CHECK(plan->shards[1].stage == 0);
+  CHECK(plan->shards[1].rank == 1);
+  CHECK(plan->shards[2].stage == 1);
+  CHECK(plan->shards[0].slice().kv_heads.count + plan->shards[1].slice().kv_heads.count == 3);
+  CHECK(*next_generation_scaled(config, *wide, true, 1) == first_generation(config));
+  const auto wider = next_generation_scaled(config, *wide, true, 4);
+  REQUIRE(wider);
+  const auto refused = make_plan(config, small_model(), known, *wider); // it has 3 KV heads
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().param == "model.tensor_parallel_size");
+}
+
+TEST_CASE("stages whose ranks would be on two nodes are refused with the numbers") {
+  const auto config = four_devices();
+  for (const std::uint32_t width : {2U, 8U}) {
+    const auto next = next_generation_scaled(config, first_generation(config), true, width);
+    REQUIRE(next);
+    const auto refused = make_plan(config, small_model(), roomy, *next);
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().message.find("node a has 3 devices") != std::string::npos);
+  }
+}
