@@ -1,7 +1,9 @@
 // `cluster plan`: who would live where, without starting anything.
 #include "cluster/commands.hpp"
+#include "cluster/expected_speed.hpp"
 #include "cluster/roles.hpp"
 
+#include <algorithm>
 #include <cstdio>
 
 namespace baton::cluster {
@@ -14,6 +16,35 @@ std::vector<std::string> assume_the_rest(const cluster_config& config, machines&
     if (n.is_elsewhere && known.emplace(n.name, known.at(root_machine)).second)
       assumed.push_back(n.name);
   return assumed;
+}
+
+// Whether what was measured of the one holds for the other.
+bool is_alike(const cluster_context& a, const cluster_context& b) {
+  return a.config.model.path == b.config.model.path &&
+         std::equal(a.plan.shards.begin(), a.plan.shards.end(), b.plan.shards.begin(),
+                    b.plan.shards.end(), [](const shard_plan& x, const shard_plan& y) {
+                      return x.threads == y.threads && x.layers == y.layers &&
+                             (x.machine == root_machine) == (y.machine == root_machine);
+                    });
+}
+
+// What cannot be measured is left out, and said so.
+expected_speeds expect_all(const cluster_contexts& all) {
+  expected_speeds expected;
+  for (const auto& c : all) {
+    const auto like =
+        std::find_if(all.begin(), all.begin() + expected.size(),
+                     [&](const cluster_context& other) { return is_alike(other, c); });
+    if (const auto at = static_cast<std::size_t>(like - all.begin()); at < expected.size()) {
+      expected.push_back(expected[at]);
+      continue;
+    }
+    auto speeds = expect(c.config, c.model, c.plan);
+    if (!speeds)
+      std::fprintf(stderr, "note: no speed was measured: %s\n", speeds.error().message.c_str());
+    expected.push_back(speeds ? *std::move(speeds) : std::vector<expected_speed>());
+  }
+  return expected;
 }
 
 } // namespace
@@ -35,7 +66,8 @@ int command_plan(const std::filesystem::path& config_file, bool json) {
   auto all = load_contexts(config_file, std::move(with));
   if (!all)
     return refuse(all.error());
-  const auto text = json ? plan_json(*all) : plan_table(*all);
+  const auto expected = expect_all(*all);
+  const auto text = json ? plan_json(*all, expected) : plan_table(*all, expected);
   std::fputs(text.c_str(), stdout);
   if (!assumed.empty())
     std::fprintf(stderr, "note: node %s has not joined: taken to be like this machine\n",

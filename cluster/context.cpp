@@ -150,6 +150,10 @@ result<cluster_contexts> load_noted(const std::filesystem::path& config_copy,
   return load_contexts(config_copy, std::move(*with), std::move(*dir));
 }
 
+std::vector<expected_speed> of(const expected_speeds& expected, std::size_t pipeline) {
+  return pipeline < expected.size() ? expected[pipeline] : std::vector<expected_speed>();
+}
+
 } // namespace
 
 result<cluster_contexts> load_contexts_of_child(const std::filesystem::path& config_copy) {
@@ -164,19 +168,20 @@ result<cluster_context> load_context_of_child(const std::filesystem::path& confi
   return std::move(all->front());
 }
 
-std::string plan_table(const cluster_contexts& all) {
+std::string plan_table(const cluster_contexts& all, const expected_speeds& expected) {
   std::string text;
-  for (const auto& c : all)
-    text += plan_table(c.config, c.model, c.plan);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    text += plan_table(all[i].config, all[i].model, all[i].plan, of(expected, i));
   return text;
 }
 
-std::string plan_json(const cluster_contexts& all) {
+std::string plan_json(const cluster_contexts& all, const expected_speeds& expected) {
   if (all.size() == 1)
-    return plan_json(all[0].config, all[0].model, all[0].plan);
+    return plan_json(all[0].config, all[0].model, all[0].plan, of(expected, 0));
   std::string text = "{\"pipelines\": [\n";
-  for (const auto& c : all)
-    text += (&c == &all[0] ? "" : ",\n") + plan_json(c.config, c.model, c.plan);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    text += (i == 0 ? "" : ",\n") +
+            plan_json(all[i].config, all[i].model, all[i].plan, of(expected, i));
   return text + "]}\n";
 }
 

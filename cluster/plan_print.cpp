@@ -1,10 +1,12 @@
 #include "cluster/addresses.hpp"
+#include "cluster/expected_speed.hpp"
 #include "cluster/pipelines.hpp"
 #include "cluster/plan.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <array>
+#include <cmath>
 
 namespace baton::cluster {
 
@@ -57,10 +59,21 @@ std::string stage_on_the_way(const cluster_plan& plan, stage_index stage) {
   return plan.width == 1 ? names : "(" + names + ")";
 }
 
+// "  expected: 150 tokens/s for one stream, 480 for 8, 560 for 32"; nothing where it is not known.
+std::string speeds(const std::vector<expected_speed>& expected) {
+  std::string text;
+  for (const auto& e : expected)
+    text += text.empty()
+                ? fmt::format("  expected: {:.0f} tokens/s for {}", e.tokens_per_second,
+                              e.streams == 1 ? "one stream" : fmt::format("{} streams", e.streams))
+                : fmt::format(", {:.0f} for {}", e.tokens_per_second, e.streams);
+  return text.empty() ? text : text + "; more where guesses are right\n";
+}
+
 } // namespace
 
 std::string plan_table(const cluster_config& config, const model::description& model,
-                       const cluster_plan& plan) {
+                       const cluster_plan& plan, const std::vector<expected_speed>& expected) {
   const bool is_one = models_of_pipelines(config).size() <= 1;
   auto text = is_one ? std::string() : fmt::format("pipeline {}: ", plan.pipeline);
   text += fmt::format("{}: {} ({}, {}, {:.0f} M parameters, {} layers)\n", config.model.name,
@@ -88,6 +101,7 @@ std::string plan_table(const cluster_config& config, const model::description& m
     text += fmt::format("  swap space: {} blocks = {} tokens of preempted sequences, in {}\n",
                         plan.swap_blocks, std::uint64_t{plan.swap_blocks} * plan.block_positions,
                         config.run_dir.string());
+  text += speeds(expected);
   const auto head = head_name(plan.pipeline, config.nodes.size()).name;
   text += "  client -> gateway -> " + head;
   for (stage_index stage = 0; stage < plan.stages; ++stage)
@@ -96,7 +110,7 @@ std::string plan_table(const cluster_config& config, const model::description& m
 }
 
 std::string plan_json(const cluster_config& config, const model::description& model,
-                      const cluster_plan& plan) {
+                      const cluster_plan& plan, const std::vector<expected_speed>& expected) {
   nlohmann::ordered_json json{{"pipeline", plan.pipeline},
                               {"model", config.model.name},
                               {"architecture", model.architecture},
@@ -124,6 +138,9 @@ std::string plan_json(const cluster_config& config, const model::description& mo
                               {"threads", s.threads},
                               {"weight_bytes", s.weight_bytes},
                               {"kv_bytes", s.kv_bytes}});
+  for (const auto& e : expected)
+    json["expected"].push_back(
+        {{"streams", e.streams}, {"tokens_per_second", std::round(e.tokens_per_second * 10) / 10}});
   return json.dump(2) + "\n";
 }
 

@@ -85,8 +85,10 @@ result<cluster_context> load_context_of_child(const std::filesystem::path& confi
                                               std::uint32_t pipeline);
 
 // plan_table and plan_json of all of them; of several, the JSON is {"pipelines": [...]}.
-std::string plan_table(const cluster_contexts& all);
-std::string plan_json(const cluster_contexts& all);
+// `expected`: of each, or of none.
+using expected_speeds = std::vector<std::vector<expected_speed>>;
+std::string plan_table(const cluster_contexts& all, const expected_speeds& expected = {});
+std::string plan_json(const cluster_contexts& all, const expected_speeds& expected = {});
 
 int run_gateway(const cluster_context& context, const role_arguments& arguments);
 int run_head(const cluster_context& context, const role_arguments& arguments);

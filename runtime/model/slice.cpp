@@ -121,6 +121,15 @@ result<std::vector<layer_range>> partition(const description& model, std::uint32
   return ranges;
 }
 
+double step_cost(const description& model, const layer_range& range, std::uint32_t rows,
+                 const decode_load& load) {
+  auto own = load;
+  own.rows = rows;
+  const auto below = cost_below(model, own);
+  const auto head = static_cast<double>(model.head_bytes + model.output_norm_bytes);
+  return below.at(range.end()) - below.at(range.first) + (range.heads ? head : 0.0);
+}
+
 layer_range whole(const description& model) noexcept {
   return {.first = 0, .count = model.layer_count, .embeds = true, .heads = true};
 }

@@ -40,6 +40,11 @@ result<std::vector<layer_range>> partition(const description& model, std::uint32
                                            std::span<const double> speeds = {},
                                            const decode_load& load = {});
 
+// Bytes that a decode step of so many rows, each with the positions of `load`, reads in that range:
+// what its time goes by, beside that of another range.
+double step_cost(const description& model, const layer_range& range, std::uint32_t rows,
+                 const decode_load& load = {});
+
 // The whole model in one stage.
 layer_range whole(const description& model) noexcept;
 

@@ -36,6 +36,7 @@ def test_unknown_words_are_refused_with_the_nearest(words, near):
 def test_plan_and_doctor_speak_json(tmp_path):
     plan = json.loads(cluster("plan", "examples/quickstart.toml", "--json").stdout)
     assert plan["stages"] == 2 and sum(s["layers"] for s in plan["shards"]) == 30
+    assert [e["streams"] for e in plan["expected"]] == [1, 8, 32] and all(e["tokens_per_second"] > 1 for e in plan["expected"])
     several = json.loads(cluster("plan", "examples/replicas.toml", "--json").stdout)["pipelines"]
     assert [(p["pipeline"], p["model"]) for p in several] == [(0, "smollm2"), (1, "smollm2"), (2, "smollm2-short")]
     doctor = json.loads(cluster("doctor", "examples/quickstart.toml", "--json").stdout)

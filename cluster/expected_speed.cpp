@@ -1,0 +1,114 @@
+#include "cluster/expected_speed.hpp"
+
+#include "runtime/cpu/step_probe.hpp"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+namespace baton::cluster {
+namespace {
+
+constexpr std::array<std::uint32_t, 3> streams_shown{1, 8, 32};
+
+// From one stage to the next, and from the last one's tokens to the next micro-batch: messages,
+// scheduler, text, gateway. Measured on one machine (docs/growth.md, `plan`).
+constexpr double hop_seconds = 100e-6;
+constexpr double turn_seconds = 400e-6;
+
+// The ranks of a stage are one engine here: what they lose by meeting is not in it.
+struct stage_seat {
+  cpu::probe_seat seat;
+  bool is_here = false;
+  double share = 0; // of a whole step's cost
+};
+
+std::vector<stage_seat> seats_of(const model::description& model, const cluster_plan& plan) {
+  std::vector<stage_seat> stages(plan.stages);
+  for (const auto& s : plan.shards) {
+    auto& stage = stages[s.stage];
+    stage.seat.threads = s.rank == 0 ? s.threads : stage.seat.threads + s.threads;
+    stage.seat.cpus.insert(stage.seat.cpus.end(), s.cores.begin(), s.cores.end());
+    stage.is_here = s.machine == root_machine;
+    stage.share =
+        model::step_cost(model, s.layers, 1) / model::step_cost(model, model::whole(model), 1);
+  }
+  for (auto& s : stages)
+    if (s.seat.cpus.size() != s.seat.threads) // more threads than cores
+      s.seat.cpus.clear();
+  return stages;
+}
+
+// Those of this machine; if it has none, one with its cores.
+std::vector<cpu::probe_seat> seats_here(const std::vector<stage_seat>& stages) {
+  std::vector<cpu::probe_seat> here;
+  for (const auto& s : stages)
+    if (s.is_here)
+      here.push_back(s.seat);
+  if (here.empty())
+    here.push_back(
+        {static_cast<std::uint32_t>(facts_of_this_machine().physical_cores().size()), {}});
+  return here;
+}
+
+// Of each stage, from the whole model's step by the seats that are here.
+std::vector<double> stage_seconds(const std::vector<stage_seat>& stages,
+                                  const std::vector<cpu::probe_seat>& here,
+                                  const std::vector<double>& measured) {
+  std::vector<double> seconds;
+  std::size_t next = 0;
+  for (const auto& s : stages) {
+    const auto whole =
+        s.is_here ? measured[next++] : measured[0] * here[0].threads / s.seat.threads;
+    seconds.push_back(whole * s.share);
+  }
+  return seconds;
+}
+
+} // namespace
+
+batches_under_way batches_of(std::uint32_t streams, std::uint32_t stages) {
+  const auto count = std::min(streams, stages);
+  return {count, (streams + count - 1) / count};
+}
+
+double tokens_per_second(std::span<const double> stage_seconds, std::uint32_t streams) {
+  const auto stages = static_cast<std::uint32_t>(stage_seconds.size());
+  const auto batches = batches_of(streams, stages);
+  // One micro-batch takes its whole way before it begins again; the slowest stage runs all.
+  const double way = std::accumulate(stage_seconds.begin(), stage_seconds.end(), 0.0) +
+                     hop_seconds * (stages - 1) + turn_seconds;
+  const double slowest =
+      batches.count * *std::max_element(stage_seconds.begin(), stage_seconds.end());
+  return streams / std::max(way, slowest);
+}
+
+result<std::vector<expected_speed>>
+expect(const cluster_config& config, const model::description& model, const cluster_plan& plan) {
+  std::vector<expected_speed> all;
+  if (plan.shards.empty())
+    return all;
+  const auto file = model::open_model(config.model.path);
+  if (!file)
+    return file.error();
+  const auto stages = seats_of(model, plan);
+  const auto here = seats_here(stages);
+  cpu::config like;
+  like.kv_cache_dtype = config.model.kv_cache_dtype;
+  like.activation_bits = config.model.activation_bits;
+  auto probe = cpu::step_probe::load(**file, model, like, here, streams_shown.back());
+  if (!probe)
+    return probe.error();
+  for (const auto streams : streams_shown) {
+    if (streams > config.model.max_num_seqs)
+      break;
+    const auto batches = batches_of(streams, plan.stages);
+    const auto measured = probe->measure(batches.rows, batches.count > 1);
+    if (!measured)
+      return measured.error();
+    all.push_back({streams, tokens_per_second(stage_seconds(stages, here, *measured), streams)});
+  }
+  return all;
+}
+
+} // namespace baton::cluster

@@ -1,0 +1,29 @@
+// How fast a plan will serve: what steps of its stages take, put together as the scheduler runs
+// them. `cluster plan` says it before anything is started.
+#pragma once
+
+#include "cluster/plan.hpp"
+
+#include <span>
+#include <vector>
+
+namespace baton::cluster {
+
+// How many rows a micro-batch has when so many streams decode, and how many are on their way: one
+// for each stage, as far as there are streams.
+struct batches_under_way {
+  std::uint32_t count = 1;
+  std::uint32_t rows = 1;
+};
+batches_under_way batches_of(std::uint32_t streams, std::uint32_t stages);
+
+// `stage_seconds`: of a micro-batch of those rows, by stage. Pure.
+double tokens_per_second(std::span<const double> stage_seconds, std::uint32_t streams);
+
+// Measured here, with the model's weights and the threads of the plan's stages, which takes a
+// second or two; a stage of another machine counts as it would here with its threads. Empty: the
+// plan has no shard. Errors: as step_probe.
+result<std::vector<expected_speed>>
+expect(const cluster_config& config, const model::description& model, const cluster_plan& plan);
+
+} // namespace baton::cluster
