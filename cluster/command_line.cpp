@@ -26,6 +26,7 @@ struct choices {
   join_options join;
   keygen_options keygen;
   scale_options scale;
+  import_options import;
   long patience = 60;
   chat_options chat;
   role_arguments role;
@@ -135,6 +136,18 @@ void add_model(CLI::App& app, choices& c) {
   inspect->callback([&c] { c.status = command_model_inspect(c.which, c.json); });
 }
 
+void add_import(CLI::App& app, choices& c) {
+  auto* import = app.add_subcommand(
+      "import", "Make a nodes.toml of TorchServe's model-config.yaml.\n"
+                "  cluster import model-config.yaml --model model.gguf > nodes.toml");
+  import->add_option("YAML", c.import.yaml, "model-config.yaml")->required();
+  import->add_option("--model", c.import.model, "a GGUF file, or a directory of safetensors")
+      ->required();
+  import->add_option("--name", c.import.name, "as clients ask for it; default: the file's");
+  import->callback([&c] { c.status = command_import(c.import);
+});
+} // namespace
+
 void add_chat(CLI::App& app, choices& c) {
   auto* chat = app.add_subcommand(
       "chat", "Talk to a running cluster.\n  cluster chat \"Why is the sky blue?\"");
@@ -221,6 +234,7 @@ int run_command_line(int argc, char** argv, const engine_wrapper& wrap) {
   add_questions(app, c);
   add_nodes(app, c);
   add_model(app, c);
+  add_import(app, c);
   add_chat(app, c);
   add_role(app, c, "gateway", of_pipeline(run_gateway));
   add_role(app, c, "head", of_pipeline(run_head));

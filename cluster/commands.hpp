@@ -45,6 +45,13 @@ struct scale_options {
 };
 // Returns when so many replicas serve, or stages are so wide.
 int command_scale(const scale_options& options);
+struct import_options {
+  std::filesystem::path yaml;
+  std::filesystem::path model;
+  std::string name; // empty: the model file's
+};
+// Writes the nodes.toml to stdout, and to stderr what is otherwise here.
+int command_import(const import_options& options);
 int command_down(const std::string& which, std::chrono::seconds patience);
 int command_doctor(const std::string& config, bool json);
 int command_model_inspect(const std::filesystem::path& file, bool json);

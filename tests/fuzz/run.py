@@ -53,6 +53,7 @@ TARGETS = {
     "tokenizer_json": Target(["tests/data/model/checkpoint/tokenizer.json"],
                              ["runtime/text/tokenizer_json_steps.cpp", "runtime/text/vocabulary_checkpoint.cpp", "runtime/text/pre_tokenizer*.cpp"],
                              JSON),
+    "torchserve_yaml": Target([], ["cluster/torchserve_import.cpp"], [": ", "- ", "[", "]", "{", "}", "&a", "*a", "|", "---", "!!str", '"']),
     "websocket": Target([], ["gateway/websocket_messages.cpp"], ["\\x81\\x80", "\\x88\\x80", "\\x89\\x80", "\\xfe", "\\xff"]),
 }
 

@@ -22,7 +22,7 @@ def short_path():
 
 def test_help_teaches():
     commands = re.findall(r"^  (\S+)", cluster("--help").stdout.split("Subcommands:")[1], re.MULTILINE)
-    assert {"up", "down", "status", "plan", "drain", "add-node", "scale", "chat", "doctor"} <= set(commands)
+    assert {"up", "down", "status", "plan", "drain", "add-node", "scale", "import", "chat", "doctor"} <= set(commands)
     assert not {"root", "gateway", "head", "agent", "shard"} & set(commands)  # roles are not for typing
 
 
@@ -41,6 +41,19 @@ def test_plan_and_doctor_speak_json(tmp_path):
     assert [(p["pipeline"], p["model"]) for p in several] == [(0, "smollm2"), (1, "smollm2"), (2, "smollm2-short")]
     doctor = json.loads(cluster("doctor", "examples/quickstart.toml", "--json").stdout)
     assert all(set(row) == {"check", "ok", "found", "fix"} for row in doctor)
+
+
+def test_a_torchserve_configuration_is_imported(tmp_path):
+    yaml = tmp_path / "model-config.yaml"
+    yaml.write_text("minWorkers: 1\nmaxWorkers: 1\nresponseTimeout: 120\nparallelType: pp\ntorchrun:\n  nproc-per-node: 2\npippy:\n  chunks: 1\n")
+    done = cluster("import", yaml, "--model", MODEL)
+    assert done.returncode == 0 and "note: pippy is left out" in done.stderr
+    config = tmp_path / "nodes.toml"
+    config.write_text(done.stdout)
+    assert json.loads(cluster("plan", config, "--json").stdout)["stages"] == 2
+    yaml.write_text("parallelType: dp\n")
+    refused = cluster("import", yaml, "--model", MODEL)
+    assert refused.returncode == 1 and "parallelType is 'dp': one of custom, pp, pptp, tp is needed" in refused.stderr
 
 
 def test_model_inspect_says_what_a_file_holds_and_whether_it_runs(tmp_path):

@@ -1,0 +1,250 @@
+#include "cluster/torchserve_import.hpp"
+
+#include "cluster/config.hpp"
+#include "schema/ids.hpp"
+
+#include <fmt/format.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <set>
+
+namespace baton::cluster {
+namespace {
+
+constexpr std::uint32_t devices_max = 1024; // of all workers
+
+// Keys that have no counterpart, and why none is needed.
+const std::map<std::string, std::string, std::less<>> left_out{
+    {"maxBatchDelay", "a step is formed whenever one has ended: nobody waits for a batch to fill"},
+    {"batchSize", "sequences join and leave between steps: model.max_num_seqs bounds them"},
+    {"maxWorkers", "`cluster scale` changes how many replicas serve, up to model.replicas"},
+    {"startupTimeout", "a shard that loads is waited for as long as it answers"},
+    {"maxRetryTimeoutInSec", "shards are started again with a back-off of their own"},
+    {"clientTimeoutInMills", "gateway.request_timeout is for all clients"},
+    {"continuousBatching", "it is always so"},
+    {"asyncCommunication", "it is always so"},
+    {"rpc_timeout", "every wait of the bus has a deadline of its own"},
+    {"pippy", "stages need no such settings"},
+    {"deepspeed", "ranks need no such settings"},
+    {"handler", "there is no handler to configure"},
+    {"micro_batching", "micro-batches are formed by the scheduler"},
+};
+
+// The document as it is read: remembers which keys were asked for.
+class reader {
+public:
+  explicit reader(YAML::Node root) : root_(std::move(root)) {}
+
+  std::optional<std::uint32_t> number(const YAML::Node& in, const std::string& key,
+                                      std::uint32_t most) {
+    const auto node = take(in, key);
+    if (!node)
+      return std::nullopt;
+    std::int64_t value = 0;
+    if (!node.IsScalar() || !YAML::convert<std::int64_t>::decode(node, value) || value < 1 ||
+        value > most) {
+      refuse(key, fmt::format("is {}: a number from 1 to {} is needed", shown(node), most));
+      return std::nullopt;
+    }
+    return static_cast<std::uint32_t>(value);
+  }
+
+  std::optional<std::string> word(const std::string& key, const std::set<std::string>& words) {
+    const auto node = take(root_, key);
+    if (!node)
+      return std::nullopt;
+    if (!node.IsScalar() || !words.contains(node.Scalar())) {
+      refuse(key, fmt::format("is {}: one of {} is needed", shown(node), fmt::join(words, ", ")));
+      return std::nullopt;
+    }
+    return node.Scalar();
+  }
+
+  bool flag(const std::string& key) {
+    const auto node = take(root_, key);
+    bool value = false;
+    if (node && (!node.IsScalar() || !YAML::convert<bool>::decode(node, value)))
+      refuse(key, fmt::format("is {}: true or false is needed", shown(node)));
+    return value;
+  }
+
+  std::vector<std::uint32_t> numbers(const std::string& key, std::uint32_t most) {
+    std::vector<std::uint32_t> values;
+    const auto node = take(root_, key);
+    if (!node)
+      return values;
+    if (!node.IsSequence() || node.size() == 0 || node.size() > devices_max)
+      refuse(key, "is no list of 1 to 1024 numbers");
+    else
+      for (const auto& element : node) {
+        std::int64_t value = -1;
+        if (!element.IsScalar() || !YAML::convert<std::int64_t>::decode(element, value) ||
+            value < 0 || value > most)
+          refuse(key, fmt::format("has {}: numbers from 0 to {} are needed", shown(element), most));
+        values.push_back(static_cast<std::uint32_t>(value));
+      }
+    return values;
+  }
+
+  // Null if there is none.
+  YAML::Node map(const std::string& key) {
+    auto node = take(root_, key);
+    if (node && !node.IsMap()) {
+      refuse(key, "is no map of settings");
+      return YAML::Node(YAML::NodeType::Undefined);
+    }
+    return node;
+  }
+
+  const YAML::Node& root() const noexcept { return root_; }
+  void refuse(const std::string& key, const std::string& why) {
+    if (!first_)
+      first_ = error{errc::bad_config, fmt::format("{} {}", key, why), key};
+  }
+  const std::optional<error>& refusal() const noexcept { return first_; }
+  // The keys that nobody asked for; one that is no name is not repeated.
+  std::vector<std::string> rest(const YAML::Node& in) const {
+    std::vector<std::string> keys;
+    for (const auto& entry : in)
+      if (const auto& key = entry.first.Scalar(); !taken_.contains(key))
+        keys.push_back(is_name(key) ? key : "a key that is no name");
+    return keys;
+  }
+
+private:
+  static std::string shown(const YAML::Node& node) {
+    return node.IsScalar() ? fmt::format("'{}'", node.Scalar().substr(0, 40)) : "no single value";
+  }
+  YAML::Node take(const YAML::Node& in, const std::string& key) {
+    taken_.insert(key);
+    return in[key];
+  }
+
+  YAML::Node root_;
+  std::set<std::string> taken_;
+  std::optional<error> first_;
+};
+
+struct layout {
+  std::uint32_t stages = 1, ranks = 1;
+  std::uint32_t devices() const { return stages * ranks; }
+};
+
+// How many devices a worker has, and what it makes of them. torchrun starts so many processes;
+// parallelLevel says it where another launcher does.
+layout layout_of(reader& in, imported_config& out) {
+  const auto type = in.word("parallelType", {"pp", "tp", "pptp", "custom"});
+  const auto torchrun = in.map("torchrun");
+  const auto processes =
+      torchrun ? in.number(torchrun, "nproc-per-node", devices_max) : std::nullopt;
+  const auto level = in.number(in.root(), "parallelLevel", devices_max);
+  if (processes && level)
+    in.refuse("parallelLevel", "and torchrun.nproc-per-node exclude one another");
+  if (level && type != "custom")
+    in.refuse("parallelLevel",
+              "is for parallelType custom; the others have torchrun.nproc-per-node");
+  if (processes && type == "custom")
+    in.refuse("torchrun.nproc-per-node", "is not for parallelType custom, which has parallelLevel");
+  const auto devices = processes.value_or(level.value_or(1));
+  if (!type && devices > 1)
+    in.refuse("parallelType", "is missing: what are the devices of a worker to share?");
+  if (type == "tp")
+    return {1, devices};
+  if (type != "pptp")
+    return {devices, 1}; // one after the other, which every number of devices can be
+  constexpr std::uint32_t ranks = 2;
+  if (devices % ranks != 0) {
+    in.refuse("torchrun.nproc-per-node",
+              fmt::format("is {}: parallelType pptp needs an even number", devices));
+    return {};
+  }
+  out.notes.emplace_back("parallelType pptp does not say how many of each: 2 ranks a stage; see "
+                         "model.tensor_parallel_size");
+  return {devices / ranks, ranks};
+}
+
+// Of all workers, one after the other: each takes the next ones, and begins again at the end.
+std::vector<std::string> devices_of(reader& in, std::size_t count, imported_config& out) {
+  const auto type = in.word("deviceType", {"cpu", "gpu"});
+  const auto ids = in.numbers("deviceIds", 4095);
+  if (type == "gpu")
+    out.notes.emplace_back("deviceType gpu: this build has CPU engines; the ids of devices are "
+                           "taken as those of cores");
+  std::vector<std::string> devices;
+  for (std::size_t i = 0; i < count; ++i)
+    devices.push_back(ids.empty() ? "\"cpu\"" : fmt::format("\"cpu:{}\"", ids[i % ids.size()]));
+  return devices;
+}
+
+std::string toml_string(std::string_view text) {
+  std::string all = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\')
+      all += '\\';
+    all += c;
+  }
+  return all + "\"";
+}
+
+result<imported_config> translate(reader& in, const std::string& model, const std::string& name) {
+  imported_config out;
+  const auto parallel = layout_of(in, out);
+  const auto workers = in.number(in.root(), "minWorkers", pipelines_max).value_or(1);
+  const auto all_devices = std::size_t{workers} * parallel.devices();
+  if (all_devices > devices_max)
+    in.refuse("minWorkers",
+              fmt::format("needs {} devices, at most {} are possible", all_devices, devices_max));
+  const auto devices = devices_of(in, std::min<std::size_t>(all_devices, devices_max), out);
+  const auto queue = in.number(in.root(), "jobQueueSize", 1u << 20);
+  const bool use_job_ticket = in.flag("useJobTicket");
+  const auto timeout = in.number(in.root(), "responseTimeout", 86'400);
+  auto rest = in.rest(in.root());
+  if (const auto torchrun = in.map("torchrun"))
+    std::ranges::copy(in.rest(torchrun), std::back_inserter(rest));
+  for (const auto& key : rest) {
+    const auto why = left_out.find(key);
+    out.notes.push_back(
+        fmt::format("{} is left out: {}", key,
+                    why == left_out.end() ? "nothing here is called so" : why->second));
+  }
+  if (in.refusal())
+    return *in.refusal();
+  out.toml = "# Made of TorchServe's model-config.yaml by `cluster import`.\n";
+  for (const auto& note : out.notes)
+    out.toml += fmt::format("# {}\n", note);
+  out.toml += fmt::format("\n[model]\nname = {}\npath = {}\n", toml_string(name), toml_string(model));
+  if (workers > 1)
+    out.toml += fmt::format("replicas = {}  # minWorkers\n", workers);
+  out.toml += fmt::format("pipeline_parallel_size = {}\ntensor_parallel_size = {}\n",
+                          parallel.stages, parallel.ranks);
+  if (queue)
+    out.toml += fmt::format("max_num_queued_reqs = {}  # jobQueueSize\n", *queue);
+  if (use_job_ticket)
+    out.toml += "use_job_ticket = true  # useJobTicket\n";
+  out.toml += "\n[gateway]\nhttp = \"127.0.0.1:8080\"  # TorchServe's inference address\n";
+  if (timeout)
+    out.toml += fmt::format("request_timeout = {}  # responseTimeout\n", *timeout);
+  out.toml +=
+      fmt::format("\n[[nodes]]\nname = \"here\"\ndevices = [{}]\n", fmt::join(devices, ", "));
+  return out;
+}
+
+} // namespace
+
+result<imported_config> import_torchserve(std::string_view yaml, const std::string& model,
+                                          const std::string& name) {
+  try { // yaml-cpp's boundary
+    reader in(YAML::Load(std::string(yaml)));
+    if (!in.root().IsMap())
+      return fail(errc::bad_config, "it is no map of settings, as a model-config.yaml is");
+    return translate(in, model, name);
+  } catch (const YAML::Exception& e) {
+    return fail(errc::bad_config, "line {}: {}", e.mark.line + 1, e.msg);
+  }
+}
+
+} // namespace baton::cluster

@@ -1,0 +1,24 @@
+// TorchServe's model-config.yaml as our nodes.toml: what its users bring. Names and meanings:
+// https://pytorch.org/serve/large_model_inference.html and .../configuration.html. Pure.
+#pragma once
+
+#include "schema/result.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace baton::cluster {
+
+struct imported_config {
+  std::string toml;               // nodes.toml, which parse_config takes
+  std::vector<std::string> notes; // what was left out, or means something else here, and why
+};
+
+// `model` and `name`: for model.path and model.name, which such a file does not have. Workers are
+// replicas, and take devices in turn, as TorchServe's do. Errors: bad_config (it is no YAML, a
+// value is none of those that there are, keys exclude one another; names the key).
+result<imported_config> import_torchserve(std::string_view yaml, const std::string& model,
+                                          const std::string& name);
+
+} // namespace baton::cluster
