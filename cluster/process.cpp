@@ -81,10 +81,12 @@ struct process::parts {
   identity who;
   addresses where;
   caf::actor_system_config options;
-  caf::actor_system system;
   std::unique_ptr<bus> wire;
   std::unique_ptr<exchange> links;
-  std::vector<caf::actor> owned;
+  // Ahead of what actors send through: a step that still runs when the process ends has its result
+  // to send, and the system waits for it.
+  caf::actor_system system;
+  std::vector<caf::actor> owned; // this and what follows may hold actors: gone before the system
   std::vector<std::function<void()>> ticks;
   std::vector<std::function<void(const hello&)>> ups;
   std::vector<std::function<void(node_id, epoch_id, const std::string&)>> downs;
