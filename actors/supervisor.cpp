@@ -111,7 +111,7 @@ bool adopt(pointer self, child& c) {
 void ask_to_stop(pointer self, child& c) {
   auto& config = self->state.config;
   c.phase = child_phase::stopping;
-  c.due = config.now() + config.kill_after;
+  c.due = config.now() + config.kill_after * (1 + c.spec.children);
   note(self, c, phase::draining, "");
   config.stop(c.spec, c.pid, /*force=*/false);
 }
@@ -201,8 +201,7 @@ void on_tick(pointer self) {
     } else if (c.phase == child_phase::stopping && c.spec.is_elsewhere && now >= c.due) {
       return on_exit(self, {c.spec.node, c.epoch, "did not stop in time", false});
     } else if (c.phase == child_phase::stopping && now >= c.due) {
-      spdlog::warn("{} did not stop within {} ms: killed", c.spec.name,
-                   s.config.kill_after.count());
+      spdlog::warn("{} did not stop in time: killed", c.spec.name);
       kill(self, c);
     } else if (c.phase == child_phase::silent && !s.is_stopping && now >= c.due) {
       end_silence(self, c);

@@ -23,6 +23,9 @@ struct child_spec {
   // On another machine, where others start it: it comes and goes as its link does, and says its own
   // epoch.
   bool is_elsewhere = false;
+  // That it supervises itself and stops one after the other, each with `kill_after`, before it
+  // ends: if it were killed meanwhile, nobody would stop them.
+  std::uint32_t children = 0;
 };
 
 // Who goes down with a child that ended, to come back with it (Erlang/OTP, "Supervisor Behaviour").
@@ -79,7 +82,7 @@ struct supervisor_config {
   std::function<void(const child_spec&)> retired = [](const child_spec&) {};
   std::function<time_point()> now;
   std::function<epoch_id(node_id)> next_epoch; // grows for every life of a node
-  std::chrono::milliseconds kill_after{5000};  // from SIGTERM to SIGKILL when stopping
+  std::chrono::milliseconds kill_after{5000};  // from SIGTERM to SIGKILL when stopping a child
   // From the end of a child's link, which has been silent or fell, to SIGKILL: one that is well
   // greets again within milliseconds.
   std::chrono::milliseconds silence_max{300};

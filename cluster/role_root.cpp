@@ -20,15 +20,22 @@
 namespace baton::cluster {
 namespace {
 
+// Of an agent's shards, which may be those of two generations: that more hang at once is not waited
+// for, so that `cluster down` with its patience of 60 s sees the end.
+constexpr std::size_t hanging_shards_max = 10;
+
 std::vector<actors::child_spec> children_of(const cluster_contexts& all) {
   std::vector<actors::child_spec> specs;
   for (const auto& c : all)
     specs.push_back(
         {name_of_head(c).name, place::head(c.pipeline()), role::head, actors::head_intensity});
   specs.push_back({"gateway", place::gateway, role::gateway, actors::gateway_intensity});
-  for (const auto& a : all.front().plan.agents)
-    specs.push_back(
-        {a.name, a.node, role::agent, actors::agent_intensity, a.machine != root_machine});
+  for (const auto& a : all.front().plan.agents) {
+    const auto shards = 2 * all.front().config.nodes.at(a.index).devices.size();
+    specs.push_back({a.name, a.node, role::agent, actors::agent_intensity,
+                     a.machine != root_machine,
+                     static_cast<std::uint32_t>(std::min(shards, hanging_shards_max))});
+  }
   return specs;
 }
 

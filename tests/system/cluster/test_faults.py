@@ -369,3 +369,13 @@ def test_the_queue_is_bounded():
             if s.status == 200:
                 s.check()
         assert 1 <= len(refused) <= 7
+
+
+def test_shards_that_hang_do_not_outlive_a_cluster_that_stops():
+    with running() as cluster:
+        pids = cluster.pids()
+        for name in ("shard-0", "shard-1"):
+            cluster.kill(name, signal.SIGSTOP)
+        cluster.process.send_signal(signal.SIGTERM)
+        cluster.process.wait(60)
+        assert {name for name, pid in pids.items() if os.path.exists(f"/proc/{pid}")} == set()

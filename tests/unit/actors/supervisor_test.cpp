@@ -96,6 +96,22 @@ TEST_CASE("drain stops the children in reverse order and kills who does not go")
   CHECK(w.take() == lines{"stopped"});
 }
 
+TEST_CASE("a child that has children of its own has the time to kill each of them") {
+  world w;
+  auto agent = b;
+  agent.children = 2;
+  w.start({agent});
+  w.take();
+  w.send(drain{});
+  CHECK(w.take() == lines{"stop b"});
+  w.now += 14'999ms;
+  w.send(tick{});
+  CHECK(w.take().empty());
+  w.now += 1ms;
+  w.send(tick{});
+  CHECK(w.take() == lines{"kill b"});
+}
+
 TEST_CASE("an end that a restart cannot help is not restarted") {
   world w;
   w.start({a});
