@@ -12,7 +12,8 @@ namespace {
 constexpr std::array<std::uint32_t, 3> streams_shown{1, 8, 32};
 
 // From one stage to the next, and from the last one's tokens to the next micro-batch: messages,
-// scheduler, text, gateway. Measured on one machine (docs/growth.md, `plan`).
+// scheduler, text, gateway. Estimates for one machine; what comes of them is held beside what is
+// served by ./check growth (`plan`).
 constexpr double hop_seconds = 100e-6;
 constexpr double turn_seconds = 400e-6;
 

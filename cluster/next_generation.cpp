@@ -23,6 +23,17 @@ bool is_without(const generation& which, const std::string& node) {
   return std::find(which.without.begin(), which.without.end(), node) != which.without.end();
 }
 
+bool has_shards_on(const generation& which, const std::string& node) {
+  return which.stages > 0 && !is_without(which, node);
+}
+
+generation leave_out(generation which, const std::set<std::string>& nodes) {
+  for (const auto& node : nodes)
+    if (!is_without(which, node))
+      which.without.push_back(node);
+  return which;
+}
+
 std::size_t own_devices(const cluster_config& config, const node_config& n) {
   std::size_t count = 0;
   for (std::size_t i = 0; i < n.devices.size(); ++i)
@@ -72,10 +83,7 @@ result<generation> next_generation(const cluster_config& config, const generatio
 
 result<generation> next_generation_without(const cluster_config& config, const generation& now,
                                            const std::set<std::string>& nodes) {
-  auto next = now;
-  for (const auto& node : nodes)
-    if (!is_without(now, node))
-      next.without.push_back(node);
+  auto next = leave_out(now, nodes);
   next.stages = stages_of(config, next);
   if (next.stages == 0)
     return fail(errc::does_not_fit, "without node {} no device is left for the layers",

@@ -37,7 +37,7 @@ std::vector<place_on_device> all_devices(const cluster_config& config, const gen
   std::vector<place_on_device> devices;
   for (const auto& n : config.nodes)
     for (std::size_t i = 0; i < n.devices.size(); ++i) {
-      if (n.owner(i) == config.pipeline && (which.stages == 0 || is_without(which, n.name)))
+      if (n.owner(i) == config.pipeline && !has_shards_on(which, n.name))
         continue;
       auto d = parse_device(n.devices[i]);
       ENSURE(d.has_value(), "device '{}' was checked when the configuration was read",
@@ -211,7 +211,7 @@ share_cores(const std::vector<place_on_device>& devices, const machines& known) 
 result<void> check_known(const cluster_config& config, const generation& which,
                          const machines& known) {
   for (const auto& n : config.nodes)
-    if (which.stages > 0 && own_devices(config, n) > 0 && !is_without(which, n.name) &&
+    if (own_devices(config, n) > 0 && has_shards_on(which, n.name) &&
         !known.contains(machine_of(n)))
       return fail_param(errc::bad_config, "nodes.host",
                         "node {} is on another machine ({}), which has not joined: its cores and "

@@ -105,12 +105,12 @@ result<cluster_plan> make_plan(const cluster_config& config, const model::descri
 result<void> check_fits_beside(const std::vector<const cluster_plan*>& there,
                                const cluster_plan& coming, const machines& known);
 
-// A table for people, and the same as JSON for scripts.
 // As expected_speed.hpp finds it.
 struct expected_speed {
   std::uint32_t streams = 0;    // that decode, none of them guessing
   double tokens_per_second = 0; // of all together
 };
+// A table for people, and the same as JSON for scripts.
 std::string plan_table(const cluster_config& config, const model::description& model,
                        const cluster_plan& plan, const std::vector<expected_speed>& expected = {});
 std::string plan_json(const cluster_config& config, const model::description& model,

@@ -183,9 +183,7 @@ result<std::vector<plan_keeper::step>> plan_keeper::plan_scale(const scale_model
     auto now = l.book.noted().now.serving;
     const bool is_on = i < wanted;
     if (is_on && now.stages == 0) // it begins with the machines that are there
-      for (const auto& lost : l.away.lost(clock::now()))
-        if (!is_without(now, lost))
-          now.without.push_back(lost);
+      now = leave_out(std::move(now), l.away.lost(clock::now()));
     auto next = next_generation_scaled(l.context->config, now, is_on,
                                        order.width > 0 ? order.width : now.width);
     if (!next)
@@ -240,8 +238,6 @@ nodes_changed plan_keeper::begin(std::uint64_t request, result<std::vector<step>
       s.of->book.give_up(answer.refused->message);
       s.of->coming.reset();
     }
-    tell();
-    return answer;
   }
   tell();
   return answer;
@@ -321,8 +317,8 @@ void plan_keeper::do_without_the_lost(line& l) {
   if (lost == std::exchange(l.moved_from, lost))
     return; // what there was to do was done
   const auto& last = l.coming ? *l.book.noted().now.coming : l.book.noted().now.serving;
-  if (last.stages == 0 || std::all_of(lost.begin(), lost.end(),
-                                      [&](const auto& node) { return is_without(last, node); }))
+  if (std::none_of(lost.begin(), lost.end(),
+                   [&](const auto& node) { return has_shards_on(last, node); }))
     return;
   const auto why = fmt::format("node {} is gone", fmt::join(lost, ", "));
   l.book.give_up(why);

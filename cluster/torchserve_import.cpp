@@ -216,7 +216,8 @@ result<imported_config> translate(reader& in, const std::string& model, const st
   out.toml = "# Made of TorchServe's model-config.yaml by `cluster import`.\n";
   for (const auto& note : out.notes)
     out.toml += fmt::format("# {}\n", note);
-  out.toml += fmt::format("\n[model]\nname = {}\npath = {}\n", toml_string(name), toml_string(model));
+  out.toml +=
+      fmt::format("\n[model]\nname = {}\npath = {}\n", toml_string(name), toml_string(model));
   if (workers > 1)
     out.toml += fmt::format("replicas = {}  # minWorkers\n", workers);
   out.toml += fmt::format("pipeline_parallel_size = {}\ntensor_parallel_size = {}\n",

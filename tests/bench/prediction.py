@@ -29,11 +29,12 @@ def expected(settings, server):
 
 
 def one_round(settings, devices, seed):
-    """-> (expected, measured), each tokens/s by streams. The plan is asked before the servers are there, and each has its own."""
-    told = expected(settings, Unguessed(settings.cluster, settings.model, devices))
-    measured = {}
+    """-> (expected, measured), each tokens/s by streams. Each has a server of its own; the plan is asked before the first of them runs."""
+    told, measured = None, {}
     for streams in STREAMS:
-        with Unguessed(settings.cluster, settings.model, devices) as server:
+        server = Unguessed(settings.cluster, settings.model, devices)
+        told = told or expected(settings, server)
+        with server:
             measured[streams] = pipeline.decode(settings, server, streams, seed)[0]
     return told, measured
 

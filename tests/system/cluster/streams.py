@@ -103,6 +103,14 @@ def all_begun(streams, seconds=60):
     return streams
 
 
+SUBJECTS = ("a fox", "the sea", "a clock", "rain", "a bridge", "snow", "a train", "the moon", "bread", "a storm", "a garden", "a letter", "salt", "a violin", "dust", "a map")
+
+
+def begin_stories(cluster, kind=Stream, count=8, tokens=96):
+    """So many streams that have begun, always the same ones."""
+    return all_begun([kind(cluster, f"Write a short story about {x}.", max_tokens=tokens) for x in SUBJECTS[:count]], seconds=120)
+
+
 def texts(streams):
     """Of streams that must have ended well."""
     checked = [s.check() for s in streams]

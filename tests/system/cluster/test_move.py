@@ -5,17 +5,14 @@ import time
 
 import pytest
 from harness import running
-from streams import MovedStream, all_begun, texts
+from streams import MovedStream, begin_stories, texts
 
-SUBJECTS = ("a fox", "the sea", "a clock", "rain", "a bridge", "snow", "a train", "the moon")
-PROMPTS = [f"Write a short story about {x}." for x in SUBJECTS]
-TOKENS = 192
 SECONDS_MAX = 60  # of machines that do other things as well; without a move they would never end
 MOVED = 'baton_streams_moved_total{engine="1"'
 
 
 def begin(cluster):
-    return all_begun([MovedStream(cluster, p, max_tokens=TOKENS) for p in PROMPTS], seconds=120)
+    return begin_stories(cluster, MovedStream, tokens=192)
 
 
 @pytest.mark.parametrize("lost", [("agent-a", "shard-1.0"), ("head-1",)], ids=lambda lost: lost[-1])

@@ -6,11 +6,8 @@ import time
 
 import pytest
 from harness import running
-from streams import Stream, all_begun, texts
+from streams import begin_stories, texts
 
-SUBJECTS = ("a fox", "the sea", "a clock", "rain", "a bridge", "snow", "a train", "the moon", "bread", "a storm", "a garden", "a letter", "salt", "a violin", "dust", "a map")
-PROMPTS = [f"Write a short story about {x}." for x in SUBJECTS]
-TOKENS = 96
 NODES = """
 [[nodes]]
 name = "b"
@@ -23,7 +20,7 @@ waits = true
 
 
 def begin(cluster):
-    return all_begun([Stream(cluster, p, max_tokens=TOKENS) for p in PROMPTS], seconds=120)
+    return begin_stories(cluster, count=16)
 
 
 def shards(cluster):

@@ -4,16 +4,9 @@ import time
 
 import pytest
 from harness import MODEL, running
-from streams import MovedStream, Stream, all_begun, texts
+from streams import MovedStream, begin_stories, texts
 
-SUBJECTS = ("a fox", "the sea", "a clock", "rain", "a bridge", "snow", "a train", "the moon")
-PROMPTS = [f"Write a short story about {x}." for x in SUBJECTS]
-TOKENS = 96
 LONG = "Here is what happened, day by day. " + " ".join(f"On day {n} it rained in the village and nobody went out." for n in range(60))
-
-
-def begin(cluster, kind=Stream):
-    return all_begun([kind(cluster, p, max_tokens=TOKENS) for p in PROMPTS], seconds=120)
 
 
 def pipelines(cluster):
@@ -29,7 +22,7 @@ def cluster():
 
 @pytest.fixture(scope="module")
 def undisturbed(cluster):
-    found = texts(begin(cluster))
+    found = texts(begin_stories(cluster))
     assert all(len(text) > 100 for text in found)
     return found
 
@@ -40,7 +33,7 @@ def test_both_replicas_serve_and_say_the_same(cluster, undisturbed):
     assert [p["model"] for p in pipelines(cluster)] == ["smollm2", "smollm2"]
     for _ in range(3):
         before = [cluster.metric(f'baton_router_requests_total{{engine="{n}"') for n in (0, 1)]
-        assert texts(begin(cluster)) == undisturbed
+        assert texts(begin_stories(cluster)) == undisturbed
         sent = [cluster.metric(f'baton_router_requests_total{{engine="{n}"') - b for n, b in enumerate(before)]
         assert sent == [4, 4]
 
@@ -62,17 +55,17 @@ def test_a_prompt_goes_where_its_beginning_was_computed(cluster):
 
 @pytest.mark.parametrize("victim", ["shard-1.0", "head-1", "shard-0", "head"])
 def test_what_dies_in_one_is_nothing_to_the_other(cluster, undisturbed, victim):
-    streams = begin(cluster)
+    streams = begin_stories(cluster)
     former = cluster.pid(victim)
     cluster.kill(victim)
     assert cluster.health()[0] == 200  # the other one serves
     assert texts(streams) == undisturbed
     cluster.wait_standing((victim, former))
-    assert texts(begin(cluster)) == undisturbed
+    assert texts(begin_stories(cluster)) == undisturbed
 
 
 def test_clients_come_back_to_their_pipeline_when_the_gateway_is_gone(cluster, undisturbed):
-    streams = begin(cluster)
+    streams = begin_stories(cluster)
     former = cluster.pid("gateway")
     cluster.kill("gateway")
     for s in streams:
@@ -120,9 +113,9 @@ devices = ["cpu"]
 
 def test_a_node_of_one_replica_is_drained_and_added_while_both_serve():
     with running(devices=("cpu:0", "cpu"), nodes=NODES, stages=2, model="replicas = 2", kv_cache="192MiB") as c:
-        told = texts(begin(c))
+        told = texts(begin_stories(c))
         for command in ("drain", "add-node"):
-            streams = begin(c)
+            streams = begin_stories(c)
             done = c.command(command, "c", str(c.config), timeout=120)
             assert done.returncode == 0, (done.stdout, done.stderr)
             assert texts(streams) == told
@@ -131,7 +124,7 @@ def test_a_node_of_one_replica_is_drained_and_added_while_both_serve():
         assert "shard-1.1-g3" in {p["name"] for p in c.status()["processes"]}
         done = c.command("drain", "a", str(c.config))  # and with it the whole first replica
         assert done.returncode == 0, (done.stdout, done.stderr)
-        assert texts(begin(c)) == told
+        assert texts(begin_stories(c)) == told
 
 
 WAITING = """
@@ -145,13 +138,13 @@ waits = true
 def test_a_replica_comes_and_goes_with_its_node():
     with running(devices=("cpu:0",), nodes=WAITING, stages=1, model="replicas = 2") as c:
         assert {p["name"]: p["phase"] for p in c.status()["processes"]} == dict.fromkeys(("head", "head-1", "gateway", "agent-a", "agent-b", "shard-0"), "ready")
-        told = texts(begin(c))
+        told = texts(begin_stories(c))
         for _ in range(2):
-            streams = begin(c)
+            streams = begin_stories(c)
             assert c.command("add-node", "b", str(c.config), timeout=120).returncode == 0
             assert texts(streams) == told
             before = c.metric('baton_router_requests_total{engine="1"')
-            streams = begin(c, MovedStream)
+            streams = begin_stories(c, MovedStream)
             assert c.metric('baton_router_requests_total{engine="1"') - before == 4
             done = c.command("drain", "b", str(c.config), timeout=120)  # and with it, half of the streams
             assert done.returncode == 0, (done.stdout, done.stderr)

@@ -1,15 +1,7 @@
 """`cluster scale`: replicas that are switched off and on, and stages that grow wider, while streams run."""
 import pytest
 from harness import running
-from streams import MovedStream, Stream, all_begun, texts
-
-SUBJECTS = ("a fox", "the sea", "a clock", "rain", "a bridge", "snow", "a train", "the moon")
-PROMPTS = [f"Write a short story about {x}." for x in SUBJECTS]
-TOKENS = 96
-
-
-def begin(cluster, kind=Stream):
-    return all_begun([kind(cluster, p, max_tokens=TOKENS) for p in PROMPTS], seconds=120)
+from streams import MovedStream, begin_stories, texts
 
 
 def scale(cluster, *words):
@@ -28,22 +20,22 @@ def replicas():
 
 
 def test_a_replica_is_switched_off_and_on_while_streams_run(replicas):
-    told = texts(begin(replicas))
-    streams = begin(replicas, MovedStream)
+    told = texts(begin_stories(replicas))
+    streams = begin_stories(replicas, MovedStream)
     done = scale(replicas, "--replicas", "1")
     assert done.returncode == 0, done.stderr
     assert "model smollm2 has 1 replica now" in done.stdout
     assert texts(streams) == told
     assert shards(replicas) == ["shard-0"]
-    assert texts(begin(replicas)) == told
-    streams = begin(replicas)
+    assert texts(begin_stories(replicas)) == told
+    streams = begin_stories(replicas)
     done = scale(replicas, "--replicas", "2")
     assert done.returncode == 0, done.stderr
     assert texts(streams) == told
     replicas.wait_standing()
     assert shards(replicas) == ["shard-0", "shard-1.0-g3"]
     before = replicas.metric('baton_router_requests_total{engine="1"')
-    assert texts(begin(replicas)) == told
+    assert texts(begin_stories(replicas)) == told
     assert replicas.metric('baton_router_requests_total{engine="1"') > before
 
 
@@ -72,20 +64,20 @@ def test_a_model_that_there_is_not_is_named(replicas):
 
 def test_stages_grow_wider_and_narrow_again_while_streams_run():
     with running(stages=2, devices=("cpu:0", "cpu:1"), kv_cache="192MiB") as c:
-        told = texts(begin(c))
-        streams = begin(c)
+        told = texts(begin_stories(c))
+        streams = begin_stories(c)
         done = scale(c, "--tensor-parallel-size", "2")
         assert done.returncode == 0, done.stderr
         assert "model smollm2 has stages of 2 ranks now" in done.stdout
         moved = texts(streams)  # what was said before stands; ranks add up in an order of their own
         assert [len(t) > 100 for t in moved] == [True] * len(moved)
         assert shards(c) == ["shard-0-g1", "shard-1-g1"]
-        wide = texts(begin(c))
-        assert texts(begin(c)) == wide
-        streams = begin(c)
+        wide = texts(begin_stories(c))
+        assert texts(begin_stories(c)) == wide
+        streams = begin_stories(c)
         c.kill("shard-1-g1")
         assert texts(streams) == wide
         done = scale(c, "--tensor-parallel-size", "1")
         assert done.returncode == 0, done.stderr
         assert shards(c) == ["shard-0-g2", "shard-1-g2"]
-        assert texts(begin(c)) == told
+        assert texts(begin_stories(c)) == told

@@ -3,6 +3,7 @@
 #include "runtime/model/slice.hpp"
 #include "tests/support/gguf_writer.hpp"
 #include "tests/support/scratch_directory.hpp"
+#include "tests/support/smollm2_shape.hpp"
 
 #include <doctest/doctest.h>
 
@@ -18,13 +19,8 @@ namespace {
 
 // Thirty layers of 2.2 MB, a head of 30 MB, three KV heads of 64: the shape of SmolLM2-135M.
 model::description smollm2_shape() {
-  model::description d;
-  d.layer_count = 30;
-  d.kv_head_count = 3;
-  d.head_size = 64;
-  d.head_bytes = 30081024;
+  auto d = testing::smollm2_shape(2'216'448, 30'081'024);
   d.output_norm_bytes = 2304;
-  d.layer_bytes.assign(30, 2216448);
   return d;
 }
 

@@ -4,6 +4,7 @@
 #include "runtime/model/slice.hpp"
 #include "tests/support/gguf_writer.hpp"
 #include "tests/support/scratch_directory.hpp"
+#include "tests/support/smollm2_shape.hpp"
 
 #include <doctest/doctest.h>
 
@@ -16,19 +17,9 @@ using model::tensor_slice;
 
 namespace {
 
+// A byte a weight.
 model::description smollm2_shape() {
-  model::description d;
-  d.name = "smollm2";
-  d.layer_count = 30;
-  d.hidden_size = 576;
-  d.ffn_size = 1536;
-  d.head_count = 9;
-  d.kv_head_count = 3;
-  d.head_size = 64;
-  d.vocab_size = 49152;
-  d.layer_bytes.assign(30, 3'538'944); // a byte a weight
-  d.embedding_bytes = d.head_bytes = 28'311'552;
-  return d;
+  return testing::smollm2_shape(3'538'944, 28'311'552);
 }
 
 std::vector<tensor_slice> slices_of(const model::description& d, std::uint32_t width,
