@@ -66,6 +66,8 @@ void tell_load(pointer self) {
 void try_open(pointer self) {
   auto& s = self->state;
   auto orders = s.line->open_if_complete();
+  if (!orders.empty())
+    s.opening_at = s.options.now();
   std::vector<block_index> held;
   if (!orders.empty() && orders.front().what.takes)
     for (const auto& b : s.core->held_blocks())
@@ -291,6 +293,12 @@ void on_tick(pointer self) {
   self->send(s.options.detokenizer, tick{});
   if (s.core->has_flights() && now - s.stepped_at >= step_timeout) {
     close(self, fmt::format("no step came back for {} s", step_timeout.count() / 1000));
+    s.line->abandon();
+    try_open(self);
+  }
+  if (s.line->current() == pipeline::state::opening && now - s.opening_at >= opening_timeout) {
+    spdlog::warn("epoch {} did not open within {} s", s.line->epoch().value,
+                 opening_timeout.count() / 1000);
     s.line->abandon();
     try_open(self);
   }

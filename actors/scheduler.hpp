@@ -32,6 +32,9 @@ struct scheduler_options {
 // opened, which only stages that answer can do. Far above any step: a chunk of a large model on few
 // cores takes seconds.
 inline constexpr std::chrono::milliseconds step_timeout{60'000};
+// The same of an epoch that some stage does not open: there is nothing to compute, at most KV to
+// copy.
+inline constexpr std::chrono::milliseconds opening_timeout{20'000};
 
 // How often gateways and root hear of the load; also the grain of the deadlines.
 inline constexpr std::chrono::milliseconds report_interval{250};
@@ -50,6 +53,7 @@ struct scheduler_state {
   schedule::time_point reported_at{};
   schedule::time_point closed_at{};
   schedule::time_point stepped_at{}; // a step came back, or the first of none in flight went out
+  schedule::time_point opening_at{}; // the last order to open an epoch went out
   std::uint64_t epochs = 0;
   std::uint64_t recoveries = 0;
   double recovery_seconds = 0;

@@ -2,6 +2,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "runtime/text/pre_tokenizer.hpp"
 
+#include "runtime/text/letters.hpp"
 #include "schema/ensure.hpp"
 
 #include <pcre2.h>
@@ -57,34 +58,17 @@ void append(std::vector<text_range>& pieces, std::size_t begin, std::size_t end)
     pieces.push_back({static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end)});
 }
 
-bool is_ascii_letter(char c) noexcept {
-  const char lower = static_cast<char>(c | 0x20);
-  return lower >= 'a' && lower <= 'z';
-}
-
-// Where the word ends that begins at `begin`, a space at most and ASCII letters; `begin` if there
-// is none, or if what follows may be a letter of another alphabet.
-std::size_t end_of_ascii_word(std::string_view text, std::size_t begin) noexcept {
-  const std::size_t letters = begin + (text[begin] == ' ' ? 1 : 0);
-  std::size_t end = letters;
-  while (end < text.size() && is_ascii_letter(text[end]))
-    ++end;
-  const bool is_word =
-      end > letters && (end == text.size() || static_cast<unsigned char>(text[end]) < 0x80);
-  return is_word ? end : begin;
-}
-
 // Splits text[piece] by one pattern. The subject is the piece alone: a pattern sees nothing beyond
 // its borders.
-result<void> split_piece(const pcre2_code* code, pcre2_match_data* data, bool takes_words,
+result<void> split_piece(const pcre2_code* code, pcre2_match_data* data, const letters* words,
                          std::string_view text, text_range piece, std::vector<text_range>& out) {
   const std::string_view whole = text.substr(piece.begin, piece.end - piece.begin);
   const std::size_t size = whole.size();
   const auto* subject = reinterpret_cast<PCRE2_SPTR>(whole.data());
   std::size_t done = 0; // all before this offset is in `out`
   while (done < size) {
-    if (takes_words)
-      if (const std::size_t end = end_of_ascii_word(whole, done); end > done) {
+    if (words != nullptr)
+      if (const std::size_t end = end_of_word(*words, whole, done); end > done) {
         append(out, piece.begin + done, piece.begin + end);
         done = end;
         continue;
@@ -119,6 +103,8 @@ result<pre_tokenizer> pre_tokenizer::create(std::string_view name) {
     return fail(errc::unsupported_model,
                 "the pre-tokenizer '{}' (tokenizer.ggml.pre) is not known to this build", name);
   pre_tokenizer made(*family);
+  if (family->takes_words)
+    made.letters_ = &letters::get();
   for (const std::string_view pattern : family->patterns) {
     const std::string written = with_white_space(pattern);
     int number = 0;
@@ -146,10 +132,9 @@ result<void> pre_tokenizer::split(std::string_view text, std::vector<text_range>
       return fail(errc::internal, "no memory for a pre-tokenizer's match");
     before.swap(pieces);
     pieces.clear();
-    const bool takes_words = family_->takes_words && &pattern == &codes_.back();
+    const auto* words = &pattern == &codes_.back() ? letters_ : nullptr;
     for (const text_range piece : before)
-      if (auto done = split_piece(pattern.get(), data.get(), takes_words, text, piece, pieces);
-          !done)
+      if (auto done = split_piece(pattern.get(), data.get(), words, text, piece, pieces); !done)
         return done;
   }
   return {};

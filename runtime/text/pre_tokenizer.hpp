@@ -16,6 +16,8 @@ struct pcre2_real_code_8; // PCRE2 stays out of all headers
 
 namespace baton::text {
 
+class letters;
+
 struct text_range {
   std::uint32_t begin;
   std::uint32_t end;
@@ -57,6 +59,7 @@ private:
   explicit pre_tokenizer(const pre_tokenizer_family& family) : family_(&family) {}
 
   const pre_tokenizer_family* family_;
+  const letters* letters_ = nullptr; // where the family takes words
   std::vector<code> codes_;
 };
 

@@ -68,6 +68,28 @@ TEST_CASE("a step that never comes back is done again after its deadline, and no
   }
 }
 
+TEST_CASE("an epoch that a stage never opens is given up after the deadline, for the next one") {
+  world w;
+  w.swallow_next_epoch(1);
+  w.run();
+  const auto after = [&w](std::chrono::milliseconds time) {
+    w.now += time;
+    caf::anon_send(w.sched, tick{});
+    w.run();
+  };
+  after(opening_timeout - std::chrono::milliseconds{1});
+  caf::anon_send(w.sched, reserve{77, gateway_node, "toy", 1, 10});
+  w.run();
+  CHECK(w.gateway.refusals.size() == 1); // nothing serves
+  w.gateway.refusals.clear();
+  after(std::chrono::milliseconds{1});
+  ids_prompt ids{10, 20, 30};
+  auto ticket = w.ask(ids, 6);
+  w.run();
+  CHECK(w.of(ticket).ids == oracle(ids, 6));
+  CHECK(w.of(ticket).ends == 1);
+}
+
 TEST_CASE("a stop string ends its choice with the tokens that complete it") {
   world w;
   w.run();

@@ -167,23 +167,29 @@ struct world {
   }
 
   // The next batch for this stage is taken and never spoken of again: a step that hangs.
-  void swallow_next_batch(stage_index i) {
+  void swallow_next_batch(stage_index i) { swallow(i, false); }
+  // ... or the order to open an epoch, which is never answered.
+  void swallow_next_epoch(stage_index i) { swallow(i, true); }
+  void swallow(stage_index i, bool epochs) {
     auto real = stages.at(shard_node(i));
     behind.push_back(real);
-    stages[shard_node(i)] = system->spawn(swallower, real);
+    stages[shard_node(i)] = system->spawn(swallower, real, epochs);
   }
   static stage_actor::behavior_type swallower(stage_actor::stateful_pointer<bool> self,
-                                              stage_actor real) {
+                                              stage_actor real, bool epochs) {
     self->state = false; // nothing swallowed yet
     return {
-        [real](const open_epoch& m) { caf::anon_send(real, m); },
-        [self, real](micro_batch& m) {
-          if (std::exchange(self->state, true))
+        [self, real, epochs](const open_epoch& m) {
+          if (!epochs || std::exchange(self->state, true))
+            caf::anon_send(real, m);
+        },
+        [self, real, epochs](micro_batch& m) {
+          if (epochs || std::exchange(self->state, true))
             caf::anon_send(real, std::move(m));
         },
         [real](const sampled& m) { caf::anon_send(real, m); },
-        [](const peer_up&) {},
-        [](const peer_down&) {},
+        [real](const peer_up& m) { caf::anon_send(real, m); },
+        [real](const peer_down& m) { caf::anon_send(real, m); },
     };
   }
 
