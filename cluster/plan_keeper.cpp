@@ -2,6 +2,7 @@
 
 #include "cluster/pipelines.hpp"
 #include "cluster/process.hpp"
+#include "cluster/tell_newest.hpp"
 
 #include <spdlog/spdlog.h>
 
@@ -11,6 +12,9 @@ namespace baton::cluster {
 namespace {
 
 using clock = std::chrono::steady_clock;
+
+// From a generation that was begun without lost machines and given up to the next.
+constexpr std::chrono::seconds move_again_interval{15};
 
 // Of the nodes with devices of this pipeline.
 std::vector<std::string> elsewhere(const cluster_config& view) {
@@ -56,16 +60,42 @@ plan_standing plan_keeper::stand() const {
   return all;
 }
 
-void plan_keeper::note_and_tell() {
+void plan_keeper::note_change() {
   if (auto ok = note(); !ok)
     spdlog::error("{}", ok.error().message); // a root after us asks head and machines again
-  tell();
+  ++version_;
 }
 
-// Under the lock, so that everybody hears of the changes in their order.
+// Without the lock: who is told may ask.
 void plan_keeper::tell() {
-  to_.changed(stand());
-  to_.say(word());
+  tell_newest(
+      [this] {
+        std::lock_guard lock(mutex_);
+        return std::pair(version_, std::pair(stand(), word()));
+      },
+      [this](const std::pair<plan_standing, plan_word>& now) {
+        to_.changed(now.first);
+        to_.say(now.second);
+      });
+}
+
+void plan_keeper::tell(const std::function<void(const plan_word&)>& one) const {
+  tell_newest(
+      [this] {
+        std::lock_guard lock(mutex_);
+        return std::pair(version_, word());
+      },
+      one);
+}
+
+void plan_keeper::change_and_tell(const std::function<void()>& change) {
+  std::unique_lock lock(mutex_);
+  const auto before = version_;
+  change();
+  const bool has_changed = version_ != before;
+  lock.unlock();
+  if (has_changed)
+    tell();
 }
 
 // Above all of all pipelines: a shard's number says which generation it is of, and that whose.
@@ -200,13 +230,15 @@ result<std::vector<plan_keeper::step>> plan_keeper::plan_scale(const scale_model
 }
 
 nodes_changed plan_keeper::change(const change_nodes& order) {
-  std::lock_guard lock(mutex_);
-  return begin(order.request, plan_change(order), "it has no node");
+  nodes_changed answer;
+  change_and_tell([&] { answer = begin(order.request, plan_change(order), "it has no node"); });
+  return answer;
 }
 
 nodes_changed plan_keeper::scale(const scale_model& order) {
-  std::lock_guard lock(mutex_);
-  return begin(order.request, plan_scale(order), "it is switched off");
+  nodes_changed answer;
+  change_and_tell([&] { answer = begin(order.request, plan_scale(order), "it is switched off"); });
+  return answer;
 }
 
 // `why_off`: of the pipelines that have no stage then.
@@ -239,26 +271,28 @@ nodes_changed plan_keeper::begin(std::uint64_t request, result<std::vector<step>
       s.of->coming.reset();
     }
   }
-  tell();
+  ++version_;
   return answer;
 }
 
 void plan_keeper::on_joined(const std::string& node, const machine_facts& facts) {
-  std::lock_guard lock(mutex_);
-  note_.known.insert_or_assign(node, facts);
-  note_and_tell();
+  change_and_tell([&] {
+    note_.known.insert_or_assign(node, facts);
+    note_change();
+  });
 }
 
 void plan_keeper::on_serves(std::uint32_t generation) {
-  std::lock_guard lock(mutex_);
-  for (auto& l : lines_)
-    if (l.book.on_serves(generation)) {
-      l.serving = std::move(*l.coming);
-      l.coming.reset();
-      note_and_tell();
-    } else if (l.flight && l.flight == l.book.coming() && generation == l.serving.generation) {
-      give_up(l, "who was gone is back"); // before the others were ready
-    }
+  change_and_tell([&] {
+    for (auto& l : lines_)
+      if (l.book.on_serves(generation)) {
+        l.serving = std::move(*l.coming);
+        l.coming.reset();
+        note_change();
+      } else if (l.flight && l.flight == l.book.coming() && generation == l.serving.generation) {
+        give_up(l, "who was gone is back"); // before the others were ready
+      }
+  });
 }
 
 void plan_keeper::on_agent(node_id agent, bool is_here) {
@@ -280,12 +314,19 @@ void plan_keeper::on_serving(std::uint32_t pipeline, bool is_serving) {
       l.away.on_serving(is_serving, clock::now());
 }
 
+// Layers of a lost machine that nobody has taken are not left to themselves.
+void plan_keeper::try_again_later(line& l) {
+  if (l.coming && l.flight == l.coming->generation)
+    l.again_at = clock::now() + move_again_interval;
+}
+
 // A change is over, and nothing came of it.
 void plan_keeper::give_up(line& l, const std::string& why) {
   if (!l.book.give_up(why))
     return;
+  try_again_later(l);
   l.coming.reset();
-  note_and_tell();
+  note_change();
 }
 
 // Beside those that serve, which may still be whole again first; or, if there is no room for both,
@@ -314,6 +355,10 @@ result<void> plan_keeper::move_away_from(line& l, const std::set<std::string>& l
 
 void plan_keeper::do_without_the_lost(line& l) {
   const auto lost = l.away.lost(clock::now());
+  if (l.again_at && clock::now() >= *l.again_at) {
+    l.again_at.reset();
+    l.moved_from.clear();
+  }
   if (lost == std::exchange(l.moved_from, lost))
     return; // what there was to do was done
   const auto& last = l.coming ? *l.book.noted().now.coming : l.book.noted().now.serving;
@@ -327,32 +372,30 @@ void plan_keeper::do_without_the_lost(line& l) {
     l.book.stay(
         fmt::format("{}, and the others cannot take its layers: {}", why, ok.error().message));
   spdlog::warn("{}", l.book.outcome());
-  note_and_tell();
+  note_change();
 }
 
 void plan_keeper::on_failed(const status& child) {
-  std::lock_guard lock(mutex_);
   if (child.role != role::shard)
     return;
-  for (auto& l : lines_)
-    if (l.coming && place::generation_of(child.node) == l.coming->generation)
-      give_up(l, fmt::format("{}: {}", child.name, child.reason));
+  change_and_tell([&] {
+    for (auto& l : lines_)
+      if (l.coming && place::generation_of(child.node) == l.coming->generation)
+        give_up(l, fmt::format("{}: {}", child.name, child.reason));
+  });
 }
 
 void plan_keeper::tick() {
-  std::lock_guard lock(mutex_);
-  for (auto& l : lines_) {
-    if (l.book.tick(clock::now())) {
-      l.coming.reset();
-      note_and_tell();
+  change_and_tell([&] {
+    for (auto& l : lines_) {
+      if (l.book.tick(clock::now())) {
+        try_again_later(l);
+        l.coming.reset();
+        note_change();
+      }
+      do_without_the_lost(l);
     }
-    do_without_the_lost(l);
-  }
-}
-
-plan_word plan_keeper::now() const {
-  std::lock_guard lock(mutex_);
-  return word();
+  });
 }
 
 plan_standing plan_keeper::standing() const {

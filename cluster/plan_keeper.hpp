@@ -30,7 +30,7 @@ struct plan_word {
 // Any thread may call it.
 class plan_keeper {
 public:
-  struct outside {                                     // neither may call back
+  struct outside {                                     // both may call back
     std::function<void(const plan_word&)> say;         // to heads and agents
     std::function<void(const plan_standing&)> changed; // ahead of `say`
   };
@@ -51,8 +51,9 @@ public:
   void on_failed(const status& child);
   void tick();
 
-  plan_word now() const;
   plan_standing standing() const;
+  // To somebody who has come: what is said last is what is so, whatever changes meanwhile.
+  void tell(const std::function<void(const plan_word&)>& one) const;
 
 private:
   struct line { // of one pipeline
@@ -63,6 +64,7 @@ private:
     absence_book away;
     std::set<std::string> moved_from;    // the lost nodes of which something was made
     std::optional<std::uint32_t> flight; // the generation that comes because of them
+    std::optional<std::chrono::steady_clock::time_point> again_at; // it did not come: another one
     cluster_plan serving;
     std::optional<cluster_plan> coming;
   };
@@ -85,10 +87,12 @@ private:
   void do_without_the_lost(line& l);
   result<void> move_away_from(line& l, const std::set<std::string>& lost, const std::string& why);
   void give_up(line& l, const std::string& why);
+  void try_again_later(line& l);
   result<void> note();
   plan_word word() const;
   plan_standing stand() const;
-  void note_and_tell();
+  void note_change();
+  void change_and_tell(const std::function<void()>& change);
   void tell();
 
   outside to_;
@@ -96,6 +100,7 @@ private:
   plan_note note_;
   run_dir dir_;
   std::vector<line> lines_;
+  std::uint64_t version_ = 0; // changes of all that is told
 };
 
 } // namespace baton::cluster

@@ -4,6 +4,7 @@
 #include "cluster/bus_zmq.hpp"
 #include "cluster/open_files.hpp"
 #include "cluster/roles.hpp"
+#include "cluster/tell_newest.hpp"
 
 #include <spdlog/spdlog.h>
 #include <unistd.h>
@@ -96,19 +97,23 @@ struct process::parts {
   bool stopping = false;
   int asked_to_end = 0; // the signal, until somebody waits for it
   status current;
+  std::uint64_t reports = 0; // changes of `current`
 
   parts(identity w, addresses a, std::uint32_t threads)
       : who(std::move(w)), where(std::move(a)), options(caf_options(threads)), system(options) {
     current = {who.node, who.epoch, who.as, who.name, phase::starting, {}, getpid(), 0, 0};
   }
 
+  // By whoever reports, and when the supervisor's link comes up: often at the same time.
   void send_status() {
-    status copy;
-    {
-      std::lock_guard lock(mutex);
-      copy = current;
-    }
-    links->send(who.supervisor, actors::well_known::supervisor, std::move(copy));
+    tell_newest(
+        [this] {
+          std::lock_guard lock(mutex);
+          return std::pair(reports, current);
+        },
+        [this](status s) {
+          links->send(who.supervisor, actors::well_known::supervisor, std::move(s));
+        });
   }
 
   void tick_loop() {
@@ -199,6 +204,7 @@ void process::report(phase p, std::string reason, double progress) {
     parts_->current.phase = p;
     parts_->current.reason = std::move(reason);
     parts_->current.progress = progress;
+    ++parts_->reports;
   }
   if (parts_->who.supervisor)
     parts_->send_status();

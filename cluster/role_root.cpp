@@ -256,7 +256,7 @@ private:
     self_.on_peer(
         [this](const hello& peer) {
           if (peer.role == role::head || peer.role == role::agent)
-            say_to(peer.node, keeper_.now());
+            keeper_.tell([&](const plan_word& w) { say_to(peer.node, w); });
           keeper_.on_agent(peer.node, true);
         },
         [this](node_id who, epoch_id, const std::string&) {

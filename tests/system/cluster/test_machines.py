@@ -271,6 +271,17 @@ def test_a_machine_that_is_back_first_keeps_its_layers(undisturbed):
         assert set(shards(both)) == {"shard-0", "shard-1"}
 
 
+def test_layers_that_nobody_took_are_offered_again(undisturbed):
+    with two_machines(cluster="node_timeout = 1") as both:
+        (both.near.directory / "run" / "shard-0-g1.log").mkdir(parents=True)
+        streams = begun(both.near)
+        both.far.vanish()
+        assert [s.check().text for s in streams] == undisturbed
+        status = both.near.status()
+        assert status["generation"] == 2, status
+        assert set(shards(both)) == {"shard-0-g2"}
+
+
 def test_where_nobody_can_take_the_layers_requests_end_by_name():
     with two_machines(cluster="node_timeout = 1", model="recovery_timeout = 4", **of_memory(1.3)) as both:
         streams = begun(both.near)

@@ -1,0 +1,32 @@
+// Threads that tell at the same time, here one within the other: the worst order there is.
+#include "cluster/tell_newest.hpp"
+
+#include <doctest/doctest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+using namespace baton::cluster;
+
+TEST_CASE("who looked first and tells last tells the newest") {
+  std::pair<int, std::string> now{1, "starting"};
+  std::vector<std::string> told;
+  std::function<void()> meanwhile;
+  const auto tell = [&] {
+    tell_newest([&] { return now; },
+                [&](std::string text) {
+                  if (auto other = std::exchange(meanwhile, nullptr))
+                    other();
+                  told.push_back(std::move(text));
+                });
+  };
+  meanwhile = [&] {
+    now = {2, "ready"};
+    tell();
+  };
+  tell();
+  CHECK(told == std::vector<std::string>{"ready", "starting", "ready"});
+  tell(); // nothing has changed: once
+  CHECK(told.size() == 4);
+}
