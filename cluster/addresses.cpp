@@ -1,46 +1,18 @@
 #include "cluster/addresses.hpp"
 
-#include <sstream>
-
 namespace baton::cluster {
 namespace {
 
 constexpr std::string_view keys_name = "keys";
 
-std::set<std::string> all_of(const machine_keys& keys) {
-  std::set<std::string> all;
-  for (const auto& [machine, some] : keys)
-    all.insert(some.begin(), some.end());
-  return all;
-}
-
 } // namespace
 
-std::string text_of(const machine_keys& keys) {
-  std::string text;
-  for (const auto& [machine, some] : keys)
-    for (const auto& key : some)
-      text += fmt::format("{} {}\n", key, machine);
-  return text;
-}
-
-machine_keys machine_keys_from(const std::string& text) {
-  machine_keys keys;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    const auto key = line.substr(0, line.find(' '));
-    if (is_curve_key(key) && line.size() > key.size())
-      keys[line.substr(key.size() + 1)].insert(key);
-  }
-  return keys;
-}
-
 result<void> note_keys(const run_dir& dir, const machine_keys& keys) {
-  return dir.write(keys_name, text_of(keys));
+  return dir.write(keys_name, keys.text());
 }
 
 machine_keys noted_keys(const run_dir& dir) {
-  return machine_keys_from(dir.read(keys_name).value_or(""));
+  return machine_keys::from(dir.read(keys_name).value_or(""));
 }
 
 result<addresses> addresses::create(run_dir dir, std::optional<network_note> network) {
@@ -49,8 +21,7 @@ result<addresses> addresses::create(run_dir dir, std::optional<network_note> net
   auto own = read_key_file(network->key_file);
   if (!own)
     return own.error();
-  auto trusted = std::make_shared<trusted_keys>(all_of(noted_keys(dir)),
-                                                [dir] { return all_of(noted_keys(dir)); });
+  auto trusted = std::make_shared<trusted_keys>(noted_keys(dir), [dir] { return noted_keys(dir); });
   return addresses(std::move(dir), std::move(network), {std::move(*own), trusted}, trusted);
 }
 
@@ -74,13 +45,28 @@ std::string addresses::find(const stable_name& who) const {
     return dir_.endpoint(who.name);
   if (!who.is_on_root_machine)
     return listen(who) + "#" + keys_.own.public_key;
+  const auto newest = noted_keys(dir_).newest(root_machine);
   return fmt::format("tcp://{}:{}#{}", network_->root_host, network_->port + who.port_offset,
-                     network_->root_key);
+                     newest.empty() ? network_->root_key : newest);
 }
 
 void addresses::refresh() const {
   if (trusted_)
-    trusted_->replace(all_of(noted_keys(dir_)));
+    trusted_->replace(noted_keys(dir_));
+}
+
+std::optional<key_pair> addresses::changed_key(const std::string& in_use) const {
+  if (!network_)
+    return std::nullopt;
+  auto own = read_key_file(network_->key_file);
+  if (!own || own->public_key == in_use)
+    return std::nullopt; // one that cannot be read is no reason to stop talking
+  return std::move(*own);
+}
+
+void addresses::note_key(std::string_view name, const std::string& in_use) const {
+  if (network_)
+    dir_.note_key(name, in_use);
 }
 
 } // namespace baton::cluster

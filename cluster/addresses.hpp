@@ -10,17 +10,12 @@
 
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 
 namespace baton::cluster {
 
-// Of the machines of a cluster, those whose processes may come in; by node, the root's machine "".
-// A machine has two while its key is being changed. Noted in the run directory, where the processes
-// of that machine look again when it has changed.
-using machine_keys = std::map<std::string, std::set<std::string>>;
-std::string text_of(const machine_keys& keys);
-machine_keys machine_keys_from(const std::string& text); // what is no key is left out
+// The keys of the machines of a cluster, by node, the root's machine "". Noted in the run
+// directory, where the processes of that machine look again when it has changed.
 result<void> note_keys(const run_dir& dir, const machine_keys& keys);
 machine_keys noted_keys(const run_dir& dir);
 
@@ -59,6 +54,10 @@ public:
   const curve_keys& keys() const noexcept { return keys_; }
   // Has the noted keys trusted from now on, if they have changed. Cheap: call it often.
   void refresh() const;
+  // This machine's key, if its file holds another one than that.
+  std::optional<key_pair> changed_key(const std::string& in_use) const;
+  // Which key a process listens with now: `cluster rotate-key` waits for it.
+  void note_key(std::string_view name, const std::string& in_use) const;
 
 private:
   addresses(run_dir dir, std::optional<network_note> network, curve_keys keys,

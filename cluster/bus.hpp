@@ -1,6 +1,6 @@
 // The seam to the network: frames to a peer and from anyone, and facts about connections. Bytes
-// only: what they mean is link.hpp's and exchange.hpp's business. Made by make_bus_zmq(), in tests
-// by sim_network.
+// only: what they mean is link.hpp's and exchange.hpp's business. It is a
+// bus_zmq, in tests a sim_network.
 #pragma once
 
 #include "schema/codec.hpp"

@@ -1,6 +1,7 @@
 #include "cluster/bus_zmq.hpp"
 
 #include "cluster/bus_endpoint.hpp"
+#include "cluster/bus_zmq_peer.hpp"
 #include "cluster/bus_zmq_zap.hpp"
 #include "schema/packet.hpp"
 
@@ -21,12 +22,15 @@
 namespace baton::cluster {
 namespace {
 
-// Not 0: what was sent just before a peer is given up may still be on its way to it.
-constexpr int linger_ms = 200;
-
 // Messages taken before the peers' events are looked at again.
 constexpr int messages_per_turn = 64;
 constexpr std::chrono::milliseconds poll_timeout{500}; // nothing depends on it
+// While a key is being changed, or a peer is to be tried again.
+constexpr std::chrono::milliseconds retry_timeout{10};
+// Between two handshakes that fail: who refuses us may come to know us. Not between the first few:
+// a machine has two keys while it changes to the other.
+constexpr std::chrono::milliseconds handshake_interval{500};
+constexpr int quick_handshakes = 4;
 
 // ZeroMQ counts the sockets of a context: what sends to a peer, and both ends of its monitor; the
 // router, the doorkeeper. Its own bound of 1,023 is that of 340 peers.
@@ -58,63 +62,27 @@ bool has_room_now(zmq::socket_t& s) {
   return (s.get(zmq::sockopt::events) & ZMQ_POLLOUT) != 0;
 }
 
-struct monitor_event {
-  std::uint16_t number = 0;
-  std::uint32_t value = 0;
-};
-
-// The first frame of a monitor's event: 16 bits of event, 32 of value, not aligned.
-monitor_event read_event(const zmq::message_t& m) {
-  monitor_event e;
-  if (m.size() >= sizeof(e.number) + sizeof(e.value)) {
-    std::memcpy(&e.number, m.data(), sizeof(e.number));
-    std::memcpy(&e.value, m.data<char>() + sizeof(e.number), sizeof(e.value));
-  }
-  return e;
-}
-
-constexpr int watched_events =
-    ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH |
-    ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
-
 } // namespace
-
-// Our connection to one peer. `out` is touched under `mutex` only, `monitor` by the bus thread only
-// (and by the last owner, who closes both).
-struct peer_socket {
-  node_id node;
-  std::uint64_t number = 0; // of all that this bus has made
-  zmq::socket_t out;
-  zmq::socket_t monitor;
-  std::mutex mutex;
-  std::atomic<bool> is_up = false;
-  bool has_failed = false; // a handshake; told once until one succeeds
-
-  ~peer_socket() {
-    if (out.handle() != nullptr)
-      zmq_socket_monitor(out.handle(), nullptr, 0);
-  }
-};
 
 struct bus_zmq::state {
   explicit state(bus_zmq_options o)
-      : options(std::move(o)), context(1, sockets_max), door(context),
+      : options(std::move(o)), own(options.curve.own), context(1, sockets_max), door(context),
         router(context, zmq::socket_type::router),
         wake_fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)), poll_fd(::epoll_create1(EPOLL_CLOEXEC)) {
     ENSURE(wake_fd >= 0 && poll_fd >= 0, "no eventfd or epoll: {}", std::strerror(errno));
     // Connections stay nameless: with names, a zombie or a stranger could take over a live one's.
     // What an older connection still delivers is told apart by its numbers (link.hpp).
-    set_options(router);
+    set_bounds(router, options);
     if (options.curve.is_set())
-      serve_encrypted(router, options.curve.own);
+      serve_encrypted(router, own);
   }
   ~state() {
     ::close(poll_fd);
     ::close(wake_fd);
   }
 
-  void set_options(zmq::socket_t& s) const;
   result<std::shared_ptr<peer_socket>> open(node_id node, const std::string& endpoint);
+  void put(std::shared_ptr<peer_socket> p);
   void wake() const noexcept;
   void run();
   void watch(int fd, std::uint64_t number);
@@ -124,10 +92,18 @@ struct bus_zmq::state {
   void receive_rest(zmq::message_t& id);
   void judge_newcomers();
   void take_events(const std::shared_ptr<peer_socket>& p);
-  void take_event(peer_socket& p, monitor_event e);
+  void take_event(peer_socket& p, connection_event e);
   bool is_current(const std::shared_ptr<peer_socket>& p);
+  bool change_key();
+  void plan_again(peer_socket& p, bool is_refused);
+  void try_again();
 
-  bus_zmq_options options;
+  const bus_zmq_options options;
+  std::mutex key_mutex;
+  key_pair own;                   // what we connect and listen with
+  std::optional<key_pair> wanted; // what we shall; until then nobody listens at `unbound`
+  std::vector<std::string> bound; // of those that keys guard
+  std::vector<std::string> unbound;
   zmq::context_t context;
   doorkeeper door;
   zmq::socket_t router;
@@ -143,6 +119,11 @@ struct bus_zmq::state {
 
   // The bus thread's own.
   std::unordered_map<std::uint64_t, std::shared_ptr<peer_socket>> watched;
+  struct again {
+    std::chrono::steady_clock::time_point due;
+    std::string endpoint;
+  };
+  std::map<std::uint64_t, again> agains; // by number of the peer's socket
 
   struct {
     std::atomic<std::uint64_t> sent, received, sent_bytes, received_bytes, bad_frames,
@@ -156,18 +137,6 @@ bus_zmq::~bus_zmq() {
   stop();
 }
 
-void bus_zmq::state::set_options(zmq::socket_t& s) const {
-  const auto milliseconds = [](auto d) { return static_cast<int>(d.count()); };
-  s.set(zmq::sockopt::linger, linger_ms);
-  s.set(zmq::sockopt::sndhwm, options.messages_queued_max);
-  s.set(zmq::sockopt::rcvhwm, options.messages_queued_max);
-  s.set(zmq::sockopt::maxmsgsize, static_cast<std::int64_t>(options.packet_bytes_max));
-  s.set(zmq::sockopt::heartbeat_ivl, milliseconds(options.heartbeat_interval));
-  s.set(zmq::sockopt::heartbeat_timeout, milliseconds(options.heartbeat_timeout));
-  s.set(zmq::sockopt::heartbeat_ttl, milliseconds(options.heartbeat_timeout));
-  s.set(zmq::sockopt::handshake_ivl, milliseconds(options.handshake_timeout));
-}
-
 result<std::string> bus_zmq::bind(const std::string& endpoint) {
   const auto& curve = state_->options.curve;
   if (auto ok = check_endpoint(endpoint, curve.is_set()); !ok)
@@ -178,7 +147,11 @@ result<std::string> bus_zmq::bind(const std::string& endpoint) {
     private_umask only_us;
     state_->router.bind(endpoint);
     const auto bound = state_->router.get(zmq::sockopt::last_endpoint);
-    return curve.is_set() ? bound + "#" + curve.own.public_key : bound;
+    if (!curve.is_set())
+      return bound;
+    std::lock_guard lock(state_->key_mutex);
+    state_->bound.push_back(bound);
+    return bound + "#" + state_->own.public_key;
   } catch (const zmq::error_t& e) {
     return fail(e.num() == EADDRINUSE ? errc::address_in_use : errc::io_failed,
                 "cannot listen on '{}': {}", endpoint, e.what());
@@ -187,38 +160,22 @@ result<std::string> bus_zmq::bind(const std::string& endpoint) {
 
 result<std::shared_ptr<peer_socket>> bus_zmq::state::open(node_id node,
                                                           const std::string& endpoint) {
-  const auto to = split_key(endpoint);
-  if (auto ok = check_endpoint(to.address, !to.key.empty()); !ok)
-    return ok.error();
-  if (!to.key.empty() && !options.curve.is_set())
-    return fail(errc::bad_config, "'{}' wants a key of ours, and there is none (cluster keygen)",
-                endpoint);
-  auto p = std::make_shared<peer_socket>();
-  p->node = node;
-  {
-    std::unique_lock lock(peers_mutex);
-    p->number = next_number++;
-  }
-  try {
-    p->out = zmq::socket_t(context, zmq::socket_type::dealer);
-    set_options(p->out);
-    p->out.set(zmq::sockopt::immediate, true); // never queue for a peer that is not there
-    p->out.set(zmq::sockopt::reconnect_ivl, static_cast<int>(options.reconnect_interval.count()));
-    p->out.set(zmq::sockopt::reconnect_ivl_max,
-               static_cast<int>(options.reconnect_interval_max.count()));
-    if (!to.key.empty())
-      connect_encrypted(p->out, options.curve.own, to.key);
-    const auto name = fmt::format("inproc://monitor-{}", p->number);
-    if (zmq_socket_monitor(p->out.handle(), name.c_str(), watched_events) != 0)
-      return fail(errc::io_failed, "no monitor: {}", zmq_strerror(zmq_errno()));
-    p->monitor = zmq::socket_t(context, zmq::socket_type::pair);
-    p->monitor.set(zmq::sockopt::linger, 0);
-    p->monitor.connect(name);
-    p->out.connect(to.address);
-  } catch (const zmq::error_t& e) {
-    return fail(errc::bad_config, "cannot connect to '{}': {}", endpoint, e.what());
-  }
-  return p;
+  std::unique_lock lock(peers_mutex);
+  const auto number = next_number++;
+  lock.unlock();
+  std::unique_lock key_lock(key_mutex);
+  const auto pair = own;
+  key_lock.unlock();
+  return open_peer(context, options, pair, node, number, endpoint);
+}
+
+void bus_zmq::state::put(std::shared_ptr<peer_socket> p) {
+  std::shared_ptr<peer_socket> replaced; // closed unlocked
+  std::unique_lock lock(peers_mutex);
+  auto& place = peers[p->node];
+  replaced = std::exchange(place, std::move(p));
+  lock.unlock();
+  wake();
 }
 
 result<void> bus_zmq::connect(node_id peer, const std::string& endpoint) {
@@ -227,13 +184,22 @@ result<void> bus_zmq::connect(node_id peer, const std::string& endpoint) {
   auto made = state_->open(peer, endpoint);
   if (!made)
     return made.error();
-  std::shared_ptr<peer_socket> replaced;
+  state_->put(std::move(*made));
+  return {};
+}
+
+void bus_zmq::use_key(const key_pair& own) {
+  ENSURE(state_->options.curve.is_set(), "a bus without keys has none to change");
   {
-    std::unique_lock lock(state_->peers_mutex);
-    replaced = std::exchange(state_->peers[peer], *made);
+    std::lock_guard lock(state_->key_mutex);
+    state_->wanted = own;
   }
   state_->wake();
-  return {};
+}
+
+std::string bus_zmq::key_in_use() const {
+  std::lock_guard lock(state_->key_mutex);
+  return state_->own.public_key;
 }
 
 void bus_zmq::disconnect(node_id peer) {
@@ -361,12 +327,15 @@ void bus_zmq::state::run() {
     std::array<epoll_event, wakes_per_turn> woken{};
     while (!is_stopping) {
       const bool has_more = receive_some() == messages_per_turn;
-      const int timeout = has_more ? 0 : static_cast<int>(poll_timeout.count());
+      const bool is_trying = change_key() || !agains.empty();
+      const int timeout =
+          has_more ? 0 : static_cast<int>((is_trying ? retry_timeout : poll_timeout).count());
       const int count =
           ::epoll_wait(poll_fd, woken.data(), static_cast<int>(woken.size()), timeout);
       ENSURE(count >= 0 || errno == EINTR, "epoll: {}", std::strerror(errno));
       for (int i = 0; i < count; ++i)
         handle(woken[static_cast<std::size_t>(i)].data.u64);
+      try_again();
     }
   } catch (const zmq::error_t& e) {
     ENSURE(false, "the bus thread: {}", e.what());
@@ -434,19 +403,15 @@ bool bus_zmq::state::is_current(const std::shared_ptr<peer_socket>& p) {
 }
 
 void bus_zmq::state::take_events(const std::shared_ptr<peer_socket>& p) {
-  zmq::message_t event;
-  zmq::message_t address;
-  while (p->monitor.recv(event, zmq::recv_flags::dontwait)) {
-    static_cast<void>(p->monitor.recv(address, zmq::recv_flags::dontwait));
+  while (const auto event = p->next_event())
     if (is_current(p))
-      take_event(*p, read_event(event));
-  }
+      take_event(*p, *event);
 }
 
-void bus_zmq::state::take_event(peer_socket& p, monitor_event e) {
-  switch (e.number) {
-  case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
-    p.has_failed = false;
+void bus_zmq::state::take_event(peer_socket& p, connection_event e) {
+  switch (e) {
+  case connection_event::stands:
+    p.failed = 0;
     {
       std::lock_guard lock(p.mutex); // the first message must not be refused
       static_cast<void>(has_room_now(p.out));
@@ -455,36 +420,81 @@ void bus_zmq::state::take_event(peer_socket& p, monitor_event e) {
     ++counts.connects;
     events.connected(p.node);
     return;
-  case ZMQ_EVENT_DISCONNECTED:
+  case connection_event::fell:
     if (!p.is_up.exchange(false))
       return;
     ++counts.disconnects;
     events.disconnected(p.node, "the connection fell");
     return;
-  default:
+  case connection_event::refused:
+  case connection_event::handshake_failed:
+    const bool is_refused = e == connection_event::refused;
     ++counts.handshakes_failed;
-    if (std::exchange(p.has_failed, true))
-      return;
-    events.disconnected(p.node, e.number == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH
-                                    ? "the peer does not accept our key"
-                                    : "the handshake failed");
+    plan_again(p, is_refused);
+    if (p.failed++ > 0)
+      return; // it was told once
+    events.disconnected(p.node,
+                        is_refused ? "the peer does not accept our key" : "the handshake failed");
   }
 }
 
-key_pair make_key_pair() {
-  char public_key[41];
-  char secret_key[41];
-  ENSURE(zmq_curve_keypair(public_key, secret_key) == 0, "ZeroMQ was built without CURVE");
-  std::array<std::uint8_t, curve_key_bytes> bytes{};
-  const auto text = [&bytes](const char* z85) {
-    ENSURE(zmq_z85_decode(bytes.data(), z85) != nullptr, "ZeroMQ does not read its own key");
-    return key_text({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-  };
-  return {text(public_key), text(secret_key)};
+// ZeroMQ would try for ever with these keys, hundreds of times a second, and never again once it
+// was refused by name.
+void bus_zmq::state::plan_again(peer_socket& p, bool is_refused) {
+  if (p.to.key.empty())
+    return;
+  p.give_up();
+  const auto server_key = is_refused ? p.to.key : options.curve.trusted->next_after(p.to.key);
+  std::unique_lock lock(key_mutex);
+  const bool has_other_keys = server_key != p.to.key || own.public_key != p.own_key;
+  lock.unlock();
+  const bool is_quick = p.failed < quick_handshakes && (has_other_keys || !is_refused);
+  const auto wait = is_quick ? std::chrono::milliseconds(0) : handshake_interval;
+  agains.emplace(p.number,
+                 again{std::chrono::steady_clock::now() + wait, p.to.address + "#" + server_key});
 }
 
-std::unique_ptr<bus> make_bus_zmq(bus_zmq_options options) {
-  return std::make_unique<bus_zmq>(std::move(options));
+void bus_zmq::state::try_again() {
+  const auto now = std::chrono::steady_clock::now();
+  for (auto it = agains.begin(); it != agains.end();) {
+    if (it->second.due > now) {
+      ++it;
+      continue;
+    }
+    const auto p = watched.find(it->first);
+    const auto endpoint = std::move(it->second.endpoint);
+    it = agains.erase(it);
+    if (p == watched.end() || !is_current(p->second) || p->second->is_up)
+      continue;
+    auto made = open(p->second->node, endpoint);
+    ENSURE(made.has_value(), "an endpoint was good before: {}", made.error().message);
+    (*made)->failed = p->second->failed;
+    put(std::move(*made));
+  }
+}
+
+// Listens with the key that is wanted; who is connected has to connect anew. True: not everywhere
+// yet.
+bool bus_zmq::state::change_key() {
+  std::lock_guard lock(key_mutex);
+  if (!wanted)
+    return false;
+  for (const auto& endpoint : bound)
+    router.unbind(endpoint);
+  unbound.insert(unbound.end(), bound.begin(), bound.end());
+  bound.clear();
+  set_key(router, ZMQ_CURVE_SECRETKEY, wanted->secret_key);
+  while (!unbound.empty()) {
+    try {
+      router.bind(unbound.back());
+    } catch (const zmq::error_t&) { // the one before is still being closed
+      return true;
+    }
+    bound.push_back(std::move(unbound.back()));
+    unbound.pop_back();
+  }
+  own = *std::exchange(wanted, std::nullopt);
+  return false;
 }
 
 } // namespace baton::cluster

@@ -16,7 +16,7 @@ namespace baton::cluster {
 // our public key in its endpoint. Where we connect to, the endpoint says whether and with which
 // key.
 struct curve_keys {
-  key_pair own;
+  key_pair own; // at first; then bus_zmq::use_key
   std::shared_ptr<const trusted_keys> trusted;
 
   bool is_set() const noexcept { return trusted != nullptr; }
@@ -65,13 +65,16 @@ public:
   sent send(node_id peer, const frames& f) override;
   void start(bus_events events) override;
   void stop() override;
+  // From soon on connects and listens with this one. Peers connect anew, for which they have to
+  // trust it. Requires: options.curve is set.
+  void use_key(const key_pair& own);
+  // Public; that with which it listens.
+  std::string key_in_use() const;
   bus_zmq_counters counters() const;
 
 private:
   struct state;
   std::unique_ptr<state> state_;
 };
-
-std::unique_ptr<bus> make_bus_zmq(bus_zmq_options options);
 
 } // namespace baton::cluster

@@ -1,5 +1,8 @@
 #include "cluster/bus_zmq_zap.hpp"
 
+#include "cluster/bus_zmq.hpp"
+
+#include <array>
 #include <iterator>
 #include <vector>
 
@@ -65,6 +68,18 @@ void doorkeeper::judge(const std::function<bool(const std::string&)>& may_come) 
                                                                  ? zmq::send_flags::sndmore
                                                                  : zmq::send_flags::none));
   }
+}
+
+key_pair make_key_pair() {
+  char public_key[41];
+  char secret_key[41];
+  ENSURE(zmq_curve_keypair(public_key, secret_key) == 0, "ZeroMQ was built without CURVE");
+  std::array<std::uint8_t, curve_key_bytes> bytes{};
+  const auto text = [&bytes](const char* z85) {
+    ENSURE(zmq_z85_decode(bytes.data(), z85) != nullptr, "ZeroMQ does not read its own key");
+    return key_text({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  };
+  return {text(public_key), text(secret_key)};
 }
 
 } // namespace baton::cluster

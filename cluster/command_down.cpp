@@ -29,6 +29,8 @@ result<run_dir> find_cluster(const std::string& which) {
     auto config = load_config(which);
     return config ? run_dir::open(config->run_dir) : result<run_dir>(config.error());
   }
+  if (which.find('/') != std::string::npos && std::filesystem::is_directory(which))
+    return run_dir::open(which); // of a node that was given --run-dir
   if (!which.empty()) {
     auto path = default_run_dir(which);
     if (!std::filesystem::is_directory(path))

@@ -25,6 +25,7 @@ struct choices {
   bool watch = false;
   join_options join;
   keygen_options keygen;
+  rotate_options rotate;
   scale_options scale;
   import_options import;
   long patience = 60;
@@ -65,6 +66,17 @@ void add_machines(CLI::App& app, choices& c) {
   keygen->add_option("--api", c.keygen.api, "an API key of this name, for gateway.api_keys");
   keygen->add_flag("--admin", c.keygen.admin, "one that may see /metrics, /cluster and /load");
   keygen->callback([&c] { c.status = command_keygen(c.keygen); });
+  auto* rotate = app.add_subcommand(
+      "rotate-key", "Give this machine another key while the cluster serves; the one before is not "
+                    "trusted any more.");
+  rotate->add_option("CLUSTER", c.rotate.which,
+                     "its nodes.toml, name or run directory; default: the one that runs");
+  rotate->add_flag("--force", c.rotate.force,
+                   "although a machine that is away has not heard of it: it has to join again");
+  rotate->callback([&c] {
+    spdlog::set_level(spdlog::level::off);
+    c.status = command_rotate_key(c.rotate);
+  });
 }
 
 void add_questions(CLI::App& app, choices& c) {

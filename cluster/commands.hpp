@@ -12,8 +12,8 @@ namespace baton::cluster {
 
 inline constexpr int exit_not_running = 3;
 
-// `which` is a nodes.toml, a cluster's name, or empty: the one that runs. Errors: not_found,
-// conflict (several run).
+// `which` is a nodes.toml, a cluster's name, its run directory (with a slash), or empty: the one
+// that runs. Errors: not_found, conflict (several run).
 result<run_dir> find_cluster(const std::string& which);
 
 int command_up(const up_options& options);
@@ -32,6 +32,13 @@ struct keygen_options {
   bool admin = false;
 };
 int command_keygen(const keygen_options& options);
+
+struct rotate_options {
+  std::string which;
+  bool force = false; // although a machine has not heard of it
+};
+// This machine's key changes; returns when the one before is not trusted any more.
+int command_rotate_key(const rotate_options& options);
 
 int command_plan(const std::filesystem::path& config, bool json);
 int command_status(const std::string& which, bool json, bool watch);

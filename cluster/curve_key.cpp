@@ -136,12 +136,19 @@ bool trusted_keys::holds(const std::string& public_key) const {
   if (public_key.empty()) // none was said
     return false;
   std::lock_guard lock(mutex_);
-  if (!keys_.contains(public_key) && read_)
+  if (!keys_.trusts(public_key) && read_)
     keys_ = read_();
-  return keys_.contains(public_key);
+  return keys_.trusts(public_key);
 }
 
-void trusted_keys::replace(std::set<std::string> keys) {
+std::string trusted_keys::next_after(const std::string& public_key) const {
+  std::lock_guard lock(mutex_);
+  if (read_) // who asks was refused with those of before
+    keys_ = read_();
+  return keys_.next_after(public_key);
+}
+
+void trusted_keys::replace(machine_keys keys) {
   std::lock_guard lock(mutex_);
   keys_ = std::move(keys);
 }

@@ -4,20 +4,18 @@
 // need no quotes in a shell.
 #pragma once
 
+#include "cluster/machine_keys.hpp"
 #include "schema/result.hpp"
 
 #include <filesystem>
 #include <functional>
 #include <mutex>
-#include <set>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace baton::cluster {
 
 inline constexpr std::size_t curve_key_bytes = 32;
-inline constexpr std::size_t trusted_keys_max = 8192; // two of each node while keys are changed
 
 struct key_pair {
   std::string public_key;
@@ -49,22 +47,23 @@ struct keyed_endpoint {
 };
 keyed_endpoint split_key(const std::string& endpoint);
 
-// Whose connections are taken. Any thread.
+// Whose connections are taken, and by which key whoever we connect to is known. Any thread.
 class trusted_keys {
 public:
-  using source = std::function<std::set<std::string>()>;
+  using source = std::function<machine_keys()>;
   // `read`: where they are noted; null: nowhere.
-  explicit trusted_keys(std::set<std::string> keys = {}, source read = nullptr)
+  explicit trusted_keys(machine_keys keys = {}, source read = nullptr)
       : keys_(std::move(keys)), read_(std::move(read)) {}
-  // One that is not known is looked for where they are noted: it may have come there just now, and
-  // ZeroMQ does not knock a second time.
+  // What is not known is looked for where they are noted: it may have come there just now.
   bool holds(const std::string& public_key) const;
+  // As machine_keys, of what is noted now.
+  std::string next_after(const std::string& public_key) const;
   // Connections that stand go on; the next handshake is judged by these.
-  void replace(std::set<std::string> keys);
+  void replace(machine_keys keys);
 
 private:
   mutable std::mutex mutex_;
-  mutable std::set<std::string> keys_;
+  mutable machine_keys keys_;
   const source read_;
 };
 

@@ -119,8 +119,16 @@ std::vector<peer_standing> exchange::peers() const {
   return all;
 }
 
-const hello& exchange::self() const noexcept {
+hello exchange::self() const {
+  std::lock_guard lock(state_->mutex);
   return state_->self;
+}
+
+void exchange::listen_at(const std::string& endpoint) {
+  std::lock_guard lock(state_->mutex);
+  state_->self.endpoint = endpoint;
+  for (auto& [node, r] : state_->roads)
+    r.to.listen_at(endpoint);
 }
 
 exchange_counters exchange::counters() const {

@@ -86,9 +86,11 @@ public:
   // the one we have is ignored. Errors: bad_config (the bus refuses it).
   result<void> connect(node_id peer, const std::string& endpoint, epoch_id epoch = {});
   void disconnect(node_id peer);
+  // Peers that are greeted from now on connect back to here.
+  void listen_at(const std::string& endpoint);
   bool is_up(node_id peer) const;
   std::vector<peer_standing> peers() const;
-  const hello& self() const noexcept;
+  hello self() const;
   exchange_counters counters() const;
   // Heartbeats, deadlines, what waits. Every 10 to 50 ms.
   void tick(instant now);

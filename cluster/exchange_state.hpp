@@ -64,7 +64,7 @@ struct exchange::state : std::enable_shared_from_this<exchange::state> {
   void tell_one(notice& n);
 
   bus& wire;
-  const hello self;
+  hello self; // its endpoint may change
   const exchange_options options;
   std::function<void(const hello&)> up;
   std::function<void(node_id, epoch_id, const std::string&)> down;

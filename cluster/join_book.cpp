@@ -10,23 +10,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::array<std::string_view, 3> state_names{"wait", "refused", "granted"};
-
-json json_of(const machine_keys& keys) {
-  auto all = json::object();
-  for (const auto& [machine, some] : keys)
-    all[machine] = some;
-  return all;
-}
-
-machine_keys keys_from(const json& all) {
-  machine_keys keys;
-  for (const auto& [machine, some] : all.items())
-    for (const auto& key : some)
-      if (is_curve_key(key.get<std::string>()))
-        keys[machine].insert(key.get<std::string>());
-  return keys;
-}
+constexpr std::array<std::string_view, 4> state_names{"wait", "refused", "granted", "noted"};
 
 json json_of(const std::vector<granted_pipeline>& pipelines) {
   auto all = json::array();
@@ -45,7 +29,7 @@ join_grant grant_from(const json& j) {
   g.root_host = j.at("root_host").get<std::string>();
   g.port = j.at("port").get<std::uint16_t>();
   g.root_key = j.at("root_key").get<std::string>();
-  g.keys = keys_from(j.at("keys"));
+  g.keys = machine_keys::from(j.at("keys").get<std::string>());
   g.host = j.at("host").get<std::string>();
   for (const auto& p : j.at("pipelines"))
     g.pipelines.push_back(
@@ -78,12 +62,26 @@ std::optional<join_request> join_request_from(std::string_view text) {
   }
 }
 
+std::string text_of(const key_change& c) {
+  return json{{"node", c.node}, {"next_key", c.next}, {"patient", c.is_patient}}.dump();
+}
+
+std::optional<key_change> key_change_from(std::string_view text) {
+  try {
+    const auto j = json::parse(text);
+    return key_change{j.at("node").get<std::string>(), j.at("next_key").get<std::string>(),
+                      j.at("patient").get<bool>()};
+  } catch (const json::exception&) {
+    return std::nullopt;
+  }
+}
+
 std::string text_of(const join_answer& a) {
   json j{{"state", state_names[static_cast<std::size_t>(a.state)]}, {"reason", a.reason}};
   if (a.grant)
     j["grant"] = {{"config", a.grant->config},       {"machines", json_of(a.grant->known)},
                   {"root_host", a.grant->root_host}, {"port", a.grant->port},
-                  {"root_key", a.grant->root_key},   {"keys", json_of(a.grant->keys)},
+                  {"root_key", a.grant->root_key},   {"keys", a.grant->keys.text()},
                   {"host", a.grant->host},           {"pipelines", json_of(a.grant->pipelines)}};
   return j.dump();
 }
@@ -110,8 +108,8 @@ join_book::join_book(const cluster_config& config, machine_keys keys, std::strin
     : build_(std::move(build)), keys_(std::move(keys)) {
   for (const auto& n : config.nodes)
     if (n.is_elsewhere)
-      expected_.push_back({n.name, n.host, keys_.contains(n.name) ? "" : random_token(),
-                           std::nullopt, "", n.waits});
+      expected_.push_back({n.name, n.host, keys_.has(n.name) ? "" : random_token(), std::nullopt,
+                           "", n.waits, n.public_key});
 }
 
 void join_book::remember(const machines& known) {
@@ -123,8 +121,7 @@ void join_book::remember(const machines& known) {
 // A token is good once: from then on its machine is known by the key that came with it.
 result<void> join_book::judge(expected_machine& m, const join_request& r,
                               const std::string& public_key) {
-  const auto known = keys_.find(m.node);
-  const bool is_known = known != keys_.end() && known->second.contains(public_key);
+  const bool is_known = keys_.trusts(m.node, public_key);
   const bool has_token = !m.token.empty() && is_same_secret(r.token, m.token);
   if (!is_known && !has_token)
     return fail(errc::unauthorized,
@@ -135,15 +132,18 @@ result<void> join_book::judge(expected_machine& m, const join_request& r,
     return fail(errc::version_mismatch, "node {} is build {}, the cluster is {}: install the same",
                 m.node, r.build, build_);
   if (!is_known) {
-    keys_[m.node].insert(public_key);
+    if (!keys_.add(m.node, public_key))
+      return fail(errc::unauthorized,
+                  "node {}: this machine's key is another machine's, or was taken back: make a new "
+                  "one (cluster keygen)",
+                  m.node);
     m.token.clear();
   }
   return {};
 }
 
 join_answer join_book::answer(const join_request& r, const std::string& public_key) {
-  const auto m = std::find_if(expected_.begin(), expected_.end(),
-                              [&](const expected_machine& e) { return e.node == r.node; });
+  const auto m = find(r.node);
   if (m == expected_.end())
     return {join_state::refused,
             fmt::format("there is no [[nodes]] table named '{}' of another machine", r.node),
@@ -152,7 +152,7 @@ join_answer join_book::answer(const join_request& r, const std::string& public_k
     return {join_state::refused, ok.error().message, std::nullopt};
   m->failed = r.failed;
   if (!r.failed.empty())
-    return {join_state::wait, "noted", std::nullopt};
+    return {join_state::noted, "", std::nullopt};
   if (!grant_) {
     m->facts = r.machine;
     return {join_state::wait, missing(), std::nullopt};
@@ -168,14 +168,66 @@ join_answer join_book::answer(const join_request& r, const std::string& public_k
   return {join_state::granted, "", std::move(grant)};
 }
 
+join_answer join_book::answer(const key_change& c, const std::string& public_key) {
+  const auto refuse = [&](std::string why) {
+    return join_answer{join_state::refused, std::move(why), std::nullopt};
+  };
+  if (!keys_.trusts(c.node, public_key))
+    return refuse(fmt::format("this is not the key of node {}", c.node));
+  if (c.next.empty() && public_key != keys_.newest(c.node))
+    return refuse("only who has the newest key may take back those before");
+  if (c.next.empty()) {
+    keys_.retire_older(c.node);
+    const auto m = find(c.node);
+    const bool is_named =
+        m != expected_.end() && !m->named_key.empty() && m->named_key != public_key;
+    return {join_state::noted,
+            is_named ? fmt::format("nodes.toml names the key before: write public_key = \"{}\" "
+                                   "there for node {}, ahead of the next `cluster up`",
+                                   public_key, c.node)
+                     : "",
+            std::nullopt};
+  }
+  if (!is_curve_key(c.next) || !keys_.add(c.node, c.next))
+    return refuse("the next key is none, another machine's, was taken back, or there are too many");
+  if (const auto deaf = not_heard(c.next); c.is_patient && !deaf.empty())
+    return {join_state::wait,
+            fmt::format("node {} has not heard of the key yet", fmt::join(deaf, ", ")),
+            std::nullopt};
+  return {join_state::noted, "", std::nullopt};
+}
+
+// Of the machines that have joined, those whose agents have not said that they have this key.
+std::vector<std::string> join_book::not_heard(const std::string& key) const {
+  std::vector<std::string> names;
+  for (const auto& m : expected_)
+    if (m.facts && !m.heard.trusts(key))
+      names.push_back(m.node);
+  return names;
+}
+
+void join_book::note_heard(const std::string& node, machine_keys keys) {
+  if (const auto m = find(node); m != expected_.end())
+    m->heard = std::move(keys);
+}
+
+std::vector<expected_machine>::iterator join_book::find(const std::string& node) {
+  return std::find_if(expected_.begin(), expected_.end(),
+                      [&](const expected_machine& m) { return m.node == node; });
+}
+
 void join_book::note_failed(const std::string& node, const std::string& why) {
-  for (auto& m : expected_)
-    if (m.node == node)
-      m.failed = why;
+  if (const auto m = find(node); m != expected_.end())
+    m->failed = why;
 }
 
 void join_book::open(join_grant grant) {
   grant_ = std::move(grant);
+}
+
+void join_book::use_root_key(const std::string& public_key) {
+  if (grant_)
+    grant_->root_key = public_key;
 }
 
 void join_book::change(const generations& now) {

@@ -6,6 +6,9 @@
 //       |                                     |  +--- asks again: `wait` --+ asks again: the same
 //       +--- "failed: why" (its own check) ---+                              grant, with the keys
 //                                                                            and shards of now
+//
+// A machine that is known may change its key (machine_keys.hpp): with the one that it has it names
+// the next, waits until every machine has heard of that, and then, with the next, has it alone.
 #pragma once
 
 #include "cluster/addresses.hpp"
@@ -45,15 +48,24 @@ struct join_grant {
   std::vector<granted_pipeline> pipelines; // by number
 };
 
-enum class join_state : std::uint8_t { wait, refused, granted };
+// From a machine to which the key of the connection belongs.
+struct key_change {
+  std::string node;
+  std::string next;       // to be trusted as well; empty: older ones are so no more
+  bool is_patient = true; // as long as a machine has not heard of it, it waits
+};
+
+enum class join_state : std::uint8_t { wait, refused, granted, noted };
 struct join_answer {
   join_state state = join_state::wait;
-  std::string reason;              // wait, refused
+  std::string reason;              // wait, refused; noted: what is to be said of it
   std::optional<join_grant> grant; // granted
 };
 
 std::string text_of(const join_request& r);
 std::optional<join_request> join_request_from(std::string_view text);
+std::string text_of(const key_change& c);
+std::optional<key_change> key_change_from(std::string_view text);
 std::string text_of(const join_answer& a);
 std::optional<join_answer> join_answer_from(std::string_view text);
 
@@ -63,7 +75,9 @@ struct expected_machine {
   std::string token; // empty: its key is known
   std::optional<machine_facts> facts;
   std::string failed;
-  bool waits = false; // for add-node: the cluster comes up without it
+  bool waits = false;         // for add-node: the cluster comes up without it
+  std::string named_key = {}; // by nodes.toml
+  machine_keys heard = {};    // what its agent has noted
 };
 
 class join_book {
@@ -74,10 +88,15 @@ public:
   // Machines that were here when another root made the plan: they need not ask before it.
   void remember(const machines& known);
   join_answer answer(const join_request& r, const std::string& public_key);
+  join_answer answer(const key_change& c, const std::string& public_key);
+  // Its agent has noted these.
+  void note_heard(const std::string& node, machine_keys keys);
   // What is known of one that has not come, or has left.
   void note_failed(const std::string& node, const std::string& why);
   // From now on machines are granted this, each with its own host, and the keys of then.
   void open(join_grant grant);
+  // The root's machine has this key now: who is granted from now on looks for it.
+  void use_root_key(const std::string& public_key);
   // Whoever comes from now on hears of these shards.
   void change(const generations& now);
 
@@ -93,6 +112,8 @@ public:
 private:
   result<void> judge(expected_machine& m, const join_request& r, const std::string& public_key);
   std::string missing() const;
+  std::vector<std::string> not_heard(const std::string& key) const;
+  std::vector<expected_machine>::iterator find(const std::string& node);
 
   std::string build_;
   std::vector<expected_machine> expected_;

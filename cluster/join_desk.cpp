@@ -2,20 +2,32 @@
 
 #include <spdlog/spdlog.h>
 
+#include <thread>
+
 namespace baton::cluster {
 namespace {
+
+// The socket before it is still being closed.
+constexpr int rebind_attempts = 20;
+constexpr std::chrono::milliseconds rebind_interval{10};
 
 // Those of before, those that the configuration names, and this machine's own.
 machine_keys all_keys(const cluster_config& config, const run_dir& dir, const key_pair& own) {
   auto keys = noted_keys(dir);
-  std::erase_if(keys, [&](const auto& of) {
-    return std::none_of(config.nodes.begin(), config.nodes.end(),
-                        [&](const node_config& n) { return n.is_elsewhere && n.name == of.first; });
-  });
+  std::vector<std::string> names{root_machine};
   for (const auto& n : config.nodes)
-    if (n.is_elsewhere && !n.public_key.empty())
-      keys[n.name].insert(n.public_key);
-  keys[root_machine] = {own.public_key};
+    if (n.is_elsewhere)
+      names.push_back(n.name);
+  keys.keep_only(names);
+  for (const auto& n : config.nodes)
+    if (n.is_elsewhere && !n.public_key.empty() && !keys.add(n.name, n.public_key))
+      spdlog::warn("node {}: nodes.toml names a key that was taken back or is another machine's: "
+                   "it is not trusted",
+                   n.name);
+  if (!keys.trusts(root_machine, own.public_key)) { // a new file while nothing ran
+    keys.add(root_machine, own.public_key);
+    keys.retire_older(root_machine);
+  }
   return keys;
 }
 
@@ -33,13 +45,8 @@ result<std::unique_ptr<join_desk>> join_desk::open(const cluster_config& config,
     return ok.error();
   desk->endpoint_ =
       fmt::format("tcp://{}:{}", config.network.host, config.network.port + join_port_offset);
-  auto socket = question_desk::open(
-      desk->endpoint_, own, [d = desk.get()](std::string_view question, const std::string& key) {
-        return d->answer(question, key);
-      });
-  if (!socket)
-    return socket.error();
-  desk->socket_ = std::move(*socket);
+  if (auto ok = desk->open_socket(own); !ok)
+    return ok.error();
   desk->launcher_ = std::make_unique<node_launcher>(
       dir,
       [d = desk.get()](const std::string& node, const std::string& why) { d->failed(node, why); });
@@ -49,6 +56,36 @@ result<std::unique_ptr<join_desk>> join_desk::open(const cluster_config& config,
         if (auto ok = desk->launcher_->keep(n.name, n.launch, i.endpoint, i.token); !ok)
           return ok.error();
   return desk;
+}
+
+result<void> join_desk::open_socket(const key_pair& own) {
+  socket_.reset(); // one listens there
+  auto socket = question_desk::open(
+      endpoint_, own,
+      [this](std::string_view question, const std::string& key) { return answer(question, key); });
+  if (!socket)
+    return socket.error();
+  socket_ = std::move(*socket);
+  return {};
+}
+
+// Whoever asks meanwhile asks again.
+void join_desk::use_key(const key_pair& own) {
+  {
+    std::lock_guard lock(mutex_);
+    public_key_ = own.public_key;
+    book_.use_root_key(own.public_key);
+  }
+  for (const auto& i : invitations())
+    launcher_->change_desk(i.node, i.endpoint);
+  for (int attempt = 0; attempt < rebind_attempts; ++attempt) {
+    const auto ok = open_socket(own);
+    if (ok)
+      return;
+    spdlog::warn("the desk with its new key: {}", ok.error().message);
+    std::this_thread::sleep_for(rebind_interval);
+  }
+  spdlog::error("{}: nobody can join until the next `cluster up`", endpoint_);
 }
 
 void join_desk::tick() {
@@ -63,6 +100,17 @@ void join_desk::failed(const std::string& node, const std::string& why) {
 }
 
 std::string join_desk::answer(std::string_view question, const std::string& public_key) {
+  if (const auto c = key_change_from(question)) {
+    std::unique_lock lock(mutex_);
+    const auto before = book_.keys();
+    const auto a = ask_book(*c, public_key);
+    const bool has_changed = book_.keys() != before;
+    lock.unlock();
+    std::lock_guard telling(telling_);
+    if (has_changed && told_of_keys_)
+      told_of_keys_();
+    return text_of(a);
+  }
   const auto r = join_request_from(question);
   if (!r)
     return text_of(join_answer{join_state::refused, "this is not a request to join", std::nullopt});
@@ -79,16 +127,32 @@ std::string join_desk::answer(std::string_view question, const std::string& publ
   return text_of(a);
 }
 
-join_answer join_desk::judge(const join_request& r, const std::string& public_key) {
+// A key is trusted only once that is noted: who comes next must find it.
+template <class Question>
+join_answer join_desk::ask_book(const Question& q, const std::string& public_key) {
   const auto before = book_.keys();
-  auto a = book_.answer(r, public_key);
-  // Trusted only once that is noted: who comes next must find it.
+  auto a = book_.answer(q, public_key);
   if (book_.keys() != before)
     if (auto ok = note_keys(dir_, book_.keys()); !ok)
       a = {join_state::refused, ok.error().message, std::nullopt};
+  return a;
+}
+
+join_answer join_desk::judge(const join_request& r, const std::string& public_key) {
+  auto a = ask_book(r, public_key);
   if (!r.failed.empty() && a.state != join_state::refused && told_)
     told_(r.node, r.failed);
   return a;
+}
+
+void join_desk::on_keys(std::function<void()> told) {
+  std::lock_guard telling(telling_);
+  told_of_keys_ = std::move(told);
+}
+
+void join_desk::heard(const std::string& node, machine_keys keys) {
+  std::lock_guard lock(mutex_);
+  book_.note_heard(node, std::move(keys));
 }
 
 void join_desk::on_failed(std::function<void(const std::string&, const std::string&)> told) {

@@ -37,6 +37,12 @@ public:
   void change(const generations& now);
   // Told, from the desk's thread, when a machine that was granted says why it cannot.
   void on_failed(std::function<void(const std::string& node, const std::string& why)> told);
+  // Told, from the desk's thread, when a machine has other keys than before.
+  void on_keys(std::function<void()> told);
+  // The agent of that node has noted these keys.
+  void heard(const std::string& node, machine_keys keys);
+  // This machine has another key: from now on it is the desk's.
+  void use_key(const key_pair& own);
   // Told, from the desk's thread, of a machine that has come after the plan was made.
   void on_joined(std::function<void(const std::string& node, const machine_facts& facts)> told);
 
@@ -45,6 +51,9 @@ private:
   void failed(const std::string& node, const std::string& why);
   std::string answer(std::string_view question, const std::string& public_key);
   join_answer judge(const join_request& r, const std::string& public_key);
+  template <class Question>
+  join_answer ask_book(const Question& q, const std::string& public_key);
+  result<void> open_socket(const key_pair& own);
 
   run_dir dir_;
   std::string endpoint_;
@@ -54,6 +63,7 @@ private:
   std::function<void(const std::string&, const std::string&)> told_;
   std::mutex telling_; // not the other: who is told of a join may call us
   std::function<void(const std::string&, const machine_facts&)> told_of_join_;
+  std::function<void()> told_of_keys_;
   // Last: their threads ask the book.
   std::unique_ptr<node_launcher> launcher_;
   std::unique_ptr<question_desk> socket_;

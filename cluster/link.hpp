@@ -110,6 +110,8 @@ public:
   // An address is known. Nothing happens if this is the endpoint already, or if the peer has
   // greeted us from a later life than `epoch`.
   void connect(const std::string& endpoint, epoch_id epoch, link_effects& fx);
+  // Where the peer connects back to from its next hello on.
+  void listen_at(const std::string& endpoint) { self_.endpoint = endpoint; }
   // Back to `down`: the owner has also told the bus.
   void disconnect(link_effects& fx);
   void bus_connected(instant now, link_effects& fx);

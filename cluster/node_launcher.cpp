@@ -35,19 +35,30 @@ result<void> node_launcher::keep(const std::string& node, const std::string& lau
                                  const std::string& desk, const std::string& token) {
   if (auto ok = dir_.write(token_name(node), token + "\n"); !ok)
     return ok;
-  const auto file = dir_.path() / token_name(node);
   one what;
-  what.command = fmt::format("exec < {}; exec {} cluster join {} --node {} --token -",
-                             quoted(file.string()), launch, desk, node);
+  what.launch = launch;
+  what.desk = desk;
   std::lock_guard lock(mutex_);
   all_.emplace(node, std::move(what));
   return {};
 }
 
+void node_launcher::change_desk(const std::string& node, const std::string& desk) {
+  std::lock_guard lock(mutex_);
+  if (const auto what = all_.find(node); what != all_.end())
+    what->second.desk = desk;
+}
+
+std::string node_launcher::command_of(const std::string& node, const one& what) const {
+  const auto file = dir_.path() / token_name(node);
+  return fmt::format("exec < {}; exec {} cluster join {} --node {} --token -",
+                     quoted(file.string()), what.launch, what.desk, node);
+}
+
 void node_launcher::start(const std::string& node, one& what, clock::time_point now) {
   launch child;
   child.program = "/bin/sh";
-  child.argv = {"sh", "-c", what.command};
+  child.argv = {"sh", "-c", command_of(node, what)};
   child.log = dir_.log(log_name(node));
   what.began = now;
   auto pid =

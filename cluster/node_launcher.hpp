@@ -29,17 +29,21 @@ public:
   // one, as the first line of its input, where nobody else sees it. Errors: io_failed.
   result<void> keep(const std::string& node, const std::string& launch, const std::string& desk,
                     const std::string& token);
+  // It is started with this desk from its next start on.
+  void change_desk(const std::string& node, const std::string& desk);
   // Starts what is due.
   void tick(clock::time_point now);
 
 private:
   struct one {
-    std::string command;
+    std::string launch;
+    std::string desk;
     std::int32_t pid = 0; // 0: it does not run
     clock::time_point due{};
     std::chrono::milliseconds wait = launch_again_min;
     clock::time_point began{};
   };
+  std::string command_of(const std::string& node, const one& what) const;
   void start(const std::string& node, one& what, clock::time_point now);
   void on_end(const std::string& node, const child_end& how);
 

@@ -82,7 +82,7 @@ struct process::parts {
   identity who;
   addresses where;
   caf::actor_system_config options;
-  std::unique_ptr<bus> wire;
+  std::unique_ptr<bus_zmq> wire;
   std::unique_ptr<exchange> links;
   // Ahead of what actors send through: a step that still runs when the process ends has its result
   // to send, and the system waits for it.
@@ -96,6 +96,8 @@ struct process::parts {
   std::condition_variable wake;
   bool stopping = false;
   int asked_to_end = 0; // the signal, until somebody waits for it
+  std::function<void(const key_pair&)> on_key;
+  std::string noted_key; // with which we listen
   status current;
   std::uint64_t reports = 0; // changes of `current`
 
@@ -116,6 +118,23 @@ struct process::parts {
         });
   }
 
+  // Who may come in, and this machine's own key, as they are noted now.
+  void follow_keys() {
+    where.refresh();
+    if (who.as == role::client || !where.keys().is_set())
+      return;
+    if (const auto changed = where.changed_key(wire->key_in_use())) {
+      wire->use_key(*changed);
+      if (on_key)
+        on_key(*changed);
+    }
+    if (auto in_use = wire->key_in_use(); in_use != noted_key) {
+      links->listen_at(split_key(links->self().endpoint).address + "#" + in_use);
+      where.note_key(who.name, in_use);
+      noted_key = std::move(in_use);
+    }
+  }
+
   void tick_loop() {
     std::unique_lock lock(mutex);
     auto due = std::chrono::steady_clock::now();
@@ -131,7 +150,7 @@ struct process::parts {
       }
       if (now >= keys_due) {
         keys_due = now + keys_interval;
-        where.refresh();
+        follow_keys();
       }
       lock.lock();
     }
@@ -146,7 +165,9 @@ result<std::unique_ptr<process>> process::start(identity who, const addresses& w
   auto p = std::make_unique<parts>(std::move(who), where, actor_threads);
   bus_zmq_options wire;
   wire.curve = where.keys();
-  p->wire = make_bus_zmq(std::move(wire));
+  if (auto own = where.changed_key(wire.curve.own.public_key)) // a copy of a shard slept meanwhile
+    wire.curve.own = std::move(*own);
+  p->wire = std::make_unique<bus_zmq>(std::move(wire));
   auto bound = p->wire->bind(p->who.endpoint);
   if (!bound)
     return bound.error();
@@ -196,6 +217,10 @@ void process::own(caf::actor actor) {
 }
 void process::on_tick(std::function<void()> tick) {
   parts_->ticks.push_back(std::move(tick));
+}
+
+void process::on_key(std::function<void(const key_pair&)> changed) {
+  parts_->on_key = std::move(changed);
 }
 
 void process::report(phase p, std::string reason, double progress) {

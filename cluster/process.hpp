@@ -58,6 +58,8 @@ public:
               caf::anon_send(handle, actors::peer_down{n, e, why});
             });
   }
+  // Called from the ticker's thread when this machine has another key now. Only before `begin`.
+  void on_key(std::function<void(const key_pair&)> changed);
   // Tells the supervisor, now and whenever it is (re)connected.
   void report(phase p, std::string reason = {}, double progress = 0);
 

@@ -42,12 +42,12 @@ public:
       : all_(all), agent_(agent), is_noting_(agent.machine != root_machine),
         note_(all.front().made_with) {}
 
-  void take(const joined& m) {
+  // True if it was noted here: the root waits for that.
+  bool take(const joined& m) {
     auto known = machines_from_text(m.facts);
     ENSURE(known.has_value(), "the root says what it has noted");
     note_.known = std::move(*known);
-    if (is_noting_)
-      judge(note_keys(all_.front().dir, machine_keys_from(m.keys)));
+    return is_noting_ && judge(note_keys(all_.front().dir, machine_keys::from(m.keys)));
   }
   // False: of a pipeline that has no devices on this machine.
   bool take(const generations& m) {
@@ -85,9 +85,10 @@ private:
     launcher.know(*plan);
     add_shards(wanted.all, *plan, agent_);
   }
-  static void judge(const result<void>& ok) {
+  static bool judge(const result<void>& ok) {
     if (!ok)
       spdlog::error("{}", ok.error().message); // those that come cannot start, and are given up
+    return ok.has_value();
   }
 
   const cluster_contexts& all_;
@@ -163,7 +164,8 @@ int run_agent(const cluster_contexts& all, const role_arguments& arguments) {
         } else if (const auto* d = std::get_if<drain>(&m)) {
           caf::anon_send(supervisor, *d);
         } else if (const auto* j = std::get_if<joined>(&m)) {
-          said.take(*j);
+          if (said.take(*j))
+            self.links().post(place::root, actors::well_known::supervisor, std::move(m));
         } else if (const auto* g = std::get_if<generations>(&m)) {
           if (!said.take(*g))
             return;

@@ -181,6 +181,14 @@ public:
     keeper_.on_joined(node, facts);
   }
 
+  // Machines have other keys: those elsewhere are told.
+  void keys_changed() {
+    keeper_.tell([this](const plan_word& w) {
+      for (const auto& a : context_.plan.agents)
+        say_keys_to(a.node, w.known);
+    });
+  }
+
   // A machine elsewhere has looked and cannot be the node it is asked to be.
   void cannot(const std::string& node, const std::string& why) {
     for (const auto& a : context_.plan.agents)
@@ -221,6 +229,8 @@ private:
           } else if (auto* scaling = std::get_if<scale_model>(&m)) {
             self_.links().send(from.source, actors::well_known::client,
                                message(keeper_.scale(*scaling)));
+          } else if (auto* j = std::get_if<joined>(&m)) {
+            heard(from.source, *j);
           } else if (auto* q = std::get_if<query_status>(&m)) {
             caf::anon_send(overview_, asked{from.source, *q});
           } else if (auto* l = std::get_if<load_report>(&m)) {
@@ -274,12 +284,22 @@ private:
         self_.links().send(who, actors::well_known::scheduler, message(shards));
         return;
       }
-    if (desk_ != nullptr)
-      self_.links().send(
-          who, actors::well_known::supervisor,
-          joined{json_of(w.known).dump(), cluster::text_of(noted_keys(context_.dir))});
+    say_keys_to(who, w.known);
     for (const auto& shards : w.shards)
       self_.links().send(who, actors::well_known::supervisor, message(shards));
+  }
+
+  void say_keys_to(node_id agent, const machines& known) {
+    if (desk_ != nullptr)
+      self_.links().send(agent, actors::well_known::supervisor,
+                         joined{json_of(known).dump(), noted_keys(context_.dir).text()});
+  }
+
+  // An agent has noted what was said to it.
+  void heard(node_id agent, const joined& m) {
+    for (const auto& a : context_.plan.agents)
+      if (a.node == agent && desk_ != nullptr)
+        desk_->heard(a.on, machine_keys::from(m.keys));
   }
 
   void say(const plan_word& w) {
@@ -326,9 +346,10 @@ int run_root(const cluster_contexts& pipelines, const up_options& options, join_
     return refuse(started.error());
   auto& self = **started;
   auto all = std::make_unique<root>(pipelines, *config, self, board, desk);
-  if (desk)
-    self.on_tick([desk] { desk->tick(); });
   if (desk) {
+    self.on_tick([desk] { desk->tick(); });
+    self.on_key([desk](const key_pair& own) { desk->use_key(own); });
+    desk->on_keys([&] { all->keys_changed(); });
     desk->on_failed(
         [&](const std::string& node, const std::string& why) { all->cannot(node, why); });
     desk->on_joined([&](const std::string& node, const machine_facts& facts) {
@@ -346,6 +367,7 @@ int run_root(const cluster_contexts& pipelines, const up_options& options, join_
   if (desk) {
     desk->on_failed(nullptr);
     desk->on_joined(nullptr);
+    desk->on_keys(nullptr);
   }
   all->shut_down(came_up ? context.config.shutdown_timeout : std::chrono::milliseconds(0));
   const auto left = everybody(pipelines, all->plan());

@@ -20,6 +20,7 @@ namespace {
 constexpr std::size_t socket_path_max = 107;    // sun_path less its terminator
 constexpr std::size_t socket_name_reserve = 48; // "/shard-1023-1763699999999999.sock"
 constexpr std::string_view note_suffix = ".pid";
+constexpr std::string_view key_suffix = ".key";
 constexpr std::string_view socket_suffix = ".sock";
 constexpr std::string_view lock_name = "lock";
 
@@ -157,7 +158,17 @@ std::optional<std::string> run_dir::read(std::string_view file) const {
 
 void run_dir::forget(std::string_view name) const {
   std::error_code ignored;
-  fs::remove(path_ / fmt::format("{}{}", name, note_suffix), ignored);
+  for (const auto suffix : {note_suffix, key_suffix})
+    fs::remove(path_ / fmt::format("{}{}", name, suffix), ignored);
+}
+
+void run_dir::note_key(std::string_view name, const std::string& public_key) const {
+  // Who waits for a note that cannot be written says that it does not come.
+  static_cast<void>(write(fmt::format("{}{}", name, key_suffix), public_key));
+}
+
+std::string run_dir::noted_key(std::string_view name) const {
+  return read(fmt::format("{}{}", name, key_suffix)).value_or("");
 }
 
 std::vector<process_note> run_dir::alive() const {

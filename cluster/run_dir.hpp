@@ -38,6 +38,9 @@ public:
   // Notes this process under `name`.
   result<void> note(std::string_view name, epoch_id life) const;
   void forget(std::string_view name) const;
+  // Which key a process listens with now; "" if it has not noted one.
+  void note_key(std::string_view name, const std::string& public_key) const;
+  std::string noted_key(std::string_view name) const;
   // The noted processes that are alive.
   std::vector<process_note> alive() const;
   // Removes sockets of past lives. Requires: nobody noted here is alive.

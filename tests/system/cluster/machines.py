@@ -1,13 +1,16 @@
 """A cluster over two "machines": two loopback addresses, each with a run directory and a key of its own, nothing shared but the model file."""
 import contextlib
 import json
+import os
 import pathlib
+import re
 import signal
 import socket
 import subprocess
 import tempfile
 import time
 
+import zmq
 from harness import CLUSTER, ROOT, START_SECONDS_MAX, Cluster, free_port
 
 FAR = "127.0.0.2"
@@ -29,6 +32,14 @@ def free_ports():
     while not all(is_free(a, p) for a in ("127.0.0.1", FAR) for p in range(first, first + PORTS)):
         first += PORTS
     return first
+
+
+def wait_for(what, seconds=20):
+    deadline = time.monotonic() + seconds
+    while not (found := what()):
+        assert time.monotonic() < deadline, "what was waited for did not come"
+        time.sleep(0.05)
+    return found
 
 
 class Machine:
@@ -129,3 +140,54 @@ def two_machines(start=True, **options):
             yield machines.start() if start else machines
         finally:
             machines.stop()
+
+
+def listeners(pids):
+    """(address, port) of every tcp socket on which one of these processes listens."""
+    inodes = set()
+    for pid in pids:
+        for fd in os.listdir(f"/proc/{pid}/fd"):
+            link = os.readlink(f"/proc/{pid}/fd/{fd}")
+            if link.startswith("socket:["):
+                inodes.add(link[8:-1])
+    found = set()
+    with open("/proc/net/tcp") as table:
+        for line in list(table)[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and fields[9] in inodes:
+                address, port = fields[1].split(":")
+                found.add((".".join(str(b) for b in bytes.fromhex(address)[::-1]), int(port, 16)))
+    return found
+
+
+def handshake(address, port, secret=None, server=None):
+    """How it ended: "accepted", "refused"."""
+    context = zmq.Context()
+    try:
+        s = context.socket(zmq.DEALER)
+        s.linger = 0
+        s.handshake_ivl = 1000
+        events = s.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL |
+                                      zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_DISCONNECTED)
+        if server:
+            s.curve_serverkey = server
+            s.curve_publickey, s.curve_secretkey = secret
+        s.connect(f"tcp://{address}:{port}")
+        if not events.poll(3000):
+            return "refused"
+        number = int.from_bytes(events.recv_multipart()[0][:2], "little")
+        return "accepted" if number == zmq.EVENT_HANDSHAKE_SUCCEEDED else "refused"
+    finally:
+        context.destroy(0)
+
+
+def word_of_key(file, word):
+    return re.search(rf"^{word} ([0-9a-f]{{64}})$", file.read_text(), re.M).group(1)
+
+
+def public_key(file):
+    return word_of_key(file, "public")
+
+
+def secret_key(file):
+    return word_of_key(file, "secret")

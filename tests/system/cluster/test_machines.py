@@ -2,7 +2,6 @@
 import json
 import os
 import pathlib
-import re
 import signal
 import subprocess
 import time
@@ -10,7 +9,7 @@ import time
 import pytest
 import zmq
 from harness import CLUSTER, MODEL, ROOT, running
-from machines import FAR, Machine, two_machines
+from machines import FAR, Machine, handshake, listeners, public_key, two_machines, wait_for
 from streams import Stream, all_begun
 from zmq.utils import z85
 
@@ -41,14 +40,6 @@ def has_ended(pid):
     """Whoever its parent is now may not have looked yet."""
     status = pathlib.Path(f"/proc/{pid}/status")
     return not status.exists() or "State:\tZ" in status.read_text()
-
-
-def wait_for(what, seconds=20):
-    deadline = time.monotonic() + seconds
-    while not (found := what()):
-        assert time.monotonic() < deadline, "what was waited for did not come"
-        time.sleep(0.05)
-    return found
 
 
 def test_a_pipeline_over_two_machines_says_what_one_machine_says(machines, undisturbed):
@@ -92,45 +83,6 @@ def test_a_root_that_is_killed_is_replaced_and_the_other_machine_stays(machines,
     assert [s.check().text for s in streams] == undisturbed
 
 
-def listeners(pids):
-    """(address, port) of every tcp socket on which one of these processes listens."""
-    inodes = set()
-    for pid in pids:
-        for fd in os.listdir(f"/proc/{pid}/fd"):
-            link = os.readlink(f"/proc/{pid}/fd/{fd}")
-            if link.startswith("socket:["):
-                inodes.add(link[8:-1])
-    found = set()
-    with open("/proc/net/tcp") as table:
-        for line in list(table)[1:]:
-            fields = line.split()
-            if fields[3] == "0A" and fields[9] in inodes:
-                address, port = fields[1].split(":")
-                found.add((".".join(str(b) for b in bytes.fromhex(address)[::-1]), int(port, 16)))
-    return found
-
-
-def handshake(address, port, secret=None, server=None):
-    """How it ended: "accepted", "refused"."""
-    context = zmq.Context()
-    try:
-        s = context.socket(zmq.DEALER)
-        s.linger = 0
-        s.handshake_ivl = 1000
-        events = s.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL |
-                                      zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_DISCONNECTED)
-        if server:
-            s.curve_serverkey = server
-            s.curve_publickey, s.curve_secretkey = secret
-        s.connect(f"tcp://{address}:{port}")
-        if not events.poll(3000):
-            return "refused"
-        number = int.from_bytes(events.recv_multipart()[0][:2], "little")
-        return "accepted" if number == zmq.EVENT_HANDSHAKE_SUCCEEDED else "refused"
-    finally:
-        context.destroy(0)
-
-
 def test_nobody_without_a_trusted_key_gets_in_at_any_socket(machines):
     """Every socket that any process of either machine listens on: plain, with a key of its own, and with one that claims to be trusted."""
     pids = {p["name"]: p["pid"] for p in machines.near.status()["processes"]} | {"root": machines.near.process.pid}
@@ -141,7 +93,7 @@ def test_nobody_without_a_trusted_key_gets_in_at_any_socket(machines):
     assert len(bus) >= 8, bus  # six processes, the root, the desk
     assert {a for a, _ in bus} == {"127.0.0.1", FAR}
     server = z85.encode(bytes.fromhex(machines.public_key))
-    other = z85.encode(bytes.fromhex(read_public(machines.far.directory / "key")))
+    other = z85.encode(bytes.fromhex(public_key(machines.far.directory / "key")))
     desk = ("127.0.0.1", machines.port + 2)
     for address, port in bus:
         key = server if address == "127.0.0.1" else other
@@ -292,10 +244,6 @@ def test_where_nobody_can_take_the_layers_requests_end_by_name():
         both.far.join(both.invitation()["endpoint"])
         both.near.wait_standing()
         assert [s.check().error for s in ask(both.near)] == [None] * len(PROMPTS)
-
-
-def read_public(file):
-    return re.search(r"^public ([0-9a-f]{64})$", file.read_text(), re.M).group(1)
 
 
 def test_who_is_refused_hears_why():

@@ -26,15 +26,6 @@ namespace {
 constexpr node_id head{1};
 constexpr node_id shard{2};
 
-message batch_of(std::uint64_t number, std::size_t floats) {
-  micro_batch m;
-  m.batch = {number};
-  m.tokens = {1};
-  auto rows = std::make_shared<std::vector<float>>(floats, static_cast<float>(number));
-  m.activations = {rows, reinterpret_cast<const std::byte*>(rows->data()), floats * 4};
-  return m;
-}
-
 // An endpoint of each transport.
 struct transports {
   scratch_directory dir;
@@ -344,96 +335,6 @@ TEST_CASE(
   auto nowhere = heir.bind("ipc://" + (dir.path() / "none" / "bus").string());
   REQUIRE_FALSE(nowhere);
   CHECK(nowhere.error().code == errc::io_failed);
-}
-
-TEST_CASE("with keys, peers that trust one another link; nobody else gets anything across") {
-  const auto h_key = cluster::make_key_pair();
-  const auto s_key = cluster::make_key_pair();
-  const auto other_key = cluster::make_key_pair();
-  const auto keyed = [](const cluster::key_pair& own, std::set<std::string> trusts) {
-    live_options o;
-    o.bus.curve = {own, std::make_shared<cluster::trusted_keys>(std::move(trusts))};
-    o.bus.handshake_timeout = 200ms;
-    return o;
-  };
-  auto h_options = keyed(h_key, {s_key.public_key});
-  const auto h_trusts = std::make_shared<cluster::trusted_keys>(std::set{s_key.public_key});
-  h_options.bus.curve.trusted = h_trusts;
-  live_process h(head, epoch_id{1}, "tcp://127.0.0.1:*", h_options);
-  CHECK(h.endpoint().ends_with("#" + h_key.public_key));
-  const auto is_linked = [&](live_process& s) {
-    REQUIRE(s.links->connect(head, h.endpoint()));
-    return s.wait([&] { return s.ups > 0; }, 500ms);
-  };
-  SUBCASE("who is trusted") {
-    live_process s(shard, epoch_id{1}, "tcp://127.0.0.1:*", keyed(s_key, {h_key.public_key}));
-    REQUIRE(s.links->connect(head, h.endpoint()));
-    REQUIRE(s.wait_up());
-    s.links->post(head, echo_box, batch_of(1, 100), reply_box);
-    CHECK(s.wait([&] { return s.replies == 1; }));
-  }
-  SUBCASE("who is not, until it is; what stands then goes on") {
-    live_process s(shard, epoch_id{1}, "tcp://127.0.0.1:*", keyed(other_key, {h_key.public_key}));
-    CHECK_FALSE(is_linked(s));
-    CHECK(h.bus.counters().strangers > 0);
-    h_trusts->replace({other_key.public_key});
-    live_process again(node_id{3}, epoch_id{1}, "tcp://127.0.0.1:*",
-                       keyed(other_key, {h_key.public_key}));
-    REQUIRE(is_linked(again));
-    h_trusts->replace({});
-    again.links->post(head, echo_box, batch_of(1, 100), reply_box);
-    CHECK(again.wait([&] { return again.replies == 1; }));
-  }
-  SUBCASE("who takes another for the one that listens") {
-    live_process s(shard, epoch_id{1}, "tcp://127.0.0.1:*", keyed(s_key, {h_key.public_key}));
-    const auto address = cluster::split_key(h.endpoint()).address;
-    REQUIRE(s.links->connect(head, address + "#" + other_key.public_key));
-    CHECK_FALSE(s.wait([&] { return s.ups > 0; }, 500ms));
-  }
-  SUBCASE("who has no key") {
-    live_process plain(node_id{4}, epoch_id{1}, "tcp://127.0.0.1:*");
-    CHECK_FALSE(plain.links->connect(head, h.endpoint()));
-    REQUIRE(plain.links->connect(head, cluster::split_key(h.endpoint()).address));
-    CHECK_FALSE(plain.wait([&] { return plain.ups > 0; }, 500ms));
-    CHECK(h.count(&live_process::ups) == 0);
-  }
-}
-
-TEST_CASE("a key that is not known is looked for where keys are noted") {
-  std::set<std::string> noted{"a"};
-  int looks = 0;
-  const cluster::trusted_keys trusted({"a"}, [&] {
-    ++looks;
-    return noted;
-  });
-  CHECK(trusted.holds("a"));
-  CHECK_FALSE(trusted.holds(""));
-  CHECK(looks == 0);
-  CHECK_FALSE(trusted.holds("b"));
-  noted = {"b"};
-  CHECK(trusted.holds("b"));
-  CHECK(looks == 2);
-  CHECK_FALSE(trusted.holds("a")); // is noted no more
-}
-
-TEST_CASE("a key file is for its owner alone, and is not written over") {
-  scratch_directory dir;
-  const auto file = dir.path() / "deep" / "key";
-  const auto pair = cluster::make_key_pair();
-  CHECK(cluster::is_curve_key(pair.public_key));
-  CHECK(cluster::key_text(cluster::key_bytes(pair.secret_key)) == pair.secret_key);
-  CHECK(cluster::read_key_file(file).error().code == errc::not_found);
-  REQUIRE(cluster::write_key_file(file, pair));
-  const auto read = cluster::read_key_file(file);
-  REQUIRE(read);
-  CHECK(read->public_key == pair.public_key);
-  CHECK(read->secret_key == pair.secret_key);
-  CHECK(cluster::write_key_file(file, cluster::make_key_pair()).error().code == errc::conflict);
-  REQUIRE(::chmod(file.c_str(), 0640) == 0);
-  CHECK(cluster::read_key_file(file).error().code == errc::io_failed);
-  REQUIRE(::chmod(file.c_str(), 0600) == 0);
-  std::ofstream(file) << "public " << pair.public_key << "\nsecret 00\n";
-  CHECK(cluster::read_key_file(file).error().code == errc::bad_config);
 }
 
 TEST_CASE("an endpoint says the key of who listens there") {

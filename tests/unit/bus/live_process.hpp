@@ -21,6 +21,16 @@ struct live_options {
   std::chrono::milliseconds tick{5};
 };
 
+// Data of one row: activations, all `number`.
+inline message batch_of(std::uint64_t number, std::size_t floats) {
+  micro_batch m;
+  m.batch = {number};
+  m.tokens = {1};
+  auto rows = std::make_shared<std::vector<float>>(floats, static_cast<float>(number));
+  m.activations = {rows, reinterpret_cast<const std::byte*>(rows->data()), floats * 4};
+  return m;
+}
+
 class live_process {
 public:
   // ENSUREs that the endpoint can be bound.
@@ -67,7 +77,7 @@ public:
     links->stop();
   }
 
-  const std::string& endpoint() const { return links->self().endpoint; }
+  std::string endpoint() const { return links->self().endpoint; }
 
   // True once the condition holds, false after ten seconds. The condition sees a still state.
   bool wait(const std::function<bool()>& condition,

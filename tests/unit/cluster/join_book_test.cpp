@@ -50,14 +50,14 @@ TEST_CASE("a token lets one machine in, once; then it is known by its key") {
   const auto in = book.answer(asks("b", token), key_b);
   CHECK(in.state == join_state::wait);
   CHECK(in.reason == "waiting for c");
-  CHECK(book.keys().at("b") == std::set{key_b});
+  CHECK(book.keys() == machine_keys{{"b", key_b}});
   CHECK(book.answer(asks("b", token), stranger).state == join_state::refused);
   CHECK(book.answer(asks("b"), key_b).state == join_state::wait); // again, without it
-  CHECK(book.keys().at("b") == std::set{key_b});
+  CHECK(book.keys() == machine_keys{{"b", key_b}});
 }
 
 TEST_CASE("a machine whose key is known needs no token, and there is none to steal") {
-  join_book book(over_three_machines(), {{"b", {key_b}}}, "1.0");
+  join_book book(over_three_machines(), {{"b", key_b}}, "1.0");
   CHECK(book.expected()[0].token.empty());
   CHECK(book.answer(asks("b", ""), stranger).state == join_state::refused);
   CHECK(book.answer(asks("b", ""), "").state == join_state::refused);
@@ -65,7 +65,7 @@ TEST_CASE("a machine whose key is known needs no token, and there is none to ste
 }
 
 TEST_CASE("all are granted the same once all have joined") {
-  join_book book(over_three_machines(), {{"b", {key_b}}, {"c", {key_c}}}, "1.0");
+  join_book book(over_three_machines(), {{"b", key_b}, {"c", key_c}}, "1.0");
   CHECK_FALSE(book.is_complete());
   (void)book.answer(asks("b"), key_b);
   CHECK_FALSE(book.is_complete());
@@ -77,7 +77,7 @@ TEST_CASE("all are granted the same once all have joined") {
   const auto b = book.answer(asks("b"), key_b);
   REQUIRE(b.state == join_state::granted);
   CHECK(b.grant->host == "10.0.0.2");
-  CHECK(b.grant->keys.at("c") == std::set{key_c});
+  CHECK(b.grant->keys.trusts("c", key_c));
   CHECK(b.grant->config == "[model]\n");
   SUBCASE("what a machine has found since the plan changes nothing of it") {
     auto changed = asks("c");
@@ -96,7 +96,7 @@ TEST_CASE("all are granted the same once all have joined") {
   SUBCASE("one that cannot do its part says so, and may come again") {
     auto failed = asks("c");
     failed.failed = "no such file";
-    CHECK(book.answer(failed, key_c).state == join_state::wait);
+    CHECK(book.answer(failed, key_c).state == join_state::noted);
     CHECK(book.expected()[1].failed == "no such file");
     CHECK(book.answer(asks("c"), key_c).state == join_state::granted);
     CHECK(book.expected()[1].failed.empty());
@@ -112,7 +112,7 @@ TEST_CASE("all are granted the same once all have joined") {
 TEST_CASE("the cluster comes up without a machine that waits, which joins when it comes") {
   auto config = over_three_machines();
   config.nodes.back().waits = true; // c
-  join_book book(config, {{"b", {key_b}}}, "1.0");
+  join_book book(config, {{"b", key_b}}, "1.0");
   CHECK(book.answer(asks("b"), key_b).reason == "the plan is being made");
   CHECK(book.is_complete());
   CHECK_FALSE(book.gathered().contains("c"));
@@ -126,12 +126,12 @@ TEST_CASE("the cluster comes up without a machine that waits, which joins when i
   const auto then = book.answer(asks("c", token), key_c);
   REQUIRE(then.state == join_state::granted);
   CHECK(then.grant->known.at("c").cores == four_cores.cores);
-  CHECK(then.grant->keys.at("c") == std::set{key_c});
+  CHECK(then.grant->keys.trusts("c", key_c));
   CHECK(book.answer(asks("b"), key_b).grant->known.contains("c"));
 }
 
 TEST_CASE("another build, and a node that nobody named, are refused by name") {
-  join_book book(over_three_machines(), {{"b", {key_b}}}, "1.0");
+  join_book book(over_three_machines(), {{"b", key_b}}, "1.0");
   auto old = asks("b");
   old.build = "0.9";
   CHECK(book.answer(old, key_b).reason ==
@@ -141,9 +141,72 @@ TEST_CASE("another build, and a node that nobody named, are refused by name") {
 }
 
 TEST_CASE("machines of before need not ask before there is a plan") {
-  join_book book(over_three_machines(), {{"b", {key_b}}, {"c", {key_c}}}, "1.0");
+  join_book book(over_three_machines(), {{"b", key_b}, {"c", key_c}}, "1.0");
   book.remember({{root_machine, four_cores}, {"b", four_cores}, {"c", four_cores}});
   CHECK(book.is_complete());
+}
+
+namespace {
+
+const std::string next_b(64, 'e');
+
+join_book serving_three() {
+  auto config = over_three_machines();
+  config.nodes[1].public_key = key_b;
+  join_book book(config, {{root_machine, stranger}, {"b", key_b}, {"c", key_c}}, "1.0");
+  (void)book.answer(asks("b"), key_b);
+  (void)book.answer(asks("c"), key_c);
+  book.open(some_grant());
+  return book;
+}
+
+} // namespace
+
+TEST_CASE("a machine changes its key once every other has heard of the next") {
+  auto book = serving_three();
+  const key_change next{"b", next_b};
+  const auto asked = book.answer(next, key_b);
+  CHECK(asked.state == join_state::wait);
+  CHECK(asked.reason == "node b, c has not heard of the key yet");
+  CHECK(book.keys().trusts("b", next_b));
+  book.note_heard("b", book.keys());
+  CHECK(book.answer(next, key_b).reason == "node c has not heard of the key yet");
+  CHECK(book.answer(key_change{"b", next_b, false}, key_b).state == join_state::noted); // forced
+  book.note_heard("c", book.keys());
+  CHECK(book.answer(next, key_b).state == join_state::noted);
+  CHECK(book.answer(asks("b"), next_b).state == join_state::granted);
+  CHECK(book.answer(key_change{"b", ""}, key_b).state == join_state::refused); // not the newest
+  const auto done = book.answer(key_change{"b", ""}, next_b);
+  CHECK(done.state == join_state::noted);
+  CHECK(done.reason.find("public_key = \"" + next_b + "\"") != std::string::npos);
+  CHECK(book.answer(asks("b"), key_b).state == join_state::refused);
+  CHECK(book.answer(key_change{"b", key_b}, next_b).state == join_state::refused);
+  CHECK(book.answer(asks("b"), next_b).grant->keys == book.keys());
+}
+
+TEST_CASE("only a machine itself changes its key, to one that is nobody's") {
+  auto book = serving_three();
+  const auto before = book.keys();
+  CHECK(book.answer(key_change{"b", next_b}, key_c).state == join_state::refused);
+  CHECK(book.answer(key_change{"b", next_b}, next_b).state == join_state::refused);
+  CHECK(book.answer(key_change{"z", next_b}, key_b).state == join_state::refused);
+  CHECK(book.answer(key_change{"b", ""}, key_c).state == join_state::refused);
+  CHECK(book.answer(key_change{"b", key_c}, key_b).state == join_state::refused);
+  CHECK(book.answer(key_change{"b", "no key"}, key_b).state == join_state::refused);
+  CHECK(book.keys() == before);
+}
+
+TEST_CASE("the root's machine changes its key, and whoever joins then looks for that") {
+  auto book = serving_three();
+  for (const auto* node : {"b", "c"}) {
+    auto heard = book.keys();
+    REQUIRE(heard.add(root_machine, next_b));
+    book.note_heard(node, heard);
+  }
+  CHECK(book.answer(key_change{root_machine, next_b}, stranger).state == join_state::noted);
+  book.use_root_key(next_b);
+  CHECK(book.answer(key_change{root_machine, ""}, next_b).reason.empty());
+  CHECK(book.answer(asks("c"), key_c).grant->root_key == next_b);
 }
 
 TEST_CASE("what is said at the desk is read back, and what is not such a thing is nothing") {
@@ -155,8 +218,17 @@ TEST_CASE("what is said at the desk is read back, and what is not such a thing i
   CHECK(read->token == "t");
   CHECK(read->failed == r.failed);
   CHECK(read->machine.cores == four_cores.cores);
+  const auto change = key_change_from(text_of(key_change{"b", key_c, false}));
+  REQUIRE(change);
+  CHECK(change->node == "b");
+  CHECK(change->next == key_c);
+  CHECK_FALSE(change->is_patient);
+  CHECK_FALSE(key_change_from(text_of(r)));
+  CHECK_FALSE(join_request_from(text_of(*change)));
+  CHECK(join_answer_from(text_of(join_answer{join_state::noted, "w", std::nullopt}))->state ==
+        join_state::noted);
   join_answer a{join_state::granted, "", some_grant()};
-  a.grant->keys = {{root_machine, {key_b}}, {"b", {key_b, key_c}}};
+  a.grant->keys = {{root_machine, stranger}, {"b", key_c}, {"b", key_b}};
   a.grant->pipelines[0].shards.coming = generation{3, 1, {"b", "c"}};
   const auto granted = join_answer_from(text_of(a));
   REQUIRE(granted);
@@ -173,6 +245,7 @@ TEST_CASE("what is said at the desk is read back, and what is not such a thing i
                            "{\"state\":\"open\",\"reason\":\"\"}", "\xff"}) {
     CAPTURE(text);
     CHECK_FALSE(join_request_from(text));
+    CHECK_FALSE(key_change_from(text));
     CHECK_FALSE(join_answer_from(text));
   }
   auto bad_core = text_of(r);

@@ -115,9 +115,9 @@ TEST_CASE("on one machine processes meet at sockets, between machines at ports w
   network_note net{"10.0.0.2", "10.0.0.1", 8010, roots, path / "key"};
   CHECK(addresses::create(*dir, net).error().code == errc::not_found);
   REQUIRE(write_key_file(path / "key", {mine, std::string(64, '2')}));
-  REQUIRE(note_keys(*dir, {{root_machine, {roots}}, {"b", {mine}}}));
-  CHECK(noted_keys(*dir).at("b") == std::set{mine});
-  CHECK(noted_keys(*dir).at(root_machine) == std::set{roots});
+  REQUIRE(note_keys(*dir, {{root_machine, roots}, {"b", mine}}));
+  CHECK(noted_keys(*dir).newest("b") == mine);
+  CHECK(noted_keys(*dir).newest(root_machine) == roots);
   auto there = addresses::create(*dir, net);
   REQUIRE(there);
   CHECK(there->listen(agent_name("agent-b", 1)) == "tcp://10.0.0.2:8014");
@@ -126,9 +126,29 @@ TEST_CASE("on one machine processes meet at sockets, between machines at ports w
   CHECK(there->find(root_name) == "tcp://10.0.0.1:8010#" + roots);
   CHECK(there->find(head_name(0, 3)) == "tcp://10.0.0.1:8011#" + roots);
   CHECK(there->keys().trusted->holds(roots));
-  REQUIRE(note_keys(*dir, {{"b", {mine}}}));
+  REQUIRE(note_keys(*dir, {{"b", mine}}));
   there->refresh();
   CHECK_FALSE(there->keys().trusted->holds(roots));
+
+  CHECK_FALSE(there->changed_key(mine));
+  const std::string next(64, '7');
+  std::filesystem::remove(path / "key");
+  CHECK_FALSE(there->changed_key(mine)); // what cannot be read changes nothing
+  REQUIRE(write_key_file(path / "key", {next, std::string(64, '8')}));
+  CHECK(there->changed_key(mine)->public_key == next);
+  CHECK_FALSE(there->changed_key(next));
+  CHECK_FALSE(one->changed_key(mine));
+  there->note_key("shard-0", next);
+  CHECK(dir->noted_key("shard-0") == next);
+  dir->forget("shard-0");
+  CHECK(dir->noted_key("shard-0").empty());
+
+  const std::string roots_next(64, 'e');
+  REQUIRE(note_keys(*dir, {{root_machine, roots}, {root_machine, roots_next}, {"b", mine}}));
+  CHECK(there->find(root_name) == "tcp://10.0.0.1:8010#" + roots_next);
+  REQUIRE(note_keys(*dir, {{"b", mine}}));
+  std::filesystem::remove(path / "key");
+  REQUIRE(write_key_file(path / "key", {mine, std::string(64, '2')}));
 
   net.host = net.root_host;
   net.root_key = mine;

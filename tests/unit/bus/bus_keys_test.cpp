@@ -1,0 +1,211 @@
+// Who may come in by its key, over real ZeroMQ, and what happens when a machine changes its own.
+#include "tests/support/scratch_directory.hpp"
+#include "tests/unit/bus/live_process.hpp"
+
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+
+using namespace baton;
+using namespace baton::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr node_id head{1};
+constexpr node_id shard{2};
+
+std::shared_ptr<cluster::trusted_keys> trusting(cluster::machine_keys keys) {
+  return std::make_shared<cluster::trusted_keys>(std::move(keys));
+}
+
+live_options keyed(const cluster::key_pair& own, std::shared_ptr<cluster::trusted_keys> trusts) {
+  live_options o;
+  o.bus.curve = {own, std::move(trusts)};
+  o.bus.handshake_timeout = 200ms;
+  return o;
+}
+
+} // namespace
+
+TEST_CASE("with keys, peers that trust one another link; nobody else gets anything across") {
+  const auto h_key = cluster::make_key_pair();
+  const auto s_key = cluster::make_key_pair();
+  const auto other_key = cluster::make_key_pair();
+  const auto h_trusts = trusting({{"s", s_key.public_key}});
+  const auto s_trusts = trusting({{"h", h_key.public_key}});
+  const auto h_options = keyed(h_key, h_trusts);
+  live_process h(head, epoch_id{1}, "tcp://127.0.0.1:*", h_options);
+  CHECK(h.endpoint().ends_with("#" + h_key.public_key));
+  const auto is_linked = [&](live_process& s) {
+    REQUIRE(s.links->connect(head, h.endpoint()));
+    return s.wait([&] { return s.ups > 0; }, 500ms);
+  };
+  SUBCASE("who is trusted") {
+    live_process s(shard, epoch_id{1}, "tcp://127.0.0.1:*", keyed(s_key, s_trusts));
+    REQUIRE(s.links->connect(head, h.endpoint()));
+    REQUIRE(s.wait_up());
+    s.links->post(head, echo_box, batch_of(1, 100), reply_box);
+    CHECK(s.wait([&] { return s.replies == 1; }));
+  }
+  SUBCASE("who is not, until it is; what stands then goes on") {
+    live_process s(shard, epoch_id{1}, "tcp://127.0.0.1:*", keyed(other_key, s_trusts));
+    CHECK_FALSE(is_linked(s));
+    CHECK(h.bus.counters().strangers > 0);
+    h_trusts->replace({{"o", other_key.public_key}});
+    REQUIRE(s.wait_up()); // it asks again by itself
+    h_trusts->replace({});
+    s.links->post(head, echo_box, batch_of(1, 100), reply_box);
+    CHECK(s.wait([&] { return s.replies == 1; }));
+  }
+  SUBCASE("who takes another for the one that listens") {
+    live_process s(shard, epoch_id{1}, "tcp://127.0.0.1:*", keyed(s_key, s_trusts));
+    const auto address = cluster::split_key(h.endpoint()).address;
+    REQUIRE(s.links->connect(head, address + "#" + other_key.public_key));
+    CHECK_FALSE(s.wait([&] { return s.ups > 0; }, 500ms));
+  }
+  SUBCASE("who has no key") {
+    live_process plain(node_id{4}, epoch_id{1}, "tcp://127.0.0.1:*");
+    CHECK_FALSE(plain.links->connect(head, h.endpoint()));
+    REQUIRE(plain.links->connect(head, cluster::split_key(h.endpoint()).address));
+    CHECK_FALSE(plain.wait([&] { return plain.ups > 0; }, 500ms));
+    CHECK(h.count(&live_process::ups) == 0);
+  }
+}
+
+TEST_CASE("a process that listens with another key is found by who knows its machine's keys") {
+  const auto h_key = cluster::make_key_pair();
+  const auto next_key = cluster::make_key_pair();
+  const auto s_key = cluster::make_key_pair();
+  const auto all = trusting({{"h", h_key.public_key}, {"s", s_key.public_key}});
+  live_process h(head, epoch_id{1}, "tcp://127.0.0.1:*", keyed(h_key, all));
+  live_process s(shard, epoch_id{1}, "tcp://127.0.0.1:*", keyed(s_key, all));
+  REQUIRE(s.links->connect(head, h.endpoint()));
+  REQUIRE(s.wait_up());
+  REQUIRE(h.wait_up());
+  const auto address = cluster::split_key(h.endpoint()).address;
+  cluster::machine_keys both{
+      {"h", h_key.public_key}, {"h", next_key.public_key}, {"s", s_key.public_key}};
+  SUBCASE("all have heard of it") {
+    all->replace(both);
+    h.bus.use_key(next_key);
+  }
+  SUBCASE("they hear of it later") {
+    h.bus.use_key(next_key);
+    CHECK(s.wait([&] { return s.downs == 1; }));
+    all->replace(both);
+  }
+  REQUIRE(s.wait_up(2));
+  REQUIRE(h.wait_up(2));
+  CHECK(h.bus.key_in_use() == next_key.public_key);
+  s.links->post(head, echo_box, batch_of(1, 100), reply_box);
+  CHECK(s.wait([&] { return s.replies == 1; }));
+  both.retire_older("h");
+  all->replace(both);
+  // Who only knows the key of before comes in as well, and is told of the one of now.
+  live_process late(node_id{3}, epoch_id{1}, "tcp://127.0.0.1:*", keyed(s_key, all));
+  REQUIRE(late.links->connect(head, address + "#" + h_key.public_key));
+  REQUIRE(late.wait_up());
+  h.links->listen_at(address + "#" + next_key.public_key);
+  live_process told(node_id{4}, epoch_id{1}, "tcp://127.0.0.1:*", keyed(s_key, all));
+  REQUIRE(h.links->connect(node_id{4}, told.endpoint()));
+  REQUIRE(told.wait_up());
+  CHECK(told.wait([&] { return told.last_up.endpoint == h.endpoint(); }, 0ms));
+  // The key of before opens nothing.
+  live_process thief(node_id{5}, epoch_id{1}, "tcp://127.0.0.1:*", keyed(h_key, all));
+  REQUIRE(thief.links->connect(head, h.endpoint()));
+  CHECK_FALSE(thief.wait([&] { return thief.ups > 0; }, 500ms));
+}
+
+TEST_CASE("two processes of a machine change its key at the same time, again and again") {
+  auto key = cluster::make_key_pair();
+  cluster::machine_keys keys{{"m", key.public_key}};
+  const auto all = trusting(keys);
+  live_process h(head, epoch_id{1}, "tcp://127.0.0.1:*", keyed(key, all));
+  live_process s(shard, epoch_id{1}, "tcp://127.0.0.1:*", keyed(key, all));
+  REQUIRE(s.links->connect(head, h.endpoint()));
+  REQUIRE(s.wait_up());
+  REQUIRE(h.wait_up());
+  for (int round = 1; round <= 12; ++round) { // more than a machine's keys are remembered
+    CAPTURE(round);
+    key = cluster::make_key_pair();
+    REQUIRE(keys.add("m", key.public_key));
+    all->replace(keys);
+    for (auto* one : {&h, &s})
+      one->bus.use_key(key);
+    for (auto* one : {&h, &s})
+      REQUIRE(one->wait([&] { return one->bus.key_in_use() == key.public_key; }));
+    for (auto* one : {&h, &s})
+      one->links->listen_at(cluster::split_key(one->endpoint()).address + "#" + key.public_key);
+    REQUIRE(s.wait([&] { // what is lost while the link falls is said again
+      s.links->post(head, echo_box, batch_of(1, 100), reply_box);
+      return s.replies >= round;
+    }));
+    keys.retire_older("m");
+    all->replace(keys);
+    std::lock_guard lock(s.mutex);
+    s.replies = round;
+  }
+}
+
+TEST_CASE("a process whose own key is another now is let in with that") {
+  const auto h_key = cluster::make_key_pair();
+  const auto s_key = cluster::make_key_pair();
+  const auto next_key = cluster::make_key_pair();
+  const auto h_trusts = trusting({{"s", next_key.public_key}});
+  live_process h(head, epoch_id{1}, "tcp://127.0.0.1:*", keyed(h_key, h_trusts));
+  live_process s(shard, epoch_id{1}, "tcp://127.0.0.1:*",
+                 keyed(s_key, trusting({{"h", h_key.public_key}})));
+  REQUIRE(s.links->connect(head, h.endpoint()));
+  CHECK_FALSE(s.wait([&] { return s.ups > 0; }, 200ms));
+  s.bus.use_key(next_key);
+  s.links->listen_at(cluster::split_key(s.endpoint()).address + "#" + next_key.public_key);
+  REQUIRE(s.wait_up());
+}
+
+TEST_CASE("a key that is not known is looked for where keys are noted") {
+  cluster::machine_keys noted{{"m", "a"}};
+  int looks = 0;
+  const cluster::trusted_keys trusted(noted, [&] {
+    ++looks;
+    return noted;
+  });
+  CHECK(trusted.holds("a"));
+  CHECK_FALSE(trusted.holds(""));
+  CHECK(looks == 0);
+  CHECK_FALSE(trusted.holds("b"));
+  CHECK(trusted.next_after("a") == "a");
+  CHECK(looks == 2);
+  noted = {{"m", "a"}, {"m", "b"}};
+  CHECK(trusted.next_after("a") == "b");
+  looks = 1;
+  noted = {{"m", "b"}};
+  CHECK(trusted.holds("b"));
+  CHECK(looks == 1);
+  CHECK_FALSE(trusted.holds("c"));
+  CHECK(trusted.holds("b"));
+  CHECK(looks == 2);
+  CHECK_FALSE(trusted.holds("a")); // is noted no more
+}
+
+TEST_CASE("a key file is for its owner alone, and is not written over") {
+  scratch_directory dir;
+  const auto file = dir.path() / "deep" / "key";
+  const auto pair = cluster::make_key_pair();
+  CHECK(cluster::is_curve_key(pair.public_key));
+  CHECK(cluster::key_text(cluster::key_bytes(pair.secret_key)) == pair.secret_key);
+  CHECK(cluster::read_key_file(file).error().code == errc::not_found);
+  REQUIRE(cluster::write_key_file(file, pair));
+  const auto read = cluster::read_key_file(file);
+  REQUIRE(read);
+  CHECK(read->public_key == pair.public_key);
+  CHECK(read->secret_key == pair.secret_key);
+  CHECK(cluster::write_key_file(file, cluster::make_key_pair()).error().code == errc::conflict);
+  REQUIRE(::chmod(file.c_str(), 0640) == 0);
+  CHECK(cluster::read_key_file(file).error().code == errc::io_failed);
+  REQUIRE(::chmod(file.c_str(), 0600) == 0);
+  std::ofstream(file) << "public " << pair.public_key << "\nsecret 00\n";
+  CHECK(cluster::read_key_file(file).error().code == errc::bad_config);
+}
