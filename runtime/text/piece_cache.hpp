@@ -15,10 +15,10 @@ namespace baton::text {
 
 class piece_cache {
 public:
-  // 128 bytes a slot, the piece first: a short one is found within a cache line. 4096 slots hold
-  // the words of ordinary prose: the hit rate measured on English text grows by under 1 % beyond
-  // them.
-  static constexpr std::size_t slots_default = 4096;
+  // 128 bytes a slot, the piece first: a short one is found within a cache line. A few thousand
+  // slots hold the words of English prose; texts of many alphabets are encoded half as fast again
+  // with these 2 MiB as with a quarter of them, because words do not push one another out.
+  static constexpr std::size_t slots_default = 16384;
   // Words of alphabets with three bytes a letter fit, and those of which a vocabulary knows but
   // letters; longer ones are rare and not kept.
   static constexpr std::size_t piece_bytes_max = 46;
