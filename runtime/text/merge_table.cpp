@@ -92,19 +92,32 @@ std::uint64_t merge_table::apply_to_few(std::vector<token_id>& symbols) const {
   return looked_up;
 }
 
-// A symbol stays where it begins and covers those that were merged into it; `spans` has how many,
-// at the first and at the last of them, so that its neighbours are found from either side. A
+// A symbol stays where it begins and covers those that were merged into it; `span` has how many, at
+// the first and at the last of them, so that its neighbours are found from either side: beside the
+// symbol, because a long text's are far apart in memory and each look costs a cache line. A
 // candidate is void exactly if the symbols there now have another rank or none, and one that is not
 // void says what to merge next, whichever symbols it was made for: so nothing is kept but rank and
 // place. Few bytes for a symbol bound what a hostile text can cost.
 template <class Queue>
 std::uint64_t merge_table::apply_to_many(std::vector<token_id>& symbols, Queue queue) const {
+  struct cell {
+    token_id symbol;
+    std::uint32_t span;
+  };
   const auto count = static_cast<std::uint32_t>(symbols.size());
   ENSURE(count == symbols.size(), "a piece of {} symbols", symbols.size());
-  std::vector<std::uint32_t> spans(count, 1);
+  std::vector<cell> cells;
+  cells.reserve(count);
+  for (const token_id symbol : symbols)
+    cells.push_back({symbol, 1});
+  symbols.clear();
+  if (count > heap_symbols_max)
+    symbols.shrink_to_fit();
   const auto merge_at = [&](std::uint32_t at) -> const merge* {
-    const std::uint32_t right = at + spans[at];
-    return symbols[at] == removed || right == count ? nullptr : find(symbols[at], symbols[right]);
+    const std::uint32_t right = at + cells[at].span;
+    return cells[at].symbol == removed || right == count
+               ? nullptr
+               : find(cells[at].symbol, cells[right].symbol);
   };
   std::uint64_t looked_up = 0;
   const auto consider = [&](std::uint32_t at) {
@@ -120,16 +133,18 @@ std::uint64_t merge_table::apply_to_many(std::vector<token_id>& symbols, Queue q
     const merge* what = merge_at(at);
     if (what == nullptr || what->rank != rank_of(*top))
       continue;
-    const std::uint32_t right = at + spans[at];
-    symbols[at] = what->product;
-    symbols[right] = removed;
-    const std::uint32_t span = spans[at] + spans[right];
-    spans[at] = spans[at + span - 1] = span;
+    const std::uint32_t right = at + cells[at].span;
+    cells[at].symbol = what->product;
+    cells[right].symbol = removed;
+    const std::uint32_t span = cells[at].span + cells[right].span;
+    cells[at].span = cells[at + span - 1].span = span;
     if (at > 0) // from left to right, as the queue likes it
-      consider(at - spans[at - 1]);
+      consider(at - cells[at - 1].span);
     consider(at);
   }
-  std::erase(symbols, removed);
+  for (const cell& c : cells)
+    if (c.symbol != removed)
+      symbols.push_back(c.symbol);
   return looked_up;
 }
 
