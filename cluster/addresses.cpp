@@ -59,8 +59,9 @@ std::optional<key_pair> addresses::changed_key(const std::string& in_use) const 
   if (!network_)
     return std::nullopt;
   auto own = read_key_file(network_->key_file);
-  if (!own || own->public_key == in_use)
-    return std::nullopt; // one that cannot be read is no reason to stop talking
+  // One that cannot be read, or that nobody would let in, is no reason to stop talking.
+  if (!own || own->public_key == in_use || !trusted_->holds(own->public_key))
+    return std::nullopt;
   return std::move(*own);
 }
 

@@ -54,7 +54,7 @@ public:
   const curve_keys& keys() const noexcept { return keys_; }
   // Has the noted keys trusted from now on, if they have changed. Cheap: call it often.
   void refresh() const;
-  // This machine's key, if its file holds another one than that.
+  // This machine's key, if its file holds another one than that, and a trusted one.
   std::optional<key_pair> changed_key(const std::string& in_use) const;
   // Which key a process listens with now: `cluster rotate-key` waits for it.
   void note_key(std::string_view name, const std::string& in_use) const;

@@ -41,6 +41,10 @@ join_desk::join_desk(const cluster_config& config, run_dir dir, const key_pair& 
 result<std::unique_ptr<join_desk>> join_desk::open(const cluster_config& config, const run_dir& dir,
                                                    const key_pair& own, std::string build) {
   std::unique_ptr<join_desk> desk(new join_desk(config, dir, own, std::move(build)));
+  if (!desk->book_.keys().trusts(root_machine, own.public_key))
+    return fail(errc::unauthorized,
+                "this machine's key was taken back (cluster rotate-key), or is another machine's: "
+                "make a new one (cluster keygen)");
   if (auto ok = note_keys(dir, desk->book_.keys()); !ok)
     return ok.error();
   desk->endpoint_ =

@@ -13,7 +13,7 @@ namespace baton::cluster {
 
 class join_desk {
 public:
-  // Errors: address_in_use, io_failed, bad_config.
+  // Errors: address_in_use, io_failed, bad_config, unauthorized (our key was taken back).
   static result<std::unique_ptr<join_desk>> open(const cluster_config& config, const run_dir& dir,
                                                  const key_pair& own, std::string build);
 

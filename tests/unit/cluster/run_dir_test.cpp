@@ -135,6 +135,8 @@ TEST_CASE("on one machine processes meet at sockets, between machines at ports w
   std::filesystem::remove(path / "key");
   CHECK_FALSE(there->changed_key(mine)); // what cannot be read changes nothing
   REQUIRE(write_key_file(path / "key", {next, std::string(64, '8')}));
+  CHECK_FALSE(there->changed_key(mine)); // nor does one that nobody would let in
+  REQUIRE(note_keys(*dir, {{"b", mine}, {"b", next}}));
   CHECK(there->changed_key(mine)->public_key == next);
   CHECK_FALSE(there->changed_key(next));
   CHECK_FALSE(one->changed_key(mine));
