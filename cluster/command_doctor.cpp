@@ -62,17 +62,22 @@ finding check_files() {
               : ""};
 }
 
-finding check_config(const std::string& path) {
+std::vector<finding> check_config(const std::string& path) {
   auto all = load_contexts(path, with_this_machine());
   if (!all)
-    return {path, verdict::bad, all.error().message, "see the message"};
-  if (auto ok = check_gateway(all->front().config.gateway); !ok)
-    return {path, verdict::bad, ok.error().message, "see the message"};
+    return {{path, verdict::bad, all.error().message, "see the message"}};
+  const auto& gateway = all->front().config.gateway;
+  if (auto ok = check_gateway(gateway); !ok)
+    return {{path, verdict::bad, ok.error().message, "see the message"}};
   std::vector<std::string> found;
   for (const auto& c : *all)
     found.push_back(
         fmt::format("{} stages, {} KV blocks, {}", c.plan.stages, c.plan.blocks, c.model.name));
-  return {path, verdict::good, fmt::format("{}", fmt::join(found, "; ")), ""};
+  std::vector<finding> findings{
+      {path, verdict::good, fmt::format("{}", fmt::join(found, "; ")), ""}};
+  for (auto& r : remarks_on_gateway(gateway))
+    findings.push_back({"gateway", verdict::advice, std::move(r.what), std::move(r.fix)});
+  return findings;
 }
 
 void print_table(const std::vector<finding>& all) {
@@ -101,7 +106,8 @@ int command_doctor(const std::string& config, bool json) {
       check_kernel(),
   };
   if (!config.empty())
-    all.push_back(check_config(config));
+    for (auto& f : check_config(config))
+      all.push_back(std::move(f));
   bool bad = false;
   auto list = nlohmann::ordered_json::array();
   for (const auto& f : all) {

@@ -142,6 +142,7 @@ result<void> read_gateway(const toml::table* table, const std::string& origin, g
   s.read("admin", g.admin);
   s.read("tls_certificate", certificate);
   s.read("tls_key", key);
+  s.read("processes", g.processes, 1, gateways_max);
   s.read("threads", g.threads, 1, 64);
   s.read("max_connections", g.max_connections, 1, 1 << 20);
   s.read_bytes("stream_buffer_bytes", g.stream_buffer_bytes, 4 << 10, 1 << 30);
@@ -157,6 +158,11 @@ result<void> read_gateway(const toml::table* table, const std::string& origin, g
     return bad(origin, "gateway.overload_status",
                fmt::format("gateway.overload_status is {}: use {}", g.overload_status,
                            fmt::join(overload_statuses, ", ")));
+  if (g.processes > 1 && g.admin.empty())
+    return bad(
+        origin, "gateway.admin",
+        "gateway.processes above 1 needs gateway.admin: each gateway has /metrics of its own, "
+        "at that port and the ones behind it");
   g.api_keys = api_keys;
   g.tls_certificate = certificate;
   g.tls_key = key;

@@ -1,9 +1,10 @@
 #include "cluster/gateway_files.hpp"
 
 #include "cluster/api_key_file.hpp"
-#include "gateway/http_server.hpp"
 
 #include <spdlog/spdlog.h>
+
+#include <charconv>
 
 namespace baton::cluster {
 namespace {
@@ -16,7 +17,25 @@ std::vector<std::filesystem::path> named(std::initializer_list<std::filesystem::
   return all;
 }
 
+// "127.0.0.1:8001" is "127.0.0.1:8003" for the third one. What is no address stays as it is: the
+// doors say so.
+std::string port_behind(const std::string& address, std::uint32_t index) {
+  const auto colon = address.rfind(':');
+  std::uint32_t port = 0;
+  if (colon == std::string::npos)
+    return address;
+  const auto* const end = address.data() + address.size();
+  const auto [at, error] = std::from_chars(address.data() + colon + 1, end, port);
+  if (error != std::errc() || at != end || port == 0) // 0: each takes a free one
+    return address;
+  return fmt::format("{}:{}", address.substr(0, colon), port + index);
+}
+
 } // namespace
+
+std::string name_of_gateway(std::uint32_t index) {
+  return index == 0 ? "gateway" : fmt::format("gateway-{}", index);
+}
 
 result<std::optional<std::vector<gateway::api_key>>> load_keys_of(const gateway_section& section) {
   if (section.api_keys.empty())
@@ -31,11 +50,13 @@ result<std::optional<std::vector<gateway::api_key>>> load_keys_of(const gateway_
 }
 
 gateway::gateway_config door_settings(const gateway_section& section,
-                                      std::optional<std::vector<gateway::api_key>> keys) {
+                                      std::optional<std::vector<gateway::api_key>> keys,
+                                      std::uint32_t index) {
   gateway::gateway_config c;
   c.http = section.http;
-  c.admin = section.admin;
-  c.zmq = section.zmq;
+  c.shares_http = section.processes > 1;
+  c.admin = port_behind(section.admin, index);
+  c.zmq = index == 0 ? section.zmq : "";
   c.tls_certificate = section.tls_certificate;
   c.tls_key = section.tls_key;
   c.allow_unauthenticated = section.allow_unauthenticated;
@@ -45,8 +66,27 @@ gateway::gateway_config door_settings(const gateway_section& section,
 
 result<void> check_gateway(const gateway_section& section) {
   auto keys = load_keys_of(section);
-  return keys ? gateway::http_server::check(door_settings(section, std::move(*keys)))
+  if (!keys)
+    return keys.error();
+  // The last one has the highest port.
+  return gateway::http_server::check(
+      door_settings(section, std::move(*keys), section.processes - 1));
+}
+
+result<void> check_gateway_is_free(const gateway_section& section) {
+  if (section.processes == 1)
+    return {}; // it finds out itself
+  auto keys = load_keys_of(section);
+  return keys ? gateway::http_server::check_free(door_settings(section, std::move(*keys)))
               : keys.error();
+}
+
+std::vector<gateway::http_server::remark> remarks_on_gateway(const gateway_section& section) {
+  auto keys = load_keys_of(section);
+  if (!keys)
+    return {};
+  return gateway::http_server::remarks(door_settings(section, std::move(*keys)),
+                                       std::chrono::system_clock::now());
 }
 
 gateway_files::gateway_files(gateway_section section)
@@ -80,6 +120,8 @@ void gateway_files::reload_certificate() {
     return;
   }
   spdlog::info("the certificate of {} is in use", section_.tls_certificate.string());
+  for (const auto& r : remarks_on_gateway(section_))
+    spdlog::warn("{}: {}", r.what, r.fix);
 }
 
 void gateway_files::look(const std::function<void(const std::string& why)>& told) {

@@ -6,6 +6,7 @@
 #include "cluster/file_watch.hpp"
 #include "gateway/board.hpp"
 #include "gateway/door_server.hpp"
+#include "gateway/http_server.hpp"
 
 #include <functional>
 #include <memory>
@@ -17,11 +18,19 @@ namespace baton::cluster {
 
 // None: no file is named. Errors: as load_api_keys, with the key of nodes.toml.
 result<std::optional<std::vector<gateway::api_key>>> load_keys_of(const gateway_section& section);
-// Where the gateway listens, and who may come there.
+// "gateway", "gateway-1".
+std::string name_of_gateway(std::uint32_t index);
+// Where this one of the gateways listens, and who may come there: the operator's door is as many
+// ports behind gateway.admin, and the first one alone has the ZeroMQ door.
 gateway::gateway_config door_settings(const gateway_section& section,
-                                      std::optional<std::vector<gateway::api_key>> keys);
+                                      std::optional<std::vector<gateway::api_key>> keys,
+                                      std::uint32_t index = 0);
 // Whether a gateway could come up. Errors: as load_keys_of and http_server::check.
 result<void> check_gateway(const gateway_section& section);
+// Whether its address is free, if gateways would share it. Errors: as http_server::check_free.
+result<void> check_gateway_is_free(const gateway_section& section);
+// Requires: check_gateway is content.
+std::vector<gateway::http_server::remark> remarks_on_gateway(const gateway_section& section);
 
 class gateway_files {
 public:

@@ -20,13 +20,17 @@ namespace baton::cluster {
 namespace place {
 inline constexpr node_id root{1};
 inline constexpr node_id first_head{2};
-inline constexpr node_id gateway{3};
+inline constexpr node_id first_gateway{3};
 inline constexpr node_id first_agent{16};
 inline constexpr node_id further_heads{1984}; // those of pipelines behind the first
 inline constexpr node_id first_shard{2048};
 inline constexpr node_id head(std::uint32_t pipeline) {
   static_assert(further_heads.value + pipelines_max == first_shard.value);
   return pipeline == 0 ? first_head : node_id{further_heads.value + pipeline};
+}
+inline constexpr node_id gateway(std::uint32_t index) {
+  static_assert(first_gateway.value + gateways_max <= first_agent.value);
+  return node_id{first_gateway.value + index};
 }
 inline constexpr std::uint32_t pipeline_of_head(node_id head) {
   return head == first_head ? 0 : head.value - further_heads.value;

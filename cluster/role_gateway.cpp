@@ -36,7 +36,7 @@ gateway::gateway_config settings(const cluster_context& context, const identity&
                                  const std::vector<head_place>& heads,
                                  std::optional<std::vector<gateway::api_key>> keys) {
   const auto& g = context.config.gateway;
-  auto c = door_settings(g, std::move(keys));
+  auto c = door_settings(g, std::move(keys), self.node.value - place::first_gateway.value);
   c.self = self.node;
   c.epoch = self.epoch;
   c.pipelines.clear();
@@ -103,16 +103,17 @@ void follow_files(process& self, std::shared_ptr<gateway_files> files,
 } // namespace
 
 int run_gateway(const cluster_context& context, const role_arguments& arguments) {
-  auto started = process::start({place::gateway, arguments.epoch, role::gateway, "gateway",
-                                 context.where.listen("gateway", arguments.epoch), place::root,
-                                 context.where.find(root_name)},
+  const auto own_name = name_of_gateway(arguments.index);
+  auto started = process::start({place::gateway(arguments.index), arguments.epoch, role::gateway,
+                                 own_name, context.where.listen(own_name, arguments.epoch),
+                                 place::root, context.where.find(root_name)},
                                 context.where, /*actor_threads=*/1);
   if (!started) {
     spdlog::error("{}", started.error().message);
     return 1;
   }
   auto& self = **started;
-  outlive_parent(context.dir, "gateway", arguments.epoch);
+  outlive_parent(context.dir, own_name, arguments.epoch);
   look_at_open_files(context.config.gateway.max_connections);
   auto files = std::make_shared<gateway_files>(context.config.gateway);
   auto keys = load_keys_of(context.config.gateway);
@@ -120,6 +121,8 @@ int run_gateway(const cluster_context& context, const role_arguments& arguments)
     spdlog::error("{}", keys.error().message);
     return exit_permanent;
   }
+  for (const auto& r : remarks_on_gateway(context.config.gateway))
+    spdlog::warn("{}: {}", r.what, r.fix);
   const auto heads = heads_of(context.config);
   auto board =
       std::make_shared<gateway::board>(settings(context, self.self(), heads, *std::move(keys)));

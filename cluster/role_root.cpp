@@ -3,6 +3,7 @@
 // passes through it: streams go on without it.
 #include "actors/supervisor.hpp"
 #include "cluster/child_launch.hpp"
+#include "cluster/gateway_files.hpp"
 #include "cluster/join_desk.hpp"
 #include "cluster/overview.hpp"
 #include "cluster/plan_keeper.hpp"
@@ -29,7 +30,9 @@ std::vector<actors::child_spec> children_of(const cluster_contexts& all) {
   for (const auto& c : all)
     specs.push_back(
         {name_of_head(c).name, place::head(c.pipeline()), role::head, actors::head_intensity});
-  specs.push_back({"gateway", place::gateway, role::gateway, actors::gateway_intensity});
+  for (std::uint32_t i = 0; i < all.front().config.gateway.processes; ++i)
+    specs.push_back(
+        {name_of_gateway(i), place::gateway(i), role::gateway, actors::gateway_intensity});
   for (const auto& a : all.front().plan.agents) {
     const auto shards = 2 * all.front().config.nodes.at(a.index).devices.size();
     specs.push_back({a.name, a.node, role::agent, actors::agent_intensity,
@@ -137,10 +140,12 @@ result<void> claim(const cluster_contexts& all, const std::filesystem::path& con
                 context.config.name, root->pid, context.config.name);
   if (auto ok = context.dir.lock(); !ok)
     return ok;
+  if (auto ok = alive.empty() ? check_gateway_is_free(context.config.gateway)
+                              : judge_left(all, config, alive);
+      !ok)
+    return ok;
   if (alive.empty())
     context.dir.clear_sockets();
-  else if (auto ok = judge_left(all, config, alive); !ok)
-    return ok;
   auto plan = context.made_with;
   plan.build = build_version();
   if (auto ok = note_plan(context.dir, plan); !ok)
@@ -167,7 +172,8 @@ public:
   // started first.
   void shut_down(std::chrono::milliseconds grace) {
     drain order{grace};
-    self_.links().send(place::gateway, actors::well_known::gateway, message(order));
+    for (std::uint32_t i = 0; i < context_.config.gateway.processes; ++i)
+      self_.links().send(place::gateway(i), actors::well_known::gateway, message(order));
     for (const auto& c : all_)
       self_.links().send(place::head(c.pipeline()), actors::well_known::scheduler, message(order));
     board_.wait_drained(grace, [this] { return self_.wait_briefly(); });

@@ -79,6 +79,7 @@ struct gateway_config {
   std::vector<pipeline_seat> pipelines{pipeline_seat{}};
   // Doors.
   std::string http = "127.0.0.1:8000"; // address:port; [v6]:port; port 0 takes a free one
+  bool shares_http = false;            // other gateways listen there as well
   std::uint32_t threads = 1;           // io threads: compute needs the cores more
   std::string zmq;                     // ipc:// or tcp:// on loopback; empty: no ZeroMQ door
   std::string admin;                   // the operator's routes without a key, on loopback

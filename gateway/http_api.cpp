@@ -282,6 +282,10 @@ std::optional<http_reply> http_api::refuse(const http_call& call) const {
     return refusal(
         fail(errc::unsupported_media_type, "the body must be JSON in UTF-8: application/json"));
   }
+  if (path == "/metrics" && facts_->config().shares_http && !call.is_at_admin_door) {
+    return refusal(fail(errc::conflict, "several gateways share this address, and each has its own "
+                                        "/metrics: ask at gateway.admin and the ports behind it"));
+  }
   return std::nullopt;
 }
 

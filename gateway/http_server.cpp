@@ -75,21 +75,29 @@ struct listener {
 
   listener(asio::io_context& io, door_kind d, const char* p)
       : door(d), param(p), acceptor(asio::make_strand(io)) {}
-  result<void> bind(const tcp::endpoint& endpoint, const std::string& text);
+  // `is_shared`: with other processes of this user that say so, among which the system spreads the
+  // connections (SO_REUSEPORT); then whoever has bound it listens later.
+  result<void> bind(const tcp::endpoint& endpoint, const std::string& text, bool is_shared);
   std::string address() const {
     const auto host = bound.address().to_string();
     return fmt::format("{}:{}", bound.address().is_v6() ? "[" + host + "]" : host, bound.port());
   }
 };
 
-result<void> listener::bind(const tcp::endpoint& endpoint, const std::string& text) {
+result<void> listener::bind(const tcp::endpoint& endpoint, const std::string& text,
+                            bool is_shared) {
   error_code ec;
   acceptor.open(endpoint.protocol(), ec);
   if (!ec) {
+    const int yes = 1;
+    if (is_shared &&
+        ::setsockopt(acceptor.native_handle(), SOL_SOCKET, SO_REUSEPORT, &yes, sizeof(yes)) != 0) {
+      return fail_param(errc::io_failed, param, "{}: this system shares no ports", text);
+    }
     acceptor.set_option(tcp::acceptor::reuse_address(true), ec);
     acceptor.bind(endpoint, ec);
   }
-  if (!ec) {
+  if (!ec && !is_shared) {
     acceptor.listen(asio::socket_base::max_listen_connections, ec);
   }
   if (ec == asio::error::address_in_use) {
@@ -101,6 +109,9 @@ result<void> listener::bind(const tcp::endpoint& endpoint, const std::string& te
   bound = acceptor.local_endpoint(ec);
   return {};
 }
+
+// A certificate that ends sooner is worth a word.
+constexpr std::chrono::system_clock::duration certificate_soon = std::chrono::hours(24 * 14);
 
 struct addresses {
   tcp::endpoint http;
@@ -149,6 +160,7 @@ struct http_server::wall {
 
   result<void> bind();
   asio::awaitable<void> listen(listener& at);
+  asio::awaitable<void> join_others(listener& at);
   void run();
 };
 
@@ -165,17 +177,39 @@ result<void> http_server::wall::bind() {
   if (!where) {
     return where.error();
   }
-  if (auto ok = clients.bind(where->http, config.http); !ok) {
+  if (auto ok = clients.bind(where->http, config.http, config.shares_http); !ok) {
     return ok;
   }
   if (!where->admin) {
     return {};
   }
   admin.emplace(core.io, door_kind::admin, "admin");
-  return admin->bind(*where->admin, config.admin);
+  return admin->bind(*where->admin, config.admin, false);
+}
+
+// Who came here before it is known who serves would be refused, though another gateway would have
+// taken it.
+asio::awaitable<void> http_server::wall::join_others(listener& at) {
+  constexpr std::chrono::milliseconds look_interval{5};
+  constexpr std::chrono::milliseconds patience{2'000}; // then it says what it knows
+  asio::steady_timer timer(at.acceptor.get_executor());
+  for (auto waited = look_interval;
+       waited < patience && !core.connections.is_stopping() && !has_heard_all(*core.facts->look());
+       waited += look_interval) {
+    timer.expires_after(look_interval);
+    co_await timer.async_wait(as_values);
+  }
+  error_code ec;
+  at.acceptor.listen(asio::socket_base::max_listen_connections, ec);
+  if (ec) {
+    spdlog::error("cannot listen on {}: {}", at.address(), ec.message());
+  }
 }
 
 asio::awaitable<void> http_server::wall::listen(listener& at) {
+  if (at.door == door_kind::clients && core.config().shares_http) {
+    co_await join_others(at);
+  }
   // Out of file descriptors: wait for one to come back instead of spinning.
   constexpr std::chrono::milliseconds retry_interval{100};
   asio::steady_timer timer(at.acceptor.get_executor());
@@ -213,6 +247,40 @@ void http_server::wall::run() {
   for (std::uint32_t i = 0; i < core.config().threads; ++i) {
     threads.emplace_back([this] { core.io.run(); });
   }
+}
+
+result<void> http_server::check_free(const gateway_config& config) {
+  const auto where = read_addresses(config);
+  if (!where) {
+    return where.error();
+  }
+  asio::io_context io;
+  return listener(io, door_kind::clients, "http").bind(where->http, config.http, false);
+}
+
+std::vector<http_server::remark> http_server::remarks(const gateway_config& config,
+                                                      std::chrono::system_clock::time_point now) {
+  std::vector<remark> all;
+  if (!config.tls_certificate.empty()) {
+    const auto tls = tls_context::load(config.tls_certificate, config.tls_key);
+    const auto left = tls ? (*tls)->ends_at() - now : certificate_soon;
+    const auto days = std::chrono::duration_cast<std::chrono::hours>(left).count() / 24;
+    if (left < certificate_soon) {
+      all.push_back({left.count() < 0 ? fmt::format("{}: the certificate has ended, {} days ago",
+                                                    config.tls_certificate, -days)
+                                      : fmt::format("{}: the certificate ends in {} days",
+                                                    config.tls_certificate, days),
+                     "replace the file: the gateway takes the new one, open streams go on"});
+    }
+    return all;
+  }
+  const auto where = read_addresses(config);
+  if (where && config.keys && !where->http.address().is_loopback()) {
+    all.push_back({fmt::format("API keys cross the network to {} in clear", config.http),
+                   "set gateway.tls_certificate and gateway.tls_key, unless what is in front of it "
+                   "speaks TLS"});
+  }
+  return all;
 }
 
 result<void> http_server::check(const gateway_config& config) {

@@ -4,8 +4,10 @@
 
 #include "gateway/reception.hpp"
 
+#include <chrono>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace baton::gateway {
 
@@ -13,6 +15,17 @@ class http_server {
 public:
   // Whether start could go as far as to bind. Errors: its own, but for those of binding.
   static result<void> check(const gateway_config& config);
+  // Whether nobody listens at config().http. For gateways that share it: each would join a stranger
+  // that shares it as well. Errors: address_in_use.
+  static result<void> check_free(const gateway_config& config);
+  // What it would do as it is told, and hardly anybody means: keys that cross a network in clear, a
+  // certificate that has ended or soon will. Requires: check is content.
+  struct remark {
+    std::string what;
+    std::string fix;
+  };
+  static std::vector<remark> remarks(const gateway_config& config,
+                                     std::chrono::system_clock::time_point now);
   // Binds config().http and config().admin and serves at once. Errors: bad_config (not an address,
   // or one that more can reach than may), address_in_use, io_failed; each names the address.
   static result<std::unique_ptr<http_server>> start(const front_actor& front,

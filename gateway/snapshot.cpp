@@ -96,6 +96,11 @@ std::string_view name_of(phase p) noexcept {
   return "unknown";
 }
 
+bool has_heard_all(const snapshot& s) noexcept {
+  return std::all_of(s.pipelines.begin(), s.pipelines.end(),
+                     [](const pipeline_view& p) { return p.card || p.is_head_lost; });
+}
+
 const std::string& model_of(const pipeline_view& p) noexcept {
   return p.card ? p.card->name : p.model;
 }

@@ -48,6 +48,8 @@ standing standing_of(const snapshot& s, const pipeline_view& p);
 std::string_view name_of(phase p) noexcept; // "ready", "loading" ...
 std::string_view name_of(role r) noexcept;  // "gateway", "shard" ...: also the roles of `cluster`
 
+// Whether every head has said how it stands, or is known to be away.
+bool has_heard_all(const snapshot& s) noexcept;
 const std::string& model_of(const pipeline_view& p) noexcept;
 bool is_ready(const pipeline_view& p) noexcept;
 // Also one that recovers: its queue is open.

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <climits>
 #include <cstdint>
+#include <ctime>
 #include <string_view>
 
 namespace baton::gateway {
@@ -137,6 +138,15 @@ result<std::shared_ptr<const tls_context>> tls_context::load(const std::string& 
                       certificate, first_error());
   }
   return made;
+}
+
+std::chrono::system_clock::time_point tls_context::ends_at() const {
+  std::tm when{};
+  const auto* certificate = SSL_CTX_get0_certificate(ssl_);
+  if (certificate == nullptr || ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &when) != 1) {
+    return std::chrono::system_clock::time_point::max();
+  }
+  return std::chrono::system_clock::from_time_t(::timegm(&when));
 }
 
 tls_session::tls_session(const tls_context& context, int descriptor) : ssl_(SSL_new(context.ssl_)) {

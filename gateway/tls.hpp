@@ -5,6 +5,7 @@
 
 #include "schema/result.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <mutex>
@@ -23,6 +24,8 @@ public:
   static result<std::shared_ptr<const tls_context>> load(const std::string& certificate,
                                                          const std::string& key);
   ~tls_context();
+  // When the certificate ends; far away if it does not say.
+  std::chrono::system_clock::time_point ends_at() const;
   tls_context(const tls_context&) = delete;
   tls_context& operator=(const tls_context&) = delete;
 

@@ -24,9 +24,9 @@ def keygen(*words):
     return subprocess.run([CLUSTER, "keygen", *map(str, words)], capture_output=True, text=True, timeout=30)
 
 
-def make_certificate(directory, name):
+def make_certificate(directory, name, days=90):
     certificate, key = directory / f"{name}.pem", directory / f"{name}.key"
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj",
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", str(days), "-subj",
                     f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate],
                    check=True, capture_output=True)
     return certificate, key
@@ -114,6 +114,27 @@ def test_up_refuses_bad_files_before_anything_starts(tmp_path):
         done = cluster.command("up", str(cluster.config))
         assert done.returncode == 1 and word in done.stderr, done
         assert cluster.command("doctor", str(cluster.config)).returncode == 1
+
+
+@pytest.mark.parametrize(("days", "said"), [(90, ""), (5, "ends in 4 days")], ids=["long", "short"])
+def test_doctor_says_when_the_certificate_ends(days, said):
+    with tempfile.TemporaryDirectory(prefix="baton-") as directory:
+        certificate, key = make_certificate(pathlib.Path(directory), "x", days)
+        cluster = Cluster(directory, gateway=f'tls_certificate = "{certificate}"\ntls_key = "{key}"')
+        done = cluster.command("doctor", str(cluster.config))
+        assert done.returncode == 0, done
+        assert (said in done.stdout) if said else ("certificate" not in done.stdout), done.stdout
+
+
+def test_doctor_says_that_keys_cross_the_network_in_clear():
+    with tempfile.TemporaryDirectory(prefix="baton-") as directory:
+        keys = pathlib.Path(directory) / "keys.toml"
+        assert keygen("--api", "alice", keys).returncode == 0
+        cluster = Cluster(directory, gateway=f'api_keys = "{keys}"')
+        assert "in clear" not in cluster.command("doctor", str(cluster.config)).stdout
+        cluster.config.write_text(cluster.config.read_text().replace("127.0.0.1", "0.0.0.0"))
+        done = cluster.command("doctor", str(cluster.config))
+        assert done.returncode == 0 and "API keys cross the network to 0.0.0.0:" in done.stdout, done
 
 
 def test_up_refuses_strangers_from_elsewhere_without_keys(tmp_path):

@@ -42,6 +42,16 @@ void lose(pipeline_view& p) {
 
 } // namespace
 
+TEST_CASE("all heads are heard once each has said what it serves, or is away") {
+  snapshot s;
+  s.pipelines.resize(2);
+  CHECK_FALSE(has_heard_all(s));
+  s.pipelines[0].card = model_card{};
+  CHECK_FALSE(has_heard_all(s));
+  s.pipelines[1].is_head_lost = true;
+  CHECK(has_heard_all(s));
+}
+
 TEST_CASE("all is ready while each model has a pipeline that is") {
   auto s = three();
   CHECK(standing_of(s).phase == phase::ready);
