@@ -228,15 +228,8 @@ void reindex(pointer self) {
   }
 }
 
-void retire(pointer self, child& c) {
-  const auto spec = c.spec;
-  std::erase_if(self->state.children, [&](const child& x) { return x.spec.node == spec.node; });
-  reindex(self);
-  self->state.config.retired(spec);
-}
-
 child first_seen(const child_spec& spec) {
-  return {spec, restart_policy(spec.intensity), {}, {}, 0, {}, {}, {}, {}, {}, {}};
+  return {spec, restart_policy(spec.intensity), {}, {}, 0, {}, {}, {}, {}, {}, {}, {}};
 }
 
 void take_up(pointer self, child& c) {
@@ -244,6 +237,22 @@ void take_up(pointer self, child& c) {
     await(self, c, phase::starting, "has not joined yet");
   else if (!adopt(self, c))
     start(self, c);
+}
+
+void take_on(pointer self, const child_spec& spec) {
+  self->state.children.push_back(first_seen(spec));
+  reindex(self);
+  take_up(self, self->state.children.back());
+}
+
+void retire(pointer self, child& c) {
+  const auto spec = c.spec;
+  const bool comes_back = c.comes_back;
+  std::erase_if(self->state.children, [&](const child& x) { return x.spec.node == spec.node; });
+  reindex(self);
+  self->state.config.retired(spec);
+  if (comes_back)
+    take_on(self, spec);
 }
 
 void on_wanted(pointer self, const wanted_children& m) {
@@ -255,9 +264,11 @@ void on_wanted(pointer self, const wanted_children& m) {
                        [&](const child_spec& x) { return x.node == node; });
   };
   std::vector<node_id> unwanted;
-  for (const auto& c : s.children)
+  for (auto& c : s.children) {
+    c.comes_back = c.is_retiring && is_wanted(c.spec.node);
     if (!c.is_retiring && !is_wanted(c.spec.node))
       unwanted.push_back(c.spec.node);
+  }
   for (const auto node : unwanted) {
     auto* c = find(self, node);
     if (c->pid == 0) {
@@ -269,11 +280,8 @@ void on_wanted(pointer self, const wanted_children& m) {
       ask_to_stop(self, *c);
   }
   for (const auto& spec : m.all)
-    if (find(self, spec.node) == nullptr) {
-      s.children.push_back(first_seen(spec));
-      reindex(self);
-      take_up(self, s.children.back());
-    }
+    if (find(self, spec.node) == nullptr)
+      take_on(self, spec);
   report(self);
 }
 
@@ -325,7 +333,7 @@ void on_exit(pointer self, const child_exited& m) {
 void on_peer_down(pointer self, const peer_down& m) {
   auto* c = find(self, m.node, m.epoch);
   if (c != nullptr && c->spec.is_elsewhere) {
-    if (self->state.is_stopping)
+    if (self->state.is_stopping || c->is_retiring)
       return on_exit(self, {m.node, m.epoch, m.why, false});
     await(self, *c, phase::recovering, fmt::format("cannot be reached: {}", m.why));
     return report(self);
@@ -345,6 +353,8 @@ void on_peer_up(pointer self, const hello& peer) {
     other->pid = peer.pid;
     other->phase = child_phase::starting;
     note(self, *other, phase::starting, "");
+    if (other->is_retiring) // it may not have heard
+      ask_to_stop(self, *other);
     return report(self);
   }
   auto* c = find(self, peer.node, peer.epoch);

@@ -136,6 +136,7 @@ struct child {
   status last;              // as the child said, or as we saw
   bool is_untold = false;   // `last`, yet
   bool is_retiring = false; // stopping for good
+  bool comes_back = false;  // it is wanted again meanwhile
 };
 
 struct supervisor_state {

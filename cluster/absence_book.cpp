@@ -7,7 +7,11 @@ namespace baton::cluster {
 absence_book::absence_book(const std::vector<std::string>& nodes, patience most, time_point now)
     : patience_(most), idle_since_(now) {
   for (const auto& n : nodes)
-    nodes_.emplace(n, absence{now, most.at_first});
+    add(n, now);
+}
+
+void absence_book::add(const std::string& node, time_point now) {
+  nodes_.emplace(node, absence{now, patience_.at_first});
 }
 
 void absence_book::on_here(const std::string& node) {

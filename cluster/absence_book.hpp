@@ -29,6 +29,11 @@ public:
   // `nodes`: names of those on other machines.
   absence_book(const std::vector<std::string>& nodes, patience most, time_point now);
 
+  // A node that has come to be: away at first, like the others; and one that is the cluster's no
+  // more.
+  void add(const std::string& node, time_point now);
+  void remove(const std::string& node) { nodes_.erase(node); }
+
   // Nodes that are not on another machine are not in the book: nothing happens.
   void on_here(const std::string& node);
   void on_away(const std::string& node, time_point now);

@@ -7,6 +7,7 @@
 #include "cluster/bus_zmq.hpp"
 #include "cluster/plan_note.hpp"
 #include "cluster/run_dir.hpp"
+#include "cluster/stable_name.hpp"
 
 #include <memory>
 #include <optional>
@@ -18,27 +19,6 @@ namespace baton::cluster {
 // directory, where the processes of that machine look again when it has changed.
 result<void> note_keys(const run_dir& dir, const machine_keys& keys);
 machine_keys noted_keys(const run_dir& dir);
-
-// A name that outlives those who have it, and its place among the ports of its machine, from
-// cluster.port on.
-struct stable_name {
-  std::string name;
-  std::uint16_t port_offset = 0;
-  bool is_on_root_machine = true;
-};
-inline const stable_name root_name{"root", 0};
-inline constexpr std::uint16_t join_port_offset = 2; // join_desk.hpp
-// `index`: of its node in the configuration.
-inline stable_name agent_name(std::string_view name, std::uint32_t index) {
-  return {std::string(name), static_cast<std::uint16_t>(3 + index), false};
-}
-
-// "head", and behind the agents "head-1": of pipeline 1.
-inline stable_name head_name(std::uint32_t pipeline, std::size_t nodes) {
-  if (pipeline == 0)
-    return {"head", 1};
-  return {fmt::format("head-{}", pipeline), static_cast<std::uint16_t>(2 + nodes + pipeline)};
-}
 
 class addresses {
 public:

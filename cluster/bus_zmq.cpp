@@ -44,24 +44,6 @@ constexpr std::uint64_t by_door = 2;
 constexpr std::uint64_t first_monitor = 3;
 constexpr std::size_t wakes_per_turn = 64;
 
-// False: not taken now, and `m` is unchanged. A signal does not count.
-bool try_send(zmq::socket_t& to, zmq::message_t& m) {
-  for (;;) {
-    try {
-      return to.send(m, zmq::send_flags::dontwait).has_value();
-    } catch (const zmq::error_t& e) {
-      if (e.num() != EINTR)
-        throw;
-    }
-  }
-}
-
-// ZeroMQ looks at what its threads told it at most once a millisecond when sending, and refuses
-// meanwhile; asking for events makes it look.
-bool has_room_now(zmq::socket_t& s) {
-  return (s.get(zmq::sockopt::events) & ZMQ_POLLOUT) != 0;
-}
-
 } // namespace
 
 struct bus_zmq::state {
@@ -376,6 +358,11 @@ void bus_zmq::state::receive_rest(zmq::message_t& id) {
     if (!router.recv(packet, zmq::recv_flags::dontwait))
       break;
     has_more = packet.more();
+  }
+  // Its handshake was long ago.
+  if (options.curve.is_set() && !options.curve.trusted->knows(packet.gets("User-Id"))) {
+    ++counts.strangers;
+    return;
   }
   auto f = unpack(packet.data(), packet.size());
   if (count != 1 || !f) {

@@ -51,7 +51,7 @@ struct bus_zmq_counters {
   std::uint64_t connects = 0; // handshakes done
   std::uint64_t disconnects = 0;
   std::uint64_t handshakes_failed = 0; // a wrong key, or not our protocol
-  std::uint64_t strangers = 0;         // that wanted in without a trusted key
+  std::uint64_t strangers = 0;         // that wanted in without a trusted key, or have lost it
 };
 
 class bus_zmq final : public bus {

@@ -3,6 +3,7 @@
 #include "cluster/bus_endpoint.hpp"
 #include "cluster/bus_zmq_zap.hpp"
 
+#include <cerrno>
 #include <cstring>
 
 namespace baton::cluster {
@@ -52,6 +53,21 @@ std::optional<connection_event> peer_socket::next_event() {
     return std::nullopt;
   static_cast<void>(monitor.recv(address, zmq::recv_flags::dontwait));
   return read_event(event);
+}
+
+bool try_send(zmq::socket_t& to, zmq::message_t& m) {
+  for (;;) {
+    try {
+      return to.send(m, zmq::send_flags::dontwait).has_value();
+    } catch (const zmq::error_t& e) {
+      if (e.num() != EINTR)
+        throw;
+    }
+  }
+}
+
+bool has_room_now(zmq::socket_t& s) {
+  return (s.get(zmq::sockopt::events) & ZMQ_POLLOUT) != 0;
 }
 
 void set_bounds(zmq::socket_t& s, const bus_zmq_options& options) {

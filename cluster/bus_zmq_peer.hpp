@@ -41,6 +41,11 @@ struct peer_socket {
   std::optional<connection_event> next_event();
 };
 
+// False: not taken now, and `m` is unchanged. A signal does not count.
+bool try_send(zmq::socket_t& to, zmq::message_t& m);
+// ZeroMQ looks at what its threads told it at most once a millisecond when sending, and refuses
+// meanwhile; asking for events makes it look.
+bool has_room_now(zmq::socket_t& s);
 // Of every socket of a bus.
 void set_bounds(zmq::socket_t& s, const bus_zmq_options& options);
 // Connects. Errors: bad_config, io_failed.

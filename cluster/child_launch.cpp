@@ -15,7 +15,7 @@ namespace {
 
 std::uint32_t index_of(const actors::child_spec& spec) {
   if (spec.role == role::agent)
-    return spec.node.value - place::first_agent.value;
+    return place::index_of_agent(spec.node);
   if (spec.role == role::gateway)
     return spec.node.value - place::first_gateway.value;
   return spec.role == role::shard ? place::index_of(spec.node) : 0;

@@ -5,6 +5,7 @@
 #include "cluster/join_book.hpp"
 #include "cluster/pipelines.hpp"
 #include "cluster/process.hpp"
+#include "cluster/reach.hpp"
 #include "cluster/roles.hpp"
 
 #include <spdlog/spdlog.h>
@@ -18,6 +19,7 @@ namespace {
 
 constexpr std::chrono::milliseconds answer_patience{3000};
 constexpr std::chrono::milliseconds ask_interval{500};
+constexpr std::chrono::milliseconds reach_patience{5000}; // the root may be just coming up
 
 int refuse(const error& e) {
   std::fprintf(stderr, "error: %s\n", e.message.c_str());
@@ -38,7 +40,7 @@ result<key_pair> own_key(const std::filesystem::path& file) {
 
 // The grant, or nothing after ^C or SIGTERM.
 result<std::optional<join_grant>> ask_until_granted(const std::string& desk, const key_pair& own,
-                                                    const join_request& request) {
+                                                    join_request request) {
   std::string shown;
   const auto show = [&](const std::string& text) {
     if (std::exchange(shown, text) != text)
@@ -46,6 +48,7 @@ result<std::optional<join_grant>> ask_until_granted(const std::string& desk, con
     std::fflush(stdout);
   };
   do {
+    request.clock_micros = wall_micros();
     auto text = ask_desk(desk, own, text_of(request), answer_patience);
     if (!text && text.error().code != errc::link_down)
       return text.error();
@@ -82,12 +85,13 @@ result<void> check_model(const cluster_context& context, std::uint64_t fingerpri
 result<cluster_contexts> settle(const run_dir& dir, const join_grant& grant,
                                 const cluster_config& config, const std::string& node,
                                 const std::filesystem::path& key_file) {
-  if (auto ok = dir.write(dir.config().filename().string(), grant.config); !ok)
+  if (auto ok = dir.write(dir.config().filename().string(), grant.nodes.config); !ok)
     return ok.error();
   if (auto ok = note_keys(dir, grant.keys); !ok)
     return ok.error();
   plan_note with;
   with.build = build_version();
+  with.members = grant.nodes.members;
   with.known = grant.known;
   with.network = network_note{grant.host, grant.root_host, grant.port, grant.root_key,
                               std::filesystem::absolute(key_file)};
@@ -106,6 +110,29 @@ result<cluster_contexts> settle(const run_dir& dir, const join_grant& grant,
   return all;
 }
 
+// The root from here, and this machine from there.
+result<void> check_reach(const join_options& options, const key_pair& own,
+                         const join_grant& grant) {
+  const auto root = try_to_reach(grant.root_host, grant.port, reach_patience);
+  if (!root)
+    return fail(errc::link_down,
+                "the root is not reached from here ({}): let the firewall of its machine pass the "
+                "ports from {} on, which cluster.port is",
+                root.error().message, grant.port);
+  auto port = open_port::listen(grant.host);
+  if (!port)
+    return fail(errc::bad_config, "{}: nodes.host must be this machine's address",
+                port.error().message);
+  const auto text = ask_desk(options.desk, own,
+                             text_of(reach_request{options.node, port->number()}), answer_patience);
+  if (!text)
+    return text.error();
+  const auto answer = join_answer_from(*text);
+  if (!answer || answer->state != join_state::noted)
+    return fail(errc::link_down, "{}", answer ? answer->reason : *text);
+  return {};
+}
+
 result<run_dir> claim(const join_options& options, const std::string& cluster_name) {
   auto dir =
       run_dir::open(options.run_dir.empty() ? default_run_dir(cluster_name) : options.run_dir);
@@ -120,14 +147,6 @@ result<run_dir> claim(const join_options& options, const std::string& cluster_na
   return dir;
 }
 
-std::optional<std::uint32_t> index_of(const cluster_plan& plan, const std::string& node) {
-  const auto it = std::find_if(plan.agents.begin(), plan.agents.end(),
-                               [&](const agent_plan& a) { return a.on == node; });
-  if (it == plan.agents.end())
-    return std::nullopt;
-  return static_cast<std::uint32_t>(it - plan.agents.begin());
-}
-
 } // namespace
 
 int command_join(const join_options& options) {
@@ -138,8 +157,8 @@ int command_join(const join_options& options) {
   auto token = options.token;
   if (token == "-") // not in a list of processes
     std::getline(std::cin, token);
-  join_request request{options.node, token, std::string(build_version()), facts_of_this_machine(),
-                       ""};
+  join_request request{options.node, token, std::string(build_version()),
+                       measured_facts_of_this_machine(), ""};
   auto granted = ask_until_granted(options.desk, *own, request);
   if (!granted)
     return refuse(granted.error());
@@ -148,10 +167,11 @@ int command_join(const join_options& options) {
   const auto& grant = **granted;
   const auto cannot = [&](const error& why) {
     request.failed = why.message;
+    request.clock_micros = wall_micros();
     static_cast<void>(ask_desk(options.desk, *own, text_of(request), answer_patience));
     return refuse(why);
   };
-  auto named = parse_config(grant.config, "nodes.toml");
+  auto named = parse_config(grant.nodes.config, "nodes.toml");
   if (!named)
     return cannot(named.error());
   auto dir = claim(options, named->name);
@@ -160,12 +180,14 @@ int command_join(const join_options& options) {
   auto all = settle(*dir, grant, *named, options.node, key_file);
   if (!all)
     return cannot(all.error());
-  const auto index = index_of(all->front().plan, options.node);
-  ENSURE(index.has_value(), "the plan has every node that joins");
+  if (auto ok = check_reach(options, *own, grant); !ok)
+    return cannot(ok.error());
+  const auto* agent = agent_on(all->front().plan.agents, options.node);
+  ENSURE(agent != nullptr, "the plan has every node that joins");
   role_arguments arguments;
   arguments.config = dir->config();
   arguments.epoch = epoch_id{wall_micros()};
-  arguments.index = *index;
+  arguments.index = place::index_of_agent(agent->node);
   std::printf("joined as %s; log: %s\n", options.node.c_str(),
               dir->log("agent-" + options.node).c_str());
   std::fflush(stdout);

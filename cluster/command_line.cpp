@@ -107,19 +107,31 @@ void add_questions(CLI::App& app, choices& c) {
 }
 
 void add_nodes(CLI::App& app, choices& c) {
-  const auto add = [&](const char* name, const char* help, bool is_drain) {
+  const auto add = [&](const char* name, const char* help, const auto& run) {
     auto* command = app.add_subcommand(name, help);
     command->add_option("NODE", c.node, "the name of its [[nodes]] table")->required();
     command->add_option("CLUSTER", c.which,
                         "its nodes.toml or its name; default: the one that runs");
-    command->callback([&c, is_drain] {
+    command->callback([&c, run] {
       spdlog::set_level(spdlog::level::off);
-      c.status = command_change_nodes(c.node, c.which, is_drain);
+      c.status = run(c.node, c.which);
     });
   };
+  const auto change = [](bool is_drain) {
+    return [is_drain](const std::string& node, const std::string& which) {
+      return command_change_nodes(node, which, is_drain);
+    };
+  };
   add("drain", "Move a node's layers to the other nodes while streams go on; its shards end.",
-      true);
-  add("add-node", "Give layers to a node that waits or was drained, while streams go on.", false);
+      change(true));
+  add("add-node",
+      "Give layers to a node that waits, was drained, or is new in nodes.toml, while streams go "
+      "on.",
+      change(false));
+  add("remove-node",
+      "Take a node out of the cluster while streams go on: its layers move, its `cluster join` "
+      "ends, its key is not trusted any more.",
+      command_remove_node);
   auto* scale = app.add_subcommand(
       "scale", "Change how many replicas of a model serve, or how wide its stages are, while "
                "streams go on.");

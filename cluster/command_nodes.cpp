@@ -1,5 +1,5 @@
-// `cluster drain NODE`, `cluster add-node NODE` and `cluster scale MODEL`: ask the root for other
-// shards, and wait until they serve.
+// `cluster drain NODE`, `add-node NODE`, `remove-node NODE` and `scale MODEL`: ask the root for
+// other shards, and wait until they serve.
 #include "cluster/commands.hpp"
 #include "cluster/generation_book.hpp"
 #include "cluster/root_client.hpp"
@@ -82,6 +82,30 @@ int change_and_wait(const std::string& which, const message& order, const std::s
 int command_change_nodes(const std::string& node, const std::string& which, bool is_drain) {
   return change_and_wait(which, change_nodes{1, node, is_drain},
                          fmt::format("node {} {} layers", node, is_drain ? "has no" : "has"));
+}
+
+// A node that has layers gives them away first.
+int command_remove_node(const std::string& node, const std::string& which) {
+  auto dir = find_cluster(which);
+  if (!dir || dir->alive().empty()) {
+    std::fprintf(stderr, "%s\n", dir ? "not running" : dir.error().message.c_str());
+    return exit_not_running;
+  }
+  const message order = remove_node{1, node};
+  auto removed = ask_to_change(*dir, order);
+  if (removed && removed->refused && removed->refused->code == errc::conflict) {
+    if (const int status = command_change_nodes(node, which, /*is_drain=*/true); status != 0)
+      return status;
+    removed = ask_to_change(*dir, order);
+  }
+  if (!removed)
+    return refuse(removed.error());
+  if (removed->refused)
+    return refuse(*removed->refused);
+  std::printf("node %s is no node of the cluster any more; take its [[nodes]] table out of "
+              "nodes.toml before the next `cluster up`\n",
+              node.c_str());
+  return 0;
 }
 
 int command_scale(const scale_options& options) {

@@ -39,7 +39,7 @@ expected_speeds expect_all(const cluster_contexts& all) {
       expected.push_back(expected[at]);
       continue;
     }
-    auto speeds = expect(c.config, c.model, c.plan);
+    auto speeds = expect(c.config, c.model, c.plan, c.made_with.known);
     if (!speeds)
       std::fprintf(stderr, "note: no speed was measured: %s\n", speeds.error().message.c_str());
     expected.push_back(speeds ? *std::move(speeds) : std::vector<expected_speed>());
@@ -58,6 +58,8 @@ int command_plan(const std::filesystem::path& config_file, bool json) {
   if (!config)
     return refuse(config.error());
   auto with = with_this_machine();
+  if (config->is_over_network())
+    with.known.at(root_machine) = measured_facts_of_this_machine();
   // With what the machines of the running cluster, or of the last one, have said.
   if (auto dir = run_dir::open(config->run_dir))
     if (auto noted = noted_plan(*dir))

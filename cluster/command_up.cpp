@@ -44,9 +44,7 @@ void show(const join_desk::invitation& i, bool json) {
   } else if (i.has_joined) {
     std::printf("  node %s has joined\n", i.node.c_str());
   } else {
-    std::printf("  node %s (%s) has not joined. There:\n\n    cluster join '%s' --node %s%s%s\n\n",
-                i.node.c_str(), i.host.c_str(), i.endpoint.c_str(), i.node.c_str(),
-                i.token.empty() ? "" : " --token ", i.token.c_str());
+    std::printf("  %s\n", text_of(i).c_str());
   }
   std::fflush(stdout);
 }
@@ -77,7 +75,7 @@ result<join_grant> grant_of(const cluster_contexts& all, const std::filesystem::
   if (!in)
     return fail(errc::io_failed, "{}: cannot be read", config.string());
   join_grant g;
-  g.config = {std::istreambuf_iterator<char>(in), {}};
+  g.nodes = {{std::istreambuf_iterator<char>(in), {}}, context.made_with.members};
   g.known = context.made_with.known;
   g.root_host = context.config.network.host;
   g.port = context.config.network.port;
@@ -110,6 +108,7 @@ int up_over_machines(const cluster_config& config, const up_options& options, pl
   if (is_left) {
     (*desk)->remember(with.known);
   } else {
+    with.known.at(root_machine) = measured_facts_of_this_machine();
     if (!wait_for_all(**desk, options.json))
       return 1;
     with.known.merge((*desk)->gathered());
@@ -141,8 +140,11 @@ int command_up(const up_options& options) {
     if (auto noted = noted_plan(*dir)) {
       with = std::move(*noted);
       is_left = true;
+      auto members = with.members; // of that cluster, but for those that nodes.toml names since
+      if (auto ok = take_places(members, *config); !ok)
+        return refuse(ok.error(), options.json, 1);
     }
-  if (config->has_machines_elsewhere())
+  if (config->is_over_network())
     return up_over_machines(*config, options, std::move(with), is_left);
   auto all = load_contexts(options.config, std::move(with));
   return all ? run_root(*all, options) : refuse(all.error(), options.json, 1);

@@ -44,6 +44,8 @@ int command_plan(const std::filesystem::path& config, bool json);
 int command_status(const std::string& which, bool json, bool watch);
 // A node's layers move to the others, or some of theirs to it; returns when they have.
 int command_change_nodes(const std::string& node, const std::string& which, bool is_drain);
+// It is no node of the cluster any more.
+int command_remove_node(const std::string& node, const std::string& which);
 struct scale_options {
   std::string which;
   std::string model;

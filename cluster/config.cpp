@@ -255,6 +255,7 @@ result<void> read_nodes(const toml::node* nodes, const std::string& origin,
                  fmt::format("two nodes are on {}: give one node all its devices", node->host));
     if (!names.insert(node->name).second)
       return bad(origin, path + ".name", fmt::format("two nodes are named '{}'", node->name));
+    node->place = static_cast<std::uint32_t>(i);
     config.nodes.push_back(std::move(*node));
   }
   return {};
@@ -332,11 +333,6 @@ bool is_name(std::string_view text) noexcept {
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
   return !text.empty() && text.size() <= 64 && text != "." && text != ".." &&
          text.find_first_not_of(allowed) == std::string_view::npos;
-}
-
-bool cluster_config::has_machines_elsewhere() const noexcept {
-  return std::any_of(nodes.begin(), nodes.end(),
-                     [](const node_config& n) { return n.is_elsewhere; });
 }
 
 bool cluster_config::has_node(std::string_view node) const noexcept {

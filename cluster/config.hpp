@@ -44,6 +44,8 @@ struct model_config {
   std::uint64_t swap_space = 0;        // bytes over all stages; 0: recompute instead
   std::uint32_t threads_per_shard = 0; // 0: the cores divided over the shards
   std::uint32_t activation_bits = 16;  // 8: faster, and ties fall otherwise
+
+  friend bool operator==(const model_config&, const model_config&) = default;
 };
 
 inline constexpr std::uint32_t gateways_max = 8;
@@ -63,7 +65,11 @@ struct gateway_section {
   std::uint32_t max_concurrent_requests = 0;    // 0: bounded by the queue alone
   std::chrono::milliseconds request_timeout{0}; // of a whole request; 0: none
   std::uint32_t overload_status = 503;          // HTTP's, of refusals for load
+
+  friend bool operator==(const gateway_section&, const gateway_section&) = default;
 };
+
+inline constexpr std::uint32_t nodes_of_cluster_max = 1968;
 
 struct node_config {
   std::string name;
@@ -76,7 +82,10 @@ struct node_config {
   std::vector<std::uint32_t> owners =
       {}; // of each device: the pipeline it is of; none said: the first
 
+  std::uint32_t place = 0; // of its agent: where it stands in the file, or membership.hpp
+
   std::uint32_t owner(std::size_t device) const { return owners.empty() ? 0 : owners.at(device); }
+  friend bool operator==(const node_config&, const node_config&) = default;
 };
 
 // How machines reach one another; one machine alone needs none of it.
@@ -84,6 +93,8 @@ struct network_section {
   std::string host;          // of the machine of `cluster up`, as the others reach it
   std::uint16_t port = 8010; // and those behind it: root, head, `cluster join`, an agent per node
   std::filesystem::path key_file; // empty: default_key_file()
+
+  friend bool operator==(const network_section&, const network_section&) = default;
 };
 
 struct cluster_config {
@@ -102,7 +113,8 @@ struct cluster_config {
   std::vector<node_config> nodes;  // none named: this machine, all of it
   bool has_default_layout = false; // none were
 
-  bool has_machines_elsewhere() const noexcept;
+  // Other machines may join it.
+  bool is_over_network() const noexcept { return !network.host.empty(); }
   bool has_node(std::string_view node) const noexcept;
 };
 

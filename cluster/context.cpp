@@ -100,10 +100,17 @@ result<cluster_contexts> load_contexts(const std::filesystem::path& config_file,
   auto config = load_config(config_file);
   if (!config)
     return config.error();
+  const auto newcomers = take_places(with.members, *config);
+  if (!newcomers)
+    return newcomers.error();
   const bool comes_up = with.pipelines.empty();
   if (comes_up)
     for (std::uint32_t p = 0; p < models_of_pipelines(*config).size(); ++p)
       with.pipelines[p];
+  else // they were written down since
+    for (auto& [pipeline, note] : with.pipelines)
+      if (note.generations)
+        note.generations->now = leave_out(std::move(note.generations->now), *newcomers);
   std::vector<pipeline_parts> parts;
   described_models looked_at; // replicas have one file
   for (auto& [pipeline, note] : with.pipelines) {
@@ -129,7 +136,7 @@ result<cluster_contexts> load_contexts(const std::filesystem::path& config_file,
 }
 
 plan_note with_this_machine() {
-  return {{}, {{root_machine, facts_of_this_machine()}}, std::nullopt, {}};
+  return {{}, {}, {{root_machine, facts_of_this_machine()}}, std::nullopt, {}};
 }
 
 namespace {

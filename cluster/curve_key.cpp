@@ -132,25 +132,40 @@ keyed_endpoint split_key(const std::string& endpoint) {
   return {endpoint.substr(0, mark), endpoint.substr(mark + 1)};
 }
 
+trusted_keys::trusted_keys(machine_keys keys, source read) : read_(std::move(read)) {
+  take(std::move(keys));
+}
+
+void trusted_keys::take(machine_keys keys) const {
+  keys_ = std::move(keys);
+  const auto all = keys_.all();
+  known_ = {all.begin(), all.end()};
+}
+
+bool trusted_keys::knows(const std::string& public_key) const {
+  std::lock_guard lock(mutex_);
+  return known_.contains(public_key);
+}
+
 bool trusted_keys::holds(const std::string& public_key) const {
   if (public_key.empty()) // none was said
     return false;
   std::lock_guard lock(mutex_);
   if (!keys_.trusts(public_key) && read_)
-    keys_ = read_();
+    take(read_());
   return keys_.trusts(public_key);
 }
 
 std::string trusted_keys::next_after(const std::string& public_key) const {
   std::lock_guard lock(mutex_);
   if (read_) // who asks was refused with those of before
-    keys_ = read_();
+    take(read_());
   return keys_.next_after(public_key);
 }
 
 void trusted_keys::replace(machine_keys keys) {
   std::lock_guard lock(mutex_);
-  keys_ = std::move(keys);
+  take(std::move(keys));
 }
 
 } // namespace baton::cluster

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 
 namespace baton::cluster {
 
@@ -52,18 +53,23 @@ class trusted_keys {
 public:
   using source = std::function<machine_keys()>;
   // `read`: where they are noted; null: nowhere.
-  explicit trusted_keys(machine_keys keys = {}, source read = nullptr)
-      : keys_(std::move(keys)), read_(std::move(read)) {}
+  explicit trusted_keys(machine_keys keys = {}, source read = nullptr);
   // What is not known is looked for where they are noted: it may have come there just now.
   bool holds(const std::string& public_key) const;
+  // Whether it is or was a machine's of the cluster. Cheap: it is asked of every message.
+  bool knows(const std::string& public_key) const;
   // As machine_keys, of what is noted now.
   std::string next_after(const std::string& public_key) const;
-  // Connections that stand go on; the next handshake is judged by these.
+  // The next handshake is judged by these. Of connections that stand, those with a retired key go
+  // on, and those of a machine that is the cluster's no more are not heard any more.
   void replace(machine_keys keys);
 
 private:
+  void take(machine_keys keys) const;
+
   mutable std::mutex mutex_;
   mutable machine_keys keys_;
+  mutable std::unordered_set<std::string> known_;
   const source read_;
 };
 

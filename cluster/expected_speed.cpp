@@ -1,5 +1,6 @@
 #include "cluster/expected_speed.hpp"
 
+#include "cluster/stage_speeds.hpp"
 #include "runtime/cpu/step_probe.hpp"
 
 #include <algorithm>
@@ -21,11 +22,16 @@ constexpr double turn_seconds = 400e-6;
 struct stage_seat {
   cpu::probe_seat seat;
   bool is_here = false;
+  double speed = 0; // relative to the others
   double share = 0; // of a whole step's cost
 };
 
-std::vector<stage_seat> seats_of(const model::description& model, const cluster_plan& plan) {
+std::vector<stage_seat> seats_of(const model::description& model, const cluster_plan& plan,
+                                 const machines& known) {
   std::vector<stage_seat> stages(plan.stages);
+  const auto speeds = stage_speeds(plan, known);
+  for (std::size_t i = 0; i < stages.size(); ++i)
+    stages[i].speed = speeds[i];
   for (const auto& s : plan.shards) {
     auto& stage = stages[s.stage];
     stage.seat.threads = s.rank == 0 ? s.threads : stage.seat.threads + s.threads;
@@ -52,15 +58,19 @@ std::vector<cpu::probe_seat> seats_here(const std::vector<stage_seat>& stages) {
   return here;
 }
 
-// Of each stage, from the whole model's step by the seats that are here.
+// Of each stage, from the whole model's step by the seats that are here; elsewhere it takes as much
+// longer as its machine is slower.
 std::vector<double> stage_seconds(const std::vector<stage_seat>& stages,
                                   const std::vector<cpu::probe_seat>& here,
                                   const std::vector<double>& measured) {
   std::vector<double> seconds;
   std::size_t next = 0;
+  const auto first =
+      std::find_if(stages.begin(), stages.end(), [](const stage_seat& s) { return s.is_here; });
   for (const auto& s : stages) {
-    const auto whole =
-        s.is_here ? measured[next++] : measured[0] * here[0].threads / s.seat.threads;
+    const double slower =
+        first != stages.end() ? first->speed / s.speed : 1.0 * here[0].threads / s.seat.threads;
+    const auto whole = s.is_here ? measured[next++] : measured[0] * slower;
     seconds.push_back(whole * s.share);
   }
   return seconds;
@@ -84,15 +94,16 @@ double tokens_per_second(std::span<const double> stage_seconds, std::uint32_t st
   return streams / std::max(way, slowest);
 }
 
-result<std::vector<expected_speed>>
-expect(const cluster_config& config, const model::description& model, const cluster_plan& plan) {
+result<std::vector<expected_speed>> expect(const cluster_config& config,
+                                           const model::description& model,
+                                           const cluster_plan& plan, const machines& known) {
   std::vector<expected_speed> all;
   if (plan.shards.empty())
     return all;
   const auto file = model::open_model(config.model.path);
   if (!file)
     return file.error();
-  const auto stages = seats_of(model, plan);
+  const auto stages = seats_of(model, plan, known);
   const auto here = seats_here(stages);
   cpu::config like;
   like.kv_cache_dtype = config.model.kv_cache_dtype;

@@ -21,9 +21,11 @@ batches_under_way batches_of(std::uint32_t streams, std::uint32_t stages);
 double tokens_per_second(std::span<const double> stage_seconds, std::uint32_t streams);
 
 // Measured here, with the model's weights and the threads of the plan's stages, which takes a
-// second or two; a stage of another machine counts as it would here with its threads. Empty: the
+// second or two; a stage of another machine takes as much longer as that is slower
+// (stage_speeds.hpp; a machine that has not said how fast it is counts as this one). Empty: the
 // plan has no shard. Errors: as step_probe.
-result<std::vector<expected_speed>>
-expect(const cluster_config& config, const model::description& model, const cluster_plan& plan);
+result<std::vector<expected_speed>> expect(const cluster_config& config,
+                                           const model::description& model,
+                                           const cluster_plan& plan, const machines& known);
 
 } // namespace baton::cluster

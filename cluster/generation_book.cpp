@@ -2,10 +2,30 @@
 
 #include "schema/ensure.hpp"
 
+#include <algorithm>
+
 namespace baton::cluster {
 
 noted_generations noted_elsewhere(const generations& now) {
   return {now, now.coming ? now.coming->number : now.serving.number};
+}
+
+bool is_without(const generation& which, const std::string& node) {
+  return std::find(which.without.begin(), which.without.end(), node) != which.without.end();
+}
+
+generation leave_out(generation which, const std::set<std::string>& nodes) {
+  for (const auto& node : nodes)
+    if (!is_without(which, node))
+      which.without.push_back(node);
+  return which;
+}
+
+generations leave_out(generations now, const std::set<std::string>& nodes) {
+  now.serving = leave_out(std::move(now.serving), nodes);
+  if (now.coming)
+    now.coming = leave_out(std::move(*now.coming), nodes);
+  return now;
 }
 
 generation_book::generation_book(noted_generations noted, time_point now)
@@ -36,6 +56,10 @@ result<void> generation_book::replace(generation next, time_point now, const std
   if (begun)
     on_serves(number);
   return begun;
+}
+
+void generation_book::leave_out(const std::set<std::string>& nodes) {
+  noted_.now = cluster::leave_out(std::move(noted_.now), nodes);
 }
 
 void generation_book::stay(const std::string& why) {

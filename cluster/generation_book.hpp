@@ -12,6 +12,7 @@
 
 #include <chrono>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,10 @@ struct noted_generations {
 
 // As a machine notes them that hands out no numbers: the root does.
 noted_generations noted_elsewhere(const generations& now);
+bool is_without(const generation& which, const std::string& node);
+// The same without these nodes, those that it is without already among them.
+generation leave_out(generation which, const std::set<std::string>& nodes);
+generations leave_out(generations now, const std::set<std::string>& nodes);
 
 // From the start of a generation's shards to its first epoch: a cold disk has to be read meanwhile.
 inline constexpr std::chrono::minutes change_patience{10};
@@ -44,6 +49,8 @@ public:
   result<void> begin(generation next, time_point now, const std::string& why = {});
   // The same, and those that serve end at once: what they hold is needed, and they cannot serve.
   result<void> replace(generation next, time_point now, const std::string& why);
+  // Nodes that have come to be: they have no shards of any generation.
+  void leave_out(const std::set<std::string>& nodes);
   // No change, though there should be one.
   void stay(const std::string& why);
   // Each is true if that changed what there is.

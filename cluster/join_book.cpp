@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <limits>
 
 namespace baton::cluster {
 namespace {
@@ -23,7 +25,7 @@ json json_of(const std::vector<granted_pipeline>& pipelines) {
 // Throws json::exception if it is no grant.
 join_grant grant_from(const json& j) {
   join_grant g;
-  g.config = j.at("config").get<std::string>();
+  g.nodes = {j.at("config").get<std::string>(), membership_from(j.at("members"))};
   if (auto known = machines_from(j.at("machines")))
     g.known = std::move(*known);
   g.root_host = j.at("root_host").get<std::string>();
@@ -37,14 +39,24 @@ join_grant grant_from(const json& j) {
   return g;
 }
 
+result<void> check_clock(const join_request& r, std::uint64_t now_micros) {
+  constexpr double micros_per_second = 1e6;
+  const double ahead =
+      (static_cast<double>(r.clock_micros) - static_cast<double>(now_micros)) / micros_per_second;
+  if (std::abs(ahead) <= static_cast<double>(clock_skew_max.count()))
+    return {};
+  return fail(errc::conflict,
+              "node {}: its clock is {:.0f} s {} that of `cluster up`'s machine: set it, or have "
+              "both keep time (chrony, systemd-timesyncd)",
+              r.node, std::abs(ahead), ahead > 0 ? "ahead of" : "behind");
+}
+
 } // namespace
 
 std::string text_of(const join_request& r) {
-  return json{{"node", r.node},
-              {"token", r.token},
-              {"build", r.build},
-              {"machine", json_of(r.machine)},
-              {"failed", r.failed}}
+  return json{{"node", r.node},     {"token", r.token},
+              {"build", r.build},   {"machine", json_of(r.machine)},
+              {"failed", r.failed}, {"clock_micros", r.clock_micros}}
       .dump();
 }
 
@@ -54,9 +66,10 @@ std::optional<join_request> join_request_from(std::string_view text) {
     auto machine = machine_from(j.at("machine"));
     if (!machine)
       return std::nullopt;
-    return join_request{j.at("node").get<std::string>(), j.at("token").get<std::string>(),
-                        j.at("build").get<std::string>(), std::move(*machine),
-                        j.at("failed").get<std::string>()};
+    return join_request{
+        j.at("node").get<std::string>(),   j.at("token").get<std::string>(),
+        j.at("build").get<std::string>(),  std::move(*machine),
+        j.at("failed").get<std::string>(), j.at("clock_micros").get<std::uint64_t>()};
   } catch (const json::exception&) {
     return std::nullopt;
   }
@@ -76,13 +89,34 @@ std::optional<key_change> key_change_from(std::string_view text) {
   }
 }
 
+std::string text_of(const reach_request& r) {
+  return json{{"node", r.node}, {"reach_port", r.port}}.dump();
+}
+
+std::optional<reach_request> reach_request_from(std::string_view text) {
+  try {
+    const auto j = json::parse(text);
+    const auto port = j.at("reach_port").get<std::uint64_t>();
+    if (port == 0 || port > std::numeric_limits<std::uint16_t>::max())
+      return std::nullopt;
+    return reach_request{j.at("node").get<std::string>(), static_cast<std::uint16_t>(port)};
+  } catch (const json::exception&) {
+    return std::nullopt;
+  }
+}
+
 std::string text_of(const join_answer& a) {
   json j{{"state", state_names[static_cast<std::size_t>(a.state)]}, {"reason", a.reason}};
   if (a.grant)
-    j["grant"] = {{"config", a.grant->config},       {"machines", json_of(a.grant->known)},
-                  {"root_host", a.grant->root_host}, {"port", a.grant->port},
-                  {"root_key", a.grant->root_key},   {"keys", a.grant->keys.text()},
-                  {"host", a.grant->host},           {"pipelines", json_of(a.grant->pipelines)}};
+    j["grant"] = {{"config", a.grant->nodes.config},
+                  {"members", json_of(a.grant->nodes.members)},
+                  {"machines", json_of(a.grant->known)},
+                  {"root_host", a.grant->root_host},
+                  {"port", a.grant->port},
+                  {"root_key", a.grant->root_key},
+                  {"keys", a.grant->keys.text()},
+                  {"host", a.grant->host},
+                  {"pipelines", json_of(a.grant->pipelines)}};
   return j.dump();
 }
 
@@ -112,6 +146,31 @@ join_book::join_book(const cluster_config& config, machine_keys keys, std::strin
                            "", n.waits, n.public_key});
 }
 
+bool join_book::expect(const node_config& n) {
+  const bool is_trusted = n.public_key.empty() || keys_.add(n.name, n.public_key);
+  expected_.push_back({n.name, n.host, keys_.has(n.name) ? "" : random_token(), std::nullopt, "",
+                       /*waits=*/true, n.public_key});
+  return is_trusted;
+}
+
+void join_book::dismiss(const std::string& node) {
+  std::erase_if(expected_, [&](const expected_machine& m) { return m.node == node; });
+  if (grant_)
+    grant_->known.erase(node);
+}
+
+void join_book::forget_strangers() {
+  std::vector<std::string> names{root_machine};
+  for (const auto& m : expected_)
+    names.push_back(m.node);
+  keys_.keep_only(names);
+}
+
+void join_book::use_nodes(told_nodes now) {
+  if (grant_)
+    grant_->nodes = std::move(now);
+}
+
 void join_book::remember(const machines& known) {
   for (auto& m : expected_)
     if (const auto it = known.find(m.node); it != known.end())
@@ -120,7 +179,7 @@ void join_book::remember(const machines& known) {
 
 // A token is good once: from then on its machine is known by the key that came with it.
 result<void> join_book::judge(expected_machine& m, const join_request& r,
-                              const std::string& public_key) {
+                              const std::string& public_key, std::uint64_t now_micros) {
   const bool is_known = keys_.trusts(m.node, public_key);
   const bool has_token = !m.token.empty() && is_same_secret(r.token, m.token);
   if (!is_known && !has_token)
@@ -131,6 +190,9 @@ result<void> join_book::judge(expected_machine& m, const join_request& r,
   if (r.build != build_)
     return fail(errc::version_mismatch, "node {} is build {}, the cluster is {}: install the same",
                 m.node, r.build, build_);
+  // Who is one of us is not locked out by it.
+  if (auto ok = m.facts ? result<void>() : check_clock(r, now_micros); !ok)
+    return ok;
   if (!is_known) {
     if (!keys_.add(m.node, public_key))
       return fail(errc::unauthorized,
@@ -142,13 +204,14 @@ result<void> join_book::judge(expected_machine& m, const join_request& r,
   return {};
 }
 
-join_answer join_book::answer(const join_request& r, const std::string& public_key) {
+join_answer join_book::answer(const join_request& r, const std::string& public_key,
+                              std::uint64_t now_micros) {
   const auto m = find(r.node);
   if (m == expected_.end())
     return {join_state::refused,
             fmt::format("there is no [[nodes]] table named '{}' of another machine", r.node),
             std::nullopt};
-  if (auto ok = judge(*m, r, public_key); !ok)
+  if (auto ok = judge(*m, r, public_key, now_micros); !ok)
     return {join_state::refused, ok.error().message, std::nullopt};
   m->failed = r.failed;
   if (!r.failed.empty())
@@ -195,6 +258,14 @@ join_answer join_book::answer(const key_change& c, const std::string& public_key
             fmt::format("node {} has not heard of the key yet", fmt::join(deaf, ", ")),
             std::nullopt};
   return {join_state::noted, "", std::nullopt};
+}
+
+std::optional<std::string> join_book::host_of(const std::string& node,
+                                              const std::string& public_key) const {
+  for (const auto& m : expected_)
+    if (m.node == node && keys_.trusts(node, public_key))
+      return m.host;
+  return std::nullopt;
 }
 
 // Of the machines that have joined, those whose agents have not said that they have this key.

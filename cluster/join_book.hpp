@@ -14,8 +14,10 @@
 #include "cluster/addresses.hpp"
 #include "cluster/config.hpp"
 #include "cluster/machine.hpp"
+#include "cluster/membership.hpp"
 #include "schema/messages.hpp"
 
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <string>
@@ -29,8 +31,12 @@ struct join_request {
   std::string token;
   std::string build;
   machine_facts machine;
-  std::string failed; // it was granted, but cannot: why
+  std::string failed;             // it was granted, but cannot: why
+  std::uint64_t clock_micros = 0; // when it asked, by its own clock
 };
+// Beyond this a machine's clock is wrong: logs and certificates of the cluster would be told apart
+// by nobody. Asking takes a little, so it is not exact.
+inline constexpr std::chrono::seconds clock_skew_max{30};
 
 // What it is told once there is a plan.
 struct granted_pipeline {
@@ -38,7 +44,7 @@ struct granted_pipeline {
   generations shards;
 };
 struct join_grant {
-  std::string config; // the text of nodes.toml
+  told_nodes nodes;
   machines known;
   std::string root_host;
   std::uint16_t port = 0;
@@ -55,6 +61,12 @@ struct key_change {
   bool is_patient = true; // as long as a machine has not heard of it, it waits
 };
 
+// From a machine that is known and listens at this port: is it reached from here?
+struct reach_request {
+  std::string node;
+  std::uint16_t port = 0;
+};
+
 enum class join_state : std::uint8_t { wait, refused, granted, noted };
 struct join_answer {
   join_state state = join_state::wait;
@@ -66,6 +78,8 @@ std::string text_of(const join_request& r);
 std::optional<join_request> join_request_from(std::string_view text);
 std::string text_of(const key_change& c);
 std::optional<key_change> key_change_from(std::string_view text);
+std::string text_of(const reach_request& r);
+std::optional<reach_request> reach_request_from(std::string_view text);
 std::string text_of(const join_answer& a);
 std::optional<join_answer> join_answer_from(std::string_view text);
 
@@ -87,8 +101,21 @@ public:
 
   // Machines that were here when another root made the plan: they need not ask before it.
   void remember(const machines& known);
-  join_answer answer(const join_request& r, const std::string& public_key);
+  // A node that has come to be. False: the key that the configuration names for it is another
+  // machine's, or was taken back; a token makes it known.
+  bool expect(const node_config& n);
+  // One that is the cluster's no more. Its keys are trusted until forget_strangers(): its agent has
+  // still to hear of it.
+  void dismiss(const std::string& node);
+  void forget_strangers();
+  // Whoever comes from now on hears of these nodes.
+  void use_nodes(told_nodes now);
+  // `now`: by this machine's clock.
+  join_answer answer(const join_request& r, const std::string& public_key,
+                     std::uint64_t now_micros);
   join_answer answer(const key_change& c, const std::string& public_key);
+  // Where the node of this key is, which may ask us to try it; nothing: it may not.
+  std::optional<std::string> host_of(const std::string& node, const std::string& public_key) const;
   // Its agent has noted these.
   void note_heard(const std::string& node, machine_keys keys);
   // What is known of one that has not come, or has left.
@@ -110,7 +137,8 @@ public:
   const machine_keys& keys() const noexcept { return keys_; }
 
 private:
-  result<void> judge(expected_machine& m, const join_request& r, const std::string& public_key);
+  result<void> judge(expected_machine& m, const join_request& r, const std::string& public_key,
+                     std::uint64_t now_micros);
   std::string missing() const;
   std::vector<std::string> not_heard(const std::string& key) const;
   std::vector<expected_machine>::iterator find(const std::string& node);

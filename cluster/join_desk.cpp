@@ -1,5 +1,8 @@
 #include "cluster/join_desk.hpp"
 
+#include "cluster/process.hpp"
+#include "cluster/reach.hpp"
+
 #include <spdlog/spdlog.h>
 
 #include <thread>
@@ -7,9 +10,26 @@
 namespace baton::cluster {
 namespace {
 
+// Others who ask wait meanwhile.
+constexpr std::chrono::milliseconds reach_patience{1000};
+
 // The socket before it is still being closed.
 constexpr int rebind_attempts = 20;
 constexpr std::chrono::milliseconds rebind_interval{10};
+
+join_answer answer_of(join_book& book, const join_request& r, const std::string& public_key) {
+  return book.answer(r, public_key, wall_micros());
+}
+
+join_answer answer_of(join_book& book, const key_change& c, const std::string& public_key) {
+  return book.answer(c, public_key);
+}
+
+void warn_of_key(const std::string& node) {
+  spdlog::warn("node {}: nodes.toml names a key that was taken back or is another machine's: it is "
+               "not trusted",
+               node);
+}
 
 // Those of before, those that the configuration names, and this machine's own.
 machine_keys all_keys(const cluster_config& config, const run_dir& dir, const key_pair& own) {
@@ -21,9 +41,7 @@ machine_keys all_keys(const cluster_config& config, const run_dir& dir, const ke
   keys.keep_only(names);
   for (const auto& n : config.nodes)
     if (n.is_elsewhere && !n.public_key.empty() && !keys.add(n.name, n.public_key))
-      spdlog::warn("node {}: nodes.toml names a key that was taken back or is another machine's: "
-                   "it is not trusted",
-                   n.name);
+      warn_of_key(n.name);
   if (!keys.trusts(root_machine, own.public_key)) { // a new file while nothing ran
     keys.add(root_machine, own.public_key);
     keys.retire_older(root_machine);
@@ -54,12 +72,55 @@ result<std::unique_ptr<join_desk>> join_desk::open(const cluster_config& config,
   desk->launcher_ = std::make_unique<node_launcher>(
       dir,
       [d = desk.get()](const std::string& node, const std::string& why) { d->failed(node, why); });
-  for (const auto& i : desk->invitations())
-    for (const auto& n : config.nodes)
-      if (n.name == i.node && !n.launch.empty())
-        if (auto ok = desk->launcher_->keep(n.name, n.launch, i.endpoint, i.token); !ok)
-          return ok.error();
+  if (auto ok = desk->launch(config.nodes); !ok)
+    return ok.error();
   return desk;
+}
+
+result<void> join_desk::launch(const std::vector<node_config>& nodes) {
+  for (const auto& n : nodes)
+    if (const auto i = invitation_of(n.name); i && !n.launch.empty())
+      if (auto ok = launcher_->keep(n.name, n.launch, i->endpoint, i->token); !ok)
+        return ok;
+  return {};
+}
+
+// Noted, then told.
+result<void> join_desk::change_keys(const std::function<void()>& change) {
+  std::unique_lock lock(mutex_);
+  const auto before = book_.keys();
+  change();
+  if (book_.keys() == before)
+    return {};
+  if (auto ok = note_keys(dir_, book_.keys()); !ok)
+    return ok;
+  lock.unlock();
+  std::lock_guard telling(telling_);
+  if (told_of_keys_)
+    told_of_keys_();
+  return {};
+}
+
+result<void> join_desk::expect(const std::vector<node_config>& nodes, told_nodes now) {
+  const auto noted = change_keys([&] {
+    book_.use_nodes(std::move(now));
+    for (const auto& n : nodes)
+      if (n.is_elsewhere && !book_.expect(n))
+        warn_of_key(n.name);
+  });
+  return noted ? launch(nodes) : noted;
+}
+
+void join_desk::dismiss(const std::string& node, told_nodes now) {
+  launcher_->drop(node);
+  std::lock_guard lock(mutex_);
+  book_.use_nodes(std::move(now));
+  book_.dismiss(node);
+}
+
+void join_desk::forget_strangers() {
+  if (auto ok = change_keys([this] { book_.forget_strangers(); }); !ok)
+    spdlog::error("{}", ok.error().message); // the next root forgets them
 }
 
 result<void> join_desk::open_socket(const key_pair& own) {
@@ -92,6 +153,12 @@ void join_desk::use_key(const key_pair& own) {
   spdlog::error("{}: nobody can join until the next `cluster up`", endpoint_);
 }
 
+std::string text_of(const join_desk::invitation& i) {
+  return fmt::format("node {} ({}) has not joined. There:\n\n    cluster join '{}' --node {}{}{}\n",
+                     i.node, i.host, i.endpoint, i.node, i.token.empty() ? "" : " --token ",
+                     i.token);
+}
+
 void join_desk::tick() {
   launcher_->tick(node_launcher::clock::now());
 }
@@ -115,6 +182,8 @@ std::string join_desk::answer(std::string_view question, const std::string& publ
       told_of_keys_();
     return text_of(a);
   }
+  if (const auto asked = reach_request_from(question))
+    return text_of(look(*asked, public_key));
   const auto r = join_request_from(question);
   if (!r)
     return text_of(join_answer{join_state::refused, "this is not a request to join", std::nullopt});
@@ -131,11 +200,28 @@ std::string join_desk::answer(std::string_view question, const std::string& publ
   return text_of(a);
 }
 
+// Nobody is asked for but who asks.
+join_answer join_desk::look(const reach_request& r, const std::string& public_key) const {
+  std::unique_lock lock(mutex_);
+  const auto host = book_.host_of(r.node, public_key);
+  lock.unlock();
+  if (!host)
+    return {join_state::refused, "this is not the key of node " + r.node, std::nullopt};
+  const auto reached = try_to_reach(*host, r.port, reach_patience);
+  if (reached)
+    return {join_state::noted, "", std::nullopt};
+  return {join_state::refused,
+          fmt::format("the machine of `cluster up` does not reach node {} ({}): its agent and its "
+                      "shards listen there, at any port, so let its firewall pass them from there",
+                      r.node, reached.error().message),
+          std::nullopt};
+}
+
 // A key is trusted only once that is noted: who comes next must find it.
 template <class Question>
 join_answer join_desk::ask_book(const Question& q, const std::string& public_key) {
   const auto before = book_.keys();
-  auto a = book_.answer(q, public_key);
+  auto a = answer_of(book_, q, public_key);
   if (book_.keys() != before)
     if (auto ok = note_keys(dir_, book_.keys()); !ok)
       a = {join_state::refused, ok.error().message, std::nullopt};
@@ -176,6 +262,13 @@ std::vector<join_desk::invitation> join_desk::invitations() const {
     all.push_back(
         {m.node, m.host, endpoint_ + "#" + public_key_, m.token, m.facts.has_value(), m.failed});
   return all;
+}
+
+std::optional<join_desk::invitation> join_desk::invitation_of(const std::string& node) const {
+  for (auto& i : invitations())
+    if (i.node == node)
+      return i;
+  return std::nullopt;
 }
 
 bool join_desk::is_complete() const {

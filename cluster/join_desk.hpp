@@ -27,6 +27,7 @@ public:
     std::string failed;
   };
   std::vector<invitation> invitations() const;
+  std::optional<invitation> invitation_of(const std::string& node) const;
 
   // Runs the launch commands of the nodes that have one. Call it a few times a second.
   void tick();
@@ -35,6 +36,12 @@ public:
   void remember(const machines& known);
   void grant(join_grant g);
   void change(const generations& now);
+  // Nodes that have come to be; `now`: with those that there were. Errors: io_failed.
+  result<void> expect(const std::vector<node_config>& nodes, told_nodes now);
+  // A node that is the cluster's no more: it is not let in again, and once its agent has ended its
+  // key is nobody's (forget_strangers).
+  void dismiss(const std::string& node, told_nodes now);
+  void forget_strangers();
   // Told, from the desk's thread, when a machine that was granted says why it cannot.
   void on_failed(std::function<void(const std::string& node, const std::string& why)> told);
   // Told, from the desk's thread, when a machine has other keys than before.
@@ -49,8 +56,11 @@ public:
 private:
   join_desk(const cluster_config& config, run_dir dir, const key_pair& own, std::string build);
   void failed(const std::string& node, const std::string& why);
+  result<void> launch(const std::vector<node_config>& nodes);
+  result<void> change_keys(const std::function<void()>& change);
   std::string answer(std::string_view question, const std::string& public_key);
   join_answer judge(const join_request& r, const std::string& public_key);
+  join_answer look(const reach_request& r, const std::string& public_key) const;
   template <class Question>
   join_answer ask_book(const Question& q, const std::string& public_key);
   result<void> open_socket(const key_pair& own);
@@ -68,5 +78,8 @@ private:
   std::unique_ptr<node_launcher> launcher_;
   std::unique_ptr<question_desk> socket_;
 };
+
+// What is to be done on the machine of a node that has not joined.
+std::string text_of(const join_desk::invitation& i);
 
 } // namespace baton::cluster

@@ -1,5 +1,7 @@
 #include "cluster/machine.hpp"
 
+#include "runtime/cpu/bandwidth.hpp"
+
 #include <nlohmann/json.hpp>
 #include <sched.h>
 
@@ -12,6 +14,9 @@ namespace baton::cluster {
 namespace {
 
 constexpr std::size_t cores_max = 4096; // Linux's CONFIG_NR_CPUS goes to 8192, CPU_SETSIZE to 1024
+
+constexpr double read_gb_s_max = 1e6;
+constexpr int probe_rounds = 3; // the fastest counts: the others were disturbed
 
 // "0-1", "0,32": whether one before this core shares its physical core. No such file: no.
 bool is_sibling(std::uint32_t core, const std::set<std::uint32_t>& earlier) {
@@ -39,6 +44,15 @@ std::optional<std::vector<std::uint32_t>> numbers_in(const nlohmann::json& list)
     numbers.push_back(n.get<std::uint32_t>());
   }
   return numbers;
+}
+
+std::optional<read_speed> read_speed_in(const nlohmann::json& facts) {
+  const auto list = facts.value("read_gb_s", nlohmann::json());
+  if (!list.is_array() || list.size() != 2 || !list[0].is_number() || !list[1].is_number())
+    return std::nullopt;
+  const read_speed speed{list[0].get<double>(), list[1].get<double>()};
+  const auto is_one = [](double gb_s) { return gb_s >= 0 && gb_s < read_gb_s_max; };
+  return is_one(speed.one_thread) && is_one(speed.all_cores) ? std::optional(speed) : std::nullopt;
 }
 
 } // namespace
@@ -76,9 +90,20 @@ machine_facts facts_of_this_machine() {
   return facts;
 }
 
+machine_facts measured_facts_of_this_machine() {
+  auto facts = facts_of_this_machine();
+  const auto fastest = [](std::uint32_t threads) {
+    const auto measured = cpu::measure_read_bandwidth(threads, probe_rounds);
+    return measured ? *std::max_element(measured->begin(), measured->end()) : 0.0;
+  };
+  facts.reads = {fastest(1), fastest(static_cast<std::uint32_t>(facts.physical_cores().size()))};
+  return facts;
+}
+
 nlohmann::json json_of(const machine_facts& facts) {
   return {{"cores", facts.cores},
           {"siblings", facts.siblings},
+          {"read_gb_s", {facts.reads.one_thread, facts.reads.all_cores}},
           {"memory_available_bytes", facts.memory_available_bytes}};
 }
 
@@ -91,8 +116,11 @@ std::optional<machine_facts> machine_from(const nlohmann::json& json) {
   auto siblings = numbers_in(json["siblings"]);
   if (!cores || cores->empty() || !siblings)
     return std::nullopt;
+  const auto reads = read_speed_in(json);
+  if (!reads)
+    return std::nullopt;
   return machine_facts{std::move(*cores), json["memory_available_bytes"].get<std::uint64_t>(),
-                       std::move(*siblings)};
+                       std::move(*siblings), *reads};
 }
 
 } // namespace baton::cluster

@@ -11,6 +11,13 @@
 
 namespace baton::cluster {
 
+// How fast memory is read there, in GB/s. 0: not measured.
+struct read_speed {
+  double one_thread = 0;
+  double all_cores = 0; // together
+  bool is_known() const noexcept { return one_thread > 0 && all_cores > 0; }
+};
+
 struct machine_facts {
   std::vector<std::uint32_t> cores; // that this process may use: hardware threads, as Linux counts
   std::uint64_t memory_available_bytes = 0; // before anything of the cluster runs
@@ -18,8 +25,12 @@ struct machine_facts {
   // there would only take turns with that one's.
   std::vector<std::uint32_t> siblings = {};
   std::vector<std::uint32_t> physical_cores() const; // one hardware thread of each
+  read_speed reads = {};
 };
 machine_facts facts_of_this_machine();
+// With its read speed, which takes a third of a second and 256 MiB; where these are not to be had,
+// without.
+machine_facts measured_facts_of_this_machine();
 
 // The machine of the root, and by their node's name those elsewhere.
 inline constexpr const char* root_machine = "";

@@ -56,6 +56,14 @@ bool machine_keys::trusts(const std::string& machine, std::string_view key) cons
          });
 }
 
+std::vector<std::string> machine_keys::all() const {
+  std::vector<std::string> keys;
+  for (const auto& [machine, of] : all_)
+    for (const auto& k : of)
+      keys.push_back(k.key);
+  return keys;
+}
+
 std::string machine_keys::newest(const std::string& machine) const {
   const auto it = all_.find(machine);
   return it == all_.end() ? "" : it->second.back().key;

@@ -34,6 +34,8 @@ public:
   bool has(const std::string& machine) const { return all_.contains(machine); }
   bool trusts(std::string_view key) const;
   bool trusts(const std::string& machine, std::string_view key) const;
+  // Of all machines, retired ones too.
+  std::vector<std::string> all() const;
   // "" if there is none.
   std::string newest(const std::string& machine) const;
   // Whose key it is or was; null: nobody's.

@@ -19,19 +19,8 @@ bool is_switched_off(const cluster_config& config, const generation& g) {
 
 } // namespace
 
-bool is_without(const generation& which, const std::string& node) {
-  return std::find(which.without.begin(), which.without.end(), node) != which.without.end();
-}
-
 bool has_shards_on(const generation& which, const std::string& node) {
   return which.stages > 0 && !is_without(which, node);
-}
-
-generation leave_out(generation which, const std::set<std::string>& nodes) {
-  for (const auto& node : nodes)
-    if (!is_without(which, node))
-      which.without.push_back(node);
-  return which;
 }
 
 std::size_t own_devices(const cluster_config& config, const node_config& n) {

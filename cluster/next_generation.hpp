@@ -4,6 +4,7 @@
 #pragma once
 
 #include "cluster/config.hpp"
+#include "cluster/generation_book.hpp"
 #include "schema/generation.hpp"
 #include "schema/result.hpp"
 
@@ -12,11 +13,8 @@
 
 namespace baton::cluster {
 
-bool is_without(const generation& which, const std::string& node);
 // Of this pipeline, if it has devices there.
 bool has_shards_on(const generation& which, const std::string& node);
-// The same without these nodes, those that it is without already among them.
-generation leave_out(generation which, const std::set<std::string>& nodes);
 // That the pipeline of this view has: on a node, and in all on those that a generation is not
 // without.
 std::size_t own_devices(const cluster_config& config, const node_config& n);

@@ -35,11 +35,11 @@ result<void> node_launcher::keep(const std::string& node, const std::string& lau
                                  const std::string& desk, const std::string& token) {
   if (auto ok = dir_.write(token_name(node), token + "\n"); !ok)
     return ok;
-  one what;
+  std::lock_guard lock(mutex_);
+  auto& what = all_[node];
   what.launch = launch;
   what.desk = desk;
-  std::lock_guard lock(mutex_);
-  all_.emplace(node, std::move(what));
+  what.is_dropped = false;
   return {};
 }
 
@@ -47,6 +47,16 @@ void node_launcher::change_desk(const std::string& node, const std::string& desk
   std::lock_guard lock(mutex_);
   if (const auto what = all_.find(node); what != all_.end())
     what->second.desk = desk;
+}
+
+void node_launcher::drop(const std::string& node) {
+  std::lock_guard lock(mutex_);
+  const auto what = all_.find(node);
+  if (what == all_.end())
+    return;
+  what->second.is_dropped = true;
+  if (what->second.pid == 0)
+    all_.erase(what);
 }
 
 std::string node_launcher::command_of(const std::string& node, const one& what) const {
@@ -82,6 +92,10 @@ void node_launcher::on_end(const std::string& node, const child_end& how) {
   {
     std::lock_guard lock(mutex_);
     auto& what = all_.at(node);
+    if (what.is_dropped) {
+      all_.erase(node);
+      return;
+    }
     const auto now = clock::now();
     what.pid = 0;
     // One that ran for a while has done its work: the next begins as the first did.

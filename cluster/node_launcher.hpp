@@ -31,6 +31,8 @@ public:
                     const std::string& token);
   // It is started with this desk from its next start on.
   void change_desk(const std::string& node, const std::string& desk);
+  // It is not kept running any more.
+  void drop(const std::string& node);
   // Starts what is due.
   void tick(clock::time_point now);
 
@@ -42,6 +44,7 @@ private:
     clock::time_point due{};
     std::chrono::milliseconds wait = launch_again_min;
     clock::time_point began{};
+    bool is_dropped = false; // forgotten when it has ended
   };
   std::string command_of(const std::string& node, const one& what) const;
   void start(const std::string& node, one& what, clock::time_point now);

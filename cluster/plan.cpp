@@ -1,5 +1,7 @@
 #include "cluster/plan.hpp"
 
+#include "cluster/pipelines.hpp"
+#include "cluster/stage_speeds.hpp"
 #include "schema/limits.hpp"
 
 #include <algorithm>
@@ -16,9 +18,6 @@ constexpr std::uint64_t process_bytes = 64ull << 20; // code, actor system, buff
 
 // What waits to be copied between two steps stays below limits::copies_max.
 constexpr std::uint64_t swap_blocks_max = limits::copies_max / 4;
-
-// The numbers of agents end where those of further heads begin.
-constexpr std::size_t agents_max = place::further_heads.value - place::first_agent.value;
 
 struct place_on_device {
   std::string on;
@@ -277,12 +276,9 @@ shard_plan make_shard(const cluster_config& config, const place_on_device& where
   return s;
 }
 
-// The layers of the stages: one with more threads gets more.
-result<void> cut_model(const model::description& model, cluster_plan& plan) {
-  std::vector<double> speeds(plan.stages);
-  for (const auto& s : plan.shards)
-    speeds[s.stage] += s.threads;
-  const auto ranges = model::partition(model, plan.stages, speeds);
+// The layers of the stages: a faster one gets more.
+result<void> cut_model(const model::description& model, const machines& known, cluster_plan& plan) {
+  const auto ranges = model::partition(model, plan.stages, stage_speeds(plan, known));
   if (!ranges)
     return ranges.error();
   for (auto& s : plan.shards)
@@ -325,6 +321,22 @@ result<void> check_fits_beside(const std::vector<const cluster_plan*>& there,
   return {};
 }
 
+std::vector<agent_plan> agents_of(const cluster_config& config) {
+  const auto pipelines = models_of_pipelines(config).size();
+  std::vector<agent_plan> agents;
+  for (const auto& n : config.nodes)
+    agents.push_back({place::agent(n.place), "agent-" + n.name, n.name, machine_of(n),
+                      static_cast<std::uint32_t>(n.devices.size()),
+                      agent_name("agent-" + n.name, pipelines, n.place)});
+  return agents;
+}
+
+const agent_plan* agent_on(const std::vector<agent_plan>& agents, std::string_view node) {
+  const auto it =
+      std::find_if(agents.begin(), agents.end(), [&](const agent_plan& a) { return a.on == node; });
+  return it == agents.end() ? nullptr : &*it;
+}
+
 result<cluster_plan> make_plan(const cluster_config& config, const model::description& model,
                                const machines& known) {
   return make_plan(config, model, known, first_generation(config));
@@ -333,9 +345,9 @@ result<cluster_plan> make_plan(const cluster_config& config, const model::descri
 result<cluster_plan> make_plan(const cluster_config& config, const model::description& model,
                                const machines& known, const generation& which) {
   const auto& m = config.model;
-  if (config.nodes.size() > agents_max)
+  if (config.nodes.size() > nodes_of_cluster_max)
     return fail_param(errc::bad_config, "nodes", "there are {} nodes, at most {} are possible",
-                      config.nodes.size(), agents_max);
+                      config.nodes.size(), nodes_of_cluster_max);
   if (auto ok = check_known(config, which, known); !ok)
     return ok.error();
   if (auto ok = check_devices(config, which); !ok)
@@ -358,12 +370,10 @@ result<cluster_plan> make_plan(const cluster_config& config, const model::descri
     if (devices[i].owner == config.pipeline)
       plan.shards.push_back(
           make_shard(config, devices[i], plan.shards.size(), std::move((*cores)[i]), which));
-  for (std::uint32_t i = 0; i < config.nodes.size(); ++i)
-    plan.agents.push_back({node_id{place::first_agent.value + i}, "agent-" + config.nodes[i].name,
-                           config.nodes[i].name, machine_of(config.nodes[i]), i});
+  plan.agents = agents_of(config);
   if (plan.shards.empty()) // a replica that waits
     return plan;
-  if (auto ok = cut_model(model, plan); !ok)
+  if (auto ok = cut_model(model, known, plan); !ok)
     return ok.error();
   for (std::size_t first = 0; first < plan.shards.size(); first += plan.width)
     if (auto ok = cut_stage(model, std::span(plan.shards).subspan(first, plan.width)); !ok)

@@ -7,6 +7,7 @@
 #include "cluster/generation_book.hpp"
 #include "cluster/machine.hpp"
 #include "cluster/next_generation.hpp"
+#include "cluster/stable_name.hpp"
 #include "runtime/model/slice.hpp"
 #include "schema/ids.hpp"
 #include "schema/limits.hpp"
@@ -27,6 +28,13 @@ inline constexpr node_id first_shard{2048};
 inline constexpr node_id head(std::uint32_t pipeline) {
   static_assert(further_heads.value + pipelines_max == first_shard.value);
   return pipeline == 0 ? first_head : node_id{further_heads.value + pipeline};
+}
+inline constexpr node_id agent(std::uint32_t place) {
+  static_assert(first_agent.value + nodes_of_cluster_max == further_heads.value);
+  return node_id{first_agent.value + place};
+}
+inline constexpr std::uint32_t index_of_agent(node_id agent) {
+  return agent.value - first_agent.value;
 }
 inline constexpr node_id gateway(std::uint32_t index) {
   static_assert(first_gateway.value + gateways_max <= first_agent.value);
@@ -73,7 +81,8 @@ struct agent_plan {
   std::string name; // "agent-a"
   std::string on;
   std::string machine;
-  std::uint32_t index = 0; // of its node in the configuration
+  std::uint32_t devices = 0;
+  stable_name listens_as;
 };
 
 // Of one pipeline.
@@ -89,6 +98,11 @@ struct cluster_plan {
   std::vector<agent_plan> agents;
   std::vector<shard_plan> shards; // [stage * width + rank]
 };
+
+// Of all nodes, in the order of the configuration.
+std::vector<agent_plan> agents_of(const cluster_config& config);
+// Null if that node has none.
+const agent_plan* agent_on(const std::vector<agent_plan>& agents, std::string_view node);
 
 // With kv_cache_bytes = "auto": at most this share of the memory that the weights leave, divided
 // among the pipelines that have devices on the machine. The rest is for heads and gateway, the page

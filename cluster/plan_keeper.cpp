@@ -28,14 +28,23 @@ std::vector<std::string> elsewhere(const cluster_config& view) {
 } // namespace
 
 plan_keeper::line::line(const cluster_context& of)
-    : context(&of), book(*of.noted().generations, clock::now()),
+    : context(&of), view(of.config), book(*of.noted().generations, clock::now()),
       away(elsewhere(of.config), {of.config.node_timeout, change_patience}, clock::now()),
       serving(of.plan), coming(of.coming) {}
 
 plan_keeper::plan_keeper(const cluster_contexts& all, outside to)
-    : to_(std::move(to)), note_(all.front().made_with), dir_(all.front().dir) {
+    : to_(std::move(to)), note_(all.front().made_with), dir_(all.front().dir),
+      text_(dir_.read(dir_.config().filename().string()).value_or("")) {
   for (const auto& context : all)
     lines_.emplace_back(context);
+  use_nodes(all.front().config);
+}
+
+void plan_keeper::use_nodes(cluster_config now) {
+  config_ = std::move(now);
+  agents_ = agents_of(config_);
+  for (auto& l : lines_)
+    l.view = view_of(config_, l.context->pipeline());
 }
 
 // Whoever starts on this machine from now on plans from this.
@@ -46,17 +55,17 @@ result<void> plan_keeper::note() {
   return note_plan(dir_, note_);
 }
 
-plan_word plan_keeper::word() const {
-  plan_word w{note_.known, {}};
+plan_word plan_keeper::word_now() const {
+  plan_word w{agents_, {text_, note_.members}, note_.known, {}};
   for (const auto& l : lines_)
     w.shards.push_back(l.book.noted().now);
   return w;
 }
 
 plan_standing plan_keeper::stand() const {
-  plan_standing all;
+  plan_standing all{agents_, {}};
   for (const auto& l : lines_)
-    all.push_back({l.context->config.model.name, l.serving, l.coming, l.book.outcome()});
+    all.pipelines.push_back({l.view.model.name, l.serving, l.coming, l.book.outcome()});
   return all;
 }
 
@@ -71,7 +80,7 @@ void plan_keeper::tell() {
   tell_newest(
       [this] {
         std::lock_guard lock(mutex_);
-        return std::pair(version_, std::pair(stand(), word()));
+        return std::pair(version_, std::pair(stand(), word_now()));
       },
       [this](const std::pair<plan_standing, plan_word>& now) {
         to_.changed(now.first);
@@ -83,7 +92,7 @@ void plan_keeper::tell(const std::function<void(const plan_word&)>& one) const {
   tell_newest(
       [this] {
         std::lock_guard lock(mutex_);
-        return std::pair(version_, word());
+        return std::pair(version_, word_now());
       },
       one);
 }
@@ -117,7 +126,7 @@ std::vector<const cluster_plan*> plan_keeper::all_there() const {
 }
 
 result<cluster_plan> plan_keeper::plan_of(const line& l, const generation& next) const {
-  return make_plan(l.context->config, l.context->model, note_.known, next);
+  return make_plan(l.view, l.context->model, note_.known, next);
 }
 
 // One more of those that begin together. Errors: conflict (a change is under way), as plan_of,
@@ -142,7 +151,7 @@ result<void> plan_keeper::add_step(line& l, generation next, std::vector<step>& 
 result<std::vector<plan_keeper::step>> plan_keeper::plan_change(const change_nodes& order) {
   std::vector<step> steps;
   for (auto& l : lines_) {
-    const auto& view = l.context->config;
+    const auto& view = l.view;
     if (view.has_node(order.node) && !has_devices_on(view, view.pipeline, order.node))
       continue;
     auto next = next_generation(view, l.book.noted().now.serving, order.node, order.is_drain);
@@ -161,12 +170,12 @@ result<std::vector<plan_keeper::step>> plan_keeper::plan_change(const change_nod
 
 // A replica may be left without a node, but not the last one of its model.
 result<void> plan_keeper::check_served(const line& l, const std::vector<step>& steps) const {
-  const auto& model = l.context->config.model.name;
+  const auto& model = l.view.model.name;
   for (const auto& other : lines_) {
     const auto changes =
         std::find_if(steps.begin(), steps.end(), [&](const step& s) { return s.of == &other; });
     const auto stages = changes == steps.end() ? other.serving.stages : changes->next.stages;
-    if (other.context->config.model.name == model && stages > 0)
+    if (other.view.model.name == model && stages > 0)
       return {};
   }
   return fail(errc::does_not_fit, "no device is left for the layers of model {}", model);
@@ -178,17 +187,17 @@ result<std::vector<plan_keeper::line*>> plan_keeper::replicas_of(const std::stri
   std::vector<line*> replicas;
   std::set<std::string> names;
   for (auto& l : lines_) {
-    names.insert(l.context->config.model.name);
-    if (l.context->config.model.name == model)
+    names.insert(l.view.model.name);
+    if (l.view.model.name == model)
       replicas.push_back(&l);
   }
   if (replicas.empty())
     return fail(errc::not_found, "there is no model {}: {} {} served", model,
                 fmt::join(names, ", "), names.size() == 1 ? "is" : "are");
   const auto rank = [](const line* l) {
-    return l->serving.stages > 0                                              ? 0
-           : own_devices(l->context->config, l->book.noted().now.serving) > 0 ? 1
-                                                                              : 2;
+    return l->serving.stages > 0                                   ? 0
+           : own_devices(l->view, l->book.noted().now.serving) > 0 ? 1
+                                                                   : 2;
   };
   std::stable_sort(replicas.begin(), replicas.end(),
                    [&](const line* a, const line* b) { return rank(a) < rank(b); });
@@ -214,8 +223,8 @@ result<std::vector<plan_keeper::step>> plan_keeper::plan_scale(const scale_model
     const bool is_on = i < wanted;
     if (is_on && now.stages == 0) // it begins with the machines that are there
       now = leave_out(std::move(now), l.away.lost(clock::now()));
-    auto next = next_generation_scaled(l.context->config, now, is_on,
-                                       order.width > 0 ? order.width : now.width);
+    auto next =
+        next_generation_scaled(l.view, now, is_on, order.width > 0 ? order.width : now.width);
     if (!next)
       return next.error();
     if (*next == l.book.noted().now.serving)
@@ -275,6 +284,83 @@ nodes_changed plan_keeper::begin(std::uint64_t request, result<std::vector<step>
   return answer;
 }
 
+bool plan_keeper::has_node(const std::string& node) const {
+  std::lock_guard lock(mutex_);
+  return config_.has_node(node);
+}
+
+result<std::vector<node_config>> plan_keeper::admit(const std::string& node,
+                                                    const std::string& text, cluster_config fresh) {
+  result<std::vector<node_config>> newcomers = std::vector<node_config>();
+  change_and_tell([&] { newcomers = take_in(node, text, std::move(fresh)); });
+  return newcomers;
+}
+
+result<std::vector<node_config>>
+plan_keeper::take_in(const std::string& node, const std::string& text, cluster_config fresh) {
+  auto members = note_.members;
+  members.removed.erase(node);
+  if (!fresh.has_node(node))
+    return fail(errc::not_found, "there is no node {} in the cluster's nodes.toml", node);
+  if (auto ok = check_grown(config_, fresh, members); !ok)
+    return ok.error();
+  if (auto ok = take_places(members, fresh); !ok)
+    return ok.error();
+  if (auto ok = dir_.write(dir_.config().filename().string(), text); !ok)
+    return ok.error();
+  std::vector<node_config> newcomers;
+  std::set<std::string> names;
+  for (const auto& n : fresh.nodes)
+    if (!config_.has_node(n.name)) {
+      newcomers.push_back(n);
+      names.insert(n.name);
+    }
+  text_ = text;
+  note_.members = std::move(members);
+  use_nodes(std::move(fresh));
+  for (auto& l : lines_) {
+    l.book.leave_out(names);
+    for (const auto& name : names)
+      if (has_devices_on(l.view, l.view.pipeline, name))
+        l.away.add(name, clock::now());
+  }
+  note_change();
+  return newcomers;
+}
+
+result<void> plan_keeper::remove(const std::string& node) {
+  result<void> done;
+  change_and_tell([&] { done = let_go(node); });
+  return done;
+}
+
+result<void> plan_keeper::let_go(const std::string& node) {
+  const auto* agent = agent_on(agents_, node);
+  if (agent == nullptr)
+    return fail(errc::not_found, "there is no node {} in the cluster", node);
+  if (agent->machine == root_machine)
+    return fail(errc::bad_config,
+                "node {} is on the machine of `cluster up` and ends with it: `cluster drain {}` "
+                "takes its layers",
+                node, node);
+  for (const auto& l : lines_) {
+    const auto& now = l.book.noted().now;
+    const bool has_layers =
+        has_shards_on(now.serving, node) || (now.coming && has_shards_on(*now.coming, node));
+    if (has_layers && has_devices_on(l.view, l.view.pipeline, node))
+      return fail(errc::conflict, "node {} has layers: `cluster drain {}` first", node, node);
+  }
+  auto rest = config_;
+  std::erase_if(rest.nodes, [&](const node_config& n) { return n.name == node; });
+  note_.members.removed.insert(node);
+  note_.known.erase(node);
+  use_nodes(std::move(rest));
+  for (auto& l : lines_)
+    l.away.remove(node);
+  note_change();
+  return {};
+}
+
 void plan_keeper::on_joined(const std::string& node, const machine_facts& facts) {
   change_and_tell([&] {
     note_.known.insert_or_assign(node, facts);
@@ -298,7 +384,7 @@ void plan_keeper::on_serves(std::uint32_t generation) {
 void plan_keeper::on_agent(node_id agent, bool is_here) {
   std::lock_guard lock(mutex_);
   for (auto& l : lines_)
-    for (const auto& a : l.context->plan.agents)
+    for (const auto& a : agents_)
       if (a.node == agent) {
         if (is_here)
           l.away.on_here(a.on);
@@ -333,7 +419,7 @@ void plan_keeper::give_up(line& l, const std::string& why) {
 // in their place.
 result<void> plan_keeper::move_away_from(line& l, const std::set<std::string>& lost,
                                          const std::string& why) {
-  auto next = next_generation_without(l.context->config, l.book.noted().now.serving, lost);
+  auto next = next_generation_without(l.view, l.book.noted().now.serving, lost);
   if (!next)
     return next.error();
   next->number = next_number();
@@ -396,6 +482,11 @@ void plan_keeper::tick() {
       do_without_the_lost(l);
     }
   });
+}
+
+plan_word plan_keeper::word() const {
+  std::lock_guard lock(mutex_);
+  return word_now();
 }
 
 plan_standing plan_keeper::standing() const {

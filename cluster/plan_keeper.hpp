@@ -1,6 +1,7 @@
-// The root's hand on the plan: takes orders to change it, does without machines that are lost,
-// notes what there is, then says it to heads and agents. What must be remembered of each pipeline
-// is in its generation book, who is lost in its absence book, what fits in plan.hpp.
+// The root's hand on the plan: takes orders to change it, takes nodes in and lets them go, does
+// without machines that are lost, notes what there is, then says it to heads and agents. What must
+// be remembered of each pipeline is in its generation book, who is lost in its absence book, what
+// fits in plan.hpp.
 #pragma once
 
 #include "cluster/absence_book.hpp"
@@ -19,10 +20,15 @@ struct pipeline_standing {
   std::optional<cluster_plan> coming;
   std::string change; // how it goes, or how the last one ended
 };
-using plan_standing = std::vector<pipeline_standing>; // by number
+struct plan_standing {
+  std::vector<agent_plan> agents;
+  std::vector<pipeline_standing> pipelines; // by number
+};
 
 // What the root says to heads and agents.
 struct plan_word {
+  std::vector<agent_plan> agents; // of the nodes that there are
+  told_nodes nodes;
   machines known; // those that have joined
   std::vector<generations> shards;
 };
@@ -39,6 +45,15 @@ public:
 
   nodes_changed change(const change_nodes& order);
   nodes_changed scale(const scale_model& order);
+  // Nodes that nodes.toml, of this text, names by now, `node` among them, are the cluster's from
+  // now on; none of them has layers yet. Errors: not_found (it is not there either), conflict
+  // (check_grown), bad_config (too many), io_failed.
+  result<std::vector<node_config>> admit(const std::string& node, const std::string& text,
+                                         cluster_config fresh);
+  bool has_node(const std::string& node) const;
+  // It is the cluster's no more. Errors: not_found, conflict (it has layers), bad_config
+  // (it is on this machine).
+  result<void> remove(const std::string& node);
   // A machine has come that was not here when the cluster came up.
   void on_joined(const std::string& node, const machine_facts& facts);
   void on_serves(std::uint32_t generation);
@@ -52,6 +67,7 @@ public:
   void tick();
 
   plan_standing standing() const;
+  plan_word word() const;
   // To somebody who has come: what is said last is what is so, whatever changes meanwhile.
   void tell(const std::function<void(const plan_word&)>& one) const;
 
@@ -59,7 +75,8 @@ private:
   struct line { // of one pipeline
     explicit line(const cluster_context& of);
 
-    const cluster_context* context;
+    const cluster_context* context; // for what never changes
+    cluster_config view;
     generation_book book;
     absence_book away;
     std::set<std::string> moved_from;    // the lost nodes of which something was made
@@ -89,7 +106,11 @@ private:
   void give_up(line& l, const std::string& why);
   void try_again_later(line& l);
   result<void> note();
-  plan_word word() const;
+  result<std::vector<node_config>> take_in(const std::string& node, const std::string& text,
+                                           cluster_config fresh);
+  result<void> let_go(const std::string& node);
+  void use_nodes(cluster_config now);
+  plan_word word_now() const;
   plan_standing stand() const;
   void note_change();
   void change_and_tell(const std::function<void()>& change);
@@ -99,6 +120,9 @@ private:
   mutable std::mutex mutex_;
   plan_note note_;
   run_dir dir_;
+  std::string text_;      // of nodes.toml
+  cluster_config config_; // its nodes are those that there are
+  std::vector<agent_plan> agents_;
   std::vector<line> lines_;
   std::uint64_t version_ = 0; // changes of all that is told
 };

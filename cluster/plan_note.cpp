@@ -88,7 +88,8 @@ std::optional<machines> machines_from_text(const std::string& text) {
 }
 
 result<void> note_plan(const run_dir& dir, const plan_note& plan) {
-  nlohmann::json json{{"build", plan.build}, {"machines", json_of(plan.known)}};
+  nlohmann::json json{
+      {"build", plan.build}, {"members", json_of(plan.members)}, {"machines", json_of(plan.known)}};
   if (plan.network)
     json["network"] = {{"host", plan.network->host},
                        {"root_host", plan.network->root_host},
@@ -110,6 +111,7 @@ std::optional<plan_note> noted_plan(const run_dir& dir) {
     const auto json = nlohmann::json::parse(*text);
     plan_note plan;
     plan.build = json.at("build").get<std::string>();
+    plan.members = membership_from(json.at("members"));
     auto known = machines_from(json.at("machines"));
     if (!known)
       return std::nullopt;

@@ -4,6 +4,7 @@
 
 #include "cluster/generation_book.hpp"
 #include "cluster/machine.hpp"
+#include "cluster/membership.hpp"
 #include "cluster/run_dir.hpp"
 
 #include <nlohmann/json_fwd.hpp>
@@ -29,6 +30,7 @@ struct pipeline_note {
 
 struct plan_note {
   std::string build;
+  membership members;
   machines known;
   std::optional<network_note> network; // none: one machine
   // By number. On a machine that is not the root's: those that have devices there.

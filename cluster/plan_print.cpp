@@ -102,7 +102,7 @@ std::string plan_table(const cluster_config& config, const model::description& m
                         plan.swap_blocks, std::uint64_t{plan.swap_blocks} * plan.block_positions,
                         config.run_dir.string());
   text += speeds(expected);
-  const auto head = head_name(plan.pipeline, config.nodes.size()).name;
+  const auto head = head_name(plan.pipeline).name;
   text += "  client -> gateway -> " + head;
   for (stage_index stage = 0; stage < plan.stages; ++stage)
     text += " -> " + stage_on_the_way(plan, stage);

@@ -2,6 +2,7 @@
 // no data path: they go on without it, and the next agent adopts them.
 #include "actors/supervisor.hpp"
 #include "cluster/child_launch.hpp"
+#include "cluster/pipelines.hpp"
 #include "cluster/process.hpp"
 #include "cluster/proxy.hpp"
 #include "cluster/roles.hpp"
@@ -40,13 +41,15 @@ class said_here {
 public:
   said_here(const cluster_contexts& all, const agent_plan& agent)
       : all_(all), agent_(agent), is_noting_(agent.machine != root_machine),
-        note_(all.front().made_with) {}
+        note_(all.front().made_with), config_(all.front().config) {}
 
   // True if it was noted here: the root waits for that.
   bool take(const joined& m) {
     auto known = machines_from_text(m.facts);
-    ENSURE(known.has_value(), "the root says what it has noted");
+    auto nodes = told_nodes_from(m.nodes);
+    ENSURE(known && nodes, "the root says what it has noted");
     note_.known = std::move(*known);
+    take(*nodes);
     return is_noting_ && judge(note_keys(all_.front().dir, machine_keys::from(m.keys)));
   }
   // False: of a pipeline that has no devices on this machine.
@@ -78,9 +81,24 @@ public:
   }
 
 private:
+  void take(const told_nodes& nodes) {
+    if (nodes == heard_)
+      return;
+    heard_ = nodes;
+    const auto copy = all_.front().dir.config();
+    auto config = parse_config(nodes.config, copy.string());
+    note_.members = nodes.members;
+    ENSURE(config && take_places(note_.members, *config), "the root goes by it");
+    config_ = std::move(*config);
+    if (is_noting_) {
+      judge(all_.front().dir.write(copy.filename().string(), nodes.config));
+      judge(note_plan(all_.front().dir, note_));
+    }
+  }
   void add(actors::wanted_children& wanted, const cluster_context& context, const generation& g,
            child_launcher& launcher) const {
-    const auto plan = make_plan(context.config, context.model, note_.known, g);
+    const auto view = view_of(config_, context.pipeline());
+    const auto plan = make_plan(view, context.model, note_.known, g);
     ENSURE(plan.has_value(), "the root has made this plan: {}", plan.error().message);
     launcher.know(*plan);
     add_shards(wanted.all, *plan, agent_);
@@ -95,6 +113,8 @@ private:
   const agent_plan& agent_;
   const bool is_noting_;
   plan_note note_;
+  told_nodes heard_;
+  cluster_config config_; // as they say
 };
 
 // Shards of generations that ended while their agent was away: nobody else would end them.
@@ -118,10 +138,18 @@ void end_left_over(const cluster_contexts& all) {
 
 int run_agent(const cluster_contexts& all, const role_arguments& arguments) {
   const auto& context = all.front(); // for what is the same in all
-  const auto& agent = context.plan.agents.at(arguments.index);
+  const auto& agents = context.plan.agents;
+  const auto own = std::find_if(agents.begin(), agents.end(), [&](const agent_plan& a) {
+    return a.node == place::agent(arguments.index);
+  });
+  if (own == agents.end()) {
+    spdlog::error("this node was removed from the cluster");
+    return exit_permanent;
+  }
+  const auto& agent = *own;
   said_here said(all, agent); // of the links' thread, which ends with `started`
   auto started = process::start({agent.node, arguments.epoch, role::agent, agent.name,
-                                 context.where.listen(name_of(agent)), place::root,
+                                 context.where.listen(agent.listens_as), place::root,
                                  context.where.find(root_name)},
                                 context.where, /*actor_threads=*/1);
   if (!started) {

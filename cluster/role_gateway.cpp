@@ -26,8 +26,7 @@ std::vector<head_place> heads_of(const cluster_config& config) {
   std::vector<head_place> heads;
   for (const auto model : models_of_pipelines(config)) {
     const auto number = static_cast<std::uint32_t>(heads.size());
-    heads.push_back(
-        {{place::head(number), config.models[model].name}, head_name(number, config.nodes.size())});
+    heads.push_back({{place::head(number), config.models[model].name}, head_name(number)});
   }
   return heads;
 }

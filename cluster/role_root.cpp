@@ -23,9 +23,10 @@ namespace {
 
 // Of an agent's shards, which may be those of two generations: that more hang at once is not waited
 // for, so that `cluster down` with its patience of 60 s sees the end.
-constexpr std::size_t hanging_shards_max = 10;
+constexpr std::uint32_t hanging_shards_max = 10;
 
-std::vector<actors::child_spec> children_of(const cluster_contexts& all) {
+std::vector<actors::child_spec> children_of(const cluster_contexts& all,
+                                            const std::vector<agent_plan>& agents) {
   std::vector<actors::child_spec> specs;
   for (const auto& c : all)
     specs.push_back(
@@ -33,12 +34,9 @@ std::vector<actors::child_spec> children_of(const cluster_contexts& all) {
   for (std::uint32_t i = 0; i < all.front().config.gateway.processes; ++i)
     specs.push_back(
         {name_of_gateway(i), place::gateway(i), role::gateway, actors::gateway_intensity});
-  for (const auto& a : all.front().plan.agents) {
-    const auto shards = 2 * all.front().config.nodes.at(a.index).devices.size();
+  for (const auto& a : agents)
     specs.push_back({a.name, a.node, role::agent, actors::agent_intensity,
-                     a.machine != root_machine,
-                     static_cast<std::uint32_t>(std::min(shards, hanging_shards_max))});
-  }
+                     a.machine != root_machine, std::min(2 * a.devices, hanging_shards_max)});
   return specs;
 }
 
@@ -49,12 +47,12 @@ status not_started(node_id node, role r, const std::string& name) {
 // Those that serve, and the shards that come.
 std::vector<status> everybody(const cluster_contexts& all, const plan_standing& now) {
   std::vector<status> nodes;
-  for (const auto& c : children_of(all))
+  for (const auto& c : children_of(all, now.agents))
     nodes.push_back(not_started(c.node, c.role, c.name));
-  for (const auto& p : now)
+  for (const auto& p : now.pipelines)
     for (const auto& s : p.serving.shards)
       nodes.push_back(not_started(s.node, role::shard, s.name));
-  for (const auto& p : now)
+  for (const auto& p : now.pipelines)
     if (p.coming)
       for (const auto& s : p.coming->shards)
         nodes.push_back(not_started(s.node, role::shard, s.name));
@@ -65,17 +63,17 @@ std::vector<status> everybody(const cluster_contexts& all, const plan_standing& 
 bool is_spare(const plan_standing& now, const agent_plan& agent) {
   const auto lives_there = [&](const shard_plan& s) { return s.on == agent.on; };
   return agent.machine != root_machine &&
-         std::none_of(now.begin(), now.end(), [&](const pipeline_standing& p) {
+         std::none_of(now.pipelines.begin(), now.pipelines.end(), [&](const pipeline_standing& p) {
            return std::any_of(p.serving.shards.begin(), p.serving.shards.end(), lives_there);
          });
 }
 
 expected_now expected_of(const cluster_contexts& all, const plan_standing& now) {
   expected_now e{everybody(all, now), {}, {}};
-  for (const auto& a : all.front().plan.agents)
+  for (const auto& a : now.agents)
     if (is_spare(now, a))
       e.coming.insert(a.node);
-  for (const auto& p : now) {
+  for (const auto& p : now.pipelines) {
     if (p.coming)
       for (const auto& s : p.coming->shards)
         e.coming.insert(s.node);
@@ -103,6 +101,20 @@ result<std::filesystem::path> copy_config(const cluster_context& context,
   return copy;
 }
 
+// What it runs with, and what the file says now, which may have nodes that it has not.
+result<void> judge_config(const cluster_context& context, plan_note noted,
+                          const std::filesystem::path& config) {
+  auto running = parse_config(text_of(context.dir.config()), config.string());
+  auto fresh = load_config(config);
+  if (!fresh)
+    return fresh.error();
+  if (!running)
+    return running.error();
+  if (auto ok = take_places(noted.members, *running); !ok)
+    return ok.error();
+  return check_grown(*running, *fresh, noted.members);
+}
+
 // What a root that died has left can be adopted if we would have started the same.
 result<void> judge_left(const cluster_contexts& all, const std::filesystem::path& config,
                         const std::vector<process_note>& left) {
@@ -117,9 +129,10 @@ result<void> judge_left(const cluster_contexts& all, const std::filesystem::path
   if (!plan || plan->build != build_version())
     return refuse(fmt::format("and is build {}, this is {}", plan ? plan->build : "(unknown)",
                               build_version()));
-  if (text_of(context.dir.config()) != text_of(config))
-    return refuse("with another configuration than " + config.string());
-  const auto planned = children_of(all);
+  if (auto ok = judge_config(context, *plan, config); !ok)
+    return refuse(
+        fmt::format("with another configuration than {}: {}", config.string(), ok.error().message));
+  const auto planned = children_of(all, context.plan.agents);
   for (const auto& note : left)
     if (!note.name.starts_with("shard-") && // of any generation: its agent knows
         std::none_of(planned.begin(), planned.end(),
@@ -156,14 +169,13 @@ result<void> claim(const cluster_contexts& all, const std::filesystem::path& con
 // The root's actors, and the order in which they end.
 class root {
 public:
-  root(const cluster_contexts& all, const std::filesystem::path& config, process& self,
-       progress& board, join_desk* desk)
+  // `original`: nodes.toml as the operator has it; `copy`: as the cluster does.
+  root(const cluster_contexts& all, std::filesystem::path original,
+       const std::filesystem::path& copy, process& self, progress& board, join_desk* desk)
       : all_(all), context_(all.front()), self_(self), board_(board), desk_(desk),
-        launcher_(watch_, all, config),
+        original_(std::move(original)), launcher_(watch_, all, copy),
         keeper_(all, {[this](const plan_word& w) { say(w); },
-                      [this](const plan_standing& now) {
-                        caf::anon_send(overview_, expected_of(all_, now));
-                      }}) {
+                      [this](const plan_standing& now) { change_children(now); }}) {
     start_overview();
     start_supervisor();
   }
@@ -190,20 +202,60 @@ public:
   // Machines have other keys: those elsewhere are told.
   void keys_changed() {
     keeper_.tell([this](const plan_word& w) {
-      for (const auto& a : context_.plan.agents)
-        say_keys_to(a.node, w.known);
+      for (const auto& a : w.agents)
+        say_joined_to(a.node, w);
     });
   }
 
   // A machine elsewhere has looked and cannot be the node it is asked to be.
   void cannot(const std::string& node, const std::string& why) {
-    for (const auto& a : context_.plan.agents)
-      if (a.on == node)
-        caf::anon_send(supervisor_,
-                       status{a.node, {}, role::agent, a.name, phase::recovering, why, 0, 0, 0});
+    const auto now = keeper_.word();
+    if (const auto* a = agent_on(now.agents, node))
+      caf::anon_send(supervisor_,
+                     status{a->node, {}, role::agent, a->name, phase::recovering, why, 0, 0, 0});
   }
 
 private:
+  void change_children(const plan_standing& now) {
+    caf::anon_send(overview_, expected_of(all_, now));
+    caf::anon_send(supervisor_, actors::wanted_children{children_of(all_, now.agents)});
+  }
+
+  // One that the cluster does not have may be in nodes.toml by now.
+  nodes_changed change(const change_nodes& order) {
+    if (!order.is_drain && !keeper_.has_node(order.node))
+      if (auto ok = admit(order.node); !ok)
+        return {order.request, 0, ok.error(), {}};
+    const auto invited =
+        order.is_drain || desk_ == nullptr ? std::nullopt : desk_->invitation_of(order.node);
+    if (invited && !invited->has_joined)
+      return {order.request, 0, error{errc::not_ready, text_of(*invited), ""}, {}};
+    return keeper_.change(order);
+  }
+
+  result<void> admit(const std::string& node) {
+    if (desk_ == nullptr)
+      return fail(
+          errc::not_found,
+          "there is no node {}, and none can come: the cluster came up without cluster.host", node);
+    const auto text = read_config_file(original_);
+    if (!text)
+      return text.error();
+    auto fresh = parse_config(*text, original_.string());
+    if (!fresh)
+      return fresh.error();
+    const auto newcomers = keeper_.admit(node, *text, std::move(*fresh));
+    return newcomers ? desk_->expect(*newcomers, keeper_.word().nodes) : newcomers.error();
+  }
+
+  // Its agent hears of it, and ends; until then it is trusted.
+  nodes_changed remove(const remove_node& order) {
+    if (auto ok = keeper_.remove(order.node); !ok)
+      return {order.request, 0, ok.error(), {}};
+    desk_->dismiss(order.node, keeper_.word().nodes);
+    return {order.request, 0, std::nullopt, {}};
+  }
+
   void start_overview() {
     overview_config config;
     const auto& front = context_.config.gateway;
@@ -230,8 +282,9 @@ private:
           } else if (auto* now = std::get_if<serves>(&m)) {
             keeper_.on_serves(now->generation);
           } else if (auto* order = std::get_if<change_nodes>(&m)) {
-            self_.links().send(from.source, actors::well_known::client,
-                               message(keeper_.change(*order)));
+            self_.links().send(from.source, actors::well_known::client, message(change(*order)));
+          } else if (auto* removal = std::get_if<remove_node>(&m)) {
+            self_.links().send(from.source, actors::well_known::client, message(remove(*removal)));
           } else if (auto* scaling = std::get_if<scale_model>(&m)) {
             self_.links().send(from.source, actors::well_known::client,
                                message(keeper_.scale(*scaling)));
@@ -247,8 +300,13 @@ private:
 
   void start_supervisor() {
     actors::supervisor_config config;
-    config.children = children_of(all_);
+    config.children = children_of(all_, context_.plan.agents);
     launcher_.serve(config);
+    config.retired = [this, here = config.retired](const actors::child_spec& spec) {
+      here(spec);
+      if (desk_ != nullptr)
+        desk_->forget_strangers();
+    };
     config.stop = [this, here = config.stop](const actors::child_spec& spec, std::int32_t pid,
                                              bool force) {
       if (!spec.is_elsewhere)
@@ -290,21 +348,24 @@ private:
         self_.links().send(who, actors::well_known::scheduler, message(shards));
         return;
       }
-    say_keys_to(who, w.known);
+    say_joined_to(who, w);
     for (const auto& shards : w.shards)
       self_.links().send(who, actors::well_known::supervisor, message(shards));
   }
 
-  void say_keys_to(node_id agent, const machines& known) {
+  void say_joined_to(node_id agent, const plan_word& w) {
     if (desk_ != nullptr)
-      self_.links().send(agent, actors::well_known::supervisor,
-                         joined{json_of(known).dump(), noted_keys(context_.dir).text()});
+      self_.links().send(
+          agent, actors::well_known::supervisor,
+          joined{json_of(w.known).dump(), noted_keys(context_.dir).text(), text_of(w.nodes)});
   }
 
   // An agent has noted what was said to it.
   void heard(node_id agent, const joined& m) {
-    for (const auto& a : context_.plan.agents)
-      if (a.node == agent && desk_ != nullptr)
+    if (desk_ == nullptr)
+      return;
+    for (const auto& a : keeper_.word().agents)
+      if (a.node == agent)
         desk_->heard(a.on, machine_keys::from(m.keys));
   }
 
@@ -314,7 +375,7 @@ private:
         desk_->change(shards);
       say_to(place::head(shards.pipeline), w);
     }
-    for (const auto& a : context_.plan.agents)
+    for (const auto& a : w.agents)
       say_to(a.node, w);
   }
 
@@ -323,6 +384,7 @@ private:
   process& self_;
   progress& board_;
   join_desk* desk_; // null: all of it is on this machine
+  std::filesystem::path original_;
   child_watch watch_;
   child_launcher launcher_;
   plan_keeper keeper_;
@@ -351,7 +413,7 @@ int run_root(const cluster_contexts& pipelines, const up_options& options, join_
   if (!started)
     return refuse(started.error());
   auto& self = **started;
-  auto all = std::make_unique<root>(pipelines, *config, self, board, desk);
+  auto all = std::make_unique<root>(pipelines, options.config, *config, self, board, desk);
   if (desk) {
     self.on_tick([desk] { desk->tick(); });
     self.on_key([desk](const key_pair& own) { desk->use_key(own); });

@@ -113,11 +113,11 @@ int run_shard(const cluster_context& context, const role_arguments& first,
       arguments.epoch = life->epoch;
       arguments.kv_file = life->file < 0 ? std::nullopt : std::optional(life->file);
     }
-  const auto& agent = *std::find_if(context.plan.agents.begin(), context.plan.agents.end(),
-                                    [&](const agent_plan& a) { return a.on == plan.on; });
+  const auto* agent = agent_on(context.plan.agents, plan.on);
+  ENSURE(agent != nullptr, "a node with shards is not removed");
   auto started = process::start({plan.node, arguments.epoch, role::shard, plan.name,
-                                 context.where.listen(plan.name, arguments.epoch), agent.node,
-                                 context.where.find(name_of(agent))},
+                                 context.where.listen(plan.name, arguments.epoch), agent->node,
+                                 context.where.find(agent->listens_as)},
                                 context.where, /*actor_threads=*/1);
   if (!started) {
     spdlog::error("{}", started.error().message);

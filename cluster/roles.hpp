@@ -59,11 +59,8 @@ struct cluster_context {
   }
 };
 
-inline stable_name name_of(const agent_plan& agent) {
-  return agent_name(agent.name, agent.index);
-}
 inline stable_name name_of_head(const cluster_context& context) {
-  return head_name(context.pipeline(), context.config.nodes.size());
+  return head_name(context.pipeline());
 }
 
 // All that is different between pipelines is in their own.

@@ -35,9 +35,9 @@ constexpr std::array<kind_row, kinds> rows{{
     {"list_models", false},   {"models", false},       {"generate", true},
     {"chunks", true},         {"resume", false},       {"change_nodes", false},
     {"nodes_changed", false}, {"generations", false},  {"serves", false},
-    {"joined", false},        {"scale_model", false},
+    {"joined", false},        {"scale_model", false},  {"remove_node", false},
 }};
-static_assert(kinds == 38, "a new message needs a row, a table in a .fbs file, and a put/get pair");
+static_assert(kinds == 39, "a new message needs a row, a table in a .fbs file, and a put/get pair");
 
 // The table below is indexed by kind - 1.
 const kind_row* row_for(message_kind kind) noexcept {
@@ -45,7 +45,7 @@ const kind_row* row_for(message_kind kind) noexcept {
   return number >= 1 && number <= kinds ? &rows[number - 1] : nullptr;
 }
 
-// "BT01" to "BT38": a body can not be read as another kind's.
+// "BT01" to "BT39": a body can not be read as another kind's.
 std::array<char, 5> identifier_of(std::size_t number) noexcept {
   return {'B', 'T', static_cast<char>('0' + number / 10), static_cast<char>('0' + number % 10),
           '\0'};

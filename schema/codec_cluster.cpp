@@ -79,12 +79,14 @@ void get(reader&, const wire::Serves& from, serves& to) {
 offset<wire::Joined> put(writer& out, const joined& m) {
   const auto facts = out.text(m.facts, limits::machines_bytes_max);
   const auto keys = out.text(m.keys, limits::machines_bytes_max);
-  return wire::CreateJoined(out.buffer, facts, keys);
+  const auto nodes = out.text(m.nodes, limits::machines_bytes_max);
+  return wire::CreateJoined(out.buffer, facts, keys, nodes);
 }
 
 void get(reader& in, const wire::Joined& from, joined& to) {
   in.text(from.facts(), to.facts, limits::machines_bytes_max, "joined.facts");
   in.text(from.keys(), to.keys, limits::machines_bytes_max, "joined.keys");
+  in.text(from.nodes(), to.nodes, limits::machines_bytes_max, "joined.nodes");
 }
 
 offset<wire::StageAddress> put(writer& out, const stage_address& m) {
@@ -365,6 +367,16 @@ void get(reader& in, const wire::ChangeNodes& from, change_nodes& to) {
   to.request = from.request();
   in.text(from.node(), to.node, limits::name_bytes_max, "change_nodes.node");
   to.is_drain = from.is_drain();
+}
+
+offset<wire::RemoveNode> put(writer& out, const remove_node& m) {
+  const auto node = out.text(m.node, limits::name_bytes_max);
+  return wire::CreateRemoveNode(out.buffer, m.request, node);
+}
+
+void get(reader& in, const wire::RemoveNode& from, remove_node& to) {
+  to.request = from.request();
+  in.text(from.node(), to.node, limits::name_bytes_max, "remove_node.node");
 }
 
 offset<wire::ScaleModel> put(writer& out, const scale_model& m) {

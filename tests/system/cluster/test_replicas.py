@@ -4,6 +4,7 @@ import time
 
 import pytest
 from harness import MODEL, running
+from machines import two_machines
 from streams import MovedStream, begin_stories, texts
 
 LONG = "Here is what happened, day by day. " + " ".join(f"On day {n} it rained in the village and nobody went out." for n in range(60))
@@ -153,3 +154,25 @@ def test_a_replica_comes_and_goes_with_its_node():
             assert [p["name"] for p in c.status()["processes"] if p["name"].startswith("shard")] == ["shard-0"]
         refused = c.command("drain", "a", str(c.config))
         assert refused.returncode == 1 and "no device is left for the layers of model smollm2" in refused.stderr, refused
+
+
+def test_replicas_on_two_machines_are_nothing_to_one_another():
+    with two_machines(model="replicas = 2", stages=1) as both:
+        both.near.wait_standing()
+        assert list((both.far.directory / "run").glob("shard-1.0*")), "the second replica is the other machine's"
+        told = texts(begin_stories(both.near))
+        for victim in ("shard-1.0", "head-1"):  # the head of a replica is the root's machine's
+            streams = begin_stories(both.near)
+            former = both.near.pid(victim)
+            both.near.kill(victim)
+            assert texts(streams) == told
+            both.near.wait_standing((victim, former))
+        before = both.near.metric('baton_router_requests_total{engine="1"')
+        streams = begin_stories(both.near, MovedStream)
+        moved = both.near.metric('baton_router_requests_total{engine="1"') - before
+        both.far.vanish()
+        assert texts(streams) == told
+        assert sum(s.moves for s in streams) == moved == 4
+        both.far.join(both.invitation()["endpoint"])
+        both.near.wait_standing()
+        assert texts(begin_stories(both.near)) == told

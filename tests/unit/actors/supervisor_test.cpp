@@ -325,6 +325,52 @@ TEST_CASE("a child that is not wanted any more stops for good, a new one is star
   CHECK(w.take().empty());
 }
 
+TEST_CASE("a child on another machine that is not wanted any more is asked to end, and again if it "
+          "comes back") {
+  world w;
+  const child_spec far{"far", node_id{20}, role::agent, {2, 10s}, true};
+  w.start({a, far});
+  hello greets;
+  greets.node = far.node;
+  greets.epoch = epoch_id{77};
+  w.send(wanted_children{{a}}); // it has never come
+  CHECK(w.take() == lines{"start a", "retired far"});
+  w.send(wanted_children{{a, far}});
+  CHECK(w.last.back().reason == "has not joined yet");
+  greets.pid = 4711;
+  w.send(peer_up{greets});
+  w.send(wanted_children{{a}});
+  CHECK(w.take() == lines{"stop far"});
+  SUBCASE("its link falls when it has ended") {
+    w.send(peer_down{far.node, epoch_id{77}, "left"});
+    CHECK(w.take() == lines{"retired far"});
+  }
+  SUBCASE("it is wanted again while it ends") {
+    w.send(wanted_children{{a, far}});
+    CHECK(w.take().empty());
+    w.send(peer_down{far.node, epoch_id{77}, "left"});
+    CHECK(w.take() == lines{"retired far"});
+    CHECK(w.last.back().name == "far");
+    CHECK(w.last.back().reason == "has not joined yet");
+    greets.epoch = epoch_id{78};
+    w.send(peer_up{greets});
+    w.send(status{far.node, epoch_id{78}, role::agent, "far", phase::ready, "", 0, 0, 1});
+    CHECK(w.last.back().phase == phase::ready);
+  }
+  SUBCASE("a new life of it has not heard") {
+    greets.epoch = epoch_id{78};
+    w.send(peer_up{greets});
+    CHECK(w.take() == lines{"stop far"});
+    w.send(peer_down{far.node, epoch_id{78}, "left"});
+    CHECK(w.take() == lines{"retired far"});
+  }
+  SUBCASE("it is not waited for beyond the time that others have") {
+    w.now += 6s;
+    w.send(tick{});
+    CHECK(w.take() == lines{"retired far"});
+  }
+}
+
 TEST_CASE("a child that does not stop though nobody wants it is killed") {
   world w;
   w.start({a});

@@ -50,15 +50,22 @@ TEST_CASE("with keys, peers that trust one another link; nobody else gets anythi
     s.links->post(head, echo_box, batch_of(1, 100), reply_box);
     CHECK(s.wait([&] { return s.replies == 1; }));
   }
-  SUBCASE("who is not, until it is; what stands then goes on") {
+  SUBCASE("who is not, until it is; until its machine is the cluster's no more") {
     live_process s(shard, epoch_id{1}, "tcp://127.0.0.1:*", keyed(other_key, s_trusts));
     CHECK_FALSE(is_linked(s));
     CHECK(h.bus.counters().strangers > 0);
     h_trusts->replace({{"o", other_key.public_key}});
     REQUIRE(s.wait_up()); // it asks again by itself
-    h_trusts->replace({});
+    cluster::machine_keys changed{{"o", other_key.public_key}, {"o", s_key.public_key}};
+    changed.retire_older("o");
+    h_trusts->replace(changed);
     s.links->post(head, echo_box, batch_of(1, 100), reply_box);
     CHECK(s.wait([&] { return s.replies == 1; }));
+    const auto strangers = h.bus.counters().strangers;
+    h_trusts->replace({});
+    s.links->post(head, echo_box, batch_of(1, 100), reply_box);
+    CHECK(s.wait([&] { return h.bus.counters().strangers > strangers; }));
+    CHECK_FALSE(s.wait([&] { return s.replies == 2; }, 200ms));
   }
   SUBCASE("who takes another for the one that listens") {
     live_process s(shard, epoch_id{1}, "tcp://127.0.0.1:*", keyed(s_key, s_trusts));

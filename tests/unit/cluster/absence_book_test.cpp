@@ -67,3 +67,18 @@ TEST_CASE("without a patience all are waited for, and nodes of this machine are 
   settled_one.on_away("a", start);
   CHECK(settled_one.lost(start + 1h).empty());
 }
+
+TEST_CASE("a node may come to be and be removed") {
+  auto book = settled();
+  book.on_serving(false, start);
+  book.add("d", start + 50s);
+  CHECK(book.lost(start + 649s).empty());
+  CHECK(book.lost(start + 650s) == names{"d"});
+  book.on_away("c", start + 100s);
+  book.remove("d");
+  CHECK(book.lost(start + 700s) == names{"c"});
+  book.remove("c");
+  CHECK(book.lost(start + 700s).empty());
+  book.on_away("c", start + 700s); // nobody's
+  CHECK(book.lost(start + 900s).empty());
+}

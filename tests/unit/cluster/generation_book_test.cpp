@@ -94,3 +94,10 @@ TEST_CASE("a machine elsewhere notes what it was told, and numbers that are used
   CHECK(noted_elsewhere({serving, std::nullopt}) == noted_generations{{serving, std::nullopt}, 4});
   CHECK(noted_elsewhere({serving, coming}) == noted_generations{{serving, coming}, 7});
 }
+
+TEST_CASE("a node that comes to be has no shards of the generations that there are") {
+  generation_book book({{{0, 2, {"c"}}, std::nullopt}, 0}, start);
+  REQUIRE(book.begin({1, 3, {}}, start));
+  book.leave_out({"d", "c"});
+  CHECK(book.noted().now == generations{{0, 2, {"c", "d"}}, generation{1, 3, {"c", "d"}}});
+}

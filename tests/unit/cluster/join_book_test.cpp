@@ -21,13 +21,15 @@ cluster_config over_three_machines() {
   return c;
 }
 
+constexpr std::uint64_t now = 1'700'000'000'000'000; // microseconds
+
 join_request asks(std::string node, std::string token = "") {
-  return {std::move(node), std::move(token), "1.0", four_cores, ""};
+  return {std::move(node), std::move(token), "1.0", four_cores, "", now};
 }
 
 join_grant some_grant() {
   join_grant g;
-  g.config = "[model]\n";
+  g.nodes = {"[model]\n", {{{"a", 0}, {"b", 1}, {"c", 2}}, {}}};
   g.known = {{root_machine, four_cores}, {"b", four_cores}};
   g.root_host = "10.0.0.1";
   g.port = 8010;
@@ -43,68 +45,68 @@ TEST_CASE("a token lets one machine in, once; then it is known by its key") {
   const auto token = book.expected()[0].token;
   CHECK(token.size() == 32);
   CHECK(token != book.expected()[1].token);
-  CHECK(book.answer(asks("b"), key_b).state == join_state::refused);
-  CHECK(book.answer(asks("b", "0" + token.substr(1)), key_b).state ==
+  CHECK(book.answer(asks("b"), key_b, now).state == join_state::refused);
+  CHECK(book.answer(asks("b", "0" + token.substr(1)), key_b, now).state ==
         (token.front() == '0' ? join_state::wait : join_state::refused));
-  CHECK(book.answer(asks("c", token), key_b).state == join_state::refused); // another node's
-  const auto in = book.answer(asks("b", token), key_b);
+  CHECK(book.answer(asks("c", token), key_b, now).state == join_state::refused); // another node's
+  const auto in = book.answer(asks("b", token), key_b, now);
   CHECK(in.state == join_state::wait);
   CHECK(in.reason == "waiting for c");
   CHECK(book.keys() == machine_keys{{"b", key_b}});
-  CHECK(book.answer(asks("b", token), stranger).state == join_state::refused);
-  CHECK(book.answer(asks("b"), key_b).state == join_state::wait); // again, without it
+  CHECK(book.answer(asks("b", token), stranger, now).state == join_state::refused);
+  CHECK(book.answer(asks("b"), key_b, now).state == join_state::wait); // again, without it
   CHECK(book.keys() == machine_keys{{"b", key_b}});
 }
 
 TEST_CASE("a machine whose key is known needs no token, and there is none to steal") {
   join_book book(over_three_machines(), {{"b", key_b}}, "1.0");
   CHECK(book.expected()[0].token.empty());
-  CHECK(book.answer(asks("b", ""), stranger).state == join_state::refused);
-  CHECK(book.answer(asks("b", ""), "").state == join_state::refused);
-  CHECK(book.answer(asks("b"), key_b).state == join_state::wait);
+  CHECK(book.answer(asks("b", ""), stranger, now).state == join_state::refused);
+  CHECK(book.answer(asks("b", ""), "", now).state == join_state::refused);
+  CHECK(book.answer(asks("b"), key_b, now).state == join_state::wait);
 }
 
 TEST_CASE("all are granted the same once all have joined") {
   join_book book(over_three_machines(), {{"b", key_b}, {"c", key_c}}, "1.0");
   CHECK_FALSE(book.is_complete());
-  (void)book.answer(asks("b"), key_b);
+  (void)book.answer(asks("b"), key_b, now);
   CHECK_FALSE(book.is_complete());
-  (void)book.answer(asks("c"), key_c);
+  (void)book.answer(asks("c"), key_c, now);
   CHECK(book.is_complete());
   CHECK(book.gathered().at("c").siblings == four_cores.siblings);
-  CHECK(book.answer(asks("b"), key_b).reason == "the plan is being made");
+  CHECK(book.answer(asks("b"), key_b, now).reason == "the plan is being made");
   book.open(some_grant());
-  const auto b = book.answer(asks("b"), key_b);
+  const auto b = book.answer(asks("b"), key_b, now);
   REQUIRE(b.state == join_state::granted);
   CHECK(b.grant->host == "10.0.0.2");
   CHECK(b.grant->keys.trusts("c", key_c));
-  CHECK(b.grant->config == "[model]\n");
+  CHECK(b.grant->nodes.config == "[model]\n");
   SUBCASE("what a machine has found since the plan changes nothing of it") {
     auto changed = asks("c");
     changed.machine.memory_available_bytes = 1;
-    CHECK(book.answer(changed, key_c).state == join_state::granted);
+    CHECK(book.answer(changed, key_c, now).state == join_state::granted);
     CHECK(book.gathered().at("c").memory_available_bytes == four_cores.memory_available_bytes);
   }
   SUBCASE("one that comes after the layers have moved hears where they are") {
     CHECK(b.grant->pipelines[0].shards == generations{{2, 2, {"c"}}, std::nullopt});
     const generations moved{{1, 1, {}}, generation{3, 3, {}}, 1};
     book.change(moved);
-    const auto then = book.answer(asks("c"), key_c).grant;
+    const auto then = book.answer(asks("c"), key_c, now).grant;
     CHECK(then->pipelines[1].shards == moved);
     CHECK(then->pipelines[0].shards == b.grant->pipelines[0].shards);
   }
   SUBCASE("one that cannot do its part says so, and may come again") {
     auto failed = asks("c");
     failed.failed = "no such file";
-    CHECK(book.answer(failed, key_c).state == join_state::noted);
+    CHECK(book.answer(failed, key_c, now).state == join_state::noted);
     CHECK(book.expected()[1].failed == "no such file");
-    CHECK(book.answer(asks("c"), key_c).state == join_state::granted);
+    CHECK(book.answer(asks("c"), key_c, now).state == join_state::granted);
     CHECK(book.expected()[1].failed.empty());
   }
   SUBCASE("but a stranger may not say so for it") {
     auto failed = asks("c");
     failed.failed = "a lie";
-    CHECK(book.answer(failed, stranger).state == join_state::refused);
+    CHECK(book.answer(failed, stranger, now).state == join_state::refused);
     CHECK(book.expected()[1].failed.empty());
   }
 }
@@ -113,31 +115,32 @@ TEST_CASE("the cluster comes up without a machine that waits, which joins when i
   auto config = over_three_machines();
   config.nodes.back().waits = true; // c
   join_book book(config, {{"b", key_b}}, "1.0");
-  CHECK(book.answer(asks("b"), key_b).reason == "the plan is being made");
+  CHECK(book.answer(asks("b"), key_b, now).reason == "the plan is being made");
   CHECK(book.is_complete());
   CHECK_FALSE(book.gathered().contains("c"));
   book.open(some_grant());
-  CHECK(book.answer(asks("c"), key_c).state == join_state::refused);
+  CHECK(book.answer(asks("c"), key_c, now).state == join_state::refused);
   const auto token = book.expected()[1].token;
-  const auto first = book.answer(asks("c", token), key_c);
+  const auto first = book.answer(asks("c", token), key_c, now);
   CHECK(first.state == join_state::wait); // the others hear of it before it is told of them
   CHECK(first.reason == "the others are told");
   CHECK(book.gathered().contains("c"));
-  const auto then = book.answer(asks("c", token), key_c);
+  const auto then = book.answer(asks("c", token), key_c, now);
   REQUIRE(then.state == join_state::granted);
   CHECK(then.grant->known.at("c").cores == four_cores.cores);
   CHECK(then.grant->keys.trusts("c", key_c));
-  CHECK(book.answer(asks("b"), key_b).grant->known.contains("c"));
+  CHECK(book.answer(asks("b"), key_b, now).grant->known.contains("c"));
 }
 
 TEST_CASE("another build, and a node that nobody named, are refused by name") {
   join_book book(over_three_machines(), {{"b", key_b}}, "1.0");
   auto old = asks("b");
   old.build = "0.9";
-  CHECK(book.answer(old, key_b).reason ==
+  CHECK(book.answer(old, key_b, now).reason ==
         "node b is build 0.9, the cluster is 1.0: install the same");
-  CHECK(book.answer(asks("a"), key_b).state == join_state::refused); // it is where `cluster up` is
-  CHECK(book.answer(asks("z"), key_b).state == join_state::refused);
+  CHECK(book.answer(asks("a"), key_b, now).state ==
+        join_state::refused); // it is where `cluster up` is
+  CHECK(book.answer(asks("z"), key_b, now).state == join_state::refused);
 }
 
 TEST_CASE("machines of before need not ask before there is a plan") {
@@ -154,8 +157,8 @@ join_book serving_three() {
   auto config = over_three_machines();
   config.nodes[1].public_key = key_b;
   join_book book(config, {{root_machine, stranger}, {"b", key_b}, {"c", key_c}}, "1.0");
-  (void)book.answer(asks("b"), key_b);
-  (void)book.answer(asks("c"), key_c);
+  (void)book.answer(asks("b"), key_b, now);
+  (void)book.answer(asks("c"), key_c, now);
   book.open(some_grant());
   return book;
 }
@@ -174,14 +177,14 @@ TEST_CASE("a machine changes its key once every other has heard of the next") {
   CHECK(book.answer(key_change{"b", next_b, false}, key_b).state == join_state::noted); // forced
   book.note_heard("c", book.keys());
   CHECK(book.answer(next, key_b).state == join_state::noted);
-  CHECK(book.answer(asks("b"), next_b).state == join_state::granted);
+  CHECK(book.answer(asks("b"), next_b, now).state == join_state::granted);
   CHECK(book.answer(key_change{"b", ""}, key_b).state == join_state::refused); // not the newest
   const auto done = book.answer(key_change{"b", ""}, next_b);
   CHECK(done.state == join_state::noted);
   CHECK(done.reason.find("public_key = \"" + next_b + "\"") != std::string::npos);
-  CHECK(book.answer(asks("b"), key_b).state == join_state::refused);
+  CHECK(book.answer(asks("b"), key_b, now).state == join_state::refused);
   CHECK(book.answer(key_change{"b", key_b}, next_b).state == join_state::refused);
-  CHECK(book.answer(asks("b"), next_b).grant->keys == book.keys());
+  CHECK(book.answer(asks("b"), next_b, now).grant->keys == book.keys());
 }
 
 TEST_CASE("only a machine itself changes its key, to one that is nobody's") {
@@ -206,7 +209,7 @@ TEST_CASE("the root's machine changes its key, and whoever joins then looks for 
   CHECK(book.answer(key_change{root_machine, next_b}, stranger).state == join_state::noted);
   book.use_root_key(next_b);
   CHECK(book.answer(key_change{root_machine, ""}, next_b).reason.empty());
-  CHECK(book.answer(asks("c"), key_c).grant->root_key == next_b);
+  CHECK(book.answer(asks("c"), key_c, now).grant->root_key == next_b);
 }
 
 TEST_CASE("what is said at the desk is read back, and what is not such a thing is nothing") {
@@ -251,4 +254,82 @@ TEST_CASE("what is said at the desk is read back, and what is not such a thing i
   auto bad_core = text_of(r);
   bad_core.replace(bad_core.find("[0,1,2,3]"), 9, "[0,99999]");
   CHECK_FALSE(join_request_from(bad_core));
+}
+
+TEST_CASE(
+    "a node that comes to be is let in by a token or its key, and one that is removed is not") {
+  join_book book(over_three_machines(), {{"b", key_b}, {"c", key_c}}, "1.0");
+  (void)book.answer(asks("b"), key_b, now);
+  (void)book.answer(asks("c"), key_c, now);
+  book.open(some_grant());
+  const std::string key_d(64, 'd');
+  const node_config d{"d", "10.0.0.4", {"cpu"}, "", "", true, true};
+  const told_nodes grown{"grown", {{{"d", 3}}, {}}};
+  SUBCASE("by a token") {
+    CHECK(book.answer(asks("d"), key_d, now).state == join_state::refused);
+    book.use_nodes(grown);
+    CHECK(book.expect(d));
+    const auto token = book.expected().back().token;
+    CHECK(book.answer(asks("d"), key_d, now).state == join_state::refused);
+    CHECK(book.answer(asks("d", token), key_d, now).reason == "the others are told");
+    const auto in = book.answer(asks("d"), key_d, now);
+    REQUIRE(in.state == join_state::granted);
+    CHECK(in.grant->nodes.members == grown.members);
+    CHECK(in.grant->known.contains("d"));
+  }
+  SUBCASE("by the key that nodes.toml names") {
+    auto named = d;
+    named.public_key = key_d;
+    CHECK(book.expect(named));
+    CHECK(book.expected().back().token.empty());
+    CHECK(book.answer(asks("d"), key_d, now).state == join_state::wait);
+  }
+  SUBCASE("but not by another machine's") {
+    auto named = d;
+    named.public_key = key_c;
+    CHECK_FALSE(book.expect(named));
+    CHECK_FALSE(book.expected().back().token.empty());
+  }
+  SUBCASE("one that is removed is trusted until its agent has heard of it, and comes back anew") {
+    book.dismiss("c");
+    CHECK(book.answer(asks("c"), key_c, now).state == join_state::refused);
+    CHECK(book.keys().trusts("c", key_c));
+    CHECK_FALSE(book.answer(asks("b"), key_b, now).grant->known.contains("c"));
+    book.forget_strangers();
+    CHECK_FALSE(book.keys().trusts(key_c));
+    CHECK(book.keys().trusts("b", key_b));
+    CHECK(book.expect({"c", "10.0.0.3", {"cpu"}, "", "", true, true}));
+    CHECK_FALSE(book.expected().back().token.empty());
+    CHECK(book.answer(asks("c"), key_c, now).state == join_state::refused);
+  }
+}
+
+TEST_CASE("a machine whose clock is wrong does not join, but is not locked out for it later") {
+  join_book book(over_three_machines(), {{"b", key_b}}, "1.0");
+  auto late = asks("b");
+  late.clock_micros = now - 95'000'000;
+  const auto refused = book.answer(late, key_b, now);
+  CHECK(refused.state == join_state::refused);
+  CHECK(refused.reason.starts_with("node b: its clock is 95 s behind"));
+  late.clock_micros = now + 31'000'000;
+  CHECK(book.answer(late, key_b, now).reason.starts_with("node b: its clock is 31 s ahead of"));
+  late.clock_micros = now + 30'000'000;
+  CHECK(book.answer(late, key_b, now).state == join_state::wait);
+  late.clock_micros = 0;
+  CHECK(book.answer(late, key_b, now).state == join_state::wait);
+}
+
+TEST_CASE("only a machine that is known may have itself looked at") {
+  join_book book(over_three_machines(), {{"b", key_b}, {"c", key_c}}, "1.0");
+  CHECK(book.host_of("b", key_b) == "10.0.0.2");
+  CHECK_FALSE(book.host_of("b", key_c));
+  CHECK_FALSE(book.host_of("b", ""));
+  CHECK_FALSE(book.host_of("z", key_b));
+  const auto read = reach_request_from(text_of(reach_request{"b", 41234}));
+  REQUIRE(read);
+  CHECK(read->node == "b");
+  CHECK(read->port == 41234);
+  CHECK_FALSE(reach_request_from(R"({"node": "b", "reach_port": 65536})"));
+  CHECK_FALSE(reach_request_from(R"({"node": "b", "reach_port": 0})"));
+  CHECK_FALSE(reach_request_from(text_of(asks("b"))));
 }

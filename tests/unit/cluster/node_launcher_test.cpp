@@ -76,6 +76,24 @@ TEST_CASE("one that ends is run again, each time after a longer while, and says 
   CHECK(s.wait_for(2).size() == 2);
 }
 
+TEST_CASE(
+    "a command for a node that is removed is not run again, and is when the node comes back") {
+  scene s;
+  REQUIRE(s.launcher->keep("b", "sh -c 'exit 0'", "tcp://a:1#ab", ""));
+  auto now = node_launcher::clock::now();
+  s.launcher->tick(now);
+  REQUIRE(s.wait_for(1).size() == 1);
+  s.launcher->drop("b");
+  s.launcher->tick(now + 60s);
+  poll(nullptr, 0, 50);
+  CHECK(s.wait_for(1).size() == 1);
+  REQUIRE(s.launcher->keep("b", "sh -c 'exit 3'", "tcp://a:1#ab", ""));
+  s.launcher->tick(now + 60s);
+  const auto ends = s.wait_for(2);
+  REQUIRE(ends.size() == 2);
+  CHECK(ends[1] == "b its launch command has ended (exit status 3)");
+}
+
 TEST_CASE("a command that runs is asked to end with us") {
   scene s;
   REQUIRE(s.launcher->keep("b", "sh -c 'echo $$; exec sleep 60'", "tcp://a:1#ab", ""));

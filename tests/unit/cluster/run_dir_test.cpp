@@ -73,13 +73,18 @@ TEST_CASE("one root at a time, and what it planned with is there for the next") 
   REQUIRE_FALSE(again);
   CHECK(again.error().code == errc::conflict);
   CHECK_FALSE(noted_plan(*dir));
-  plan_note note{"1.2 (with spaces)", {{root_machine, {{0, 2}, 12345, {2}}}}, std::nullopt, {}};
+  plan_note note{"1.2 (with spaces)",
+                 {{{"a", 0}, {"b", 1}}, {"b"}},
+                 {{root_machine, {{0, 2}, 12345, {2}}}},
+                 std::nullopt,
+                 {}};
   const noted_generations changes{{{4, 2, {"b"}}, generation{6, 3, {}}, 1}, 6};
   note.pipelines = {{0, {~0ull, std::nullopt}}, {1, {5, changes}}};
   REQUIRE(note_plan(*dir, note));
   auto plan = noted_plan(*dir);
   REQUIRE(plan);
   CHECK(plan->build == "1.2 (with spaces)");
+  CHECK(plan->members == note.members);
   CHECK(plan->known.at(root_machine).memory_available_bytes == 12345);
   CHECK(plan->known.at(root_machine).siblings == std::vector<std::uint32_t>{2});
   CHECK(plan->pipelines.at(0).model_identity == ~0ull);
@@ -108,7 +113,7 @@ TEST_CASE("on one machine processes meet at sockets, between machines at ports w
   CHECK_FALSE(one->keys().is_set());
   CHECK(one->listen(root_name) == near + "/root.sock");
   CHECK(one->listen("shard-0", epoch_id{5}) == near + "/shard-0-5.sock");
-  CHECK(one->find(head_name(0, 3)) == near + "/head.sock");
+  CHECK(one->find(head_name(0)) == near + "/head.sock");
 
   const std::string mine(64, '1');
   const std::string roots(64, 'a');
@@ -120,11 +125,11 @@ TEST_CASE("on one machine processes meet at sockets, between machines at ports w
   CHECK(noted_keys(*dir).newest(root_machine) == roots);
   auto there = addresses::create(*dir, net);
   REQUIRE(there);
-  CHECK(there->listen(agent_name("agent-b", 1)) == "tcp://10.0.0.2:8014");
+  CHECK(there->listen(agent_name("agent-b", 1, 1)) == "tcp://10.0.0.2:8014");
   CHECK(there->listen("shard-0", epoch_id{5}) == "tcp://10.0.0.2:*");
-  CHECK(there->find(agent_name("agent-b", 1)) == "tcp://10.0.0.2:8014#" + mine);
+  CHECK(there->find(agent_name("agent-b", 1, 1)) == "tcp://10.0.0.2:8014#" + mine);
   CHECK(there->find(root_name) == "tcp://10.0.0.1:8010#" + roots);
-  CHECK(there->find(head_name(0, 3)) == "tcp://10.0.0.1:8011#" + roots);
+  CHECK(there->find(head_name(0)) == "tcp://10.0.0.1:8011#" + roots);
   CHECK(there->keys().trusted->holds(roots));
   REQUIRE(note_keys(*dir, {{"b", mine}}));
   there->refresh();
@@ -156,9 +161,9 @@ TEST_CASE("on one machine processes meet at sockets, between machines at ports w
   net.root_key = mine;
   auto here = addresses::create(*dir, net);
   REQUIRE(here);
-  CHECK(here->listen(head_name(0, 3)) == "tcp://10.0.0.1:8011");
-  CHECK(here->find(head_name(1, 3)) == "tcp://10.0.0.1:8016#" + mine); // behind the agents
-  CHECK(here->find(head_name(0, 3)) == "tcp://10.0.0.1:8011#" + mine);
+  CHECK(here->listen(head_name(0)) == "tcp://10.0.0.1:8011");
+  CHECK(here->find(head_name(1)) == "tcp://10.0.0.1:8013#" + mine); // ahead of the agents
+  CHECK(here->find(head_name(0)) == "tcp://10.0.0.1:8011#" + mine);
   std::filesystem::remove_all(path);
 }
 

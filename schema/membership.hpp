@@ -1,0 +1,155 @@
+// Who is there, how they stand, and what an operator asks of the root. Part of messages.hpp.
+#pragma once
+
+#include "schema/error.hpp"
+#include "schema/ids.hpp"
+#include "schema/load_report.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace baton {
+
+enum class role : std::uint8_t {
+  root = 1,
+  gateway = 2,
+  head = 3,
+  agent = 4,
+  shard = 5,
+  client = 6
+};
+
+// First on every connection, both ways, before a peer counts as up.
+struct hello {
+  node_id node;
+  epoch_id epoch;
+  baton::role role = role::client;
+  std::string name;     // "gateway", "shard-1"
+  std::string endpoint; // where to connect back
+  std::string build;    // version and source hash: a mixed cluster is refused
+  std::int32_t pid = 0;
+  std::string api_key = {}; // of a client, where the door asks for one; never logged
+};
+
+struct hello_ack {
+  node_id node;
+  epoch_id epoch;
+  std::uint64_t credit_bytes = 0; // window for data messages
+  std::optional<error> refused;
+};
+
+struct heartbeat {
+  std::uint64_t count = 0;
+  std::uint64_t steps = 0; // progress: a process whose actors are stuck does not send this
+};
+
+// Data bytes taken in from the receiver of this message, in all.
+struct credit {
+  std::uint64_t bytes_total = 0;
+};
+
+enum class phase : std::uint8_t {
+  starting = 1,
+  loading = 2,
+  ready = 3,
+  recovering = 4,
+  draining = 5,
+  stopped = 6,
+  failed = 7
+};
+
+// Any process to root (and head to gateways): how it stands.
+struct status {
+  node_id node;
+  epoch_id epoch;
+  baton::role role = role::client;
+  std::string name;
+  baton::phase phase = phase::starting;
+  std::string reason;
+  std::int32_t pid = 0;
+  std::uint32_t restarts = 0;
+  double progress = 0; // of the phase, 0 to 1
+};
+
+// What a head serves; sent to gateways on hello and whenever it changes.
+struct model_card {
+  std::string name;
+  std::string architecture;
+  std::uint64_t parameters = 0;
+  std::uint32_t context_max = 0;
+  std::uint32_t vocabulary_size = 0;
+  std::uint32_t sequences_max = 0;
+  std::int64_t created = 0; // seconds since 1970
+  bool has_chat_template = false;
+  baton::phase phase = phase::starting;
+  std::string reason;
+};
+
+// Root to all: finish what is accepted, admit nothing more, stop within the grace.
+struct drain {
+  std::chrono::milliseconds grace{0};
+};
+
+struct query_status {
+  std::uint64_t request = 0;
+};
+
+// Of one pipeline: a replica of a model.
+struct pipeline_status {
+  std::string model;
+  std::uint32_t generation = 0;        // the one that serves
+  std::uint32_t coming_generation = 0; // 0: none
+  std::string change; // what is done, or how the last one ended; "": there was none
+  std::optional<load_report> load;
+};
+
+struct cluster_status {
+  std::uint64_t request = 0;
+  std::vector<status> nodes;
+  baton::phase phase = phase::starting;
+  std::string reason;
+  std::string url;
+  // Of the first pipeline.
+  std::string model;
+  std::optional<load_report> load;
+  std::uint32_t generation = 0;
+  std::uint32_t coming_generation = 0;
+  std::string change;
+  std::vector<pipeline_status> pipelines; // by number
+};
+
+// Client to root: no layers on this node any more, or some again. The streams go on. Answered by
+// nodes_changed.
+struct change_nodes {
+  std::uint64_t request = 0;
+  std::string node; // as in nodes.toml
+  bool is_drain = false;
+};
+
+// Client to root: so many replicas of a model are to serve, and with stages so wide. The streams go
+// on. Answered by nodes_changed.
+struct scale_model {
+  std::uint64_t request = 0;
+  std::string model;
+  std::uint32_t replicas = 0; // 0: as many as do
+  std::uint32_t width = 0;    // ranks of each stage; 0: as many as there are
+};
+
+// Client to root: a node without layers is the cluster's no more. Answered by nodes_changed,
+// without a generation.
+struct remove_node {
+  std::uint64_t request = 0;
+  std::string node;
+};
+
+struct nodes_changed {
+  std::uint64_t request = 0;
+  std::uint32_t generation = 0; // the coming one, which cluster_status tells of
+  std::optional<error> refused;
+  std::vector<std::uint32_t> further; // of further pipelines
+};
+
+} // namespace baton
