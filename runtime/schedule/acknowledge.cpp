@@ -155,10 +155,7 @@ void scheduler::acknowledge(sequence& s, std::size_t rows) {
     blocks_.publish(s.id, s.cache_salt, s.ids, s.computed);
     s.published = s.computed - s.computed % shape_.block_positions;
   }
-  if (s.computed < s.suspect_until)
-    return;
-  s.crashes = 0;
-  s.is_isolated = false;
+  s.clear_if_computed();
 }
 
 void scheduler::take_token(sequence& s, const sample& drawn) {
@@ -250,7 +247,7 @@ void scheduler::open_epoch(epoch_id epoch, const pipeline_shape& shape, loss las
   late_.clear();
   ++totals_.epochs;
   if (last == loss::shard)
-    judge_suspects();
+    judge_suspects(kv);
   suspects_.clear();
   for (auto& [who, s] : sequences_) {
     if (s.state == sequence_state::ended || fits(s.ids.size()))
@@ -308,28 +305,28 @@ void scheduler::forget_kv() {
   blocks_ = block_account(shape_.blocks, shape_.block_positions, blocks_.last_stamp());
 }
 
-// A sequence that was in flight with the same rows at two deaths in a row runs alone from then on;
-// one that was alone is to blame.
-void scheduler::judge_suspects() {
+// A shard that is killed from outside leaves its KV, one that ends itself does not: then a request
+// may well be to blame, and every row that was in flight is tried alone. That costs each its step:
+// for kills it is done only if the same rows were in flight before.
+void scheduler::judge_suspects(kv_fate kv) {
+  const std::uint32_t deaths_max = kv == kv_fate::lost ? crashes_max : kills_max;
   for (const auto& [who, span] : suspects_) {
     sequence* suspect = find(who);
     if (!suspect || suspect->state == sequence_state::ended)
       continue;
     sequence& s = *suspect;
     const auto [from, until] = span;
-    const bool overlaps = s.crashes > 0 && from < s.suspect_until && s.suspect_from < until;
+    const bool overlaps = s.deaths > 0 && from < s.suspect_until && s.suspect_from < until;
     s.suspect_from = overlaps ? std::max(s.suspect_from, from) : from;
     s.suspect_until = overlaps ? std::min(s.suspect_until, until) : until;
-    s.crashes = overlaps ? s.crashes + 1 : 1;
-    if (s.crashes < crashes_max)
-      continue;
-    s.is_isolated = true;
+    s.deaths = overlaps ? s.deaths + 1 : 1;
+    s.is_isolated |= s.deaths >= deaths_max - 1;
     file(s);
-    if (suspects_.size() > 1)
+    if (suspects_.size() > 1 || s.deaths < deaths_max)
       continue;
     ++counters_.quarantined;
     const error why =
-        fail(errc::quarantined, "a step of this request ended a shard {} times", s.crashes);
+        fail(errc::quarantined, "a step of this request ended a shard {} times", s.deaths);
     fail_choice(s, why);
   }
 }

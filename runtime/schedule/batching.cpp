@@ -36,21 +36,33 @@ std::optional<micro_batch> scheduler::next() {
     return std::nullopt;
   start_waiting();
   is_guessing_ = is_worth_guessing();
-  if (sequence* s = isolated()) {
-    if (!flights_.empty())
-      return std::nullopt; // let the others come home, so that the blame is certain
-    if (!make_room(*s))
-      return std::nullopt;
-    has_isolated_in_flight_ = true;
-    const auto rows = std::min(config_.prefill_chunk, config_.max_num_batched_tokens);
-    return form({{s, std::min<std::size_t>(s->rows_left(), rows)}});
-  }
+  if (!lists_.isolated().empty() && !are_suspects_coming())
+    return next_alone();
   std::vector<planned> plan;
   plan_decodes(plan);
   plan_prefill(plan);
-  if (plan.empty())
+  if (!plan.empty())
+    return form(plan);
+  return lists_.isolated().empty() ? std::nullopt : next_alone();
+}
+
+// Those whose KV is lost are computed again in company, up to the rows that are suspect, before the
+// first of them is tried: alone, one after the other, it would take many times as long.
+bool scheduler::are_suspects_coming() const {
+  const auto& prompts = lists_.prefilling();
+  return std::any_of(prompts.begin(), prompts.end(),
+                     [](const auto& entry) { return entry.second->is_isolated; });
+}
+
+// Requires that one must run alone. Not before all others have come home, so that the blame is
+// certain.
+std::optional<micro_batch> scheduler::next_alone() {
+  sequence& s = *lists_.isolated().begin()->second;
+  if (!flights_.empty() || !make_room(s))
     return std::nullopt;
-  return form(plan);
+  has_isolated_in_flight_ = true;
+  const auto rows = std::min(config_.prefill_chunk, config_.max_num_batched_tokens);
+  return form({{&s, std::min<std::size_t>(s.rows_left(), rows)}});
 }
 
 // Nobody overtakes the first that does not fit: among equals nobody starves.
@@ -115,6 +127,7 @@ void scheduler::adopt(sequence& s) {
   const std::size_t reached = blocks_.adopt(s.id, s.cache_salt, s.ids, s.computed);
   s.cached += std::min(reached, s.prompt_count) - std::min(s.computed, s.prompt_count);
   s.computed = s.issued = reached;
+  s.clear_if_computed();
 }
 
 // A row that rides along costs next to nothing while few rows wait for the same weights, and as
@@ -135,16 +148,12 @@ std::uint32_t scheduler::guesses_wanted(const sequence& s) const {
 // Ahead of its token at most once, and not if that token will be its last, or is what guesses
 // follow.
 bool scheduler::can_issue(const sequence& s) const {
-  if (s.state != sequence_state::running || s.is_void || !s.drafts.empty())
+  if (s.state != sequence_state::running || s.is_void || !s.drafts.empty() || s.must_run_alone())
     return false;
   if (s.drawing == 0)
     return true;
   return config_.async_scheduling && s.drawing == 1 && guesses_wanted(s) == 0 &&
          s.output_count() + s.drawing < s.stop.tokens_max && fits(s.ids_expected());
-}
-
-sequence* scheduler::isolated() {
-  return lists_.isolated().empty() ? nullptr : lists_.isolated().begin()->second;
 }
 
 // Those that can go on ahead of what comes back first: one row that waits for more holds up all.
@@ -242,20 +251,27 @@ void scheduler::plan_prefill(std::vector<planned>& plan) {
       std::min<std::size_t>(config_.prefill_chunk, config_.max_num_batched_tokens - decoding);
   const std::size_t prompts_max = plan.size() + slices_max - decoding;
   std::size_t bytes = 0;
+  std::vector<sequence*> moved;
   for (const auto& [who, s] : lists_.prefilling()) {
     if (left == 0 || plan.size() == prompts_max)
-      return;
+      break;
     if (!can_issue(*s))
       continue;
     adopt(*s); // one before it may have computed the same meanwhile
+    if (s->must_run_alone()) {
+      moved.push_back(s); // as far as its suspect rows
+      continue;
+    }
     const std::size_t more = row_bytes(*s, blocks_.needed(s->ids_expected()));
     if (bytes > 0 && bytes + more > bytes_max)
-      return;
+      break;
     bytes += more;
-    const std::size_t rows = std::min(left, s->rows_left());
+    const std::size_t rows = std::min(left, s->rows_in_company());
     plan.push_back({s, rows});
     left -= rows;
   }
+  for (sequence* s : moved)
+    file(*s);
 }
 
 // Blocks for all ids expected of a running sequence, taken from the last in the order of service if

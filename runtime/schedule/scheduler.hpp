@@ -60,8 +60,9 @@ struct scheduler_config {
 // Choices of one ticket: OpenAI's bound on `n`.
 inline constexpr std::uint32_t choices_max = 128;
 // A sequence whose rows were in flight at so many deaths of a shard in a row, the last time alone,
-// is to blame.
-inline constexpr std::uint32_t crashes_max = 2;
+// is to blame: of shards that ended themselves, or that were killed from outside (for want of
+// memory, or because a step did not end).
+inline constexpr std::uint32_t crashes_max = 2, kills_max = 3;
 
 // What closed the last epoch, known for certain when the next one opens: the death of a shard is
 // held against the sequences that were in flight, a link that fell between live ones is not.
@@ -232,7 +233,8 @@ private:
   bool start(sequence& s);
   bool can_take_room(const sequence& s) const;
   void adopt(sequence& s);
-  sequence* isolated();
+  bool are_suspects_coming() const;
+  std::optional<micro_batch> next_alone();
   std::size_t flights_max() const noexcept {
     return shape_.stages + (config_.async_scheduling ? 1u : 0u);
   }
@@ -272,7 +274,7 @@ private:
   void sweep();
   bool fits(std::size_t ids) const;
   void forget_kv();
-  void judge_suspects();
+  void judge_suspects(kv_fate kv);
 
   sequence* find(const turn& who);
   // Those of the ticket that are still known; `what` may end them, and with them the ticket.

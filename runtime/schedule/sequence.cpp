@@ -26,6 +26,13 @@ sequence::sequence(schedule::turn when, std::span<const token_id> prompt_ids, sa
     count(token, /*in_prompt=*/true);
 }
 
+void sequence::clear_if_computed() noexcept {
+  if (computed < suspect_until)
+    return;
+  deaths = 0;
+  is_isolated = false;
+}
+
 void sequence::append(token_id drawn) {
   ids.push_back(drawn);
   count(drawn, /*in_prompt=*/false);

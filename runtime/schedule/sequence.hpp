@@ -4,6 +4,7 @@
 
 #include "schema/messages.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <unordered_map>
@@ -83,10 +84,10 @@ struct sequence {
   bool has_begun = false;       // its first `tokens` message is out
 
   // -- suspicion: rows that were in flight when a step failed or a shard died --
-  std::uint32_t crashes = 0; // in a row, with the same rows in flight
+  std::uint32_t deaths = 0; // in a row, with the same rows in flight
   std::size_t suspect_from = 0;
   std::size_t suspect_until = 0;
-  bool is_isolated = false; // runs in a micro-batch of its own, with nothing else in flight
+  bool is_isolated = false; // its suspect rows run in micro-batches of their own, nothing beside
 
   // -- its places in the lists, which are kept by sequence_lists alone --
   filing filed;
@@ -106,6 +107,13 @@ struct sequence {
   std::size_t ids_expected() const noexcept { return ids.size() + drawing + drafts.size(); }
   // Not yet issued: many in prefill, one in decode.
   std::size_t rows_left() const noexcept { return ids_expected() - issued; }
+  // Of these, those that may run beside rows of others: up to the suspect ones.
+  std::size_t rows_in_company() const noexcept {
+    return is_isolated ? suspect_from - std::min(issued, suspect_from) : rows_left();
+  }
+  bool must_run_alone() const noexcept { return is_isolated && issued >= suspect_from; }
+  // No shard has died of rows that are valid.
+  void clear_if_computed() noexcept;
 
   void append(token_id drawn);
   // What the last stage needs to draw the token after those that are being drawn, behind so many of

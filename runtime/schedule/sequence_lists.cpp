@@ -9,9 +9,10 @@ filing place_of(const sequence& s, bool is_parked) {
   filing f;
   f.waits = s.state == sequence_state::waiting && !is_parked;
   f.runs = s.state == sequence_state::running;
-  f.prefills = f.runs && s.rows_left() > 1;
-  f.is_isolated = f.runs && s.is_isolated;
-  f.is_ready = f.runs && s.rows_left() == 1 && s.drawing == 0 && !s.is_void && s.drafts.empty();
+  f.is_isolated = f.runs && s.must_run_alone();
+  f.prefills = f.runs && !f.is_isolated && s.rows_left() > 1;
+  f.is_ready = f.runs && !f.is_isolated && s.rows_left() == 1 && s.drawing == 0 && !s.is_void &&
+               s.drafts.empty();
   f.is_leaving = !f.runs && s.in_flight > 0;
   f.is_gone = s.state == sequence_state::ended && s.in_flight == 0;
   return f;

@@ -41,7 +41,7 @@ AFTERMATH_SECONDS = 0.5
 CALM_SECONDS_MIN = 0.25  # from the blow on, at least: the kernel counts in hundredths of a second
 MORE_INJECTIONS = 2  # times as many as asked for, if the host takes the processor away in some
 DEADLY = ("rhizomes", "whooping")  # words for tests/system/cluster/cluster_poisoned.cpp: for the first stage, for the last
-DEATHS_MAX = 3  # in company, again in company, alone
+DEATHS_MAX = 2  # in company, then alone
 SILENT_SECONDS = 0.5  # a stream that nothing came for is looked at only above this, in "no stream notices"
 
 

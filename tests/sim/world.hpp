@@ -161,6 +161,7 @@ private:
   struct memory_of_shard {
     std::shared_ptr<engine::toy_engine> engine;
     std::uint64_t life = 0;
+    bool is_distrusted = false; // its process ended itself, and may have written anywhere before
   };
   // world_nodes.cpp
   life& begin(node_id node, role r, const std::string& name);

@@ -323,13 +323,13 @@ void world::start_shard(node_id node) {
   c.connect = [&links](const stage_address& other) {
     (void)links.connect(other.node, other.endpoint, other.node_epoch);
   };
-  // Two of three lives find the memory of the one before, as after a kill; else it was lost.
+  // Two of three lives find the memory of the one before, if that was killed; else it is lost.
   auto& kept = kept_[node];
   const auto first = first_layers[where.stage];
   const auto end = where.stage + 1 < stages ? first_layers[where.stage + 1] : layers_of_toy;
-  if (!kept.engine || draw(3) == 0)
+  if (!kept.engine || kept.is_distrusted || draw(3) == 0)
     kept = {std::make_shared<engine::toy_engine>(toy_, first, memory, end - first),
-            draw(UINT64_MAX) + 1};
+            draw(UINT64_MAX) + 1, false};
   kept.engine->forget_swapped(); // no life finds that
   c.take_over = [this, own = kept.engine](const kv_handover& takes) {
     std::vector<std::shared_ptr<engine::toy_engine>> from;
@@ -387,8 +387,10 @@ result<void> world::before_step(node_id shard, const micro_batch& batch) {
   case step_fault::error:
     return fail(errc::internal, "the engine failed");
   case step_fault::exception:
+    kept_[shard].is_distrusted = true;
     throw std::runtime_error("the engine throws");
   case step_fault::death:
+    kept_[shard].is_distrusted = true;
     network_.crash(shard); // nobody hears of this step
     doomed_.insert(shard);
     return fail(errc::internal, "the process dies");

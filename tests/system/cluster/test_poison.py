@@ -4,7 +4,7 @@ from harness import BUILD, running
 from streams import Stream
 
 POISONED = BUILD / "tests/system/cluster/cluster_poisoned"  # see its source for the words
-DEATHS_MAX = 3  # in company, again in company, alone
+DEATHS_MAX = 2  # in company, then alone
 PROMPTS = [f"Write a short story about {x}." for x in ("a fox", "the sea", "a clock", "rain", "a bridge")]
 
 
@@ -34,7 +34,7 @@ def test_a_request_that_ends_the_shard_is_quarantined_and_nobody_else_is(poisone
     for s, expected in zip(streams, undisturbed):
         assert s.check().text == expected
     died = {name: n - before[name] for name, n in deaths().items() if n > before[name]}
-    assert died.keys() == {shard} and 2 <= died[shard] <= DEATHS_MAX
+    assert died == {shard: DEATHS_MAX}
     assert "signal 6" in poisoned.log("agent-a")
     poisoned.wait_ready()
     assert Stream(poisoned, PROMPTS[0]).check().text == undisturbed[0]
