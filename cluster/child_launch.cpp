@@ -48,9 +48,11 @@ child_launcher::child_launcher(child_watch& watch, const cluster_contexts& all,
 void child_launcher::know(const cluster_plan& plan) {
   std::lock_guard lock(mutex_);
   pipelines_[plan.generation] = plan.pipeline;
-  for (std::size_t i = 0; plan.width > 1 && i < plan.shards.size(); ++i) {
-    const auto leader = plan.shards[i - plan.shards[i].rank].node;
-    leaders_[plan.shards[i].node] = leader;
+  for (const auto& s : plan.shards) {
+    if (plan.width == 1 || meets_over_bus(plan, s))
+      continue;
+    const auto leader = stage_of(plan, s).front().node;
+    leaders_[s.node] = leader;
     widths_[leader] = plan.width;
   }
 }

@@ -18,12 +18,16 @@ constexpr std::array<std::uint32_t, 3> streams_shown{1, 8, 32};
 constexpr double hop_seconds = 100e-6;
 constexpr double turn_seconds = 400e-6;
 
-// The ranks of a stage are one engine here: what they lose by meeting is not in it.
+// The ranks of a stage are one engine here: what they lose by meeting is not in it, but for those
+// that meet over the bus, behind attention and behind the ffn of every layer: 180 us over loopback.
+constexpr double bus_meeting_seconds = 180e-6;
+
 struct stage_seat {
   cpu::probe_seat seat;
   bool is_here = false;
   double speed = 0; // relative to the others
   double share = 0; // of a whole step's cost
+  double meeting_seconds = 0;
 };
 
 std::vector<stage_seat> seats_of(const model::description& model, const cluster_plan& plan,
@@ -36,7 +40,9 @@ std::vector<stage_seat> seats_of(const model::description& model, const cluster_
     auto& stage = stages[s.stage];
     stage.seat.threads = s.rank == 0 ? s.threads : stage.seat.threads + s.threads;
     stage.seat.cpus.insert(stage.seat.cpus.end(), s.cores.begin(), s.cores.end());
-    stage.is_here = s.machine == root_machine;
+    stage.is_here = s.machine == root_machine && (s.rank == 0 || stage.is_here);
+    if (meets_over_bus(plan, s))
+      stage.meeting_seconds = 2 * s.layers.count * bus_meeting_seconds;
     stage.share =
         model::step_cost(model, s.layers, 1) / model::step_cost(model, model::whole(model), 1);
   }
@@ -71,7 +77,7 @@ std::vector<double> stage_seconds(const std::vector<stage_seat>& stages,
     const double slower =
         first != stages.end() ? first->speed / s.speed : 1.0 * here[0].threads / s.seat.threads;
     const auto whole = s.is_here ? measured[next++] : measured[0] * slower;
-    seconds.push_back(whole * s.share);
+    seconds.push_back(whole * s.share + s.meeting_seconds);
   }
   return seconds;
 }

@@ -28,16 +28,14 @@ std::size_t free_devices(const node_config& n) {
   return static_cast<std::size_t>(std::count(n.owners.begin(), n.owners.end(), nobody));
 }
 
-// Of the nodes that wait or of the others. The ranks of a stage live on one node: it takes as many
-// devices there as there are ranks, or none.
-bool take_devices(cluster_config& config, const model_config& m, std::uint32_t pipeline,
-                  bool waits) {
+// Of the nodes that wait or of the others, so many at a time of each node, or none.
+bool take_devices(cluster_config& config, const model_config& m, std::uint32_t pipeline, bool waits,
+                  std::uint32_t at_a_time) {
   auto missing = devices_of_replica(m);
   auto nodes = config.nodes;
   for (auto& n : nodes)
-    while (n.waits == waits && may_use(m, n) && missing > 0 &&
-           free_devices(n) >= m.tensor_parallel_size)
-      for (std::uint32_t rank = 0; rank < m.tensor_parallel_size; ++rank, --missing)
+    while (n.waits == waits && may_use(m, n) && missing > 0 && free_devices(n) >= at_a_time)
+      for (std::uint32_t i = 0; i < at_a_time; ++i, --missing)
         *std::find(n.owners.begin(), n.owners.end(), nobody) = pipeline;
   if (missing == 0)
     config.nodes = std::move(nodes);
@@ -45,15 +43,18 @@ bool take_devices(cluster_config& config, const model_config& m, std::uint32_t p
 }
 
 result<void> deal_replica(cluster_config& config, const model_config& m, std::uint32_t pipeline) {
-  if (take_devices(config, m, pipeline, false) || take_devices(config, m, pipeline, true))
-    return {};
+  // The ranks of a stage meet in memory if they are on one node: else over the bus, which is slow.
+  for (const auto at_a_time : {m.tensor_parallel_size, 1u})
+    for (const bool waits : {false, true})
+      if (take_devices(config, m, pipeline, waits, at_a_time))
+        return {};
   std::size_t left = 0;
   for (const auto& n : config.nodes)
     if (may_use(m, n))
       left += free_devices(n);
   return fail_param(errc::bad_config, "models.replicas",
-                    "a replica of model {} takes {} devices ({} stages of {} ranks, the ranks of "
-                    "a stage on one node), and its nodes have {} for it",
+                    "a replica of model {} takes {} devices ({} stages of {} ranks), and its "
+                    "nodes have {} for it",
                     m.name, devices_of_replica(m), m.pipeline_parallel_size, m.tensor_parallel_size,
                     left);
 }

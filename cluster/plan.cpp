@@ -219,8 +219,7 @@ result<void> check_known(const cluster_config& config, const generation& which,
   return {};
 }
 
-// A stage takes as many devices, one after the other, as it has ranks; all on one node, whose agent
-// holds the memory in which they meet.
+// A stage takes as many devices, one after the other, as it has ranks.
 result<void> check_devices(const cluster_config& config, const generation& which) {
   if (which.stages == 0)
     return {};
@@ -238,12 +237,6 @@ result<void> check_devices(const cluster_config& config, const generation& which
     return fail_param(errc::bad_config, "model.tensor_parallel_size",
                       "{} stages of {} ranks are {} shards, a cluster has at most {}", which.stages,
                       which.width, shards, limits::stages_max);
-  for (const auto& n : config.nodes)
-    if (const auto own = own_devices(config, n); own % which.width != 0)
-      return fail_param(errc::bad_config, "model.tensor_parallel_size",
-                        "model.tensor_parallel_size is {} and the ranks of a stage live on one "
-                        "node, but node {} has {} devices: give it a multiple of {}",
-                        which.width, n.name, own, which.width);
   if (devices != shards)
     return fail_param(errc::bad_config, "model.tensor_parallel_size",
                       "{} stages (model.pipeline_parallel_size) of {} ranks "
@@ -319,6 +312,16 @@ result<void> check_fits_beside(const std::vector<const cluster_plan*>& there,
                         human_bytes(after), human_bytes(machine.memory_available_bytes));
   }
   return {};
+}
+
+std::span<const shard_plan> stage_of(const cluster_plan& plan, const shard_plan& shard) {
+  return std::span(plan.shards).subspan(std::size_t{shard.stage} * plan.width, plan.width);
+}
+
+bool meets_over_bus(const cluster_plan& plan, const shard_plan& shard) {
+  const auto ranks = stage_of(plan, shard);
+  return std::any_of(ranks.begin(), ranks.end(),
+                     [&](const shard_plan& s) { return s.on != shard.on; });
 }
 
 std::vector<agent_plan> agents_of(const cluster_config& config) {

@@ -12,6 +12,7 @@
 #include "schema/ids.hpp"
 #include "schema/limits.hpp"
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -90,7 +91,7 @@ struct cluster_plan {
   std::uint32_t pipeline = 0;
   std::uint32_t generation = 0; // no two have one in common
   std::uint32_t stages = 1;
-  std::uint32_t width = 1;  // ranks of each stage, all of one node
+  std::uint32_t width = 1;  // ranks of each stage
   std::uint32_t blocks = 0; // KV blocks, the same at every shard
   std::uint32_t block_positions = 0;
   std::uint32_t swap_blocks = 0; // places for them in each shard's swap space
@@ -98,6 +99,12 @@ struct cluster_plan {
   std::vector<agent_plan> agents;
   std::vector<shard_plan> shards; // [stage * width + rank]
 };
+
+// The ranks of its stage, this one among them.
+std::span<const shard_plan> stage_of(const cluster_plan& plan, const shard_plan& shard);
+// Whether they are on several nodes: no agent holds memory for all of them, so they meet over the
+// bus.
+bool meets_over_bus(const cluster_plan& plan, const shard_plan& shard);
 
 // Of all nodes, in the order of the configuration.
 std::vector<agent_plan> agents_of(const cluster_config& config);
@@ -111,7 +118,7 @@ inline constexpr double auto_kv_memory_share = 0.5;
 
 // Of the pipeline that `config` is a view of (pipelines.hpp). `known`: every machine that has
 // layers, and others. Errors: bad_config (more shards than devices,
-// ranks of a stage on several nodes, a core that is not there, a machine that is not known),
+// or fewer, a core that is not there, a machine that is not known),
 // does_not_fit (layers, heads, memory; names what and the number).
 result<cluster_plan> make_plan(const cluster_config& config, const model::description& model,
                                const machines& known);

@@ -59,6 +59,22 @@ std::string stage_on_the_way(const cluster_plan& plan, stage_index stage) {
   return plan.width == 1 ? names : "(" + names + ")";
 }
 
+// Nothing where the ranks of every stage are on one node.
+std::string meetings_over_bus(const cluster_plan& plan) {
+  std::string text;
+  for (const auto& s : plan.shards) {
+    if (s.rank > 0 || !meets_over_bus(plan, s))
+      continue;
+    std::vector<std::string> names;
+    for (const auto& each : stage_of(plan, s))
+      names.push_back(each.name);
+    text += fmt::format("  {} of stage {} meet over the bus, twice in every layer: they are on "
+                        "several nodes; in the memory of one it takes a hundredth of the time\n",
+                        fmt::join(names, " and "), s.stage);
+  }
+  return text;
+}
+
 // "  expected: 150 tokens/s for one stream, 480 for 8, 560 for 32"; nothing where it is not known.
 std::string speeds(const std::vector<expected_speed>& expected) {
   std::string text;
@@ -97,6 +113,7 @@ std::string plan_table(const cluster_config& config, const model::description& m
       plan.blocks, plan.block_positions, std::uint64_t{plan.blocks} * plan.block_positions,
       plan.max_model_len, config.model.max_num_seqs);
   text += cost_of(config.model.kv_cache_dtype);
+  text += meetings_over_bus(plan);
   if (plan.swap_blocks > 0)
     text += fmt::format("  swap space: {} blocks = {} tokens of preempted sequences, in {}\n",
                         plan.swap_blocks, std::uint64_t{plan.swap_blocks} * plan.block_positions,

@@ -8,6 +8,7 @@
 #include "cluster/proxies.hpp"
 #include "cluster/roles.hpp"
 #include "cluster/watched_engine.hpp"
+#include "runtime/collective/bus_group.hpp"
 #include "runtime/collective/shared_group.hpp"
 #include "runtime/cpu/engine_cpu.hpp"
 
@@ -44,16 +45,57 @@ stage_ready announcement_of(const shard_plan& plan, const cluster_plan& all, epo
           plan.rank,         all.width,    all.generation};
 }
 
-// Null where the stage is this shard alone. Errors: as shared_group::join; io_failed (its agent
-// gave it no memory to meet the others in).
-result<std::shared_ptr<collective::shared_group>>
-join_group(const cluster_plan& all, const shard_plan& plan, std::optional<int> file) {
+struct membership {
+  std::shared_ptr<collective::group> group;      // null where the stage is this shard alone
+  std::shared_ptr<collective::collective> ranks; // so is this
+};
+
+// What the other ranks send goes to the inbox, from the bus's threads: the engine, which waits for
+// it, has the stage actor's.
+std::shared_ptr<collective::bus_group> meet_over_bus(process& self, const cluster_plan& all,
+                                                     const shard_plan& plan) {
+  const auto members = stage_of(all, plan);
+  std::vector<node_id> nodes; // [rank]
+  for (const auto& s : members)
+    nodes.push_back(s.node);
+  auto group = std::make_shared<collective::bus_group>(
+      plan.rank, all.width, [&self, nodes](std::uint32_t rank, group_values&& m) {
+        self.links().post(nodes[rank], actors::well_known::group, std::move(m));
+      });
+  self.links().publish(
+      actors::well_known::group, [&self, group, nodes](const envelope& e, message&& m) {
+        auto* values = std::get_if<group_values>(&m);
+        if (values && values->rank < nodes.size() && nodes[values->rank] == e.source)
+          group->inbox().put(std::move(*values));
+        else
+          self.links().count_unknown();
+      });
+  const auto note = [group, nodes](node_id node, bool is_up) {
+    const auto at = std::find(nodes.begin(), nodes.end(), node);
+    if (at != nodes.end())
+      group->inbox().set_up(static_cast<std::uint32_t>(at - nodes.begin()), is_up);
+  };
+  self.on_peer([note](const hello& h) { note(h.node, true); },
+               [note](node_id n, epoch_id, const std::string&) { note(n, false); });
+  return group;
+}
+
+// Errors: as shared_group::join; io_failed (its agent gave it no memory to meet the others in).
+result<membership> join_group(process& self, const cluster_plan& all, const shard_plan& plan,
+                              std::optional<int> file) {
   if (all.width == 1)
-    return std::shared_ptr<collective::shared_group>();
+    return membership{};
+  if (meets_over_bus(all, plan)) {
+    auto group = meet_over_bus(self, all, plan);
+    return membership{group, group->ranks()};
+  }
   if (!file)
     return fail(errc::io_failed, "rank {} of {} has no memory to meet the others in", plan.rank,
                 all.width);
-  return collective::shared_group::join(*file, plan.rank, all.width);
+  auto group = collective::shared_group::join(*file, plan.rank, all.width);
+  if (!group)
+    return group.error();
+  return membership{*group, (*group)->ranks()};
 }
 
 // Where other shards of this machine have the KV that was left: in memory whose label says which it
@@ -125,12 +167,12 @@ int run_shard(const cluster_context& context, const role_arguments& first,
   }
   auto& self = **started;
   outlive_parent(context.dir, plan.name, arguments.epoch);
-  const auto group = join_group(all, plan, arguments.group_file);
+  const auto group = join_group(self, all, plan, arguments.group_file);
   if (!group)
     return refused(group.error());
   auto loaded = cpu::engine_cpu::load(**file, context.model, plan.layers,
                                       settings_of(context, all, plan, arguments.kv_file), *weights,
-                                      *group ? (*group)->ranks() : nullptr);
+                                      group->ranks);
   if (!loaded)
     return refused(loaded.error());
   const std::shared_ptr<cpu::engine_cpu> own = std::move(*loaded);
@@ -144,7 +186,7 @@ int run_shard(const cluster_context& context, const role_arguments& first,
   config.stages = all.stages;
   config.rank = plan.rank;
   config.width = all.width;
-  config.group = *group;
+  config.group = group->group;
   config.head = place::head(context.pipeline());
   config.scheduler = make_proxy<actors::scheduler_actor>(self.system(), self.links(), config.head,
                                                          actors::well_known::scheduler);

@@ -4,6 +4,7 @@
 #include "schema/codec_parts.hpp"
 
 #include <array>
+#include <type_traits>
 #include <utility>
 
 namespace baton {
@@ -36,8 +37,9 @@ constexpr std::array<kind_row, kinds> rows{{
     {"chunks", true},         {"resume", false},       {"change_nodes", false},
     {"nodes_changed", false}, {"generations", false},  {"serves", false},
     {"joined", false},        {"scale_model", false},  {"remove_node", false},
+    {"group_values", false},
 }};
-static_assert(kinds == 39, "a new message needs a row, a table in a .fbs file, and a put/get pair");
+static_assert(kinds == 40, "a new message needs a row, a table in a .fbs file, and a put/get pair");
 
 // The table below is indexed by kind - 1.
 const kind_row* row_for(message_kind kind) noexcept {
@@ -45,16 +47,29 @@ const kind_row* row_for(message_kind kind) noexcept {
   return number >= 1 && number <= kinds ? &rows[number - 1] : nullptr;
 }
 
-// "BT01" to "BT39": a body can not be read as another kind's.
+// "BT01" to "BT40": a body can not be read as another kind's.
 std::array<char, 5> identifier_of(std::size_t number) noexcept {
   return {'B', 'T', static_cast<char>('0' + number / 10), static_cast<char>('0' + number % 10),
           '\0'};
 }
 
-bool fits_rows(std::size_t bulk_bytes, std::uint32_t rows_count) noexcept {
-  if (bulk_bytes == 0)
-    return true;
-  return rows_count != 0 && bulk_bytes % (std::size_t{rows_count} * sizeof(float)) == 0;
+// What a message has in its bulk frame; null: a message of this kind has none.
+template <class M>
+auto bulk_of(M& m) noexcept {
+  if constexpr (std::is_same_v<std::remove_const_t<M>, micro_batch>)
+    return &m.activations;
+  else if constexpr (std::is_same_v<std::remove_const_t<M>, group_values>)
+    return &m.values;
+  else
+    return nullptr;
+}
+
+bool fits(const micro_batch& m, std::size_t bulk_bytes) noexcept {
+  return bulk_bytes == 0 ||
+         (m.rows() != 0 && bulk_bytes % (std::size_t{m.rows()} * sizeof(float)) == 0);
+}
+bool fits(const group_values&, std::size_t bulk_bytes) noexcept {
+  return bulk_bytes % sizeof(float) == 0;
 }
 
 template <class W>
@@ -73,12 +88,12 @@ result<message> decode_as(const payload& body, const payload& bulk) {
   get(in, *from, to);
   if (in.refusal())
     return fail(errc::bad_frame, "{}: {}", name, *in.refusal());
-  if constexpr (std::is_same_v<M, micro_batch>) {
-    if (!fits_rows(bulk.size_bytes, to.rows()))
-      return fail(errc::bad_frame, "micro_batch: {} bytes of activations for {} rows",
-                  bulk.size_bytes, to.rows());
+  if constexpr (!std::is_null_pointer_v<decltype(bulk_of(to))>) {
+    if (!fits(to, bulk.size_bytes))
+      return fail(errc::bad_frame, "{}: {} bytes of floats, which are no whole rows", name,
+                  bulk.size_bytes);
     if (bulk.size_bytes != 0)
-      to.activations = codec::aligned_to(bulk, 64);
+      *bulk_of(to) = codec::aligned_to(bulk, 64);
   } else if (bulk.size_bytes != 0) {
     return fail(errc::bad_frame, "a {} has no bulk frame", name);
   }
@@ -119,15 +134,15 @@ frames encode(envelope e, const message& m) {
         codec::writer out;
         auto root = put(out, content);
         made.body = codec::finish(out, root, identifier_of(m.index() + 1).data());
+        if constexpr (!std::is_null_pointer_v<decltype(bulk_of(content))>) {
+          made.bulk = *bulk_of(content);
+          ENSURE(fits(content, made.bulk.size_bytes), "{} bytes of floats, which are no whole rows",
+                 made.bulk.size_bytes);
+        }
       },
       m);
   ENSURE(made.body.size_bytes <= limits::body_bytes_max, "a {} of {} bytes", name_of(e.kind),
          made.body.size_bytes);
-  if (const auto* batch = std::get_if<micro_batch>(&m)) {
-    ENSURE(fits_rows(batch->activations.size_bytes, batch->rows()),
-           "{} bytes of activations for {} rows", batch->activations.size_bytes, batch->rows());
-    made.bulk = batch->activations;
-  }
   return made;
 }
 

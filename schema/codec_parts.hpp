@@ -235,6 +235,7 @@ offset<wire::ScaleModel> put(writer& out, const scale_model& m);
 offset<wire::Generations> put(writer& out, const generations& m);
 offset<wire::Serves> put(writer& out, const serves& m);
 offset<wire::Joined> put(writer& out, const joined& m);
+offset<wire::GroupValues> put(writer& out, const group_values& m);
 
 void get(reader& in, const wire::Reserve& from, reserve& to);
 void get(reader& in, const wire::Granted& from, granted& to);
@@ -276,6 +277,7 @@ void get(reader& in, const wire::ScaleModel& from, scale_model& to);
 void get(reader& in, const wire::Generations& from, generations& to);
 void get(reader& in, const wire::Serves& from, serves& to);
 void get(reader& in, const wire::Joined& from, joined& to);
+void get(reader& in, const wire::GroupValues& from, group_values& to);
 
 // A finished buffer as a payload that owns it, 16-byte aligned.
 template <class W>

@@ -71,6 +71,18 @@ void get(reader& in, const wire::MicroBatch& from, micro_batch& to) {
              });
 }
 
+offset<wire::GroupValues> put(writer& out, const group_values& m) {
+  return wire::CreateGroupValues(out.buffer, m.epoch.value, m.rank, m.meeting, m.kind, m.about);
+}
+
+void get(reader&, const wire::GroupValues& from, group_values& to) {
+  to.epoch = {from.epoch()};
+  to.rank = from.rank();
+  to.meeting = from.meeting();
+  to.kind = from.kind();
+  to.about = from.about();
+}
+
 offset<wire::Sample> put(writer& out, const sample& m) {
   auto top =
       out.structs<wire::TokenLogprob>(m.top, limits::top_logprobs_max, [](const token_logprob& t) {

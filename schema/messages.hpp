@@ -360,7 +360,7 @@ using message =
                  chunk, tokenize, tokenized, detokenize, detokenized, stage_ready, open_epoch,
                  epoch_opened, hello, hello_ack, heartbeat, credit, status, model_card, load_report,
                  drain, query_status, cluster_status, list_models, models, generate, chunks, resume,
-                 change_nodes, nodes_changed, generations, serves, joined, scale_model,
-                 remove_node>;
+                 change_nodes, nodes_changed, generations, serves, joined, scale_model, remove_node,
+                 group_values>;
 
 } // namespace baton

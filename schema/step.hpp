@@ -103,4 +103,15 @@ struct sampled {
   std::optional<error> failure; // the step could not be run; no samples then
 };
 
+// Between rank 0 of a stage and its other ranks, where they do not share memory
+// (runtime/collective/bus_collective.hpp): what one of them gives the other at a meeting.
+struct group_values {
+  epoch_id epoch;
+  std::uint32_t rank = 0;    // who says it
+  std::uint64_t meeting = 0; // of this epoch, from 1; 0: rank 0 has begun it
+  std::uint64_t kind = 0;    // what it has come for
+  std::uint64_t about = 0;
+  payload values; // float32, little-endian
+};
+
 } // namespace baton

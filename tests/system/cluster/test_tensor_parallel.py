@@ -6,6 +6,7 @@ import time
 
 import pytest
 from harness import running
+from machines import two_machines
 from streams import Stream
 
 PROMPTS = [f"Write a short story about {x}." for x in ("a fox", "the sea", "a clock", "rain")]
@@ -120,3 +121,36 @@ def test_two_stages_of_two_ranks_live_through_the_loss_of_any(undisturbed):
             assert [s.check().text for s in streams] == whole
         restarts = {p["name"]: p["restarts"] for p in cluster.status()["processes"]}
         assert [restarts[f"shard-{i}"] for i in range(4)] == [0, 1, 1, 1]
+
+
+SECOND_NODE = '[[nodes]]\nname = "b"\ndevices = ["cpu:1"]'  # of the same machine, with an agent of its own
+
+
+def test_ranks_on_two_nodes_say_what_those_of_one_say(undisturbed):
+    """They meet over the bus: no agent holds memory for both."""
+    with running(tensor=2, devices=("cpu:0",), nodes=SECOND_NODE) as cluster:
+        assert texts(cluster) == undisturbed
+        assert "over the bus" in cluster.output.read_text()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP, signal.SIGSEGV])
+@pytest.mark.parametrize("shard", ["shard-0", "shard-1"])
+def test_a_rank_of_two_nodes_that_is_lost_changes_nothing_but_the_pace(undisturbed, shard, number):
+    with running(tensor=2, devices=("cpu:0",), nodes=SECOND_NODE) as cluster:
+        before = cluster.pids()
+        streams = begin(cluster)
+        cluster.kill(shard, number)
+        assert [s.check().text for s in streams] == undisturbed
+        assert {name for name, pid in cluster.pids().items() if pid != before[name]} == {shard}
+        assert texts(cluster) == undisturbed
+
+
+def test_ranks_on_two_machines_say_what_those_of_one_say_whichever_dies(undisturbed):
+    with two_machines(tensor=2) as machines:
+        assert texts(machines.near) == undisturbed
+        for victim in ("shard-1", "shard-0", "head"):
+            streams = begin(machines.near)
+            former = (victim, machines.near.pid(victim))
+            machines.near.kill(victim)
+            assert [s.check().text for s in streams] == undisturbed
+            machines.near.wait_standing(former)

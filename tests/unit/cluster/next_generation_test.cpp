@@ -141,13 +141,18 @@ TEST_CASE("wider stages are fewer, and their ranks share the layers") {
   CHECK(refused.error().param == "model.tensor_parallel_size");
 }
 
-TEST_CASE("stages whose ranks would be on two nodes are refused with the numbers") {
+TEST_CASE("stages grow wider over two nodes, but not beyond their devices") {
   const auto config = four_devices();
-  for (const std::uint32_t width : {2U, 8U}) {
-    const auto next = next_generation_scaled(config, first_generation(config), true, width);
-    REQUIRE(next);
-    const auto refused = make_plan(config, small_model(), roomy, *next);
-    REQUIRE_FALSE(refused);
-    CHECK(refused.error().message.find("node a has 3 devices") != std::string::npos);
-  }
+  const auto next = next_generation_scaled(config, first_generation(config), true, 2);
+  REQUIRE(next);
+  const auto plan = make_plan(config, small_model(), roomy, *next);
+  REQUIRE_MESSAGE(plan, plan.error().message);
+  CHECK_FALSE(meets_over_bus(*plan, plan->shards.at(0)));
+  CHECK(meets_over_bus(*plan, plan->shards.at(2))); // a has three devices, b one
+  const auto wider = next_generation_scaled(config, first_generation(config), true, 8);
+  REQUIRE(wider);
+  const auto refused = make_plan(config, small_model(), roomy, *wider);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().message.find("are 8 shards, but the nodes have 4 devices") !=
+        std::string::npos);
 }

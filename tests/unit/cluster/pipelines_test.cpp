@@ -146,11 +146,29 @@ TEST_CASE("a replica for which there are too few devices waits with the nodes th
   CHECK(plan->shards.at(0).cores == std::vector<std::uint32_t>{4});
 }
 
-TEST_CASE("the ranks of a stage are given devices of one node") {
-  const auto text =
-      replaced(two_models, "name = \"two\"\npath = \"two.gguf\"\npipeline_parallel_size = 2",
-               "name = \"two\"\npath = \"two.gguf\"\ntensor_parallel_size = 2");
-  CHECK(refusal(text).find("model two takes 2 devices (1 stages of 2 ranks") != std::string::npos);
+TEST_CASE("the ranks of a stage are given devices of one node, if one has enough") {
+  const std::string_view two_nodes = R"(
+[[nodes]]
+name = "x"
+devices = ["cpu:0"]
+[[nodes]]
+name = "y"
+devices = ["cpu:1", "cpu:2"]
+[[nodes]]
+name = "z"
+devices = ["cpu:3"]
+[[models]]
+name = "one"
+path = "one.gguf"
+tensor_parallel_size = 2
+replicas = 2
+)";
+  auto config = parse_config(two_nodes, "x.toml");
+  REQUIRE_MESSAGE(config, config.error().message);
+  using owners = std::vector<std::uint32_t>;
+  CHECK(config->nodes[1].owners == owners{0, 0});
+  CHECK(config->nodes[0].owners == owners{1}); // over the bus
+  CHECK(config->nodes[2].owners == owners{1});
 }
 
 TEST_CASE("what does not come out even is refused by name") {

@@ -270,12 +270,23 @@ TEST_CASE("what cannot be cut into so many ranks is refused by name and number")
     config.model.tensor_parallel_size = 2;
     says("are 4 shards, but the nodes have 2 devices");
   }
-  SUBCASE("ranks of one stage on two nodes") {
-    config.model.tensor_parallel_size = 2;
-    config.nodes[0].devices = {"cpu:0"};
-    config.nodes.push_back({"b", "127.0.0.1", {"cpu:1"}, "", "", false});
-    says("node a has 1 devices: give it a multiple of 2");
-  }
+}
+
+TEST_CASE("ranks of one stage on two nodes meet over the bus, those of one node do not") {
+  auto config = two_stages();
+  config.model.tensor_parallel_size = 2;
+  config.nodes = {{"a", "127.0.0.1", {"cpu:0", "cpu:1", "cpu:2"}, "", "", false},
+                  {"b", "10.0.0.2", {"cpu:0"}, "", "", true}};
+  const machines known{{root_machine, {{0, 1, 2}, 8ull << 30}}, {"b", {{4, 5}, 8ull << 30}}};
+  const auto plan = make_plan(config, small_model(), known);
+  REQUIRE_MESSAGE(plan, plan.error().message);
+  REQUIRE(plan->shards.size() == 4);
+  CHECK_FALSE(meets_over_bus(*plan, plan->shards[1]));
+  CHECK(meets_over_bus(*plan, plan->shards[2]));
+  CHECK(meets_over_bus(*plan, plan->shards[3]));
+  CHECK(stage_of(*plan, plan->shards[3]).front().name == "shard-2");
+  CHECK(plan_table(config, small_model(), *plan)
+            .find("shard-2 and shard-3 of stage 1 meet over the bus") != std::string::npos);
 }
 
 TEST_CASE("sizes are printed in binary units") {

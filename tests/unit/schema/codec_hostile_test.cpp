@@ -243,7 +243,7 @@ TEST_CASE("counts that later code multiplies with are bounded") {
   CHECK(refusal_of(batch) == errc::bad_frame);
 }
 
-TEST_CASE("activations must be whole rows, and belong to a micro_batch alone") {
+TEST_CASE("activations must be whole rows, values whole floats, and other messages have neither") {
   micro_batch batch;
   batch.tokens = {1, 2, 3};
   auto made = encode({}, batch);
@@ -258,8 +258,11 @@ TEST_CASE("activations must be whole rows, and belong to a micro_batch alone") {
   auto no_rows = encode({}, micro_batch{});
   CHECK_FALSE(survives(of_kind(batch), no_rows.body, bytes_of(std::string(4, 'a'))));
   for (const auto& m : one_of_each())
-    if (!std::holds_alternative<micro_batch>(m))
+    if (!std::holds_alternative<micro_batch>(m) && !std::holds_alternative<group_values>(m))
       CHECK_FALSE(survives(of_kind(m), encode({}, m).body, bytes_of("aaaa")));
+  const group_values values;
+  CHECK(survives(of_kind(values), encode({}, values).body, bytes_of("aaaabbbb")));
+  CHECK_FALSE(survives(of_kind(values), encode({}, values).body, bytes_of("aaaabb")));
 }
 
 TEST_CASE("numbers of eight bytes that do not lie at a multiple of eight are refused") {

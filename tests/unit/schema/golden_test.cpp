@@ -76,9 +76,7 @@ TEST_CASE("messages kept from the first build are still read, value for value") 
     }
     envelope e;
     e.kind = kind_of(m);
-    payload bulk;
-    if (const auto* batch = std::get_if<micro_batch>(&m))
-      bulk = batch->activations;
+    const auto bulk = encode({}, m).bulk;
     auto back = decode_body(e, bytes_of(content_of(file_of(name, "bin"))), bulk);
     REQUIRE_MESSAGE(back, back.error().message);
     // New fields may have joined since: the old values must all be there.

@@ -1,0 +1,181 @@
+#include "runtime/collective/bus_collective.hpp"
+
+#include "schema/ensure.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+namespace baton::collective {
+namespace {
+
+enum purpose_kind : std::uint64_t { reduced = 1, gathered, agreed };
+
+void copy(const void* from, std::size_t floats, void* to) {
+  if (floats > 0)
+    std::memcpy(to, from, floats * sizeof(float));
+}
+
+payload payload_of(std::span<const float> values) {
+  if (values.empty())
+    return {};
+  auto owner = std::make_shared<std::vector<float>>(values.begin(), values.end());
+  const auto* data = reinterpret_cast<const std::byte*>(owner->data());
+  return {std::move(owner), data, values.size_bytes()};
+}
+
+// A payload that came is aligned for floats, and nobody else writes it.
+const float* floats_of(const group_values& m) {
+  return reinterpret_cast<const float*>(m.values.data);
+}
+
+// The part of a span that lies behind `done`, one piece at most.
+template <class T>
+std::span<T> piece_of(std::span<T> values, std::size_t done) {
+  const auto left = values.subspan(std::min(done, values.size()));
+  return left.first(std::min(left.size(), piece_floats));
+}
+
+} // namespace
+
+bus_collective::bus_collective(std::uint32_t rank, std::uint32_t width,
+                               std::shared_ptr<group_inbox> inbox, sender send, bus_options options)
+    : rank_(rank), width_(width), inbox_(std::move(inbox)), send_(std::move(send)),
+      options_(options) {
+  ENSURE(rank < width, "rank {} of {}", rank, width);
+  failure_ = fail(errc::stale_epoch, "rank {} of a group has entered no epoch", rank);
+}
+
+void bus_collective::begin(epoch_id epoch) {
+  epoch_ = epoch;
+  meeting_ = 0;
+  failure_.reset();
+  inbox_->begin(epoch);
+  if (rank_ == 0) // whoever waits in the epoch before finds it over
+    answer({}, {});
+}
+
+// A failure stays: ranks no longer know of one another how far they are.
+result<void> bus_collective::kept(result<void> outcome) {
+  if (!outcome && !failure_)
+    failure_ = outcome.error();
+  return outcome;
+}
+
+// -- Messages --
+
+group_values bus_collective::saying(const purpose& what, std::span<const float> values) const {
+  return {epoch_, rank_, meeting_, what.kind, what.about, payload_of(values)};
+}
+
+// What the rank says at this meeting, which must be what it is here.
+result<group_values> bus_collective::hear(std::uint32_t from, const purpose& what,
+                                          std::size_t floats) {
+  auto m = inbox_->await(from, meeting_, group_inbox::clock::now() + options_.deadline);
+  if (m && (m->kind != what.kind || m->about != what.about ||
+            m->values.size_bytes != floats * sizeof(float)))
+    return fail(errc::internal, "rank {} comes for {} of {}, rank {} for {} of {}", rank_,
+                what.kind, what.about, from, m->kind, m->about);
+  return m;
+}
+
+// At another rank than 0. Requires: `answer` is as long as what rank 0 answers.
+result<void> bus_collective::ask(const purpose& what, std::span<const float> own,
+                                 std::span<float> answer) {
+  send_(0, saying(what, own));
+  const auto m = hear(0, what, answer.size());
+  if (!m)
+    return m.error();
+  copy(m->values.data, answer.size(), answer.data());
+  return {};
+}
+
+// To all, the same bytes. At meeting 0, where the epoch begins, nobody has asked.
+void bus_collective::answer(const purpose& what, std::span<const float> values) {
+  const auto m = saying(what, values);
+  for (std::uint32_t peer = 1; peer < width_; ++peer)
+    send_(peer, group_values(m));
+}
+
+// -- Values --
+
+result<void> bus_collective::agree(std::uint64_t what) {
+  if (failure_)
+    return *failure_;
+  ++meeting_;
+  const purpose here{agreed, what};
+  if (rank_ > 0)
+    return kept(ask(here, {}, {}));
+  for (std::uint32_t peer = 1; peer < width_; ++peer)
+    if (const auto m = hear(peer, here, 0); !m)
+      return kept(m.error());
+  answer(here, {});
+  return {};
+}
+
+result<void> bus_collective::all_reduce(std::span<float> values) {
+  if (failure_)
+    return *failure_;
+  for (std::size_t done = 0; done < values.size() && width_ > 1; done += piece_floats)
+    if (auto ok = reduce_piece(piece_of(values, done)); !ok)
+      return kept(ok);
+  return {};
+}
+
+result<void> bus_collective::reduce_piece(std::span<float> values) {
+  ++meeting_;
+  const purpose here{reduced, values.size()};
+  if (rank_ > 0)
+    return ask(here, values, values);
+  for (std::uint32_t peer = 1; peer < width_; ++peer) {
+    const auto m = hear(peer, here, values.size());
+    if (!m)
+      return m.error();
+    const float* more = floats_of(*m);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] += more[i];
+  }
+  answer(here, values);
+  return {};
+}
+
+result<void> bus_collective::gather(std::span<const float> own, std::span<float> all,
+                                    std::span<const std::size_t> counts) {
+  const std::size_t total = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
+  ENSURE(counts.size() == width_ && own.size() == counts[rank_] &&
+             (rank_ != 0 || all.size() == total),
+         "rank {} gathers {} floats into {}", rank_, own.size(), all.size());
+  if (failure_)
+    return *failure_;
+  if (rank_ == 0 && own.data() != all.data())
+    copy(own.data(), own.size(), all.data());
+  // Rank 0 gives nothing to the others.
+  const std::size_t longest = width_ == 1 ? 0 : *std::max_element(counts.begin() + 1, counts.end());
+  for (std::size_t done = 0; done < longest; done += piece_floats)
+    if (auto ok = gather_piece(own, all, counts, done); !ok)
+      return kept(ok);
+  return {};
+}
+
+// All come, also those that have nothing left to give. Rank 0's word that it has their values is
+// empty.
+result<void> bus_collective::gather_piece(std::span<const float> own, std::span<float> all,
+                                          std::span<const std::size_t> counts, std::size_t done) {
+  ++meeting_;
+  const purpose here{gathered, done};
+  if (rank_ > 0)
+    return ask(here, piece_of(own, done), {});
+  std::size_t begin = counts[0];
+  for (std::uint32_t peer = 1; peer < width_; begin += counts[peer], ++peer) {
+    const auto to = piece_of(all.subspan(begin, counts[peer]), done);
+    const auto m = hear(peer, here, to.size());
+    if (!m)
+      return m.error();
+    copy(m->values.data, to.size(), to.data());
+  }
+  answer(here, {});
+  return {};
+}
+
+} // namespace baton::collective

@@ -1,0 +1,78 @@
+// The collective of shards that share no memory, because they live on several nodes: rank 0 meets
+// each of the others over the bus. Correct and slow: a meeting is a message there and one back,
+// where shared memory (shared_collective.hpp) takes a microsecond.
+//
+//   rank r   --- group_values: what it has ---> rank 0   waits for all, forms the sum,
+//            <-- group_values: the result ------         answers each
+//
+//                      begin(epoch)                    a call fails
+//     outside (at first) ----------> inside, calls work -----------> broken, calls give the failure
+//                                      ^                                |
+//                                      +--------------------------------+  begin(newer epoch)
+//
+// Sums are formed in the order of ranks, as in shared memory: the bits are the same. What is large
+// passes in pieces, one at a time, so that no more than a piece is on its way in each direction and
+// needs no credit of the links.
+#pragma once
+
+#include "runtime/collective/collective.hpp"
+#include "runtime/collective/group_inbox.hpp"
+
+#include <functional>
+
+namespace baton::collective {
+
+// Floats of a piece: 1 MiB.
+inline constexpr std::size_t piece_floats = std::size_t{256} << 10U;
+
+struct bus_options {
+  // Of each wait for another rank; of the kind of shared_options.deadline.
+  std::chrono::milliseconds deadline{2000};
+};
+
+// For one thread at a time.
+class bus_collective final : public collective {
+public:
+  // Hands a message to the bus for that rank; does not wait, and may lose it with its link.
+  using sender = std::function<void(std::uint32_t rank, group_values&& m)>;
+
+  // Requires: rank < width.
+  bus_collective(std::uint32_t rank, std::uint32_t width, std::shared_ptr<group_inbox> inbox,
+                 sender send, bus_options options = {});
+
+  void begin(epoch_id epoch);
+  // No epoch has begun, or a call has failed since.
+  bool is_broken() const noexcept { return failure_.has_value(); }
+
+  std::uint32_t rank() const noexcept override { return rank_; }
+  std::uint32_t width() const noexcept override { return width_; }
+  result<void> agree(std::uint64_t what) override;
+  result<void> all_reduce(std::span<float> values) override;
+  result<void> gather(std::span<const float> own, std::span<float> all,
+                      std::span<const std::size_t> counts) override;
+
+private:
+  struct purpose {
+    std::uint64_t kind = 0;
+    std::uint64_t about = 0; // floats, or what they agree about
+  };
+
+  result<void> kept(result<void> outcome);
+  group_values saying(const purpose& what, std::span<const float> values) const;
+  result<group_values> hear(std::uint32_t from, const purpose& what, std::size_t floats);
+  result<void> ask(const purpose& what, std::span<const float> own, std::span<float> answer);
+  void answer(const purpose& what, std::span<const float> values);
+  result<void> reduce_piece(std::span<float> values);
+  result<void> gather_piece(std::span<const float> own, std::span<float> all,
+                            std::span<const std::size_t> counts, std::size_t done);
+
+  const std::uint32_t rank_, width_;
+  const std::shared_ptr<group_inbox> inbox_;
+  const sender send_;
+  const bus_options options_;
+  epoch_id epoch_;
+  std::uint64_t meeting_ = 0;
+  std::optional<error> failure_;
+};
+
+} // namespace baton::collective
