@@ -123,19 +123,38 @@ question_desk::~question_desk() {
   state_->thread.join();
 }
 
-result<std::string> ask_desk(const std::string& desk, const key_pair& own,
-                             const std::string& question, std::chrono::milliseconds patience) {
+struct desk_line::state {
+  std::string address;
+  zmq::context_t context{1};
+  zmq::socket_t socket{context, zmq::socket_type::dealer};
+};
+
+desk_line::desk_line(std::unique_ptr<state> s) : state_(std::move(s)) {}
+desk_line::desk_line(desk_line&&) noexcept = default;
+desk_line::~desk_line() = default;
+
+result<desk_line> desk_line::open(const std::string& desk, const key_pair& own) {
   const auto to = split_key(desk);
   if (to.key.empty())
     return fail(errc::bad_config, "'{}' says no key: tcp://HOST:PORT#KEY", desk);
   if (auto ok = check_endpoint(to.address, true); !ok)
     return ok.error();
+  auto s = std::make_unique<state>();
+  s->address = to.address;
   try {
-    zmq::context_t context(1);
-    zmq::socket_t s(context, zmq::socket_type::dealer);
-    set_bounds(s, answer_bytes_max);
-    connect_encrypted(s, own, to.key);
-    s.connect(to.address);
+    set_bounds(s->socket, answer_bytes_max);
+    connect_encrypted(s->socket, own, to.key);
+    s->socket.connect(to.address);
+  } catch (const zmq::error_t& e) {
+    return fail(errc::bad_config, "cannot ask '{}': {}", to.address, e.what());
+  }
+  return desk_line(std::move(s));
+}
+
+result<std::string> desk_line::ask(const std::string& question,
+                                   std::chrono::milliseconds patience) {
+  auto& s = state_->socket;
+  try {
     static_cast<void>(s.send(zmq::buffer(question), zmq::send_flags::dontwait));
     zmq::pollitem_t item{s.handle(), 0, ZMQ_POLLIN, 0};
     zmq::poll(&item, 1, patience);
@@ -143,12 +162,18 @@ result<std::string> ask_desk(const std::string& desk, const key_pair& own,
     if (s.recv(answer, zmq::recv_flags::dontwait))
       return answer.to_string();
   } catch (const zmq::error_t& e) {
-    return fail(errc::bad_config, "cannot ask '{}': {}", to.address, e.what());
+    return fail(errc::bad_config, "cannot ask '{}': {}", state_->address, e.what());
   }
   return fail(
       errc::link_down,
       "{} does not answer: is `cluster up` running there, is the port open, is this its key?",
-      to.address);
+      state_->address);
+}
+
+result<std::string> ask_desk(const std::string& desk, const key_pair& own,
+                             const std::string& question, std::chrono::milliseconds patience) {
+  auto line = desk_line::open(desk, own);
+  return line ? line->ask(question, patience) : line.error();
 }
 
 } // namespace baton::cluster

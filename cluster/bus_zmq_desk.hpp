@@ -33,8 +33,26 @@ private:
   std::unique_ptr<state> state_;
 };
 
-// `desk`: its endpoint, with its key. Errors: bad_config, link_down (no answer in time; nobody
-// tells a wrong key from nobody there).
+// A connection to a desk, for one question after the other.
+class desk_line {
+public:
+  // `desk`: its endpoint, with its key. Errors: bad_config.
+  static result<desk_line> open(const std::string& desk, const key_pair& own);
+  desk_line(desk_line&&) noexcept;
+  desk_line& operator=(desk_line&&) = delete;
+  ~desk_line();
+
+  // An answer that is late is no answer: the line is of no use any more then. Errors: bad_config,
+  // link_down (no answer in time; nobody tells a wrong key from nobody there).
+  result<std::string> ask(const std::string& question, std::chrono::milliseconds patience);
+
+private:
+  struct state;
+  explicit desk_line(std::unique_ptr<state> s);
+  std::unique_ptr<state> state_;
+};
+
+// One question. Errors: as desk_line.
 result<std::string> ask_desk(const std::string& desk, const key_pair& own,
                              const std::string& question, std::chrono::milliseconds patience);
 

@@ -3,6 +3,7 @@
 #include "cluster/bus_zmq_desk.hpp"
 #include "cluster/commands.hpp"
 #include "cluster/join_book.hpp"
+#include "cluster/link_probe.hpp"
 #include "cluster/pipelines.hpp"
 #include "cluster/process.hpp"
 #include "cluster/reach.hpp"
@@ -159,6 +160,7 @@ int command_join(const join_options& options) {
     std::getline(std::cin, token);
   join_request request{options.node, token, std::string(build_version()),
                        measured_facts_of_this_machine(), ""};
+  request.machine.link = measure_link(options.desk, *own, options.node, token);
   auto granted = ask_until_granted(options.desk, *own, request);
   if (!granted)
     return refuse(granted.error());

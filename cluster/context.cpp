@@ -1,3 +1,4 @@
+#include "cluster/machine_links.hpp"
 #include "cluster/model_identity.hpp"
 #include "cluster/pipelines.hpp"
 #include "cluster/roles.hpp"
@@ -179,7 +180,7 @@ std::string plan_table(const cluster_contexts& all, const expected_speeds& expec
   std::string text;
   for (std::size_t i = 0; i < all.size(); ++i)
     text += plan_table(all[i].config, all[i].model, all[i].plan, of(expected, i));
-  return text;
+  return all.empty() ? text : text + links_text(all.front().made_with.known);
 }
 
 std::string plan_json(const cluster_contexts& all, const expected_speeds& expected) {

@@ -1,5 +1,6 @@
 #include "cluster/expected_speed.hpp"
 
+#include "cluster/machine_links.hpp"
 #include "cluster/stage_speeds.hpp"
 #include "runtime/cpu/step_probe.hpp"
 
@@ -13,21 +14,25 @@ namespace {
 constexpr std::array<std::uint32_t, 3> streams_shown{1, 8, 32};
 
 // From one stage to the next, and from the last one's tokens to the next micro-batch: messages,
-// scheduler, text, gateway. Estimates for one machine; what comes of them is held beside what is
-// served by ./check growth (`plan`).
+// scheduler, text, gateway. Estimates without what the links between machines add; what comes of
+// them is held beside what is served by ./check growth (`plan`).
 constexpr double hop_seconds = 100e-6;
 constexpr double turn_seconds = 400e-6;
 
 // The ranks of a stage are one engine here: what they lose by meeting is not in it, but for those
-// that meet over the bus, behind attention and behind the ffn of every layer: 180 us over loopback.
-constexpr double bus_meeting_seconds = 180e-6;
+// that meet over the bus, behind attention and behind the ffn of every layer. Measured over
+// loopback: for the messages, and for each byte of the rows.
+constexpr double bus_meeting_seconds = 170e-6, bus_byte_seconds = 2.5e-9;
 
 struct stage_seat {
   cpu::probe_seat seat;
   bool is_here = false;
-  double speed = 0; // relative to the others
-  double share = 0; // of a whole step's cost
-  double meeting_seconds = 0;
+  double speed = 0;    // relative to the others
+  double share = 0;    // of a whole step's cost
+  std::string machine; // of its rank 0
+  std::uint32_t meetings = 0;
+  double meeting_seconds = 0; // each, beside what its rows take
+  double slowest_byte = 0;    // seconds
 };
 
 std::vector<stage_seat> seats_of(const model::description& model, const cluster_plan& plan,
@@ -41,8 +46,19 @@ std::vector<stage_seat> seats_of(const model::description& model, const cluster_
     stage.seat.threads = s.rank == 0 ? s.threads : stage.seat.threads + s.threads;
     stage.seat.cpus.insert(stage.seat.cpus.end(), s.cores.begin(), s.cores.end());
     stage.is_here = s.machine == root_machine && (s.rank == 0 || stage.is_here);
-    if (meets_over_bus(plan, s))
-      stage.meeting_seconds = 2 * s.layers.count * bus_meeting_seconds;
+    if (s.rank == 0)
+      stage.machine = s.machine;
+    if (meets_over_bus(plan, s)) {
+      // To rank 0 and back. Of a slow link the time there is all that counts.
+      const auto way = [&](std::size_t bytes) {
+        return 2 * way_seconds(known, stage.machine, s.machine, bytes);
+      };
+      constexpr std::size_t many = 1'000'000;
+      stage.meetings = 2 * s.layers.count;
+      stage.meeting_seconds = std::max({stage.meeting_seconds, bus_meeting_seconds, way(0)});
+      stage.slowest_byte =
+          std::max({stage.slowest_byte, bus_byte_seconds, (way(many) - way(0)) / many});
+    }
     stage.share =
         model::step_cost(model, s.layers, 1) / model::step_cost(model, model::whole(model), 1);
   }
@@ -68,7 +84,7 @@ std::vector<cpu::probe_seat> seats_here(const std::vector<stage_seat>& stages) {
 // longer as its machine is slower.
 std::vector<double> stage_seconds(const std::vector<stage_seat>& stages,
                                   const std::vector<cpu::probe_seat>& here,
-                                  const std::vector<double>& measured) {
+                                  const std::vector<double>& measured, std::size_t row_bytes) {
   std::vector<double> seconds;
   std::size_t next = 0;
   const auto first =
@@ -77,8 +93,22 @@ std::vector<double> stage_seconds(const std::vector<stage_seat>& stages,
     const double slower =
         first != stages.end() ? first->speed / s.speed : 1.0 * here[0].threads / s.seat.threads;
     const auto whole = s.is_here ? measured[next++] : measured[0] * slower;
-    seconds.push_back(whole * s.share + s.meeting_seconds);
+    const double meeting = s.meeting_seconds + s.slowest_byte * static_cast<double>(row_bytes);
+    seconds.push_back(whole * s.share + s.meetings * meeting);
   }
+  return seconds;
+}
+
+// What links add: from stage to stage with so many bytes of rows, and from the last with its
+// tokens, by the head, which is on the root's machine, to the first.
+double way_of(const std::vector<stage_seat>& stages, const machines& known, std::size_t row_bytes) {
+  const auto more = [&](const std::string& from, const std::string& to, std::size_t bytes) {
+    return std::max(0.0, way_seconds(known, from, to, bytes) - hop_seconds);
+  };
+  double seconds =
+      more(stages.back().machine, root_machine, 0) + more(root_machine, stages.front().machine, 0);
+  for (std::size_t i = 1; i < stages.size(); ++i)
+    seconds += more(stages[i - 1].machine, stages[i].machine, row_bytes);
   return seconds;
 }
 
@@ -89,12 +119,13 @@ batches_under_way batches_of(std::uint32_t streams, std::uint32_t stages) {
   return {count, (streams + count - 1) / count};
 }
 
-double tokens_per_second(std::span<const double> stage_seconds, std::uint32_t streams) {
+double tokens_per_second(std::span<const double> stage_seconds, std::uint32_t streams,
+                         double way_between) {
   const auto stages = static_cast<std::uint32_t>(stage_seconds.size());
   const auto batches = batches_of(streams, stages);
   // One micro-batch takes its whole way before it begins again; the slowest stage runs all.
   const double way = std::accumulate(stage_seconds.begin(), stage_seconds.end(), 0.0) +
-                     hop_seconds * (stages - 1) + turn_seconds;
+                     hop_seconds * (stages - 1) + turn_seconds + way_between;
   const double slowest =
       batches.count * *std::max_element(stage_seconds.begin(), stage_seconds.end());
   return streams / std::max(way, slowest);
@@ -124,7 +155,9 @@ result<std::vector<expected_speed>> expect(const cluster_config& config,
     const auto measured = probe->measure(batches.rows, batches.count > 1);
     if (!measured)
       return measured.error();
-    all.push_back({streams, tokens_per_second(stage_seconds(stages, here, *measured), streams)});
+    const auto row_bytes = std::size_t{batches.rows} * model.hidden_size * sizeof(float);
+    all.push_back({streams, tokens_per_second(stage_seconds(stages, here, *measured, row_bytes),
+                                              streams, way_of(stages, known, row_bytes))});
   }
   return all;
 }

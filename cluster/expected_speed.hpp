@@ -17,8 +17,10 @@ struct batches_under_way {
 };
 batches_under_way batches_of(std::uint32_t streams, std::uint32_t stages);
 
-// `stage_seconds`: of a micro-batch of those rows, by stage. Pure.
-double tokens_per_second(std::span<const double> stage_seconds, std::uint32_t streams);
+// `stage_seconds`: of a micro-batch of those rows, by stage. `way_between`: what links add from
+// machine to machine until it begins again. Pure.
+double tokens_per_second(std::span<const double> stage_seconds, std::uint32_t streams,
+                         double way_between = 0);
 
 // Measured here, with the model's weights and the threads of the plan's stages, which takes a
 // second or two; a stage of another machine takes as much longer as that is slower

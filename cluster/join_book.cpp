@@ -105,6 +105,22 @@ std::optional<reach_request> reach_request_from(std::string_view text) {
   }
 }
 
+std::string text_of(const link_request& r) {
+  return json{{"node", r.node}, {"token", r.token}, {"link_bytes", r.bytes}}.dump();
+}
+
+std::optional<link_request> link_request_from(std::string_view text) {
+  try {
+    const auto j = json::parse(text);
+    const auto bytes = j.at("link_bytes").get<std::uint64_t>();
+    if (bytes > link_bytes_max)
+      return std::nullopt;
+    return link_request{j.at("node").get<std::string>(), j.at("token").get<std::string>(), bytes};
+  } catch (const json::exception&) {
+    return std::nullopt;
+  }
+}
+
 std::string text_of(const join_answer& a) {
   json j{{"state", state_names[static_cast<std::size_t>(a.state)]}, {"reason", a.reason}};
   if (a.grant)
@@ -266,6 +282,13 @@ std::optional<std::string> join_book::host_of(const std::string& node,
     if (m.node == node && keys_.trusts(node, public_key))
       return m.host;
   return std::nullopt;
+}
+
+bool join_book::may_ask(const link_request& r, const std::string& public_key) const {
+  return std::any_of(expected_.begin(), expected_.end(), [&](const expected_machine& m) {
+    return m.node == r.node && (keys_.trusts(m.node, public_key) ||
+                                (!m.token.empty() && is_same_secret(r.token, m.token)));
+  });
 }
 
 // Of the machines that have joined, those whose agents have not said that they have this key.

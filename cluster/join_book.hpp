@@ -67,6 +67,14 @@ struct reach_request {
   std::uint16_t port = 0;
 };
 
+// From a machine that may join: so many bytes of answer, by which it measures its link.
+struct link_request {
+  std::string node;
+  std::string token;
+  std::size_t bytes = 0; // at most link_bytes_max
+};
+inline constexpr std::size_t link_bytes_max = std::size_t{1} << 20U;
+
 enum class join_state : std::uint8_t { wait, refused, granted, noted };
 struct join_answer {
   join_state state = join_state::wait;
@@ -80,6 +88,8 @@ std::string text_of(const key_change& c);
 std::optional<key_change> key_change_from(std::string_view text);
 std::string text_of(const reach_request& r);
 std::optional<reach_request> reach_request_from(std::string_view text);
+std::string text_of(const link_request& r);
+std::optional<link_request> link_request_from(std::string_view text);
 std::string text_of(const join_answer& a);
 std::optional<join_answer> join_answer_from(std::string_view text);
 
@@ -116,6 +126,8 @@ public:
   join_answer answer(const key_change& c, const std::string& public_key);
   // Where the node of this key is, which may ask us to try it; nothing: it may not.
   std::optional<std::string> host_of(const std::string& node, const std::string& public_key) const;
+  // Known by its key, or by the token, which stays good.
+  bool may_ask(const link_request& r, const std::string& public_key) const;
   // Its agent has noted these.
   void note_heard(const std::string& node, machine_keys keys);
   // What is known of one that has not come, or has left.

@@ -184,6 +184,8 @@ std::string join_desk::answer(std::string_view question, const std::string& publ
   }
   if (const auto asked = reach_request_from(question))
     return text_of(look(*asked, public_key));
+  if (const auto asked = link_request_from(question))
+    return measure(*asked, public_key);
   const auto r = join_request_from(question);
   if (!r)
     return text_of(join_answer{join_state::refused, "this is not a request to join", std::nullopt});
@@ -215,6 +217,14 @@ join_answer join_desk::look(const reach_request& r, const std::string& public_ke
                       "shards listen there, at any port, so let its firewall pass them from there",
                       r.node, reached.error().message),
           std::nullopt};
+}
+
+// Whoever may not join gets no such answer, but hears why when it asks to.
+std::string join_desk::measure(const link_request& r, const std::string& public_key) const {
+  std::lock_guard lock(mutex_);
+  return book_.may_ask(r, public_key)
+             ? std::string(r.bytes, '.')
+             : text_of(join_answer{join_state::refused, "not known here", std::nullopt});
 }
 
 // A key is trusted only once that is noted: who comes next must find it.

@@ -61,6 +61,7 @@ private:
   std::string answer(std::string_view question, const std::string& public_key);
   join_answer judge(const join_request& r, const std::string& public_key);
   join_answer look(const reach_request& r, const std::string& public_key) const;
+  std::string measure(const link_request& r, const std::string& public_key) const;
   template <class Question>
   join_answer ask_book(const Question& q, const std::string& public_key);
   result<void> open_socket(const key_pair& own);

@@ -16,6 +16,7 @@ namespace {
 constexpr std::size_t cores_max = 4096; // Linux's CONFIG_NR_CPUS goes to 8192, CPU_SETSIZE to 1024
 
 constexpr double read_gb_s_max = 1e6;
+constexpr double round_trip_seconds_max = 60, bytes_per_second_max = 1e15;
 constexpr int probe_rounds = 3; // the fastest counts: the others were disturbed
 
 // "0-1", "0,32": whether one before this core shares its physical core. No such file: no.
@@ -53,6 +54,20 @@ std::optional<read_speed> read_speed_in(const nlohmann::json& facts) {
   const read_speed speed{list[0].get<double>(), list[1].get<double>()};
   const auto is_one = [](double gb_s) { return gb_s >= 0 && gb_s < read_gb_s_max; };
   return is_one(speed.one_thread) && is_one(speed.all_cores) ? std::optional(speed) : std::nullopt;
+}
+
+// One that was noted by a build before this has none.
+std::optional<link_speed> link_speed_in(const nlohmann::json& facts) {
+  const auto link = facts.value("link", nlohmann::json());
+  if (link.is_null())
+    return link_speed{};
+  if (!link.is_array() || link.size() != 2 || !link[0].is_number() || !link[1].is_number())
+    return std::nullopt;
+  const link_speed speed{link[0].get<double>(), link[1].get<double>()};
+  return speed.round_trip_seconds >= 0 && speed.round_trip_seconds < round_trip_seconds_max &&
+                 speed.bytes_per_second >= 0 && speed.bytes_per_second < bytes_per_second_max
+             ? std::optional(speed)
+             : std::nullopt;
 }
 
 } // namespace
@@ -104,6 +119,7 @@ nlohmann::json json_of(const machine_facts& facts) {
   return {{"cores", facts.cores},
           {"siblings", facts.siblings},
           {"read_gb_s", {facts.reads.one_thread, facts.reads.all_cores}},
+          {"link", {facts.link.round_trip_seconds, facts.link.bytes_per_second}},
           {"memory_available_bytes", facts.memory_available_bytes}};
 }
 
@@ -117,10 +133,11 @@ std::optional<machine_facts> machine_from(const nlohmann::json& json) {
   if (!cores || cores->empty() || !siblings)
     return std::nullopt;
   const auto reads = read_speed_in(json);
-  if (!reads)
+  const auto link = link_speed_in(json);
+  if (!reads || !link)
     return std::nullopt;
   return machine_facts{std::move(*cores), json["memory_available_bytes"].get<std::uint64_t>(),
-                       std::move(*siblings), *reads};
+                       std::move(*siblings), *reads, *link};
 }
 
 } // namespace baton::cluster

@@ -18,6 +18,13 @@ struct read_speed {
   bool is_known() const noexcept { return one_thread > 0 && all_cores > 0; }
 };
 
+// Between a machine and the root's, as one conversation gets it, encrypted.
+struct link_speed {
+  double round_trip_seconds = 0; // of a short question and its answer
+  double bytes_per_second = 0;   // to the machine
+  bool is_known() const noexcept { return bytes_per_second > 0; }
+};
+
 struct machine_facts {
   std::vector<std::uint32_t> cores; // that this process may use: hardware threads, as Linux counts
   std::uint64_t memory_available_bytes = 0; // before anything of the cluster runs
@@ -26,6 +33,7 @@ struct machine_facts {
   std::vector<std::uint32_t> siblings = {};
   std::vector<std::uint32_t> physical_cores() const; // one hardware thread of each
   read_speed reads = {};
+  link_speed link = {}; // of a machine elsewhere
 };
 machine_facts facts_of_this_machine();
 // With its read speed, which takes a third of a second and 256 MiB; where these are not to be had,

@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import time
@@ -48,6 +49,11 @@ def test_a_pipeline_over_two_machines_says_what_one_machine_says(machines, undis
     assert names == {"head", "gateway", "agent-a", "agent-b", "shard-0", "shard-1"}
     assert not list((machines.directory / "run").glob("shard-1*")), "the second stage is the other machine's"
     assert list((machines.far.directory / "run").glob("shard-1*"))
+
+
+def test_the_plan_says_how_fast_the_link_is(machines):
+    there = r"link to node b: \d+\.\d\d ms there and back, \d+ MB/s"
+    assert re.search(there, machines.near.command("plan", machines.near.config).stdout)
 
 
 @pytest.mark.parametrize("victim", ["shard-1", "head"], ids=["stage-there", "head-here"])

@@ -31,6 +31,13 @@ TEST_CASE("one stream waits for every stage in turn, many for the slowest") {
   CHECK(rate({0.03}, 32) == doctest::Approx(32 / 0.0304).epsilon(0.01));
 }
 
+TEST_CASE("a slow link holds up one stream, and many as far as stages wait for it") {
+  const std::vector<double> even{0.01, 0.01}, uneven{0.01, 0.03};
+  CHECK(tokens_per_second(even, 1, 0.01) == doctest::Approx(1 / 0.0305).epsilon(0.01));
+  CHECK(tokens_per_second(even, 32, 0.01) == doctest::Approx(32 / 0.0305).epsilon(0.01));
+  CHECK(tokens_per_second(uneven, 32, 0.01) == doctest::Approx(32 / 0.06).epsilon(0.01));
+}
+
 TEST_CASE("what a step costs goes by what it reads: more layers more, the head beside them") {
   const auto model = small_model();
   const auto cost = [&](std::uint32_t first, std::uint32_t count, bool heads) {

@@ -333,3 +333,23 @@ TEST_CASE("only a machine that is known may have itself looked at") {
   CHECK_FALSE(reach_request_from(R"({"node": "b", "reach_port": 0})"));
   CHECK_FALSE(reach_request_from(text_of(asks("b"))));
 }
+
+TEST_CASE("a link is measured for whoever may join, and its token stays good") {
+  join_book book(over_three_machines(), {{"b", key_b}}, "1.0");
+  const auto token = book.expected()[1].token; // of c
+  CHECK(book.may_ask({"b", "", 1}, key_b));
+  CHECK(book.may_ask({"c", token, 1}, key_c));
+  CHECK_FALSE(book.may_ask({"c", "", 1}, key_c));
+  CHECK_FALSE(book.may_ask({"b", token, 1}, stranger));
+  CHECK_FALSE(book.may_ask({"z", token, 1}, key_b));
+  CHECK(book.answer(asks("c", token), key_c, now).state == join_state::wait);
+  const auto read = link_request_from(text_of(link_request{"b", "t", link_bytes_max}));
+  REQUIRE(read);
+  CHECK(read->node == "b");
+  CHECK(read->token == "t");
+  CHECK(read->bytes == link_bytes_max);
+  CHECK_FALSE(link_request_from(text_of(link_request{"b", "t", link_bytes_max + 1})));
+  CHECK_FALSE(link_request_from(R"({"node": "b", "token": "", "link_bytes": -1})"));
+  CHECK_FALSE(link_request_from(text_of(asks("b"))));
+  CHECK_FALSE(join_request_from(text_of(link_request{"b", "t", 1})));
+}
