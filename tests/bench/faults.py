@@ -135,30 +135,30 @@ def kill_stage_memory_gone(settings):
 
 def stop_stage(settings):
     """It is found by its silence: the gap is the time until then, and the recovery."""
-    tally = blows(settings, shard_signal(signal.SIGSTOP), max(1, settings.injections // 2))
+    tally = blows(settings, shard_signal(signal.SIGSTOP), settings.injections)
     return [gap("stop_stage", tally, 50, None), gap("stop_stage", tally, 99, 2.0), *of_texts("stop_stage", tally)]
 
 
 def kill_gateway(settings):
-    tally = blows(settings, process_signal("gateway"), max(1, settings.injections // 2), comes_back=True)
+    tally = blows(settings, process_signal("gateway"), settings.injections, comes_back=True)
     return [back("kill_gateway", tally, 0.5), report.judged("kill_gateway.returns", tally.returns, "times", rounds=tally.injections),
             *of_texts("kill_gateway", tally)]
 
 
 def kill_head(settings):
-    tally = blows(settings, process_signal("head"), max(1, settings.injections // 2))
+    tally = blows(settings, process_signal("head"), settings.injections)
     return [back("kill_head", tally, 1.0), gap("kill_head", tally, 99, None), *of_texts("kill_head", tally)]
 
 
 def kill_agent(settings):
     """Its shards go on; the next one adopts them."""
-    tally = blows(settings, process_signal("agent-a"), max(1, settings.injections // 5), per_cluster=2)
+    tally = blows(settings, process_signal("agent-a"), settings.injections, per_cluster=2)
     return [gap("kill_agent", tally, 99, SILENT_SECONDS), *of_texts("kill_agent", tally)]
 
 
 def kill_root(settings):
     """And the next one, at once, which adopts what it left."""
-    tally = blows(settings, lambda server, *_: server.replace_root, max(1, settings.injections // 10), per_cluster=2)
+    tally = blows(settings, lambda server, *_: server.replace_root, settings.injections, per_cluster=2)
     return [gap("kill_root", tally, 99, SILENT_SECONDS), *of_texts("kill_root", tally)]
 
 
@@ -178,7 +178,7 @@ def poison(settings):
         culprits[-1].join(RECOVERED_SECONDS_MAX)
         deaths.append(sum(restarts(server).values()) - sum(before.values()))
 
-    tally = blows(settings, strike_of, max(1, settings.injections // 2), per_cluster=len(DEADLY), binary=settings.poisoned, after=after)
+    tally = blows(settings, strike_of, settings.injections, per_cluster=len(DEADLY), binary=settings.poisoned, after=after)
     found = sum("quarantined" in c.error and not c.text for c in culprits) / len(culprits)
     return [report.judged("poison.quarantined", found, "share", 1, rounds=tally.injections),
             report.judged("poison.deaths", max(deaths), "shards", DEATHS_MAX + 1, lower_is_better=True, low=min(deaths), high=max(deaths),
@@ -227,7 +227,7 @@ BY_NAME_ALONE = {"soak"}
 
 def arguments():
     parser = argparse.ArgumentParser(prog="./check faults", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--injections", type=int, default=100, help="of a row; rows that take long have half, a fifth or a tenth")
+    parser.add_argument("--injections", type=int, default=100, help="of each row")
     parser.add_argument("--only", default="", help=f"of {', '.join(ROWS)}; without this all but {', '.join(BY_NAME_ALONE)}")
     parser.add_argument("--seed", type=int, default=0, help="of the moments; 0: drawn")
     parser.add_argument("--overload-seconds", type=float, default=60, dest="overload_seconds")

@@ -44,7 +44,7 @@ def test_a_replica_is_switched_off_and_on_while_streams_run(replicas):
     [
         (("--replicas", "3"), "nodes.toml has devices for 2 replicas of model smollm2, not for 3"),
         (("--replicas", "2"), "model smollm2 has 2 replicas with stages of 1 already"),
-        (("--tensor-parallel-size", "2"), "node a has 1 devices"),
+        (("--tensor-parallel-size", "2"), "of 2 ranks (model.tensor_parallel_size) are 2 shards, but the nodes have 1 devices"),
         (("--replicas", "0"), "--replicas"),
         ((), "At least 1 option from [--replicas,--tensor-parallel-size] is required"),
     ],
