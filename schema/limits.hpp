@@ -24,11 +24,12 @@ inline constexpr unsigned depth_max = 64;
 inline constexpr unsigned tables_max = 1u << 20;
 
 // Text.
-inline constexpr std::size_t prompt_bytes_max = 8u << 20;    // twice the HTTP body's default bound
-inline constexpr std::size_t chunk_bytes_max = 8u << 20;     // detokenized text, a whole answer
-inline constexpr std::size_t name_bytes_max = 1024;          // names, endpoints, roles
-inline constexpr std::size_t reason_bytes_max = 16u << 10;   // for people: longer text is cut
-inline constexpr std::size_t stop_bytes_max = 4096;          // one stop string
+inline constexpr std::size_t prompt_bytes_max = 8u << 20;  // twice the HTTP body's default bound
+inline constexpr std::size_t chunk_bytes_max = 8u << 20;   // detokenized text, a whole answer
+inline constexpr std::size_t name_bytes_max = 1024;        // names, endpoints, roles
+inline constexpr std::size_t reason_bytes_max = 16u << 10; // for people: longer text is cut
+inline constexpr std::size_t stop_bytes_max = 4096;        // one stop string
+inline constexpr std::size_t constraint_bytes_max = 64u << 10; // travels with each step
 inline constexpr std::size_t machines_bytes_max = 16u << 20; // facts or keys of nodes_max machines
 
 // Counts. A context of 2^20 tokens is the longest any model of today has.

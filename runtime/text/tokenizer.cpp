@@ -330,6 +330,10 @@ bool tokenizer::is_control(token_id id) const noexcept {
   return kind == token_kind::control || kind == token_kind::unknown;
 }
 
+bool tokenizer::is_text(token_id id) const noexcept {
+  return contains(id) && !is_control(id) && tokens_.kind(id) != token_kind::unused;
+}
+
 std::optional<token_id> tokenizer::special_id(std::string_view text) const {
   const auto found = special_.find(text);
   return found == special_.end() ? std::nullopt : std::optional(found->second);

@@ -63,6 +63,8 @@ public:
   std::string_view next_piece(token_id id, bool& is_first) const noexcept;
   // Control tokens steer the model and are not shown to readers.
   bool is_control(token_id id) const noexcept;
+  // Can be a part of an answer: neither steers the model nor pads the table.
+  bool is_text(token_id id) const noexcept;
   // Id of the control or user-defined token with this very text.
   std::optional<token_id> special_id(std::string_view text) const;
 

@@ -1,0 +1,96 @@
+// A grammar at work: from state to state by bytes. A state is the set of all ways in which the text
+// so far can be read, each a node and a stack of calls to come back from; stacks share what they
+// have in common, and states and steps are kept once they are known. So a state's number says
+// nothing outside of one automaton, but what it stands for is a function of grammar and text alone.
+// Not thread-safe.
+#pragma once
+
+#include "runtime/grammar/graph.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+namespace baton::grammar {
+
+class automaton {
+public:
+  using state = std::uint32_t;
+  static constexpr state dead = 0; // no text goes on from here
+
+  // A text may be read in so many ways at once, and nest so deep: beyond, it is taken as one that
+  // does not match.
+  static constexpr std::size_t ways_max = 8192; // an object of 1,000 members that may be left out
+  static constexpr std::size_t calls_deep_max = 512;
+
+  explicit automaton(std::shared_ptr<const graph> of);
+
+  state start() const noexcept { return start_; }
+  // The text may end here.
+  bool accepts(state s) const noexcept { return states_[s].accepts; }
+  state step(state from, std::uint8_t byte) { return step_class(from, graph_->class_of(byte)); }
+  state step_class(state from, std::size_t byte_class) {
+    const auto row = states_[from].row;
+    if (row != no_row)
+      if (const state known = steps_[row + byte_class]; known != unknown)
+        return known;
+    return find_step(from, byte_class);
+  }
+  const graph& grammar() const noexcept { return *graph_; }
+
+  // About what is allocated, which grows with each new state.
+  std::size_t bytes() const noexcept { return bytes_; }
+  // Ways looked at so far, which is what new states take time for.
+  std::uint64_t work() const noexcept { return work_; }
+
+private:
+  using frame = std::uint32_t; // of calls: the innermost first
+  static constexpr frame bottom = 0;
+  static constexpr std::uint32_t no_row = UINT32_MAX;
+  static constexpr state unknown = UINT32_MAX;
+
+  struct call {
+    node_index back = 0;
+    frame outer = bottom;
+    std::uint32_t depth = 0;
+  };
+  struct way {
+    node_index node = 0;
+    frame calls = bottom;
+    friend auto operator<=>(const way&, const way&) = default;
+  };
+  struct entry {
+    std::uint32_t first = 0, count = 0; // of ways_
+    std::uint32_t row = no_row;         // of steps_
+    bool accepts = false;
+  };
+
+  state find_step(state from, std::size_t byte_class);
+  // Follows calls, returns and empty edges from all of `reached_`, and finds the state's number.
+  state close();
+  void reach(way w);
+  void leave_call(frame calls);
+  state intern();
+  frame enter(node_index back, frame outer);
+
+  std::shared_ptr<const graph> graph_;
+  std::vector<call> calls_{{}};
+  std::unordered_map<std::uint64_t, frame> call_places_; // by back and outer
+  std::vector<way> ways_;
+  std::vector<entry> states_;
+  std::unordered_multimap<std::uint64_t, state> state_places_; // by the hash of its ways
+  std::vector<state> steps_;                                   // [rows, classes]
+  state start_ = dead;
+  std::size_t bytes_ = 0;
+  std::uint64_t work_ = 0;
+
+  // Of the state that is being found.
+  std::vector<way> reached_, kept_;
+  std::unordered_set<std::uint64_t> seen_;
+  bool accepts_ = false;
+};
+
+} // namespace baton::grammar

@@ -1,0 +1,63 @@
+#include "runtime/grammar/compile.hpp"
+
+#include "runtime/grammar/ebnf.hpp"
+#include "runtime/grammar/json_grammar.hpp"
+#include "runtime/grammar/json_schema.hpp"
+#include "runtime/grammar/json_value.hpp"
+#include "runtime/grammar/regex.hpp"
+#include "runtime/grammar/text_reader.hpp"
+
+#include <algorithm>
+
+namespace baton::grammar {
+namespace {
+
+result<expression> read_choice(grammar_builder& to, std::string_view source) {
+  if (auto ok = check_source(source, "choice"); !ok)
+    return ok.error();
+  const auto list = parse_json(source);
+  if (!list)
+    return list.error();
+  if (!list->is_array() || list->items.empty())
+    return fail(errc::invalid_value, "a choice is an array of strings, at least one");
+  std::vector<expression> all;
+  for (const auto& one : list->items) {
+    if (!one.is_string() || one.text.empty())
+      return fail(errc::invalid_value, "a choice is an array of strings, none of them empty");
+    all.push_back(to.text(one.text));
+  }
+  return to.either(std::move(all));
+}
+
+result<expression> read(grammar_builder& to, const constraint& c) {
+  switch (c.kind) {
+  case constraint_kind::json_object:
+    return json_grammar(to).object();
+  case constraint_kind::json_schema:
+    return read_json_schema(to, c.text);
+  case constraint_kind::regex:
+    return read_regex(to, c.text,
+                      {[&to](const character_set& set) { return to.characters(set); }, false});
+  case constraint_kind::choice:
+    return read_choice(to, c.text);
+  case constraint_kind::grammar: {
+    const auto root = read_ebnf(to, c.text);
+    return root ? to.call(*root) : result<expression>(root.error());
+  }
+  }
+  return fail(errc::invalid_value, "there is no constraint of kind {}", static_cast<int>(c.kind));
+}
+
+} // namespace
+
+result<std::shared_ptr<const graph>> compile(const constraint& c) {
+  grammar_builder builder;
+  const auto is = read(builder, c);
+  if (!is)
+    return is.error();
+  const auto root = builder.add_rule("root");
+  builder.define(root, *is);
+  return builder.build(root);
+}
+
+} // namespace baton::grammar

@@ -1,0 +1,234 @@
+#include "runtime/grammar/ebnf.hpp"
+
+#include "runtime/grammar/text_reader.hpp"
+
+#include <map>
+
+namespace baton::grammar {
+namespace {
+
+bool is_name_character(char32_t c) noexcept {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+         c == '_';
+}
+
+class ebnf_reader {
+public:
+  ebnf_reader(grammar_builder& to, std::string_view source) : to_(to), in_(source) {}
+
+  result<rule_id> read() {
+    for (skip_space(); !in_.is_at_end(); skip_space()) {
+      const auto name = read_name();
+      skip_space();
+      if (name.empty() || !in_.accept("::="))
+        return wrong("a rule that does not begin with 'name ::='");
+      if (auto ok = defined_.emplace(name, true); !ok.second)
+        return wrong("the rule '{}' twice", name);
+      auto is = read_alternatives(/*depth=*/0);
+      if (!is)
+        return is.error();
+      to_.define(rule_of(name), *is);
+    }
+    for (const auto& [name, rule] : rules_)
+      if (!defined_.contains(name))
+        return fail(errc::invalid_value, "the grammar has no rule '{}'", name);
+    const auto root = rules_.find("root");
+    if (root == rules_.end())
+      return fail(errc::invalid_value, "the grammar has no rule 'root'");
+    return root->second;
+  }
+
+private:
+  template <class... Args>
+  error wrong(fmt::format_string<Args...> text, Args&&... args) const {
+    return fail(errc::invalid_value, "the grammar has {}, at position {}",
+                fmt::format(text, std::forward<Args>(args)...), in_.position());
+  }
+
+  void skip_space() {
+    while (!in_.is_at_end()) {
+      if (in_.accept("#"))
+        while (!in_.is_at_end() && in_.peek() != '\n')
+          in_.next();
+      else if (!in_.accept(" ") && !in_.accept("\t") && !in_.accept("\n") && !in_.accept("\r"))
+        return;
+    }
+  }
+
+  std::string read_name() {
+    std::string name;
+    while (is_name_character(in_.peek()))
+      name += static_cast<char>(in_.next());
+    return name;
+  }
+
+  rule_id rule_of(const std::string& name) {
+    const auto it = rules_.find(name);
+    return it != rules_.end() ? it->second : rules_.emplace(name, to_.add_rule(name)).first->second;
+  }
+
+  result<expression> read_alternatives(std::size_t depth) {
+    if (depth > grammar_limits::depth_max)
+      return wrong("more than {} groups in one another", grammar_limits::depth_max);
+    std::vector<expression> all;
+    do {
+      auto one = read_sequence(depth);
+      if (!one)
+        return one;
+      all.push_back(*one);
+    } while (in_.accept("|"));
+    return to_.either(std::move(all));
+  }
+
+  // Up to where the next rule begins, or what is around it goes on.
+  result<expression> read_sequence(std::size_t depth) {
+    std::vector<expression> parts;
+    for (;;) {
+      skip_space();
+      if (in_.is_at_end() || in_.starts_with("|") || in_.starts_with(")") || is_rule_here())
+        return to_.sequence(std::move(parts));
+      auto part = read_repeated(depth);
+      if (!part)
+        return part;
+      parts.push_back(*part);
+    }
+  }
+
+  bool is_rule_here() {
+    const auto before = in_.position();
+    const bool has_name = !read_name().empty();
+    skip_space();
+    const bool is_rule = has_name && in_.starts_with("::=");
+    in_.move_to(before);
+    return is_rule;
+  }
+
+  result<expression> read_repeated(std::size_t depth) {
+    auto out = read_one(depth);
+    while (out) {
+      skip_space();
+      if (in_.accept("*")) {
+        out = to_.repeat(*out, 0, std::nullopt);
+      } else if (in_.accept("+")) {
+        out = to_.repeat(*out, 1, std::nullopt);
+      } else if (in_.accept("?")) {
+        out = to_.optional(*out);
+      } else if (in_.accept("{")) {
+        const auto times = in_.counts();
+        if (!times)
+          return times.error();
+        out = to_.repeat(*out, times->least, times->most);
+      } else {
+        return out;
+      }
+      if (++repetitions_ > repetitions_max)
+        return wrong("too many repetitions");
+    }
+    return out;
+  }
+
+  result<expression> read_one(std::size_t depth) {
+    if (in_.accept("(")) {
+      if (in_.starts_with("="))
+        return fail(errc::unsupported_parameter, "look-ahead in a grammar is not supported");
+      auto out = read_alternatives(depth + 1);
+      if (out && !in_.accept(")"))
+        return wrong("a '(' without ')'");
+      return out;
+    }
+    for (const char* quote : {"\"", "'"})
+      if (in_.accept(quote))
+        return read_literal(*quote);
+    if (in_.accept("["))
+      return read_class();
+    if (in_.accept("."))
+      return to_.characters(character_set::all());
+    const auto name = read_name();
+    if (name.empty())
+      return wrong("something that is no literal, class, group or name");
+    return to_.call(rule_of(name));
+  }
+
+  result<expression> read_literal(char quote) {
+    std::string text;
+    while (!in_.is_at_end()) {
+      if (in_.peek() == static_cast<char32_t>(quote)) {
+        in_.next();
+        return to_.text(text);
+      }
+      const auto c = read_character();
+      if (!c)
+        return c.error();
+      text += utf8_of(*c);
+    }
+    return wrong("a literal without end");
+  }
+
+  result<expression> read_class() {
+    const bool is_inverted = in_.accept("^");
+    character_set set;
+    while (!in_.accept("]")) {
+      if (in_.is_at_end())
+        return wrong("a '[' without ']'");
+      const auto first = read_character();
+      if (!first)
+        return first.error();
+      auto last = first;
+      if (in_.starts_with("-") && !in_.starts_with("-]")) {
+        in_.accept("-");
+        if (in_.is_at_end())
+          return wrong("a '[' without ']'");
+        last = read_character();
+        if (!last)
+          return last.error();
+      }
+      if (*last < *first)
+        return wrong("a range of characters from a later to an earlier one");
+      set.add(*first, *last);
+    }
+    return to_.characters(is_inverted ? set.inverted() : set);
+  }
+
+  // Requires: not at the end.
+  result<char32_t> read_character() {
+    const char32_t c = in_.next();
+    if (c != '\\')
+      return c;
+    constexpr std::string_view names = "nrtbf\\\"'[]-^/.", meanings = "\n\r\t\b\f\\\"'[]-^/.";
+    if (in_.is_at_end())
+      return wrong("a '\\' with nothing behind it");
+    const char32_t escaped = in_.next();
+    const std::size_t digits = escaped == 'x' ? 2 : escaped == 'u' ? 4 : escaped == 'U' ? 8 : 0;
+    if (digits > 0) {
+      const auto code = in_.number(16, digits, digits);
+      character_set set;
+      if (code)
+        set.add(*code);
+      if (set.is_empty())
+        return wrong("a code that is no character's");
+      return *code;
+    }
+    const auto at = escaped < 0x80 ? names.find(static_cast<char>(escaped)) : std::string::npos;
+    if (at == std::string::npos)
+      return wrong("an escape that means nothing");
+    return static_cast<char32_t>(meanings[at]);
+  }
+
+  static constexpr std::size_t repetitions_max = 16u << 10;
+
+  grammar_builder& to_;
+  text_reader in_;
+  std::map<std::string, rule_id> rules_; // named so far
+  std::map<std::string, bool> defined_;
+  std::size_t repetitions_ = 0;
+};
+
+} // namespace
+
+result<rule_id> read_ebnf(grammar_builder& to, std::string_view source) {
+  if (auto ok = check_source(source, "grammar"); !ok)
+    return ok.error();
+  return ebnf_reader(to, source).read();
+}
+
+} // namespace baton::grammar

@@ -1,0 +1,59 @@
+// From expressions to nodes and edges (Thompson 1968), without what leads nowhere. Used by
+// grammar_builder::build alone.
+#pragma once
+
+#include "runtime/grammar/grammar_builder.hpp"
+#include "runtime/grammar/graph.hpp"
+
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+namespace baton::grammar {
+
+class graph_maker {
+public:
+  explicit graph_maker(const grammar_builder& from) : from_(from) {}
+  result<std::shared_ptr<const graph>> make(std::uint32_t root);
+
+private:
+  using kind = grammar_builder::kind;
+  template <class Edge>
+  struct placed {
+    node_index from;
+    Edge edge;
+  };
+  // A rule, or an expression that is repeated and called each time.
+  struct part {
+    node_index start, end;
+    expression is;
+    std::uint32_t rule; // for its name
+  };
+
+  node_index add_node();
+  void add_empty(node_index from, node_index to) { empties_.push_back({from, to}); }
+  void connect(expression what, node_index from, node_index to);
+  void connect_text(const std::string& bytes, node_index from, node_index to);
+  void connect_repeat(const grammar_builder::entry& e, node_index from, node_index to);
+  // Of what is called each time instead of being written out.
+  void connect_once(expression what, node_index from, node_index to);
+
+  // Nodes from which their rule's end can be reached; without bytes: by the text of no bytes.
+  std::vector<bool> reaching_end(bool with_bytes) const;
+  void prune(const std::vector<bool>& is_alive);
+  // A rule that begins with itself, if there is one.
+  std::optional<std::uint32_t> left_recursion(const std::vector<bool>& is_nullable) const;
+  void make_classes(graph& out) const;
+
+  const grammar_builder& from_;
+  std::vector<part> parts_;                                   // the rules first
+  std::unordered_map<std::uint32_t, std::uint32_t> repeated_; // of expressions: their part
+  std::uint32_t rule_ = 0;                                    // that is being connected
+  std::vector<std::uint32_t> rule_of_;                        // [nodes]
+  std::vector<std::uint8_t> is_end_;                          // [nodes]
+  std::vector<placed<graph::byte_edge>> bytes_;
+  std::vector<placed<node_index>> empties_;
+  std::vector<placed<graph::call_edge>> calls_;
+};
+
+} // namespace baton::grammar

@@ -1,0 +1,169 @@
+#include "runtime/grammar/masker.hpp"
+
+#include "runtime/grammar/compile.hpp"
+
+#include <algorithm>
+
+namespace baton::grammar {
+namespace {
+
+// Behind ids that end the answer, or that are none of it.
+constexpr automaton::state over = automaton::dead;
+
+error too_large() {
+  return fail(errc::unprocessable, "the constraint needs too much memory or time for one token");
+}
+
+} // namespace
+
+masker::masker(answer_texts texts, masker_limits limits)
+    : maker_(std::move(texts)), limits_(limits), end_(maker_.make_end()) {}
+
+result<void> masker::find(const shared_constraint& of, sequence_id who,
+                          std::span<const token_id> output, token_bits& out) {
+  auto found = grammar_of(of);
+  if (!found)
+    return found.error();
+  grammar_state& g = **found;
+  if (g.bytes() > limits_.grammar_bytes)
+    begin_anew(g);
+  trail& t = trail_of(who);
+  // What fails for lack of memory or time is tried once more with nothing kept: so it does not
+  // depend on what was asked for before.
+  for (const bool is_last : {false, true}) {
+    const mask_budget budget{limits_.step_bytes, g.states.work() + limits_.step_work +
+                                                     output.size() * limits_.token_work};
+    const auto s = follow(g, t, output, budget);
+    const auto* mask =
+        s ? mask_of(g, *s, output.empty() && !of->continues_prompt, budget) : nullptr;
+    if (!mask) {
+      if (is_last)
+        return too_large();
+      begin_anew(g);
+      continue;
+    }
+    if (mask->is_empty)
+      return fail(errc::unprocessable,
+                  "no token of the vocabulary goes on behind {} tokens of this constraint",
+                  output.size());
+    maker_.fill(*mask, out);
+    break;
+  }
+  keep_bounds();
+  return {};
+}
+
+// The latest used comes first.
+result<masker::grammar_state*> masker::grammar_of(const shared_constraint& c) {
+  auto it = std::find_if(grammars_.begin(), grammars_.end(),
+                         [&](const auto& g) { return g.key.get() == c.get(); });
+  if (it == grammars_.end())
+    it =
+        std::find_if(grammars_.begin(), grammars_.end(), [&](const auto& g) { return g.key == c; });
+  if (it != grammars_.end()) {
+    it->key = c; // the same text, where it is met next
+    grammars_.splice(grammars_.begin(), grammars_, it);
+    return &grammars_.front();
+  }
+  auto rules = compile(*c);
+  if (!rules)
+    return rules.error();
+  grammars_.push_front({c, *rules, automaton(*rules), {}, {}, 0, ++lives_});
+  return &grammars_.front();
+}
+
+void masker::begin_anew(grammar_state& g) {
+  g.states = automaton(g.rules);
+  g.masks.clear();
+  g.unlike.clear();
+  g.mask_bytes = 0;
+  g.life = ++lives_;
+}
+
+masker::trail& masker::trail_of(sequence_id who) {
+  const auto it = places_.find(who);
+  if (it != places_.end()) {
+    followed_.splice(followed_.begin(), followed_, it->second);
+  } else {
+    followed_.push_front({who, {}});
+    places_[who] = followed_.begin();
+  }
+  return followed_.front().way;
+}
+
+// As far as the ids are those of the last time, the states are too. Nothing: as mask_of.
+std::optional<automaton::state> masker::follow(grammar_state& g, trail& t,
+                                               std::span<const token_id> output,
+                                               const mask_budget& budget) {
+  if (t.of != &g || t.life != g.life)
+    t = {&g, g.life, {}, {g.states.start()}};
+  const auto same = static_cast<std::size_t>(
+      std::mismatch(output.begin(), output.end(), t.ids.begin(), t.ids.end()).first -
+      output.begin());
+  t.ids.resize(same);
+  t.states.resize(same + 1);
+  for (std::size_t i = same; i < output.size(); ++i) {
+    const bool is_first = i == 0 && !g.key->continues_prompt;
+    t.states.push_back(advance(g, t.states.back(), output[i], is_first));
+    t.ids.push_back(output[i]);
+    if (budget.is_spent(g.states))
+      return std::nullopt;
+  }
+  return t.states.back();
+}
+
+automaton::state masker::advance(grammar_state& g, automaton::state from, token_id id,
+                                 bool is_first) {
+  const auto& texts = maker_.texts();
+  const auto& of = is_first && !texts.first.empty() ? texts.first : texts.all;
+  const auto at = static_cast<std::size_t>(id);
+  if (id < 0 || at >= of.size() || of[at].empty())
+    return over;
+  for (const char byte : of[at])
+    from = g.states.step(from, static_cast<std::uint8_t>(byte));
+  return from;
+}
+
+// Null: the budget is spent.
+const mask_maker::mask* masker::mask_of(grammar_state& g, automaton::state s, bool is_first,
+                                        const mask_budget& budget) {
+  if (s == over)
+    return &end_;
+  const bool begins_text = is_first && !maker_.texts().first.empty();
+  const auto key = std::uint64_t{s} * 2 + (begins_text ? 1 : 0);
+  if (const auto it = g.masks.find(key); it != g.masks.end())
+    return it->second.get();
+  auto made = maker_.make(g.states, s, begins_text, budget);
+  if (!made)
+    return nullptr;
+  auto& kept = g.masks[key];
+  const auto hash = made->hash();
+  const auto [begin, end] = g.unlike.equal_range(hash);
+  for (auto it = begin; it != end && !kept; ++it)
+    if (*it->second == *made)
+      kept = it->second;
+  if (!kept) {
+    kept = std::make_shared<const mask_maker::mask>(std::move(*made));
+    g.unlike.emplace(hash, kept);
+    g.mask_bytes += kept->bytes();
+  }
+  constexpr std::size_t place_bytes = 64; // in the table
+  g.mask_bytes += place_bytes;
+  return kept.get();
+}
+
+void masker::keep_bounds() {
+  std::size_t bytes = 0, count = 0;
+  for (auto it = grammars_.begin(); it != grammars_.end();) {
+    bytes += it->bytes();
+    ++count;
+    const bool is_kept = count <= 1 || (count <= limits_.grammars && bytes <= limits_.bytes);
+    it = is_kept ? std::next(it) : grammars_.erase(it);
+  }
+  while (followed_.size() > limits_.sequences) {
+    places_.erase(followed_.back().who);
+    followed_.pop_back();
+  }
+}
+
+} // namespace baton::grammar

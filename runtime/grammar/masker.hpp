@@ -1,0 +1,89 @@
+// The last stage's masks: which tokens a draw may take under its constraint. What it returns is a
+// function of the constraint and the ids alone, so that a step done again, by whatever process,
+// draws the same; grammars, states and masks that are likely to be asked for again are kept within
+// bounds. Not thread-safe: used by the thread that runs the steps.
+#pragma once
+
+#include "runtime/grammar/automaton.hpp"
+#include "runtime/grammar/mask_maker.hpp"
+#include "schema/constraint.hpp"
+#include "schema/messages.hpp"
+#include "schema/result.hpp"
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+namespace baton::grammar {
+
+struct masker_limits {
+  std::size_t grammars = 64;
+  std::size_t sequences = 1024;
+  std::size_t grammar_bytes = 64u << 20; // of states and masks; beyond, they are found anew
+  std::size_t step_bytes = 128u << 20;   // of what one mask may need
+  std::uint64_t step_work = 4'000'000;   // ways looked at for one mask: some 100 ms at most
+  std::uint64_t token_work = 100'000;    // and for each id that is followed
+  std::size_t bytes = 256u << 20;        // of all grammars
+};
+
+class masker {
+public:
+  explicit masker(answer_texts texts, masker_limits limits = {});
+
+  // The tokens that may come behind `output`, the sequence's ids so far. Behind an end token, or
+  // ids that do not match (a wrong guess), end tokens alone: whatever is drawn there does not
+  // count. `who` only says where to look for what is known of it. Errors: as compile(), and
+  // unprocessable (no token of the vocabulary goes on; it takes more memory or time than it may).
+  result<void> find(const shared_constraint& of, sequence_id who, std::span<const token_id> output,
+                    token_bits& out);
+
+private:
+  struct grammar_state {
+    shared_constraint key;
+    std::shared_ptr<const graph> rules;
+    automaton states;
+    // By state, and whether it begins a text; those that are alike, as within a bounded string,
+    // are kept once.
+    std::unordered_map<std::uint64_t, std::shared_ptr<const mask_maker::mask>> masks;
+    std::unordered_multimap<std::size_t, std::shared_ptr<const mask_maker::mask>> unlike;
+    std::size_t mask_bytes = 0;
+    std::uint64_t life = 0; // of its states' numbers
+
+    std::size_t bytes() const noexcept { return states.bytes() + mask_bytes; }
+  };
+  // The states behind 0, 1, ... ids of a sequence.
+  struct trail {
+    const grammar_state* of = nullptr;
+    std::uint64_t life = 0;
+    std::vector<token_id> ids;
+    std::vector<automaton::state> states;
+  };
+  struct followed {
+    sequence_id who;
+    trail way;
+  };
+
+  result<grammar_state*> grammar_of(const shared_constraint& c);
+  void begin_anew(grammar_state& g);
+  trail& trail_of(sequence_id who);
+  std::optional<automaton::state>
+  follow(grammar_state& g, trail& t, std::span<const token_id> output, const mask_budget& budget);
+  automaton::state advance(grammar_state& g, automaton::state from, token_id id, bool is_first);
+  const mask_maker::mask* mask_of(grammar_state& g, automaton::state s, bool is_first,
+                                  const mask_budget& budget);
+  void keep_bounds();
+
+  mask_maker maker_;
+  masker_limits limits_;
+  mask_maker::mask end_;
+  std::list<grammar_state> grammars_; // the latest used first
+  std::list<followed> followed_;      // likewise
+  std::unordered_map<sequence_id, std::list<followed>::iterator> places_;
+  std::uint64_t lives_ = 0;
+};
+
+} // namespace baton::grammar

@@ -1,0 +1,125 @@
+// Strings and numbers of a JSON schema.
+#include "runtime/grammar/regex.hpp"
+#include "runtime/grammar/schema_reader.hpp"
+
+#include <algorithm>
+
+namespace baton::grammar {
+namespace {
+
+struct format_row {
+  std::string_view name;
+  const char* pattern; // of the whole string
+};
+
+// As the specifications that JSON schema names have them (RFC 3339, 4122, 5321, 1123, 2673, 4291,
+// 3986), or a part of what they allow: years from 1000, no leap days or seconds, addresses and URIs
+// in their plain form.
+constexpr format_row formats[] = {
+    {"date", "[12]\\d{3}-((0[13578]|1[02])-(0[1-9]|[12]\\d|3[01])|(0[469]|11)-(0[1-9]|[12]\\d|30)|"
+             "02-(0[1-9]|1\\d|2[0-8]))"},
+    {"time", "([01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(\\.\\d{1,6})?(Z|[+-]([01]\\d|2[0-3]):[0-5]\\d)"},
+    {"date-time",
+     "[12]\\d{3}-((0[13578]|1[02])-(0[1-9]|[12]\\d|3[01])|(0[469]|11)-(0[1-9]|[12]\\d|30)|"
+     "02-(0[1-9]|1\\d|2[0-8]))T([01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(\\.\\d{1,6})?"
+     "(Z|[+-]([01]\\d|2[0-3]):[0-5]\\d)"},
+    {"duration", "P(\\d{1,4}W|\\d{1,4}Y(\\d{1,2}M(\\d{1,3}D)?)?|\\d{1,4}M(\\d{1,3}D)?|\\d{1,4}D"
+                 "(T\\d{1,3}H(\\d{1,3}M(\\d{1,3}S)?)?)?|T(\\d{1,4}H(\\d{1,3}M(\\d{1,3}S)?)?|"
+                 "\\d{1,4}M(\\d{1,3}S)?|\\d{1,4}S))"},
+    {"uuid", "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"},
+    {"email", "[A-Za-z0-9_+-]{1,32}(\\.[A-Za-z0-9_+-]{1,16}){0,2}@[A-Za-z0-9]([A-Za-z0-9-]{0,30}"
+              "[A-Za-z0-9])?(\\.[A-Za-z0-9]([A-Za-z0-9-]{0,30}[A-Za-z0-9])?){1,3}"},
+    {"hostname",
+     "[A-Za-z0-9]([A-Za-z0-9-]{0,30}[A-Za-z0-9])?(\\.[A-Za-z]([A-Za-z0-9-]{0,30}[A-Za-z0-9])?)"
+     "{0,4}"},
+    {"ipv4", "((25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)\\.){3}(25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)"},
+    {"ipv6", "([0-9a-f]{1,4}:){7}[0-9a-f]{1,4}"},
+    {"uri", "[a-z][a-z0-9+.-]{0,15}://[A-Za-z0-9]([A-Za-z0-9.-]{0,60}[A-Za-z0-9])?(:\\d{1,4})?"
+            "(/[A-Za-z0-9_~.-]{0,64}){0,8}(\\?[A-Za-z0-9_=&-]{0,128})?(#[A-Za-z0-9_-]{0,32})?"},
+};
+
+} // namespace
+
+result<expression> schema_reader::read_string(const json_value& schema, const place& where) {
+  const auto least = count(schema, "minLength", where);
+  const auto most = count(schema, "maxLength", where);
+  if (!least || !most)
+    return least ? most.error() : least.error();
+  const auto* pattern = schema.find("pattern");
+  const auto* format = schema.find("format");
+  for (const auto* text : {pattern, format})
+    if (text && !text->is_string())
+      return wrong(where, "'pattern' and 'format' must be strings");
+  const int asked = (pattern ? 1 : 0) + (format ? 1 : 0) + (*least || *most ? 1 : 0);
+  if (asked > 1)
+    return unsupported(where, "more than one of 'pattern', 'format' and a length");
+  if (pattern)
+    return pattern->text.empty() ? json_.string()
+                                 : read_pattern(pattern->text, /*is_search=*/true, where);
+  if (format) {
+    const auto* row = std::find_if(std::begin(formats), std::end(formats),
+                                   [&](const auto& f) { return f.name == format->text; });
+    if (row == std::end(formats))
+      return unsupported(where, fmt::format("the format '{}'", format->text.substr(0, 64)));
+    return read_pattern(row->pattern, /*is_search=*/false, where);
+  }
+  return asked == 0 ? json_.string() : json_.string_of_length(least->value_or(0), *most);
+}
+
+result<expression> schema_reader::read_pattern(const std::string& pattern, bool is_search,
+                                               const place& where) {
+  const regex_style style{[this](const character_set& set) { return json_.written(set); },
+                          is_search};
+  auto content = read_regex(to_, pattern, style);
+  if (!content)
+    return fail(content.error().code, "{} ('pattern' at {})", content.error().message, where.path);
+  return json_.string_of(*content);
+}
+
+result<decimal_range> schema_reader::read_range(const json_value& schema,
+                                                const place& where) const {
+  decimal_range out;
+  // Of two bounds on one side the narrower one holds.
+  const auto add = [&](const char* keyword, std::optional<decimal_bound>& to, bool is_excluded,
+                       bool is_least) -> result<void> {
+    const auto* value = schema.find(keyword);
+    if (!value)
+      return {};
+    const auto at = value->is_number() ? decimal_of(value->text) : std::nullopt;
+    if (!value->is_number())
+      return wrong(where, "'{}' must be a number", keyword);
+    if (!at)
+      return unsupported(where, fmt::format("'{}' with more than {} digits, or 6 behind the point",
+                                            keyword, decimal_digits_max));
+    const bool is_narrower = !to || (is_least ? is_less(to->at, *at) : is_less(*at, to->at)) ||
+                             (to->at == *at && is_excluded);
+    if (is_narrower)
+      to = decimal_bound{*at, is_excluded};
+    return {};
+  };
+  for (const auto& ok :
+       {add("minimum", out.least, false, true), add("exclusiveMinimum", out.least, true, true),
+        add("maximum", out.most, false, false), add("exclusiveMaximum", out.most, true, false)})
+    if (!ok)
+      return ok.error();
+  return out;
+}
+
+result<expression> schema_reader::read_number(const json_value& schema, bool is_integer,
+                                              const place& where) {
+  if (const auto* step = schema.find("multipleOf")) {
+    const auto number = step->is_number() ? decimal_of(step->text) : std::nullopt;
+    if (!number || number->whole != "1" || !number->fraction.empty() || number->is_negative)
+      return unsupported(where, "'multipleOf' other than 1");
+    is_integer = true;
+  }
+  const auto range = read_range(schema, where);
+  if (!range)
+    return range.error();
+  if (!range->least && !range->most)
+    return is_integer ? json_.integer() : json_.number();
+  return to_.shared("range",
+                    is_integer ? integers_within(to_, *range) : decimals_within(to_, *range));
+}
+
+} // namespace baton::grammar

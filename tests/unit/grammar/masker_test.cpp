@@ -1,0 +1,133 @@
+// The last stage's masks are a function of constraint and ids: whatever was asked before, whatever
+// had to be forgotten.
+#include "runtime/grammar/masker.hpp"
+#include "tests/unit/grammar/grammar_walk.hpp"
+#include "tests/unit/grammar/vocabularies.hpp"
+
+using namespace baton;
+using namespace baton::grammar;
+using test::has;
+
+namespace {
+
+const constraint object{constraint_kind::json_schema,
+                        R"({"type":"object","properties":{"a":{"type":"string"},
+                            "b":{"type":"array","items":{"type":"integer"}}},"required":["a"]})"};
+const constraint words{constraint_kind::regex, "([a-f]+ ){1,4}"};
+
+sequence_id who(std::uint32_t choice) {
+  return {{7}, choice};
+}
+
+token_bits bits_of(masker& m, const shared_constraint& c, sequence_id s,
+                   const std::vector<token_id>& ids) {
+  token_bits bits;
+  const auto ok = m.find(c, s, ids, bits);
+  REQUIRE_MESSAGE(ok, ok.error().message);
+  return bits;
+}
+
+bool is_end_alone(const token_bits& bits, const answer_texts& texts) {
+  std::size_t count = 0;
+  for (const auto word : bits)
+    count += static_cast<std::size_t>(std::popcount(word));
+  return count == texts.end_ids.size() &&
+         has(bits, static_cast<std::size_t>(texts.end_ids.front()));
+}
+
+} // namespace
+
+TEST_CASE("what was kept, forgotten or asked in another order changes no mask") {
+  const auto texts = test::small_texts();
+  masker kept(texts);
+  masker forgetful(texts, {.grammars = 1, .sequences = 1, .grammar_bytes = 2000});
+  const shared_constraint constraints[] = {object, words, constraint{}};
+  struct answer {
+    std::uint32_t of;
+    std::vector<token_id> ids;
+  };
+  std::vector<answer> open;
+  for (std::uint32_t i = 0; i < 9; ++i)
+    open.push_back({i % 3, {}});
+  std::mt19937 random(11);
+  for (int step = 0; step < 400; ++step) {
+    const auto at = random() % open.size();
+    auto& [of, ids] = open[at];
+    const auto s = who(static_cast<std::uint32_t>(at));
+    const auto bits = bits_of(kept, constraints[of], s, ids);
+    CHECK(bits == bits_of(forgetful, constraints[of], s, ids));
+    masker fresh(texts);
+    // Other memory, another sequence: the same constraint and ids.
+    CHECK(bits == bits_of(fresh, shared_constraint(constraint(*constraints[of])), who(99), ids));
+    std::vector<token_id> may_come;
+    for (std::size_t id = 0; id < texts.all.size(); ++id)
+      if (has(bits, id))
+        may_come.push_back(static_cast<token_id>(id));
+    REQUIRE_FALSE(may_come.empty());
+    const auto id = may_come[random() % may_come.size()];
+    if (id == texts.end_ids.front() || ids.size() > 40)
+      ids.clear();
+    else if (random() % 5 == 0) // guesses that were wrong
+      ids.resize(random() % (ids.size() + 1));
+    else
+      ids.push_back(id);
+  }
+}
+
+TEST_CASE("behind an end, or ids that do not match, only an end may come") {
+  const auto texts = test::small_texts();
+  masker m(texts);
+  const shared_constraint c = words;
+  const auto a = static_cast<token_id>('a');
+  const auto space = static_cast<token_id>(' ');
+  CHECK_FALSE(has(bits_of(m, c, who(0), {a}), static_cast<std::size_t>(texts.end_ids[0])));
+  CHECK(has(bits_of(m, c, who(0), {a, space}), static_cast<std::size_t>(texts.end_ids[0])));
+  CHECK(is_end_alone(bits_of(m, c, who(0), {a, space, texts.end_ids[0]}), texts));
+  CHECK(is_end_alone(bits_of(m, c, who(0), {a, space, texts.end_ids[0], a}), texts));
+  CHECK(is_end_alone(bits_of(m, c, who(0), {space}), texts));
+  CHECK(is_end_alone(bits_of(m, c, who(0), {-1}), texts));
+  CHECK(is_end_alone(bits_of(m, c, who(0), {1'000'000}), texts));
+  // Nothing may follow a fourth word.
+  CHECK(is_end_alone(bits_of(m, c, who(0), {a, space, a, space, a, space, a, space}), texts));
+}
+
+TEST_CASE("the first token of a text of its own loses its space") {
+  auto texts = test::small_texts();
+  texts.first = texts.all;
+  const auto the = static_cast<std::size_t>(std::find(texts.all.begin(), texts.all.end(), " the") -
+                                            texts.all.begin());
+  texts.first[the] = "the";
+  masker m(texts);
+  constraint c{constraint_kind::choice, R"(["the the"])"};
+  const auto id = static_cast<token_id>(the);
+  CHECK(has(bits_of(m, shared_constraint(c), who(0), {}), the));
+  CHECK(has(bits_of(m, shared_constraint(c), who(0), {id}), the));
+  CHECK(is_end_alone(bits_of(m, shared_constraint(c), who(0), {id, id}), texts));
+  c.continues_prompt = true;
+  CHECK_FALSE(has(bits_of(m, shared_constraint(c), who(1), {}), the));
+}
+
+TEST_CASE("a vocabulary that lacks what must come, and a constraint that is none, are errors") {
+  answer_texts texts;
+  texts.all = {"a", "b", ""};
+  texts.end_ids = {2};
+  masker m(texts);
+  token_bits bits;
+  const shared_constraint c = constraint{constraint_kind::choice, R"(["ac"])"};
+  CHECK(m.find(c, who(0), {}, bits));
+  const std::vector<token_id> a{0};
+  const auto stuck = m.find(c, who(0), a, bits);
+  REQUIRE_FALSE(stuck);
+  CHECK(stuck.error().code == errc::unprocessable);
+  CHECK_FALSE(m.find(constraint{constraint_kind::regex, "("}, who(0), {}, bits));
+}
+
+TEST_CASE("a mask that needs more memory than it may is an error, whatever was kept") {
+  masker m(test::small_texts(), {.step_bytes = 100});
+  token_bits bits;
+  for (int i = 0; i < 2; ++i) {
+    const auto found = m.find(object, who(0), {}, bits);
+    REQUIRE_FALSE(found);
+    CHECK(found.error().code == errc::unprocessable);
+  }
+}
