@@ -98,7 +98,25 @@ void get(reader& in, const wire::Error& from, error& to) {
   in.text(from.param(), to.param, limits::reason_bytes_max, "error.param");
 }
 
-offset<wire::SamplingParams> put(writer& out, const sampling_params& m) {
+offset<wire::Constraint> put(writer& out, const constraint& m) {
+  auto text = out.text(m.text, limits::constraint_bytes_max);
+  return wire::CreateConstraint(out.buffer, static_cast<std::uint8_t>(m.kind), text,
+                                m.continues_prompt);
+}
+
+void get(reader& in, const wire::Constraint& from, shared_constraint& to) {
+  constraint c;
+  in.one_of(from.kind(), c.kind, constraint_kind::json_object, constraint_kind::grammar,
+            "constraint.kind");
+  in.text(from.text(), c.text, limits::constraint_bytes_max, "constraint.text");
+  c.continues_prompt = from.continues_prompt();
+  to = shared_constraint(std::move(c));
+}
+
+namespace {
+
+offset<wire::SamplingParams> put_with(writer& out, const sampling_params& m,
+                                      offset<wire::Constraint> shape) {
   auto biases = out.structs<wire::LogitBias>(m.biases, limits::biases_max, [](const logit_bias& b) {
     return wire::LogitBias(b.token, b.bias);
   });
@@ -114,7 +132,18 @@ offset<wire::SamplingParams> put(writer& out, const sampling_params& m) {
   table.add_logprobs(m.logprobs);
   table.add_biases(biases);
   table.add_num_speculative_tokens(m.num_speculative_tokens);
+  table.add_constraint(shape);
   return table.Finish();
+}
+
+} // namespace
+
+offset<wire::SamplingParams> put(writer& out, const sampling_params& m) {
+  return put_with(out, m, m.constraint ? put(out, *m.constraint) : 0);
+}
+
+offset<wire::SamplingParams> put_unconstrained(writer& out, const sampling_params& m) {
+  return put_with(out, m, 0);
 }
 
 void get(reader& in, const wire::SamplingParams& from, sampling_params& to) {
@@ -128,6 +157,7 @@ void get(reader& in, const wire::SamplingParams& from, sampling_params& to) {
   to.seed = from.seed();
   to.logprobs = from.logprobs();
   to.num_speculative_tokens = from.num_speculative_tokens();
+  in.table(from.constraint(), to.constraint);
   in.structs(from.biases(), to.biases, limits::biases_max, "biases",
              [&in](const wire::LogitBias& b) {
                logit_bias bias{b.token(), 0};

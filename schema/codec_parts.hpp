@@ -163,7 +163,10 @@ private:
 
 // Parts.
 offset<wire::Error> put(writer& out, const error& m);
+offset<wire::Constraint> put(writer& out, const constraint& m);
 offset<wire::SamplingParams> put(writer& out, const sampling_params& m);
+// Without its constraint, which draws share.
+offset<wire::SamplingParams> put_unconstrained(writer& out, const sampling_params& m);
 offset<wire::Stopping> put(writer& out, const stopping& m);
 offset<wire::Sample> put(writer& out, const sample& m);
 offset<wire::LogprobEntry> put(writer& out, const logprob_entry& m);
@@ -171,10 +174,10 @@ offset<wire::TokenDetail> put(writer& out, const token_detail& m);
 offset<wire::ChatMessage> put(writer& out, const chat_message& m);
 offset<wire::DeliveredChoice> put(writer& out, const delivered_choice& m);
 offset<wire::Slice> put(writer& out, const slice& m);
-offset<wire::Draw> put(writer& out, const draw& m);
 offset<wire::StageAddress> put(writer& out, const stage_address& m);
 offset<wire::Generation> put(writer& out, const generation& m);
 void get(reader& in, const wire::Error& from, error& to);
+void get(reader& in, const wire::Constraint& from, shared_constraint& to);
 void get(reader& in, const wire::SamplingParams& from, sampling_params& to);
 void get(reader& in, const wire::Stopping& from, stopping& to);
 void get(reader& in, const wire::Sample& from, sample& to);

@@ -1,6 +1,8 @@
 // The step and the way out: micro_batch, sampled, tokens, chunk.
 #include "schema/codec_parts.hpp"
 
+#include <unordered_map>
+
 namespace baton::codec {
 
 offset<wire::Slice> put(writer& out, const slice& m) {
@@ -20,14 +22,50 @@ void get(reader& in, const wire::Slice& from, slice& to) {
   to.drafts = from.drafts();
 }
 
-offset<wire::Draw> put(writer& out, const draw& m) {
-  auto sampling = put(out, m.sampling);
+namespace {
+
+// The constraints of a batch: each once, however many draws have it.
+class constraint_table {
+public:
+  // From 1; 0: none.
+  std::uint32_t number_of(writer& out, const shared_constraint& c) {
+    if (!c)
+      return 0;
+    const auto [at, is_new] =
+        numbers_.try_emplace(c.get(), static_cast<std::uint32_t>(made_.size() + 1));
+    if (is_new)
+      made_.push_back(put(out, *c));
+    return at->second;
+  }
+  auto finish(writer& out) const {
+    using made_vector = decltype(out.buffer.CreateVector(made_));
+    return made_.empty() ? made_vector{} : out.buffer.CreateVector(made_);
+  }
+
+private:
+  std::unordered_map<const constraint*, std::uint32_t> numbers_;
+  std::vector<offset<wire::Constraint>> made_;
+};
+
+// A draw of a batch, whose constraint is told once for all.
+struct numbered_draw {
+  const draw* of = nullptr;
+  std::uint32_t constraint = 0;
+};
+
+offset<wire::Draw> put(writer& out, const numbered_draw& numbered) {
+  const draw& m = *numbered.of;
+  auto sampling = put_unconstrained(out, m.sampling);
   auto banned = out.numbers(m.banned, limits::biases_max);
   auto history = out.structs<wire::TokenCount>(m.history, limits::ids_max, [](const auto& c) {
     return wire::TokenCount(c.token, c.in_prompt, c.in_output);
   });
-  return wire::CreateDraw(out.buffer, m.token_index, sampling, banned, history);
+  auto output = out.numbers(m.output, limits::ids_max);
+  return wire::CreateDraw(out.buffer, m.token_index, sampling, banned, history, numbered.constraint,
+                          output);
 }
+
+} // namespace
 
 void get(reader& in, const wire::Draw& from, draw& to) {
   to.token_index = from.token_index();
@@ -37,12 +75,19 @@ void get(reader& in, const wire::Draw& from, draw& to) {
              [](const wire::TokenCount& c) {
                return token_count{c.token(), c.in_prompt(), c.in_output()};
              });
+  in.numbers(from.output(), to.output, limits::ids_max, "draw.output");
 }
 
 offset<wire::MicroBatch> put(writer& out, const micro_batch& m) {
   auto slices = out.tables(m.slices, limits::slices_max);
   auto tokens = out.numbers(m.tokens, limits::rows_max);
-  auto draws = out.tables(m.draws, limits::draws_max);
+  constraint_table constraints;
+  std::vector<numbered_draw> numbered;
+  numbered.reserve(m.draws.size());
+  for (const draw& d : m.draws)
+    numbered.push_back({&d, constraints.number_of(out, d.sampling.constraint)});
+  auto shared = constraints.finish(out);
+  auto draws = out.tables(numbered, limits::draws_max);
   auto stage_micros = out.numbers(m.stage_micros, limits::stages_max);
   auto feeds = out.structs<wire::Feed>(m.feeds, limits::slices_max, [](const feed& f) {
     return wire::Feed(f.row, f.draw, f.batch.value);
@@ -51,7 +96,7 @@ offset<wire::MicroBatch> put(writer& out, const micro_batch& m) {
     return wire::BlockCopy(c.block, c.swap_block, c.is_out);
   });
   return wire::CreateMicroBatch(out.buffer, m.batch.value, m.epoch.value, slices, tokens, draws,
-                                stage_micros, feeds, copies);
+                                stage_micros, feeds, copies, shared);
 }
 
 void get(reader& in, const wire::MicroBatch& from, micro_batch& to) {
@@ -60,6 +105,15 @@ void get(reader& in, const wire::MicroBatch& from, micro_batch& to) {
   in.tables(from.slices(), to.slices, limits::slices_max, "micro_batch.slices");
   in.numbers(from.tokens(), to.tokens, limits::rows_max, "micro_batch.tokens");
   in.tables(from.draws(), to.draws, limits::draws_max, "micro_batch.draws");
+  std::vector<shared_constraint> constraints;
+  in.tables(from.constraints(), constraints, limits::draws_max, "micro_batch.constraints");
+  for (std::size_t i = 0; i < to.draws.size() && !in.refusal(); ++i) {
+    const auto number = from.draws()->Get(static_cast<flatbuffers::uoffset_t>(i))->constraint();
+    if (number > constraints.size())
+      in.refuse(fmt::format("a draw has constraint {} of {}", number, constraints.size()));
+    else if (number > 0)
+      to.draws[i].sampling.constraint = constraints[number - 1];
+  }
   in.numbers(from.stage_micros(), to.stage_micros, limits::stages_max, "micro_batch.stage_micros");
   in.structs(from.feeds(), to.feeds, limits::slices_max, "micro_batch.feeds",
              [](const wire::Feed& f) {

@@ -69,6 +69,10 @@ result<void> check_limits(const sampling_params& s) {
     if (!std::isfinite(bias.bias))
       return fail_param(errc::invalid_value, "logit_bias", "the bias of token {} is not finite",
                         bias.token);
+  if (s.constraint && s.constraint->text.size() > limits::constraint_bytes_max)
+    return fail_param(errc::invalid_value, "structured_outputs",
+                      "a constraint has {} bytes, at most {}", s.constraint->text.size(),
+                      limits::constraint_bytes_max);
   return {};
 }
 

@@ -3,6 +3,7 @@
 // ids alone.
 #pragma once
 
+#include "schema/constraint.hpp"
 #include "schema/ids.hpp"
 
 #include <cstdint>
@@ -33,6 +34,7 @@ struct sampling_params {
   // Tokens guessed and checked in one step: faster or not, never other tokens. -1: as the server is
   // set.
   std::int32_t num_speculative_tokens = -1;
+  shared_constraint constraint{}; // what the answer must look like
 
   bool is_greedy() const noexcept { return temperature == 0; }
   bool needs_history() const noexcept {

@@ -41,6 +41,7 @@ struct draw {
   sampling_params sampling;
   std::vector<token_id> banned;     // ids that may not come now (end tokens before tokens_min)
   std::vector<token_count> history; // only if sampling.needs_history()
+  std::vector<token_id> output;     // ids drawn before; only if sampling.constraint
   friend bool operator==(const draw&, const draw&) = default;
 };
 

@@ -326,3 +326,22 @@ TEST_CASE("an error code of a newer peer is read as internal, and its words are 
   CHECK(std::get<rejected>(*back).reason.code == errc::internal);
   CHECK(std::get<rejected>(*back).reason.message == "the moon is in the way");
 }
+
+TEST_CASE("a constraint of no kind, or one that the batch does not have, is refused") {
+  const auto refused = [](std::uint8_t kind, std::uint32_t number) {
+    flatbuffers::FlatBufferBuilder buffer;
+    const auto text = buffer.CreateString("a");
+    const auto constraints = buffer.CreateVector(
+        std::vector{wire::CreateConstraint(buffer, kind, text, /*continues_prompt=*/false)});
+    const auto sampling = wire::CreateSamplingParams(buffer);
+    const auto draws =
+        buffer.CreateVector(std::vector{wire::CreateDraw(buffer, 0, sampling, 0, 0, number)});
+    buffer.Finish(wire::CreateMicroBatch(buffer, 1, 1, 0, 0, draws, 0, 0, 0, constraints), "BT07");
+    return !decode_body(of_kind(micro_batch{}), finished(buffer), {});
+  };
+  CHECK_FALSE(refused(3, 0));
+  CHECK_FALSE(refused(3, 1));
+  CHECK(refused(3, 2));
+  CHECK(refused(0, 1));
+  CHECK(refused(6, 0));
+}

@@ -182,3 +182,23 @@ TEST_CASE("text for people is cut at its limit, between two characters") {
   CHECK(text.size() == limits::reason_bytes_max - 1);
   CHECK(m.reason.message.compare(0, text.size(), text) == 0);
 }
+
+TEST_CASE("draws under one constraint bring it once, and share it again where they are read") {
+  const shared_constraint first =
+      constraint{constraint_kind::json_schema, std::string(10'000, 'x')};
+  const shared_constraint second = constraint{constraint_kind::regex, "a+"};
+  micro_batch m;
+  m.draws.resize(21);
+  for (std::size_t i = 0; i < 20; ++i)
+    m.draws[i].sampling.constraint = i % 2 == 0 ? first : second;
+  CHECK(encode({}, m).body.size_bytes < 20'000);
+  auto back = through(m);
+  REQUIRE_MESSAGE(back, back.error().message);
+  const auto& draws = std::get<micro_batch>(*back).draws;
+  REQUIRE(draws.size() == 21);
+  for (std::size_t i = 0; i < 20; ++i) {
+    CHECK(draws[i].sampling.constraint == m.draws[i].sampling.constraint);
+    CHECK(draws[i].sampling.constraint.get() == draws[i % 2].sampling.constraint.get());
+  }
+  CHECK_FALSE(draws[20].sampling.constraint);
+}

@@ -36,6 +36,11 @@ public:
   void operator()(std::string& to) { to = fmt::format("text {}", ++count_); }
   void operator()(std::chrono::milliseconds& to) { to = std::chrono::milliseconds{++count_}; }
   void operator()(lease&) {}
+  void operator()(shared_constraint& to) {
+    constraint c;
+    boost::pfr::for_each_field(c, [this](auto& field) { (*this)(field); });
+    to = shared_constraint(std::move(c));
+  }
   template <class Tag, class Rep>
   void operator()(strong_id<Tag, Rep>& to) {
     (*this)(to.value);
@@ -67,6 +72,7 @@ public:
   }
 
 private:
+  static constraint_kind other(constraint_kind) { return constraint_kind::regex; }
   static errc other(errc) { return errc::quarantined; }
   static cancel_reason other(cancel_reason) { return cancel_reason::deadline; }
   static finish other(finish) { return finish::cancelled; }
@@ -96,6 +102,11 @@ public:
     leaves.push_back(fmt::format("{} ms", from.count()));
   }
   void operator()(const lease&) {}
+  void operator()(const shared_constraint& from) {
+    leaves.push_back(from ? "some" : "none");
+    if (from)
+      boost::pfr::for_each_field(*from, [this](const auto& field) { (*this)(field); });
+  }
   template <class Tag, class Rep>
   void operator()(const strong_id<Tag, Rep>& from) {
     (*this)(from.value);
