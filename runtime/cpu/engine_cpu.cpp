@@ -4,6 +4,7 @@
 #include "runtime/cpu/forward.hpp"
 #include "runtime/cpu/panel_format.hpp"
 #include "runtime/cpu/swap_file.hpp"
+#include "runtime/engine/constraint_masks.hpp"
 #include "runtime/engine/sampler.hpp"
 
 #include <algorithm>
@@ -103,7 +104,7 @@ struct engine_cpu::state {
       : model(m), slices(std::move(all)), rank(c.rank), own(model::sliced(m, slices[rank])),
         range(r), which(c.forced_isa.value_or(detect_isa())),
         width(c.activation_bits == 8 ? activation_width::bits8 : activation_width::bits16),
-        team(c.threads, c.cpus), scratch(c.threads) {
+        team(c.threads, c.cpus), scratch(c.threads), masks(c.masker) {
     for (const auto& slice : slices)
       logits_of_ranks.push_back(slice.vocabulary.count);
   }
@@ -126,8 +127,9 @@ struct engine_cpu::state {
   step_memory memory;
   std::optional<forward> pass;
   std::vector<baton::engine::sampler_scratch> scratch; // [thread]
-  std::vector<std::optional<result<sample>>> drawn;    // [draw]
-  std::vector<block_index> first_used;                 // by this step
+  baton::engine::constraint_masks masks;
+  std::vector<std::optional<result<sample>>> drawn; // [draw]
+  std::vector<block_index> first_used;              // by this step
   baton::engine::capacity limits;
 
   result<void> take_kv(const model::model_file& file, const config& c) {
@@ -178,7 +180,7 @@ struct engine_cpu::state {
 
   void bring_in_blocks(const micro_batch& batch);
   result<void> make_copies(const std::vector<block_copy>& copies);
-  result<std::vector<sample>> draw_all(const std::vector<draw>& draws);
+  result<std::vector<sample>> draw_all(const micro_batch& batch);
 };
 
 engine_cpu::engine_cpu(std::unique_ptr<state> s) : state_(std::move(s)) {}
@@ -280,7 +282,7 @@ result<baton::engine::step_output> engine_cpu::run(const micro_batch& batch,
   }
   if (s.rank != 0) // it has not the logits of the others
     return out;
-  auto samples = s.draw_all(batch.draws);
+  auto samples = s.draw_all(batch);
   if (!samples)
     return samples.error();
   out.samples = *std::move(samples);
@@ -352,12 +354,15 @@ result<void> engine_cpu::take_over(std::span<const kv_source> from,
 }
 
 // Draws are independent of one another: each member takes every size-th.
-result<std::vector<sample>> engine_cpu::state::draw_all(const std::vector<draw>& draws) {
+result<std::vector<sample>> engine_cpu::state::draw_all(const micro_batch& batch) {
+  if (auto ok = masks.find(batch); !ok)
+    return ok.error();
+  const auto& draws = batch.draws;
   drawn.assign(draws.size(), std::nullopt);
   team.run([&](unsigned member) {
     for (std::size_t i = member; i < draws.size(); i += team.size())
       drawn[i] = baton::engine::draw_token({memory.logits.row(i), model.vocab_size}, draws[i],
-                                           scratch[member]);
+                                           scratch[member], masks.of(i));
   });
   std::vector<sample> samples;
   samples.reserve(draws.size());

@@ -7,6 +7,7 @@
 #include "runtime/cpu/isa.hpp"
 #include "runtime/cpu/kv_source.hpp"
 #include "runtime/engine/engine.hpp"
+#include "runtime/grammar/masker.hpp"
 #include "runtime/model/slice.hpp"
 
 #include <filesystem>
@@ -38,6 +39,8 @@ struct config {
   // this is. Empty: the stage has no other.
   std::vector<model::tensor_slice> slices = {};
   std::uint32_t rank = 0;
+  // Of the last stage's rank 0: what draws under constraints are masked with. None: they fail.
+  std::shared_ptr<grammar::masker> masker = nullptr;
   std::optional<isa> forced_isa = std::nullopt; // tests only; nothing: the best that this CPU has
 };
 

@@ -144,12 +144,52 @@ void select_top(std::span<const float> values, std::size_t k, std::vector<weight
   std::sort(out.begin(), out.end(), likelier);
 }
 
-void apply_penalties(std::span<float> logits, const draw& d) {
+constexpr std::size_t mask_bits = 64; // of a word
+
+// An answer that is complete can only end, whatever its least length.
+bool leaves_any(token_mask mask, const std::vector<token_id>& banned) {
+  std::size_t allowed = 0;
+  for (const std::uint64_t word : mask)
+    allowed += static_cast<std::size_t>(std::popcount(word));
+  if (allowed > banned.size())
+    return true;
+  std::vector<token_id> both;
+  for (const token_id id : banned) {
+    const auto at = static_cast<std::size_t>(id);
+    if (at / mask_bits < mask.size() && (mask[at / mask_bits] >> at % mask_bits & 1) != 0)
+      both.push_back(id);
+  }
+  std::sort(both.begin(), both.end());
+  return allowed > static_cast<std::size_t>(std::unique(both.begin(), both.end()) - both.begin());
+}
+
+void apply_mask(std::span<float> logits, token_mask mask) {
+  const std::size_t words = std::min(mask.size(), logits.size() / mask_bits);
+  for (std::size_t w = 0; w < words; ++w) {
+    const std::uint64_t word = mask[w];
+    if (word == ~std::uint64_t{0})
+      continue;
+    float* x = logits.data() + w * mask_bits;
+    if (word == 0)
+      std::fill_n(x, mask_bits, minus_infinity);
+    else
+      for (std::size_t bit = 0; bit < mask_bits; ++bit)
+        x[bit] = (word >> bit & 1) != 0 ? x[bit] : minus_infinity;
+  }
+  for (std::size_t i = words * mask_bits; i < logits.size(); ++i)
+    if (i / mask_bits >= mask.size() || (mask[i / mask_bits] >> i % mask_bits & 1) == 0)
+      logits[i] = minus_infinity;
+}
+
+void apply_penalties(std::span<float> logits, const draw& d, token_mask mask) {
   const auto& s = d.sampling;
   for (const auto& b : s.biases)
     logits[static_cast<std::size_t>(b.token)] += b.bias;
-  for (const token_id id : d.banned)
-    logits[static_cast<std::size_t>(id)] = minus_infinity;
+  if (mask.empty() || d.banned.empty() || leaves_any(mask, d.banned))
+    for (const token_id id : d.banned)
+      logits[static_cast<std::size_t>(id)] = minus_infinity;
+  if (!mask.empty())
+    apply_mask(logits, mask);
   for (const auto& h : d.history) {
     float& x = logits[static_cast<std::size_t>(h.token)];
     if (h.in_prompt + h.in_output > 0)
@@ -333,7 +373,8 @@ result<void> check_draw(const draw& d, std::size_t vocabulary_size) {
   return {};
 }
 
-result<sample> draw_token(std::span<float> logits, const draw& d, sampler_scratch& scratch) {
+result<sample> draw_token(std::span<float> logits, const draw& d, sampler_scratch& scratch,
+                          token_mask mask) {
   if (auto ok = check_draw(d, logits.size()); !ok)
     return ok.error();
   const bool wants_logprobs = d.sampling.logprobs >= 0;
@@ -345,7 +386,7 @@ result<sample> draw_token(std::span<float> logits, const draw& d, sampler_scratc
     raw_max = raw.max;
     scratch.raw.assign(logits.begin(), logits.end());
   }
-  apply_penalties(logits, d);
+  apply_penalties(logits, d, mask);
   const summary s = summarize(logits);
   if (!s.is_sound)
     return fail(errc::internal, "no token can be drawn for index {}: logits are NaN or all -inf",

@@ -5,6 +5,7 @@
 #include "schema/messages.hpp"
 #include "schema/result.hpp"
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -23,12 +24,17 @@ struct sampler_scratch {
   std::vector<weighted_token> candidates;
 };
 
+// Tokens that a constraint lets come: bit id % 64 of word id / 64; none beyond the last word. No
+// words: any token may.
+using token_mask = std::span<const std::uint64_t>;
+
 // Is this draw one that draw_token can carry out over such a vocabulary? Ids in range, parameters
 // in the ranges of schema/sampling.hpp. Errors: invalid_value.
 result<void> check_draw(const draw& d, std::size_t vocabulary_size);
 
 // Draws one token from `logits` [vocabulary], which it modifies. In this order:
-//   1. logit_bias added; banned ids to -infinity (OpenAI, vLLM min_tokens)
+//   1. logit_bias added; banned ids to -infinity (OpenAI, vLLM min_tokens), and all that are not in
+//      `mask`; if it has none but banned ones, they may come
 //   2. repetition penalty over prompt and output (CTRL, arXiv 1909.05858), then frequency and
 //      presence penalty over the output (OpenAI)
 //   3. temperature; 0 takes the likeliest token, the lowest id of equals
@@ -39,6 +45,7 @@ result<void> check_draw(const draw& d, std::size_t vocabulary_size);
 // Same bits for the same arguments on every machine, exp included; only logprobs use libm's log.
 // Errors: invalid_value (see check_draw), internal (a logit is NaN or +infinity, or none is above
 // -infinity).
-result<sample> draw_token(std::span<float> logits, const draw& d, sampler_scratch& scratch);
+result<sample> draw_token(std::span<float> logits, const draw& d, sampler_scratch& scratch,
+                          token_mask mask = {});
 
 } // namespace baton::engine

@@ -35,8 +35,8 @@ void fill_logits(std::uint64_t row, std::span<float> logits) noexcept {
 } // namespace
 
 toy_engine::toy_engine(const toy_model& model, std::uint32_t first_layer, const toy_memory& memory,
-                       std::uint32_t count)
-    : model_(model), first_layer_(first_layer), layers_(count) {
+                       std::uint32_t count, std::shared_ptr<grammar::masker> masker)
+    : model_(model), first_layer_(first_layer), layers_(count), masks_(std::move(masker)) {
   ENSURE(count > 0 && first_layer + count <= model.layers, "{} layers from {} on, of {}", count,
          first_layer, model.layers);
   ENSURE(model.vocabulary_size > 0 && memory.block_positions > 0, "an empty toy model");
@@ -75,6 +75,9 @@ result<step_output> toy_engine::run(const micro_batch& batch, std::span<const fl
   }
   step_output out;
   const bool is_last = first_layer_ + layers_ == model_.layers;
+  if (is_last)
+    if (auto ok = masks_.find(batch); !ok)
+      return ok.error();
   std::size_t first_row = 0, next_draw = 0;
   for (const slice& s : batch.slices) {
     for (std::uint32_t layer = 0; layer < layers_; ++layer)
@@ -83,7 +86,8 @@ result<step_output> toy_engine::run(const micro_batch& batch, std::span<const fl
     first_row += s.rows;
     for (std::size_t left = is_last ? s.draws() : 0; left > 0; --left) {
       fill_logits(rows_[first_row - left], logits_);
-      auto drawn = draw_token(logits_, batch.draws[next_draw++], scratch_);
+      auto drawn = draw_token(logits_, batch.draws[next_draw], scratch_, masks_.of(next_draw));
+      ++next_draw;
       if (!drawn)
         return drawn.error();
       out.samples.push_back(std::move(*drawn));
@@ -173,7 +177,8 @@ result<void> toy_engine::run_slice(const micro_batch& batch, const slice& s, std
 
 std::vector<token_id> toy_continuation(const toy_model& model, std::span<const token_id> prompt_ids,
                                        const sampling_params& sampling, std::uint32_t n,
-                                       std::span<const token_id> banned, std::uint32_t tokens_min) {
+                                       std::span<const token_id> banned, std::uint32_t tokens_min,
+                                       std::shared_ptr<grammar::masker> masker) {
   std::vector<token_id> output;
   std::vector<std::uint64_t> histories(model.layers); // each layer's fold over all positions so far
   std::vector<float> logits(model.vocabulary_size);
@@ -202,7 +207,13 @@ std::vector<token_id> toy_continuation(const toy_model& model, std::span<const t
       for (const auto& [id, c] : counts)
         d.history.push_back(c);
     fill_logits(row, logits);
-    auto drawn = draw_token(logits, d, scratch);
+    grammar::token_bits mask;
+    if (sampling.constraint) {
+      ENSURE(masker, "the oracle has no vocabulary");
+      const auto found = masker->find(sampling.constraint, {}, output, mask);
+      ENSURE(found, "the oracle cannot constrain: {}", found.error().message);
+    }
+    auto drawn = draw_token(logits, d, scratch, mask);
     ENSURE(drawn.has_value(), "the oracle cannot draw: {}", drawn.error().message);
     output.push_back(drawn->token);
   }

@@ -4,6 +4,7 @@
 // toy_continuation says what the right ones are. Used by no product path.
 #pragma once
 
+#include "runtime/engine/constraint_masks.hpp"
 #include "runtime/engine/engine.hpp"
 #include "runtime/engine/sampler.hpp"
 
@@ -34,7 +35,7 @@ public:
   // The stage of `count` layers from `first_layer` on. Requires: they are the model's; count,
   // vocabulary_size and block_positions > 0.
   toy_engine(const toy_model& model, std::uint32_t first_layer, const toy_memory& memory,
-             std::uint32_t count = 1);
+             std::uint32_t count = 1, std::shared_ptr<grammar::masker> masker = nullptr);
 
   const capacity& limits() const noexcept override { return limits_; }
 
@@ -69,6 +70,7 @@ private:
   std::vector<float> activations_; // [rows, 4]: 16 bits of the hash each, exact in a float
   std::vector<float> logits_;      // [vocabulary]
   sampler_scratch scratch_;
+  constraint_masks masks_;
 };
 
 // The oracle: the first n tokens after the prompt, end tokens ignored, computed sequence by
@@ -76,6 +78,7 @@ private:
 std::vector<token_id> toy_continuation(const toy_model& model, std::span<const token_id> prompt_ids,
                                        const sampling_params& sampling, std::uint32_t n,
                                        std::span<const token_id> banned = {},
-                                       std::uint32_t tokens_min = 0);
+                                       std::uint32_t tokens_min = 0,
+                                       std::shared_ptr<grammar::masker> masker = nullptr);
 
 } // namespace baton::engine

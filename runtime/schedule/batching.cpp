@@ -20,7 +20,12 @@ constexpr std::size_t bytes_max = limits::body_bytes_max / 4;
 
 std::size_t draw_bytes(const sequence& s) {
   constexpr std::size_t fixed_bytes = 160;
-  return fixed_bytes + (s.sampling.needs_history() ? s.ids.size() * sizeof(token_count) : 0) +
+  const std::size_t constrained_bytes =
+      s.sampling.constraint
+          ? s.sampling.constraint->text.size() + s.output_count() * sizeof(token_id)
+          : 0;
+  return fixed_bytes + constrained_bytes +
+         (s.sampling.needs_history() ? s.ids.size() * sizeof(token_count) : 0) +
          s.sampling.biases.size() * sizeof(logit_bias) + s.stop.stop_ids.size() * sizeof(token_id);
 }
 

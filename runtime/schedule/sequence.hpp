@@ -33,7 +33,7 @@ struct turn {
   friend auto operator<=>(const turn&, const turn&) = default;
 };
 
-// This token comes before the one to draw: the penalties count it.
+// This token comes before the one to draw: the penalties count it, a constraint goes on behind it.
 void count_as_output(draw& d, token_id token);
 
 // One draw of a micro-batch.
@@ -117,7 +117,7 @@ struct sequence {
 
   void append(token_id drawn);
   // What the last stage needs to draw the token after those that are being drawn, behind so many of
-  // the guesses. If one is still to come, the history is without it.
+  // the guesses. If one is still to come, history and output are without it.
   draw next_draw(std::span<const token_id> eos_ids, std::size_t guessed) const;
   // Does this token, drawn at this output index, end the sequence?
   bool is_end(token_id token, std::uint32_t index, std::span<const token_id> eos_ids) const;

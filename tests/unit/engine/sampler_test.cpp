@@ -408,3 +408,65 @@ TEST_CASE("a draw with a parameter out of range is refused by name") {
     CHECK(s.error().param == param);
   }
 }
+
+TEST_CASE("a mask lets come what it names, whatever is likelier") {
+  std::vector<float> logits(200, 0.0f);
+  logits[3] = 5;
+  logits[130] = 4;
+  logits[199] = 3;
+  sampler_scratch scratch;
+  const auto drawn = [&](std::vector<std::uint64_t> mask, const draw& d) {
+    auto copy = logits;
+    auto s = draw_token(copy, d, scratch, mask);
+    REQUIRE_MESSAGE(s.has_value(), s.error().message);
+    return s->token;
+  };
+  const std::uint64_t all = ~std::uint64_t{0};
+  CHECK(drawn({all, all, all, all}, greedy()) == 3);
+  CHECK(drawn({all - 8, all, all, all}, greedy()) == 130);
+  CHECK(drawn({0, 0, 0, 0xFF}, greedy()) == 199);
+  CHECK(drawn({all - 8, all}, greedy()) == 0); // none beyond its last word
+  CHECK(drawn({0, 0, std::uint64_t{1} << 40}, greedy()) == 168);
+  draw warm;
+  for (std::uint32_t i = 0; i < 200; ++i) {
+    warm.token_index = i;
+    const auto token = drawn({0b1010, 0, 0b100}, warm);
+    CHECK((token == 1 || token == 3 || token == 130));
+  }
+  auto copy = logits;
+  CHECK_FALSE(draw_token(copy, greedy(), scratch, std::vector<std::uint64_t>{0, 0, 0, 0}));
+}
+
+TEST_CASE("an end that is banned comes where a mask leaves nothing else") {
+  const std::vector<float> logits{0, 1, 5, 4};
+  sampler_scratch scratch;
+  auto d = greedy();
+  d.banned = {2, 3, 2};
+  const auto drawn = [&](std::uint64_t mask) {
+    auto copy = logits;
+    const std::vector<std::uint64_t> words{mask};
+    auto s = draw_token(copy, d, scratch, words);
+    REQUIRE(s.has_value());
+    return s->token;
+  };
+  CHECK(drawn(0b1111) == 1);
+  CHECK(drawn(0b1101) == 0);
+  CHECK(drawn(0b1100) == 2);
+  CHECK(drawn(0b1000) == 3);
+}
+
+TEST_CASE("logprobs are of the raw logits, masked or not") {
+  const std::vector<float> logits{1, 2, 3, 4};
+  sampler_scratch scratch;
+  auto d = greedy();
+  d.sampling.logprobs = 2;
+  auto plain = logits, masked = logits;
+  const auto first = draw_token(plain, d, scratch);
+  const std::vector<std::uint64_t> words{0b0011};
+  const auto second = draw_token(masked, d, scratch, words);
+  REQUIRE(first);
+  REQUIRE(second);
+  CHECK(second->token == 1);
+  CHECK(second->top == first->top);
+  CHECK(second->logprob == doctest::Approx(first->logprob - 2));
+}

@@ -66,10 +66,19 @@ struct world {
     return config;
   }
 
+  // The ids of the toy model are letters, but for its ends.
+  static std::shared_ptr<grammar::masker> make_masker() {
+    grammar::answer_texts texts;
+    for (int i = 0; i < 64; ++i)
+      texts.all.emplace_back(i == 1 || i == 2 ? 0 : 1, static_cast<char>('0' + i));
+    texts.end_ids = {1, 2};
+    return std::make_shared<grammar::masker>(std::move(texts));
+  }
+
   void open() {
     const bool is_lost = !pipeline || random.chance(50);
     if (is_lost)
-      pipeline = std::make_unique<toy_pipeline>(model, memory);
+      pipeline = std::make_unique<toy_pipeline>(model, memory, make_masker());
     const pipeline_shape shape{.stages = model.layers,
                                .blocks = memory.blocks,
                                .block_positions = memory.block_positions,
@@ -135,6 +144,8 @@ struct world {
     a.sampling.presence_penalty = random.chance(20) ? 1.0f : 0.0f;
     a.sampling.num_speculative_tokens =
         random.chance(30) ? static_cast<std::int32_t>(random.from(0, 5)) : -1;
+    if (random.chance(30))
+      a.sampling.constraint = random.chance(50) ? pairs : any_word;
     a.sampling.top_k = random.chance(20) ? 10 : 0;
     a.sampling.top_p = random.chance(20) ? 0.8f : 1.0f;
     auto& seen = tickets[a.ticket];
@@ -281,7 +292,7 @@ struct world {
     CHECK(choice.tokens ==
           engine::toy_continuation(model, request.prompt_ids, sampling,
                                    static_cast<std::uint32_t>(choice.tokens.size()), ends,
-                                   request.stop.tokens_min));
+                                   request.stop.tokens_min, make_masker()));
     const auto is_end = [&](token_id id) {
       return std::find(ends.begin(), ends.end(), id) != ends.end();
     };
@@ -304,6 +315,8 @@ struct world {
       CHECK_MESSAGE(false, "ends with " << static_cast<int>(*choice.end) << " for no reason");
   }
 
+  const shared_constraint pairs = constraint{constraint_kind::regex, "([A-P][a-n]){1,6}"};
+  const shared_constraint any_word = constraint{constraint_kind::regex, "[0-9][A-z]*"};
   dice random;
   scheduler_config config;
   scheduler s;

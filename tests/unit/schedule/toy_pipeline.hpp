@@ -17,10 +17,11 @@ struct toy_pipeline {
     micro_batch batch;
     std::vector<float> activations;
   };
-  toy_pipeline(const engine::toy_model& model, const engine::toy_memory& memory)
+  toy_pipeline(const engine::toy_model& model, const engine::toy_memory& memory,
+               const std::shared_ptr<grammar::masker>& masker = nullptr)
       : queues(model.layers) {
     for (stage_index i = 0; i < model.layers; ++i)
-      stages.push_back(std::make_unique<engine::toy_engine>(model, i, memory));
+      stages.push_back(std::make_unique<engine::toy_engine>(model, i, memory, 1, masker));
   }
   void step(stage_index i) {
     if (i == 0)
