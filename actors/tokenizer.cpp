@@ -72,7 +72,19 @@ void on_submit(pointer self, submit& m) {
                cancel{m.ticket, std::nullopt, cancel_reason::refused, 0, encoded.error()});
     return;
   }
+  if (m.sampling.constraint && s.config.tokenizer->end_ids().empty()) {
+    self->send(s.config.scheduler,
+               cancel{m.ticket, std::nullopt, cancel_reason::refused, 0,
+                      fail_param(errc::unsupported_parameter, "structured_outputs",
+                                 "the model has no token that ends an answer")});
+    return;
+  }
   const bool continues = !m.begins_text && continues_prompt(*s.config.tokenizer, m.input, *encoded);
+  if (continues && m.sampling.constraint) {
+    constraint behind_prompt = *m.sampling.constraint;
+    behind_prompt.continues_prompt = true;
+    m.sampling.constraint = std::move(behind_prompt);
+  }
   self->send(s.config.scheduler,
              admit{m.request, m.gateway, m.ticket, std::move(*encoded), m.choices,
                    std::move(m.sampling), std::move(m.stop), m.tokens_max_given, m.deadline,

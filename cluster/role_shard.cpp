@@ -11,6 +11,8 @@
 #include "runtime/collective/bus_group.hpp"
 #include "runtime/collective/shared_group.hpp"
 #include "runtime/cpu/engine_cpu.hpp"
+#include "runtime/grammar/masker.hpp"
+#include "runtime/text/vocabulary_file.hpp"
 
 #include <spdlog/spdlog.h>
 #include <unistd.h>
@@ -36,6 +38,21 @@ cpu::config settings_of(const cluster_context& context, const cluster_plan& all,
   settings.slices = plan.slices;
   settings.rank = plan.rank;
   return settings;
+}
+
+// Whoever samples needs the vocabulary's texts, for answers under constraints; the others do not.
+std::shared_ptr<grammar::masker> masker_of(const cluster_context& context, const cluster_plan& all,
+                                           const shard_plan& plan) {
+  if (plan.stage + 1 != all.stages || plan.rank != 0)
+    return nullptr;
+  const auto words = text::open_vocabulary(context.config.model.path);
+  const auto tokenizer =
+      words ? text::tokenizer::create(*words) : result<text::tokenizer>(words.error());
+  if (!tokenizer) { // requests with constraints will say so
+    spdlog::warn("no vocabulary for constraints: {}", tokenizer.error().message);
+    return nullptr;
+  }
+  return std::make_shared<grammar::masker>(grammar::texts_of(*tokenizer));
 }
 
 stage_ready announcement_of(const shard_plan& plan, const cluster_plan& all, epoch_id life,
@@ -147,6 +164,7 @@ int run_shard(const cluster_context& context, const role_arguments& first,
                                        settings_of(context, all, plan, std::nullopt));
   if (!weights)
     return refused(weights.error());
+  const auto masker = masker_of(context, all, plan);
   if (auto ok = check_identity(**file, context.noted().model_identity);
       !ok) // written while it was read
     return refused(ok.error());
@@ -170,9 +188,10 @@ int run_shard(const cluster_context& context, const role_arguments& first,
   const auto group = join_group(self, all, plan, arguments.group_file);
   if (!group)
     return refused(group.error());
-  auto loaded = cpu::engine_cpu::load(**file, context.model, plan.layers,
-                                      settings_of(context, all, plan, arguments.kv_file), *weights,
-                                      group->ranks);
+  auto settings = settings_of(context, all, plan, arguments.kv_file);
+  settings.masker = masker;
+  auto loaded =
+      cpu::engine_cpu::load(**file, context.model, plan.layers, settings, *weights, group->ranks);
   if (!loaded)
     return refused(loaded.error());
   const std::shared_ptr<cpu::engine_cpu> own = std::move(*loaded);
