@@ -56,7 +56,59 @@ std::string shown(std::string_view name) {
   return out;
 }
 
+constexpr std::string_view json_space = " \t\n\r";
+
+// Behind the value that begins at `at`. Requires: valid JSON.
+std::size_t end_of_value(std::string_view text, std::size_t at) {
+  std::size_t depth = 0;
+  do {
+    const char c = text[at++];
+    if (c == '"') {
+      for (; text[at] != '"'; ++at) {
+        at += text[at] == '\\' ? 1 : 0;
+      }
+      ++at;
+    } else if (c == '{' || c == '[') {
+      ++depth;
+    } else if (c == '}' || c == ']') {
+      --depth;
+    } else if (depth == 0) {
+      at = std::min(text.find_first_of(",}] \t\n\r", at), text.size());
+    }
+  } while (depth > 0);
+  return at;
+}
+
+// Requires: `object` is one, and has that member.
+std::string_view raw_member(std::string_view object, std::string_view name) {
+  std::string_view found;
+  const auto next = [&](std::size_t at) { return object.find_first_not_of(json_space, at); };
+  for (auto at = next(1); object[at] != '}';) {
+    const auto name_end = end_of_value(object, at);
+    const auto quoted = object.substr(at, name_end - at);
+    const auto is_it = quoted.find('\\') == std::string_view::npos
+                           ? quoted.substr(1, quoted.size() - 2) == name
+                           : json::parse(quoted) == name;
+    const auto begin = next(next(name_end) + 1); // behind the colon
+    const auto end = end_of_value(object, begin);
+    if (is_it) {
+      found = object.substr(begin, end - begin);
+    }
+    at = next(end);
+    at = object[at] == ',' ? next(at + 1) : at;
+  }
+  return found;
+}
+
 } // namespace
+
+std::string_view raw_member(std::string_view text, std::span<const std::string_view> path) {
+  text.remove_prefix(std::min(text.find_first_not_of(json_space), text.size()));
+  for (const auto name : path) {
+    text = raw_member(text, name);
+  }
+  return text;
+}
 
 result<json> parse_json(std::string_view text, std::size_t depth_max) {
   if (const auto depth = depth_of(text); depth > depth_max) {

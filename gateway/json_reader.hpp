@@ -22,6 +22,11 @@ using json = nlohmann::json;
 // Errors: invalid_request.
 result<json> parse_json(std::string_view text, std::size_t depth_max);
 
+// The text of the value at `path` below the object that `text` is: what the client wrote, with its
+// members in their order. Of names that come twice the last one counts, as in parse_json. Requires:
+// parse_json has taken `text` and found that value.
+std::string_view raw_member(std::string_view text, std::span<const std::string_view> path);
+
 // A parameter of a known API that this server does not have: refused unless it says the same as
 // leaving it out. `no_op` is JSON; empty: null alone.
 struct unsupported_field {

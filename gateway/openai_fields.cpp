@@ -1,5 +1,6 @@
 #include "gateway/openai_fields.hpp"
 
+#include "gateway/openai_constraint.hpp"
 #include "gateway/openai_unsupported.hpp"
 #include "schema/digest.hpp"
 
@@ -356,8 +357,8 @@ chat_prompt read_messages(field_reader& fields, const request_limits& limits) {
   return chat;
 }
 
-result<openai_generate> read_generation(field_reader& fields, openai_api api,
-                                        const request_limits& limits) {
+result<openai_generate> read_generation(field_reader& fields, std::string_view source,
+                                        openai_api api, const request_limits& limits) {
   openai_generate out;
   auto& request = out.request;
   out.shape.api = api;
@@ -373,6 +374,8 @@ result<openai_generate> read_generation(field_reader& fields, openai_api api,
   request.request_id = fields.text("request_id", {}, request_id_bytes_max);
   read_sampling(fields, limits, request);
   read_stopping(fields, api, limits, request);
+  const auto constraint = read_constraint(fields, source);
+  request.sampling.constraint = constraint.is;
   read_logprobs(fields, api, limits, out);
   read_stream(fields, out.shape);
   for (const auto* label : {"user", "safety_identifier", "prompt_cache_key"}) {
@@ -387,7 +390,11 @@ result<openai_generate> read_generation(field_reader& fields, openai_api api,
     return ok.error();
   }
   if (auto ok = check_ranges(request, limits); !ok) {
-    return ok.error();
+    error e = ok.error();
+    if (e.param == constraint_param) {
+      e.param = constraint.field;
+    }
+    return e;
   }
   out.shape.model = request.model;
   out.shape.choices = request.choices;

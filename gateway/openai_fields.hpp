@@ -8,9 +8,9 @@
 namespace baton::gateway {
 
 // Asks the reader for every field of the API and finishes it. A missing seed is drawn from
-// std::random_device.
-result<openai_generate> read_generation(field_reader& fields, openai_api api,
-                                        const request_limits& limits);
+// std::random_device. `source` is the text of the object that the fields are of.
+result<openai_generate> read_generation(field_reader& fields, std::string_view source,
+                                        openai_api api, const request_limits& limits);
 
 // Parts that /tokenize shares. Both keep the first mistake in the reader.
 chat_prompt read_messages(field_reader& fields, const request_limits& limits);

@@ -23,7 +23,7 @@ result<openai_generate> parse_generation(openai_api api, std::string_view body,
     return parsed.error();
   }
   field_reader fields(*parsed);
-  return read_generation(fields, api, limits);
+  return read_generation(fields, body, api, limits);
 }
 
 result<tokenize_call> parse_tokenize(std::string_view body, const request_limits& limits) {

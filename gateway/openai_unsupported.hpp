@@ -19,12 +19,9 @@ inline constexpr unsupported_field unsupported_in_both[] = {
     {"allowed_token_ids", ""},
     {"bad_words", "[]"},
     {"logits_processors", ""},
-    {"guided_json", ""},
-    {"guided_regex", ""},
-    {"guided_choice", ""},
-    {"guided_grammar", ""},
     {"guided_decoding_backend", ""},
-    {"structured_outputs", ""},
+    {"guided_whitespace_pattern", ""},
+    {"structural_tag", ""},
     {"return_tokens_as_token_ids", "false"},
     {"return_token_ids", "false"},
     {"kv_transfer_params", ""},
@@ -38,7 +35,6 @@ inline constexpr unsupported_field unsupported_in_both[] = {
     {"grammar", "\"\""},
     {"json_schema", ""},
     {"lora_request", ""},
-    {"response_format", "{\"type\":\"text\"}"},
 };
 
 inline constexpr unsupported_field unsupported_in_chat[] = {

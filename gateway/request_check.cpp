@@ -1,5 +1,7 @@
 #include "gateway/request_check.hpp"
 
+#include "runtime/grammar/compile.hpp"
+
 #include <algorithm>
 
 namespace baton::gateway {
@@ -123,6 +125,11 @@ result<void> check_ranges(const generate& request, const request_limits& limits)
     return fail_param(errc::invalid_value, "min_tokens",
                       "'min_tokens' is {}, more than the {} of 'max_tokens'",
                       request.stop.tokens_min, request.stop.tokens_max);
+  }
+  if (const auto& shape = request.sampling.constraint) {
+    if (auto rules = grammar::compile(*shape); !rules) {
+      return error{rules.error().code, rules.error().message, constraint_param};
+    }
   }
   return {};
 }

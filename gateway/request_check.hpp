@@ -29,9 +29,13 @@ inline constexpr real_range bias_range{-100, 100};
 inline constexpr std::int32_t top_k_max = 1 << 20;         // no vocabulary is larger
 inline constexpr std::int32_t speculative_tokens_max = 16; // more are hardly ever right
 
+// What an error names where the request's own field is not known: vLLM's.
+inline constexpr const char* constraint_param = "structured_outputs";
+
 error out_of_range(std::string_view param, const real_range& range, double value);
 
-// Errors: invalid_value with the parameter's OpenAI name.
+// Errors: invalid_value with the parameter's OpenAI name, unsupported_parameter (a constraint that
+// cannot be kept).
 result<void> check_ranges(const generate& request, const request_limits& limits);
 // Token ids that the model does not have, a conversation for a model without a chat template.
 result<void> check_against_model(const generate& request, const model_card& card);

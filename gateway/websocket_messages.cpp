@@ -28,12 +28,12 @@ std::string read_id(field_reader& fields, const websocket_limits& limits) {
 // A start message is the body of /v1/chat/completions (with messages) or /v1/completions (with
 // prompt), and the socket's own fields.
 result<socket_message> read_start(field_reader& fields, const std::string& id, const json& object,
-                                  const gateway_config& config) {
+                                  std::string_view text, const gateway_config& config) {
   socket_start start;
   start.id = id;
   start.window = read_window(fields);
   const auto api = object.contains("messages") ? openai_api::chat : openai_api::completions;
-  auto call = read_generation(fields, api, config.request);
+  auto call = read_generation(fields, text, api, config.request);
   if (!call) {
     return call.error();
   }
@@ -84,7 +84,7 @@ result<socket_message> read_resume(field_reader& fields, const std::string& id,
 }
 
 result<socket_message> read_message(field_reader& fields, const std::string& id, const json& object,
-                                    const gateway_config& config) {
+                                    std::string_view text, const gateway_config& config) {
   const auto* type = fields.require("type");
   if (type && !type->is_string()) {
     fields.refuse_type("type", "a string", *type);
@@ -94,7 +94,7 @@ result<socket_message> read_message(field_reader& fields, const std::string& id,
   }
   const auto& name = type->get_ref<const std::string&>();
   if (name == "start") {
-    return read_start(fields, id, object, config);
+    return read_start(fields, id, object, text, config);
   }
   if (name == "resume") {
     return read_resume(fields, id, config);
@@ -161,7 +161,7 @@ std::variant<socket_message, socket_mistake> parse_socket_message(std::string_vi
   }
   field_reader fields(*parsed);
   const auto id = read_id(fields, config.websocket);
-  auto message = read_message(fields, id, *parsed, config);
+  auto message = read_message(fields, id, *parsed, text, config);
   if (!message) {
     return socket_mistake{message.error(), id, true};
   }

@@ -125,7 +125,8 @@ void obey(const std::string& line, const gateway::front_and_desks& all,
 gateway::json fields_of(gateway::openai_api api, const gateway::gateway_config& config) {
   const auto nothing = gateway::json::object();
   gateway::field_reader fields(nothing);
-  static_cast<void>(gateway::read_generation(fields, api, config.request)); // lacks what is needed
+  static_cast<void>(
+      gateway::read_generation(fields, "{}", api, config.request)); // lacks what is needed
   return gateway::json(fields.asked());
 }
 

@@ -188,6 +188,8 @@ TAKEN = {
     "cache_salt": TEXT,
     "request_id": TEXT,
     "prompt": TEXT,
+    "guided_json": {"true", "{}"},
+    "guided_regex": TEXT,
 }
 NEEDED = {"messages", "prompt"}  # null is not leaving them out
 

@@ -92,7 +92,8 @@ def test_models(client):
     ({"temperature": 3}, openai.BadRequestError, "temperature"),
     ({"n": 0}, openai.BadRequestError, "n"),
     ({"tools": [{"type": "function", "function": {"name": "f"}}]}, openai.BadRequestError, "tools"),
-    ({"response_format": {"type": "json_object"}}, openai.BadRequestError, "response_format"),
+    ({"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": {"not": {}}}}}, openai.BadRequestError, "response_format"),
+    ({"extra_body": {"guided_regex": "(?=a)"}}, openai.BadRequestError, "guided_regex"),
     ({"model": "other"}, openai.NotFoundError, "model"),
 ])
 def test_bad_requests_are_typed_errors(client, fields, error, param):

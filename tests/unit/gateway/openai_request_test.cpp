@@ -247,7 +247,6 @@ TEST_CASE("what is not supported is refused by name, unless it says what leaving
       {R"("tool_choice":"none")", true},
       {R"("tool_choice":"required")", false},
       {R"("response_format":{"type":"text"})", true},
-      {R"("response_format":{"type":"json_object"})", false},
       {R"("best_of":1)", true},
       {R"("best_of":2)", false},
       {R"("functions":null)", true},
@@ -257,7 +256,8 @@ TEST_CASE("what is not supported is refused by name, unless it says what leaving
       {R"("store":true)", false},
       {R"("use_beam_search":true)", false},
       {R"("length_penalty":1)", true},
-      {R"("guided_json":{})", false},
+      {R"("guided_decoding_backend":"xgrammar")", false},
+      {R"("structural_tag":{})", false},
       {R"("skip_special_tokens":true)", true},
       {R"("skip_special_tokens":false)", false},
   };

@@ -1,0 +1,166 @@
+#include "gateway/openai_constraint.hpp"
+
+namespace baton::gateway {
+namespace {
+
+constexpr std::size_t name_bytes_max = 256; // of a schema; OpenAI: 64
+constexpr std::size_t description_bytes_max = 64u << 10;
+
+class constraint_reader {
+public:
+  constraint_reader(field_reader& fields, std::string_view source)
+      : fields_(fields), source_(source) {}
+
+  asked_constraint read() {
+    read_response_format();
+    read_structured_outputs();
+    read_schema(fields_, "guided_json", {"guided_json"}, "guided_json");
+    read_text(fields_, "guided_regex", constraint_kind::regex, "guided_regex");
+    read_choice(fields_, "guided_choice", {"guided_choice"}, "guided_choice");
+    read_text(fields_, "guided_grammar", constraint_kind::grammar, "guided_grammar");
+    return std::move(asked_);
+  }
+
+private:
+  using path = std::vector<std::string_view>;
+
+  void take(constraint c, const char* field) {
+    if (asked_.is) {
+      fields_.refuse(errc::invalid_value, field,
+                     fmt::format("'{}' and '{}' both say what the answer must look like: send one "
+                                 "of them",
+                                 asked_.field, field));
+    }
+    asked_ = {std::move(c), field};
+  }
+
+  void read_response_format() {
+    const auto* value = fields_.find("response_format");
+    if (!value) {
+      return;
+    }
+    if (!value->is_object()) {
+      return fields_.refuse_type("response_format", "an object", *value);
+    }
+    field_reader format(*value, "response_format.");
+    const auto type = format.text("type", {}, name_bytes_max);
+    if (type == "json_object") {
+      take({constraint_kind::json_object, {}}, "response_format");
+    } else if (type == "json_schema") {
+      read_named_schema(format);
+    } else if (type == "structural_tag") {
+      format.refuse(errc::unsupported_parameter, "type",
+                    "'response_format.type' 'structural_tag' is not supported by this server");
+    } else if (type != "text" && !format.has_failed()) {
+      format.refuse(errc::invalid_value, "type",
+                    "'response_format.type' must be 'text', 'json_object' or 'json_schema'");
+    }
+    if (auto ok = format.finish(); !ok) {
+      fields_.refuse(ok.error());
+    }
+  }
+
+  // Its name and description are for people; answers keep to it whether it is strict or not.
+  void read_named_schema(field_reader& format) {
+    const auto* named = format.require("json_schema");
+    if (!named) {
+      return;
+    }
+    if (!named->is_object()) {
+      return format.refuse_type("json_schema", "an object", *named);
+    }
+    field_reader inner(*named, "response_format.json_schema.");
+    inner.require("name");
+    inner.text("name", {}, name_bytes_max);
+    inner.text("description", {}, description_bytes_max);
+    inner.boolean("strict", true);
+    inner.require("schema");
+    read_schema(inner, "schema", {"response_format", "json_schema", "schema"}, "response_format");
+    if (auto ok = inner.finish(); !ok) {
+      format.refuse(ok.error());
+    }
+  }
+
+  void read_structured_outputs() {
+    constexpr const char* field = "structured_outputs";
+    const auto* value = fields_.find(field);
+    if (!value) {
+      return;
+    }
+    if (!value->is_object()) {
+      return fields_.refuse_type(field, "an object", *value);
+    }
+    field_reader inner(*value, "structured_outputs.");
+    read_schema(inner, "json", {field, "json"}, field);
+    read_text(inner, "regex", constraint_kind::regex, field);
+    read_choice(inner, "choice", {field, "choice"}, field);
+    read_text(inner, "grammar", constraint_kind::grammar, field);
+    if (inner.boolean("json_object", false)) {
+      take({constraint_kind::json_object, {}}, field);
+    }
+    if (!asked_.is && !inner.has_failed()) {
+      inner.refuse(errc::invalid_value, "json",
+                   "'structured_outputs' needs one of 'json', 'regex', 'choice', 'grammar' and "
+                   "'json_object'");
+    }
+    static constexpr unsupported_field unsupported[] = {
+        {"structural_tag", ""},
+        {"whitespace_pattern", ""},
+        {"disable_fallback", "false"},
+        {"disable_any_whitespace", "false"},
+        {"disable_additional_properties", "false"},
+    };
+    if (auto ok = inner.finish(unsupported); !ok) {
+      fields_.refuse(ok.error());
+    }
+  }
+
+  // A schema as an object, or as its text.
+  void read_schema(field_reader& from, const char* name, const path& where, const char* field) {
+    const auto* value = from.find(name);
+    if (!value) {
+      return;
+    }
+    if (value->is_string()) {
+      return take({constraint_kind::json_schema, value->get<std::string>()}, field);
+    }
+    if (!value->is_object() && !value->is_boolean()) {
+      return from.refuse_type(name, "a JSON schema", *value);
+    }
+    take({constraint_kind::json_schema, std::string(raw_member(source_, where))}, field);
+  }
+
+  void read_text(field_reader& from, const char* name, constraint_kind kind, const char* field) {
+    const auto* value = from.find(name);
+    if (!value) {
+      return;
+    }
+    if (!value->is_string()) {
+      return from.refuse_type(name, "a string", *value);
+    }
+    take({kind, value->get<std::string>()}, field);
+  }
+
+  void read_choice(field_reader& from, const char* name, const path& where, const char* field) {
+    const auto* value = from.find(name);
+    if (!value) {
+      return;
+    }
+    if (!value->is_array()) {
+      return from.refuse_type(name, "an array of strings", *value);
+    }
+    take({constraint_kind::choice, std::string(raw_member(source_, where))}, field);
+  }
+
+  field_reader& fields_;
+  std::string_view source_;
+  asked_constraint asked_;
+};
+
+} // namespace
+
+asked_constraint read_constraint(field_reader& fields, std::string_view source) {
+  return constraint_reader(fields, source).read();
+}
+
+} // namespace baton::gateway

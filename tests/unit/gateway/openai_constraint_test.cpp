@@ -1,0 +1,141 @@
+// The fields that say what an answer must look like: each reaches the typed request, or is refused
+// by its name.
+#include "gateway/openai_request.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace baton;
+using namespace baton::gateway;
+
+namespace {
+
+const request_limits bounds;
+
+result<openai_generate> parsed(const std::string& fields) {
+  return parse_generation(
+      openai_api::chat, R"({"messages":[{"role":"user","content":"hi"}],)" + fields + "}", bounds);
+}
+
+constraint taken(const std::string& fields) {
+  CAPTURE(fields);
+  const auto r = parsed(fields);
+  REQUIRE_MESSAGE(r, r.error().message);
+  REQUIRE(r->request.sampling.constraint);
+  return *r->request.sampling.constraint;
+}
+
+error refused(const std::string& fields) {
+  CAPTURE(fields);
+  const auto r = parsed(fields);
+  REQUIRE_FALSE(r);
+  return r.error();
+}
+
+} // namespace
+
+TEST_CASE("every field that constrains reaches its typed place") {
+  const auto schema = [](std::string text) {
+    return constraint{constraint_kind::json_schema, std::move(text)};
+  };
+  CHECK(taken(R"("response_format":{"type":"json_object"})") ==
+        constraint{constraint_kind::json_object, ""});
+  CHECK(taken(R"("response_format":{"type":"json_schema","json_schema":{"name":"n","strict":true,)"
+              R"("description":"d","schema":{"type":"integer"}}})") ==
+        schema(R"({"type":"integer"})"));
+  CHECK(taken(R"("guided_json":{"type":"null"})") == schema(R"({"type":"null"})"));
+  CHECK(taken(R"("guided_json":"{\"type\":\"null\"}")") == schema(R"({"type":"null"})"));
+  CHECK(taken(R"("structured_outputs":{"json":{"type":"null"}})") == schema(R"({"type":"null"})"));
+  CHECK(taken(R"("guided_regex":"a+")") == constraint{constraint_kind::regex, "a+"});
+  CHECK(taken(R"("structured_outputs":{"regex":"a+","disable_any_whitespace":false})") ==
+        constraint{constraint_kind::regex, "a+"});
+  CHECK(taken(R"("guided_choice":["a","b"])") ==
+        constraint{constraint_kind::choice, R"(["a","b"])"});
+  CHECK(taken(R"("structured_outputs":{"choice":["a"]})") ==
+        constraint{constraint_kind::choice, R"(["a"])"});
+  CHECK(taken(R"("guided_grammar":"root ::= \"a\"")") ==
+        constraint{constraint_kind::grammar, "root ::= \"a\""});
+  CHECK(taken(R"("structured_outputs":{"grammar":"root ::= \"a\""})") ==
+        constraint{constraint_kind::grammar, "root ::= \"a\""});
+  CHECK(taken(R"("structured_outputs":{"json_object":true})") ==
+        constraint{constraint_kind::json_object, ""});
+}
+
+TEST_CASE("a schema's members keep the order in which they were written") {
+  const char* text = R"({ "properties": {"z": {"const":"}\"]"}, "a\u0062": {"type": "null"}},
+    "required": ["z"] })";
+  for (const char* around :
+       {R"("guided_json": {})", R"("structured_outputs":{"regex":null,"json" :{} })",
+        R"("response_format":{"json_schema":{"schema": {},"name":"n"},"type":"json_schema"})",
+        // The last of two counts, whatever stands in the first one.
+        R"("guided_json":"x","user":"{\"guided_json\":1}","guided\u005fjson":{})"}) {
+    std::string fields = around;
+    const auto at = fields.rfind("{}");
+    fields.replace(at, 2, text);
+    CHECK(taken(fields).text == text);
+  }
+}
+
+TEST_CASE("what says nothing passes") {
+  for (const char* fields : {R"("response_format":{"type":"text"})", R"("response_format":null)",
+                             R"("guided_json":null)", R"("structured_outputs":null)",
+                             R"("guided_choice":null,"guided_regex":null)"}) {
+    CAPTURE(fields);
+    const auto r = parsed(fields);
+    REQUIRE_MESSAGE(r, r.error().message);
+    CHECK_FALSE(r->request.sampling.constraint);
+  }
+}
+
+TEST_CASE("what cannot be kept is refused with the name of its field") {
+  struct row {
+    const char* fields;
+    errc code;
+    const char* param;
+  };
+  const row rows[] = {
+      {R"("response_format":{"type":"xml"})", errc::invalid_value, "response_format.type"},
+      {R"("response_format":{"type":"structural_tag"})", errc::unsupported_parameter,
+       "response_format.type"},
+      {R"("response_format":"json")", errc::invalid_value, "response_format"},
+      {R"("response_format":{"type":"json_schema"})", errc::invalid_request,
+       "response_format.json_schema"},
+      {R"("response_format":{"type":"json_schema","json_schema":{"name":"n"}})",
+       errc::invalid_request, "response_format.json_schema.schema"},
+      {R"("response_format":{"type":"json_schema","json_schema":{"schema":{}}})",
+       errc::invalid_request, "response_format.json_schema.name"},
+      {R"("response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"not":{}}}})",
+       errc::unsupported_parameter, "response_format"},
+      {R"("response_format":{"type":"json_object","schema":{}})", errc::unsupported_parameter,
+       "response_format.schema"},
+      {R"("guided_json":{"type":"strin"})", errc::invalid_value, "guided_json"},
+      {R"("guided_json":5)", errc::invalid_value, "guided_json"},
+      {R"("guided_json":"{")", errc::invalid_value, "guided_json"},
+      {R"-("guided_regex":"(?=a)")-", errc::unsupported_parameter, "guided_regex"},
+      {R"("guided_regex":["a"])", errc::invalid_value, "guided_regex"},
+      {R"("guided_choice":[])", errc::invalid_value, "guided_choice"},
+      {R"("guided_choice":"a")", errc::invalid_value, "guided_choice"},
+      {R"("guided_choice":[1])", errc::invalid_value, "guided_choice"},
+      {R"("guided_grammar":"start: a")", errc::invalid_value, "guided_grammar"},
+      {R"("structured_outputs":{})", errc::invalid_value, "structured_outputs.json"},
+      {R"-("structured_outputs":{"regex":"("})-", errc::invalid_value, "structured_outputs"},
+      {R"("structured_outputs":{"structural_tag":"x","regex":"a"})", errc::unsupported_parameter,
+       "structured_outputs.structural_tag"},
+      {R"("structured_outputs":{"regex":"a","whitespace_pattern":" "})",
+       errc::unsupported_parameter, "structured_outputs.whitespace_pattern"},
+      {R"("structured_outputs":{"regex":"a","grammar":"root ::= \"a\""})", errc::invalid_value,
+       "structured_outputs"},
+      {R"("guided_regex":"a","guided_choice":["a"])", errc::invalid_value, "guided_choice"},
+      {R"("guided_regex":"a","response_format":{"type":"json_object"})", errc::invalid_value,
+       "guided_regex"},
+      {R"("guided_whitespace_pattern":" ")", errc::unsupported_parameter,
+       "guided_whitespace_pattern"},
+  };
+  for (const auto& r : rows) {
+    const auto e = refused(r.fields);
+    CAPTURE(r.fields);
+    CHECK_MESSAGE(e.code == r.code, e.message);
+    CHECK(e.param == r.param);
+  }
+  CHECK(refused(R"("guided_regex":")" + std::string(70'000, 'a') + "\"").code ==
+        errc::invalid_value);
+}
