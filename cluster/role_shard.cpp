@@ -40,19 +40,24 @@ cpu::config settings_of(const cluster_context& context, const cluster_plan& all,
   return settings;
 }
 
-// Whoever samples needs the vocabulary's texts, for answers under constraints; the others do not.
-std::shared_ptr<grammar::masker> masker_of(const cluster_context& context, const cluster_plan& all,
-                                           const shard_plan& plan) {
-  if (plan.stage + 1 != all.stages || plan.rank != 0)
-    return nullptr;
-  const auto words = text::open_vocabulary(context.config.model.path);
-  const auto tokenizer =
-      words ? text::tokenizer::create(*words) : result<text::tokenizer>(words.error());
-  if (!tokenizer) { // requests with constraints will say so
-    spdlog::warn("no vocabulary for constraints: {}", tokenizer.error().message);
-    return nullptr;
-  }
-  return std::make_shared<grammar::masker>(grammar::texts_of(*tokenizer));
+// Whoever samples needs the vocabulary's texts for answers under constraints, from the first one
+// on: of the file that the weights are of.
+std::shared_ptr<grammar::masker> masker_of(const std::filesystem::path& path,
+                                           std::uint64_t identity) {
+  return std::make_shared<grammar::masker>([path, identity]() -> result<grammar::answer_texts> {
+    const auto words = text::open_vocabulary(path);
+    if (!words)
+      return words.error();
+    const auto file = model::open_model(path);
+    if (!file)
+      return file.error();
+    if (auto ok = check_identity(**file, identity); !ok)
+      return ok.error();
+    const auto tokenizer = text::tokenizer::create(*words);
+    if (!tokenizer)
+      return tokenizer.error();
+    return grammar::texts_of(*tokenizer);
+  });
 }
 
 stage_ready announcement_of(const shard_plan& plan, const cluster_plan& all, epoch_id life,
@@ -164,7 +169,6 @@ int run_shard(const cluster_context& context, const role_arguments& first,
                                        settings_of(context, all, plan, std::nullopt));
   if (!weights)
     return refused(weights.error());
-  const auto masker = masker_of(context, all, plan);
   if (auto ok = check_identity(**file, context.noted().model_identity);
       !ok) // written while it was read
     return refused(ok.error());
@@ -189,7 +193,7 @@ int run_shard(const cluster_context& context, const role_arguments& first,
   if (!group)
     return refused(group.error());
   auto settings = settings_of(context, all, plan, arguments.kv_file);
-  settings.masker = masker;
+  settings.masker = masker_of(context.config.model.path, context.noted().model_identity);
   auto loaded =
       cpu::engine_cpu::load(**file, context.model, plan.layers, settings, *weights, group->ranks);
   if (!loaded)

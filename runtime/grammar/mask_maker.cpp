@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <unordered_map>
 
 namespace baton::grammar {
@@ -9,24 +10,33 @@ namespace {
 
 constexpr std::size_t word_bits = 64;
 // Longer tokens are few, and a bounded string takes any shorter one until its end is near.
-constexpr unsigned characters_max = 16;
-// States looked at to find out whether any plain text may come; beyond, texts are walked over.
+constexpr unsigned characters_max = 32;
+// States looked at to find out whether any text of a kind may come; beyond, texts are walked over.
 constexpr std::size_t states_tried_max = 512;
 
-const character_set& plain_ascii() {
-  static const character_set set{{0x20, 0x21}, {0x23, 0x5B}, {0x5D, 0x7E}};
-  return set;
-}
-const character_set& plain_text() {
-  static const character_set set{{0x20, 0x21}, {0x23, 0x5B}, {0x5D, 0x7E}, {0x80, character_max}};
-  return set;
+struct kind_of_text {
+  character_set first, rest;
+};
+
+// A token is of the first kind that it fits. From `plain_ascii` on each kind has all those before
+// it.
+constexpr std::size_t plain_ascii = 2;
+const std::vector<kind_of_text>& kinds() {
+  static const character_set letters{{'a', 'z'}}, space{{' ', ' '}};
+  // Without what a JSON string writes otherwise.
+  static const character_set ascii{{0x20, 0x21}, {0x23, 0x5B}, {0x5D, 0x7E}};
+  static const character_set text{{0x20, 0x21}, {0x23, 0x5B}, {0x5D, 0x7E}, {0x80, character_max}};
+  static const auto all = character_set::all();
+  static const std::vector<kind_of_text> table{
+      {letters, letters}, {space, letters}, {ascii, ascii}, {text, text}, {all, all}};
+  return table;
 }
 
-bool is_of(std::string_view bytes, const character_set& set) {
+bool is_of(std::string_view bytes, const kind_of_text& kind) {
   unsigned count = 0;
-  for (std::size_t at = 0; at < bytes.size();) {
+  for (std::size_t at = 0; at < bytes.size(); ++count) {
     const auto c = next_character(bytes, at);
-    if (!c || !set.contains(*c) || ++count > characters_max)
+    if (!c || !(count == 0 ? kind.first : kind.rest).contains(*c) || count == characters_max)
       return false;
   }
   return true;
@@ -38,22 +48,24 @@ void set_bit(token_bits& bits, token_id id) {
 }
 
 mask_maker::part part_of(std::vector<token_text> texts, std::size_t size,
-                         const character_set& alphabet) {
+                         const kind_of_text& kind) {
   mask_maker::part p{token_trie(std::move(texts)), token_bits((size + word_bits - 1) / word_bits),
-                     utf8_patterns(alphabet)};
+                     utf8_patterns(kind.first), utf8_patterns(kind.rest)};
   for (const auto id : p.texts.tokens())
     set_bit(p.bits, id);
   return p;
 }
 
-// Whether a state takes any text of so many characters of an alphabet. By induction over the length
-// of such a text: a state that is being looked at with as many characters left need not be looked
-// at again.
+// Whether a state takes any text of a part. By induction over the length of such a text: a state
+// that is being looked at with as many characters left need not be looked at again.
 class any_text {
 public:
-  any_text(automaton& of, const std::vector<byte_pattern>& alphabet, const mask_budget& budget)
-      : of_(of), alphabet_(alphabet), budget_(budget) {}
+  any_text(automaton& of, const mask_maker::part& p, const mask_budget& budget)
+      : of_(of), part_(p), budget_(budget) {}
 
+  bool is_taken(automaton::state s) { return is_taken(s, part_.first, characters_max - 1); }
+
+private:
   bool is_taken(automaton::state s, unsigned characters) {
     if (characters == 0)
       return true;
@@ -63,12 +75,14 @@ public:
     known = characters;
     if (++tried_ > states_tried_max || budget_.is_spent(of_))
       return false;
-    return std::all_of(alphabet_.begin(), alphabet_.end(), [&](const byte_pattern& p) {
-      return is_taken(s, p, /*at=*/0, characters - 1);
-    });
+    return is_taken(s, part_.rest, characters - 1);
   }
 
-private:
+  bool is_taken(automaton::state s, const std::vector<byte_pattern>& next, unsigned behind) {
+    return std::all_of(next.begin(), next.end(),
+                       [&](const byte_pattern& p) { return is_taken(s, p, /*at=*/0, behind); });
+  }
+
   bool is_taken(automaton::state s, const byte_pattern& p, std::size_t at, unsigned behind) {
     if (s == automaton::dead)
       return false;
@@ -82,7 +96,7 @@ private:
   }
 
   automaton& of_;
-  const std::vector<byte_pattern>& alphabet_;
+  const mask_maker::part& part_;
   const mask_budget& budget_;
   std::unordered_map<automaton::state, unsigned> known_;
   std::size_t tried_ = 0;
@@ -112,7 +126,7 @@ answer_texts texts_of(const text::tokenizer& words) {
 }
 
 std::size_t mask_maker::mask::hash() const noexcept {
-  std::uint64_t h = (has_ascii ? 1u : 0u) + (has_unicode ? 2u : 0u);
+  std::uint64_t h = parts;
   const auto mix = [&h](std::uint64_t v) { h = (h ^ v) * 0x9E3779B97F4A7C15ull + (h >> 29); };
   for (const auto id : ids)
     mix(static_cast<std::uint64_t>(id));
@@ -125,7 +139,8 @@ mask_maker::mask_maker(answer_texts texts) : texts_(std::move(texts)) {
   const auto is_usable = [](const std::string& bytes) {
     return !bytes.empty() && bytes.size() <= token_trie::bytes_max;
   };
-  std::vector<token_text> ascii, unicode, others, first;
+  std::vector<std::vector<token_text>> of_kind(kinds().size());
+  std::vector<token_text> others, first;
   for (std::size_t i = 0; i < texts_.all.size(); ++i) {
     const auto id = static_cast<token_id>(i);
     if (!texts_.first.empty() && is_usable(texts_.first[i]))
@@ -133,20 +148,32 @@ mask_maker::mask_maker(answer_texts texts) : texts_(std::move(texts)) {
     const auto& bytes = texts_.all[i];
     if (!is_usable(bytes))
       continue;
-    auto& where = is_of(bytes, plain_ascii())  ? ascii
-                  : is_of(bytes, plain_text()) ? unicode
-                                               : others;
+    const auto kind = std::find_if(kinds().begin(), kinds().end(),
+                                   [&](const kind_of_text& k) { return is_of(bytes, k); });
+    auto& where =
+        kind == kinds().end() ? others : of_kind[static_cast<std::size_t>(kind - kinds().begin())];
     where.push_back({bytes, id});
   }
-  ascii_ = part_of(std::move(ascii), size(), plain_ascii());
-  unicode_ = part_of(std::move(unicode), size(), plain_text());
+  for (std::size_t i = 0; i < kinds().size(); ++i)
+    parts_.push_back(part_of(std::move(of_kind[i]), size(), kinds()[i]));
+  for (std::size_t i = plain_ascii; i < parts_.size(); ++i)
+    for (std::size_t before = 0; before < i; ++before)
+      for (std::size_t w = 0; w < parts_[i].bits.size(); ++w)
+        parts_[i].bits[w] |= parts_[before].bits[w];
   others_ = token_trie(std::move(others));
   first_ = token_trie(std::move(first));
 }
 
-bool mask_maker::takes_any(automaton& of, automaton::state s, const part& p,
-                           const mask_budget& budget) const {
-  return any_text(of, p.alphabet, budget).is_taken(s, characters_max);
+std::uint8_t mask_maker::parts_taken(automaton& of, automaton::state s,
+                                     const mask_budget& budget) const {
+  const auto is_taken = [&](std::size_t i) { return any_text(of, parts_[i], budget).is_taken(s); };
+  for (std::size_t i = parts_.size(); i-- > plain_ascii;)
+    if (is_taken(i))
+      return static_cast<std::uint8_t>((2u << i) - 1); // and all before it
+  unsigned taken = 0;
+  for (std::size_t i = 0; i < plain_ascii; ++i)
+    taken |= is_taken(i) ? 1u << i : 0u;
+  return static_cast<std::uint8_t>(taken);
 }
 
 // False: the budget is spent.
@@ -181,17 +208,18 @@ std::optional<mask_maker::mask> mask_maker::make(automaton& of, automaton::state
     if (!walk(of, s, first_, budget, m.ids))
       return std::nullopt;
   } else {
-    m.has_unicode = takes_any(of, s, unicode_, budget);
-    m.has_ascii = m.has_unicode || takes_any(of, s, ascii_, budget);
+    m.parts = parts_taken(of, s, budget);
     if (budget.is_spent(of)) // what could not be looked at counts as not taken
       return std::nullopt;
-    if ((!m.has_ascii && !walk(of, s, ascii_.texts, budget, m.ids)) ||
-        (!m.has_unicode && !walk(of, s, unicode_.texts, budget, m.ids)) ||
-        !walk(of, s, others_, budget, m.ids))
+    for (std::size_t i = 0; i < parts_.size(); ++i)
+      if ((m.parts >> i & 1) == 0 && !walk(of, s, parts_[i].texts, budget, m.ids))
+        return std::nullopt;
+    if (!walk(of, s, others_, budget, m.ids))
       return std::nullopt;
   }
-  m.is_empty = m.ids.empty() && !(m.has_ascii && ascii_.texts.size() > 0) &&
-               !(m.has_unicode && unicode_.texts.size() > 0);
+  m.is_empty = m.ids.empty();
+  for (std::size_t i = 0; i < parts_.size(); ++i)
+    m.is_empty &= (m.parts >> i & 1) == 0 || parts_[i].texts.size() == 0;
   if (m.ids.size() * sizeof(token_id) * 8 > size()) {
     token_bits bits;
     fill(m, bits);
@@ -215,13 +243,15 @@ void mask_maker::fill(const mask& from, token_bits& out) const {
     out = from.bits;
     return;
   }
-  if (from.has_ascii)
-    out = ascii_.bits;
-  else
+  if (from.parts >> plain_ascii != 0) {
+    out = parts_[static_cast<std::size_t>(std::bit_width(from.parts)) - 1].bits;
+  } else {
     out.assign((size() + word_bits - 1) / word_bits, 0);
-  if (from.has_unicode)
-    for (std::size_t i = 0; i < out.size(); ++i)
-      out[i] |= unicode_.bits[i];
+    for (std::size_t p = 0; p < plain_ascii; ++p)
+      if ((from.parts >> p & 1) != 0)
+        for (std::size_t i = 0; i < out.size(); ++i)
+          out[i] |= parts_[p].bits[i];
+  }
   for (const auto id : from.ids)
     set_bit(out, id);
 }

@@ -1,7 +1,7 @@
 // Which tokens may come in a state: those whose bytes the grammar takes from there. Most of a
-// vocabulary is plain text, and most states take either all plain text or little of it; so plain
-// texts are kept apart, and a state that takes any of them is spared the walk over them. (XGrammar,
-// arXiv 2411.15100, and llguidance part the vocabulary for the same reason.)
+// vocabulary is words and plain text, and most states take either all of a kind or little of it; so
+// the kinds are kept apart, and a state that takes any text of one is spared the walk over it.
+// (XGrammar, arXiv 2411.15100, and llguidance part the vocabulary for the same reason.)
 #pragma once
 
 #include "runtime/grammar/automaton.hpp"
@@ -42,7 +42,7 @@ public:
 
   // Which of the vocabulary's parts may come as a whole, and which tokens besides.
   struct mask {
-    bool has_ascii = false, has_unicode = false;
+    std::uint8_t parts = 0; // bit i: all of part i
     std::vector<token_id> ids;
     token_bits bits; // instead of the ids, if that is shorter
     bool is_empty = true;
@@ -65,22 +65,23 @@ public:
   const answer_texts& texts() const noexcept { return texts_; }
   std::size_t size() const noexcept { return texts_.all.size(); }
 
-  // What one part of the vocabulary is made of: up to `characters_max` characters of a set.
+  // Texts of one kind: a character of one set, and up to so many of another behind it.
   struct part {
     token_trie texts;
-    token_bits bits;
-    std::vector<byte_pattern> alphabet;
+    token_bits bits; // and those of the parts whose texts are of this kind as well
+    std::vector<byte_pattern> first, rest;
   };
 
 private:
-  bool takes_any(automaton& of, automaton::state s, const part& p, const mask_budget& budget) const;
+  // The parts of which any text may come.
+  std::uint8_t parts_taken(automaton& of, automaton::state s, const mask_budget& budget) const;
   bool walk(automaton& of, automaton::state s, const token_trie& texts, const mask_budget& budget,
             std::vector<token_id>& out) const;
 
   answer_texts texts_;
-  part ascii_, unicode_; // plain texts: no quotes, backslashes or control characters
-  token_trie others_;
-  token_trie first_; // all of them, as first tokens
+  std::vector<part> parts_;
+  token_trie others_; // in none of the parts
+  token_trie first_;  // all of them, as first tokens
 };
 
 } // namespace baton::grammar

@@ -16,11 +16,21 @@ error too_large() {
 
 } // namespace
 
+masker::masker(texts_source texts, masker_limits limits)
+    : source_(std::move(texts)), limits_(limits) {}
+
 masker::masker(answer_texts texts, masker_limits limits)
-    : maker_(std::move(texts)), limits_(limits), end_(maker_.make_end()) {}
+    : masker([t = std::move(texts)]() -> result<answer_texts> { return t; }, limits) {}
 
 result<void> masker::find(const shared_constraint& of, sequence_id who,
                           std::span<const token_id> output, token_bits& out) {
+  if (!maker_) {
+    auto texts = source_();
+    if (!texts)
+      return texts.error();
+    maker_.emplace(*std::move(texts));
+    end_ = maker_->make_end();
+  }
   auto found = grammar_of(of);
   if (!found)
     return found.error();
@@ -46,7 +56,7 @@ result<void> masker::find(const shared_constraint& of, sequence_id who,
       return fail(errc::unprocessable,
                   "no token of the vocabulary goes on behind {} tokens of this constraint",
                   output.size());
-    maker_.fill(*mask, out);
+    maker_->fill(*mask, out);
     break;
   }
   keep_bounds();
@@ -114,7 +124,7 @@ std::optional<automaton::state> masker::follow(grammar_state& g, trail& t,
 
 automaton::state masker::advance(grammar_state& g, automaton::state from, token_id id,
                                  bool is_first) {
-  const auto& texts = maker_.texts();
+  const auto& texts = maker_->texts();
   const auto& of = is_first && !texts.first.empty() ? texts.first : texts.all;
   const auto at = static_cast<std::size_t>(id);
   if (id < 0 || at >= of.size() || of[at].empty())
@@ -129,11 +139,11 @@ const mask_maker::mask* masker::mask_of(grammar_state& g, automaton::state s, bo
                                         const mask_budget& budget) {
   if (s == over)
     return &end_;
-  const bool begins_text = is_first && !maker_.texts().first.empty();
+  const bool begins_text = is_first && !maker_->texts().first.empty();
   const auto key = std::uint64_t{s} * 2 + (begins_text ? 1 : 0);
   if (const auto it = g.masks.find(key); it != g.masks.end())
     return it->second.get();
-  auto made = maker_.make(g.states, s, begins_text, budget);
+  auto made = maker_->make(g.states, s, begins_text, budget);
   if (!made)
     return nullptr;
   auto& kept = g.masks[key];

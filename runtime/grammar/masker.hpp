@@ -11,6 +11,7 @@
 #include "schema/result.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
 #include <optional>
@@ -32,12 +33,16 @@ struct masker_limits {
 
 class masker {
 public:
+  // Reads the vocabulary's texts when the first mask is asked for: most processes never need it.
+  using texts_source = std::function<result<answer_texts>()>;
+  explicit masker(texts_source texts, masker_limits limits = {});
   explicit masker(answer_texts texts, masker_limits limits = {});
 
   // The tokens that may come behind `output`, the sequence's ids so far. Behind an end token, or
   // ids that do not match (a wrong guess), end tokens alone: whatever is drawn there does not
-  // count. `who` only says where to look for what is known of it. Errors: as compile(), and
-  // unprocessable (no token of the vocabulary goes on; it takes more memory or time than it may).
+  // count. `who` only says where to look for what is known of it. Errors: as compile() and the
+  // source, unprocessable (no token of the vocabulary goes on; it takes more memory or time than it
+  // may).
   result<void> find(const shared_constraint& of, sequence_id who, std::span<const token_id> output,
                     token_bits& out);
 
@@ -77,7 +82,8 @@ private:
                                   const mask_budget& budget);
   void keep_bounds();
 
-  mask_maker maker_;
+  texts_source source_;
+  std::optional<mask_maker> maker_; // once the texts are there
   masker_limits limits_;
   mask_maker::mask end_;
   std::list<grammar_state> grammars_; // the latest used first

@@ -131,3 +131,20 @@ TEST_CASE("a mask that needs more memory than it may is an error, whatever was k
     CHECK(found.error().code == errc::unprocessable);
   }
 }
+
+TEST_CASE("the texts are read when the first mask is asked for, until they can be") {
+  int reads = 0;
+  masker m([&reads]() -> result<answer_texts> {
+    if (++reads == 1)
+      return fail(errc::io_failed, "not yet");
+    return test::small_texts();
+  });
+  token_bits bits;
+  CHECK(reads == 0);
+  const auto early = m.find(words, who(0), {}, bits);
+  REQUIRE_FALSE(early);
+  CHECK(early.error().code == errc::io_failed);
+  for (int i = 0; i < 3; ++i)
+    CHECK(m.find(words, who(0), {}, bits));
+  CHECK(reads == 2);
+}
