@@ -5,6 +5,7 @@ FlatBuffers has no verifier for Python: what goes wrong while reading becomes Ba
 
 from __future__ import annotations
 
+import json
 import struct
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
@@ -18,6 +19,7 @@ from .values import FINISH_REASONS, PHASES, Chunk, LogprobEntry, Model, TokenDet
 from .wire import Cancel as wire_cancel
 from .wire import ChatMessage as wire_chat_message
 from .wire import ChatPrompt as wire_chat_prompt
+from .wire import Constraint as wire_constraint
 from .wire import Credit as wire_credit
 from .wire import Detokenize as wire_detokenize
 from .wire import Envelope as wire_envelope
@@ -199,9 +201,26 @@ class GenerateParams:
     num_speculative_tokens: Optional[int] = None  # guessed and checked in one step; None: as the server is set
     priority: int = 0  # lower is served earlier; others than 0 only where scheduling_policy is "priority"
     request_id: str = ""  # a name for it: asked twice, it is done once, and both get the same answer
+    structured_outputs: Optional[Dict[str, Any]] = None  # as vLLM's: {"json" | "regex" | "choice" | "grammar": ...} or {"json_object": True}
+
+
+CONSTRAINT_KINDS = {"json_object": 1, "json": 2, "regex": 3, "choice": 4, "grammar": 5}
+
+
+def _constraint(b: flatbuffers.Builder, asked: Dict[str, Any]) -> int:
+    if not isinstance(asked, dict) or len(asked) != 1 or not set(asked) <= set(CONSTRAINT_KINDS):
+        raise ValueError(f"structured_outputs has one of {', '.join(CONSTRAINT_KINDS)}")
+    ((name, value),) = asked.items()
+    is_text = isinstance(value, str) and name != "choice"
+    text = b.CreateString("" if name == "json_object" else value if is_text else json.dumps(value))
+    wire_constraint.ConstraintStart(b)
+    wire_constraint.ConstraintAddKind(b, CONSTRAINT_KINDS[name])
+    wire_constraint.ConstraintAddText(b, text)
+    return wire_constraint.ConstraintEnd(b)
 
 
 def _sampling(b: flatbuffers.Builder, p: GenerateParams, seed: int) -> int:
+    constraint = None if p.structured_outputs is None else _constraint(b, p.structured_outputs)
     biases = list((p.logit_bias or {}).items())
     wire_sampling.SamplingParamsStartBiasesVector(b, len(biases))
     for token, bias in reversed(biases):
@@ -220,6 +239,8 @@ def _sampling(b: flatbuffers.Builder, p: GenerateParams, seed: int) -> int:
     wire_sampling.SamplingParamsAddBiases(b, vector)
     if p.num_speculative_tokens is not None:
         wire_sampling.SamplingParamsAddNumSpeculativeTokens(b, p.num_speculative_tokens)
+    if constraint is not None:
+        wire_sampling.SamplingParamsAddConstraint(b, constraint)
     return wire_sampling.SamplingParamsEnd(b)
 
 
