@@ -6,12 +6,16 @@
 
 namespace baton::sim {
 
-client::client(std::uint64_t number, client_plan plan, const engine::toy_model& toy)
+client::client(std::uint64_t number, client_plan plan, const engine::toy_model& toy,
+               const text::tokenizer& words)
     : number_(number), plan_(std::move(plan)),
       stream_(std::make_shared<gateway::stream>(number, plan_.buffer_bytes, [] {})),
       choices_(plan_.choices), choices_left_(plan_.choices) {
+  const auto masker =
+      plan_.looks_like ? std::make_shared<grammar::masker>(grammar::texts_of(words)) : nullptr;
   for (std::uint32_t c = 0; c < plan_.choices; ++c)
-    choices_[c].expected = toy_continuation(toy, plan_.input, sampling(c), plan_.tokens_max);
+    choices_[c].expected = toy_continuation(toy, plan_.input, sampling(c), plan_.tokens_max,
+                                            /*banned=*/{}, /*tokens_min=*/0, masker);
   if (plan_.stops_at && *plan_.stops_at < plan_.tokens_max)
     stop_ids_.push_back(choices_[0].expected[*plan_.stops_at]);
   for (auto& c : choices_) {
@@ -32,6 +36,8 @@ sampling_params client::sampling(std::uint32_t of_choice) const {
   s.seed = plan_.seed + of_choice;
   if (plan_.seed % 3 == 1)
     s.frequency_penalty = 0.5F; // history travels with the step
+  if (plan_.looks_like)
+    s.constraint = *plan_.looks_like; // and so does the output
   return s;
 }
 

@@ -4,6 +4,7 @@
 
 #include "gateway/desk.hpp"
 #include "runtime/engine/toy_engine.hpp"
+#include "runtime/text/tokenizer.hpp"
 
 #include <memory>
 #include <string>
@@ -22,11 +23,13 @@ struct client_plan {
   std::size_t buffer_bytes = std::size_t{1} << 20;
   bool reads_slowly = false;   // may lose its stream for that
   std::string request_id = {}; // asks again by it where it knows of no ticket
+  std::optional<constraint> looks_like = std::nullopt;
 };
 
 class client {
 public:
-  client(std::uint64_t number, client_plan plan, const engine::toy_model& toy);
+  client(std::uint64_t number, client_plan plan, const engine::toy_model& toy,
+         const text::tokenizer& words);
 
   gateway::open_generate request() const;
   // Its gateway died: what it had not read is lost, or comes all the same. False if it knows of no

@@ -41,6 +41,11 @@ client_plan some_plan(world& w) {
     p.priority = static_cast<std::int32_t>(w.draw(3)) - 1;
   if (w.draw(3) == 0)
     p.request_id = fmt::format("request {}", w.clients().size());
+  if (w.draw(3) == 0)
+    p.looks_like = w.draw(2) == 0
+                       ? constraint{constraint_kind::regex, "([a-z]{2,5}, ){1,6}end"}
+                       : constraint{constraint_kind::json_schema,
+                                    R"({"type":"array","items":{"enum":["a","bc",12,null]}})"};
   if (w.draw(12) == 0) {
     p.buffer_bytes = 2048;
     p.reads_slowly = true;

@@ -162,7 +162,8 @@ std::vector<node_id> world::planned_shards() const {
 // -- Clients --
 
 client& world::open(client_plan plan) {
-  clients_.push_back(std::make_unique<client>(board_->next_number(), std::move(plan), toy_));
+  clients_.push_back(
+      std::make_unique<client>(board_->next_number(), std::move(plan), toy_, *words_));
   board_->enter();
   caf::anon_send(*desk_, clients_.back()->request());
   return *clients_.back();

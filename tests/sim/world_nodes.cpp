@@ -33,6 +33,10 @@ std::shared_ptr<const text::tokenizer> tiny_words() {
   return words;
 }
 
+std::shared_ptr<grammar::masker> masker_of(const text::tokenizer& words) {
+  return std::make_shared<grammar::masker>(grammar::texts_of(words));
+}
+
 std::string name_of_node(node_id node) {
   if (node == root_node)
     return "root";
@@ -328,8 +332,9 @@ void world::start_shard(node_id node) {
   const auto first = first_layers[where.stage];
   const auto end = where.stage + 1 < stages ? first_layers[where.stage + 1] : layers_of_toy;
   if (!kept.engine || kept.is_distrusted || draw(3) == 0)
-    kept = {std::make_shared<engine::toy_engine>(toy_, first, memory, end - first),
-            draw(UINT64_MAX) + 1, false};
+    kept = {
+        std::make_shared<engine::toy_engine>(toy_, first, memory, end - first, masker_of(*words_)),
+        draw(UINT64_MAX) + 1, false};
   kept.engine->forget_swapped(); // no life finds that
   c.take_over = [this, own = kept.engine](const kv_handover& takes) {
     std::vector<std::shared_ptr<engine::toy_engine>> from;
