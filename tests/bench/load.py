@@ -36,6 +36,7 @@ class Load:
     model: str = ""
     timeout: float = 300.0  # seconds for one request
     warmup: int = 1
+    fields: dict = dataclasses.field(default_factory=dict)  # further ones of each request
 
 
 @dataclasses.dataclass
@@ -69,7 +70,7 @@ def prompt_of(number, load):
 
 def request_bytes(load, number, host, port, path):
     body = {"messages": [{"role": "user", "content": prompt_of(number, load)}], "max_tokens": load.max_tokens, "stream": True,
-            "temperature": 0, "ignore_eos": True, "stream_options": {"include_usage": True}}
+            "temperature": 0, "ignore_eos": True, "stream_options": {"include_usage": True}, **load.fields}
     if load.model:
         body["model"] = load.model
     payload = json.dumps(body).encode()

@@ -19,6 +19,7 @@ import bus
 import engine
 import interference
 import kill
+import masks
 import peer_llama
 import perplexity
 import pipeline
@@ -38,7 +39,7 @@ MODEL = ROOT / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf"
 # the number of rounds.
 SECTIONS = {"engine": (engine.rows, 5), "types": (engine.type_rows, 3), "perplexity": (perplexity.rows, 1), "tokenizer": (tokenizer.rows, 3),
             "served": (served.rows, 2), "interference": (interference.rows, 1), "door": (engine.door_rows, 3),
-            "pipeline": (pipeline.rows, 2), "prefix": (prefix.rows, 2), "speculation": (speculation.rows, 2), "start": (start.rows, 5),
+            "pipeline": (pipeline.rows, 2), "prefix": (prefix.rows, 2), "speculation": (speculation.rows, 2), "masks": (masks.rows, 3), "start": (start.rows, 5),
             "kill": (kill.rows, 2), "bus": (bus.rows, 1)}
 NEED_PEER = {"engine", "types", "perplexity", "served", "interference"}
 SECONDS_MAX = 900

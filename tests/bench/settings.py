@@ -50,6 +50,10 @@ class Settings:
         return self._bench("tokenizer_bench")
 
     @property
+    def masks_bench(self):
+        return self._bench("masks_bench")
+
+    @property
     def bus_bench(self):
         return self._bench("bus_bench")
 
