@@ -63,7 +63,7 @@ private:
       return {};
     do {
       skip_space();
-      auto& [name, value] = out.members.emplace_back();
+      auto& [name, value] = out.members.emplace_back(std::string(), json_value());
       if (!in_.accept("\""))
         return wrong("a member without a name");
       if (auto ok = read_string(name); !ok)
