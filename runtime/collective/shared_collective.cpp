@@ -1,6 +1,7 @@
 // Meetings, and what is done with the values between them.
 #include "runtime/collective/shared_collective.hpp"
 
+#include "runtime/collective/hand_over.hpp"
 #include "schema/ensure.hpp"
 
 #include <linux/futex.h>
@@ -70,6 +71,12 @@ void copy(const float* from, std::size_t count, float* to) {
     std::memcpy(to, from, count * sizeof(float));
 }
 
+void add(const float* __restrict one, const float* __restrict other, std::size_t count,
+         float* __restrict sum) {
+  for (std::size_t i = 0; i < count; ++i)
+    sum[i] = one[i] + other[i];
+}
+
 void add(float* __restrict sum, const float* __restrict more, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i)
     sum[i] += more[i];
@@ -129,6 +136,7 @@ result<void> shared_collective::meet(const purpose& what) {
   ++meeting_;
   seat& own = area_->seat_of(rank_);
   own.purposes[meeting_ % 2] = what;
+  settle();
   // Sequentially consistent, as in sleep_until_there: either we see the sleeper or it sees us.
   own.arrived.store(meeting_, std::memory_order_seq_cst);
   if (own.sleepers.load(std::memory_order_seq_cst) > 0)
@@ -238,7 +246,7 @@ result<void> shared_collective::all_reduce(std::span<float> values) {
 }
 
 result<void> shared_collective::reduce_at_once(std::span<float> values) {
-  copy(values.data(), values.size(), next_slot());
+  hand_over(values.data(), values.size(), next_slot());
   if (auto ok = meet({reduced_at_once, values.size()}); !ok)
     return ok;
   add_up(values, 0, values.size(), nullptr);
@@ -254,8 +262,8 @@ result<void> shared_collective::reduce_in_parts(std::span<float> values) {
   };
   const std::size_t begin = begin_of(rank_), end = begin_of(rank_ + 1);
   float* own = next_slot();
-  copy(values.data(), begin, own);
-  copy(values.data() + end, values.size() - end, own + end);
+  hand_over(values.data(), begin, own);
+  hand_over(values.data() + end, values.size() - end, own + end);
   if (auto ok = meet({part_given, values.size()}); !ok)
     return ok;
   add_up(values, begin, end, own); // the others read no part of it but this
@@ -276,12 +284,12 @@ void shared_collective::add_up(std::span<float> values, std::size_t begin, std::
   float sum[sum_floats];
   for (std::size_t at = begin; at < end; at += sum_floats) {
     const std::size_t count = std::min(sum_floats, end - at);
-    copy(of(0) + at, count, sum);
-    for (std::uint32_t peer = 1; peer < width_; ++peer)
+    add(of(0) + at, of(1) + at, count, sum);
+    for (std::uint32_t peer = 2; peer < width_; ++peer)
       add(sum, of(peer) + at, count);
     copy(sum, count, values.data() + at);
     if (also != nullptr)
-      copy(sum, count, also + at);
+      hand_over(sum, count, also + at);
   }
 }
 
@@ -311,7 +319,7 @@ result<void> shared_collective::gather_round(std::span<const float> own, std::sp
   };
   float* slot = next_slot();
   if (rank_ != 0)
-    copy(own.data() + std::min(done, own.size()), piece(rank_), slot);
+    hand_over(own.data() + std::min(done, own.size()), piece(rank_), slot);
   if (auto ok = meet({gathered, std::accumulate(counts.begin(), counts.end(), std::uint64_t{0})});
       !ok)
     return ok;
