@@ -1,6 +1,7 @@
 """Measures the GPU engine beside what its device can do: docs/gpu-todo.md says which rows stand for which bar.
 
     python3 tests/bench/gpu.py [--device cuda:0] [--shape 8b|1b|tiny] [--dtype bfloat16] [--python PYTHON] [--build-dir build/gpu]
+    python3 tests/bench/gpu.py --shape 8b --write DIR      only writes the model
 
 Writes a model of random weights at the shape asked for (a directory as transformers saves it), measures copy bandwidth and
 matrix products with torch on the same device, then the engine by gpu_bench. Prints one JSON object a line: row, value, unit, and
@@ -121,7 +122,12 @@ def main():
     parser.add_argument("--dtype", choices=("float32", "float16", "bfloat16"), default="bfloat16")
     parser.add_argument("--python", default=os.environ.get("BATON_TORCH_PYTHON", sys.executable), help="with torch, for what the device can do")
     parser.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build/gpu")
+    parser.add_argument("--write", type=pathlib.Path, help="write the model to this directory and end")
     options = parser.parse_args()
+    if options.write:
+        options.write.mkdir(parents=True, exist_ok=True)
+        write_model(options.write, options.shape)
+        return 0
     missed = absent = False
     with tempfile.TemporaryDirectory(prefix="baton-gpu-") as directory:
         write_model(pathlib.Path(directory), options.shape)

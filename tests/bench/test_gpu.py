@@ -9,6 +9,13 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("BATON_BUILD", ROOT / "build/dev")).resolve()
 
 
+def test_a_model_is_written_alone(tmp_path):
+    subprocess.run([sys.executable, ROOT / "tests/bench/gpu.py", "--shape", "tiny", "--write", tmp_path / "m"], check=True, timeout=60)
+    inspected = subprocess.run([BUILD / "cluster/cluster", "model", "inspect", tmp_path / "m", "--json"], capture_output=True, text=True, timeout=60)
+    found = json.loads(inspected.stdout)
+    assert found["architecture"] == "llama", found
+
+
 def test_the_tiny_shape_is_measured():
     done = subprocess.run([sys.executable, ROOT / "tests/bench/gpu.py", "--engine", "plain", "--device", "plain", "--shape", "tiny",
                            "--build-dir", BUILD, "--python", "/bin/false"], capture_output=True, text=True, timeout=120)
