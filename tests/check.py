@@ -127,6 +127,9 @@ def gpu():
     setup = "set -euo pipefail; . scripts/setup.sh; fetch_torch; build gpu engine_torch unit_torch unit_gpu engine_plain"
     if step("build gpu (torch, nvcc)", ["bash", "-c", setup]):
         doctest("gpu", lambda n: n in ("unit_torch", "unit_gpu"))
+        if venv() and build("dev", "cluster", "tiny_model"):
+            pytest("engines, served", "tests/system/cluster/test_engines.py",
+                   env={"BATON_BUILD": str(ROOT / "build/dev"), "BATON_ENGINES": str(ROOT / "build/gpu/cluster/engines")})
 
 
 def without_torch():

@@ -2,6 +2,8 @@
 
 The library is the GPU engine's stage on a device of plain loops (tests/support/plain_device.cpp)."""
 import json
+import os
+import pathlib
 import subprocess
 import time
 
@@ -56,6 +58,20 @@ def test_streams_outlive_a_shard_whose_kv_goes_with_it(tiny, native):
         assert time.monotonic() - at < 30
         after = cluster.pids()
         assert {name for name in after if after[name] != before[name]} == {"shard-1"}
+
+
+TORCH = pathlib.Path(os.environ.get("BATON_ENGINES", BUILD / "cluster/engines")) / "engine_torch.so"
+
+
+@pytest.mark.skipif(not TORCH.exists(), reason="engine_torch.so is not in this build: ./check gpu")
+@pytest.mark.parametrize("devices", [["cpu-torch"], ["cpu:0", "cpu-torch"]])
+def test_the_default_model_on_torch_says_what_the_native_engine_says(devices):
+    body = {"prompt": "The sea is", "max_tokens": 24, "temperature": 0, "model": "smollm2"}
+    said = []
+    for served_by in (["cpu:0"], devices):
+        with running(devices=served_by) as cluster:
+            said.append(cluster.post("/v1/completions", body)[2]["choices"][0]["text"])
+    assert said[0] == said[1] and len(said[0]) > 40
 
 
 def refused(config, *words):
