@@ -5,6 +5,7 @@
 #include "runtime/model/description.hpp"
 #include "schema/ids.hpp"
 #include "tests/support/gguf_writer.hpp"
+#include "tests/support/places.hpp"
 #include "tests/support/scratch_directory.hpp"
 
 #include <doctest/doctest.h>
@@ -41,7 +42,7 @@ struct family_golden {
   // As committed, in one of the forms, or with its matrices in another type.
   explicit family_golden(const std::string& name, std::optional<model::tensor_type> type = {},
                          const std::string& form = ".gguf") {
-    const auto stem = std::filesystem::path(BATON_SOURCE_DIR) / "tests/data/model/families" / name;
+    const auto stem = source_directory() / "tests/data/model/families" / name;
     open(stem.string() + form);
     if (type) {
       const scratch_directory scratch;

@@ -18,7 +18,7 @@ namespace {
 constexpr double bound = 2e-4, bound_worst = 2e-3;
 
 plugin::library plain() {
-  auto opened = plugin::library::open(std::filesystem::path(BATON_ENGINES_DIR) / "engine_plain.so");
+  auto opened = plugin::library::open(engines_directory() / "engine_plain.so");
   REQUIRE_MESSAGE(opened, opened.error().message);
   return *std::move(opened);
 }

@@ -24,8 +24,7 @@ class ranks {
 public:
   ranks(const family_golden& golden, std::uint32_t width, const std::string& device = "plain")
       : fd_(::memfd_create("group", MFD_CLOEXEC)), memory_(make_memory(fd_, width)) {
-    auto opened =
-        plugin::library::open(std::filesystem::path(BATON_ENGINES_DIR) / "engine_plain.so");
+    auto opened = plugin::library::open(engines_directory() / "engine_plain.so");
     REQUIRE_MESSAGE(opened, opened.error().message);
     plugin::config c;
     c.device = device;

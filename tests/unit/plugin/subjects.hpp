@@ -5,14 +5,14 @@
 #include "runtime/engine/toy_engine.hpp"
 #include "runtime/plugin/plugin_engine.hpp"
 #include "tests/conformance/conformance.hpp"
+#include "tests/support/places.hpp"
 #include "tests/unit/cpu/tiny_file.hpp"
 
 namespace baton::testing {
 
 // The engine of that name in the build's folder.
 inline plugin::library open_engine(const std::string& name) {
-  auto opened =
-      plugin::library::open(std::filesystem::path(BATON_ENGINES_DIR) / plugin::file_name_of(name));
+  auto opened = plugin::library::open(engines_directory() / plugin::file_name_of(name));
   REQUIRE_MESSAGE(opened, opened.error().message);
   return *std::move(opened);
 }

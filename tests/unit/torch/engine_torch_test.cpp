@@ -76,8 +76,7 @@ TEST_CASE("on CPU tensors a family's logits are those of transformers") {
 }
 
 TEST_CASE("on CPU tensors the default model chooses as float32 does") {
-  const auto path =
-      std::filesystem::path(BATON_SOURCE_DIR) / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf";
+  const auto path = source_directory() / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf";
   if (!std::filesystem::exists(path)) {
     MESSAGE("skipped: models/SmolLM2-135M-Instruct.Q4_1.gguf is not there");
     return;
@@ -90,8 +89,7 @@ TEST_CASE("on CPU tensors the default model chooses as float32 does") {
   settings.rows_max = 512;
   settings.context_max = 1024;
   const auto engine = load(**file, *description, settings);
-  const auto reference =
-      read_json(std::filesystem::path(BATON_SOURCE_DIR) / "tests/data/cpu/greedy_reference.json");
+  const auto reference = read_json(source_directory() / "tests/data/cpu/greedy_reference.json");
   const agreement a = compare_greedy(*engine, reference["cases"]);
   MESSAGE("torch, float32: ", a.same, " of ", a.steps, " as float32; worst loss ", a.worst_loss);
   CHECK(a.wrong == 0);
