@@ -100,6 +100,16 @@ void bus_collective::answer(const purpose& what, std::span<const float> values) 
 
 // -- Values --
 
+// Links lead to rank 0 and from it.
+result<void> bus_collective::look() {
+  if (failure_)
+    return *failure_;
+  for (std::uint32_t peer = rank_ == 0 ? 1 : 0; peer < (rank_ == 0 ? width_ : 1); ++peer)
+    if (auto ok = inbox_->look(peer); !ok)
+      return kept(ok);
+  return {};
+}
+
 result<void> bus_collective::agree(std::uint64_t what) {
   if (failure_)
     return *failure_;

@@ -212,6 +212,15 @@ bool shared_collective::is_gone(std::uint32_t peer) {
   return ::poll(&look, 1, 0) > 0;
 }
 
+result<void> shared_collective::look() {
+  if (failure_)
+    return *failure_;
+  for (std::uint32_t peer = 0; peer < width_; ++peer)
+    if (is_gone(peer))
+      return kept(fail(errc::link_down, "the process of rank {} of {} is gone", peer, width_));
+  return kept(check_epoch());
+}
+
 result<void> shared_collective::agree(std::uint64_t what) {
   if (failure_)
     return *failure_;
