@@ -86,9 +86,8 @@ void add(float* __restrict sum, const float* __restrict more, std::size_t count)
 
 shared_collective::shared_collective(std::uint32_t rank, std::uint32_t width,
                                      shared_options options)
-    : rank_(rank), width_(width), options_(options), processes_(width, -1) {
-  ENSURE(rank < width && width <= ranks_max, "rank {} of {}", rank, width);
-  failure_ = fail(errc::stale_epoch, "rank {} of a group has entered no epoch", rank);
+    : ranked_collective(rank, width, slot_floats), options_(options), processes_(width, -1) {
+  ENSURE(width <= ranks_max, "rank {} of {}", rank, width);
 }
 
 shared_collective::~shared_collective() {
@@ -114,13 +113,6 @@ result<void> shared_collective::enter(std::shared_ptr<const group_area> area) {
   meeting_ = round_ = 0;
   failure_.reset();
   return {};
-}
-
-// A failure stays: ranks no longer know of one another how far they are.
-result<void> shared_collective::kept(result<void> outcome) {
-  if (!outcome && !failure_)
-    failure_ = outcome.error();
-  return outcome;
 }
 
 result<void> shared_collective::check_epoch() const {
@@ -302,25 +294,7 @@ void shared_collective::add_up(std::span<float> values, std::size_t begin, std::
   }
 }
 
-result<void> shared_collective::gather(std::span<const float> own, std::span<float> all,
-                                       std::span<const std::size_t> counts) {
-  const std::size_t total = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
-  ENSURE(counts.size() == width_ && own.size() == counts[rank_] &&
-             (rank_ != 0 || all.size() == total),
-         "rank {} gathers {} floats into {}", rank_, own.size(), all.size());
-  if (failure_)
-    return *failure_;
-  if (rank_ == 0 && own.data() != all.data())
-    copy(own.data(), own.size(), all.data());
-  // Rank 0 gives nothing to the others.
-  const std::size_t longest = width_ == 1 ? 0 : *std::max_element(counts.begin() + 1, counts.end());
-  for (std::size_t done = 0; done < longest; done += slot_floats)
-    if (auto ok = gather_round(own, all, counts, done); !ok)
-      return kept(ok);
-  return kept(check_epoch());
-}
-
-result<void> shared_collective::gather_round(std::span<const float> own, std::span<float> all,
+result<void> shared_collective::gather_piece(std::span<const float> own, std::span<float> all,
                                              std::span<const std::size_t> counts,
                                              std::size_t done) {
   const auto piece = [&](std::uint32_t peer) {
