@@ -5,6 +5,7 @@
 #include "cluster/plan.hpp"
 #include "cluster/roles.hpp"
 #include "runtime/cpu/isa.hpp"
+#include "runtime/plugin/library.hpp"
 
 #include <nlohmann/json.hpp>
 #include <sys/resource.h>
@@ -13,6 +14,7 @@
 
 #include <cstdio>
 #include <fstream>
+#include <set>
 
 namespace baton::cluster {
 namespace {
@@ -62,6 +64,26 @@ finding check_files() {
               : ""};
 }
 
+// The devices of this machine that have engines in libraries: each library is opened and asked.
+std::vector<finding> check_engines_here(const cluster_config& config) {
+  std::vector<finding> findings;
+  std::set<std::string> seen;
+  for (const auto& node : config.nodes)
+    for (const auto& text : node.devices) {
+      const auto where = parse_device(text);
+      if (!where || where->is_native() || node.is_elsewhere || !seen.insert(text).second)
+        continue;
+      const auto file = plugin::find_library(where->engine);
+      const auto says =
+          file ? plugin::examine(*file, where->at) : result<std::string>(file.error());
+      const std::string fix =
+          where->engine == "torch" ? "./up --gpu builds and installs it" : "docs/engines.md";
+      findings.push_back(says ? finding{text, verdict::good, *says, ""}
+                              : finding{text, verdict::bad, says.error().message, fix});
+    }
+  return findings;
+}
+
 std::vector<finding> check_config(const std::string& path) {
   auto all = load_contexts(path, with_this_machine());
   if (!all)
@@ -75,6 +97,8 @@ std::vector<finding> check_config(const std::string& path) {
         fmt::format("{} stages, {} KV blocks, {}", c.plan.stages, c.plan.blocks, c.model.name));
   std::vector<finding> findings{
       {path, verdict::good, fmt::format("{}", fmt::join(found, "; ")), ""}};
+  for (auto& f : check_engines_here(all->front().config))
+    findings.push_back(std::move(f));
   for (auto& r : remarks_on_gateway(gateway))
     findings.push_back({"gateway", verdict::advice, std::move(r.what), std::move(r.fix)});
   return findings;

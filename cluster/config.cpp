@@ -70,6 +70,7 @@ result<void> read_model(const toml::table* table, const std::string& path,
   s.read_bytes("swap_space", m.swap_space, 0, 64 * tebibyte);
   s.read("threads_per_shard", m.threads_per_shard, 1, cores_max);
   s.read("activation_bits", m.activation_bits, 8, 16);
+  s.read("dtype", m.dtype);
   if (auto ok = s.finish(); !ok)
     return ok;
   m.path = file;
@@ -84,6 +85,11 @@ result<void> read_model(const toml::table* table, const std::string& path,
                            m.scheduling_policy));
   if (m.activation_bits != 8 && m.activation_bits != 16)
     return bad(origin, path + ".activation_bits", path + ".activation_bits must be 8 or 16");
+  constexpr std::array dtypes{"auto", "float32", "float16", "bfloat16"};
+  if (std::find(dtypes.begin(), dtypes.end(), m.dtype) == dtypes.end())
+    return bad(
+        origin, path + ".dtype",
+        fmt::format("{}.dtype '{}' must be auto, float32, float16 or bfloat16", path, m.dtype));
   return read_kv_format(kv_cache_dtype, path, origin, m);
 }
 
@@ -345,11 +351,37 @@ result<cluster_config> parse_config(std::string_view text, const std::string& or
   return root ? read_all(*root, origin) : root.error();
 }
 
+namespace {
+
+// Of an engine in a library; nothing if the text names none.
+std::optional<device> parse_foreign(std::string_view text) {
+  const auto is_number = [](std::string_view digits) {
+    return !digits.empty() && digits.size() <= 3 &&
+           digits.find_first_not_of("0123456789") == std::string_view::npos;
+  };
+  constexpr std::string_view cuda = "cuda:";
+  const std::string whole(text);
+  if (text == "cpu-torch" || (text.starts_with(cuda) && is_number(text.substr(cuda.size()))))
+    return device{whole, {}, "torch", whole};
+  const auto slash = text.find('/');
+  if (slash == std::string_view::npos || !is_name(text.substr(0, slash)) ||
+      slash + 1 == text.size() || text.find_first_of(" \t\n") != std::string_view::npos)
+    return std::nullopt;
+  return device{whole, {}, whole.substr(0, slash), whole.substr(slash + 1)};
+}
+
+} // namespace
+
 result<device> parse_device(std::string_view text) {
+  if (auto foreign = parse_foreign(text))
+    return *std::move(foreign);
   auto colon = text.find(':');
   device d{std::string(text.substr(0, colon)), {}};
   if (d.kind != "cpu")
-    return fail(errc::bad_config, "device '{}': this build knows cpu, cpu:N and cpu:N-M", text);
+    return fail(errc::bad_config,
+                "device '{}': write cpu, cpu:N or cpu:N-M for cores, cuda:N for a GPU, "
+                "ENGINE/DEVICE for another engine (docs/engines.md)",
+                text);
   if (colon == std::string_view::npos)
     return d;
   std::uint32_t first = 0;

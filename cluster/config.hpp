@@ -44,6 +44,9 @@ struct model_config {
   std::uint64_t swap_space = 0;        // bytes over all stages; 0: recompute instead
   std::uint32_t threads_per_shard = 0; // 0: the cores divided over the shards
   std::uint32_t activation_bits = 16;  // 8: faster, and ties fall otherwise
+  // Of weights on devices with an engine of their own, and of what passes between them: "float32",
+  // "float16", "bfloat16", or as the device likes it best. The native engine has the file's types.
+  std::string dtype = "auto";
 
   friend bool operator==(const model_config&, const model_config&) = default;
 };
@@ -128,11 +131,18 @@ result<cluster_config> parse_config(std::string_view text, const std::string& or
 // Whether this names a cluster, a model, a node or a key: 1 to 64 of [A-Za-z0-9._-].
 bool is_name(std::string_view text) noexcept;
 
-// "cpu:0" or "cpu:0-3" -> kind and cores; "cpu": no cores, the plan shares them out. Errors:
-// bad_config.
+// What a shard computes on. "cpu:0" or "cpu:0-3": these cores; "cpu": the plan shares them out.
+// "cuda:0", "cpu-torch": of the engine "torch"; "name/device": of another engine in a library
+// (docs/engines.md). Errors: bad_config.
 struct device {
-  std::string kind;
+  std::string kind; // "cpu"; else as it was written
   std::vector<std::uint32_t> cores;
+  std::string engine{}; // in a library of that name; empty: the native one
+  std::string at{};     // the device as that engine calls it
+
+  bool is_native() const noexcept { return engine.empty(); }
+  // Its weights and KV do not lie in the machine's.
+  bool has_own_memory() const noexcept { return !is_native() && at != "cpu-torch"; }
 };
 result<device> parse_device(std::string_view text);
 

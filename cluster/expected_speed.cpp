@@ -137,6 +137,9 @@ result<std::vector<expected_speed>> expect(const cluster_config& config,
   std::vector<expected_speed> all;
   if (plan.shards.empty())
     return all;
+  for (const auto& s : plan.shards) // what was probed is the native engine
+    if (!s.on_device.is_native())
+      return all;
   const auto file = model::open_model(config.model.path);
   if (!file)
     return file.error();

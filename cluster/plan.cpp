@@ -1,6 +1,7 @@
 #include "cluster/plan.hpp"
 
 #include "cluster/pipelines.hpp"
+#include "cluster/plan_engines.hpp"
 #include "cluster/stage_speeds.hpp"
 #include "schema/limits.hpp"
 
@@ -51,7 +52,7 @@ std::uint64_t bytes_without_kv(const cluster_plan& plan, const std::string& mach
   std::uint64_t needed = 0;
   for (const auto& s : plan.shards)
     if (s.machine == machine)
-      needed += static_cast<std::uint64_t>(static_cast<double>(s.weight_bytes) * weight_overhead) +
+      needed += static_cast<std::uint64_t>(static_cast<double>(s.machine_bytes) * weight_overhead) +
                 process_bytes;
   return needed;
 }
@@ -59,7 +60,7 @@ std::uint64_t bytes_without_kv(const cluster_plan& plan, const std::string& mach
 std::uint64_t bytes_with_kv(const cluster_plan& plan, const std::string& machine) {
   auto needed = bytes_without_kv(plan, machine);
   for (const auto& s : plan.shards)
-    if (s.machine == machine)
+    if (s.machine == machine && !s.on_device.has_own_memory())
       needed += s.kv_bytes;
   return needed;
 }
@@ -166,6 +167,10 @@ result<void> share_cores(const std::vector<place_on_device>& devices,
   std::vector<std::size_t> unnamed; // devices
   for (const auto i : of_machine) {
     const auto& d = devices[i];
+    if (!d.what.is_native()) { // it has no core to itself; its threads are the system's to place
+      shares[i] = machine.physical_cores();
+      continue;
+    }
     for (auto core : d.what.cores) {
       if (core >= machine.cores.size())
         return fail_param(errc::bad_config, "nodes.devices",
@@ -258,10 +263,11 @@ shard_plan make_shard(const cluster_config& config, const place_on_device& where
   s.on = where.on;
   s.machine = where.machine;
   s.device = where.device_name;
+  s.on_device = where.what;
   s.cores = std::move(cores);
   s.threads = m.threads_per_shard ? m.threads_per_shard
                                   : std::max(1u, static_cast<std::uint32_t>(s.cores.size()));
-  if (s.threads > s.cores.size())
+  if (s.threads > s.cores.size() || !s.on_device.is_native())
     s.cores.clear(); // more threads than cores: the system places them
   s.cores.resize(std::min<std::size_t>(s.cores.size(), s.threads));
   s.stage = static_cast<stage_index>(index / which.width);
@@ -376,11 +382,15 @@ result<cluster_plan> make_plan(const cluster_config& config, const model::descri
   plan.agents = agents_of(config);
   if (plan.shards.empty()) // a replica that waits
     return plan;
+  if (auto ok = check_engines(config, plan); !ok)
+    return ok.error();
   if (auto ok = cut_model(model, known, plan); !ok)
     return ok.error();
   for (std::size_t first = 0; first < plan.shards.size(); first += plan.width)
     if (auto ok = cut_stage(model, std::span(plan.shards).subspan(first, plan.width)); !ok)
       return ok.error();
+  for (auto& s : plan.shards)
+    s.machine_bytes = weight_bytes_of(m, model, s);
   if (auto ok = place_blocks(config, model, known, plan); !ok)
     return ok.error();
   if (auto ok = check_memory(plan, known); !ok)

@@ -65,6 +65,7 @@ struct shard_plan {
   std::string on;   // the nodes.toml node it lives on
   std::string machine;              // and that one's machine, as in `machines`
   std::string device;               // "cpu:0"
+  baton::cluster::device on_device; // the same, read
   std::vector<std::uint32_t> cores; // as the system numbers them
   std::uint32_t threads = 1;
   stage_index stage = 0;
@@ -72,6 +73,7 @@ struct shard_plan {
   std::uint32_t rank = 0;                  // within its stage
   std::vector<model::tensor_slice> slices; // of all ranks of its stage
   std::uint64_t weight_bytes = 0;          // of its part of its layers, as stored in the file
+  std::uint64_t machine_bytes = 0;         // of these, in the memory of its machine
   std::uint64_t kv_bytes = 0;
 
   const model::tensor_slice& slice() const { return slices.at(rank); }

@@ -7,12 +7,10 @@
 #include "cluster/process.hpp"
 #include "cluster/proxies.hpp"
 #include "cluster/roles.hpp"
+#include "cluster/shard_engine.hpp"
 #include "cluster/watched_engine.hpp"
 #include "runtime/collective/bus_group.hpp"
 #include "runtime/collective/shared_group.hpp"
-#include "runtime/cpu/engine_cpu.hpp"
-#include "runtime/grammar/masker.hpp"
-#include "runtime/text/vocabulary_file.hpp"
 
 #include <spdlog/spdlog.h>
 #include <unistd.h>
@@ -21,44 +19,6 @@
 
 namespace baton::cluster {
 namespace {
-
-cpu::config settings_of(const cluster_context& context, const cluster_plan& all,
-                        const shard_plan& plan, std::optional<int> kv_file) {
-  cpu::config settings;
-  settings.threads = plan.threads;
-  settings.cpus.assign(plan.cores.begin(), plan.cores.end());
-  settings.kv_blocks = all.blocks;
-  settings.kv_cache_dtype = context.config.model.kv_cache_dtype;
-  settings.kv_file = kv_file;
-  settings.swap_blocks = all.swap_blocks;
-  settings.swap_directory = context.dir.path();
-  settings.rows_max = context.config.model.max_num_batched_tokens;
-  settings.context_max = all.max_model_len;
-  settings.activation_bits = context.config.model.activation_bits;
-  settings.slices = plan.slices;
-  settings.rank = plan.rank;
-  return settings;
-}
-
-// Whoever samples needs the vocabulary's texts for answers under constraints, from the first one
-// on: of the file that the weights are of.
-std::shared_ptr<grammar::masker> masker_of(const std::filesystem::path& path,
-                                           std::uint64_t identity) {
-  return std::make_shared<grammar::masker>([path, identity]() -> result<grammar::answer_texts> {
-    const auto words = text::open_vocabulary(path);
-    if (!words)
-      return words.error();
-    const auto file = model::open_model(path);
-    if (!file)
-      return file.error();
-    if (auto ok = check_identity(**file, identity); !ok)
-      return ok.error();
-    const auto tokenizer = text::tokenizer::create(*words);
-    if (!tokenizer)
-      return tokenizer.error();
-    return grammar::texts_of(*tokenizer);
-  });
-}
 
 stage_ready announcement_of(const shard_plan& plan, const cluster_plan& all, epoch_id life,
                             const engine::capacity& c) {
@@ -120,20 +80,6 @@ result<membership> join_group(process& self, const cluster_plan& all, const shar
   return membership{*group, (*group)->ranks()};
 }
 
-// Where other shards of this machine have the KV that was left: in memory whose label says which it
-// is. What cannot be found, or is of none of those lives, costs time alone: it is computed again.
-std::vector<cpu::kv_source> find_kv(const run_dir& dir, const std::vector<std::uint64_t>& lives) {
-  std::vector<cpu::kv_source> found;
-  for (const auto& note : dir.alive())
-    for (const int fd : open_memory_of(note, kv_file_suffix)) {
-      if (auto source = cpu::kv_source::open(fd);
-          source && std::find(lives.begin(), lives.end(), source->label().life) != lives.end())
-        found.push_back(*std::move(source));
-      close(fd);
-    }
-  return found;
-}
-
 // An engine that hangs, while its process goes on answering: only another process helps. What it
 // wrote is not trusted, as after a crash.
 void end_if_overdue(const actors::step_watch& watch) {
@@ -165,14 +111,13 @@ int run_shard(const cluster_context& context, const role_arguments& first,
   if (!file)
     return refused(file.error());
   // The weights before anything else: a copy that has them waits to be the next life.
-  auto weights = cpu::engine_cpu::read(**file, context.model, plan.layers,
-                                       settings_of(context, all, plan, std::nullopt));
-  if (!weights)
-    return refused(weights.error());
+  auto made = shard_engine::begin(context, all, plan, **file);
+  if (!made)
+    return refused(made.error());
   if (auto ok = check_identity(**file, context.noted().model_identity);
       !ok) // written while it was read
     return refused(ok.error());
-  if (arguments.copies)
+  if (arguments.copies && made->may_leave_copy())
     if (const auto life = leave_copy(*arguments.copies)) {
       arguments.epoch = life->epoch;
       arguments.kv_file = life->file < 0 ? std::nullopt : std::optional(life->file);
@@ -192,14 +137,9 @@ int run_shard(const cluster_context& context, const role_arguments& first,
   const auto group = join_group(self, all, plan, arguments.group_file);
   if (!group)
     return refused(group.error());
-  auto settings = settings_of(context, all, plan, arguments.kv_file);
-  settings.masker = masker_of(context.config.model.path, context.noted().model_identity);
-  auto loaded =
-      cpu::engine_cpu::load(**file, context.model, plan.layers, settings, *weights, group->ranks);
-  if (!loaded)
-    return refused(loaded.error());
-  const std::shared_ptr<cpu::engine_cpu> own = std::move(*loaded);
-  std::shared_ptr<engine::engine> computes = own;
+  if (auto ok = made->finish(**file, arguments.kv_file, group->ranks); !ok)
+    return refused(ok.error());
+  auto computes = made->engine();
   if (wrap)
     computes = wrap(std::move(computes));
   const auto watch = std::make_shared<actors::step_watch>();
@@ -222,9 +162,7 @@ int run_shard(const cluster_context& context, const role_arguments& first,
   config.announcement = announcement_of(plan, all, arguments.epoch, engine->limits());
   config.engine = engine;
   config.now_micros = now_micros;
-  config.take_over = [own, dir = context.dir](const kv_handover& takes) {
-    return own->take_over(find_kv(dir, takes.lives), takes.blocks);
-  };
+  config.take_over = made->take_over();
   // A step takes milliseconds: a thread of its own, so that no other actor waits for it.
   auto stage = self.own_typed(self.system().spawn<caf::detached>(actors::stage, config));
   deliver_to(self.links(), actors::well_known::stage, stage);

@@ -43,6 +43,10 @@ void level(by_machine& speeds) {
 } // namespace
 
 std::vector<double> stage_speeds(const cluster_plan& plan, const machines& known) {
+  // How fast a device of another engine is, nobody has measured: all are taken for equals.
+  if (std::any_of(plan.shards.begin(), plan.shards.end(),
+                  [](const shard_plan& s) { return !s.on_device.is_native(); }))
+    return std::vector<double>(plan.stages, 1.0);
   auto speeds = thread_speeds(threads_of(plan), known);
   level(speeds);
   std::vector<double> stages(plan.stages);

@@ -20,7 +20,7 @@ if(MOLD)
 endif()
 
 # Every floating-point contraction is written out: rows must be bit-equal whatever the compiler does.
-add_compile_options(-ffp-contract=off)
+add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
 set(BATON_SANITIZE "" CACHE STRING "address,undefined or thread")
 if(BATON_SANITIZE)
   # CAF 0.17 binds a null reference on argument-less spawn (init_fun_factory.hpp): not ours to fix.
@@ -42,8 +42,7 @@ find_package(spdlog REQUIRED)
 
 add_library(baton_flags INTERFACE)
 target_include_directories(baton_flags INTERFACE "${CMAKE_SOURCE_DIR}" "${CMAKE_BINARY_DIR}/generated")
-target_compile_options(baton_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
-                       -Wno-maybe-uninitialized -Werror)
+target_compile_options(baton_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion;-Wno-maybe-uninitialized;-Werror>")
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   # Clang has other names for GCC's warnings, and counts a change of sign among conversions.
   target_compile_options(baton_flags INTERFACE -Wno-unknown-warning-option -Wno-sign-conversion)

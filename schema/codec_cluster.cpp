@@ -50,9 +50,12 @@ void get(reader& in, const wire::Generation& from, generation& to) {
   if (from.without() == nullptr)
     return;
   in.at_most(from.without()->size(), limits::nodes_max, "generation.without");
-  for (flatbuffers::uoffset_t i = 0; i < from.without()->size() && !in.refusal(); ++i)
+  for (flatbuffers::uoffset_t i = 0; i < from.without()->size() && !in.refusal(); ++i) {
     in.text(from.without()->Get(i), to.without.emplace_back(), limits::name_bytes_max,
             "generation.without");
+    if (to.without.back().empty()) // none has that name, and an empty text is left out of tables
+      in.refuse("generation.without names nobody");
+  }
 }
 
 offset<wire::Generations> put(writer& out, const generations& m) {

@@ -64,3 +64,25 @@ PY
   fi
   echo "$model_sha256" >"$model_file.sha256"
 }
+
+torch_version=2.11.0
+
+# The GPU engine's torch, in a folder of its own (build/torch): only its library and headers are used, so the
+# packages of its Python side are left out. Sets what the preset "gpu" reads. BATON_TORCH_PYTHON names a Python
+# that has it already.
+fetch_torch() {
+  local nvcc=/usr/local/cuda/bin/nvcc
+  if command -v nvcc >/dev/null || [ -x "$nvcc" ]; then export BATON_TORCH=cuda; else export BATON_TORCH=cpu; fi
+  [ -z "${BATON_TORCH_PYTHON-}" ] || return 0
+  # What the toolkit on the machine does not have; without one, what the CPU's part of torch asks for.
+  local beside=(nvidia-cusparselt-cu13==0.8.0 nvidia-nvshmem-cu13==3.4.5 nvidia-cufile==1.15.1.6)
+  [ "$BATON_TORCH" = cuda ] || beside=(nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85)
+  local stamp="build/torch/stamp" wanted="$torch_version $BATON_TORCH"
+  export BATON_TORCH_PYTHON=$PWD/build/torch/bin/python
+  [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ] || return 0
+  say "fetching torch $torch_version (530 MB and more, PyPI)"
+  mkdir -p build && python3 -m venv build/torch \
+    && build/torch/bin/pip install -q --disable-pip-version-check --no-deps "torch==$torch_version" "${beside[@]}" \
+    || die "pip could not install torch $torch_version; is PyPI reachable?"
+  echo "$wanted" >"$stamp"
+}

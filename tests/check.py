@@ -122,6 +122,21 @@ def unit(preset="dev", env=None):
     doctest(preset, lambda n: n.startswith("unit_"), env=env)
 
 
+def gpu():
+    """The GPU engine with torch beneath it."""
+    setup = "set -euo pipefail; . scripts/setup.sh; fetch_torch; build gpu engine_torch unit_torch unit_gpu engine_plain"
+    if step("build gpu (torch, nvcc)", ["bash", "-c", setup]):
+        doctest("gpu", lambda n: n in ("unit_torch", "unit_gpu"))
+        if venv() and build("dev", "cluster", "tiny_model"):
+            pytest("engines, served", "tests/system/cluster/test_engines.py",
+                   env={"BATON_BUILD": str(ROOT / "build/dev"), "BATON_ENGINES": str(ROOT / "build/gpu/cluster/engines")})
+
+
+def without_torch():
+    TALLY.add(0, 0, skipped=1)
+    print("  skip unit_torch                         no torch in this build: ./check gpu", flush=True)
+
+
 def sim(preset="dev", extra=(), env=None):
     doctest(preset, lambda n: n.startswith("sim"), extra, env, parts=1 if extra else min(SIM_PARTS_MAX, os.cpu_count()))
 
@@ -182,7 +197,7 @@ def main(arguments):
             if "--build-dir" not in arguments and not {"-h", "--help"} & set(arguments) and not build("release", *MEASURES[level]):
                 return 1
         return run([sys.executable, f"tests/bench/{level}.py", *arguments[1:]], show=True)[0]
-    if level not in ("default", "all", "unit", "sim", "system", "planted", "fuzz"):
+    if level not in ("default", "all", "unit", "sim", "system", "planted", "fuzz", "gpu"):
         print(f"unknown level '{level}'; see ./check --help")
         return 2
     if level in ("default", "all"):
@@ -190,9 +205,12 @@ def main(arguments):
         format_check()
     if level == "fuzz":
         fuzz(arguments[1:])
+    elif level == "gpu":
+        gpu()
     elif build("dev"):
         if level in ("default", "all", "unit"):
             unit()
+            without_torch()
         if level in ("default", "all", "sim"):
             sim(extra=arguments[1:])
         if level in ("default", "all", "system"):

@@ -1,10 +1,7 @@
 #include "runtime/collective/bus_collective.hpp"
 
-#include "schema/ensure.hpp"
-
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 #include <utility>
 
 namespace baton::collective {
@@ -41,11 +38,8 @@ std::span<T> piece_of(std::span<T> values, std::size_t done) {
 
 bus_collective::bus_collective(std::uint32_t rank, std::uint32_t width,
                                std::shared_ptr<group_inbox> inbox, sender send, bus_options options)
-    : rank_(rank), width_(width), inbox_(std::move(inbox)), send_(std::move(send)),
-      options_(options) {
-  ENSURE(rank < width, "rank {} of {}", rank, width);
-  failure_ = fail(errc::stale_epoch, "rank {} of a group has entered no epoch", rank);
-}
+    : ranked_collective(rank, width, piece_floats), inbox_(std::move(inbox)),
+      send_(std::move(send)), options_(options) {}
 
 void bus_collective::begin(epoch_id epoch) {
   epoch_ = epoch;
@@ -54,13 +48,6 @@ void bus_collective::begin(epoch_id epoch) {
   inbox_->begin(epoch);
   if (rank_ == 0) // whoever waits in the epoch before finds it over
     answer({}, {});
-}
-
-// A failure stays: ranks no longer know of one another how far they are.
-result<void> bus_collective::kept(result<void> outcome) {
-  if (!outcome && !failure_)
-    failure_ = outcome.error();
-  return outcome;
 }
 
 // -- Messages --
@@ -100,6 +87,16 @@ void bus_collective::answer(const purpose& what, std::span<const float> values) 
 
 // -- Values --
 
+// Links lead to rank 0 and from it.
+result<void> bus_collective::look() {
+  if (failure_)
+    return *failure_;
+  for (std::uint32_t peer = rank_ == 0 ? 1 : 0; peer < (rank_ == 0 ? width_ : 1); ++peer)
+    if (auto ok = inbox_->look(peer); !ok)
+      return kept(ok);
+  return {};
+}
+
 result<void> bus_collective::agree(std::uint64_t what) {
   if (failure_)
     return *failure_;
@@ -137,24 +134,6 @@ result<void> bus_collective::reduce_piece(std::span<float> values) {
       values[i] += more[i];
   }
   answer(here, values);
-  return {};
-}
-
-result<void> bus_collective::gather(std::span<const float> own, std::span<float> all,
-                                    std::span<const std::size_t> counts) {
-  const std::size_t total = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
-  ENSURE(counts.size() == width_ && own.size() == counts[rank_] &&
-             (rank_ != 0 || all.size() == total),
-         "rank {} gathers {} floats into {}", rank_, own.size(), all.size());
-  if (failure_)
-    return *failure_;
-  if (rank_ == 0 && own.data() != all.data())
-    copy(own.data(), own.size(), all.data());
-  // Rank 0 gives nothing to the others.
-  const std::size_t longest = width_ == 1 ? 0 : *std::max_element(counts.begin() + 1, counts.end());
-  for (std::size_t done = 0; done < longest; done += piece_floats)
-    if (auto ok = gather_piece(own, all, counts, done); !ok)
-      return kept(ok);
   return {};
 }
 

@@ -15,8 +15,8 @@
 // needs no credit of the links.
 #pragma once
 
-#include "runtime/collective/collective.hpp"
 #include "runtime/collective/group_inbox.hpp"
+#include "runtime/collective/ranked_collective.hpp"
 
 #include <functional>
 
@@ -31,7 +31,7 @@ struct bus_options {
 };
 
 // For one thread at a time.
-class bus_collective final : public collective {
+class bus_collective final : public ranked_collective {
 public:
   // Hands a message to the bus for that rank; does not wait, and may lose it with its link.
   using sender = std::function<void(std::uint32_t rank, group_values&& m)>;
@@ -41,15 +41,9 @@ public:
                  sender send, bus_options options = {});
 
   void begin(epoch_id epoch);
-  // No epoch has begun, or a call has failed since.
-  bool is_broken() const noexcept { return failure_.has_value(); }
-
-  std::uint32_t rank() const noexcept override { return rank_; }
-  std::uint32_t width() const noexcept override { return width_; }
   result<void> agree(std::uint64_t what) override;
   result<void> all_reduce(std::span<float> values) override;
-  result<void> gather(std::span<const float> own, std::span<float> all,
-                      std::span<const std::size_t> counts) override;
+  result<void> look() override;
 
 private:
   struct purpose {
@@ -57,22 +51,19 @@ private:
     std::uint64_t about = 0; // floats, or what they agree about
   };
 
-  result<void> kept(result<void> outcome);
   group_values saying(const purpose& what, std::span<const float> values) const;
   result<group_values> hear(std::uint32_t from, const purpose& what, std::size_t floats);
   result<void> ask(const purpose& what, std::span<const float> own, std::span<float> answer);
   void answer(const purpose& what, std::span<const float> values);
   result<void> reduce_piece(std::span<float> values);
   result<void> gather_piece(std::span<const float> own, std::span<float> all,
-                            std::span<const std::size_t> counts, std::size_t done);
+                            std::span<const std::size_t> counts, std::size_t done) override;
 
-  const std::uint32_t rank_, width_;
   const std::shared_ptr<group_inbox> inbox_;
   const sender send_;
   const bus_options options_;
   epoch_id epoch_;
   std::uint64_t meeting_ = 0;
-  std::optional<error> failure_;
 };
 
 } // namespace baton::collective

@@ -39,6 +39,13 @@ public:
   // count per rank, own.size() is that of this rank, `all` is their sum at rank 0.
   virtual result<void> gather(std::span<const float> own, std::span<float> all,
                               std::span<const std::size_t> counts) = 0;
+
+  // For a rank that meets the others by another way than these calls (GPUs do), and waits there:
+  // whether those are still there that it would hear of here. Does not wait. Errors: link_down,
+  // stale_epoch, or what has failed before.
+  virtual result<void> look() = 0;
+  // That other way has failed: so has this one, as if a call had.
+  virtual void give_up(const error& why) = 0;
 };
 
 } // namespace baton::collective

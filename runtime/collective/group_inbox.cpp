@@ -48,4 +48,13 @@ result<group_values> group_inbox::await(std::uint32_t rank, std::uint64_t meetin
   return fail(errc::deadline_exceeded, "rank {} of the group did not come in time", rank);
 }
 
+result<void> group_inbox::look(std::uint32_t rank) {
+  const std::lock_guard lock(mutex_);
+  if (latest_ > epoch_)
+    return fail(errc::stale_epoch, "epoch {} of a group is over", epoch_.value);
+  if (!seats_.at(rank).is_up)
+    return fail(errc::link_down, "rank {} of the group is gone", rank);
+  return {};
+}
+
 } // namespace baton::collective

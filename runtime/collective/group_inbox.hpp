@@ -37,6 +37,8 @@ public:
   // What the rank says at that meeting. Errors: deadline_exceeded, link_down (its process is gone),
   // stale_epoch (another one has begun).
   result<group_values> await(std::uint32_t rank, std::uint64_t meeting, clock::time_point until);
+  // Whether it could still say something, without waiting. Errors: link_down, stale_epoch.
+  result<void> look(std::uint32_t rank);
 
 private:
   struct seat {

@@ -1,6 +1,7 @@
 // Meetings, and what is done with the values between them.
 #include "runtime/collective/shared_collective.hpp"
 
+#include "runtime/collective/hand_over.hpp"
 #include "schema/ensure.hpp"
 
 #include <linux/futex.h>
@@ -70,6 +71,12 @@ void copy(const float* from, std::size_t count, float* to) {
     std::memcpy(to, from, count * sizeof(float));
 }
 
+void add(const float* __restrict one, const float* __restrict other, std::size_t count,
+         float* __restrict sum) {
+  for (std::size_t i = 0; i < count; ++i)
+    sum[i] = one[i] + other[i];
+}
+
 void add(float* __restrict sum, const float* __restrict more, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i)
     sum[i] += more[i];
@@ -79,9 +86,8 @@ void add(float* __restrict sum, const float* __restrict more, std::size_t count)
 
 shared_collective::shared_collective(std::uint32_t rank, std::uint32_t width,
                                      shared_options options)
-    : rank_(rank), width_(width), options_(options), processes_(width, -1) {
-  ENSURE(rank < width && width <= ranks_max, "rank {} of {}", rank, width);
-  failure_ = fail(errc::stale_epoch, "rank {} of a group has entered no epoch", rank);
+    : ranked_collective(rank, width, slot_floats), options_(options), processes_(width, -1) {
+  ENSURE(width <= ranks_max, "rank {} of {}", rank, width);
 }
 
 shared_collective::~shared_collective() {
@@ -109,13 +115,6 @@ result<void> shared_collective::enter(std::shared_ptr<const group_area> area) {
   return {};
 }
 
-// A failure stays: ranks no longer know of one another how far they are.
-result<void> shared_collective::kept(result<void> outcome) {
-  if (!outcome && !failure_)
-    failure_ = outcome.error();
-  return outcome;
-}
-
 result<void> shared_collective::check_epoch() const {
   if (!area_->is_open())
     return fail(errc::stale_epoch, "epoch {} of a group is over", area_->epoch().value);
@@ -129,6 +128,7 @@ result<void> shared_collective::meet(const purpose& what) {
   ++meeting_;
   seat& own = area_->seat_of(rank_);
   own.purposes[meeting_ % 2] = what;
+  settle();
   // Sequentially consistent, as in sleep_until_there: either we see the sleeper or it sees us.
   own.arrived.store(meeting_, std::memory_order_seq_cst);
   if (own.sleepers.load(std::memory_order_seq_cst) > 0)
@@ -204,6 +204,15 @@ bool shared_collective::is_gone(std::uint32_t peer) {
   return ::poll(&look, 1, 0) > 0;
 }
 
+result<void> shared_collective::look() {
+  if (failure_)
+    return *failure_;
+  for (std::uint32_t peer = 0; peer < width_; ++peer)
+    if (is_gone(peer))
+      return kept(fail(errc::link_down, "the process of rank {} of {} is gone", peer, width_));
+  return kept(check_epoch());
+}
+
 result<void> shared_collective::agree(std::uint64_t what) {
   if (failure_)
     return *failure_;
@@ -238,7 +247,7 @@ result<void> shared_collective::all_reduce(std::span<float> values) {
 }
 
 result<void> shared_collective::reduce_at_once(std::span<float> values) {
-  copy(values.data(), values.size(), next_slot());
+  hand_over(values.data(), values.size(), next_slot());
   if (auto ok = meet({reduced_at_once, values.size()}); !ok)
     return ok;
   add_up(values, 0, values.size(), nullptr);
@@ -254,8 +263,8 @@ result<void> shared_collective::reduce_in_parts(std::span<float> values) {
   };
   const std::size_t begin = begin_of(rank_), end = begin_of(rank_ + 1);
   float* own = next_slot();
-  copy(values.data(), begin, own);
-  copy(values.data() + end, values.size() - end, own + end);
+  hand_over(values.data(), begin, own);
+  hand_over(values.data() + end, values.size() - end, own + end);
   if (auto ok = meet({part_given, values.size()}); !ok)
     return ok;
   add_up(values, begin, end, own); // the others read no part of it but this
@@ -276,34 +285,16 @@ void shared_collective::add_up(std::span<float> values, std::size_t begin, std::
   float sum[sum_floats];
   for (std::size_t at = begin; at < end; at += sum_floats) {
     const std::size_t count = std::min(sum_floats, end - at);
-    copy(of(0) + at, count, sum);
-    for (std::uint32_t peer = 1; peer < width_; ++peer)
+    add(of(0) + at, of(1) + at, count, sum);
+    for (std::uint32_t peer = 2; peer < width_; ++peer)
       add(sum, of(peer) + at, count);
     copy(sum, count, values.data() + at);
     if (also != nullptr)
-      copy(sum, count, also + at);
+      hand_over(sum, count, also + at);
   }
 }
 
-result<void> shared_collective::gather(std::span<const float> own, std::span<float> all,
-                                       std::span<const std::size_t> counts) {
-  const std::size_t total = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
-  ENSURE(counts.size() == width_ && own.size() == counts[rank_] &&
-             (rank_ != 0 || all.size() == total),
-         "rank {} gathers {} floats into {}", rank_, own.size(), all.size());
-  if (failure_)
-    return *failure_;
-  if (rank_ == 0 && own.data() != all.data())
-    copy(own.data(), own.size(), all.data());
-  // Rank 0 gives nothing to the others.
-  const std::size_t longest = width_ == 1 ? 0 : *std::max_element(counts.begin() + 1, counts.end());
-  for (std::size_t done = 0; done < longest; done += slot_floats)
-    if (auto ok = gather_round(own, all, counts, done); !ok)
-      return kept(ok);
-  return kept(check_epoch());
-}
-
-result<void> shared_collective::gather_round(std::span<const float> own, std::span<float> all,
+result<void> shared_collective::gather_piece(std::span<const float> own, std::span<float> all,
                                              std::span<const std::size_t> counts,
                                              std::size_t done) {
   const auto piece = [&](std::uint32_t peer) {
@@ -311,7 +302,7 @@ result<void> shared_collective::gather_round(std::span<const float> own, std::sp
   };
   float* slot = next_slot();
   if (rank_ != 0)
-    copy(own.data() + std::min(done, own.size()), piece(rank_), slot);
+    hand_over(own.data() + std::min(done, own.size()), piece(rank_), slot);
   if (auto ok = meet({gathered, std::accumulate(counts.begin(), counts.end(), std::uint64_t{0})});
       !ok)
     return ok;

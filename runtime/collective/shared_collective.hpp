@@ -16,11 +16,10 @@
 // second round after: it has then met all others in between, who came after having read it.
 #pragma once
 
-#include "runtime/collective/collective.hpp"
 #include "runtime/collective/group_memory.hpp"
+#include "runtime/collective/ranked_collective.hpp"
 
 #include <chrono>
-#include <optional>
 #include <vector>
 
 namespace baton::collective {
@@ -32,7 +31,7 @@ struct shared_options {
 };
 
 // For one thread at a time.
-class shared_collective final : public collective {
+class shared_collective final : public ranked_collective {
 public:
   // Requires: rank < width <= ranks_max.
   shared_collective(std::uint32_t rank, std::uint32_t width, shared_options options = {});
@@ -44,19 +43,12 @@ public:
   // invalid_value (the group has another width).
   result<void> enter(std::shared_ptr<const group_area> area);
 
-  // No epoch has been entered, or a call has failed since.
-  bool is_broken() const noexcept { return failure_.has_value(); }
-
-  std::uint32_t rank() const noexcept override { return rank_; }
-  std::uint32_t width() const noexcept override { return width_; }
   result<void> agree(std::uint64_t what) override;
   result<void> all_reduce(std::span<float> values) override;
-  result<void> gather(std::span<const float> own, std::span<float> all,
-                      std::span<const std::size_t> counts) override;
+  result<void> look() override;
 
 private:
-  result<void> kept(result<void> outcome);
-  result<void> check_epoch() const;
+  result<void> check_epoch() const override;
   result<void> meet(const purpose& what);
   result<void> await(std::uint32_t peer, std::uint32_t meeting);
   result<void> sleep_until_there(std::uint32_t peer, std::uint32_t meeting,
@@ -69,13 +61,11 @@ private:
   result<void> reduce_at_once(std::span<float> values);
   result<void> reduce_in_parts(std::span<float> values);
   void add_up(std::span<float> values, std::size_t begin, std::size_t end, float* also) const;
-  result<void> gather_round(std::span<const float> own, std::span<float> all,
-                            std::span<const std::size_t> counts, std::size_t done);
+  result<void> gather_piece(std::span<const float> own, std::span<float> all,
+                            std::span<const std::size_t> counts, std::size_t done) override;
 
-  const std::uint32_t rank_, width_;
   const shared_options options_;
   std::shared_ptr<const group_area> area_;
-  std::optional<error> failure_;
   std::uint32_t meeting_ = 0, round_ = 0;
   std::vector<int> processes_; // [rank] its pidfd, -1: not needed so far
 };

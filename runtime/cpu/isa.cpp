@@ -27,17 +27,30 @@ bool are_tiles_granted() noexcept {
   return ::syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
 }
 
-// By CPUID: compilers differ in what __builtin_cpu_supports knows of AMX.
+// By CPUID: compilers differ in what __builtin_cpu_supports knows of these.
+bool has_avx512_bf16() noexcept {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  constexpr unsigned avx512_bf16 = 1U << 5U;
+  return __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & avx512_bf16) != 0;
+}
+
 bool has_amx() noexcept {
-  unsigned a = 0, b = 0, c = 0, d = 0, bf16 = 0;
-  if (__get_cpuid_count(7, 1, &bf16, &b, &c, &d) == 0 ||
-      __get_cpuid_count(7, 0, &a, &b, &c, &d) == 0)
-    return false;
-  constexpr unsigned avx512_bf16 = 1U << 5U, amx_bf16 = 1U << 22U, amx_tile = 1U << 24U;
-  if ((bf16 & avx512_bf16) == 0 || (d & amx_bf16) == 0 || (d & amx_tile) == 0)
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  constexpr unsigned amx_bf16 = 1U << 22U, amx_tile = 1U << 24U;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (d & amx_bf16) == 0 || (d & amx_tile) == 0)
     return false;
   static const bool are_granted = are_tiles_granted();
   return are_granted;
+}
+
+bool is_better(isa candidate) noexcept {
+  return candidate != isa::avx512_bf16 || __builtin_cpu_is("amd");
+}
+
+#else
+
+bool is_better(isa) noexcept {
+  return true;
 }
 
 #endif
@@ -55,8 +68,10 @@ bool is_available(isa wanted) noexcept {
            __builtin_cpu_supports("f16c");
   case isa::avx512_vnni:
     return has_avx512_vnni();
+  case isa::avx512_bf16:
+    return has_avx512_vnni() && has_avx512_bf16();
   case isa::amx:
-    return has_avx512_vnni() && has_amx();
+    return has_avx512_vnni() && has_avx512_bf16() && has_amx();
   }
   return false;
 #else
@@ -67,7 +82,7 @@ bool is_available(isa wanted) noexcept {
 isa detect_isa() noexcept {
   isa best = isa::portable;
   for (const isa candidate : isas)
-    if (is_available(candidate))
+    if (is_available(candidate) && is_better(candidate))
       best = candidate;
   return best;
 }
@@ -80,6 +95,8 @@ std::string_view name_of(isa which) noexcept {
     return "avx2";
   case isa::avx512_vnni:
     return "avx512-vnni";
+  case isa::avx512_bf16:
+    return "avx512-bf16";
   case isa::amx:
     return "amx";
   }

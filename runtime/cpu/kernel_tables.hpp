@@ -9,7 +9,8 @@ extern const kernels kernels_portable;
 #if defined(__x86_64__)
 extern const kernels kernels_avx2;
 extern const kernels kernels_avx512;
-// Puts the products of AMX in place of those of kernels_avx512.
+// Put their products of bf16 in place of those of kernels_avx512.
+void take_bf16_products(kernels& table);
 void take_amx_products(kernels& table);
 #endif
 

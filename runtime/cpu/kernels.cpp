@@ -9,10 +9,10 @@ namespace baton::cpu {
 #if defined(__x86_64__)
 namespace {
 
-kernels with_amx() {
+kernels with_products(isa which, void (*take)(kernels&)) {
   kernels table = kernels_avx512;
-  take_amx_products(table);
-  table.which = isa::amx;
+  take(table);
+  table.which = which;
   return table;
 }
 
@@ -23,7 +23,11 @@ const kernels& kernels_for(isa which) noexcept {
   ENSURE(is_available(which), "this CPU cannot run {} kernels", name_of(which));
 #if defined(__x86_64__)
   if (which == isa::amx) {
-    static const kernels table = with_amx();
+    static const kernels table = with_products(which, take_amx_products);
+    return table;
+  }
+  if (which == isa::avx512_bf16) {
+    static const kernels table = with_products(which, take_bf16_products);
     return table;
   }
   if (which == isa::avx512_vnni)

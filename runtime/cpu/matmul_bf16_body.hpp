@@ -88,24 +88,41 @@ template <class V, int MR>
   }
 }
 
-// Calls bf16_rows for `count` rows, 1 <= count <= MR.
-template <class V, int MR, class... Args>
-[[gnu::always_inline]] inline void bf16_rows_of(int count, Args... args) {
+// By fma of what stands in the halves of 32 bits.
+template <class V>
+struct bf16_by_fma {
+  static constexpr int rows = V::bf16_rows;
+  using flushing = typename V::flushing;
+  static std::size_t row_bytes(std::size_t blocks) { return bf16_row_bytes(blocks); }
+  static void round(const matmul_args& args, std::size_t first, std::size_t count) {
+    round_rows<V>(args, first, count);
+  }
+  template <int MR>
+  static void multiply(const std::byte* w, std::size_t blocks, const std::byte* a, float* out,
+                       std::size_t out_stride, bool adds, prefetch_share ahead) {
+    bf16_rows<V, MR>(w, blocks, a, out, out_stride, adds, ahead);
+  }
+};
+
+// Multiplies `count` rows, 1 <= count <= MR.
+template <class P, int MR, class... Args>
+[[gnu::always_inline]] inline void multiply_bf16_rows(int count, Args... args) {
   if constexpr (MR > 1)
     if (count < MR)
-      return bf16_rows_of<V, MR - 1>(count, args...);
-  bf16_rows<V, MR>(args...);
+      return multiply_bf16_rows<P, MR - 1>(count, args...);
+  P::template multiply<MR>(args...);
 }
 
-template <class V>
-void matmul_bf16(const matmul_args& args) {
-  constexpr std::size_t tile_rows = V::bf16_rows;
+// P: how rows are rounded into the scratch memory, and multiplied.
+template <class P>
+void multiply_bf16(const matmul_args& args) {
+  constexpr std::size_t tile_rows = P::rows;
   const std::size_t record_bytes = layout_of(panel_format::bf16).record_bytes();
-  [[maybe_unused]] const typename V::flushing scope;
+  [[maybe_unused]] const typename P::flushing scope;
   for (std::size_t first = 0; first < args.rows; first += bf16_rows_per_pass) {
     const std::size_t left = args.rows - first;
     const std::size_t rows = left < bf16_rows_per_pass ? left : bf16_rows_per_pass;
-    round_rows<V>(args, first, rows);
+    P::round(args, first, rows);
     const std::size_t tiles = (rows + tile_rows - 1) / tile_rows;
     // The tiles of the first pass share out the lines of the next panel.
     const std::size_t lines = first == 0 ? (record_bytes / 64 + tiles - 1) / tiles : std::size_t{0};
@@ -116,15 +133,20 @@ void matmul_bf16(const matmul_args& args) {
         const std::size_t count = rows / tiles + (t < rows % tiles ? 1 : 0);
         const prefetch_share ahead{panel + (record_bytes + t * lines * 64) * args.blocks,
                                    static_cast<int>(lines)};
-        bf16_rows_of<V, V::bf16_rows>(
+        multiply_bf16_rows<P, P::rows>(
             static_cast<int>(count), panel, args.blocks,
-            static_cast<const std::byte*>(args.scratch + m * bf16_row_bytes(args.blocks)),
+            static_cast<const std::byte*>(args.scratch + m * P::row_bytes(args.blocks)),
             args.out + (first + m) * args.out_stride + p * panel_rows, args.out_stride, args.adds,
             ahead);
         m += count;
       }
     }
   }
+}
+
+template <class V>
+void matmul_bf16(const matmul_args& args) {
+  multiply_bf16<bf16_by_fma<V>>(args);
 }
 
 } // namespace baton::cpu

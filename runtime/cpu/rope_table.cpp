@@ -1,6 +1,8 @@
 // Fills the table of rotations.
 #include "runtime/cpu/rope_table.hpp"
 
+#include "runtime/model/rope.hpp"
+
 #include <cmath>
 
 namespace baton::cpu {
@@ -9,15 +11,7 @@ constexpr std::uint32_t positions_per_fill = 256; // so that decoding does not f
 }
 
 rope_table::rope_table(const model::rope_description& rope, std::span<const float> factors)
-    : rope_(rope) {
-  const double stretch =
-      rope.scaling == model::rope_scaling_kind::linear ? 1.0 / double{rope.scaling_factor} : 1.0;
-  for (std::uint32_t i = 0; i < rope.dimension_count / 2; ++i) {
-    const double exponent = -2.0 * i / rope.dimension_count;
-    const double factor = factors.empty() ? 1.0 : double{factors[i]};
-    frequency_.push_back(stretch * std::pow(double{rope.base}, exponent) / factor);
-  }
-}
+    : rope_(rope), frequency_(model::rope_frequencies(rope, factors)) {}
 
 void rope_table::extend_to(std::uint32_t position) {
   const std::size_t width = rope_.dimension_count;

@@ -2,9 +2,9 @@
 #include "runtime/cpu/weights.hpp"
 
 #include "runtime/cpu/weight_block.hpp"
+#include "runtime/model/rope.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <numeric>
 #include <optional>
@@ -257,15 +257,6 @@ result<void> fill(const model::model_file& file, const std::vector<placement>& p
   return {};
 }
 
-// A factor that is no positive number would turn every logit into NaN.
-result<void> check_factors(std::span<const float> factors) {
-  for (const float factor : factors)
-    if (!std::isfinite(factor) || factor <= 0.0F)
-      return fail(errc::bad_model_file, "tensor 'rope_freqs.weight' holds {}, not a factor",
-                  factor);
-  return {};
-}
-
 } // namespace
 
 result<std::uint64_t> packed_bytes(const model::model_file& file, const model::description& model,
@@ -294,7 +285,7 @@ result<stage_weights> load_weights(const model::model_file& file, const model::d
   place_weights(plan, model, range, slice, weights);
   if (auto ok = fill(file, plan.places(), team); !ok)
     return ok.error();
-  if (auto ok = check_factors(weights.rope_factors); !ok)
+  if (auto ok = model::check_rope_factors(weights.rope_factors); !ok)
     return ok.error();
   return weights;
 }

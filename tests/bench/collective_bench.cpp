@@ -1,6 +1,7 @@
 // Sums between ranks: the time of an all-reduce between two processes on a core each, for one row
 // and for a megabyte, beside what the machine can do: how fast two cores exchange what they
 // hold, and how long a word takes from one to the other and back. One object a line.
+#include "runtime/collective/hand_over.hpp"
 #include "runtime/collective/shared_collective.hpp"
 
 #include <fmt/format.h>
@@ -24,7 +25,8 @@ namespace {
 
 constexpr std::uint32_t ranks = 2;
 constexpr std::size_t megabyte_floats = std::size_t{1} << 18U;
-constexpr std::size_t piece_bytes = std::size_t{128} << 10U; // as much as a slot of a group holds
+constexpr std::size_t piece_floats = collective::slot_floats;
+constexpr std::size_t piece_bytes = piece_floats * sizeof(float);
 constexpr int warm_up = 200;
 
 using clock = std::chrono::steady_clock;
@@ -41,7 +43,7 @@ struct shared_bytes {
     std::atomic<std::uint32_t> turn;
   };
   line lines[ranks];
-  alignas(4096) std::byte pieces[ranks][piece_bytes];
+  alignas(4096) float pieces[ranks][piece_floats];
 };
 
 void meet(shared_bytes& shared, std::uint32_t rank, std::uint32_t turn) {
@@ -74,14 +76,16 @@ std::vector<double> round_trips(shared_bytes& shared, std::uint32_t rank, int co
 std::vector<double> exchanges(shared_bytes& shared, std::uint32_t rank, std::uint32_t turn,
                               int count) {
   std::vector<double> out;
-  std::vector<std::byte> own(piece_bytes);
+  std::vector<float> given(piece_floats), taken(piece_floats);
   for (int i = 0; i < warm_up + count; ++i) {
+    std::fill(given.begin(), given.end(), static_cast<float>(i));
     const auto begin = clock::now();
-    std::memset(shared.pieces[rank], i, piece_bytes);
+    collective::hand_over(given.data(), piece_floats, shared.pieces[rank]);
+    collective::settle();
     meet(shared, rank, ++turn);
-    std::memcpy(own.data(), shared.pieces[1 - rank], piece_bytes);
+    std::memcpy(taken.data(), shared.pieces[1 - rank], piece_bytes);
     const double took = micros_since(begin);
-    if (own[piece_bytes / 2] != shared.pieces[1 - rank][piece_bytes / 2])
+    if (taken[piece_floats / 2] != static_cast<float>(i))
       return {}; // so that the copy is made
     meet(shared, rank, ++turn);
     if (i >= warm_up)

@@ -339,11 +339,15 @@ void report_products(const options& o, const model::description& model, std::uin
   report(o, "products of a decoded row", {row + products_of(model::output_tensors(model), model)},
          "M", 0);
   const auto& type = model.file_type;
-  if (type == "BF16" && o.isa.value_or(cpu::detect_isa()) == cpu::isa::amx)
+  const auto which = o.isa.value_or(cpu::detect_isa());
+  if (type == "BF16" && which == cpu::isa::amx)
     return; // tiles multiply it, and no measurement here knows their rate
-  const bool is_float = type == "BF16" || type == "F16" || type == "F32";
-  if (const auto rate = measure_product_rate(threads, is_float ? 32 : o.bits, o.rounds);
-      !rate.empty())
+  product what = o.bits == 8 ? product::bytes : product::words;
+  if (type == "BF16" && which == cpu::isa::avx512_bf16)
+    what = product::pairs;
+  else if (type == "BF16" || type == "F16" || type == "F32")
+    what = product::floats;
+  if (const auto rate = measure_product_rate(threads, what, o.rounds); !rate.empty())
     report(o, fmt::format("products, {} threads", threads), rate, "G/s", 0);
 }
 

@@ -32,7 +32,23 @@ __attribute__((target("avx512f"))) void multiply_add_floats() {
     asm volatile("" ::"v"(s));
 }
 
-template <std::uint32_t Bits>
+__attribute__((target("avx512f,avx512bf16"))) void multiply_add_pairs() {
+  __m512 sum[sums];
+  for (auto& s : sum)
+    s = _mm512_setzero_ps();
+  __m512i a = _mm512_set1_epi32(0x3F803F80), b = _mm512_set1_epi32(0x3F003F00);
+  for (int i = 0; i < repeats; ++i) {
+#pragma GCC unroll 20
+    for (int k = 0; k < sums; ++k)
+      sum[k] =
+          _mm512_dpbf16_ps(sum[k], reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
+    asm volatile("" : "+v"(a), "+v"(b));
+  }
+  for (auto& s : sum)
+    asm volatile("" ::"v"(s));
+}
+
+template <product What>
 __attribute__((target("avx512f,avx512bw,avx512vnni"))) void multiply_add() {
   __m512i sum[sums];
   for (auto& s : sum)
@@ -41,22 +57,41 @@ __attribute__((target("avx512f,avx512bw,avx512vnni"))) void multiply_add() {
   for (int i = 0; i < repeats; ++i) {
 #pragma GCC unroll 20
     for (int k = 0; k < sums; ++k)
-      sum[k] = Bits == 8 ? _mm512_dpbusd_epi32(sum[k], a, b) : _mm512_dpwssd_epi32(sum[k], a, b);
+      sum[k] = What == product::bytes ? _mm512_dpbusd_epi32(sum[k], a, b)
+                                      : _mm512_dpwssd_epi32(sum[k], a, b);
     asm volatile("" : "+v"(a), "+v"(b)); // every turn counts for the compiler
   }
   for (auto& s : sum)
     asm volatile("" ::"v"(s));
 }
 
-std::vector<double> measure(std::uint32_t threads, std::uint32_t bits, int rounds) {
+struct way {
+  void (*run)();
+  std::uint32_t products; // of one instruction
+};
+
+way way_of(product what) {
+  switch (what) {
+  case product::bytes:
+    return {multiply_add<product::bytes>, 64};
+  case product::words:
+    return {multiply_add<product::words>, 32};
+  case product::pairs:
+    return {multiply_add_pairs, 32};
+  case product::floats:
+    break;
+  }
+  return {multiply_add_floats, 16};
+}
+
+std::vector<double> measure(std::uint32_t threads, product what, int rounds) {
   cpu::thread_team team(threads, {});
-  const double products = 1.0 * threads * repeats * sums * (512 / bits);
+  const way chosen = way_of(what);
+  const double products = 1.0 * threads * repeats * sums * chosen.products;
   std::vector<double> measured;
   for (int r = 0; r < rounds; ++r) {
     const auto begin = std::chrono::steady_clock::now();
-    team.run([bits](unsigned) {
-      bits == 8 ? multiply_add<8>() : bits == 16 ? multiply_add<16>() : multiply_add_floats();
-    });
+    team.run([&](unsigned) { chosen.run(); });
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
     measured.push_back(products / time.count() / 1e9);
   }
@@ -65,7 +100,7 @@ std::vector<double> measure(std::uint32_t threads, std::uint32_t bits, int round
 
 #else
 
-std::vector<double> measure(std::uint32_t, std::uint32_t, int) {
+std::vector<double> measure(std::uint32_t, product, int) {
   return {};
 }
 
@@ -73,10 +108,11 @@ std::vector<double> measure(std::uint32_t, std::uint32_t, int) {
 
 } // namespace
 
-std::vector<double> measure_product_rate(std::uint32_t threads, std::uint32_t bits, int rounds) {
-  if (!cpu::is_available(cpu::isa::avx512_vnni))
+std::vector<double> measure_product_rate(std::uint32_t threads, product what, int rounds) {
+  const auto needed = what == product::pairs ? cpu::isa::avx512_bf16 : cpu::isa::avx512_vnni;
+  if (!cpu::is_available(needed))
     return {};
-  return measure(threads, bits, rounds);
+  return measure(threads, what, rounds);
 }
 
 } // namespace baton

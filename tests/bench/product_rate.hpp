@@ -8,9 +8,13 @@
 namespace baton {
 
 // Billions of multiply-adds a second of `threads` threads together, once per round, by AVX-512 VNNI
-// on registers alone: bytes (vpdpbusd) for activations of 8 bits, words (vpdpwssd) for 16; 32:
-// floats (vfmadd), which weights of 16 and 32 bits are multiplied as. Empty if this processor has
-// no such instructions. A round takes about 20 ms.
-std::vector<double> measure_product_rate(std::uint32_t threads, std::uint32_t bits, int rounds);
+// on registers alone. Empty if this processor has no such instructions. A round takes about 20 ms.
+enum class product : std::uint8_t {
+  bytes,  // vpdpbusd: activations of 8 bits
+  words,  // vpdpwssd: of 16
+  pairs,  // vdpbf16ps: weights of bf16
+  floats, // vfmadd: weights of 16 and 32 bits
+};
+std::vector<double> measure_product_rate(std::uint32_t threads, product what, int rounds);
 
 } // namespace baton

@@ -4,7 +4,8 @@ import report
 import servers
 from settings import ToolFailed, json_lines, run_tool, say
 
-RANKS = 2
+# Ranks, and the threads of each: the last has the cores of the first.
+SHAPES = {"2x1": (2, 1), "1x1": (1, 1), "1x2": (1, 2)}
 TENSOR_BAR = 1.7  # for prefill, and for decoding at these batches
 BATCHES = (8, 32)
 PROMPT_TOKENS = 512
@@ -32,23 +33,25 @@ def sums(settings):
     return made
 
 
-def in_process(settings, ranks):
-    """-> {"prefill": tokens/s, 8: ..., 32: ..., with several ranks "even": what speed-up their slices allow, in %} of engine_bench with one
-    thread for each rank."""
+def in_process(settings, ranks, threads):
+    """-> {"prefill": tokens/s, 8: ..., 32: ..., with several ranks "even": what speed-up their slices allow, in %} of engine_bench with so
+    many threads for each rank."""
     steps = 4 if settings.is_quick else STEPS
     with settings.watch("engine_bench"):
-        output = run_tool([settings.engine_bench, "--json", "--model", settings.model, "--threads", 1, "--ranks", ranks, "--rounds", 1, "--prompt",
+        output = run_tool([settings.engine_bench, "--json", "--model", settings.model, "--threads", threads, "--ranks", ranks, "--rounds", 1, "--prompt",
                            PROMPT_TOKENS, "--batches", ",".join(map(str, BATCHES)), "--steps", steps, "--shared-kv"], TOOL_SECONDS_MAX)
-    names = {"weights of all / of the largest rank": "even", f"prefill {PROMPT_TOKENS}, 1 threads": "prefill", **{f"decode batch {b}, 1 threads": b for b in BATCHES}}
+    names = {"weights of all / of the largest rank": "even", f"prefill {PROMPT_TOKENS}, {threads} threads": "prefill",
+             **{f"decode batch {b}, {threads} threads": b for b in BATCHES}}
     found = {names[fields["row"]]: fields["value"] for fields in json_lines(output) if fields["row"] in names}
     if absent := set(names.values()) - set(found) - {"even"}:
         raise ToolFailed(f"engine_bench printed no {absent}")
     return found
 
 
-def served(settings, ranks, seed):
+def served(settings, ranks, threads, seed):
     """The same through HTTP; client, head and gateway need some of the same cores."""
-    with servers.Cluster(settings.cluster, settings.model, servers.core_devices(ranks)[0], ranks=ranks) as server:
+    each_core, together = servers.core_devices(ranks * threads)
+    with servers.Cluster(settings.cluster, settings.model, together if threads > 1 else each_core, ranks=ranks) as server:
         found = {"prefill": pipeline.prefill(settings, server, seed)}
         for batch in BATCHES:
             found[batch] = pipeline.decode(settings, server, batch, seed + 100 + batch)[0]
@@ -56,13 +59,13 @@ def served(settings, ranks, seed):
 
 
 def tensor(settings):
-    """So many ranks of one core each beside one shard of one core, in turns: engines in process, and whole clusters."""
-    results = {(how, ranks): [] for how in ("engine", "served") for ranks in (RANKS, 1)}
+    """Two ranks of one core each beside one shard of one core, and of both, in turns: engines in process, and whole clusters."""
+    results = {(how, shape): [] for how in ("engine", "served") for shape in SHAPES}
     for round_index in range(settings.rounds):
         say(f"growth: round {round_index + 1} of {settings.rounds}")
-        for ranks in sorted((RANKS, 1), reverse=round_index % 2 == 1):
-            results["engine", ranks].append(in_process(settings, ranks))
-            results["served", ranks].append(served(settings, ranks, round_index + 1))
+        for shape in sorted(SHAPES, reverse=round_index % 2 == 1):
+            results["engine", shape].append(in_process(settings, *SHAPES[shape]))
+            results["served", shape].append(served(settings, *SHAPES[shape], round_index + 1))
     return judge(results)
 
 
@@ -70,9 +73,9 @@ def judge(results):
     made = []
     for how, key in ((how, key) for how in ("engine", "served") for key in ("prefill", *BATCHES)):
         what = key if key == "prefill" else f"batch_{key}"
-        by_ranks = {ranks: [one[key] for one in results[how, ranks]] for ranks in (RANKS, 1)}
-        made += [report.median_row(f"growth.tensor.{how}.{ranks}x1.{what}", values, "tokens/s") for ranks, values in by_ranks.items()]
-        made.append(report.ratio_row(f"growth.tensor.{how}.{RANKS}x1/1x1.{what}", by_ranks[RANKS], by_ranks[1], TENSOR_BAR))
-    even = [one["even"] / 100 for one in results["engine", RANKS] if "even" in one]
-    return [*made, report.median_row(f"growth.tensor.{RANKS}x1/1x1.ceiling", even, "x")] if even else made
-
+        rates = {shape: [one[key] for one in results[how, shape]] for shape in SHAPES}
+        made += [report.median_row(f"growth.tensor.{how}.{shape}.{what}", values, "tokens/s") for shape, values in rates.items()]
+        made.append(report.ratio_row(f"growth.tensor.{how}.2x1/1x1.{what}", rates["2x1"], rates["1x1"], TENSOR_BAR))
+        made.append(report.ratio_row(f"growth.tensor.{how}.1x2/1x1.{what}", rates["1x2"], rates["1x1"]))
+    even = [one["even"] / 100 for one in results["engine", "2x1"] if "even" in one]
+    return [*made, report.median_row("growth.tensor.2x1/1x1.ceiling", even, "x")] if even else made

@@ -64,10 +64,11 @@ def test_stages_are_judged_beside_one_process():
 
 
 def test_ranks_are_judged_beside_one_shard_with_the_cores_of_each():
-    rates = {2: {"prefill": 180.0, 8: 160.0, 32: 200.0}, 1: {"prefill": 100.0, 8: 100.0, 32: 100.0}}
-    rows = {row.row: row for row in tensor.judge({(how, ranks): [rates[ranks]] for how in ("engine", "served") for ranks in (2, 1)})}
+    rates = {"2x1": {"prefill": 180.0, 8: 160.0, 32: 200.0}, "1x1": {"prefill": 100.0, 8: 100.0, 32: 100.0},
+             "1x2": {"prefill": 190.0, 8: 170.0, 32: 190.0}}
+    rows = {row.row: row for row in tensor.judge({(how, shape): [rates[shape]] for how in ("engine", "served") for shape in rates})}
     assert [rows[f"growth.tensor.served.2x1/1x1.{what}"].ok for what in ("prefill", "batch_8", "batch_32")] == [True, False, True]
-    assert rows["growth.tensor.engine.1x1.batch_8"].value == 100.0 and len(rows) == 18
+    assert rows["growth.tensor.engine.1x1.batch_8"].value == 100.0 and rows["growth.tensor.engine.1x2/1x1.batch_8"].value == 1.7 and len(rows) == 30
 
 
 def test_kv_counts_in_whole_blocks():

@@ -64,13 +64,15 @@ TEST_CASE("a request that ends the shards it runs on is quarantined, and nobody 
         w.run_for(200ms);
         const auto deadly = static_cast<shard_index>(w.draw(o.shards()));
         const auto how = w.draw(2) == 0 ? step_fault::death : step_fault::exception;
+        // By chance its shard is killed first, with the same rows: those beside it have been there
+        // twice then, too.
+        const bool is_killed_first = w.draw(2) == 0;
         int deaths = 0;
         w.on_step = [&](shard_index shard, const micro_batch& batch) {
           // Behind stage 0 tokens are on their way, too.
           if (shard != deadly || !carries_poison(batch))
             return step_fault::none;
-          ++deaths;
-          return how;
+          return ++deaths == 1 && is_killed_first ? step_fault::kill : how;
         };
         const auto culprit = open_with_culprit(w, 4);
         check_rest(w);
@@ -83,7 +85,7 @@ TEST_CASE("a request that ends the shards it runs on is quarantined, and nobody 
         }
         w.leave(*w.clients()[culprit]);
         check_failures(w, {});
-        CHECK(deaths <= 2); // in company, then alone
+        CHECK(deaths <= (is_killed_first ? 3 : 2)); // in company, then alone
       },
       /*stride=*/2);
 }

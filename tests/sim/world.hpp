@@ -44,8 +44,8 @@ inline constexpr std::uint32_t generation_of(node_id node) {
 // Of the toy model; the shards of a stage have some of them.
 inline constexpr std::uint32_t layers_of_toy = 4;
 
-// What befalls a shard at a step of its engine.
-enum class step_fault : std::uint8_t { none, error, exception, death };
+// What befalls a shard at a step of its engine. `kill`: from outside, so that its KV is trusted.
+enum class step_fault : std::uint8_t { none, error, exception, death, kill };
 
 // How a generation cuts the model: the first layers of its stages, and the ranks of each.
 struct layout {

@@ -396,6 +396,8 @@ result<void> world::before_step(node_id shard, const micro_batch& batch) {
     throw std::runtime_error("the engine throws");
   case step_fault::death:
     kept_[shard].is_distrusted = true;
+    [[fallthrough]];
+  case step_fault::kill:
     network_.crash(shard); // nobody hears of this step
     doomed_.insert(shard);
     return fail(errc::internal, "the process dies");

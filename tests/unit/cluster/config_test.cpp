@@ -100,7 +100,7 @@ TEST_CASE("what is wrong in a configuration is refused by key and line") {
       {with("true", "1"), errc::bad_config, "model.use_job_ticket", "true or false"},
       {with("\"m\"", "\"../m\""), errc::bad_config, "model.name", "A-Za-z0-9"},
       {with("cpu:1-2", "cpu:2-1"), errc::bad_config, "nodes[0].devices", "cpu:2-1"},
-      {with("cpu:1-2", "cuda:0"), errc::bad_config, "nodes[0].devices", "cuda:0"},
+      {with("cpu:1-2", "gpu:0"), errc::bad_config, "nodes[0].devices", "cuda:N"},
       {with("name = \"a\"", "name = \"a\"\nhost = \"10.0.0.2\""), errc::bad_config, "cluster.host",
        "node a is on another machine (10.0.0.2)"},
       {with("name = \"a\"", "name = \"a\"\nhost = \"b.example\""), errc::bad_config,

@@ -151,3 +151,19 @@ TEST_CASE("what a rank said in an epoch before is not heard in this one") {
   o.rank(0).inbox().put({{2}, 1, 1, 3, 1, {}}); // late
   CHECK(o.ranks(0).agree(1).error().code == errc::deadline_exceeded);
 }
+
+TEST_CASE("over the bus a look finds a link that has fallen, and a later epoch") {
+  office o(3);
+  o.enter(1);
+  CHECK(o.ranks(0).look());
+  CHECK(o.ranks(2).look());
+  o.rank(2).inbox().set_up(1, false); // with whom it has nothing to do
+  CHECK(o.ranks(2).look());
+  o.rank(0).inbox().set_up(1, false);
+  CHECK(o.ranks(0).look().error().code == errc::link_down);
+  CHECK(o.rank(0).is_broken());
+  o.ranks(1).give_up(error{errc::link_down, "by another way", {}});
+  CHECK(o.ranks(1).agree(1).error().message == "by another way");
+  REQUIRE(o.rank(0).enter({2}));
+  CHECK(o.ranks(2).look().error().code == errc::stale_epoch);
+}

@@ -169,3 +169,22 @@ TEST_CASE("a rank that goes on in an epoch that is over disturbs nobody in the n
   CHECK(fresh.exit_status() == 0);
   CHECK(zombie.exit_status() == 0);
 }
+
+TEST_CASE("a look finds a process that is gone, without a call and without waiting") {
+  group_file group(2);
+  const auto area = group.open(1);
+  child other(group.fd, 1, 1, 2, [](shared_collective& own) {
+    return static_cast<bool>(own.agree(1)) && sums_until_it_fails(own, 8);
+  });
+  shared_collective own(0, 2, {ample});
+  REQUIRE(own.enter(area));
+  REQUIRE(own.agree(1));
+  CHECK(own.look());
+  other.signal(SIGKILL);
+  CHECK(other.exit_status() == 128 + SIGKILL);
+  const auto gone = own.look();
+  REQUIRE(!gone);
+  CHECK(gone.error().code == errc::link_down);
+  CHECK(own.is_broken());
+  CHECK(!own.agree(2));
+}

@@ -217,3 +217,20 @@ TEST_CASE("a seat is taken once, in a group of the right width") {
   std::vector<float> values(1);
   CHECK(second.all_reduce(values).error().code == errc::stale_epoch);
 }
+
+TEST_CASE("a look sees the end of an epoch; a rank that gives up has failed in this one alone") {
+  group_file group(1);
+  shared_collective own(0, 1);
+  CHECK(!own.look()); // none was entered
+  REQUIRE(own.enter(group.open(1)));
+  CHECK(own.look());
+  own.give_up(error{errc::link_down, "by another way", {}});
+  CHECK(own.is_broken());
+  CHECK(own.look().error().message == "by another way");
+  CHECK(own.agree(1).error().message == "by another way");
+  REQUIRE(own.enter(group.open(2)));
+  CHECK(own.look());
+  static_cast<void>(group.open(3));
+  CHECK(own.look().error().code == errc::stale_epoch);
+  CHECK(own.is_broken());
+}

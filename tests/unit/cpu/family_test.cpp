@@ -3,17 +3,13 @@
 // (tests/data/model/make_family_goldens.py); the same files cut into steps, stages and threads in
 // many ways; and descriptions with one feature changed, which must be seen.
 #include "runtime/model/gguf.hpp"
-#include "tests/support/gguf_writer.hpp"
-#include "tests/support/scratch_directory.hpp"
+#include "tests/support/family_golden.hpp"
 #include "tests/unit/cpu/isas.hpp"
 #include "tests/unit/cpu/sequences.hpp"
 
 #include <doctest/doctest.h>
-#include <nlohmann/json.hpp>
 
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 
 using namespace baton;
@@ -30,64 +26,9 @@ constexpr double bound = 2e-4;
 // Of a single logit: what such a unit does to a row that attends to few positions.
 constexpr double bound_worst = 2e-3;
 
-struct difference {
-  double mean = 0, worst = 0;
-};
-
-struct family_file {
-  std::unique_ptr<model::model_file> file;
-  model::description description;
-  std::vector<token_id> prompt, greedy;
-  std::vector<std::uint32_t> positions;
-  std::vector<std::vector<float>> logits; // at these positions
-
-  // As committed, in one of the forms, or with its matrices in another type.
-  explicit family_file(const std::string& name, std::optional<model::tensor_type> type = {},
-                       const std::string& form = ".gguf") {
-    const auto stem = std::filesystem::path(BATON_SOURCE_DIR) / "tests/data/model/families" / name;
-    open(stem.string() + form);
-    if (type) {
-      const scratch_directory scratch;
-      REQUIRE(copy_as(*type).write(scratch / "copy.gguf"));
-      open(scratch / "copy.gguf");
-    }
-    std::ifstream in(stem.string() + ".json");
-    const auto golden = nlohmann::json::parse(in);
-    golden.at("prompt_ids").get_to(prompt);
-    golden.at("greedy_ids").get_to(greedy);
-    golden.at("positions").get_to(positions);
-    golden.at("logits").get_to(logits);
-  }
-
-  void open(const std::filesystem::path& path) {
-    auto opened = model::open_model(path);
-    REQUIRE_MESSAGE(opened, opened.error().message);
-    file = *std::move(opened);
-    auto described = model::describe(*file);
-    REQUIRE_MESSAGE(described, described.error().message);
-    description = *std::move(described);
-  }
-
-  gguf_writer copy_as(model::tensor_type type) const {
-    gguf_writer out;
-    for (const auto& key : file->keys()) {
-      if (const auto text = file->get_string(key))
-        out.set_string(key, *text);
-      else if (const auto number = file->get_u32(key))
-        out.set_u32(key, *number);
-      else if (const auto flag = file->get_bool(key))
-        out.set_bool(key, *flag);
-      else
-        out.set_f32(key, file->get_f32(key).value());
-    }
-    for (const auto& tensor : file->tensors()) {
-      std::vector<float> values(tensor.elements());
-      model::dequantize_row(tensor.type, tensor.bytes.data(), values.data(), values.size());
-      const bool is_vector = tensor.shape.size() == 1;
-      out.add_tensor(tensor.name, is_vector ? tensor.type : type, tensor.shape, values);
-    }
-    return out;
-  }
+// As the native engine loads it.
+struct family_file : family_golden {
+  using family_golden::family_golden;
 
   std::unique_ptr<cpu::engine_cpu> load(const cpu::config& settings) const {
     return load(settings, description, model::whole(description));
@@ -99,25 +40,7 @@ struct family_file {
     REQUIRE_MESSAGE(engine, engine.error().message);
     return *std::move(engine);
   }
-
-  difference compare(const logits_by_position& found) const {
-    double squares = 0, errors = 0, worst = 0;
-    for (std::size_t row = 0; row < positions.size(); ++row)
-      for (std::size_t i = 0; i < logits[row].size(); ++i) {
-        const double expected = double{logits[row][i]};
-        const double error = double{found.at(positions[row])[i]} - expected;
-        squares += expected * expected;
-        errors += error * error; // NaN stays in it
-        worst = std::max(worst, std::abs(error));
-      }
-    const double count = static_cast<double>(positions.size() * logits[0].size());
-    return {std::sqrt(errors / squares), worst / std::sqrt(squares / count)};
-  }
 };
-
-const std::vector<std::string> family_names = {"qwen2",   "qwen3",   "llama3", "mistral",
-                                               "phi3",    "smollm3", "gemma2", "gemma3",
-                                               "mixtral", "qwen3moe"};
 
 // A GGUF file, and a directory as transformers saves it.
 const std::vector<std::string> forms = {".gguf", ""};

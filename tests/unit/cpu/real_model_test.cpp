@@ -2,11 +2,11 @@
 // float32 (tests/data/cpu/greedy_reference.json), teacher-forced along the reference's output, and
 // the perplexity of a long text against llama-perplexity's. Skipped where the model is not there.
 #include "runtime/model/gguf.hpp"
+#include "tests/unit/cpu/greedy_reference.hpp"
 #include "tests/unit/cpu/kv_pages.hpp"
 #include "tests/unit/cpu/sequences.hpp"
 
 #include <doctest/doctest.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -36,53 +36,12 @@ std::unique_ptr<cpu::engine_cpu> load_real(cpu::config settings) {
   return *std::move(engine);
 }
 
-nlohmann::json read_json(const std::filesystem::path& path) {
-  std::ifstream in(path);
-  REQUIRE(in.is_open());
-  return nlohmann::json::parse(in);
-}
-
 double log_sum_exp(std::span<const float> logits) {
   const double most = *std::max_element(logits.begin(), logits.end());
   double sum = 0;
   for (const float x : logits)
     sum += std::exp(double{x} - most);
   return most + std::log(sum);
-}
-
-// Below this margin between the reference's first and second choice, rounding decides: every
-// engine measured (llama.cpp in five formats) differs from float32 only below it.
-constexpr double margin_bound = 0.3;
-
-struct agreement {
-  int steps = 0, same = 0, wrong = 0;
-  double worst_loss = 0; // of log-probability, where another token was chosen
-};
-
-agreement compare_greedy(cpu::engine_cpu& engine, const nlohmann::json& cases) {
-  agreement a;
-  for (const auto& c : cases) {
-    auto ids = c["prompt_ids"].get<std::vector<token_id>>();
-    const auto outputs = c["output_ids"].get<std::vector<token_id>>();
-    const auto margins = c["margins"].get<std::vector<double>>();
-    std::uint32_t position = 0;
-    std::vector<token_id> next = ids;
-    for (std::size_t i = 0; i < outputs.size(); ++i) {
-      const auto out = engine.run(batch_of({{1, next, position}}), {});
-      REQUIRE_MESSAGE(out, out.error().message);
-      const token_id chosen = out->samples.at(0).token;
-      const auto logits = engine.logits(0);
-      const double loss = double{logits[static_cast<std::size_t>(chosen)]} -
-                          double{logits[static_cast<std::size_t>(outputs[i])]};
-      ++a.steps;
-      a.same += chosen == outputs[i] ? 1 : 0;
-      a.wrong += chosen != outputs[i] && margins[i] > margin_bound ? 1 : 0;
-      a.worst_loss = std::max(a.worst_loss, loss);
-      position += static_cast<std::uint32_t>(next.size());
-      next = {outputs[i]};
-    }
-  }
-  return a;
 }
 
 // exp of the mean negative log-likelihood of the tokens in the second half, all of whose rows

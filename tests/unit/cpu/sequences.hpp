@@ -82,6 +82,18 @@ logits_by_position run_in_steps(Engine& engine, const std::vector<token_id>& tok
   return out;
 }
 
+// All tokens in one step, with the logits of every row.
+template <class Engine>
+logits_by_position run_at_once(Engine& engine, const std::vector<token_id>& tokens) {
+  const auto drafts = static_cast<std::uint32_t>(tokens.size() - 1);
+  const auto step = engine.run(batch_of({{.tokens = tokens, .drafts = drafts}}), {});
+  REQUIRE_MESSAGE(step, step.error().message);
+  logits_by_position out;
+  for (std::uint32_t i = 0; i <= drafts; ++i)
+    keep(out, i, engine.logits(i));
+  return out;
+}
+
 // Every position of `found` has the bits of `expected`.
 inline void check_same(const logits_by_position& expected, const logits_by_position& found) {
   REQUIRE(!found.empty());

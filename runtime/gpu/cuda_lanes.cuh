@@ -1,0 +1,66 @@
+// Lanes of the kernel bodies made of a device's threads: a warp, and a block. For .cu files alone.
+#pragma once
+
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+namespace baton::gpu {
+
+inline constexpr std::uint32_t warp = 32;
+inline constexpr std::uint32_t wide = 256; // lanes where a row is long and nothing waits for one another
+inline constexpr unsigned all_lanes = 0xFFFFFFFFU;
+
+// A warp. A sum's order is the same in every launch: halves, quarters, ...
+struct warp_lane {
+  static constexpr std::uint32_t lanes = warp;
+  std::uint32_t lane;
+
+  __device__ float sum(float x) const {
+    for (std::uint32_t apart = warp / 2; apart > 0; apart /= 2)
+      x += __shfl_xor_sync(all_lanes, x, static_cast<int>(apart));
+    return x;
+  }
+  __device__ float max(float x) const {
+    for (std::uint32_t apart = warp / 2; apart > 0; apart /= 2)
+      x = fmaxf(x, __shfl_xor_sync(all_lanes, x, static_cast<int>(apart)));
+    return x;
+  }
+};
+
+// A block, for rows that are longer than a warp is quick with.
+struct block_lane {
+  static constexpr std::uint32_t lanes = wide;
+  std::uint32_t lane;
+  float* shared; // [wide / warp]
+
+  __device__ float sum(float x) const {
+    const warp_lane own{lane % warp};
+    x = own.sum(x);
+    __syncthreads(); // the sum before has been read
+    if (own.lane == 0)
+      shared[lane / warp] = x;
+    __syncthreads();
+    float all = 0;
+    for (std::uint32_t i = 0; i < wide / warp; ++i)
+      all += shared[i];
+    return all;
+  }
+  __device__ float max(float x) const {
+    const warp_lane own{lane % warp};
+    x = own.max(x);
+    __syncthreads();
+    if (own.lane == 0)
+      shared[lane / warp] = x;
+    __syncthreads();
+    float most = shared[0];
+    for (std::uint32_t i = 1; i < wide / warp; ++i)
+      most = fmaxf(most, shared[i]);
+    return most;
+  }
+  __device__ void sync() const { __syncthreads(); }
+  __device__ void add(double* to, double x) const { atomicAdd(to, x); }
+};
+
+} // namespace baton::gpu

@@ -1,0 +1,85 @@
+// Where a stage computes: memory, copies, matrix products and a table of kernels. CPU and CUDA
+// tensors are one implementation (device_torch.cpp); the tests bring a plain one
+// (tests/support/plain_device.cpp), so that all above this line runs without torch.
+//
+// Failures are exceptions here, because torch's are: plugin.cpp catches them all, at the boundary.
+#pragma once
+
+#include "runtime/gpu/kernels.hpp"
+#include "runtime/gpu/rank_sums.hpp"
+
+#include <cstddef>
+#include <exception>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+namespace baton::gpu {
+
+class refused : public std::runtime_error {
+public:
+  refused(plugin::status why, const std::string& text) : std::runtime_error(text), why_(why) {}
+  plugin::status why() const noexcept { return why_; }
+
+private:
+  plugin::status why_;
+};
+
+// Memory of a device, or of the host for copies to and from it: given back when the last one goes.
+struct buffer {
+  std::shared_ptr<void> memory;
+
+  template <class T>
+  T* as() const noexcept {
+    return static_cast<T*>(memory.get());
+  }
+};
+
+// out = in * weights^T, each output a sum over `columns` in float32.
+struct product {
+  element kind = element::f32;
+  std::uint32_t rows = 0;
+  std::uint64_t columns = 0, outputs = 0;
+  const void* in = nullptr;      // [rows, columns] of that kind
+  const void* weights = nullptr; // [outputs, columns] of that kind
+  void* out = nullptr;           // [rows, outputs], of that kind or float32
+  bool is_out_f32 = false;
+};
+
+class device {
+public:
+  virtual ~device() = default;
+
+  // "cuda:0 NVIDIA H200, torch 2.11.0"
+  virtual std::string name() const = 0;
+  // Whether a row of a product has the same bits whatever rows are beside it.
+  virtual bool is_exact() const noexcept = 0;
+  virtual const kernel_table& kernels() const noexcept = 0;
+  virtual void* stream() noexcept = 0; // what the kernels are given
+
+  virtual buffer take(std::size_t bytes) = 0; // of the device
+  virtual buffer
+  take_host(std::size_t bytes) = 0; // that the device copies from and to at full speed
+  // Ordered with the kernels. upload() may be called by several threads; `from` is free when it
+  // returns. download() returns when all that was asked before is done.
+  virtual void upload(void* to, const void* from, std::size_t bytes) = 0;
+  virtual void download(void* to, const void* from, std::size_t bytes) = 0;
+  virtual void zero(void* memory, std::size_t bytes) = 0;
+  virtual void multiply(const product& p) = 0;
+  // How this device's memory is summed up over the ranks of `with`; null: by the host.
+  virtual std::unique_ptr<rank_sums> sums(const plugin::settings& with,
+                                          const plugin::host& shard) = 0;
+};
+
+// The device of that name, with everything it needs. Throws refused(no_device), saying what is
+// missing.
+std::unique_ptr<device> open_device(const plugin::settings& with);
+
+// What an exception of the device's library means.
+struct meaning {
+  plugin::status why = plugin::status::internal;
+  std::string text;
+};
+meaning meaning_of(const std::exception& thrown);
+
+} // namespace baton::gpu

@@ -1,0 +1,250 @@
+// CPU and CUDA tensors as the device of a stage: ATen for memory, copies and matrix products. The
+// one file that sees torch's headers: it includes nothing of this tree that is not the standard
+// library alone, because torch brings headers of other libraries along (docs/decisions/0030).
+#include "runtime/gpu/device.hpp"
+#ifdef BATON_CUDA
+#include "runtime/gpu/nccl_library.hpp"
+#include "runtime/gpu/nccl_sums.hpp"
+#endif
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <ATen/Version.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/mm.h>
+#include <c10/core/InferenceMode.h>
+#include <torch/headeronly/version.h>
+
+#ifdef BATON_CUDA
+#include <ATen/cuda/CUDAContext.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAFunctions.h>
+#endif
+
+#include <cstring>
+#include <string_view>
+
+namespace baton::gpu {
+
+#ifdef BATON_CUDA
+// kernels_cuda.cu: why its kernels cannot run on this device; null: they can.
+const char* cuda_kernels_refuse();
+#endif
+
+namespace {
+
+[[noreturn]] void refuse(const std::string& text) {
+  throw refused(plugin::status::no_device, text);
+}
+
+// The library that was loaded, which need not be the one whose headers were compiled.
+std::string torch_version() {
+  const std::string text = at::show_config();
+  constexpr std::string_view mark = "TORCH_VERSION=";
+  const auto at = text.find(mark);
+  if (at == std::string::npos)
+    return "unknown";
+  const auto begin = at + mark.size();
+  return text.substr(begin, text.find_first_of(", \n", begin) - begin);
+}
+
+void check_torch() {
+  const auto loaded = torch_version();
+  if (loaded != TORCH_VERSION)
+    refuse("was built with torch " TORCH_VERSION ", torch " + loaded +
+           " is installed: build it again");
+}
+
+c10::ScalarType type_of(element e) {
+  return e == element::f32 ? at::kFloat : e == element::f16 ? at::kHalf : at::kBFloat16;
+}
+
+#ifdef BATON_CUDA
+std::string cuda_version(int number) {
+  return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10);
+}
+
+// Why there is no such device, in the order in which an operator would look.
+void check_cuda(int index) {
+  int driver = 0, runtime = 0;
+  if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0)
+    refuse("cuda:" + std::to_string(index) + ": this machine has no NVIDIA driver");
+  if (cudaRuntimeGetVersion(&runtime) != cudaSuccess || driver / 1000 < runtime / 1000)
+    refuse("cuda:" + std::to_string(index) + ": the driver is for CUDA " + cuda_version(driver) +
+           ", this engine needs " + cuda_version(runtime));
+  int count = 0;
+  if (const auto e = cudaGetDeviceCount(&count); e != cudaSuccess)
+    refuse("cuda:" + std::to_string(index) + ": " + cudaGetErrorString(e));
+  if (index >= count)
+    refuse("cuda:" + std::to_string(index) + ": this machine has " + std::to_string(count) +
+           " CUDA devices");
+  c10::cuda::set_device(static_cast<c10::DeviceIndex>(index));
+  if (const char* why = cuda_kernels_refuse())
+    refuse("cuda:" + std::to_string(index) +
+           ": was built for other architectures (CMAKE_CUDA_ARCHITECTURES): " + why);
+}
+#endif
+
+class torch_device final : public device {
+public:
+  explicit torch_device(c10::Device where) : where_(where) {
+    at::globalContext().setAllowFP16ReductionCuBLAS(false);
+    at::globalContext().setAllowBF16ReductionCuBLAS(false);
+  }
+
+  std::string name() const override {
+    std::string text = where_.is_cuda() ? where_.str() : "cpu-torch";
+#ifdef BATON_CUDA
+    if (where_.is_cuda())
+      text += std::string(" ") + at::cuda::getDeviceProperties(where_.index())->name;
+#endif
+    return text + ", torch " TORCH_VERSION;
+  }
+  // Libraries choose a product's order of sums by its shape.
+  bool is_exact() const noexcept override {
+    return false;
+  }
+
+  const kernel_table& kernels() const noexcept override {
+#ifdef BATON_CUDA
+    if (where_.is_cuda())
+      return cuda_kernels();
+#endif
+    return host_kernels();
+  }
+
+  void* stream() noexcept override {
+#ifdef BATON_CUDA
+    if (where_.is_cuda()) {
+      enter();
+      return at::cuda::getCurrentCUDAStream(where_.index()).stream();
+    }
+#endif
+    return nullptr;
+  }
+
+  buffer take(std::size_t bytes) override {
+    return held(bytes, where_, /*is_pinned=*/false);
+  }
+  buffer take_host(std::size_t bytes) override {
+    return held(bytes, c10::Device(c10::kCPU), where_.is_cuda());
+  }
+
+  void upload(void* to, const void* from, std::size_t bytes) override {
+    if (bytes > 0)
+      bytes_at(to, bytes, where_).copy_(bytes_at(from, bytes, c10::Device(c10::kCPU)));
+  }
+  void download(void* to, const void* from, std::size_t bytes) override {
+#ifdef BATON_CUDA
+    if (where_.is_cuda()) // of our launches: torch looks at its own alone
+      C10_CUDA_CHECK(cudaGetLastError());
+#endif
+    if (bytes > 0)
+      bytes_at(to, bytes, c10::Device(c10::kCPU)).copy_(bytes_at(from, bytes, where_));
+  }
+  void zero(void* memory, std::size_t bytes) override {
+    if (bytes > 0)
+      bytes_at(memory, bytes, where_).zero_();
+  }
+
+  void multiply(const product& p) override {
+    if (p.rows == 0)
+      return;
+    enter();
+    const c10::InferenceMode no_gradients;
+    const auto rows = static_cast<std::int64_t>(p.rows);
+    const auto columns = static_cast<std::int64_t>(p.columns);
+    const auto outputs = static_cast<std::int64_t>(p.outputs);
+    const auto kind = type_of(p.kind);
+    const auto in = matrix_at(p.in, rows, columns, kind);
+    const auto weights = matrix_at(p.weights, outputs, columns, kind).t();
+    auto out = matrix_at(p.out, rows, outputs, p.is_out_f32 ? at::kFloat : kind);
+    if (p.kind == element::f32)
+      at::mm_out(out, in, weights);
+    else if (!where_.is_cuda()) // in float32, as sums are wanted; slow, and for tests
+      out.copy_(at::mm(in.to(at::kFloat), weights.to(at::kFloat)));
+    else if (p.is_out_f32)
+      at::mm_out(out, in, weights, at::kFloat);
+    else
+      at::mm_out(out, in, weights);
+  }
+
+  std::unique_ptr<rank_sums> sums(const plugin::settings& with,
+                                  const plugin::host& shard) override {
+#ifdef BATON_CUDA
+    if (where_.is_cuda())
+      return std::make_unique<nccl_sums>(open_nccl(stream()), with, shard);
+#endif
+    static_cast<void>(with);
+    static_cast<void>(shard);
+    return nullptr;
+  }
+
+private:
+  // What is allocated and launched is on the calling thread's device.
+  void enter() const {
+#ifdef BATON_CUDA
+    if (where_.is_cuda())
+      c10::cuda::set_device(where_.index());
+#endif
+  }
+
+  buffer held(std::size_t bytes, c10::Device on, bool is_pinned) {
+    enter();
+    const auto options = c10::TensorOptions(at::kByte).device(on).pinned_memory(is_pinned);
+    at::Tensor memory = at::empty({static_cast<std::int64_t>(bytes)}, options);
+    void* data = memory.data_ptr();
+    return {std::shared_ptr<void>(data, [memory](void*) {})};
+  }
+
+  static at::Tensor bytes_at(const void* memory, std::size_t bytes, c10::Device on) {
+    return at::from_blob(const_cast<void*>(memory), {static_cast<std::int64_t>(bytes)},
+                         c10::TensorOptions(at::kByte).device(on));
+  }
+  at::Tensor matrix_at(const void* memory, std::int64_t rows, std::int64_t columns,
+                       c10::ScalarType type) const {
+    return at::from_blob(const_cast<void*>(memory), {rows, columns},
+                         c10::TensorOptions(type).device(where_));
+  }
+
+  c10::Device where_;
+};
+
+} // namespace
+
+std::unique_ptr<device> open_device(const plugin::settings& with) {
+  check_torch();
+  const std::string_view wanted = with.device;
+  if (wanted == "cpu-torch") {
+    at::set_num_threads(static_cast<int>(with.threads));
+    return std::make_unique<torch_device>(c10::Device(c10::kCPU));
+  }
+  constexpr std::string_view cuda = "cuda:";
+  const auto number = wanted.substr(std::min(cuda.size(), wanted.size()));
+  const bool is_number = !number.empty() && number.size() <= 3 &&
+                         number.find_first_not_of("0123456789") == std::string_view::npos;
+  if (!wanted.starts_with(cuda) || !is_number)
+    refuse("there is no device " + std::string(wanted) + ", only cuda:N and cpu-torch");
+#ifdef BATON_CUDA
+  const int index = std::stoi(std::string(number));
+  check_cuda(index);
+  return std::make_unique<torch_device>(
+      c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(index)));
+#else
+  refuse(std::string(wanted) + ": this engine was built for CPU tensors alone (BATON_TORCH=cpu)");
+#endif
+}
+
+meaning meaning_of(const std::exception& thrown) {
+  meaning out{plugin::status::internal, thrown.what()};
+  if (const auto* e = dynamic_cast<const c10::Error*>(&thrown))
+    out.text = e->what_without_backtrace();
+  if (dynamic_cast<const c10::OutOfMemoryError*>(&thrown) != nullptr ||
+      out.text.find("can't allocate memory") != std::string::npos) // of the CPU's allocator
+    out.why = plugin::status::does_not_fit;
+  return out;
+}
+
+} // namespace baton::gpu

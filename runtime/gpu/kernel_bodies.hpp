@@ -1,0 +1,231 @@
+// The kernels, each as one body that a team of lanes runs together: a warp or a block on a device;
+// on the host one lane, and in the tests several threads, so that what lanes do to one another is
+// seen without a device. A lane writes only what no other lane reads before the next sum or max,
+// both of which wait for all lanes.
+//
+// A body's result is a function of its own row (and head): whatever rows are beside it, in whatever
+// launch. Called by kernels_host.cpp and kernels_cuda.cu.
+#pragma once
+
+#include "runtime/gpu/kernels.hpp"
+#include "runtime/gpu/scalar.hpp"
+
+namespace baton::gpu {
+
+inline constexpr float lowest = -3.402823466e38F;
+
+// The host's team.
+struct one_lane {
+  static constexpr std::uint32_t lane = 0, lanes = 1;
+  float sum(float x) const { return x; }
+  float max(float x) const { return x; }
+  void sync() const {}
+  void add(double* to, double x) const { *to += x; }
+};
+
+BATON_BODY float soft_capped(float x, float cap) {
+  return cap > 0 ? cap * tanhf(x / cap) : x;
+}
+
+BATON_BODY float activated(float x, plugin::activation act) {
+  if (act == plugin::activation::silu)
+    return x / (1 + expf(-x));
+  // The tanh form of gelu (arXiv 1606.08415).
+  return 0.5F * x * (1 + tanhf(0.7978845608F * (x + 0.044715F * x * x * x)));
+}
+
+template <class T, class Team>
+BATON_BODY void embed_row(Team& team, const embed_args& a, std::uint32_t row) {
+  const auto* from = static_cast<const T*>(a.table) + std::uint64_t(a.tokens[row]) * a.hidden;
+  float* to = a.out + std::uint64_t{row} * a.hidden;
+  for (std::uint32_t i = team.lane; i < a.hidden; i += team.lanes)
+    to[i] = widen(from[i]) * a.scale;
+}
+
+template <class Team>
+BATON_BODY float inverse_norm(Team& team, const float* row, std::uint32_t width, float epsilon) {
+  float squares = 0;
+  for (std::uint32_t i = team.lane; i < width; i += team.lanes)
+    squares += row[i] * row[i];
+  return 1 / sqrtf(team.sum(squares) / static_cast<float>(width) + epsilon);
+}
+
+template <class T, class Team>
+BATON_BODY void norm_row(Team& team, const norm_args& a, std::uint32_t row) {
+  const std::uint64_t of = a.picked != nullptr ? a.picked[row] : row;
+  float* stream = a.stream + of * a.hidden;
+  if (a.added != nullptr) {
+    const float* added = a.added + of * a.hidden;
+    const float scale =
+        a.added_gain != nullptr ? inverse_norm(team, added, a.hidden, a.epsilon) : 1.0F;
+    for (std::uint32_t i = team.lane; i < a.hidden; i += team.lanes)
+      stream[i] += a.added_gain != nullptr ? added[i] * scale * a.added_gain[i] : added[i];
+  }
+  if (a.gain == nullptr)
+    return;
+  const float scale = inverse_norm(team, stream, a.hidden, a.epsilon); // each lane: its own sums
+  auto* out = static_cast<T*>(a.out) + std::uint64_t{row} * a.hidden;
+  for (std::uint32_t i = team.lane; i < a.hidden; i += team.lanes)
+    narrow(stream[i] * scale * a.gain[i], out[i]);
+}
+
+// A head of queries or keys, read by its dimensions: with its bias and its norm.
+template <class T>
+struct head_reader {
+  const T* head;
+  const float* bias; // null: none
+  const float* gain; // null: none
+  float scale;       // of the norm
+
+  BATON_BODY float biased(std::uint32_t i) const {
+    return widen(head[i]) + (bias != nullptr ? bias[i] : 0.0F);
+  }
+  BATON_BODY float operator()(std::uint32_t i) const {
+    return gain != nullptr ? biased(i) * scale * gain[i] : biased(i);
+  }
+};
+
+// `head` below heads: a query; then keys; then values. A pair is one lane's, so that a query may be
+// written where it was read.
+template <class T, class KV, class Team>
+BATON_BODY void rotate_head(Team& team, const rotate_args& a, std::uint32_t row,
+                            std::uint32_t head) {
+  const std::uint32_t size = a.kv.head_size, kv_heads = a.kv.kv_heads;
+  const std::uint64_t width = (std::uint64_t{a.heads} + 2 * kv_heads) * size;
+  auto* own = static_cast<T*>(a.projected) + row * width + std::uint64_t{head} * size;
+  head_reader<T> read{own, a.bias != nullptr ? a.bias + std::uint64_t{head} * size : nullptr,
+                      nullptr, 1.0F};
+  const bool is_query = head < a.heads, is_value = head >= a.heads + kv_heads;
+  const std::uint32_t kv_head = is_query ? 0 : (head - a.heads) % kv_heads;
+  const std::uint64_t block = a.places[row] / a.kv.block_positions,
+                      at = a.places[row] % a.kv.block_positions;
+  KV* page = static_cast<KV*>(is_value ? a.kv.values : a.kv.keys) +
+             ((block * kv_heads + kv_head) * a.kv.block_positions + at) * size;
+  const auto put = [&](std::uint32_t i, float x) {
+    if (is_query)
+      narrow(x * a.query_scale, own[i]);
+    else
+      narrow(x, page[i]);
+  };
+  const float* gain = is_query ? a.query_norm : a.key_norm;
+  if (!is_value && gain != nullptr) {
+    float squares = 0;
+    for (std::uint32_t i = team.lane; i < size; i += team.lanes)
+      squares += read.biased(i) * read.biased(i);
+    read.gain = gain;
+    read.scale = 1 / sqrtf(team.sum(squares) / static_cast<float>(size) + a.epsilon);
+  }
+  const std::uint32_t rotated = is_value || a.cosine == nullptr ? 0 : a.dimensions;
+  const std::uint32_t half = rotated / 2;
+  const std::uint64_t turn = std::uint64_t{a.positions[row]} * half;
+  for (std::uint32_t i = team.lane; i < half; i += team.lanes) {
+    const std::uint32_t first = a.rotates_pairs ? 2 * i : i;
+    const std::uint32_t second = a.rotates_pairs ? 2 * i + 1 : i + half;
+    const float x = read(first), y = read(second);
+    const float c = a.cosine[turn + i], s = a.sine[turn + i];
+    put(first, x * c - y * s);
+    put(second, y * c + x * s);
+  }
+  for (std::uint32_t i = rotated + team.lane; i < size; i += team.lanes)
+    put(i, read(i));
+}
+
+// One query over the pages of its sequence, position by position with the online softmax of
+// arXiv 1805.02867. A lane has every lanes-th dimension: PerLane of them at most.
+template <class T, class KV, std::uint32_t PerLane, class Team>
+BATON_BODY void attend_head(Team& team, const attend_args& a, std::uint32_t row,
+                            std::uint32_t head) {
+  const std::uint32_t size = a.kv.head_size, positions = a.kv.block_positions;
+  const std::uint32_t kv_head = head / (a.heads / a.kv.kv_heads);
+  const auto* query = static_cast<const T*>(a.projected) + std::uint64_t{row} * a.row_elements +
+                      std::uint64_t{head} * size;
+  const auto* keys = static_cast<const KV*>(a.kv.keys);
+  const auto* values = static_cast<const KV*>(a.kv.values);
+  const std::uint32_t* blocks = a.blocks + a.tables[row];
+  const std::uint32_t last = a.positions[row];
+  const std::uint32_t first = a.window != 0 && last >= a.window ? last - a.window + 1 : 0;
+  float q[PerLane], sum[PerLane];
+  for (std::uint32_t i = 0; i < PerLane; ++i) {
+    const std::uint32_t dimension = team.lane + i * team.lanes;
+    q[i] = dimension < size ? widen(query[dimension]) : 0;
+    sum[i] = 0;
+  }
+  float most = lowest, total = 0;
+  for (std::uint32_t p = first; p <= last; ++p) {
+    const std::uint64_t at =
+        ((std::uint64_t{blocks[p / positions]} * a.kv.kv_heads + kv_head) * positions +
+         p % positions) *
+        size;
+    float product = 0;
+    for (std::uint32_t i = 0; i < PerLane; ++i) {
+      const std::uint32_t dimension = team.lane + i * team.lanes;
+      product += dimension < size ? q[i] * widen(keys[at + dimension]) : 0;
+    }
+    const float score = soft_capped(team.sum(product), a.soft_cap);
+    const float higher = score > most ? score : most;
+    const float kept = expf(most - higher), weight = expf(score - higher);
+    total = total * kept + weight;
+    for (std::uint32_t i = 0; i < PerLane; ++i) {
+      const std::uint32_t dimension = team.lane + i * team.lanes;
+      sum[i] = sum[i] * kept + (dimension < size ? weight * widen(values[at + dimension]) : 0);
+    }
+    most = higher;
+  }
+  auto* out = static_cast<T*>(a.out) + (std::uint64_t{row} * a.heads + head) * size;
+  for (std::uint32_t i = 0; i < PerLane; ++i) {
+    const std::uint32_t dimension = team.lane + i * team.lanes;
+    if (dimension < size)
+      narrow(sum[i] / total, out[dimension]);
+  }
+}
+
+template <class T, class Team>
+BATON_BODY void gate_row(Team& team, const gate_args& a, std::uint32_t row) {
+  const auto* gate = static_cast<const T*>(a.gate_up) + 2 * std::uint64_t{row} * a.width;
+  auto* out = static_cast<T*>(a.out) + std::uint64_t{row} * a.width;
+  for (std::uint32_t i = team.lane; i < a.width; i += team.lanes)
+    narrow(activated(widen(gate[i]), a.act) * widen(gate[a.width + i]), out[i]);
+}
+
+// One lane, because there are a few dozen experts: the best of those that are left, again and
+// again.
+BATON_BODY void choose_row(const choose_args& a, std::uint32_t row) {
+  const float* scores = a.scores + std::uint64_t{row} * a.experts;
+  std::uint32_t* chosen = a.chosen + std::uint64_t{row} * a.used;
+  float* weights = a.weights + std::uint64_t{row} * a.used;
+  for (std::uint32_t k = 0; k < a.used; ++k) {
+    std::uint32_t best = a.experts;
+    for (std::uint32_t e = 0; e < a.experts; ++e) {
+      bool is_taken = false;
+      for (std::uint32_t before = 0; before < k; ++before)
+        is_taken = is_taken || chosen[before] == e;
+      if (!is_taken && (best == a.experts || scores[e] > scores[best]))
+        best = e;
+    }
+    chosen[k] = best;
+    weights[k] = expf(scores[best] - scores[chosen[0]]);
+  }
+  float sum = 0;
+  for (std::uint32_t e = 0; e < (a.normalises ? a.used : a.experts); ++e)
+    sum += a.normalises ? weights[e] : expf(scores[e] - scores[chosen[0]]);
+  for (std::uint32_t k = 0; k < a.used; ++k)
+    weights[k] /= sum;
+}
+
+template <class T, class Team>
+BATON_BODY void gather_row(Team& team, const gather_args& a, std::uint32_t row) {
+  const auto* from = static_cast<const T*>(a.from) + std::uint64_t{a.picked[row]} * a.width;
+  auto* to = static_cast<T*>(a.out) + std::uint64_t{row} * a.width;
+  for (std::uint32_t i = team.lane; i < a.width; i += team.lanes)
+    to[i] = from[i];
+}
+
+template <class Team>
+BATON_BODY void scatter_row(Team& team, const scatter_args& a, std::uint32_t row) {
+  const float* from = a.from + std::uint64_t{row} * a.width;
+  float* to = a.out + std::uint64_t{a.picked[row]} * a.width;
+  for (std::uint32_t i = team.lane; i < a.width; i += team.lanes)
+    to[i] += a.weights[row] * from[i];
+}
+
+} // namespace baton::gpu

@@ -1,0 +1,152 @@
+// The kernels on CUDA: a warp for each row, or for each head of one. The bodies are those of the
+// host; here is what makes lanes of threads. No torch header: see docs/decisions/0030.
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include "runtime/gpu/cuda_lanes.cuh"
+#include "runtime/gpu/kernel_bodies.hpp"
+
+namespace baton::gpu {
+
+void draw_on_cuda(const draw_args& a, void* stream); // kernels_cuda_draw.cu
+
+namespace {
+
+template <class T>
+__global__ void embed_kernel(embed_args a) {
+  block_lane team{threadIdx.x, nullptr};
+  embed_row<T>(team, a, blockIdx.x);
+}
+
+template <class T>
+__global__ void norm_kernel(norm_args a) {
+  __shared__ float shared[wide / warp];
+  block_lane team{threadIdx.x, shared};
+  norm_row<T>(team, a, blockIdx.x);
+}
+
+template <class T, class KV>
+__global__ void rotate_kernel(rotate_args a) {
+  warp_lane team{threadIdx.x};
+  rotate_head<T, KV>(team, a, blockIdx.x, blockIdx.y);
+}
+
+template <class T, class KV, std::uint32_t PerLane>
+__global__ void attend_kernel(attend_args a) {
+  warp_lane team{threadIdx.x};
+  attend_head<T, KV, PerLane>(team, a, blockIdx.x, blockIdx.y);
+}
+
+template <class T>
+__global__ void gate_kernel(gate_args a) {
+  block_lane team{threadIdx.x, nullptr};
+  gate_row<T>(team, a, blockIdx.x);
+}
+
+__global__ void cap_kernel(cap_args a) {
+  const std::uint64_t i = std::uint64_t{blockIdx.x} * wide + threadIdx.x;
+  if (i < a.count)
+    a.values[i] = soft_capped(a.values[i], a.cap);
+}
+
+__global__ void choose_kernel(choose_args a) {
+  const std::uint32_t row = blockIdx.x * warp + threadIdx.x;
+  if (row < a.rows)
+    choose_row(a, row);
+}
+
+template <class T>
+__global__ void gather_kernel(gather_args a) {
+  block_lane team{threadIdx.x, nullptr};
+  gather_row<T>(team, a, blockIdx.x);
+}
+
+__global__ void scatter_kernel(scatter_args a) {
+  block_lane team{threadIdx.x, nullptr};
+  scatter_row(team, a, blockIdx.x);
+}
+
+// Calls f(T{}) with the type of that kind.
+template <class F>
+void with_type(element kind, const F& f) {
+  if (kind == element::f32)
+    f(float{});
+  else if (kind == element::f16)
+    f(f16{});
+  else
+    f(bf16{});
+}
+
+cudaStream_t on(void* stream) {
+  return static_cast<cudaStream_t>(stream);
+}
+
+void embed(const embed_args& a, void* stream) {
+  with_type(a.kind, [&](auto t) { embed_kernel<decltype(t)><<<a.rows, wide, 0, on(stream)>>>(a); });
+}
+
+void norm(const norm_args& a, void* stream) {
+  with_type(a.kind, [&](auto t) { norm_kernel<decltype(t)><<<a.rows, wide, 0, on(stream)>>>(a); });
+}
+
+void rotate(const rotate_args& a, void* stream) {
+  const dim3 grid(a.rows, a.heads + 2 * a.kv.kv_heads);
+  with_type(a.kind, [&](auto t) {
+    with_type(a.kv.kind, [&](auto kv) {
+      rotate_kernel<decltype(t), decltype(kv)><<<grid, warp, 0, on(stream)>>>(a);
+    });
+  });
+}
+
+void attend(const attend_args& a, void* stream) {
+  const dim3 grid(a.rows, a.heads);
+  with_type(a.kind, [&](auto t) {
+    with_type(a.kv.kind, [&](auto kv) {
+      using T = decltype(t);
+      using KV = decltype(kv);
+      if (a.kv.head_size <= 64)
+        attend_kernel<T, KV, 64 / warp><<<grid, warp, 0, on(stream)>>>(a);
+      else if (a.kv.head_size <= 128)
+        attend_kernel<T, KV, 128 / warp><<<grid, warp, 0, on(stream)>>>(a);
+      else
+        attend_kernel<T, KV, head_size_max / warp><<<grid, warp, 0, on(stream)>>>(a);
+    });
+  });
+}
+
+void gate(const gate_args& a, void* stream) {
+  with_type(a.kind, [&](auto t) { gate_kernel<decltype(t)><<<a.rows, wide, 0, on(stream)>>>(a); });
+}
+
+void cap(const cap_args& a, void* stream) {
+  cap_kernel<<<static_cast<unsigned>((a.count + wide - 1) / wide), wide, 0, on(stream)>>>(a);
+}
+
+void choose(const choose_args& a, void* stream) {
+  choose_kernel<<<(a.rows + warp - 1) / warp, warp, 0, on(stream)>>>(a);
+}
+
+void gather(const gather_args& a, void* stream) {
+  with_type(a.kind,
+            [&](auto t) { gather_kernel<decltype(t)><<<a.rows, wide, 0, on(stream)>>>(a); });
+}
+
+void scatter(const scatter_args& a, void* stream) {
+  scatter_kernel<<<a.rows, wide, 0, on(stream)>>>(a);
+}
+
+} // namespace
+
+const kernel_table& cuda_kernels() {
+  static const kernel_table table{embed, norm,   rotate, attend, gate,
+                                  cap,   choose, gather, scatter, draw_on_cuda};
+  return table;
+}
+
+const char* cuda_kernels_refuse() {
+  cudaFuncAttributes found;
+  const auto e = cudaFuncGetAttributes(&found, cap_kernel);
+  return e == cudaSuccess ? nullptr : cudaGetErrorString(e);
+}
+
+} // namespace baton::gpu

@@ -1,0 +1,21 @@
+// Drawing tokens on CUDA: a block for each draw. A file of its own, because its sums are compiled
+// without contraction, as the sampler's are (CMakeLists.txt).
+#include "runtime/gpu/cuda_lanes.cuh"
+#include "runtime/gpu/draw_body.hpp"
+
+namespace baton::gpu {
+namespace {
+
+__global__ void draw_kernel(draw_args a) {
+  __shared__ float shared[wide / warp];
+  block_lane team{threadIdx.x, shared};
+  draw_row(team, a, blockIdx.x);
+}
+
+} // namespace
+
+void draw_on_cuda(const draw_args& a, void* stream) {
+  draw_kernel<<<a.rows, wide, 0, static_cast<cudaStream_t>(stream)>>>(a);
+}
+
+} // namespace baton::gpu

@@ -1,0 +1,80 @@
+// The entry of the library: runtime/plugin/abi.hpp's table over a stage. Every exception ends here.
+#include "runtime/gpu/stage.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+namespace baton::gpu {
+namespace {
+
+using plugin::failure;
+using plugin::status;
+
+template <std::size_t N>
+void put(char (&to)[N], std::string_view text) {
+  const auto count = std::min(text.size(), N - 1);
+  std::memcpy(to, text.data(), count);
+  to[count] = 0;
+}
+
+// Runs f; what it throws becomes a status and its text.
+template <class F>
+status guarded(failure* why, const F& f) noexcept {
+  try {
+    f();
+    return status::ok;
+  } catch (const refused& e) {
+    put(why->message, e.what());
+    return e.why();
+  } catch (const std::bad_alloc&) {
+    put(why->message, "the machine has no memory for it");
+    return status::does_not_fit;
+  } catch (const std::exception& e) {
+    const auto means = meaning_of(e);
+    put(why->message, means.text);
+    return means.why;
+  } catch (...) {
+    put(why->message, "an exception of an unknown kind");
+    return status::internal;
+  }
+}
+
+std::string_view name_of(element e) {
+  return e == element::f32 ? "float32" : e == element::f16 ? "float16" : "bfloat16";
+}
+
+status check(const plugin::settings* with, plugin::facts* out, failure* why) {
+  return guarded(why, [&] {
+    const auto on = open_device(*with);
+    std::string text = on->name() + ", ";
+    text += name_of(with->weights);
+    text += ", ";
+    text += name_of(with->kv);
+    put(out->device, text + " KV");
+    out->is_exact = on->is_exact();
+  });
+}
+
+status create(const plugin::decoder* what, const plugin::settings* with, const plugin::host* shard,
+              plugin::engine_handle** out, failure* why) {
+  return guarded(why, [&] { *out = new stage(open_device(*with), *what, *with, *shard); });
+}
+
+status run(plugin::engine_handle* self, const plugin::batch* what, plugin::outcome* out,
+           failure* why) {
+  return guarded(why, [&] { *out = static_cast<stage*>(self)->run(*what); });
+}
+
+void destroy(plugin::engine_handle* self) {
+  delete static_cast<stage*>(self);
+}
+
+constexpr plugin::table calls{plugin::abi_version, BATON_ENGINE_NAME, check, create, run, destroy};
+
+} // namespace
+} // namespace baton::gpu
+
+extern "C" __attribute__((visibility("default"))) const baton::plugin::table* baton_engine() {
+  return &baton::gpu::calls;
+}

@@ -1,0 +1,85 @@
+// Numbers of 16 bits as they lie in memory, and the words that let one kernel body be compiled for
+// a device and for the host. Standard library only; in a .cu file behind <cuda_fp16.h>.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#ifdef __CUDACC__
+#define BATON_BODY __device__ inline
+#else
+#define BATON_BODY inline
+#endif
+
+namespace baton::gpu {
+
+struct f16 {
+  std::uint16_t bits;
+};
+struct bf16 {
+  std::uint16_t bits;
+};
+
+BATON_BODY std::uint32_t bits_of(float x) {
+  std::uint32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+BATON_BODY float float_of(std::uint32_t bits) {
+  float x;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+BATON_BODY float widen(float x) {
+  return x;
+}
+BATON_BODY float widen(bf16 x) {
+  return float_of(static_cast<std::uint32_t>(x.bits) << 16);
+}
+// IEEE 754 binary16. A normal number has its exponent moved; a denormal is a whole number of 2^-24.
+BATON_BODY float widen(f16 x) {
+#ifdef __CUDA_ARCH__
+  return __half2float(__ushort_as_half(x.bits));
+#else
+  const std::uint32_t sign = static_cast<std::uint32_t>(x.bits & 0x8000U) << 16;
+  const std::uint32_t rest = x.bits & 0x7FFFU;
+  if (rest >= 0x7C00U)
+    return float_of(sign | 0x7F800000U | rest << 13);
+  if (rest < 0x0400U)
+    return float_of(sign | bits_of(static_cast<float>(rest) * 0x1p-24F));
+  return float_of(sign | ((rest << 13) + (112U << 23)));
+#endif
+}
+
+// To nearest, ties to even; a NaN stays one.
+BATON_BODY void narrow(float x, float& to) {
+  to = x;
+}
+BATON_BODY void narrow(float x, bf16& to) {
+  const std::uint32_t bits = bits_of(x);
+  if ((bits & 0x7FFFFFFFU) > 0x7F800000U)
+    to.bits = static_cast<std::uint16_t>(bits >> 16 | 0x40U);
+  else
+    to.bits = static_cast<std::uint16_t>((bits + 0x7FFFU + (bits >> 16 & 1U)) >> 16);
+}
+BATON_BODY void narrow(float x, f16& to) {
+#ifdef __CUDA_ARCH__
+  to.bits = __half_as_ushort(__float2half_rn(x));
+#else
+  const std::uint32_t bits = bits_of(x), sign = bits >> 16 & 0x8000U, rest = bits & 0x7FFFFFFFU;
+  std::uint32_t half = 0;
+  if (rest > 0x7F800000U)
+    half = 0x7E00U;
+  else if (rest >= 0x477FF000U) // rounds to 2^16 or more
+    half = 0x7C00U;
+  else if (rest < 0x38800000U) // below 2^-14: adding 2^-1 leaves the 24th bit behind it
+    half = bits_of(float_of(rest) + 0.5F) - bits_of(0.5F);
+  else
+    half = (rest + 0xFFFU + (rest >> 13 & 1U) - (112U << 23)) >> 13;
+  to.bits = static_cast<std::uint16_t>(sign | half);
+#endif
+}
+
+} // namespace baton::gpu

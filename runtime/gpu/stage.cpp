@@ -1,0 +1,415 @@
+#include "runtime/gpu/stage.hpp"
+
+#include "runtime/gpu/draw_body.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+namespace baton::gpu {
+namespace {
+
+std::uint64_t bytes_of(element e) {
+  return e == element::f32 ? 4 : 2;
+}
+
+void check(const plugin::decoder& m, const plugin::settings& with) {
+  const auto refuse = [](const std::string& what) {
+    throw refused(plugin::status::unsupported_model, "does not run " + what);
+  };
+  if (m.head_size == 0 || m.head_size > head_size_max)
+    refuse("heads of " + std::to_string(m.head_size) + " (at most " +
+           std::to_string(head_size_max) + ")");
+  if (m.kv_head_count == 0 || m.head_count % m.kv_head_count != 0)
+    refuse("heads that do not share KV heads evenly");
+  if (m.rotated_dimensions > m.head_size || m.rotated_dimensions % 2 != 0)
+    refuse("this number of rotated dimensions");
+  if (m.expert_count > experts_max || m.expert_used_count > experts_used_max ||
+      m.expert_used_count > m.expert_count)
+    refuse(std::to_string(m.expert_used_count) + " of " + std::to_string(m.expert_count) +
+           " experts");
+  for (std::uint32_t i = 0; i < m.layer_count; ++i)
+    if (m.layers[i].frequencies > 1 || (m.layers[i].is_rotated && m.rotated_dimensions > 0 &&
+                                        m.frequencies[m.layers[i].frequencies] == nullptr))
+      refuse("this rotation");
+  if (std::uint64_t{with.blocks} * with.block_positions > UINT32_MAX)
+    throw refused(plugin::status::invalid_value, "more positions than 32 bits count");
+  if (with.width > 1 && with.rank >= with.width)
+    throw refused(plugin::status::invalid_value, "a rank that its group does not have");
+}
+
+} // namespace
+
+stage::stage(std::unique_ptr<device> on, const plugin::decoder& model, const plugin::settings& with,
+             const plugin::host& shard)
+    : on_(std::move(on)), model_(model), layers_(model.layers, model.layers + model.layer_count),
+      with_(with), shard_(shard) {
+  check(model, with);
+  weights_ = load_weights(*on_, model, with, shard);
+  model_.layers = layers_.data();
+  model_.frequencies[0] = model_.frequencies[1] = nullptr; // the giver's; they are in the tables
+  with_.device = "";
+  take_memory();
+  if (with_.width > 1)
+    sums_ = on_->sums(with_, shard_);
+}
+
+void stage::take_memory() {
+  const auto& m = model_;
+  const std::uint64_t rows = with_.rows_max, own = bytes_of(with_.weights),
+                      query = std::uint64_t{m.head_count} * m.head_size,
+                      kv = std::uint64_t{m.kv_head_count} * m.head_size;
+  for (std::uint32_t i = 0; i < m.layer_count; ++i) {
+    keys_.push_back(on_->take(with_.blocks * kv_bytes_of_block()));
+    values_.push_back(on_->take(with_.blocks * kv_bytes_of_block()));
+  }
+  stream_ = on_->take(rows * m.hidden_size * sizeof(float));
+  added_ = on_->take(rows * m.hidden_size * sizeof(float));
+  normed_ = on_->take(rows * m.hidden_size * own);
+  projected_ = on_->take(rows * (query + 2 * kv) * own);
+  attended_ = on_->take(rows * query * own);
+  gate_up_ = on_->take(rows * 2 * ffn_size() * own);
+  gated_ = on_->take(rows * ffn_size() * own);
+  host_rows_ = on_->take_host(rows * m.hidden_size * sizeof(float));
+  if (with_.swap_blocks > 0)
+    swap_.reset(new std::byte[with_.swap_blocks * kv_bytes_of_block() * 2 * m.layer_count]);
+  if (m.expert_count == 0)
+    return;
+  scores_ = on_->take(rows * m.expert_count * sizeof(float));
+  chosen_ = on_->take(rows * m.expert_used_count * sizeof(std::uint32_t));
+  chosen_weights_ = on_->take(rows * m.expert_used_count * sizeof(float));
+  expert_in_ = on_->take(rows * m.hidden_size * own);
+  expert_out_ = on_->take(rows * m.hidden_size * sizeof(float));
+  picked_ = on_->take(rows * sizeof(std::uint32_t));
+  picked_weights_ = on_->take(rows * sizeof(float));
+  by_expert_.resize(m.expert_count);
+}
+
+std::uint64_t stage::kv_bytes_of_block() const noexcept {
+  return std::uint64_t{model_.kv_head_count} * model_.head_size * with_.block_positions *
+         bytes_of(with_.kv);
+}
+
+std::uint32_t stage::ffn_size() const noexcept {
+  return model_.expert_count > 0 ? model_.expert_ffn_size : model_.ffn_size;
+}
+
+paged_kv stage::kv_of(std::uint32_t layer) const {
+  return {with_.kv,
+          keys_[layer].as<void>(),
+          values_[layer].as<void>(),
+          with_.block_positions,
+          model_.kv_head_count,
+          model_.head_size};
+}
+
+plugin::outcome stage::run(const plugin::batch& batch) {
+  if (sums_)
+    sums_->enter(batch.epoch);
+  make_copies(batch);
+  rows_.set(*on_, batch, with_.block_positions);
+  has_added_ = false;
+  enter(batch);
+  for (std::uint32_t i = 0; i < model_.layer_count; ++i)
+    run_layer(i);
+  norm(weights_.layers.back().post_ffn_norm, nullptr);
+  if (sums_) // a copy back would wait without end for ranks that are gone
+    sums_->finish();
+  plugin::outcome out;
+  if (model_.heads) {
+    if (batch.draws == 0)
+      return out;
+    make_logits();
+    if (batch.how.draws != nullptr && with_.width == 1)
+      out.tokens = draw_tokens(batch.how);
+    else
+      out.logits = gathered_logits();
+    return out;
+  }
+  out.activations = host_rows_.as<float>();
+  on_->download(out.activations, stream_.as<void>(),
+                std::size_t{batch.rows} * model_.hidden_size * sizeof(float));
+  return out;
+}
+
+void stage::make_copies(const plugin::batch& batch) {
+  const std::uint64_t part = kv_bytes_of_block();
+  for (std::uint32_t i = 0; i < batch.copy_count; ++i) {
+    const auto& c = batch.copies[i];
+    std::byte* host = swap_.get() + c.swap_block * part * 2 * model_.layer_count;
+    for (std::uint32_t layer = 0; layer < model_.layer_count; ++layer)
+      for (const auto* pages : {&keys_[layer], &values_[layer]}) {
+        std::byte* own = pages->as<std::byte>() + c.block * part;
+        if (c.is_out)
+          on_->download(host, own, part);
+        else
+          on_->upload(own, host, part);
+        host += part;
+      }
+  }
+}
+
+void stage::enter(const plugin::batch& batch) {
+  if (!model_.embeds) {
+    on_->upload(stream_.as<void>(), batch.activations,
+                std::size_t{batch.rows} * model_.hidden_size * sizeof(float));
+    return;
+  }
+  on_->kernels().embed({with_.weights, batch.rows, model_.hidden_size, rows_.tokens(),
+                        weights_.embedding, model_.embedding_scale, stream_.as<float>()},
+                       on_->stream());
+}
+
+// What waits joins the stream; then its norm, where there is a gain.
+void stage::norm(const float* added_gain, const float* gain) {
+  norm_args a{};
+  a.kind = with_.weights;
+  a.rows = rows_.rows();
+  a.hidden = model_.hidden_size;
+  a.stream = stream_.as<float>();
+  a.added = has_added_ ? added_.as<float>() : nullptr;
+  a.added_gain = added_gain;
+  a.gain = gain;
+  a.epsilon = model_.rms_epsilon;
+  a.out = normed_.as<void>();
+  on_->kernels().norm(a, on_->stream());
+  has_added_ = false;
+}
+
+void stage::multiply(std::uint64_t outputs, std::uint64_t columns, const void* in,
+                     const void* weights, void* out, bool is_out_f32, std::uint32_t rows) {
+  on_->multiply({with_.weights, rows, columns, outputs, in, weights, out, is_out_f32});
+}
+
+void stage::run_layer(std::uint32_t index) {
+  const auto& m = model_;
+  const layer_weights& w = weights_.layers[index];
+  const plugin::layer& layer = layers_[index];
+  const std::uint64_t query = std::uint64_t{m.head_count} * m.head_size,
+                      kv = std::uint64_t{m.kv_head_count} * m.head_size, hidden = m.hidden_size;
+  norm(index > 0 ? weights_.layers[index - 1].post_ffn_norm : nullptr, w.attention_norm);
+  multiply(query + 2 * kv, hidden, normed_.as<void>(), w.projection, projected_.as<void>(), false,
+           rows_.rows());
+  rotate_args r{};
+  r.kind = with_.weights;
+  r.rows = rows_.rows();
+  r.heads = m.head_count;
+  r.projected = projected_.as<void>();
+  r.bias = w.projection_bias;
+  r.query_norm = w.query_norm;
+  r.key_norm = w.key_norm;
+  r.cosine = layer.is_rotated ? weights_.cosine[layer.frequencies] : nullptr;
+  r.sine = layer.is_rotated ? weights_.sine[layer.frequencies] : nullptr;
+  r.dimensions = m.rotated_dimensions;
+  r.rotates_pairs = m.rotates == plugin::rotation::pairs;
+  r.epsilon = m.rms_epsilon;
+  r.query_scale = m.attention_scale;
+  r.positions = rows_.positions();
+  r.places = rows_.places();
+  r.kv = kv_of(index);
+  on_->kernels().rotate(r, on_->stream());
+  attend_args a{};
+  a.kind = with_.weights;
+  a.rows = rows_.rows();
+  a.heads = m.head_count;
+  a.row_elements = static_cast<std::uint32_t>(query + 2 * kv);
+  a.projected = projected_.as<void>();
+  a.out = attended_.as<void>();
+  a.positions = rows_.positions();
+  a.tables = rows_.tables();
+  a.blocks = rows_.blocks();
+  a.window = layer.window;
+  a.soft_cap = m.attention_soft_cap;
+  a.kv = r.kv;
+  on_->kernels().attend(a, on_->stream());
+  multiply(hidden, query, attended_.as<void>(), w.attention_out, added_.as<void>(), true,
+           rows_.rows());
+  sum_ranks();
+  has_added_ = true;
+  norm(w.post_attention_norm, w.ffn_norm);
+  if (w.router != nullptr)
+    run_experts(w);
+  else
+    run_ffn(w);
+  sum_ranks();
+  has_added_ = true;
+}
+
+void stage::run_ffn(const layer_weights& layer) {
+  const std::uint64_t hidden = model_.hidden_size, width = ffn_size();
+  const auto& ffn = layer.ffn.front();
+  multiply(2 * width, hidden, normed_.as<void>(), ffn.gate_up, gate_up_.as<void>(), false,
+           rows_.rows());
+  on_->kernels().gate(
+      {with_.weights, rows_.rows(), ffn_size(), gate_up_.as<void>(), gated_.as<void>(), model_.act},
+      on_->stream());
+  multiply(hidden, width, gated_.as<void>(), ffn.down, added_.as<void>(), true, rows_.rows());
+}
+
+// Which rows an expert has is decided on the host: the device waits for it in every layer.
+void stage::run_experts(const layer_weights& layer) {
+  const auto& m = model_;
+  const std::uint32_t rows = rows_.rows(), used = m.expert_used_count;
+  multiply(m.expert_count, m.hidden_size, normed_.as<void>(), layer.router, scores_.as<void>(),
+           true, rows);
+  on_->kernels().choose({rows, m.expert_count, used, scores_.as<float>(), m.normalises_experts,
+                         chosen_.as<std::uint32_t>(), chosen_weights_.as<float>()},
+                        on_->stream());
+  if (sums_)
+    sums_->finish();
+  const std::size_t count = std::size_t{rows} * used;
+  host_chosen_.resize(count);
+  host_weights_.resize(count);
+  on_->download(host_chosen_.data(), chosen_.as<void>(), count * sizeof(std::uint32_t));
+  on_->download(host_weights_.data(), chosen_weights_.as<void>(), count * sizeof(float));
+  for (auto& own : by_expert_)
+    own = {};
+  for (std::uint32_t row = 0; row < rows; ++row)
+    for (std::uint32_t k = 0; k < used; ++k) {
+      auto& own = by_expert_.at(host_chosen_[std::size_t{row} * used + k]);
+      own.rows.push_back(row);
+      own.weights.push_back(host_weights_[std::size_t{row} * used + k]);
+    }
+  on_->zero(added_.as<void>(), std::size_t{rows} * m.hidden_size * sizeof(float));
+  // In the order of experts: a row's sum does not depend on the rows beside it.
+  for (std::size_t e = 0; e < by_expert_.size(); ++e)
+    if (!by_expert_[e].rows.empty())
+      run_expert(layer.ffn[e], by_expert_[e]);
+}
+
+void stage::run_expert(const ffn_weights& expert, const expert_rows& own) {
+  const auto& m = model_;
+  const auto rows = static_cast<std::uint32_t>(own.rows.size());
+  on_->upload(picked_.as<void>(), own.rows.data(), rows * sizeof(std::uint32_t));
+  on_->upload(picked_weights_.as<void>(), own.weights.data(), rows * sizeof(float));
+  on_->kernels().gather({with_.weights, rows, m.hidden_size, picked_.as<std::uint32_t>(),
+                         normed_.as<void>(), expert_in_.as<void>()},
+                        on_->stream());
+  multiply(2 * std::uint64_t{ffn_size()}, m.hidden_size, expert_in_.as<void>(), expert.gate_up,
+           gate_up_.as<void>(), false, rows);
+  on_->kernels().gate(
+      {with_.weights, rows, ffn_size(), gate_up_.as<void>(), gated_.as<void>(), m.act},
+      on_->stream());
+  multiply(m.hidden_size, ffn_size(), gated_.as<void>(), expert.down, expert_out_.as<void>(), true,
+           rows);
+  on_->kernels().scatter({rows, m.hidden_size, picked_.as<std::uint32_t>(),
+                          picked_weights_.as<float>(), expert_out_.as<float>(), added_.as<float>()},
+                         on_->stream());
+}
+
+// `added_` becomes the sum over the ranks.
+void stage::sum_ranks() {
+  if (with_.width == 1)
+    return;
+  const std::size_t count = std::size_t{rows_.rows()} * model_.hidden_size;
+  if (sums_)
+    return sums_->sum(added_.as<float>(), count);
+  float* values = host_rows_.as<float>();
+  on_->download(values, added_.as<void>(), count * sizeof(float));
+  plugin::failure why;
+  if (const auto s = shard_.all_reduce(shard_.context, values, count, &why);
+      s != plugin::status::ok)
+    throw refused(s, why.message);
+  on_->upload(added_.as<void>(), values, count * sizeof(float));
+}
+
+// Of the rows that draw, on the device.
+void stage::make_logits() {
+  const std::uint32_t draws = rows_.draws();
+  const std::size_t own = model_.logit_count;
+  if (draws > logits_room_) {
+    logits_room_ = 0; // should there be no memory for more
+    const std::size_t room = std::min(with_.rows_max, std::max(2 * draws, 16U));
+    logits_ = {};
+    logits_ = on_->take(room * own * sizeof(float));
+    if (with_.width == 1) {
+      draw_weights_ = draw_tokens_ = draw_sums_ = draw_buckets_ = drawn_ = {};
+      draw_weights_ = on_->take(room * own * sizeof(float));
+      draw_tokens_ = on_->take(room * own * sizeof(std::uint32_t));
+      draw_sums_ = on_->take(room * runs_of(model_.logit_count) * sizeof(double));
+      draw_buckets_ = on_->take(room * weight_buckets * sizeof(double));
+      drawn_ = on_->take(room * sizeof(std::int32_t));
+    }
+    logits_room_ = room;
+  }
+  norm_args a{};
+  a.kind = with_.weights;
+  a.rows = draws;
+  a.hidden = model_.hidden_size;
+  a.picked = rows_.picked();
+  a.stream = stream_.as<float>();
+  a.gain = weights_.output_norm;
+  a.epsilon = model_.rms_epsilon;
+  a.out = normed_.as<void>();
+  on_->kernels().norm(a, on_->stream());
+  multiply(own, model_.hidden_size, normed_.as<void>(), weights_.head, logits_.as<void>(), true,
+           draws);
+  if (model_.final_soft_cap > 0)
+    on_->kernels().cap({draws * own, logits_.as<float>(), model_.final_soft_cap}, on_->stream());
+}
+
+// [draws, vocabulary] at rank 0.
+float* stage::gathered_logits() {
+  const std::size_t draws = rows_.draws(), own = model_.logit_count,
+                    vocabulary = model_.vocabulary_size;
+  if (with_.rank == 0)
+    host_logits_.resize(draws * vocabulary);
+  if (with_.width == 1) {
+    on_->download(host_logits_.data(), logits_.as<void>(), draws * own * sizeof(float));
+    return host_logits_.data();
+  }
+  own_logits_.resize(draws * own);
+  on_->download(own_logits_.data(), logits_.as<void>(), draws * own * sizeof(float));
+  for (std::size_t i = 0; i < draws; ++i) {
+    plugin::failure why;
+    float* all = with_.rank == 0 ? host_logits_.data() + i * vocabulary : nullptr;
+    if (const auto s = shard_.gather(shard_.context, own_logits_.data() + i * own, own, all, &why);
+        s != plugin::status::ok)
+      throw refused(s, why.message);
+  }
+  return with_.rank == 0 ? host_logits_.data() : nullptr;
+}
+
+// [draws], where the logits are.
+const std::int32_t* stage::draw_tokens(const plugin::draw_lists& how) {
+  const std::uint32_t draws = rows_.draws();
+  host_lists_.clear();
+  // Each begins where numbers of 8 bytes may.
+  const auto append = [&](const void* list, std::size_t bytes) {
+    const std::size_t begin = (host_lists_.size() + 7) / 8 * 8;
+    host_lists_.resize(begin + bytes);
+    if (bytes > 0)
+      std::memcpy(host_lists_.data() + begin, list, bytes);
+    return begin;
+  };
+  const auto draws_at = append(how.draws, draws * sizeof(plugin::draw));
+  const auto biases_at = append(how.biases, how.bias_count * sizeof(plugin::logit_bias));
+  const auto banned_at = append(how.banned, how.banned_count * sizeof(std::int32_t));
+  const auto history_at = append(how.history, how.history_count * sizeof(plugin::token_count));
+  if (host_lists_.size() > lists_room_) {
+    lists_room_ = 0;
+    lists_ = on_->take(std::bit_ceil(host_lists_.size()));
+    lists_room_ = std::bit_ceil(host_lists_.size());
+  }
+  on_->upload(lists_.as<void>(), host_lists_.data(), host_lists_.size());
+  const auto* lists = lists_.as<std::byte>();
+  draw_args a{};
+  a.rows = draws;
+  a.vocabulary = model_.logit_count;
+  a.draws = reinterpret_cast<const plugin::draw*>(lists + draws_at);
+  a.biases = reinterpret_cast<const plugin::logit_bias*>(lists + biases_at);
+  a.banned = reinterpret_cast<const std::int32_t*>(lists + banned_at);
+  a.history = reinterpret_cast<const plugin::token_count*>(lists + history_at);
+  a.logits = logits_.as<float>();
+  a.weights = draw_weights_.as<float>();
+  a.tokens = draw_tokens_.as<std::uint32_t>();
+  a.sums = draw_sums_.as<double>();
+  a.buckets = draw_buckets_.as<double>();
+  a.drawn = drawn_.as<std::int32_t>();
+  on_->kernels().draw(a, on_->stream());
+  host_drawn_.resize(draws);
+  on_->download(host_drawn_.data(), drawn_.as<void>(), draws * sizeof(std::int32_t));
+  return host_drawn_.data();
+}
+
+} // namespace baton::gpu

@@ -1,0 +1,228 @@
+#include "runtime/gpu/stage_weights.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <mutex>
+#include <thread>
+
+namespace baton::gpu {
+namespace {
+
+using plugin::weight;
+using plugin::weight_name;
+
+// Read and uploaded at a time by a thread: large enough for a transfer at full speed.
+constexpr std::uint64_t chunk_bytes_max = std::uint64_t{8} << 20U;
+
+std::uint64_t bytes_of(element e) {
+  return e == element::f32 ? 4 : 2;
+}
+
+// Rows of a weight and where they go.
+struct chunk {
+  weight_name name;
+  std::uint64_t first = 0, rows = 0, row_bytes = 0;
+  element as = element::f32;
+  std::byte* to = nullptr;
+};
+
+class weight_loader {
+public:
+  weight_loader(device& on, const plugin::settings& with, const plugin::host& shard,
+                std::vector<buffer>& memory)
+      : on_(on), with_(with), shard_(shard), memory_(memory) {}
+
+  // The weights one behind the other, each of so many rows. Null if the model has not the first.
+  const void* place(const std::vector<weight_name>& names, plugin::extent expected, element as) {
+    plugin::extent found;
+    if (!shard_.find(shard_.context, names.front(), &found))
+      return nullptr;
+    std::uint64_t rows = 0;
+    for (const auto& name : names) {
+      if (!shard_.find(shard_.context, name, &found))
+        throw refused(plugin::status::unsupported_model, "a part of a weight is missing");
+      if (found.columns != expected.columns)
+        throw refused(plugin::status::unsupported_model,
+                      "weight " + std::to_string(static_cast<std::uint32_t>(name.which)) +
+                          " of layer " + std::to_string(name.layer) + " has " +
+                          std::to_string(found.columns) + " columns, not " +
+                          std::to_string(expected.columns));
+      rows += found.rows;
+    }
+    if (rows != expected.rows)
+      throw refused(plugin::status::unsupported_model,
+                    "weight " + std::to_string(static_cast<std::uint32_t>(names.front().which)) +
+                        " of layer " + std::to_string(names.front().layer) + " has " +
+                        std::to_string(rows) + " rows, not " + std::to_string(expected.rows));
+    const std::uint64_t row_bytes = expected.columns * bytes_of(as);
+    memory_.push_back(on_.take(rows * row_bytes));
+    auto* to = memory_.back().as<std::byte>();
+    const auto* begin = to;
+    for (const auto& name : names) {
+      shard_.find(shard_.context, name, &found);
+      const std::uint64_t at_a_time = std::max<std::uint64_t>(1, chunk_bytes_max / row_bytes);
+      for (std::uint64_t first = 0; first < found.rows; first += at_a_time) {
+        const auto count = std::min(at_a_time, found.rows - first);
+        chunks_.push_back({name, first, count, row_bytes, as, to});
+        to += count * row_bytes;
+      }
+    }
+    return begin;
+  }
+
+  const void* matrix(const std::vector<weight_name>& names, std::uint64_t rows,
+                     std::uint64_t columns) {
+    return place(names, {rows, columns}, with_.weights);
+  }
+  // One weight of one row.
+  const float* vector(weight_name name, std::uint64_t columns) {
+    return static_cast<const float*>(place({name}, {1, columns}, element::f32));
+  }
+  // Vectors one behind the other, as long as `columns` say.
+  const float* vectors(const std::vector<std::pair<weight_name, std::uint64_t>>& parts) {
+    std::uint64_t total = 0;
+    plugin::extent found;
+    if (!shard_.find(shard_.context, parts.front().first, &found))
+      return nullptr;
+    for (const auto& [name, columns] : parts)
+      total += columns;
+    memory_.push_back(on_.take(total * sizeof(float)));
+    auto* to = memory_.back().as<std::byte>();
+    const auto* begin = memory_.back().as<float>();
+    for (const auto& [name, columns] : parts) {
+      if (!shard_.find(shard_.context, name, &found) || found.columns != columns)
+        throw refused(plugin::status::unsupported_model, "biases of an attention do not fit it");
+      chunks_.push_back({name, 0, 1, columns * sizeof(float), element::f32, to});
+      to += columns * sizeof(float);
+    }
+    return begin;
+  }
+
+  // What has been placed, by all threads.
+  void fill() {
+    std::atomic<std::size_t> next{0};
+    std::exception_ptr thrown;
+    std::mutex guards_thrown;
+    const auto work = [&] {
+      try {
+        std::uint64_t largest = 1;
+        for (const auto& c : chunks_)
+          largest = std::max(largest, c.rows * c.row_bytes);
+        const auto staging = on_.take_host(largest);
+        for (std::size_t i = next++; i < chunks_.size(); i = next++)
+          fill(chunks_[i], staging.as<std::byte>());
+      } catch (...) {
+        const std::lock_guard lock(guards_thrown);
+        thrown = std::current_exception();
+        next = chunks_.size();
+      }
+    };
+    std::vector<std::thread> others;
+    for (std::uint32_t i = 1; i < with_.threads; ++i)
+      others.emplace_back(work);
+    work();
+    for (auto& each : others)
+      each.join();
+    if (thrown)
+      std::rethrow_exception(thrown);
+  }
+
+private:
+  void fill(const chunk& c, std::byte* staging) {
+    plugin::failure why;
+    if (const auto s = shard_.read(shard_.context, c.name, c.first, c.rows, c.as, staging, &why);
+        s != plugin::status::ok)
+      throw refused(s, why.message);
+    on_.upload(c.to, staging, c.rows * c.row_bytes);
+  }
+
+  device& on_;
+  const plugin::settings& with_;
+  const plugin::host& shard_;
+  std::vector<buffer>& memory_;
+  std::vector<chunk> chunks_;
+};
+
+layer_weights place_layer(weight_loader& loader, const plugin::decoder& m, std::uint32_t index) {
+  const auto name = [&](weight which, std::uint32_t expert = 0) {
+    return weight_name{which, index, expert};
+  };
+  const std::uint64_t hidden = m.hidden_size, size = m.head_size, query = m.head_count * size,
+                      kv = m.kv_head_count * size;
+  layer_weights l;
+  l.attention_norm = loader.vector(name(weight::attention_norm), hidden);
+  l.projection = loader.matrix({name(weight::query), name(weight::key), name(weight::value)},
+                               query + 2 * kv, hidden);
+  l.projection_bias = loader.vectors({{name(weight::query_bias), query},
+                                      {name(weight::key_bias), kv},
+                                      {name(weight::value_bias), kv}});
+  l.query_norm = loader.vector(name(weight::query_norm), size);
+  l.key_norm = loader.vector(name(weight::key_norm), size);
+  l.attention_out = loader.matrix({name(weight::attention_out)}, hidden, query);
+  l.post_attention_norm = loader.vector(name(weight::post_attention_norm), hidden);
+  l.ffn_norm = loader.vector(name(weight::ffn_norm), hidden);
+  l.router = loader.matrix({name(weight::router)}, m.expert_count, hidden);
+  const std::uint64_t ffn = m.expert_count > 0 ? m.expert_ffn_size : m.ffn_size;
+  for (std::uint32_t e = 0; e < std::max(1U, m.expert_count); ++e)
+    l.ffn.push_back({loader.matrix({name(weight::gate, e), name(weight::up, e)}, 2 * ffn, hidden),
+                     loader.matrix({name(weight::down, e)}, hidden, ffn)});
+  l.post_ffn_norm = loader.vector(name(weight::post_ffn_norm), hidden);
+  const bool is_whole =
+      l.attention_norm != nullptr && l.projection != nullptr && l.attention_out != nullptr &&
+      l.ffn_norm != nullptr && (l.router != nullptr) == (m.expert_count > 0) &&
+      std::all_of(l.ffn.begin(), l.ffn.end(),
+                  [](const ffn_weights& f) { return f.gate_up != nullptr && f.down != nullptr; });
+  if (!is_whole)
+    throw refused(plugin::status::unsupported_model,
+                  "layer " + std::to_string(index) + " of the stage lacks a weight");
+  return l;
+}
+
+// Cosines and sines of every position, computed in double.
+void place_rotations(device& on, const plugin::decoder& m, std::uint32_t context,
+                     stage_weights& out) {
+  const std::size_t half = m.rotated_dimensions / 2;
+  for (std::size_t which = 0; which < 2; ++which) {
+    const double* frequency = m.frequencies[which];
+    if (frequency == nullptr || half == 0)
+      continue;
+    std::vector<float> cosine(context * half), sine(context * half);
+    for (std::size_t i = 0; i < cosine.size(); ++i) {
+      const double angle = static_cast<double>(i / half) * frequency[i % half];
+      cosine[i] = static_cast<float>(std::cos(angle));
+      sine[i] = static_cast<float>(std::sin(angle));
+    }
+    const auto placed = [&](const std::vector<float>& values) {
+      out.memory.push_back(on.take(values.size() * sizeof(float)));
+      on.upload(out.memory.back().as<float>(), values.data(), values.size() * sizeof(float));
+      return out.memory.back().as<const float>();
+    };
+    out.cosine[which] = placed(cosine);
+    out.sine[which] = placed(sine);
+  }
+}
+
+} // namespace
+
+stage_weights load_weights(device& on, const plugin::decoder& model, const plugin::settings& with,
+                           const plugin::host& shard) {
+  stage_weights out;
+  weight_loader loader(on, with, shard, out.memory);
+  if (model.embeds)
+    out.embedding = loader.matrix({{weight::embedding}}, model.vocabulary_size, model.hidden_size);
+  if (model.heads) {
+    out.head = loader.matrix({{weight::head}}, model.logit_count, model.hidden_size);
+    out.output_norm = loader.vector({weight::output_norm}, model.hidden_size);
+  }
+  if ((model.embeds && out.embedding == nullptr) ||
+      (model.heads && (out.head == nullptr || out.output_norm == nullptr)))
+    throw refused(plugin::status::unsupported_model, "the stage lacks its embedding or its head");
+  for (std::uint32_t i = 0; i < model.layer_count; ++i)
+    out.layers.push_back(place_layer(loader, model, i));
+  loader.fill();
+  place_rotations(on, model, with.context_max, out);
+  return out;
+}
+
+} // namespace baton::gpu

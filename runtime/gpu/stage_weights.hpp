@@ -1,0 +1,43 @@
+// The weights of a stage in memory of a device: matrices that a step multiplies with at once lie
+// one behind the other.
+#pragma once
+
+#include "runtime/gpu/device.hpp"
+
+#include <vector>
+
+namespace baton::gpu {
+
+struct ffn_weights {
+  const void* gate_up = nullptr; // [2 * ffn, hidden]
+  const void* down = nullptr;    // [hidden, ffn]
+};
+
+struct layer_weights {
+  const float *attention_norm = nullptr, *post_attention_norm = nullptr;
+  const float *ffn_norm = nullptr, *post_ffn_norm = nullptr;
+  const float *query_norm = nullptr, *key_norm = nullptr;
+  const float* projection_bias = nullptr; // [(heads + 2 * kv_heads) * head_size]
+  const void* projection = nullptr;       // [as many, hidden]: query, key, value
+  const void* attention_out = nullptr;    // [hidden, heads * head_size]
+  const void* router = nullptr;           // [experts, hidden]; null: dense
+  std::vector<ffn_weights> ffn;           // one, or one an expert
+};
+
+// Null where the model has no such weight, or not on this stage.
+struct stage_weights {
+  const void* embedding = nullptr; // [vocabulary, hidden]
+  const void* head = nullptr;      // [logits, hidden]
+  const float* output_norm = nullptr;
+  // [context, rotated dimensions / 2] of each of decoder::frequencies.
+  const float *cosine[2] = {nullptr, nullptr}, *sine[2] = {nullptr, nullptr};
+  std::vector<layer_weights> layers;
+  std::vector<buffer> memory; // of all these
+};
+
+// Reads all weights with so many threads. Throws what the device throws, and refused (what the
+// shard answers; an extent that is not the model's).
+stage_weights load_weights(device& on, const plugin::decoder& model, const plugin::settings& with,
+                           const plugin::host& shard);
+
+} // namespace baton::gpu

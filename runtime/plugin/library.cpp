@@ -1,0 +1,115 @@
+#include "runtime/plugin/library.hpp"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <cstring>
+
+namespace baton::plugin {
+namespace {
+
+std::vector<std::filesystem::path> folders() {
+  if (const char* named = std::getenv("BATON_ENGINES"); named != nullptr && *named != 0)
+    return {named};
+  std::error_code ignored;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", ignored);
+  return {program.parent_path(), program.parent_path() / "engines"};
+}
+
+errc code_of(status s) {
+  switch (s) {
+  case status::invalid_value:
+    return errc::invalid_value;
+  case status::unsupported_model:
+    return errc::unsupported_model;
+  case status::does_not_fit:
+    return errc::does_not_fit;
+  case status::io_failed:
+    return errc::io_failed;
+  case status::no_device:
+    return errc::start_failed;
+  case status::group_failed:
+    return errc::link_down;
+  case status::ok:
+  case status::internal:
+    break;
+  }
+  return errc::internal; // and whatever number a library makes up
+}
+
+// Of a library that is loaded.
+result<const table*> table_in(void* loaded, const std::filesystem::path& file) {
+  void* symbol = ::dlsym(loaded, entry_point);
+  if (symbol == nullptr)
+    return fail(errc::start_failed, "{} is no engine: it has no symbol {}", file.string(),
+                entry_point);
+  const table* calls = reinterpret_cast<entry*>(symbol)();
+  if (calls == nullptr)
+    return fail(errc::start_failed, "{} gives no engine", file.string());
+  if (calls->abi != abi_version)
+    return fail(errc::version_mismatch,
+                "{} was built for version {} of the engine interface, this program has {}: build "
+                "both from one tree",
+                file.string(), calls->abi, abi_version);
+  if (calls->check == nullptr || calls->create == nullptr || calls->run == nullptr ||
+      calls->destroy == nullptr || calls->name == nullptr)
+    return fail(errc::start_failed, "{} leaves out a function of the engine interface",
+                file.string());
+  return calls;
+}
+
+} // namespace
+
+std::string file_name_of(std::string_view engine) {
+  return fmt::format("engine_{}.so", engine);
+}
+
+result<std::filesystem::path> find_library(std::string_view engine) {
+  std::string tried;
+  for (const auto& folder : folders()) {
+    std::error_code ignored;
+    auto file = folder / file_name_of(engine);
+    if (std::filesystem::exists(file, ignored))
+      return file;
+    tried += (tried.empty() ? "" : " and ") + folder.string();
+  }
+  return fail(errc::not_found, "{} is not in {}", file_name_of(engine), tried);
+}
+
+result<library> library::open(const std::filesystem::path& file) {
+  // Local: what it brings along is not for anyone else to find. All symbols now: what is missing
+  // shows here, not in a step.
+  void* loaded = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (loaded == nullptr) {
+    const char* why = ::dlerror();
+    return fail(errc::start_failed, "{} cannot be loaded: {}", file.string(),
+                why != nullptr ? why : "no reason given");
+  }
+  const auto calls = table_in(loaded, file);
+  if (!calls)
+    return calls.error();
+  return library(file, *calls);
+}
+
+result<void> outcome_of(status s, const failure& why, std::string_view engine) {
+  if (s == status::ok)
+    return {};
+  const std::string_view text(why.message, ::strnlen(why.message, message_bytes_max));
+  return fail(code_of(s), "engine {}: {}", engine, text.empty() ? "gives no reason" : text);
+}
+
+result<std::string> examine(const std::filesystem::path& file, const std::string& device) {
+  const auto opened = library::open(file);
+  if (!opened)
+    return opened.error();
+  settings with;
+  with.device = device.c_str();
+  facts found;
+  failure why;
+  if (auto ok = outcome_of(opened->calls().check(&with, &found, &why), why, opened->calls().name);
+      !ok)
+    return ok.error();
+  return std::string(found.device, ::strnlen(found.device, sizeof found.device));
+}
+
+} // namespace baton::plugin

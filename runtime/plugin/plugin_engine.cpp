@@ -1,0 +1,357 @@
+#include "runtime/plugin/plugin_engine.hpp"
+
+#include "runtime/engine/constraint_masks.hpp"
+#include "runtime/engine/sampler.hpp"
+#include "runtime/plugin/draw_writer.hpp"
+#include "runtime/plugin/weight_feed.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+namespace baton::plugin {
+namespace {
+
+// Rows of a step, and blocks: far beyond what a device has; a typing error there.
+constexpr std::uint32_t rows_limit = 1U << 16U;
+constexpr std::uint32_t block_positions_limit = 1024;
+
+result<void> check(const config& c) {
+  if (c.rows_max == 0 || c.rows_max > rows_limit)
+    return fail_param(errc::invalid_value, "rows_max", "rows_max must be 1 to {}, not {}",
+                      rows_limit, c.rows_max);
+  if (c.blocks == 0)
+    return fail_param(errc::does_not_fit, "blocks", "a KV cache of no blocks");
+  if (c.block_positions == 0 || c.block_positions > block_positions_limit)
+    return fail_param(errc::invalid_value, "block_positions",
+                      "block_positions must be 1 to {}, not {}", block_positions_limit,
+                      c.block_positions);
+  if (c.threads == 0)
+    return fail_param(errc::invalid_value, "threads", "threads must be at least 1");
+  return {};
+}
+
+// Of all ranks, one behind the other; the whole model without a group.
+result<std::vector<model::tensor_slice>> slices_of(const model::description& m, const config& c) {
+  auto slices = c.slices;
+  if (slices.empty()) {
+    auto whole = model::split(m, 1);
+    if (!whole)
+      return whole.error();
+    slices = *std::move(whole);
+  }
+  if (c.rank >= slices.size())
+    return fail_param(errc::invalid_value, "slices", "rank {} of {} slices", c.rank, slices.size());
+  const auto logits = std::accumulate(
+      slices.begin(), slices.end(), std::uint64_t{0},
+      [](std::uint64_t sum, const auto& slice) { return sum + slice.vocabulary.count; });
+  if (logits != m.vocab_size)
+    return fail_param(errc::invalid_value, "slices", "'{}': the slices are not of this model",
+                      m.name);
+  return slices;
+}
+
+status failed(status s, const error& e, failure* why) {
+  const auto count = std::min(e.message.size(), message_bytes_max - 1);
+  std::memcpy(why->message, e.message.data(), count);
+  why->message[count] = 0;
+  return s;
+}
+
+} // namespace
+
+struct plugin_engine::state {
+  state(const library& from, weight_feed weights, std::vector<model::tensor_slice> all,
+        const config& c)
+      : lib(from), feed(std::move(weights)), slices(std::move(all)), settings(c), masks(c.masker) {
+    for (const auto& slice : slices)
+      logits_of_ranks.push_back(slice.vocabulary.count);
+  }
+  state(const state&) = delete;
+  state& operator=(const state&) = delete;
+  ~state() {
+    if (handle != nullptr)
+      lib.calls().destroy(handle);
+  }
+
+  library lib;
+  weight_feed feed;
+  std::vector<model::tensor_slice> slices; // [rank]
+  std::vector<std::size_t> logits_of_ranks;
+  std::shared_ptr<collective::collective> group; // null: the only rank, or it has not met them
+  config settings;
+  bool embeds = false, heads = false;
+  engine_handle* handle = nullptr;
+  std::optional<error> group_failure; // of this step: what the group said, not the library
+  baton::engine::capacity limits;
+  facts told;
+  std::vector<plugin::slice> batch_slices; // these live as long as the library looks at a batch
+  std::vector<plugin::copy> batch_copies;
+  draw_writer batch_draws;
+  std::span<float> logits; // [draws, vocabulary] of the last run
+  baton::engine::sampler_scratch scratch;
+  baton::engine::constraint_masks masks;
+
+  host callbacks();
+  result<void> create();
+  plugin::batch translated(const micro_batch& batch, std::span<const float> activations);
+  plugin::draw_lists lists_of(const std::vector<baton::draw>& draws);
+  result<std::vector<sample>> draw_all(const micro_batch& batch);
+  result<baton::engine::step_output> take_tokens(const std::int32_t* tokens,
+                                                 const std::vector<baton::draw>& draws,
+                                                 std::string_view name) const;
+};
+
+host plugin_engine::state::callbacks() {
+  host h;
+  h.context = this;
+  h.find = [](void* context, weight_name name, extent* out) {
+    const auto found = static_cast<state*>(context)->feed.find(name);
+    if (found)
+      *out = *found;
+    return found.has_value();
+  };
+  h.read = [](void* context, weight_name name, std::uint64_t first, std::uint64_t count, element as,
+              void* out, failure* why) {
+    const auto ok = static_cast<state*>(context)->feed.read(name, first, count, as,
+                                                            static_cast<std::byte*>(out));
+    return ok ? status::ok : failed(status::io_failed, ok.error(), why);
+  };
+  h.say = [](void* context, const char* text) {
+    if (const auto& say = static_cast<state*>(context)->settings.say)
+      say(text);
+  };
+  if (slices.size() == 1)
+    return h;
+  h.all_reduce = [](void* context, float* values, std::size_t count, failure* why) {
+    auto& s = *static_cast<state*>(context);
+    auto ok = s.group->all_reduce({values, count});
+    if (ok)
+      return status::ok;
+    s.group_failure = ok.error();
+    return failed(status::group_failed, ok.error(), why);
+  };
+  h.look = [](void* context, failure* why) {
+    auto& s = *static_cast<state*>(context);
+    auto ok = s.group->look();
+    if (ok)
+      return status::ok;
+    s.group_failure = ok.error();
+    return failed(status::group_failed, ok.error(), why);
+  };
+  h.gather = [](void* context, const float* own, std::size_t count, float* all, failure* why) {
+    auto& s = *static_cast<state*>(context);
+    const auto& counts = s.logits_of_ranks;
+    if (count != counts[s.group->rank()]) {
+      const auto wrong =
+          fail(errc::internal, "{} logits of a rank that has {}", count, counts[s.group->rank()]);
+      return failed(status::internal, wrong, why);
+    }
+    const std::size_t total = all != nullptr ? s.limits.vocabulary_size : 0;
+    auto ok = s.group->gather({own, count}, {all, total}, counts);
+    if (ok)
+      return status::ok;
+    s.group_failure = ok.error();
+    return failed(status::group_failed, ok.error(), why);
+  };
+  return h;
+}
+
+result<void> plugin_engine::state::create() {
+  const auto model = feed.describe();
+  plugin::settings with;
+  with.device = settings.device.c_str();
+  with.weights = settings.weights;
+  with.kv = settings.kv;
+  with.threads = settings.threads;
+  with.blocks = settings.blocks;
+  with.block_positions = settings.block_positions;
+  with.swap_blocks = settings.swap_blocks;
+  with.rows_max = settings.rows_max;
+  with.context_max = limits.context_max;
+  with.rank = settings.rank;
+  with.width = static_cast<std::uint32_t>(slices.size());
+  const host shard = callbacks();
+  failure why;
+  const auto& calls = lib.calls();
+  if (auto ok = outcome_of(calls.check(&with, &told, &why), why, calls.name); !ok)
+    return ok;
+  return outcome_of(calls.create(&model, &with, &shard, &handle, &why), why, calls.name);
+}
+
+plugin::batch plugin_engine::state::translated(const micro_batch& batch,
+                                               std::span<const float> activations) {
+  batch_slices.clear();
+  batch_copies.clear();
+  for (const auto& s : batch.slices)
+    batch_slices.push_back({s.position, s.rows, s.draws(), s.blocks.data(),
+                            static_cast<std::uint32_t>(s.blocks.size())});
+  for (const auto& c : batch.copies)
+    batch_copies.push_back({c.block, c.swap_block, c.is_out});
+  plugin::batch b;
+  b.number = batch.batch.value;
+  b.epoch = batch.epoch.value;
+  b.slices = batch_slices.data();
+  b.slice_count = static_cast<std::uint32_t>(batch_slices.size());
+  b.rows = batch.rows();
+  b.draws = static_cast<std::uint32_t>(batch.draws.size());
+  b.tokens = batch.tokens.data();
+  b.activations = embeds ? nullptr : activations.data();
+  b.copies = batch_copies.data();
+  b.copy_count = static_cast<std::uint32_t>(batch_copies.size());
+  b.how = lists_of(batch.draws);
+  return b;
+}
+
+// Nothing where more than tokens is asked for: then the shard draws.
+plugin::draw_lists plugin_engine::state::lists_of(const std::vector<baton::draw>& draws) {
+  const bool wants_more = std::any_of(draws.begin(), draws.end(), [](const baton::draw& d) {
+    return d.sampling.logprobs >= 0 || d.sampling.constraint;
+  });
+  if (!heads || draws.empty() || wants_more || settings.keeps_logits)
+    return {};
+  return batch_draws.write(draws);
+}
+
+result<std::vector<sample>> plugin_engine::state::draw_all(const micro_batch& batch) {
+  if (auto ok = masks.find(batch); !ok)
+    return ok.error();
+  std::vector<sample> samples;
+  for (std::size_t i = 0; i < batch.draws.size(); ++i) {
+    auto drawn = baton::engine::draw_token(
+        logits.subspan(i * limits.vocabulary_size, limits.vocabulary_size), batch.draws[i], scratch,
+        masks.of(i));
+    if (!drawn)
+      return drawn.error();
+    samples.push_back(*std::move(drawn));
+  }
+  return samples;
+}
+
+// What a library has drawn by itself.
+result<baton::engine::step_output>
+plugin_engine::state::take_tokens(const std::int32_t* tokens, const std::vector<baton::draw>& draws,
+                                  std::string_view name) const {
+  baton::engine::step_output out;
+  for (std::size_t i = 0; i < draws.size(); ++i) {
+    if (tokens[i] == -1)
+      return fail(errc::internal, "no token can be drawn for index {}: logits are NaN or all -inf",
+                  draws[i].token_index);
+    if (tokens[i] < 0 || static_cast<std::uint32_t>(tokens[i]) >= limits.vocabulary_size)
+      return fail(errc::internal, "engine {} draws token {} of {}", name, tokens[i],
+                  limits.vocabulary_size);
+    out.samples.push_back({tokens[i], 0, {}});
+  }
+  return out;
+}
+
+plugin_engine::plugin_engine(std::unique_ptr<state> s) : state_(std::move(s)) {}
+plugin_engine::~plugin_engine() = default;
+
+result<std::unique_ptr<plugin_engine>> plugin_engine::load(const library& from,
+                                                           const model::model_file& file,
+                                                           const model::description& model,
+                                                           const model::layer_range& range,
+                                                           const config& settings) {
+  if (auto ok = check(settings); !ok)
+    return ok.error();
+  if (range.count == 0 || range.end() > model.layer_count)
+    return fail(errc::invalid_value, "layers {} to {} of a model of {}", range.first, range.end(),
+                model.layer_count);
+  auto slices = slices_of(model, settings);
+  if (!slices)
+    return slices.error();
+  auto feed = weight_feed::open(file, model, range, (*slices)[settings.rank]);
+  if (!feed)
+    return feed.error();
+  auto s = std::make_unique<state>(from, *std::move(feed), *std::move(slices), settings);
+  s->embeds = range.embeds;
+  s->heads = range.heads;
+  auto& limits = s->limits;
+  limits.blocks = settings.blocks;
+  limits.block_positions = settings.block_positions;
+  limits.swap_blocks = settings.swap_blocks;
+  limits.rows_max = settings.rows_max;
+  limits.hidden_size = model.hidden_size;
+  limits.vocabulary_size = model.vocab_size;
+  limits.context_max = settings.context_max == 0
+                           ? model.context_length
+                           : std::min(settings.context_max, model.context_length);
+  limits.model_hash = file.fingerprint();
+  if (auto ok = s->create(); !ok)
+    return ok.error();
+  limits.device = fmt::format(
+      "{} {}{}", from.calls().name, s->told.device,
+      s->slices.size() > 1 ? fmt::format(", rank {} of {}", settings.rank, s->slices.size()) : "");
+  return std::unique_ptr<plugin_engine>(new plugin_engine(std::move(s)));
+}
+
+result<void> plugin_engine::meet(std::shared_ptr<collective::collective> group) {
+  const state& s = *state_;
+  if (!group || group->width() != s.slices.size() || group->rank() != s.settings.rank)
+    return fail_param(errc::invalid_value, "slices", "rank {} of {} slices in a group of {}",
+                      s.settings.rank, s.slices.size(), group ? group->width() : 1);
+  state_->group = s.slices.size() > 1 ? std::move(group) : nullptr;
+  return {};
+}
+
+const baton::engine::capacity& plugin_engine::limits() const noexcept {
+  return state_->limits;
+}
+
+bool plugin_engine::is_exact() const noexcept {
+  return state_->told.is_exact;
+}
+
+result<baton::engine::step_output> plugin_engine::run(const micro_batch& batch,
+                                                      std::span<const float> activations) {
+  state& s = *state_;
+  s.logits = {};
+  s.group_failure.reset();
+  if (auto ok = baton::engine::validate(batch, activations, s.limits, s.embeds); !ok)
+    return ok.error();
+  if (s.slices.size() > 1 && !s.group)
+    return fail(errc::internal, "a rank that has not met the others");
+  if (s.group) // whoever has no such step is not among them
+    if (auto ok = s.group->agree(batch.batch.value); !ok)
+      return ok.error();
+  const auto what = s.translated(batch, activations);
+  outcome found;
+  failure why;
+  const auto& calls = s.lib.calls();
+  const auto ended = calls.run(s.handle, &what, &found, &why);
+  if (s.group_failure) // its own kind says more than the library can
+    return *s.group_failure;
+  if (ended == status::group_failed && s.group) // by a way of its own: the ranks have lost step
+    s.group->give_up(outcome_of(ended, why, calls.name).error());
+  if (auto ok = outcome_of(ended, why, calls.name); !ok)
+    return ok.error();
+  baton::engine::step_output out;
+  const std::size_t hidden = std::size_t{batch.rows()} * s.limits.hidden_size;
+  if (!s.heads) {
+    if (found.activations == nullptr)
+      return fail(errc::internal, "engine {} gives no activations", calls.name);
+    out.activations = {found.activations, hidden};
+    return out;
+  }
+  if (s.settings.rank != 0 || batch.draws.empty())
+    return out;
+  if (found.tokens != nullptr && what.how.draws != nullptr)
+    return s.take_tokens(found.tokens, batch.draws, calls.name);
+  if (found.logits == nullptr)
+    return fail(errc::internal, "engine {} gives no logits", calls.name);
+  s.logits = {found.logits, batch.draws.size() * s.limits.vocabulary_size};
+  auto samples = s.draw_all(batch);
+  if (!samples)
+    return samples.error();
+  out.samples = *std::move(samples);
+  return out;
+}
+
+std::span<const float> plugin_engine::logits(std::size_t index) const {
+  const std::size_t width = state_->limits.vocabulary_size;
+  ENSURE((index + 1) * width <= state_->logits.size(), "logits of draw {}", index);
+  return state_->logits.subspan(index * width, width);
+}
+
+} // namespace baton::plugin

@@ -1,0 +1,273 @@
+#include "runtime/plugin/weight_feed.hpp"
+
+#include "runtime/model/rope.hpp"
+
+#include <cstring>
+
+namespace baton::plugin {
+namespace {
+
+std::uint32_t bytes_of(element e) {
+  return e == element::f32 ? 4 : 2;
+}
+
+// Of the type that the file has, bit for bit.
+bool is_same(model::tensor_type type, element as) {
+  using enum model::tensor_type;
+  return (type == f32 && as == element::f32) || (type == f16 && as == element::f16) ||
+         (type == bf16 && as == element::bf16);
+}
+
+void convert(const float* from, std::uint64_t count, element as, std::byte* out) {
+  if (as == element::f32) {
+    std::memcpy(out, from, count * sizeof(float));
+    return;
+  }
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const std::uint16_t bits =
+        as == element::f16 ? model::f32_to_f16(from[i]) : model::f32_to_bf16(from[i]);
+    std::memcpy(out + i * sizeof bits, &bits, sizeof bits);
+  }
+}
+
+} // namespace
+
+result<weight_feed> weight_feed::open(const model::model_file& file,
+                                      const model::description& model,
+                                      const model::layer_range& range,
+                                      const model::tensor_slice& slice) {
+  weight_feed feed(file, model, range, slice);
+  if (auto ok = feed.take_frequencies(); !ok)
+    return ok.error();
+  for (auto i = range.first; i < range.end(); ++i)
+    feed.layers_.push_back({model.has_window(i) ? *model.sliding_window : 0,
+                            model.has_window(i) && model.windowed_rope ? 1U : 0U,
+                            model.is_rotated(i)});
+  if (auto ok = feed.check_tensors(); !ok)
+    return ok.error();
+  return feed;
+}
+
+result<void> weight_feed::take_frequencies() {
+  std::vector<float> factors;
+  if (model_.rope.has_factors) {
+    const auto tensor = file_->find("rope_freqs.weight");
+    if (!tensor)
+      return fail(errc::bad_model_file, "tensor 'rope_freqs.weight' is not in {}",
+                  file_->path().string());
+    std::vector<std::byte> raw(tensor->size_bytes());
+    if (auto ok = file_->copy_rows(tensor->name, 0, tensor->rows(), raw); !ok)
+      return ok;
+    factors.resize(tensor->elements());
+    model::dequantize_row(tensor->type, raw.data(), factors.data(), factors.size());
+    factors.resize(model_.rope.dimension_count / 2);
+    if (auto ok = model::check_rope_factors(factors); !ok)
+      return ok;
+  }
+  frequencies_ = model::rope_frequencies(model_.rope, factors);
+  if (model_.sliding_window && model_.windowed_rope)
+    windowed_frequencies_ = model::rope_frequencies(*model_.windowed_rope);
+  return {};
+}
+
+result<void> weight_feed::check_tensors() const {
+  for (const auto& name : model::tensors_of(model_, range_))
+    if (!file_->find(name))
+      return fail(errc::bad_model_file, "tensor '{}' is not in {}", file_->spelled(name),
+                  file_->path().string());
+  return {};
+}
+
+plugin::decoder weight_feed::describe() const {
+  plugin::decoder m;
+  m.layer_count = range_.count;
+  m.layers = layers_.data();
+  m.hidden_size = own_.hidden_size;
+  m.ffn_size = own_.ffn_size;
+  m.head_count = own_.head_count;
+  m.kv_head_count = own_.kv_head_count;
+  m.head_size = own_.head_size;
+  m.vocabulary_size = own_.vocab_size;
+  m.logit_count = range_.heads ? slice_.vocabulary.count : 0;
+  m.embeds = range_.embeds;
+  m.heads = range_.heads;
+  m.rms_epsilon = own_.rms_epsilon;
+  m.act =
+      own_.activation == model::activation_kind::silu ? activation::silu : activation::gelu_tanh;
+  m.rotates = own_.rope.kind == model::rope_kind::normal ? rotation::pairs : rotation::halves;
+  m.rotated_dimensions = own_.rope.dimension_count;
+  m.frequencies[0] = frequencies_.data();
+  m.frequencies[1] = windowed_frequencies_.empty() ? nullptr : windowed_frequencies_.data();
+  m.embedding_scale = own_.embedding_scale;
+  m.attention_scale = own_.attention_scale;
+  m.attention_soft_cap = own_.attention_soft_cap.value_or(0.0F);
+  m.final_soft_cap = own_.final_soft_cap.value_or(0.0F);
+  m.expert_count = own_.expert_count;
+  m.expert_used_count = own_.expert_used_count;
+  m.expert_ffn_size = own_.expert_ffn_size;
+  m.normalises_experts = own_.has_normalised_experts;
+  return m;
+}
+
+std::optional<weight_feed::source> weight_feed::locate(const weight_name& name) const {
+  const std::uint64_t hidden = model_.hidden_size;
+  const bool is_of_layer = name.which != weight::embedding && name.which != weight::output_norm &&
+                           name.which != weight::head;
+  if (is_of_layer && name.layer >= range_.count)
+    return std::nullopt;
+  switch (name.which) {
+  case weight::embedding:
+    if (!range_.embeds)
+      return std::nullopt;
+    return source{"token_embd.weight", 0, 0, {model_.vocab_size, hidden}};
+  case weight::output_norm:
+    if (!range_.heads)
+      return std::nullopt;
+    return source{"output_norm.weight", 0, 0, {1, hidden}};
+  case weight::head:
+    if (!range_.heads)
+      return std::nullopt;
+    return source{model_.has_tied_embeddings ? "token_embd.weight" : "output.weight",
+                  slice_.vocabulary.first,
+                  0,
+                  {slice_.vocabulary.count, hidden}};
+  case weight::ffn_norm:
+  case weight::gate:
+  case weight::up:
+  case weight::down:
+  case weight::post_ffn_norm:
+  case weight::router:
+    return locate_ffn(name);
+  default:
+    return locate_attention(name);
+  }
+}
+
+std::optional<weight_feed::source> weight_feed::locate_attention(const weight_name& name) const {
+  const std::uint64_t hidden = model_.hidden_size, size = model_.head_size;
+  const std::uint64_t group = model_.head_count / model_.kv_head_count;
+  const std::uint64_t kv_at = slice_.kv_heads.first * size, kv = slice_.kv_heads.count * size;
+  const std::uint64_t keys = model_.q_size(), values = keys + model_.kv_size();
+  const auto tensor = [&](std::string_view role) {
+    return model::layer_tensor_name(range_.first + name.layer, role);
+  };
+  const auto fused = [&](std::string_view alone, std::uint64_t behind, std::uint64_t at,
+                         std::uint64_t rows) -> std::optional<source> {
+    if (model_.has_fused_projections)
+      return source{tensor("attn_qkv.weight"), behind + at, 0, {rows, hidden}};
+    return source{tensor(alone), at, 0, {rows, hidden}};
+  };
+  // One row, of which a rank has some columns.
+  const auto vector = [&](bool has, std::string_view role, std::uint64_t at,
+                          std::uint64_t columns) -> std::optional<source> {
+    if (!has)
+      return std::nullopt;
+    return source{tensor(role), 0, at, {1, columns}};
+  };
+  switch (name.which) {
+  case weight::attention_norm:
+    return vector(true, "attn_norm.weight", 0, hidden);
+  case weight::query:
+    return fused("attn_q.weight", 0, kv_at * group, kv * group);
+  case weight::key:
+    return fused("attn_k.weight", keys, kv_at, kv);
+  case weight::value:
+    return fused("attn_v.weight", values, kv_at, kv);
+  case weight::query_bias:
+    return vector(model_.has_attention_bias, "attn_q.bias", kv_at * group, kv * group);
+  case weight::key_bias:
+    return vector(model_.has_attention_bias, "attn_k.bias", kv_at, kv);
+  case weight::value_bias:
+    return vector(model_.has_attention_bias, "attn_v.bias", kv_at, kv);
+  case weight::query_norm:
+    return vector(model_.has_qk_norm, "attn_q_norm.weight", 0, size);
+  case weight::key_norm:
+    return vector(model_.has_qk_norm, "attn_k_norm.weight", 0, size);
+  case weight::attention_out:
+    return source{tensor("attn_output.weight"), 0, kv_at * group, {hidden, kv * group}};
+  case weight::post_attention_norm:
+    return vector(model_.has_post_norms, "post_attention_norm.weight", 0, hidden);
+  default:
+    return std::nullopt;
+  }
+}
+
+std::optional<weight_feed::source> weight_feed::locate_ffn(const weight_name& name) const {
+  const std::uint64_t hidden = model_.hidden_size, at = slice_.ffn.first, own = slice_.ffn.count;
+  const bool is_mixture = model_.expert_count > 0;
+  const std::uint64_t whole = is_mixture ? model_.expert_ffn_size : model_.ffn_size;
+  const auto tensor = [&](std::string_view role) {
+    return model::layer_tensor_name(range_.first + name.layer, role);
+  };
+  if (name.expert >= std::max(1U, model_.expert_count))
+    return std::nullopt;
+  // An expert's rows lie behind those of the experts before it.
+  const auto outputs = [&](std::string_view role, std::string_view of_experts,
+                           std::uint64_t behind) -> std::optional<source> {
+    if (is_mixture)
+      return source{tensor(of_experts), name.expert * whole + at, 0, {own, hidden}};
+    return source{tensor(role), behind + at, 0, {own, hidden}};
+  };
+  const bool is_fused = model_.has_fused_projections;
+  switch (name.which) {
+  case weight::ffn_norm:
+    return source{tensor("ffn_norm.weight"), 0, 0, {1, hidden}};
+  case weight::post_ffn_norm:
+    if (!model_.has_post_norms)
+      return std::nullopt;
+    return source{tensor("post_ffw_norm.weight"), 0, 0, {1, hidden}};
+  case weight::gate:
+    return outputs(is_fused ? "ffn_up.weight" : "ffn_gate.weight", "ffn_gate_exps.weight", 0);
+  case weight::up:
+    return outputs("ffn_up.weight", "ffn_up_exps.weight", is_fused ? whole : 0);
+  case weight::down:
+    if (is_mixture)
+      return source{tensor("ffn_down_exps.weight"), name.expert * hidden, at, {hidden, own}};
+    return source{tensor("ffn_down.weight"), 0, at, {hidden, own}};
+  case weight::router:
+    if (!is_mixture)
+      return std::nullopt;
+    return source{tensor("ffn_gate_inp.weight"), 0, 0, {model_.expert_count, hidden}};
+  default:
+    return std::nullopt;
+  }
+}
+
+std::optional<extent> weight_feed::find(const weight_name& name) const {
+  const auto found = locate(name);
+  return found ? std::optional(found->size) : std::nullopt;
+}
+
+result<void> weight_feed::read(const weight_name& name, std::uint64_t first, std::uint64_t count,
+                               element as, std::byte* out) const {
+  const auto from = locate(name);
+  const auto tensor = from ? file_->find(from->tensor) : std::nullopt;
+  if (!tensor)
+    return fail(errc::not_found, "weight {} of layer {} is not in this model",
+                static_cast<std::uint32_t>(name.which), name.layer);
+  if (first > from->size.rows || count > from->size.rows - first)
+    return fail(errc::invalid_value, "rows {} to {} of '{}', which has {}", first, first + count,
+                tensor->name, from->size.rows);
+  // A vector may be published with dimensions of one.
+  const bool is_whole = from->size.rows == 1;
+  const std::uint64_t row_bytes = is_whole ? tensor->size_bytes() : tensor->row_bytes();
+  const std::uint64_t columns = is_whole ? tensor->elements() : tensor->columns();
+  const std::uint64_t rows = is_whole ? tensor->rows() * count : count;
+  std::vector<std::byte> raw(row_bytes * count);
+  if (auto ok = file_->copy_rows(tensor->name, from->first_row + first, rows, raw); !ok)
+    return ok;
+  const std::uint64_t out_bytes = from->size.columns * bytes_of(as);
+  std::vector<float> values(is_same(tensor->type, as) ? 0 : columns);
+  for (std::uint64_t r = 0; r < count; ++r) {
+    if (values.empty()) {
+      std::memcpy(out + r * out_bytes,
+                  raw.data() + r * row_bytes + from->first_column * bytes_of(as), out_bytes);
+      continue;
+    }
+    model::dequantize_row(tensor->type, raw.data() + r * row_bytes, values.data(), columns);
+    convert(values.data() + from->first_column, from->size.columns, as, out + r * out_bytes);
+  }
+  return {};
+}
+
+} // namespace baton::plugin

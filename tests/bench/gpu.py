@@ -1,0 +1,156 @@
+"""Measures the GPU engine beside what its device can do: docs/gpu-todo.md says which rows stand for which bar.
+
+    python3 tests/bench/gpu.py [--device cuda:0] [--shape 8b|1b|tiny] [--dtype bfloat16] [--python PYTHON] [--build-dir build/gpu]
+    python3 tests/bench/gpu.py --shape 8b --write DIR      only writes the model
+
+Writes a model of random weights at the shape asked for (a directory as transformers saves it), measures copy bandwidth and
+matrix products with torch on the same device, then the engine by gpu_bench. Prints one JSON object a line: row, value, unit, and
+bar and ok where there is one. Exit status 1 if a bar is missed, 2 if something could not be measured.
+"""
+import argparse
+import json
+import os
+import pathlib
+import random
+import struct
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+# hidden, ffn, layers, heads, KV heads, vocabulary. Llama-3.1-8B's, Llama-3.2-1B's, and one that a test writes in a moment.
+SHAPES = {"8b": (4096, 14336, 32, 32, 8, 128256), "1b": (2048, 8192, 16, 32, 8, 128256), "tiny": (64, 128, 2, 4, 2, 320)}
+CHUNK_BYTES = 64 << 20
+BARS = {"decode batch 1, of copy bandwidth": 0.80, "prefill 4096, of matmul peak": 0.65}
+PROBE = """
+import json, sys, time, torch
+device, dtype, size = sys.argv[1], getattr(torch, sys.argv[2]), int(sys.argv[3])
+wait = torch.cuda.synchronize if device.startswith("cuda") else lambda: None
+def best(work, rounds=8):
+    found = None
+    for _ in range(rounds):
+        wait(); begin = time.perf_counter(); work(); wait()
+        took = time.perf_counter() - begin
+        found = took if found is None else min(found, took)
+    return found
+a = torch.empty(size * size, dtype=torch.uint8, device=device); b = torch.empty_like(a)
+n = 8192 if device.startswith("cuda") else 256
+m = torch.randn(n, n, device=device).to(dtype); w = torch.randn(n, n, device=device).to(dtype)
+print(json.dumps({"copy": 2 * a.numel() / best(lambda: b.copy_(a)), "products": 2 * n ** 3 / best(lambda: torch.mm(m, w))}))
+"""
+
+
+def say(row, value, unit, **more):
+    print(json.dumps({"row": row, "value": value, "unit": unit, **more}), flush=True)
+
+
+def tensors_of(shape):
+    """-> [(name, [rows, columns] or [columns])] of a Llama with separate head."""
+    hidden, ffn, layers, heads, kv_heads, vocabulary = SHAPES[shape]
+    size = hidden // heads
+    yield "model.embed_tokens.weight", [vocabulary, hidden]
+    for i in range(layers):
+        for name, dims in (("input_layernorm", [hidden]), ("self_attn.q_proj", [heads * size, hidden]), ("self_attn.k_proj", [kv_heads * size, hidden]),
+                           ("self_attn.v_proj", [kv_heads * size, hidden]), ("self_attn.o_proj", [hidden, heads * size]), ("post_attention_layernorm", [hidden]),
+                           ("mlp.gate_proj", [ffn, hidden]), ("mlp.up_proj", [ffn, hidden]), ("mlp.down_proj", [hidden, ffn])):
+            yield f"model.layers.{i}.{name}.weight", dims
+    yield "model.norm.weight", [hidden]
+    yield "lm_head.weight", [vocabulary, hidden]
+
+
+def write_model(directory, shape):
+    """bf16 weights in [-1/32, 1/32]: 0x3C00 to 0x3CFF with a random sign, so that no sum overflows; norms are 1."""
+    hidden, ffn, layers, heads, kv_heads, vocabulary = SHAPES[shape]
+    (directory / "config.json").write_text(json.dumps({
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": hidden, "intermediate_size": ffn, "num_hidden_layers": layers,
+        "num_attention_heads": heads, "num_key_value_heads": kv_heads, "head_dim": hidden // heads, "vocab_size": vocabulary, "hidden_act": "silu",
+        "max_position_embeddings": 8192, "rms_norm_eps": 1e-5, "rope_theta": 500000.0, "tie_word_embeddings": False, "torch_dtype": "bfloat16",
+        "bos_token_id": 0, "eos_token_id": 1}))
+    header, at = {}, 0
+    for name, dims in tensors_of(shape):
+        count = 2
+        for d in dims:
+            count *= d
+        header[name] = {"dtype": "BF16", "shape": dims, "data_offsets": [at, at + count]}
+        at += count
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    noise = random.Random(1).randbytes(CHUNK_BYTES // 2)
+    pattern = b"".join(struct.pack("<H", 0x3C00 | byte | (byte & 1) << 15) for byte in noise[:1 << 16]) * (CHUNK_BYTES >> 17)
+    ones = struct.pack("<H", 0x3F80)
+    with open(directory / "model.safetensors", "wb") as out:
+        out.write(struct.pack("<Q", len(text)) + text)
+        for name, dims in tensors_of(shape):
+            begin, end = header[name]["data_offsets"]
+            if len(dims) == 1:
+                out.write(ones * dims[0])
+                continue
+            left = end - begin
+            while left:
+                piece = pattern[:left] if left < len(pattern) else pattern
+                out.write(piece)
+                left -= len(piece)
+
+
+def probe(options):
+    """What the device can do, by torch's own Python side; nothing where that is not installed whole."""
+    size = 65536 if options.device.startswith("cuda") else 4096
+    done = subprocess.run([options.python, "-c", PROBE, options.device.replace("cpu-torch", "cpu"), options.dtype, str(size)], capture_output=True, text=True)
+    if done.returncode:
+        say("device", 0, "none", reason=(done.stderr.strip().splitlines() or ["no reason given"])[-1])
+        return None
+    return json.loads(done.stdout)
+
+
+def measure(options, model):
+    tool = options.build_dir / "tests/bench/gpu_bench"
+    small = options.shape == "tiny"
+    words = [tool, "--device", options.device, "--model", model, "--dtype", options.dtype, "--engine", options.engine,
+             *(["--prompt", "64", "--batches", "1,4", "--steps", "4", "--position", "16", "--rounds", "1", "--threads", "2"] if small else [])]
+    done = subprocess.run([str(w) for w in words], capture_output=True, text=True,
+                          env={**os.environ, "BATON_ENGINES": str(options.build_dir / "cluster/engines")})
+    if done.returncode:
+        sys.exit(f"gpu_bench: {done.stderr.strip()}")
+    return {row["row"]: row for row in map(json.loads, done.stdout.splitlines())}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cuda:0")
+    parser.add_argument("--engine", default="torch")
+    parser.add_argument("--shape", choices=SHAPES, default="8b")
+    parser.add_argument("--dtype", choices=("float32", "float16", "bfloat16"), default="bfloat16")
+    parser.add_argument("--python", default=os.environ.get("BATON_TORCH_PYTHON", sys.executable), help="with torch, for what the device can do")
+    parser.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build/gpu")
+    parser.add_argument("--write", type=pathlib.Path, help="write the model to this directory and end")
+    options = parser.parse_args()
+    if options.write:
+        options.write.mkdir(parents=True, exist_ok=True)
+        write_model(options.write, options.shape)
+        return 0
+    missed = absent = False
+    with tempfile.TemporaryDirectory(prefix="baton-gpu-") as directory:
+        write_model(pathlib.Path(directory), options.shape)
+        rows = measure(options, directory)
+    for row in rows.values():
+        say(row["row"], row["value"], row["unit"])
+    if device := probe(options):
+        say("copy bandwidth", device["copy"] / 1e9, "GB/s")
+        say("matmul peak", device["products"] / 1e12, "TFLOP/s")
+        hidden, ffn, layers, heads, kv_heads, _ = SHAPES[options.shape]
+        weights = layers * (hidden * hidden * (2 + 2 * kv_heads / heads) + 3 * hidden * ffn)
+        shares = {"decode batch 1, of copy bandwidth": rows["decode batch 1"]["value"] * rows["weights read by a step"]["value"] / device["copy"]}
+        if "prefill 4096" in rows:
+            attention = 2 * layers * hidden * 4096  # multiply-adds of a row with half of 4096 keys and values, twice
+            shares["prefill 4096, of matmul peak"] = rows["prefill 4096"]["value"] * (2 * weights + attention) / device["products"]
+        for name, share in shares.items():
+            good = share >= BARS[name] if options.shape == "8b" else None
+            say(name, share, "of 1", **({"bar": BARS[name], "ok": good} if good is not None else {}))
+            missed = missed or good is False
+    else:
+        absent = True
+    return 1 if missed else 2 if absent else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,182 @@
+// Measures an engine in a library, in process: decode at several batch sizes, prefill, and the time
+// of a step that has almost nothing to compute. Prints one JSON object a line. Called by gpu.py.
+#include "runtime/model/model_file.hpp"
+#include "runtime/plugin/plugin_engine.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+using namespace baton;
+
+namespace {
+
+struct options {
+  std::string engine = "torch", device = "cuda:0", model, dtype = "bfloat16";
+  std::uint32_t threads = 8, prompt = 4096, steps = 64, position = 128, rounds = 3;
+  std::vector<std::uint32_t> batches{1, 256};
+};
+
+using clock_type = std::chrono::steady_clock;
+
+double seconds_since(clock_type::time_point begin) {
+  return std::chrono::duration<double>(clock_type::now() - begin).count();
+}
+
+void print(const std::string& row, double value, const char* unit) {
+  fmt::print("{{\"row\": \"{}\", \"value\": {:.6g}, \"unit\": \"{}\"}}\n", row, value, unit);
+  std::fflush(stdout);
+}
+
+class bench {
+public:
+  bench(plugin::plugin_engine& engine, const options& o) : engine_(engine), o_(o) {}
+
+  // Sequences side by side, each at its own blocks; greedy.
+  result<double> decode(std::uint32_t batch) {
+    double best = 0;
+    for (std::uint32_t i = 0; i < batch; ++i) // what they hold by then
+      if (auto ok = fill(i, o_.position); !ok)
+        return ok.error();
+    for (std::uint32_t round = 0; round <= o_.rounds; ++round) { // the first warms up
+      const auto begin = clock_type::now();
+      for (std::uint32_t step = 0; step < o_.steps; ++step)
+        if (auto ok = run(0, batch, o_.position + step, 1); !ok)
+          return ok.error();
+      if (round > 0)
+        best = std::max(best, batch * o_.steps / seconds_since(begin));
+    }
+    return best;
+  }
+
+  // Rows of one prompt.
+  result<double> prefill() {
+    double best = 0;
+    for (std::uint32_t round = 0; round <= o_.rounds; ++round) {
+      const auto begin = clock_type::now();
+      if (auto ok = fill(0, o_.prompt); !ok)
+        return ok.error();
+      if (round > 0)
+        best = std::max(best, o_.prompt / seconds_since(begin));
+    }
+    return best;
+  }
+
+private:
+  // The first so many positions of a sequence, in steps of rows_max.
+  result<void> fill(std::uint32_t sequence, std::uint32_t positions) {
+    const auto at_a_time = engine_.limits().rows_max;
+    for (std::uint32_t at = 0; at < positions; at += at_a_time)
+      if (auto ok = run(sequence, 1, at, std::min(at_a_time, positions - at)); !ok)
+        return ok;
+    return {};
+  }
+
+  result<void> run(std::uint32_t first, std::uint32_t sequences, std::uint32_t position,
+                   std::uint32_t rows) {
+    const auto& l = engine_.limits();
+    const auto blocks =
+        (std::max(o_.prompt, o_.position + o_.steps) + l.block_positions - 1) / l.block_positions;
+    micro_batch b;
+    b.batch = {++batches_};
+    b.epoch = {1};
+    for (std::uint32_t i = first; i < first + sequences; ++i) {
+      slice s;
+      s.sequence.ticket.value = i + 1;
+      s.position = position;
+      s.rows = rows;
+      s.samples = true;
+      const auto own = (position + rows + l.block_positions - 1) / l.block_positions;
+      for (std::uint32_t k = 0; k < own; ++k)
+        s.blocks.push_back(i * blocks + k);
+      b.slices.push_back(std::move(s));
+      for (std::uint32_t r = 0; r < rows; ++r)
+        b.tokens.push_back(static_cast<token_id>((position + r + 31 * i) % l.vocabulary_size));
+      b.draws.emplace_back().sampling.temperature = 0;
+    }
+    const auto out = engine_.run(b, {});
+    return out ? result<void>() : out.error();
+  }
+
+  plugin::plugin_engine& engine_;
+  const options& o_;
+  std::uint64_t batches_ = 0;
+};
+
+result<void> measure(const options& o) {
+  const auto file = model::open_model(o.model);
+  if (!file)
+    return file.error();
+  const auto description = model::describe(**file);
+  if (!description)
+    return description.error();
+  const auto path = plugin::find_library(o.engine);
+  if (!path)
+    return path.error();
+  const auto library = plugin::library::open(*path);
+  if (!library)
+    return library.error();
+  plugin::config c;
+  c.device = o.device;
+  c.weights = o.dtype == "float32"   ? plugin::element::f32
+              : o.dtype == "float16" ? plugin::element::f16
+                                     : plugin::element::bf16;
+  c.kv = c.weights;
+  c.threads = o.threads;
+  const auto most = *std::max_element(o.batches.begin(), o.batches.end());
+  c.context_max = std::max(o.prompt, o.position + o.steps);
+  c.rows_max = std::max(most, std::min(o.prompt, 4096U));
+  c.blocks = most * ((c.context_max + c.block_positions - 1) / c.block_positions);
+  const auto begin = clock_type::now();
+  const auto engine =
+      plugin::plugin_engine::load(*library, **file, *description, model::whole(*description), c);
+  if (!engine)
+    return engine.error();
+  print("load", seconds_since(begin), "s");
+  const double element = c.weights == plugin::element::f32 ? 4 : 2;
+  const double embedding = static_cast<double>(description->vocab_size) * description->hidden_size;
+  print("weights read by a step",
+        (static_cast<double>(description->parameter_count) -
+         (description->has_tied_embeddings ? 0 : embedding)) *
+            element,
+        "bytes");
+  bench b(**engine, o);
+  for (const auto batch : o.batches) {
+    const auto rate = b.decode(batch);
+    if (!rate)
+      return rate.error();
+    print(fmt::format("decode batch {}", batch), *rate, "tokens/s");
+  }
+  if (o.prompt > 0) {
+    const auto rate = b.prefill();
+    if (!rate)
+      return rate.error();
+    print(fmt::format("prefill {}", o.prompt), *rate, "tokens/s");
+  }
+  return {};
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  options o;
+  CLI::App app{"Measures an engine in a library; see docs/gpu-todo.md."};
+  app.add_option("--engine", o.engine, "library engine_NAME.so");
+  app.add_option("--device", o.device);
+  app.add_option("--model", o.model, "GGUF file or directory")->required();
+  app.add_option("--dtype", o.dtype)->check(CLI::IsMember({"float32", "float16", "bfloat16"}));
+  app.add_option("--threads", o.threads)->check(CLI::PositiveNumber);
+  app.add_option("--prompt", o.prompt, "rows of the prefill; 0: none");
+  app.add_option("--steps", o.steps)->check(CLI::PositiveNumber);
+  app.add_option("--position", o.position, "where decoding begins");
+  app.add_option("--rounds", o.rounds)->check(CLI::PositiveNumber);
+  app.add_option("--batches", o.batches)->delimiter(',');
+  CLI11_PARSE(app, argc, argv);
+  if (auto ok = measure(o); !ok) {
+    fmt::print(stderr, "gpu_bench: {}\n", ok.error().message);
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,125 @@
+#include "tests/conformance/pipeline.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+namespace baton::conformance {
+
+pipeline::pipeline(const subject& s, const std::vector<std::uint32_t>& cuts,
+                   const subject::masker& constrains)
+    : stages_(s.make(cuts, constrains)) {
+  REQUIRE(stages_.size() == cuts.size() + 1);
+}
+
+micro_batch pipeline::batch_of(const std::vector<piece>& pieces) const {
+  const auto& l = limits();
+  micro_batch batch;
+  batch.batch = {batches_ + 1};
+  batch.epoch = {1};
+  for (const piece& p : pieces) {
+    slice s;
+    s.sequence.ticket.value = p.ticket;
+    s.position = p.from;
+    s.rows = p.count;
+    s.samples = p.samples;
+    s.drafts = p.drafts;
+    s.blocks = p.blocks;
+    s.blocks.resize((p.from + p.count + l.block_positions - 1) / l.block_positions);
+    const auto begin = p.tokens->begin() + p.from;
+    batch.tokens.insert(batch.tokens.end(), begin, begin + p.count);
+    draw d;
+    d.sampling.temperature = 0;
+    d.sampling.logprobs = static_cast<std::int32_t>(l.vocabulary_size);
+    batch.draws.insert(batch.draws.end(), s.draws(), d);
+    batch.slices.push_back(std::move(s));
+  }
+  return batch;
+}
+
+result<std::vector<sample>> pipeline::run(const micro_batch& batch) {
+  ++batches_;
+  std::vector<float> activations;
+  for (const auto& stage : stages_) {
+    auto out = stage->run(batch, activations);
+    if (!out)
+      return out.error();
+    if (stage == stages_.back()) {
+      CHECK(out->activations.empty());
+      return std::move(out->samples);
+    }
+    CHECK(out->samples.empty());
+    activations.assign(out->activations.begin(), out->activations.end());
+  }
+  return std::vector<sample>{};
+}
+
+std::vector<distribution> pipeline::step(const std::vector<piece>& pieces,
+                                         std::vector<block_copy> copies) {
+  auto batch = batch_of(pieces);
+  batch.copies = std::move(copies);
+  const auto samples = run(batch);
+  REQUIRE_MESSAGE(samples, samples.error().message);
+  REQUIRE(samples->size() == batch.draws.size());
+  std::vector<distribution> out;
+  for (const auto& each : *samples) {
+    distribution d(limits().vocabulary_size, -std::numeric_limits<float>::infinity());
+    for (const auto& entry : each.top)
+      d.at(static_cast<std::size_t>(entry.token)) = entry.logprob;
+    out.push_back(std::move(d));
+  }
+  return out;
+}
+
+distribution pipeline::last_of(const std::vector<token_id>& tokens,
+                               const std::vector<block_index>& blocks,
+                               const std::vector<std::uint32_t>& sizes) {
+  distribution last;
+  for (std::uint32_t at = 0, i = 0; at < tokens.size(); ++i) {
+    const auto wanted = sizes[std::min<std::size_t>(i, sizes.size() - 1)];
+    const auto count =
+        std::min<std::uint32_t>(wanted, static_cast<std::uint32_t>(tokens.size()) - at);
+    last = step({{&tokens, at, count, blocks}}).front();
+    at += count;
+  }
+  return last;
+}
+
+std::vector<token_id> some_tokens(const engine::capacity& limits, std::size_t count,
+                                  std::uint32_t seed) {
+  std::vector<token_id> out;
+  for (std::size_t i = 0; i < count; ++i)
+    out.push_back(
+        static_cast<token_id>((i * i * 31 + i * 7 + seed * 53 + 5) % limits.vocabulary_size));
+  return out;
+}
+
+std::vector<block_index> consecutive(block_index first, std::size_t count) {
+  std::vector<block_index> out(count);
+  for (auto& each : out)
+    each = first++;
+  return out;
+}
+
+void check_near(const subject& s, const distribution& expected, const distribution& found) {
+  REQUIRE(expected.size() == found.size());
+  std::size_t apart = 0;
+  double worst = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    if (std::bit_cast<std::uint32_t>(expected[i]) != std::bit_cast<std::uint32_t>(found[i]))
+      ++apart;
+    const double difference = std::abs(double{expected[i]} - double{found[i]});
+    worst =
+        std::isnan(difference) && expected[i] != found[i] ? INFINITY : std::max(worst, difference);
+  }
+  CAPTURE(worst);
+  if (s.tolerance == 0)
+    CHECK(apart == 0);
+  else
+    CHECK(worst <= double{s.tolerance});
+}
+
+} // namespace baton::conformance

@@ -1,0 +1,54 @@
+// The stages of a subject as one pipeline, and a step of some sequences through it: what the checks
+// of conformance.cpp are written in.
+#pragma once
+
+#include "tests/conformance/conformance.hpp"
+
+#include <span>
+
+namespace baton::conformance {
+
+// A sequence's part of a step: `count` of its tokens from `from` on, in its blocks.
+struct piece {
+  const std::vector<token_id>* tokens = nullptr;
+  std::uint32_t from = 0, count = 0;
+  std::vector<block_index> blocks; // of all its positions; the step names those it needs
+  bool samples = true;
+  std::uint32_t drafts = 0;
+  std::uint64_t ticket = 1;
+};
+
+// Log-probabilities [vocabulary] of one drawn row.
+using distribution = std::vector<float>;
+
+class pipeline {
+public:
+  explicit pipeline(const subject& s, const std::vector<std::uint32_t>& cuts = {},
+                    const subject::masker& constrains = nullptr);
+
+  const engine::capacity& limits() const { return stages_.front()->limits(); }
+  // A batch of these pieces, whose draws are greedy and ask for all log-probabilities.
+  micro_batch batch_of(const std::vector<piece>& pieces) const;
+  // Through all stages; the samples of the last.
+  result<std::vector<sample>> run(const micro_batch& batch);
+  // One distribution a draw. Requires: the step succeeds.
+  std::vector<distribution> step(const std::vector<piece>& pieces,
+                                 std::vector<block_copy> copies = {});
+  // Runs `tokens` in steps of these sizes, the last one repeated: what the last row of the last
+  // step gives.
+  distribution last_of(const std::vector<token_id>& tokens, const std::vector<block_index>& blocks,
+                       const std::vector<std::uint32_t>& sizes);
+
+private:
+  stages stages_;
+  std::uint64_t batches_ = 0;
+};
+
+// As many tokens, which differ by `seed`.
+std::vector<token_id> some_tokens(const engine::capacity& limits, std::size_t count,
+                                  std::uint32_t seed = 0);
+std::vector<block_index> consecutive(block_index first, std::size_t count);
+// Within the subject's tolerance; with none, by their bits.
+void check_near(const subject& s, const distribution& expected, const distribution& found);
+
+} // namespace baton::conformance

@@ -1,0 +1,105 @@
+// The families of tests/data/model/families: tiny models with the answers of transformers
+// (tests/data/model/make_family_goldens.py). What every engine's logits are compared with.
+#pragma once
+
+#include "runtime/model/description.hpp"
+#include "schema/ids.hpp"
+#include "tests/support/gguf_writer.hpp"
+#include "tests/support/places.hpp"
+#include "tests/support/scratch_directory.hpp"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace baton::testing {
+
+inline const std::vector<std::string> family_names = {"qwen2",   "qwen3",   "llama3", "mistral",
+                                                      "phi3",    "smollm3", "gemma2", "gemma3",
+                                                      "mixtral", "qwen3moe"};
+
+// Between logits and the golden ones, in units of the golden ones' deviation: root mean square, and
+// of a single logit.
+struct difference {
+  double mean = 0, worst = 0;
+};
+
+struct family_golden {
+  std::unique_ptr<model::model_file> file;
+  model::description description;
+  std::vector<token_id> prompt, greedy;
+  std::vector<std::uint32_t> positions;
+  std::vector<std::vector<float>> logits; // at these positions
+
+  // As committed, in one of the forms, or with its matrices in another type.
+  explicit family_golden(const std::string& name, std::optional<model::tensor_type> type = {},
+                         const std::string& form = ".gguf") {
+    const auto stem = source_directory() / "tests/data/model/families" / name;
+    open(stem.string() + form);
+    if (type) {
+      const scratch_directory scratch;
+      REQUIRE(copy_as(*type).write(scratch / "copy.gguf"));
+      open(scratch / "copy.gguf");
+    }
+    std::ifstream in(stem.string() + ".json");
+    const auto golden = nlohmann::json::parse(in);
+    golden.at("prompt_ids").get_to(prompt);
+    golden.at("greedy_ids").get_to(greedy);
+    golden.at("positions").get_to(positions);
+    golden.at("logits").get_to(logits);
+  }
+
+  void open(const std::filesystem::path& path) {
+    auto opened = model::open_model(path);
+    REQUIRE_MESSAGE(opened, opened.error().message);
+    file = *std::move(opened);
+    auto described = model::describe(*file);
+    REQUIRE_MESSAGE(described, described.error().message);
+    description = *std::move(described);
+  }
+
+  gguf_writer copy_as(model::tensor_type type) const {
+    gguf_writer out;
+    for (const auto& key : file->keys()) {
+      if (const auto text = file->get_string(key))
+        out.set_string(key, *text);
+      else if (const auto number = file->get_u32(key))
+        out.set_u32(key, *number);
+      else if (const auto flag = file->get_bool(key))
+        out.set_bool(key, *flag);
+      else
+        out.set_f32(key, file->get_f32(key).value());
+    }
+    for (const auto& tensor : file->tensors()) {
+      std::vector<float> values(tensor.elements());
+      model::dequantize_row(tensor.type, tensor.bytes.data(), values.data(), values.size());
+      const bool is_vector = tensor.shape.size() == 1;
+      out.add_tensor(tensor.name, is_vector ? tensor.type : type, tensor.shape, values);
+    }
+    return out;
+  }
+
+  difference compare(const std::map<std::uint32_t, std::vector<float>>& found) const {
+    double squares = 0, errors = 0, worst = 0;
+    for (std::size_t row = 0; row < positions.size(); ++row)
+      for (std::size_t i = 0; i < logits[row].size(); ++i) {
+        const double expected = double{logits[row][i]};
+        const double error = double{found.at(positions[row])[i]} - expected;
+        squares += expected * expected;
+        errors += error * error; // NaN stays in it
+        worst = std::max(worst, std::abs(error));
+      }
+    const double count = static_cast<double>(positions.size() * logits[0].size());
+    return {std::sqrt(errors / squares), worst / std::sqrt(squares / count)};
+  }
+};
+
+} // namespace baton::testing

@@ -1,0 +1,22 @@
+// Where tests find the tree and the engines of the build: as they were built, or as the environment
+// says, for a machine to which both were carried (docs/gpu-todo.md).
+#pragma once
+
+#include <cstdlib>
+#include <filesystem>
+
+namespace baton::testing {
+
+inline std::filesystem::path source_directory() {
+  const char* carried = std::getenv("BATON_SOURCE_DIR");
+  return carried != nullptr && *carried != 0 ? carried : BATON_SOURCE_DIR;
+}
+
+#ifdef BATON_ENGINES_DIR
+inline std::filesystem::path engines_directory() {
+  const char* carried = std::getenv("BATON_ENGINES");
+  return carried != nullptr && *carried != 0 ? carried : BATON_ENGINES_DIR;
+}
+#endif
+
+} // namespace baton::testing

@@ -1,0 +1,96 @@
+"""Shards whose engine lives in a library: the same texts, in one stage, beside the native engine and as ranks, through a kill as well.
+
+The library is the GPU engine's stage on a device of plain loops (tests/support/plain_device.cpp)."""
+import json
+import os
+import pathlib
+import subprocess
+import time
+
+import pytest
+from harness import BUILD, CLUSTER, ROOT, running
+from streams import Stream
+
+PROMPTS = [f"Write a short story about {x}." for x in ("a fox", "the sea")]
+TOKENS = 48
+PLAIN = "plain/plain"
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    """Float weights: an engine of float32 and the native one compute the same but for the order of sums."""
+    path = tmp_path_factory.mktemp("tiny") / "tiny.gguf"
+    subprocess.run([BUILD / "tests/support/tiny_model", path, "--layers", "4", "--type", "F32"], check=True)
+    return path
+
+
+def texts(cluster):
+    streams = [Stream(cluster, p, max_tokens=TOKENS) for p in PROMPTS]
+    return [s.check().text for s in streams]
+
+
+def served(tiny, devices, **options):
+    return running(path=tiny, devices=devices, kv_cache="8MiB", model='dtype = "float32"' if PLAIN in devices else "", **options)
+
+
+@pytest.fixture(scope="module")
+def native(tiny):
+    with served(tiny, ["cpu:0"]) as cluster:
+        yield texts(cluster)
+
+
+@pytest.mark.parametrize("devices, tensor", [([PLAIN], 1), (["cpu:0", PLAIN], 1), ([PLAIN, "cpu:0"], 1), ([PLAIN, PLAIN], 2)])
+def test_an_engine_in_a_library_gives_the_same_texts(tiny, native, devices, tensor):
+    with served(tiny, devices, tensor=tensor) as cluster:
+        assert texts(cluster) == native
+        assert "plain plain, float32, float16 KV" in json.dumps(cluster.status())
+
+
+def test_streams_outlive_a_shard_whose_kv_goes_with_it(tiny, native):
+    with served(tiny, ["cpu:0", PLAIN]) as cluster:
+        streams = [Stream(cluster, p, max_tokens=TOKENS) for p in PROMPTS]
+        for s in streams:
+            assert s.begun.wait(60)
+        before = cluster.pids()
+        at = time.monotonic()
+        cluster.kill("shard-1")
+        assert [s.check().text for s in streams] == native
+        assert time.monotonic() - at < 30
+        after = cluster.pids()
+        assert {name for name in after if after[name] != before[name]} == {"shard-1"}
+
+
+TORCH = pathlib.Path(os.environ.get("BATON_ENGINES", BUILD / "cluster/engines")) / "engine_torch.so"
+
+
+@pytest.mark.skipif(not TORCH.exists(), reason="engine_torch.so is not in this build: ./check gpu")
+@pytest.mark.parametrize("devices", [["cpu-torch"], ["cpu:0", "cpu-torch"]])
+def test_the_default_model_on_torch_says_what_the_native_engine_says(devices):
+    body = {"prompt": "The sea is", "max_tokens": 24, "temperature": 0, "model": "smollm2"}
+    said = []
+    for served_by in (["cpu:0"], devices):
+        with running(devices=served_by) as cluster:
+            said.append(cluster.post("/v1/completions", body)[2]["choices"][0]["text"])
+    assert said[0] == said[1] and len(said[0]) > 40
+
+
+def refused(config, *words):
+    done = subprocess.run([CLUSTER, *words, config], capture_output=True, text=True, timeout=60, cwd=ROOT)
+    return done.stdout + done.stderr
+
+
+def test_devices_that_are_not_there_are_named(tiny, tmp_path):
+    config = tmp_path / "nodes.toml"
+    base = f'[model]\nname = "m"\npath = "{tiny}"\nkv_cache_bytes = "8MiB"\n'
+    config.write_text(base + '[[nodes]]\nname = "a"\ndevices = ["gone/x"]\n')
+    assert "engine_gone.so is not in" in refused(config, "doctor")
+    config.write_text(base + f'[[nodes]]\nname = "a"\ndevices = ["plain/other"]\n')
+    assert "there is no device other, only plain" in refused(config, "doctor")
+    config.write_text(base.replace("8MiB", "auto") + f'[[nodes]]\nname = "a"\ndevices = ["{PLAIN}"]\n')
+    assert f"not that of device {PLAIN}: give a size" in refused(config, "plan")
+    config.write_text(base + 'kv_cache_dtype = "q8_0"\n' + f'[[nodes]]\nname = "a"\ndevices = ["{PLAIN}"]\n')
+    assert "no KV cache of type q8_0" in refused(config, "plan")
+    config.write_text(base + 'dtype = "float32"\n[[nodes]]\nname = "a"\ndevices = ["cpu"]\n')
+    assert "the native engine computes with the types of the model's file" in refused(config, "plan")
+    config.write_text(base + f'tensor_parallel_size = 2\n[[nodes]]\nname = "a"\ndevices = ["cpu", "{PLAIN}"]\n')
+    assert "ranks of one stage need one kind of engine" in refused(config, "plan")

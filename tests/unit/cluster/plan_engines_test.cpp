@@ -1,0 +1,112 @@
+// Devices whose engines live in libraries: how they are named, what the plan makes of them, what it
+// refuses.
+#include "cluster/plan_engines.hpp"
+#include "tests/unit/cluster/small_model.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace baton;
+using namespace baton::cluster;
+
+namespace {
+
+cluster_config on(std::vector<std::string> devices, std::uint32_t ranks = 1) {
+  cluster_config c;
+  c.name = "t";
+  c.model.name = "m";
+  c.model.tensor_parallel_size = ranks;
+  c.model.pipeline_parallel_size = static_cast<std::uint32_t>(devices.size()) / ranks;
+  c.nodes = {{"a", "127.0.0.1", std::move(devices), "", "", false}};
+  return c;
+}
+
+machines one_machine(std::uint64_t memory = 8ull << 30) {
+  return {{root_machine, machine_facts{{0, 1, 2, 3}, memory}}};
+}
+
+std::string refusal(const cluster_config& config, std::string_view key) {
+  const auto plan = make_plan(config, small_model(), one_machine());
+  REQUIRE(!plan);
+  CHECK(plan.error().param == key);
+  return plan.error().message;
+}
+
+} // namespace
+
+TEST_CASE("devices are read as cores, as a GPU's number, or as an engine and its device") {
+  CHECK(parse_device("cpu:1-2")->is_native());
+  const auto gpu = parse_device("cuda:3");
+  REQUIRE(gpu);
+  CHECK(gpu->engine == "torch");
+  CHECK(gpu->at == "cuda:3");
+  CHECK(gpu->has_own_memory());
+  const auto tensors = parse_device("cpu-torch");
+  REQUIRE(tensors);
+  CHECK(tensors->engine == "torch");
+  CHECK(!tensors->has_own_memory());
+  const auto other = parse_device("neuron/nc:0,nc:1");
+  REQUIRE(other);
+  CHECK(other->engine == "neuron");
+  CHECK(other->at == "nc:0,nc:1");
+  for (const auto* wrong : {"cuda", "cuda:", "cuda:x", "cuda:0-1", "gpu:0", "/x", "a/", "a b/c",
+                            "neuron/nc 0", "../x/y", ""}) {
+    CAPTURE(wrong);
+    const auto none = parse_device(wrong);
+    // "../x/y" names an engine "..", which is no name.
+    REQUIRE(!none);
+    CHECK(none.error().message.find("ENGINE/DEVICE") != std::string::npos);
+  }
+}
+
+TEST_CASE("a device with memory of its own takes no core and none of the machine's memory") {
+  const auto plan = make_plan(on({"cuda:0", "cpu:0"}), small_model(), one_machine());
+  REQUIRE_MESSAGE(plan, plan.error().message);
+  const auto &gpu = plan->shards[0], &cpu = plan->shards[1];
+  CHECK(gpu.on_device.engine == "torch");
+  CHECK(gpu.cores.empty());
+  CHECK(gpu.threads == 4); // to load with
+  CHECK(gpu.machine_bytes == 0);
+  CHECK(gpu.weight_bytes > 0);
+  CHECK(cpu.cores == std::vector<std::uint32_t>{0});
+  CHECK(cpu.machine_bytes == cpu.weight_bytes);
+  // How fast it is, nobody knows: the layers are cut as for two alike.
+  const auto alike = make_plan(on({"cpu:0", "cpu:1"}), small_model(), one_machine());
+  REQUIRE(alike);
+  CHECK(gpu.layers == alike->shards[0].layers);
+  // Its KV does not count either: with a machine's memory for half of it, it fits.
+  auto config = on({"cuda:0"});
+  config.model.kv_cache_bytes = 6ull << 30;
+  CHECK(make_plan(config, small_model(), one_machine(1ull << 30)));
+  CHECK(!make_plan(on({"cpu-torch"}), small_model(), one_machine(200ull << 20)));
+}
+
+TEST_CASE("weights have the type that is asked for, or the device's own") {
+  model_config m;
+  const auto gpu = *parse_device("cuda:0"), tensors = *parse_device("cpu-torch");
+  CHECK(weights_of(m, gpu) == plugin::element::bf16);
+  CHECK(weights_of(m, tensors) == plugin::element::f32);
+  m.dtype = "float16";
+  CHECK(weights_of(m, gpu) == plugin::element::f16);
+  CHECK(weights_of(m, tensors) == plugin::element::f16);
+  m.dtype = "float32";
+  CHECK(weights_of(m, gpu) == plugin::element::f32);
+}
+
+TEST_CASE("what devices of several engines cannot do together is refused by its key") {
+  auto config = on({"cuda:0"});
+  config.model.kv_cache_bytes.reset();
+  CHECK(refusal(config, "model.kv_cache_bytes").find("device cuda:0: give a size") !=
+        std::string::npos);
+  config = on({"cpu-torch"});
+  config.model.kv_cache_bytes.reset(); // of the machine's memory: it can be "auto"
+  CHECK(make_plan(config, small_model(), one_machine()));
+  config = on({"cuda:0", "cpu"});
+  config.model.kv_cache_dtype = cpu::kv_format::q8_0;
+  CHECK(refusal(config, "model.kv_cache_dtype").find("cuda:0") != std::string::npos);
+  config = on({"cpu"});
+  config.model.dtype = "bfloat16";
+  CHECK(refusal(config, "model.dtype").find("leave it out") != std::string::npos);
+  CHECK(refusal(on({"cuda:0", "cpu"}, 2), "nodes.devices").find("cuda:0 and cpu") !=
+        std::string::npos);
+  CHECK(make_plan(on({"cuda:0", "cuda:1"}, 2), small_model(), one_machine()));
+}

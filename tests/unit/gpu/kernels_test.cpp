@@ -1,0 +1,316 @@
+// Goal: the kernels compute what their comments say, whatever the number of lanes. Method: the
+// bodies that a device compiles, with one lane and with threads as lanes, against sums in double
+// written out here.
+#include "runtime/gpu/kernel_bodies.hpp"
+#include "tests/unit/cpu/isas.hpp"
+#include "tests/unit/gpu/thread_team.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+using namespace baton;
+using namespace baton::testing;
+using namespace baton::gpu;
+
+namespace {
+
+constexpr std::uint32_t lane_counts[] = {1, 3, 8};
+// Sums of float32 over a few hundred terms, in any order.
+constexpr double near = 2e-5;
+
+void check_all_near(std::span<const float> found, const std::vector<double>& expected,
+                    double bound = near) {
+  REQUIRE(found.size() == expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    CAPTURE(i);
+    REQUIRE(std::abs(double{found[i]} - expected[i]) <= bound * (1 + std::abs(expected[i])));
+  }
+}
+
+double norm_scale(std::span<const float> row, double epsilon) {
+  double squares = 0;
+  for (const float x : row)
+    squares += double{x} * double{x};
+  return 1 / std::sqrt(squares / static_cast<double>(row.size()) + epsilon);
+}
+
+} // namespace
+
+TEST_CASE("a norm adds what waits, normalised where it has a gain, and picks rows") {
+  constexpr std::uint32_t rows = 3, hidden = 70;
+  const auto stream = random_floats(rows * hidden, 1), added = random_floats(rows * hidden, 2, 3),
+             gain = random_floats(hidden, 3), added_gain = random_floats(hidden, 4);
+  for (const auto lanes : lane_counts)
+    for (const bool has_added_gain : {false, true}) {
+      auto sums = stream;
+      std::vector<float> out(rows * hidden);
+      norm_args a{};
+      a.kind = element::f32;
+      a.rows = rows;
+      a.hidden = hidden;
+      a.stream = sums.data();
+      a.added = added.data();
+      a.added_gain = has_added_gain ? added_gain.data() : nullptr;
+      a.gain = gain.data();
+      a.epsilon = 1e-5F;
+      a.out = out.data();
+      for (std::uint32_t row = 0; row < rows; ++row)
+        run_lanes(lanes, [&](thread_lane& lane) { norm_row<float>(lane, a, row); });
+      std::vector<double> expected_sums, expected;
+      for (std::uint32_t r = 0; r < rows; ++r) {
+        const double scale = norm_scale({added.data() + r * hidden, hidden}, 1e-5);
+        std::vector<float> row;
+        for (std::uint32_t i = 0; i < hidden; ++i) {
+          const double x = double{added[r * hidden + i]};
+          expected_sums.push_back(double{stream[r * hidden + i]} +
+                                  (has_added_gain ? x * scale * double{added_gain[i]} : x));
+          row.push_back(static_cast<float>(expected_sums.back()));
+        }
+        const double own = norm_scale(row, 1e-5);
+        for (std::uint32_t i = 0; i < hidden; ++i)
+          expected.push_back(double{row[i]} * own * double{gain[i]});
+      }
+      check_all_near(sums, expected_sums);
+      check_all_near(out, expected);
+      // Rows that are picked, and no sum.
+      const std::uint32_t picked[] = {2, 0};
+      a.added = nullptr;
+      a.picked = picked;
+      a.rows = 2;
+      const auto before = sums;
+      for (std::uint32_t row = 0; row < 2; ++row)
+        run_lanes(lanes, [&](thread_lane& lane) { norm_row<float>(lane, a, row); });
+      CHECK(sums == before);
+      check_all_near({out.data(), hidden}, {expected.begin() + 2 * hidden, expected.end()});
+      check_all_near({out.data() + hidden, hidden}, {expected.begin(), expected.begin() + hidden});
+    }
+}
+
+namespace {
+
+// A row of queries, keys and values, and the pages that it goes to.
+struct rotation_case {
+  static constexpr std::uint32_t heads = 4, kv_heads = 2, size = 12, positions = 4, blocks = 3,
+                                 dimensions = 8, position = 6, block = 2;
+  std::vector<float> row = random_floats((heads + 2 * kv_heads) * size, 5);
+  std::vector<float> bias = random_floats((heads + 2 * kv_heads) * size, 6);
+  std::vector<float> query_norm = random_floats(size, 7), key_norm = random_floats(size, 8);
+  std::vector<float> cosine, sine;
+  std::vector<float> keys = std::vector<float>(blocks * kv_heads * positions * size, -77);
+  std::vector<float> values = keys;
+  std::uint32_t at[1] = {position};
+  std::uint32_t place[1] = {block * positions + position % positions};
+  rotate_args args{};
+
+  rotation_case() {
+    for (std::uint32_t p = 0; p <= position; ++p)
+      for (std::uint32_t i = 0; i < dimensions / 2; ++i) {
+        cosine.push_back(std::cos(0.3F * static_cast<float>(p * (i + 1))));
+        sine.push_back(std::sin(0.3F * static_cast<float>(p * (i + 1))));
+      }
+    args.kind = element::f32;
+    args.rows = 1;
+    args.heads = heads;
+    args.bias = bias.data();
+    args.query_norm = query_norm.data();
+    args.key_norm = key_norm.data();
+    args.cosine = cosine.data();
+    args.sine = sine.data();
+    args.dimensions = dimensions;
+    args.epsilon = 1e-6F;
+    args.query_scale = 0.25F;
+    args.positions = at;
+    args.places = place;
+    args.kv = {element::f32, keys.data(), values.data(), positions, kv_heads, size};
+  }
+
+  // What head `h` of the row becomes, by the definition.
+  std::vector<double> expected(std::uint32_t h) const {
+    std::vector<float> biased(size);
+    for (std::uint32_t i = 0; i < size; ++i)
+      biased[i] = row[h * size + i] + (args.bias != nullptr ? bias[h * size + i] : 0);
+    if (h >= heads + kv_heads)
+      return {biased.begin(), biased.end()};
+    const float* gain = h < heads ? args.query_norm : args.key_norm;
+    std::vector<double> x(biased.begin(), biased.end());
+    if (gain != nullptr)
+      for (std::uint32_t i = 0; i < size; ++i)
+        x[i] = double{biased[i]} * norm_scale(biased, 1e-6) * double{gain[i]};
+    auto y = x;
+    for (std::uint32_t i = 0; args.cosine != nullptr && i < dimensions / 2; ++i) {
+      const auto first = args.rotates_pairs ? 2 * i : i;
+      const auto second = args.rotates_pairs ? 2 * i + 1 : i + dimensions / 2;
+      const double angle = double{0.3F * static_cast<float>(position * (i + 1))};
+      y[first] = x[first] * std::cos(angle) - x[second] * std::sin(angle);
+      y[second] = x[second] * std::cos(angle) + x[first] * std::sin(angle);
+    }
+    for (auto& each : y)
+      each *= h < heads ? 0.25 : 1.0;
+    return y;
+  }
+};
+
+} // namespace
+
+TEST_CASE("heads get bias, norm, rotation and scale; keys and values go to their page alone") {
+  for (const auto lanes : lane_counts)
+    for (const int variant : {0, 1, 2, 3}) {
+      CAPTURE(lanes);
+      CAPTURE(variant);
+      rotation_case c;
+      c.args.rotates_pairs = variant % 2 == 0;
+      if (variant >= 2) {
+        c.args.bias = c.args.query_norm = c.args.key_norm = nullptr;
+        if (variant == 3)
+          c.args.cosine = c.args.sine = nullptr;
+      }
+      auto after = c.row;
+      c.args.projected = after.data();
+      for (std::uint32_t h = 0; h < c.heads + 2 * c.kv_heads; ++h)
+        run_lanes(lanes, [&](thread_lane& lane) { rotate_head<float, float>(lane, c.args, 0, h); });
+      std::vector<std::vector<double>> expected;
+      for (std::uint32_t h = 0; h < c.heads + 2 * c.kv_heads; ++h)
+        expected.push_back(c.expected(h));
+      for (std::uint32_t h = 0; h < c.heads; ++h)
+        check_all_near({after.data() + h * c.size, c.size}, expected[h]);
+      for (std::uint32_t h = 0; h < c.kv_heads; ++h) {
+        const auto page =
+            ((c.block * c.kv_heads + h) * c.positions + c.position % c.positions) * c.size;
+        check_all_near({c.keys.data() + page, c.size}, expected[c.heads + h]);
+        check_all_near({c.values.data() + page, c.size}, expected[c.heads + c.kv_heads + h]);
+      }
+      for (const auto* pages : {&c.keys, &c.values})
+        CHECK(std::count(pages->begin(), pages->end(), -77.0F) ==
+              static_cast<std::ptrdiff_t>(pages->size() - c.kv_heads * c.size));
+    }
+}
+
+TEST_CASE("a query attends to the positions that it sees, through its blocks") {
+  constexpr std::uint32_t heads = 4, kv_heads = 2, positions = 4, blocks = 6, last = 13;
+  for (const std::uint32_t size : {12U, 80U}) {
+    const auto query = random_floats(heads * size, 1, 2);
+    const auto keys = random_floats(blocks * kv_heads * positions * size, 2),
+               values = random_floats(blocks * kv_heads * positions * size, 3);
+    const std::uint32_t table[] = {9, 4, 0, 5, 2}; // another sequence's before it
+    const std::uint32_t at[] = {last}, begin[] = {1};
+    for (const auto& [window, cap] : {std::pair(0U, 0.0F), {5U, 0.0F}, {0U, 1.5F}, {100U, 0.0F}}) {
+      std::vector<double> expected;
+      for (std::uint32_t h = 0; h < heads; ++h) {
+        const auto first = window != 0 && last >= window ? last - window + 1 : 0;
+        std::vector<double> sum(size);
+        double total = 0;
+        for (auto p = first; p <= last; ++p) {
+          const auto row =
+              ((table[1 + p / positions] * kv_heads + h / 2) * positions + p % positions) * size;
+          double score = 0;
+          for (std::uint32_t i = 0; i < size; ++i)
+            score += double{query[h * size + i]} * double{keys[row + i]};
+          const double weight =
+              std::exp(cap > 0 ? double{cap} * std::tanh(score / double{cap}) : score);
+          total += weight;
+          for (std::uint32_t i = 0; i < size; ++i)
+            sum[i] += weight * double{values[row + i]};
+        }
+        for (const double x : sum)
+          expected.push_back(x / total);
+      }
+      for (const auto lanes : lane_counts) {
+        std::vector<float> out(heads * size);
+        attend_args a{};
+        a.kind = element::f32;
+        a.rows = 1;
+        a.heads = heads;
+        a.row_elements = heads * size;
+        a.projected = query.data();
+        a.out = out.data();
+        a.positions = at;
+        a.tables = begin;
+        a.blocks = table;
+        a.window = window;
+        a.soft_cap = cap;
+        a.kv = {element::f32,
+                const_cast<float*>(keys.data()),
+                const_cast<float*>(values.data()),
+                positions,
+                kv_heads,
+                size};
+        for (std::uint32_t h = 0; h < heads; ++h)
+          run_lanes(lanes,
+                    [&](thread_lane& lane) { attend_head<float, float, 80>(lane, a, 0, h); });
+        check_all_near(out, expected, 1e-4); // scores of up to 60
+        // The host's table takes the same road for one lane.
+        if (lanes == 1) {
+          std::vector<float> again(out.size());
+          a.out = again.data();
+          host_kernels().attend(a, nullptr);
+          CHECK(again == out);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("gates, caps, embeddings and rows by expert are what their definitions say") {
+  constexpr std::uint32_t rows = 3, width = 37;
+  const auto both = random_floats(rows * 2 * width, 1, 4);
+  for (const auto act : {plugin::activation::silu, plugin::activation::gelu_tanh}) {
+    std::vector<double> expected;
+    for (std::uint32_t r = 0; r < rows; ++r)
+      for (std::uint32_t i = 0; i < width; ++i) {
+        const double g = double{both[r * 2 * width + i]};
+        const double u = std::sqrt(2 / std::acos(-1.0)) * (g + 0.044715 * g * g * g);
+        const double y =
+            act == plugin::activation::silu ? g / (1 + std::exp(-g)) : 0.5 * g * (1 + std::tanh(u));
+        expected.push_back(y * double{both[r * 2 * width + width + i]});
+      }
+    for (const auto lanes : lane_counts) {
+      std::vector<float> out(rows * width);
+      const gate_args a{element::f32, rows, width, both.data(), out.data(), act};
+      for (std::uint32_t r = 0; r < rows; ++r)
+        run_lanes(lanes, [&](thread_lane& lane) { gate_row<float>(lane, a, r); });
+      check_all_near(out, expected);
+    }
+  }
+  std::vector<float> capped{-100, -1, 0, 0.5F, 1e30F};
+  host_kernels().cap({capped.size(), capped.data(), 2.0F}, nullptr);
+  check_all_near(capped, {-2, 2 * std::tanh(-0.5), 0, 2 * std::tanh(0.25), 2});
+  const std::int32_t tokens[] = {2, 0};
+  std::vector<float> embedded(2 * width);
+  host_kernels().embed({element::f32, 2, width, tokens, both.data(), 0.5F, embedded.data()},
+                       nullptr);
+  for (std::uint32_t i = 0; i < width; ++i) {
+    CHECK(embedded[i] == both[2 * width + i] * 0.5F);
+    CHECK(embedded[width + i] == both[i] * 0.5F);
+  }
+  const std::uint32_t picked[] = {4, 1};
+  std::vector<float> gathered(2 * width);
+  host_kernels().gather({element::f32, 2, width, picked, both.data(), gathered.data()}, nullptr);
+  CHECK(std::equal(gathered.begin(), gathered.begin() + width, both.begin() + 4 * width));
+  CHECK(std::equal(gathered.begin() + width, gathered.end(), both.begin() + width));
+  const float weights[] = {2.0F, -0.5F};
+  auto sums = both;
+  host_kernels().scatter({2, width, picked, weights, gathered.data(), sums.data()}, nullptr);
+  for (std::uint32_t i = 0; i < width; ++i) {
+    CHECK(sums[4 * width + i] == both[4 * width + i] * 3);
+    CHECK(sums[width + i] == both[width + i] + -0.5F * both[width + i]);
+    CHECK(sums[i] == both[i]);
+  }
+}
+
+TEST_CASE("the best experts are chosen, the lower one of equals, and weigh what they should") {
+  const std::vector<float> scores{0.5F, 2.0F, 2.0F, -1.0F, 1.0F};
+  for (const bool normalises : {false, true}) {
+    std::uint32_t chosen[3] = {};
+    float weights[3] = {};
+    host_kernels().choose({1, 5, 3, scores.data(), normalises, chosen, weights}, nullptr);
+    CHECK(std::vector<std::uint32_t>(chosen, chosen + 3) == std::vector<std::uint32_t>{1, 2, 4});
+    double sum = 0;
+    for (const float x : scores)
+      sum += normalises && x < 1.0F ? 0 : std::exp(double{x});
+    check_all_near({weights, 3}, {std::exp(2.0) / sum, std::exp(2.0) / sum, std::exp(1.0) / sum});
+  }
+}

@@ -1,0 +1,142 @@
+// Goal: every engine keeps the promises of the seam. Method: the conformance checks over the toy
+// engine, the native one in each KV format, and the stage of the GPU engine on a plain device, in
+// each type of weights, dense and as a mixture.
+#include "tests/unit/plugin/subjects.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace baton;
+using namespace baton::testing;
+
+TEST_CASE("the toy engine keeps the contract of engines") {
+  conformance::subject s;
+  s.name = "toy";
+  s.layers = 3;
+  s.has_real_activations = false;
+  s.make = [](const std::vector<std::uint32_t>& cuts,
+              const conformance::subject::masker& constrains) {
+    conformance::stages out;
+    for (const auto& range : ranges_of(3, cuts))
+      out.push_back(std::make_unique<engine::toy_engine>(
+          engine::toy_model{.seed = 5, .layers = 3, .vocabulary_size = 96}, range.first,
+          engine::toy_memory{.swap_blocks = 4}, range.count, constrains));
+    return out;
+  };
+  conformance::check_engine(s);
+}
+
+TEST_CASE("the native engine keeps the contract of engines") {
+  for (const auto format : {cpu::kv_format::f16, cpu::kv_format::f32, cpu::kv_format::q8_0}) {
+    const scratch_directory swap;
+    const auto tiny = std::make_shared<const tiny_file>(
+        tiny_llama{.layers = 3, .type = model::tensor_type::q4_1});
+    conformance::subject s;
+    s.name = std::string("native ") + std::string(cpu::name_of(format));
+    s.layers = 3;
+    s.make = [&](const std::vector<std::uint32_t>& cuts,
+                 const conformance::subject::masker& constrains) {
+      conformance::stages out;
+      for (const auto& range : ranges_of(3, cuts)) {
+        auto settings = settings_of(16);
+        settings.kv_cache_dtype = format;
+        settings.masker = constrains;
+        settings.swap_blocks = 4;
+        settings.swap_directory = swap.path();
+        out.push_back(tiny->load(settings, range));
+      }
+      return out;
+    };
+    conformance::check_engine(s);
+  }
+}
+
+TEST_CASE("an engine behind the boundary keeps the contract of engines") {
+  const auto plain = open_engine("plain");
+  using plugin::element;
+  for (const auto& [weights, kv] : {std::pair(element::f32, element::f16),
+                                    {element::f32, element::f32},
+                                    {element::bf16, element::bf16},
+                                    {element::f16, element::f16}})
+    for (const std::uint32_t experts : {0U, 4U}) {
+      const auto tiny = std::make_shared<const tiny_file>(
+          tiny_llama{.layers = 3, .experts = experts, .experts_used = experts / 2});
+      auto settings = plugin_settings("plain");
+      settings.weights = weights;
+      settings.kv = kv;
+      CAPTURE(static_cast<int>(weights));
+      CAPTURE(experts);
+      conformance::check_engine(plugin_subject(plain, tiny, settings, /*tolerance=*/0));
+    }
+}
+
+// The checks themselves must be able to fail: an engine that breaks one promise at a time.
+namespace {
+
+class faulty_engine final : public engine::engine {
+public:
+  enum class fault {
+    forgets_copies,
+    swaps_blocks,
+    depends_on_company,
+    draws_otherwise,
+    passes_over_constraints
+  };
+  faulty_engine(fault what, std::unique_ptr<engine> real) : what_(what), real_(std::move(real)) {}
+  const baton::engine::capacity& limits() const noexcept override { return real_->limits(); }
+  result<baton::engine::step_output> run(const micro_batch& batch,
+                                         std::span<const float> activations) override {
+    if (auto ok = validate(batch, activations, limits(), activations.empty()); !ok)
+      return ok.error();
+    auto changed = batch;
+    if (what_ == fault::forgets_copies)
+      changed.copies.clear();
+    if (what_ == fault::swaps_blocks)
+      for (auto& s : changed.slices)
+        if (s.blocks.size() > 2)
+          std::swap(s.blocks[0], s.blocks[1]);
+    if (what_ == fault::depends_on_company && changed.slices.size() > 1)
+      changed.tokens[0] = changed.tokens[0] / 2;
+    if (what_ == fault::draws_otherwise)
+      for (auto& d : changed.draws)
+        d.sampling.seed += 1;
+    if (what_ == fault::passes_over_constraints)
+      for (auto& d : changed.draws)
+        d.sampling.constraint = {};
+    return real_->run(changed, activations);
+  }
+
+private:
+  fault what_;
+  std::unique_ptr<engine> real_;
+};
+
+conformance::subject faulty(faulty_engine::fault what) {
+  auto tiny = std::make_shared<const tiny_file>(tiny_llama{.layers = 2});
+  auto s = plugin_subject(open_engine("plain"), std::move(tiny), plugin_settings("plain"), 0);
+  s.make = [what, real = s.make](const std::vector<std::uint32_t>& cuts,
+                                 const conformance::subject::masker& constrains) {
+    auto out = real(cuts, constrains);
+    for (auto& stage : out)
+      stage = std::make_unique<faulty_engine>(what, std::move(stage));
+    return out;
+  };
+  return s;
+}
+
+} // namespace
+
+TEST_CASE("an engine that forgets copies is found out" * doctest::should_fail()) {
+  conformance::copies_bring_back(faulty(faulty_engine::fault::forgets_copies));
+}
+TEST_CASE("an engine that takes other blocks is found out" * doctest::should_fail()) {
+  conformance::chunks_do_not_show(faulty(faulty_engine::fault::swaps_blocks));
+}
+TEST_CASE("an engine whose rows depend on others is found out" * doctest::should_fail()) {
+  conformance::company_does_not_show(faulty(faulty_engine::fault::depends_on_company));
+}
+TEST_CASE("an engine that draws by itself is found out" * doctest::should_fail()) {
+  conformance::draws_by_the_contract(faulty(faulty_engine::fault::draws_otherwise));
+}
+TEST_CASE("an engine that passes over constraints is found out" * doctest::should_fail()) {
+  conformance::constraints_are_kept(faulty(faulty_engine::fault::passes_over_constraints));
+}

@@ -1,0 +1,99 @@
+// Goal: a library that does not fit is refused by name before anything of it runs, and what an
+// engine answers comes through. Method: libraries built to be wrong (bad_engine.cpp), the plain
+// engine asked for what it has not.
+#include "tests/unit/plugin/subjects.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <fstream>
+
+using namespace baton;
+using namespace baton::testing;
+
+namespace {
+
+const std::filesystem::path engines = BATON_ENGINES_DIR;
+
+error refusal(const std::filesystem::path& file) {
+  const auto opened = plugin::library::open(file);
+  REQUIRE(!opened);
+  CHECK(opened.error().message.find(file.filename().string()) != std::string::npos);
+  return opened.error();
+}
+
+} // namespace
+
+TEST_CASE("a library of another version of the interface is refused with both numbers") {
+  const auto e = refusal(engines / "engine_bad_old.so");
+  CHECK(e.code == errc::version_mismatch);
+  CHECK(e.message.find(fmt::format("version {} ", plugin::abi_version + 1)) != std::string::npos);
+  CHECK(e.message.find(fmt::format("has {}", plugin::abi_version)) != std::string::npos);
+}
+
+TEST_CASE("what is no engine, or not a whole one, is refused") {
+  CHECK(refusal(engines / "engine_bad_none.so").message.find("no symbol baton_engine") !=
+        std::string::npos);
+  CHECK(refusal(engines / "engine_bad_gap.so").message.find("leaves out a function") !=
+        std::string::npos);
+  const scratch_directory scratch;
+  std::ofstream(scratch / "engine_text.so") << "no library\n";
+  CHECK(refusal(scratch / "engine_text.so").code == errc::start_failed);
+  CHECK(refusal(scratch / "engine_missing.so").code == errc::start_failed);
+}
+
+TEST_CASE("libraries are looked for where BATON_ENGINES says") {
+  ::setenv("BATON_ENGINES", engines.c_str(), 1);
+  const auto found = plugin::find_library("plain");
+  REQUIRE(found);
+  CHECK(*found == engines / "engine_plain.so");
+  const auto none = plugin::find_library("gone");
+  ::unsetenv("BATON_ENGINES");
+  REQUIRE(!none);
+  CHECK(none.error().code == errc::not_found);
+  CHECK(none.error().message.find(engines.string()) != std::string::npos);
+}
+
+TEST_CASE("an engine says which device it has, and refuses others") {
+  const auto file = engines / "engine_plain.so";
+  const auto good = plugin::examine(file, "plain");
+  REQUIRE_MESSAGE(good, good.error().message);
+  CHECK(*good == "plain, float32, float16 KV");
+  const auto bad = plugin::examine(file, "cuda:0");
+  REQUIRE(!bad);
+  CHECK(bad.error().code == errc::start_failed);
+  CHECK(bad.error().message == "engine plain: there is no device cuda:0, only plain");
+}
+
+TEST_CASE("settings that cannot be are refused before weights are read") {
+  const auto plain = open_engine("plain");
+  const tiny_file tiny(tiny_llama{});
+  const auto refused = [&](const std::function<void(plugin::config&)>& change) {
+    auto settings = plugin_settings("plain");
+    change(settings);
+    const auto engine = plugin::plugin_engine::load(plain, *tiny.file, tiny.description,
+                                                    model::whole(tiny.description), settings);
+    REQUIRE(!engine);
+    return engine.error();
+  };
+  CHECK(refused([](auto& c) { c.rows_max = 0; }).param == "rows_max");
+  CHECK(refused([](auto& c) { c.blocks = 0; }).code == errc::does_not_fit);
+  CHECK(refused([](auto& c) { c.block_positions = 0; }).param == "block_positions");
+  CHECK(refused([](auto& c) { c.threads = 0; }).param == "threads");
+  CHECK(refused([](auto& c) { c.rank = 1; }).param == "slices");
+  CHECK(refused([](auto& c) { c.device = "cuda:0"; }).code == errc::start_failed);
+  CHECK(refused([](auto& c) { c.blocks = UINT32_MAX; }).code == errc::invalid_value);
+}
+
+TEST_CASE("the model that an engine cannot compute is refused with a name") {
+  const auto plain = open_engine("plain");
+  const tiny_file tiny(tiny_llama{});
+  auto wide = tiny.description;
+  wide.head_size = 512;
+  wide.head_count = wide.kv_head_count = 1;
+  const auto engine = plugin::plugin_engine::load(plain, *tiny.file, wide, model::whole(wide),
+                                                  plugin_settings("plain"));
+  REQUIRE(!engine);
+  CHECK(engine.error().code == errc::unsupported_model);
+  CHECK(engine.error().message.find("heads of 512") != std::string::npos);
+}

@@ -1,0 +1,125 @@
+// Goal: an engine is given the weights of its stage and rank, whatever the file calls and packs
+// them. Method: slices of a tiny model put together again are its whole; types that a file has come
+// through by their bits.
+#include "runtime/plugin/weight_feed.hpp"
+#include "tests/unit/cpu/tiny_file.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+
+using namespace baton;
+using namespace baton::testing;
+using plugin::element;
+using plugin::weight;
+
+namespace {
+
+plugin::weight_feed open_feed(const tiny_file& tiny, const model::layer_range& range,
+                              const model::tensor_slice& slice) {
+  auto feed = plugin::weight_feed::open(*tiny.file, tiny.description, range, slice);
+  REQUIRE_MESSAGE(feed, feed.error().message);
+  return *std::move(feed);
+}
+
+std::vector<float> read_all(const plugin::weight_feed& feed, const plugin::weight_name& name) {
+  const auto size = feed.find(name);
+  REQUIRE(size);
+  std::vector<float> out(size->rows * size->columns);
+  const auto ok =
+      feed.read(name, 0, size->rows, element::f32, reinterpret_cast<std::byte*>(out.data()));
+  REQUIRE_MESSAGE(ok, ok.error().message);
+  return out;
+}
+
+constexpr weight of_layers[] = {weight::query, weight::key, weight::value, weight::attention_out,
+                                weight::gate,  weight::up,  weight::down};
+
+bool is_cut_by_columns(weight w) {
+  return w == weight::attention_out || w == weight::down;
+}
+
+} // namespace
+
+TEST_CASE("the ranks' parts of a weight are the whole of it") {
+  for (const std::uint32_t experts : {0U, 2U}) {
+    const tiny_file tiny({.hidden = 128,
+                          .heads = 8,
+                          .kv_heads = 4,
+                          .ffn = 96,
+                          .experts = experts,
+                          .experts_used = experts / 2,
+                          .type = model::tensor_type::q8_0});
+    const auto range = model::whole(tiny.description);
+    const auto whole = open_feed(tiny, range, model::split(tiny.description, 1)->front());
+    const auto slices = model::split(tiny.description, 2, std::vector{1.0, 2.0});
+    REQUIRE(slices);
+    const plugin::weight_feed parts[] = {open_feed(tiny, range, (*slices)[0]),
+                                         open_feed(tiny, range, (*slices)[1])};
+    for (const auto which : of_layers)
+      for (std::uint32_t expert = 0; expert < std::max(1U, experts); ++expert) {
+        const plugin::weight_name name{which, 1, expert};
+        if (expert > 0 && which < weight::gate)
+          continue;
+        CAPTURE(static_cast<int>(which));
+        const auto expected = read_all(whole, name);
+        const auto size = *whole.find(name);
+        std::vector<float> found(expected.size());
+        std::uint64_t at = 0;
+        for (const auto& part : parts) {
+          const auto values = read_all(part, name);
+          const auto own = *part.find(name);
+          const bool by_columns = is_cut_by_columns(which);
+          for (std::uint64_t r = 0; r < own.rows; ++r)
+            std::memcpy(found.data() +
+                            (by_columns ? r * size.columns + at : (at + r) * size.columns),
+                        values.data() + r * own.columns, own.columns * sizeof(float));
+          at += by_columns ? own.columns : own.rows;
+        }
+        CHECK(found == expected);
+      }
+  }
+}
+
+TEST_CASE("what a file has in the wanted type comes as it is, the rest is rounded once") {
+  for (const auto& [type, as] : {std::pair(model::tensor_type::bf16, element::bf16),
+                                 {model::tensor_type::f16, element::f16},
+                                 {model::tensor_type::f32, element::bf16},
+                                 {model::tensor_type::q4_0, element::f16}}) {
+    const tiny_file tiny({.type = type});
+    const auto feed =
+        open_feed(tiny, model::whole(tiny.description), model::split(tiny.description, 1)->front());
+    const plugin::weight_name name{weight::down, 1};
+    const auto exact = read_all(feed, name);
+    std::vector<std::uint16_t> narrow(exact.size());
+    const auto rows = feed.find(name)->rows;
+    // In two parts: rows are where they are said to be.
+    const auto half = rows / 2, columns = exact.size() / rows;
+    for (const auto first : {std::uint64_t{0}, half})
+      REQUIRE(feed.read(name, first, first == 0 ? half : rows - half, as,
+                        reinterpret_cast<std::byte*>(narrow.data() + first * columns)));
+    for (std::size_t i = 0; i < exact.size(); ++i)
+      REQUIRE(narrow[i] ==
+              (as == element::bf16 ? model::f32_to_bf16(exact[i]) : model::f32_to_f16(exact[i])));
+  }
+}
+
+TEST_CASE("a stage has its own layers, and not the ends that are others'") {
+  const tiny_file tiny({.layers = 3});
+  const auto slice = model::split(tiny.description, 1)->front();
+  const auto whole = open_feed(tiny, model::whole(tiny.description), slice);
+  const auto middle = open_feed(tiny, {1, 1, false, false}, slice);
+  CHECK(read_all(middle, {weight::gate, 0}) == read_all(whole, {weight::gate, 1}));
+  CHECK(!middle.find({weight::gate, 1}));
+  CHECK(!middle.find({weight::embedding}));
+  CHECK(!middle.find({weight::head}));
+  CHECK(!middle.find({weight::router, 0}));
+  CHECK(!middle.find({weight::query_bias, 0}));
+  CHECK(whole.find({weight::embedding})->rows == tiny.description.vocab_size);
+  CHECK(middle.describe().layer_count == 1);
+  CHECK(middle.describe().logit_count == 0);
+  std::byte unused[16];
+  CHECK(middle.read({weight::gate, 0}, 0, 1U << 30U, element::f32, unused).error().code ==
+        errc::invalid_value);
+  CHECK(middle.read({weight::head}, 0, 1, element::f32, unused).error().code == errc::not_found);
+}

@@ -1,0 +1,72 @@
+// Goal: NCCL as it is installed answers through the seam. Method: the calls that need no GPU; where
+// there is none, a communicator is refused with NCCL's words, and nothing crashes or waits.
+#include "runtime/gpu/nccl_library.hpp"
+
+#include <cuda_runtime_api.h>
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <thread>
+
+using namespace baton::gpu;
+
+TEST_CASE("NCCL is found, makes ids, and refuses a communicator where there is no device") {
+  const auto nccl = open_nccl(nullptr);
+  const auto first = nccl->make_id(), second = nccl->make_id();
+  CHECK(first != second);
+  int devices = 0;
+  if (cudaGetDeviceCount(&devices) == cudaSuccess && devices > 0) {
+    MESSAGE("a device is there: what it does is seen by the cases on cuda:0");
+    return;
+  }
+  const auto communicator = nccl->begin(first, 0, 1);
+  if (communicator == nullptr) {
+    MESSAGE(nccl->last_error());
+    CHECK(nccl->last_error().starts_with("NCCL: "));
+    return;
+  }
+  // It may be taken in first and fail while it begins.
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  auto state = nccl->state_of(communicator);
+  while (state == nccl_progress::pending && std::chrono::steady_clock::now() < until) {
+    std::this_thread::yield();
+    state = nccl->state_of(communicator);
+  }
+  CHECK(state == nccl_progress::failed);
+  MESSAGE(nccl->last_error());
+  CHECK(nccl->last_error().starts_with("NCCL: "));
+  nccl->abort(communicator);
+}
+
+TEST_CASE("on cuda:0 a rank alone begins a communicator, sums up and ends it") {
+  int devices = 0;
+  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
+    MESSAGE("skipped: there is no CUDA device");
+    return;
+  }
+  cudaStream_t stream = nullptr;
+  REQUIRE(cudaSetDevice(0) == cudaSuccess);
+  REQUIRE(cudaStreamCreate(&stream) == cudaSuccess);
+  const auto nccl = open_nccl(stream);
+  const auto communicator = nccl->begin(nccl->make_id(), 0, 1);
+  REQUIRE_MESSAGE(communicator != nullptr, nccl->last_error());
+  const auto wait = [&](const auto& state) {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (state() == nccl_progress::pending && std::chrono::steady_clock::now() < until)
+      std::this_thread::yield();
+    return state();
+  };
+  REQUIRE(wait([&] { return nccl->state_of(communicator); }) == nccl_progress::done);
+  const float values[] = {1, 2, 3};
+  float* on_device = nullptr;
+  REQUIRE(cudaMalloc(reinterpret_cast<void**>(&on_device), sizeof values) == cudaSuccess);
+  REQUIRE(cudaMemcpy(on_device, values, sizeof values, cudaMemcpyHostToDevice) == cudaSuccess);
+  REQUIRE(nccl->add_sum(communicator, on_device, 3));
+  CHECK(wait([&] { return nccl->device_state(); }) == nccl_progress::done);
+  float back[3] = {};
+  REQUIRE(cudaMemcpy(back, on_device, sizeof back, cudaMemcpyDeviceToHost) == cudaSuccess);
+  CHECK(back[2] == 3); // of one rank, its own
+  nccl->abort(communicator);
+  cudaFree(on_device);
+  cudaStreamDestroy(stream);
+}
