@@ -306,12 +306,14 @@ void constraints_are_kept(const subject& s) {
       auto batch = p.batch_of({{&tokens, length - 1, 1, blocks},
                                {.tokens = &tokens, .count = 1, .blocks = {3}, .ticket = 2}});
       auto& d = batch.draws[0];
-      d.sampling = {.temperature = 4, .seed = seed};
+      d.sampling = {};
+      d.sampling.temperature = 4;
+      d.sampling.seed = seed;
       d.token_index = index;
       d.sampling.constraint = in_turn;
       d.output = output;
       // Nor do others' wishes bring what this one needs.
-      batch.draws[1].sampling = {.temperature = 1};
+      batch.draws[1].sampling = {};
       const auto found = p.run(batch);
       REQUIRE_MESSAGE(found, found.error().message);
       const auto drawn = found->front().token;
