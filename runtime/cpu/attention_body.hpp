@@ -13,11 +13,31 @@ namespace baton::cpu {
 // Whose factors meet which columns: all columns the same, or each block of 32 its own, [64] apart.
 enum class factors { shared, by_block };
 
-// out[r][column .. +16*C) = sum over k < n of a[r][k] * matrix[k][column ..], without scales.
+// A matrix of a page [rows][width], and the same one of the page that is read next: its rows are
+// fetched while these are computed with. Products take longer than memory, but a chunk is too short
+// for the processor to see by itself where the next one begins.
+template <class Element>
+struct paged_matrix {
+  const Element* rows = nullptr;
+  const Element* next_rows = nullptr;
+  std::size_t width = 0;
+};
+
+inline constexpr std::size_t line_bytes = 64;
+
+template <class Element>
+[[gnu::always_inline]] inline void fetch_row(const Element* row, std::size_t width) {
+  for (std::size_t byte = 0; byte < width * sizeof(Element); byte += line_bytes)
+    __builtin_prefetch(reinterpret_cast<const std::byte*>(row) + byte, /*rw=*/0, /*locality=*/2);
+}
+
+// out[r][column .. +16*C) = sum over k < n of a[r][k] * matrix[k][column ..], without scales. The
+// pass over the first columns fetches.
 template <class V, kv_format Format, factors Factors, int R, int C>
 [[gnu::always_inline]] inline void
-multiply_columns(const float* const* a, const typename kv_elements<V, Format>::type* matrix,
-                 std::size_t width, std::size_t column, std::size_t n, float* const* out) {
+multiply_columns(const float* const* a,
+                 const paged_matrix<typename kv_elements<V, Format>::type>& matrix,
+                 std::size_t column, std::size_t n, float* const* out) {
   static_assert(C == 1 || C * 16 % kv_scale_dimensions == 0);
   constexpr std::size_t apart = Factors == factors::by_block ? kv_block_positions : 0;
   typename V::f32 sum[R][C];
@@ -29,8 +49,12 @@ multiply_columns(const float* const* a, const typename kv_elements<V, Format>::t
     for (int c = 0; c < C; ++c)
       sum[r][c] = V::zero();
   }
-  const auto* row = matrix + column;
-  for (std::size_t k = 0; k < n; ++k, row += width) {
+  const std::size_t width = matrix.width;
+  const auto* row = matrix.rows + column;
+  const auto* next = matrix.next_rows;
+  const std::size_t fetched = column == 0 ? width : 0;
+  for (std::size_t k = 0; k < n; ++k, row += width, next += width) {
+    fetch_row(next, fetched);
     typename V::f32 b[C];
 #pragma GCC unroll 4
     for (int c = 0; c < C; ++c)
@@ -51,30 +75,50 @@ multiply_columns(const float* const* a, const typename kv_elements<V, Format>::t
       V::store(out[r] + column + c * 16, sum[r][c]);
 }
 
+// The first `columns` of all rows' products, a multiple of 16.
 template <class V, kv_format Format, factors Factors, int R>
-[[gnu::always_inline]] inline void multiply(const float* const* a,
-                                            const typename kv_elements<V, Format>::type* matrix,
-                                            std::size_t width, std::size_t n, float* const* out) {
-  constexpr std::size_t step = static_cast<std::size_t>(V::attention_vectors) * 16;
+[[gnu::always_inline]] inline void
+multiply(const float* const* a, const paged_matrix<typename kv_elements<V, Format>::type>& matrix,
+         std::size_t columns, std::size_t n, float* const* out) {
+  constexpr int most = V::attention_vectors;
   std::size_t column = 0;
-  for (; column + step <= width; column += step)
-    multiply_columns<V, Format, Factors, R, V::attention_vectors>(a, matrix, width, column, n, out);
-  for (; column < width; column += 16)
-    multiply_columns<V, Format, Factors, R, 1>(a, matrix, width, column, n, out);
+  for (; column + most * 16 <= columns; column += most * 16)
+    multiply_columns<V, Format, Factors, R, most>(a, matrix, column, n, out);
+  if constexpr (most > 2)
+    for (; column + 32 <= columns; column += 32)
+      multiply_columns<V, Format, Factors, R, 2>(a, matrix, column, n, out);
+  for (; column < columns; column += 16)
+    multiply_columns<V, Format, Factors, R, 1>(a, matrix, column, n, out);
 }
 
-// scores[r][0 .. 64) = queries[r] . keys. A scale is that of a position and 32 dimensions: it meets
-// the sum over these.
+// A page, and the one that is read next.
+struct page_pair {
+  const std::byte* now = nullptr;
+  const std::byte* next = nullptr;
+
+  [[gnu::always_inline]] page_pair operator+(std::size_t bytes) const {
+    return {now + bytes, next + bytes};
+  }
+  template <class Element>
+  [[gnu::always_inline]] paged_matrix<Element> matrix(std::size_t width) const {
+    return {reinterpret_cast<const Element*>(now), reinterpret_cast<const Element*>(next), width};
+  }
+};
+
+// scores[r][0 .. columns) = queries[r] . keys. A scale is that of a position and 32 dimensions: it
+// meets the sum over these.
 template <class V, kv_format Format, int R>
-[[gnu::always_inline]] inline void multiply_keys(const float* const* queries, const std::byte* page,
-                                                 std::size_t head_size, float* const* scores) {
+[[gnu::always_inline]] inline void multiply_keys(const float* const* queries, page_pair pages,
+                                                 std::size_t head_size, std::size_t columns,
+                                                 float* const* scores) {
+  using element = typename kv_elements<V, Format>::type;
   constexpr kv_layout layout = layout_of(Format);
-  const auto* keys = reinterpret_cast<const typename kv_elements<V, Format>::type*>(page);
   if constexpr (!layout.has_scales) {
-    multiply<V, Format, factors::shared, R>(queries, keys, kv_block_positions, head_size, scores);
+    multiply<V, Format, factors::shared, R>(queries, pages.matrix<element>(kv_block_positions),
+                                            columns, head_size, scores);
   } else {
     const auto* scales =
-        reinterpret_cast<const std::uint16_t*>(page + layout.element_matrix_bytes(head_size));
+        reinterpret_cast<const std::uint16_t*>(pages.now + layout.element_matrix_bytes(head_size));
     alignas(64) float partial[R][kv_block_positions];
     const float* query[R];
     float* partial_rows[R];
@@ -85,9 +129,10 @@ template <class V, kv_format Format, int R>
         query[r] = queries[r] + d;
       const std::size_t left = head_size - d;
       multiply<V, Format, factors::shared, R>(
-          query, keys + d * kv_block_positions, kv_block_positions,
-          left < kv_scale_dimensions ? left : kv_scale_dimensions, partial_rows);
-      for (std::size_t i = 0; i < kv_block_positions; i += 16) {
+          query,
+          (pages + d * kv_block_positions * sizeof(element)).matrix<element>(kv_block_positions),
+          columns, left < kv_scale_dimensions ? left : kv_scale_dimensions, partial_rows);
+      for (std::size_t i = 0; i < columns; i += 16) {
         const auto scale = V::load_f16(scales + i);
         for (int r = 0; r < R; ++r) {
           const auto earlier = d == 0 ? V::zero() : V::load(scores[r] + i);
@@ -101,17 +146,18 @@ template <class V, kv_format Format, int R>
 // out[r] = sum over the first n positions of weights[r][position] * value. Scales go into the
 // weights: as many products as positions, not as elements.
 template <class V, kv_format Format, int R>
-[[gnu::always_inline]] inline void multiply_values(const float* const* weights,
-                                                   const std::byte* page, std::size_t head_size,
-                                                   std::size_t n, float* const* out) {
+[[gnu::always_inline]] inline void multiply_values(const float* const* weights, page_pair pages,
+                                                   std::size_t head_size, std::size_t n,
+                                                   float* const* out) {
+  using element = typename kv_elements<V, Format>::type;
   constexpr kv_layout layout = layout_of(Format);
-  const std::byte* matrix = page + layout.matrix_bytes(head_size);
-  const auto* values = reinterpret_cast<const typename kv_elements<V, Format>::type*>(matrix);
+  const auto values = pages + layout.matrix_bytes(head_size);
   if constexpr (!layout.has_scales) {
-    multiply<V, Format, factors::shared, R>(weights, values, head_size, n, out);
+    multiply<V, Format, factors::shared, R>(weights, values.matrix<element>(head_size), head_size,
+                                            n, out);
   } else {
     const auto* scales =
-        reinterpret_cast<const std::uint16_t*>(matrix + layout.element_matrix_bytes(head_size));
+        reinterpret_cast<const std::uint16_t*>(values.now + layout.element_matrix_bytes(head_size));
     alignas(64) float scaled[R][layout.scale_blocks(head_size_max) * kv_block_positions];
     const float* scaled_rows[R];
     for (int r = 0; r < R; ++r)
@@ -121,7 +167,8 @@ template <class V, kv_format Format, int R>
       for (int r = 0; r < R; ++r)
         V::store(scaled[r] + i, V::mul(V::load(weights[r] + i % kv_block_positions), scale));
     }
-    multiply<V, Format, factors::by_block, R>(scaled_rows, values, head_size, n, out);
+    multiply<V, Format, factors::by_block, R>(scaled_rows, values.matrix<element>(head_size),
+                                              head_size, n, out);
   }
 }
 
@@ -135,8 +182,9 @@ struct visible_range {
   int begin, end;
 };
 
-// Turns 64 scores into exp(score - chunk maximum), zero outside of `visible`; folds the chunk into
-// `state`. Gives the factors of the earlier result and of this chunk's.
+// Turns 64 scores, of which only those up to `visible.end` are read, into exp(score - chunk
+// maximum), zero outside of `visible`; folds the chunk into `state`. Gives the factors of the
+// earlier result and of this chunk's.
 template <class V>
 [[gnu::always_inline]] inline void fold_chunk(float* scores, visible_range visible, float soft_cap,
                                               softmax_state& state, float& factor_before,
@@ -153,6 +201,9 @@ template <class V>
     return;
   }
   for (int i = 0; i < 4; ++i) {
+    v[i] = lowest;
+    if (i * 16 >= visible.end)
+      continue;
     v[i] = V::load(scores + i * 16);
     if (soft_cap > 0.0F)
       v[i] = soft_capped<V>(v[i], soft_cap);
@@ -162,6 +213,11 @@ template <class V>
   }
   const float maximum = V::reduce_max(V::max(V::max(v[0], v[1]), V::max(v[2], v[3])));
   for (int i = 0; i < 4; ++i) {
+    if (i * 16 >= visible.end) {
+      v[i] = V::zero();
+      V::store(scores + i * 16, v[i]);
+      continue;
+    }
     // exp_of clamps, so hidden positions are cleared exactly here.
     v[i] = exp_of<V>(V::sub(v[i], V::set(maximum)));
     v[i] = V::first_lanes(v[i], visible.end - i * 16, V::zero());
@@ -197,20 +253,21 @@ template <class V, kv_format Format, int R>
   const std::uint32_t last = args.positions[R - 1];
   std::uint32_t chunk = first_visible(args.positions[0], args.window) / chunk_positions;
   for (; chunk <= last / chunk_positions; ++chunk) {
-    multiply_keys<V, Format, R>(args.queries, args.pages[chunk], width, score_rows);
+    const auto* next = chunk < last / chunk_positions ? args.pages[chunk + 1] : args.next_page;
+    const page_pair pages{args.pages[chunk], next != nullptr ? next : args.pages[chunk]};
+    // A position that a query does not see has weight 0 exactly, and fma(0, v, acc) is acc.
+    const std::uint32_t left = last - chunk * chunk_positions + 1;
+    const std::uint32_t visible = left < chunk_positions ? left : chunk_positions;
+    multiply_keys<V, Format, R>(args.queries, pages, width, (visible + 15) / 16 * 16, score_rows);
     float before[R], now[R];
     for (int r = 0; r < R; ++r) {
       const std::uint32_t first = first_visible(args.positions[r], args.window);
       const std::uint32_t start = chunk * chunk_positions;
-      const visible_range visible{first > start ? static_cast<int>(first - start) : 0,
-                                  static_cast<int>(args.positions[r] + 1 - start)};
-      fold_chunk<V>(scores[r], visible, args.soft_cap, state[r], before[r], now[r]);
+      const visible_range seen{first > start ? static_cast<int>(first - start) : 0,
+                               static_cast<int>(args.positions[r] + 1 - start)};
+      fold_chunk<V>(scores[r], seen, args.soft_cap, state[r], before[r], now[r]);
     }
-    // A position that a query does not see has weight 0 exactly, and fma(0, v, acc) is acc.
-    const std::uint32_t visible = last - chunk * chunk_positions + 1;
-    multiply_values<V, Format, R>(score_rows, args.pages[chunk], width,
-                                  visible < chunk_positions ? visible : chunk_positions,
-                                  value_rows);
+    multiply_values<V, Format, R>(score_rows, pages, width, visible, value_rows);
     for (int r = 0; r < R; ++r)
       for (std::size_t i = 0; i < width; i += 16) {
         const auto earlier = V::mul(V::load(args.out[r] + i), V::set(before[r]));

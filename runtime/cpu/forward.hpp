@@ -80,7 +80,11 @@ private:
                     std::uint32_t position) const;
   void attend(unsigned member, std::uint32_t layer);
   void attend_item(unsigned member, std::uint32_t layer, const attention_item& item,
-                   std::uint32_t kv_head);
+                   std::uint32_t kv_head, const std::byte* next_page);
+  const std::byte* first_page(std::uint32_t layer, const attention_item& item,
+                              std::uint32_t kv_head) const;
+  void fetch_places(std::uint32_t layer, const attention_item& item, std::uint32_t kv_head) const;
+  std::uint32_t window_of(std::uint32_t layer) const noexcept;
   bool quantises_within(const layer_weights& layer) const noexcept;
   void quantise_attended(share rows, std::size_t from, std::size_t width);
   void add_to_residual(unsigned member, const packed_matrix& matrix, const input_rows& input,

@@ -67,17 +67,47 @@ void forward::finish_heads(float* heads, std::size_t count, const float* gain,
 void forward::attend(unsigned member, std::uint32_t layer) {
   const std::uint32_t heads = p_.model.kv_head_count;
   const std::size_t count = items_.size() * heads;
-  for (std::size_t i = member; i < count; i += p_.team.size())
-    attend_item(member, layer, items_[i / heads], static_cast<std::uint32_t>(i % heads));
+  const auto head_of = [&](std::size_t i) { return static_cast<std::uint32_t>(i % heads); };
+  for (std::size_t i = member; i < count; i += p_.team.size()) {
+    const std::byte* next_page = nullptr;
+    if (const std::size_t next = i + p_.team.size(); next < count) {
+      next_page = first_page(layer, items_[next / heads], head_of(next));
+      if (appends_within_)
+        fetch_places(layer, items_[next / heads], head_of(next));
+    }
+    attend_item(member, layer, items_[i / heads], head_of(i), next_page);
+  }
+}
+
+const std::byte* forward::first_page(std::uint32_t layer, const attention_item& item,
+                                     std::uint32_t kv_head) const {
+  const auto& of = rows_[item.first_row];
+  const auto first = first_visible(of.position, window_of(layer));
+  return p_.kv.page(of.owner->blocks[first / kv_block_positions], layer, kv_head);
+}
+
+// Where the item's last key goes there is a line for each dimension.
+void forward::fetch_places(std::uint32_t layer, const attention_item& item,
+                           std::uint32_t kv_head) const {
+  const auto& of = rows_[item.first_row + item.rows - 1];
+  const auto layout = layout_of(p_.kv.format());
+  const std::byte* place =
+      p_.kv.page(of.owner->blocks[of.position / kv_block_positions], layer, kv_head) +
+      of.position % kv_block_positions * layout.element_bytes;
+  for (std::uint32_t i = 0; i < p_.model.head_size; ++i)
+    __builtin_prefetch(place + i * kv_block_positions * layout.element_bytes, /*rw=*/1);
+}
+
+std::uint32_t forward::window_of(std::uint32_t layer) const noexcept {
+  return p_.model.has_window(p_.range.first + layer) ? *p_.model.sliding_window : 0;
 }
 
 void forward::attend_item(unsigned member, std::uint32_t layer, const attention_item& item,
-                          std::uint32_t kv_head) {
+                          std::uint32_t kv_head, const std::byte* next_page) {
   const step_memory& m = p_.memory;
   const std::size_t size = p_.model.head_size;
   const std::uint32_t group = p_.model.head_count / p_.model.kv_head_count;
-  const std::uint32_t window =
-      p_.model.has_window(p_.range.first + layer) ? *p_.model.sliding_window : 0;
+  const std::uint32_t window = window_of(layer);
   const float soft_cap = p_.model.attention_soft_cap.value_or(0.0F);
   if (appends_within_)
     append({item.first_row, item.first_row + item.rows}, layer, {kv_head, kv_head + 1U});
@@ -103,7 +133,8 @@ void forward::attend_item(unsigned member, std::uint32_t layer, const attention_
       out[i] = m.attended.values.row(r) + offset;
       positions[i] = rows_[r].position;
     }
-    attend_kv({query, positions, queries, pages.data(), size, out, window, soft_cap});
+    const auto* then = pass + 1 < passes ? pages[first / kv_block_positions] : next_page;
+    attend_kv({query, positions, queries, pages.data(), then, size, out, window, soft_cap});
     done += queries;
   }
   if (quantises_within(p_.weights.layers[layer]))

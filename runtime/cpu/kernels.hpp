@@ -48,6 +48,7 @@ struct attend_args {
   const std::uint32_t* positions = nullptr; // [count], ascending; last visible position of each
   std::size_t count = 0;
   const std::byte* const* pages = nullptr; // by chunk; only visible ones are read
+  const std::byte* next_page = nullptr;    // that the next call begins with: fetched; null: unknown
   std::size_t head_size = 0;               // a multiple of 16
   float* const* out = nullptr;             // [count] -> [head_size]
   std::uint32_t window = 0;                // positions that a query sees, its own the last; 0: all

@@ -67,8 +67,8 @@ std::vector<float> attend(cpu::isa which, const cache& kv, const std::vector<flo
   }
   const auto pages = kv.pointers();
   cpu::kernels_for(which).attend[static_cast<std::size_t>(kv.format)](
-      {q.data(), positions.data(), positions.size(), pages.data(), kv.size, o.data(), with.window,
-       with.soft_cap});
+      {q.data(), positions.data(), positions.size(), pages.data(), pages.front(), kv.size, o.data(),
+       with.window, with.soft_cap});
   return out;
 }
 
