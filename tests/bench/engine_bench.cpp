@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -206,6 +207,7 @@ public:
     if (!memory)
       return memory.error();
     const auto parent = getpid();
+    std::vector<pid_t> children;
     for (std::uint32_t rank = 1; rank < o.ranks; ++rank)
       if (const auto child = ::fork(); child < 0) {
         return fail(errc::io_failed, "fork failed");
@@ -214,10 +216,22 @@ public:
         if (getppid() != parent)
           _exit(1);
         o.rank = rank;
+        children.clear();
         break;
+      } else {
+        children.push_back(child);
       }
-    return std::optional(rank_group(*std::move(memory), o));
+    return std::optional(rank_group(*std::move(memory), o, std::move(children)));
   }
+  // What they have used of the processor is counted as this process's only if it waits for them.
+  ~rank_group() {
+    for (const pid_t child : children_) {
+      kill(child, SIGKILL);
+      waitpid(child, nullptr, 0);
+    }
+  }
+  rank_group(rank_group&&) = default;
+  rank_group& operator=(rank_group&&) = delete;
 
   // For the next engine: in an epoch of its own.
   result<std::shared_ptr<collective::collective>> next() {
@@ -239,11 +253,13 @@ public:
   }
 
 private:
-  rank_group(collective::group_memory memory, const options& o)
-      : memory_(std::move(memory)), rank_(o.rank), width_(o.ranks) {}
+  rank_group(collective::group_memory memory, const options& o, std::vector<pid_t> children)
+      : memory_(std::move(memory)), rank_(o.rank), width_(o.ranks), children_(std::move(children)) {
+  }
   collective::group_memory memory_;
   std::uint32_t rank_, width_;
   std::uint64_t epochs_ = 0;
+  std::vector<pid_t> children_; // of rank 0
 };
 
 class bench {

@@ -23,7 +23,7 @@ from settings import Settings, ToolFailed, say
 ROOT = servers.ROOT
 DOCUMENT = ROOT / "docs" / "growth.md"
 MODEL = ROOT / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf"
-PARTS = {"join": nodes.join, "sums": tensor.sums, "tensor": tensor.tensor, "curve": network.curve, "start": network.start, "plan": prediction.plan}
+PARTS = {"join": nodes.join, "sums": tensor.sums, "tensor": tensor.tensor, "large": tensor.large, "curve": network.curve, "start": network.start, "plan": prediction.plan}
 ROUNDS = 3
 
 

@@ -38,6 +38,10 @@ class Settings:
         return self._bench("engine_bench")
 
     @property
+    def tiny_model(self):
+        return self.build / "tests" / "support" / "tiny_model"
+
+    @property
     def collective_bench(self):
         return self._bench("collective_bench")
 

@@ -13,6 +13,9 @@ STEPS = 32
 ROW_MICROS_BAR = 2.0  # of one token's row between two processes, p50
 MEGABYTE_BAR = 8.0  # GB/s
 TOOL_SECONDS_MAX = 300
+# The layers of Llama 3.2 1B, a smaller vocabulary, random weights: 8 KV heads, which two ranks share evenly.
+LARGE_MODEL = {"layers": 16, "hidden": 2048, "heads": 32, "kv-heads": 8, "ffn": 8192, "vocab": 32768, "type": "Q4_1", "tied": 1, "never-ends": 0}
+LARGE_STEPS = 4  # a step is eight times as long
 # Row of collective_bench -> (name here, bar, whether less is better)
 SUMS = {"all-reduce of a row": ("all_reduce.row.p50", ROW_MICROS_BAR, True), "all-reduce of 1 MB": ("all_reduce.1mb", MEGABYTE_BAR, False),
         "a word to the other core and back": ("all_reduce.row.round_trip", None, True),
@@ -33,12 +36,12 @@ def sums(settings):
     return made
 
 
-def in_process(settings, ranks, threads):
+def in_process(settings, ranks, threads, model=None, steps=STEPS):
     """-> {"prefill": tokens/s, 8: ..., 32: ..., with several ranks "even": what speed-up their slices allow, in %} of engine_bench with so
     many threads for each rank."""
-    steps = 4 if settings.is_quick else STEPS
+    steps = min(steps, 4) if settings.is_quick else steps
     with settings.watch("engine_bench"):
-        output = run_tool([settings.engine_bench, "--json", "--model", settings.model, "--threads", threads, "--ranks", ranks, "--rounds", 1, "--prompt",
+        output = run_tool([settings.engine_bench, "--json", "--model", model or settings.model, "--threads", threads, "--ranks", ranks, "--rounds", 1, "--prompt",
                            PROMPT_TOKENS, "--batches", ",".join(map(str, BATCHES)), "--steps", steps, "--shared-kv"], TOOL_SECONDS_MAX)
     names = {"weights of all / of the largest rank": "even", f"prefill {PROMPT_TOKENS}, {threads} threads": "prefill",
              **{f"decode batch {b}, {threads} threads": b for b in BATCHES}}
@@ -69,13 +72,39 @@ def tensor(settings):
     return judge(results)
 
 
-def judge(results):
+def large(settings):
+    """The same engines in process with a model whose heads divide evenly, and whose products are long beside the meetings."""
+    model = settings.build / "tensor_large.gguf"
+    if not model.exists():
+        say("growth: writing a model of 1 B random weights")
+        written = model.with_suffix(".part")
+        run_tool([settings.tiny_model, written, *(word for key, value in LARGE_MODEL.items() for word in (f"--{key}", value))], TOOL_SECONDS_MAX)
+        written.rename(model)
+    shapes = {name: shape for name, shape in SHAPES.items() if name != "1x2"}
+    results = {shape: [] for shape in shapes}
+    for round_index in range(settings.rounds):
+        for shape in sorted(shapes, reverse=round_index % 2 == 1):
+            results[shape].append(in_process(settings, *shapes[shape], model, LARGE_STEPS))
+    return [*rows_of("growth.tensor_1b", results), *ceiling("growth.tensor_1b", results["2x1"])]
+
+
+def rows_of(prefix, results):
+    """Of {shape: [in_process() of each round]}: rates, and the ratios to one shard of one core."""
     made = []
-    for how, key in ((how, key) for how in ("engine", "served") for key in ("prefill", *BATCHES)):
+    for key in ("prefill", *BATCHES):
         what = key if key == "prefill" else f"batch_{key}"
-        rates = {shape: [one[key] for one in results[how, shape]] for shape in SHAPES}
-        made += [report.median_row(f"growth.tensor.{how}.{shape}.{what}", values, "tokens/s") for shape, values in rates.items()]
-        made.append(report.ratio_row(f"growth.tensor.{how}.2x1/1x1.{what}", rates["2x1"], rates["1x1"], TENSOR_BAR))
-        made.append(report.ratio_row(f"growth.tensor.{how}.1x2/1x1.{what}", rates["1x2"], rates["1x1"]))
-    even = [one["even"] / 100 for one in results["engine", "2x1"] if "even" in one]
-    return [*made, report.median_row("growth.tensor.2x1/1x1.ceiling", even, "x")] if even else made
+        rates = {shape: [one[key] for one in rounds] for shape, rounds in results.items()}
+        made += [report.median_row(f"{prefix}.{shape}.{what}", values, "tokens/s") for shape, values in rates.items()]
+        made += [report.ratio_row(f"{prefix}.{shape}/1x1.{what}", values, rates["1x1"], *([TENSOR_BAR] if shape == "2x1" else []))
+                 for shape, values in rates.items() if shape != "1x1"]
+    return made
+
+
+def ceiling(prefix, rounds):
+    even = [one["even"] / 100 for one in rounds if "even" in one]
+    return [report.median_row(f"{prefix}.2x1/1x1.ceiling", even, "x")] if even else []
+
+
+def judge(results):
+    made = [row for how in ("engine", "served") for row in rows_of(f"growth.tensor.{how}", {shape: results[how, shape] for shape in SHAPES})]
+    return [*made, *ceiling("growth.tensor", results["engine", "2x1"])]
