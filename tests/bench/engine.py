@@ -5,6 +5,7 @@ Called by run.py. Also: the same over tensor types (`type_rows`), HTTP beside th
 import json
 import statistics
 
+import machine
 import peer_llama
 import report
 import served
@@ -141,25 +142,29 @@ def beside_llama(settings, section, model, kind, positions):
 
 
 def through_http(settings, round_index):
-    """Tokens/s of the windows in which all streams decode, the median of a few loads on one server."""
+    """(tokens/s of the windows in which all streams decode, {role: cores it used then}), each the median of a few loads on one server."""
     _, one_stage = servers.core_devices(settings.threads)
+    rates, used = [], []
     with servers.Cluster(settings.cluster, settings.model, one_stage) as server:
-        loads = [served.one_load(settings, server, DOOR_STREAMS, round_index * DOOR_LOADS + i, max_tokens=DOOR_TOKENS,
-                                 requests=DOOR_STREAMS) for i in range(DOOR_LOADS)]
-    rates = [one["steady_tok_s"] for one in loads if one["steady_tok_s"]]
+        for i in range(DOOR_LOADS):
+            with machine.RoleTimes(server.process.pid) as times:
+                one = served.one_load(settings, server, DOOR_STREAMS, round_index * DOOR_LOADS + i, max_tokens=DOOR_TOKENS, requests=DOOR_STREAMS)
+            if one["steady_window"]:
+                rates.append(one["steady_tok_s"])
+                used.append(times.cores(*one["steady_window"]))
     if not rates:
         raise servers.ServerFailed("there was no time in which all streams decoded")
-    return statistics.median(rates)
+    return statistics.median(rates), {role: statistics.median(one.get(role, 0.0) for one in used) for role in used[0]}
 
 
 def door_round(settings, round_index):
-    """-> (tokens/s through HTTP, in process): the engine alone is measured before and after, so that a drift meets both sides."""
+    """-> (tokens/s through HTTP, in process, {role: cores}): the engine alone is measured before and after, so that a drift meets both sides."""
     def alone():
         return ours(settings, DOOR_ROUNDS, prompt=0, batches=[DOOR_STREAMS], steps=DOOR_STEPS)[rate_key(DOOR_STREAMS)]
 
     before = alone()
-    http = through_http(settings, round_index)
-    return http, (before + alone()) / 2
+    http, used = through_http(settings, round_index)
+    return http, (before + alone()) / 2, used
 
 
 def door_rows(settings):
@@ -172,9 +177,18 @@ def door_rows(settings):
             made.append(settings.undisturbed(lambda index=round_index: door_round(settings, index)))
         except (servers.ServerFailed, ToolFailed) as error:
             return [report.missing(name, str(error), "x", DOOR_BAR)]
-    http, in_process = zip(*made)
+    http, in_process, used = zip(*made)
     return [report.median_row(f"door.http.{DOOR_STREAMS}", http, "tokens/s"),
-            report.median_row(f"door.in_process.{DOOR_STREAMS}", in_process, "tokens/s"), report.ratio_row(name, http, in_process, DOOR_BAR)]
+            report.median_row(f"door.in_process.{DOOR_STREAMS}", in_process, "tokens/s"), report.ratio_row(name, http, in_process, DOOR_BAR),
+            *core_rows(settings, used)]
+
+
+def core_rows(settings, used):
+    """What all but the shard took of the cores that it computes on, and what that leaves to it at most."""
+    beside = [role for role in used[0] if role != "shard" and any(one[role] >= 0.005 for one in used)]
+    rows = [report.median_row(f"door.cores.{role}", [one[role] for one in used], "cores") for role in beside]
+    left = [1 - sum(one[role] for role in beside) / settings.threads for one in used]
+    return [*rows, report.median_row("door.http/in_process.ceiling", left, "x")]
 
 
 def bandwidth(settings):

@@ -253,13 +253,20 @@ def percentile(values, p):
     return ordered[low] + (ordered[high] - ordered[low]) * (rank - low)
 
 
-def steady_rate(streams):
-    """Tokens/s while every stream of the first wave decodes: after the last first token, before the first end."""
+def steady_window(streams):
+    """(begin, end) of the time in which every stream of the first wave decodes: after the last first token, before the first end."""
     if any(not s.stamps for s in streams):
         return None
     begin, end = max(s.stamps[0] for s in streams), min(s.stamps[-1] for s in streams)
-    if end - begin < 0.2:  # too short to say anything
+    return (begin, end) if end - begin >= 0.2 else None  # else too short to say anything
+
+
+def steady_rate(streams):
+    """Tokens/s in that time."""
+    window = steady_window(streams)
+    if window is None:
         return None
+    begin, end = window
     return sum(s.tokens * sum(begin < t <= end for t in s.stamps) / len(s.stamps) for s in streams) / (end - begin)
 
 
@@ -273,7 +280,7 @@ def summary(load, streams, wall, cpu):
     first_wave = sorted(streams, key=lambda s: s.number)[:load.streams]
     return {"streams": load.streams, "requests": len(streams), "good": len(good), "faults": faults[:5], "wall_s": wall,
             "prompt_tokens": sum((s.usage or {}).get("prompt_tokens", 0) for s in good), "completion_tokens": tokens,
-            "tok_s": tokens / wall, "steady_tok_s": steady_rate(first_wave),
+            "tok_s": tokens / wall, "steady_tok_s": steady_rate(first_wave), "steady_window": steady_window(first_wave),
             "ttft_p50_ms": percentile(ttft, 50), "ttft_p99_ms": percentile(ttft, 99),
             "itl_p50_ms": percentile(gaps, 50), "itl_p99_ms": percentile(gaps, 99), "client_cpu_s": cpu}
 

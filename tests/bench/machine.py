@@ -60,6 +60,63 @@ def tree_pss(root):
     return total
 
 
+def roles(root):
+    """{pid: the role that it runs in, as its command line says} of a cluster whose root this is."""
+    found = {}
+    for pid in tree(root):
+        try:
+            with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as line:
+                words = line.read().split("\0")
+        except OSError:
+            continue  # ended meanwhile
+        found[pid] = words[1] if len(words) > 1 else words[0]
+    return found
+
+
+class RoleTimes:
+    """How much of the cores each role of a cluster and this process, its client, use, moment by moment."""
+
+    PERIOD = 0.05  # s
+
+    def __init__(self, root):
+        self._roles = {**roles(root), os.getpid(): "client"}
+        self._samples = []  # (time, {role: CPU seconds})
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def _sample(self):
+        used = {}
+        for pid, role in self._roles.items():
+            try:
+                with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stat:
+                    fields = stat.read().rsplit(")", 1)[1].split()
+            except OSError:
+                continue
+            used[role] = used.get(role, 0.0) + (int(fields[11]) + int(fields[12])) / TICKS
+        self._samples.append((time.monotonic(), used))
+
+    def _watch(self):
+        while not self._is_over.wait(self.PERIOD):
+            self._sample()
+
+    def __enter__(self):
+        self._sample()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._is_over.set()
+        self._thread.join()
+        self._sample()
+
+    def cores(self, begin, end):
+        """{role: cores in the mean} between these moments."""
+        first = max((s for s in self._samples if s[0] <= begin), default=self._samples[0], key=lambda s: s[0])
+        last = min((s for s in self._samples if s[0] >= end), default=self._samples[-1], key=lambda s: s[0])
+        seconds = max(1e-3, last[0] - first[0])
+        return {role: (last[1].get(role, 0.0) - used) / seconds for role, used in first[1].items()}
+
+
 class Neighbours:
     """Cores used by processes that are no part of the measurement, between its begin and `cores()`."""
 

@@ -15,7 +15,7 @@ import pipeline  # noqa: E402
 import report  # noqa: E402
 import start  # noqa: E402
 import tensor  # noqa: E402
-from settings import ToolFailed  # noqa: E402
+from settings import Settings, ToolFailed  # noqa: E402
 
 
 def stream(*stamps):
@@ -110,3 +110,11 @@ def test_the_ceiling_is_products_over_those_of_a_row_and_unknown_without_the_ins
     assert (share.row, share.value) == ("engine.baton/ceiling.batch_8", pytest.approx(0.5))
     assert (beside.row, beside.value) == ("engine.baton_ceiling/llama.batch_8", pytest.approx(4))
     assert engine.ceiling_rows("engine", "baton", {"baton": [{}], "llama": [{}]}, "batch_8") == []
+
+
+def test_cores_of_a_role_are_those_between_two_moments():
+    times = machine.RoleTimes(os.getpid())
+    times._samples = [(0.0, {"head": 1.0, "client": 0.0}), (1.0, {"head": 1.1, "client": 0.5}), (3.0, {"head": 1.5, "client": 0.7}), (4.0, {"head": 3.0, "client": 0.7})]
+    assert times.cores(1.2, 2.8) == {"head": pytest.approx(0.2), "client": pytest.approx(0.1)}
+    rows = {row.row: row.value for row in engine.core_rows(Settings(None, None, threads=2, is_quick=False), [{"shard": 1.8, "head": 0.1, "client": 0.05}])}
+    assert rows == {"door.cores.head": 0.1, "door.cores.client": 0.05, "door.http/in_process.ceiling": pytest.approx(0.925)}

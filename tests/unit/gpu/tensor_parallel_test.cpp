@@ -1,15 +1,11 @@
 // Goal: ranks behind the boundary compute what one computes. Method: stages with slices as threads
 // of the test over a group in shared memory, on the plain device; the families and a mixture.
-#include "runtime/collective/shared_collective.hpp"
 #include "runtime/plugin/plugin_engine.hpp"
 #include "tests/support/family_golden.hpp"
+#include "tests/support/shared_ranks.hpp"
 #include "tests/unit/cpu/sequences.hpp"
 
 #include <doctest/doctest.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include <thread>
 
 using namespace baton;
 using namespace baton::testing;
@@ -23,7 +19,7 @@ constexpr model::slice_blocks anywhere{1, 1};
 class ranks {
 public:
   ranks(const family_golden& golden, std::uint32_t width, const std::string& device = "plain")
-      : fd_(::memfd_create("group", MFD_CLOEXEC)), memory_(make_memory(fd_, width)) {
+      : group_(width) {
     auto opened = plugin::library::open(engines_directory() / "engine_plain.so");
     REQUIRE_MESSAGE(opened, opened.error().message);
     plugin::config c;
@@ -35,37 +31,22 @@ public:
     REQUIRE_MESSAGE(slices, slices.error().message);
     c.slices = *std::move(slices);
     for (c.rank = 0; c.rank < width; ++c.rank) {
-      groups_.push_back(std::make_shared<collective::shared_collective>(
-          c.rank, width, collective::shared_options{std::chrono::seconds(60)}));
       auto engine = plugin::plugin_engine::load(*opened, *golden.file, golden.description,
                                                 model::whole(golden.description), c);
       REQUIRE_MESSAGE(engine, engine.error().message);
       CHECK(!(*engine)->run(batch_of({{1, {5}, 0}}), {})); // before it has met the others
-      REQUIRE((*engine)->meet(groups_.back()));
+      REQUIRE((*engine)->meet(group_.of(c.rank)));
       engines_.push_back(*std::move(engine));
     }
-    enter_next_epoch();
   }
-  ~ranks() { ::close(fd_); }
 
-  void enter_next_epoch() {
-    const auto opened = memory_.open_epoch({++epoch_});
-    REQUIRE_MESSAGE(opened, opened.error().message);
-    const auto area = memory_.area_of({epoch_});
-    REQUIRE_MESSAGE(area, area.error().message);
-    for (auto& group : groups_)
-      REQUIRE(group->enter(*area));
-  }
+  void enter_next_epoch() { group_.enter_next_epoch(); }
 
   using outcomes = std::vector<result<engine::step_output>>;
   outcomes run_ranks(const std::vector<micro_batch>& batches) {
     outcomes out(engines_.size(), error{});
-    std::vector<std::thread> others;
-    for (std::size_t rank = 1; rank < out.size(); ++rank)
-      others.emplace_back([&, rank] { out[rank] = engines_[rank]->run(batches[rank], {}); });
-    out[0] = engines_[0]->run(batches[0], {});
-    for (auto& each : others)
-      each.join();
+    run_together(out.size(),
+                 [&](std::size_t rank) { out[rank] = engines_[rank]->run(batches[rank], {}); });
     return out;
   }
   result<engine::step_output> run(const micro_batch& batch, std::span<const float>) {
@@ -79,16 +60,7 @@ public:
   std::span<const float> logits(std::size_t index) const { return engines_[0]->logits(index); }
 
 private:
-  static collective::group_memory make_memory(int fd, std::uint32_t width) {
-    auto made = collective::group_memory::create(fd, width);
-    REQUIRE_MESSAGE(made, made.error().message);
-    return *std::move(made);
-  }
-
-  int fd_;
-  collective::group_memory memory_;
-  std::uint64_t epoch_ = 0;
-  std::vector<std::shared_ptr<collective::shared_collective>> groups_;
+  shared_ranks group_;
   std::vector<std::unique_ptr<plugin::plugin_engine>> engines_;
 };
 
