@@ -37,7 +37,7 @@ TARGETS = {
     "chat_template": Target(["tests/data/template/*.jinja"], ["runtime/text/template/*.cpp"],
                             ["{{", "}}", "{%", "%}", "{%-", "-%}", "{#", "#}", "|", "messages", "loop", "self", "[::-1]", "**", "//"]),
     "constraint": Target([], ["runtime/grammar/json_schema.cpp", "runtime/grammar/schema_*.cpp", "runtime/grammar/ebnf.cpp"],
-                         JSON + ["\\d", "\\w", "[^", "(?:", "{2,3}", "|", "*", "+", "::=", "root", "#/$defs/a", "$defs"]),
+                         JSON + ["\\\\d", "\\\\w", "[^", "(?:", "{2,3}", "|", "*", "+", "::=", "root", "#/$defs/a", "$defs"]),
     "gguf": Target(["tests/data/model/families/llama3.gguf", "tests/data/model/families/mistral.gguf"],
                    ["runtime/model/gguf*.cpp", "runtime/model/description.cpp", "runtime/model/family.cpp", "runtime/text/vocabulary_gguf.cpp"]),
     "http": Target([], ["gateway/http_*.cpp"], ["\r\n", "\r\n\r\n", "HTTP/1.1", "HTTP/1.0", "Transfer-Encoding: chunked\r\n",
