@@ -60,6 +60,7 @@ open_entry entry_of(open_generate& m, std::uint32_t context_max) {
   s.tokens_max_given = request.tokens_max_given;
   s.deadline = request.deadline;
   s.cache_salt = std::move(request.cache_salt);
+  s.prompt_tokens_max = request.prompt_tokens_max;
   return entry;
 }
 
