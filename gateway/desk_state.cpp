@@ -203,6 +203,17 @@ void spend(open_entry& entry, const chunk& c, time_point now) {
   entry.lease->account().spend(tokens, now);
 }
 
+ended_request ended_as(const open_entry& entry, finish how, time_point now) {
+  ended_request r;
+  r.seconds = std::chrono::duration<double>(now - entry.opened_at).count();
+  r.prompt_tokens = entry.prompt_tokens;
+  for (const auto tokens : entry.delivered) {
+    r.output_tokens += tokens;
+  }
+  r.is_well = how != finish::failed && how != finish::cancelled;
+  return r;
+}
+
 bool take_in(open_entry& entry, const chunk& c) {
   entry.delivered[c.choice] = c.index;
   auto& ids = entry.delivered_ids[c.choice];
