@@ -13,9 +13,12 @@ namespace {
 using pointer = detokenizer_actor::stateful_pointer<detokenizer_state>;
 
 token_detail detail_of(const text::tokenizer& words, const sample& s) {
-  token_detail d{{std::string(words.piece(s.token)), s.token, s.logprob}, {}};
+  const auto entry_of = [&words](token_id token, float logprob) {
+    return logprob_entry{std::string(words.piece(token)), token, logprob, words.is_control(token)};
+  };
+  token_detail d{entry_of(s.token, s.logprob), {}};
   for (const auto& t : s.top)
-    d.top.push_back({std::string(words.piece(t.token)), t.token, t.logprob});
+    d.top.push_back(entry_of(t.token, t.logprob));
   return d;
 }
 

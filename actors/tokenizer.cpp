@@ -79,6 +79,8 @@ void on_submit(pointer self, submit& m) {
                                  "the model has no token that ends an answer")});
     return;
   }
+  if (m.prompt_tokens_max > 0 && encoded->size() > m.prompt_tokens_max)
+    encoded->erase(encoded->begin(), encoded->end() - m.prompt_tokens_max);
   const bool continues = !m.begins_text && continues_prompt(*s.config.tokenizer, m.input, *encoded);
   if (continues && m.sampling.constraint) {
     constraint behind_prompt = *m.sampling.constraint;

@@ -26,8 +26,11 @@ void transcript::cut(std::uint32_t from, std::uint32_t count, chunk& out) const 
   out.index = from + out.count;
   out.text = text_.substr(end_of(from), end_of(out.index) - end_of(from));
   out.ids.assign(ids_.begin() + from, ids_.begin() + out.index);
-  if (!details_.empty())
-    out.details.assign(details_.begin() + from, details_.begin() + out.index);
+  if (details_.empty())
+    return;
+  out.details.assign(details_.begin() + from, details_.begin() + out.index);
+  for (std::uint32_t i = 0; i < out.count; ++i)
+    out.details[i].text_end = static_cast<std::uint32_t>(ends_[from + i] - end_of(from));
 }
 
 std::uint32_t transcript::characters_before(std::uint32_t token) const noexcept {

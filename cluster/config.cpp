@@ -155,6 +155,8 @@ result<void> read_gateway(const toml::table* table, const std::string& origin, g
   s.read("max_concurrent_requests", g.max_concurrent_requests, 0, 1 << 20);
   s.read_seconds("request_timeout", g.request_timeout, 0, 86400);
   s.read("overload_status", g.overload_status, 0, UINT32_MAX);
+  s.read_number("watermark_gamma", g.watermark_gamma, 0.01, 0.99); // all green or none is no mark
+  s.read_number("watermark_delta", g.watermark_delta, 0, gateway::watermark_delta_range.most);
   if (auto ok = s.finish(); !ok)
     return ok;
   // Clients retry after these three; another status would mean something else to them.

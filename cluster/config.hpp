@@ -68,6 +68,8 @@ struct gateway_section {
   std::uint32_t max_concurrent_requests = 0;    // 0: bounded by the queue alone
   std::chrono::milliseconds request_timeout{0}; // of a whole request; 0: none
   std::uint32_t overload_status = 503;          // HTTP's, of refusals for load
+  float watermark_gamma = 0.5F;                 // of marked answers: the share of green tokens
+  float watermark_delta = 2.0F;                 // what their logits get more
 
   friend bool operator==(const gateway_section&, const gateway_section&) = default;
 };

@@ -47,6 +47,8 @@ gateway::gateway_config settings(const cluster_context& context, const identity&
   c.stream_buffer_max_bytes = g.stream_buffer_bytes;
   c.request_deadline = g.request_timeout;
   c.overload_status = static_cast<int>(g.overload_status);
+  c.watermark_gamma = g.watermark_gamma;
+  c.watermark_delta = g.watermark_delta;
   if (g.max_concurrent_requests > 0)
     c.requests_max = g.max_concurrent_requests;
   return c;

@@ -150,6 +150,18 @@ void toml_section::read_seconds(std::string_view key, std::chrono::milliseconds&
     value = std::chrono::milliseconds(std::llround(*seconds * 1000));
 }
 
+void toml_section::read_number(std::string_view key, float& value, double least, double most) {
+  const auto* node = find(key);
+  if (!node)
+    return;
+  const auto number = node->value<double>();
+  if (!number || node->is_string() || !(*number >= least && *number <= most))
+    note(errc::bad_config, key, node,
+         fmt::format("{} must be a number between {} and {}", full(key), least, most));
+  else
+    value = static_cast<float>(*number);
+}
+
 result<void> toml_section::finish() {
   if (first_)
     return *first_;

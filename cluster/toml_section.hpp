@@ -45,6 +45,8 @@ public:
   // Seconds, whole or broken.
   void read_seconds(std::string_view key, std::chrono::milliseconds& value, double least,
                     double most);
+  // Whole or broken.
+  void read_number(std::string_view key, float& value, double least, double most);
   // A key read elsewhere (a sub-table).
   const toml::node* take(std::string_view key);
 

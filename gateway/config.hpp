@@ -94,6 +94,8 @@ struct gateway_config {
   std::size_t stream_buffer_max_bytes = 256 * 1024; // of one stream that its client does not read
   std::chrono::milliseconds answer_timeout{30'000}; // reserve, tokenize and detokenize
   std::chrono::milliseconds request_deadline{0};    // of a whole request; 0: none
+  float watermark_gamma = 0.5F; // of marked answers: the share of green tokens, TGI's default
+  float watermark_delta = 2.0F; // and what their logits get more, TGI's as well
   request_limits request;
   http_limits http_bounds;
   websocket_limits websocket;

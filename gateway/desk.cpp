@@ -229,8 +229,7 @@ void desk_state::on_chunk(chunk& m) {
   spend(entry, m, now());
   const bool is_last = take_in(entry, m);
   if (is_last) {
-    const auto took = std::chrono::duration<double>(now() - entry.opened_at).count();
-    counts().request_ended(config.pipeline, entry.model(), took, entry.prompt_tokens);
+    counts().request_ended(config.pipeline, entry.model(), ended_as(entry, m.finish, now()));
   }
   const bool delivered = deliver(entry, std::move(m));
   if (is_last || !delivered) {

@@ -60,6 +60,7 @@ open_entry entry_of(open_generate& m, std::uint32_t context_max) {
   s.tokens_max_given = request.tokens_max_given;
   s.deadline = request.deadline;
   s.cache_salt = std::move(request.cache_salt);
+  s.prompt_tokens_max = request.prompt_tokens_max;
   return entry;
 }
 
@@ -200,6 +201,17 @@ void spend(open_entry& entry, const chunk& c, time_point now) {
   const bool has_prompt = std::exchange(entry.owes_prompt, false);
   const std::uint64_t tokens = std::uint64_t{c.count} + (has_prompt ? c.prompt_tokens : 0);
   entry.lease->account().spend(tokens, now);
+}
+
+ended_request ended_as(const open_entry& entry, finish how, time_point now) {
+  ended_request r;
+  r.seconds = std::chrono::duration<double>(now - entry.opened_at).count();
+  r.prompt_tokens = entry.prompt_tokens;
+  for (const auto tokens : entry.delivered) {
+    r.output_tokens += tokens;
+  }
+  r.is_well = how != finish::failed && how != finish::cancelled;
+  return r;
 }
 
 bool take_in(open_entry& entry, const chunk& c) {

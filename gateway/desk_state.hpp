@@ -99,6 +99,9 @@ void note_tokens(metrics& counts, std::uint32_t pipeline, open_entry& entry, con
 // The prompt with the first chunk; a client that came back has paid for it before.
 void spend(open_entry& entry, const chunk& c, time_point now);
 
+// What it came to, of one whose last chunk has been taken in.
+ended_request ended_as(const open_entry& entry, finish how, time_point now);
+
 // Takes the numbers and ids of a chunk to be delivered. True: it was the last one of the request.
 bool take_in(open_entry& entry, const chunk& c);
 

@@ -1,9 +1,11 @@
 #include "gateway/http_answers.hpp"
 
 #include "gateway/openai_response.hpp"
-#include "gateway/refusal.hpp"
+#include "gateway/tgi_response.hpp"
 
 #include <ctime>
+#include <functional>
+#include <memory>
 #include <utility>
 
 namespace baton::gateway {
@@ -13,41 +15,51 @@ reply_identity identity_of(http_connection& client, const granted& g) {
   return {g.ticket, std::time(nullptr), client.core().config().build, g.resume_key};
 }
 
-http_reply refuse(http_connection& client, const rejected& no) {
-  return refusal_reply(no, client.core().config().overload_status);
+// The answer to one request, in the words of its API.
+struct dialog {
+  api_family speaks = api_family::openai;
+  bool is_stream = false;
+  std::function<std::unique_ptr<whole_speaker>()> whole;
+  std::function<std::unique_ptr<event_speaker>(const reply_identity&)> events;
+  header_list event_headers;
+};
+
+http_reply refuse(http_connection& client, api_family speaks, const rejected& no) {
+  return errors_of(speaks).refusal(no, client.core().config().overload_status);
 }
 
 // The error that an event means for a request of which nothing was sent yet.
-std::optional<http_reply> refusal_of(http_connection& client, const stream_event& e) {
+std::optional<http_reply> refusal_of(http_connection& client, api_family speaks,
+                                     const stream_event& e) {
   if (const auto* r = std::get_if<rejected>(&e)) {
-    return refusal_reply(*r, client.core().config().overload_status);
+    return refuse(client, speaks, *r);
   }
   if (const auto* f = std::get_if<failed>(&e)) {
-    return error_reply(f->reason);
+    return errors_of(speaks).failure(f->reason);
   }
   if (const auto* c = std::get_if<chunk>(&e)) {
     if (const auto failure = failure_of(*c)) {
-      return error_reply(*failure);
+      return errors_of(speaks).failure(*failure);
     }
   }
   return std::nullopt;
 }
 
-http_reply unanswered(http_connection& client, const stream_event& e) {
-  return refusal_of(client, e).value_or(
-      error_reply(fail(errc::internal, "the answer was of another kind")));
+http_reply unanswered(http_connection& client, api_family speaks, const stream_event& e) {
+  return refusal_of(client, speaks, e)
+      .value_or(errors_of(speaks).failure(fail(errc::internal, "the answer was of another kind")));
 }
 
 bool is_terminal(const stream_event& e) {
   return std::holds_alternative<rejected>(e) || std::holds_alternative<failed>(e);
 }
 
-asio::awaitable<after> whole_answer(http_connection& client, open_request& open,
-                                    const reply_shape& shape) {
-  whole_reply whole(shape);
+asio::awaitable<after> whole_answer(http_connection& client, open_request& open, const dialog& with,
+                                    reply_times when) {
+  const auto whole = with.whole();
   granted told;
   while (auto event = co_await client.next(open)) {
-    if (auto refusal = refusal_of(client, *event)) {
+    if (auto refusal = refusal_of(client, with.speaks, *event)) {
       if (is_terminal(*event)) {
         open.ended();
       }
@@ -55,14 +67,14 @@ asio::awaitable<after> whole_answer(http_connection& client, open_request& open,
     }
     if (const auto* g = std::get_if<granted>(&*event)) {
       told = *g;
+      when.granted = reply_times::clock::now();
     } else if (auto* c = std::get_if<chunk>(&*event)) {
-      whole.add(std::move(*c));
+      whole->add(std::move(*c));
     }
-    if (whole.is_complete()) {
+    if (whole->is_complete()) {
       open.ended();
-      http_reply r;
-      r.body = whole.body(identity_of(client, told));
-      co_return co_await client.reply(r);
+      when.ended = reply_times::clock::now();
+      co_return co_await client.reply(whole->reply(identity_of(client, told), when));
     }
   }
   co_return after::close; // the client is gone; dropping `open` cancels the ticket
@@ -84,7 +96,7 @@ asio::awaitable<bool> write_events(http_connection& client, std::string& lead, s
 
 // Everything that waits in the stream goes out in one write: a write per token is what costs.
 asio::awaitable<bool> write_available(http_connection& client, open_request& open,
-                                      event_writer& writer, std::string& lead, std::string& out) {
+                                      event_speaker& writer, std::string& lead, std::string& out) {
   while (auto event = open.next()) {
     if (const auto* c = std::get_if<chunk>(&*event)) {
       if (const auto failure = failure_of(*c)) {
@@ -112,7 +124,7 @@ asio::awaitable<bool> write_available(http_connection& client, open_request& ope
 }
 
 asio::awaitable<after> event_answer(http_connection& client, open_request& open,
-                                    const openai_generate& call) {
+                                    const dialog& with) {
   granted told;
   std::optional<stream_event> first;
   while ((first = co_await client.next(open))) {
@@ -126,16 +138,16 @@ asio::awaitable<after> event_answer(http_connection& client, open_request& open,
     co_return after::close;
   }
   if (auto refusal =
-          refusal_of(client, *first)) { // nothing was sent: a plain HTTP error is still possible
+          refusal_of(client, with.speaks, *first)) { // nothing was sent: a plain HTTP error
     if (is_terminal(*first)) {
       open.ended();
     }
     co_return co_await client.reply(*refusal);
   }
   client.framing.keeps_alive = client.framing.keeps_alive && !client.framing.is_http_1_0;
-  event_writer writer(call.shape, identity_of(client, told),
-                      call.resume ? call.resume->from : std::vector<resume_point>{});
-  auto lead = event_stream_header(client.framing);
+  const auto speaker = with.events(identity_of(client, told));
+  auto& writer = *speaker;
+  auto lead = event_stream_header(client.framing, with.event_headers);
   std::string out;
   writer.add(std::get<chunk>(*first), out);
   const auto ping_interval = client.limits().sse_ping_interval;
@@ -159,9 +171,10 @@ asio::awaitable<after> event_answer(http_connection& client, open_request& open,
 
 // A question that the tokenizer answers with one message of this type, or with why not.
 template <class Told, class Body>
-asio::awaitable<after> single_answer(http_connection& client, opening open, Body body_of) {
+asio::awaitable<after> single_answer(http_connection& client, api_family speaks, opening open,
+                                     Body body_of) {
   if (!open) {
-    co_return co_await client.reply(refuse(client, open.refusal()));
+    co_return co_await client.reply(refuse(client, speaks, open.refusal()));
   }
   const auto event = co_await client.next(*open);
   if (!event) {
@@ -170,14 +183,35 @@ asio::awaitable<after> single_answer(http_connection& client, opening open, Body
   open->ended();
   const auto* told = std::get_if<Told>(&*event);
   if (!told) {
-    co_return co_await client.reply(unanswered(client, *event));
+    co_return co_await client.reply(unanswered(client, speaks, *event));
   }
   if (told->failure) {
-    co_return co_await client.reply(error_reply(*told->failure));
+    co_return co_await client.reply(errors_of(speaks).failure(*told->failure));
   }
   http_reply r;
   r.body = body_of(*told);
   co_return co_await client.reply(r);
+}
+
+// `open` has been asked for just now.
+asio::awaitable<after> generation_answer(http_connection& client, opening open, dialog with) {
+  if (!open) {
+    co_return co_await client.reply(refuse(client, with.speaks, open.refusal()));
+  }
+  reply_times when;
+  when.read = client.started_at;
+  when.opened = when.granted = reply_times::clock::now();
+  client.set_stream(&*open);
+  client.watch_client();
+  const auto next = with.is_stream ? co_await event_answer(client, *open, with)
+                                   : co_await whole_answer(client, *open, with, when);
+  client.set_stream(nullptr);
+  client.unwatch_client();
+  if (client.is_client_gone()) {
+    client.count_request(row_of(errc::cancelled).http_status); // nginx's 499
+    client.core().http.counts().client_gone("http");
+  }
+  co_return next;
 }
 
 } // namespace
@@ -189,37 +223,50 @@ asio::awaitable<after> answer(http_connection& client, openai_generate call) {
                                 call.request.is_resumable, client.wake())
                   : desk.open(client.who, std::move(call.request), call.add_generation_prompt,
                               call.shape.is_stream, client.wake());
-  if (!open) {
-    co_return co_await client.reply(refuse(client, open.refusal()));
-  }
-  if (call.shape.model.empty()) {
+  if (open && call.shape.model.empty()) {
     call.shape.model = open->model();
   }
-  client.set_stream(&*open);
-  client.watch_client();
-  const auto next = call.shape.is_stream ? co_await event_answer(client, *open, call)
-                                         : co_await whole_answer(client, *open, call.shape);
-  client.set_stream(nullptr);
-  client.unwatch_client();
-  if (client.is_client_gone()) {
-    client.count_request(row_of(errc::cancelled).http_status); // nginx's 499
-    client.core().http.counts().client_gone("http");
-  }
-  co_return next;
+  dialog with;
+  with.is_stream = call.shape.is_stream;
+  with.whole = [shape = call.shape] { return std::make_unique<whole_reply>(shape); };
+  with.events =
+      [shape = call.shape, from = call.resume ? call.resume->from : std::vector<resume_point>{}](
+          const reply_identity& who) { return std::make_unique<event_writer>(shape, who, from); };
+  co_return co_await generation_answer(client, std::move(open), std::move(with));
+}
+
+asio::awaitable<after> answer(http_connection& client, tgi_generate call) {
+  // Its events have no ids: nobody can come back to the stream.
+  auto open =
+      client.core().http.open(client.who, std::move(call.request),
+                              /*add_generation_prompt=*/true, /*is_stream=*/false, client.wake());
+  dialog with;
+  with.speaks = api_family::tgi;
+  with.is_stream = call.shape.is_stream;
+  with.whole = [shape = call.shape] { return std::make_unique<tgi_whole>(shape); };
+  with.events = [shape = call.shape](const reply_identity&) {
+    return std::make_unique<tgi_events>(shape);
+  };
+  with.event_headers = tgi_headers(call.shape);
+  co_return co_await generation_answer(client, std::move(open), std::move(with));
 }
 
 asio::awaitable<after> answer(http_connection& client, tokenize_call call) {
+  const bool is_tgi = call.speaks == api_family::tgi;
+  const auto text = is_tgi ? std::get<std::string>(call.input) : std::string();
   auto open = client.core().http.tokenize(client.who, call.model, std::move(call.input),
                                           call.add_generation_prompt, client.wake());
-  co_return co_await single_answer<tokenized>(client, std::move(open), [&](const tokenized& told) {
-    return tokenize_body(told, call.returns_pieces);
-  });
+  co_return co_await single_answer<tokenized>(
+      client, call.speaks, std::move(open), [&](const tokenized& told) {
+        return is_tgi ? tgi_tokenize_body(told, text) : tokenize_body(told, call.returns_pieces);
+      });
 }
 
 asio::awaitable<after> answer(http_connection& client, detokenize_call call) {
   auto open =
       client.core().http.detokenize(client.who, call.model, std::move(call.ids), client.wake());
-  co_return co_await single_answer<detokenized>(client, std::move(open), detokenize_body);
+  co_return co_await single_answer<detokenized>(client, api_family::openai, std::move(open),
+                                                detokenize_body);
 }
 
 } // namespace baton::gateway

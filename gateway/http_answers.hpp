@@ -9,6 +9,7 @@ namespace baton::gateway {
 // Each opens its request at the desk, brings the answer to the client, and returns what becomes of
 // the connection. A client that hangs up meanwhile has its ticket cancelled at once.
 asio::awaitable<after> answer(http_connection& client, openai_generate call);
+asio::awaitable<after> answer(http_connection& client, tgi_generate call);
 asio::awaitable<after> answer(http_connection& client, tokenize_call call);
 asio::awaitable<after> answer(http_connection& client, detokenize_call call);
 

@@ -2,6 +2,8 @@
 
 #include "gateway/openai_response.hpp"
 #include "gateway/status_response.hpp"
+#include "gateway/tgi_error.hpp"
+#include "gateway/tgi_response.hpp"
 
 #include <algorithm>
 #include <array>
@@ -13,6 +15,7 @@ namespace {
 constexpr std::string_view model_prefix = "/v1/models/";
 constexpr std::array routes{
     route_row{"/", method_set::get, route_access::admin}, // the page shows /cluster
+    route_row{"/", method_set::post, route_access::user, api_family::tgi},
     route_row{"/health", method_set::get, route_access::open},
     route_row{"/ping", method_set::get, route_access::open},
     route_row{"/version", method_set::get, route_access::user},
@@ -26,6 +29,9 @@ constexpr std::array routes{
     route_row{"/v1/completions", method_set::post, route_access::user},
     route_row{"/tokenize", method_set::post, route_access::user},
     route_row{"/detokenize", method_set::post, route_access::user},
+    route_row{"/generate", method_set::post, route_access::user, api_family::tgi},
+    route_row{"/generate_stream", method_set::post, route_access::user, api_family::tgi},
+    route_row{"/info", method_set::get, route_access::user, api_family::tgi},
 };
 
 constexpr unsigned char web_page[] = {
@@ -36,20 +42,11 @@ std::string_view path_of(std::string_view target) noexcept {
   return target.substr(0, target.find_first_of("?#"));
 }
 
-const route_row* find_route(std::string_view path) noexcept {
-  for (const auto& row : routes) {
-    const bool is_prefix = row.path == model_prefix;
-    if (path == row.path
-            ? !is_prefix
-            : is_prefix && path.starts_with(model_prefix) && path.size() > model_prefix.size()) {
-      return &row;
-    }
-  }
-  return nullptr;
-}
-
-std::string_view allowed(method_set methods) noexcept {
-  return methods == method_set::post ? "POST, OPTIONS" : "GET, HEAD, OPTIONS";
+bool is_of(const route_row& row, std::string_view path) noexcept {
+  const bool is_prefix = row.path == model_prefix;
+  return path == row.path
+             ? !is_prefix
+             : is_prefix && path.starts_with(model_prefix) && path.size() > model_prefix.size();
 }
 
 bool is_allowed(method_set methods, std::string_view method) noexcept {
@@ -60,6 +57,31 @@ bool is_allowed(method_set methods, std::string_view method) noexcept {
     return method == "POST";
   }
   return method == "GET" || (method == "HEAD" && methods == method_set::get);
+}
+
+// The row of the path that takes the method; if none does, the first one of the path.
+const route_row* find_route(std::string_view path, std::string_view method) noexcept {
+  const route_row* of_path = nullptr;
+  for (const auto& row : routes) {
+    if (!is_of(row, path)) {
+      continue;
+    }
+    if (is_allowed(row.methods, method)) {
+      return &row;
+    }
+    of_path = of_path ? of_path : &row;
+  }
+  return of_path;
+}
+
+std::string allowed(std::string_view path) {
+  std::string all;
+  for (const auto& row : routes) {
+    if (is_of(row, path)) {
+      all += row.methods == method_set::post ? "POST, " : "GET, HEAD, ";
+    }
+  }
+  return all + "OPTIONS";
 }
 
 std::string lower(std::string_view text) {
@@ -135,16 +157,12 @@ std::optional<std::string> percent_decoded(std::string_view text) {
   return out;
 }
 
-http_reply refusal(error e, std::string_view allow = {}) {
-  auto reply = error_reply(e);
-  if (!allow.empty()) {
-    reply.headers.emplace_back("Allow", allow);
-  }
-  return reply;
+http_reply refusal(const error& e, const route_row* row = nullptr) {
+  return errors_of(row ? row->speaks : api_family::openai).failure(e);
 }
 
-http_reply key_refusal(const error& e) {
-  auto reply = refusal(e);
+http_reply key_refusal(const error& e, const route_row* row) {
+  auto reply = refusal(e, row);
   if (e.code == errc::unauthorized) { // RFC 9110, section 11.6.1
     reply.headers.emplace_back("WWW-Authenticate", "Bearer");
   }
@@ -189,11 +207,28 @@ http_reply standing_reply(const snapshot& s, std::string body) {
 }
 
 template <class Call>
-http_plan plan_of(result<Call> parsed) {
+http_plan plan_of(result<Call> parsed, api_family speaks = api_family::openai) {
   if (!parsed) {
-    return error_reply(parsed.error());
+    return errors_of(speaks).failure(parsed.error());
   }
   return *std::move(parsed);
+}
+
+http_plan plan_tokenize(std::string_view body, const request_limits& limits) {
+  if (auto tgi = parse_tgi_tokenize(body, limits)) {
+    return plan_of(*std::move(tgi), api_family::tgi);
+  }
+  return plan_of(parse_tokenize(body, limits));
+}
+
+// Its events have no ids: a stream cannot be gone on with.
+result<tgi_generate> read_tgi(tgi_route route, const http_call& call,
+                              const gateway_config& config) {
+  if (!call.last_event_id.empty()) {
+    return fail_param(errc::unsupported_parameter, "Last-Event-ID",
+                      "only streams of /v1 can be gone on with");
+  }
+  return parse_tgi(route, call.body, config);
 }
 
 // A request that says Last-Event-ID is one that was made before, whose stream broke.
@@ -230,7 +265,7 @@ std::span<const route_row> http_api::routes() noexcept {
 }
 
 std::string_view http_api::route_name(std::string_view target) noexcept {
-  const auto* row = find_route(path_of(target));
+  const auto* row = find_route(path_of(target), {});
   return row ? row->path : "other";
 }
 
@@ -258,29 +293,33 @@ http_api::admission http_api::admit(const http_call& call) const {
   if (call.is_at_admin_door && !is_local_name(call.host)) {
     return {{}, refusal(fail(errc::forbidden, "this door has no name but localhost"))};
   }
-  auto who = identify(call, find_route(path_of(call.target)));
+  const auto* row = find_route(path_of(call.target), call.method);
+  auto who = identify(call, row);
   if (!who) {
-    return {{}, key_refusal(who.error())};
+    return {{}, key_refusal(who.error(), row)};
   }
   return {*std::move(who), refuse(call)};
 }
 
 std::optional<http_reply> http_api::refuse(const http_call& call) const {
   const auto path = path_of(call.target);
-  const auto* row = find_route(path);
+  const auto* row = find_route(path, call.method);
   if (!row) {
     return refusal(fail(errc::not_found, "there is no route '{}'", path.substr(0, 128)));
   }
   if (!is_allowed(row->methods, call.method)) {
-    return refusal(fail(errc::method_not_allowed, "'{}' does not take {}", row->path, call.method),
-                   allowed(row->methods));
+    auto reply = refusal(
+        fail(errc::method_not_allowed, "'{}' does not take {}", row->path, call.method), row);
+    reply.headers.emplace_back("Allow", allowed(path));
+    return reply;
   }
   if (row->methods != method_set::get && is_foreign(call)) {
-    return refusal(fail(errc::forbidden, "requests from pages of other sites are refused"));
+    return refusal(fail(errc::forbidden, "requests from pages of other sites are refused"), row);
   }
   if (row->methods == method_set::post && call.method == "POST" && is_wrong_media(call)) {
     return refusal(
-        fail(errc::unsupported_media_type, "the body must be JSON in UTF-8: application/json"));
+        fail(errc::unsupported_media_type, "the body must be JSON in UTF-8: application/json"),
+        row);
   }
   if (path == "/metrics" && facts_->config().shares_http && !call.is_at_admin_door) {
     return refusal(fail(errc::conflict, "several gateways share this address, and each has its own "
@@ -291,15 +330,25 @@ std::optional<http_reply> http_api::refuse(const http_call& call) const {
 
 http_plan http_api::plan(const http_call& call) const {
   const auto path = path_of(call.target);
-  const auto* row = find_route(path);
+  const auto* row = find_route(path, call.method);
   ENSURE(row != nullptr, "a call without a route was not refused");
   if (call.method == "OPTIONS") {
     http_reply reply;
     reply.status = 204;
-    reply.headers.emplace_back("Allow", allowed(row->methods));
+    reply.headers.emplace_back("Allow", allowed(path));
     return reply;
   }
-  const auto& limits = facts_->config().request;
+  const auto& config = facts_->config();
+  const auto& limits = config.request;
+  if (path == "/generate") {
+    return plan_of(read_tgi(tgi_route::generate, call, config), api_family::tgi);
+  }
+  if (path == "/generate_stream") {
+    return plan_of(read_tgi(tgi_route::generate_stream, call, config), api_family::tgi);
+  }
+  if (path == "/" && call.method == "POST") {
+    return plan_of(read_tgi(tgi_route::root, call, config), api_family::tgi);
+  }
   if (path == "/v1/chat/completions") {
     return plan_of(read_call(openai_api::chat, call, limits));
   }
@@ -307,7 +356,7 @@ http_plan http_api::plan(const http_call& call) const {
     return plan_of(read_call(openai_api::completions, call, limits));
   }
   if (path == "/tokenize") {
-    return plan_of(parse_tokenize(call.body, limits));
+    return plan_tokenize(call.body, limits);
   }
   if (path == "/detokenize") {
     return plan_of(parse_detokenize(call.body, limits));
@@ -346,6 +395,10 @@ http_reply http_api::answer_get(std::string_view path) const {
   }
   if (path == "/v1/models" || path.starts_with(model_prefix)) {
     return models_reply(path);
+  }
+  if (path == "/info") {
+    const auto card = find_model(*now, {}, {});
+    return card ? json_reply(tgi_info_body(*card, facts_->config())) : tgi_failure(card.error());
   }
   return page_reply();
 }

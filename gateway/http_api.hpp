@@ -10,6 +10,7 @@
 #include "gateway/board.hpp"
 #include "gateway/http_text.hpp"
 #include "gateway/openai_request.hpp"
+#include "gateway/tgi_request.hpp"
 
 #include <memory>
 #include <optional>
@@ -35,8 +36,8 @@ struct http_call {
 };
 
 struct websocket_upgrade {};
-using http_plan =
-    std::variant<http_reply, openai_generate, tokenize_call, detokenize_call, websocket_upgrade>;
+using http_plan = std::variant<http_reply, openai_generate, tgi_generate, tokenize_call,
+                               detokenize_call, websocket_upgrade>;
 
 enum class method_set : std::uint8_t { get, post, socket };
 enum class route_access : std::uint8_t { open, user, admin };
@@ -44,13 +45,14 @@ struct route_row {
   std::string_view path; // one that ends in '/' is the beginning of many, but for "/"
   method_set methods;
   route_access access;
+  api_family speaks = api_family::openai; // in whose words it refuses
 };
 
 class http_api {
 public:
   explicit http_api(std::shared_ptr<board> facts);
 
-  // All routes there are.
+  // All routes there are. A path with several rows has other methods in each.
   static std::span<const route_row> routes() noexcept;
 
   struct admission {

@@ -152,6 +152,9 @@ asio::awaitable<after> http_session::serve(http_request& request) {
   if (auto* g = std::get_if<openai_generate>(&plan)) {
     co_return co_await answer(*client_, std::move(*g));
   }
+  if (auto* g = std::get_if<tgi_generate>(&plan)) {
+    co_return co_await answer(*client_, std::move(*g));
+  }
   if (auto* t = std::get_if<tokenize_call>(&plan)) {
     co_return co_await answer(*client_, std::move(*t));
   }

@@ -37,6 +37,8 @@ std::string_view reason_phrase(int status) noexcept {
     return "Unsupported Media Type";
   case 422:
     return "Unprocessable Content";
+  case 424:
+    return "Failed Dependency";
   case 429:
     return "Too Many Requests";
   case 431:
@@ -76,6 +78,12 @@ void append_head(std::string& out, int status, std::string_view content_type,
   }
 }
 
+void append_headers(std::string& out, const header_list& headers) {
+  for (const auto& [name, value] : headers) {
+    fmt::format_to(std::back_inserter(out), "{}: {}\r\n", name, value);
+  }
+}
+
 } // namespace
 
 std::uint64_t retry_seconds(std::chrono::milliseconds retry_after) noexcept {
@@ -102,9 +110,7 @@ std::string render(const http_reply& reply, const reply_framing& framing) {
   out.reserve(reply.body.size() + 256);
   constexpr int no_content = 204;
   append_head(out, reply.status, reply.status == no_content ? "" : reply.content_type, framing);
-  for (const auto& [name, value] : reply.headers) {
-    fmt::format_to(std::back_inserter(out), "{}: {}\r\n", name, value);
-  }
+  append_headers(out, reply.headers);
   if (reply.status != no_content) {
     fmt::format_to(std::back_inserter(out), "Content-Length: {}\r\n", reply.body.size());
   }
@@ -115,9 +121,10 @@ std::string render(const http_reply& reply, const reply_framing& framing) {
   return out;
 }
 
-std::string event_stream_header(const reply_framing& framing) {
+std::string event_stream_header(const reply_framing& framing, const header_list& further) {
   std::string out;
   append_head(out, 200, "text/event-stream; charset=utf-8", framing);
+  append_headers(out, further);
   out += "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n"; // nginx must not hold events back
   if (!framing.is_http_1_0) {
     out += "Transfer-Encoding: chunked\r\n";

@@ -12,11 +12,13 @@
 
 namespace baton::gateway {
 
+using header_list = std::vector<std::pair<std::string, std::string>>;
+
 struct http_reply {
   int status = 200;
   std::string content_type = "application/json";
   std::string body;
-  std::vector<std::pair<std::string, std::string>> headers;
+  header_list headers;
 };
 
 // As Retry-After says it: whole seconds, at least one.
@@ -34,7 +36,7 @@ struct reply_framing {
 
 std::string render(const http_reply& reply, const reply_framing& framing);
 // Header of an event stream: chunked for HTTP/1.1, until the connection's end for 1.0.
-std::string event_stream_header(const reply_framing& framing);
+std::string event_stream_header(const reply_framing& framing, const header_list& further = {});
 // One chunk of a chunked body; the last one is empty.
 void append_chunk(std::string& out, std::string_view bytes);
 

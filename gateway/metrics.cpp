@@ -1,6 +1,7 @@
 #include "gateway/metrics.hpp"
 
 #include "gateway/board.hpp"
+#include "gateway/tgi_metrics.hpp"
 
 #include <prometheus/counter.h>
 #include <prometheus/gauge.h>
@@ -137,6 +138,10 @@ std::vector<one_value> values_of(const load_report& l) {
        number(l.spec_decode_accepted_tokens)},
       {"vllm:num_preemptions_total", "Cumulative number of preemptions.", counter,
        number(l.preemptions)},
+      {"tgi_queue_size", "Current queue size.", gauge, number(l.waiting)},
+      {"tgi_batch_current_size", "Current batch size.", gauge, number(l.running)},
+      {"tgi_batch_max_total_tokens", "Maximum tokens for a batch.", gauge,
+       number(l.max_batch_total_tokens)},
   };
 }
 
@@ -239,6 +244,7 @@ struct metrics::model_series {
 
   Histogram &first, &next, &whole, &vllm_first, &vllm_next, &vllm_whole;
   Counter &prompt_tokens, &output_tokens, &vllm_prompt, &vllm_output;
+  tgi_series tgi;
 };
 
 struct metrics::registry {
@@ -276,6 +282,9 @@ struct metrics::registry {
   Family<Counter>& ended = counters("baton_choices_ended_total", "Choices ended, by how.");
   Family<Counter>& vllm_ended =
       counters("vllm:request_success_total", "Count of successfully processed requests.");
+
+  Counter& tgi_opened = counters("tgi_request_count", "Total number of requests.").Add({});
+  Family<Counter>& tgi_failed = counters("tgi_request_failure", "Number of failed requests.");
 
   std::mutex models_mutex;
   std::map<std::pair<std::uint32_t, std::string>, model_series> models; // entries stay
@@ -321,7 +330,8 @@ metrics::model_series::model_series(registry& in, const Labels& labels)
       vllm_prompt(
           in.counter("vllm:prompt_tokens_total", "Number of prefill tokens processed.", labels)),
       vllm_output(in.counter("vllm:generation_tokens_total",
-                             "Number of generation tokens processed.", labels)) {}
+                             "Number of generation tokens processed.", labels)),
+      tgi(in.all, labels) {}
 
 metrics::metrics() : registry_(std::make_unique<registry>()) {}
 metrics::~metrics() = default;
@@ -344,10 +354,12 @@ void metrics::refused(std::string_view door, errc reason) {
   registry_->refusals
       .Add({{"door", std::string(door)}, {"reason", std::string(row_of(reason).name)}})
       .Increment();
+  registry_->tgi_failed.Add({{"err", std::string(tgi_failure_word(reason))}}).Increment();
 }
 
 void metrics::request_opened(std::string_view door) {
   registry_->opened.Add({{"door", std::string(door)}}).Increment();
+  registry_->tgi_opened.Increment();
 }
 
 void metrics::client_gone(std::string_view door) {
@@ -391,12 +403,13 @@ void metrics::choice_ended(std::uint32_t pipeline, const std::string& model, fin
   registry_->vllm_ended.Add(labels).Increment();
 }
 
-void metrics::request_ended(std::uint32_t pipeline, const std::string& model, double seconds,
-                            std::uint64_t prompt_tokens) {
+void metrics::request_ended(std::uint32_t pipeline, const std::string& model,
+                            const ended_request& r) {
   auto& m = registry_->of(pipeline, model);
-  m.whole.Observe(seconds);
-  m.vllm_whole.Observe(seconds);
-  const auto count = static_cast<double>(prompt_tokens);
+  m.whole.Observe(r.seconds);
+  m.vllm_whole.Observe(r.seconds);
+  m.tgi.ended(r);
+  const auto count = static_cast<double>(r.prompt_tokens);
   m.prompt_tokens.Increment(count);
   m.vllm_prompt.Increment(count);
 }

@@ -1,6 +1,6 @@
 // Counters and latencies of one gateway process, and the text of /metrics. Own names (`baton_*`)
-// are the source; a mirror under vLLM's names lets its dashboards and scalers work unchanged. Any
-// thread may call; prometheus-cpp stays behind the wall.
+// are the source; mirrors under vLLM's and TGI's names let their dashboards and scalers work
+// unchanged. Any thread may call; prometheus-cpp stays behind the wall.
 #pragma once
 
 #include "schema/error.hpp"
@@ -15,6 +15,14 @@ namespace baton::gateway {
 
 struct snapshot;
 struct key_usage;
+
+// Of all its choices together.
+struct ended_request {
+  double seconds = 0; // since it was opened
+  std::uint64_t prompt_tokens = 0;
+  std::uint64_t output_tokens = 0;
+  bool is_well = true; // it neither failed nor was cancelled
+};
 
 class metrics {
 public:
@@ -40,8 +48,7 @@ public:
   void next_tokens(std::uint32_t pipeline, const std::string& model, std::uint32_t count,
                    double seconds);
   void choice_ended(std::uint32_t pipeline, const std::string& model, finish how);
-  void request_ended(std::uint32_t pipeline, const std::string& model, double seconds,
-                     std::uint64_t prompt_tokens);
+  void request_ended(std::uint32_t pipeline, const std::string& model, const ended_request& r);
   // A stream of this one goes on at another.
   void moved(std::uint32_t pipeline, const std::string& model);
   // `why` is prefix, load, request_id, resume or moved.

@@ -44,7 +44,9 @@ private:
     }
     field_reader format(*value, "response_format.");
     const auto type = format.text("type", {}, name_bytes_max);
-    if (type == "json_object") {
+    if (type == "json_object" && format.find("value")) { // TGI's word for a schema
+      read_schema(format, "value", {"response_format", "value"}, "response_format");
+    } else if (type == "json_object") {
       take({constraint_kind::json_object, {}}, "response_format");
     } else if (type == "json_schema") {
       read_named_schema(format);
@@ -115,19 +117,10 @@ private:
     }
   }
 
-  // A schema as an object, or as its text.
   void read_schema(field_reader& from, const char* name, const path& where, const char* field) {
-    const auto* value = from.find(name);
-    if (!value) {
-      return;
+    if (auto schema = gateway::read_schema(from, name, where, source_)) {
+      take(*std::move(schema), field);
     }
-    if (value->is_string()) {
-      return take({constraint_kind::json_schema, value->get<std::string>()}, field);
-    }
-    if (!value->is_object() && !value->is_boolean()) {
-      return from.refuse_type(name, "a JSON schema", *value);
-    }
-    take({constraint_kind::json_schema, std::string(raw_member(source_, where))}, field);
   }
 
   void read_text(field_reader& from, const char* name, constraint_kind kind, const char* field) {
@@ -158,6 +151,23 @@ private:
 };
 
 } // namespace
+
+std::optional<constraint> read_schema(field_reader& from, const char* name,
+                                      std::span<const std::string_view> where,
+                                      std::string_view source) {
+  const auto* value = from.find(name);
+  if (!value) {
+    return std::nullopt;
+  }
+  if (value->is_string()) {
+    return constraint{constraint_kind::json_schema, value->get<std::string>()};
+  }
+  if (!value->is_object() && !value->is_boolean()) {
+    from.refuse_type(name, "a JSON schema", *value);
+    return std::nullopt;
+  }
+  return constraint{constraint_kind::json_schema, std::string(raw_member(source, where))};
+}
 
 asked_constraint read_constraint(field_reader& fields, std::string_view source) {
   return constraint_reader(fields, source).read();

@@ -151,25 +151,6 @@ void read_biases(field_reader& fields, const request_limits& limits, sampling_pa
   }
 }
 
-// A request with a name draws the same when it is asked again.
-std::uint64_t read_seed(field_reader& fields, const std::string& request_id) {
-  const auto* value = fields.find("seed");
-  if (value && value->is_number_unsigned()) {
-    return value->get<std::uint64_t>();
-  }
-  if (value && value->is_number_integer()) {
-    return static_cast<std::uint64_t>(value->get<std::int64_t>());
-  }
-  if (value) {
-    fields.refuse_type("seed", "an integer of 64 bits", *value);
-  }
-  if (!request_id.empty()) {
-    return digest_of(request_id);
-  }
-  std::random_device source;
-  return (std::uint64_t{source()} << 32) | source();
-}
-
 // Chat: a switch and a number; completions: a number alone.
 void read_logprobs(field_reader& fields, openai_api api, const request_limits& limits,
                    openai_generate& out) {
@@ -197,6 +178,7 @@ void read_sampling(field_reader& fields, const request_limits& limits, generate&
   s.temperature = real("temperature", s.temperature, temperature_range);
   s.top_p = real("top_p", s.top_p, top_p_range);
   s.min_p = real("min_p", s.min_p, min_p_range);
+  s.typical_p = real("typical_p", s.typical_p, typical_p_range);
   s.repetition_penalty = real("repetition_penalty", s.repetition_penalty, repetition_penalty_range);
   s.presence_penalty = real("presence_penalty", s.presence_penalty, penalty_range);
   s.frequency_penalty = real("frequency_penalty", s.frequency_penalty, penalty_range);
@@ -207,28 +189,6 @@ void read_sampling(field_reader& fields, const request_limits& limits, generate&
       fields.integer("num_speculative_tokens", -1, 0, speculative_tokens_max));
   s.seed = read_seed(fields, request.request_id);
   read_biases(fields, limits, s);
-}
-
-void read_stop_texts(field_reader& fields, stopping& out) {
-  const auto* value = fields.find("stop");
-  if (!value) {
-    return;
-  }
-  if (value->is_string()) {
-    out.stop_texts.push_back(value->get<std::string>());
-    return;
-  }
-  if (!value->is_array()) {
-    fields.refuse_type("stop", "a string or an array of strings", *value);
-    return;
-  }
-  for (const auto& text : *value) {
-    if (!text.is_string()) {
-      fields.refuse_type("stop", "a string or an array of strings", text);
-      return;
-    }
-    out.stop_texts.push_back(text.get<std::string>());
-  }
 }
 
 void read_stopping(field_reader& fields, openai_api api, const request_limits& limits,
@@ -292,6 +252,46 @@ result<void> finish(field_reader& fields, openai_api api) {
 }
 
 } // namespace
+
+std::uint64_t read_seed(field_reader& fields, const std::string& request_id) {
+  const auto* value = fields.find("seed");
+  if (value && value->is_number_unsigned()) {
+    return value->get<std::uint64_t>();
+  }
+  if (value && value->is_number_integer()) {
+    return static_cast<std::uint64_t>(value->get<std::int64_t>());
+  }
+  if (value) {
+    fields.refuse_type("seed", "an integer of 64 bits", *value);
+  }
+  if (!request_id.empty()) {
+    return digest_of(request_id);
+  }
+  std::random_device source;
+  return (std::uint64_t{source()} << 32) | source();
+}
+
+void read_stop_texts(field_reader& fields, stopping& out) {
+  const auto* value = fields.find("stop");
+  if (!value) {
+    return;
+  }
+  if (value->is_string()) {
+    out.stop_texts.push_back(value->get<std::string>());
+    return;
+  }
+  if (!value->is_array()) {
+    fields.refuse_type("stop", "a string or an array of strings", *value);
+    return;
+  }
+  for (const auto& text : *value) {
+    if (!text.is_string()) {
+      fields.refuse_type("stop", "a string or an array of strings", text);
+      return;
+    }
+    out.stop_texts.push_back(text.get<std::string>());
+  }
+}
 
 std::string read_model(field_reader& fields) {
   return fields.text("model", {}, model_bytes_max);
@@ -381,6 +381,8 @@ result<openai_generate> read_generation(field_reader& fields, std::string_view s
   for (const auto* label : {"user", "safety_identifier", "prompt_cache_key"}) {
     fields.text(label, {}, label_bytes_max);
   }
+  request.prompt_tokens_max = static_cast<std::uint32_t>(fields.integer(
+      "truncate_prompt_tokens", 0, 1, static_cast<std::int64_t>(limits.prompt_ids_max)));
   request.cache_salt = fields.text("cache_salt", {}, salt_bytes_max);
   request.is_resumable = fields.boolean("resumable", false);
   request.priority = static_cast<std::int32_t>(

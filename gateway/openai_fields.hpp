@@ -12,9 +12,13 @@ namespace baton::gateway {
 result<openai_generate> read_generation(field_reader& fields, std::string_view source,
                                         openai_api api, const request_limits& limits);
 
-// Parts that /tokenize shares. Both keep the first mistake in the reader.
+// Parts that others share. All keep the first mistake in the reader.
 chat_prompt read_messages(field_reader& fields, const request_limits& limits);
 std::string read_model(field_reader& fields);
+// "seed". A request with a name draws the same when it is asked again, any other one at random.
+std::uint64_t read_seed(field_reader& fields, const std::string& request_id);
+// "stop": a text, or several.
+void read_stop_texts(field_reader& fields, stopping& out);
 std::vector<token_id> read_ids(field_reader& fields, std::string_view name, const json& array,
                                std::size_t count_max);
 

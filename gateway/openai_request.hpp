@@ -7,6 +7,7 @@
 #pragma once
 
 #include "gateway/config.hpp"
+#include "gateway/speaker.hpp"
 #include "gateway/stream_position.hpp"
 #include "schema/messages.hpp"
 #include "schema/result.hpp"
@@ -46,6 +47,7 @@ struct tokenize_call {
   prompt input;
   bool add_generation_prompt = true;
   bool returns_pieces = false;
+  api_family speaks = api_family::openai; // in whose words it is answered
 };
 result<tokenize_call> parse_tokenize(std::string_view body, const request_limits& limits);
 

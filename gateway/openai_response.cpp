@@ -207,6 +207,12 @@ void whole_reply::add(chunk c) {
   }
 }
 
+http_reply whole_reply::reply(const reply_identity& who, const reply_times& /*when*/) const {
+  http_reply r;
+  r.body = body(who);
+  return r;
+}
+
 std::string whole_reply::body(const reply_identity& who) const {
   const bool is_chat = shape_.api == openai_api::chat;
   auto choices = ordered::array();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "gateway/openai_request.hpp"
+#include "gateway/speaker.hpp"
 #include "schema/error.hpp"
 #include "schema/messages.hpp"
 
@@ -24,13 +25,6 @@ std::string models_body(const std::vector<model_card>& cards,
 // One entry of the list; `id` is the name the client used.
 std::string model_body(const model_card& card, std::string_view id);
 
-struct reply_identity {
-  ticket_id ticket;
-  std::int64_t created = 0; // seconds since 1970
-  std::string fingerprint;
-  std::uint64_t resume_key = 0;
-};
-
 struct token_usage {
   std::uint64_t prompt_tokens = 0;
   std::uint64_t cached_tokens = 0; // of the prompt, as the first choice found it
@@ -41,13 +35,12 @@ struct token_usage {
 std::optional<error> failure_of(const chunk& c);
 std::string_view finish_word(finish how) noexcept; // "stop", "length"
 
-// Collects the chunks of a request that is answered in one piece.
-class whole_reply {
+class whole_reply final : public whole_speaker {
 public:
   explicit whole_reply(const reply_shape& shape);
-  // Requires: failure_of(c) is nothing.
-  void add(chunk c);
-  bool is_complete() const noexcept { return choices_left_ == 0; }
+  void add(chunk c) override;
+  bool is_complete() const noexcept override { return choices_left_ == 0; }
+  http_reply reply(const reply_identity& who, const reply_times& when) const override;
   std::string body(const reply_identity& who) const;
 
 private:
@@ -63,21 +56,17 @@ private:
   token_usage prompt_; // without output tokens
 };
 
-// Writes server-sent events (WHATWG HTML, section 9.2). Each has the place behind it as its id
-// (stream_position.hpp). Exactly one terminal event: the last choice's finish
-// (then usage, if asked for) or an error; `data: [DONE]` follows it.
-class event_writer {
+// Each event has the place behind it as its id (stream_position.hpp). Exactly one terminal event:
+// the last choice's finish (then usage, if asked for) or an error; `data: [DONE]` follows it.
+class event_writer final : public event_speaker {
 public:
   // `from`: what a client that has come back had before; else nothing.
   event_writer(const reply_shape& shape, reply_identity who,
                std::span<const resume_point> from = {});
-  // Requires: failure_of(c) is nothing.
-  void add(const chunk& c, std::string& out);
-  // The stream has moved: it is gone on with by this ticket from here on. The answer keeps its id.
-  void moved_to(const granted& g);
-  // Any time before the end.
-  void fail(const error& e, std::string& out);
-  bool has_ended() const noexcept { return has_ended_; }
+  void add(const chunk& c, std::string& out) override;
+  void moved_to(const granted& g) override; // the answer keeps its id
+  void fail(const error& e, std::string& out) override;
+  bool has_ended() const noexcept override { return has_ended_; }
 
 private:
   struct choice_state {

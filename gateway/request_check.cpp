@@ -18,6 +18,9 @@ result<void> check_sampling(const sampling_params& s, const request_limits& limi
       {"temperature", s.temperature, temperature_range},
       {"top_p", s.top_p, top_p_range},
       {"min_p", s.min_p, min_p_range},
+      {"typical_p", s.typical_p, typical_p_range},
+      {"watermark_gamma", s.watermark_gamma, watermark_gamma_range},
+      {"watermark_delta", s.watermark_delta, watermark_delta_range},
       {"repetition_penalty", s.repetition_penalty, repetition_penalty_range},
       {"presence_penalty", s.presence_penalty, penalty_range},
       {"frequency_penalty", s.frequency_penalty, penalty_range},
@@ -178,6 +181,9 @@ std::uint32_t tokens_estimate(const generate& request, std::uint32_t context_max
     for (const auto& m : std::get<chat_prompt>(request.input)) {
       prompt_tokens += m.content.size() + m.name.size() + marks_per_message;
     }
+  }
+  if (request.prompt_tokens_max > 0) {
+    prompt_tokens = std::min<std::uint64_t>(prompt_tokens, request.prompt_tokens_max);
   }
   const std::uint64_t limit = context_max == 0 ? UINT32_MAX : context_max;
   const std::uint64_t output_tokens = request.tokens_max_given ? request.stop.tokens_max : limit;

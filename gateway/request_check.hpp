@@ -22,6 +22,10 @@ struct real_range {
 inline constexpr real_range temperature_range{0, 2};
 inline constexpr real_range top_p_range{0, 1, true};
 inline constexpr real_range min_p_range{0, 1};
+inline constexpr real_range typical_p_range{0, 1, true};
+inline constexpr real_range watermark_gamma_range{0, 1};
+inline constexpr real_range watermark_delta_range{0,
+                                                  100}; // as bias_range: beyond, nothing else comes
 // vLLM has no upper end; beyond 100 every seen token is banned, which logit_bias says better.
 inline constexpr real_range repetition_penalty_range{0, 100, true};
 inline constexpr real_range penalty_range{-2, 2};

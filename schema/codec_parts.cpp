@@ -133,6 +133,9 @@ offset<wire::SamplingParams> put_with(writer& out, const sampling_params& m,
   table.add_biases(biases);
   table.add_num_speculative_tokens(m.num_speculative_tokens);
   table.add_constraint(shape);
+  table.add_typical_p(m.typical_p);
+  table.add_watermark_gamma(m.watermark_gamma);
+  table.add_watermark_delta(m.watermark_delta);
   return table.Finish();
 }
 
@@ -158,6 +161,9 @@ void get(reader& in, const wire::SamplingParams& from, sampling_params& to) {
   to.logprobs = from.logprobs();
   to.num_speculative_tokens = from.num_speculative_tokens();
   in.table(from.constraint(), to.constraint);
+  in.finite(from.typical_p(), to.typical_p, "typical_p");
+  in.finite(from.watermark_gamma(), to.watermark_gamma, "watermark_gamma");
+  in.finite(from.watermark_delta(), to.watermark_delta, "watermark_delta");
   in.structs(from.biases(), to.biases, limits::biases_max, "biases",
              [&in](const wire::LogitBias& b) {
                logit_bias bias{b.token(), 0};

@@ -100,6 +100,7 @@ offset<wire::Submit> put(writer& out, const submit& m) {
   table.add_cache_salt(cache_salt);
   table.add_delivered(delivered);
   table.add_begins_text(m.begins_text);
+  table.add_prompt_tokens_max(m.prompt_tokens_max);
   return table.Finish();
 }
 
@@ -118,6 +119,7 @@ void get(reader& in, const wire::Submit& from, submit& to) {
   in.text(from.cache_salt(), to.cache_salt, limits::name_bytes_max, "submit.cache_salt");
   in.tables(from.delivered(), to.delivered, limits::choices_max, "submit.delivered");
   to.begins_text = from.begins_text();
+  to.prompt_tokens_max = from.prompt_tokens_max();
 }
 
 offset<wire::Admit> put(writer& out, const admit& m) {
@@ -183,7 +185,7 @@ offset<wire::Generate> put(writer& out, const generate& m) {
   auto request_id = out.text(m.request_id, limits::name_bytes_max);
   return wire::CreateGenerate(out.buffer, m.request, model, input.type, input.table, m.choices,
                               sampling, stop, m.tokens_max_given, m.deadline.count(), cache_salt,
-                              m.priority, m.is_resumable, request_id);
+                              m.priority, m.is_resumable, request_id, m.prompt_tokens_max);
 }
 
 void get(reader& in, const wire::Generate& from, generate& to) {
@@ -200,6 +202,7 @@ void get(reader& in, const wire::Generate& from, generate& to) {
   to.priority = from.priority();
   to.is_resumable = from.is_resumable();
   in.text(from.request_id(), to.request_id, limits::name_bytes_max, "generate.request_id");
+  to.prompt_tokens_max = from.prompt_tokens_max();
 }
 
 } // namespace baton::codec

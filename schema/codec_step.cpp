@@ -62,7 +62,7 @@ offset<wire::Draw> put(writer& out, const numbered_draw& numbered) {
   });
   auto output = out.numbers(m.output, limits::ids_max);
   return wire::CreateDraw(out.buffer, m.token_index, sampling, banned, history, numbered.constraint,
-                          output);
+                          output, m.previous);
 }
 
 } // namespace
@@ -76,6 +76,7 @@ void get(reader& in, const wire::Draw& from, draw& to) {
                return token_count{c.token(), c.in_prompt(), c.in_output()};
              });
   in.numbers(from.output(), to.output, limits::ids_max, "draw.output");
+  to.previous = from.previous();
 }
 
 offset<wire::MicroBatch> put(writer& out, const micro_batch& m) {
@@ -220,24 +221,26 @@ offset<wire::LogprobEntry> put(writer& out, const logprob_entry& m) {
   ENSURE(m.text.size() <= limits::name_bytes_max, "a token of {} bytes", m.text.size());
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(m.text.data());
   auto text = m.text.empty() ? 0 : out.buffer.CreateVector(bytes, m.text.size());
-  return wire::CreateLogprobEntry(out.buffer, text, m.token, m.logprob);
+  return wire::CreateLogprobEntry(out.buffer, text, m.token, m.logprob, m.is_control);
 }
 
 void get(reader& in, const wire::LogprobEntry& from, logprob_entry& to) {
   in.bytes(from.text(), to.text, limits::name_bytes_max, "logprob.text");
   to.token = from.token();
   to.logprob = from.logprob();
+  to.is_control = from.is_control();
 }
 
 offset<wire::TokenDetail> put(writer& out, const token_detail& m) {
   auto chosen = put(out, m.chosen);
   auto top = out.tables(m.top, limits::top_logprobs_max);
-  return wire::CreateTokenDetail(out.buffer, chosen, top);
+  return wire::CreateTokenDetail(out.buffer, chosen, top, m.text_end);
 }
 
 void get(reader& in, const wire::TokenDetail& from, token_detail& to) {
   in.table(from.chosen(), to.chosen);
   in.tables(from.top(), to.top, limits::top_logprobs_max, "detail.top");
+  to.text_end = from.text_end();
 }
 
 offset<wire::Chunk> put(writer& out, const chunk& m) {

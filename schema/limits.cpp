@@ -57,7 +57,9 @@ result<void> check_limits(const sampling_params& s) {
        std::array{named{"temperature", s.temperature}, named{"top_p", s.top_p},
                   named{"min_p", s.min_p}, named{"repetition_penalty", s.repetition_penalty},
                   named{"presence_penalty", s.presence_penalty},
-                  named{"frequency_penalty", s.frequency_penalty}})
+                  named{"frequency_penalty", s.frequency_penalty}, named{"typical_p", s.typical_p},
+                  named{"watermark_gamma", s.watermark_gamma},
+                  named{"watermark_delta", s.watermark_delta}})
     if (!std::isfinite(value))
       return fail_param(errc::invalid_value, name, "{} must be a finite number", name);
   if (s.logprobs > static_cast<std::int32_t>(limits::top_logprobs_max))

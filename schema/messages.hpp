@@ -124,6 +124,7 @@ struct submit {
   baton::lease lease;
   std::vector<delivered_choice> delivered{}; // of a ticket of an earlier life: one per choice
   bool begins_text = false;                  // of ids: of a chat, the answer is a text of its own
+  std::uint32_t prompt_tokens_max = 0;       // so many of the prompt's last tokens; 0: all
 };
 
 // Tokenizer to scheduler: the same request as ids.
@@ -196,12 +197,14 @@ struct logprob_entry {
   std::string text; // the token's bytes, not always valid UTF-8 alone
   token_id token = 0;
   float logprob = 0;
+  bool is_control = false; // of the vocabulary: no text of an answer
   friend bool operator==(const logprob_entry&, const logprob_entry&) = default;
 };
 
 struct token_detail {
   logprob_entry chosen;
   std::vector<logprob_entry> top;
+  std::uint32_t text_end = 0; // in the chunk's text, behind this token's
   friend bool operator==(const token_detail&, const token_detail&) = default;
 };
 
@@ -353,6 +356,7 @@ struct generate {
       0; // lower is served earlier; others than 0 only where the server goes by it
   bool is_resumable = false; // a fallen connection does not end it: the client will come back
   std::string request_id{};  // the client's name for it: asked twice, it is done once
+  std::uint32_t prompt_tokens_max = 0; // so many of the prompt's last tokens; 0: all
 };
 
 using message =

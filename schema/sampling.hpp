@@ -35,8 +35,14 @@ struct sampling_params {
   // set.
   std::int32_t num_speculative_tokens = -1;
   shared_constraint constraint{}; // what the answer must look like
+  float typical_p = 1; // (0, 1]: locally typical sampling (Meister et al., arXiv 2202.00666)
+  // A mark in the text (Kirchenbauer et al., arXiv 2301.10226): the logits of green tokens, this
+  // share of the vocabulary, get so much more. Share 0: none.
+  float watermark_gamma = 0; // [0, 1]
+  float watermark_delta = 0; // >= 0
 
   bool is_greedy() const noexcept { return temperature == 0; }
+  bool has_watermark() const noexcept { return watermark_gamma != 0; }
   bool needs_history() const noexcept {
     return repetition_penalty != 1 || presence_penalty != 0 || frequency_penalty != 0;
   }

@@ -42,6 +42,7 @@ struct draw {
   std::vector<token_id> banned;     // ids that may not come now (end tokens before tokens_min)
   std::vector<token_count> history; // only if sampling.needs_history()
   std::vector<token_id> output;     // ids drawn before; only if sampling.constraint
+  token_id previous = 0;            // the id before; only if sampling.has_watermark()
   friend bool operator==(const draw&, const draw&) = default;
 };
 

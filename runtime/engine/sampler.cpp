@@ -1,11 +1,13 @@
 #include "runtime/engine/sampler.hpp"
 
 #include "runtime/engine/philox.hpp"
+#include "runtime/engine/watermark.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <optional>
 
@@ -181,8 +183,17 @@ void apply_mask(std::span<float> logits, token_mask mask) {
       logits[i] = minus_infinity;
 }
 
+void apply_watermark(std::span<float> logits, const draw& d) {
+  const green_list greens(d.previous, d.sampling.watermark_gamma);
+  for (std::size_t i = 0; i < logits.size(); ++i)
+    if (greens.contains(static_cast<token_id>(i)))
+      logits[i] += d.sampling.watermark_delta;
+}
+
 void apply_penalties(std::span<float> logits, const draw& d, token_mask mask) {
   const auto& s = d.sampling;
+  if (s.has_watermark())
+    apply_watermark(logits, d);
   for (const auto& b : s.biases)
     logits[static_cast<std::size_t>(b.token)] += b.bias;
   if (mask.empty() || d.banned.empty() || leaves_any(mask, d.banned))
@@ -250,6 +261,59 @@ void keep_nucleus(std::vector<float>& weights, double target, sampler_scratch& s
   }
 }
 
+// Entries are tokens with their weights; leaves those that typical_p keeps, in their order. A
+// token's surprise is log(total) - x, where x = (logit - max) / temperature, and the entropy
+// log(total) less the mean x: they are as far apart as x and its mean, and no logarithm is needed.
+void keep_typical(std::vector<weighted_token>& entries, std::span<const float> logits,
+                  const draw& d, float max, sampler_scratch& scratch) {
+  const auto x_of = [&](const weighted_token& e) {
+    return static_cast<double>((logits[static_cast<std::size_t>(e.token)] - max) /
+                               d.sampling.temperature);
+  };
+  double total = 0, mean = 0;
+  for (const auto& e : entries) {
+    total += static_cast<double>(e.value);
+    mean += static_cast<double>(e.value) * x_of(e);
+  }
+  mean /= total;
+  auto& nearest = scratch.distances; // a heap
+  nearest.clear();
+  for (std::uint32_t i = 0; i < entries.size(); ++i)
+    nearest.emplace_back(std::abs(x_of(entries[i]) - mean), i);
+  const auto further = std::greater<>();
+  std::make_heap(nearest.begin(), nearest.end(), further);
+  const double target = static_cast<double>(d.sampling.typical_p) * total;
+  double sum = 0, border = 0;
+  while (sum < target && !nearest.empty()) {
+    std::pop_heap(nearest.begin(), nearest.end(), further);
+    border = nearest.back().first;
+    sum += static_cast<double>(entries[nearest.back().second].value);
+    nearest.pop_back();
+  }
+  std::erase_if(entries, [&](const auto& e) { return std::abs(x_of(e) - mean) > border; });
+}
+
+token_id draw_among(std::span<const weighted_token> entries, const draw& d) {
+  double sum = 0;
+  for (const auto& e : entries)
+    sum += static_cast<double>(e.value);
+  const double target = uniform(d.sampling.seed, d.token_index) * sum;
+  return entries[walk(entries.size(), target,
+                      [&](std::size_t i) { return static_cast<double>(entries[i].value); })]
+      .token;
+}
+
+token_id draw_typical(std::span<const float> logits, const draw& d, float max,
+                      sampler_scratch& scratch) {
+  auto& entries = scratch.candidates;
+  entries.clear();
+  for (std::size_t i = 0; i < scratch.weights.size(); ++i)
+    if (scratch.weights[i] > 0)
+      entries.push_back({scratch.weights[i], static_cast<token_id>(i)});
+  keep_typical(entries, logits, d, max, scratch);
+  return draw_among(entries, d);
+}
+
 token_id draw_without_top_k(std::span<const float> logits, const draw& d, float max,
                             sampler_scratch& scratch) {
   auto& weights = scratch.weights;
@@ -260,6 +324,8 @@ token_id draw_without_top_k(std::span<const float> logits, const draw& d, float 
   if (d.sampling.min_p > 0)
     for (float& w : weights)
       w = w < d.sampling.min_p ? 0 : w; // the likeliest weighs 1
+  if (d.sampling.typical_p < 1)
+    return draw_typical(logits, d, max, scratch);
   if (d.sampling.top_p < 1 || d.sampling.min_p > 0)
     total = sum_runs(weights, scratch.sums);
 
@@ -290,9 +356,10 @@ token_id draw_with_top_k(std::span<const float> logits, const draw& d, float max
   while (kept < out.size() && (d.sampling.top_p >= 1 || sum < target_p) &&
          (kept == 0 || out[kept].value >= d.sampling.min_p)) // the likeliest weighs 1
     sum += static_cast<double>(out[kept++].value);
-  const double target = uniform(d.sampling.seed, d.token_index) * sum;
-  return out[walk(kept, target, [&](std::size_t i) { return static_cast<double>(out[i].value); })]
-      .token;
+  out.resize(kept);
+  if (d.sampling.typical_p < 1)
+    keep_typical(out, logits, d, max, scratch);
+  return draw_among(out, d);
 }
 
 token_id choose(std::span<const float> logits, const draw& d, float max, sampler_scratch& scratch) {
@@ -341,6 +408,12 @@ std::optional<error> parameter_out_of_range(const sampling_params& s) {
     return wrong("top_p", s.top_p, "in (0, 1]");
   if (!(s.min_p >= 0 && s.min_p <= 1))
     return wrong("min_p", s.min_p, "in [0, 1]");
+  if (!(s.typical_p > 0 && s.typical_p <= 1))
+    return wrong("typical_p", s.typical_p, "in (0, 1]");
+  if (!(s.watermark_gamma >= 0 && s.watermark_gamma <= 1))
+    return wrong("watermark_gamma", s.watermark_gamma, "in [0, 1]");
+  if (!(s.watermark_delta >= 0) || !std::isfinite(s.watermark_delta))
+    return wrong("watermark_delta", s.watermark_delta, "finite and at least 0");
   if (!(s.repetition_penalty > 0) || !std::isfinite(s.repetition_penalty))
     return wrong("repetition_penalty", s.repetition_penalty, "finite and above 0");
   if (!std::isfinite(s.presence_penalty))

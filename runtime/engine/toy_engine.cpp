@@ -201,6 +201,8 @@ std::vector<token_id> toy_continuation(const toy_model& model, std::span<const t
     draw d;
     d.token_index = static_cast<std::uint32_t>(output.size());
     d.sampling = sampling;
+    if (sampling.has_watermark())
+      d.previous = token;
     if (d.token_index < tokens_min)
       d.banned.assign(banned.begin(), banned.end());
     if (sampling.needs_history())

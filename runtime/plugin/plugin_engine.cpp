@@ -203,10 +203,12 @@ plugin::batch plugin_engine::state::translated(const micro_batch& batch,
   return b;
 }
 
-// Nothing where more than tokens is asked for: then the shard draws.
+// Nothing where more is asked for than tokens by the steps that libraries know: then the shard
+// draws.
 plugin::draw_lists plugin_engine::state::lists_of(const std::vector<baton::draw>& draws) {
   const bool wants_more = std::any_of(draws.begin(), draws.end(), [](const baton::draw& d) {
-    return d.sampling.logprobs >= 0 || d.sampling.constraint;
+    const auto& s = d.sampling;
+    return s.logprobs >= 0 || s.constraint || s.typical_p < 1 || s.has_watermark();
   });
   if (!heads || draws.empty() || wants_more || settings.keeps_logits)
     return {};

@@ -19,7 +19,7 @@ constexpr std::size_t slices_max = std::min(limits::slices_max, limits::draws_ma
 constexpr std::size_t bytes_max = limits::body_bytes_max / 4;
 
 std::size_t draw_bytes(const sequence& s) {
-  constexpr std::size_t fixed_bytes = 160;
+  constexpr std::size_t fixed_bytes = 192;
   const std::size_t constrained_bytes =
       s.sampling.constraint
           ? s.sampling.constraint->text.size() + s.output_count() * sizeof(token_id)

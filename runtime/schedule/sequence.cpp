@@ -7,6 +7,8 @@
 namespace baton::schedule {
 
 void count_as_output(draw& d, token_id token) {
+  if (d.sampling.has_watermark())
+    d.previous = token;
   if (d.sampling.constraint)
     d.output.push_back(token);
   if (!d.sampling.needs_history())
@@ -55,6 +57,8 @@ draw sequence::next_draw(std::span<const token_id> eos_ids, std::size_t guessed)
   d.token_index = output_count() + drawing + static_cast<std::uint32_t>(guessed);
   d.sampling = sampling;
   d.history = history_;
+  if (sampling.has_watermark())
+    d.previous = ids.back();
   if (sampling.constraint)
     d.output.assign(ids.begin() + static_cast<std::ptrdiff_t>(prompt_count), ids.end());
   for (const token_id token : std::span(drafts).first(guessed))

@@ -33,7 +33,8 @@ struct turn {
   friend auto operator<=>(const turn&, const turn&) = default;
 };
 
-// This token comes before the one to draw: the penalties count it, a constraint goes on behind it.
+// This token comes before the one to draw: the penalties count it, a constraint goes on behind it,
+// a watermark is by it.
 void count_as_output(draw& d, token_id token);
 
 // One draw of a micro-batch.

@@ -256,6 +256,13 @@ void draws_by_the_contract(const subject& s) {
     }
     if (seed % 4 == 0)
       d.banned = {tokens[2]};
+    if (seed % 8 == 3)
+      d.sampling.typical_p = 0.6F;
+    if (seed % 8 == 5) {
+      d.sampling.watermark_gamma = 0.5F;
+      d.sampling.watermark_delta = 2;
+      d.previous = tokens[4];
+    }
     if (seed % 6 == 0)
       d.sampling.biases = {{tokens[3], 3.0F}};
     draws.push_back(d);

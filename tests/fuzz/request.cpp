@@ -2,6 +2,7 @@
 // the wire.
 #include "gateway/openai_request.hpp"
 #include "gateway/request_check.hpp"
+#include "gateway/tgi_request.hpp"
 #include "gateway/websocket_messages.hpp"
 #include "schema/codec.hpp"
 #include "tests/fuzz/input.hpp"
@@ -35,9 +36,14 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   for (const auto api : {openai_api::chat, openai_api::completions})
     if (const auto call = parse_generation(api, body, config.request))
       check_accepted(call->request, config);
-  if (const auto call = parse_tokenize(body, config.request); call && check_limits(call->input)) {
+  for (const auto route : {tgi_route::root, tgi_route::generate, tgi_route::generate_stream})
+    if (const auto call = parse_tgi(route, body, config))
+      check_accepted(call->request, config);
+  const auto of_tgi = parse_tgi_tokenize(body, config.request);
+  const auto asked_tokens = of_tgi ? *of_tgi : parse_tokenize(body, config.request);
+  if (asked_tokens && check_limits(asked_tokens->input)) {
     tokenize asked;
-    asked.input = call->input;
+    asked.input = asked_tokens->input;
     (void)encode({}, asked);
   }
   if (const auto call = parse_detokenize(body, config.request)) {

@@ -36,6 +36,10 @@ sampling_params client::sampling(std::uint32_t of_choice) const {
   s.seed = plan_.seed + of_choice;
   if (plan_.seed % 3 == 1)
     s.frequency_penalty = 0.5F; // history travels with the step
+  if (plan_.seed % 3 == 2) {    // and the token before the one to draw
+    s.watermark_gamma = 0.5F;
+    s.watermark_delta = 3;
+  }
   if (plan_.looks_like)
     s.constraint = *plan_.looks_like; // and so does the output
   return s;

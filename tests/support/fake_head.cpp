@@ -43,6 +43,7 @@ struct orders {
   std::uint32_t gaps = 1;
   bool holds = false;
   std::string text;
+  std::string stop;
   std::optional<errc> refuse;
 };
 
@@ -73,6 +74,8 @@ orders read_orders(const std::string& prompt_text) {
       std::from_chars(value.data(), value.data() + value.size(), *it->second);
     } else if (key == "text") {
       o.text = value;
+    } else if (key == "stop") {
+      o.stop = value;
     } else if (key == "refuse") {
       o.refuse = errc_named(value);
     } else if (key == "hold") {
@@ -134,7 +137,7 @@ std::string token_text(const orders& o, std::uint32_t index) {
 }
 
 token_detail detail_of(const std::string& text, std::int32_t top) {
-  token_detail d{{text, 7, -0.5F}, {}};
+  token_detail d{{text, 7, -0.5F}, {}, static_cast<std::uint32_t>(text.size())};
   for (std::int32_t i = 0; i < top; ++i) {
     d.top.push_back({text + std::to_string(i), 7 + i, -0.5F - static_cast<float>(i)});
   }
@@ -168,6 +171,7 @@ void end_choice(fake_self self, ticket_id ticket, std::uint32_t choice, finish h
   auto c = chunk_of(t, ticket, choice);
   c.finish = how;
   c.failure = std::move(why);
+  c.stop_text = how == finish::stop ? t.what.stop : "";
   t.ended[choice] = true;
   self->send(*self->state.config.gateway, chunks{{std::move(c)}, {}});
   forget_if_done(self->state, ticket);
@@ -339,6 +343,9 @@ actors::tokenizer_actor::behavior_type tokenizer(actors::tokenizer_actor::pointe
         a.gateway = m.gateway;
         a.ticket = m.ticket;
         a.prompt_ids = ids_of(text_of(m.input));
+        if (m.prompt_tokens_max > 0 && a.prompt_ids.size() > m.prompt_tokens_max) {
+          a.prompt_ids.erase(a.prompt_ids.begin(), a.prompt_ids.end() - m.prompt_tokens_max);
+        }
         a.choices = m.choices;
         a.cache_salt = m.cache_salt;
         a.sampling = m.sampling;

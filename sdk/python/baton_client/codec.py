@@ -201,6 +201,9 @@ class GenerateParams:
     num_speculative_tokens: Optional[int] = None  # guessed and checked in one step; None: as the server is set
     priority: int = 0  # lower is served earlier; others than 0 only where scheduling_policy is "priority"
     request_id: str = ""  # a name for it: asked twice, it is done once, and both get the same answer
+    typical_p: float = 1.0
+    watermark_gamma: float = 0.0  # the share of green tokens, 0: no mark; see watermark.py
+    watermark_delta: float = 0.0  # what their logits get more
     structured_outputs: Optional[Dict[str, Any]] = None  # as vLLM's: {"json" | "regex" | "choice" | "grammar": ...} or {"json_object": True}
 
 
@@ -241,6 +244,9 @@ def _sampling(b: flatbuffers.Builder, p: GenerateParams, seed: int) -> int:
         wire_sampling.SamplingParamsAddNumSpeculativeTokens(b, p.num_speculative_tokens)
     if constraint is not None:
         wire_sampling.SamplingParamsAddConstraint(b, constraint)
+    wire_sampling.SamplingParamsAddTypicalP(b, p.typical_p)
+    wire_sampling.SamplingParamsAddWatermarkGamma(b, p.watermark_gamma)
+    wire_sampling.SamplingParamsAddWatermarkDelta(b, p.watermark_delta)
     return wire_sampling.SamplingParamsEnd(b)
 
 

@@ -302,6 +302,8 @@ def test_metrics_count_what_happened(start):
     assert f'baton_http_requests_total{{code="400",route="{CHAT}"}} 1' in text
     assert 'baton_http_requests_total{code="404",route="other"} 1' in text
     assert "baton_requests_open 0" in text
+    assert "tgi_request_count 2" in text
+    assert 'tgi_request_generated_tokens_sum{engine="0",model_name="fake"} 4' in text
 
 
 def is_cut(connection):

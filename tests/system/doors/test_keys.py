@@ -25,7 +25,7 @@ from baton_client import codec  # noqa: E402
 from baton_client.wire.MessageKind import MessageKind  # noqa: E402
 
 USER, ADMIN = {"Authorization": "Bearer k"}, {"Authorization": "Bearer root"}
-CHAT = "/v1/chat/completions"
+CHAT, TGI = "/v1/chat/completions", {"inputs": "tokens=1"}
 
 
 def keyed(start, keys_file, *flags):
@@ -43,7 +43,7 @@ def ask(url, row, headers=None, method=None):
                 return 101
         except InvalidStatus as e:
             return e.response.status_code
-    bodies = {"/tokenize": {"prompt": "a"}, "/detokenize": {"tokens": [97]}, "/v1/completions": {"prompt": "tokens=1"}, CHAT: chat("tokens=1")}
+    bodies = {"/tokenize": {"prompt": "a"}, "/detokenize": {"tokens": [97]}, "/v1/completions": {"prompt": "tokens=1"}, CHAT: chat("tokens=1"), "/": TGI, "/generate": TGI, "/generate_stream": TGI}
     verb = method or ("POST" if row["method"] == "POST" else "GET")
     return httpx.request(verb, url + path, headers=headers, json=bodies.get(path) if verb == "POST" else None).status_code
 

@@ -23,6 +23,47 @@ TEST_CASE(
   CHECK(a.last.output_tokens == 12);
 }
 
+TEST_CASE("a prompt is cut to its last tokens, if that is asked for") {
+  world w;
+  w.run();
+  for (const std::uint32_t most : {1u, 2u, 5u, 9u}) {
+    const ids_prompt ids{10, 20, 30, 40, 50};
+    const auto ticket = w.ask(ids, 6, {}, [&](submit& s) { s.prompt_tokens_max = most; });
+    w.run();
+    const ids_prompt rest(ids.end() - std::min(most, 5u), ids.end());
+    CHECK(w.of(ticket).ids == oracle(rest, 6));
+    CHECK(w.of(ticket).last.prompt_tokens == rest.size());
+  }
+}
+
+TEST_CASE("each token's details say where its text ends and whether it has any") {
+  world w;
+  w.run();
+  const auto ticket =
+      w.ask(ids_prompt{10, 20, 30}, 40, {}, [](submit& s) { s.sampling.logprobs = 2; });
+  w.run();
+  std::size_t seen = 0;
+  for (const auto& c : w.gateway.chunks) {
+    if (c.ticket != ticket)
+      continue;
+    REQUIRE(c.details.size() == c.ids.size());
+    std::size_t begin = 0;
+    for (std::size_t i = 0; i < c.details.size(); ++i, ++seen) {
+      const auto& d = c.details[i];
+      REQUIRE(d.text_end >= begin);
+      CHECK(d.chosen.token == c.ids[i]);
+      CHECK(d.chosen.is_control == w.words->is_control(c.ids[i]));
+      if (d.chosen.is_control)
+        CHECK(d.text_end == begin);
+      for (const auto& t : d.top)
+        CHECK(t.is_control == w.words->is_control(t.token));
+      begin = d.text_end;
+    }
+    CHECK(begin == c.text.size());
+  }
+  CHECK(seen == 40);
+}
+
 TEST_CASE("killing either stage at any moment changes no token and ends no stream twice") {
   ids_prompt first{10, 20, 30, 40, 50, 60, 70};
   ids_prompt second{11, 21};

@@ -17,6 +17,7 @@
 #include <caf/scheduler/test_coordinator.hpp>
 #include <doctest/doctest.h>
 
+#include <functional>
 #include <map>
 
 namespace baton::actors::flow {
@@ -232,7 +233,8 @@ struct world {
   }
 
   // Asks for a completion of these ids and returns without running anything beyond the grant.
-  ticket_id ask(prompt input, std::uint32_t tokens_max, std::vector<std::string> stops = {}) {
+  ticket_id ask(prompt input, std::uint32_t tokens_max, std::vector<std::string> stops = {},
+                const std::function<void(submit&)>& change = nullptr) {
     auto number = gateway.grants.size() + gateway.refusals.size() + 1;
     reserve r{number, gateway_node, "toy", 1, 10};
     r.resume_key = test_key;
@@ -242,6 +244,8 @@ struct world {
     REQUIRE(gateway.grants.size() == number);
     auto s = greedy_submit(number, gateway.grants.back().ticket, std::move(input), tokens_max);
     s.stop.stop_texts = std::move(stops);
+    if (change)
+      change(s);
     caf::anon_send(tok, s);
     return s.ticket;
   }

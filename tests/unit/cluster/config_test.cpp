@@ -127,6 +127,10 @@ TEST_CASE("what is wrong in a configuration is refused by key and line") {
        "gateway.overload_status", "is 500: use 503, 429, 529"},
       {with("[gateway]", "[gateway]\noverload_status = \"429\""), errc::bad_config,
        "gateway.overload_status", "must be a whole number"},
+      {with("[gateway]", "[gateway]\nwatermark_gamma = 1"), errc::bad_config,
+       "gateway.watermark_gamma", "between 0.01 and 0.99"},
+      {with("[gateway]", "[gateway]\nwatermark_delta = \"2\""), errc::bad_config,
+       "gateway.watermark_delta", "must be a number"},
       {with("path = \"a.gguf\"", ""), errc::bad_config, "model.path", "missing"},
       {with("[[nodes]]", "[nodes]"), errc::bad_config, "nodes", "[[nodes]]"},
       {"nodes = []\n[model]\nname = \"m\"\npath = \"a\"\n", errc::bad_config, "nodes", "[[nodes]]"},
@@ -180,6 +184,15 @@ TEST_CASE("refusals for load are 503, or what else clients retry after") {
     REQUIRE(c);
     CHECK(c->gateway.overload_status == status);
   }
+}
+
+TEST_CASE("what marks answers is the operator's choice") {
+  CHECK(parse_config(good, "x.toml")->gateway.watermark_gamma == 0.5F);
+  const auto c = parse_config(
+      with("[gateway]", "[gateway]\nwatermark_gamma = 0.25\nwatermark_delta = 3"), "x.toml");
+  REQUIRE(c);
+  CHECK(c->gateway.watermark_gamma == 0.25F);
+  CHECK(c->gateway.watermark_delta == 3);
 }
 
 TEST_CASE("no nodes named: this machine, a share of it for each stage") {

@@ -381,7 +381,7 @@ TEST_CASE("banning every token is an error") {
 
 TEST_CASE("a draw with a parameter out of range is refused by name") {
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  std::vector<std::pair<std::string, draw>> wrong(14);
+  std::vector<std::pair<std::string, draw>> wrong(17);
   const auto name = [&](std::size_t i, const char* param) -> draw& {
     wrong[i].first = param;
     return wrong[i].second;
@@ -400,6 +400,9 @@ TEST_CASE("a draw with a parameter out of range is refused by name") {
   name(11, "logit_bias").sampling.biases = {{0, nan}};
   name(12, "stop_token_ids").banned = {-1};
   name(13, "history").history = {{3, 1, 1}};
+  name(14, "typical_p").sampling.typical_p = 0;
+  name(15, "watermark_gamma").sampling.watermark_gamma = nan;
+  name(16, "watermark_delta").sampling.watermark_delta = -1;
   for (const auto& [param, d] : wrong) {
     CAPTURE(param);
     auto s = run({1, 2, 3}, d);

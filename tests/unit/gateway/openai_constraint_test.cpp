@@ -42,6 +42,8 @@ TEST_CASE("every field that constrains reaches its typed place") {
   CHECK(taken(R"("response_format":{"type":"json_schema","json_schema":{"name":"n","strict":true,)"
               R"("description":"d","schema":{"type":"integer"}}})") ==
         schema(R"({"type":"integer"})"));
+  CHECK(taken(R"("response_format":{"type":"json_object","value":{"type":"null"}})") ==
+        schema(R"({"type":"null"})")); // TGI's
   CHECK(taken(R"("guided_json":{"type":"null"})") == schema(R"({"type":"null"})"));
   CHECK(taken(R"("guided_json":"{\"type\":\"null\"}")") == schema(R"({"type":"null"})"));
   CHECK(taken(R"("structured_outputs":{"json":{"type":"null"}})") == schema(R"({"type":"null"})"));

@@ -146,6 +146,11 @@ struct world {
         random.chance(30) ? static_cast<std::int32_t>(random.from(0, 5)) : -1;
     if (random.chance(30))
       a.sampling.constraint = random.chance(50) ? pairs : any_word;
+    if (random.chance(30)) {
+      a.sampling.watermark_gamma = 0.5f;
+      a.sampling.watermark_delta = 3.0f;
+    }
+    a.sampling.typical_p = random.chance(20) ? 0.5f : 1.0f;
     a.sampling.top_k = random.chance(20) ? 10 : 0;
     a.sampling.top_p = random.chance(20) ? 0.8f : 1.0f;
     auto& seen = tickets[a.ticket];

@@ -196,7 +196,10 @@ TEST_CASE("sampling parameters that are not finite are refused, wherever they tr
                                             &sampling_params::min_p,
                                             &sampling_params::repetition_penalty,
                                             &sampling_params::presence_penalty,
-                                            &sampling_params::frequency_penalty};
+                                            &sampling_params::frequency_penalty,
+                                            &sampling_params::typical_p,
+                                            &sampling_params::watermark_gamma,
+                                            &sampling_params::watermark_delta};
   for (const auto field : fields)
     for (const auto value : {nan, infinite, -infinite}) {
       sampling_params sampling;

@@ -1,0 +1,63 @@
+// How the one path behind all APIs speaks to a client: in the words of the API that was called.
+// What is said is made here, pure; http_answers sends it.
+#pragma once
+
+#include "gateway/http_text.hpp"
+#include "schema/messages.hpp"
+
+#include <chrono>
+#include <string>
+
+namespace baton::gateway {
+
+enum class api_family : std::uint8_t { openai, tgi };
+
+// Errors as HTTP answers, while nothing else was said.
+struct error_words {
+  http_reply (*refusal)(const rejected& no, int overload_status); // before it was begun
+  http_reply (*failure)(const error& e);                          // behind that, or at once
+};
+const error_words& errors_of(api_family api) noexcept;
+
+struct reply_identity {
+  ticket_id ticket;
+  std::int64_t created = 0; // seconds since 1970
+  std::string fingerprint;
+  std::uint64_t resume_key = 0;
+};
+
+// When the gateway saw what of a request.
+struct reply_times {
+  using clock = std::chrono::steady_clock;
+  clock::time_point read;    // the end of its header
+  clock::time_point opened;  // found right, given to the desk
+  clock::time_point granted; // a ticket
+  clock::time_point ended;
+};
+
+// Collects the chunks of a request that is answered in one piece.
+class whole_speaker {
+public:
+  virtual ~whole_speaker() = default;
+  // Requires: failure_of(c) is nothing.
+  virtual void add(chunk c) = 0;
+  virtual bool is_complete() const noexcept = 0;
+  // Requires: is_complete.
+  virtual http_reply reply(const reply_identity& who, const reply_times& when) const = 0;
+};
+
+// Writes server-sent events (WHATWG HTML, section 9.2), with exactly one that is the last or an
+// error.
+class event_speaker {
+public:
+  virtual ~event_speaker() = default;
+  // Requires: failure_of(c) is nothing.
+  virtual void add(const chunk& c, std::string& out) = 0;
+  // The stream has moved: it is gone on with by this ticket from here on.
+  virtual void moved_to(const granted& g) = 0;
+  // Any time before the end.
+  virtual void fail(const error& e, std::string& out) = 0;
+  virtual bool has_ended() const noexcept = 0;
+};
+
+} // namespace baton::gateway
