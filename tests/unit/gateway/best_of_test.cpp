@@ -8,7 +8,7 @@ using namespace baton::gateway;
 
 namespace {
 
-std::vector<token_detail> tokens(std::initializer_list<float> logprobs) {
+std::vector<token_detail> tokens_of(std::initializer_list<float> logprobs) {
   std::vector<token_detail> out;
   for (const float l : logprobs)
     out.push_back({{"x", 1, l}, {}});
@@ -18,8 +18,8 @@ std::vector<token_detail> tokens(std::initializer_list<float> logprobs) {
 } // namespace
 
 TEST_CASE("an answer is as likely as its tokens are on average, however long it is") {
-  CHECK(mean_logprob(tokens({-1, -3})) == -2);
-  CHECK(mean_logprob(tokens({-1, -1, -1, -1})) == -1);
+  CHECK(mean_logprob(tokens_of({-1, -3})) == -2);
+  CHECK(mean_logprob(tokens_of({-1, -1, -1, -1})) == -1);
   CHECK(mean_logprob({}) < -1e300);
 }
 
