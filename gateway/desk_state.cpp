@@ -60,6 +60,7 @@ open_entry entry_of(open_generate& m, std::uint32_t context_max) {
   s.tokens_max_given = request.tokens_max_given;
   s.deadline = request.deadline;
   s.cache_salt = std::move(request.cache_salt);
+  s.tools = std::move(request.tools);
   return entry;
 }
 
