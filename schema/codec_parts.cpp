@@ -106,7 +106,7 @@ offset<wire::Constraint> put(writer& out, const constraint& m) {
 
 void get(reader& in, const wire::Constraint& from, shared_constraint& to) {
   constraint c;
-  in.one_of(from.kind(), c.kind, constraint_kind::json_object, constraint_kind::grammar,
+  in.one_of(from.kind(), c.kind, constraint_kind::json_object, constraint_kind::calls,
             "constraint.kind");
   in.text(from.text(), c.text, limits::constraint_bytes_max, "constraint.text");
   c.continues_prompt = from.continues_prompt();
