@@ -133,8 +133,7 @@ asio::awaitable<after> event_answer(http_connection& client, open_request& open,
     co_return co_await client.reply(*refusal);
   }
   client.framing.keeps_alive = client.framing.keeps_alive && !client.framing.is_http_1_0;
-  event_writer writer(call.shape, identity_of(client, told),
-                      call.resume ? call.resume->from : std::vector<resume_point>{});
+  event_writer writer(call.shape, identity_of(client, told), call.resume);
   auto lead = event_stream_header(client.framing);
   std::string out;
   writer.add(std::get<chunk>(*first), out);
@@ -155,6 +154,16 @@ asio::awaitable<after> event_answer(http_connection& client, open_request& open,
   client.count_request(200);
   client.unwatch_client();
   co_return client.framing.keeps_alive && !was_cut ? after::next_request : after::close;
+}
+
+// Where the chunks of a stream that is gone on with are to begin: calls are read out of all of its
+// text (event_writer).
+stream_position chunks_from(const openai_generate& call) {
+  auto from = *call.resume;
+  if (call.shape.calls) {
+    from.from.assign(from.from.size(), {});
+  }
+  return from;
 }
 
 // A question that the tokenizer answers with one message of this type, or with why not.
@@ -185,7 +194,7 @@ asio::awaitable<after> single_answer(http_connection& client, opening open, Body
 asio::awaitable<after> answer(http_connection& client, openai_generate call) {
   auto& desk = client.core().http;
   auto open = call.resume
-                  ? desk.resume(client.who, call.request.model, *call.resume,
+                  ? desk.resume(client.who, call.request.model, chunks_from(call),
                                 call.request.is_resumable, client.wake())
                   : desk.open(client.who, std::move(call.request), call.add_generation_prompt,
                               call.shape.is_stream, client.wake());
