@@ -2,6 +2,7 @@
 
 #include "gateway/openai_response.hpp"
 #include "gateway/openai_tools.hpp"
+#include "gateway/openapi.hpp"
 #include "gateway/status_response.hpp"
 
 #include <algorithm>
@@ -17,6 +18,7 @@ constexpr std::array routes{
     route_row{"/health", method_set::get, route_access::open},
     route_row{"/ping", method_set::get, route_access::open},
     route_row{"/version", method_set::get, route_access::user},
+    route_row{"/openapi.json", method_set::get, route_access::user},
     route_row{"/load", method_set::get, route_access::admin},
     route_row{"/cluster", method_set::get, route_access::admin},
     route_row{"/metrics", method_set::get, route_access::admin},
@@ -354,6 +356,9 @@ http_reply http_api::answer_get(std::string_view path) const {
   }
   if (path == "/version") {
     return json_reply(version_body(facts_->config().build));
+  }
+  if (path == "/openapi.json") {
+    return json_reply(openapi_body(facts_->config()));
   }
   if (path == "/load") {
     return json_reply(load_body(*now, facts_->requests_open()));
