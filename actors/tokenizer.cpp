@@ -1,6 +1,7 @@
 #include "actors/tokenizer.hpp"
 
 #include "actors/actor_faults.hpp"
+#include "runtime/text/template/conversation.hpp"
 #include "schema/limits.hpp"
 
 #include <spdlog/spdlog.h>
@@ -13,21 +14,22 @@ namespace {
 using pointer = tokenizer_actor::stateful_pointer<tokenizer_state>;
 using ids = std::vector<token_id>;
 
-result<ids> encode_chat(tokenizer_state& s, const chat_prompt& chat, bool add_generation_prompt) {
+// What is to become ids: of a chat, with the tools that its answer may call.
+struct asked {
+  const prompt& input;
+  std::string_view tools;
+  bool add_generation_prompt;
+};
+
+result<ids> encode_chat(tokenizer_state& s, const asked& m) {
   const auto& config = s.config;
   if (!config.chat_template)
     return fail(errc::template_failed, "this model has no chat template: use /v1/completions");
-  std::vector<text::value> messages;
-  for (const auto& m : chat) {
-    std::vector<std::pair<std::string, text::value>> entry{
-        {"role", text::value::string(m.role)}, {"content", text::value::string(m.content)}};
-    if (!m.name.empty())
-      entry.emplace_back("name", text::value::string(m.name));
-    messages.push_back(text::value::map(std::move(entry)));
-  }
   text::template_input input;
-  input.messages = text::value::list(std::move(messages));
-  input.add_generation_prompt = add_generation_prompt;
+  const auto& chat = std::get<chat_prompt>(m.input);
+  if (auto ok = text::put_conversation(chat, m.tools, config.calls, input); !ok)
+    return ok.error();
+  input.add_generation_prompt = m.add_generation_prompt;
   const auto& words = *config.tokenizer;
   input.bos_token = words.bos() ? std::string(words.piece(*words.bos())) : "";
   input.eos_token = words.eos() ? std::string(words.piece(*words.eos())) : "";
@@ -46,12 +48,12 @@ result<ids> check_ids(const tokenizer_state& s, const ids_prompt& given) {
   return given;
 }
 
-result<ids> encode(tokenizer_state& s, const prompt& input, bool add_generation_prompt) {
-  if (const auto* text = std::get_if<std::string>(&input))
+result<ids> encode(tokenizer_state& s, const asked& m) {
+  if (const auto* text = std::get_if<std::string>(&m.input))
     return s.config.tokenizer->encode_prompt(*text, s.scratch);
-  if (const auto* given = std::get_if<ids_prompt>(&input))
+  if (const auto* given = std::get_if<ids_prompt>(&m.input))
     return check_ids(s, *given);
-  return encode_chat(s, std::get<chat_prompt>(input), add_generation_prompt);
+  return encode_chat(s, m);
 }
 
 // An answer to a chat is a text of its own. A completion goes on with its prompt: a space between
@@ -64,7 +66,7 @@ bool continues_prompt(const text::tokenizer& words, const prompt& input, const i
 
 void on_submit(pointer self, submit& m) {
   auto& s = self->state;
-  auto encoded = encode(s, m.input, m.add_generation_prompt);
+  auto encoded = encode(s, {m.input, m.tools, m.add_generation_prompt});
   if (encoded && encoded->empty())
     encoded = fail_param(errc::invalid_value, "prompt", "the prompt is empty");
   if (!encoded) {
@@ -108,7 +110,7 @@ result<void> check_answer(const tokenizer_state& s, const ids& made) {
 void on_tokenize(pointer self, const tokenize& m) {
   auto& s = self->state;
   tokenized answer{m.request, {}, {}, s.config.context_max, std::nullopt};
-  auto encoded = encode(s, m.input, m.add_generation_prompt);
+  auto encoded = encode(s, {m.input, {}, m.add_generation_prompt});
   auto told = encoded ? check_answer(s, *encoded) : encoded.error();
   if (told) {
     for (auto id : *encoded)

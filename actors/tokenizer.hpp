@@ -3,6 +3,7 @@
 #pragma once
 
 #include "actors/interfaces.hpp"
+#include "runtime/text/call_style.hpp"
 #include "runtime/text/template/chat_template.hpp"
 #include "runtime/text/tokenizer.hpp"
 
@@ -17,6 +18,7 @@ struct tokenizer_config {
   std::shared_ptr<const text::tokenizer> tokenizer;
   std::optional<text::chat_template> chat_template; // nothing: chat prompts are refused
   std::uint32_t context_max = 0;
+  text::call_style calls{}; // of the chat template
 };
 
 struct tokenizer_state {

@@ -20,6 +20,7 @@ namespace {
 struct language {
   std::shared_ptr<const text::tokenizer> tokenizer;
   std::optional<text::chat_template> chat_template;
+  text::call_style calls{};
 };
 
 result<language> load_language(const cluster_context& context) {
@@ -36,6 +37,7 @@ result<language> load_language(const cluster_context& context) {
   if (!tokenizer)
     return tokenizer.error();
   language l{std::make_shared<const text::tokenizer>(std::move(*tokenizer)), std::nullopt};
+  l.calls = text::call_style_of(words->chat_template);
   if (!words->chat_template.empty()) {
     auto parsed = text::chat_template::parse(words->chat_template);
     if (parsed)
@@ -87,6 +89,7 @@ model_card card_of(const cluster_context& context, const language& l) {
   card.sequences_max = context.config.model.max_num_seqs;
   card.created = std::time(nullptr);
   card.has_chat_template = l.chat_template.has_value();
+  card.call_format = l.calls.format;
   return card;
 }
 
@@ -139,7 +142,7 @@ int run_head(const cluster_context& context, const role_arguments& arguments) {
   auto tokenizer = self.own_typed(self.system().spawn<caf::detached>(
       actors::tokenizer,
       actors::tokenizer_config{scheduler, peers, loaded->tokenizer, loaded->chat_template,
-                               context.plan.max_model_len}));
+                               context.plan.max_model_len, loaded->calls}));
   deliver_to(self.links(), actors::well_known::scheduler, scheduler);
   deliver_to(self.links(), actors::well_known::tokenizer, tokenizer);
   self.tell_peers(scheduler);

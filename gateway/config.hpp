@@ -25,6 +25,7 @@ struct request_limits {
   std::size_t logit_biases_max = 1024;          // OpenAI's 300 and room; carried in every draw
   std::uint32_t logprobs_max = 20;              // OpenAI's top_logprobs
   std::size_t messages_max = 4096;              // a conversation; bounds the template's steps
+  std::size_t tools_max = 128;                  // OpenAI's; also calls in one message
   std::size_t prompt_ids_max = 1u << 20;        // 1 Mi ids of at least two JSON bytes fit the body
   std::size_t json_depth_max = 128;             // JSONTestSuite's deepest sane document is 100
   std::uint32_t completion_tokens_default = 16; // OpenAI's max_tokens of /v1/completions

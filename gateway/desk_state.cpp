@@ -61,6 +61,7 @@ open_entry entry_of(open_generate& m, std::uint32_t context_max) {
   s.deadline = request.deadline;
   s.cache_salt = std::move(request.cache_salt);
   s.prompt_tokens_max = request.prompt_tokens_max;
+  s.tools = std::move(request.tools);
   return entry;
 }
 

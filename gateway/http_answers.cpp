@@ -169,6 +169,16 @@ asio::awaitable<after> event_answer(http_connection& client, open_request& open,
   co_return client.framing.keeps_alive && !was_cut ? after::next_request : after::close;
 }
 
+// Where the chunks of a stream that is gone on with are to begin: calls are read out of all of its
+// text (event_writer).
+stream_position chunks_from(const openai_generate& call) {
+  auto from = *call.resume;
+  if (call.shape.calls) {
+    from.from.assign(from.from.size(), {});
+  }
+  return from;
+}
+
 // A question that the tokenizer answers with one message of this type, or with why not.
 template <class Told, class Body>
 asio::awaitable<after> single_answer(http_connection& client, api_family speaks, opening open,
@@ -219,7 +229,7 @@ asio::awaitable<after> generation_answer(http_connection& client, opening open, 
 asio::awaitable<after> answer(http_connection& client, openai_generate call) {
   auto& desk = client.core().http;
   auto open = call.resume
-                  ? desk.resume(client.who, call.request.model, *call.resume,
+                  ? desk.resume(client.who, call.request.model, chunks_from(call),
                                 call.request.is_resumable, client.wake())
                   : desk.open(client.who, std::move(call.request), call.add_generation_prompt,
                               call.shape.is_stream, client.wake());
@@ -229,9 +239,9 @@ asio::awaitable<after> answer(http_connection& client, openai_generate call) {
   dialog with;
   with.is_stream = call.shape.is_stream;
   with.whole = [shape = call.shape] { return std::make_unique<whole_reply>(shape); };
-  with.events =
-      [shape = call.shape, from = call.resume ? call.resume->from : std::vector<resume_point>{}](
-          const reply_identity& who) { return std::make_unique<event_writer>(shape, who, from); };
+  with.events = [shape = call.shape, from = call.resume](const reply_identity& who) {
+    return std::make_unique<event_writer>(shape, who, from);
+  };
   co_return co_await generation_answer(client, std::move(open), std::move(with));
 }
 

@@ -1,6 +1,8 @@
 #include "gateway/http_api.hpp"
 
 #include "gateway/openai_response.hpp"
+#include "gateway/openai_tools.hpp"
+#include "gateway/openapi.hpp"
 #include "gateway/status_response.hpp"
 #include "gateway/tgi_error.hpp"
 #include "gateway/tgi_response.hpp"
@@ -19,6 +21,7 @@ constexpr std::array routes{
     route_row{"/health", method_set::get, route_access::open},
     route_row{"/ping", method_set::get, route_access::open},
     route_row{"/version", method_set::get, route_access::user},
+    route_row{"/openapi.json", method_set::get, route_access::user},
     route_row{"/load", method_set::get, route_access::admin},
     route_row{"/cluster", method_set::get, route_access::admin},
     route_row{"/metrics", method_set::get, route_access::admin},
@@ -252,6 +255,11 @@ result<openai_generate> read_call(openai_api api, const http_call& call,
   if (!position) {
     return position.error();
   }
+  if (position->text_bytes.empty() == parsed->tools.has_value()) {
+    return fail_param(errc::invalid_value, "Last-Event-ID",
+                      "this is a place in a stream {} tools: send the request that was made",
+                      parsed->tools ? "without" : "with");
+  }
   parsed->resume = *std::move(position);
   return parsed;
 }
@@ -328,6 +336,23 @@ std::optional<http_reply> http_api::refuse(const http_call& call) const {
   return std::nullopt;
 }
 
+// How calls of tools are written, and drawn, is the model's matter.
+result<openai_generate> http_api::read_chat(const http_call& call) const {
+  auto parsed = read_call(openai_api::chat, call, facts_->config().request);
+  if (!parsed || !parsed->tools) {
+    return parsed;
+  }
+  const auto card =
+      find_model(*facts_->look(), facts_->config().model_aliases, parsed->request.model);
+  if (!card) {
+    return card.error();
+  }
+  if (auto ok = settle_calls(*parsed, card->call_format); !ok) {
+    return ok.error();
+  }
+  return parsed;
+}
+
 http_plan http_api::plan(const http_call& call) const {
   const auto path = path_of(call.target);
   const auto* row = find_route(path, call.method);
@@ -350,7 +375,7 @@ http_plan http_api::plan(const http_call& call) const {
     return plan_of(read_tgi(tgi_route::root, call, config), api_family::tgi);
   }
   if (path == "/v1/chat/completions") {
-    return plan_of(read_call(openai_api::chat, call, limits));
+    return plan_of(read_chat(call));
   }
   if (path == "/v1/completions") {
     return plan_of(read_call(openai_api::completions, call, limits));
@@ -380,6 +405,9 @@ http_reply http_api::answer_get(std::string_view path) const {
   }
   if (path == "/version") {
     return json_reply(version_body(facts_->config().build));
+  }
+  if (path == "/openapi.json") {
+    return json_reply(openapi_body(facts_->config()));
   }
   if (path == "/load") {
     return json_reply(load_body(*now, facts_->requests_open()));

@@ -67,6 +67,7 @@ public:
   static std::string_view route_name(std::string_view target) noexcept;
 
 private:
+  result<openai_generate> read_chat(const http_call& call) const;
   std::optional<http_reply> refuse(const http_call& call) const;
   result<caller> identify(const http_call& call, const route_row* row) const;
   http_reply answer_get(std::string_view path) const;

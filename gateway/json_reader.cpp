@@ -249,19 +249,21 @@ void field_reader::refuse_type(std::string_view name, std::string_view wanted, c
 
 void field_reader::judge_unknown(const std::string& name, const json& value,
                                  std::span<const unsupported_field> unsupported) {
-  bool is_known = false;
+  const unsupported_field* known = nullptr;
   for (const auto& row : unsupported) {
     if (row.name != name) {
       continue;
     }
-    is_known = true;
+    known = &row;
     if (value.is_null() || (!row.no_op.empty() && json::parse(row.no_op) == value)) {
       return;
     }
   }
-  if (is_known) {
+  if (known) {
     refuse(errc::unsupported_parameter, name,
-           fmt::format("'{}' is not supported by this server", full(name)));
+           fmt::format("'{}' is not supported by this server{}", full(name),
+                       known->instead.empty() ? std::string()
+                                              : fmt::format(": use '{}'", known->instead)));
     return;
   }
   const auto nearest = nearest_name(name, asked_);

@@ -28,10 +28,12 @@ result<json> parse_json(std::string_view text, std::size_t depth_max);
 std::string_view raw_member(std::string_view text, std::span<const std::string_view> path);
 
 // A parameter of a known API that this server does not have: refused unless it says the same as
-// leaving it out. `no_op` is JSON; empty: null alone.
+// leaving it out. `no_op` is JSON; empty: null alone. `instead`: what to use, if there is
+// something.
 struct unsupported_field {
   std::string_view name;
   std::string_view no_op;
+  std::string_view instead{};
 };
 
 class field_reader {

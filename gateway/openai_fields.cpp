@@ -1,9 +1,11 @@
 #include "gateway/openai_fields.hpp"
 
 #include "gateway/openai_constraint.hpp"
+#include "gateway/openai_tools.hpp"
 #include "gateway/openai_unsupported.hpp"
 #include "schema/digest.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <limits>
 #include <random>
@@ -61,21 +63,26 @@ std::string read_role(field_reader& message) {
   if (name == "developer") {
     return "system";
   }
-  if (name == "tool" || name == "function") {
-    message.refuse(errc::unsupported_parameter, "role", "tools are not supported by this server");
-  } else if (name != "system" && name != "user" && name != "assistant") {
+  if (name == "function") {
+    message.refuse(errc::unsupported_parameter, "role",
+                   "the role 'function' is not supported by this server: use 'tool'");
+  } else if (name != "system" && name != "user" && name != "assistant" && name != "tool") {
     message.refuse(errc::invalid_value, "role",
-                   "a role must be one of 'system', 'developer', 'user', 'assistant'");
+                   "a role must be one of 'system', 'developer', 'user', 'assistant', 'tool'");
   }
   return name;
 }
 
-result<chat_message> read_message(const json& value, const std::string& path) {
+result<chat_message> read_message(const json& value, const std::string& path,
+                                  const request_limits& limits) {
   field_reader message(value, path);
   chat_message out;
   out.role = read_role(message);
   out.name = message.text("name", {}, name_bytes_max);
-  if (const auto* content = message.require("content")) {
+  read_calls_of(message, path, limits, out);
+  const auto* content =
+      out.tool_calls.empty() ? message.require("content") : message.find("content");
+  if (content) {
     if (content->is_string()) {
       out.content = content->get<std::string>();
     } else if (content->is_array()) {
@@ -215,6 +222,39 @@ void read_stopping(field_reader& fields, openai_api api, const request_limits& l
   }
 }
 
+// More answers are drawn than are given: their log-probabilities say which. Requires: `n`, logprobs
+// and stream are read.
+void read_best_of(field_reader& fields, const request_limits& limits, openai_generate& out) {
+  const auto given = out.request.choices;
+  const auto drawn = static_cast<std::uint32_t>(fields.integer(
+      "best_of", given, given, static_cast<std::int64_t>(std::max(limits.choices_max, given))));
+  if (drawn == given) {
+    return;
+  }
+  if (out.shape.is_stream) {
+    fields.refuse(errc::invalid_value, "best_of",
+                  "'best_of' above 'n' needs whole answers to choose from: not with 'stream'");
+  }
+  out.shape.best_of = out.request.choices = drawn;
+  out.request.sampling.logprobs = std::max(0, out.request.sampling.logprobs);
+}
+
+void read_echo(field_reader& fields, openai_generate& out) {
+  if (!fields.boolean("echo", false)) {
+    return;
+  }
+  const auto* text = std::get_if<std::string>(&out.request.input);
+  if (!text) {
+    fields.refuse(errc::unsupported_parameter, "echo",
+                  "'echo' of a prompt of token ids is not supported: send it as a text");
+  } else if (out.shape.has_logprobs) {
+    fields.refuse(errc::unsupported_parameter, "echo",
+                  "'echo' with 'logprobs', those of the prompt, is not supported by this server");
+  } else {
+    out.shape.echo = *text;
+  }
+}
+
 void read_stream(field_reader& fields, reply_shape& shape) {
   shape.is_stream = fields.boolean("stream", false);
   const auto* options = fields.find("stream_options");
@@ -347,7 +387,7 @@ chat_prompt read_messages(field_reader& fields, const request_limits& limits) {
       fields.refuse_type(fmt::format("messages[{}]", i), "an object", item);
       return {};
     }
-    auto message = read_message(item, fmt::format("messages[{}].", i));
+    auto message = read_message(item, fmt::format("messages[{}].", i), limits);
     if (!message) {
       fields.refuse(message.error());
       return {};
@@ -366,6 +406,9 @@ result<openai_generate> read_generation(field_reader& fields, std::string_view s
   if (api == openai_api::chat) {
     request.input = read_messages(fields, limits);
     out.add_generation_prompt = fields.boolean("add_generation_prompt", true);
+    if ((out.tools = read_tools(fields, source, limits))) {
+      request.tools = out.tools->text;
+    }
   } else {
     request.input = read_prompt(fields, limits);
   }
@@ -376,8 +419,18 @@ result<openai_generate> read_generation(field_reader& fields, std::string_view s
   read_stopping(fields, api, limits, request);
   const auto constraint = read_constraint(fields, source);
   request.sampling.constraint = constraint.is;
+  if (out.tools && constraint.is) {
+    fields.refuse(errc::invalid_value, constraint.field,
+                  fmt::format("'{}' and 'tools' cannot be combined, unless 'tool_choice' is 'none'",
+                              constraint.field));
+  }
   read_logprobs(fields, api, limits, out);
   read_stream(fields, out.shape);
+  out.shape.choices = request.choices;
+  if (api == openai_api::completions) {
+    read_best_of(fields, limits, out);
+    read_echo(fields, out);
+  }
   for (const auto* label : {"user", "safety_identifier", "prompt_cache_key"}) {
     fields.text(label, {}, label_bytes_max);
   }
@@ -399,7 +452,6 @@ result<openai_generate> read_generation(field_reader& fields, std::string_view s
     return e;
   }
   out.shape.model = request.model;
-  out.shape.choices = request.choices;
   return out;
 }
 

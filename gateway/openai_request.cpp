@@ -26,16 +26,11 @@ result<openai_generate> parse_generation(openai_api api, std::string_view body,
   return read_generation(fields, body, api, limits);
 }
 
-result<tokenize_call> parse_tokenize(std::string_view body, const request_limits& limits) {
+result<tokenize_call> read_tokenize(field_reader& fields, const request_limits& limits) {
   static constexpr unsupported_field unsupported[] = {
       {"add_special_tokens", "true"}, {"continue_final_message", "false"}, {"tools", "[]"},
       {"chat_template", ""},          {"chat_template_kwargs", "{}"},
   };
-  auto parsed = parse_object(body, limits);
-  if (!parsed) {
-    return parsed.error();
-  }
-  field_reader fields(*parsed);
   tokenize_call out;
   out.model = read_model(fields);
   out.returns_pieces = fields.boolean("return_token_strs", false);
@@ -47,9 +42,30 @@ result<tokenize_call> parse_tokenize(std::string_view body, const request_limits
     out.input = read_messages(fields, limits);
     out.add_generation_prompt = fields.boolean("add_generation_prompt", true);
   } else {
-    out.input = fields.text("prompt", {}, body.size());
+    out.input = fields.text("prompt", {}, limits::prompt_bytes_max);
   }
   if (auto ok = fields.finish(unsupported); !ok) {
+    return ok.error();
+  }
+  return out;
+}
+
+result<tokenize_call> parse_tokenize(std::string_view body, const request_limits& limits) {
+  auto parsed = parse_object(body, limits);
+  if (!parsed) {
+    return parsed.error();
+  }
+  field_reader fields(*parsed);
+  return read_tokenize(fields, limits);
+}
+
+result<detokenize_call> read_detokenize(field_reader& fields, const request_limits& limits) {
+  detokenize_call out;
+  out.model = read_model(fields);
+  if (const auto* ids = fields.require("tokens")) {
+    out.ids = read_ids(fields, "tokens", *ids, limits.prompt_ids_max);
+  }
+  if (auto ok = fields.finish(); !ok) {
     return ok.error();
   }
   return out;
@@ -61,15 +77,7 @@ result<detokenize_call> parse_detokenize(std::string_view body, const request_li
     return parsed.error();
   }
   field_reader fields(*parsed);
-  detokenize_call out;
-  out.model = read_model(fields);
-  if (const auto* ids = fields.require("tokens")) {
-    out.ids = read_ids(fields, "tokens", *ids, limits.prompt_ids_max);
-  }
-  if (auto ok = fields.finish(); !ok) {
-    return ok.error();
-  }
-  return out;
+  return read_detokenize(fields, limits);
 }
 
 } // namespace baton::gateway

@@ -6,14 +6,18 @@
 // one message are joined by line ends, as in vLLM.
 #pragma once
 
+#include "gateway/call_parser.hpp"
 #include "gateway/config.hpp"
 #include "gateway/speaker.hpp"
 #include "gateway/stream_position.hpp"
 #include "schema/messages.hpp"
 #include "schema/result.hpp"
 
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace baton::gateway {
 
@@ -27,12 +31,33 @@ struct reply_shape {
   bool includes_usage = false; // in a stream; without one it is always there
   bool has_logprobs = false;
   std::uint32_t choices = 1;
+  std::uint32_t best_of = 0; // answers drawn, of which the likeliest are given; 0: as many
+  std::string echo{};        // what each answer begins with: its prompt
+  std::shared_ptr<const call_reading> calls{}; // tools may be called
+};
+
+enum class tool_choice : std::uint8_t { none, automatic, required, named };
+
+struct asked_tool {
+  std::string name;
+  std::string schema; // of its arguments
+  bool is_strict = false;
+};
+
+// What an answer may call, or must.
+struct asked_tools {
+  std::string text; // the array as the client wrote it: for the chat template
+  std::vector<asked_tool> all;
+  tool_choice choice = tool_choice::automatic;
+  std::string named;
+  bool is_parallel = true; // several calls in one answer
 };
 
 struct openai_generate {
   generate request;
   bool add_generation_prompt = true;
   reply_shape shape;
+  std::optional<asked_tools> tools{};    // settle_calls (openai_tools.hpp) once the model is known
   std::optional<stream_position> resume; // go on there; the request is the one that was made then
 };
 

@@ -1,5 +1,7 @@
 #include "gateway/openai_response.hpp"
 
+#include "gateway/best_of.hpp"
+#include "gateway/call_reply.hpp"
 #include "runtime/text/utf8.hpp"
 
 #include <nlohmann/json.hpp>
@@ -7,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <numeric>
 
 namespace baton::gateway {
 namespace {
@@ -89,6 +92,22 @@ void note_prompt(const chunk& c, token_usage& u) {
   if (c.choice == 0) {
     u.cached_tokens = c.cached_tokens;
   }
+}
+
+// The answer as a message: its text, and what it calls.
+ordered message_json(const std::string& text, const std::vector<call_delta::part>& calls,
+                     const call_owner& owner) {
+  ordered out{{"role", "assistant"}, {"content", text}, {"refusal", nullptr}};
+  if (!calls.empty()) {
+    out["content"] = text.empty() ? ordered(nullptr) : ordered(text);
+    out["tool_calls"] = calls_json(owner, calls);
+  }
+  return out;
+}
+
+// OpenAI's word for the end of an answer, where one with calls has its own.
+std::string_view reason_word(finish how, bool has_calls) noexcept {
+  return has_calls && how == finish::stop ? "tool_calls" : finish_word(how);
 }
 
 std::string reply_id(openai_api api, ticket_id ticket) {
@@ -191,7 +210,21 @@ std::string_view finish_word(finish how) noexcept {
 }
 
 whole_reply::whole_reply(const reply_shape& shape)
-    : shape_(shape), choices_(shape.choices), choices_left_(shape.choices) {}
+    : shape_(shape), choices_(std::max(shape.choices, shape.best_of)),
+      choices_left_(static_cast<std::uint32_t>(choices_.size())) {}
+
+std::vector<std::uint32_t> whole_reply::given() const {
+  std::vector<std::uint32_t> all(choices_.size());
+  std::iota(all.begin(), all.end(), 0U);
+  if (shape_.choices >= all.size()) {
+    return all;
+  }
+  std::vector<double> means;
+  for (const auto& c : choices_) {
+    means.push_back(mean_logprob(c.details));
+  }
+  return likeliest(means, shape_.choices);
+}
 
 void whole_reply::add(chunk c) {
   ENSURE(c.choice < choices_.size(), "chunk of choice {} of {}", c.choice, choices_.size());
@@ -217,19 +250,28 @@ std::string whole_reply::body(const reply_identity& who) const {
   const bool is_chat = shape_.api == openai_api::chat;
   auto choices = ordered::array();
   token_usage usage = prompt_;
-  for (std::size_t i = 0; i < choices_.size(); ++i) {
-    const auto& c = choices_[i];
-    ordered one{{"index", i}};
+  for (const auto& c : choices_) { // also of those that are not given: they were drawn
+    usage.output_tokens += c.output_tokens;
+  }
+  for (const auto place : given()) {
+    const auto& c = choices_[place];
+    const auto index = static_cast<std::uint32_t>(choices.size());
+    ordered one{{"index", index}};
+    call_delta read{c.text, {}};
+    call_owner owner{call_format::hermes, who.ticket, index};
+    if (shape_.calls) {
+      owner.format = shape_.calls->format;
+      read = read_calls(c.text, shape_.calls);
+    }
     if (is_chat) {
-      one["message"] = {{"role", "assistant"}, {"content", c.text}, {"refusal", nullptr}};
+      one["message"] = message_json(read.text, read.calls, owner);
     } else {
-      one["text"] = c.text;
+      one["text"] = shape_.echo + c.text;
     }
     one["logprobs"] =
         shape_.has_logprobs ? logprobs_of(shape_.api, c.details, 0) : ordered(nullptr);
-    one["finish_reason"] = finish_word(c.how);
+    one["finish_reason"] = reason_word(c.how, !read.calls.empty());
     choices.push_back(std::move(one));
-    usage.output_tokens += c.output_tokens;
   }
   return dump({{"id", reply_id(shape_.api, who.ticket)},
                {"object", is_chat ? "chat.completion" : "text_completion"},
@@ -241,12 +283,24 @@ std::string whole_reply::body(const reply_identity& who) const {
 }
 
 event_writer::event_writer(const reply_shape& shape, reply_identity who,
-                           std::span<const resume_point> from)
+                           const std::optional<stream_position>& from)
     : shape_(shape), who_(std::move(who)), choices_(shape.choices), choices_left_(shape.choices) {
-  place_ = {who_.ticket, who_.resume_key, {from.begin(), from.end()}};
+  if (from) {
+    place_ = *from;
+  }
+  place_.ticket = who_.ticket;
+  place_.resume_key = who_.resume_key;
   place_.from.resize(shape.choices);
+  place_.text_bytes.resize(shape.calls ? shape.choices : 0);
   for (std::size_t i = 0; i < choices_.size(); ++i) {
-    choices_[i].has_role = place_.from[i].index > 0 || place_.from[i].has_finish;
+    auto& choice = choices_[i];
+    choice.has_role = place_.from[i].index > 0 || place_.from[i].has_finish;
+    choice.owes_echo = !choice.has_role && !shape.echo.empty();
+    if (shape.calls) {
+      choice.calls.emplace(shape.calls);
+      choice.bytes_had = place_.text_bytes[i];
+      choice.index_had = place_.from[i].index;
+    }
   }
   const bool is_chat = shape.api == openai_api::chat;
   head_ = dump({{"id", reply_id(shape.api, who_.ticket)},
@@ -282,7 +336,11 @@ void event_writer::add_text(const chunk& c, std::string& out) {
   const bool is_chat = shape_.api == openai_api::chat;
   fmt::format_to(std::back_inserter(out), R"({{"index":{},{})", c.choice,
                  is_chat ? R"("delta":{"content":)" : R"("text":)");
-  append_json_string(out, c.text);
+  if (std::exchange(choice.owes_echo, false)) {
+    append_json_string(out, shape_.echo + c.text);
+  } else {
+    append_json_string(out, c.text);
+  }
   out += is_chat ? R"(},"logprobs":)" : R"(,"logprobs":)";
   out += shape_.has_logprobs && !c.details.empty()
              ? logprobs_json(shape_.api, c.details, choice.text_characters)
@@ -292,12 +350,59 @@ void event_writer::add_text(const chunk& c, std::string& out) {
   choice.text_characters += text::utf8_characters(c.text);
 }
 
-void event_writer::add_finish(const chunk& c, std::string& out) {
+std::string event_writer::delta_of(std::uint32_t choice, const call_delta& what) const {
+  auto delta = ordered::object();
+  if (!what.text.empty()) {
+    delta["content"] = what.text;
+  }
+  if (!what.calls.empty()) {
+    delta["tool_calls"] = call_deltas_json({shape_.calls->format, who_.ticket, choice}, what.calls);
+  }
+  return dump(delta);
+}
+
+// What its client has had of the text is read for what follows, and not written again.
+void event_writer::add_calls(const chunk& c, std::string& out) {
+  auto& choice = choices_[c.choice];
+  const auto had = std::min<std::uint64_t>(choice.bytes_had, c.text.size());
+  choice.bytes_had -= had;
+  call_delta before, now;
+  choice.calls->add(std::string_view(c.text).substr(0, had), before);
+  choice.calls->add(std::string_view(c.text).substr(had), now);
+  place_.text_bytes[c.choice] += c.text.size() - had;
+  const std::size_t fresh = c.index - std::min(c.index, choice.index_had);
+  const auto details_had = c.details.size() - std::min(c.details.size(), fresh);
+  const std::vector details(c.details.begin() + static_cast<std::ptrdiff_t>(details_had),
+                            c.details.end());
+  const bool has_logprobs = shape_.has_logprobs && !details.empty();
+  if (now.is_empty() && !has_logprobs) {
+    return;
+  }
   begin_event(out);
   fmt::format_to(std::back_inserter(out),
-                 R"({{"index":{},{},"logprobs":null,"finish_reason":"{}"}})", c.choice,
-                 shape_.api == openai_api::chat ? R"("delta":{})" : R"("text":"")",
-                 finish_word(c.finish));
+                 R"({{"index":{},"delta":{},"logprobs":{},"finish_reason":null}})", c.choice,
+                 delta_of(c.choice, now),
+                 has_logprobs ? logprobs_json(shape_.api, details, 0) : "null");
+  out += tail_;
+}
+
+void event_writer::add_finish(const chunk& c, std::string& out) {
+  std::string delta = R"("delta":{})";
+  if (shape_.api == openai_api::completions) {
+    delta = R"("text":)";
+    append_json_string(delta, choices_[c.choice].owes_echo ? shape_.echo : std::string());
+  }
+  bool has_calls = false;
+  if (auto& calls = choices_[c.choice].calls) {
+    call_delta rest; // what was held back
+    calls->finish(rest);
+    delta = R"("delta":)" + delta_of(c.choice, rest);
+    has_calls = calls->calls() > 0;
+  }
+  begin_event(out);
+  fmt::format_to(std::back_inserter(out),
+                 R"({{"index":{},{},"logprobs":null,"finish_reason":"{}"}})", c.choice, delta,
+                 reason_word(c.finish, has_calls));
   out += tail_;
 }
 
@@ -327,7 +432,9 @@ void event_writer::add(const chunk& c, std::string& out) {
   auto& place = place_.from[c.choice];
   place.index = std::max(place.index, c.index);
   // A token may have no text yet (part of a character); with logprobs it is an event all the same.
-  if (!c.text.empty() || (shape_.has_logprobs && !c.details.empty())) {
+  if (choice.calls) {
+    add_calls(c, out);
+  } else if (!c.text.empty() || (shape_.has_logprobs && !c.details.empty())) {
     add_text(c, out);
   }
   if (c.finish == finish::none) {

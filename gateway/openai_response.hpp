@@ -2,6 +2,7 @@
 // of text, is written by hand; everything else goes through the JSON library.
 #pragma once
 
+#include "gateway/call_parser.hpp"
 #include "gateway/openai_request.hpp"
 #include "gateway/speaker.hpp"
 #include "schema/error.hpp"
@@ -44,6 +45,9 @@ public:
   std::string body(const reply_identity& who) const;
 
 private:
+  // Which of those that were drawn are given, in this order.
+  std::vector<std::uint32_t> given() const;
+
   struct choice_text {
     std::string text;
     std::vector<token_detail> details;
@@ -56,13 +60,15 @@ private:
   token_usage prompt_; // without output tokens
 };
 
-// Each event has the place behind it as its id (stream_position.hpp). Exactly one terminal event:
-// the last choice's finish (then usage, if asked for) or an error; `data: [DONE]` follows it.
+// Each event has the place behind it as its id (stream_position.hpp). What a chunk brings is one
+// event, so no place lies within it. Exactly one terminal event: the last choice's finish (then
+// usage, if asked for) or an error; `data: [DONE]` follows it.
 class event_writer final : public event_speaker {
 public:
-  // `from`: what a client that has come back had before; else nothing.
+  // `from`: what a client that has come back had before; else nothing. With calls the answer's
+  // chunks come from its beginning all the same: what was had is read, and not written.
   event_writer(const reply_shape& shape, reply_identity who,
-               std::span<const resume_point> from = {});
+               const std::optional<stream_position>& from = std::nullopt);
   void add(const chunk& c, std::string& out) override;
   void moved_to(const granted& g) override; // the answer keeps its id
   void fail(const error& e, std::string& out) override;
@@ -71,14 +77,20 @@ public:
 private:
   struct choice_state {
     bool has_role = false;
+    bool owes_echo = false;
     bool has_finished = false;
     std::uint32_t output_tokens = 0;
     std::size_t text_characters = 0;
+    std::optional<call_parser> calls{};
+    std::uint64_t bytes_had = 0; // of text that is still to be read again
+    std::uint32_t index_had = 0;
   };
   void begin_event(std::string& out) const;
   void add_role(const chunk& c, std::string& out);
   void add_text(const chunk& c, std::string& out);
+  void add_calls(const chunk& c, std::string& out);
   void add_finish(const chunk& c, std::string& out);
+  std::string delta_of(std::uint32_t choice, const call_delta& what) const;
   void add_usage(std::string& out);
 
   reply_shape shape_;

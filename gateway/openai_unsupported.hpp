@@ -8,7 +8,6 @@ namespace baton::gateway {
 // Parameters of OpenAI, vLLM and llama-server that this server does not have, and the value that
 // means the same as leaving them out.
 inline constexpr unsupported_field unsupported_in_both[] = {
-    {"best_of", "1"},
     {"use_beam_search", "false"},
     {"length_penalty", "1.0"},
     {"early_stopping", "false"},
@@ -36,12 +35,9 @@ inline constexpr unsupported_field unsupported_in_both[] = {
 };
 
 inline constexpr unsupported_field unsupported_in_chat[] = {
-    {"tools", "[]"},
-    {"tool_choice", "\"none\""},
-    {"tool_choice", "\"auto\""},
-    {"parallel_tool_calls", "true"},
-    {"functions", "[]"},
-    {"function_call", "\"none\""},
+    {"best_of", "1"},
+    {"functions", "[]", "tools"},
+    {"function_call", "\"none\"", "tool_choice"},
     {"modalities", "[\"text\"]"},
     {"audio", ""},
     {"prediction", ""},
@@ -59,15 +55,15 @@ inline constexpr unsupported_field unsupported_in_chat[] = {
 };
 
 inline constexpr unsupported_field unsupported_in_completions[] = {
-    {"echo", "false"},
     {"suffix", "\"\""},
     {"add_special_tokens", "true"},
     {"prompt_embeds", ""},
 };
 
 inline constexpr unsupported_field unsupported_in_message[] = {
-    {"tool_calls", "[]"}, {"function_call", ""}, {"refusal", ""},
-    {"audio", ""},        {"tool_call_id", ""},  {"annotations", "[]"},
+    {"tool_calls", "[]"}, {"function_call", "", "tool_calls"},
+    {"refusal", ""},      {"audio", ""},
+    {"tool_call_id", ""}, {"annotations", "[]"},
 };
 
 } // namespace baton::gateway

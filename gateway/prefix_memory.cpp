@@ -24,6 +24,7 @@ std::string bytes_of(const chat_prompt& messages) {
     append(out, m.role);
     append(out, m.name);
     append(out, m.content);
+    append(out, m.tool_calls);
   }
   return out;
 }

@@ -179,8 +179,9 @@ std::uint32_t tokens_estimate(const generate& request, std::uint32_t context_max
     // Role marks of the known templates take up to 16 tokens a message.
     constexpr std::uint64_t marks_per_message = 16;
     for (const auto& m : std::get<chat_prompt>(request.input)) {
-      prompt_tokens += m.content.size() + m.name.size() + marks_per_message;
+      prompt_tokens += m.content.size() + m.tool_calls.size() + m.name.size() + marks_per_message;
     }
+    prompt_tokens += request.tools.size();
   }
   if (request.prompt_tokens_max > 0) {
     prompt_tokens = std::min<std::uint64_t>(prompt_tokens, request.prompt_tokens_max);

@@ -39,10 +39,18 @@ std::optional<stream_position> read(std::string_view text) {
     if (!index) {
       return std::nullopt;
     }
+    if (take_mark(text, '.')) {
+      const auto bytes = take_number<std::uint64_t>(text);
+      if (!bytes) {
+        return std::nullopt;
+      }
+      out.text_bytes.push_back(*bytes);
+    }
     const bool has_finish = take_mark(text, '!');
     out.from.push_back({*index, has_finish});
   } while (take_mark(text, ','));
-  return text.empty() ? std::optional(std::move(out)) : std::nullopt;
+  const bool is_even = out.text_bytes.empty() || out.text_bytes.size() == out.from.size();
+  return text.empty() && is_even ? std::optional(std::move(out)) : std::nullopt;
 }
 
 } // namespace
@@ -51,8 +59,11 @@ void append_position(std::string& out, const stream_position& position) {
   fmt::format_to(std::back_inserter(out), "{}-{:016x}", position.ticket.value, position.resume_key);
   for (std::size_t i = 0; i < position.from.size(); ++i) {
     const auto& point = position.from[i];
-    fmt::format_to(std::back_inserter(out), "{}{}{}", i == 0 ? ':' : ',', point.index,
-                   point.has_finish ? "!" : "");
+    fmt::format_to(std::back_inserter(out), "{}{}", i == 0 ? ':' : ',', point.index);
+    if (!position.text_bytes.empty()) {
+      fmt::format_to(std::back_inserter(out), ".{}", position.text_bytes[i]);
+    }
+    out += point.has_finish ? "!" : "";
   }
 }
 

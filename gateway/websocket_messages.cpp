@@ -37,6 +37,16 @@ result<socket_message> read_start(field_reader& fields, const std::string& id, c
   if (!call) {
     return call.error();
   }
+  // Its messages are the text of all answers, as it comes.
+  const char* whole_only = call->tools                 ? "tools"
+                           : call->shape.best_of != 0  ? "best_of"
+                           : !call->shape.echo.empty() ? "echo"
+                                                       : nullptr;
+  if (whole_only) {
+    return fail_param(errc::unsupported_parameter, whole_only,
+                      "'{}' is not supported on a WebSocket: send the request over HTTP",
+                      whole_only);
+  }
   start.call = *std::move(call);
   return socket_message(std::move(start));
 }

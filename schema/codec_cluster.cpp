@@ -221,6 +221,7 @@ offset<wire::ModelCard> put(writer& out, const model_card& m) {
   table.add_has_chat_template(m.has_chat_template);
   table.add_phase(static_cast<wire::Phase>(m.phase));
   table.add_reason(reason);
+  table.add_call_format(static_cast<std::uint8_t>(m.call_format));
   return table.Finish();
 }
 
@@ -235,6 +236,8 @@ void get(reader& in, const wire::ModelCard& from, model_card& to) {
   to.has_chat_template = from.has_chat_template();
   in.one_of(from.phase(), to.phase, phase::starting, phase::failed, "model_card.phase");
   in.text(from.reason(), to.reason, limits::reason_bytes_max, "model_card.reason");
+  in.one_of(from.call_format(), to.call_format, call_format::hermes, call_format::mistral,
+            "model_card.call_format");
 }
 
 offset<wire::LoadReport> put(writer& out, const load_report& m) {

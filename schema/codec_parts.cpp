@@ -106,7 +106,7 @@ offset<wire::Constraint> put(writer& out, const constraint& m) {
 
 void get(reader& in, const wire::Constraint& from, shared_constraint& to) {
   constraint c;
-  in.one_of(from.kind(), c.kind, constraint_kind::json_object, constraint_kind::grammar,
+  in.one_of(from.kind(), c.kind, constraint_kind::json_object, constraint_kind::calls,
             "constraint.kind");
   in.text(from.text(), c.text, limits::constraint_bytes_max, "constraint.text");
   c.continues_prompt = from.continues_prompt();
@@ -203,13 +203,17 @@ offset<wire::ChatMessage> put(writer& out, const chat_message& m) {
   auto role = out.text(m.role, limits::name_bytes_max);
   auto content = out.text(m.content, limits::prompt_bytes_max);
   auto name = out.text(m.name, limits::name_bytes_max);
-  return wire::CreateChatMessage(out.buffer, role, content, name);
+  auto tool_calls = out.text(m.tool_calls, limits::prompt_bytes_max);
+  auto tool_call_id = out.text(m.tool_call_id, limits::name_bytes_max);
+  return wire::CreateChatMessage(out.buffer, role, content, name, tool_calls, tool_call_id);
 }
 
 void get(reader& in, const wire::ChatMessage& from, chat_message& to) {
   in.text(from.role(), to.role, limits::name_bytes_max, "role");
   in.text(from.content(), to.content, limits::prompt_bytes_max, "content");
   in.text(from.name(), to.name, limits::name_bytes_max, "name");
+  in.text(from.tool_calls(), to.tool_calls, limits::prompt_bytes_max, "tool_calls");
+  in.text(from.tool_call_id(), to.tool_call_id, limits::name_bytes_max, "tool_call_id");
 }
 
 put_prompt_result put_prompt(writer& out, const prompt& m) {

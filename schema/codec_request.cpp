@@ -85,6 +85,7 @@ offset<wire::Submit> put(writer& out, const submit& m) {
   auto stop = put(out, m.stop);
   auto cache_salt = out.text(m.cache_salt, limits::name_bytes_max);
   auto delivered = out.tables(m.delivered, limits::choices_max);
+  auto tools = out.text(m.tools, limits::prompt_bytes_max);
   wire::SubmitBuilder table(out.buffer);
   table.add_request(m.request);
   table.add_gateway(m.gateway.value);
@@ -101,6 +102,7 @@ offset<wire::Submit> put(writer& out, const submit& m) {
   table.add_delivered(delivered);
   table.add_begins_text(m.begins_text);
   table.add_prompt_tokens_max(m.prompt_tokens_max);
+  table.add_tools(tools);
   return table.Finish();
 }
 
@@ -120,6 +122,7 @@ void get(reader& in, const wire::Submit& from, submit& to) {
   in.tables(from.delivered(), to.delivered, limits::choices_max, "submit.delivered");
   to.begins_text = from.begins_text();
   to.prompt_tokens_max = from.prompt_tokens_max();
+  in.text(from.tools(), to.tools, limits::prompt_bytes_max, "submit.tools");
 }
 
 offset<wire::Admit> put(writer& out, const admit& m) {
@@ -183,9 +186,10 @@ offset<wire::Generate> put(writer& out, const generate& m) {
   auto stop = put(out, m.stop);
   auto cache_salt = out.text(m.cache_salt, limits::name_bytes_max);
   auto request_id = out.text(m.request_id, limits::name_bytes_max);
+  auto tools = out.text(m.tools, limits::prompt_bytes_max);
   return wire::CreateGenerate(out.buffer, m.request, model, input.type, input.table, m.choices,
                               sampling, stop, m.tokens_max_given, m.deadline.count(), cache_salt,
-                              m.priority, m.is_resumable, request_id, m.prompt_tokens_max);
+                              m.priority, m.is_resumable, request_id, m.prompt_tokens_max, tools);
 }
 
 void get(reader& in, const wire::Generate& from, generate& to) {
@@ -203,6 +207,7 @@ void get(reader& in, const wire::Generate& from, generate& to) {
   to.is_resumable = from.is_resumable();
   in.text(from.request_id(), to.request_id, limits::name_bytes_max, "generate.request_id");
   to.prompt_tokens_max = from.prompt_tokens_max();
+  in.text(from.tools(), to.tools, limits::prompt_bytes_max, "generate.tools");
 }
 
 } // namespace baton::codec

@@ -16,6 +16,7 @@ enum class constraint_kind : std::uint8_t {
   regex = 3,       // the whole answer matches it
   choice = 4,      // a JSON array of strings: one of them
   grammar = 5,     // EBNF, whose first rule is `root`
+  calls = 6,       // calls of tools, as a family writes them (runtime/grammar/call_grammar.hpp)
 };
 
 struct constraint {

@@ -29,18 +29,24 @@ result<void> check(const ids_prompt& ids) {
   return {};
 }
 
+std::size_t bytes_of(const chat_prompt& messages) {
+  std::size_t bytes = 0;
+  for (const auto& m : messages)
+    bytes += m.content.size() + m.tool_calls.size() + m.tool_call_id.size();
+  return bytes;
+}
+
 result<void> check(const chat_prompt& messages) {
   if (messages.size() > limits::chat_messages_max)
     return too_many("messages", messages.size(), limits::chat_messages_max);
-  std::size_t bytes = 0;
   for (const auto& message : messages) {
     if (message.role.size() > limits::name_bytes_max ||
-        message.name.size() > limits::name_bytes_max)
-      return fail_param(errc::invalid_value, "messages", "a role or name has over {} bytes",
-                        limits::name_bytes_max);
-    bytes += message.content.size();
+        message.name.size() > limits::name_bytes_max ||
+        message.tool_call_id.size() > limits::name_bytes_max)
+      return fail_param(errc::invalid_value, "messages",
+                        "a role, name or tool_call_id has over {} bytes", limits::name_bytes_max);
   }
-  if (bytes > limits::prompt_bytes_max)
+  if (const auto bytes = bytes_of(messages); bytes > limits::prompt_bytes_max)
     return too_large("messages", bytes, limits::prompt_bytes_max);
   return {};
 }
@@ -108,6 +114,11 @@ result<void> check_limits(const generate& request) {
                       limits::name_bytes_max);
   if (auto r = check_limits(request.input); !r)
     return r;
+  // They are part of the prompt.
+  const auto* chat = std::get_if<chat_prompt>(&request.input);
+  const auto bytes = request.tools.size() + (chat ? bytes_of(*chat) : 0);
+  if (!request.tools.empty() && bytes > limits::prompt_bytes_max)
+    return too_large("tools", bytes, limits::prompt_bytes_max);
   if (auto r = check_limits(request.sampling); !r)
     return r;
   return check_limits(request.stop);

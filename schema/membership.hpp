@@ -74,6 +74,9 @@ struct status {
   double progress = 0; // of the phase, 0 to 1
 };
 
+// How a model writes calls of tools (runtime/text/call_style.hpp). Numbers are on the wire.
+enum class call_format : std::uint8_t { hermes = 0, llama3 = 1, mistral = 2 };
+
 // What a head serves; sent to gateways on hello and whenever it changes.
 struct model_card {
   std::string name;
@@ -86,6 +89,7 @@ struct model_card {
   bool has_chat_template = false;
   baton::phase phase = phase::starting;
   std::string reason;
+  baton::call_format call_format = call_format::hermes;
 };
 
 // Root to all: finish what is accepted, admit nothing more, stop within the grace.

@@ -98,7 +98,9 @@ struct rejected {
 struct chat_message {
   std::string role;
   std::string content;
-  std::string name; // empty: none
+  std::string name;           // empty: none
+  std::string tool_calls{};   // of an assistant: a JSON array of {"id","type","function"}; or empty
+  std::string tool_call_id{}; // of a tool: which call it answers
   friend bool operator==(const chat_message&, const chat_message&) = default;
 };
 
@@ -125,6 +127,7 @@ struct submit {
   std::vector<delivered_choice> delivered{}; // of a ticket of an earlier life: one per choice
   bool begins_text = false;                  // of ids: of a chat, the answer is a text of its own
   std::uint32_t prompt_tokens_max = 0;       // so many of the prompt's last tokens; 0: all
+  std::string tools{}; // of a chat: a JSON array of what its answer may call; or empty
 };
 
 // Tokenizer to scheduler: the same request as ids.
@@ -357,6 +360,7 @@ struct generate {
   bool is_resumable = false; // a fallen connection does not end it: the client will come back
   std::string request_id{};  // the client's name for it: asked twice, it is done once
   std::uint32_t prompt_tokens_max = 0; // so many of the prompt's last tokens; 0: all
+  std::string tools{}; // of a chat: a JSON array of what its answer may call; or empty
 };
 
 using message =

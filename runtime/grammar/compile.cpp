@@ -1,5 +1,6 @@
 #include "runtime/grammar/compile.hpp"
 
+#include "runtime/grammar/call_grammar.hpp"
 #include "runtime/grammar/ebnf.hpp"
 #include "runtime/grammar/json_grammar.hpp"
 #include "runtime/grammar/json_schema.hpp"
@@ -44,6 +45,8 @@ result<expression> read(grammar_builder& to, const constraint& c) {
     const auto root = read_ebnf(to, c.text);
     return root ? to.call(*root) : result<expression>(root.error());
   }
+  case constraint_kind::calls:
+    return read_calls(to, c.text);
   }
   return fail(errc::invalid_value, "there is no constraint of kind {}", static_cast<int>(c.kind));
 }

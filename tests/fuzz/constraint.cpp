@@ -1,5 +1,6 @@
-// What a request says that its answer must look like: the first byte says in which language. What
-// is taken must have texts, and a random one must be found by its masks.
+// What a request says that its answer must look like: the first byte says in which language, 'T'
+// that it must call tools. What is taken must have texts, and a random one must be found by its
+// masks.
 #include "runtime/grammar/compile.hpp"
 #include "runtime/grammar/masker.hpp"
 #include "schema/ensure.hpp"
@@ -24,7 +25,8 @@ grammar::answer_texts bytes_alone() {
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0)
     return 0;
-  const auto kind = static_cast<constraint_kind>(1 + data[0] % 5);
+  const auto kind =
+      data[0] == 'T' ? constraint_kind::calls : static_cast<constraint_kind>(1 + data[0] % 5);
   const shared_constraint asked = constraint{kind, std::string(fuzz::text_of(data + 1, size - 1))};
   if (!grammar::compile(*asked))
     return 0;

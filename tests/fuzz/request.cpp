@@ -1,6 +1,7 @@
 // The JSON of clients: each door that takes some reads the same bytes. What a door accepts must fit
 // the wire.
 #include "gateway/openai_request.hpp"
+#include "gateway/openai_tools.hpp"
 #include "gateway/request_check.hpp"
 #include "gateway/tgi_request.hpp"
 #include "gateway/websocket_messages.hpp"
@@ -34,8 +35,12 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const gateway_config config;
   const auto body = fuzz::text_of(data, size);
   for (const auto api : {openai_api::chat, openai_api::completions})
-    if (const auto call = parse_generation(api, body, config.request))
+    if (auto call = parse_generation(api, body, config.request)) {
       check_accepted(call->request, config);
+      for (const auto format : {call_format::hermes, call_format::llama3, call_format::mistral})
+        if (settle_calls(*call, format))
+          check_accepted(call->request, config);
+    }
   for (const auto route : {tgi_route::root, tgi_route::generate, tgi_route::generate_stream})
     if (const auto call = parse_tgi(route, body, config))
       check_accepted(call->request, config);

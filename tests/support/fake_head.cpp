@@ -32,6 +32,7 @@ namespace baton::tests {
 namespace {
 
 constexpr std::uint32_t context_max = 4096;
+constexpr std::uint32_t bytes_a_token = 3; // of an answer that is told
 
 struct orders {
   std::uint32_t tokens = 8;
@@ -44,8 +45,19 @@ struct orders {
   bool holds = false;
   std::string text;
   std::string stop;
+  std::string answer;
   std::optional<errc> refuse;
 };
+
+std::string of_hex(std::string_view digits) {
+  std::string out;
+  for (std::size_t i = 0; i + 1 < digits.size(); i += 2) {
+    unsigned char byte = 0;
+    std::from_chars(digits.data() + i, digits.data() + i + 2, byte, 16);
+    out += static_cast<char>(byte);
+  }
+  return out;
+}
 
 std::optional<errc> errc_named(std::string_view name) {
   for (const auto& row : errc_table()) {
@@ -76,6 +88,9 @@ orders read_orders(const std::string& prompt_text) {
       o.text = value;
     } else if (key == "stop") {
       o.stop = value;
+    } else if (key == "answer") {
+      o.answer = of_hex(value);
+      o.tokens = static_cast<std::uint32_t>((o.answer.size() + bytes_a_token - 1) / bytes_a_token);
     } else if (key == "refuse") {
       o.refuse = errc_named(value);
     } else if (key == "hold") {
@@ -129,6 +144,9 @@ struct fake_state {
 using fake_self = fake_scheduler::stateful_pointer<fake_state>;
 
 std::string token_text(const orders& o, std::uint32_t index) {
+  if (!o.answer.empty()) {
+    return o.answer.substr(std::size_t{index} * bytes_a_token, bytes_a_token);
+  }
   auto text = o.text.empty() ? fmt::format("w{} ", index) : o.text;
   if (o.bytes > text.size()) {
     text.append(o.bytes - text.size(), '.');
@@ -337,7 +355,10 @@ fake_scheduler::behavior_type scheduler(fake_self self, fake_head_config config)
 actors::tokenizer_actor::behavior_type tokenizer(actors::tokenizer_actor::pointer self,
                                                  fake_scheduler to, fake_head_config config) {
   return {
-      [self, to](const submit& m) {
+      [self, to, config](const submit& m) {
+        if (!m.tools.empty()) {
+          config.log(fmt::format(R"({{"event":"tools","tools":{}}})", m.tools));
+        }
         admit a;
         a.request = m.request;
         a.gateway = m.gateway;

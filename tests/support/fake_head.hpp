@@ -7,6 +7,7 @@
 //   bytes=N     length of each token's text
 //   text=T      each token's text instead of "w0 ", "w1 " ...
 //   stop=T      an end that is no length is for this stop text
+//   answer=HEX  the bytes of the whole answer instead, ASCII, three a token
 //   fail_at=N   the N-th token does not come: finish failed, errc internal
 //   twice_at=N  the N-th token comes twice
 //   gap_at=N    the N-th token is lost on the way

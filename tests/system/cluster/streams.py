@@ -16,7 +16,7 @@ class Stream(threading.Thread):
         self.cluster = cluster
         self.body = {"model": "smollm2", "stream": True, "messages": [{"role": "user", "content": prompt}], "max_tokens": max_tokens,
                      "temperature": 0, "stream_options": {"include_usage": True}, **fields}
-        self.text, self.indices = "", []
+        self.text, self.indices, self.calls = "", [], []  # a call: [id, name, arguments]
         self.status = self.finish = self.error = self.usage = self.ticket = self.last_id = None
         self.terminals = self.dones = 0
         self.broken = []
@@ -46,7 +46,7 @@ class Stream(threading.Thread):
             if line.startswith("id: "):
                 self.last_id = line[4:]
                 ticket, index = self.last_id.split(":")
-                self.take_index(ticket, int(index.rstrip("!")))
+                self.take_index(ticket, int(index.rstrip("!").split(".")[0]))  # of a stream with tools: index.bytes
             elif line.startswith("data: "):
                 self.take_data(line[6:])
 
@@ -78,6 +78,13 @@ class Stream(threading.Thread):
                 if self.terminals:
                     self.broken.append("text after the end")
                 self.text += piece
+                self.begun.set()
+            for part in choice["delta"].get("tool_calls", []):
+                if "id" in part:
+                    if part["index"] != len(self.calls):
+                        self.broken.append(f"call {part['index']} behind {len(self.calls)}")
+                    self.calls.append([part["id"], part["function"]["name"], ""])
+                self.calls[part["index"]][2] += part["function"]["arguments"]
                 self.begun.set()
             if choice.get("finish_reason"):
                 self.finish = choice["finish_reason"]

@@ -189,6 +189,9 @@ TAKEN = {
     "cache_salt": TEXT,
     "request_id": TEXT,
     "prompt": TEXT,
+    "tools": {"[]"},
+    "parallel_tool_calls": SWITCH,
+    "echo": SWITCH,
     "guided_json": {"true", "{}"},
     "guided_regex": TEXT,
 }
@@ -248,8 +251,8 @@ def siege_websocket(g):
     with websocket(g.url.replace("http", "ws") + "/v1/stream") as ws:
         for api, field in [*fields_of(g), ("chat", "window")]:
             for value in ABSURD:
-                if (field, value) in {("stream_options", "{}"), ("resumable", "true")}:
-                    continue  # those need a stream, which this is
+                if (field, value) in {("stream_options", "{}"), ("resumable", "true"), ("echo", "true")}:
+                    continue  # two need a stream, which this is; an echo is not for sockets
                 start = b'{"type":"start","id":"a",' + body_with(api, field, value)[1:]
                 ws.send(start.decode())
                 error, status = None, 200

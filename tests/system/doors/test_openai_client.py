@@ -91,7 +91,8 @@ def test_models(client):
 @pytest.mark.parametrize("fields, error, param", [
     ({"temperature": 3}, openai.BadRequestError, "temperature"),
     ({"n": 0}, openai.BadRequestError, "n"),
-    ({"tools": [{"type": "function", "function": {"name": "f"}}]}, openai.BadRequestError, "tools"),
+    ({"tools": [{"type": "function", "function": {"name": "f f"}}]}, openai.BadRequestError, "tools[0].function.name"),
+    ({"functions": [{"name": "f"}]}, openai.BadRequestError, "functions"),
     ({"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": {"not": {}}}}}, openai.BadRequestError, "response_format"),
     ({"extra_body": {"guided_regex": "(?=a)"}}, openai.BadRequestError, "guided_regex"),
     ({"model": "other"}, openai.NotFoundError, "model"),

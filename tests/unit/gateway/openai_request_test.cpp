@@ -219,7 +219,7 @@ TEST_CASE("messages that are not a conversation of text are refused with their p
       {R"([{"role":"user","content":null}])", "messages[0].content"},
       {R"([{"role":"user","content":5}])", "messages[0].content"},
       {R"([{"role":"king","content":"a"}])", "messages[0].role"},
-      {R"([{"role":"tool","content":"a"}])", "messages[0].role"},
+      {R"([{"role":"function","content":"a"}])", "messages[0].role"},
       {R"([{"role":5,"content":"a"}])", "messages[0].role"},
       {R"([{"role":"user","content":"a"},{"role":"user","content":"a","colour":1}])",
        "messages[1].colour"},
@@ -243,9 +243,9 @@ TEST_CASE("what is not supported is refused by name, unless it says what leaving
   };
   const row rows[] = {
       {R"("tools":[])", true},
-      {R"("tools":[{"type":"function"}])", false},
+      {R"("functions":[{"name":"f"}])", false},
       {R"("tool_choice":"none")", true},
-      {R"("tool_choice":"required")", false},
+      {R"("function_call":"auto")", false},
       {R"("response_format":{"type":"text"})", true},
       {R"("best_of":1)", true},
       {R"("best_of":2)", false},
@@ -270,10 +270,45 @@ TEST_CASE("what is not supported is refused by name, unless it says what leaving
       CHECK(std::string_view(r.field).find("\"" + parsed.error().param + "\"") == 0);
     }
   }
-  const auto echo =
-      parse_generation(openai_api::completions, completion_with(R"("echo":true)"), bounds);
-  REQUIRE_FALSE(echo);
-  CHECK(echo.error().param == "echo");
+  const auto suffix =
+      parse_generation(openai_api::completions, completion_with(R"("suffix":"x")"), bounds);
+  REQUIRE_FALSE(suffix);
+  CHECK(suffix.error().param == "suffix");
+}
+
+TEST_CASE("completions may echo their prompt, and draw more answers than they give") {
+  const auto parse = [](const std::string& fields) {
+    return parse_generation(openai_api::completions, completion_with(fields), bounds);
+  };
+  CHECK(parse(R"("echo":true)")->shape.echo == "hi");
+  CHECK(parse(R"("echo":false)")->shape.echo.empty());
+  const auto best = parse(R"("n":2,"best_of":5)");
+  REQUIRE(best);
+  CHECK(best->request.choices == 5);
+  CHECK(best->shape.choices == 2);
+  CHECK(best->shape.best_of == 5);
+  CHECK(best->request.sampling.logprobs == 0);
+  CHECK_FALSE(best->shape.has_logprobs);
+  const auto same = parse(R"("n":2,"best_of":2,"stream":true)");
+  REQUIRE(same);
+  CHECK(same->shape.best_of == 0);
+  CHECK(same->request.sampling.logprobs == -1);
+  CHECK(parse(R"("best_of":3,"logprobs":4)")->request.sampling.logprobs == 4);
+  const std::pair<const char*, const char*> rows[] = {
+      {R"("echo":true,"logprobs":1)", "echo"},     {R"("echo":1)", "echo"},
+      {R"("n":3,"best_of":2)", "best_of"},         {R"("best_of":17)", "best_of"},
+      {R"("best_of":2,"stream":true)", "best_of"}, {R"("best_of":"2")", "best_of"},
+  };
+  for (const auto& [fields, param] : rows) {
+    CAPTURE(fields);
+    const auto bad = parse(fields);
+    REQUIRE_FALSE(bad);
+    CHECK(bad.error().param == param);
+  }
+  const auto ids =
+      parse_generation(openai_api::completions, R"({"prompt":[1,2],"echo":true})", bounds);
+  REQUIRE_FALSE(ids);
+  CHECK(ids.error().param == "echo");
 }
 
 TEST_CASE("an unknown field is refused with the nearest name") {

@@ -180,7 +180,7 @@ TEST_CASE("a client that comes back anywhere gets the rest, and nothing twice") 
     CAPTURE(had);
     const auto place = parse_position(whole[had - 1].id, 1);
     REQUIRE(place);
-    event_writer w(shape, who(), place->from);
+    event_writer w(shape, who(), *place);
     const auto rest = write(w, place->from[0].index);
     CHECK(w.has_ended());
     // Behind the role alone it comes again, which says nothing twice.
@@ -193,11 +193,67 @@ TEST_CASE("a client that comes back anywhere gets the rest, and nothing twice") 
   }
 }
 
+TEST_CASE("of several answers the likeliest are given, and all are paid for") {
+  auto shape = shape_of(openai_api::completions, 2);
+  shape.best_of = 3;
+  whole_reply r(shape);
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    auto c = chunk_of(1, std::string(1, static_cast<char>('a' + i)), finish::stop);
+    c.choice = i;
+    c.details = {{{c.text, 7, i == 1 ? -3.0F : -1.0F - static_cast<float>(i)}, {}}};
+    CHECK_FALSE(r.is_complete());
+    r.add(c);
+  }
+  REQUIRE(r.is_complete());
+  const auto j = json::parse(r.body(who()));
+  REQUIRE(j["choices"].size() == 2);
+  CHECK(j["choices"][0]["text"] == "a");
+  CHECK(j["choices"][1]["text"] == "b"); // of equal ones the earlier
+  CHECK(j["choices"][1]["index"] == 1);
+  CHECK(j["choices"][0]["logprobs"].is_null());
+  CHECK(j["usage"]["completion_tokens"] == 3);
+}
+
+TEST_CASE("an echo comes before each answer, once, also behind a resume") {
+  auto shape = shape_of(openai_api::completions, 2);
+  shape.echo = "say: ";
+  whole_reply whole(shape);
+  event_writer w(shape, who());
+  std::string out;
+  for (std::uint32_t i = 0; i < 2; ++i) {
+    auto c = chunk_of(1, i == 0 ? "x" : "");
+    c.choice = i;
+    whole.add(c);
+    w.add(c, out);
+    auto end = chunk_of(i == 0 ? 2 : 1, i == 0 ? "y" : "", finish::stop);
+    end.choice = i;
+    whole.add(end);
+    w.add(end, out);
+  }
+  const auto j = json::parse(whole.body(who()));
+  CHECK(j["choices"][0]["text"] == "say: xy");
+  CHECK(j["choices"][1]["text"] == "say: ");
+  std::string texts[2];
+  for (const auto& e : events_of(out)) {
+    if (e.data != "[DONE]") {
+      const auto choice = json::parse(e.data)["choices"][0];
+      texts[choice["index"].get<std::size_t>()] += choice["text"].get<std::string>();
+    }
+  }
+  CHECK(texts[0] == "say: xy");
+  CHECK(texts[1] == "say: ");
+  const auto place = parse_position(events_of(out)[0].id, 2); // behind "say: x"
+  REQUIRE(place);
+  event_writer rest(shape, who(), *place);
+  out.clear();
+  rest.add(chunk_of(2, "y"), out);
+  CHECK(json::parse(events_of(out)[0].data)["choices"][0]["text"] == "y");
+}
+
 TEST_CASE("behind a resume the offsets of logprobs count the text before") {
   auto shape = shape_of(openai_api::completions);
   shape.has_logprobs = true;
-  const std::vector<resume_point> from{{4, false}};
-  event_writer w(shape, who(), from);
+  event_writer w(shape, who(), stream_position{{9}, 1, {{4, false}}});
   auto c = chunk_of(5, "x");
   c.details = {{{"x", 7, -1.0F}, {}}};
   c.characters_before = 21;

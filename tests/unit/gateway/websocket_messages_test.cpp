@@ -40,6 +40,18 @@ TEST_CASE("start is a chat or a completion body with an id and a window") {
   CHECK_FALSE(text.window);
 }
 
+TEST_CASE("what a socket's messages have no place for is refused by name") {
+  const std::pair<const char*, const char*> rows[] = {
+      {R"({"type":"start","id":"a","prompt":"x","echo":true})", "echo"},
+      {R"({"type":"start","id":"a","prompt":"x","best_of":2})", "best_of"},
+      {R"({"type":"start","id":"a","messages":[{"role":"user","content":"x"}],)"
+       R"("tools":[{"type":"function","function":{"name":"f"}}]})",
+       "tools"},
+  };
+  for (const auto& [text, param] : rows)
+    CHECK(mistake_of(text).reason.param == param);
+}
+
 TEST_CASE("cancel and ack name their request") {
   CHECK(message_of<socket_cancel>(R"({"type":"cancel","id":"a"})").id == "a");
   const auto ack = message_of<socket_ack>(R"({"type":"ack","id":"a","index":7,"window":3})");

@@ -346,5 +346,6 @@ TEST_CASE("a constraint of no kind, or one that the batch does not have, is refu
   CHECK_FALSE(refused(3, 1));
   CHECK(refused(3, 2));
   CHECK(refused(0, 1));
-  CHECK(refused(6, 0));
+  CHECK_FALSE(refused(6, 0));
+  CHECK(refused(7, 0));
 }

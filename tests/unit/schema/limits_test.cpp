@@ -31,6 +31,20 @@ TEST_CASE("a request beyond a limit is refused by the name of its parameter") {
        [](generate& g) {
          g.input = chat_prompt{{std::string(limits::name_bytes_max + 1, 'x'), "", ""}};
        }},
+      {"messages", errc::invalid_value,
+       [](generate& g) {
+         g.input = chat_prompt{{"tool", "", "", "", std::string(limits::name_bytes_max + 1, 'x')}};
+       }},
+      {"messages", errc::payload_too_large,
+       [](generate& g) {
+         g.input =
+             chat_prompt{{"assistant", "x", "", std::string(limits::prompt_bytes_max, 'x'), ""}};
+       }},
+      {"tools", errc::payload_too_large,
+       [](generate& g) {
+         g.input = chat_prompt{{"user", "x", ""}};
+         g.tools = std::string(limits::prompt_bytes_max, 'x');
+       }},
       {"model", errc::model_not_found,
        [](generate& g) { g.model = std::string(limits::name_bytes_max + 1, 'x'); }},
       {"cache_salt", errc::invalid_value,

@@ -73,6 +73,7 @@ public:
 
 private:
   static constraint_kind other(constraint_kind) { return constraint_kind::regex; }
+  static call_format other(call_format) { return call_format::mistral; }
   static errc other(errc) { return errc::quarantined; }
   static cancel_reason other(cancel_reason) { return cancel_reason::deadline; }
   static finish other(finish) { return finish::cancelled; }

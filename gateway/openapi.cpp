@@ -1,0 +1,252 @@
+#include "gateway/openapi.hpp"
+
+#include "gateway/http_api.hpp"
+#include "gateway/openai_fields.hpp"
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+namespace baton::gateway {
+namespace {
+
+using ordered = nlohmann::ordered_json;
+
+constexpr std::string_view json_media = "application/json";
+constexpr std::string_view event_media = "text/event-stream";
+
+// What the routes' table does not say. A route without a row here has its path as its summary.
+enum class body_kind : std::uint8_t { none, chat, completions, tokenize, detokenize };
+struct route_words {
+  std::string_view path;
+  std::string_view summary;
+  body_kind body = body_kind::none;
+  std::string_view media = json_media; // of its answer
+};
+constexpr std::array words{
+    route_words{"/", "The page: chat beside a picture of the cluster", {}, "text/html"},
+    route_words{"/health", "Whether a request that came now would be served"},
+    route_words{"/ping", "The same in TorchServe's words"},
+    route_words{"/version", "The build"},
+    route_words{"/load", "Open requests, and what the schedulers have to do"},
+    route_words{"/cluster", "What the page draws: models, processes, load"},
+    route_words{"/metrics", "Prometheus metrics", {}, "text/plain"},
+    route_words{"/openapi.json", "This document"},
+    route_words{"/v1/models", "The models that are served"},
+    route_words{"/v1/models/", "One of them, by its name or an alias"},
+    route_words{"/v1/stream", "Requests over a WebSocket"},
+    route_words{"/v1/chat/completions", "An answer to a conversation", body_kind::chat},
+    route_words{"/v1/completions", "What a text goes on with", body_kind::completions},
+    route_words{"/tokenize", "A text or a conversation as token ids", body_kind::tokenize},
+    route_words{"/detokenize", "Token ids as a text", body_kind::detokenize},
+};
+
+ordered typed(const char* type) {
+  return {{"type", type}};
+}
+
+ordered between(const real_range& range) {
+  return {{"type", "number"},
+          {range.excludes_least ? "exclusiveMinimum" : "minimum", range.least},
+          {"maximum", range.most}};
+}
+
+ordered whole(std::int64_t least, std::int64_t most) {
+  return {{"type", "integer"}, {"minimum", least}, {"maximum", most}};
+}
+
+ordered list_of(ordered items) {
+  return {{"type", "array"}, {"items", std::move(items)}};
+}
+
+ordered one_of(std::initializer_list<ordered> all) {
+  auto any = ordered::array();
+  for (const auto& one : all) {
+    any.push_back(one);
+  }
+  return {{"anyOf", std::move(any)}};
+}
+
+// What the fields of generation take, by name. Each may be null as well, which is leaving it out.
+ordered sampling_schemas(const request_limits& l) {
+  const ordered ids = list_of(whole(0, INT32_MAX));
+  return {{"temperature", between(temperature_range)},
+          {"top_p", between(top_p_range)},
+          {"top_k", whole(-1, top_k_max)},
+          {"min_p", between(min_p_range)},
+          {"repetition_penalty", between(repetition_penalty_range)},
+          {"presence_penalty", between(penalty_range)},
+          {"frequency_penalty", between(penalty_range)},
+          {"logit_bias", {{"type", "object"}, {"additionalProperties", between(bias_range)}}},
+          {"seed", typed("integer")},
+          {"n", whole(1, l.choices_max)},
+          {"best_of", whole(1, l.choices_max)},
+          {"echo", typed("boolean")},
+          {"max_tokens", whole(1, l.tokens_max)},
+          {"max_completion_tokens", whole(1, l.tokens_max)},
+          {"min_tokens", whole(0, l.tokens_max)},
+          {"ignore_eos", typed("boolean")},
+          {"include_stop_str_in_output", typed("boolean")},
+          {"stop", one_of({typed("string"), list_of(typed("string"))})},
+          {"stop_token_ids", ids},
+          {"top_logprobs", whole(0, l.logprobs_max)},
+          {"num_speculative_tokens", whole(0, speculative_tokens_max)}};
+}
+
+ordered other_schemas(const request_limits& l) {
+  const ordered ids = list_of(whole(0, INT32_MAX));
+  const ordered any_schema = one_of({typed("object"), typed("string"), typed("boolean")});
+  const ordered message{{"type", "object"}, {"required", {"role"}}};
+  auto tools = list_of({{"type", "object"}, {"required", {"type", "function"}}});
+  tools["maxItems"] = l.tools_max;
+  auto messages = list_of(message);
+  messages["minItems"] = 1;
+  messages["maxItems"] = l.messages_max;
+  return {{"model", typed("string")},
+          {"messages", messages},
+          {"prompt", one_of({typed("string"), ids, list_of(typed("string")), list_of(ids)})},
+          {"tokens", ids},
+          {"tools", tools},
+          {"tool_choice", one_of({{{"enum", {"none", "auto", "required"}}}, typed("object")})},
+          {"parallel_tool_calls", typed("boolean")},
+          {"stream", typed("boolean")},
+          {"stream_options", typed("object")},
+          {"response_format", typed("object")},
+          {"structured_outputs", typed("object")},
+          {"guided_json", any_schema},
+          {"guided_regex", typed("string")},
+          {"guided_choice", list_of(typed("string"))},
+          {"guided_grammar", typed("string")},
+          {"add_generation_prompt", typed("boolean")},
+          {"return_token_strs", typed("boolean")},
+          {"resumable", typed("boolean")},
+          {"priority", whole(INT32_MIN, INT32_MAX)},
+          {"cache_salt", typed("string")},
+          {"request_id", typed("string")},
+          {"user", typed("string")},
+          {"safety_identifier", typed("string")},
+          {"prompt_cache_key", typed("string")}};
+}
+
+// All names that the reader of this body asks for; of an empty one it lacks what is needed.
+std::set<std::string, std::less<>> fields_of(body_kind kind, const request_limits& limits) {
+  auto nothing = json::object();
+  if (kind == body_kind::tokenize) { // what a conversation may have besides
+    nothing["messages"] = json::array();
+  }
+  field_reader fields(nothing);
+  switch (kind) {
+  case body_kind::chat:
+    static_cast<void>(read_generation(fields, "{}", openai_api::chat, limits));
+    break;
+  case body_kind::completions:
+    static_cast<void>(read_generation(fields, "{}", openai_api::completions, limits));
+    break;
+  case body_kind::tokenize:
+    static_cast<void>(read_tokenize(fields, limits));
+    break;
+  case body_kind::detokenize:
+    static_cast<void>(read_detokenize(fields, limits));
+    break;
+  case body_kind::none:
+    break;
+  }
+  return fields.asked();
+}
+
+ordered body_schema(body_kind kind, const request_limits& limits) {
+  auto known = sampling_schemas(limits);
+  known.update(other_schemas(limits));
+  known["logprobs"] = kind == body_kind::chat ? typed("boolean") : whole(0, limits.logprobs_max);
+  auto properties = ordered::object();
+  for (const auto& name : fields_of(kind, limits)) {
+    const auto row = known.find(name);
+    properties[name] = row == known.end() ? ordered::object() : one_of({*row, typed("null")});
+  }
+  ordered out{{"type", "object"}, {"properties", std::move(properties)}};
+  const char* needed = kind == body_kind::chat          ? "messages"
+                       : kind == body_kind::completions ? "prompt"
+                       : kind == body_kind::detokenize  ? "tokens"
+                                                        : nullptr;
+  if (needed) {
+    out["required"] = ordered::array({needed});
+    out["properties"][needed] = known[needed];
+  }
+  return out;
+}
+
+ordered content_of(std::string_view media, ordered schema) {
+  return {{std::string(media), {{"schema", std::move(schema)}}}};
+}
+
+ordered operation_of(const route_row& route, const gateway_config& config) {
+  const auto row = std::find_if(words.begin(), words.end(),
+                                [&](const route_words& w) { return w.path == route.path; });
+  const auto told = row == words.end() ? route_words{route.path, route.path} : *row;
+  ordered out{{"summary", told.summary}};
+  if (route.access == route_access::open) {
+    out["security"] = ordered::array();
+  }
+  if (route.path.size() > 1 && route.path.ends_with('/')) {
+    out["parameters"] = {
+        {{"name", "id"}, {"in", "path"}, {"required", true}, {"schema", typed("string")}}};
+  }
+  if (route.methods == method_set::post) {
+    const auto schema =
+        told.body == body_kind::none ? typed("object") : body_schema(told.body, config.request);
+    out["requestBody"] = {{"required", true}, {"content", content_of(json_media, schema)}};
+  }
+  ordered answer{{"description", "The answer"},
+                 {"content", content_of(told.media, ordered::object())}};
+  if (told.body == body_kind::chat || told.body == body_kind::completions) {
+    answer["content"].update(content_of(event_media, typed("string")));
+  }
+  if (route.methods == method_set::socket) {
+    out["responses"]["101"] = {{"description", "The protocol is WebSocket from here on"}};
+  } else {
+    out["responses"]["200"] = std::move(answer);
+  }
+  out["responses"]["default"] = {
+      {"description", "A refusal, or what went wrong"},
+      {"content", content_of(json_media, {{"$ref", "#/components/schemas/Error"}})}};
+  return out;
+}
+
+ordered error_schema() {
+  const ordered text_or_null{{"type", {"string", "null"}}};
+  const ordered inner{{"type", "object"},
+                      {"required", {"message", "type", "param", "code"}},
+                      {"properties",
+                       {{"message", typed("string")},
+                        {"type", typed("string")},
+                        {"param", text_or_null},
+                        {"code", typed("string")},
+                        {"retry_after", typed("number")},
+                        {"queue_position", typed("integer")}}}};
+  return {{"type", "object"}, {"required", {"error"}}, {"properties", {{"error", inner}}}};
+}
+
+} // namespace
+
+std::string openapi_body(const gateway_config& config) {
+  auto paths = ordered::object();
+  for (const auto& route : http_api::routes()) {
+    std::string path(route.path);
+    if (path.size() > 1 && path.ends_with('/')) {
+      path += "{id}";
+    }
+    paths[path][route.methods == method_set::post ? "post" : "get"] = operation_of(route, config);
+  }
+  ordered out{{"openapi", "3.1.0"},
+              {"info", {{"title", "Baton"}, {"version", config.build}}},
+              {"paths", std::move(paths)},
+              {"components",
+               {{"schemas", {{"Error", error_schema()}}},
+                {"securitySchemes", {{"key", {{"type", "http"}, {"scheme", "bearer"}}}}}}}};
+  if (config.keys) {
+    out["security"] = {{{"key", ordered::array()}}};
+  }
+  return out.dump(-1, ' ', false, ordered::error_handler_t::replace);
+}
+
+} // namespace baton::gateway

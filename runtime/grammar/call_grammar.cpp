@@ -1,0 +1,149 @@
+#include "runtime/grammar/call_grammar.hpp"
+
+#include "runtime/grammar/json_grammar.hpp"
+#include "runtime/grammar/json_schema.hpp"
+#include "runtime/grammar/json_value.hpp"
+#include "runtime/grammar/text_reader.hpp"
+#include "runtime/text/call_style.hpp"
+
+#include <charconv>
+
+namespace baton::grammar {
+namespace {
+
+constexpr std::uint32_t calls_most = 128; // more than any answer holds
+
+struct asked_calls {
+  const text::call_row* row = nullptr;
+  std::uint32_t calls_max = 1;
+  bool has_text = false;
+  const json_value* tools = nullptr;
+};
+
+error wrong(std::string_view what) {
+  return fail(errc::invalid_value, "a constraint of calls: {}", what);
+}
+
+result<asked_calls> read_asked(const json_value& from) {
+  asked_calls out;
+  const auto* format = from.find("format");
+  for (const auto f : {call_format::hermes, call_format::llama3, call_format::mistral})
+    if (format && format->text == text::row_of(f).name)
+      out.row = &text::row_of(f);
+  if (!out.row)
+    return wrong("'format' is not known");
+  const auto* most = from.find("calls_max");
+  const auto digits = most && most->is_number() ? std::string_view(most->text) : std::string_view();
+  const auto [end, code] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), out.calls_max);
+  if (code != std::errc{} || end != digits.data() + digits.size() || out.calls_max < 1 ||
+      out.calls_max > calls_most)
+    return wrong("'calls_max' is not in range");
+  const auto* has_text = from.find("has_text");
+  out.has_text = has_text && has_text->is_boolean() && has_text->boolean;
+  out.tools = from.find("tools");
+  if (!out.tools || !out.tools->is_array() || out.tools->items.empty())
+    return wrong("'tools' is an array, at least of one");
+  return out;
+}
+
+class call_reader {
+public:
+  call_reader(grammar_builder& to, const asked_calls& asked)
+      : to_(to), row_(*asked.row), asked_(asked) {}
+
+  result<expression> read() {
+    std::vector<expression> each;
+    for (const auto& tool : asked_.tools->items) {
+      auto one = read_call(tool);
+      if (!one)
+        return one;
+      each.push_back(*one);
+    }
+    const auto call = to_.shared("call", to_.either(std::move(each)));
+    const auto more =
+        to_.repeat(to_.sequence({to_.text(row_.between), call}), 0, asked_.calls_max - 1);
+    const auto calls =
+        to_.sequence({to_.text(row_.list_open), call, more, to_.text(row_.list_close)});
+    return asked_.has_text ? with_text(calls) : calls;
+  }
+
+private:
+  result<expression> read_call(const json_value& tool) {
+    const auto* name = tool.find("name");
+    if (!name || !name->is_string() || name->text.empty())
+      return wrong("a tool has a name");
+    expression arguments = json_.object();
+    if (const auto* schema = tool.find("schema")) {
+      auto is = read_json_schema(to_, to_text(*schema));
+      if (!is)
+        return error{is.error().code,
+                     fmt::format("the parameters of '{}': {}", name->text, is.error().message),
+                     is.error().param};
+      arguments = *is;
+    }
+    const auto head = fmt::format("{}{{\"name\": {}, \"{}\": ", row_.call_open, quoted(name->text),
+                                  row_.arguments);
+    return to_.sequence({to_.text(head), arguments, to_.text("}"), to_.text(row_.call_close)});
+  }
+
+  // Where calls have a mark, text goes before it; where they begin an answer, text begins with
+  // something else.
+  expression with_text(expression calls) {
+    if (!row_.mark.empty())
+      return to_.sequence({text_without(row_.mark), to_.optional(calls)});
+    const auto begins = row_.list_open.empty() ? '{' : row_.list_open.front();
+    character_set space{{'\t', '\n'}, {'\r', '\r'}, {' ', ' '}};
+    character_set first = space;
+    first.add(static_cast<char32_t>(begins));
+    const auto any = to_.repeat(to_.characters(character_set::all()), 0, std::nullopt);
+    const auto text =
+        to_.sequence({to_.repeat(to_.characters(space), 0, std::nullopt),
+                      to_.optional(to_.sequence({to_.characters(first.inverted()), any}))});
+    return to_.either({calls, text});
+  }
+
+  // Any text in which `mark` does not stand: a rule for each number of its characters that the text
+  // ends with (Knuth, Morris and Pratt, 1977; the mark's first character stands in it once).
+  expression text_without(std::string_view mark) {
+    std::vector<rule_id> at;
+    for (std::size_t i = 0; i < mark.size(); ++i)
+      at.push_back(to_.add_rule("text"));
+    const auto first = static_cast<char32_t>(mark.front());
+    for (std::size_t i = 0; i < mark.size(); ++i) {
+      const auto next = static_cast<char32_t>(mark[i]);
+      std::vector<expression> all{to_.empty()};
+      if (i + 1 < mark.size())
+        all.push_back(to_.sequence({to_.characters({{next, next}}), to_.call(at[i + 1])}));
+      character_set others{{next, next}};
+      if (next != first) {
+        all.push_back(to_.sequence({to_.characters({{first, first}}), to_.call(at[1])}));
+        others.add(first);
+      }
+      all.push_back(to_.sequence({to_.characters(others.inverted()), to_.call(at[0])}));
+      to_.define(at[i], to_.either(std::move(all)));
+    }
+    return to_.call(at.front());
+  }
+
+  grammar_builder& to_;
+  const text::call_row& row_;
+  const asked_calls& asked_;
+  json_grammar json_{to_};
+};
+
+} // namespace
+
+result<expression> read_calls(grammar_builder& to, std::string_view source) {
+  if (auto ok = check_source(source, "a constraint of calls"); !ok)
+    return ok.error();
+  const auto parsed = parse_json(source);
+  if (!parsed)
+    return parsed.error();
+  const auto asked = read_asked(*parsed);
+  if (!asked)
+    return asked.error();
+  return call_reader(to, *asked).read();
+}
+
+} // namespace baton::grammar

@@ -1,0 +1,162 @@
+#include "runtime/text/template/conversation.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace baton::text {
+namespace {
+
+using json = nlohmann::ordered_json; // members in the order of the client's
+
+result<json> parse_array(std::string_view text, const char* param) {
+  bool is_too_deep = false;
+  const auto watch = [&is_too_deep](int depth, json::parse_event_t, json&) {
+    is_too_deep |= depth >= static_cast<int>(value::depth_max);
+    return !is_too_deep;
+  };
+  auto parsed = json::parse(text, watch, /*allow_exceptions=*/false);
+  if (is_too_deep || !parsed.is_array())
+    return fail_param(errc::invalid_value, param, "'{}' is not a JSON array, or nested too deep",
+                      param);
+  return parsed;
+}
+
+// All strings are data: no special token will be read from them.
+value value_of(const json& from) {
+  switch (from.type()) {
+  case json::value_t::boolean:
+    return value::boolean(from.get<bool>());
+  case json::value_t::number_integer:
+    return value::integer(from.get<std::int64_t>());
+  case json::value_t::number_unsigned:
+    return from.get<std::uint64_t>() <= INT64_MAX ? value::integer(from.get<std::int64_t>())
+                                                  : value::real(from.get<double>());
+  case json::value_t::number_float:
+    return value::real(from.get<double>());
+  case json::value_t::string:
+    return value::string(from.get<std::string>());
+  case json::value_t::array: {
+    std::vector<value> items;
+    for (const auto& item : from)
+      items.push_back(value_of(item));
+    return value::list(std::move(items));
+  }
+  case json::value_t::object: {
+    std::vector<std::pair<std::string, value>> members;
+    for (const auto& [name, item] : from.items())
+      members.emplace_back(name, value_of(item));
+    return value::map(std::move(members));
+  }
+  default:
+    return value::none();
+  }
+}
+
+std::string dump(const json& from) {
+  return from.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+std::string hermes_prompt(const json& tools) {
+  std::string out = "You may call functions to help the user. These are the functions, each with "
+                    "the JSON schema of its arguments:\n<tools>\n";
+  for (const auto& tool : tools)
+    out += dump(tool) + "\n";
+  out += "</tools>\nTo call one, answer with its name and arguments as JSON between "
+         "<tool_call> and </tool_call>, for each call:\n<tool_call>\n"
+         "{\"name\": <name>, \"arguments\": <arguments>}\n</tool_call>";
+  return out;
+}
+
+// As the parser of answers reads them.
+std::string hermes_calls(const json& calls) {
+  const auto& row = row_of(call_format::hermes);
+  std::string out;
+  for (const auto& call : calls) {
+    const auto function = call.is_object() ? call.value("function", json::object()) : json();
+    const auto member = [&](const char* name) {
+      return function.is_object() && function.contains(name) ? function[name] : json();
+    };
+    out += out.empty() ? "" : row.between;
+    out += row.call_open;
+    out += "{\"name\": " + dump(member("name")) + ", \"arguments\": " + dump(member("arguments"));
+    out += "}";
+    out += row.call_close;
+  }
+  return out;
+}
+
+// A conversation without tools, that says the same to a template that knows of none.
+result<chat_prompt> in_plain_words(const chat_prompt& chat, std::string_view tools) {
+  chat_prompt out;
+  if (!tools.empty()) {
+    const auto parsed = parse_array(tools, "tools");
+    if (!parsed)
+      return parsed.error();
+    out.push_back({"system", hermes_prompt(*parsed), ""});
+  }
+  bool is_answered = false; // the message before is of tools
+  for (const auto& m : chat) {
+    const bool is_result = m.role == "tool";
+    if (out.size() == 1 && &m == &chat.front() && m.role == "system") {
+      out.front().content.insert(0, m.content + "\n\n");
+    } else if (is_result) {
+      const auto told = "<tool_response>\n" + m.content + "\n</tool_response>";
+      if (is_answered)
+        out.back().content += "\n" + told;
+      else
+        out.push_back({"user", told, ""});
+    } else {
+      out.push_back({m.role, m.content, m.name});
+    }
+    if (!m.tool_calls.empty()) {
+      const auto calls = parse_array(m.tool_calls, "messages");
+      if (!calls)
+        return calls.error();
+      out.back().content += m.content.empty() ? "" : "\n";
+      out.back().content += hermes_calls(*calls);
+    }
+    is_answered = is_result;
+  }
+  return out;
+}
+
+result<value> value_of_message(const chat_message& m) {
+  std::vector<std::pair<std::string, value>> entry{{"role", value::string(m.role)},
+                                                   {"content", value::string(m.content)}};
+  if (!m.name.empty())
+    entry.emplace_back("name", value::string(m.name));
+  if (!m.tool_call_id.empty())
+    entry.emplace_back("tool_call_id", value::string(m.tool_call_id));
+  if (!m.tool_calls.empty()) {
+    const auto calls = parse_array(m.tool_calls, "messages");
+    if (!calls)
+      return calls.error();
+    entry.emplace_back("tool_calls", value_of(*calls));
+  }
+  return value::map(std::move(entry));
+}
+
+} // namespace
+
+result<void> put_conversation(const chat_prompt& chat, std::string_view tools,
+                              const call_style& style, template_input& to) {
+  auto plain = style.is_native ? chat : in_plain_words(chat, tools);
+  if (!plain)
+    return plain.error();
+  std::vector<value> messages;
+  for (const auto& m : *plain) {
+    auto message = value_of_message(m);
+    if (!message)
+      return message.error();
+    messages.push_back(*std::move(message));
+  }
+  to.messages = value::list(std::move(messages));
+  if (style.is_native && !tools.empty()) {
+    const auto parsed = parse_array(tools, "tools");
+    if (!parsed)
+      return parsed.error();
+    to.tools = value_of(*parsed);
+  }
+  return {};
+}
+
+} // namespace baton::text

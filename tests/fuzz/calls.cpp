@@ -1,0 +1,57 @@
+// Answers in which calls of tools may stand: the first byte says in whose format, and whether under
+// a grammar; the second one how the rest is cut. What is read does not depend on the cut.
+#include "gateway/call_parser.hpp"
+#include "schema/ensure.hpp"
+#include "tests/fuzz/input.hpp"
+
+#include <fmt/format.h>
+
+using namespace baton;
+using namespace baton::gateway;
+
+namespace {
+
+void join(call_delta& to, const call_delta& from) {
+  to.text += from.text;
+  for (const auto& part : from.calls) {
+    if (!part.name.empty()) {
+      ENSURE(part.index == to.calls.size(), "call {} behind {}", part.index, to.calls.size());
+      to.calls.push_back(part);
+    } else {
+      ENSURE(part.index + 1 == to.calls.size(), "arguments of {}", part.index);
+      to.calls.back().arguments += part.arguments;
+    }
+  }
+}
+
+std::string shown(const call_delta& d) {
+  auto out = d.text;
+  for (const auto& c : d.calls)
+    out += fmt::format("\n{} {}", c.name, c.arguments);
+  return out;
+}
+
+} // namespace
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size < 2)
+    return 0;
+  const auto how = std::make_shared<const call_reading>(
+      call_reading{static_cast<call_format>(data[0] % 3), {"f", "get_weather"}, data[0] % 2 == 1});
+  const auto text = fuzz::text_of(data + 2, size - 2);
+  const std::size_t step = 1 + data[1] % 16;
+  const auto whole = read_calls(text, how);
+  call_parser parser(how);
+  call_delta cut;
+  for (std::size_t at = 0; at < text.size(); at += step) {
+    call_delta piece;
+    parser.add(text.substr(at, step), piece);
+    join(cut, piece);
+  }
+  call_delta rest;
+  parser.finish(rest);
+  join(cut, rest);
+  ENSURE(shown(cut) == shown(whole), "cut into pieces of {} it is another answer", step);
+  ENSURE(!whole.calls.empty() || whole.text == text, "text is lost");
+  return 0;
+}

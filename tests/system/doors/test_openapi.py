@@ -1,0 +1,70 @@
+"""/openapi.json: valid, and true of the server that tells it."""
+
+import httpx
+import jsonschema
+import openapi_spec_validator
+import pytest
+from raw import chat
+
+NEEDED = {"/v1/chat/completions": chat("tokens=1"), "/v1/completions": {"prompt": "tokens=1"}, "/tokenize": {"messages": [{"role": "user", "content": "a"}]},
+          "/detokenize": {"tokens": [97]}}
+
+
+@pytest.fixture(scope="module")
+def told(gateway):
+    return httpx.get(gateway.url + "/openapi.json").json()
+
+
+def body_of(told, path):
+    return told["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]
+
+
+def test_the_document_is_openapi(told):
+    openapi_spec_validator.validate(told)
+    assert told["openapi"].startswith("3.1")
+
+
+def test_its_routes_are_those_of_the_server(gateway, told):
+    named = {r["path"] + ("{id}" if r["path"].endswith("/") and len(r["path"]) > 1 else ""): r["method"] for r in gateway.routes}
+    assert set(told["paths"]) == set(named)
+    for path, operations in told["paths"].items():
+        assert list(operations) == ["post" if named[path] == "POST" else "get"]
+        url = gateway.url + path.replace("{id}", "fake")
+        asked = httpx.options(url)
+        assert asked.status_code == 204 and list(operations)[0].upper() in asked.headers["allow"]
+        other = httpx.request("DELETE", url)
+        assert other.status_code == 405
+        answer = operations[list(operations)[0]]["responses"]
+        if "get" in operations and "200" in answer and httpx.get(url).status_code == 200:
+            assert httpx.get(url).headers["content-type"].split(";")[0] in answer["200"]["content"]
+
+
+def test_its_fields_are_those_that_the_server_takes(gateway, told):
+    for api, path in (("chat", "/v1/chat/completions"), ("completions", "/v1/completions")):
+        assert set(body_of(told, path)["properties"]) == set(gateway.fields[api])
+    for path, needed in NEEDED.items():
+        schema = body_of(told, path)
+        assert httpx.post(gateway.url + path, json=needed).status_code == 200
+        for name in schema["properties"]:
+            body = {**needed, name: needed.get(name)}  # null, or as it is: both are taken
+            answer = httpx.post(gateway.url + path, json=body)
+            assert answer.status_code == 200 or "there is no parameter" not in answer.json()["error"]["message"], (path, name)
+        unknown = httpx.post(gateway.url + path, json={**needed, "colour": "red"})
+        assert unknown.status_code == 400 and "colour" not in schema["properties"]
+
+
+def test_what_its_schemas_refuse_the_server_refuses(gateway, told):
+    for path, needed in NEEDED.items():
+        schema = body_of(told, path)
+        jsonschema.Draft202012Validator(schema).validate(needed)
+        for name in schema["properties"]:
+            for value in (-5, 1e9, "x", True, [], {}, ["x"], [5], {"x": 5}):
+                body = {**needed, name: value}
+                if not jsonschema.Draft202012Validator(schema).is_valid(body):
+                    assert httpx.post(gateway.url + path, json=body).status_code == 400, (path, name, value)
+
+
+def test_errors_are_as_told(gateway, told):
+    schema = {"$ref": "#/components/schemas/Error", "components": told["components"]}
+    for path in NEEDED:
+        jsonschema.Draft202012Validator(schema).validate(httpx.post(gateway.url + path, json={}).json())

@@ -1,0 +1,230 @@
+// Calls in answers' text. Goal: each format is read, what is no call is text, and nothing depends
+// on how the text was cut. Method: tables of answers, each in every cut into two and in single
+// bytes; random texts made of the pieces that matter.
+#include "gateway/call_parser.hpp"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <random>
+
+using namespace baton;
+using namespace baton::gateway;
+
+namespace {
+
+std::shared_ptr<const call_reading> reading(call_format format, bool is_constrained = false) {
+  return std::make_shared<const call_reading>(
+      call_reading{format, {"f", "get_weather"}, is_constrained});
+}
+
+void join(call_delta& to, const call_delta& from) {
+  to.text += from.text;
+  for (const auto& part : from.calls) {
+    if (!part.name.empty()) {
+      CHECK(part.index == to.calls.size());
+      to.calls.push_back(part);
+    } else {
+      REQUIRE(part.index + 1 == to.calls.size());
+      to.calls.back().arguments += part.arguments;
+    }
+  }
+}
+
+std::string shown(const call_delta& d) {
+  auto out = "'" + d.text + "'";
+  for (const auto& c : d.calls) {
+    out += fmt::format(" {}:{}{}", c.index, c.name, c.arguments);
+  }
+  return out;
+}
+
+// All of it, of pieces that end at these places.
+std::string read_cut(const std::shared_ptr<const call_reading>& how, std::string_view text,
+                     const std::vector<std::size_t>& ends) {
+  call_parser parser(how);
+  call_delta all;
+  std::size_t at = 0;
+  for (const auto end : ends) {
+    call_delta d;
+    parser.add(text.substr(at, end - at), d);
+    join(all, d);
+    at = end;
+  }
+  call_delta d;
+  parser.add(text.substr(at), d);
+  parser.finish(d);
+  join(all, d);
+  CHECK(parser.calls() == all.calls.size());
+  return shown(all);
+}
+
+std::string read(const std::shared_ptr<const call_reading>& how, std::string_view text) {
+  const auto whole = read_cut(how, text, {});
+  std::vector<std::size_t> each;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    CAPTURE(i);
+    CHECK(read_cut(how, text, {i}) == whole);
+    each.push_back(i);
+  }
+  CHECK(read_cut(how, text, each) == whole);
+  return whole;
+}
+
+struct row {
+  std::string text;
+  std::string wanted;
+};
+
+const row hermes_rows[] = {
+    {"Hello.\n", "'Hello.\n'"},
+    {"", "''"},
+    {"<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1.0}}\n</tool_call>",
+     "'' 0:f{\"a\": 1.0}"},
+    {"I look.\n\n<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call>\n", "'I look.' 0:f{}"},
+    {"<tool_call>\n{\"arguments\": {\"x\": \"</tool_call> }\\\"\"}, \"name\": \"f\"}\n</tool_call>"
+     "\n<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {}}\n</tool_call> done",
+     "' done' 0:f{\"x\": \"</tool_call> }\\\"\"} 1:get_weather{}"},
+    // A list in one mark (SmolLM 2), no end mark, no mark but its beginning.
+    {"<tool_call>[{\"name\":\"f\",\"arguments\":{}},{\"name\":\"f\",\"arguments\":{\"b\":2}}]</"
+     "tool_call>",
+     "'' 0:f{} 1:f{\"b\": 2}"},
+    {"<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n", "'' 0:f{}"},
+    {"a <tool_cal", "'a <tool_cal'"},
+    {"a <<tool_call>x", "'a <<tool_call>x'"},
+    // None of these is a call: all of it is text.
+    {"<tool_call>\n{\"name\": \"g\", \"arguments\": {}}\n</tool_call>",
+     "'<tool_call>\n{\"name\": \"g\", \"arguments\": {}}\n</tool_call>'"},
+    {"<tool_call>{\"name\": \"f\", \"arguments\": \"{}\"}</tool_call>",
+     "'<tool_call>{\"name\": \"f\", \"arguments\": \"{}\"}</tool_call>'"},
+    {"<tool_call>{\"name\": \"f\", \"arguments\": {}} and</tool_call>",
+     "'<tool_call>{\"name\": \"f\", \"arguments\": {}} and</tool_call>'"},
+    {" <tool_call> {\"name\": \"f\", \"argum", "' <tool_call> {\"name\": \"f\", \"argum'"},
+    {"<tool_call>[]</tool_call>", "'<tool_call>[]</tool_call>'"},
+    {"<tool_call>{\"a\": [}</tool_call>", "'<tool_call>{\"a\": [}</tool_call>'"},
+    // A call behind one that was none.
+    {"<tool_call>{broken <tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call>",
+     "'<tool_call>{broken' 0:f{}"},
+    {"<tool_call>{\"name\":<tool_call>{\"name\":\"f\",\"arguments\":{}}",
+     "'<tool_call>{\"name\":' 0:f{}"},
+};
+
+const row llama_rows[] = {
+    {"Hello {\"name\": \"f\", \"parameters\": {}}",
+     "'Hello {\"name\": \"f\", \"parameters\": {}}'"},
+    {"{\"name\": \"f\", \"parameters\": {\"a\": [1, 2]}}", "'' 0:f{\"a\": [1, 2]}"},
+    {"<|python_tag|>{\"name\": \"f\", \"parameters\": {}}", "'' 0:f{}"},
+    {" \n{\"name\": \"f\", \"arguments\": {}}; {\"name\": \"f\", \"parameters\": {\"b\": true}}\n",
+     "'' 0:f{} 1:f{\"b\": true}"},
+    {"{\"name\": \"f\", \"parameters\": {}} That.", "' That.' 0:f{}"},
+    {"{\"name\": \"f\", \"parameters\": {}}; no", "'; no' 0:f{}"},
+    {"{\"colour\": \"red\"}", "'{\"colour\": \"red\"}'"},
+    {"<|python_tag|>import os", "'<|python_tag|>import os'"},
+    {"<|python", "'<|python'"},
+    {"  ", "'  '"},
+};
+
+const row mistral_rows[] = {
+    {"[{\"name\": \"f\", \"arguments\": {}}, {\"name\": \"get_weather\", \"arguments\": {\"a\": "
+     "null}}]",
+     "'' 0:f{} 1:get_weather{\"a\": null}"},
+    {"[TOOL_CALLS] [{\"name\": \"f\", \"arguments\": {}}]\n", "'' 0:f{}"},
+    {"[1, 2]", "'[1, 2]'"},
+    {"[TOOL_CALLS]", "'[TOOL_CALLS]'"},
+    {"[", "'['"},
+    {"A list: [{\"name\": \"f\", \"arguments\": {}}]",
+     "'A list: [{\"name\": \"f\", \"arguments\": {}}]'"},
+    {"[{\"name\": \"f\", \"arguments\": {}}, {\"name\": \"g\", \"arguments\": {}}]",
+     "'[{\"name\": \"f\", \"arguments\": {}}, {\"name\": \"g\", \"arguments\": {}}]'"},
+};
+
+} // namespace
+
+TEST_CASE("calls are read out of an answer, however it is cut, and all else is text") {
+  for (const auto& [text, wanted] : hermes_rows) {
+    CAPTURE(text);
+    CHECK(read(reading(call_format::hermes), text) == wanted);
+  }
+  for (const auto& [text, wanted] : llama_rows) {
+    CAPTURE(text);
+    CHECK(read(reading(call_format::llama3), text) == wanted);
+  }
+  for (const auto& [text, wanted] : mistral_rows) {
+    CAPTURE(text);
+    CHECK(read(reading(call_format::mistral), text) == wanted);
+  }
+}
+
+TEST_CASE("under the grammar arguments come as they are drawn, also those that are cut short") {
+  const std::string one =
+      "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"x}\"}}\n</tool_call>";
+  const auto how = reading(call_format::hermes, true);
+  CHECK(read(how, one) == "'' 0:f{\"a\": \"x}\"}");
+  CHECK(read(how, one + "\n" + one) == "'' 0:f{\"a\": \"x}\"} 1:f{\"a\": \"x}\"}");
+  CHECK(read(how, "So:\n" + one) == "'So:' 0:f{\"a\": \"x}\"}");
+  CHECK(read(how, "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"x") ==
+        "'' 0:f{\"a\": \"x");
+  CHECK(read(how, "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool") == "'' 0:f{}");
+  CHECK(read(how, "<tool_call>\n{\"name\": \"f\", \"arg") ==
+        "'<tool_call>\n{\"name\": \"f\", \"arg'");
+  call_parser parser(how);
+  call_delta d;
+  parser.add("<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a", d);
+  CHECK(shown(d) == "'' 0:f{\"a");
+  d = {};
+  parser.add("bc", d);
+  CHECK(shown(d) == "'' 0:bc");
+
+  CHECK(read(reading(call_format::llama3, true),
+             "{\"name\": \"f\", \"parameters\": {\"a\": {}}}") == "'' 0:f{\"a\": {}}");
+  const auto mistral = reading(call_format::mistral, true);
+  CHECK(
+      read(
+          mistral,
+          "[{\"name\": \"f\", \"arguments\": {}}, {\"name\": \"f\", \"arguments\": {\"a\": 1}}]") ==
+      "'' 0:f{} 1:f{\"a\": 1}");
+  CHECK(read(mistral, "[{\"name\": \"f\", \"arguments\": {}}, {\"na") == "'{\"na' 0:f{}");
+  CHECK(read(mistral, "Hello [x]") == "'Hello [x]'");
+}
+
+TEST_CASE("random answers lose no text and read the same however they are cut") {
+  const std::vector<std::string> pieces{"<tool_call>",
+                                        "</tool_call>",
+                                        "\n",
+                                        " ",
+                                        "{",
+                                        "}",
+                                        "\"",
+                                        "[",
+                                        "]",
+                                        ",",
+                                        ";",
+                                        "a",
+                                        "<",
+                                        "{\"name\": \"f\", \"arguments\": {}}",
+                                        "{\"name\": \"f\", \"parameters\": {\"b\": 1}}",
+                                        "<|python_tag|>",
+                                        "[TOOL_CALLS]",
+                                        "\"name\": ",
+                                        "\\"};
+  std::mt19937 random(11);
+  for (int round = 0; round < 3000; ++round) {
+    std::string text;
+    for (auto count = random() % 12; count > 0; --count) {
+      text += pieces[random() % pieces.size()];
+    }
+    CAPTURE(text);
+    const auto how = reading(static_cast<call_format>(random() % 3), random() % 2 == 0);
+    const auto whole = read_cut(how, text, {});
+    std::vector<std::size_t> ends;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      if (random() % 3 == 0) {
+        ends.push_back(i);
+      }
+    }
+    CHECK(read_cut(how, text, ends) == whole);
+    if (whole.find(" 0:") == std::string::npos) { // no call: every byte is there
+      CHECK(whole == "'" + text + "'");
+    }
+  }
+}

@@ -1,0 +1,371 @@
+// Tools in chat requests: read, promised by a grammar, and answered, whole and as events.
+#include "gateway/openai_response.hpp"
+#include "gateway/openai_tools.hpp"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <set>
+#include <sstream>
+
+using namespace baton;
+using namespace baton::gateway;
+
+namespace {
+
+const request_limits bounds;
+
+constexpr const char* two_tools =
+    R"([{"type":"function","function":{"name":"f","description":"d","parameters":{"type":"object",)"
+    R"("properties":{"b":{"type":"integer"},"a":{"type":"string"}},"required":["b"]}}},)"
+    R"({"type":"function","function":{"name":"g","strict":false}}])";
+
+result<openai_generate> parse(const std::string& fields,
+                              const std::string& messages = R"([{"role":"user","content":"x"}])") {
+  return parse_generation(openai_api::chat, fmt::format(R"({{"messages":{}{}}})", messages, fields),
+                          bounds);
+}
+
+std::string with_tools(const std::string& further = "") {
+  return fmt::format(R"(,"tools":{}{})", two_tools, further);
+}
+
+openai_generate settled(const std::string& fields, call_format format = call_format::hermes) {
+  auto r = parse(fields);
+  REQUIRE_MESSAGE(r, r.error().message);
+  auto ok = settle_calls(*r, format);
+  REQUIRE_MESSAGE(ok, ok.error().message);
+  return *std::move(r);
+}
+
+std::string constraint_of(const openai_generate& g) {
+  const auto& c = g.request.sampling.constraint;
+  REQUIRE(c);
+  CHECK(c->kind == constraint_kind::calls);
+  return c->text;
+}
+
+} // namespace
+
+TEST_CASE("tools go to the template as they were written, and not where none may be called") {
+  const auto r = settled(with_tools());
+  CHECK(r.request.tools == two_tools);
+  REQUIRE(r.shape.calls);
+  CHECK(r.shape.calls->names == std::vector<std::string>{"f", "g"});
+  CHECK_FALSE(r.shape.calls->is_constrained);
+  CHECK_FALSE(r.request.sampling.constraint);
+  for (const auto* none : {R"(,"tools":[])", R"(,"tools":null)", R"(,"tool_choice":"auto")",
+                           R"(,"tool_choice":"none","parallel_tool_calls":true)"}) {
+    CAPTURE(none);
+    const auto without = settled(none);
+    CHECK(without.request.tools.empty());
+    CHECK_FALSE(without.shape.calls);
+  }
+  const auto none = settled(with_tools(R"(,"tool_choice":"none")"));
+  CHECK(none.request.tools.empty());
+  CHECK_FALSE(none.shape.calls);
+}
+
+TEST_CASE("what a model does not keep by itself is a grammar") {
+  const std::string schema =
+      R"({"type": "object", "properties": {"b": {"type": "integer"}, "a": {"type": "string"}}, )"
+      R"("required": ["b"]})";
+  const std::string f = R"({"name":"f","schema":)" + schema + "}";
+  const std::string g = R"({"name":"g","schema":{"type":"object","properties":{}}})";
+  CHECK(constraint_of(settled(with_tools(R"(,"tool_choice":"required")"))) ==
+        R"({"format":"hermes","calls_max":16,"has_text":false,"tools":[)" + f + "," + g + "]}");
+  CHECK(constraint_of(
+            settled(with_tools(R"(,"tool_choice":{"type":"function","function":{"name":"g"}})"))) ==
+        R"({"format":"hermes","calls_max":1,"has_text":false,"tools":[)" + g + "]}");
+  CHECK(constraint_of(settled(with_tools(R"(,"parallel_tool_calls":false)"))) ==
+        R"({"format":"hermes","calls_max":1,"has_text":true,"tools":[{"name":"f"},{"name":"g"}]})");
+  // Llama's template refuses two calls in one message.
+  CHECK(constraint_of(settled(with_tools(R"(,"tool_choice":"required")"), call_format::llama3))
+            .starts_with(R"({"format":"llama3","calls_max":1,"has_text":false)"));
+  const auto strict =
+      settled(R"(,"tools":[{"type":"function","function":{"name":"s","strict":true,)"
+              R"("parameters":{"properties":{"z":{},"a":{}}}}},)"
+              R"({"type":"function","function":{"name":"t"}}])");
+  CHECK(constraint_of(strict) ==
+        R"({"format":"hermes","calls_max":16,"has_text":true,"tools":[{"name":"s","schema":)"
+        R"({"type": "object", "properties": {"z": {}, "a": {}}}},{"name":"t"}]})");
+  CHECK(strict.shape.calls->is_constrained);
+}
+
+TEST_CASE("what is wrong with tools is refused by its name") {
+  const std::pair<std::string, const char*> rows[] = {
+      {R"(,"tools":{})", "tools"},
+      {R"(,"tools":[5])", "tools[0]"},
+      {R"(,"tools":[{}])", "tools[0].type"},
+      {R"(,"tools":[{"type":"custom","custom":{"name":"x"}}])", "tools[0].type"},
+      {R"(,"tools":[{"type":"function"}])", "tools[0].function"},
+      {R"(,"tools":[{"type":"function","function":{}}])", "tools[0].function.name"},
+      {R"(,"tools":[{"type":"function","function":{"name":"a b"}}])", "tools[0].function.name"},
+      {R"(,"tools":[{"type":"function","function":{"name":""}}])", "tools[0].function.name"},
+      {R"(,"tools":[{"type":"function","function":{"name":"f","parameters":5}}])",
+       "tools[0].function.parameters"},
+      {R"(,"tools":[{"type":"function","function":{"name":"f","strict":1}}])",
+       "tools[0].function.strict"},
+      {R"(,"tools":[{"type":"function","function":{"name":"f","colour":1}}])",
+       "tools[0].function.colour"},
+      {R"(,"tools":[{"type":"function","function":{"name":"f"}},{"type":"function",)"
+       R"("function":{"name":"f"}}])",
+       "tools[1].function.name"},
+      {R"(,"tool_choice":"required")", "tool_choice"},
+      {with_tools(R"(,"tool_choice":"any")"), "tool_choice"},
+      {with_tools(R"(,"tool_choice":5)"), "tool_choice"},
+      {with_tools(R"(,"tool_choice":{"type":"function","function":{"name":"h"}})"), "tool_choice"},
+      {with_tools(R"(,"tool_choice":{"type":"allowed_tools"})"), "tool_choice.type"},
+      {with_tools(R"(,"tool_choice":{"type":"function","function":{}})"),
+       "tool_choice.function.name"},
+      {with_tools(R"(,"parallel_tool_calls":1)"), "parallel_tool_calls"},
+      {with_tools(R"(,"response_format":{"type":"json_object"})"), "response_format"},
+      {R"(,"functions":[{"name":"f"}])", "functions"},
+  };
+  for (const auto& [fields, param] : rows) {
+    CAPTURE(fields);
+    const auto r = parse(fields);
+    REQUIRE_FALSE(r);
+    CHECK(r.error().param == param);
+  }
+  CHECK(parse(R"(,"functions":[{"name":"f"}])").error().message.ends_with("use 'tools'"));
+  CHECK(parse(with_tools(R"(,"tool_choice":"none","response_format":{"type":"json_object"})")));
+  auto r = parse(R"(,"tool_choice":"required","tools":[{"type":"function","function":{"name":"f",)"
+                 R"("parameters":{"not":{}}}}])");
+  REQUIRE(r);
+  const auto settle = settle_calls(*r, call_format::hermes);
+  REQUIRE_FALSE(settle);
+  CHECK(settle.error().param == "tools");
+  CHECK(settle.error().code == errc::unsupported_parameter);
+}
+
+TEST_CASE("messages with calls and their results are read, arguments as objects") {
+  const auto r = parse(
+      "", R"([{"role":"user","content":"x"},{"role":"assistant","content":null,"refusal":null,)"
+          R"("tool_calls":[)"
+          R"({"id":"c1","type":"function","function":{"name":"f","arguments":"{\"b\": 1.0,)"
+          R"( \"a\": \"\\n\"}"}},)"
+          R"({"id":"c2","type":"function","function":{"name":"g","arguments":""}}]},)"
+          R"({"role":"tool","tool_call_id":"c1","content":"42"}])");
+  REQUIRE_MESSAGE(r, r.error().message);
+  const auto& chat = std::get<chat_prompt>(r->request.input);
+  CHECK(chat[1].content.empty());
+  CHECK(
+      chat[1].tool_calls ==
+      R"([{"id":"c1","type":"function","function":{"name":"f","arguments":{"b": 1.0, "a": "\n"}}},)"
+      R"({"id":"c2","type":"function","function":{"name":"g","arguments":{}}}])");
+  CHECK(chat[2] == chat_message{"tool", "42", "", "", "c1"});
+
+  const std::pair<const char*, const char*> rows[] = {
+      {R"([{"role":"tool","content":"a"}])", "messages[0].tool_call_id"},
+      {R"([{"role":"tool","tool_call_id":"c"}])", "messages[0].content"},
+      {R"([{"role":"user","content":"a","tool_call_id":"c"}])", "messages[0].tool_call_id"},
+      {R"([{"role":"assistant","tool_calls":[]}])", "messages[0].content"},
+      {R"([{"role":"assistant","tool_calls":[5]}])", "messages[0].tool_calls[0]"},
+      {R"([{"role":"assistant","tool_calls":[{"type":"function","function":{"name":"f",)"
+       R"("arguments":"{}"}}]}])",
+       "messages[0].tool_calls[0].id"},
+      {R"([{"role":"assistant","tool_calls":[{"id":"c","type":"function",)"
+       R"("function":{"name":"f"}}]}])",
+       "messages[0].tool_calls[0].function.arguments"},
+      {R"([{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"f",)"
+       R"("arguments":"[1]"}}]}])",
+       "messages[0].tool_calls[0].function.arguments"},
+      {R"([{"role":"assistant","tool_calls":[{"id":"c","type":"custom"}]}])",
+       "messages[0].tool_calls[0].type"},
+  };
+  for (const auto& [messages, param] : rows) {
+    CAPTURE(messages);
+    const auto bad = parse("", messages);
+    REQUIRE_FALSE(bad);
+    CHECK(bad.error().param == param);
+  }
+}
+
+namespace {
+
+chunk chunk_of(std::uint32_t index, std::string text, finish how = finish::none) {
+  chunk c;
+  c.ticket = ticket_id{9};
+  c.index = index;
+  c.count = how == finish::none ? 1 : 0;
+  c.text = std::move(text);
+  c.finish = how;
+  c.output_tokens = index;
+  return c;
+}
+
+reply_identity who() {
+  return {ticket_id{9}, 1'700'000'000, "baton-test", 0xAB};
+}
+
+reply_shape shape_of(bool is_constrained = false, call_format format = call_format::hermes) {
+  reply_shape s;
+  s.model = "m";
+  s.calls = std::make_shared<const call_reading>(call_reading{format, {"f"}, is_constrained});
+  return s;
+}
+
+const std::vector<std::string> words{"I ",
+                                     "look",
+                                     ".\n<tool",
+                                     "_call>\n{\"name\": ",
+                                     "\"f\", \"arguments\": ",
+                                     "{\"a\": ",
+                                     "1}}\n</tool",
+                                     "_call>\n<tool_call>",
+                                     "\n{\"name\": \"f\", \"arguments\": {}}",
+                                     "\n</tool_call>"};
+
+struct event {
+  std::string id;
+  json data;
+};
+
+// Without [DONE].
+std::vector<event> events_of(const std::string& text) {
+  std::vector<event> out;
+  std::istringstream lines(text);
+  std::string id;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("id: ")) {
+      id = line.substr(4);
+    } else if (line.starts_with("data: {")) {
+      out.push_back({id, json::parse(line.substr(6))});
+    }
+  }
+  return out;
+}
+
+std::vector<event> stream(const reply_shape& shape, const std::optional<stream_position>& from,
+                          bool as_one) {
+  event_writer w(shape, who(), from);
+  std::string out;
+  if (as_one) { // as a transcript tells it again
+    chunk all = chunk_of(static_cast<std::uint32_t>(words.size()), "");
+    for (const auto& word : words) {
+      all.text += word;
+    }
+    w.add(all, out);
+  } else {
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      w.add(chunk_of(static_cast<std::uint32_t>(i + 1), words[i]), out);
+    }
+  }
+  w.add(chunk_of(static_cast<std::uint32_t>(words.size()), "", finish::stop), out);
+  CHECK(w.has_ended());
+  return events_of(out);
+}
+
+// What a client makes of it.
+struct heard {
+  std::string text;
+  std::vector<std::string> ids, names, arguments;
+  std::string finish;
+  void take(const event& e) {
+    const auto& choice = e.data["choices"][0];
+    const auto& delta = choice["delta"];
+    text += delta.value("content", "");
+    for (const auto& call : delta.value("tool_calls", json::array())) {
+      if (call.contains("id")) {
+        CHECK(call["index"] == ids.size());
+        ids.push_back(call["id"]);
+        names.push_back(call["function"]["name"]);
+        arguments.emplace_back();
+      }
+      arguments.at(call["index"]) += call["function"]["arguments"];
+    }
+    if (!choice["finish_reason"].is_null())
+      finish = choice["finish_reason"].get<std::string>();
+  }
+  friend bool operator==(const heard&, const heard&) = default;
+};
+
+} // namespace
+
+TEST_CASE("a whole answer with calls has OpenAI's shape") {
+  whole_reply r(shape_of());
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    r.add(chunk_of(static_cast<std::uint32_t>(i + 1), words[i]));
+  }
+  r.add(chunk_of(static_cast<std::uint32_t>(words.size()), "", finish::stop));
+  const auto choice = json::parse(r.body(who()))["choices"][0];
+  CHECK(choice["finish_reason"] == "tool_calls");
+  CHECK(choice["message"]["content"] == "I look.");
+  const auto& calls = choice["message"]["tool_calls"];
+  REQUIRE(calls.size() == 2);
+  CHECK(calls[0]["type"] == "function");
+  CHECK(calls[0]["function"] == json{{"name", "f"}, {"arguments", "{\"a\": 1}"}});
+  CHECK(calls[0]["id"] != calls[1]["id"]);
+  CHECK(calls[0]["id"].get<std::string>().starts_with("call_"));
+
+  whole_reply only(shape_of(false, call_format::mistral));
+  only.add(chunk_of(1, R"([{"name": "f", "arguments": {}}])", finish::length));
+  const auto cut = json::parse(only.body(who()))["choices"][0];
+  CHECK(cut["message"]["content"].is_null());
+  CHECK(cut["finish_reason"] == "length");
+  CHECK(cut["message"]["tool_calls"][0]["id"].get<std::string>().size() == 9);
+
+  whole_reply plain(shape_of());
+  plain.add(chunk_of(1, "Hello", finish::stop));
+  const auto text = json::parse(plain.body(who()))["choices"][0];
+  CHECK(text["finish_reason"] == "stop");
+  CHECK(text["message"]["content"] == "Hello");
+  CHECK_FALSE(text["message"].contains("tool_calls"));
+}
+
+TEST_CASE("a stream with calls says what the whole answer says, also behind a resume anywhere") {
+  for (const bool is_constrained : {false, true}) {
+    const auto shape = shape_of(is_constrained);
+    const auto whole = stream(shape, std::nullopt, /*as_one=*/false);
+    heard all;
+    for (const auto& e : whole) {
+      all.take(e);
+    }
+    CHECK(all.text == "I look.");
+    CHECK(all.names == std::vector<std::string>{"f", "f"});
+    CHECK(all.arguments == std::vector<std::string>{"{\"a\": 1}", "{}"});
+    CHECK(all.finish == "tool_calls");
+    std::set<std::string> ids;
+    for (std::size_t had = 1; had <= whole.size(); ++had) {
+      CAPTURE(had);
+      CHECK(ids.insert(whole[had - 1].id).second); // no two events have one place
+      const auto place = parse_position(whole[had - 1].id, 1);
+      REQUIRE(place);
+      for (const bool as_one : {false, true}) {
+        heard again;
+        for (std::size_t i = 0; i < had; ++i) {
+          again.take(whole[i]);
+        }
+        for (const auto& e : stream(shape, *place, as_one)) {
+          again.take(e);
+        }
+        CHECK((again == all));
+      }
+    }
+  }
+}
+
+TEST_CASE("logprobs of a stream with calls come once each, also behind a resume") {
+  auto shape = shape_of();
+  shape.has_logprobs = true;
+  const auto write = [&](const std::optional<stream_position>& from) {
+    event_writer w(shape, who(), from);
+    std::string out;
+    for (std::uint32_t i = 0; i < words.size(); ++i) {
+      auto c = chunk_of(i + 1, words[i]);
+      c.details = {{{words[i], 7, -1.0F}, {}}};
+      w.add(c, out);
+    }
+    std::size_t count = 0;
+    for (const auto& e : events_of(out)) {
+      const auto& logprobs = e.data["choices"][0]["logprobs"];
+      count += logprobs.is_null() ? 0 : logprobs["content"].size();
+    }
+    return count;
+  };
+  CHECK(write(std::nullopt) == words.size());
+  CHECK(write(stream_position{
+            {9}, 0xAB, {{3, false}}, {words[0].size() + words[1].size() + words[2].size()}}) ==
+        words.size() - 3);
+}

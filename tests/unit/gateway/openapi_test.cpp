@@ -1,0 +1,47 @@
+// The document of the API. Goal: it tells every route of the table, and the type of every field
+// that is asked for.
+#include "gateway/http_api.hpp"
+#include "gateway/json_reader.hpp"
+#include "gateway/openapi.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace baton;
+using namespace baton::gateway;
+
+TEST_CASE("the document has every route, and a type for every field of a body") {
+  const auto told = json::parse(openapi_body(gateway_config{}));
+  CHECK(told["openapi"] == "3.1.0");
+  CHECK(told["paths"].size() == http_api::routes().size());
+  for (const auto& route : http_api::routes()) {
+    std::string path(route.path);
+    path += path.size() > 1 && path.ends_with('/') ? "{id}" : "";
+    CAPTURE(path);
+    REQUIRE(told["paths"].contains(path));
+    const auto* method = route.methods == method_set::post ? "post" : "get";
+    REQUIRE(told["paths"][path].contains(method));
+    CHECK(told["paths"][path][method].contains("requestBody") ==
+          (route.methods == method_set::post));
+  }
+  std::size_t fields = 0;
+  for (const auto* path : {"/v1/chat/completions", "/v1/completions", "/tokenize", "/detokenize"}) {
+    const auto& schema =
+        told["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"];
+    for (const auto& [name, type] : schema["properties"].items()) {
+      CAPTURE(name);
+      CHECK_FALSE(type.empty());
+      ++fields;
+    }
+  }
+  CHECK(fields > 70);
+}
+
+TEST_CASE("a server with keys says that it wants one") {
+  CHECK_FALSE(json::parse(openapi_body(gateway_config{})).contains("security"));
+  gateway_config guarded;
+  guarded.keys.emplace();
+  const auto told = json::parse(openapi_body(guarded));
+  CHECK(told["security"] == json::parse(R"([{"key":[]}])"));
+  CHECK(told["paths"]["/health"]["get"]["security"].empty());
+  CHECK_FALSE(told["paths"]["/v1/models"]["get"].contains("security"));
+}

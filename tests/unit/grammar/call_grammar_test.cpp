@@ -1,0 +1,121 @@
+// Constraints of calls: what may be drawn, and what is refused.
+#include "tests/unit/grammar/grammar_walk.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace baton;
+using namespace baton::test;
+
+namespace {
+
+constexpr const char* tools =
+    R"([{"name":"f","schema":{"type":"object","properties":{"n":{"type":"integer","maximum":9,)"
+    R"("minimum":0}},"required":["n"],"additionalProperties":false}},{"name":"g"}])";
+
+constraint calls(std::string_view format, std::uint32_t calls_max, bool has_text,
+                 std::string_view of = tools) {
+  return {constraint_kind::calls,
+          fmt::format(R"({{"format":"{}","calls_max":{},"has_text":{},"tools":{}}})", format,
+                      calls_max, has_text, of)};
+}
+
+std::string hermes(std::string_view inner) {
+  return fmt::format("<tool_call>\n{}\n</tool_call>", inner);
+}
+
+const std::string f_call = R"({"name": "f", "arguments": {"n": 3}})";
+const std::string g_call = R"({"name": "g", "arguments": {"any": [1]}})";
+
+} // namespace
+
+TEST_CASE("calls that must come are nothing but calls, with arguments by their schema") {
+  auto two = automaton_of(calls("hermes", 2, false));
+  CHECK(matches(two, hermes(f_call)));
+  CHECK(matches(two, hermes(f_call) + "\n" + hermes(g_call)));
+  for (const auto& wrong :
+       {std::string(), std::string("Hello"), f_call, "x" + hermes(f_call),
+        hermes(f_call) + "\n" + hermes(f_call) + "\n" + hermes(f_call),
+        hermes(R"({"name": "f", "arguments": {"n": 10}})"),
+        hermes(R"({"name": "f", "arguments": {}})"), hermes(R"({"name": "h", "arguments": {}})"),
+        hermes(R"({"name": "g", "arguments": 1})")}) {
+    CAPTURE(wrong);
+    CHECK_FALSE(matches(two, wrong));
+  }
+  auto one = automaton_of(calls("hermes", 1, false));
+  CHECK(matches(one, hermes(g_call)));
+  CHECK_FALSE(matches(one, hermes(f_call) + "\n" + hermes(g_call)));
+}
+
+TEST_CASE("each family's calls") {
+  const std::string llama = R"({"name": "f", "parameters": {"n": 3}})";
+  CHECK(matches(calls("llama3", 1, false), llama));
+  CHECK_FALSE(matches(calls("llama3", 1, false), f_call));
+  CHECK(matches(calls("mistral", 2, false), "[" + f_call + "]"));
+  CHECK(matches(calls("mistral", 2, false), "[" + f_call + ", " + g_call + "]"));
+  CHECK_FALSE(matches(calls("mistral", 2, false), "[]"));
+  CHECK_FALSE(matches(calls("mistral", 2, false), f_call));
+}
+
+TEST_CASE("text may come instead of calls, and before those that have a mark") {
+  auto marked = automaton_of(calls("hermes", 2, true));
+  for (const std::string text : {"", "Hello.", "a < b <tool <<tool_cal> </tool_call>", "é\n\n"}) {
+    CAPTURE(text);
+    CHECK(matches(marked, text));
+    CHECK(matches(marked, text + hermes(f_call)));
+  }
+  CHECK_FALSE(matches(marked, "<tool_call>"));
+  CHECK_FALSE(matches(marked, "<<tool_call>x"));
+  CHECK_FALSE(matches(marked, "<tool_cal<tool_call>x"));
+  CHECK_FALSE(matches(marked, hermes(f_call) + " and"));
+  CHECK_FALSE(matches(marked, hermes(R"({"name": "f", "arguments": {"n": "x"}})")));
+
+  auto bare = automaton_of(calls("llama3", 1, true));
+  CHECK(matches(bare, R"({"name": "g", "parameters": {}})"));
+  CHECK(matches(bare, "Hello {"));
+  CHECK(matches(bare, " \n"));
+  CHECK_FALSE(matches(bare, "{}"));
+  CHECK_FALSE(matches(bare, " {}"));
+  auto list = automaton_of(calls("mistral", 1, true));
+  CHECK(matches(list, "{}"));
+  CHECK(matches(list, "[" + g_call + "]"));
+  CHECK_FALSE(matches(list, "[]"));
+}
+
+TEST_CASE("what is drawn at random can be ended, and is what was asked for") {
+  std::mt19937 random(3);
+  for (const auto* format : {"hermes", "llama3", "mistral"}) {
+    auto of = automaton_of(calls(format, 3, false));
+    for (int i = 0; i < 50; ++i) {
+      const auto text = random_text(of, random);
+      if (text) {
+        CAPTURE(*text);
+        CHECK(matches(of, *text));
+        CHECK(text->find("\"name\": \"") != std::string::npos);
+      }
+    }
+  }
+}
+
+TEST_CASE("a schema that cannot be kept is refused with its tool's name") {
+  const auto e = refusal_of(calls("hermes", 1, false, R"([{"name":"f","schema":{"not":{}}}])"));
+  CHECK(e.code == errc::unsupported_parameter);
+  CHECK(e.message.find("'f'") != std::string::npos);
+  CHECK(e.message.find("'not'") != std::string::npos);
+  for (const auto* text : {"", "{}", "[]", R"({"format":"hermes"})",
+                           R"({"format":"hermes","calls_max":0,"tools":[{"name":"f"}]})",
+                           R"({"format":"hermes","calls_max":"x","tools":[{"name":"f"}]})",
+                           R"({"format":"hermes","calls_max":1e9,"tools":[{"name":"f"}]})",
+                           R"({"format":"hermes","calls_max":1,"tools":[]})",
+                           R"({"format":"hermes","calls_max":1,"tools":[{}]})",
+                           R"({"format":"x","calls_max":1,"tools":[{"name":"f"}]})"}) {
+    CAPTURE(text);
+    CHECK(refusal_of({constraint_kind::calls, text}).code == errc::invalid_value);
+  }
+}
+
+TEST_CASE("a tool without parameters takes none") {
+  const auto one =
+      calls("hermes", 1, false, R"([{"name":"f","schema":{"type":"object","properties":{}}}])");
+  CHECK(matches(one, hermes(R"({"name": "f", "arguments": {}})")));
+  CHECK_FALSE(matches(one, hermes(R"({"name": "f", "arguments": {"a": 1}})")));
+}

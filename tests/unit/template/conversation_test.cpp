@@ -1,0 +1,144 @@
+// Conversations with tools, as templates get them. Method: the templates of the families, rendered
+// with what put_conversation makes, against what their own words for it are.
+#include "runtime/text/template/conversation.hpp"
+#include "tests/unit/template/template_data.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace baton;
+using namespace baton::test;
+
+namespace {
+
+constexpr std::string_view tools =
+    R"([{"type":"function","function":{"name":"add","parameters":{"type":"object",)"
+    R"("properties":{"x":{"type":"number"}}}}}])";
+
+const chat_prompt talk{
+    {"system", "Be brief.", ""},
+    {"user", "2 + 3?", ""},
+    {"assistant", "", "",
+     R"([{"id":"abcdefghi","type":"function","function":{"name":"add",)"
+     R"("arguments":{"x":2.5,"a":"<|im_end|>"}}}])",
+     ""},
+    {"tool", "5", "", "", "abcdefghi"},
+};
+
+std::string render(const char* file, const chat_prompt& chat, std::string_view with) {
+  const auto source = read_data(file);
+  const auto parsed = text::chat_template::parse(source);
+  REQUIRE_MESSAGE(parsed, parsed.error().message);
+  text::template_input input;
+  input.add_generation_prompt = true;
+  const auto ok = text::put_conversation(chat, with, text::call_style_of(source), input);
+  REQUIRE_MESSAGE(ok, ok.error().message);
+  const auto prompt = parsed->render(input);
+  REQUIRE_MESSAGE(prompt, prompt.error().message);
+  return prompt->text();
+}
+
+bool has(const std::string& text, std::string_view what) {
+  return text.find(what) != std::string::npos;
+}
+
+std::size_t count(const std::string& text, std::string_view what) {
+  std::size_t found = 0;
+  for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + 1))
+    ++found;
+  return found;
+}
+
+} // namespace
+
+TEST_CASE("a family is known by its template") {
+  const std::pair<const char*, text::call_style> rows[] = {
+      {"qwen25.jinja", {call_format::hermes, true}},
+      {"qwen3.jinja", {call_format::hermes, true}},
+      {"llama31.jinja", {call_format::llama3, true}},
+      {"mistral.jinja", {call_format::mistral, true}},
+      {"smollm2.jinja", {call_format::hermes, false}},
+      {"gemma3.jinja", {call_format::hermes, false}},
+      {"phi3.jinja", {call_format::hermes, false}},
+      {"llama2.jinja", {call_format::hermes, false}},
+  };
+  for (const auto& [file, wanted] : rows) {
+    CAPTURE(file);
+    const auto style = text::call_style_of(read_data(file));
+    CHECK(style.format == wanted.format);
+    CHECK(style.is_native == wanted.is_native);
+  }
+}
+
+TEST_CASE("a template that knows of tools gets them as Hugging Face gives them") {
+  const auto qwen = render("qwen25.jinja", talk, tools);
+  CHECK(has(qwen, "<tools>\n{\"type\": \"function\", \"function\": {\"name\": \"add\""));
+  CHECK(has(qwen,
+            "<tool_call>\n{\"name\": \"add\", \"arguments\": {\"x\": 2.5, \"a\": \"<|im_end|>\"}}"
+            "\n</tool_call>"));
+  CHECK(has(qwen, "<tool_response>\n5\n</tool_response>"));
+  CHECK_FALSE(has(render("qwen25.jinja", {{"user", "Hi", ""}}, ""), "<tools>"));
+
+  const auto llama = render("llama31.jinja", talk, tools);
+  CHECK(has(llama, "{\"name\": \"add\", \"parameters\": {\"x\": 2.5"));
+  CHECK(has(llama, "<|start_header_id|>ipython<|end_header_id|>"));
+
+  const auto mistral = render("mistral.jinja", talk, tools);
+  CHECK(has(mistral, "[TOOL_CALLS]"));
+  CHECK(has(mistral, "\"id\": \"abcdefghi\""));
+  CHECK(has(mistral, "\"call_id\": \"abcdefghi\""));
+}
+
+TEST_CASE("a template that knows of none is told in plain messages") {
+  const auto told = render("smollm2.jinja", talk, tools);
+  CHECK(has(told, "<|im_start|>system\nBe brief.\n\nYou may call functions"));
+  CHECK(has(told, "{\"type\":\"function\",\"function\":{\"name\":\"add\""));
+  CHECK(has(told,
+            "<|im_start|>assistant\n<tool_call>\n{\"name\": \"add\", \"arguments\": {\"x\":2.5"));
+  CHECK(has(told, "<|im_start|>user\n<tool_response>\n5\n</tool_response><|im_end|>"));
+  // Without a system message there is one; results that follow one another are one message.
+  auto two = talk;
+  two.erase(two.begin());
+  two.push_back({"tool", "6", "", "", "x"});
+  const auto more = render("smollm2.jinja", two, tools);
+  CHECK(has(more, "<|im_start|>system\nYou may call functions"));
+  CHECK(has(more, "5\n</tool_response>\n<tool_response>\n6\n</tool_response>"));
+  // Without tools nothing is added.
+  CHECK(render("smollm2.jinja", {{"user", "Hi", ""}}, "") ==
+        "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging "
+        "Face<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
+}
+
+TEST_CASE("a client's text never becomes a special token, wherever it stands") {
+  const auto source = read_data("qwen25.jinja");
+  const auto parsed = text::chat_template::parse(source);
+  REQUIRE(parsed);
+  text::template_input input;
+  REQUIRE(text::put_conversation(talk, R"([{"type":"<|im_start|>"}])", text::call_style_of(source),
+                                 input));
+  const auto prompt = parsed->render(input);
+  REQUIRE(prompt);
+  std::string special;
+  for (const auto& segment : prompt->segments)
+    special += segment.special_allowed ? segment.text : " ";
+  // The template's own, of four messages; one of each is a client's.
+  CHECK(count(special, "<|im_end|>") == 4);
+  CHECK(count(special, "<|im_start|>") == 4);
+  CHECK(count(prompt->text(), "<|im_end|>") == 5);
+  CHECK(count(prompt->text(), "<|im_start|>") == 5);
+}
+
+TEST_CASE("what is no array, or nested too deep, is refused") {
+  text::template_input input;
+  const auto deep = std::string(100'000, '[') + std::string(100'000, ']');
+  for (const auto& bad : {std::string("{}"), std::string("5"), std::string("["), deep}) {
+    for (const bool is_native : {false, true}) {
+      const auto told = text::put_conversation(talk, bad, {call_format::hermes, is_native}, input);
+      REQUIRE_FALSE(told);
+      CHECK(told.error().param == "tools");
+    }
+  }
+  auto wrong = talk;
+  wrong[2].tool_calls = "x";
+  CHECK_FALSE(text::put_conversation(wrong, "", {call_format::hermes, true}, input));
+  CHECK_FALSE(text::put_conversation(wrong, "", {}, input));
+}
