@@ -2,6 +2,7 @@
 
 #include "gateway/http_api.hpp"
 #include "gateway/openai_fields.hpp"
+#include "gateway/tgi_request.hpp"
 
 #include <algorithm>
 #include <array>
@@ -16,9 +17,9 @@ constexpr std::string_view json_media = "application/json";
 constexpr std::string_view event_media = "text/event-stream";
 
 // What the routes' table does not say. A route without a row here has its path as its summary.
-enum class body_kind : std::uint8_t { none, chat, completions, tokenize, detokenize };
+enum class body_kind : std::uint8_t { none, chat, completions, tokenize, detokenize, tgi };
 struct route_words {
-  std::string_view path;
+  std::string_view path; // with a body: of POST
   std::string_view summary;
   body_kind body = body_kind::none;
   std::string_view media = json_media; // of its answer
@@ -39,6 +40,11 @@ constexpr std::array words{
     route_words{"/v1/completions", "What a text goes on with", body_kind::completions},
     route_words{"/tokenize", "A text or a conversation as token ids", body_kind::tokenize},
     route_words{"/detokenize", "Token ids as a text", body_kind::detokenize},
+    route_words{"/", "What a text goes on with, in TGI's words: a list of one, or events",
+                body_kind::tgi},
+    route_words{"/generate", "The same in one piece", body_kind::tgi},
+    route_words{"/generate_stream", "The same as events", body_kind::tgi, event_media},
+    route_words{"/info", "The model and the server's limits, in TGI's words"},
 };
 
 ordered typed(const char* type) {
@@ -72,6 +78,7 @@ ordered sampling_schemas(const request_limits& l) {
   const ordered ids = list_of(whole(0, INT32_MAX));
   return {{"temperature", between(temperature_range)},
           {"top_p", between(top_p_range)},
+          {"typical_p", between(typical_p_range)},
           {"top_k", whole(-1, top_k_max)},
           {"min_p", between(min_p_range)},
           {"repetition_penalty", between(repetition_penalty_range)},
@@ -120,6 +127,7 @@ ordered other_schemas(const request_limits& l) {
           {"add_generation_prompt", typed("boolean")},
           {"return_token_strs", typed("boolean")},
           {"resumable", typed("boolean")},
+          {"truncate_prompt_tokens", whole(1, static_cast<std::int64_t>(l.prompt_ids_max))},
           {"priority", whole(INT32_MIN, INT32_MAX)},
           {"cache_salt", typed("string")},
           {"request_id", typed("string")},
@@ -148,10 +156,56 @@ std::set<std::string, std::less<>> fields_of(body_kind kind, const request_limit
   case body_kind::detokenize:
     static_cast<void>(read_detokenize(fields, limits));
     break;
+  case body_kind::tgi:
   case body_kind::none:
     break;
   }
   return fields.asked();
+}
+
+ordered or_null(ordered schema) {
+  return one_of({std::move(schema), typed("null")});
+}
+
+// Where TGI's parameters are not OpenAI's.
+ordered tgi_schemas(const request_limits& l) {
+  return {{"temperature", between({0, temperature_range.most, true})},
+          {"top_k", whole(1, top_k_max)},
+          {"frequency_penalty", between(penalty_range)},
+          {"do_sample", typed("boolean")},
+          {"watermark", typed("boolean")},
+          {"max_new_tokens", whole(1, l.tokens_max)},
+          {"details", typed("boolean")},
+          {"return_full_text", typed("boolean")},
+          {"top_n_tokens", whole(0, l.logprobs_max)},
+          {"truncate", whole(1, static_cast<std::int64_t>(l.prompt_ids_max))},
+          {"grammar", {{"type", "object"}, {"required", {"type", "value"}}}}};
+}
+
+ordered tgi_inputs() {
+  return {{"type", "string"}, {"minLength", 1}};
+}
+
+ordered tgi_body_schema(const gateway_config& config) {
+  auto known = sampling_schemas(config.request);
+  known.update(tgi_schemas(config.request));
+  const auto fields = tgi_fields_of(config);
+  auto parameters = ordered::object(), properties = ordered::object();
+  for (const auto& name : fields.parameters) {
+    parameters[name] = known.contains(name) ? or_null(known[name]) : ordered::object();
+  }
+  for (const auto& name : fields.body) {
+    properties[name] = or_null(name == "model" ? typed("string") : typed("boolean")); // `stream`
+  }
+  properties["inputs"] = tgi_inputs();
+  properties["parameters"] = or_null({{"type", "object"}, {"properties", std::move(parameters)}});
+  return {{"type", "object"}, {"required", {"inputs"}}, {"properties", std::move(properties)}};
+}
+
+ordered tgi_tokenize_schema() {
+  return {{"type", "object"},
+          {"required", {"inputs"}},
+          {"properties", {{"inputs", tgi_inputs()}, {"model", or_null(typed("string"))}}}};
 }
 
 ordered body_schema(body_kind kind, const request_limits& limits) {
@@ -161,7 +215,7 @@ ordered body_schema(body_kind kind, const request_limits& limits) {
   auto properties = ordered::object();
   for (const auto& name : fields_of(kind, limits)) {
     const auto row = known.find(name);
-    properties[name] = row == known.end() ? ordered::object() : one_of({*row, typed("null")});
+    properties[name] = row == known.end() ? ordered::object() : or_null(*row);
   }
   ordered out{{"type", "object"}, {"properties", std::move(properties)}};
   const char* needed = kind == body_kind::chat          ? "messages"
@@ -175,13 +229,28 @@ ordered body_schema(body_kind kind, const request_limits& limits) {
   return out;
 }
 
+ordered body_schema_of(body_kind kind, const gateway_config& config) {
+  switch (kind) {
+  case body_kind::none:
+    return typed("object");
+  case body_kind::tgi:
+    return tgi_body_schema(config);
+  case body_kind::tokenize:
+    return one_of({body_schema(kind, config.request), tgi_tokenize_schema()});
+  default:
+    return body_schema(kind, config.request);
+  }
+}
+
 ordered content_of(std::string_view media, ordered schema) {
   return {{std::string(media), {{"schema", std::move(schema)}}}};
 }
 
 ordered operation_of(const route_row& route, const gateway_config& config) {
-  const auto row = std::find_if(words.begin(), words.end(),
-                                [&](const route_words& w) { return w.path == route.path; });
+  const bool is_post = route.methods == method_set::post;
+  const auto row = std::find_if(words.begin(), words.end(), [&](const route_words& w) {
+    return w.path == route.path && (w.body != body_kind::none) == is_post;
+  });
   const auto told = row == words.end() ? route_words{route.path, route.path} : *row;
   ordered out{{"summary", told.summary}};
   if (route.access == route_access::open) {
@@ -191,14 +260,15 @@ ordered operation_of(const route_row& route, const gateway_config& config) {
     out["parameters"] = {
         {{"name", "id"}, {"in", "path"}, {"required", true}, {"schema", typed("string")}}};
   }
-  if (route.methods == method_set::post) {
-    const auto schema =
-        told.body == body_kind::none ? typed("object") : body_schema(told.body, config.request);
-    out["requestBody"] = {{"required", true}, {"content", content_of(json_media, schema)}};
+  if (is_post) {
+    out["requestBody"] = {{"required", true},
+                          {"content", content_of(json_media, body_schema_of(told.body, config))}};
   }
   ordered answer{{"description", "The answer"},
                  {"content", content_of(told.media, ordered::object())}};
-  if (told.body == body_kind::chat || told.body == body_kind::completions) {
+  const bool may_stream = told.body == body_kind::chat || told.body == body_kind::completions ||
+                          (told.body == body_kind::tgi && route.path == "/");
+  if (may_stream) {
     answer["content"].update(content_of(event_media, typed("string")));
   }
   if (route.methods == method_set::socket) {
@@ -208,7 +278,9 @@ ordered operation_of(const route_row& route, const gateway_config& config) {
   }
   out["responses"]["default"] = {
       {"description", "A refusal, or what went wrong"},
-      {"content", content_of(json_media, {{"$ref", "#/components/schemas/Error"}})}};
+      {"content", content_of(json_media, {{"$ref", route.speaks == api_family::tgi
+                                                       ? "#/components/schemas/TgiError"
+                                                       : "#/components/schemas/Error"}})}};
   return out;
 }
 
@@ -226,6 +298,12 @@ ordered error_schema() {
   return {{"type", "object"}, {"required", {"error"}}, {"properties", {{"error", inner}}}};
 }
 
+ordered tgi_error_schema() {
+  return {{"type", "object"},
+          {"required", {"error"}},
+          {"properties", {{"error", typed("string")}, {"error_type", typed("string")}}}};
+}
+
 } // namespace
 
 std::string openapi_body(const gateway_config& config) {
@@ -241,7 +319,7 @@ std::string openapi_body(const gateway_config& config) {
               {"info", {{"title", "Baton"}, {"version", config.build}}},
               {"paths", std::move(paths)},
               {"components",
-               {{"schemas", {{"Error", error_schema()}}},
+               {{"schemas", {{"Error", error_schema()}, {"TgiError", tgi_error_schema()}}},
                 {"securitySchemes", {{"key", {{"type", "http"}, {"scheme", "bearer"}}}}}}}};
   if (config.keys) {
     out["security"] = {{{"key", ordered::array()}}};

@@ -212,6 +212,15 @@ bool read_stream(field_reader& fields, tgi_route route) {
   return is_stream;
 }
 
+void read_head(field_reader& fields, tgi_route route, tgi_generate& out) {
+  out.request.model = read_model(fields);
+  auto text = read_inputs(fields);
+  out.shape.prompt_characters = text::utf8_characters(text);
+  out.request.input = std::move(text);
+  out.shape.is_stream = read_stream(fields, route);
+  out.shape.is_list = route == tgi_route::root;
+}
+
 result<json> parse_object(std::string_view body, const request_limits& limits) {
   auto parsed = parse_json(body, limits.json_depth_max);
   if (parsed && !parsed->is_object()) {
@@ -231,12 +240,7 @@ result<tgi_generate> parse_tgi(tgi_route route, std::string_view body,
   }
   field_reader fields(*parsed);
   tgi_generate out;
-  out.request.model = read_model(fields);
-  auto text = read_inputs(fields);
-  out.shape.prompt_characters = text::utf8_characters(text);
-  out.request.input = std::move(text);
-  out.shape.is_stream = read_stream(fields, route);
-  out.shape.is_list = route == tgi_route::root;
+  read_head(fields, route, out);
   read_parameters(fields, body, config, out);
   if (auto ok = fields.finish(); !ok) {
     return ok.error();
@@ -247,6 +251,17 @@ result<tgi_generate> parse_tgi(tgi_route route, std::string_view body,
     return e;
   }
   return out;
+}
+
+// Of an empty body everything is asked for, and it is refused for what it lacks.
+tgi_fields tgi_fields_of(const gateway_config& config) {
+  const auto nothing = json::object();
+  field_reader fields(nothing), parameters(nothing);
+  tgi_generate out;
+  read_head(fields, tgi_route::root, out);
+  read_parameters(fields, "{}", config, out);
+  parameter_reader(parameters, "{}", config, out).read(/*are_given=*/true);
+  return {fields.asked(), parameters.asked()};
 }
 
 std::optional<result<tokenize_call>> parse_tgi_tokenize(std::string_view body,

@@ -8,7 +8,9 @@
 #include "schema/messages.hpp"
 #include "schema/result.hpp"
 
+#include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -40,6 +42,12 @@ struct tgi_generate {
 // with param ("parameters.top_p").
 result<tgi_generate> parse_tgi(tgi_route route, std::string_view body,
                                const gateway_config& config);
+
+// The names that a body may have, and those of its "parameters".
+struct tgi_fields {
+  std::set<std::string, std::less<>> body, parameters;
+};
+tgi_fields tgi_fields_of(const gateway_config& config);
 
 // TGI's /tokenize: {"inputs", "model"}. Nothing if the body has no `inputs`: then it is vLLM's.
 std::optional<result<tokenize_call>> parse_tgi_tokenize(std::string_view body,
