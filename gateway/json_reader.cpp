@@ -122,6 +122,15 @@ result<json> parse_json(std::string_view text, std::size_t depth_max) {
   }
 }
 
+result<json> parse_body(std::string_view body, std::size_t depth_max) {
+  auto parsed = parse_json(body, depth_max);
+  if (parsed && !parsed->is_object()) {
+    return fail(errc::invalid_request, "the body must be a JSON object, not {}",
+                kind_of_json(*parsed));
+  }
+  return parsed;
+}
+
 std::string_view kind_of_json(const json& value) noexcept {
   switch (value.type()) {
   case json::value_t::null:

@@ -21,6 +21,8 @@ using json = nlohmann::json;
 // Strict JSON (RFC 8259, valid UTF-8, numbers within a double) of at most `depth_max` levels.
 // Errors: invalid_request.
 result<json> parse_json(std::string_view text, std::size_t depth_max);
+// The body of a request: an object. Errors: invalid_request.
+result<json> parse_body(std::string_view body, std::size_t depth_max);
 
 // The text of the value at `path` below the object that `text` is: what the client wrote, with its
 // members in their order. Of names that come twice the last one counts, as in parse_json. Requires:

@@ -3,22 +3,10 @@
 #include "gateway/openai_fields.hpp"
 
 namespace baton::gateway {
-namespace {
-
-result<json> parse_object(std::string_view body, const request_limits& limits) {
-  auto parsed = parse_json(body, limits.json_depth_max);
-  if (parsed && !parsed->is_object()) {
-    return fail(errc::invalid_request, "the body must be a JSON object, not {}",
-                kind_of_json(*parsed));
-  }
-  return parsed;
-}
-
-} // namespace
 
 result<openai_generate> parse_generation(openai_api api, std::string_view body,
                                          const request_limits& limits) {
-  auto parsed = parse_object(body, limits);
+  auto parsed = parse_body(body, limits.json_depth_max);
   if (!parsed) {
     return parsed.error();
   }
@@ -51,7 +39,7 @@ result<tokenize_call> read_tokenize(field_reader& fields, const request_limits& 
 }
 
 result<tokenize_call> parse_tokenize(std::string_view body, const request_limits& limits) {
-  auto parsed = parse_object(body, limits);
+  auto parsed = parse_body(body, limits.json_depth_max);
   if (!parsed) {
     return parsed.error();
   }
@@ -72,7 +60,7 @@ result<detokenize_call> read_detokenize(field_reader& fields, const request_limi
 }
 
 result<detokenize_call> parse_detokenize(std::string_view body, const request_limits& limits) {
-  auto parsed = parse_object(body, limits);
+  auto parsed = parse_body(body, limits.json_depth_max);
   if (!parsed) {
     return parsed.error();
   }

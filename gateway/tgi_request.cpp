@@ -221,20 +221,11 @@ void read_head(field_reader& fields, tgi_route route, tgi_generate& out) {
   out.shape.is_list = route == tgi_route::root;
 }
 
-result<json> parse_object(std::string_view body, const request_limits& limits) {
-  auto parsed = parse_json(body, limits.json_depth_max);
-  if (parsed && !parsed->is_object()) {
-    return fail(errc::invalid_request, "the body must be a JSON object, not {}",
-                kind_of_json(*parsed));
-  }
-  return parsed;
-}
-
 } // namespace
 
 result<tgi_generate> parse_tgi(tgi_route route, std::string_view body,
                                const gateway_config& config) {
-  auto parsed = parse_object(body, config.request);
+  auto parsed = parse_body(body, config.request.json_depth_max);
   if (!parsed) {
     return parsed.error();
   }
@@ -269,7 +260,7 @@ std::optional<result<tokenize_call>> parse_tgi_tokenize(std::string_view body,
   if (body.find("\"inputs\"") == body.npos) {
     return std::nullopt;
   }
-  auto parsed = parse_object(body, limits);
+  auto parsed = parse_body(body, limits.json_depth_max);
   if (!parsed || !parsed->contains("inputs")) {
     return std::nullopt;
   }

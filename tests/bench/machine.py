@@ -73,27 +73,19 @@ def roles(root):
     return found
 
 
-class RoleTimes:
-    """How much of the cores each role of a cluster and this process, its client, use, moment by moment."""
+class Sampler:
+    """Something read again and again while a block runs: [(time, value)]."""
 
     PERIOD = 0.05  # s
 
-    def __init__(self, root):
-        self._roles = {**roles(root), os.getpid(): "client"}
-        self._samples = []  # (time, {role: CPU seconds})
+    def __init__(self, read):
+        self._read = read
+        self._samples = []
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def _sample(self):
-        used = {}
-        for pid, role in self._roles.items():
-            try:
-                with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stat:
-                    fields = stat.read().rsplit(")", 1)[1].split()
-            except OSError:
-                continue
-            used[role] = used.get(role, 0.0) + (int(fields[11]) + int(fields[12])) / TICKS
-        self._samples.append((time.monotonic(), used))
+        self._samples.append((time.monotonic(), self._read()))
 
     def _watch(self):
         while not self._is_over.wait(self.PERIOD):
@@ -108,6 +100,26 @@ class RoleTimes:
         self._is_over.set()
         self._thread.join()
         self._sample()
+
+
+class RoleTimes(Sampler):
+    """How much of the cores each role of a cluster and this process, its client, use, moment by moment."""
+
+    def __init__(self, root):
+        super().__init__(self._used)
+        self._roles = {**roles(root), os.getpid(): "client"}
+
+    def _used(self):
+        """{role: CPU seconds}"""
+        used = {}
+        for pid, role in self._roles.items():
+            try:
+                with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stat:
+                    fields = stat.read().rsplit(")", 1)[1].split()
+            except OSError:
+                continue  # ended meanwhile
+            used[role] = used.get(role, 0.0) + (int(fields[11]) + int(fields[12])) / TICKS
+        return used
 
     def cores(self, begin, end):
         """{role: cores in the mean} between these moments."""
@@ -143,32 +155,13 @@ class Neighbours:
         return max(0.0, (busy - ours) / seconds), stolen / seconds
 
 
-class StolenTime:
+class StolenTime(Sampler):
     """What the host took of all cores, moment by moment."""
 
     PERIOD = 0.02  # s
 
     def __init__(self):
-        self._samples = []  # (time, seconds stolen since boot)
-        self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-
-    def _sample(self):
-        self._samples.append((time.monotonic(), _whole_machine()[1]))
-
-    def _watch(self):
-        while not self._is_over.wait(self.PERIOD):
-            self._sample()
-
-    def __enter__(self):
-        self._sample()
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self._is_over.set()
-        self._thread.join()
-        self._sample()
+        super().__init__(lambda: _whole_machine()[1])  # seconds since boot
 
     def cores_after(self, begin, seconds):
         """Cores that were stolen, in the mean, in so many seconds from `begin` on."""
