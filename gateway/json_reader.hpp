@@ -54,6 +54,22 @@ public:
                        std::int64_t most);
   std::string text(std::string_view name, std::string otherwise, std::size_t bytes_max);
 
+  // The fields of the object in member `name`, if it is there, read by `read(field_reader&)`; what
+  // that does not ask for is judged as in finish().
+  template <class Read>
+  void object(std::string_view name, Read read,
+              std::span<const unsupported_field> unsupported = {}) {
+    const auto* value = find(name);
+    if (!value)
+      return;
+    if (!value->is_object())
+      return refuse_type(name, "an object", *value);
+    field_reader inner(*value, full(name) + ".");
+    read(inner);
+    if (auto ok = inner.finish(unsupported); !ok)
+      refuse(ok.error());
+  }
+
   void refuse(errc code, std::string_view name, std::string message);
   void refuse(error e);
   // "'prompt' must be a string, not an object"

@@ -35,76 +35,38 @@ private:
   }
 
   void read_response_format() {
-    const auto* value = fields_.find("response_format");
-    if (!value) {
-      return;
-    }
-    if (!value->is_object()) {
-      return fields_.refuse_type("response_format", "an object", *value);
-    }
-    field_reader format(*value, "response_format.");
-    const auto type = format.text("type", {}, name_bytes_max);
-    if (type == "json_object" && format.find("value")) { // TGI's word for a schema
-      read_schema(format, "value", {"response_format", "value"}, "response_format");
-    } else if (type == "json_object") {
-      take({constraint_kind::json_object, {}}, "response_format");
-    } else if (type == "json_schema") {
-      read_named_schema(format);
-    } else if (type == "structural_tag") {
-      format.refuse(errc::unsupported_parameter, "type",
-                    "'response_format.type' 'structural_tag' is not supported by this server");
-    } else if (type != "text" && !format.has_failed()) {
-      format.refuse(errc::invalid_value, "type",
-                    "'response_format.type' must be 'text', 'json_object' or 'json_schema'");
-    }
-    if (auto ok = format.finish(); !ok) {
-      fields_.refuse(ok.error());
-    }
+    fields_.object("response_format", [this](field_reader& format) {
+      const auto type = format.text("type", {}, name_bytes_max);
+      if (type == "json_object" && format.find("value")) { // TGI's word for a schema
+        read_schema(format, "value", {"response_format", "value"}, "response_format");
+      } else if (type == "json_object") {
+        take({constraint_kind::json_object, {}}, "response_format");
+      } else if (type == "json_schema") {
+        read_named_schema(format);
+      } else if (type == "structural_tag") {
+        format.refuse(errc::unsupported_parameter, "type",
+                      "'response_format.type' 'structural_tag' is not supported by this server");
+      } else if (type != "text" && !format.has_failed()) {
+        format.refuse(errc::invalid_value, "type",
+                      "'response_format.type' must be 'text', 'json_object' or 'json_schema'");
+      }
+    });
   }
 
   // Its name and description are for people; answers keep to it whether it is strict or not.
   void read_named_schema(field_reader& format) {
-    const auto* named = format.require("json_schema");
-    if (!named) {
-      return;
-    }
-    if (!named->is_object()) {
-      return format.refuse_type("json_schema", "an object", *named);
-    }
-    field_reader inner(*named, "response_format.json_schema.");
-    inner.require("name");
-    inner.text("name", {}, name_bytes_max);
-    inner.text("description", {}, description_bytes_max);
-    inner.boolean("strict", true);
-    inner.require("schema");
-    read_schema(inner, "schema", {"response_format", "json_schema", "schema"}, "response_format");
-    if (auto ok = inner.finish(); !ok) {
-      format.refuse(ok.error());
-    }
+    format.require("json_schema");
+    format.object("json_schema", [this](field_reader& inner) {
+      inner.require("name");
+      inner.text("name", {}, name_bytes_max);
+      inner.text("description", {}, description_bytes_max);
+      inner.boolean("strict", true);
+      inner.require("schema");
+      read_schema(inner, "schema", {"response_format", "json_schema", "schema"}, "response_format");
+    });
   }
 
   void read_structured_outputs() {
-    constexpr const char* field = "structured_outputs";
-    const auto* value = fields_.find(field);
-    if (!value) {
-      return;
-    }
-    if (!value->is_object()) {
-      return fields_.refuse_type(field, "an object", *value);
-    }
-    field_reader inner(*value, "structured_outputs.");
-    read_schema(inner, "json", {field, "json"}, field);
-    read_text(inner, "regex", constraint_kind::regex, field);
-    read_choice(inner, "choice", {field, "choice"}, field);
-    read_text(inner, "grammar", constraint_kind::grammar, field);
-    if (inner.boolean("json_object", false)) {
-      take({constraint_kind::json_object, {}}, field);
-    }
-    if (!asked_.is && !inner.has_failed()) {
-      inner.refuse(errc::invalid_value, "json",
-                   "'structured_outputs' needs one of 'json', 'regex', 'choice', 'grammar' and "
-                   "'json_object'");
-    }
     static constexpr unsupported_field unsupported[] = {
         {"structural_tag", ""},
         {"whitespace_pattern", ""},
@@ -112,9 +74,22 @@ private:
         {"disable_any_whitespace", "false"},
         {"disable_additional_properties", "false"},
     };
-    if (auto ok = inner.finish(unsupported); !ok) {
-      fields_.refuse(ok.error());
-    }
+    constexpr const char* field = "structured_outputs";
+    const auto read = [this](field_reader& inner) {
+      read_schema(inner, "json", {field, "json"}, field);
+      read_text(inner, "regex", constraint_kind::regex, field);
+      read_choice(inner, "choice", {field, "choice"}, field);
+      read_text(inner, "grammar", constraint_kind::grammar, field);
+      if (inner.boolean("json_object", false)) {
+        take({constraint_kind::json_object, {}}, field);
+      }
+      if (!asked_.is && !inner.has_failed()) {
+        inner.refuse(errc::invalid_value, "json",
+                     "'structured_outputs' needs one of 'json', 'regex', 'choice', 'grammar' and "
+                     "'json_object'");
+      }
+    };
+    fields_.object(field, read, unsupported);
   }
 
   void read_schema(field_reader& from, const char* name, const path& where, const char* field) {

@@ -34,23 +34,6 @@ std::string read_name(field_reader& function) {
   return value ? value->get<std::string>() : std::string();
 }
 
-// The object in member `name`, with its fields read by `read`; what is left over is refused.
-template <class Read>
-void read_object(field_reader& from, const char* name, const std::string& path, Read read) {
-  const auto* value = from.require(name);
-  if (!value) {
-    return;
-  }
-  if (!value->is_object()) {
-    return from.refuse_type(name, "an object", *value);
-  }
-  field_reader inner(*value, fmt::format("{}{}.", path, name));
-  read(inner);
-  if (auto ok = inner.finish(); !ok) {
-    from.refuse(ok.error());
-  }
-}
-
 void read_type(field_reader& from, std::string_view wanted) {
   const auto* type = from.require("type");
   if (!type) {
@@ -84,10 +67,11 @@ std::string schema_of(const grammar::json_value& tool) {
   return grammar::to_text(typed);
 }
 
-asked_tool read_tool(field_reader& tool, const std::string& path) {
+asked_tool read_tool(field_reader& tool) {
   asked_tool out;
   read_type(tool, "function");
-  read_object(tool, "function", path, [&](field_reader& function) {
+  tool.require("function");
+  tool.object("function", [&](field_reader& function) {
     out.name = read_name(function);
     function.text("description", {}, description_bytes_max);
     out.is_strict = function.boolean("strict", false);
@@ -119,7 +103,7 @@ bool read_list(field_reader& fields, const json& list, const request_limits& lim
     }
     const auto path = fmt::format("tools[{}].", i);
     field_reader tool(list[i], path);
-    out.all.push_back(read_tool(tool, path));
+    out.all.push_back(read_tool(tool));
     if (auto ok = tool.finish(); !ok) {
       fields.refuse(ok.error());
       return false;
@@ -136,8 +120,8 @@ bool read_list(field_reader& fields, const json& list, const request_limits& lim
 void read_named_choice(field_reader& fields, const json& value, asked_tools& out) {
   field_reader choice(value, "tool_choice.");
   read_type(choice, "function");
-  read_object(choice, "function", "tool_choice.",
-              [&](field_reader& function) { out.named = read_name(function); });
+  choice.require("function");
+  choice.object("function", [&](field_reader& function) { out.named = read_name(function); });
   if (auto ok = choice.finish(); !ok) {
     return fields.refuse(ok.error());
   }
@@ -177,7 +161,8 @@ std::string read_call(field_reader& call, const std::string& path) {
   call.require("id");
   const auto id = call.text("id", {}, id_bytes_max);
   read_type(call, "function");
-  read_object(call, "function", path, [&](field_reader& function) {
+  call.require("function");
+  call.object("function", [&](field_reader& function) {
     name = read_name(function);
     const auto* text = function.require("arguments");
     if (!text) {

@@ -134,45 +134,31 @@ private:
   }
 
   void read_grammar() {
-    const auto* value = fields_.find("grammar");
-    if (!value) {
-      return;
-    }
-    if (!value->is_object()) {
-      return fields_.refuse_type("grammar", "an object", *value);
-    }
-    field_reader grammar(*value, "parameters.grammar.");
-    const auto type = grammar.text("type", {}, name_bytes_max);
-    const auto* of = grammar.require("value");
-    if (of && type == "json_schema") {
-      read_named_schema(grammar, *of);
-    } else if (of && (type == "json" || type == "json_object")) {
-      take(read_schema(grammar, "value", std::span(schema_path).first(3), source_));
-    } else if (of && type == "regex" && of->is_string()) {
-      take(constraint{constraint_kind::regex, of->get<std::string>()});
-    } else if (of && type == "regex") {
-      grammar.refuse_type("value", "a string", *of);
-    } else if (!grammar.has_failed()) {
-      grammar.refuse(errc::invalid_value, "type",
-                     "'parameters.grammar.type' must be 'json', 'regex' or 'json_schema'");
-    }
-    if (auto ok = grammar.finish(); !ok) {
-      fields_.refuse(ok.error());
-    }
+    fields_.object("grammar", [this](field_reader& grammar) {
+      const auto type = grammar.text("type", {}, name_bytes_max);
+      const auto* of = grammar.require("value");
+      if (of && type == "json_schema") {
+        read_named_schema(grammar);
+      } else if (of && (type == "json" || type == "json_object")) {
+        take(read_schema(grammar, "value", std::span(schema_path).first(3), source_));
+      } else if (of && type == "regex" && of->is_string()) {
+        take(constraint{constraint_kind::regex, of->get<std::string>()});
+      } else if (of && type == "regex") {
+        grammar.refuse_type("value", "a string", *of);
+      } else if (!grammar.has_failed()) {
+        grammar.refuse(errc::invalid_value, "type",
+                       "'parameters.grammar.type' must be 'json', 'regex' or 'json_schema'");
+      }
+    });
   }
 
-  void read_named_schema(field_reader& grammar, const json& named) {
-    if (!named.is_object()) {
-      return grammar.refuse_type("value", "an object", named);
-    }
-    field_reader inner(named, "parameters.grammar.value.");
-    inner.text("name", {}, name_bytes_max);
-    inner.boolean("strict", true);
-    inner.require("schema");
-    take(read_schema(inner, "schema", schema_path, source_));
-    if (auto ok = inner.finish(); !ok) {
-      grammar.refuse(ok.error());
-    }
+  void read_named_schema(field_reader& grammar) {
+    grammar.object("value", [this](field_reader& inner) {
+      inner.text("name", {}, name_bytes_max);
+      inner.boolean("strict", true);
+      inner.require("schema");
+      take(read_schema(inner, "schema", schema_path, source_));
+    });
   }
 
   void take(std::optional<constraint> c) {
