@@ -13,6 +13,27 @@
 namespace baton::cluster {
 namespace {
 
+// Whoever samples needs the vocabulary's texts for answers under constraints, from the first one
+// on: of the file that the weights are of.
+std::shared_ptr<grammar::masker> masker_of(const cluster_context& context) {
+  const auto& path = context.config.model.path;
+  const auto identity = context.noted().model_identity;
+  return std::make_shared<grammar::masker>([path, identity]() -> result<grammar::answer_texts> {
+    const auto words = text::open_vocabulary(path);
+    if (!words)
+      return words.error();
+    const auto file = model::open_model(path);
+    if (!file)
+      return file.error();
+    if (auto ok = check_identity(**file, identity); !ok)
+      return ok.error();
+    const auto tokenizer = text::tokenizer::create(*words);
+    if (!tokenizer)
+      return tokenizer.error();
+    return grammar::texts_of(*tokenizer);
+  });
+}
+
 cpu::config settings_of(const cluster_context& context, const cluster_plan& all,
                         const shard_plan& plan, std::optional<int> kv_file) {
   cpu::config settings;
@@ -28,27 +49,8 @@ cpu::config settings_of(const cluster_context& context, const cluster_plan& all,
   settings.activation_bits = context.config.model.activation_bits;
   settings.slices = plan.slices;
   settings.rank = plan.rank;
+  settings.masker = masker_of(context);
   return settings;
-}
-
-// Whoever samples needs the vocabulary's texts for answers under constraints, from the first one
-// on: of the file that the weights are of.
-std::shared_ptr<grammar::masker> masker_of(const std::filesystem::path& path,
-                                           std::uint64_t identity) {
-  return std::make_shared<grammar::masker>([path, identity]() -> result<grammar::answer_texts> {
-    const auto words = text::open_vocabulary(path);
-    if (!words)
-      return words.error();
-    const auto file = model::open_model(path);
-    if (!file)
-      return file.error();
-    if (auto ok = check_identity(**file, identity); !ok)
-      return ok.error();
-    const auto tokenizer = text::tokenizer::create(*words);
-    if (!tokenizer)
-      return tokenizer.error();
-    return grammar::texts_of(*tokenizer);
-  });
 }
 
 // With its weights; it has yet to meet the other ranks.
@@ -77,7 +79,7 @@ result<std::shared_ptr<plugin::plugin_engine>> load_foreign(const cluster_contex
   settings.context_max = all.max_model_len;
   settings.slices = plan.slices;
   settings.rank = plan.rank;
-  settings.masker = masker_of(m.path, context.noted().model_identity);
+  settings.masker = masker_of(context);
   settings.say = [](const std::string& line) { spdlog::info("{}", line); };
   auto loaded = plugin::plugin_engine::load(*library, file, context.model, plan.layers, settings);
   if (!loaded)
@@ -123,9 +125,8 @@ result<void> shard_engine::finish(const model::model_file& file, std::optional<i
                                   std::shared_ptr<collective::collective> ranks) {
   if (foreign_)
     return ranks ? foreign_->meet(std::move(ranks)) : result<void>();
-  auto settings = settings_of(*context_, *all_, *plan_, kv_file);
-  settings.masker = masker_of(context_->config.model.path, context_->noted().model_identity);
-  auto loaded = cpu::engine_cpu::load(file, context_->model, plan_->layers, settings, weights_,
+  auto loaded = cpu::engine_cpu::load(file, context_->model, plan_->layers,
+                                      settings_of(*context_, *all_, *plan_, kv_file), weights_,
                                       std::move(ranks));
   if (!loaded)
     return loaded.error();
