@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+
 namespace baton::text {
 namespace {
 
@@ -139,11 +141,18 @@ result<value> value_of_message(const chat_message& m) {
 
 result<void> put_conversation(const chat_prompt& chat, std::string_view tools,
                               const call_style& style, template_input& to) {
-  auto plain = style.is_native ? chat : in_plain_words(chat, tools);
-  if (!plain)
-    return plain.error();
+  const auto knows_tools = [](const chat_message& m) {
+    return m.role == "tool" || !m.tool_calls.empty();
+  };
+  // Most conversations are without: they are given as they are.
+  const bool is_plain = tools.empty() && std::none_of(chat.begin(), chat.end(), knows_tools);
+  result<chat_prompt> told = chat_prompt{};
+  if (!style.is_native && !is_plain)
+    told = in_plain_words(chat, tools);
+  if (!told)
+    return told.error();
   std::vector<value> messages;
-  for (const auto& m : *plain) {
+  for (const auto& m : style.is_native || is_plain ? chat : *told) {
     auto message = value_of_message(m);
     if (!message)
       return message.error();
