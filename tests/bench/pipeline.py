@@ -73,10 +73,10 @@ def decode(settings, server, batch, seed):
     load = loads.Load(server.url, batch, batch, max_tokens=DECODE_TOKENS, seed=seed, model="bench")
     with BubbleWatch(server) as bubbles:
         streams, _ = driven(settings, server, load)
-    rate = loads.steady_rate(streams)
-    if rate is None:
+    window = loads.steady_window(streams)
+    if window is None:
         raise servers.ServerFailed(f"{server.name}: there was no time in which all {batch} streams decoded")
-    return rate, bubbles.between(max(s.stamps[0] for s in streams), min(s.stamps[-1] for s in streams))
+    return loads.steady_rate(streams), bubbles.between(*window)
 
 
 def one_server(settings, devices, seed):
