@@ -128,6 +128,7 @@ void byte_level_bpe::encode_piece(std::string_view piece, encode_scratch& scratc
   if (whole != ordinary_.end()) {
     symbols.push_back(whole->second);
   } else {
+    symbols.reserve(piece.size());
     for (const char byte : piece)
       if (const token_id id = byte_ids_[static_cast<unsigned char>(byte)]; id != no_token)
         symbols.push_back(id);

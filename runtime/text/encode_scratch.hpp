@@ -1,6 +1,7 @@
 // Working memory of encode calls, kept between them. One thread at a time.
 #pragma once
 
+#include "runtime/text/large_pages.hpp"
 #include "runtime/text/piece_cache.hpp"
 #include "runtime/text/pre_tokenizer.hpp"
 #include "schema/ids.hpp"
@@ -34,7 +35,7 @@ private:
   std::uint64_t vocabulary_ = 0; // whose ids are in the cache
   std::uint64_t steps_ = 0;
   std::vector<text_range> pieces_;
-  std::vector<token_id> symbols_;
+  large_vector<token_id> symbols_;
   std::vector<token_id> word_ids_;
 };
 

@@ -4,6 +4,8 @@
 // one piece.
 #pragma once
 
+#include "runtime/text/large_pages.hpp"
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -49,7 +51,7 @@ public:
   }
 
 private:
-  std::vector<merge_candidate> heap_; // the smallest on top
+  large_vector<merge_candidate> heap_; // the smallest on top
 };
 
 // A vocabulary's ranks grow with the length of what is merged, so that all candidates of a rank are
@@ -130,13 +132,13 @@ private:
     rank_done_ = static_cast<std::uint32_t>(*rank) + 1;
   }
 
-  std::vector<bucket> buckets_; // [ranks], lists in links_
-  std::vector<link> links_;
-  std::uint32_t free_ = none;      // list of unused links
-  heap_queue ranks_{0};            // of the buckets that are not empty
-  std::vector<std::uint32_t> run_; // places of the rank that is being merged
-  std::size_t next_ = 0;           // in run_
-  std::uint32_t rank_done_ = 0;    // that rank + 1
+  large_vector<bucket> buckets_; // [ranks], lists in links_
+  large_vector<link> links_;
+  std::uint32_t free_ = none;       // list of unused links
+  heap_queue ranks_{0};             // of the buckets that are not empty
+  large_vector<std::uint32_t> run_; // places of the rank that is being merged
+  std::size_t next_ = 0;            // in run_
+  std::uint32_t rank_done_ = 0;     // that rank + 1
   heap_queue late_{0};
 };
 

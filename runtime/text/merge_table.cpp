@@ -58,7 +58,7 @@ const merge* merge_table::find(token_id left, token_id right) const noexcept {
   }
 }
 
-std::uint64_t merge_table::apply_to_few(std::vector<token_id>& symbols) const {
+std::uint64_t merge_table::apply_to_few(large_vector<token_id>& symbols) const {
   constexpr merge none{no_merge, 0};
   std::array<merge, few_symbols_max> merges; // of symbols i and i + 1
   std::size_t count = symbols.size();
@@ -99,14 +99,14 @@ std::uint64_t merge_table::apply_to_few(std::vector<token_id>& symbols) const {
 // void says what to merge next, whichever symbols it was made for: so nothing is kept but rank and
 // place. Few bytes for a symbol bound what a hostile text can cost.
 template <class Queue>
-std::uint64_t merge_table::apply_to_many(std::vector<token_id>& symbols, Queue queue) const {
+std::uint64_t merge_table::apply_to_many(large_vector<token_id>& symbols, Queue queue) const {
   struct cell {
     token_id symbol;
     std::uint32_t span;
   };
   const auto count = static_cast<std::uint32_t>(symbols.size());
   ENSURE(count == symbols.size(), "a piece of {} symbols", symbols.size());
-  std::vector<cell> cells;
+  large_vector<cell> cells;
   cells.reserve(count);
   for (const token_id symbol : symbols)
     cells.push_back({symbol, 1});
@@ -120,6 +120,7 @@ std::uint64_t merge_table::apply_to_many(std::vector<token_id>& symbols, Queue q
                : find(cells[at].symbol, cells[right].symbol);
   };
   std::uint64_t looked_up = 0;
+  std::uint32_t left = count;
   const auto consider = [&](std::uint32_t at) {
     ++looked_up;
     if (const merge* what = merge_at(at))
@@ -136,19 +137,21 @@ std::uint64_t merge_table::apply_to_many(std::vector<token_id>& symbols, Queue q
     const std::uint32_t right = at + cells[at].span;
     cells[at].symbol = what->product;
     cells[right].symbol = removed;
+    --left;
     const std::uint32_t span = cells[at].span + cells[right].span;
     cells[at].span = cells[at + span - 1].span = span;
     if (at > 0) // from left to right, as the queue likes it
       consider(at - cells[at - 1].span);
     consider(at);
   }
+  symbols.reserve(left);
   for (const cell& c : cells)
     if (c.symbol != removed)
       symbols.push_back(c.symbol);
   return looked_up;
 }
 
-std::uint64_t merge_table::apply(std::vector<token_id>& symbols) const {
+std::uint64_t merge_table::apply(large_vector<token_id>& symbols) const {
   if (symbols.size() <= few_symbols_max)
     return apply_to_few(symbols);
   if (symbols.size() <= heap_symbols_max)

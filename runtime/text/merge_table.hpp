@@ -2,6 +2,7 @@
 // arXiv:1508.07909). Built and called by the tokenizer only. Immutable once built.
 #pragma once
 
+#include "runtime/text/large_pages.hpp"
 #include "schema/ids.hpp"
 
 #include <cstddef>
@@ -26,7 +27,7 @@ public:
   // O(n log n) in the number of symbols, whatever they are, and O(n) if a token's rank is above
   // those of its parts, but for the sorting of places that are nearly sorted. Returns the number of
   // pairs looked up.
-  std::uint64_t apply(std::vector<token_id>& symbols) const;
+  std::uint64_t apply(large_vector<token_id>& symbols) const;
 
 private:
   struct slot {
@@ -37,9 +38,9 @@ private:
   static constexpr std::uint64_t empty = ~std::uint64_t{0};
 
   const merge* find(token_id left, token_id right) const noexcept;
-  std::uint64_t apply_to_few(std::vector<token_id>& symbols) const;
+  std::uint64_t apply_to_few(large_vector<token_id>& symbols) const;
   template <class Queue>
-  std::uint64_t apply_to_many(std::vector<token_id>& symbols, Queue queue) const;
+  std::uint64_t apply_to_many(large_vector<token_id>& symbols, Queue queue) const;
 
   std::vector<slot> slots_; // open addressing, a power of two, at most half full
   unsigned shift_;          // takes the upper bits of the hash

@@ -15,7 +15,7 @@ namespace {
 using rules = std::map<std::pair<token_id, token_id>, merge>;
 
 // Find the best pair, merge it, start again.
-std::vector<token_id> merged_plainly(const rules& all, std::vector<token_id> symbols) {
+large_vector<token_id> merged_plainly(const rules& all, large_vector<token_id> symbols) {
   while (true) {
     std::size_t best = symbols.size();
     std::uint32_t rank = UINT32_MAX;
@@ -50,7 +50,7 @@ TEST_CASE("random merges give the same symbols as the plain loop, short and long
     for (const auto& [pair, what] : all)
       table.add(pair.first, pair.second, what);
     for (const std::size_t length : {0, 1, 2, 3, 10, 31, 32, 33, 34, 100, 700}) {
-      std::vector<token_id> symbols(length);
+      large_vector<token_id> symbols(length);
       for (token_id& symbol : symbols)
         symbol = static_cast<token_id>(random() % 4);
       const auto expected = merged_plainly(all, symbols);
@@ -79,7 +79,7 @@ TEST_CASE("long pieces give the same symbols as the plain loop, in whatever orde
     for (const auto& [pair, what] : all)
       table.add(pair.first, pair.second, what);
     for (const std::size_t length : {40, 1000, 4200}) {
-      std::vector<token_id> symbols(length);
+      large_vector<token_id> symbols(length);
       for (token_id& symbol : symbols)
         symbol = static_cast<token_id>(random() % 3);
       const auto expected = merged_plainly(all, symbols);
@@ -93,7 +93,7 @@ TEST_CASE("of equal ranks the leftmost pair is merged first") {
   merge_table table(1);
   table.add(0, 0, {0, 1});
   for (const std::size_t length : {3, 33, 5001}) {
-    std::vector<token_id> symbols(length, 0);
+    large_vector<token_id> symbols(length, 0);
     table.apply(symbols);
     CHECK(symbols.size() == length / 2 + 1);
     CHECK(symbols.front() == 1);
@@ -105,7 +105,7 @@ TEST_CASE("the first merge of a pair counts") {
   merge_table table(2);
   table.add(0, 1, {5, 2});
   table.add(0, 1, {6, 3});
-  std::vector<token_id> symbols = {0, 1};
+  large_vector<token_id> symbols = {0, 1};
   table.apply(symbols);
-  CHECK(symbols == std::vector<token_id>{2});
+  CHECK(symbols == large_vector<token_id>{2});
 }
