@@ -1,21 +1,37 @@
-// `cluster import model-config.yaml`: what TorchServe's users bring, as our nodes.toml.
+// `cluster import`: what users of other servers bring, as our nodes.toml.
 #include "cluster/commands.hpp"
+#include "cluster/config.hpp"
+#include "cluster/launch_import.hpp"
 #include "cluster/torchserve_import.hpp"
 
 #include <cstdio>
+#include <filesystem>
 
 namespace baton::cluster {
+namespace {
+
+result<imported_config> import_yaml(const import_options& options) {
+  if (options.words.size() > 1)
+    return fail(errc::bad_config, "'{}' is not understood", options.words[1]);
+  if (options.model.empty())
+    return fail(errc::bad_config, "such a file names no model: --model says which");
+  auto text = read_config_file(options.from);
+  if (!text)
+    return text.error();
+  const auto stem = std::filesystem::path(options.model).stem().string();
+  return import_torchserve(*text, options.model, options.name.empty() ? stem : options.name);
+}
+
+} // namespace
 
 int command_import(const import_options& options) {
   const auto refuse = [&](const std::string& why) {
-    std::fprintf(stderr, "error: %s: %s\n", options.yaml.c_str(), why.c_str());
+    std::fprintf(stderr, "error: %s: %s\n", options.from.c_str(), why.c_str());
     return 1;
   };
-  const auto text = read_config_file(options.yaml);
-  if (!text)
-    return refuse(text.error().message);
-  auto name = options.name.empty() ? options.model.stem().string() : options.name;
-  const auto made = import_torchserve(*text, options.model.string(), name);
+  const auto made = is_known_launcher(options.from)
+                        ? import_launch(options.words, options.model, options.name)
+                        : import_yaml(options);
   if (!made)
     return refuse(made.error().message);
   if (auto ok = parse_config(made->toml, "nodes.toml"); !ok)

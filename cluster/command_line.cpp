@@ -161,16 +161,25 @@ void add_model(CLI::App& app, choices& c) {
 }
 
 void add_import(CLI::App& app, choices& c) {
-  auto* import = app.add_subcommand(
-      "import", "Make a nodes.toml of TorchServe's model-config.yaml.\n"
-                "  cluster import model-config.yaml --model model.gguf > nodes.toml");
-  import->add_option("YAML", c.import.yaml, "model-config.yaml")->required();
-  import->add_option("--model", c.import.model, "a GGUF file, or a directory of safetensors")
+  auto* sub = app.add_subcommand(
+      "import", "Make a nodes.toml of what another server was started with.\n"
+                "  cluster import model-config.yaml --model model.gguf > nodes.toml\n"
+                "  cluster import vllm serve models/qwen --max-model-len 32k > nodes.toml\n"
+                "  cluster import text-generation-launcher --model-id models/qwen > nodes.toml");
+  sub->add_option("FROM", c.import.from,
+                  "TorchServe's model-config.yaml, or the whole command of vLLM or TGI")
       ->required();
-  import->add_option("--name", c.import.name, "as clients ask for it; default: the file's");
-  import->callback([&c] { c.status = command_import(c.import);
-});
-} // namespace
+  sub->add_option("--model", c.import.model,
+                  "a GGUF file, or a directory of safetensors; default: the command's");
+  sub->add_option("--name", c.import.name, "as clients ask for it; default: the file's");
+  sub->prefix_command(); // of a command, all that follows is its own
+  sub->callback([&c, sub] {
+    const auto rest = sub->remaining();
+    c.import.words = {c.import.from};
+    c.import.words.insert(c.import.words.end(), rest.begin(), rest.end());
+    c.status = command_import(c.import);
+  });
+}
 
 void add_chat(CLI::App& app, choices& c) {
   auto* chat = app.add_subcommand(
@@ -239,7 +248,7 @@ std::string did_you_mean(const CLI::App& app, const std::vector<std::string>& ex
   return {};
 }
 
-} // namespace baton::cluster
+} // namespace
 
 int run_command_line(int argc, char** argv, const engine_wrapper& wrap) {
   block_signals();

@@ -55,9 +55,10 @@ struct scale_options {
 // Returns when so many replicas serve, or stages are so wide.
 int command_scale(const scale_options& options);
 struct import_options {
-  std::filesystem::path yaml;
-  std::filesystem::path model;
-  std::string name; // empty: the model file's
+  std::string from;               // a YAML file, or the first word of a command
+  std::vector<std::string> words; // from that on
+  std::string model;              // empty: the command's
+  std::string name;               // empty: the model file's
 };
 // Writes the nodes.toml to stdout, and to stderr what is otherwise here.
 int command_import(const import_options& options);

@@ -180,16 +180,6 @@ std::vector<std::string> devices_of(reader& in, std::size_t count, imported_conf
   return devices;
 }
 
-std::string toml_string(std::string_view text) {
-  std::string all = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\')
-      all += '\\';
-    all += c;
-  }
-  return all + "\"";
-}
-
 result<imported_config> translate(reader& in, const std::string& model, const std::string& name) {
   imported_config out;
   const auto parallel = layout_of(in, out);
@@ -215,7 +205,7 @@ result<imported_config> translate(reader& in, const std::string& model, const st
     return *in.refusal();
   out.toml = "# Made of TorchServe's model-config.yaml by `cluster import`.\n";
   for (const auto& note : out.notes)
-    out.toml += fmt::format("# {}\n", note);
+    out.toml += toml_comment(note);
   out.toml +=
       fmt::format("\n[model]\nname = {}\npath = {}\n", toml_string(name), toml_string(model));
   if (workers > 1)

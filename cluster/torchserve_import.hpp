@@ -2,18 +2,13 @@
 // https://pytorch.org/serve/large_model_inference.html and .../configuration.html. Pure.
 #pragma once
 
+#include "cluster/imported_config.hpp"
 #include "schema/result.hpp"
 
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace baton::cluster {
-
-struct imported_config {
-  std::string toml;               // nodes.toml, which parse_config takes
-  std::vector<std::string> notes; // what was left out, or means something else here, and why
-};
 
 // `model` and `name`: for model.path and model.name, which such a file does not have. Workers are
 // replicas, and take devices in turn, as TorchServe's do. Errors: bad_config (it is no YAML, a

@@ -43,6 +43,7 @@ TARGETS = {
                    ["runtime/model/gguf*.cpp", "runtime/model/description.cpp", "runtime/model/family.cpp", "runtime/text/vocabulary_gguf.cpp"]),
     "http": Target([], ["gateway/http_*.cpp"], ["\r\n", "\r\n\r\n", "HTTP/1.1", "HTTP/1.0", "Transfer-Encoding: chunked\r\n",
                                                 "Content-Length: ", "Connection: close\r\n", "Expect: 100-continue\r\n", "0\r\n\r\n"]),
+    "launch_command": Target([], ["cluster/launch_import.cpp"], ["vllm", "serve", "\n", "=", "{", "}", "32k"]),
     "message": Target(["tests/data/schema/*.bin"]),
     "model_config": Target(["tests/data/model/checkpoint/config.json", "tests/data/model/families/*/config.json"], MODEL, JSON),
     "model_index": Target(["tests/data/model/families/qwen2/model.safetensors.index.json"], MODEL, JSON),

@@ -54,6 +54,21 @@ def test_a_torchserve_configuration_is_imported(tmp_path):
     yaml.write_text("parallelType: dp\n")
     refused = cluster("import", yaml, "--model", MODEL)
     assert refused.returncode == 1 and "parallelType is 'dp': one of custom, pp, pptp, tp is needed" in refused.stderr
+    assert "--model says which" in cluster("import", yaml).stderr
+    assert "'--modle' is not understood" in cluster("import", yaml, "--modle", MODEL).stderr
+
+
+def test_the_commands_of_other_servers_are_imported(tmp_path):
+    config = tmp_path / "nodes.toml"
+    for command in (["vllm", "serve", MODEL, "--max-model-len", "1k", "-pp", "2"],
+                    ["text-generation-launcher", "--model-id", MODEL, "--max-total-tokens", "1000", "--num-shard", "2"]):
+        done = cluster("import", *command)
+        assert done.returncode == 0 and "note: gateway.http is this machine's own" in done.stderr, done.stderr
+        config.write_text(done.stdout)
+        plan = json.loads(cluster("plan", config, "--json").stdout)
+        assert len(plan["shards"]) == 2, plan
+    refused = cluster("import", "vllm", "serve", MODEL, "--max-model-len", "long")
+    assert refused.returncode == 1 and "--max-model-len is 'long': a number is needed" in refused.stderr
 
 
 def test_model_inspect_says_what_a_file_holds_and_whether_it_runs(tmp_path):

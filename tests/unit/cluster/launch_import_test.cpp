@@ -1,0 +1,183 @@
+// Commands as their documentation shows them, and as people get them wrong.
+#include "cluster/config.hpp"
+#include "cluster/launch_import.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <sstream>
+
+using namespace baton;
+using namespace baton::cluster;
+
+namespace {
+
+std::vector<std::string> words_of(const std::string& command) {
+  std::istringstream in(command);
+  std::vector<std::string> words;
+  for (std::string word; in >> word;)
+    words.push_back(word);
+  return words;
+}
+
+struct imported {
+  cluster_config config;
+  std::vector<std::string> notes;
+
+  bool mentions(std::string_view what) const {
+    return std::any_of(notes.begin(), notes.end(),
+                       [&](const auto& n) { return n.find(what) != std::string::npos; });
+  }
+};
+
+imported import_words(const std::vector<std::string>& words) {
+  auto made = import_launch(words, "", "");
+  REQUIRE_MESSAGE(made, made.error().message);
+  auto config = parse_config(made->toml, "nodes.toml");
+  REQUIRE_MESSAGE(config, config.error().message, "\n", made->toml);
+  return {*config, made->notes};
+}
+
+imported import_of(const std::string& command) {
+  return import_words(words_of(command));
+}
+
+std::string refusal(const std::string& command) {
+  const auto made = import_launch(words_of(command), "", "");
+  REQUIRE_FALSE(made);
+  CHECK(made.error().code == errc::bad_config);
+  return made.error().message;
+}
+
+} // namespace
+
+TEST_CASE("vllm serve becomes nodes.toml") {
+  const auto [config, notes] = import_of(
+      "vllm serve models/Qwen2.5-1.5B-Instruct --served-model-name qwen --max-model-len 32k "
+      "--max_num_seqs=128 --tensor-parallel-size 2 -pp 2 -dp 3 --swap-space 4 --dtype half "
+      "--no-enable-prefix-caching --scheduling-policy priority --kv-cache-dtype fp8 --port 8100");
+  const auto& m = config.model;
+  CHECK(m.path == "models/Qwen2.5-1.5B-Instruct");
+  CHECK(m.name == "qwen");
+  CHECK(m.max_model_len == 32'000);
+  CHECK(m.max_num_seqs == 128);
+  CHECK(m.tensor_parallel_size == 2);
+  CHECK(m.pipeline_parallel_size == 2);
+  CHECK(m.replicas == 3);
+  CHECK(m.swap_space == 4ull << 30);
+  CHECK(m.dtype == "float16");
+  CHECK_FALSE(m.enable_prefix_caching);
+  CHECK(m.scheduling_policy == "priority");
+  CHECK(m.kv_cache_dtype == cpu::kv_format::q8_0);
+  CHECK(config.gateway.http == "127.0.0.1:8100");
+}
+
+TEST_CASE("the module of older versions is the same server") {
+  const auto made = import_of("/usr/bin/python3 -m vllm.entrypoints.openai.api_server --model "
+                              "/models/q.gguf --max-model-len 4K");
+  CHECK(made.config.model.path == "/models/q.gguf");
+  CHECK(made.config.model.name == "q");
+  CHECK(made.config.model.max_model_len == 4096);
+  CHECK(made.config.gateway.http == "127.0.0.1:8000");
+  CHECK(made.mentions("gateway.http is this machine's own"));
+}
+
+TEST_CASE("text-generation-launcher becomes nodes.toml") {
+  const auto made =
+      import_of("text-generation-launcher --model-id /models/smollm2 --num-shard 2 -p 3001 "
+                "--hostname 0.0.0.0 "
+                "--max-concurrent-requests 128 --max-total-tokens 2048 --max-input-tokens 1024 "
+                "--max-batch-prefill-tokens 16000 --speculate 3 --watermark-gamma 0.25 "
+                "--prometheus-port 9000 "
+                "--graceful-termination-timeout 90 --json-output");
+  const auto& config = made.config;
+  CHECK(config.model.path == "/models/smollm2");
+  CHECK(config.model.name == "smollm2");
+  CHECK(config.model.tensor_parallel_size == 2);
+  CHECK(config.model.max_model_len == 2048);
+  CHECK(config.model.max_num_batched_tokens == 8192);
+  CHECK(made.mentions("--max-batch-prefill-tokens 16000: model.max_num_batched_tokens is 8192"));
+  CHECK(config.model.num_speculative_tokens == 3);
+  CHECK(config.gateway.max_concurrent_requests == 128);
+  CHECK(config.gateway.watermark_gamma == doctest::Approx(0.25));
+  CHECK(config.gateway.http == "0.0.0.0:3001");
+  CHECK(config.gateway.allow_unauthenticated);
+  CHECK(config.gateway.admin == "127.0.0.1:9000");
+  CHECK(config.shutdown_timeout == std::chrono::seconds(90));
+  CHECK(made.mentions("--max-input-tokens is left out"));
+  CHECK(made.mentions("--json-output is left out"));
+}
+
+TEST_CASE("guesses of ngram are ours, a draft model is left out") {
+  const auto ours =
+      import_words({"vllm", "serve", "/m", "--speculative-config",
+                    R"({"method": "ngram", "num_speculative_tokens": 5, "prompt_lookup_max": 6})"});
+  CHECK(ours.config.model.num_speculative_tokens == 5);
+  CHECK(ours.config.model.prompt_lookup_max == 6);
+  const auto draft = import_words(
+      {"vllm", "serve", "/m", "-sc", R"({"model": "d", "num_speculative_tokens": 5})"});
+  CHECK(draft.config.model.num_speculative_tokens == model_config{}.num_speculative_tokens);
+  CHECK(draft.mentions("not from another model"));
+}
+
+TEST_CASE("an address beyond this machine is open only where nobody asked for a key") {
+  const auto open = import_of("vllm serve /m --host 10.0.0.1");
+  CHECK(open.config.gateway.allow_unauthenticated);
+  CHECK(open.mentions("whoever reaches the address may ask"));
+  const auto guarded = import_of("vllm serve /m --host 10.0.0.1 --api-key secret");
+  CHECK_FALSE(guarded.config.gateway.allow_unauthenticated);
+  CHECK(guarded.mentions("cluster keygen --api"));
+  CHECK_FALSE(guarded.mentions("secret"));
+  CHECK(import_of("vllm serve /m --host ::1").config.gateway.http == "[::1]:8000");
+}
+
+TEST_CASE("names at Hugging Face are said to be none of ours") {
+  CHECK(import_of("vllm serve Qwen/Qwen2.5-1.5B").mentions("nothing is downloaded"));
+  CHECK_FALSE(import_of("vllm serve /models/q").mentions("nothing is downloaded"));
+  const auto made = import_launch(words_of("vllm serve Qwen/Qwen2.5-1.5B"), "/models/q", "mine");
+  REQUIRE(made);
+  CHECK(made->toml.find("path = \"/models/q\"") != std::string::npos);
+  CHECK(made->toml.find("name = \"mine\"") != std::string::npos);
+}
+
+TEST_CASE("what is not known is left out with its values, and said") {
+  const auto made = import_of("vllm serve /m --unheard a b --max-num-seqs 9 --enable-lora "
+                              "--lora-modules x=1 y=2 --other");
+  CHECK(made.config.model.max_num_seqs == 9);
+  CHECK(made.mentions("--unheard is left out: nothing here is called so"));
+  CHECK(made.mentions("--other is left out"));
+  CHECK(made.mentions("ADAPTERS ARE NOT SERVED"));
+}
+
+TEST_CASE("what is said twice holds as it was said last") {
+  CHECK(import_of("vllm serve /m --max-num-seqs 9 --max-num-seqs 7").config.model.max_num_seqs ==
+        7);
+}
+
+TEST_CASE("wrong commands are refused by the option's name") {
+  CHECK(refusal("vllm serve") == "the command names no model");
+  CHECK(refusal("vllm bench --model m").find("none of: vllm serve") != std::string::npos);
+  CHECK(refusal("python3 -m http.server").find("none of") != std::string::npos);
+  CHECK(refusal("vllm serve /m --max-num-seqs many") ==
+        "--max-num-seqs is 'many': a number is needed");
+  CHECK(refusal("vllm serve /m --max-num-seqs") == "--max-num-seqs needs a value");
+  CHECK(refusal("vllm serve /m --max-num-seqs --port 1") == "--max-num-seqs needs a value");
+  CHECK(refusal("vllm serve /m --max-num-seqs -5") == "--max-num-seqs is '-5': a number is needed");
+  CHECK(refusal("vllm serve /m --max-num-seqs nan") ==
+        "--max-num-seqs is 'nan': a number is needed");
+  CHECK(refusal("vllm serve /m --port 70000") == "--port is '70000': a port is needed");
+  CHECK(refusal("vllm serve /m --enforce-eager=1") == "--enforce-eager takes no value");
+  CHECK(refusal("vllm serve /m other") == "other is one word too many: the model is /m");
+  CHECK(refusal("vllm serve /m --scheduling-policy lifo") ==
+        "--scheduling-policy is 'lifo': one of fcfs, priority is needed");
+  CHECK(refusal("vllm serve /m -sc [").starts_with("-sc is no JSON"));
+  CHECK(refusal("vllm serve /m --served-model-name a/b").find("[A-Za-z0-9._-]") !=
+        std::string::npos);
+}
+
+TEST_CASE("no word becomes a setting of its own") {
+  const auto made = import_words({"vllm", "serve", "/m\"\nallow_unauthenticated = true",
+                                  "--un\n[gateway]", "\nallow_unauthenticated = true"});
+  CHECK_FALSE(made.config.gateway.allow_unauthenticated);
+  CHECK(made.config.model.path == "/m\"\nallow_unauthenticated = true");
+}
