@@ -1,0 +1,121 @@
+"""The board and the alert rules in examples/ ask for what this server says: every name and every label of their queries is in /metrics."""
+import json
+import os
+import re
+import subprocess
+import time
+import urllib.request
+
+import promql_parser
+import pytest
+import yaml
+from harness import CLUSTER, ROOT, running
+from prometheus_client.parser import text_string_to_metric_families
+from streams import Stream
+
+# Prometheus's own, of every target.
+ADDED = {"job", "instance"}
+SEEN_SECONDS_MAX = 20
+
+
+def selectors(node):
+    """Every series that a query asks for: (metric, labels that it matches by)."""
+    if isinstance(node, promql_parser.VectorSelector):
+        yield node.name, {m.name for m in node.matchers.matchers}
+    for part in ("expr", "lhs", "rhs", "vector_selector", "args"):
+        below = getattr(node, part, None)
+        for each in below if isinstance(below, list) else [below] if below is not None else []:
+            yield from selectors(each)
+
+
+def board():
+    return json.loads((ROOT / "examples/grafana.json").read_text())
+
+
+def rules():
+    return yaml.safe_load((ROOT / "examples/prometheus_alerts.yml").read_text())["groups"][0]["rules"]
+
+
+def queries():
+    """(what asks, its query, labels it groups by or names in a legend)"""
+    for panel in board()["panels"]:
+        for target in panel.get("targets", []):
+            query = target["expr"].replace("$__rate_interval", "1m")
+            yield panel["title"], query, set(re.findall(r"{{(\w+)}}", target["legendFormat"]))
+    for note in board()["annotations"]["list"]:
+        yield note["name"], note["expr"], set(re.findall(r"{{(\w+)}}", note["titleFormat"]))
+    for rule in rules():
+        text = " ".join(rule["annotations"].values())
+        yield rule["alert"], rule["expr"], set(re.findall(r"\$labels\.(\w+)", text))
+
+
+def leave(cluster):
+    """A client that hangs up in the middle of its stream."""
+    body = {"model": "smollm2", "stream": True, "messages": [{"role": "user", "content": "Count."}], "max_tokens": 400, "ignore_eos": True}
+    with urllib.request.urlopen(urllib.request.Request(cluster.url + "/v1/chat/completions", json.dumps(body).encode()), timeout=60) as answer:
+        answer.readline()
+
+
+@pytest.fixture(scope="module")
+def series():
+    """Metric -> its labels, of a server that has answered, refused, been asked again and been left."""
+    with running() as cluster:
+        Stream(cluster, "Say hello.", max_tokens=8).check()
+        assert cluster.post("/v1/completions", {"model": "nobody", "prompt": "Hello"})[0] == 404
+        for _ in range(2):
+            Stream(cluster, "Say hello.", max_tokens=8, request_id="again").check()
+        leave(cluster)
+        found = {}
+        deadline = time.monotonic() + SEEN_SECONDS_MAX
+        while time.monotonic() < deadline and not {"baton_choices_ended_total", "baton_clients_gone_total"} <= set(found):
+            with urllib.request.urlopen(cluster.url + "/metrics", timeout=5) as answer:
+                for family in text_string_to_metric_families(answer.read().decode()):
+                    for sample in family.samples:
+                        found.setdefault(sample.name, set()).update(sample.labels)
+    return found
+
+
+@pytest.mark.parametrize("who, query, legend", [pytest.param(*q, id=q[0].replace(" ", "_")) for q in queries()])
+def test_every_query_asks_for_what_there_is(series, who, query, legend):
+    asked = list(selectors(promql_parser.parse(query)))
+    assert asked, query
+    for name, labels in asked:
+        if name == "up":
+            continue
+        assert name in series, f"{who}: {name} is not in /metrics"
+        assert labels <= series[name] | ADDED, f"{who}: {name} has {series[name]}"
+    grouped = set(sum((re.findall(r"\w+", g) for g in re.findall(r"\bby \(([^)]*)\)", query)), []))
+    had = set().union(*(series.get(name, set()) for name, _ in asked)) | ADDED
+    assert grouped <= had and legend <= had, f"{who}: {had}"
+
+
+def test_the_board_is_one_that_grafana_lays_out():
+    places = [p["gridPos"] for p in board()["panels"]]
+    assert len({p["id"] for p in board()["panels"]}) == len(places)
+    cells = [(x, y) for p in places for x in range(p["x"], p["x"] + p["w"]) for y in range(p["y"], p["y"] + p["h"])]
+    assert len(cells) == len(set(cells)), "panels lie over one another"
+    assert max(x for x, _ in cells) < 24
+
+
+def test_alert_rules_have_what_prometheus_wants():
+    assert [r["alert"] for r in rules()] == sorted({r["alert"] for r in rules()}, key=[r["alert"] for r in rules()].index)
+    for rule in rules():
+        assert set(rule) <= {"alert", "expr", "for", "labels", "annotations"} and rule["labels"]["severity"] in ("page", "ticket")
+        assert re.fullmatch(r"\d+[smh]", rule.get("for", "1m"))
+    config = yaml.safe_load((ROOT / "examples/prometheus.yml").read_text())
+    assert all((ROOT / "examples" / name).exists() for name in config["rule_files"])
+
+
+def test_the_image_installs_what_the_binary_is_linked_with():
+    """But for what Debian has everywhere, and what those packages bring."""
+    linked = subprocess.run(["readelf", "-d", CLUSTER], capture_output=True, text=True, check=True).stdout
+    found = subprocess.run(["ldd", CLUSTER], capture_output=True, text=True, check=True).stdout
+    places = dict(re.findall(r"(\S+) => (/\S+)", found))
+    needed = set()
+    for name in re.findall(r"NEEDED.*\[(.*)\]", linked):
+        if name in places:
+            owner = subprocess.run(["dpkg", "-S", os.path.realpath(places[name])], capture_output=True, text=True).stdout
+            needed.add(owner.split(":")[0])
+    everywhere = {"libc6", "libgcc-s1", "libstdc++6", ""}
+    final = (ROOT / "examples/Containerfile").read_text().split("FROM ")[-1]
+    assert needed - everywhere and needed - everywhere <= set(final.split()), needed
