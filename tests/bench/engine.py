@@ -141,6 +141,28 @@ def beside_llama(settings, section, model, kind, positions):
     return [*made, report.median_row(f"{section}.baton.batch_1.bandwidth", shares, "share", BANDWIDTH_BARS.get(kind))]
 
 
+def burst_rate(run, streams, load):
+    """Answer tokens/s of a load, if the engine did nothing but its prompts, then its tokens, `streams` at a time."""
+    prompts, tokens = load["prompt_tokens"], load["completion_tokens"]
+    return tokens / (prompts / run[PREFILL_KEY] + tokens / run[rate_key(streams)])
+
+
+def served_rows(settings):
+    """`served`, and what the engine alone would make of the largest load: nobody who serves with it can be faster."""
+    results, rows_made = served.results_and_rows(settings)
+    streams = max(served.STREAMS)
+    alone = []
+    try:
+        for round_index, load in enumerate(results["baton", streams]):
+            say(f"served: round {round_index + 1} of {settings.rounds}, the engine alone")
+            alone.append(burst_rate(ours(settings, batches=[streams], steps=served.MAX_TOKENS), streams, load) if load else None)
+    except ToolFailed as error:
+        return [*rows_made, report.missing(f"served.in_process.{streams}", str(error), "tokens/s")]
+    return [*rows_made, report.median_row(f"served.in_process.{streams}", alone, "tokens/s"),
+            report.ratio_row(f"served.baton/in_process.{streams}", served.values(results, "baton", streams, "tok_s"), alone),
+            report.ratio_row(f"served.in_process/llama.{streams}", alone, served.values(results, "llama", streams, "tok_s"))]
+
+
 def through_http(settings, round_index):
     """(tokens/s of the windows in which all streams decode, {role: cores it used then}), each the median of a few loads on one server."""
     _, one_stage = servers.core_devices(settings.threads)

@@ -1,7 +1,9 @@
 """Two stages of one thread each, in two processes, beside one process of as many threads: what cutting the model costs.
 
 Called by run.py. The two layouts take turns over HTTP: prefill with two requests in flight, decoding at batch 16 and 32. The share of
-time that stages wait is that of /metrics while all streams decode.
+time that stages wait is that of /metrics while all streams decode. `balance` is how evenly the cut shares out the work, by the compute time
+of each stage meanwhile: of two stages with 1 and 0.9 s, the one waits for the other 5 % of the time, whatever the pipeline does. Layers are
+not divided, and prompts and decoding have one cut, so it is what the ratio and the bubble can reach at best.
 """
 import re
 import threading
@@ -18,7 +20,20 @@ DECODE_BARS = {16: 0.85, 32: 0.92}
 DECODE_TOKENS = 96
 BUBBLE_BAR = 0.05
 SAMPLE_SECONDS = 0.2
+REPORT_SECONDS = 0.5  # within which /metrics has what the head knows
 BUBBLE = re.compile(r"^baton_bubble_ratio\{[^}]*\} ([0-9.e+-]+)$", re.MULTILINE)
+BUSY = re.compile(r"^baton_stage_busy_seconds_total\{[^}]*\} ([0-9.e+-]+)$", re.MULTILINE)
+
+
+def busy_in(metrics):
+    """Compute seconds of each stage since it began."""
+    return [float(value) for value in BUSY.findall(metrics)]
+
+
+def balance(before, after):
+    """1: all stages compute as long as the longest."""
+    spent = [b - a for a, b in zip(before, after)]
+    return sum(spent) / (len(spent) * max(spent)) if spent and max(spent) > 0 else None
 
 
 def bubble_in(metrics):
@@ -80,11 +95,20 @@ def decode(settings, server, batch, seed):
 
 
 def one_server(settings, devices, seed):
-    """-> {"prefill": tokens/s, 16: tokens/s, 32: ..., "bubbles": [shares at the largest batch]}"""
+    """-> {"prefill": tokens/s, 16: tokens/s, 32: ..., "bubbles": [shares at the largest batch], "balance": {"prefill": share, ...}}"""
+    found = {"balance": {}}
     with servers.Cluster(settings.cluster, settings.model, devices) as server:
-        found = {"prefill": prefill(settings, server, seed)}
+
+        def balanced(key, measure):
+            before = busy_in(server.metrics())
+            made = measure()
+            time.sleep(REPORT_SECONDS)
+            found["balance"][key] = balance(before, busy_in(server.metrics()))
+            return made
+
+        found["prefill"] = balanced("prefill", lambda: prefill(settings, server, seed))
         for batch in DECODE_BARS:
-            found[batch], found["bubbles"] = decode(settings, server, batch, seed + 100 + batch)
+            found[batch], found["bubbles"] = balanced(batch, lambda size=batch: decode(settings, server, size, seed + 100 + size))
     return found
 
 
@@ -109,6 +133,7 @@ def judge(results, stages_name, one_name):
         by_side = {name: [one[key] for one in rounds] for name, rounds in results.items()}
         made += [report.median_row(f"pipeline.{stages_name}.{what}", by_side["stages"], "tokens/s"),
                  report.median_row(f"pipeline.{one_name}.{what}", by_side["one"], "tokens/s"),
-                 report.ratio_row(f"pipeline.{stages_name}/{one_name}.{what}", by_side["stages"], by_side["one"], bar)]
+                 report.ratio_row(f"pipeline.{stages_name}/{one_name}.{what}", by_side["stages"], by_side["one"], bar),
+                 report.median_row(f"pipeline.{stages_name}.{what}.balance", [one["balance"].get(key) for one in results["stages"]], "share")]
     bubbles = [share for one in results["stages"] for share in one["bubbles"]]
     return [*made, report.median_row(f"pipeline.{stages_name}.bubble", bubbles, "share", BUBBLE_BAR, lower_is_better=True)]

@@ -25,7 +25,6 @@ import perplexity
 import pipeline
 import prefix
 import report
-import served
 import servers
 import speculation
 import start
@@ -38,7 +37,7 @@ MODEL = ROOT / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf"
 # Name -> (its rows, rounds by default). All of them together take less than SECONDS_MAX: what is measured was shortened for it, not
 # the number of rounds.
 SECTIONS = {"engine": (engine.rows, 5), "types": (engine.type_rows, 3), "perplexity": (perplexity.rows, 1), "tokenizer": (tokenizer.rows, 3),
-            "served": (served.rows, 2), "interference": (interference.rows, 1), "door": (engine.door_rows, 3),
+            "served": (engine.served_rows, 2), "interference": (interference.rows, 1), "door": (engine.door_rows, 3),
             "pipeline": (pipeline.rows, 2), "prefix": (prefix.rows, 2), "speculation": (speculation.rows, 2), "masks": (masks.rows, 3), "start": (start.rows, 5),
             "kill": (kill.rows, 2), "bus": (bus.rows, 1)}
 NEED_PEER = {"engine", "types", "perplexity", "served", "interference"}

@@ -78,9 +78,9 @@ def ratio_rows(results):
                              values(results, "llama", streams, "tok_s"), RATIO_BARS[streams]) for streams in STREAMS]
 
 
-def rows(settings):
+def results_and_rows(settings):
     results, failures = measure_all(settings)
-    return server_rows(results, failures, ("baton", "llama")) + ratio_rows(results) + history_rows(settings)
+    return results, server_rows(results, failures, ("baton", "llama")) + ratio_rows(results) + history_rows(settings)
 
 
 def history_rows(settings):

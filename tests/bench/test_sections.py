@@ -55,12 +55,25 @@ def test_shares_of_an_interval_that_began_before_the_window_do_not_count():
     assert watch.between(1.0, 2.0) == [0.02, 0.04]
 
 
+def test_what_the_engine_alone_makes_of_a_burst():
+    load = {"prompt_tokens": 1000, "completion_tokens": 600}
+    assert engine.burst_rate({"prefill_512": 1000.0, "batch_32": 300.0}, 32, load) == pytest.approx(200)  # 1 s and 2 s
+
+
+def test_the_balance_of_a_cut_is_that_of_compute_times():
+    text = 'baton_stage_busy_seconds_total{model_name="m",stage="0"} 1.5\nbaton_stage_busy_seconds_total{model_name="m",stage="1"} 2\n'
+    assert pipeline.busy_in(text) == [1.5, 2]
+    assert pipeline.balance([1, 1], [2, 1.8]) == pytest.approx(0.9)
+    assert pipeline.balance([1, 1], [1, 1]) is None and pipeline.balance([], []) is None
+
+
 def test_stages_are_judged_beside_one_process():
-    results = {"stages": [{"prefill": 96.0, 16: 80.0, 32: 95.0, "bubbles": [0.01, 0.03]}],
-               "one": [{"prefill": 100.0, 16: 100.0, 32: 100.0, "bubbles": []}]}
+    results = {"stages": [{"prefill": 96.0, 16: 80.0, 32: 95.0, "bubbles": [0.01, 0.03], "balance": {"prefill": 0.94, 16: 0.98}}],
+               "one": [{"prefill": 100.0, 16: 100.0, 32: 100.0, "bubbles": [], "balance": {}}]}
     rows = {row.row: row for row in pipeline.judge(results, "2x1", "1x2")}
     assert [rows[f"pipeline.2x1/1x2.{what}"].ok for what in ("prefill", "decode.16", "decode.32")] == [True, False, True]
     assert rows["pipeline.2x1.bubble"].value == 0.02 and rows["pipeline.2x1.bubble"].ok
+    assert rows["pipeline.2x1.prefill.balance"].value == 0.94 and not rows["pipeline.2x1.decode.32.balance"].ok
 
 
 def test_ranks_are_judged_beside_one_shard_with_the_cores_of_each():
