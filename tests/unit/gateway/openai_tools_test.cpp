@@ -201,7 +201,7 @@ reply_identity who() {
 
 reply_shape shape_of(bool is_constrained = false, call_format format = call_format::hermes) {
   reply_shape s;
-  s.model = "m";
+  s.model = std::string("m"); // GCC 12 warns wrongly of one letter that is assigned (PR 105651)
   s.calls = std::make_shared<const call_reading>(call_reading{format, {"f"}, is_constrained});
   return s;
 }
