@@ -18,6 +18,7 @@ namespace baton::gateway {
 // Bounds of one request's fields. Numbers without another source are OpenAI's, where it has one.
 struct request_limits {
   std::uint32_t choices_max = 16;               // n: each choice holds KV blocks of its own
+  std::uint32_t answers_max = 256;              // of one request: its prompts times n
   std::uint32_t tokens_max = 1u << 24;          // max_tokens; the model's context bounds it further
   std::size_t stop_texts_max = 16;              // OpenAI takes 4; each costs a search per token
   std::size_t stop_text_bytes_max = 1024;       // held back per stream while it may still match
@@ -71,6 +72,14 @@ struct pipeline_seat {
   std::string model;
 };
 
+// Stored responses of /v1/responses, which are this process's own.
+struct response_limits {
+  std::size_t responses_max = 1024;  // as many as requests; the oldest that is over goes first
+  std::size_t bytes_max = 64u << 20; // of their conversations and answers
+  std::size_t background_max = 64;   // that run on without a client
+  std::chrono::milliseconds kept_for{3'600'000}; // from their end; OpenAI's are kept for 30 days
+};
+
 struct gateway_config {
   // Who this process is.
   node_id self;
@@ -99,6 +108,7 @@ struct gateway_config {
   float watermark_delta = 2.0F; // and what their logits get more, TGI's as well
   request_limits request;
   http_limits http_bounds;
+  response_limits responses;
   websocket_limits websocket;
   zmq_limits zmq_bounds;
 };

@@ -94,16 +94,4 @@ void connection_table::stop_all() {
   }
 }
 
-asio::awaitable<std::optional<stream_event>> next_event(open_request& request, bell& wake,
-                                                        std::function<bool()> is_over) {
-  constexpr std::chrono::hours no_limit{24};
-  while (!is_over()) {
-    if (auto event = request.next()) {
-      co_return event;
-    }
-    co_await wake.wait(no_limit);
-  }
-  co_return std::nullopt;
-}
-
 } // namespace baton::gateway

@@ -5,6 +5,7 @@
 #include "gateway/client_socket.hpp"
 #include "gateway/http_api.hpp"
 #include "gateway/reception.hpp"
+#include "gateway/response_store.hpp"
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
@@ -90,11 +91,13 @@ struct door_core {
   reception http;
   reception websocket;
   connection_table connections;
+  response_store responses;
   std::shared_ptr<tls_keeper> tls; // of the clients' door; none: it is plain
   asio::io_context io;
 
   door_core(const front_actor& front, std::shared_ptr<board> b, int threads)
-      : facts(b), api(b), http(front, b, "http"), websocket(front, b, "websocket"), io(threads) {}
+      : facts(b), api(b), http(front, b, "http"), websocket(front, b, "websocket"),
+        responses(b->config().responses), io(threads) {}
   const gateway_config& config() const noexcept { return facts->config(); }
 };
 
@@ -117,8 +120,19 @@ private:
   std::uint64_t id_;
 };
 
-// The next event of a request, waiting for it on `wake`. Nothing when `is_over` says so.
-asio::awaitable<std::optional<stream_event>> next_event(open_request& request, bell& wake,
-                                                        std::function<bool()> is_over);
+// The next event of a request, or of several, waiting for it on `wake`. Nothing when `is_over` says
+// so.
+template <class Open> // open_request or open_requests
+asio::awaitable<std::optional<stream_event>> next_event(Open& request, bell& wake,
+                                                        std::function<bool()> is_over) {
+  constexpr std::chrono::hours no_limit{24};
+  while (!is_over()) {
+    if (auto event = request.next()) {
+      co_return event;
+    }
+    co_await wake.wait(no_limit);
+  }
+  co_return std::nullopt;
+}
 
 } // namespace baton::gateway

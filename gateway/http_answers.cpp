@@ -2,6 +2,7 @@
 
 #include "gateway/openai_response.hpp"
 #include "gateway/tgi_response.hpp"
+#include "gateway/vllm_generate.hpp"
 
 #include <ctime>
 #include <functional>
@@ -11,24 +12,16 @@
 namespace baton::gateway {
 namespace {
 
-reply_identity identity_of(http_connection& client, const granted& g) {
-  return {g.ticket, std::time(nullptr), client.core().config().build, g.resume_key};
-}
-
-// The answer to one request, in the words of its API.
-struct dialog {
-  api_family speaks = api_family::openai;
-  bool is_stream = false;
-  std::function<std::unique_ptr<whole_speaker>()> whole;
-  std::function<std::unique_ptr<event_speaker>(const reply_identity&)> events;
-  header_list event_headers;
-};
-
 http_reply refuse(http_connection& client, api_family speaks, const rejected& no) {
   return errors_of(speaks).refusal(no, client.core().config().overload_status);
 }
 
-// The error that an event means for a request of which nothing was sent yet.
+} // namespace
+
+reply_identity identity_of(http_connection& client, const granted& g) {
+  return {g.ticket, std::time(nullptr), client.core().config().build, g.resume_key};
+}
+
 std::optional<http_reply> refusal_of(http_connection& client, api_family speaks,
                                      const stream_event& e) {
   if (const auto* r = std::get_if<rejected>(&e)) {
@@ -45,34 +38,43 @@ std::optional<http_reply> refusal_of(http_connection& client, api_family speaks,
   return std::nullopt;
 }
 
+asio::awaitable<bool> write_events(http_connection& client, std::string& lead, std::string& events,
+                                   bool is_last) {
+  auto bytes = std::exchange(lead, {});
+  if (client.framing.is_http_1_0) {
+    bytes += events;
+  } else {
+    if (!events.empty()) { // an empty chunk is the last one
+      append_chunk(bytes, events);
+    }
+    bytes += is_last ? "0\r\n\r\n" : "";
+  }
+  events.clear();
+  co_return co_await client.write(bytes);
+}
+
+namespace {
+
 http_reply unanswered(http_connection& client, api_family speaks, const stream_event& e) {
   return refusal_of(client, speaks, e)
       .value_or(errors_of(speaks).failure(fail(errc::internal, "the answer was of another kind")));
 }
 
-bool is_terminal(const stream_event& e) {
-  return std::holds_alternative<rejected>(e) || std::holds_alternative<failed>(e);
-}
-
-asio::awaitable<after> whole_answer(http_connection& client, open_request& open, const dialog& with,
-                                    reply_times when) {
+asio::awaitable<after> whole_answer(http_connection& client, open_requests& open,
+                                    const dialog& with, reply_times when) {
   const auto whole = with.whole();
   granted told;
   while (auto event = co_await client.next(open)) {
     if (auto refusal = refusal_of(client, with.speaks, *event)) {
-      if (is_terminal(*event)) {
-        open.ended();
-      }
       co_return co_await client.reply(*refusal);
     }
     if (const auto* g = std::get_if<granted>(&*event)) {
-      told = *g;
+      told = told.ticket ? told : *g; // of several the first one's
       when.granted = reply_times::clock::now();
     } else if (auto* c = std::get_if<chunk>(&*event)) {
       whole->add(std::move(*c));
     }
     if (whole->is_complete()) {
-      open.ended();
       when.ended = reply_times::clock::now();
       co_return co_await client.reply(whole->reply(identity_of(client, told), when));
     }
@@ -80,22 +82,8 @@ asio::awaitable<after> whole_answer(http_connection& client, open_request& open,
   co_return after::close; // the client is gone; dropping `open` cancels the ticket
 }
 
-// `lead` goes out before the events, once: the header of the answer.
-asio::awaitable<bool> write_events(http_connection& client, std::string& lead, std::string& events,
-                                   bool is_last) {
-  auto bytes = std::exchange(lead, {});
-  if (client.framing.is_http_1_0) {
-    bytes += events;
-  } else {
-    append_chunk(bytes, events);
-    bytes += is_last ? "0\r\n\r\n" : "";
-  }
-  events.clear();
-  co_return co_await client.write(bytes);
-}
-
 // Everything that waits in the stream goes out in one write: a write per token is what costs.
-asio::awaitable<bool> write_available(http_connection& client, open_request& open,
+asio::awaitable<bool> write_available(http_connection& client, open_requests& open,
                                       event_speaker& writer, std::string& lead, std::string& out) {
   while (auto event = open.next()) {
     if (const auto* c = std::get_if<chunk>(&*event)) {
@@ -107,10 +95,8 @@ asio::awaitable<bool> write_available(http_connection& client, open_request& ope
     } else if (const auto* g = std::get_if<granted>(&*event)) {
       writer.moved_to(*g);
     } else if (const auto* f = std::get_if<failed>(&*event)) {
-      open.ended();
       writer.fail(f->reason, out);
     } else if (const auto* r = std::get_if<rejected>(&*event)) {
-      open.ended();
       writer.fail(r->reason, out);
     }
     if (writer.has_ended()) {
@@ -123,7 +109,7 @@ asio::awaitable<bool> write_available(http_connection& client, open_request& ope
   co_return co_await write_events(client, lead, out, writer.has_ended());
 }
 
-asio::awaitable<after> event_answer(http_connection& client, open_request& open,
+asio::awaitable<after> event_answer(http_connection& client, open_requests& open,
                                     const dialog& with) {
   granted told;
   std::optional<stream_event> first;
@@ -132,22 +118,19 @@ asio::awaitable<after> event_answer(http_connection& client, open_request& open,
     if (!g) {
       break;
     }
-    told = *g;
+    told = told.ticket ? told : *g;
   }
   if (!first) {
     co_return after::close;
   }
   if (auto refusal =
           refusal_of(client, with.speaks, *first)) { // nothing was sent: a plain HTTP error
-    if (is_terminal(*first)) {
-      open.ended();
-    }
     co_return co_await client.reply(*refusal);
   }
   client.framing.keeps_alive = client.framing.keeps_alive && !client.framing.is_http_1_0;
   const auto speaker = with.events(identity_of(client, told));
   auto& writer = *speaker;
-  auto lead = event_stream_header(client.framing, with.event_headers);
+  auto lead = event_stream_header(client.framing, with.event_headers, with.event_type);
   std::string out;
   writer.add(std::get<chunk>(*first), out);
   const auto ping_interval = client.limits().sse_ping_interval;
@@ -158,12 +141,12 @@ asio::awaitable<after> event_answer(http_connection& client, open_request& open,
     }
     const auto before = http_connection::clock::now();
     co_await client.bell_of().wait(ping_interval);
-    if (http_connection::clock::now() - before >= ping_interval) {
+    if (with.event_type == event_stream_type &&
+        http_connection::clock::now() - before >= ping_interval) {
       out += ": waiting\n\n"; // a comment: keeps proxies from giving up
     }
   }
   const bool was_cut = open.is_cut();
-  open.ended();
   client.count_request(200);
   client.unwatch_client();
   co_return client.framing.keeps_alive && !was_cut ? after::next_request : after::close;
@@ -203,8 +186,9 @@ asio::awaitable<after> single_answer(http_connection& client, api_family speaks,
   co_return co_await client.reply(r);
 }
 
-// `open` has been asked for just now.
-asio::awaitable<after> generation_answer(http_connection& client, opening open, dialog with) {
+} // namespace
+
+asio::awaitable<after> generation_answer(http_connection& client, openings open, dialog with) {
   if (!open) {
     co_return co_await client.reply(refuse(client, with.speaks, open.refusal()));
   }
@@ -224,15 +208,40 @@ asio::awaitable<after> generation_answer(http_connection& client, opening open, 
   co_return next;
 }
 
+namespace {
+
+// The first refusal is the call's; what was opened before it is cancelled.
+openings open_all(http_connection& client, openai_generate& call) {
+  auto& desk = client.core().http;
+  const auto choices = call.request.choices;
+  if (call.resume) {
+    return one_of(desk.resume(client.who, call.request.model, chunks_from(call),
+                              call.request.is_resumable, client.wake()),
+                  choices);
+  }
+  // Nobody can come back to a stream of several.
+  const bool is_stream = call.shape.is_stream && call.further.empty();
+  auto all = one_of(desk.open(client.who, std::move(call.request), call.add_generation_prompt,
+                              is_stream, client.wake()),
+                    choices);
+  for (auto& request : call.further) {
+    if (!all) {
+      break;
+    }
+    auto next = desk.open(client.who, std::move(request), call.add_generation_prompt, is_stream,
+                          client.wake());
+    if (!next) {
+      return next.refusal();
+    }
+    all->add(*std::move(next));
+  }
+  return all;
+}
+
 } // namespace
 
 asio::awaitable<after> answer(http_connection& client, openai_generate call) {
-  auto& desk = client.core().http;
-  auto open = call.resume
-                  ? desk.resume(client.who, call.request.model, chunks_from(call),
-                                call.request.is_resumable, client.wake())
-                  : desk.open(client.who, std::move(call.request), call.add_generation_prompt,
-                              call.shape.is_stream, client.wake());
+  auto open = open_all(client, call);
   if (open && call.shape.model.empty()) {
     call.shape.model = open->model();
   }
@@ -247,9 +256,11 @@ asio::awaitable<after> answer(http_connection& client, openai_generate call) {
 
 asio::awaitable<after> answer(http_connection& client, tgi_generate call) {
   // Its events have no ids: nobody can come back to the stream.
-  auto open =
-      client.core().http.open(client.who, std::move(call.request),
-                              /*add_generation_prompt=*/true, /*is_stream=*/false, client.wake());
+  const auto choices = call.request.choices;
+  auto open = one_of(client.core().http.open(client.who, std::move(call.request),
+                                             /*add_generation_prompt=*/true, /*is_stream=*/false,
+                                             client.wake()),
+                     choices);
   dialog with;
   with.speaks = api_family::tgi;
   with.is_stream = call.shape.is_stream;
@@ -258,6 +269,20 @@ asio::awaitable<after> answer(http_connection& client, tgi_generate call) {
     return std::make_unique<tgi_events>(shape);
   };
   with.event_headers = tgi_headers(call.shape);
+  co_return co_await generation_answer(client, std::move(open), std::move(with));
+}
+
+asio::awaitable<after> answer(http_connection& client, vllm_generate call) {
+  auto request = call.request;
+  auto open = one_of(client.core().http.open(client.who, std::move(request),
+                                             /*add_generation_prompt=*/true, /*is_stream=*/false,
+                                             client.wake()),
+                     call.request.choices);
+  dialog with;
+  with.is_stream = call.is_stream;
+  with.event_type = "application/x-ndjson";
+  with.whole = [&call] { return std::make_unique<vllm_whole>(call); };
+  with.events = [&call](const reply_identity&) { return std::make_unique<vllm_lines>(call); };
   co_return co_await generation_answer(client, std::move(open), std::move(with));
 }
 

@@ -3,13 +3,38 @@
 #pragma once
 
 #include "gateway/http_connection.hpp"
+#include "gateway/speaker.hpp"
+
+#include <functional>
+#include <memory>
 
 namespace baton::gateway {
+
+// The answer to one request, in the words of its API.
+struct dialog {
+  api_family speaks = api_family::openai;
+  bool is_stream = false;
+  std::function<std::unique_ptr<whole_speaker>()> whole;
+  std::function<std::unique_ptr<event_speaker>(const reply_identity&)> events;
+  header_list event_headers;
+  std::string_view event_type = event_stream_type; // of others no line is known to be a comment
+};
+
+reply_identity identity_of(http_connection& client, const granted& g);
+// The error that an event means for a request of which nothing was sent yet.
+std::optional<http_reply> refusal_of(http_connection& client, api_family speaks,
+                                     const stream_event& e);
+// `open` has been asked for just now.
+asio::awaitable<after> generation_answer(http_connection& client, openings open, dialog with);
+// `lead` goes out before the events, once: the header of the answer.
+asio::awaitable<bool> write_events(http_connection& client, std::string& lead, std::string& events,
+                                   bool is_last);
 
 // Each opens its request at the desk, brings the answer to the client, and returns what becomes of
 // the connection. A client that hangs up meanwhile has its ticket cancelled at once.
 asio::awaitable<after> answer(http_connection& client, openai_generate call);
 asio::awaitable<after> answer(http_connection& client, tgi_generate call);
+asio::awaitable<after> answer(http_connection& client, vllm_generate call);
 asio::awaitable<after> answer(http_connection& client, tokenize_call call);
 asio::awaitable<after> answer(http_connection& client, detokenize_call call);
 

@@ -1,5 +1,6 @@
 #include "gateway/http_api.hpp"
 
+#include "gateway/http_header.hpp"
 #include "gateway/openai_response.hpp"
 #include "gateway/openai_tools.hpp"
 #include "gateway/openapi.hpp"
@@ -9,7 +10,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 
 namespace baton::gateway {
 namespace {
@@ -30,6 +30,10 @@ constexpr std::array routes{
     route_row{"/v1/stream", method_set::socket, route_access::user},
     route_row{"/v1/chat/completions", method_set::post, route_access::user},
     route_row{"/v1/completions", method_set::post, route_access::user},
+    route_row{"/v1/responses", method_set::post, route_access::user},
+    route_row{"/v1/responses/{id}", method_set::get, route_access::user},
+    route_row{"/v1/responses/{id}", method_set::remove, route_access::user},
+    route_row{"/v1/responses/{id}/cancel", method_set::post, route_access::user},
     route_row{"/tokenize", method_set::post, route_access::user},
     route_row{"/detokenize", method_set::post, route_access::user},
     route_row{"/generate", method_set::post, route_access::user, api_family::tgi},
@@ -45,11 +49,27 @@ std::string_view path_of(std::string_view target) noexcept {
   return target.substr(0, target.find_first_of("?#"));
 }
 
+// What stands in braces stands for one part of the path that is not empty.
+bool fits(std::string_view pattern, std::string_view path) noexcept {
+  for (auto brace = pattern.find('{'); brace != pattern.npos; brace = pattern.find('{')) {
+    if (path.substr(0, brace) != pattern.substr(0, brace)) {
+      return false;
+    }
+    path.remove_prefix(brace);
+    const auto part = std::min(path.find('/'), path.size());
+    if (part == 0) {
+      return false;
+    }
+    path.remove_prefix(part);
+    pattern.remove_prefix(pattern.find('}') + 1);
+  }
+  return pattern == path;
+}
+
 bool is_of(const route_row& row, std::string_view path) noexcept {
-  const bool is_prefix = row.path == model_prefix;
-  return path == row.path
-             ? !is_prefix
-             : is_prefix && path.starts_with(model_prefix) && path.size() > model_prefix.size();
+  return row.path == model_prefix
+             ? path.starts_with(model_prefix) && path.size() > model_prefix.size()
+             : fits(row.path, path);
 }
 
 bool is_allowed(method_set methods, std::string_view method) noexcept {
@@ -58,6 +78,9 @@ bool is_allowed(method_set methods, std::string_view method) noexcept {
   }
   if (methods == method_set::post) {
     return method == "POST";
+  }
+  if (methods == method_set::remove) {
+    return method == "DELETE";
   }
   return method == "GET" || (method == "HEAD" && methods == method_set::get);
 }
@@ -81,83 +104,12 @@ std::string allowed(std::string_view path) {
   std::string all;
   for (const auto& row : routes) {
     if (is_of(row, path)) {
-      all += row.methods == method_set::post ? "POST, " : "GET, HEAD, ";
+      all += row.methods == method_set::post     ? "POST, "
+             : row.methods == method_set::remove ? "DELETE, "
+                                                 : "GET, HEAD, ";
     }
   }
   return all + "OPTIONS";
-}
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return out;
-}
-
-// A page of another site must not use a server on its visitor's machine. Clients that are no
-// browsers send no Origin.
-bool is_foreign(const http_call& call) {
-  if (call.origin.empty()) {
-    return false;
-  }
-  const auto at = call.origin.find("://");
-  return at == std::string_view::npos || lower(call.origin.substr(at + 3)) != lower(call.host);
-}
-
-// Only what is clearly no JSON: curl -d says application/x-www-form-urlencoded, others say nothing.
-bool is_wrong_media(const http_call& call) {
-  if (!call.content_encoding.empty() && lower(call.content_encoding) != "identity") {
-    return true;
-  }
-  static constexpr std::array wrong{
-      "multipart/",
-      "image/",
-      "audio/",
-      "video/",
-      "font/",
-      "application/xml",
-      "text/xml",
-      "text/html",
-      "application/pdf",
-      "application/zip",
-      "application/grpc",
-      "application/octet-stream",
-      "application/x-protobuf",
-  };
-  const auto type = lower(call.content_type);
-  if (std::any_of(wrong.begin(), wrong.end(), [&](auto p) { return type.starts_with(p); })) {
-    return true;
-  }
-  const auto charset = type.find("charset=");
-  if (charset == std::string::npos) {
-    return false;
-  }
-  auto value = type.substr(charset + 8);
-  value.erase(std::remove(value.begin(), value.end(), '"'), value.end());
-  return !value.starts_with("utf-8") && !value.starts_with("utf8") &&
-         !value.starts_with("us-ascii");
-}
-
-std::optional<std::string> percent_decoded(std::string_view text) {
-  std::string out;
-  const auto digit = [](char c) {
-    return std::isdigit(static_cast<unsigned char>(c)) ? c - '0' : (c | 0x20) - 'a' + 10;
-  };
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '%') {
-      out += text[i];
-      continue;
-    }
-    const bool is_hex = i + 2 < text.size() &&
-                        std::isxdigit(static_cast<unsigned char>(text[i + 1])) &&
-                        std::isxdigit(static_cast<unsigned char>(text[i + 2]));
-    if (!is_hex) {
-      return std::nullopt;
-    }
-    out += static_cast<char>(digit(text[i + 1]) * 16 + digit(text[i + 2]));
-    i += 2;
-  }
-  return out;
 }
 
 http_reply refusal(const error& e, const route_row* row = nullptr) {
@@ -170,15 +122,6 @@ http_reply key_refusal(const error& e, const route_row* row) {
     reply.headers.emplace_back("WWW-Authenticate", "Bearer");
   }
   return reply;
-}
-
-// A page of a name that its owner has pointed at this machine is no page of this machine.
-bool is_local_name(std::string_view host) {
-  const auto name =
-      lower(host.substr(0, host.starts_with('[') ? host.find(']') + 1 : host.find(':')));
-  const bool is_number = name.find_first_not_of("0123456789.") == std::string::npos;
-  return name.empty() || name == "localhost" || name == "[::1]" ||
-         (is_number && name.starts_with("127."));
 }
 
 http_reply page_reply() {
@@ -234,6 +177,19 @@ result<tgi_generate> read_tgi(tgi_route route, const http_call& call,
   return parse_tgi(route, call.body, config);
 }
 
+// A body with `prompt` is vLLM's; every other one is TGI's.
+http_plan plan_generate(const http_call& call, const gateway_config& config) {
+  auto vllm = parse_vllm_generate(call.body, config.request);
+  if (!vllm) {
+    return plan_of(read_tgi(tgi_route::generate, call, config), api_family::tgi);
+  }
+  if (!call.last_event_id.empty()) {
+    return refusal(fail_param(errc::unsupported_parameter, "Last-Event-ID",
+                              "only streams of /v1 can be gone on with"));
+  }
+  return plan_of(*std::move(vllm));
+}
+
 // A request that says Last-Event-ID is one that was made before, whose stream broke.
 result<openai_generate> read_call(openai_api api, const http_call& call,
                                   const request_limits& limits) {
@@ -250,6 +206,11 @@ result<openai_generate> read_call(openai_api api, const http_call& call,
   if (!parsed->shape.is_stream) {
     return fail_param(errc::invalid_value, "Last-Event-ID",
                       "only a stream can be gone on with: set 'stream'");
+  }
+  if (parsed->shape.prompts > 1) {
+    return fail_param(errc::unsupported_parameter, "Last-Event-ID",
+                      "a stream of several prompts cannot be gone on with: send one request for "
+                      "each");
   }
   auto position = parse_position(call.last_event_id, parsed->shape.choices);
   if (!position) {
@@ -321,10 +282,11 @@ std::optional<http_reply> http_api::refuse(const http_call& call) const {
     reply.headers.emplace_back("Allow", allowed(path));
     return reply;
   }
-  if (row->methods != method_set::get && is_foreign(call)) {
+  if (row->methods != method_set::get && is_foreign(call.origin, call.host)) {
     return refusal(fail(errc::forbidden, "requests from pages of other sites are refused"), row);
   }
-  if (row->methods == method_set::post && call.method == "POST" && is_wrong_media(call)) {
+  if (row->methods == method_set::post && call.method == "POST" &&
+      is_wrong_media(call.content_type, call.content_encoding)) {
     return refusal(
         fail(errc::unsupported_media_type, "the body must be JSON in UTF-8: application/json"),
         row);
@@ -339,18 +301,35 @@ std::optional<http_reply> http_api::refuse(const http_call& call) const {
 // How calls of tools are written, and drawn, is the model's matter.
 result<openai_generate> http_api::read_chat(const http_call& call) const {
   auto parsed = read_call(openai_api::chat, call, facts_->config().request);
-  if (!parsed || !parsed->tools) {
-    return parsed;
-  }
-  const auto card =
-      find_model(*facts_->look(), facts_->config().model_aliases, parsed->request.model);
-  if (!card) {
-    return card.error();
-  }
-  if (auto ok = settle_calls(*parsed, card->call_format); !ok) {
-    return ok.error();
+  if (parsed) {
+    if (auto ok = settle_tools(*parsed); !ok) {
+      return ok.error();
+    }
   }
   return parsed;
+}
+
+// Its events are numbered: who comes back asks for the stored response.
+result<response_create> http_api::read_response(const http_call& call) const {
+  if (!call.last_event_id.empty()) {
+    return fail_param(errc::unsupported_parameter, "Last-Event-ID",
+                      "ask for the response with ?stream=true&starting_after=NUMBER");
+  }
+  auto parsed = parse_response(call.body, facts_->config());
+  if (parsed) {
+    if (auto ok = settle_tools(parsed->call); !ok) {
+      return ok.error();
+    }
+  }
+  return parsed;
+}
+
+result<void> http_api::settle_tools(openai_generate& call) const {
+  if (!call.tools) {
+    return {};
+  }
+  const auto card = find_model(*facts_->look(), facts_->config().model_aliases, call.request.model);
+  return card ? settle_calls(call, card->call_format) : card.error();
 }
 
 http_plan http_api::plan(const http_call& call) const {
@@ -366,7 +345,7 @@ http_plan http_api::plan(const http_call& call) const {
   const auto& config = facts_->config();
   const auto& limits = config.request;
   if (path == "/generate") {
-    return plan_of(read_tgi(tgi_route::generate, call, config), api_family::tgi);
+    return plan_generate(call, config);
   }
   if (path == "/generate_stream") {
     return plan_of(read_tgi(tgi_route::generate_stream, call, config), api_family::tgi);
@@ -379,6 +358,12 @@ http_plan http_api::plan(const http_call& call) const {
   }
   if (path == "/v1/completions") {
     return plan_of(read_call(openai_api::completions, call, limits));
+  }
+  if (path == "/v1/responses") {
+    return plan_of(read_response(call));
+  }
+  if (path.starts_with("/v1/responses/")) {
+    return plan_of(parse_response_question(call.method, call.target));
   }
   if (path == "/tokenize") {
     return plan_tokenize(call.body, limits);

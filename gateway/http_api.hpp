@@ -10,7 +10,9 @@
 #include "gateway/board.hpp"
 #include "gateway/http_text.hpp"
 #include "gateway/openai_request.hpp"
+#include "gateway/responses_request.hpp"
 #include "gateway/tgi_request.hpp"
+#include "gateway/vllm_generate.hpp"
 
 #include <memory>
 #include <optional>
@@ -36,13 +38,15 @@ struct http_call {
 };
 
 struct websocket_upgrade {};
-using http_plan = std::variant<http_reply, openai_generate, tgi_generate, tokenize_call,
-                               detokenize_call, websocket_upgrade>;
+using http_plan =
+    std::variant<http_reply, openai_generate, tgi_generate, vllm_generate, response_create,
+                 response_question, tokenize_call, detokenize_call, websocket_upgrade>;
 
-enum class method_set : std::uint8_t { get, post, socket };
+enum class method_set : std::uint8_t { get, post, remove, socket };
 enum class route_access : std::uint8_t { open, user, admin };
 struct route_row {
-  std::string_view path; // one that ends in '/' is the beginning of many, but for "/"
+  // One that ends in '/' is the beginning of many, but for "/"; "{id}" stands for one part.
+  std::string_view path;
   method_set methods;
   route_access access;
   api_family speaks = api_family::openai; // in whose words it refuses
@@ -68,6 +72,8 @@ public:
 
 private:
   result<openai_generate> read_chat(const http_call& call) const;
+  result<response_create> read_response(const http_call& call) const;
+  result<void> settle_tools(openai_generate& call) const;
   std::optional<http_reply> refuse(const http_call& call) const;
   result<caller> identify(const http_call& call, const route_row* row) const;
   http_reply answer_get(std::string_view path) const;

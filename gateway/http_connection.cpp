@@ -148,8 +148,4 @@ void http_connection::on_readable() {
   watch_client();
 }
 
-asio::awaitable<std::optional<stream_event>> http_connection::next(open_request& open) {
-  return next_event(open, *bell_, [this] { return is_over(); });
-}
-
 } // namespace baton::gateway

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "gateway/connection.hpp"
+#include "gateway/open_requests.hpp"
 
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
@@ -49,8 +50,11 @@ public:
   }
   // For as long as a stream is being written: if it is cut while a write hangs, the write gets
   // cut_grace and no more.
-  void set_stream(const open_request* stream) noexcept { stream_ = stream; }
-  asio::awaitable<std::optional<stream_event>> next(open_request& open);
+  void set_stream(const open_requests* stream) noexcept { stream_ = stream; }
+  template <class Open> // as next_event
+  asio::awaitable<std::optional<stream_event>> next(Open& open) {
+    return next_event(open, *bell_, [this] { return is_over(); });
+  }
   void count_request(int status);
 
   door_core& core() noexcept { return core_; }
@@ -77,7 +81,7 @@ private:
   std::shared_ptr<bell> bell_;
   std::shared_ptr<watchdog> watchdog_;
   boost::beast::flat_buffer buffer_;
-  const open_request* stream_ = nullptr;
+  const open_requests* stream_ = nullptr;
   bool is_writing_ = false;
   bool is_client_gone_ = false;
   bool is_stopping_ = false;

@@ -4,6 +4,7 @@
 #include "gateway/http_answers.hpp"
 #include "gateway/http_connection.hpp"
 #include "gateway/http_request.hpp"
+#include "gateway/http_responses.hpp"
 #include "gateway/websocket.hpp"
 
 #include <boost/asio/co_spawn.hpp>
@@ -154,6 +155,15 @@ asio::awaitable<after> http_session::serve(http_request& request) {
   }
   if (auto* g = std::get_if<tgi_generate>(&plan)) {
     co_return co_await answer(*client_, std::move(*g));
+  }
+  if (auto* g = std::get_if<vllm_generate>(&plan)) {
+    co_return co_await answer(*client_, std::move(*g));
+  }
+  if (auto* r = std::get_if<response_create>(&plan)) {
+    co_return co_await answer(*client_, std::move(*r));
+  }
+  if (auto* q = std::get_if<response_question>(&plan)) {
+    co_return co_await answer(*client_, std::move(*q));
   }
   if (auto* t = std::get_if<tokenize_call>(&plan)) {
     co_return co_await answer(*client_, std::move(*t));

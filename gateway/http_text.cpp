@@ -121,9 +121,10 @@ std::string render(const http_reply& reply, const reply_framing& framing) {
   return out;
 }
 
-std::string event_stream_header(const reply_framing& framing, const header_list& further) {
+std::string event_stream_header(const reply_framing& framing, const header_list& further,
+                                std::string_view content_type) {
   std::string out;
-  append_head(out, 200, "text/event-stream; charset=utf-8", framing);
+  append_head(out, 200, content_type, framing);
   append_headers(out, further);
   out += "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n"; // nginx must not hold events back
   if (!framing.is_http_1_0) {

@@ -35,8 +35,11 @@ struct reply_framing {
 };
 
 std::string render(const http_reply& reply, const reply_framing& framing);
-// Header of an event stream: chunked for HTTP/1.1, until the connection's end for 1.0.
-std::string event_stream_header(const reply_framing& framing, const header_list& further = {});
+// Header of an answer that comes in pieces: chunked for HTTP/1.1, until the connection's end for
+// 1.0.
+inline constexpr std::string_view event_stream_type = "text/event-stream; charset=utf-8";
+std::string event_stream_header(const reply_framing& framing, const header_list& further = {},
+                                std::string_view content_type = event_stream_type);
 // One chunk of a chunked body; the last one is empty.
 void append_chunk(std::string& out, std::string_view bytes);
 

@@ -1,6 +1,7 @@
 #include "gateway/openai_fields.hpp"
 
 #include "gateway/openai_constraint.hpp"
+#include "gateway/openai_prompts.hpp"
 #include "gateway/openai_tools.hpp"
 #include "gateway/openai_unsupported.hpp"
 #include "schema/digest.hpp"
@@ -95,30 +96,6 @@ result<chat_message> read_message(const json& value, const std::string& path,
     return ok.error();
   }
   return out;
-}
-
-prompt read_prompt(field_reader& fields, const request_limits& limits) {
-  const auto* value = fields.require("prompt");
-  if (!value) {
-    return {};
-  }
-  // OpenAI takes a list of prompts; a list of one is that one.
-  if (value->is_array() && value->size() == 1 && !value->front().is_number()) {
-    value = &value->front();
-  }
-  if (value->is_string()) {
-    return value->get<std::string>();
-  }
-  if (!value->is_array()) {
-    fields.refuse_type("prompt", "a string or an array of token ids", *value);
-    return {};
-  }
-  if (value->size() > 1 && (value->front().is_string() || value->front().is_array())) {
-    fields.refuse(errc::unsupported_parameter, "prompt",
-                  "'prompt' with several prompts is not supported: send one request for each");
-    return {};
-  }
-  return read_ids(fields, "prompt", *value, limits.prompt_ids_max);
 }
 
 void read_biases(field_reader& fields, const request_limits& limits, sampling_params& out) {
@@ -237,22 +214,6 @@ void read_best_of(field_reader& fields, const request_limits& limits, openai_gen
   }
   out.shape.best_of = out.request.choices = drawn;
   out.request.sampling.logprobs = std::max(0, out.request.sampling.logprobs);
-}
-
-void read_echo(field_reader& fields, openai_generate& out) {
-  if (!fields.boolean("echo", false)) {
-    return;
-  }
-  const auto* text = std::get_if<std::string>(&out.request.input);
-  if (!text) {
-    fields.refuse(errc::unsupported_parameter, "echo",
-                  "'echo' of a prompt of token ids is not supported: send it as a text");
-  } else if (out.shape.has_logprobs) {
-    fields.refuse(errc::unsupported_parameter, "echo",
-                  "'echo' with 'logprobs', those of the prompt, is not supported by this server");
-  } else {
-    out.shape.echo = *text;
-  }
 }
 
 void read_stream(field_reader& fields, reply_shape& shape) {
@@ -401,6 +362,7 @@ result<openai_generate> read_generation(field_reader& fields, std::string_view s
                                         openai_api api, const request_limits& limits) {
   openai_generate out;
   auto& request = out.request;
+  std::vector<prompt> prompts;
   out.shape.api = api;
   request.model = read_model(fields);
   if (api == openai_api::chat) {
@@ -410,7 +372,8 @@ result<openai_generate> read_generation(field_reader& fields, std::string_view s
       request.tools = out.tools->text;
     }
   } else {
-    request.input = read_prompt(fields, limits);
+    prompts = read_prompts(fields, limits);
+    request.input = prompts.front();
   }
   request.choices = static_cast<std::uint32_t>(
       fields.integer("n", 1, 1, static_cast<std::int64_t>(limits.choices_max)));
@@ -429,7 +392,6 @@ result<openai_generate> read_generation(field_reader& fields, std::string_view s
   out.shape.choices = request.choices;
   if (api == openai_api::completions) {
     read_best_of(fields, limits, out);
-    read_echo(fields, out);
   }
   for (const auto* label : {"user", "safety_identifier", "prompt_cache_key"}) {
     fields.text(label, {}, label_bytes_max);
@@ -441,6 +403,9 @@ result<openai_generate> read_generation(field_reader& fields, std::string_view s
   request.priority = static_cast<std::int32_t>(
       fields.integer("priority", 0, std::numeric_limits<std::int32_t>::min(),
                      std::numeric_limits<std::int32_t>::max()));
+  if (api == openai_api::completions) {
+    read_several(fields, limits, std::move(prompts), out);
+  }
   if (auto ok = finish(fields, api); !ok) {
     return ok.error();
   }

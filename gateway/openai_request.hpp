@@ -30,9 +30,10 @@ struct reply_shape {
   bool is_stream = false;
   bool includes_usage = false; // in a stream; without one it is always there
   bool has_logprobs = false;
-  std::uint32_t choices = 1;
-  std::uint32_t best_of = 0; // answers drawn, of which the likeliest are given; 0: as many
-  std::string echo{};        // what each answer begins with: its prompt
+  std::uint32_t prompts = 1;       // that are answered; choices are counted on through all of them
+  std::uint32_t choices = 1;       // of each prompt
+  std::uint32_t best_of = 0;       // answers drawn, of which the likeliest are given; 0: as many
+  std::vector<std::string> echo{}; // per prompt, what its answers begin with; or none
   std::shared_ptr<const call_reading> calls{}; // tools may be called
 };
 
@@ -55,6 +56,7 @@ struct asked_tools {
 
 struct openai_generate {
   generate request;
+  std::vector<generate> further{}; // for the prompts behind the first one
   bool add_generation_prompt = true;
   reply_shape shape;
   std::optional<asked_tools> tools{};    // settle_calls (openai_tools.hpp) once the model is known

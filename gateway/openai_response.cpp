@@ -87,11 +87,22 @@ ordered usage_json(const token_usage& u) {
           {"prompt_tokens_details", {{"cached_tokens", u.cached_tokens}}}};
 }
 
-void note_prompt(const chunk& c, token_usage& u) {
+// `choices`: of each prompt.
+void note_prompt(const chunk& c, std::uint32_t choices, std::vector<token_usage>& prompts) {
+  auto& u = prompts[c.choice / choices];
   u.prompt_tokens = std::max<std::uint64_t>(u.prompt_tokens, c.prompt_tokens);
-  if (c.choice == 0) {
+  if (c.choice % choices == 0) {
     u.cached_tokens = c.cached_tokens;
   }
+}
+
+token_usage sum_of(const std::vector<token_usage>& prompts) {
+  token_usage sum;
+  for (const auto& u : prompts) {
+    sum.prompt_tokens += u.prompt_tokens;
+    sum.cached_tokens += u.cached_tokens;
+  }
+  return sum;
 }
 
 // The answer as a message: its text, and what it calls.
@@ -210,20 +221,27 @@ std::string_view finish_word(finish how) noexcept {
 }
 
 whole_reply::whole_reply(const reply_shape& shape)
-    : shape_(shape), choices_(std::max(shape.choices, shape.best_of)),
-      choices_left_(static_cast<std::uint32_t>(choices_.size())) {}
+    : shape_(shape), choices_(shape.prompts * std::max(shape.choices, shape.best_of)),
+      drawn_(std::max(shape.choices, shape.best_of)),
+      choices_left_(static_cast<std::uint32_t>(choices_.size())), prompts_(shape.prompts) {}
 
 std::vector<std::uint32_t> whole_reply::given() const {
   std::vector<std::uint32_t> all(choices_.size());
   std::iota(all.begin(), all.end(), 0U);
-  if (shape_.choices >= all.size()) {
+  if (shape_.choices == drawn_) {
     return all;
   }
-  std::vector<double> means;
-  for (const auto& c : choices_) {
-    means.push_back(mean_logprob(c.details));
+  all.clear();
+  for (std::uint32_t first = 0; first < choices_.size(); first += drawn_) {
+    std::vector<double> means;
+    for (auto i = first; i < first + drawn_; ++i) {
+      means.push_back(mean_logprob(choices_[i].details));
+    }
+    for (const auto place : likeliest(means, shape_.choices)) {
+      all.push_back(first + place);
+    }
   }
-  return likeliest(means, shape_.choices);
+  return all;
 }
 
 void whole_reply::add(chunk c) {
@@ -233,7 +251,7 @@ void whole_reply::add(chunk c) {
   choice.details.insert(choice.details.end(), std::make_move_iterator(c.details.begin()),
                         std::make_move_iterator(c.details.end()));
   choice.output_tokens = c.output_tokens;
-  note_prompt(c, prompt_);
+  note_prompt(c, drawn_, prompts_);
   if (c.finish != finish::none && choice.how == finish::none) {
     choice.how = c.finish;
     --choices_left_;
@@ -249,7 +267,7 @@ http_reply whole_reply::reply(const reply_identity& who, const reply_times& /*wh
 std::string whole_reply::body(const reply_identity& who) const {
   const bool is_chat = shape_.api == openai_api::chat;
   auto choices = ordered::array();
-  token_usage usage = prompt_;
+  auto usage = sum_of(prompts_);
   for (const auto& c : choices_) { // also of those that are not given: they were drawn
     usage.output_tokens += c.output_tokens;
   }
@@ -266,7 +284,7 @@ std::string whole_reply::body(const reply_identity& who) const {
     if (is_chat) {
       one["message"] = message_json(read.text, read.calls, owner);
     } else {
-      one["text"] = shape_.echo + c.text;
+      one["text"] = shape_.echo.empty() ? c.text : shape_.echo[place / drawn_] + c.text;
     }
     one["logprobs"] =
         shape_.has_logprobs ? logprobs_of(shape_.api, c.details, 0) : ordered(nullptr);
@@ -284,14 +302,15 @@ std::string whole_reply::body(const reply_identity& who) const {
 
 event_writer::event_writer(const reply_shape& shape, reply_identity who,
                            const std::optional<stream_position>& from)
-    : shape_(shape), who_(std::move(who)), choices_(shape.choices), choices_left_(shape.choices) {
+    : shape_(shape), who_(std::move(who)), choices_(shape.prompts * shape.choices),
+      choices_left_(static_cast<std::uint32_t>(choices_.size())), prompts_(shape.prompts) {
   if (from) {
     place_ = *from;
   }
   place_.ticket = who_.ticket;
   place_.resume_key = who_.resume_key;
-  place_.from.resize(shape.choices);
-  place_.text_bytes.resize(shape.calls ? shape.choices : 0);
+  place_.from.resize(choices_.size());
+  place_.text_bytes.resize(shape.calls ? choices_.size() : 0);
   for (std::size_t i = 0; i < choices_.size(); ++i) {
     auto& choice = choices_[i];
     choice.has_role = place_.from[i].index > 0 || place_.from[i].has_finish;
@@ -313,10 +332,17 @@ event_writer::event_writer(const reply_shape& shape, reply_identity who,
   tail_ = shape.includes_usage ? "],\"usage\":null}\n\n" : "]}\n\n";
 }
 
+const std::string& event_writer::echo_of(std::uint32_t choice) const {
+  return shape_.echo[choice / shape_.choices];
+}
+
 void event_writer::begin_event(std::string& out) const {
-  out += "id: ";
-  append_position(out, place_);
-  out += "\ndata: ";
+  if (shape_.prompts == 1) {
+    out += "id: ";
+    append_position(out, place_);
+    out += '\n';
+  }
+  out += "data: ";
   out += head_;
 }
 
@@ -337,7 +363,7 @@ void event_writer::add_text(const chunk& c, std::string& out) {
   fmt::format_to(std::back_inserter(out), R"({{"index":{},{})", c.choice,
                  is_chat ? R"("delta":{"content":)" : R"("text":)");
   if (std::exchange(choice.owes_echo, false)) {
-    append_json_string(out, shape_.echo + c.text);
+    append_json_string(out, echo_of(c.choice) + c.text);
   } else {
     append_json_string(out, c.text);
   }
@@ -390,7 +416,7 @@ void event_writer::add_finish(const chunk& c, std::string& out) {
   std::string delta = R"("delta":{})";
   if (shape_.api == openai_api::completions) {
     delta = R"("text":)";
-    append_json_string(delta, choices_[c.choice].owes_echo ? shape_.echo : std::string());
+    append_json_string(delta, choices_[c.choice].owes_echo ? echo_of(c.choice) : std::string());
   }
   bool has_calls = false;
   if (auto& calls = choices_[c.choice].calls) {
@@ -407,7 +433,7 @@ void event_writer::add_finish(const chunk& c, std::string& out) {
 }
 
 void event_writer::add_usage(std::string& out) {
-  token_usage usage = prompt_;
+  auto usage = sum_of(prompts_);
   for (const auto& choice : choices_) {
     usage.output_tokens += choice.output_tokens;
   }
@@ -428,7 +454,7 @@ void event_writer::add(const chunk& c, std::string& out) {
   }
   choice.has_role = true;
   choice.output_tokens = c.output_tokens;
-  note_prompt(c, prompt_);
+  note_prompt(c, shape_.choices, prompts_);
   auto& place = place_.from[c.choice];
   place.index = std::max(place.index, c.index);
   // A token may have no text yet (part of a character); with logprobs it is an event all the same.

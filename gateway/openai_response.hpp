@@ -55,13 +55,15 @@ private:
     std::uint32_t output_tokens = 0;
   };
   reply_shape shape_;
-  std::vector<choice_text> choices_;
+  std::vector<choice_text> choices_; // of all prompts
+  std::uint32_t drawn_;              // of each
   std::uint32_t choices_left_;
-  token_usage prompt_; // without output tokens
+  std::vector<token_usage> prompts_; // without output tokens
 };
 
-// Each event has the place behind it as its id (stream_position.hpp). What a chunk brings is one
-// event, so no place lies within it. Exactly one terminal event: the last choice's finish (then
+// Each event has the place behind it as its id (stream_position.hpp), but where several prompts are
+// answered: there is none in several streams. What a chunk brings is one event, so no place lies
+// within it. Exactly one terminal event: the last choice's finish (then
 // usage, if asked for) or an error; `data: [DONE]` follows it.
 class event_writer final : public event_speaker {
 public:
@@ -85,6 +87,7 @@ private:
     std::uint64_t bytes_had = 0; // of text that is still to be read again
     std::uint32_t index_had = 0;
   };
+  const std::string& echo_of(std::uint32_t choice) const;
   void begin_event(std::string& out) const;
   void add_role(const chunk& c, std::string& out);
   void add_text(const chunk& c, std::string& out);
@@ -100,7 +103,7 @@ private:
   stream_position place_; // behind the last event
   std::vector<choice_state> choices_;
   std::uint32_t choices_left_;
-  token_usage prompt_; // without output tokens
+  std::vector<token_usage> prompts_; // without output tokens
   bool has_ended_ = false;
 };
 

@@ -2,6 +2,7 @@
 
 #include "gateway/http_api.hpp"
 #include "gateway/openai_fields.hpp"
+#include "gateway/responses_request.hpp"
 #include "gateway/tgi_request.hpp"
 
 #include <algorithm>
@@ -15,14 +16,25 @@ using ordered = nlohmann::ordered_json;
 
 constexpr std::string_view json_media = "application/json";
 constexpr std::string_view event_media = "text/event-stream";
+constexpr std::string_view line_media = "application/x-ndjson";
 
 // What the routes' table does not say. A route without a row here has its path as its summary.
-enum class body_kind : std::uint8_t { none, chat, completions, tokenize, detokenize, tgi };
+enum class body_kind : std::uint8_t {
+  none,
+  chat,
+  completions,
+  tokenize,
+  detokenize,
+  tgi,
+  generate, // TGI's or vLLM's
+  response,
+};
 struct route_words {
   std::string_view path; // with a body: of POST
   std::string_view summary;
   body_kind body = body_kind::none;
-  std::string_view media = json_media; // of its answer
+  std::string_view media = json_media;  // of its answer
+  method_set methods = method_set::get; // without a body
 };
 constexpr std::array words{
     route_words{"/", "The page: chat beside a picture of the cluster", {}, "text/html"},
@@ -38,11 +50,26 @@ constexpr std::array words{
     route_words{"/v1/stream", "Requests over a WebSocket"},
     route_words{"/v1/chat/completions", "An answer to a conversation", body_kind::chat},
     route_words{"/v1/completions", "What a text goes on with", body_kind::completions},
+    route_words{"/v1/responses", "An answer to a conversation that may be stored and gone on with",
+                body_kind::response},
+    route_words{"/v1/responses/{id}", "A stored response, or its events"},
+    route_words{"/v1/responses/{id}",
+                "Forgets a response, and ends it if it still runs",
+                {},
+                json_media,
+                method_set::remove},
+    route_words{"/v1/responses/{id}/cancel",
+                "Ends a response in the background",
+                {},
+                json_media,
+                method_set::post},
     route_words{"/tokenize", "A text or a conversation as token ids", body_kind::tokenize},
     route_words{"/detokenize", "Token ids as a text", body_kind::detokenize},
     route_words{"/", "What a text goes on with, in TGI's words: a list of one, or events",
                 body_kind::tgi},
-    route_words{"/generate", "The same in one piece", body_kind::tgi},
+    route_words{"/generate",
+                "The same in one piece; of vLLM's body a list, or a line for each piece",
+                body_kind::generate},
     route_words{"/generate_stream", "The same as events", body_kind::tgi, event_media},
     route_words{"/info", "The model and the server's limits, in TGI's words"},
 };
@@ -157,6 +184,8 @@ std::set<std::string, std::less<>> fields_of(body_kind kind, const request_limit
     static_cast<void>(read_detokenize(fields, limits));
     break;
   case body_kind::tgi:
+  case body_kind::generate:
+  case body_kind::response:
   case body_kind::none:
     break;
   }
@@ -229,12 +258,49 @@ ordered body_schema(body_kind kind, const request_limits& limits) {
   return out;
 }
 
+// Completions' but for what has no place in the answer.
+ordered vllm_body_schema(const request_limits& limits) {
+  auto out = body_schema(body_kind::completions, limits);
+  for (const auto* name : {"echo", "logprobs", "best_of", "stream_options", "resumable"}) {
+    out["properties"].erase(name);
+  }
+  out["properties"]["prompt"] = typed("string");
+  return out;
+}
+
+ordered response_body_schema(const gateway_config& config) {
+  const auto& l = config.request;
+  auto known = sampling_schemas(l);
+  known.update(other_schemas(l));
+  auto items = list_of(typed("object"));
+  items["minItems"] = 1;
+  items["maxItems"] = l.messages_max;
+  known.update({{"max_output_tokens", whole(1, l.tokens_max)},
+                {"instructions", typed("string")},
+                {"previous_response_id", typed("string")},
+                {"metadata", {{"type", "object"}, {"additionalProperties", typed("string")}}},
+                {"text", typed("object")},
+                {"store", typed("boolean")},
+                {"background", typed("boolean")}});
+  known["tools"]["items"] = {{"type", "object"}, {"required", {"type", "name"}}};
+  auto properties = ordered::object();
+  for (const auto& name : response_fields_of(config)) {
+    properties[name] = known.contains(name) ? or_null(known[name]) : ordered::object();
+  }
+  properties["input"] = one_of({typed("string"), std::move(items)});
+  return {{"type", "object"}, {"required", {"input"}}, {"properties", std::move(properties)}};
+}
+
 ordered body_schema_of(body_kind kind, const gateway_config& config) {
   switch (kind) {
   case body_kind::none:
     return typed("object");
   case body_kind::tgi:
     return tgi_body_schema(config);
+  case body_kind::generate:
+    return one_of({tgi_body_schema(config), vllm_body_schema(config.request)});
+  case body_kind::response:
+    return response_body_schema(config);
   case body_kind::tokenize:
     return one_of({body_schema(kind, config.request), tgi_tokenize_schema()});
   default:
@@ -246,30 +312,45 @@ ordered content_of(std::string_view media, ordered schema) {
   return {{std::string(media), {{"schema", std::move(schema)}}}};
 }
 
+// A WebSocket begins as a GET.
+std::string openapi_method(method_set methods) {
+  return methods == method_set::post ? "post" : methods == method_set::remove ? "delete" : "get";
+}
+
+std::string openapi_path(const route_row& route) {
+  std::string path(route.path);
+  return path.size() > 1 && path.ends_with('/') ? path + "{id}" : path;
+}
+
 ordered operation_of(const route_row& route, const gateway_config& config) {
-  const bool is_post = route.methods == method_set::post;
   const auto row = std::find_if(words.begin(), words.end(), [&](const route_words& w) {
-    return w.path == route.path && (w.body != body_kind::none) == is_post;
+    const auto methods = w.body != body_kind::none ? method_set::post : w.methods;
+    return w.path == route.path && openapi_method(methods) == openapi_method(route.methods);
   });
   const auto told = row == words.end() ? route_words{route.path, route.path} : *row;
   ordered out{{"summary", told.summary}};
   if (route.access == route_access::open) {
     out["security"] = ordered::array();
   }
-  if (route.path.size() > 1 && route.path.ends_with('/')) {
+  if (openapi_path(route).find('{') != std::string::npos) {
     out["parameters"] = {
         {{"name", "id"}, {"in", "path"}, {"required", true}, {"schema", typed("string")}}};
   }
-  if (is_post) {
+  if (told.body != body_kind::none) {
     out["requestBody"] = {{"required", true},
                           {"content", content_of(json_media, body_schema_of(told.body, config))}};
   }
   ordered answer{{"description", "The answer"},
                  {"content", content_of(told.media, ordered::object())}};
   const bool may_stream = told.body == body_kind::chat || told.body == body_kind::completions ||
-                          (told.body == body_kind::tgi && route.path == "/");
+                          told.body == body_kind::response ||
+                          (told.body == body_kind::tgi && route.path == "/") ||
+                          (route.path == "/v1/responses/{id}" && route.methods == method_set::get);
   if (may_stream) {
     answer["content"].update(content_of(event_media, typed("string")));
+  }
+  if (told.body == body_kind::generate) {
+    answer["content"].update(content_of(line_media, typed("string")));
   }
   if (route.methods == method_set::socket) {
     out["responses"]["101"] = {{"description", "The protocol is WebSocket from here on"}};
@@ -309,11 +390,7 @@ ordered tgi_error_schema() {
 std::string openapi_body(const gateway_config& config) {
   auto paths = ordered::object();
   for (const auto& route : http_api::routes()) {
-    std::string path(route.path);
-    if (path.size() > 1 && path.ends_with('/')) {
-      path += "{id}";
-    }
-    paths[path][route.methods == method_set::post ? "post" : "get"] = operation_of(route, config);
+    paths[openapi_path(route)][openapi_method(route.methods)] = operation_of(route, config);
   }
   ordered out{{"openapi", "3.1.0"},
               {"info", {{"title", "Baton"}, {"version", config.build}}},

@@ -47,19 +47,21 @@ private:
 };
 
 // What a door gets that asks for one: the open request, or the refusal to tell its client.
-class opening {
+template <class Open>
+class opening_of {
 public:
-  opening(open_request open) : state_(std::in_place_index<0>, std::move(open)) {}
-  opening(rejected no) : state_(std::in_place_index<1>, std::move(no)) {}
+  opening_of(Open open) : state_(std::in_place_index<0>, std::move(open)) {}
+  opening_of(rejected no) : state_(std::in_place_index<1>, std::move(no)) {}
   explicit operator bool() const noexcept { return state_.index() == 0; }
-  open_request& operator*() & { return std::get<0>(state_); }
-  open_request&& operator*() && { return std::get<0>(std::move(state_)); }
-  open_request* operator->() { return &std::get<0>(state_); }
+  Open& operator*() & { return std::get<0>(state_); }
+  Open&& operator*() && { return std::get<0>(std::move(state_)); }
+  Open* operator->() { return &std::get<0>(state_); }
   const rejected& refusal() const { return std::get<1>(state_); }
 
 private:
-  std::variant<open_request, rejected> state_;
+  std::variant<Open, rejected> state_;
 };
+using opening = opening_of<open_request>;
 
 class reception {
 public:

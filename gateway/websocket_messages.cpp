@@ -47,6 +47,10 @@ result<socket_message> read_start(field_reader& fields, const std::string& id, c
                       "'{}' is not supported on a WebSocket: send the request over HTTP",
                       whole_only);
   }
+  if (call->shape.prompts > 1) {
+    return fail_param(errc::unsupported_parameter, "prompt",
+                      "several prompts are not supported on a WebSocket: send a 'start' for each");
+  }
   start.call = *std::move(call);
   return socket_message(std::move(start));
 }

@@ -3,7 +3,9 @@
 #include "gateway/openai_request.hpp"
 #include "gateway/openai_tools.hpp"
 #include "gateway/request_check.hpp"
+#include "gateway/responses_request.hpp"
 #include "gateway/tgi_request.hpp"
+#include "gateway/vllm_generate.hpp"
 #include "gateway/websocket_messages.hpp"
 #include "schema/codec.hpp"
 #include "tests/fuzz/input.hpp"
@@ -37,6 +39,8 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   for (const auto api : {openai_api::chat, openai_api::completions})
     if (auto call = parse_generation(api, body, config.request)) {
       check_accepted(call->request, config);
+      for (const auto& further : call->further)
+        check_accepted(further, config);
       for (const auto format : {call_format::hermes, call_format::llama3, call_format::mistral})
         if (settle_calls(*call, format))
           check_accepted(call->request, config);
@@ -44,6 +48,16 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   for (const auto route : {tgi_route::root, tgi_route::generate, tgi_route::generate_stream})
     if (const auto call = parse_tgi(route, body, config))
       check_accepted(call->request, config);
+  if (const auto call = parse_vllm_generate(body, config.request); call && *call)
+    check_accepted((*call)->request, config);
+  if (auto call = parse_response(body, config)) {
+    check_accepted(call->call.request, config);
+    for (const auto format : {call_format::hermes, call_format::llama3, call_format::mistral})
+      if (settle_calls(call->call, format))
+        check_accepted(call->call.request, config);
+  }
+  // As a path, after the part that the route has matched.
+  (void)parse_response_question("GET", "/v1/responses/" + std::string(body));
   const auto of_tgi = parse_tgi_tokenize(body, config.request);
   const auto asked_tokens = of_tgi ? *of_tgi : parse_tokenize(body, config.request);
   if (asked_tokens && check_limits(asked_tokens->input)) {

@@ -41,7 +41,7 @@ int read_flags(int argc, char** argv, settings& s) {
   CLI::App app{"the doors of a gateway over a fake head"};
   auto& g = s.gateway;
   std::uint64_t header_ms = 0, body_ms = 0, write_ms = 0, idle_ms = 0, answer_ms = 0,
-                handshake_ms = 0;
+                handshake_ms = 0, kept_ms = 0;
   app.add_option("--http", g.http);
   app.add_option("--zmq", g.zmq);
   app.add_option("--threads", g.threads);
@@ -58,12 +58,16 @@ int read_flags(int argc, char** argv, settings& s) {
   app.add_option("--requests", g.requests_max);
   app.add_option("--overload-status", g.overload_status);
   app.add_option("--connections", g.http_bounds.connections_max);
+  app.add_option("--responses", g.responses.responses_max);
+  app.add_option("--background", g.responses.background_max);
+  app.add_flag("--shares-http", g.shares_http);
   app.add_option("--send-buffer", g.http_bounds.send_buffer_bytes);
   app.add_option("--header-timeout-ms", header_ms);
   app.add_option("--body-timeout-ms", body_ms);
   app.add_option("--write-timeout-ms", write_ms);
   app.add_option("--idle-timeout-ms", idle_ms);
   app.add_option("--answer-timeout-ms", answer_ms);
+  app.add_option("--responses-kept-ms", kept_ms);
   CLI11_PARSE(app, argc, argv);
   const auto set = [](std::chrono::milliseconds& to, std::uint64_t ms) {
     if (ms != 0) {
@@ -76,6 +80,7 @@ int read_flags(int argc, char** argv, settings& s) {
   set(g.http_bounds.write_timeout, write_ms);
   set(g.http_bounds.idle_timeout, idle_ms);
   set(g.answer_timeout, answer_ms);
+  set(g.responses.kept_for, kept_ms);
   return -1;
 }
 
@@ -131,7 +136,7 @@ gateway::json fields_of(gateway::openai_api api, const gateway::gateway_config& 
 }
 
 gateway::json routes() {
-  constexpr const char* methods[] = {"GET", "POST", "SOCKET"};
+  constexpr const char* methods[] = {"GET", "POST", "DELETE", "SOCKET"};
   constexpr const char* access[] = {"open", "user", "admin"};
   auto rows = gateway::json::array();
   for (const auto& row : gateway::http_api::routes()) {

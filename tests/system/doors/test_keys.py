@@ -36,15 +36,15 @@ def keyed(start, keys_file, *flags):
 
 def ask(url, row, headers=None, method=None):
     """The status of a route, by whatever method it takes."""
-    path = row["path"] + ("fake" if row["path"] == "/v1/models/" else "")
+    path = row["path"].replace("{id}", "fake") + ("fake" if row["path"] == "/v1/models/" else "")
     if row["method"] == "SOCKET" and method is None:
         try:
             with websocket(url.replace("http", "ws") + path, additional_headers=headers or {}):
                 return 101
         except InvalidStatus as e:
             return e.response.status_code
-    bodies = {"/tokenize": {"prompt": "a"}, "/detokenize": {"tokens": [97]}, "/v1/completions": {"prompt": "tokens=1"}, CHAT: chat("tokens=1"), "/": TGI, "/generate": TGI, "/generate_stream": TGI}
-    verb = method or ("POST" if row["method"] == "POST" else "GET")
+    bodies = {"/tokenize": {"prompt": "a"}, "/detokenize": {"tokens": [97]}, "/v1/completions": {"prompt": "tokens=1"}, CHAT: chat("tokens=1"), "/v1/responses": {"input": "tokens=1"}, "/": TGI, "/generate": TGI, "/generate_stream": TGI}
+    verb = method or (row["method"] if row["method"] != "SOCKET" else "GET")
     return httpx.request(verb, url + path, headers=headers, json=bodies.get(path) if verb == "POST" else None).status_code
 
 
@@ -52,7 +52,7 @@ def test_every_route_of_the_table_by_every_key(start, keys_file):
     g = keyed(start, keys_file)
     assert {r["path"] for r in g.routes if r["access"] == "open"} == {"/health", "/ping"}
     for row in g.routes:
-        served = 101 if row["method"] == "SOCKET" else 200
+        served = 101 if row["method"] == "SOCKET" else 404 if "{id}" in row["path"] else 200
         is_open, is_admins = row["access"] == "open", row["access"] == "admin"
         said = [ask(g.url, row, h) for h in (None, {"Authorization": "Bearer K"}, USER, ADMIN)]
         locked = served if is_open else 401

@@ -51,7 +51,10 @@ int status_of(const http_api::admission& admitted) {
 
 // A call that the row takes, but for its key.
 http_call call_of(const route_row& row) {
-  auto call = call_of(row.methods == method_set::post ? "POST" : "GET", row.path);
+  auto call = call_of(row.methods == method_set::post     ? "POST"
+                      : row.methods == method_set::remove ? "DELETE"
+                                                          : "GET",
+                      row.path);
   if (row.path == "/v1/models/") {
     call.target = "/v1/models/x";
   }

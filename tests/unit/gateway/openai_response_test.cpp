@@ -216,7 +216,7 @@ TEST_CASE("of several answers the likeliest are given, and all are paid for") {
 
 TEST_CASE("an echo comes before each answer, once, also behind a resume") {
   auto shape = shape_of(openai_api::completions, 2);
-  shape.echo = "say: ";
+  shape.echo = {"say: "};
   whole_reply whole(shape);
   event_writer w(shape, who());
   std::string out;

@@ -1,0 +1,90 @@
+#include "gateway/http_header.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+namespace baton::gateway {
+namespace {
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  std::transform(out.begin(), out.end(), out.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return out;
+}
+
+} // namespace
+
+bool is_foreign(std::string_view origin, std::string_view host) {
+  if (origin.empty()) {
+    return false;
+  }
+  const auto at = origin.find("://");
+  return at == std::string_view::npos || lower(origin.substr(at + 3)) != lower(host);
+}
+
+bool is_wrong_media(std::string_view content_type, std::string_view encoding) {
+  if (!encoding.empty() && lower(encoding) != "identity") {
+    return true;
+  }
+  static constexpr std::array wrong{
+      "multipart/",
+      "image/",
+      "audio/",
+      "video/",
+      "font/",
+      "application/xml",
+      "text/xml",
+      "text/html",
+      "application/pdf",
+      "application/zip",
+      "application/grpc",
+      "application/octet-stream",
+      "application/x-protobuf",
+  };
+  const auto type = lower(content_type);
+  if (std::any_of(wrong.begin(), wrong.end(), [&](auto p) { return type.starts_with(p); })) {
+    return true;
+  }
+  const auto charset = type.find("charset=");
+  if (charset == std::string::npos) {
+    return false;
+  }
+  auto value = type.substr(charset + 8);
+  value.erase(std::remove(value.begin(), value.end(), '"'), value.end());
+  return !value.starts_with("utf-8") && !value.starts_with("utf8") &&
+         !value.starts_with("us-ascii");
+}
+
+std::optional<std::string> percent_decoded(std::string_view text) {
+  std::string out;
+  const auto digit = [](char c) {
+    return std::isdigit(static_cast<unsigned char>(c)) ? c - '0' : (c | 0x20) - 'a' + 10;
+  };
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      out += text[i];
+      continue;
+    }
+    const bool is_hex = i + 2 < text.size() &&
+                        std::isxdigit(static_cast<unsigned char>(text[i + 1])) &&
+                        std::isxdigit(static_cast<unsigned char>(text[i + 2]));
+    if (!is_hex) {
+      return std::nullopt;
+    }
+    out += static_cast<char>(digit(text[i + 1]) * 16 + digit(text[i + 2]));
+    i += 2;
+  }
+  return out;
+}
+
+bool is_local_name(std::string_view host) {
+  const auto name =
+      lower(host.substr(0, host.starts_with('[') ? host.find(']') + 1 : host.find(':')));
+  const bool is_number = name.find_first_not_of("0123456789.") == std::string::npos;
+  return name.empty() || name == "localhost" || name == "[::1]" ||
+         (is_number && name.starts_with("127."));
+}
+
+} // namespace baton::gateway

@@ -1,0 +1,65 @@
+#include "gateway/open_requests.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace baton::gateway {
+
+open_requests::open_requests(open_request first, std::uint32_t choices) : choices_(choices) {
+  add(std::move(first));
+}
+
+void open_requests::add(open_request further) {
+  all_.push_back({std::move(further), false, choices_});
+  ++untold_;
+}
+
+bool open_requests::is_cut() const noexcept {
+  return std::any_of(all_.begin(), all_.end(), [](const member& m) { return m.open.is_cut(); });
+}
+
+void open_requests::close(cancel_reason why) noexcept {
+  for (auto& one : all_) {
+    one.open.close(why);
+  }
+}
+
+// Until all are told, those that are not are asked alone: what comes for others stays in their
+// streams, which are bounded.
+std::optional<stream_event> open_requests::next() {
+  for (std::size_t place = 0; place < all_.size(); ++place) {
+    auto& one = all_[place];
+    if (untold_ > 0 && one.is_told) {
+      continue;
+    }
+    if (auto event = one.open.next()) {
+      take_note(place, *event);
+      return event;
+    }
+  }
+  return std::nullopt;
+}
+
+void open_requests::take_note(std::size_t place, stream_event& e) {
+  auto& one = all_[place];
+  if (!std::exchange(one.is_told, true)) {
+    --untold_;
+  }
+  if (auto* c = std::get_if<chunk>(&e)) {
+    if (c->finish != finish::none && one.choices_left > 0 && --one.choices_left == 0) {
+      one.open.ended();
+    }
+    c->choice += static_cast<std::uint32_t>(place) * choices_;
+  } else if (!std::holds_alternative<granted>(e)) { // refused or failed
+    one.open.ended();
+  }
+}
+
+openings one_of(opening first, std::uint32_t choices) {
+  if (!first) {
+    return first.refusal();
+  }
+  return open_requests(*std::move(first), choices);
+}
+
+} // namespace baton::gateway

@@ -1,0 +1,46 @@
+// The requests that one call is made of, one for each of its prompts, as one: their choices are
+// counted on through all of them. Any that is refused refuses the call, and whoever drops this
+// before the end cancels all that still run.
+#pragma once
+
+#include "gateway/reception.hpp"
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+namespace baton::gateway {
+
+class open_requests {
+public:
+  // `choices`: of each of them. All are of the same model.
+  open_requests(open_request first, std::uint32_t choices);
+  // Requires: nothing has been taken yet.
+  void add(open_request further);
+
+  // The next event of any of them; the grants, or a refusal, before all others.
+  std::optional<stream_event> next();
+  bool is_cut() const noexcept; // any of them
+  // Nobody wants those that still run, whoever could come back to them.
+  void close(cancel_reason why) noexcept;
+  const std::string& model() const noexcept { return all_.front().open.model(); }
+
+private:
+  struct member {
+    open_request open;
+    bool is_told = false; // that it is granted, or is not
+    std::uint32_t choices_left = 0;
+  };
+  // What the event says of the member's life; its choice becomes one of the call's.
+  void take_note(std::size_t place, stream_event& e);
+
+  std::vector<member> all_;
+  std::uint32_t choices_;
+  std::size_t untold_ = 0;
+};
+
+using openings = opening_of<open_requests>;
+// One alone, or its refusal.
+openings one_of(opening first, std::uint32_t choices);
+
+} // namespace baton::gateway

@@ -1,0 +1,114 @@
+#include "gateway/openai_prompts.hpp"
+
+#include "gateway/openai_fields.hpp"
+
+namespace baton::gateway {
+namespace {
+
+void refuse_type(field_reader& fields, const json& value) {
+  fields.refuse_type("prompt", "a string, an array of token ids or an array of these", value);
+}
+
+// False: the reader has the mistake.
+bool read_one(field_reader& fields, const json& value, const request_limits& limits,
+              std::vector<prompt>& out) {
+  if (value.is_string()) {
+    out.emplace_back(value.get<std::string>());
+  } else if (value.is_array()) {
+    out.emplace_back(read_ids(fields, "prompt", value, limits.prompt_ids_max));
+  } else {
+    refuse_type(fields, value);
+  }
+  return !fields.has_failed();
+}
+
+// What names one stream, or one place in it, means nothing for several.
+void refuse_names(field_reader& fields, const generate& request) {
+  const char* field = !request.request_id.empty() ? "request_id"
+                      : request.is_resumable      ? "resumable"
+                                                  : nullptr;
+  if (field) {
+    fields.refuse(errc::unsupported_parameter, field,
+                  fmt::format("'{}' with several prompts is not supported: send one request for "
+                              "each",
+                              field));
+  }
+}
+
+void read_echo(field_reader& fields, const std::vector<prompt>& all, reply_shape& shape) {
+  if (!fields.boolean("echo", false)) {
+    return;
+  }
+  if (shape.has_logprobs) {
+    return fields.refuse(
+        errc::unsupported_parameter, "echo",
+        "'echo' with 'logprobs', those of the prompt, is not supported by this server");
+  }
+  for (const auto& one : all) {
+    const auto* text = std::get_if<std::string>(&one);
+    if (!text) {
+      return fields.refuse(errc::unsupported_parameter, "echo",
+                           "'echo' of a prompt of token ids is not supported: send it as a text");
+    }
+    shape.echo.push_back(*text);
+  }
+}
+
+} // namespace
+
+std::vector<prompt> read_prompts(field_reader& fields, const request_limits& limits) {
+  std::vector<prompt> all;
+  const auto* value = fields.require("prompt");
+  const bool is_list = value && value->is_array() && !value->empty() &&
+                       (value->front().is_string() || value->front().is_array());
+  if (is_list && value->size() > limits.answers_max) {
+    fields.refuse(
+        errc::invalid_value, "prompt",
+        fmt::format("'prompt' has {} prompts of at most {}", value->size(), limits.answers_max));
+  } else if (is_list) {
+    for (const auto& one : *value) {
+      if (one.type() != value->front().type()) {
+        refuse_type(fields, *value);
+      }
+      if (!read_one(fields, one, limits, all)) {
+        break;
+      }
+      const auto* ids = std::get_if<ids_prompt>(&all.back());
+      if (value->size() > 1 && ids && ids->empty()) { // of one alone check_ranges says so
+        fields.refuse(errc::invalid_value, "prompt", "a prompt of 'prompt' has no ids");
+      }
+    }
+  } else if (value) {
+    read_one(fields, *value, limits, all);
+  }
+  if (all.empty()) {
+    all.emplace_back();
+  }
+  return all;
+}
+
+void read_several(field_reader& fields, const request_limits& limits, std::vector<prompt> all,
+                  openai_generate& out) {
+  read_echo(fields, all, out.shape);
+  if (all.size() == 1) {
+    return;
+  }
+  refuse_names(fields, out.request);
+  if (all.size() * out.request.choices > limits.answers_max) {
+    fields.refuse(errc::invalid_value, "prompt",
+                  fmt::format("{} prompts with {} answers each are more than the {} of one request",
+                              all.size(), out.request.choices, limits.answers_max));
+  }
+  if (fields.has_failed()) {
+    return;
+  }
+  out.shape.prompts = static_cast<std::uint32_t>(all.size());
+  for (std::size_t i = 1; i < all.size(); ++i) {
+    auto next = out.request;
+    next.input = std::move(all[i]);
+    next.sampling.seed = read_seed(fields, {});
+    out.further.push_back(std::move(next));
+  }
+}
+
+} // namespace baton::gateway

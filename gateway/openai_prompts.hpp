@@ -1,0 +1,19 @@
+// `prompt` of completions: one, or a list of them that are answered together. Used by
+// openai_fields.cpp. Pure; the first mistake is kept in the reader.
+#pragma once
+
+#include "gateway/json_reader.hpp"
+#include "gateway/openai_request.hpp"
+
+namespace baton::gateway {
+
+// A text or token ids, or a list of several of one of these. At least one, perhaps empty.
+std::vector<prompt> read_prompts(field_reader& fields, const request_limits& limits);
+
+// `echo`, and a request for each prompt behind the first one: the same as `out.request` but for its
+// prompt and, where the client has given none, its seed. Together they are bounded by answers_max.
+// Requires: all other fields are read, out.request has the first of them.
+void read_several(field_reader& fields, const request_limits& limits, std::vector<prompt> all,
+                  openai_generate& out);
+
+} // namespace baton::gateway

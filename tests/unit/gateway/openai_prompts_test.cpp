@@ -1,0 +1,162 @@
+// Several prompts in one completion: a request for each, and one answer in OpenAI's order.
+#include "gateway/openai_response.hpp"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include <set>
+
+using namespace baton;
+using namespace baton::gateway;
+using nlohmann::json;
+
+namespace {
+
+const request_limits bounds;
+
+result<openai_generate> parse(const std::string& fields) {
+  return parse_generation(openai_api::completions, "{" + fields + "}", bounds);
+}
+
+chunk chunk_of(std::uint32_t choice, std::string text, std::uint32_t prompt_tokens) {
+  chunk c;
+  c.choice = choice;
+  c.index = c.output_tokens = 1;
+  c.text = std::move(text);
+  c.finish = finish::stop;
+  c.prompt_tokens = prompt_tokens;
+  c.cached_tokens = 1;
+  return c;
+}
+
+chunk scored(std::uint32_t choice, std::string text, float logprob) {
+  auto c = chunk_of(choice, std::move(text), 4);
+  c.details.push_back({{"t", 1, logprob}, {}, 1});
+  return c;
+}
+
+const reply_identity who{ticket_id{9}, 1'700'000'000, "baton-test", 0xAB};
+
+} // namespace
+
+TEST_CASE("each prompt is a request of its own with the same fields") {
+  const auto texts = parse(R"("prompt":["a","b","c"],"n":2,"max_tokens":5,"seed":7,"echo":true)");
+  REQUIRE(texts);
+  CHECK(texts->shape.prompts == 3);
+  CHECK(texts->shape.choices == 2);
+  CHECK(texts->shape.echo == std::vector<std::string>{"a", "b", "c"});
+  CHECK(std::get<std::string>(texts->request.input) == "a");
+  REQUIRE(texts->further.size() == 2);
+  CHECK(std::get<std::string>(texts->further[1].input) == "c");
+  for (const auto& g : texts->further) {
+    CHECK(g.choices == 2);
+    CHECK(g.stop.tokens_max == 5);
+    CHECK(g.sampling.seed == 7);
+  }
+  const auto ids = parse(R"("prompt":[[1,2],[3]])");
+  REQUIRE(ids);
+  CHECK(std::get<ids_prompt>(ids->request.input) == ids_prompt{1, 2});
+  REQUIRE(ids->further.size() == 1);
+  CHECK(std::get<ids_prompt>(ids->further[0].input) == ids_prompt{3});
+  for (const auto* alone : {R"("prompt":["a"])", R"("prompt":[[1]])", R"("prompt":[1,2])"}) {
+    const auto one = parse(alone);
+    REQUIRE(one);
+    CHECK(one->shape.prompts == 1);
+    CHECK(one->further.empty());
+  }
+}
+
+TEST_CASE("without a seed the same prompt twice is drawn twice") {
+  const auto both = parse(R"("prompt":["a","a","a"])");
+  REQUIRE(both);
+  CHECK(std::set<std::uint64_t>{both->request.sampling.seed, both->further[0].sampling.seed,
+                                both->further[1].sampling.seed}
+            .size() == 3);
+}
+
+TEST_CASE("what is no list of prompts of one kind, or too much, is refused by name") {
+  for (const auto* p : {R"(["a",[1]])", R"([[1],"a"])", "[[1],5]", R"([1,"a"])", "[[]]", "[[1],[]]",
+                        "[]", "{}", "5", R"([["a"]])", R"(["a",null])"}) {
+    CAPTURE(p);
+    const auto r = parse(std::string(R"("prompt":)") + p);
+    REQUIRE_FALSE(r);
+    CHECK(r.error().param == "prompt");
+  }
+  const auto many = [](std::size_t count, const std::string& fields) {
+    return parse(fields + R"("prompt":)" + json(std::vector<std::string>(count, "a")).dump());
+  };
+  CHECK(many(bounds.answers_max, ""));
+  CHECK(many(bounds.answers_max / 2, R"("n":2,)"));
+  for (const auto& r : {many(bounds.answers_max + 1, ""), many(bounds.answers_max / 2, R"("n":3,)"),
+                        many(bounds.answers_max / 2, R"("best_of":3,)")}) {
+    REQUIRE_FALSE(r);
+    CHECK(r.error().param == "prompt");
+  }
+  for (const auto* field : {"request_id", "resumable"}) {
+    const auto value = field == std::string("resumable") ? "true" : "\"x\"";
+    const auto r = parse(fmt::format(R"("prompt":["a","b"],"stream":true,"{}":{})", field, value));
+    REQUIRE_FALSE(r);
+    CHECK(r.error().param == field);
+  }
+}
+
+TEST_CASE("answers come in the order of prompts, and usage is that of all") {
+  reply_shape shape;
+  shape.api = openai_api::completions;
+  shape.prompts = 2;
+  shape.choices = 2;
+  shape.echo = {"A:", "B:"};
+  whole_reply whole(shape);
+  whole.add(chunk_of(3, "b1", 7));
+  whole.add(chunk_of(0, "a0", 5));
+  whole.add(chunk_of(2, "b0", 7));
+  CHECK_FALSE(whole.is_complete());
+  whole.add(chunk_of(1, "a1", 5));
+  REQUIRE(whole.is_complete());
+  const auto told = json::parse(whole.body(who));
+  const char* texts[] = {"A:a0", "A:a1", "B:b0", "B:b1"};
+  for (std::size_t i = 0; i < 4; ++i) {
+    CHECK(told["choices"][i]["index"] == i);
+    CHECK(told["choices"][i]["text"] == texts[i]);
+  }
+  CHECK(told["usage"] == json{{"prompt_tokens", 12},
+                              {"completion_tokens", 4},
+                              {"total_tokens", 16},
+                              {"prompt_tokens_details", {{"cached_tokens", 2}}}});
+}
+
+TEST_CASE("the likeliest are chosen for each prompt") {
+  reply_shape shape;
+  shape.api = openai_api::completions;
+  shape.prompts = 2;
+  shape.best_of = 2;
+  whole_reply whole(shape);
+  whole.add(scored(0, "a0", -3));
+  whole.add(scored(1, "a1", -1));
+  whole.add(scored(2, "b0", -8));
+  whole.add(scored(3, "b1", -9));
+  const auto told = json::parse(whole.body(who));
+  REQUIRE(told["choices"].size() == 2);
+  CHECK(told["choices"][0]["text"] == "a1");
+  CHECK(told["choices"][1]["text"] == "b0");
+  CHECK(told["usage"]["completion_tokens"] == 4);
+}
+
+TEST_CASE("a stream of several prompts has no places to come back to, and one end") {
+  reply_shape shape;
+  shape.api = openai_api::completions;
+  shape.prompts = 2;
+  shape.includes_usage = true;
+  shape.echo = {"A:", "B:"};
+  event_writer writer(shape, who);
+  std::string out;
+  writer.add(chunk_of(1, "b", 3), out);
+  CHECK_FALSE(writer.has_ended());
+  writer.add(chunk_of(0, "a", 2), out);
+  CHECK(writer.has_ended());
+  CHECK(out.find("id: ") == out.npos);
+  CHECK(out.find(R"("index":1,"text":"B:b")") != out.npos);
+  CHECK(out.find(R"("index":0,"text":"A:a")") != out.npos);
+  CHECK(out.find(R"("prompt_tokens":5)") != out.npos);
+  CHECK(out.ends_with("data: [DONE]\n\n"));
+}
