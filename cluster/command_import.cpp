@@ -18,8 +18,19 @@ result<imported_config> import_yaml(const import_options& options) {
   auto text = read_config_file(options.from);
   if (!text)
     return text.error();
+  torchserve_properties server;
+  if (!options.properties.empty()) {
+    const auto properties = read_config_file(options.properties);
+    if (!properties)
+      return properties.error();
+    auto read = parse_torchserve_properties(*properties);
+    if (!read)
+      return fail(errc::bad_config, "{}: {}", options.properties, read.error().message);
+    server = *std::move(read);
+  }
   const auto stem = std::filesystem::path(options.model).stem().string();
-  return import_torchserve(*text, options.model, options.name.empty() ? stem : options.name);
+  const auto& name = options.name.empty() ? stem : options.name;
+  return import_torchserve(*text, options.model, name, server);
 }
 
 } // namespace

@@ -172,6 +172,8 @@ void add_import(CLI::App& app, choices& c) {
   sub->add_option("--model", c.import.model,
                   "a GGUF file, or a directory of safetensors; default: the command's");
   sub->add_option("--name", c.import.name, "as clients ask for it; default: the file's");
+  sub->add_option("--properties", c.import.properties,
+                  "TorchServe's config.properties, which says where it listens");
   sub->prefix_command(); // of a command, all that follows is its own
   sub->callback([&c, sub] {
     const auto rest = sub->remaining();

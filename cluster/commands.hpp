@@ -59,6 +59,7 @@ struct import_options {
   std::vector<std::string> words; // from that on
   std::string model;              // empty: the command's
   std::string name;               // empty: the model file's
+  std::string properties;         // config.properties; empty: as TorchServe without one
 };
 // Writes the nodes.toml to stdout, and to stderr what is otherwise here.
 int command_import(const import_options& options);

@@ -146,6 +146,9 @@ result<void> read_gateway(const toml::table* table, const std::string& origin, g
   s.read("api_keys", api_keys);
   s.read("allow_unauthenticated", g.allow_unauthenticated);
   s.read("admin", g.admin);
+  s.read("torchserve_inference", g.torchserve_inference);
+  s.read("torchserve_management", g.torchserve_management);
+  s.read("torchserve_metrics", g.torchserve_metrics);
   s.read("tls_certificate", certificate);
   s.read("tls_key", key);
   s.read("processes", g.processes, 1, gateways_max);

@@ -58,8 +58,10 @@ struct gateway_section {
   std::string zmq = "tcp://127.0.0.1:8002"; // empty: no door for ZeroMQ clients
   std::filesystem::path api_keys;           // api_key_file.hpp; empty: nobody needs a key
   bool allow_unauthenticated = false;       // without keys beyond loopback all the same
-  std::string admin;           // the operator's routes, without a key; empty: no such door
-  std::uint32_t processes = 1; // gateways that share `http`; `admin` is the first one's
+  std::string admin; // the operator's routes, without a key; empty: no such door
+  // TorchServe's three listeners; empty: there is none.
+  std::string torchserve_inference, torchserve_management, torchserve_metrics;
+  std::uint32_t processes = 1;           // gateways that share `http`; `admin` is the first one's
   std::filesystem::path tls_certificate; // chain, PEM; with its key: HTTPS
   std::filesystem::path tls_key;
   std::uint32_t threads = 1;

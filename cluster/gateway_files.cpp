@@ -56,6 +56,8 @@ gateway::gateway_config door_settings(const gateway_section& section,
   c.http = section.http;
   c.shares_http = section.processes > 1;
   c.admin = port_behind(section.admin, index);
+  c.torchserve = {section.torchserve_inference, section.torchserve_management,
+                  port_behind(section.torchserve_metrics, index)};
   c.zmq = index == 0 ? section.zmq : "";
   c.tls_certificate = section.tls_certificate;
   c.tls_key = section.tls_key;

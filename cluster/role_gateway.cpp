@@ -26,7 +26,9 @@ std::vector<head_place> heads_of(const cluster_config& config) {
   std::vector<head_place> heads;
   for (const auto model : models_of_pipelines(config)) {
     const auto number = static_cast<std::uint32_t>(heads.size());
-    heads.push_back({{place::head(number), config.models[model].name}, head_name(number)});
+    const auto& m = config.models[model];
+    heads.push_back({{place::head(number), m.name, m.max_num_queued_reqs, m.use_job_ticket},
+                     head_name(number)});
   }
   return heads;
 }

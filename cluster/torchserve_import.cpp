@@ -180,8 +180,25 @@ std::vector<std::string> devices_of(reader& in, std::size_t count, imported_conf
   return devices;
 }
 
-result<imported_config> translate(reader& in, const std::string& model, const std::string& name) {
+// The doors of [gateway].
+std::string gateway_of(const torchserve_properties& server) {
+  std::string toml = "\n[gateway]\n";
+  const auto add = [&](std::string_view key, const std::string& value, std::string_view why) {
+    if (!value.empty())
+      toml += fmt::format("{} = {}{}\n", key, toml_string(value), why);
+  };
+  add("torchserve_inference", server.inference, "  # inference_address");
+  add("torchserve_management", server.management, "  # management_address");
+  add("torchserve_metrics", server.metrics, "  # metrics_address");
+  add("tls_certificate", server.certificate, "");
+  add("tls_key", server.key, "");
+  return toml;
+}
+
+result<imported_config> translate(reader& in, const std::string& model, const std::string& name,
+                                  const torchserve_properties& server) {
   imported_config out;
+  out.notes = server.notes;
   const auto parallel = layout_of(in, out);
   const auto workers = in.number(in.root(), "minWorkers", pipelines_max).value_or(1);
   const auto all_devices = std::size_t{workers} * parallel.devices();
@@ -189,9 +206,11 @@ result<imported_config> translate(reader& in, const std::string& model, const st
     in.refuse("minWorkers",
               fmt::format("needs {} devices, at most {} are possible", all_devices, devices_max));
   const auto devices = devices_of(in, std::min<std::size_t>(all_devices, devices_max), out);
-  const auto queue = in.number(in.root(), "jobQueueSize", 1u << 20);
+  auto queue = in.number(in.root(), "jobQueueSize", 1u << 20);
+  queue = queue ? queue : server.job_queue_size;
   const bool use_job_ticket = in.flag("useJobTicket");
-  const auto timeout = in.number(in.root(), "responseTimeout", 86'400);
+  auto timeout = in.number(in.root(), "responseTimeout", 86'400);
+  timeout = timeout ? timeout : server.response_timeout;
   auto rest = in.rest(in.root());
   if (const auto torchrun = in.map("torchrun"))
     std::ranges::copy(in.rest(torchrun), std::back_inserter(rest));
@@ -216,7 +235,7 @@ result<imported_config> translate(reader& in, const std::string& model, const st
     out.toml += fmt::format("max_num_queued_reqs = {}  # jobQueueSize\n", *queue);
   if (use_job_ticket)
     out.toml += "use_job_ticket = true  # useJobTicket\n";
-  out.toml += "\n[gateway]\nhttp = \"127.0.0.1:8080\"  # TorchServe's inference address\n";
+  out.toml += gateway_of(server);
   if (timeout)
     out.toml += fmt::format("request_timeout = {}  # responseTimeout\n", *timeout);
   out.toml +=
@@ -227,12 +246,13 @@ result<imported_config> translate(reader& in, const std::string& model, const st
 } // namespace
 
 result<imported_config> import_torchserve(std::string_view yaml, const std::string& model,
-                                          const std::string& name) {
+                                          const std::string& name,
+                                          const torchserve_properties& server) {
   try { // yaml-cpp's boundary
     reader in(YAML::Load(std::string(yaml)));
     if (!in.root().IsMap())
       return fail(errc::bad_config, "it is no map of settings, as a model-config.yaml is");
-    return translate(in, model, name);
+    return translate(in, model, name, server);
   } catch (const YAML::Exception& e) {
     return fail(errc::bad_config, "line {}: {}", e.mark.line + 1, e.msg);
   }

@@ -7,6 +7,7 @@
 #include "gateway/metrics.hpp"
 #include "gateway/open_seats.hpp"
 #include "gateway/snapshot.hpp"
+#include "gateway/torchserve_metrics.hpp"
 
 #include <atomic>
 #include <functional>
@@ -21,6 +22,7 @@ public:
 
   const gateway_config& config() const noexcept { return config_; }
   gateway::metrics& metrics() noexcept { return metrics_; }
+  torchserve_metrics& torchserve() noexcept { return torchserve_; }
   gateway::gate& gate() noexcept { return gate_; }
 
   std::shared_ptr<const snapshot> look() const;
@@ -39,6 +41,7 @@ public:
 private:
   const gateway_config config_;
   gateway::metrics metrics_;
+  torchserve_metrics torchserve_;
   gateway::gate gate_;
   open_seats seats_;
   std::mutex change_mutex_; // one change at a time; who looks does not wait for it

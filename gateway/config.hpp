@@ -66,10 +66,18 @@ struct zmq_limits {
   std::chrono::milliseconds silence_max{5'000}; // then the client's streams are cancelled
 };
 
+// TorchServe's three listeners, as `http` is written; empty: there is none. The first two are
+// shared with other gateways as `http` is, the third is each one's own.
+struct torchserve_addresses {
+  std::string inference, management, metrics;
+};
+
 // A head with shards of its own, and the model it serves. Several may serve the same one.
 struct pipeline_seat {
   node_id head; // the process that has the log of its streams
   std::string model;
+  std::uint32_t queue_max = 0;  // requests that may wait there; 0: not told
+  bool uses_job_ticket = false; // none waits
 };
 
 // Stored responses of /v1/responses, which are this process's own.
@@ -93,7 +101,8 @@ struct gateway_config {
   std::uint32_t threads = 1;           // io threads: compute needs the cores more
   std::string zmq;                     // ipc:// or tcp:// on loopback; empty: no ZeroMQ door
   std::string admin;                   // the operator's routes without a key, on loopback
-  std::string tls_certificate;         // chain, PEM; with its key: HTTPS in place of HTTP
+  torchserve_addresses torchserve;
+  std::string tls_certificate; // chain, PEM; with its key: HTTPS in place of HTTP
   std::string tls_key;
   std::optional<std::vector<api_key>> keys; // none: nobody needs one, and `http` is loopback
   bool allow_unauthenticated = false;       // without keys beyond loopback all the same

@@ -81,9 +81,6 @@ private:
   std::atomic<bool> is_stopping_{false};
 };
 
-// Which listener a connection came through.
-enum class door_kind : std::uint8_t { clients, admin };
-
 // What a session needs of its server. Outlives all sessions.
 struct door_core {
   std::shared_ptr<board> facts;

@@ -30,11 +30,15 @@ door_server::start(caf::actor_system&, std::shared_ptr<board> facts, front_actor
 }
 
 std::string door_server::url() const {
-  return http_->url();
+  return http_->url(door_kind::clients);
 }
 
 std::string door_server::admin_url() const {
-  return http_->admin_url();
+  return http_->url(door_kind::admin);
+}
+
+std::string door_server::url(door_kind door) const {
+  return http_->url(door);
 }
 
 result<void> door_server::reload_certificate() {

@@ -11,6 +11,7 @@
 
 #include "gateway/board.hpp"
 #include "gateway/desk.hpp"
+#include "gateway/http_api.hpp"
 #include "schema/result.hpp"
 
 #include <memory>
@@ -30,8 +31,9 @@ public:
   ~door_server(); // stops
 
   std::string url() const;
-  std::string admin_url() const;    // empty: no such door
-  std::string zmq_endpoint() const; // empty: no such door
+  std::string admin_url() const;         // empty: no such door
+  std::string url(door_kind door) const; // the same
+  std::string zmq_endpoint() const;      // empty: no such door
   // As http_server's.
   result<void> reload_certificate();
   // Cuts what is open and cancels its tickets. Returns when all threads have ended. Idempotent.

@@ -2,6 +2,8 @@
 
 #include "gateway/openai_response.hpp"
 #include "gateway/tgi_response.hpp"
+#include "gateway/torchserve_error.hpp"
+#include "gateway/torchserve_response.hpp"
 #include "gateway/vllm_generate.hpp"
 
 #include <ctime>
@@ -14,6 +16,20 @@ namespace {
 
 http_reply refuse(http_connection& client, api_family speaks, const rejected& no) {
   return errors_of(speaks).refusal(no, client.core().config().overload_status);
+}
+
+http_reply refuse(http_connection& client, const dialog& with, rejected no) {
+  if (with.speaks == api_family::torchserve) {
+    no.reason = torchserve_busy(std::move(no.reason), with.busy_model);
+  }
+  return refuse(client, with.speaks, no);
+}
+
+void note_end(const dialog& with, reply_times when) {
+  if (with.ended_well) {
+    when.ended = reply_times::clock::now();
+    with.ended_well(when);
+  }
 }
 
 } // namespace
@@ -39,9 +55,9 @@ std::optional<http_reply> refusal_of(http_connection& client, api_family speaks,
 }
 
 asio::awaitable<bool> write_events(http_connection& client, std::string& lead, std::string& events,
-                                   bool is_last) {
+                                   bool is_last, bool is_framed) {
   auto bytes = std::exchange(lead, {});
-  if (client.framing.is_http_1_0) {
+  if (client.framing.is_http_1_0 || is_framed) {
     bytes += events;
   } else {
     if (!events.empty()) { // an empty chunk is the last one
@@ -55,6 +71,12 @@ asio::awaitable<bool> write_events(http_connection& client, std::string& lead, s
 
 namespace {
 
+std::optional<http_reply> refusal_of(http_connection& client, const dialog& with,
+                                     const stream_event& e) {
+  const auto* r = std::get_if<rejected>(&e);
+  return r ? refuse(client, with, *r) : refusal_of(client, with.speaks, e);
+}
+
 http_reply unanswered(http_connection& client, api_family speaks, const stream_event& e) {
   return refusal_of(client, speaks, e)
       .value_or(errors_of(speaks).failure(fail(errc::internal, "the answer was of another kind")));
@@ -65,7 +87,7 @@ asio::awaitable<after> whole_answer(http_connection& client, open_requests& open
   const auto whole = with.whole();
   granted told;
   while (auto event = co_await client.next(open)) {
-    if (auto refusal = refusal_of(client, with.speaks, *event)) {
+    if (auto refusal = refusal_of(client, with, *event)) {
       co_return co_await client.reply(*refusal);
     }
     if (const auto* g = std::get_if<granted>(&*event)) {
@@ -76,6 +98,7 @@ asio::awaitable<after> whole_answer(http_connection& client, open_requests& open
     }
     if (whole->is_complete()) {
       when.ended = reply_times::clock::now();
+      note_end(with, when);
       co_return co_await client.reply(whole->reply(identity_of(client, told), when));
     }
   }
@@ -84,7 +107,8 @@ asio::awaitable<after> whole_answer(http_connection& client, open_requests& open
 
 // Everything that waits in the stream goes out in one write: a write per token is what costs.
 asio::awaitable<bool> write_available(http_connection& client, open_requests& open,
-                                      event_speaker& writer, std::string& lead, std::string& out) {
+                                      const dialog& with, event_speaker& writer, std::string& lead,
+                                      std::string& out) {
   while (auto event = open.next()) {
     if (const auto* c = std::get_if<chunk>(&*event)) {
       if (const auto failure = failure_of(*c)) {
@@ -106,11 +130,11 @@ asio::awaitable<bool> write_available(http_connection& client, open_requests& op
   if (out.empty()) {
     co_return true; // text held back for the rest of a character
   }
-  co_return co_await write_events(client, lead, out, writer.has_ended());
+  co_return co_await write_events(client, lead, out, writer.has_ended(), with.frames_itself);
 }
 
 asio::awaitable<after> event_answer(http_connection& client, open_requests& open,
-                                    const dialog& with) {
+                                    const dialog& with, reply_times when) {
   granted told;
   std::optional<stream_event> first;
   while ((first = co_await client.next(open))) {
@@ -119,12 +143,12 @@ asio::awaitable<after> event_answer(http_connection& client, open_requests& open
       break;
     }
     told = told.ticket ? told : *g;
+    when.granted = reply_times::clock::now();
   }
   if (!first) {
     co_return after::close;
   }
-  if (auto refusal =
-          refusal_of(client, with.speaks, *first)) { // nothing was sent: a plain HTTP error
+  if (auto refusal = refusal_of(client, with, *first)) { // nothing was sent: a plain HTTP error
     co_return co_await client.reply(*refusal);
   }
   client.framing.keeps_alive = client.framing.keeps_alive && !client.framing.is_http_1_0;
@@ -134,22 +158,27 @@ asio::awaitable<after> event_answer(http_connection& client, open_requests& open
   std::string out;
   writer.add(std::get<chunk>(*first), out);
   const auto ping_interval = client.limits().sse_ping_interval;
-  for (bool is_ok = co_await write_available(client, open, writer, lead, out); !writer.has_ended();
-       is_ok = co_await write_available(client, open, writer, lead, out)) {
+  for (bool is_ok = co_await write_available(client, open, with, writer, lead, out);
+       !writer.has_ended();
+       is_ok = co_await write_available(client, open, with, writer, lead, out)) {
     if (!is_ok || client.is_over()) {
       co_return after::close;
     }
     const auto before = http_connection::clock::now();
     co_await client.bell_of().wait(ping_interval);
-    if (with.event_type == event_stream_type &&
-        http_connection::clock::now() - before >= ping_interval) {
+    const bool has_comments = with.event_type == event_stream_type && !with.frames_itself;
+    if (has_comments && http_connection::clock::now() - before >= ping_interval) {
       out += ": waiting\n\n"; // a comment: keeps proxies from giving up
     }
   }
   const bool was_cut = open.is_cut();
   client.count_request(200);
   client.unwatch_client();
-  co_return client.framing.keeps_alive && !was_cut ? after::next_request : after::close;
+  if (!writer.has_failed()) {
+    note_end(with, when);
+  }
+  const bool goes_on = client.framing.keeps_alive && !was_cut && !writer.is_broken();
+  co_return goes_on ? after::next_request : after::close;
 }
 
 // Where the chunks of a stream that is gone on with are to begin: calls are read out of all of its
@@ -190,14 +219,14 @@ asio::awaitable<after> single_answer(http_connection& client, api_family speaks,
 
 asio::awaitable<after> generation_answer(http_connection& client, openings open, dialog with) {
   if (!open) {
-    co_return co_await client.reply(refuse(client, with.speaks, open.refusal()));
+    co_return co_await client.reply(refuse(client, with, open.refusal()));
   }
   reply_times when;
   when.read = client.started_at;
   when.opened = when.granted = reply_times::clock::now();
   client.set_stream(&*open);
   client.watch_client();
-  const auto next = with.is_stream ? co_await event_answer(client, *open, with)
+  const auto next = with.is_stream ? co_await event_answer(client, *open, with, when)
                                    : co_await whole_answer(client, *open, with, when);
   client.set_stream(nullptr);
   client.unwatch_client();
@@ -283,6 +312,41 @@ asio::awaitable<after> answer(http_connection& client, vllm_generate call) {
   with.event_type = "application/x-ndjson";
   with.whole = [&call] { return std::make_unique<vllm_whole>(call); };
   with.events = [&call](const reply_identity&) { return std::make_unique<vllm_lines>(call); };
+  co_return co_await generation_answer(client, std::move(open), std::move(with));
+}
+
+asio::awaitable<after> answer(http_connection& client, torchserve_generate call) {
+  auto& core = client.core();
+  auto& asked = call.call;
+  const auto model = asked.request.model;
+  core.facts->torchserve().asked(model, call.has_version);
+  const auto choices = asked.request.choices;
+  auto open =
+      one_of(core.http.open(client.who, std::move(asked.request), asked.add_generation_prompt,
+                            /*is_stream=*/false, client.wake()),
+             choices);
+  dialog with;
+  with.speaks = api_family::torchserve;
+  with.busy_model = model;
+  with.is_stream = asked.shape.is_stream;
+  with.event_type = media_type_of(call.speaks);
+  with.frames_itself = true;
+  with.ended_well = [&core, model, has_version = call.has_version](const reply_times& when) {
+    core.facts->torchserve().predicted(model, has_version, when.granted - when.read,
+                                       when.ended - when.read);
+  };
+  if (call.speaks == torchserve_words::openai) {
+    with.whole = [shape = asked.shape] { return std::make_unique<whole_reply>(shape); };
+    with.events = [shape = asked.shape, &client](const reply_identity& who) {
+      return std::make_unique<torchserve_events>(shape, who, !client.framing.is_http_1_0);
+    };
+  } else {
+    const torchserve_shape shape{call.speaks, asked.shape.echo, asked.shape.has_logprobs};
+    with.whole = [shape] { return std::make_unique<torchserve_whole>(shape); };
+    with.events = [shape](const reply_identity&) {
+      return std::make_unique<torchserve_pieces>(shape);
+    };
+  }
   co_return co_await generation_answer(client, std::move(open), std::move(with));
 }
 

@@ -18,6 +18,9 @@ struct dialog {
   std::function<std::unique_ptr<event_speaker>(const reply_identity&)> events;
   header_list event_headers;
   std::string_view event_type = event_stream_type; // of others no line is known to be a comment
+  bool frames_itself = false; // the speaker writes HTTP's chunks: nothing else may be one
+  std::string busy_model;     // TorchServe's, in whose words a refusal for load has it
+  std::function<void(const reply_times&)> ended_well; // none: nobody counts
 };
 
 reply_identity identity_of(http_connection& client, const granted& g);
@@ -26,15 +29,19 @@ std::optional<http_reply> refusal_of(http_connection& client, api_family speaks,
                                      const stream_event& e);
 // `open` has been asked for just now.
 asio::awaitable<after> generation_answer(http_connection& client, openings open, dialog with);
-// `lead` goes out before the events, once: the header of the answer.
+// `lead` goes out before the events, once: the header of the answer. `is_framed`: the events are
+// HTTP's chunks already.
 asio::awaitable<bool> write_events(http_connection& client, std::string& lead, std::string& events,
-                                   bool is_last);
+                                   bool is_last, bool is_framed = false);
 
 // Each opens its request at the desk, brings the answer to the client, and returns what becomes of
 // the connection. A client that hangs up meanwhile has its ticket cancelled at once.
 asio::awaitable<after> answer(http_connection& client, openai_generate call);
 asio::awaitable<after> answer(http_connection& client, tgi_generate call);
 asio::awaitable<after> answer(http_connection& client, vllm_generate call);
+asio::awaitable<after> answer(http_connection& client, torchserve_generate call);
+// All of them at once, and the first that fails is the answer.
+asio::awaitable<after> answer(http_connection& client, torchserve_batch call);
 asio::awaitable<after> answer(http_connection& client, tokenize_call call);
 asio::awaitable<after> answer(http_connection& client, detokenize_call call);
 

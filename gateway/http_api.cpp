@@ -7,6 +7,7 @@
 #include "gateway/status_response.hpp"
 #include "gateway/tgi_error.hpp"
 #include "gateway/tgi_response.hpp"
+#include "gateway/torchserve_api.hpp"
 
 #include <algorithm>
 #include <array>
@@ -44,10 +45,6 @@ constexpr std::array routes{
 constexpr unsigned char web_page[] = {
 #include "gateway/web_page.inc"
 };
-
-std::string_view path_of(std::string_view target) noexcept {
-  return target.substr(0, target.find_first_of("?#"));
-}
 
 // What stands in braces stands for one part of the path that is not empty.
 bool fits(std::string_view pattern, std::string_view path) noexcept {
@@ -233,8 +230,11 @@ std::span<const route_row> http_api::routes() noexcept {
   return ::baton::gateway::routes;
 }
 
-std::string_view http_api::route_name(std::string_view target) noexcept {
-  const auto* row = find_route(path_of(target), {});
+std::string_view http_api::route_name(const http_call& call) {
+  if (is_torchserve(call.door)) {
+    return torchserve_api::route_name(call);
+  }
+  const auto* row = find_route(path_of(call.target), {});
   return row ? row->path : "other";
 }
 
@@ -244,7 +244,7 @@ result<caller> http_api::identify(const http_call& call, const route_row* row) c
   if (access == route_access::open) {
     return caller{};
   }
-  if (access == route_access::admin && call.is_at_admin_door) {
+  if (access == route_access::admin && call.door == door_kind::admin) {
     return caller{};
   }
   const auto& gate = facts_->gate();
@@ -259,7 +259,10 @@ result<caller> http_api::identify(const http_call& call, const route_row* row) c
 }
 
 http_api::admission http_api::admit(const http_call& call) const {
-  if (call.is_at_admin_door && !is_local_name(call.host)) {
+  if (is_torchserve(call.door)) {
+    return torchserve_api(facts_).admit(call);
+  }
+  if (call.door == door_kind::admin && !is_local_name(call.host)) {
     return {{}, refusal(fail(errc::forbidden, "this door has no name but localhost"))};
   }
   const auto* row = find_route(path_of(call.target), call.method);
@@ -291,7 +294,7 @@ std::optional<http_reply> http_api::refuse(const http_call& call) const {
         fail(errc::unsupported_media_type, "the body must be JSON in UTF-8: application/json"),
         row);
   }
-  if (path == "/metrics" && facts_->config().shares_http && !call.is_at_admin_door) {
+  if (path == "/metrics" && facts_->config().shares_http && call.door != door_kind::admin) {
     return refusal(fail(errc::conflict, "several gateways share this address, and each has its own "
                                         "/metrics: ask at gateway.admin and the ports behind it"));
   }
@@ -333,6 +336,9 @@ result<void> http_api::settle_tools(openai_generate& call) const {
 }
 
 http_plan http_api::plan(const http_call& call) const {
+  if (is_torchserve(call.door)) {
+    return torchserve_api(facts_).plan(call);
+  }
   const auto path = path_of(call.target);
   const auto* row = find_route(path, call.method);
   ENSURE(row != nullptr, "a call without a route was not refused");

@@ -12,6 +12,7 @@
 #include "gateway/openai_request.hpp"
 #include "gateway/responses_request.hpp"
 #include "gateway/tgi_request.hpp"
+#include "gateway/torchserve_request.hpp"
 #include "gateway/vllm_generate.hpp"
 
 #include <memory>
@@ -22,25 +23,52 @@
 
 namespace baton::gateway {
 
+// Which listener a connection came through.
+enum class door_kind : std::uint8_t {
+  clients,
+  admin,
+  torchserve_inference,
+  torchserve_management,
+  torchserve_metrics
+};
+constexpr bool is_torchserve(door_kind door) noexcept {
+  return door >= door_kind::torchserve_inference;
+}
+// Where a flood of clients must not lock the operator out.
+constexpr bool is_operators(door_kind door) noexcept {
+  return door != door_kind::clients && door != door_kind::torchserve_inference;
+}
+// Where there is a certificate. The operator's door is on loopback, and plain.
+constexpr bool is_for_tls(door_kind door) noexcept {
+  return door != door_kind::admin;
+}
+// In whose words a door refuses what is no request of any route.
+constexpr api_family family_of(door_kind door) noexcept {
+  return is_torchserve(door) ? api_family::torchserve : api_family::openai;
+}
+
 // The parts of a request that routes look at; views into the parser's memory.
 struct http_call {
   std::string_view method;
   std::string_view target;
   std::string_view host;
   std::string_view origin;
+  std::string_view accept;
   std::string_view content_type;
   std::string_view content_encoding;
   std::string_view authorization;
   std::string_view last_event_id;
   bool is_websocket_upgrade = false;
-  bool is_at_admin_door = false;
+  bool is_http_1_0 = false;
+  door_kind door = door_kind::clients;
   std::string_view body;
 };
 
 struct websocket_upgrade {};
 using http_plan =
     std::variant<http_reply, openai_generate, tgi_generate, vllm_generate, response_create,
-                 response_question, tokenize_call, detokenize_call, websocket_upgrade>;
+                 response_question, tokenize_call, detokenize_call, torchserve_generate,
+                 torchserve_batch, websocket_upgrade>;
 
 enum class method_set : std::uint8_t { get, post, remove, socket };
 enum class route_access : std::uint8_t { open, user, admin };
@@ -68,7 +96,7 @@ public:
   // Requires: admit(call) refused nothing.
   http_plan plan(const http_call& call) const;
   // The label of the call's route in /metrics; "other" if there is none.
-  static std::string_view route_name(std::string_view target) noexcept;
+  static std::string_view route_name(const http_call& call);
 
 private:
   result<openai_generate> read_chat(const http_call& call) const;

@@ -25,7 +25,7 @@ public:
   // Once, before anything else.
   void prepare();
   // Whether the client is to speak TLS.
-  bool is_to_be_secured() const noexcept { return door_ == door_kind::clients && core_.tls; }
+  bool is_to_be_secured() const noexcept { return is_for_tls(door_) && core_.tls; }
   // Once, at the end; closes the socket unless it was handed over.
   void retire(after how);
   void stop(); // any thread: ends what is under way
@@ -58,7 +58,7 @@ public:
   void count_request(int status);
 
   door_core& core() noexcept { return core_; }
-  bool is_at_admin_door() const noexcept { return door_ == door_kind::admin; }
+  door_kind door() const noexcept { return door_; }
   const http_limits& limits() const noexcept { return core_.config().http_bounds; }
   client_socket& socket() noexcept { return socket_; }
   bell& bell_of() noexcept { return *bell_; }

@@ -5,7 +5,6 @@
 #include <cctype>
 
 namespace baton::gateway {
-namespace {
 
 std::string lower(std::string_view text) {
   std::string out(text);
@@ -14,7 +13,9 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-} // namespace
+std::string_view path_of(std::string_view target) noexcept {
+  return target.substr(0, target.find_first_of("?#"));
+}
 
 bool is_foreign(std::string_view origin, std::string_view host) {
   if (origin.empty()) {

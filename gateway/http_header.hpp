@@ -7,12 +7,15 @@
 
 namespace baton::gateway {
 
+std::string lower(std::string_view text); // ASCII's letters
+std::string_view path_of(std::string_view target) noexcept;
 // A page of another site must not use a server on its visitor's machine. Clients that are no
 // browsers send no Origin.
 bool is_foreign(std::string_view origin, std::string_view host);
 // Only what is clearly no JSON: curl -d says application/x-www-form-urlencoded, others say nothing.
 bool is_wrong_media(std::string_view content_type, std::string_view encoding);
-// A page of a name that its owner has pointed at this machine is no page of this machine.
+// A page of a name that its owner has pointed at this machine is no page of this machine. `host`:
+// with its port or without.
 bool is_local_name(std::string_view host);
 // Nothing if `text` is not percent-encoded (RFC 3986, section 2.1).
 std::optional<std::string> percent_decoded(std::string_view text);

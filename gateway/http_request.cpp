@@ -17,8 +17,8 @@ std::string_view view(boost::beast::string_view s) noexcept {
 
 } // namespace
 
-http_request::http_request(const http_limits& limits)
-    : limits_(limits),
+http_request::http_request(const http_limits& limits, door_kind door)
+    : limits_(limits), door_(door),
       on_chunk_([most = limits.chunk_extension_bytes_max](
                     std::uint64_t, boost::beast::string_view extensions, error_code& ec) {
         if (extensions.size() > most) {
@@ -40,8 +40,10 @@ bool http_request::expects_continue() const {
          http::token_list(get()[http::field::expect]).exists("100-continue");
 }
 
-http_api::admission http_request::admit_head(const http_api& api, bool is_at_admin_door) const {
-  const auto refused = [](const error& e) { return http_api::admission{{}, error_reply(e)}; };
+http_api::admission http_request::admit_head(const http_api& api) const {
+  const auto refused = [this](const error& e) {
+    return http_api::admission{{}, errors_of(family_of(door_)).failure(e)};
+  };
   const auto& m = get();
   const auto lines = std::distance(m.begin(), m.end());
   if (lines > static_cast<std::ptrdiff_t>(limits_.header_lines_max)) {
@@ -55,9 +57,7 @@ http_api::admission http_request::admit_head(const http_api& api, bool is_at_adm
     return refused( // RFC 9112, section 6.1: the way of request smuggling
         fail(errc::invalid_request, "Transfer-Encoding and Content-Length exclude each other"));
   }
-  auto head = call();
-  head.is_at_admin_door = is_at_admin_door;
-  return api.admit(head);
+  return api.admit(call());
 }
 
 http_call http_request::call() const {
@@ -67,30 +67,31 @@ http_call http_request::call() const {
   call.target = view(m.target());
   call.host = view(m[http::field::host]);
   call.origin = view(m[http::field::origin]);
+  call.accept = view(m[http::field::accept]);
   call.content_type = view(m[http::field::content_type]);
   call.content_encoding = view(m[http::field::content_encoding]);
   call.authorization = view(m[http::field::authorization]);
   call.last_event_id = view(m["Last-Event-ID"]);
   call.is_websocket_upgrade = boost::beast::websocket::is_upgrade(m);
+  call.is_http_1_0 = m.version() < 11;
+  call.door = door_;
   call.body = m.body();
   return call;
 }
 
-std::optional<http_reply> read_error_reply(const boost::system::error_code& ec,
-                                           const http_limits& limits) {
+std::optional<error> read_error(const boost::system::error_code& ec, const http_limits& limits) {
   if (ec == http::error::header_limit || ec == http::error::buffer_overflow) {
-    return error_reply(
-        fail(errc::header_too_large, "the header has more than {} bytes", limits.header_bytes_max));
+    return fail(errc::header_too_large, "the header has more than {} bytes",
+                limits.header_bytes_max);
   }
   if (ec == http::error::body_limit) {
-    return error_reply(
-        fail(errc::payload_too_large, "the body has more than {} bytes", limits.body_bytes_max));
+    return fail(errc::payload_too_large, "the body has more than {} bytes", limits.body_bytes_max);
   }
   const bool is_hang_up = ec == http::error::end_of_stream || ec == http::error::partial_message;
   if (is_hang_up || ec.category() != http::make_error_code(http::error::bad_method).category()) {
     return std::nullopt;
   }
-  return error_reply(fail(errc::invalid_request, "this is not HTTP/1.1: {}", ec.message()));
+  return fail(errc::invalid_request, "this is not HTTP/1.1: {}", ec.message());
 }
 
 } // namespace baton::gateway

@@ -19,7 +19,7 @@ public:
   using error_code = boost::system::error_code;
 
   // Requires: `limits` outlives the request.
-  explicit http_request(const http_limits& limits);
+  explicit http_request(const http_limits& limits, door_kind door = door_kind::clients);
 
   parser& reader() noexcept { return reader_; }
   const message& get() const { return reader_.get(); }
@@ -27,19 +27,19 @@ public:
   reply_framing framing() const;
   bool expects_continue() const; // "100 Continue" before its body comes
   // Who asks, and what is wrong with the request whatever its body says.
-  http_api::admission admit_head(const http_api& api, bool is_at_admin_door) const;
+  http_api::admission admit_head(const http_api& api) const;
   // Views into the parser's memory.
   http_call call() const;
 
 private:
   const http_limits& limits_;
+  const door_kind door_;
   // The parser keeps a reference to it.
   std::function<void(std::uint64_t, boost::beast::string_view, error_code&)> on_chunk_;
   parser reader_;
 };
 
-// The reply to bytes that could not be read as a request; nothing if the client hung up.
-std::optional<http_reply> read_error_reply(const boost::system::error_code& ec,
-                                           const http_limits& limits);
+// What is wrong with bytes that could not be read as a request; nothing if the client hung up.
+std::optional<error> read_error(const boost::system::error_code& ec, const http_limits& limits);
 
 } // namespace baton::gateway

@@ -54,10 +54,10 @@ result<tcp::endpoint> parse_endpoint(const char* param, const std::string& text)
 }
 
 // Said to a connection beyond the limit, in one write; a full socket loses it.
-void turn_away(const board& facts, tcp::socket& socket) {
+void turn_away(const board& facts, door_kind door, tcp::socket& socket) {
   const auto full = fail(errc::overloaded, "the server has as many connections as it may have");
-  const auto reply =
-      refusal_reply(refuse_here(full, *facts.look()), facts.config().overload_status);
+  const auto reply = errors_of(family_of(door))
+                         .refusal(refuse_here(full, *facts.look()), facts.config().overload_status);
   const auto bytes = render(reply, {.is_http_1_0 = false, .keeps_alive = false, .is_head = false});
   error_code ignored;
   socket.non_blocking(true, ignored);
@@ -72,21 +72,22 @@ struct listener {
   const char* param; // its key of the configuration
   tcp::acceptor acceptor;
   tcp::endpoint bound;
+  bool is_shared = false;
 
   listener(asio::io_context& io, door_kind d, const char* p)
       : door(d), param(p), acceptor(asio::make_strand(io)) {}
-  // `is_shared`: with other processes of this user that say so, among which the system spreads the
+  // `shares`: with other processes of this user that say so, among which the system spreads the
   // connections (SO_REUSEPORT); then whoever has bound it listens later.
-  result<void> bind(const tcp::endpoint& endpoint, const std::string& text, bool is_shared);
+  result<void> bind(const tcp::endpoint& endpoint, const std::string& text, bool shares);
   std::string address() const {
     const auto host = bound.address().to_string();
     return fmt::format("{}:{}", bound.address().is_v6() ? "[" + host + "]" : host, bound.port());
   }
 };
 
-result<void> listener::bind(const tcp::endpoint& endpoint, const std::string& text,
-                            bool is_shared) {
+result<void> listener::bind(const tcp::endpoint& endpoint, const std::string& text, bool shares) {
   error_code ec;
+  is_shared = shares;
   acceptor.open(endpoint.protocol(), ec);
   if (!ec) {
     const int yes = 1;
@@ -113,46 +114,73 @@ result<void> listener::bind(const tcp::endpoint& endpoint, const std::string& te
 // A certificate that ends sooner is worth a word.
 constexpr std::chrono::system_clock::duration certificate_soon = std::chrono::hours(24 * 14);
 
-struct addresses {
-  tcp::endpoint http;
-  std::optional<tcp::endpoint> admin;
+// One address, and who may come there.
+struct place {
+  door_kind door;
+  const char* param; // its key of the configuration
+  std::string text;
+  tcp::endpoint endpoint;
+  bool is_shared = false; // by gateways that share `http`
 };
 
-// Where to listen, if whoever may come there may.
-result<addresses> read_addresses(const gateway_config& config) {
-  const auto http = parse_endpoint("http", config.http);
-  if (!http) {
-    return http.error();
+// Whoever reaches it needs a key, unless it is said that nobody does.
+result<void> check_reach(const place& at, const gateway_config& config) {
+  if (at.endpoint.address().is_loopback() || config.keys || config.allow_unauthenticated) {
+    return {};
   }
-  if (!http->address().is_loopback() && !config.keys && !config.allow_unauthenticated) {
-    return fail_param(errc::bad_config, "http",
-                      "gateway.http = '{}' can be reached from other machines, and there are no "
-                      "API keys: make one with `cluster keygen --api NAME keys.toml` and set "
-                      "gateway.api_keys = \"keys.toml\"; or set gateway.allow_unauthenticated = "
-                      "true if whoever reaches it may use it",
-                      config.http);
+  return fail_param(errc::bad_config, at.param,
+                    "gateway.{} = '{}' can be reached from other machines, and there are no "
+                    "API keys: make one with `cluster keygen --api NAME keys.toml` and set "
+                    "gateway.api_keys = \"keys.toml\"; or set gateway.allow_unauthenticated = "
+                    "true if whoever reaches it may use it",
+                    at.param, at.text);
+}
+
+// Where to listen, `http` first, if whoever may come there may.
+result<std::vector<place>> read_addresses(const gateway_config& config) {
+  const auto& ts = config.torchserve;
+  const bool shares = config.shares_http;
+  std::vector<place> all{
+      {door_kind::clients, "http", config.http, {}, shares},
+      {door_kind::admin, "admin", config.admin, {}},
+      {door_kind::torchserve_inference, "torchserve_inference", ts.inference, {}, shares},
+      {door_kind::torchserve_management, "torchserve_management", ts.management, {}, shares},
+      {door_kind::torchserve_metrics, "torchserve_metrics", ts.metrics, {}}};
+  std::erase_if(all, [](const place& p) { return p.door != door_kind::clients && p.text.empty(); });
+  for (auto& at : all) {
+    const auto endpoint = parse_endpoint(at.param, at.text);
+    if (!endpoint) {
+      return endpoint.error();
+    }
+    at.endpoint = *endpoint;
+    if (at.door == door_kind::admin && !endpoint->address().is_loopback()) {
+      return fail_param(errc::bad_config, at.param,
+                        "gateway.admin = '{}' is not a loopback address: nobody needs a key there",
+                        at.text);
+    }
+    if (auto ok = check_reach(at, config); !ok) {
+      return ok.error();
+    }
+    for (const auto& other : all) {
+      if (&other == &at) {
+        break;
+      }
+      if (endpoint->port() != 0 && other.endpoint == *endpoint) {
+        return fail_param(errc::bad_config, at.param,
+                          "gateway.{} and gateway.{} are both '{}': each needs an address of its "
+                          "own",
+                          other.param, at.param, at.text);
+      }
+    }
   }
-  if (config.admin.empty()) {
-    return addresses{*http, std::nullopt};
-  }
-  const auto admin = parse_endpoint("admin", config.admin);
-  if (!admin) {
-    return admin.error();
-  }
-  if (!admin->address().is_loopback()) {
-    return fail_param(errc::bad_config, "admin",
-                      "gateway.admin = '{}' is not a loopback address: nobody needs a key there",
-                      config.admin);
-  }
-  return addresses{*http, *admin};
+  return all;
 }
 
 } // namespace
 
 struct http_server::wall {
   door_core core;
-  listener clients{core.io, door_kind::clients, "http"};
-  std::optional<listener> admin;
+  std::vector<std::unique_ptr<listener>> listeners; // `http` first
   std::vector<std::thread> threads;
 
   wall(const front_actor& front, std::shared_ptr<board> facts)
@@ -177,14 +205,13 @@ result<void> http_server::wall::bind() {
   if (!where) {
     return where.error();
   }
-  if (auto ok = clients.bind(where->http, config.http, config.shares_http); !ok) {
-    return ok;
+  for (const auto& at : *where) {
+    listeners.push_back(std::make_unique<listener>(core.io, at.door, at.param));
+    if (auto ok = listeners.back()->bind(at.endpoint, at.text, at.is_shared); !ok) {
+      return ok;
+    }
   }
-  if (!where->admin) {
-    return {};
-  }
-  admin.emplace(core.io, door_kind::admin, "admin");
-  return admin->bind(*where->admin, config.admin, false);
+  return {};
 }
 
 // Who came here before it is known who serves would be refused, though another gateway would have
@@ -207,7 +234,7 @@ asio::awaitable<void> http_server::wall::join_others(listener& at) {
 }
 
 asio::awaitable<void> http_server::wall::listen(listener& at) {
-  if (at.door == door_kind::clients && core.config().shares_http) {
+  if (at.is_shared) {
     co_await join_others(at);
   }
   // Out of file descriptors: wait for one to come back instead of spinning.
@@ -230,19 +257,18 @@ asio::awaitable<void> http_server::wall::listen(listener& at) {
         co_return; // whoever comes now is cut without a word, as all others are
       }
       core.facts->metrics().refused("http", errc::overloaded);
-      if (at.door == door_kind::clients && core.tls) {
+      if (is_for_tls(at.door) && core.tls) {
         socket.close(ec); // who is to speak TLS would not understand a word
       } else {
-        turn_away(*core.facts, socket);
+        turn_away(*core.facts, at.door, socket);
       }
     }
   }
 }
 
 void http_server::wall::run() {
-  asio::co_spawn(clients.acceptor.get_executor(), listen(clients), asio::detached);
-  if (admin) {
-    asio::co_spawn(admin->acceptor.get_executor(), listen(*admin), asio::detached);
+  for (const auto& at : listeners) {
+    asio::co_spawn(at->acceptor.get_executor(), listen(*at), asio::detached);
   }
   for (std::uint32_t i = 0; i < core.config().threads; ++i) {
     threads.emplace_back([this] { core.io.run(); });
@@ -255,7 +281,15 @@ result<void> http_server::check_free(const gateway_config& config) {
     return where.error();
   }
   asio::io_context io;
-  return listener(io, door_kind::clients, "http").bind(where->http, config.http, false);
+  for (const auto& at : *where) {
+    if (!at.is_shared) {
+      continue;
+    }
+    if (auto ok = listener(io, at.door, at.param).bind(at.endpoint, at.text, false); !ok) {
+      return ok;
+    }
+  }
+  return {};
 }
 
 std::vector<http_server::remark> http_server::remarks(const gateway_config& config,
@@ -275,10 +309,15 @@ std::vector<http_server::remark> http_server::remarks(const gateway_config& conf
     return all;
   }
   const auto where = read_addresses(config);
-  if (where && config.keys && !where->http.address().is_loopback()) {
-    all.push_back({fmt::format("API keys cross the network to {} in clear", config.http),
-                   "set gateway.tls_certificate and gateway.tls_key, unless what is in front of it "
-                   "speaks TLS"});
+  if (!where || !config.keys) {
+    return all;
+  }
+  for (const auto& at : *where) {
+    if (!at.endpoint.address().is_loopback()) {
+      all.push_back({fmt::format("API keys cross the network to {} in clear", at.text),
+                     "set gateway.tls_certificate and gateway.tls_key, unless what is in front of "
+                     "it speaks TLS"});
+    }
   }
   return all;
 }
@@ -313,12 +352,13 @@ result<std::unique_ptr<http_server>> http_server::start(const front_actor& front
   return std::make_unique<http_server>(std::move(w));
 }
 
-std::string http_server::url() const {
-  return (wall_->core.tls ? "https://" : "http://") + wall_->clients.address();
-}
-
-std::string http_server::admin_url() const {
-  return wall_->admin ? "http://" + wall_->admin->address() : std::string();
+std::string http_server::url(door_kind door) const {
+  for (const auto& at : wall_->listeners) {
+    if (at->door == door) {
+      return (is_for_tls(door) && wall_->core.tls ? "https://" : "http://") + at->address();
+    }
+  }
+  return {};
 }
 
 result<void> http_server::reload_certificate() {
@@ -332,9 +372,8 @@ void http_server::stop() {
       at.acceptor.close(ignored);
     });
   };
-  close(wall_->clients);
-  if (wall_->admin) {
-    close(*wall_->admin);
+  for (const auto& at : wall_->listeners) {
+    close(*at);
   }
   wall_->core.connections.stop_all();
   for (auto& t : wall_->threads) {

@@ -2,6 +2,7 @@
 // runs the io threads. Beast and Asio stay behind the wall.
 #pragma once
 
+#include "gateway/http_api.hpp"
 #include "gateway/reception.hpp"
 
 #include <chrono>
@@ -15,8 +16,8 @@ class http_server {
 public:
   // Whether start could go as far as to bind. Errors: its own, but for those of binding.
   static result<void> check(const gateway_config& config);
-  // Whether nobody listens at config().http. For gateways that share it: each would join a stranger
-  // that shares it as well. Errors: address_in_use.
+  // Whether nobody listens where config() says that addresses are shared: each would join a
+  // stranger that shares it as well. Errors: address_in_use.
   static result<void> check_free(const gateway_config& config);
   // What it would do as it is told, and hardly anybody means: keys that cross a network in clear, a
   // certificate that has ended or soon will. Requires: check is content.
@@ -26,14 +27,15 @@ public:
   };
   static std::vector<remark> remarks(const gateway_config& config,
                                      std::chrono::system_clock::time_point now);
-  // Binds config().http and config().admin and serves at once. Errors: bad_config (not an address,
-  // or one that more can reach than may), address_in_use, io_failed; each names the address.
+  // Binds config().http, config().admin and config().torchserve and serves at once. Errors:
+  // bad_config (not an address, or one that more can reach than may), address_in_use, io_failed;
+  // each names the address.
   static result<std::unique_ptr<http_server>> start(const front_actor& front,
                                                     std::shared_ptr<board> facts);
   ~http_server(); // stops
 
-  std::string url() const;       // with the port that was taken
-  std::string admin_url() const; // empty: no such door
+  // With the port that was taken; empty: no such door.
+  std::string url(door_kind door) const;
   // Reads the certificate and its key again, for connections to come. Errors: as
   // tls_context::load; then all stays as it is. Any thread.
   result<void> reload_certificate();

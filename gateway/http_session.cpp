@@ -87,15 +87,16 @@ asio::awaitable<error_code> http_session::read_head(http_request& request, bool 
 
 asio::awaitable<after> http_session::judge_read_error(error_code ec) {
   client_->framing.keeps_alive = false;
+  const auto& words = errors_of(family_of(client_->door()));
   if (ec == asio::error::eof) {
     co_return after::close;
   }
   if (client_->deadline().has_bitten()) {
     const auto e = fail(errc::request_timeout, "the request did not come in time");
-    co_return co_await client_->reply(error_reply(e), true);
+    co_return co_await client_->reply(words.failure(e), true);
   }
-  if (const auto refusal = read_error_reply(ec, client_->limits())) {
-    co_return co_await client_->reply(*refusal, true);
+  if (const auto e = read_error(ec, client_->limits())) {
+    co_return co_await client_->reply(words.failure(*e), true);
   }
   co_return after::close;
 }
@@ -105,14 +106,14 @@ asio::awaitable<after> http_session::one_request(bool is_first) {
   client_->framing = {};
   client_->route = "other";
   client_->started_at = http_connection::clock::now();
-  http_request request(limits);
+  http_request request(limits, client_->door());
   if (auto ec = co_await read_head(request, is_first); ec) {
     co_return co_await judge_read_error(ec);
   }
   client_->framing = request.framing();
-  client_->route = http_api::route_name(request.call().target);
+  client_->route = http_api::route_name(request.call());
   auto& reader = request.reader();
-  auto admitted = request.admit_head(client_->core().api, client_->is_at_admin_door());
+  auto admitted = request.admit_head(client_->core().api);
   if (admitted.refusal) {
     // Without its body read the connection has no known next request.
     co_return co_await client_->reply(*admitted.refusal, !reader.is_done());
@@ -165,6 +166,12 @@ asio::awaitable<after> http_session::serve(http_request& request) {
   if (auto* q = std::get_if<response_question>(&plan)) {
     co_return co_await answer(*client_, std::move(*q));
   }
+  if (auto* g = std::get_if<torchserve_generate>(&plan)) {
+    co_return co_await answer(*client_, std::move(*g));
+  }
+  if (auto* b = std::get_if<torchserve_batch>(&plan)) {
+    co_return co_await answer(*client_, std::move(*b));
+  }
   if (auto* t = std::get_if<tokenize_call>(&plan)) {
     co_return co_await answer(*client_, std::move(*t));
   }
@@ -176,7 +183,7 @@ asio::awaitable<after> http_session::serve(http_request& request) {
 bool start_http_session(door_core& core, door_kind door, tcp::socket& socket) {
   const auto& bounds = core.config().http_bounds;
   const auto most =
-      bounds.connections_max + (door == door_kind::admin ? bounds.admin_connections_extra : 0);
+      bounds.connections_max + (is_operators(door) ? bounds.admin_connections_extra : 0);
   // The stop function is known only with the connection: until then there is nothing to stop.
   const auto id = core.connections.enter([] {}, most);
   if (!id) {

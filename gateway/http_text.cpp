@@ -51,6 +51,8 @@ std::string_view reason_phrase(int status) noexcept {
     return "Service Unavailable";
   case 504:
     return "Gateway Timeout";
+  case 507:
+    return "Insufficient Storage";
   case 529: // of no RFC
     return "Overloaded";
   default:

@@ -2,13 +2,24 @@
 
 #include "gateway/refusal.hpp"
 #include "gateway/tgi_error.hpp"
+#include "gateway/torchserve_error.hpp"
 
 namespace baton::gateway {
 
 const error_words& errors_of(api_family api) noexcept {
   static constexpr error_words openai{refusal_reply, [](const error& e) { return error_reply(e); }};
   static constexpr error_words tgi{tgi_refusal, [](const error& e) { return tgi_failure(e); }};
-  return api == api_family::tgi ? tgi : openai;
+  static constexpr error_words torchserve{torchserve_refusal,
+                                          [](const error& e) { return torchserve_failure(e); }};
+  switch (api) {
+  case api_family::tgi:
+    return tgi;
+  case api_family::torchserve:
+    return torchserve;
+  case api_family::openai:
+    break;
+  }
+  return openai;
 }
 
 } // namespace baton::gateway

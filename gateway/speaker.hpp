@@ -10,7 +10,7 @@
 
 namespace baton::gateway {
 
-enum class api_family : std::uint8_t { openai, tgi };
+enum class api_family : std::uint8_t { openai, tgi, torchserve };
 
 // Errors as HTTP answers, while nothing else was said.
 struct error_words {
@@ -46,8 +46,8 @@ public:
   virtual http_reply reply(const reply_identity& who, const reply_times& when) const = 0;
 };
 
-// Writes server-sent events (WHATWG HTML, section 9.2), with exactly one that is the last or an
-// error.
+// Writes an answer piece by piece, most often as server-sent events (WHATWG HTML, section 9.2),
+// with exactly one that is the last or an error.
 class event_speaker {
 public:
   virtual ~event_speaker() = default;
@@ -58,6 +58,9 @@ public:
   // Any time before the end.
   virtual void fail(const error& e, std::string& out) = 0;
   virtual bool has_ended() const noexcept = 0;
+  virtual bool has_failed() const noexcept { return false; } // where somebody asks
+  // It has no words for what went wrong: the connection is cut before the answer's end.
+  virtual bool is_broken() const noexcept { return false; }
 };
 
 } // namespace baton::gateway

@@ -61,17 +61,17 @@ void check_reply(const http_reply& reply, const reply_framing& framing) {
 
 // Whether another request may follow.
 bool one_request(const http_api& open, const http_api& keyed, const http_limits& limits,
-                 sent_bytes& client, boost::beast::flat_buffer& buffer) {
-  http_request request(limits);
+                 door_kind door, sent_bytes& client, boost::beast::flat_buffer& buffer) {
+  http_request request(limits, door);
   error_code ec;
   http::read_header(client, buffer, request.reader(), ec);
   if (!ec) {
     const auto locked_out = keyed.admit(request.call());
-    ENSURE(locked_out.refusal || locked_out.who.name() == "user" ||
+    ENSURE(locked_out.refusal || locked_out.who.name() == "user" || is_torchserve(door) ||
                request.call().target.starts_with("/health") ||
                request.call().target.starts_with("/ping"),
            "let in: {}", request.call().target);
-    if (const auto refusal = request.admit_head(open, /*is_at_admin_door=*/false).refusal) {
+    if (const auto refusal = request.admit_head(open).refusal) {
       check_reply(*refusal, request.framing());
       return request.reader().is_done();
     }
@@ -79,8 +79,8 @@ bool one_request(const http_api& open, const http_api& keyed, const http_limits&
     http::read(client, buffer, request.reader(), ec);
   }
   if (ec) {
-    if (const auto refusal = read_error_reply(ec, limits))
-      check_reply(*refusal, {});
+    if (const auto e = read_error(ec, limits))
+      check_reply(error_reply(*e), {});
     return false;
   }
   const auto plan = open.plan(request.call());
@@ -99,7 +99,14 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   for (const std::size_t piece : {SIZE_MAX, std::size_t{7}}) {
     sent_bytes client(fuzz::text_of(data, size), piece);
     boost::beast::flat_buffer buffer(buffer_bytes_max);
-    while (one_request(open, keyed, limits, client, buffer)) {
+    while (one_request(open, keyed, limits, door_kind::clients, client, buffer)) {
+    }
+  }
+  for (const auto door : {door_kind::torchserve_inference, door_kind::torchserve_management,
+                          door_kind::torchserve_metrics}) {
+    sent_bytes client(fuzz::text_of(data, size), SIZE_MAX);
+    boost::beast::flat_buffer buffer(buffer_bytes_max);
+    while (one_request(open, keyed, limits, door, client, buffer)) {
     }
   }
   return 0;

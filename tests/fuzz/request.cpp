@@ -5,6 +5,7 @@
 #include "gateway/request_check.hpp"
 #include "gateway/responses_request.hpp"
 #include "gateway/tgi_request.hpp"
+#include "gateway/torchserve_request.hpp"
 #include "gateway/vllm_generate.hpp"
 #include "gateway/websocket_messages.hpp"
 #include "schema/codec.hpp"
@@ -58,6 +59,13 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   }
   // As a path, after the part that the route has matched.
   (void)parse_response_question("GET", "/v1/responses/" + std::string(body));
+  for (const auto* media : {"", "text/plain", "application/json",
+                            "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"})
+    if (const auto call = parse_prediction({media, "", body}, config.request))
+      check_accepted(call->call.request, config);
+  if (const auto batch = parse_instances(body, config.request))
+    for (const auto& request : batch->requests)
+      check_accepted(request, config);
   const auto of_tgi = parse_tgi_tokenize(body, config.request);
   const auto asked_tokens = of_tgi ? *of_tgi : parse_tokenize(body, config.request);
   if (asked_tokens && check_limits(asked_tokens->input)) {

@@ -50,7 +50,7 @@ TARGETS = {
     "nodes_toml": Target(["examples/*.toml"], ["cluster/config.cpp", "cluster/toml_section.cpp"],
                          ["[", "]", "[[", "]]", "=", '"', "'''", '"""', "inf", "nan", "0x", "1979-05-27T07:32:00Z"]),
     "packet": Target(["tests/data/schema/packet.bin"]),
-    "request": Target([], ["gateway/json_reader.cpp", "gateway/openai_*.[ch]pp", "gateway/request_check.cpp", "gateway/websocket_messages.cpp"],
+    "request": Target([], ["gateway/json_reader.cpp", "gateway/openai_*.[ch]pp", "gateway/request_check.cpp", "gateway/torchserve_request.cpp", "gateway/websocket_messages.cpp"],
                       JSON),
     "safetensors": Target([], MODEL, JSON),
     "tokenizer": Target([], [], ["<|im_start|>", "<tool_call>", "</s>", "\\xe2\\x96\\x81", "\\xef\\xbf\\xbd"]),

@@ -1,5 +1,5 @@
-// TorchServe's model-config.yaml: whatever it says, what is made of it is a configuration of ours
-// that says no more than it should, or is refused by one.
+// TorchServe's model-config.yaml and config.properties: whatever they say, what is made of it is a
+// configuration of ours that says no more than it should, or is refused by one.
 #include "cluster/config.hpp"
 #include "cluster/torchserve_import.hpp"
 #include "schema/ensure.hpp"
@@ -7,16 +7,26 @@
 
 using namespace baton;
 
-int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const auto made = cluster::import_torchserve(fuzz::text_of(data, size), "m.gguf", "m");
+namespace {
+
+void check(const result<cluster::imported_config>& made) {
   if (!made) {
     ENSURE(!made.error().message.empty(), "an error without words");
-    return 0;
+    return;
   }
   if (const auto config = cluster::parse_config(made->toml, "nodes.toml")) {
     ENSURE(config->models.size() == 1 && config->model.path == "m.gguf",
            "the model is not what was asked for");
     ENSURE(!config->gateway.allow_unauthenticated, "a key became a setting");
   }
+}
+
+} // namespace
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const auto text = fuzz::text_of(data, size);
+  check(cluster::import_torchserve(text, "m.gguf", "m"));
+  if (const auto server = cluster::parse_torchserve_properties(text))
+    check(cluster::import_torchserve("minWorkers: 1\n", "m.gguf", "m", *server));
   return 0;
 }

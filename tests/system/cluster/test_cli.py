@@ -51,6 +51,11 @@ def test_a_torchserve_configuration_is_imported(tmp_path):
     config = tmp_path / "nodes.toml"
     config.write_text(done.stdout)
     assert json.loads(cluster("plan", config, "--json").stdout)["stages"] == 2
+    assert 'torchserve_inference = "127.0.0.1:8080"' in done.stdout
+    properties = tmp_path / "config.properties"
+    properties.write_text("inference_address=http://127.0.0.1:9080\nmodel_store=/models\n")
+    carried = cluster("import", yaml, "--model", MODEL, "--properties", properties)
+    assert 'torchserve_inference = "127.0.0.1:9080"' in carried.stdout and "model_store is left out" in carried.stderr
     yaml.write_text("parallelType: dp\n")
     refused = cluster("import", yaml, "--model", MODEL)
     assert refused.returncode == 1 and "parallelType is 'dp': one of custom, pp, pptp, tp is needed" in refused.stderr

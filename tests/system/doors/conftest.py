@@ -38,6 +38,7 @@ class Gateway:
         self.failure = first.get("code")
         self.message = first.get("message")
         self.admin = first.get("admin")
+        self.torchserve = first.get("torchserve")
         self.routes = first.get("routes")
         self.url = first.get("url")
         self.zmq = first.get("zmq")

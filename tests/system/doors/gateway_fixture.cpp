@@ -2,6 +2,7 @@
 // and pipelines, lines on stdin change the cluster, lines of JSON on stdout tell what happened.
 //
 //   stdin: drain | reload | quit (or end of file)
+//          shards N: so many of each pipeline, as the root tells of them
 //          head_down | head_up | phase NAME | waiting N, each with the number of a pipeline behind
 //          it, else of the first
 #include "cluster/api_key_file.hpp"
@@ -35,6 +36,8 @@ struct settings {
   std::vector<std::string> pipelines; // models; none: one of "fake"
   std::uint32_t ticket_slots = 1000;
   std::string keys; // the file of API keys
+  std::uint32_t queue_max = 0;
+  bool uses_job_ticket = false;
 };
 
 int read_flags(int argc, char** argv, settings& s) {
@@ -48,6 +51,11 @@ int read_flags(int argc, char** argv, settings& s) {
   app.add_option("--slots", s.head.slots);
   app.add_option("--pipeline", s.pipelines);
   app.add_option("--admin", g.admin);
+  app.add_option("--torchserve-inference", g.torchserve.inference);
+  app.add_option("--torchserve-management", g.torchserve.management);
+  app.add_option("--torchserve-metrics", g.torchserve.metrics);
+  app.add_option("--queue", s.queue_max);
+  app.add_flag("--job-ticket", s.uses_job_ticket);
   app.add_option("--keys", s.keys);
   app.add_option("--tls-certificate", g.tls_certificate);
   app.add_option("--tls-key", g.tls_key);
@@ -91,12 +99,29 @@ void lose_head(const gateway::front_and_desks& all, std::size_t pipeline) {
   }
 }
 
+// As the root tells of them: the second one of a pipeline loads still.
+cluster_status with_shards(std::size_t pipelines, std::uint32_t count) {
+  cluster_status now;
+  now.phase = phase::ready;
+  for (std::size_t p = 0; p < pipelines; ++p) {
+    for (std::uint32_t i = 0; i < count; ++i) {
+      status shard;
+      shard.role = role::shard;
+      shard.name = p == 0 ? fmt::format("shard-{}", i) : fmt::format("shard-{}.{}", p, i);
+      shard.phase = i == 1 ? phase::loading : phase::ready;
+      shard.pid = static_cast<std::int32_t>(1000 + 100 * p + i);
+      now.nodes.push_back(std::move(shard));
+    }
+  }
+  return now;
+}
+
 void obey(const std::string& line, const gateway::front_and_desks& all,
           const std::vector<std::string>& models) {
   std::istringstream words(line);
   std::string order, value;
   words >> order;
-  if (order == "phase" || order == "waiting") {
+  if (order == "phase" || order == "waiting" || order == "shards") {
     words >> value;
   }
   std::size_t pipeline = 0;
@@ -105,6 +130,8 @@ void obey(const std::string& line, const gateway::front_and_desks& all,
   auto card = tests::fake_card(models.at(pipeline));
   if (order == "drain") {
     caf::anon_send(desk, drain{std::chrono::seconds(1)});
+  } else if (order == "shards") {
+    caf::anon_send(desk, with_shards(models.size(), static_cast<std::uint32_t>(std::stoul(value))));
   } else if (order == "head_down") {
     lose_head(all, pipeline);
   } else if (order == "head_up") {
@@ -223,7 +250,7 @@ int main(int argc, char** argv) {
   }
   s.gateway.pipelines.clear();
   for (std::size_t i = 0; i < s.pipelines.size(); ++i) {
-    s.gateway.pipelines.push_back({head_node(i), s.pipelines[i]});
+    s.gateway.pipelines.push_back({head_node(i), s.pipelines[i], s.queue_max, s.uses_job_ticket});
   }
   if (!s.keys.empty()) {
     auto keys = cluster::load_api_keys(s.keys);
@@ -270,6 +297,10 @@ int main(int argc, char** argv) {
     say(gateway::json({{"event", "ready"},
                        {"url", (*doors)->url()},
                        {"admin", (*doors)->admin_url()},
+                       {"torchserve",
+                        {{"inference", (*doors)->url(gateway::door_kind::torchserve_inference)},
+                         {"management", (*doors)->url(gateway::door_kind::torchserve_management)},
+                         {"metrics", (*doors)->url(gateway::door_kind::torchserve_metrics)}}},
                        {"zmq", (*doors)->zmq_endpoint()},
                        {"routes", routes()},
                        {"fields",

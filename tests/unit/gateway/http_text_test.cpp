@@ -136,11 +136,11 @@ TEST_CASE("at the operator's door the operator's routes need no key, the others 
   for (const auto& row : http_api::routes()) {
     CAPTURE(row.path);
     auto call = call_of(row);
-    call.is_at_admin_door = true;
+    call.door = door_kind::admin;
     CHECK(status_of(api.admit(call)) == (row.access == route_access::user ? 401 : 200));
   }
   auto call = call_of("GET", "/cluster");
-  call.is_at_admin_door = true;
+  call.door = door_kind::admin;
   for (const auto* local : {"localhost", "LOCALHOST:8001", "127.0.0.1:8001", "[::1]:8001", ""}) {
     call.host = local;
     CHECK(status_of(api.admit(call)) == 200);
@@ -162,7 +162,7 @@ TEST_CASE("without keys all is open, but what has a door of its own is there alo
     auto call = call_of(row);
     CHECK(status_of(open.admit(call)) == 200);
     CHECK(status_of(apart.admit(call)) == (row.access == route_access::admin ? 403 : 200));
-    call.is_at_admin_door = true;
+    call.door = door_kind::admin;
     CHECK(status_of(apart.admit(call)) == 200);
   }
 }

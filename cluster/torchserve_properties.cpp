@@ -1,0 +1,216 @@
+#include "cluster/torchserve_properties.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <map>
+
+namespace baton::cluster {
+namespace {
+
+constexpr std::size_t properties_bytes_max = 1u << 20;
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view space = " \t\r\f";
+  const auto begin = std::min(text.find_first_not_of(space), text.size());
+  text.remove_prefix(begin);
+  return text.substr(0, text.find_last_not_of(space) + 1);
+}
+
+using properties = std::map<std::string, std::string, std::less<>>;
+
+// java.util.Properties without its escapes, which no key that is read here needs. The last of
+// several counts.
+properties read_lines(std::string_view text) {
+  properties all;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const auto end = std::min(text.find('\n', begin), text.size());
+    const auto line = trimmed(text.substr(begin, end - begin));
+    begin = end + 1;
+    if (line.empty() || line.front() == '#' || line.front() == '!') {
+      continue;
+    }
+    const auto mark = std::min(line.find_first_of("=:"), line.size());
+    all.insert_or_assign(std::string(trimmed(line.substr(0, mark))),
+                         std::string(trimmed(line.substr(std::min(mark + 1, line.size())))));
+  }
+  return all;
+}
+
+std::optional<std::uint32_t> number_of(std::string_view text, std::uint32_t most) {
+  std::uint32_t value = 0;
+  const auto* end = text.data() + text.size();
+  const auto [at, ec] = std::from_chars(text.data(), end, value);
+  return ec == std::errc() && at == end && value <= most ? std::optional(value) : std::nullopt;
+}
+
+struct listener_key {
+  const char* key;
+  std::string torchserve_properties::*to;
+  std::uint32_t port, secure_port; // where the address says none
+};
+constexpr std::array listener_keys{
+    listener_key{"inference_address", &torchserve_properties::inference, 80, 443},
+    listener_key{"management_address", &torchserve_properties::management, 8081, 8444},
+    listener_key{"metrics_address", &torchserve_properties::metrics, 8082, 8445}};
+
+// Keys that something here stands for, or that need nothing.
+const std::map<std::string, std::string, std::less<>> left_out{
+    {"model_store", "model.path names the model"},
+    {"load_models", "all models of nodes.toml are loaded"},
+    {"models", "model-config.yaml says the same"},
+    {"default_workers_per_model", "model.replicas says how many"},
+    {"number_of_netty_threads", "gateway.threads"},
+    {"max_request_size", "a body has at most 4 MiB"},
+    {"max_response_size", "answers are streamed: nothing bounds them but max_tokens"},
+    {"disable_token_authorization", "without gateway.api_keys nobody needs a key"},
+    {"grpc_inference_port", "TorchServe's gRPC is not served"},
+    {"grpc_management_port", "TorchServe's gRPC is not served"},
+    {"keystore", "certificates are PEM files: gateway.tls_certificate, gateway.tls_key"},
+    {"metrics_mode", "metrics are Prometheus'"},
+};
+
+error refused(const char* key, const std::string& why) {
+  return fail_param(errc::bad_config, key, "config.properties: {} {}", key, why);
+}
+
+// "https://127.0.0.1:8443" as "127.0.0.1:8443".
+result<std::string> address_of(const listener_key& which, std::string_view text, bool& is_secure) {
+  constexpr std::string_view plain = "http://", secure = "https://";
+  const std::string said(text.substr(0, 80));
+  is_secure = is_secure || text.starts_with(secure);
+  const auto port_otherwise = text.starts_with(secure) ? which.secure_port : which.port;
+  for (const auto lead : {plain, secure}) {
+    if (text.starts_with(lead)) {
+      text.remove_prefix(lead.size());
+    }
+  }
+  text = text.substr(0, text.find('/'));
+  const auto colon = text.starts_with('[') ? text.find(':', text.find(']')) : text.find(':');
+  const auto host = text.substr(0, colon);
+  const bool is_host = !host.empty() && host.find_first_not_of("0123456789abcdefABCDEF.:[]") ==
+                                            std::string_view::npos;
+  const auto port = colon == text.npos
+                        ? std::optional(port_otherwise)
+                        : number_of(text.substr(std::min(colon + 1, text.size())), 65535);
+  if ((!is_host && host != "localhost") || !port || *port == 0) {
+    return refused(which.key, fmt::format("is '{}': an IP address and a port are needed", said));
+  }
+  return fmt::format("{}:{}", host, *port);
+}
+
+result<void> take_addresses(properties& all, torchserve_properties& out) {
+  bool is_secure = false;
+  for (const auto& which : listener_keys) {
+    const auto it = all.find(which.key);
+    if (it == all.end()) {
+      continue;
+    }
+    auto address = address_of(which, it->second, is_secure);
+    if (!address) {
+      return address.error();
+    }
+    out.*which.to = *std::move(address);
+    all.erase(it);
+  }
+  for (std::size_t i = 0; i < listener_keys.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      auto& own = out.*listener_keys[i].to;
+      if (!own.empty() && own == out.*listener_keys[j].to) {
+        out.notes.push_back(fmt::format("{} is left out: here it cannot be that of {}",
+                                        listener_keys[i].key, listener_keys[j].key));
+        own.clear();
+      }
+    }
+  }
+  if (is_secure && out.certificate.empty()) {
+    out.notes.emplace_back("https:// needs gateway.tls_certificate and gateway.tls_key");
+  }
+  return {};
+}
+
+result<std::optional<std::uint32_t>> take_number(properties& all, const char* key) {
+  const auto it = all.find(key);
+  if (it == all.end()) {
+    return std::optional<std::uint32_t>();
+  }
+  const auto value = number_of(it->second, 86'400);
+  if (!value || *value == 0) {
+    return refused(key, "is no number from 1 to 86400");
+  }
+  all.erase(it);
+  return value;
+}
+
+// A path as it may stand in nodes.toml.
+result<std::string> take_path(properties& all, const char* key) {
+  const auto it = all.find(key);
+  if (it == all.end()) {
+    return std::string();
+  }
+  auto path = std::move(it->second);
+  all.erase(it);
+  const bool is_text = std::all_of(path.begin(), path.end(), [](unsigned char c) {
+    return c >= 0x20 && c < 0x7F; // what TOML takes as it is, but for what toml_string escapes
+  });
+  return is_text ? result<std::string>(path) : refused(key, "is no path in ASCII");
+}
+
+result<void> take_certificate(properties& all, torchserve_properties& out) {
+  auto certificate = take_path(all, "certificate_file");
+  auto key = take_path(all, "private_key_file");
+  if (!certificate || !key) {
+    return certificate ? key.error() : certificate.error();
+  }
+  if (certificate->empty() != key->empty()) {
+    return refused("certificate_file", "and private_key_file belong together");
+  }
+  out.certificate = *std::move(certificate);
+  out.key = *std::move(key);
+  return {};
+}
+
+bool is_plain_key(std::string_view key) {
+  return !key.empty() && key.size() <= 64 &&
+         std::all_of(key.begin(), key.end(), [](unsigned char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                  c == '_' || c == '-' || c == '.';
+         });
+}
+
+} // namespace
+
+result<torchserve_properties> parse_torchserve_properties(std::string_view text) {
+  if (text.size() > properties_bytes_max) {
+    return fail(errc::bad_config, "config.properties has more than {} bytes", properties_bytes_max);
+  }
+  auto all = read_lines(text);
+  torchserve_properties out;
+  if (auto ok = take_certificate(all, out); !ok) {
+    return ok.error();
+  }
+  if (auto ok = take_addresses(all, out); !ok) {
+    return ok.error();
+  }
+  if (const auto it = all.find("enable_metrics_api"); it != all.end()) {
+    out.metrics = it->second == "false" ? "" : out.metrics;
+    all.erase(it);
+  }
+  const auto queue = take_number(all, "job_queue_size");
+  const auto timeout = take_number(all, "default_response_timeout");
+  if (!queue || !timeout) {
+    return queue ? timeout.error() : queue.error();
+  }
+  out.job_queue_size = *queue;
+  out.response_timeout = *timeout;
+  for (const auto& [key, value] : all) {
+    const auto why = left_out.find(key);
+    out.notes.push_back(
+        fmt::format("{} is left out: {}",
+                    is_plain_key(key) ? key : "a key of config.properties that is no name",
+                    why == left_out.end() ? "nothing here is called so" : why->second));
+  }
+  return out;
+}
+
+} // namespace baton::cluster

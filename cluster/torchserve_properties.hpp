@@ -1,0 +1,29 @@
+// TorchServe's config.properties, as far as it says where the server listens and what holds for all
+// models: https://pytorch.org/serve/configuration.html. Pure.
+#pragma once
+
+#include "schema/result.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace baton::cluster {
+
+struct torchserve_properties {
+  // HOST:PORT; empty: no such listener. Without a file TorchServe's own.
+  std::string inference = "127.0.0.1:8080";
+  std::string management = "127.0.0.1:8081";
+  std::string metrics = "127.0.0.1:8082";
+  std::string certificate, key; // PEM files
+  std::optional<std::uint32_t> job_queue_size;
+  std::optional<std::uint32_t> response_timeout; // in seconds
+  std::vector<std::string> notes;                // what was left out, or means something else here
+};
+
+// Errors: bad_config (an address or a number that is none; names the key).
+result<torchserve_properties> parse_torchserve_properties(std::string_view text);
+
+} // namespace baton::cluster

@@ -1,0 +1,234 @@
+#include "gateway/torchserve_openapi.hpp"
+
+#include "gateway/request_check.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <string_view>
+#include <vector>
+
+namespace baton::gateway {
+namespace {
+
+using ordered = nlohmann::ordered_json;
+
+struct operation_row {
+  door_kind door;
+  const char* path;
+  const char* method;
+  const char* id; // TorchServe's operationId
+  const char* summary;
+  std::vector<const char*> query = {};
+  const char* body = nullptr; // the name of its schema
+  const char* media = "application/json";
+};
+
+constexpr auto inference = door_kind::torchserve_inference;
+constexpr auto management = door_kind::torchserve_management;
+constexpr auto metrics = door_kind::torchserve_metrics;
+
+const operation_row rows[] = {
+    {inference, "/ping", "get", "ping", "Whether a request that came now would be served"},
+    {inference,
+     "/predictions/{model_name}",
+     "post",
+     "predictions",
+     "What a text goes on with, in pieces",
+     {},
+     "Prediction",
+     "text/plain"},
+    {inference,
+     "/predictions/{model_name}/{model_version}",
+     "post",
+     "version_predictions",
+     "The same of a version",
+     {},
+     "Prediction",
+     "text/plain"},
+    {inference,
+     "/predictions/{model_name}/{model_version}/v1/completions",
+     "post",
+     "completions",
+     "The same in OpenAI's words",
+     {},
+     "Openai"},
+    {inference,
+     "/predictions/{model_name}/{model_version}/v1/chat/completions",
+     "post",
+     "chat_completions",
+     "An answer to a conversation, in OpenAI's words",
+     {},
+     "Openai"},
+    {inference, "/predictions/{model_name}/{model_version}/v1/models", "get", "openai_models",
+     "The models that are served, in OpenAI's words"},
+    {inference,
+     "/v1/models/{model_name}:predict",
+     "post",
+     "kserve_predictions",
+     "Several predictions together",
+     {},
+     "Instances"},
+    {inference,
+     "/invocations",
+     "post",
+     "invocations",
+     "A prediction of the model, or of one named",
+     {"model_name"},
+     "Prediction",
+     "text/plain"},
+    {inference,
+     "/models/{model_name}/invoke",
+     "post",
+     "invoke",
+     "The same of the model named",
+     {},
+     "Prediction",
+     "text/plain"},
+    {management, "/models", "get", "listModels", "The models", {"limit", "next_page_token"}},
+    {management,
+     "/models/{model_name}",
+     "get",
+     "describeModel",
+     "A model and its workers",
+     {"customized"}},
+    {management,
+     "/models/{model_name}",
+     "put",
+     "setAutoScale",
+     "Whether so many workers serve; 409 says how to change that",
+     {"min_worker", "max_worker"}},
+    {management,
+     "/models/{model_name}/{model_version}",
+     "get",
+     "version_describeModel",
+     "The same of a version, or of 'all'",
+     {"customized"}},
+    {management,
+     "/models/{model_name}/{model_version}",
+     "put",
+     "version_setAutoScale",
+     "The same of a version",
+     {"min_worker", "max_worker"}},
+    {management, "/models/{model_name}/{model_version}/set-default", "put", "setDefault",
+     "The version that is served where none is asked for"},
+    {management, "/v1/models/{model_name}", "get", "kserve_ready", "Whether the model is served"},
+    {metrics,
+     "/metrics",
+     "get",
+     "metrics",
+     "Prometheus metrics",
+     {"name[]"},
+     nullptr,
+     "text/plain"},
+};
+
+ordered typed(const char* type) {
+  return {{"type", type}};
+}
+
+ordered between(const real_range& range) {
+  ordered out{{"type", "number"}, {"minimum", range.least}, {"maximum", range.most}};
+  if (range.excludes_least) { // as OpenAPI 3.0 says it
+    out["exclusiveMinimum"] = true;
+  }
+  return out;
+}
+
+ordered whole(std::int64_t least, std::int64_t most) {
+  return {{"type", "integer"}, {"minimum", least}, {"maximum", most}};
+}
+
+// The best known fields; docs/compatibility.md has all.
+ordered prediction_schema(const request_limits& l) {
+  ordered fields{{"prompt", typed("string")},
+                 {"max_tokens", whole(1, l.tokens_max)},
+                 {"max_new_tokens", whole(1, l.tokens_max)},
+                 {"temperature", between(temperature_range)},
+                 {"top_p", between(top_p_range)},
+                 {"top_k", whole(-1, top_k_max)},
+                 {"seed", typed("integer")},
+                 {"stream", typed("boolean")},
+                 {"streaming", typed("boolean")}};
+  return {{"type", "object"}, {"required", {"prompt"}}, {"properties", std::move(fields)}};
+}
+
+ordered schemas(const request_limits& l) {
+  const ordered reference{{"$ref", "#/components/schemas/Prediction"}};
+  ordered instances{{"type", "array"},
+                    {"minItems", 1},
+                    {"maxItems", l.choices_max},
+                    {"items", {{"oneOf", {typed("string"), reference}}}}};
+  return {
+      {"Prediction", prediction_schema(l)},
+      {"Openai", {{"type", "object"}, {"description", "As at gateway.http"}}},
+      {"Instances",
+       {{"type", "object"},
+        {"required", {"instances"}},
+        {"properties", {{"instances", std::move(instances)}}}}},
+      {"Error",
+       {{"type", "object"},
+        {"required", {"code", "type", "message"}},
+        {"properties",
+         {{"code", typed("integer")}, {"type", typed("string")}, {"message", typed("string")}}}}}};
+}
+
+ordered parameters_of(const operation_row& row) {
+  auto all = ordered::array();
+  for (const auto* name : {"model_name", "model_version"}) {
+    if (std::string_view(row.path).find(name) != std::string_view::npos) {
+      all.push_back(
+          {{"in", "path"}, {"name", name}, {"required", true}, {"schema", typed("string")}});
+    }
+  }
+  for (const auto* name : row.query) {
+    all.push_back(
+        {{"in", "query"}, {"name", name}, {"required", false}, {"schema", typed("string")}});
+  }
+  return all;
+}
+
+ordered content_of(const std::string& media, ordered schema) {
+  return {{media, {{"schema", std::move(schema)}}}};
+}
+
+ordered operation_of(const operation_row& row) {
+  ordered out{
+      {"summary", row.summary}, {"operationId", row.id}, {"parameters", parameters_of(row)}};
+  if (row.body) {
+    const ordered schema{{"$ref", std::string("#/components/schemas/") + row.body}};
+    auto content = content_of("application/json", schema);
+    if (row.media != std::string_view("application/json")) {
+      content.update(content_of("text/plain", typed("string")));
+    }
+    out["requestBody"] = {{"required", true}, {"content", std::move(content)}};
+  }
+  auto answer = content_of(row.media, ordered::object());
+  if (row.body && row.media == std::string_view("text/plain")) {
+    answer.update(content_of("application/json", ordered::object()));
+  }
+  out["responses"]["200"] = {{"description", "The answer"}, {"content", std::move(answer)}};
+  out["responses"]["default"] = {
+      {"description", "A refusal, or what went wrong"},
+      {"content", content_of("application/json", {{"$ref", "#/components/schemas/Error"}})}};
+  return out;
+}
+
+} // namespace
+
+std::string torchserve_openapi(door_kind door, const gateway_config& config) {
+  const operation_row own{door, "/", "options", "apiDescription", "This document"};
+  auto paths = ordered::object();
+  paths[own.path][own.method] = operation_of(own);
+  for (const auto& row : rows) {
+    if (row.door == door) {
+      paths[row.path][row.method] = operation_of(row);
+    }
+  }
+  const ordered out{{"openapi", "3.0.1"},
+                    {"info", {{"title", "TorchServe APIs of Baton"}, {"version", config.build}}},
+                    {"paths", std::move(paths)},
+                    {"components", {{"schemas", schemas(config.request)}}}};
+  return out.dump(2, ' ', false, ordered::error_handler_t::replace);
+}
+
+} // namespace baton::gateway

@@ -1,0 +1,50 @@
+// The bodies of TorchServe's predictions to typed requests: what its handlers of language models
+// take (ts/torch_handler/vllm_handler.py, examples/large_models, examples/LLM), as text, JSON or a
+// form. Parameters are OpenAI's and vLLM's; those that the handlers call otherwise have their names
+// as well. Pure.
+#pragma once
+
+#include "gateway/config.hpp"
+#include "gateway/openai_request.hpp"
+#include "schema/messages.hpp"
+#include "schema/result.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace baton::gateway {
+
+// What an answer is told in: the text alone; {"text","tokens"} as TorchServe's first handler for
+// vLLM; or OpenAI's words, below /predictions/{model}/{version}/v1.
+enum class torchserve_words : std::uint8_t { text, json, openai };
+
+struct torchserve_generate {
+  openai_generate call;
+  torchserve_words speaks = torchserve_words::text;
+  bool has_version = false; // the client has asked for one
+};
+
+// KServe's {"instances"}: each is a request of its own, and all are answered together.
+struct torchserve_batch {
+  std::vector<generate> requests;
+};
+
+struct torchserve_body {
+  std::string_view content_type, accept, text;
+  // HTTP/1.0 ends an answer with its connection: one that broke off would look whole.
+  bool can_stream = true;
+};
+
+// A text, which is the prompt, or {"prompt", ...}. Text is answered by text and JSON by JSON,
+// unless Accept says otherwise; in pieces, unless `stream` (or `streaming`) is false. Errors:
+// invalid_request, invalid_value, unsupported_parameter, with param; unsupported_media_type.
+result<torchserve_generate> parse_prediction(const torchserve_body& body,
+                                             const request_limits& limits);
+// The same of one of OpenAI's bodies.
+result<torchserve_generate> parse_openai_prediction(openai_api api, const torchserve_body& body,
+                                                    const request_limits& limits);
+// Instances are texts, or objects of a `prompt` (or `data`) and parameters.
+result<torchserve_batch> parse_instances(std::string_view body, const request_limits& limits);
+
+} // namespace baton::gateway

@@ -1,0 +1,107 @@
+// TorchServe's config.properties: where it listens, and what of it nodes.toml gets.
+#include "cluster/config.hpp"
+#include "cluster/torchserve_import.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+using namespace baton;
+using namespace baton::cluster;
+
+namespace {
+
+torchserve_properties read(const std::string& text) {
+  auto made = parse_torchserve_properties(text);
+  REQUIRE_MESSAGE(made, made.error().message);
+  return *std::move(made);
+}
+
+std::string refusal(const std::string& text) {
+  const auto made = parse_torchserve_properties(text);
+  REQUIRE_FALSE(made);
+  CHECK(made.error().code == errc::bad_config);
+  return made.error().param;
+}
+
+bool mentions(const torchserve_properties& p, std::string_view what) {
+  return std::any_of(p.notes.begin(), p.notes.end(),
+                     [&](const auto& n) { return n.find(what) != std::string::npos; });
+}
+
+cluster_config imported(const std::string& yaml, const torchserve_properties& server) {
+  auto made = import_torchserve(yaml, "m.gguf", "m", server);
+  REQUIRE_MESSAGE(made, made.error().message);
+  auto config = parse_config(made->toml, "nodes.toml");
+  REQUIRE_MESSAGE(config, config.error().message, "\n", made->toml);
+  return *config;
+}
+
+} // namespace
+
+TEST_CASE("without a file the listeners are TorchServe's own") {
+  const auto config = imported("minWorkers: 1\n", {});
+  CHECK(config.gateway.torchserve_inference == "127.0.0.1:8080");
+  CHECK(config.gateway.torchserve_management == "127.0.0.1:8081");
+  CHECK(config.gateway.torchserve_metrics == "127.0.0.1:8082");
+  CHECK(config.gateway.http == gateway_section{}.http); // beside them
+}
+
+TEST_CASE("the documentation's example says where it listens") {
+  const auto p = read("# a comment\n"
+                      "inference_address=http://0.0.0.0:9080\n"
+                      "management_address = https://127.0.0.1\n"
+                      "metrics_address: http://[::1]:9082/\r\n"
+                      "private_key_file=mykey.key\n"
+                      "certificate_file=mycert.pem\n"
+                      "job_queue_size=100\n"
+                      "default_response_timeout=60\n"
+                      "number_of_netty_threads=32\n"
+                      "model_store=/models\n"
+                      "install_py_dep_per_model=true\n");
+  CHECK(p.inference == "0.0.0.0:9080");
+  CHECK(p.management == "127.0.0.1:8444");
+  CHECK(p.metrics == "[::1]:9082");
+  CHECK(mentions(p, "number_of_netty_threads is left out: gateway.threads"));
+  CHECK(mentions(p, "install_py_dep_per_model is left out: nothing here is called so"));
+  CHECK_FALSE(mentions(p, "https://"));
+  const auto config = imported("jobQueueSize: 7\n", p);
+  CHECK(config.gateway.torchserve_inference == "0.0.0.0:9080");
+  CHECK(config.gateway.torchserve_metrics == "[::1]:9082");
+  CHECK(config.gateway.tls_certificate == "mycert.pem");
+  CHECK(config.gateway.tls_key == "mykey.key");
+  CHECK(config.model.max_num_queued_reqs == 7); // the model's own word comes first
+  CHECK(config.gateway.request_timeout == std::chrono::seconds(60));
+  CHECK(imported("minWorkers: 1\n", p).model.max_num_queued_reqs == 100);
+}
+
+TEST_CASE("a listener that is switched off, or has another's address, is not there") {
+  CHECK(read("enable_metrics_api=false\n").metrics.empty());
+  const auto p = read("inference_address=http://127.0.0.1:8080\n"
+                      "management_address=http://127.0.0.1:8080\n");
+  CHECK(p.inference == "127.0.0.1:8080");
+  CHECK(p.management.empty());
+  CHECK(mentions(p, "management_address is left out"));
+  CHECK(imported("minWorkers: 1\n", p).gateway.torchserve_management.empty());
+  CHECK(mentions(read("inference_address=https://127.0.0.1:8443\n"), "gateway.tls_certificate"));
+}
+
+TEST_CASE("what is no address, number or path is refused by its key") {
+  for (const auto* wrong :
+       {"", "http://", "unix:/tmp/ts.sock", "http://127.0.0.1:0", "http://127.0.0.1:65536",
+        "http://example.org:8080", "http://127.0.0.1:8080\"", "http://:8080", "127.0.0.1:"}) {
+    CAPTURE(wrong);
+    CHECK(refusal(std::string("inference_address=") + wrong + "\n") == "inference_address");
+  }
+  CHECK(refusal("job_queue_size=many\n") == "job_queue_size");
+  CHECK(refusal("default_response_timeout=0\n") == "default_response_timeout");
+  CHECK(refusal("certificate_file=a.pem\n") == "certificate_file");
+  CHECK(refusal("certificate_file=a\x01\nprivate_key_file=b\n") == "certificate_file");
+}
+
+TEST_CASE("nothing in it becomes a setting") {
+  const auto p = read("x\\n[gateway]\\nallow_unauthenticated = true\n"
+                      "disable_token_authorization=true\n");
+  CHECK_FALSE(imported("minWorkers: 1\n", p).gateway.allow_unauthenticated);
+  CHECK(mentions(p, "disable_token_authorization is left out"));
+}
