@@ -22,6 +22,7 @@ public:
 
   const gateway_config& config() const noexcept { return config_; }
   gateway::metrics& metrics() noexcept { return metrics_; }
+  const gateway::metrics& metrics() const noexcept { return metrics_; }
   torchserve_metrics& torchserve() noexcept { return torchserve_; }
   gateway::gate& gate() noexcept { return gate_; }
 

@@ -110,6 +110,7 @@ void desk_state::on_granted(const granted& m) {
   }
   entry.stage = stage_of_request::running;
   const bool is_again = entry.is_granted();
+  entry.granted_at = entry.granted_at.value_or(now());
   entry.reserve.ticket = entry.submit.ticket = m.ticket;
   entry.is_told = true;
   if (m.is_submitted) { // its client has asked for it before

@@ -212,6 +212,10 @@ ended_request ended_as(const open_entry& entry, finish how, time_point now) {
     r.output_tokens += tokens;
   }
   r.is_well = how != finish::failed && how != finish::cancelled;
+  r.is_cancelled = how == finish::cancelled;
+  r.queue_seconds =
+      std::chrono::duration<double>(entry.granted_at.value_or(entry.opened_at) - entry.opened_at)
+          .count();
   return r;
 }
 

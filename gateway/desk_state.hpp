@@ -48,9 +48,10 @@ struct open_entry {
   ticket_id left;
   time_point stays_until; // it was sent back
   std::uint32_t prompt_tokens = 0;
-  std::uint32_t gaps = 0; // since the last token was delivered
-  time_point opened_at;   // none yet, before its first desk
-  time_point asked_at;    // the head, or lost it
+  std::uint32_t gaps = 0;               // since the last token was delivered
+  time_point opened_at;                 // none yet, before its first desk
+  std::optional<time_point> granted_at; // the first time
+  time_point asked_at;                  // the head, or lost it
   std::optional<time_point> last_token_at;
 
   ticket_id ticket() const noexcept { return reserve.ticket; }

@@ -1,5 +1,6 @@
 #include "gateway/http_answers.hpp"
 
+#include "gateway/kserve_response.hpp"
 #include "gateway/openai_response.hpp"
 #include "gateway/tgi_response.hpp"
 #include "gateway/torchserve_error.hpp"
@@ -298,6 +299,23 @@ asio::awaitable<after> answer(http_connection& client, tgi_generate call) {
     return std::make_unique<tgi_events>(shape);
   };
   with.event_headers = tgi_headers(call.shape);
+  co_return co_await generation_answer(client, std::move(open), std::move(with));
+}
+
+asio::awaitable<after> answer(http_connection& client, kserve_generate call) {
+  // As TGI's.
+  const auto choices = call.request.choices;
+  auto open = one_of(client.core().http.open(client.who, std::move(call.request),
+                                             /*add_generation_prompt=*/true, /*is_stream=*/false,
+                                             client.wake()),
+                     choices);
+  dialog with;
+  with.speaks = api_family::kserve;
+  with.is_stream = call.shape.route == kserve_route::generate_stream;
+  with.whole = [shape = call.shape] { return std::make_unique<kserve_whole>(shape); };
+  with.events = [shape = call.shape](const reply_identity&) {
+    return std::make_unique<kserve_events>(shape);
+  };
   co_return co_await generation_answer(client, std::move(open), std::move(with));
 }
 

@@ -1,6 +1,7 @@
 #include "gateway/http_api.hpp"
 
 #include "gateway/http_header.hpp"
+#include "gateway/kserve_api.hpp"
 #include "gateway/openai_response.hpp"
 #include "gateway/openai_tools.hpp"
 #include "gateway/openapi.hpp"
@@ -16,7 +17,7 @@ namespace baton::gateway {
 namespace {
 
 constexpr std::string_view model_prefix = "/v1/models/";
-constexpr std::array routes{
+constexpr std::array own_routes{
     route_row{"/", method_set::get, route_access::admin}, // the page shows /cluster
     route_row{"/", method_set::post, route_access::user, api_family::tgi},
     route_row{"/health", method_set::get, route_access::open},
@@ -41,32 +42,21 @@ constexpr std::array routes{
     route_row{"/generate_stream", method_set::post, route_access::user, api_family::tgi},
     route_row{"/info", method_set::get, route_access::user, api_family::tgi},
 };
+constexpr auto routes = [] {
+  std::array<route_row, own_routes.size() + kserve_routes.size()> all{};
+  std::copy(kserve_routes.begin(), kserve_routes.end(),
+            std::copy(own_routes.begin(), own_routes.end(), all.begin()));
+  return all;
+}();
 
 constexpr unsigned char web_page[] = {
 #include "gateway/web_page.inc"
 };
 
-// What stands in braces stands for one part of the path that is not empty.
-bool fits(std::string_view pattern, std::string_view path) noexcept {
-  for (auto brace = pattern.find('{'); brace != pattern.npos; brace = pattern.find('{')) {
-    if (path.substr(0, brace) != pattern.substr(0, brace)) {
-      return false;
-    }
-    path.remove_prefix(brace);
-    const auto part = std::min(path.find('/'), path.size());
-    if (part == 0) {
-      return false;
-    }
-    path.remove_prefix(part);
-    pattern.remove_prefix(pattern.find('}') + 1);
-  }
-  return pattern == path;
-}
-
 bool is_of(const route_row& row, std::string_view path) noexcept {
   return row.path == model_prefix
              ? path.starts_with(model_prefix) && path.size() > model_prefix.size()
-             : fits(row.path, path);
+             : is_like(row.path, path);
 }
 
 bool is_allowed(method_set methods, std::string_view method) noexcept {
@@ -109,12 +99,20 @@ std::string allowed(std::string_view path) {
   return all + "OPTIONS";
 }
 
-http_reply refusal(const error& e, const route_row* row = nullptr) {
-  return errors_of(row ? row->speaks : api_family::openai).failure(e);
+bool is_wrong_media(const http_call& call, const route_row& row) {
+  const bool has_tensors = // behind the JSON
+      row.path.ends_with("/infer") && lower(call.content_type) == "application/octet-stream";
+  return is_wrong_media(has_tensors ? std::string_view() : call.content_type,
+                        call.content_encoding);
 }
 
-http_reply key_refusal(const error& e, const route_row* row) {
-  auto reply = refusal(e, row);
+http_reply refusal(const error& e, const route_row* row = nullptr, std::string_view path = {}) {
+  const auto otherwise = is_kserve(path) ? api_family::kserve : api_family::openai;
+  return errors_of(row ? row->speaks : otherwise).failure(e);
+}
+
+http_reply key_refusal(const error& e, const route_row* row, std::string_view path) {
+  auto reply = refusal(e, row, path);
   if (e.code == errc::unauthorized) { // RFC 9110, section 11.6.1
     reply.headers.emplace_back("WWW-Authenticate", "Bearer");
   }
@@ -268,7 +266,7 @@ http_api::admission http_api::admit(const http_call& call) const {
   const auto* row = find_route(path_of(call.target), call.method);
   auto who = identify(call, row);
   if (!who) {
-    return {{}, key_refusal(who.error(), row)};
+    return {{}, key_refusal(who.error(), row, path_of(call.target))};
   }
   return {*std::move(who), refuse(call)};
 }
@@ -277,7 +275,8 @@ std::optional<http_reply> http_api::refuse(const http_call& call) const {
   const auto path = path_of(call.target);
   const auto* row = find_route(path, call.method);
   if (!row) {
-    return refusal(fail(errc::not_found, "there is no route '{}'", path.substr(0, 128)));
+    return refusal(fail(errc::not_found, "there is no route '{}'", path.substr(0, 128)), nullptr,
+                   path);
   }
   if (!is_allowed(row->methods, call.method)) {
     auto reply = refusal(
@@ -288,8 +287,7 @@ std::optional<http_reply> http_api::refuse(const http_call& call) const {
   if (row->methods != method_set::get && is_foreign(call.origin, call.host)) {
     return refusal(fail(errc::forbidden, "requests from pages of other sites are refused"), row);
   }
-  if (row->methods == method_set::post && call.method == "POST" &&
-      is_wrong_media(call.content_type, call.content_encoding)) {
+  if (row->methods == method_set::post && call.method == "POST" && is_wrong_media(call, *row)) {
     return refusal(
         fail(errc::unsupported_media_type, "the body must be JSON in UTF-8: application/json"),
         row);
@@ -347,6 +345,9 @@ http_plan http_api::plan(const http_call& call) const {
     reply.status = 204;
     reply.headers.emplace_back("Allow", allowed(path));
     return reply;
+  }
+  if (row->speaks == api_family::kserve) {
+    return plan_kserve(path, call, *facts_);
   }
   const auto& config = facts_->config();
   const auto& limits = config.request;

@@ -2,13 +2,14 @@
 // methods, media types and the authentication gate; knows no socket. Pure but for the board it
 // reads.
 //
-// One gate stands before all routes. Open without a key are /health and /ping alone: load balancers
-// and supervisors have none. What the operator sees needs an admin's key, or comes over the door of
-// its own (gateway.admin), where whoever is on this machine may look.
+// One gate stands before all routes. Open without a key are the routes of health alone: load
+// balancers and supervisors have none. What the operator sees needs an admin's key, or comes over
+// the door of its own (gateway.admin), where whoever is on this machine may look.
 #pragma once
 
 #include "gateway/board.hpp"
 #include "gateway/http_text.hpp"
+#include "gateway/kserve_request.hpp"
 #include "gateway/openai_request.hpp"
 #include "gateway/responses_request.hpp"
 #include "gateway/tgi_request.hpp"
@@ -58,6 +59,7 @@ struct http_call {
   std::string_view content_encoding;
   std::string_view authorization;
   std::string_view last_event_id;
+  std::string_view infer_header_length; // Inference-Header-Content-Length
   bool is_websocket_upgrade = false;
   bool is_http_1_0 = false;
   door_kind door = door_kind::clients;
@@ -66,9 +68,9 @@ struct http_call {
 
 struct websocket_upgrade {};
 using http_plan =
-    std::variant<http_reply, openai_generate, tgi_generate, vllm_generate, response_create,
-                 response_question, tokenize_call, detokenize_call, torchserve_generate,
-                 torchserve_batch, websocket_upgrade>;
+    std::variant<http_reply, openai_generate, tgi_generate, vllm_generate, kserve_generate,
+                 response_create, response_question, tokenize_call, detokenize_call,
+                 torchserve_generate, torchserve_batch, websocket_upgrade>;
 
 enum class method_set : std::uint8_t { get, post, remove, socket };
 enum class route_access : std::uint8_t { open, user, admin };

@@ -17,6 +17,22 @@ std::string_view path_of(std::string_view target) noexcept {
   return target.substr(0, target.find_first_of("?#"));
 }
 
+bool is_like(std::string_view pattern, std::string_view path) noexcept {
+  for (auto brace = pattern.find('{'); brace != pattern.npos; brace = pattern.find('{')) {
+    if (path.substr(0, brace) != pattern.substr(0, brace)) {
+      return false;
+    }
+    path.remove_prefix(brace);
+    const auto part = std::min(path.find('/'), path.size());
+    if (part == 0) {
+      return false;
+    }
+    path.remove_prefix(part);
+    pattern.remove_prefix(pattern.find('}') + 1);
+  }
+  return pattern == path;
+}
+
 bool is_foreign(std::string_view origin, std::string_view host) {
   if (origin.empty()) {
     return false;

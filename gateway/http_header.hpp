@@ -1,4 +1,4 @@
-// What the head of a request says that decides whether it is listened to. Pure.
+// What the head of a request says that decides whether it is listened to, and by which route. Pure.
 #pragma once
 
 #include <optional>
@@ -9,6 +9,8 @@ namespace baton::gateway {
 
 std::string lower(std::string_view text); // ASCII's letters
 std::string_view path_of(std::string_view target) noexcept;
+// Whether a path is of a route: what stands in braces stands for one part that is not empty.
+bool is_like(std::string_view pattern, std::string_view path) noexcept;
 // A page of another site must not use a server on its visitor's machine. Clients that are no
 // browsers send no Origin.
 bool is_foreign(std::string_view origin, std::string_view host);

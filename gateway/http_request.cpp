@@ -72,6 +72,7 @@ http_call http_request::call() const {
   call.content_encoding = view(m[http::field::content_encoding]);
   call.authorization = view(m[http::field::authorization]);
   call.last_event_id = view(m["Last-Event-ID"]);
+  call.infer_header_length = view(m["Inference-Header-Content-Length"]);
   call.is_websocket_upgrade = boost::beast::websocket::is_upgrade(m);
   call.is_http_1_0 = m.version() < 11;
   call.door = door_;

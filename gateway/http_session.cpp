@@ -172,6 +172,9 @@ asio::awaitable<after> http_session::serve(http_request& request) {
   if (auto* b = std::get_if<torchserve_batch>(&plan)) {
     co_return co_await answer(*client_, std::move(*b));
   }
+  if (auto* g = std::get_if<kserve_generate>(&plan)) {
+    co_return co_await answer(*client_, std::move(*g));
+  }
   if (auto* t = std::get_if<tokenize_call>(&plan)) {
     co_return co_await answer(*client_, std::move(*t));
   }

@@ -1,6 +1,7 @@
 #include "gateway/metrics.hpp"
 
 #include "gateway/board.hpp"
+#include "gateway/kserve_metrics.hpp"
 #include "gateway/tgi_metrics.hpp"
 
 #include <prometheus/counter.h>
@@ -240,11 +241,12 @@ void add_keys(std::vector<MetricFamily>& out, const std::vector<key_usage>& keys
 // The series of one pipeline that each token or request touches, found once: prometheus-cpp builds
 // a whole histogram for each lookup.
 struct metrics::model_series {
-  model_series(registry& in, const Labels& labels);
+  model_series(registry& in, const Labels& labels, kserve_series& of_model);
 
   Histogram &first, &next, &whole, &vllm_first, &vllm_next, &vllm_whole;
   Counter &prompt_tokens, &output_tokens, &vllm_prompt, &vllm_output;
   tgi_series tgi;
+  kserve_series& kserve; // of all pipelines of the model
 };
 
 struct metrics::registry {
@@ -288,13 +290,17 @@ struct metrics::registry {
 
   std::mutex models_mutex;
   std::map<std::pair<std::uint32_t, std::string>, model_series> models; // entries stay
+  std::map<std::string, kserve_series> kserve;                          // the same
 
   model_series& of(std::uint32_t pipeline, const std::string& model) {
     std::lock_guard lock(models_mutex);
     const std::pair key(pipeline, model);
     auto it = models.find(key);
     if (it == models.end())
-      it = models.try_emplace(key, *this, model_labels(pipeline, model)).first;
+      it = models
+               .try_emplace(key, *this, model_labels(pipeline, model),
+                            kserve.try_emplace(model, all, model).first->second)
+               .first;
     return it->second;
   }
   Histogram& histogram(const char* name, const char* help, const Labels& labels,
@@ -306,7 +312,7 @@ struct metrics::registry {
   }
 };
 
-metrics::model_series::model_series(registry& in, const Labels& labels)
+metrics::model_series::model_series(registry& in, const Labels& labels, kserve_series& of_model)
     : first(in.histogram("baton_time_to_first_token_seconds",
                          "From the request's arrival to its first token.", labels,
                          first_token_buckets)),
@@ -331,7 +337,7 @@ metrics::model_series::model_series(registry& in, const Labels& labels)
           in.counter("vllm:prompt_tokens_total", "Number of prefill tokens processed.", labels)),
       vllm_output(in.counter("vllm:generation_tokens_total",
                              "Number of generation tokens processed.", labels)),
-      tgi(in.all, labels) {}
+      tgi(in.all, labels), kserve(of_model) {}
 
 metrics::metrics() : registry_(std::make_unique<registry>()) {}
 metrics::~metrics() = default;
@@ -378,6 +384,7 @@ void metrics::first_token(std::uint32_t pipeline, const std::string& model, doub
   auto& m = registry_->of(pipeline, model);
   m.first.Observe(seconds);
   m.vllm_first.Observe(seconds);
+  m.kserve.first_token(seconds);
 }
 
 void metrics::next_tokens(std::uint32_t pipeline, const std::string& model, std::uint32_t count,
@@ -409,9 +416,16 @@ void metrics::request_ended(std::uint32_t pipeline, const std::string& model,
   m.whole.Observe(r.seconds);
   m.vllm_whole.Observe(r.seconds);
   m.tgi.ended(r);
+  m.kserve.ended(r);
   const auto count = static_cast<double>(r.prompt_tokens);
   m.prompt_tokens.Increment(count);
   m.vllm_prompt.Increment(count);
+}
+
+model_tally metrics::tally_of(const std::string& model) const {
+  std::lock_guard lock(registry_->models_mutex);
+  const auto it = registry_->kserve.find(model);
+  return it == registry_->kserve.end() ? model_tally() : it->second.tally();
 }
 
 void metrics::moved(std::uint32_t pipeline, const std::string& model) {
@@ -433,6 +447,7 @@ std::string metrics::text(const snapshot& now, std::size_t requests_open,
   families.push_back(family_with({"baton_requests_open", "Requests open at this gateway.",
                                   MetricType::Gauge, static_cast<double>(requests_open)}));
   add_loads(families, now.pipelines);
+  add_kserve_loads(families, now);
   if (now.cluster) {
     add_processes(families, now.cluster->nodes);
   }

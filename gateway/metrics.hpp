@@ -1,6 +1,6 @@
 // Counters and latencies of one gateway process, and the text of /metrics. Own names (`baton_*`)
-// are the source; mirrors under vLLM's and TGI's names let their dashboards and scalers work
-// unchanged. Any thread may call; prometheus-cpp stays behind the wall.
+// are the source; mirrors under vLLM's, TGI's and Triton's names let their dashboards and scalers
+// work unchanged. Any thread may call; prometheus-cpp stays behind the wall.
 #pragma once
 
 #include "schema/error.hpp"
@@ -22,6 +22,16 @@ struct ended_request {
   std::uint64_t prompt_tokens = 0;
   std::uint64_t output_tokens = 0;
   bool is_well = true; // it neither failed nor was cancelled
+  bool is_cancelled = false;
+  double queue_seconds = 0; // of `seconds`: until its ticket
+};
+
+// Of a model's requests that have ended, for Triton's statistics.
+struct model_tally {
+  std::uint64_t succeeded = 0, failed = 0;
+  double success_seconds = 0, failure_seconds = 0; // together
+  double queue_seconds = 0;                        // of those that succeeded
+  std::int64_t last_ms = 0;                        // since 1970; 0: none has succeeded yet
 };
 
 class metrics {
@@ -49,6 +59,7 @@ public:
                    double seconds);
   void choice_ended(std::uint32_t pipeline, const std::string& model, finish how);
   void request_ended(std::uint32_t pipeline, const std::string& model, const ended_request& r);
+  model_tally tally_of(const std::string& model) const;
   // A stream of this one goes on at another.
   void moved(std::uint32_t pipeline, const std::string& model);
   // `why` is prefix, load, request_id, resume or moved.

@@ -1,6 +1,7 @@
 #include "gateway/openapi.hpp"
 
 #include "gateway/http_api.hpp"
+#include "gateway/kserve_openapi.hpp"
 #include "gateway/openai_fields.hpp"
 #include "gateway/responses_request.hpp"
 #include "gateway/tgi_request.hpp"
@@ -16,6 +17,7 @@ using ordered = nlohmann::ordered_json;
 
 constexpr std::string_view json_media = "application/json";
 constexpr std::string_view event_media = "text/event-stream";
+constexpr std::string_view bytes_media = "application/octet-stream";
 constexpr std::string_view line_media = "application/x-ndjson";
 
 // What the routes' table does not say. A route without a row here has its path as its summary.
@@ -28,6 +30,10 @@ enum class body_kind : std::uint8_t {
   tgi,
   generate, // TGI's or vLLM's
   response,
+  infer,
+  kserve_generate,
+  index,
+  load
 };
 struct route_words {
   std::string_view path; // with a body: of POST
@@ -72,7 +78,35 @@ constexpr std::array words{
                 body_kind::generate},
     route_words{"/generate_stream", "The same as events", body_kind::tgi, event_media},
     route_words{"/info", "The model and the server's limits, in TGI's words"},
+    route_words{"/v2", "The server, in the words of KServe v2"},
+    route_words{"/v2/health/live", "Whether the server answers"},
+    route_words{"/v2/health/ready", "As /health"},
+    route_words{"/v2/models/stats", "Statistics of all models"},
+    route_words{"/v2/models/{model}", "The model's tensors"},
+    route_words{"/v2/models/{model}/ready", "Whether the model is served"},
+    route_words{"/v2/models/{model}/config", "The model as Triton's config.pbtxt has it"},
+    route_words{"/v2/models/{model}/stats", "The model's statistics"},
+    route_words{"/v2/models/{model}/infer", "What a text goes on with, as tensors",
+                body_kind::infer},
+    route_words{"/v2/models/{model}/generate", "The same as members", body_kind::kserve_generate},
+    route_words{"/v2/models/{model}/generate_stream", "The same as events", body_kind::kserve_generate,
+                event_media},
+    route_words{"/v2/repository/index", "The models", body_kind::index},
+    route_words{"/v2/repository/models/{model}/load", "Whether the model is loaded",
+                body_kind::load},
+    route_words{"/v2/repository/models/{model}/unload", "Refused: nodes.toml says what is served",
+                body_kind::load},
 };
+
+// A model has one version: a path that says so is the same.
+std::string without_version(std::string_view path) {
+  std::string out(path);
+  constexpr std::string_view version = "/versions/{version}";
+  if (const auto at = out.find(version); at != out.npos) {
+    out.erase(at, version.size());
+  }
+  return out;
+}
 
 ordered typed(const char* type) {
   return {{"type", type}};
@@ -183,10 +217,7 @@ std::set<std::string, std::less<>> fields_of(body_kind kind, const request_limit
   case body_kind::detokenize:
     static_cast<void>(read_detokenize(fields, limits));
     break;
-  case body_kind::tgi:
-  case body_kind::generate:
-  case body_kind::response:
-  case body_kind::none:
+  default:
     break;
   }
   return fields.asked();
@@ -303,6 +334,14 @@ ordered body_schema_of(body_kind kind, const gateway_config& config) {
     return response_body_schema(config);
   case body_kind::tokenize:
     return one_of({body_schema(kind, config.request), tgi_tokenize_schema()});
+  case body_kind::infer:
+    return kserve_infer_schema(sampling_schemas(config.request), config);
+  case body_kind::kserve_generate:
+    return kserve_generate_schema(sampling_schemas(config.request), config);
+  case body_kind::index:
+    return kserve_index_schema();
+  case body_kind::load:
+    return kserve_load_schema();
   default:
     return body_schema(kind, config.request);
   }
@@ -322,23 +361,50 @@ std::string openapi_path(const route_row& route) {
   return path.size() > 1 && path.ends_with('/') ? path + "{id}" : path;
 }
 
+// Of the parts of a path that stand for anything.
+std::vector<std::string> names_in(const std::string& path) {
+  std::vector<std::string> names;
+  for (auto at = path.find('{'); at != path.npos; at = path.find('{', at + 1)) {
+    names.push_back(path.substr(at + 1, path.find('}', at) - at - 1));
+  }
+  return names;
+}
+
+const char* error_of(api_family speaks) noexcept {
+  switch (speaks) {
+  case api_family::tgi:
+    return "#/components/schemas/TgiError";
+  case api_family::kserve:
+    return "#/components/schemas/KserveError";
+  case api_family::torchserve: // at doors of its own, with a document of their own
+  case api_family::openai:
+    break;
+  }
+  return "#/components/schemas/Error";
+}
+
 ordered operation_of(const route_row& route, const gateway_config& config) {
+  const auto path = without_version(route.path);
   const auto row = std::find_if(words.begin(), words.end(), [&](const route_words& w) {
     const auto methods = w.body != body_kind::none ? method_set::post : w.methods;
-    return w.path == route.path && openapi_method(methods) == openapi_method(route.methods);
+    return w.path == path && openapi_method(methods) == openapi_method(route.methods);
   });
   const auto told = row == words.end() ? route_words{route.path, route.path} : *row;
   ordered out{{"summary", told.summary}};
   if (route.access == route_access::open) {
     out["security"] = ordered::array();
   }
-  if (openapi_path(route).find('{') != std::string::npos) {
-    out["parameters"] = {
-        {{"name", "id"}, {"in", "path"}, {"required", true}, {"schema", typed("string")}}};
+  for (const auto& name : names_in(openapi_path(route))) {
+    out["parameters"].push_back(
+        {{"name", name}, {"in", "path"}, {"required", true}, {"schema", typed("string")}});
   }
   if (told.body != body_kind::none) {
-    out["requestBody"] = {{"required", true},
+    const bool may_be_empty = told.body == body_kind::index || told.body == body_kind::load;
+    out["requestBody"] = {{"required", !may_be_empty},
                           {"content", content_of(json_media, body_schema_of(told.body, config))}};
+  }
+  if (told.body == body_kind::infer) { // JSON, and the tensors' bytes behind it
+    out["requestBody"]["content"].update(content_of(bytes_media, ordered::object()));
   }
   ordered answer{{"description", "The answer"},
                  {"content", content_of(told.media, ordered::object())}};
@@ -352,6 +418,9 @@ ordered operation_of(const route_row& route, const gateway_config& config) {
   if (told.body == body_kind::generate) {
     answer["content"].update(content_of(line_media, typed("string")));
   }
+  if (told.body == body_kind::infer) {
+    answer["content"].update(content_of(bytes_media, ordered::object()));
+  }
   if (route.methods == method_set::socket) {
     out["responses"]["101"] = {{"description", "The protocol is WebSocket from here on"}};
   } else {
@@ -359,9 +428,7 @@ ordered operation_of(const route_row& route, const gateway_config& config) {
   }
   out["responses"]["default"] = {
       {"description", "A refusal, or what went wrong"},
-      {"content", content_of(json_media, {{"$ref", route.speaks == api_family::tgi
-                                                       ? "#/components/schemas/TgiError"
-                                                       : "#/components/schemas/Error"}})}};
+      {"content", content_of(json_media, {{"$ref", error_of(route.speaks)}})}};
   return out;
 }
 
@@ -396,7 +463,10 @@ std::string openapi_body(const gateway_config& config) {
               {"info", {{"title", "Baton"}, {"version", config.build}}},
               {"paths", std::move(paths)},
               {"components",
-               {{"schemas", {{"Error", error_schema()}, {"TgiError", tgi_error_schema()}}},
+               {{"schemas",
+                 {{"Error", error_schema()},
+                  {"TgiError", tgi_error_schema()},
+                  {"KserveError", kserve_error_schema()}}},
                 {"securitySchemes", {{"key", {{"type", "http"}, {"scheme", "bearer"}}}}}}}};
   if (config.keys) {
     out["security"] = {{{"key", ordered::array()}}};

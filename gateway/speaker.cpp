@@ -1,5 +1,6 @@
 #include "gateway/speaker.hpp"
 
+#include "gateway/kserve_error.hpp"
 #include "gateway/refusal.hpp"
 #include "gateway/tgi_error.hpp"
 #include "gateway/torchserve_error.hpp"
@@ -11,11 +12,15 @@ const error_words& errors_of(api_family api) noexcept {
   static constexpr error_words tgi{tgi_refusal, [](const error& e) { return tgi_failure(e); }};
   static constexpr error_words torchserve{torchserve_refusal,
                                           [](const error& e) { return torchserve_failure(e); }};
+  static constexpr error_words kserve{kserve_refusal,
+                                      [](const error& e) { return kserve_failure(e); }};
   switch (api) {
   case api_family::tgi:
     return tgi;
   case api_family::torchserve:
     return torchserve;
+  case api_family::kserve:
+    return kserve;
   case api_family::openai:
     break;
   }

@@ -10,7 +10,7 @@
 
 namespace baton::gateway {
 
-enum class api_family : std::uint8_t { openai, tgi, torchserve };
+enum class api_family : std::uint8_t { openai, tgi, torchserve, kserve };
 
 // Errors as HTTP answers, while nothing else was said.
 struct error_words {

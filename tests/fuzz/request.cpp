@@ -1,5 +1,6 @@
 // The JSON of clients: each door that takes some reads the same bytes. What a door accepts must fit
 // the wire.
+#include "gateway/kserve_request.hpp"
 #include "gateway/openai_request.hpp"
 #include "gateway/openai_tools.hpp"
 #include "gateway/request_check.hpp"
@@ -11,6 +12,10 @@
 #include "schema/codec.hpp"
 #include "tests/fuzz/input.hpp"
 #include "tests/fuzz/round_trip.hpp"
+
+#include <string>
+#include <utility>
+#include <vector>
 
 using namespace baton;
 using namespace baton::gateway;
@@ -30,6 +35,30 @@ void check_accepted(const generate& request, const gateway_config& config) {
   envelope e;
   e.kind = kind_of(message{request});
   fuzz::check_round_trip(e, frames.body, frames.bulk);
+}
+
+// Of an infer body each beginning that may be its JSON, with tensors' bytes behind it.
+void check_kserve(std::string_view body, const gateway_config& config) {
+  std::vector<std::pair<kserve_route, result<kserve_call>>> calls;
+  calls.emplace_back(kserve_route::generate_stream, parse_generate(body, config.request));
+  calls.emplace_back(kserve_route::stream_infer, parse_infer(body, {}, config.request));
+  constexpr std::size_t ends_max = 8;
+  std::size_t ends = 0;
+  for (auto at = body.find('}'); at != body.npos && ends < ends_max; at = body.find('}', at + 1)) {
+    ++ends;
+    calls.emplace_back(kserve_route::infer,
+                       parse_infer(body, std::to_string(at + 1), config.request));
+  }
+  for (auto& [route, call] : calls) {
+    if (!call)
+      continue;
+    const auto read = read_kserve(route, *std::move(call), "m", config);
+    if (!read)
+      continue;
+    check_accepted(read->request, config);
+    ENSURE(!read->shape.outputs.empty() && read->shape.choices == read->request.choices,
+           "an answer without outputs, or without a place for each text");
+  }
 }
 
 } // namespace
@@ -66,6 +95,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (const auto batch = parse_instances(body, config.request))
     for (const auto& request : batch->requests)
       check_accepted(request, config);
+  check_kserve(body, config);
   const auto of_tgi = parse_tgi_tokenize(body, config.request);
   const auto asked_tokens = of_tgi ? *of_tgi : parse_tokenize(body, config.request);
   if (asked_tokens && check_limits(asked_tokens->input)) {

@@ -26,6 +26,8 @@ from baton_client.wire.MessageKind import MessageKind  # noqa: E402
 
 USER, ADMIN = {"Authorization": "Bearer k"}, {"Authorization": "Bearer root"}
 CHAT, TGI = "/v1/chat/completions", {"inputs": "tokens=1"}
+TEXT_INPUT = {"name": "text_input", "shape": [1], "datatype": "BYTES", "data": ["tokens=1"]}
+KSERVE = {"infer": {"inputs": [TEXT_INPUT]}, "generate": {"text_input": "tokens=1"}, "generate_stream": {"text_input": "tokens=1"}}
 
 
 def keyed(start, keys_file, *flags):
@@ -36,7 +38,7 @@ def keyed(start, keys_file, *flags):
 
 def ask(url, row, headers=None, method=None):
     """The status of a route, by whatever method it takes."""
-    path = row["path"].replace("{id}", "fake") + ("fake" if row["path"] == "/v1/models/" else "")
+    path = row["path"].replace("{id}", "fake").replace("{model}", "fake").replace("{version}", "1") + ("fake" if row["path"] == "/v1/models/" else "")
     if row["method"] == "SOCKET" and method is None:
         try:
             with websocket(url.replace("http", "ws") + path, additional_headers=headers or {}):
@@ -44,15 +46,16 @@ def ask(url, row, headers=None, method=None):
         except InvalidStatus as e:
             return e.response.status_code
     bodies = {"/tokenize": {"prompt": "a"}, "/detokenize": {"tokens": [97]}, "/v1/completions": {"prompt": "tokens=1"}, CHAT: chat("tokens=1"), "/v1/responses": {"input": "tokens=1"}, "/": TGI, "/generate": TGI, "/generate_stream": TGI}
+    bodies |= {f"/v2/models/fake{v}/{verb}": body for v in ("", "/versions/1") for verb, body in KSERVE.items()}
     verb = method or (row["method"] if row["method"] != "SOCKET" else "GET")
     return httpx.request(verb, url + path, headers=headers, json=bodies.get(path) if verb == "POST" else None).status_code
 
 
 def test_every_route_of_the_table_by_every_key(start, keys_file):
     g = keyed(start, keys_file)
-    assert {r["path"] for r in g.routes if r["access"] == "open"} == {"/health", "/ping"}
+    assert {r["path"] for r in g.routes if r["access"] == "open"} == {"/health", "/ping", "/v2/health/live", "/v2/health/ready"}
     for row in g.routes:
-        served = 101 if row["method"] == "SOCKET" else 404 if "{id}" in row["path"] else 200
+        served = 101 if row["method"] == "SOCKET" else 404 if "{id}" in row["path"] else 503 if row["path"].endswith("/unload") else 200
         is_open, is_admins = row["access"] == "open", row["access"] == "admin"
         said = [ask(g.url, row, h) for h in (None, {"Authorization": "Bearer K"}, USER, ADMIN)]
         locked = served if is_open else 401

@@ -33,7 +33,7 @@ def test_its_routes_are_those_of_the_server(gateway, told):
         named.setdefault(path, set()).add({"POST": "post", "DELETE": "delete"}.get(r["method"], "get"))
     assert {path: set(operations) for path, operations in told["paths"].items()} == named
     for path, operations in told["paths"].items():
-        url = gateway.url + path.replace("{id}", "fake")
+        url = gateway.url + path.replace("{id}", "fake").replace("{model}", "fake").replace("{version}", "1")
         asked = httpx.options(url)
         assert asked.status_code == 204 and all(method.upper() in asked.headers["allow"] for method in operations)
         other = httpx.request("PUT", url)
@@ -89,4 +89,26 @@ def test_fields_of_tgi_are_those_that_the_server_takes(gateway, told):
     unknown = httpx.post(gateway.url + "/generate", json={**needed, "parameters": {"colour": "red"}})
     assert unknown.status_code == 422 and "colour" not in parameters["properties"]
     told_error = {"$ref": "#/components/schemas/TgiError", "components": told["components"]}
+    jsonschema.Draft202012Validator(told_error).validate(unknown.json())
+
+
+def test_fields_of_kserve_are_those_that_the_server_takes(gateway, told):
+    path = "/v2/models/{model}/generate"
+    url, schema = gateway.url + path.replace("{model}", "fake"), body_of(told, path)
+    needed = {"text_input": "tokens=1"}
+    jsonschema.Draft202012Validator(schema).validate(needed)
+    for name in set(schema["properties"]) - {"text_input"}:
+        assert httpx.post(url, json={**needed, name: None}).status_code == 200, name
+        for value in (-5, 1e9, "x", True, [], {}, ["x"], [5], {"x": 5}):
+            body = {**needed, name: value}
+            if not jsonschema.Draft202012Validator(schema).is_valid(body):
+                assert httpx.post(url, json=body).status_code == 400, (name, value)
+    unknown = httpx.post(url, json={**needed, "colour": "red"})
+    assert unknown.status_code == 400 and "colour" not in schema["properties"]
+    infer = body_of(told, "/v2/models/{model}/infer")
+    body = {"inputs": [{"name": "text_input", "shape": [1], "datatype": "BYTES", "data": ["tokens=1"]}], "outputs": [{"name": "text_output"}]}
+    jsonschema.Draft202012Validator(infer).validate(body)
+    assert httpx.post(url.replace("generate", "infer"), json=body).status_code == 200
+    assert not jsonschema.Draft202012Validator(infer).is_valid({"inputs": [{**body["inputs"][0], "name": "image"}]})
+    told_error = {"$ref": "#/components/schemas/KserveError", "components": told["components"]}
     jsonschema.Draft202012Validator(told_error).validate(unknown.json())

@@ -1,0 +1,213 @@
+#include "gateway/kserve_api.hpp"
+
+#include "gateway/http_header.hpp"
+#include "gateway/json_reader.hpp"
+#include "gateway/kserve_error.hpp"
+#include "gateway/kserve_metrics.hpp"
+#include "gateway/kserve_model.hpp"
+
+#include <algorithm>
+#include <vector>
+
+namespace baton::gateway {
+namespace {
+
+std::vector<std::string_view> parts_of(std::string_view path) {
+  std::vector<std::string_view> parts;
+  for (std::size_t at = 0; at != path.npos;) {
+    const auto end = path.find('/', at + 1);
+    parts.push_back(path.substr(at + 1, end == path.npos ? end : end - at - 1));
+    at = end;
+  }
+  return parts;
+}
+
+http_reply reply_of(std::string body) {
+  http_reply r;
+  r.body = std::move(body);
+  return r;
+}
+
+http_reply text_error(int status, std::string message) {
+  http_reply r;
+  r.status = status;
+  const json body{{"error", std::move(message)}};
+  r.body = body.dump(-1, ' ', false, json::error_handler_t::replace);
+  return r;
+}
+
+// What Triton says of a server or a model that is not ready.
+constexpr int not_ready_status = 400;
+
+// A path below /v2/models or /v2/repository/models.
+struct model_path {
+  std::string model;
+  std::string version = std::string(kserve_version);
+  std::string action; // empty: its description
+};
+
+model_path model_path_of(std::string_view path) {
+  const auto parts = parts_of(path);
+  model_path out;
+  const std::size_t at = parts[1] == "repository" ? 3 : 2;
+  out.model = percent_decoded(parts[at]).value_or(std::string(parts[at]));
+  std::size_t next = at + 1;
+  if (next + 1 < parts.size() && parts[next] == "versions") {
+    out.version = parts[next + 1];
+    next += 2;
+  }
+  if (next < parts.size()) {
+    out.action = parts[next];
+  }
+  return out;
+}
+
+class kserve_planner {
+public:
+  kserve_planner(const http_call& call, const board& facts)
+      : call_(call), facts_(facts), now_(facts.look()) {}
+
+  http_plan plan(std::string_view path) const {
+    if (path == "/v2") {
+      return reply_of(kserve_server_body(facts_.config().build));
+    }
+    if (path == "/v2/health/live") {
+      return reply_of(R"({"live":true})");
+    }
+    if (path == "/v2/health/ready") {
+      const auto stand = standing_of(*now_);
+      return stand.phase == phase::ready
+                 ? reply_of(R"({"ready":true})")
+                 : text_error(not_ready_status, "the server is not ready: " + stand.reason);
+    }
+    if (path == "/v2/models/stats") {
+      return reply_of(kserve_statistics_body(statistics_of(*now_, facts_.metrics())));
+    }
+    if (path == "/v2/repository/index") {
+      return index();
+    }
+    const auto where = model_path_of(path);
+    const auto name =
+        kserve_model_named(*now_, facts_.config().model_aliases, where.model, where.version);
+    if (!name) {
+      return kserve_failure(name.error());
+    }
+    return plan_model(where, *name);
+  }
+
+private:
+  http_plan plan_model(const model_path& where, const std::string& name) const {
+    if (where.action == "infer") {
+      return opened(kserve_route::infer, where.model);
+    }
+    if (where.action == "generate") {
+      return opened(kserve_route::generate, where.model);
+    }
+    if (where.action == "generate_stream") {
+      return opened(kserve_route::generate_stream, where.model);
+    }
+    if (where.action == "ready") {
+      return is_ready(name) ? reply_of(json({{"name", where.model}, {"ready", true}}).dump())
+                            : text_error(not_ready_status, "Model version not ready");
+    }
+    if (where.action == "config") {
+      return config(where.model, name);
+    }
+    if (where.action == "stats") {
+      return reply_of(kserve_statistics_body(statistics_of(*now_, facts_.metrics(), name)));
+    }
+    if (where.action == "load") {
+      return load(name);
+    }
+    if (where.action == "unload") {
+      return kserve_failure(refusal_to_unload(where.model));
+    }
+    return reply_of(kserve_metadata_body(where.model));
+  }
+
+  http_plan opened(kserve_route route, const std::string& model) const {
+    const auto& config = facts_.config();
+    if (!call_.last_event_id.empty()) { // its events have no ids
+      return kserve_failure(fail_param(errc::unsupported_parameter, "Last-Event-ID",
+                                       "only streams of /v1 can be gone on with"));
+    }
+    auto call = route == kserve_route::infer
+                    ? parse_infer(call_.body, call_.infer_header_length, config.request)
+                    : parse_generate(call_.body, config.request);
+    if (!call) {
+      return kserve_failure(call.error());
+    }
+    auto read = read_kserve(route, *std::move(call), model, config);
+    if (!read) {
+      return kserve_failure(read.error());
+    }
+    return *std::move(read);
+  }
+
+  bool is_ready(const std::string& name) const {
+    const auto all = kserve_standings(*now_);
+    return std::any_of(all.begin(), all.end(),
+                       [&](const kserve_standing& s) { return s.name == name && s.is_ready; });
+  }
+
+  http_reply config(const std::string& model, const std::string& name) const {
+    const auto cards = models_of(*now_);
+    const auto card = std::find_if(cards.begin(), cards.end(),
+                                   [&](const model_card& c) { return c.name == name; });
+    if (card == cards.end()) {
+      return kserve_failure(fail(errc::not_ready, "the model '{}' has not been loaded yet", model));
+    }
+    return reply_of(kserve_config_body(*now_, model, *card));
+  }
+
+  // An empty body asks for all.
+  http_reply index() const {
+    bool ready_only = false;
+    if (!call_.body.empty()) {
+      const auto parsed = parse_body(call_.body, facts_.config().request.json_depth_max);
+      if (!parsed) {
+        return kserve_failure(parsed.error());
+      }
+      field_reader fields(*parsed);
+      ready_only = fields.boolean("ready", false);
+      if (auto ok = fields.finish(); !ok) {
+        return kserve_failure(ok.error());
+      }
+    }
+    return reply_of(kserve_index_body(*now_, ready_only));
+  }
+
+  // With no word about how.
+  http_reply load(const std::string& name) const {
+    if (!call_.body.empty()) {
+      const auto parsed = parse_body(call_.body, facts_.config().request.json_depth_max);
+      if (!parsed) {
+        return kserve_failure(parsed.error());
+      }
+      field_reader fields(*parsed);
+      fields.object(
+          "parameters", [](field_reader&) {}, unsupported_of_load);
+      if (auto ok = fields.finish(); !ok) {
+        return kserve_failure(ok.error());
+      }
+    }
+    if (auto ok = check_loaded(*now_, name); !ok) {
+      return kserve_failure(ok.error());
+    }
+    return reply_of("{}");
+  }
+
+  static constexpr unsupported_field unsupported_of_load[] = {{"config", "", "nodes.toml"}};
+
+  const http_call& call_;
+  const board& facts_;
+  std::shared_ptr<const snapshot> now_;
+};
+
+} // namespace
+
+http_plan plan_kserve(std::string_view path, const http_call& call, const board& facts) {
+  return kserve_planner(call, facts).plan(path);
+}
+
+} // namespace baton::gateway

@@ -1,0 +1,43 @@
+// The mirror of /metrics under Triton's names (`nv_*`), and what its statistics are made of: of one
+// model, whichever pipelines serve it. Behind metrics.cpp's wall: prometheus-cpp.
+#pragma once
+
+#include "gateway/kserve_model.hpp"
+#include "gateway/metrics.hpp"
+#include "gateway/snapshot.hpp"
+
+#include <prometheus/counter.h>
+#include <prometheus/histogram.h>
+#include <prometheus/metric_family.h>
+#include <prometheus/registry.h>
+
+#include <atomic>
+#include <vector>
+
+namespace baton::gateway {
+
+class kserve_series {
+public:
+  kserve_series(prometheus::Registry& all, const std::string& model);
+
+  void first_token(double seconds) { first_.Observe(seconds * 1e3); }
+  void ended(const ended_request& r);
+  model_tally tally() const;
+
+private:
+  prometheus::Counter &success_, &failure_, &cancelled_, &count_;
+  prometheus::Counter &duration_us_, &queue_us_, &compute_us_;
+  prometheus::Histogram& first_; // in milliseconds, as Triton's
+  std::atomic<double> failure_seconds_{0};
+  std::atomic<std::int64_t> last_ms_{0};
+};
+
+// Steps of all pipelines of a model.
+std::uint64_t steps_of(const snapshot& now, std::string_view model);
+// Of one model, or of all; what its pipelines have said and done.
+std::vector<model_statistics> statistics_of(const snapshot& now, const metrics& counts,
+                                            std::string_view model = {});
+// What the schedulers have said last.
+void add_kserve_loads(std::vector<prometheus::MetricFamily>& out, const snapshot& now);
+
+} // namespace baton::gateway
