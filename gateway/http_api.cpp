@@ -5,10 +5,12 @@
 #include "gateway/openai_response.hpp"
 #include "gateway/openai_tools.hpp"
 #include "gateway/openapi.hpp"
+#include "gateway/socket_protocol.hpp"
 #include "gateway/status_response.hpp"
 #include "gateway/tgi_error.hpp"
 #include "gateway/tgi_response.hpp"
 #include "gateway/torchserve_api.hpp"
+#include "gateway/web_page.hpp"
 
 #include <algorithm>
 #include <array>
@@ -19,6 +21,7 @@ namespace {
 constexpr std::string_view model_prefix = "/v1/models/";
 constexpr std::array own_routes{
     route_row{"/", method_set::get, route_access::admin}, // the page shows /cluster
+    route_row{web_prefix, method_set::get, route_access::admin},
     route_row{"/", method_set::post, route_access::user, api_family::tgi},
     route_row{"/health", method_set::get, route_access::open},
     route_row{"/ping", method_set::get, route_access::open},
@@ -49,14 +52,14 @@ constexpr auto routes = [] {
   return all;
 }();
 
-constexpr unsigned char web_page[] = {
-#include "gateway/web_page.inc"
-};
+// The routes of which a path is the beginning, and any rest its end.
+bool is_prefix(const route_row& row) noexcept {
+  return row.path.size() > 1 && row.path.ends_with('/');
+}
 
 bool is_of(const route_row& row, std::string_view path) noexcept {
-  return row.path == model_prefix
-             ? path.starts_with(model_prefix) && path.size() > model_prefix.size()
-             : is_like(row.path, path);
+  return is_prefix(row) ? path.starts_with(row.path) && path.size() > row.path.size()
+                        : is_like(row.path, path);
 }
 
 bool is_allowed(method_set methods, std::string_view method) noexcept {
@@ -116,18 +119,6 @@ http_reply key_refusal(const error& e, const route_row* row, std::string_view pa
   if (e.code == errc::unauthorized) { // RFC 9110, section 11.6.1
     reply.headers.emplace_back("WWW-Authenticate", "Bearer");
   }
-  return reply;
-}
-
-http_reply page_reply() {
-  http_reply reply;
-  reply.content_type = "text/html; charset=utf-8";
-  reply.body.assign(reinterpret_cast<const char*>(web_page), sizeof web_page);
-  // The page needs nothing from elsewhere, and nothing may be slipped into it.
-  reply.headers.emplace_back("Content-Security-Policy",
-                             "default-src 'none'; style-src 'unsafe-inline'; script-src "
-                             "'unsafe-inline'; connect-src 'self'; img-src data:");
-  reply.headers.emplace_back("X-Content-Type-Options", "nosniff");
   return reply;
 }
 
@@ -249,7 +240,10 @@ result<caller> http_api::identify(const http_call& call, const route_row* row) c
   if (access == route_access::admin && !gate.needs_key() && !facts_->config().admin.empty()) {
     return fail(errc::forbidden, "'{}' is at the operator's door (gateway.admin)", row->path);
   }
-  auto who = gate.identify(bearer_key(call.authorization));
+  const bool is_socket = row && row->methods == method_set::socket;
+  const auto offered = is_socket ? key_of_offer(call.protocols) : std::string();
+  const auto shown = bearer_key(call.authorization);
+  auto who = gate.identify(shown.empty() ? std::string_view(offered) : shown);
   if (who && access == route_access::admin && who->role != key_role::admin) {
     return fail(errc::forbidden, "'{}' needs the API key of an admin", row->path);
   }
@@ -384,10 +378,10 @@ http_plan http_api::plan(const http_call& call) const {
     }
     return refusal(fail(errc::invalid_request, "'/v1/stream' is a WebSocket: connect with one"));
   }
-  return answer_get(path);
+  return answer_get(path, call);
 }
 
-http_reply http_api::answer_get(std::string_view path) const {
+http_reply http_api::answer_get(std::string_view path, const http_call& call) const {
   const auto now = facts_->look();
   if (path == "/health") {
     return standing_reply(*now, health_body(*now));
@@ -420,7 +414,7 @@ http_reply http_api::answer_get(std::string_view path) const {
     const auto card = find_model(*now, {}, {});
     return card ? json_reply(tgi_info_body(*card, facts_->config())) : tgi_failure(card.error());
   }
-  return page_reply();
+  return web_reply(path, {call.if_none_match, call.accept_encoding});
 }
 
 http_reply http_api::models_reply(std::string_view path) const {

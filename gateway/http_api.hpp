@@ -60,6 +60,9 @@ struct http_call {
   std::string_view authorization;
   std::string_view last_event_id;
   std::string_view infer_header_length; // Inference-Header-Content-Length
+  std::string_view if_none_match;
+  std::string_view accept_encoding;
+  std::string_view protocols; // that a WebSocket's client offers
   bool is_websocket_upgrade = false;
   bool is_http_1_0 = false;
   door_kind door = door_kind::clients;
@@ -106,7 +109,7 @@ private:
   result<void> settle_tools(openai_generate& call) const;
   std::optional<http_reply> refuse(const http_call& call) const;
   result<caller> identify(const http_call& call, const route_row* row) const;
-  http_reply answer_get(std::string_view path) const;
+  http_reply answer_get(std::string_view path, const http_call& call) const;
   http_reply models_reply(std::string_view path) const;
 
   std::shared_ptr<board> facts_;

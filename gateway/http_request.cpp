@@ -73,6 +73,9 @@ http_call http_request::call() const {
   call.authorization = view(m[http::field::authorization]);
   call.last_event_id = view(m["Last-Event-ID"]);
   call.infer_header_length = view(m["Inference-Header-Content-Length"]);
+  call.if_none_match = view(m[http::field::if_none_match]);
+  call.accept_encoding = view(m[http::field::accept_encoding]);
+  call.protocols = view(m[http::field::sec_websocket_protocol]);
   call.is_websocket_upgrade = boost::beast::websocket::is_upgrade(m);
   call.is_http_1_0 = m.version() < 11;
   call.door = door_;

@@ -17,6 +17,8 @@ std::string_view reason_phrase(int status) noexcept {
     return "OK";
   case 204:
     return "No Content";
+  case 304:
+    return "Not Modified";
   case 400:
     return "Bad Request";
   case 401:
@@ -110,10 +112,10 @@ http_reply error_reply(const error& e, std::chrono::milliseconds retry_after) {
 std::string render(const http_reply& reply, const reply_framing& framing) {
   std::string out;
   out.reserve(reply.body.size() + 256);
-  constexpr int no_content = 204;
-  append_head(out, reply.status, reply.status == no_content ? "" : reply.content_type, framing);
+  const bool has_body = reply.status != 204 && reply.status != 304; // RFC 9110, section 6.4.1
+  append_head(out, reply.status, has_body ? reply.content_type : "", framing);
   append_headers(out, reply.headers);
-  if (reply.status != no_content) {
+  if (has_body) {
     fmt::format_to(std::back_inserter(out), "Content-Length: {}\r\n", reply.body.size());
   }
   out += "\r\n";

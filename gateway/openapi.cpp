@@ -44,6 +44,7 @@ struct route_words {
 };
 constexpr std::array words{
     route_words{"/", "The page: chat beside a picture of the cluster", {}, "text/html"},
+    route_words{"/page/", "A file of the page", {}, "text/javascript"},
     route_words{"/health", "Whether a request that came now would be served"},
     route_words{"/ping", "The same in TorchServe's words"},
     route_words{"/version", "The build"},

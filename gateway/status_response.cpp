@@ -60,6 +60,19 @@ ordered load_or_null(const pipeline_view& p) {
   return p.load ? load_json(*p.load) : ordered(nullptr);
 }
 
+// Which shards of each pipeline serve, which come, and how the change goes or ended.
+ordered generations_json(const snapshot& s) {
+  auto all = ordered::array();
+  if (s.cluster) {
+    for (const auto& p : s.cluster->pipelines) {
+      all.push_back({{"generation", p.generation},
+                     {"coming_generation", p.coming_generation},
+                     {"change", text_or_null(p.change)}});
+    }
+  }
+  return all;
+}
+
 // Of one pipeline alone all is said elsewhere.
 void add_pipelines(ordered& out, const snapshot& s) {
   if (s.pipelines.size() == 1) {
@@ -132,6 +145,7 @@ std::string cluster_body(const snapshot& s, std::size_t requests_open) {
     }
   }
   out["nodes"] = std::move(nodes);
+  out["generations"] = generations_json(s);
   out["load"] = load_or_null(s.pipelines.front());
   add_pipelines(out, s);
   return dump(out);

@@ -10,6 +10,7 @@
 
 #include "gateway/openai_response.hpp"
 #include "gateway/refusal.hpp"
+#include "gateway/socket_protocol.hpp"
 #include "gateway/websocket_messages.hpp"
 #include "gateway/websocket_settings.hpp"
 
@@ -139,6 +140,13 @@ void websocket_session::end() {
 
 asio::awaitable<void> websocket_session::run(upgrade_request upgrade) {
   apply_limits(core_.config(), ws_);
+  const auto offered = upgrade[boost::beast::http::field::sec_websocket_protocol];
+  if (offers_protocol({offered.data(), offered.size()})) {
+    ws_.set_option(websocket::stream_base::decorator([](websocket::response_type& answer) {
+      answer.set(boost::beast::http::field::sec_websocket_protocol,
+                 {socket_protocol.data(), socket_protocol.size()});
+    }));
+  }
   auto [ec] = co_await ws_.async_accept(upgrade, as_values);
   if (ec) {
     co_return;

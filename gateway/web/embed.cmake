@@ -1,5 +1,37 @@
-# Writes INPUT as a C++ array of bytes to OUTPUT: `cmake -DINPUT=.. -DOUTPUT=.. -P embed.cmake`.
-file(READ "${INPUT}" hex HEX)
-string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
-string(REGEX REPLACE "(0x[0-9a-f][0-9a-f],0x[0-9a-f][0-9a-f],0x[0-9a-f][0-9a-f],0x[0-9a-f][0-9a-f],0x[0-9a-f][0-9a-f],0x[0-9a-f][0-9a-f],0x[0-9a-f][0-9a-f],0x[0-9a-f][0-9a-f],)" "\\1\n" bytes "${bytes}")
-file(WRITE "${OUTPUT}" "${bytes}\n")
+# Writes the files of the web page as C++ arrays of bytes, as they are and compressed, and a table of them, to OUTPUT:
+# `cmake -DFILES=index.html,page.css -DFROM=.. -DOUTPUT=.. -P embed.cmake`. An entity tag is of the file's bytes.
+set(media_html "text/html; charset=utf-8")
+set(media_css "text/css; charset=utf-8")
+set(media_js "text/javascript; charset=utf-8")
+set(media_svg "image/svg+xml")
+
+# The bytes of a file as the array `name`.
+function(append_array name path)
+  file(READ "${path}" hex HEX)
+  # gzip notes when it was (RFC 1952, section 2.3): the same files make the same array.
+  string(REGEX REPLACE "^(1f8b08..)........" "\\1zzzzzzzz" hex "${hex}")
+  string(REPLACE "zzzzzzzz" "00000000" hex "${hex}")
+  string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
+  string(REGEX REPLACE "((0x..,)(0x..,)(0x..,)(0x..,)(0x..,)(0x..,)(0x..,)(0x..,))" "\\1\n" bytes "${bytes}")
+  set(arrays "${arrays}constexpr unsigned char ${name}[] = {\n${bytes}\n};\n" PARENT_SCOPE)
+endfunction()
+
+string(REPLACE "," ";" files "${FILES}")
+set(arrays "")
+set(rows "")
+set(number 0)
+foreach(name IN LISTS files)
+  string(REGEX REPLACE ".*\\." "" ending "${name}")
+  if(NOT DEFINED media_${ending})
+    message(FATAL_ERROR "${name}: of what media type is .${ending}?")
+  endif()
+  file(SHA256 "${FROM}/${name}" digest)
+  string(SUBSTRING "${digest}" 0 16 tag)
+  append_array(file_${number} "${FROM}/${name}")
+  file(ARCHIVE_CREATE OUTPUT "${OUTPUT}.gz" PATHS "${FROM}/${name}" FORMAT raw COMPRESSION GZip COMPRESSION_LEVEL 9)
+  append_array(small_${number} "${OUTPUT}.gz")
+  string(APPEND rows "    web_file{\"${name}\", \"${media_${ending}}\", \"\\\"${tag}\\\"\", file_${number}, small_${number}},\n")
+  math(EXPR number "${number} + 1")
+endforeach()
+file(REMOVE "${OUTPUT}.gz")
+file(WRITE "${OUTPUT}" "${arrays}constexpr std::array web_files{\n${rows}};\n")

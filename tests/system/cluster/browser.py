@@ -1,4 +1,5 @@
 """Chromium without a window, driven over its DevTools protocol (https://chromedevtools.github.io/devtools-protocol/)."""
+import base64
 import contextlib
 import itertools
 import json
@@ -15,6 +16,8 @@ from websockets.sync.client import connect
 
 START_SECONDS_MAX = 60
 CALL_SECONDS_MAX = 120  # a starved renderer answers late
+CONTROLS = {"button", "textbox", "searchbox", "combobox", "checkbox", "spinbutton", "link", "tab", "menuitem", "slider", "DisclosureTriangle"}
+KEY_NUMBERS = {"Enter": 13, "Escape": 27, "Tab": 9}
 
 
 def find_chromium():
@@ -28,7 +31,8 @@ class Page:
     def __init__(self, socket):
         self.socket = socket
         self.numbers = itertools.count(1)
-        self.complaints = []  # exceptions and errors of the console
+        self.loads = 0
+        self.complaints = []  # exceptions and errors of the console, what the policy has kept out among them
         for domain in ("Runtime", "Log", "Page"):
             self.call(f"{domain}.enable")
 
@@ -40,6 +44,7 @@ class Page:
             if told.get("id") == number:
                 assert "error" not in told, told
                 return told["result"]
+            self.loads += told.get("method") == "Page.loadEventFired"
             if told.get("method") == "Runtime.exceptionThrown":
                 self.complaints.append(told["params"]["exceptionDetails"])
             elif told.get("method") == "Log.entryAdded" and told["params"]["entry"]["level"] == "error":
@@ -54,7 +59,7 @@ class Page:
         return done["result"].get("value")
 
     def text(self, selector):
-        return self.value(f"[...document.querySelectorAll({json.dumps(selector)})].map(e => e.innerText).join('\\n')")
+        return self.value(f"[...document.querySelectorAll({json.dumps(selector)})].map(e => e.innerText ?? e.textContent).join('\\n')")
 
     def until(self, what, seconds=120):
         """what() -> something true, in time."""
@@ -66,12 +71,42 @@ class Page:
             time.sleep(0.05)
         raise AssertionError(f"not within {seconds} s; the page says:\n{self.value('document.body.innerText')}")
 
+    def promised(self, expression):
+        done = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in done, done
+        return done["result"].get("value")
+
+    def reload(self):
+        before = self.loads
+        self.call("Page.reload")
+        self.until(lambda: self.call("Browser.getVersion") and self.loads > before)
+
+    def before_load(self, script):
+        """Runs in each document from now on, ahead of its own scripts."""
+        return self.call("Page.addScriptToEvaluateOnNewDocument", source=script)["identifier"]
+
+    def look(self, width=1200, height=800, scheme="light", motion="reduce", scale=1):
+        """Size, light or dark, and whether things may move."""
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=scale, mobile=False)
+        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}, {"name": "prefers-reduced-motion", "value": motion}])
+
+    def screenshot(self):
+        return base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])
+
+    def controls(self):
+        """(role, name) of all that can be operated, as a screen reader has it."""
+        tree = self.call("Accessibility.getFullAXTree")["nodes"]
+        return [(n["role"]["value"], n.get("name", {}).get("value", "")) for n in tree if not n["ignored"] and n["role"]["value"] in CONTROLS]
+
     def type(self, text):
         self.call("Input.insertText", text=text)
 
-    def press(self, key):
-        for kind in ("keyDown", "keyUp"):
-            self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=13)
+    def click(self, selector):
+        self.value(f"document.querySelector({json.dumps(selector)}).click()")
+
+    def press(self, key, code=None, alt=False):
+        for kind in ("rawKeyDown", "keyUp"):
+            self.call("Input.dispatchKeyEvent", type=kind, key=key, code=code or key, modifiers=1 if alt else 0, windowsVirtualKeyCode=KEY_NUMBERS.get(key, 0))
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ import urllib.request
 import pytest
 from browser import browser, find_chromium
 from harness import CLUSTER, Cluster, free_port, running
+from page_words import Visitor
 
 QUESTION = {"model": "smollm2", "messages": [{"role": "user", "content": "Count to a hundred."}], "temperature": 0}
 NOTICED_SECONDS_MAX = 30  # a hang, not a pace
@@ -251,14 +252,14 @@ def is_served(guarded):
 @pytest.mark.skipif(not find_chromium(), reason="no chromium")
 def test_the_page_at_the_operators_door_asks_for_a_key_to_chat(guarded):
     with browser() as page:
-        page.open(guarded.url)
-        page.until(lambda: page.text("#phase") == "ready")
-        assert page.value("document.getElementById('key').hidden")
-        page.type("Say hello.")
-        page.press("Enter")
-        page.until(lambda: "needs an API key" in page.text("#talk .note"))
-        assert not page.value("document.getElementById('key').hidden")
-        page.value(f"document.getElementById('key').value = '{guarded.user}'")
-        page.type("Say hello.")
-        page.press("Enter")
-        page.until(lambda: "per second" in page.value("[...document.querySelectorAll('#talk .note')].at(-1)?.textContent"))
+        visitor = Visitor(page, guarded.url).open(temperature=0, max_tokens=20)
+        is_asked = "document.getElementById('key-bar').offsetParent !== null"
+        assert not page.value(is_asked)
+        visitor.ask("Say hello.")
+        page.until(lambda: page.value(is_asked) and visitor.note == "waiting for an API key")
+        for key in ("wrong", guarded.user):
+            page.value(f"document.getElementById('key').value = '{key}', document.getElementById('key-bar').requestSubmit()")
+            page.until(lambda: page.value(is_asked) if key == "wrong" else visitor.kept[1] == "done")
+        assert visitor.wait_end()
+        kept = page.value("JSON.stringify([Object.entries(localStorage), Object.entries(sessionStorage), document.cookie])")
+        assert "Say hello." in kept and guarded.user not in kept and not page.value(is_asked)

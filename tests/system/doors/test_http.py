@@ -1,6 +1,7 @@
 """HTTP on the wire: keep-alive, limits, clients that leave or do not read. What is hostile: test_hostile.py."""
 
 import json
+import re
 import socket
 import threading
 import time
@@ -20,6 +21,22 @@ def test_routes_answer(gateway):
         r.json()
     assert "<html" in httpx.get(gateway.url + "/").text
     assert "baton_ready 1" in httpx.get(gateway.url + "/metrics").text
+
+
+def test_the_page_and_its_files(gateway):
+    page = httpx.get(gateway.url + "/")
+    names = re.findall(r'(?:href|src)="(/[^"]+)"', page.text)
+    assert "/page/main.js" in names and "/page/page.css" in names
+    for name in ["/", *names]:
+        r = httpx.get(gateway.url + name)
+        assert r.status_code == 200 and "'self'" in r.headers["content-security-policy"] and "unsafe" not in r.headers["content-security-policy"], name
+        tag = r.headers["etag"]
+        with httpx.Client() as c:  # the connection goes on behind a reply without a body
+            for _ in range(2):
+                again = c.get(gateway.url + name, headers={"If-None-Match": tag})
+                assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
+    assert httpx.get(gateway.url + "/page/nothing.js").json()["error"]["code"] == "not_found"
+    assert httpx.post(gateway.url + "/page/main.js").status_code == 405
 
 
 @pytest.mark.parametrize("method, path, status, code", [

@@ -38,7 +38,7 @@ def keyed(start, keys_file, *flags):
 
 def ask(url, row, headers=None, method=None):
     """The status of a route, by whatever method it takes."""
-    path = row["path"].replace("{id}", "fake").replace("{model}", "fake").replace("{version}", "1") + ("fake" if row["path"] == "/v1/models/" else "")
+    path = row["path"].replace("{id}", "fake").replace("{model}", "fake").replace("{version}", "1") + {"/v1/models/": "fake", "/page/": "main.js"}.get(row["path"], "")
     if row["method"] == "SOCKET" and method is None:
         try:
             with websocket(url.replace("http", "ws") + path, additional_headers=headers or {}):
@@ -68,6 +68,21 @@ def test_every_route_of_the_table_by_every_key(start, keys_file):
         reply = exchange(g, request("GET", nothing))
         assert reply.status == 401 and reply.json()["error"]["code"] == "unauthorized", nothing
         assert reply.headers["www-authenticate"] == "Bearer"
+
+
+def test_a_browsers_socket_brings_its_key_among_its_protocols(start, keys_file):
+    g = keyed(start, keys_file)
+    url = g.url.replace("http", "ws") + "/v1/stream"
+    with websocket(url, subprotocols=["baton", "bearer.k"]) as ws:
+        assert ws.subprotocol == "baton"  # the key is not said back
+        ws.send(json.dumps({"type": "start", "id": "a", "prompt": "tokens=2"}))
+        while (m := json.loads(ws.recv(timeout=20)))["type"] != "done":
+            assert m["type"] in ("granted", "tokens")
+    for offered in (["baton"], ["baton", "bearer.K"], ["baton", "bearer.%6"]):
+        with pytest.raises(InvalidStatus) as e:
+            websocket(url, subprotocols=offered)
+        assert e.value.response.status_code == 401
+    assert exchange(g, request("GET", "/v1/models", headers=["Sec-WebSocket-Protocol: baton, bearer.k"])).status == 401
 
 
 def listening(pid):

@@ -57,6 +57,8 @@ http_call call_of(const route_row& row) {
                       row.path);
   if (row.path == "/v1/models/") {
     call.target = "/v1/models/x";
+  } else if (row.path == "/page/") {
+    call.target = "/page/main.js";
   }
   return call;
 }
@@ -235,11 +237,43 @@ TEST_CASE("models are found by name and alias") {
   CHECK(get("/v1/models/%zz").status == 404);
 }
 
+TEST_CASE("a browser shows its key among the protocols that it offers, on a WebSocket alone") {
+  const http_api api(facts_with(with_keys()));
+  auto socket = call_of("GET", "/v1/stream");
+  auto other = call_of("GET", "/v1/models");
+  using row = std::pair<const char*, int>;
+  for (const auto& [offered, status] :
+       {row("baton, bearer.secret", 200), row("bearer.%73ecret,baton", 200), row("baton", 401),
+        row("baton, bearer.nope", 401), row("baton, bearer.%zz", 401), row("bearer.", 401)}) {
+    CAPTURE(offered);
+    socket.protocols = other.protocols = offered;
+    CHECK(status_of(api.admit(socket)) == status);
+    CHECK(status_of(api.admit(other)) == 401);
+  }
+  socket.protocols = "baton, bearer.secret";
+  CHECK(api.admit(socket).who.name() == "u");
+  socket.authorization = "Bearer nope"; // is what counts, where it is there
+  CHECK(status_of(api.admit(socket)) == 401);
+}
+
 TEST_CASE("OPTIONS says what a route takes") {
   const http_api api(facts_with({}));
   const auto r = std::get<http_reply>(api.plan(call_of("OPTIONS", "/health")));
   CHECK(r.status == 204);
   CHECK(r.headers.at(0).second == "GET, HEAD, OPTIONS");
+}
+
+TEST_CASE("the cluster's picture says how each pipeline changes") {
+  auto facts = facts_with({});
+  facts->change([](snapshot& s) {
+    s.cluster.emplace();
+    s.cluster->pipelines = {{"smol", 2, 3, "loading", std::nullopt}};
+  });
+  const http_api api(facts);
+  const auto told =
+      nlohmann::json::parse(std::get<http_reply>(api.plan(call_of("GET", "/cluster"))).body);
+  CHECK(told["generations"] ==
+        nlohmann::json::parse(R"([{"generation":2,"coming_generation":3,"change":"loading"}])"));
 }
 
 TEST_CASE("metrics have the own names, vLLM's and TGI's") {

@@ -1,0 +1,87 @@
+// The numbers beside the picture: tokens per second over the last minute, what is full, what is counted; and the processes
+// as a table, for those who read rather than look.
+import {at, make, say} from "./dom.js";
+
+const minute = []; // {at, rate}
+const minute_ms = 60_000;
+const sum = (list, f) => list.reduce((n, p) => n + f(p), 0);
+const share = (part, whole) => whole ? Math.round(100 * part / whole) + " %" : "–";
+
+function draw_rate(view) {
+  const rate = sum(view.pipelines, p => p.rates?.tokens ?? 0);
+  minute.push({at: view.at, rate});
+  while (minute.length > 1 && view.at - minute[0].at > minute_ms) minute.shift();
+  const top = Math.max(10, ...minute.map(s => s.rate));
+  const points = minute.map(s => `${(240 - (view.at - s.at) / minute_ms * 240).toFixed(1)} ${(46 - s.rate / top * 42).toFixed(1)}`);
+  at("rate-line").setAttribute("d", "M" + points.join("L"));
+  at("rate-area").setAttribute("d", `M${points[0].split(" ")[0]} 48L${points.join("L")}L240 48Z`);
+  say(at("rate-now"), `${rate.toFixed(rate < 100 ? 1 : 0)} now, ${top.toFixed(0)} at most in this minute`);
+}
+
+function meter(name, used, total, words) {
+  const id = "meter-" + name.replace(/\W/g, "-");
+  let box = at(id);
+  if (!box) {
+    box = make("p", {id, class: "meter"}, make("label", {for: id + "-bar"}, name), make("span", {}), make("meter", {id: id + "-bar", min: 0}));
+    at("meters").append(box);
+  }
+  box.lastChild.max = total || 1;
+  box.lastChild.value = used;
+  say(box.children[1], words);
+}
+
+function draw_meters(loads) {
+  const all = name => sum(loads, p => p.load[name]);
+  const slots = sum(loads, p => p.slots);
+  meter("Slots", all("running"), slots, `${all("running")} of ${slots || "?"}, ${all("waiting")} wait`);
+  meter("KV blocks", all("blocks_used"), all("blocks_total"), `${all("blocks_used")} of ${all("blocks_total")}`);
+  if (all("swap_blocks_total")) meter("Swap blocks", all("swap_blocks_used"), all("swap_blocks_total"), `${all("swap_blocks_used")} of ${all("swap_blocks_total")}, ${all("swapped")} swapped out`);
+}
+
+function draw_counts(view, loads) {
+  const all = name => sum(loads, p => p.load[name]);
+  const rows = {
+    "open requests": view.requests_open,
+    "micro-batches in flight": all("in_flight"),
+    "steps per second": sum(loads, p => p.rates.steps).toFixed(0),
+    "prompt tokens per second": sum(loads, p => p.rates.prompt_tokens).toFixed(0),
+    "prefix cache hits": share(all("prefix_cache_hits"), all("prefix_cache_queries")),
+    "guesses that were right": all("spec_decode_draft_tokens") ? share(all("spec_decode_accepted_tokens"), all("spec_decode_draft_tokens")) : undefined,
+    "preemptions": all("preemptions") || undefined,
+    "tokens so far": all("output_tokens").toLocaleString("en"),
+    "epochs": all("epochs"),
+    "recoveries": all("recoveries") + (all("recoveries") ? `, last ${Math.max(...loads.map(p => p.load.recovery_seconds)).toFixed(2)} s` : ""),
+    "restarts": sum(view.nodes, n => n.restarts),
+  };
+  for (const [name, value] of Object.entries(rows)) {
+    const id = "count-" + name.replace(/\W/g, "-");
+    if (value === undefined) continue;
+    if (!at(id)) at("numbers").append(make("dt", {}, name), make("dd", {id}));
+    say(at(id), String(value));
+  }
+}
+
+const computes = p => p ? `stage ${p.stage}${p.rank ? `, rank ${p.rank}` : ""}${p.layers ? `: layers ${p.first_layer} to ${p.first_layer + p.layers - 1}` : ""}` : "";
+
+function draw_table(view) {
+  const rows = view.nodes.map(n => {
+    const of = n.place && view.pipelines[n.place.pipeline];
+    const busy = of?.shards.includes(n) ? of.rates?.busy[n.place.stage] : undefined;
+    return [n.name, n.phase + (n.reason ? `: ${n.reason}` : ""), [n.place?.on, n.place?.device].filter(Boolean).join(", "), computes(n.place),
+      busy === undefined ? "" : Math.round(busy * 100) + " %", n.restarts, n.pid || ""];
+  });
+  const body = at("rows");
+  while (body.children.length > rows.length) body.lastChild.remove();
+  rows.forEach((cells, i) => {
+    if (!body.children[i]) body.append(make("tr", {}, make("th", {scope: "row"}), ...cells.slice(1).map(() => make("td"))));
+    cells.forEach((words, j) => say(body.children[i].children[j], String(words)));
+  });
+}
+
+export function show(view) {
+  const loads = view.pipelines.filter(p => p.load);
+  draw_rate(view);
+  draw_meters(loads);
+  draw_counts(view, loads);
+  draw_table(view);
+}
