@@ -38,6 +38,7 @@ cluster_status picture(const overview_state& s) {
   for (const auto& [number, load] : s.loads)
     if (number < all.pipelines.size())
       all.pipelines[number].load = load;
+  all.places = s.expected.places;
   const auto& first = all.pipelines.at(0);
   all.model = first.model;
   all.load = first.load;

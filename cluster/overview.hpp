@@ -23,6 +23,7 @@ struct expected_now {
   std::vector<status> nodes; // as not started yet
   std::set<node_id> coming;
   std::vector<pipeline_status> pipelines; // by number, without their load
+  std::vector<shard_place> places;
 };
 
 // A head's word.

@@ -68,8 +68,14 @@ bool is_spare(const plan_standing& now, const agent_plan& agent) {
          });
 }
 
+void add_places(const cluster_plan& plan, std::vector<shard_place>& to) {
+  for (const auto& s : plan.shards)
+    to.push_back({s.node, plan.pipeline, plan.generation, s.stage, s.rank, s.layers.first,
+                  s.layers.count, s.on, s.device});
+}
+
 expected_now expected_of(const cluster_contexts& all, const plan_standing& now) {
-  expected_now e{everybody(all, now), {}, {}};
+  expected_now e{everybody(all, now), {}, {}, {}};
   for (const auto& a : now.agents)
     if (is_spare(now, a))
       e.coming.insert(a.node);
@@ -79,6 +85,9 @@ expected_now expected_of(const cluster_contexts& all, const plan_standing& now) 
         e.coming.insert(s.node);
     e.pipelines.push_back({p.model, p.serving.generation, p.coming ? p.coming->generation : 0,
                            p.change, std::nullopt});
+    add_places(p.serving, e.places);
+    if (p.coming)
+      add_places(*p.coming, e.places);
   }
   return e;
 }

@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+
 namespace baton::gateway {
 namespace {
 
@@ -44,7 +46,25 @@ ordered load_json(const load_report& l) {
           {"stage_busy_micros", l.stage_busy_micros}};
 }
 
-ordered node_json(const status& n) {
+// Of a shard alone.
+ordered place_json(const snapshot& s, node_id node) {
+  const auto& all = s.cluster->places;
+  const auto at =
+      std::find_if(all.begin(), all.end(), [&](const shard_place& p) { return p.node == node; });
+  if (at == all.end()) {
+    return nullptr;
+  }
+  return {{"on", at->on},
+          {"device", at->device},
+          {"pipeline", at->pipeline},
+          {"generation", at->generation},
+          {"stage", at->stage},
+          {"rank", at->rank},
+          {"first_layer", at->first_layer},
+          {"layers", at->layers}};
+}
+
+ordered node_json(const snapshot& s, const status& n) {
   return {{"node", n.node.value},
           {"epoch", n.epoch.value},
           {"role", name_of(n.role)},
@@ -53,7 +73,8 @@ ordered node_json(const status& n) {
           {"reason", text_or_null(n.reason)},
           {"pid", n.pid},
           {"restarts", n.restarts},
-          {"progress", n.progress}};
+          {"progress", n.progress},
+          {"place", place_json(s, n.node)}};
 }
 
 ordered load_or_null(const pipeline_view& p) {
@@ -141,7 +162,7 @@ std::string cluster_body(const snapshot& s, std::size_t requests_open) {
   auto nodes = ordered::array();
   if (s.cluster) {
     for (const auto& n : s.cluster->nodes) {
-      nodes.push_back(node_json(n));
+      nodes.push_back(node_json(s, n));
     }
   }
   out["nodes"] = std::move(nodes);

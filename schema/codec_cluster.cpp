@@ -337,6 +337,25 @@ void get(reader& in, const wire::PipelineStatus& from, pipeline_status& to) {
   in.optional(from.load(), to.load);
 }
 
+offset<wire::ShardPlace> put(writer& out, const shard_place& m) {
+  const auto on = out.text(m.on, limits::name_bytes_max);
+  const auto device = out.text(m.device, limits::name_bytes_max);
+  return wire::CreateShardPlace(out.buffer, m.node.value, m.pipeline, m.generation, m.stage, m.rank,
+                                m.first_layer, m.layers, on, device);
+}
+
+void get(reader& in, const wire::ShardPlace& from, shard_place& to) {
+  to.node = {from.node()};
+  to.pipeline = from.pipeline();
+  to.generation = from.generation();
+  to.stage = from.stage();
+  to.rank = from.rank();
+  to.first_layer = from.first_layer();
+  to.layers = from.layers();
+  in.text(from.on(), to.on, limits::name_bytes_max, "shard_place.on");
+  in.text(from.device(), to.device, limits::name_bytes_max, "shard_place.device");
+}
+
 offset<wire::ClusterStatus> put(writer& out, const cluster_status& m) {
   auto nodes = out.tables(m.nodes, limits::nodes_max);
   auto reason = out.reason(m.reason);
@@ -345,9 +364,10 @@ offset<wire::ClusterStatus> put(writer& out, const cluster_status& m) {
   auto load = out.optional(m.load);
   auto change = out.reason(m.change);
   auto pipelines = out.tables(m.pipelines, pipelines_max);
+  auto places = out.tables(m.places, limits::nodes_max);
   return wire::CreateClusterStatus(out.buffer, m.request, nodes, static_cast<wire::Phase>(m.phase),
                                    reason, url, model, load, m.generation, m.coming_generation,
-                                   change, pipelines);
+                                   change, pipelines, places);
 }
 
 void get(reader& in, const wire::ClusterStatus& from, cluster_status& to) {
@@ -362,6 +382,7 @@ void get(reader& in, const wire::ClusterStatus& from, cluster_status& to) {
   to.coming_generation = from.coming_generation();
   in.text(from.change(), to.change, limits::reason_bytes_max, "cluster_status.change");
   in.tables(from.pipelines(), to.pipelines, pipelines_max, "cluster_status.pipelines");
+  in.tables(from.places(), to.places, limits::nodes_max, "cluster_status.places");
 }
 
 offset<wire::ChangeNodes> put(writer& out, const change_nodes& m) {

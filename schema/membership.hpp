@@ -110,6 +110,19 @@ struct pipeline_status {
   std::optional<load_report> load;
 };
 
+// Where a shard lives and what it computes, as planned.
+struct shard_place {
+  node_id node;
+  std::uint32_t pipeline = 0;
+  std::uint32_t generation = 0; // of its pipeline: that which serves, or one that comes
+  stage_index stage = 0;
+  std::uint32_t rank = 0; // within its stage
+  std::uint32_t first_layer = 0;
+  std::uint32_t layers = 0;
+  std::string on;     // the node, as in nodes.toml
+  std::string device; // "cpu:0"
+};
+
 struct cluster_status {
   std::uint64_t request = 0;
   std::vector<status> nodes;
@@ -123,6 +136,7 @@ struct cluster_status {
   std::uint32_t coming_generation = 0;
   std::string change;
   std::vector<pipeline_status> pipelines; // by number
+  std::vector<shard_place> places;        // of all shards among `nodes`
 };
 
 // Client to root: no layers on this node any more, or some again. The streams go on. Answered by

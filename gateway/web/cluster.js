@@ -21,30 +21,9 @@ function rates_of(pipeline, load, at) {
   };
 }
 
-// A shard's name says whose it is: shard-3; shard-1.3 of pipeline 1; shard-3-g2 of generation 2. The ranks of a stage
-// follow one another. Where it lives is known where there is one node.
-const shard_name = /^shard-(?:(\d+)\.)?(\d+)(?:-g(\d+))?$/;
-
-function place_shards(c, several) {
-  const agents = c.nodes.filter(n => n.role === "agent");
-  const on = agents.length === 1 ? agents[0].name.replace("agent-", "") : null;
-  const shards = c.nodes.filter(n => n.role === "shard").map(n => {
-    const [, pipeline = 0, index = 0, generation] = shard_name.exec(n.name) ?? [];
-    return {n, pipeline: Number(pipeline), index: Number(index), generation: generation && Number(generation)};
-  });
-  several.forEach((p, i) => {
-    const own = shards.filter(s => s.pipeline === i);
-    const now = own.some(s => s.generation === c.generations[i]?.generation) ? c.generations[i].generation : undefined;
-    const serving = own.filter(s => s.generation === now);
-    const ranks = Math.max(1, Math.round(serving.length / (p.scheduler?.stage_busy_micros.length || serving.length)));
-    for (const s of own) s.n.place = {on, pipeline: i, is_serving: s.generation === now, stage: Math.floor(s.index / ranks), rank: s.index % ranks};
-  });
-}
-
 // One form for one pipeline and for several: {phase, reason, pipelines: [{model, phase, load, rates, shards, coming, head}], nodes...}
 function view_of(c, at) {
   const several = c.pipelines ?? [{pipeline: 0, model: c.models[0]?.name ?? "", phase: c.phase, reason: c.reason, scheduler: c.load}];
-  place_shards(c, several);
   const heads = c.nodes.filter(n => n.role === "head");
   const pipelines = several.map((p, i) => {
     const own = c.nodes.filter(n => n.place?.pipeline === i);
@@ -53,8 +32,8 @@ function view_of(c, at) {
     return {
       number: i, model: p.model, phase: p.phase, reason: p.reason, change: generation.change, head: heads[i], slots: card?.sequences_max ?? 0,
       load: p.scheduler, rates: p.scheduler && rates_of(i, p.scheduler, at),
-      shards: own.filter(n => n.place.is_serving),
-      coming: own.filter(n => !n.place.is_serving),
+      shards: own.filter(n => n.place.generation === generation.generation),
+      coming: own.filter(n => n.place.generation !== generation.generation),
     };
   });
   return {...c, at, pipelines, agents: c.nodes.filter(n => n.role === "agent"), gateways: c.nodes.filter(n => n.role === "gateway")};

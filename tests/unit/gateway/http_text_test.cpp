@@ -263,15 +263,21 @@ TEST_CASE("OPTIONS says what a route takes") {
   CHECK(r.headers.at(0).second == "GET, HEAD, OPTIONS");
 }
 
-TEST_CASE("the cluster's picture says how each pipeline changes") {
+TEST_CASE("the cluster's picture says where each shard lives, and how its pipeline changes") {
   auto facts = facts_with({});
   facts->change([](snapshot& s) {
     s.cluster.emplace();
+    s.cluster->nodes = {{node_id{7}, {}, role::shard, "shard-0-g2", phase::ready, {}, 1, 3, 0},
+                        {node_id{8}, {}, role::agent, "agent-a", phase::ready, {}, 2, 0, 0}};
+    s.cluster->places = {{node_id{7}, 0, 2, 1, 3, 10, 5, "a", "cpu:0"}};
     s.cluster->pipelines = {{"smol", 2, 3, "loading", std::nullopt}};
   });
   const http_api api(facts);
   const auto told =
       nlohmann::json::parse(std::get<http_reply>(api.plan(call_of("GET", "/cluster"))).body);
+  CHECK(told["nodes"][0]["place"] == nlohmann::json::parse(R"({"on":"a","device":"cpu:0",
+      "pipeline":0,"generation":2,"stage":1,"rank":3,"first_layer":10,"layers":5})"));
+  CHECK(told["nodes"][1]["place"].is_null());
   CHECK(told["generations"] ==
         nlohmann::json::parse(R"([{"generation":2,"coming_generation":3,"change":"loading"}])"));
 }
