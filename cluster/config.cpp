@@ -3,6 +3,7 @@
 #include "cluster/curve_key.hpp"
 #include "cluster/pipelines.hpp"
 #include "cluster/toml_section.hpp"
+#include "gateway/otlp_endpoint.hpp"
 #include "gateway/request_check.hpp"
 #include "runtime/collective/group_memory.hpp"
 #include "schema/ids.hpp"
@@ -160,6 +161,8 @@ result<void> read_gateway(const toml::table* table, const std::string& origin, g
   s.read("overload_status", g.overload_status, 0, UINT32_MAX);
   s.read_number("watermark_gamma", g.watermark_gamma, 0.01, 0.99); // all green or none is no mark
   s.read_number("watermark_delta", g.watermark_delta, 0, gateway::watermark_delta_range.most);
+  s.read("otlp_endpoint", g.otlp_endpoint);
+  s.read_number("trace_sampling_ratio", g.trace_sampling_ratio, 0, 1);
   if (auto ok = s.finish(); !ok)
     return ok;
   // Clients retry after these three; another status would mean something else to them.
@@ -177,6 +180,9 @@ result<void> read_gateway(const toml::table* table, const std::string& origin, g
   g.api_keys = api_keys;
   g.tls_certificate = certificate;
   g.tls_key = key;
+  if (!g.otlp_endpoint.empty())
+    if (const auto where = gateway::parse_otlp_endpoint(g.otlp_endpoint); !where)
+      return bad(origin, "gateway.otlp_endpoint", where.error().message);
   if (certificate.empty() != key.empty())
     return bad(origin, certificate.empty() ? "gateway.tls_certificate" : "gateway.tls_key",
                "gateway.tls_certificate and gateway.tls_key belong together: give both");

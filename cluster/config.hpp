@@ -72,6 +72,8 @@ struct gateway_section {
   std::uint32_t overload_status = 503;          // HTTP's, of refusals for load
   float watermark_gamma = 0.5F;                 // of marked answers: the share of green tokens
   float watermark_delta = 2.0F;                 // what their logits get more
+  std::string otlp_endpoint;                    // where spans are sent; empty: nothing is traced
+  float trace_sampling_ratio = 1;               // of traces that begin here
 
   friend bool operator==(const gateway_section&, const gateway_section&) = default;
 };

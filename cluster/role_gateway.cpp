@@ -51,6 +51,8 @@ gateway::gateway_config settings(const cluster_context& context, const identity&
   c.overload_status = static_cast<int>(g.overload_status);
   c.watermark_gamma = g.watermark_gamma;
   c.watermark_delta = g.watermark_delta;
+  c.otlp_endpoint = g.otlp_endpoint;
+  c.trace_sampling_ratio = g.trace_sampling_ratio;
   if (g.max_concurrent_requests > 0)
     c.requests_max = g.max_concurrent_requests;
   return c;

@@ -1,5 +1,6 @@
 #include "gateway/board.hpp"
 
+#include "gateway/tracer.hpp"
 #include "schema/ensure.hpp"
 
 #include <utility>
@@ -13,6 +14,15 @@ constexpr unsigned number_bits = 40;
 
 std::optional<key_ring> ring_of(const gateway_config& config) {
   return config.keys ? std::optional<key_ring>(*config.keys) : std::nullopt;
+}
+
+std::shared_ptr<tracer> tracer_of(const gateway_config& config) {
+  if (config.otlp_endpoint.empty()) {
+    return nullptr;
+  }
+  tracer_settings settings;
+  settings.sampling_ratio = config.trace_sampling_ratio;
+  return std::make_shared<tracer>(std::move(settings));
 }
 
 std::shared_ptr<const snapshot> nothing_known(const std::vector<pipeline_seat>& seats) {
@@ -29,7 +39,8 @@ std::shared_ptr<const snapshot> nothing_known(const std::vector<pipeline_seat>& 
 
 board::board(gateway_config config)
     : config_(std::move(config)), gate_(ring_of(config_), gate::instant::clock::now()),
-      now_(nothing_known(config_.pipelines)), last_number_(config_.epoch.value << number_bits) {}
+      tracer_(tracer_of(config_)), now_(nothing_known(config_.pipelines)),
+      last_number_(config_.epoch.value << number_bits) {}
 
 std::shared_ptr<const snapshot> board::look() const {
   const std::lock_guard lock(mutex_);

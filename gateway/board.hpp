@@ -16,6 +16,8 @@
 
 namespace baton::gateway {
 
+class tracer;
+
 class board {
 public:
   explicit board(gateway_config config);
@@ -25,6 +27,9 @@ public:
   const gateway::metrics& metrics() const noexcept { return metrics_; }
   torchserve_metrics& torchserve() noexcept { return torchserve_; }
   gateway::gate& gate() noexcept { return gate_; }
+
+  // Null: nothing is traced.
+  const std::shared_ptr<gateway::tracer>& tracer() const noexcept { return tracer_; }
 
   std::shared_ptr<const snapshot> look() const;
   // The desks only: copies, changes and publishes.
@@ -44,6 +49,7 @@ private:
   gateway::metrics metrics_;
   torchserve_metrics torchserve_;
   gateway::gate gate_;
+  const std::shared_ptr<gateway::tracer> tracer_;
   open_seats seats_;
   std::mutex change_mutex_; // one change at a time; who looks does not wait for it
   mutable std::mutex mutex_;

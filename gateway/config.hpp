@@ -115,6 +115,9 @@ struct gateway_config {
   std::chrono::milliseconds request_deadline{0};    // of a whole request; 0: none
   float watermark_gamma = 0.5F; // of marked answers: the share of green tokens, TGI's default
   float watermark_delta = 2.0F; // and what their logits get more, TGI's as well
+  // Traces.
+  std::string otlp_endpoint;         // otlp_endpoint.hpp; empty: nothing is traced
+  double trace_sampling_ratio = 1.0; // of traces that begin here; a caller's are as it says
   request_limits request;
   http_limits http_bounds;
   response_limits responses;

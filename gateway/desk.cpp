@@ -7,14 +7,36 @@
 #include <utility>
 
 namespace baton::gateway {
+namespace {
+
+std::string_view name_of(cancel_reason why) noexcept {
+  switch (why) {
+  case cancel_reason::client_asked:
+    return "it asked to cancel";
+  case cancel_reason::client_lost:
+    return "its connection fell: it may come back";
+  case cancel_reason::slow_reader:
+    return "it did not read";
+  default:
+    return "its connection fell";
+  }
+}
+
+} // namespace
 
 // False if the stream was cut: its ticket is cancelled, the entry must go.
 bool desk_state::deliver(open_entry& entry, stream_event e) {
+  if (entry.trace) {
+    entry.trace->what.take(e, now());
+  }
   pushed.push_back(entry.out);
   if (entry.out->push(std::move(e))) {
     return true;
   }
   counts().dropped("slow_reader");
+  if (entry.trace) {
+    entry.trace->what.cut_off(errc::slow_reader, now());
+  }
   if (entry.ticket()) {
     cancel_ticket(entry.ticket(), cancel_reason::slow_reader);
   }
@@ -56,10 +78,11 @@ void desk_state::enter(open_entry entry) {
 
 template <class Question>
 void desk_state::ask(std::shared_ptr<stream> out, std::shared_ptr<quota_lease> lease,
-                     const Question& m) {
+                     trace_handle trace, const Question& m) {
   open_entry entry;
   entry.out = std::move(out);
   entry.lease = std::move(lease);
+  entry.trace = std::move(trace);
   entry.stage = stage_of_request::asking;
   entry.opened_at = entry.asked_at = now();
   open.emplace(m.request, std::move(entry));
@@ -72,6 +95,11 @@ void desk_state::close(const close_request& m) {
     return; // it ended while the door was leaving
   }
   auto& entry = it->second;
+  if (entry.trace) {
+    entry.note("client_left", name_of(m.why), now());
+    entry.trace->what.failed_by(errc::cancelled, now());
+    entry.trace.reset();
+  }
   if (entry.stage == stage_of_request::reserving) {
     entry.stage = stage_of_request::leaving; // the grant is on its way: cancel it when it comes
     release_left(entry);
@@ -98,7 +126,7 @@ void desk_state::on_granted(const granted& m) {
   if (entry.stage == stage_of_request::resuming) {
     entry.stage = stage_of_request::running;
     const bool is_news = !std::exchange(entry.is_told, true);
-    counts().resumed(is_news ? "client" : "link");
+    note_resumed(entry, is_news ? "client" : "link");
     if (is_news && !deliver(entry, m)) {
       erase(m.request);
     }
@@ -115,7 +143,7 @@ void desk_state::on_granted(const granted& m) {
   entry.is_told = true;
   if (m.is_submitted) { // its client has asked for it before
     entry.reserve.resume_key = m.resume_key;
-    counts().resumed("request_id");
+    note_resumed(entry, "request_id");
     if (!deliver(entry, m)) {
       erase(m.request);
     }
@@ -123,7 +151,7 @@ void desk_state::on_granted(const granted& m) {
   }
   if (is_again) {
     if (!entry.left) {
-      counts().resumed("head");
+      note_resumed(entry, "head");
     } else if (!on_moved(entry, m)) {
       return;
     }
@@ -138,10 +166,20 @@ void desk_state::on_granted(const granted& m) {
   self->send(config.tokenizer, std::move(s));
 }
 
+void desk_state::note_resumed(const open_entry& entry, std::string_view why) {
+  counts().resumed(why);
+  entry.note("resumed", why, now());
+}
+
 // Granted here, of another pipeline's streams: its client comes back to it by this ticket. False:
 // it has been ended.
 bool desk_state::on_moved(open_entry& entry, const granted& m) {
   counts().moved(pipeline_of(entry.left), entry.model());
+  if (entry.trace) {
+    entry.note("moved",
+               fmt::format("from pipeline {} to {}", pipeline_of(entry.left), config.pipeline),
+               now());
+  }
   release_left(entry);
   entry.reserve.goes_on = false;
   if (deliver(entry, m)) {
@@ -215,6 +253,7 @@ void desk_state::on_chunk(chunk& m) {
   const auto number = m.request;
   if (verdict == chunk_verdict::gap) {
     counts().dropped("chunk_after_gap");
+    entry.note("gap", "text between the head and the gateway was lost", now());
     if (++entry.gaps <= gaps_max) {
       // The head has the text still. What is on its way until it answers comes again.
       entry.stage = stage_of_request::resuming;
@@ -303,12 +342,12 @@ desk_actor::behavior_type desk(desk_actor::stateful_pointer<desk_state> self, de
       [self](open_generate& m) { self->state.start(m); },
       [self](open_resume& m) { self->state.start(m); },
       [self](open_tokenize& m) {
-        self->state.ask(m.out, std::move(m.lease),
+        self->state.ask(m.out, std::move(m.lease), std::move(m.trace),
                         tokenize{m.out->number(), self->state.node(), std::move(m.input),
                                  m.add_generation_prompt});
       },
       [self](open_detokenize& m) {
-        self->state.ask(m.out, std::move(m.lease),
+        self->state.ask(m.out, std::move(m.lease), std::move(m.trace),
                         detokenize{m.out->number(), self->state.node(), std::move(m.ids)});
       },
       [self](const close_request& m) { self->state.close(m); },

@@ -38,6 +38,7 @@
 #include "actors/interfaces.hpp"
 #include "gateway/board.hpp"
 #include "gateway/streams.hpp"
+#include "gateway/tracer.hpp"
 
 #include <caf/all.hpp>
 
@@ -54,6 +55,7 @@ struct open_generate {
   bool is_stream = false; // its client can go on behind what it has, if this gateway falls
   std::shared_ptr<quota_lease> lease = nullptr; // of its caller's key; none: nobody's
   seat_lease seat = nullptr;                    // the front's, at the pipeline it has chosen
+  trace_handle trace = nullptr;                 // none: it is not traced
 };
 struct open_resume {
   std::shared_ptr<stream> out;
@@ -63,6 +65,7 @@ struct open_resume {
   std::vector<resume_point> from; // one per choice
   std::shared_ptr<quota_lease> lease = nullptr;
   seat_lease seat = nullptr;
+  trace_handle trace = nullptr;
 };
 struct open_tokenize {
   std::shared_ptr<stream> out;
@@ -70,12 +73,14 @@ struct open_tokenize {
   bool add_generation_prompt = true;
   std::shared_ptr<quota_lease> lease = nullptr;
   std::string model{};
+  trace_handle trace = nullptr;
 };
 struct open_detokenize {
   std::shared_ptr<stream> out;
   std::vector<token_id> ids;
   std::shared_ptr<quota_lease> lease = nullptr;
   std::string model{};
+  trace_handle trace = nullptr;
 };
 struct close_request {
   std::uint64_t request = 0;

@@ -35,13 +35,15 @@ struct desk_state {
   void enter(open_entry entry);
   void ask_head(open_entry& entry);
   template <class Question> // tokenize or detokenize
-  void ask(std::shared_ptr<stream> out, std::shared_ptr<quota_lease> lease, const Question& m);
+  void ask(std::shared_ptr<stream> out, std::shared_ptr<quota_lease> lease, trace_handle trace,
+           const Question& m);
   void close(const close_request& m);
   open_entry* find_later(std::uint64_t request, ticket_id ticket);
   void on_retold(const reserve& m);
   void on_retold(submit& m);
   void on_granted(const granted& m);
   bool on_moved(open_entry& entry, const granted& m);
+  void note_resumed(const open_entry& entry, std::string_view why);
   void on_rejected(const rejected& m);
   void on_chunk(chunk& m);
   template <class Answer>
@@ -49,6 +51,7 @@ struct desk_state {
   void on_tick();
   void end_late();
   void move_streams();
+  void note_standing(const model_card& m);
   void on_card(const model_card& m);
   void on_head_lost(const actors::peer_down& m);
   void on_head_up(const actors::peer_up& m);

@@ -16,6 +16,11 @@ bool desk_state::hand_over(std::uint64_t request, const rejected& why) {
     return false;
   }
   entry.tried = tried;
+  if (entry.trace) {
+    entry.note("handed_over",
+               fmt::format("by pipeline {}: {}", config.pipeline, row_of(why.reason.code).name),
+               now());
+  }
   self->send(config.front, handover{std::make_shared<open_entry>(std::move(entry)), why});
   open.erase(request);
   return true;
@@ -31,6 +36,7 @@ void desk_state::take_over(open_entry entry) {
   const bool is_back = entry.left && pipeline_of(entry.left) == config.pipeline;
   if (is_back) {
     come_back(entry, now());
+    entry.note("came_back", "no other pipeline has taken it", now());
   }
   const auto number = entry.reserve.request;
   enter(std::move(entry));
@@ -118,6 +124,7 @@ void desk_state::on_head_lost(const actors::peer_down& m) {
   std::vector<std::uint64_t> waiting;
   for (auto& [number, entry] : open) {
     entry.asked_at = now();
+    entry.note("head_lost", m.why, now());
     if (entry.stage == stage_of_request::asking || entry.stage == stage_of_request::leaving) {
       over.push_back(number); // a question costs nothing to ask again, who left waits for nothing
     } else if (entry.ticket()) {
@@ -151,10 +158,29 @@ void desk_state::on_head_up(const actors::peer_up& m) {
   }
 }
 
+// What a pipeline that falls and rises means to the streams that wait for it meanwhile: the death
+// of a shard closes its epoch, and the next one goes on with them.
+void desk_state::note_standing(const model_card& m) {
+  const auto known = facts().look();
+  const auto& before = known->pipelines.at(config.pipeline).card;
+  if (!facts().tracer() || !before || before->phase == m.phase) {
+    return;
+  }
+  const auto what = m.phase == phase::recovering                                    ? "recovering"
+                    : m.phase == phase::ready && before->phase == phase::recovering ? "recovered"
+                                                                                    : nullptr;
+  for (const auto& [number, entry] : open) {
+    if (what && entry.stage != stage_of_request::asking) {
+      entry.note(what, m.reason, now());
+    }
+  }
+}
+
 // Of a head that was lost, or that nobody had heard of: what was asked of it meanwhile may not have
 // come to it. What an older one served is history.
 void desk_state::on_card(const model_card& m) {
   bool is_news = false;
+  note_standing(m);
   change([&](pipeline_view& p) {
     is_news = std::exchange(p.is_head_lost, false) || !p.card;
     p.card = m;

@@ -33,6 +33,7 @@ open_entry entry_of(open_generate& m, std::uint32_t context_max) {
   entry.out = m.out;
   entry.lease = std::move(m.lease);
   entry.seat = std::move(m.seat);
+  entry.trace = std::move(m.trace);
   entry.owes_prompt = true;
   entry.delivered.assign(request.choices, 0);
   entry.delivered_ids.resize(request.choices);
@@ -70,6 +71,7 @@ open_entry entry_of(open_resume& m) {
   entry.out = m.out;
   entry.lease = std::move(m.lease);
   entry.seat = std::move(m.seat);
+  entry.trace = std::move(m.trace);
   entry.stage = stage_of_request::resuming;
   entry.has_request = false;
   entry.delivered_ids.resize(m.from.size());

@@ -29,6 +29,7 @@ struct open_entry {
   std::shared_ptr<stream> out; // none when leaving
   std::shared_ptr<quota_lease> lease;
   seat_lease seat;          // at this pipeline
+  trace_handle trace{};     // none: it is not traced
   bool owes_prompt = false; // to its lease
   stage_of_request stage = stage_of_request::reserving;
   baton::reserve reserve; // with the ticket, once it is granted
@@ -56,6 +57,12 @@ struct open_entry {
 
   ticket_id ticket() const noexcept { return reserve.ticket; }
   bool is_granted() const noexcept { return ticket() || left; } // here or elsewhere
+  // For its trace, if it has one: what happened to it.
+  void note(std::string_view what, std::string_view reason, time_point now) const {
+    if (trace) {
+      trace->what.note(what, reason, now);
+    }
+  }
   const std::string& model() const noexcept { return reserve.model; }
 };
 

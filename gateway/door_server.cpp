@@ -1,12 +1,14 @@
 #include "gateway/door_server.hpp"
 
 #include "gateway/http_server.hpp"
+#include "gateway/span_exporter.hpp"
 #include "gateway/zmq_door.hpp"
 
 namespace baton::gateway {
 
-door_server::door_server(std::unique_ptr<http_server> http, std::unique_ptr<zmq_door> zmq)
-    : http_(std::move(http)), zmq_(std::move(zmq)) {}
+door_server::door_server(std::unique_ptr<http_server> http, std::unique_ptr<zmq_door> zmq,
+                         std::unique_ptr<span_exporter> exporter)
+    : http_(std::move(http)), zmq_(std::move(zmq)), exporter_(std::move(exporter)) {}
 
 door_server::~door_server() {
   stop();
@@ -14,6 +16,14 @@ door_server::~door_server() {
 
 result<std::unique_ptr<door_server>>
 door_server::start(caf::actor_system&, std::shared_ptr<board> facts, front_actor front) {
+  std::unique_ptr<span_exporter> exporter;
+  if (facts->tracer()) {
+    auto started = span_exporter::start(facts);
+    if (!started) {
+      return started.error();
+    }
+    exporter = *std::move(started);
+  }
   std::unique_ptr<zmq_door> zmq;
   if (!facts->config().zmq.empty()) {
     auto started = zmq_door::start(front, facts);
@@ -26,7 +36,7 @@ door_server::start(caf::actor_system&, std::shared_ptr<board> facts, front_actor
   if (!http) {
     return http.error();
   }
-  return std::make_unique<door_server>(*std::move(http), std::move(zmq));
+  return std::make_unique<door_server>(*std::move(http), std::move(zmq), std::move(exporter));
 }
 
 std::string door_server::url() const {
@@ -53,6 +63,9 @@ void door_server::stop() {
   http_->stop();
   if (zmq_) {
     zmq_->stop();
+  }
+  if (exporter_) {
+    exporter_->stop();
   }
 }
 

@@ -1,5 +1,6 @@
-// All doors of one gateway process: HTTP with SSE and WebSocket, and ZeroMQ if configured. Started
-// by cluster/ after the front and its desks:
+// All doors of one gateway process: HTTP with SSE and WebSocket, and ZeroMQ if configured; and the
+// way out for the traces of what comes through them. Started by cluster/ after the front and its
+// desks:
 //
 //   auto facts = std::make_shared<gateway::board>(config);
 //   auto [front, desks] = gateway::spawn_front(system, facts, heads);
@@ -20,6 +21,7 @@
 namespace baton::gateway {
 
 class http_server;
+class span_exporter;
 class zmq_door;
 
 class door_server {
@@ -36,15 +38,18 @@ public:
   std::string zmq_endpoint() const;      // empty: no such door
   // As http_server's.
   result<void> reload_certificate();
-  // Cuts what is open and cancels its tickets. Returns when all threads have ended. Idempotent.
+  // Cuts what is open and cancels its tickets. Returns when all threads have ended, and what was
+  // traced is sent, or its time is up. Idempotent.
   void stop();
 
   // Of doors that were started; use start().
-  door_server(std::unique_ptr<http_server> http, std::unique_ptr<zmq_door> zmq);
+  door_server(std::unique_ptr<http_server> http, std::unique_ptr<zmq_door> zmq,
+              std::unique_ptr<span_exporter> exporter);
 
 private:
   std::unique_ptr<http_server> http_;
   std::unique_ptr<zmq_door> zmq_;
+  std::unique_ptr<span_exporter> exporter_; // none: nothing is traced
 };
 
 } // namespace baton::gateway

@@ -56,14 +56,15 @@ struct front_state {
     const auto now = facts->look();
     const auto pipeline = desks.size() == 1 ? 0u : pipeline_of(m.ticket);
     if (desks.size() > 1 && model_of(*now, m.ticket) != m.model) {
-      refuse(*m.out, {0,
-                      m.ticket,
-                      fail(errc::ticket_not_found,
-                           "there is no stream of ticket {} to go on with: no pipeline of the "
-                           "model '{}' has granted it",
-                           m.ticket.value, m.model),
-                      {},
-                      0});
+      refuse(*m.out, m.trace,
+             {0,
+              m.ticket,
+              fail(errc::ticket_not_found,
+                   "there is no stream of ticket {} to go on with: no pipeline of the "
+                   "model '{}' has granted it",
+                   m.ticket.value, m.model),
+              {},
+              0});
       return;
     }
     count({pipeline, route_reason::resume}, m.model);
@@ -87,7 +88,7 @@ struct front_state {
     auto& entry = *m.entry;
     const auto to = routes.choose_other(*facts->look(), question_of(entry), entry.tried);
     if (!to && !entry.left) {
-      refuse(*entry.out, std::move(m.why));
+      refuse(*entry.out, entry.trace, std::move(m.why));
       return;
     }
     const auto pipeline = to ? to->pipeline : pipeline_of(entry.left);
@@ -100,8 +101,11 @@ struct front_state {
 
   void tell(const ticket_left& m) { self->send(desks.at(pipeline_of(m.ticket)), m); }
 
-  void refuse(stream& out, rejected no) {
+  void refuse(stream& out, const trace_handle& trace, rejected no) {
     no.request = out.number();
+    if (trace) {
+      trace->what.failed_by(no.reason.code, self->clock().now());
+    }
     out.push(std::move(no));
     out.wake_door();
     facts->leave();

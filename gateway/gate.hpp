@@ -4,6 +4,7 @@
 
 #include "gateway/key_ring.hpp"
 #include "gateway/quota.hpp"
+#include "gateway/trace_context.hpp"
 #include "schema/result.hpp"
 
 #include <map>
@@ -56,11 +57,12 @@ private:
   std::shared_ptr<key_account> account_;
 };
 
-// Who asks. Without keys everybody is nobody, and may do everything.
+// Who asks, and in which trace. Without keys everybody is nobody, and may do everything.
 struct caller {
   std::shared_ptr<key_account> account; // none: nobody
   key_digest digest{};                  // of the key that was shown
   key_role role = key_role::admin;
+  std::optional<trace_parent> trace{}; // as its request says, if traces are exported
 
   std::string_view name() const noexcept { return account ? account->name() : std::string_view(); }
 };

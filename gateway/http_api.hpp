@@ -98,6 +98,8 @@ public:
     std::optional<http_reply> refusal;
   };
   admission admit(const http_call& call) const;
+  // Whether it is asked of a call in which trace it comes.
+  bool reads_traces() const noexcept { return facts_->tracer() != nullptr; }
   // Requires: admit(call) refused nothing.
   http_plan plan(const http_call& call) const;
   // The label of the call's route in /metrics; "other" if there is none.

@@ -15,6 +15,26 @@ std::string_view view(boost::beast::string_view s) noexcept {
   return {s.data(), s.size()};
 }
 
+// A traceparent that comes twice is none (W3C Trace Context, section 4.3); the lines of tracestate
+// are one list (RFC 9110, section 5.3).
+std::optional<trace_parent> trace_of(const http_request::message& m) {
+  if (m.count("traceparent") != 1) {
+    return std::nullopt;
+  }
+  auto parent = parse_traceparent(view(m["traceparent"]));
+  if (!parent) {
+    return std::nullopt;
+  }
+  std::string list;
+  const auto [first, last] = m.equal_range("tracestate");
+  for (auto line = first; line != last; ++line) {
+    list += list.empty() ? "" : ",";
+    list += view(line->value());
+  }
+  parent->state = parse_tracestate(list);
+  return parent;
+}
+
 } // namespace
 
 http_request::http_request(const http_limits& limits, door_kind door)
@@ -57,7 +77,11 @@ http_api::admission http_request::admit_head(const http_api& api) const {
     return refused( // RFC 9112, section 6.1: the way of request smuggling
         fail(errc::invalid_request, "Transfer-Encoding and Content-Length exclude each other"));
   }
-  return api.admit(call());
+  auto admitted = api.admit(call());
+  if (api.reads_traces()) {
+    admitted.who.trace = trace_of(m);
+  }
+  return admitted;
 }
 
 http_call http_request::call() const {

@@ -26,8 +26,9 @@ private:
   asio::awaitable<after> shake_hands();
   asio::awaitable<after> one_request(bool is_first);
   asio::awaitable<error_code> read_head(http_request& request, bool is_first);
-  asio::awaitable<after> judge_read_error(error_code ec);
+  asio::awaitable<after> judge_read_error(const http_request& request, error_code ec);
   asio::awaitable<after> serve(http_request& request);
+  void trace_refusal(const http_request& request, const caller& who, int status);
 
   std::shared_ptr<http_connection> client_;
 };
@@ -85,18 +86,22 @@ asio::awaitable<error_code> http_session::read_head(http_request& request, bool 
   co_return ec;
 }
 
-asio::awaitable<after> http_session::judge_read_error(error_code ec) {
+asio::awaitable<after> http_session::judge_read_error(const http_request& request, error_code ec) {
   client_->framing.keeps_alive = false;
   const auto& words = errors_of(family_of(client_->door()));
   if (ec == asio::error::eof) {
     co_return after::close;
   }
   if (client_->deadline().has_bitten()) {
-    const auto e = fail(errc::request_timeout, "the request did not come in time");
-    co_return co_await client_->reply(words.failure(e), true);
+    const auto late =
+        words.failure(fail(errc::request_timeout, "the request did not come in time"));
+    trace_refusal(request, client_->who, late.status);
+    co_return co_await client_->reply(late, true);
   }
   if (const auto e = read_error(ec, client_->limits())) {
-    co_return co_await client_->reply(words.failure(*e), true);
+    const auto refusal = words.failure(*e);
+    trace_refusal(request, client_->who, refusal.status);
+    co_return co_await client_->reply(refusal, true);
   }
   co_return after::close;
 }
@@ -108,13 +113,14 @@ asio::awaitable<after> http_session::one_request(bool is_first) {
   client_->started_at = http_connection::clock::now();
   http_request request(limits, client_->door());
   if (auto ec = co_await read_head(request, is_first); ec) {
-    co_return co_await judge_read_error(ec);
+    co_return co_await judge_read_error(request, ec);
   }
   client_->framing = request.framing();
   client_->route = http_api::route_name(request.call());
   auto& reader = request.reader();
   auto admitted = request.admit_head(client_->core().api);
   if (admitted.refusal) {
+    trace_refusal(request, admitted.who, admitted.refusal->status);
     // Without its body read the connection has no known next request.
     co_return co_await client_->reply(*admitted.refusal, !reader.is_done());
   }
@@ -129,16 +135,30 @@ asio::awaitable<after> http_session::one_request(bool is_first) {
     auto [ec, n] =
         co_await http::async_read(client_->socket(), client_->buffer(), reader, as_values);
     if (ec) {
-      co_return co_await judge_read_error(ec);
+      co_return co_await judge_read_error(request, ec);
     }
   }
   client_->deadline().disarm();
   co_return co_await serve(request);
 }
 
+// Of what a desk would have been asked for; what is read of the gateway itself has no trace, nor
+// has what is no route.
+void http_session::trace_refusal(const http_request& request, const caller& who, int status) {
+  constexpr int first_failure = 400;
+  const bool is_known = client_->route != "other"; // its header is read, then
+  if (!client_->core().api.reads_traces() || status < first_failure || !is_known) {
+    return;
+  }
+  if (request.call().method == "POST") {
+    client_->core().http.trace_refusal(who, "POST " + client_->route, status);
+  }
+}
+
 asio::awaitable<after> http_session::serve(http_request& request) {
   auto plan = client_->core().api.plan(request.call());
   if (auto* r = std::get_if<http_reply>(&plan)) {
+    trace_refusal(request, client_->who, r->status);
     co_return co_await client_->reply(*r);
   }
   if (std::holds_alternative<websocket_upgrade>(plan)) {

@@ -285,6 +285,12 @@ struct metrics::registry {
   Family<Counter>& vllm_ended =
       counters("vllm:request_success_total", "Count of successfully processed requests.");
 
+  // Without traces nobody adds a series to them.
+  Family<Counter>& spans_exported =
+      counters("baton_spans_exported_total", "Spans that the collector has taken.");
+  Family<Counter>& spans_dropped = counters(
+      "baton_spans_dropped_total", "Spans lost, because the collector did not take them in time.");
+
   Counter& tgi_opened = counters("tgi_request_count", "Total number of requests.").Add({});
   Family<Counter>& tgi_failed = counters("tgi_request_failure", "Number of failed requests.");
 
@@ -436,6 +442,11 @@ void metrics::routed(std::uint32_t pipeline, const std::string& model, std::stri
   auto labels = model_labels(pipeline, model);
   labels.emplace("reason", why);
   registry_->routed.Add(labels).Increment();
+}
+
+void metrics::spans(std::uint64_t exported, std::uint64_t dropped) {
+  registry_->spans_exported.Add({}).Increment(static_cast<double>(exported));
+  registry_->spans_dropped.Add({}).Increment(static_cast<double>(dropped));
 }
 
 std::string metrics::text(const snapshot& now, std::size_t requests_open,

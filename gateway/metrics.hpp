@@ -66,6 +66,8 @@ public:
   void routed(std::uint32_t pipeline, const std::string& model, std::string_view why);
   // A message that changes nothing: duplicate chunk, answer to a request that is gone, bad frame.
   void dropped(std::string_view what);
+  // Of traces: sent to the collector and taken; lost, because it does not take them in time.
+  void spans(std::uint64_t exported, std::uint64_t dropped);
 
   // Prometheus text format 0.0.4, with the gauges of `now` and what each API key has used.
   std::string text(const snapshot& now, std::size_t requests_open,

@@ -7,6 +7,16 @@
 #include <utility>
 
 namespace baton::gateway {
+namespace {
+
+opening refused(rejected no, const trace_handle& trace) {
+  if (trace) {
+    trace->what.failed_by(no.reason.code, request_trace::instant::clock::now());
+  }
+  return no;
+}
+
+} // namespace
 
 open_request::open_request(front_actor front, std::shared_ptr<stream> out, std::string model,
                            cancel_reason if_lost)
@@ -105,6 +115,33 @@ std::shared_ptr<stream> reception::new_stream(std::function<void()> wake) {
                                   std::move(wake));
 }
 
+trace_handle reception::trace_for(const caller& who, request_trace::operation asks,
+                                  std::string_view model) {
+  auto trace = trace_of(who);
+  if (trace) {
+    trace->what.asks_for(asks, model);
+  }
+  return trace;
+}
+
+trace_handle reception::trace_of(const caller& who) {
+  const auto& to = facts_->tracer();
+  return to ? to->begin(who.trace, door_, request_trace::instant::clock::now()) : nullptr;
+}
+
+void reception::trace_refusal(const caller& who, std::string route, int http_status) {
+  if (const auto trace = trace_of(who)) {
+    trace->what.route = std::move(route);
+    trace->what.refused_with(http_status, request_trace::instant::clock::now());
+  }
+}
+
+void reception::trace_refusal(const caller& who, errc reason) {
+  if (const auto trace = trace_of(who)) {
+    trace->what.failed_by(reason, request_trace::instant::clock::now());
+  }
+}
+
 namespace {
 
 cancel_reason if_lost(bool is_resumable) {
@@ -126,71 +163,93 @@ void set_caller(generate& request, std::string_view name) {
 
 opening reception::open(const caller& who, generate request, bool add_generation_prompt,
                         bool is_stream, std::function<void()> wake) {
+  auto trace = trace_of(who);
+  if (trace) {
+    trace->what.asks_for(request);
+  }
   set_caller(request, who.name());
   if (auto ok = check_limits(request); !ok) {
-    return refuse(ok.error());
+    return refused(refuse(ok.error()), trace);
   }
   auto entry = admit(who, /*is_new=*/true, request.model, &request);
   if (auto* no = std::get_if<rejected>(&entry)) {
-    return std::move(*no);
+    return refused(std::move(*no), trace);
   }
   auto& [card, lease] = std::get<admission>(entry);
+  if (trace) {
+    trace->what.opened(card.name, request.choices);
+  }
   auto out = new_stream(std::move(wake));
   request.request = out->number();
   request.model = card.name;
   const auto lost = if_lost(request.is_resumable || !request.request_id.empty());
   caf::anon_send(front_, open_generate{out, std::move(request), add_generation_prompt, is_stream,
-                                       std::move(lease)});
+                                       std::move(lease), nullptr, std::move(trace)});
   return open_request(front_, std::move(out), card.name, lost);
 }
 
 opening reception::resume(const caller& who, std::string_view model, stream_position from,
                           bool is_resumable, std::function<void()> wake) {
+  auto trace = trace_for(who, request_trace::operation::resume, model);
   const auto now = facts_->look();
   if (model.empty()) { // SDK clients name none
     model = model_of(*now, from.ticket);
   }
   auto entry = admit(who, /*is_new=*/false, model, nullptr);
   if (auto* no = std::get_if<rejected>(&entry)) {
-    return std::move(*no);
+    return refused(std::move(*no), trace);
   }
   auto& [card, lease] = std::get<admission>(entry);
+  if (trace) {
+    trace->what.opened(card.name, static_cast<std::uint32_t>(from.from.size()));
+  }
   auto out = new_stream(std::move(wake));
-  caf::anon_send(front_, open_resume{out, card.name, from.ticket, from.resume_key,
-                                     std::move(from.from), std::move(lease)});
+  caf::anon_send(front_,
+                 open_resume{out, card.name, from.ticket, from.resume_key, std::move(from.from),
+                             std::move(lease), nullptr, std::move(trace)});
   return open_request(front_, std::move(out), card.name, if_lost(is_resumable));
 }
 
 opening reception::tokenize(const caller& who, std::string_view model, prompt input,
                             bool add_generation_prompt, std::function<void()> wake) {
+  auto trace = trace_for(who, request_trace::operation::tokenize, model);
   if (auto ok = check_limits(input); !ok) {
-    return refuse(ok.error());
+    return refused(refuse(ok.error()), trace);
   }
   auto entry = admit(who, /*is_new=*/true, model, nullptr);
   if (auto* no = std::get_if<rejected>(&entry)) {
-    return std::move(*no);
+    return refused(std::move(*no), trace);
   }
   auto& [card, lease] = std::get<admission>(entry);
+  if (trace) {
+    trace->what.opened(card.name, 0);
+  }
   auto out = new_stream(std::move(wake));
   caf::anon_send(front_, open_tokenize{out, std::move(input), add_generation_prompt,
-                                       std::move(lease), card.name});
+                                       std::move(lease), card.name, std::move(trace)});
   return open_request(front_, std::move(out), card.name);
 }
 
 opening reception::detokenize(const caller& who, std::string_view model, std::vector<token_id> ids,
                               std::function<void()> wake) {
+  auto trace = trace_for(who, request_trace::operation::detokenize, model);
   if (ids.size() > limits::ids_max) {
-    return refuse(fail_param(errc::payload_too_large, "tokens",
-                             "{} tokens are more than the {} that fit into a message", ids.size(),
-                             limits::ids_max));
+    return refused(refuse(fail_param(errc::payload_too_large, "tokens",
+                                     "{} tokens are more than the {} that fit into a message",
+                                     ids.size(), limits::ids_max)),
+                   trace);
   }
   auto entry = admit(who, /*is_new=*/true, model, nullptr);
   if (auto* no = std::get_if<rejected>(&entry)) {
-    return std::move(*no);
+    return refused(std::move(*no), trace);
   }
   auto& [card, lease] = std::get<admission>(entry);
+  if (trace) {
+    trace->what.opened(card.name, 0);
+  }
   auto out = new_stream(std::move(wake));
-  caf::anon_send(front_, open_detokenize{out, std::move(ids), std::move(lease), card.name});
+  caf::anon_send(
+      front_, open_detokenize{out, std::move(ids), std::move(lease), card.name, std::move(trace)});
   return open_request(front_, std::move(out), card.name);
 }
 

@@ -85,6 +85,11 @@ public:
   opening detokenize(const caller& who, std::string_view model, std::vector<token_id> ids,
                      std::function<void()> wake);
 
+  // What a door refuses itself, before it is a request: one span, if it is to be traced. `route`
+  // has a method and a path of the table, or is empty.
+  void trace_refusal(const caller& who, std::string route, int http_status);
+  void trace_refusal(const caller& who, errc reason);
+
   board& facts() noexcept { return *facts_; }
   metrics& counts() noexcept { return facts_->metrics(); }
   const std::string& door() const noexcept { return door_; }
@@ -103,6 +108,9 @@ private:
   // Counts it. `model`: as it was asked for.
   rejected refuse(error why, std::string_view model = {});
   std::shared_ptr<stream> new_stream(std::function<void()> wake);
+  // Null: it is not traced.
+  trace_handle trace_of(const caller& who);
+  trace_handle trace_for(const caller& who, request_trace::operation asks, std::string_view model);
 
   front_actor front_;
   std::shared_ptr<board> facts_;

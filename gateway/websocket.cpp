@@ -197,6 +197,7 @@ void websocket_session::say(std::string text) {
 void websocket_session::note(const socket_mistake& m) {
   bad_in_row_ = m.is_json ? 0 : bad_in_row_ + 1;
   core_.websocket.counts().refused("websocket", m.reason.code);
+  core_.websocket.trace_refusal(who_, m.reason.code);
   refuse(m.id, refuse_here(m.reason, *core_.facts->look()));
 }
 

@@ -136,6 +136,7 @@ void zmq_client::enter(std::uint64_t request, opening open, std::size_t choices)
 }
 
 void zmq_client::refuse(std::uint64_t request, const error& reason) {
+  desk_.trace_refusal(asker_, reason.code);
   refuse(request, refuse_here(reason, *desk_.facts().look()));
 }
 
@@ -256,7 +257,7 @@ bool zmq_client::tell_chunk(std::uint64_t request, open_entry& entry, chunk c) {
 // A request that had begun ends with one failed chunk for each choice that was open.
 void zmq_client::tell_failure(std::uint64_t request, open_entry& entry, const error& reason) {
   if (entry.tickets.empty()) {
-    refuse(request, reason);
+    refuse(request, refuse_here(reason, *desk_.facts().look()));
     return;
   }
   for (std::size_t i = 0; i < entry.finished.size(); ++i) {

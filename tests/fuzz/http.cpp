@@ -1,5 +1,6 @@
 // The bytes of an HTTP connection, one request after the other as the session reads them: with its
-// parser, its limits and its routes. Once as one piece, once in small ones.
+// parser, its limits and its routes, and the trace that its header tells of. Once as one piece,
+// once in small ones.
 #include "gateway/http_request.hpp"
 #include "tests/fuzz/input.hpp"
 
@@ -46,6 +47,20 @@ private:
   std::size_t piece_;
 };
 
+gateway_config traced() {
+  gateway_config config;
+  config.otlp_endpoint = "http://127.0.0.1:4318";
+  return config;
+}
+
+// What is carried on must be what the next one can read.
+void check_trace(const trace_parent& trace) {
+  auto again = parse_traceparent(traceparent_of(trace));
+  ENSURE(again && trace.state.size() <= tracestate_bytes_max, "a trace that is none");
+  again->state = parse_tracestate(trace.state);
+  ENSURE(*again == trace, "the state '{}' is read as '{}'", trace.state, again->state);
+}
+
 gateway_config locked() {
   gateway_config config;
   config.keys = {{"user", {digest_of_key("secret")}, key_role::user, {}}};
@@ -72,8 +87,11 @@ bool one_request(const http_api& open, const http_api& keyed, const http_limits&
                request.call().target.starts_with("/ping") ||
                request.call().target.starts_with("/v2/health/"),
            "let in: {}", request.call().target);
-    if (const auto refusal = request.admit_head(open).refusal) {
-      check_reply(*refusal, request.framing());
+    const auto admitted = request.admit_head(open);
+    if (admitted.who.trace)
+      check_trace(*admitted.who.trace);
+    if (admitted.refusal) {
+      check_reply(*admitted.refusal, request.framing());
       return request.reader().is_done();
     }
     (void)request.expects_continue();
@@ -93,7 +111,7 @@ bool one_request(const http_api& open, const http_api& keyed, const http_limits&
 } // namespace
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const http_api open(std::make_shared<board>(gateway_config{}));
+  static const http_api open(std::make_shared<board>(traced()));
   static const http_api keyed(std::make_shared<board>(locked()));
   static const http_limits limits;
   constexpr std::size_t buffer_bytes_max = 64 * 1024; // as http_connection's

@@ -76,6 +76,8 @@ int read_flags(int argc, char** argv, settings& s) {
   app.add_option("--idle-timeout-ms", idle_ms);
   app.add_option("--answer-timeout-ms", answer_ms);
   app.add_option("--responses-kept-ms", kept_ms);
+  app.add_option("--otlp-endpoint", g.otlp_endpoint);
+  app.add_option("--trace-sampling-ratio", g.trace_sampling_ratio);
   CLI11_PARSE(app, argc, argv);
   const auto set = [](std::chrono::milliseconds& to, std::uint64_t ms) {
     if (ms != 0) {

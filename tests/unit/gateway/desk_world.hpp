@@ -66,8 +66,9 @@ struct world {
   actors::tokenizer_actor tokenizer = spawn_tokenizer(system, log);
   desk_actor to;
 
-  world() {
+  explicit world(std::string otlp_endpoint = {}) {
     gateway_config config;
+    config.otlp_endpoint = std::move(otlp_endpoint);
     config.self = node_id{1};
     config.pipelines = {{node_id{2}, "m"}};
     config.stream_buffer_max_bytes = 4096;

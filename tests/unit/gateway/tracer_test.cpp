@@ -1,0 +1,149 @@
+// Who is traced, and the queue between those who must not wait and the one who sends.
+#include "gateway/tracer.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace baton;
+using namespace baton::gateway;
+using namespace std::chrono_literals;
+
+namespace {
+
+const tracer::instant begin{1h};
+
+std::shared_ptr<tracer> tracer_with(double ratio, std::size_t waiting_max = traces_waiting_max) {
+  tracer_settings settings;
+  settings.sampling_ratio = ratio;
+  settings.waiting_max = waiting_max;
+  return std::make_shared<tracer>(std::move(settings));
+}
+
+// Of those that have ended, at once.
+std::vector<request_trace> ended(tracer& t) {
+  return t.take(SIZE_MAX, begin, false);
+}
+
+trace_parent caller(bool is_sampled) {
+  trace_parent parent;
+  parent.trace.fill(0xab);
+  parent.span.fill(0xcd);
+  parent.flags = is_sampled ? flag_sampled : 0;
+  parent.state = "congo=1";
+  return parent;
+}
+
+} // namespace
+
+TEST_CASE("a caller's trace is gone on with as the caller says, whatever the ratio") {
+  const auto none = tracer_with(0);
+  const auto all = tracer_with(1);
+  CHECK(none->begin(caller(true), "http", begin));
+  CHECK_FALSE(all->begin(caller(false), "http", begin));
+  const auto trace = all->begin(caller(true), "websocket", begin);
+  REQUIRE(trace);
+  CHECK(trace->what.self.trace == caller(true).trace);
+  CHECK(trace->what.parent == caller(true).span);
+  CHECK(trace->what.self.span != caller(true).span);
+  CHECK(trace->what.self.state == "congo=1");
+  CHECK(trace->what.self.flags == flag_sampled);
+  CHECK(trace->what.door == "websocket");
+}
+
+TEST_CASE("a trace that begins here is drawn, and has ids of its own") {
+  CHECK_FALSE(tracer_with(0)->begin(std::nullopt, "http", begin));
+  const auto all = tracer_with(1);
+  const auto one = all->begin(std::nullopt, "http", begin);
+  const auto other = all->begin(std::nullopt, "http", begin);
+  REQUIRE(one);
+  REQUIRE(other);
+  CHECK(one->what.self.trace != other->what.self.trace);
+  CHECK(one->what.self.span != other->what.self.span);
+  CHECK_FALSE(one->what.parent);
+  CHECK(one->what.self.is_sampled());
+  CHECK(parse_traceparent(traceparent_of(one->what.self)));
+  const auto some = tracer_with(0.25);
+  int drawn = 0;
+  for (int i = 0; i < 4000; ++i) {
+    drawn += some->begin(std::nullopt, "http", begin) ? 1 : 0;
+  }
+  CHECK(drawn > 800); // 1000, and 27 is what such draws differ by
+  CHECK(drawn < 1200);
+}
+
+TEST_CASE("no id is all zeroes") {
+  tracer_settings settings;
+  settings.random = [n = std::uint64_t{0}]() mutable { return n++ % 2; };
+  const auto t = std::make_shared<tracer>(std::move(settings));
+  const auto trace = t->begin(std::nullopt, "http", begin);
+  REQUIRE(trace);
+  CHECK(parse_traceparent(traceparent_of(trace->what.self)));
+}
+
+TEST_CASE("each trace comes once, when its last owner drops it") {
+  const auto t = tracer_with(1);
+  auto trace = t->begin(std::nullopt, "http", begin);
+  auto other = trace;
+  trace.reset();
+  CHECK(ended(*t).empty());
+  other->what.route = "POST /x";
+  other->what.refused_with(400, begin);
+  other.reset();
+  const auto taken = ended(*t);
+  REQUIRE(taken.size() == 1);
+  CHECK(taken[0].route == "POST /x");
+  CHECK(ended(*t).empty());
+}
+
+TEST_CASE("who does not say how it ended was cut off") {
+  const auto t = tracer_with(1);
+  t->begin(std::nullopt, "http", begin).reset();
+  const auto taken = ended(*t);
+  REQUIRE(taken.size() == 1);
+  CHECK(taken[0].spans()[0].failure == "cancelled");
+}
+
+TEST_CASE("the queue is bounded: what finds it full is dropped and counted") {
+  const auto t = tracer_with(1, 2);
+  for (int i = 0; i < 5; ++i) {
+    t->begin(std::nullopt, "http", begin).reset();
+  }
+  CHECK(t->take_dropped() == 3);
+  CHECK(t->take_dropped() == 0);
+  CHECK(ended(*t).size() == 2);
+}
+
+TEST_CASE("as many are taken as are asked for, oldest first") {
+  const auto t = tracer_with(1);
+  for (const auto* route : {"a", "b", "c"}) {
+    t->begin(std::nullopt, "http", begin)->what.route = route;
+  }
+  const auto first = t->take(2, begin, false);
+  REQUIRE(first.size() == 2);
+  CHECK(first[0].route == "a");
+  CHECK(first[1].route == "b");
+  CHECK(ended(*t).size() == 1);
+}
+
+TEST_CASE("drained is who has nothing open and nothing waiting") {
+  const auto t = tracer_with(1);
+  auto open = t->begin(std::nullopt, "http", begin);
+  CHECK_FALSE(t->is_drained());
+  t->drain();
+  CHECK_FALSE(t->is_drained());
+  open.reset();
+  CHECK_FALSE(t->is_drained());
+  CHECK(t->take(10, tracer::instant::clock::now() + 1h, true).size() == 1);
+  CHECK(t->is_drained());
+  CHECK(t->take(10, tracer::instant::clock::now() + 1h, true).empty());
+}
+
+TEST_CASE("once closed nothing is kept") {
+  const auto t = tracer_with(1);
+  auto open = t->begin(std::nullopt, "http", begin);
+  t->begin(std::nullopt, "http", begin).reset();
+  t->close();
+  CHECK(t->take_dropped() == 1);
+  open.reset();
+  CHECK(t->take_dropped() == 1);
+  CHECK(ended(*t).empty());
+}
