@@ -23,6 +23,8 @@ inline constexpr restart_intensity gateway_intensity{10, std::chrono::seconds(60
 inline constexpr restart_intensity head_intensity{5, std::chrono::seconds(60)};
 inline constexpr restart_intensity agent_intensity{3, std::chrono::seconds(300)};
 inline constexpr restart_intensity pipeline_intensity{5, std::chrono::seconds(30)};
+// What a request makes of a handler is not its fault: two ends are one request's (quarantine).
+inline constexpr restart_intensity worker_intensity{20, std::chrono::seconds(60)};
 
 // So long ready, and a life was of use.
 inline constexpr std::chrono::milliseconds settled_after{2000};

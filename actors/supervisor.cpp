@@ -82,6 +82,7 @@ void start(pointer self, child& c) {
   }
   c.pid = *pid;
   c.phase = child_phase::starting;
+  c.due = config.now() + c.spec.startup_max;
   note(self, c, phase::starting, "");
   spdlog::info("{} started: pid {}, epoch {}", c.spec.name, c.pid, c.epoch.value);
 }
@@ -202,6 +203,11 @@ void on_tick(pointer self) {
       return on_exit(self, {c.spec.node, c.epoch, "did not stop in time", false});
     } else if (c.phase == child_phase::stopping && now >= c.due) {
       spdlog::warn("{} did not stop in time: killed", c.spec.name);
+      kill(self, c);
+    } else if (c.phase == child_phase::starting && c.spec.startup_max.count() > 0 &&
+               !s.is_stopping && now >= c.due) {
+      spdlog::warn("{} was not ready within {} ms: killed", c.spec.name,
+                   c.spec.startup_max.count());
       kill(self, c);
     } else if (c.phase == child_phase::silent && !s.is_stopping && now >= c.due) {
       end_silence(self, c);
@@ -360,8 +366,10 @@ void on_peer_up(pointer self, const hello& peer) {
   auto* c = find(self, peer.node, peer.epoch);
   if (c == nullptr && peer.role == role::root)
     report_all(self);
-  else if (c != nullptr && c->phase == child_phase::silent)
+  else if (c != nullptr && c->phase == child_phase::silent) {
     c->phase = child_phase::starting;
+    c->due = self->state.config.now() + c->spec.startup_max;
+  }
 }
 
 void on_status(pointer self, const status& m) {

@@ -26,6 +26,8 @@ struct child_spec {
   // That it supervises itself and stops one after the other, each with `kill_after`, before it
   // ends: if it were killed meanwhile, nobody would stop them.
   std::uint32_t children = 0;
+  // How long a life of it may take until it is ready; 0: as long as it takes.
+  std::chrono::milliseconds startup_max{0};
 };
 
 // Who goes down with a child that ended, to come back with it (Erlang/OTP, "Supervisor Behaviour").
@@ -131,7 +133,7 @@ struct child {
   epoch_id epoch;
   std::int32_t pid = 0;
   std::optional<time_point> ready_at; // of this life
-  time_point due{};                   // backing_off: when to start; silent, stopping: when to kill
+  time_point due{}; // backing_off: when to start; starting, silent, stopping: when to kill
   time_point silent_since{};
   status last;              // as the child said, or as we saw
   bool is_untold = false;   // `last`, yet

@@ -18,6 +18,8 @@ std::uint32_t index_of(const actors::child_spec& spec) {
     return place::index_of_agent(spec.node);
   if (spec.role == role::gateway)
     return spec.node.value - place::first_gateway.value;
+  if (spec.role == role::worker)
+    return place::index_of_worker(spec.node);
   return spec.role == role::shard ? place::index_of(spec.node) : 0;
 }
 

@@ -281,6 +281,7 @@ int run_command_line(int argc, char** argv, const engine_wrapper& wrap) {
            of_pipeline([&wrap](const cluster_context& context, const role_arguments& arguments) {
              return run_shard(context, arguments, wrap);
            }));
+  add_role(app, c, "worker", run_worker);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& e) {

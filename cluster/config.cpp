@@ -1,5 +1,6 @@
 #include "cluster/config.hpp"
 
+#include "cluster/config_workers.hpp"
 #include "cluster/curve_key.hpp"
 #include "cluster/pipelines.hpp"
 #include "cluster/toml_section.hpp"
@@ -309,6 +310,7 @@ result<cluster_config> read_all(const toml::table& root, const std::string& orig
   toml_section top(&root, "", origin);
   const auto* nodes = top.take("nodes");
   const auto* models = top.take("models");
+  const auto* workers = top.take("workers");
   const toml::table* tables[3] = {};
   constexpr std::string_view names[3] = {"cluster", "model", "gateway"};
   for (std::size_t i = 0; i < 3; ++i) {
@@ -335,6 +337,8 @@ result<cluster_config> read_all(const toml::table& root, const std::string& orig
   if (auto ok = read_models(tables[1], models, origin, config); !ok)
     return ok.error();
   if (auto ok = read_gateway(tables[2], origin, config.gateway); !ok)
+    return ok.error();
+  if (auto ok = read_workers(workers, origin, config); !ok)
     return ok.error();
   if (auto ok = read_nodes(nodes, origin, config); !ok)
     return ok.error();

@@ -78,6 +78,25 @@ struct gateway_section {
   friend bool operator==(const gateway_section&, const gateway_section&) = default;
 };
 
+inline constexpr std::uint32_t workers_of_cluster_max = 4096;
+
+// A model that processes of the operator's own serve, on the machine of `cluster up`
+// (docs/workers.md). Names and defaults are TorchServe's where it has them.
+struct worker_config {
+  std::string name; // as clients ask for it
+  std::string version = "1";
+  std::vector<std::string> command; // program and arguments; relative to where `cluster` runs
+  std::uint32_t count = 1;          // processes
+  std::uint32_t batch_size = 1;
+  std::chrono::milliseconds max_batch_delay{100};
+  std::uint32_t max_queued = 100;
+  std::chrono::milliseconds response_timeout{120'000};
+  std::chrono::milliseconds startup_timeout{120'000};
+  bool use_job_ticket = false;
+
+  friend bool operator==(const worker_config&, const worker_config&) = default;
+};
+
 inline constexpr std::uint32_t nodes_of_cluster_max = 1968;
 
 struct node_config {
@@ -119,6 +138,7 @@ struct cluster_config {
   model_config model;
   std::uint32_t pipeline = 0;
   gateway_section gateway;
+  std::vector<worker_config> workers;
   std::vector<node_config> nodes;  // none named: this machine, all of it
   bool has_default_layout = false; // none were
 

@@ -31,6 +31,8 @@ std::string different_section(const cluster_config& a, const cluster_config& b) 
     return "[cluster]";
   if (a.models != b.models)
     return a.models.size() > 1 || b.models.size() > 1 ? "[[models]]" : "[model]";
+  if (a.workers != b.workers)
+    return "[[workers]]";
   return a.gateway == b.gateway ? "" : "[gateway]";
 }
 

@@ -57,6 +57,14 @@ inline constexpr std::uint32_t generation_of(node_id shard) {
 inline constexpr std::uint32_t index_of(node_id shard) {
   return (shard.value - first_shard.value) % static_cast<std::uint32_t>(limits::stages_max);
 }
+inline constexpr node_id first_worker{0x7ff00000};
+inline constexpr node_id worker(std::uint32_t index) {
+  static_assert(shard(generations_max, 0).value <= first_worker.value);
+  return node_id{first_worker.value + index};
+}
+inline constexpr std::uint32_t index_of_worker(node_id worker) {
+  return worker.value - first_worker.value;
+}
 } // namespace place
 
 struct shard_plan {

@@ -1,6 +1,7 @@
 // The gateway: the doors of one process, and the desks between them and the heads.
 #include "cluster/child.hpp"
 #include "cluster/gateway_files.hpp"
+#include "cluster/gateway_workers.hpp"
 #include "cluster/open_files.hpp"
 #include "cluster/pipelines.hpp"
 #include "cluster/process.hpp"
@@ -142,6 +143,11 @@ int run_gateway(const cluster_context& context, const role_arguments& arguments)
   self.own_typed(front);
   for (const auto& desk : desks)
     self.own_typed(desk);
+  auto workers = gateway_workers::start(self, context, board, arguments.index);
+  if (!workers) {
+    spdlog::error("{}", workers.error().message);
+    return exit_permanent;
+  }
   auto opened = gateway::door_server::start(self.system(), board, front);
   if (!opened) {
     spdlog::error("{}", opened.error().message);
@@ -167,6 +173,7 @@ int run_gateway(const cluster_context& context, const role_arguments& arguments)
   self.report(phase::ready);
   self.wait();
   doors->stop();
+  (*workers)->stop();
   return 0;
 }
 

@@ -11,6 +11,7 @@
 #include "cluster/progress.hpp"
 #include "cluster/proxies.hpp"
 #include "cluster/roles.hpp"
+#include "cluster/worker_seats.hpp"
 
 #include <nlohmann/json.hpp>
 #include <spdlog/spdlog.h>
@@ -37,6 +38,9 @@ std::vector<actors::child_spec> children_of(const cluster_contexts& all,
   for (const auto& a : agents)
     specs.push_back({a.name, a.node, role::agent, actors::agent_intensity,
                      a.machine != root_machine, std::min(2 * a.devices, hanging_shards_max)});
+  for (const auto& w : worker_seats(all.front().config))
+    specs.push_back({w.name, w.node, role::worker, actors::worker_intensity, /*is_elsewhere=*/false,
+                     /*children=*/0, w.of->startup_timeout});
   return specs;
 }
 
@@ -79,6 +83,8 @@ expected_now expected_of(const cluster_contexts& all, const plan_standing& now) 
   for (const auto& a : now.agents)
     if (is_spare(now, a))
       e.coming.insert(a.node);
+  for (const auto& w : worker_seats(all.front().config)) // the models of the pipelines are served
+    e.coming.insert(w.node);
   for (const auto& p : now.pipelines) {
     if (p.coming)
       for (const auto& s : p.coming->shards)
@@ -280,7 +286,9 @@ private:
     self_.tell_peers(overview_);
     self_.links().publish(
         actors::well_known::supervisor, [this](const envelope& from, message&& m) {
-          if (auto* s = std::get_if<status>(&m)) {
+          if (auto* s = std::get_if<status>(&m); s && s->role == role::worker) {
+            on_worker(*s);
+          } else if (s) {
             if (s->role == role::head)
               keeper_.on_serving(place::pipeline_of_head(s->node),
                                  s->phase == phase::ready || s->phase == phase::draining);
@@ -305,6 +313,20 @@ private:
             caf::anon_send(overview_, load_of{place::pipeline_of_head(from.source), *l});
           }
         });
+  }
+
+  // A worker greets its gateway, which says of it what our own link would.
+  void on_worker(const status& s) {
+    if (s.phase == phase::ready) {
+      hello peer;
+      peer.node = s.node;
+      peer.epoch = s.epoch;
+      peer.role = role::worker;
+      caf::anon_send(supervisor_, actors::peer_up{peer});
+      caf::anon_send(supervisor_, s);
+    } else {
+      caf::anon_send(supervisor_, actors::peer_down{s.node, s.epoch, s.reason});
+    }
   }
 
   void start_supervisor() {

@@ -31,7 +31,7 @@ struct role_arguments {
   std::filesystem::path config;  // the running cluster's copy
   epoch_id epoch;                // of this life
   std::uint32_t pipeline = 0;    // head, shard: whose
-  std::uint32_t index = 0;       // agent: of the node; shard: in the plan; gateway: of those alike
+  std::uint32_t index = 0;       // agent: of the node; shard: in the plan; else: of those alike
   std::uint32_t generation = 0;  // shard: of that plan
   std::optional<int> kv_file;    // shard: memory that its agent holds for its KV
   std::optional<int> group_file; // shard: memory in which the ranks of its stage meet
@@ -97,6 +97,9 @@ using engine_wrapper =
     std::function<std::shared_ptr<engine::engine>(std::shared_ptr<engine::engine>)>;
 int run_shard(const cluster_context& context, const role_arguments& arguments,
               const engine_wrapper& wrap);
+
+// Notes itself, and becomes the command of [[workers]]: it returns only if that cannot be.
+int run_worker(const role_arguments& arguments);
 
 struct up_options {
   std::filesystem::path config;

@@ -8,6 +8,7 @@
 #include "gateway/open_seats.hpp"
 #include "gateway/snapshot.hpp"
 #include "gateway/torchserve_metrics.hpp"
+#include "gateway/worker_load.hpp"
 
 #include <atomic>
 #include <functional>
@@ -17,6 +18,7 @@
 namespace baton::gateway {
 
 class tracer;
+struct worker_models; // worker_pool.hpp
 
 class board {
 public:
@@ -44,6 +46,15 @@ public:
 
   std::uint64_t next_number() noexcept { return ++last_number_; }
 
+  // Models that workers serve beside the pipelines; null: there are none. Set once, before the
+  // doors open.
+  const worker_models* workers() const noexcept { return workers_.get(); }
+  const std::vector<worker_view>& worker_views() const noexcept { return worker_views_; }
+  void set_workers(std::shared_ptr<const worker_models> all, std::vector<worker_view> views) {
+    workers_ = std::move(all);
+    worker_views_ = std::move(views);
+  }
+
 private:
   const gateway_config config_;
   gateway::metrics metrics_;
@@ -51,6 +62,8 @@ private:
   gateway::gate gate_;
   const std::shared_ptr<gateway::tracer> tracer_;
   open_seats seats_;
+  std::shared_ptr<const worker_models> workers_;
+  std::vector<worker_view> worker_views_;
   std::mutex change_mutex_; // one change at a time; who looks does not wait for it
   mutable std::mutex mutex_;
   std::shared_ptr<const snapshot> now_;

@@ -45,5 +45,6 @@ asio::awaitable<after> answer(http_connection& client, torchserve_batch call);
 asio::awaitable<after> answer(http_connection& client, kserve_generate call);
 asio::awaitable<after> answer(http_connection& client, tokenize_call call);
 asio::awaitable<after> answer(http_connection& client, detokenize_call call);
+asio::awaitable<after> answer(http_connection& client, worker_call call);
 
 } // namespace baton::gateway

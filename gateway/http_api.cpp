@@ -19,6 +19,7 @@ namespace baton::gateway {
 namespace {
 
 constexpr std::string_view model_prefix = "/v1/models/";
+constexpr std::string_view worker_prefix = "/v1/workers/";
 constexpr std::array own_routes{
     route_row{"/", method_set::get, route_access::admin}, // the page shows /cluster
     route_row{web_prefix, method_set::get, route_access::admin},
@@ -44,6 +45,8 @@ constexpr std::array own_routes{
     route_row{"/generate", method_set::post, route_access::user, api_family::tgi},
     route_row{"/generate_stream", method_set::post, route_access::user, api_family::tgi},
     route_row{"/info", method_set::get, route_access::user, api_family::tgi},
+    route_row{worker_prefix, method_set::post, route_access::user, api_family::openai,
+              /*takes_any_media=*/true},
 };
 constexpr auto routes = [] {
   std::array<route_row, own_routes.size() + kserve_routes.size()> all{};
@@ -211,6 +214,23 @@ result<openai_generate> read_call(openai_api api, const http_call& call,
   return parsed;
 }
 
+// The model's name, or its name and its version: NAME, NAME/VERSION.
+result<worker_call> read_worker_call(std::string_view target, const http_call& call) {
+  const auto slash = target.find('/');
+  const auto name = percent_decoded(target.substr(0, slash));
+  const auto version = slash == std::string_view::npos ? std::optional(std::string())
+                                                       : percent_decoded(target.substr(slash + 1));
+  if (!name || !version) {
+    return fail_param(errc::model_not_found, "model", "there is no such model");
+  }
+  worker_call told;
+  told.request.model = *name;
+  told.request.version = *version;
+  told.request.body = call.body;
+  told.request.content_type = call.content_type;
+  return told;
+}
+
 } // namespace
 
 http_api::http_api(std::shared_ptr<board> facts) : facts_(std::move(facts)) {}
@@ -281,7 +301,8 @@ std::optional<http_reply> http_api::refuse(const http_call& call) const {
   if (row->methods != method_set::get && is_foreign(call.origin, call.host)) {
     return refusal(fail(errc::forbidden, "requests from pages of other sites are refused"), row);
   }
-  if (row->methods == method_set::post && call.method == "POST" && is_wrong_media(call, *row)) {
+  if (row->methods == method_set::post && call.method == "POST" && !row->takes_any_media &&
+      is_wrong_media(call, *row)) {
     return refusal(
         fail(errc::unsupported_media_type, "the body must be JSON in UTF-8: application/json"),
         row);
@@ -372,6 +393,9 @@ http_plan http_api::plan(const http_call& call) const {
   if (path == "/detokenize") {
     return plan_of(parse_detokenize(call.body, limits));
   }
+  if (path.starts_with(worker_prefix)) {
+    return plan_of(read_worker_call(path.substr(worker_prefix.size()), call));
+  }
   if (row->methods == method_set::socket) {
     if (call.is_websocket_upgrade) {
       return websocket_upgrade{};
@@ -403,7 +427,8 @@ http_reply http_api::answer_get(std::string_view path, const http_call& call) co
   }
   if (path == "/metrics") {
     auto reply =
-        json_reply(facts_->metrics().text(*now, facts_->requests_open(), facts_->gate().usage()));
+        json_reply(facts_->metrics().text(*now, facts_->requests_open(), facts_->gate().usage()) +
+                   worker_metrics(facts_->worker_views()));
     reply.content_type = "text/plain; version=0.0.4; charset=utf-8";
     return reply;
   }

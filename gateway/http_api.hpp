@@ -70,10 +70,14 @@ struct http_call {
 };
 
 struct websocket_upgrade {};
+// Any body for a worker model; its answer is sent as it comes.
+struct worker_call {
+  infer request;
+};
 using http_plan =
     std::variant<http_reply, openai_generate, tgi_generate, vllm_generate, kserve_generate,
                  response_create, response_question, tokenize_call, detokenize_call,
-                 torchserve_generate, torchserve_batch, websocket_upgrade>;
+                 torchserve_generate, torchserve_batch, websocket_upgrade, worker_call>;
 
 enum class method_set : std::uint8_t { get, post, remove, socket };
 enum class route_access : std::uint8_t { open, user, admin };
@@ -83,6 +87,7 @@ struct route_row {
   method_set methods;
   route_access access;
   api_family speaks = api_family::openai; // in whose words it refuses
+  bool takes_any_media = false;           // not JSON alone
 };
 
 class http_api {

@@ -198,6 +198,9 @@ asio::awaitable<after> http_session::serve(http_request& request) {
   if (auto* t = std::get_if<tokenize_call>(&plan)) {
     co_return co_await answer(*client_, std::move(*t));
   }
+  if (auto* w = std::get_if<worker_call>(&plan)) {
+    co_return co_await answer(*client_, std::move(*w));
+  }
   co_return co_await answer(*client_, std::move(std::get<detokenize_call>(plan)));
 }
 

@@ -138,6 +138,18 @@ std::string event_stream_header(const reply_framing& framing, const header_list&
   return out;
 }
 
+std::string stream_header(const http_reply& reply, const reply_framing& framing) {
+  std::string out;
+  append_head(out, reply.status, reply.content_type, framing);
+  append_headers(out, reply.headers);
+  out += "X-Accel-Buffering: no\r\n"; // nginx must not hold pieces back
+  if (!framing.is_http_1_0) {
+    out += "Transfer-Encoding: chunked\r\n";
+  }
+  out += "\r\n";
+  return out;
+}
+
 void append_chunk(std::string& out, std::string_view bytes) {
   fmt::format_to(std::back_inserter(out), "{:x}\r\n", bytes.size());
   out += bytes;

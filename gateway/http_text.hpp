@@ -40,6 +40,8 @@ std::string render(const http_reply& reply, const reply_framing& framing);
 inline constexpr std::string_view event_stream_type = "text/event-stream; charset=utf-8";
 std::string event_stream_header(const reply_framing& framing, const header_list& further = {},
                                 std::string_view content_type = event_stream_type);
+// The same of a body that is sent as it comes. Content type and headers are those of `reply`.
+std::string stream_header(const http_reply& reply, const reply_framing& framing);
 // One chunk of a chunked body; the last one is empty.
 void append_chunk(std::string& out, std::string_view bytes);
 

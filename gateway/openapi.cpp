@@ -33,7 +33,8 @@ enum class body_kind : std::uint8_t {
   infer,
   kserve_generate,
   index,
-  load
+  load,
+  any
 };
 struct route_words {
   std::string_view path; // with a body: of POST
@@ -97,6 +98,8 @@ constexpr std::array words{
                 body_kind::load},
     route_words{"/v2/repository/models/{model}/unload", "Refused: nodes.toml says what is served",
                 body_kind::load},
+    route_words{"/v1/workers/", "What a worker model answers to a body, as it comes",
+                body_kind::any, "*/*"},
 };
 
 // A model has one version: a path that says so is the same.
@@ -325,6 +328,8 @@ ordered response_body_schema(const gateway_config& config) {
 
 ordered body_schema_of(body_kind kind, const gateway_config& config) {
   switch (kind) {
+  case body_kind::any:
+    return ordered::object();
   case body_kind::none:
     return typed("object");
   case body_kind::tgi:
@@ -401,8 +406,9 @@ ordered operation_of(const route_row& route, const gateway_config& config) {
   }
   if (told.body != body_kind::none) {
     const bool may_be_empty = told.body == body_kind::index || told.body == body_kind::load;
+    const auto media = told.body == body_kind::any ? "*/*" : json_media;
     out["requestBody"] = {{"required", !may_be_empty},
-                          {"content", content_of(json_media, body_schema_of(told.body, config))}};
+                          {"content", content_of(media, body_schema_of(told.body, config))}};
   }
   if (told.body == body_kind::infer) { // JSON, and the tensors' bytes behind it
     out["requestBody"]["content"].update(content_of(bytes_media, ordered::object()));

@@ -1,7 +1,10 @@
 #include "gateway/reception.hpp"
 
+#include "gateway/desk_state.hpp"
+#include "gateway/json_reader.hpp"
 #include "gateway/refusal.hpp"
 #include "gateway/request_check.hpp"
+#include "gateway/worker_pool.hpp"
 #include "schema/limits.hpp"
 
 #include <utility>
@@ -18,23 +21,23 @@ opening refused(rejected no, const trace_handle& trace) {
 
 } // namespace
 
-open_request::open_request(front_actor front, std::shared_ptr<stream> out, std::string model,
-                           cancel_reason if_lost)
-    : front_(std::move(front)), stream_(std::move(out)), model_(std::move(model)),
-      if_lost_(if_lost) {}
+open_request::open_request(actors::takes<close_request> desk, std::shared_ptr<stream> out,
+                           std::string model, cancel_reason if_lost)
+    : desk_(std::move(desk)), stream_(std::move(out)), model_(std::move(model)), if_lost_(if_lost) {
+}
 
 open_request::~open_request() {
   close(if_lost_);
 }
 
 open_request::open_request(open_request&& other) noexcept
-    : front_(std::move(other.front_)), stream_(std::move(other.stream_)),
+    : desk_(std::move(other.desk_)), stream_(std::move(other.stream_)),
       model_(std::move(other.model_)), if_lost_(other.if_lost_), is_ended_(other.is_ended_) {}
 
 open_request& open_request::operator=(open_request&& other) noexcept {
   if (this != &other) {
     close(if_lost_);
-    front_ = std::move(other.front_);
+    desk_ = std::move(other.desk_);
     stream_ = std::move(other.stream_);
     model_ = std::move(other.model_);
     if_lost_ = other.if_lost_;
@@ -49,7 +52,7 @@ void open_request::close(cancel_reason why) noexcept {
   }
   stream_->detach();
   if (!std::exchange(is_ended_, true)) {
-    caf::anon_send(front_, close_request{stream_->number(), why});
+    caf::anon_send(desk_, close_request{stream_->number(), why});
   }
 }
 
@@ -101,10 +104,7 @@ reception::admit(const caller& who, bool is_new, std::string_view model, const g
     return std::move(*no);
   }
   if (!facts_->enter()) {
-    return refuse(fail(errc::overloaded,
-                       "the gateway serves {} requests, its limit; try again later",
-                       facts_->config().requests_max),
-                  card->name);
+    return refuse_full(card->name);
   }
   counts().request_opened(door_);
   return admission{*std::move(card), std::get<0>(std::move(lease))};
@@ -142,7 +142,27 @@ void reception::trace_refusal(const caller& who, errc reason) {
   }
 }
 
+rejected reception::refuse_full(std::string_view model) {
+  return refuse(fail(errc::overloaded, "the gateway serves {} requests, its limit; try again later",
+                     facts_->config().requests_max),
+                model);
+}
+
 namespace {
+
+constexpr std::size_t parameters_depth_max = 32; // handlers in any language read them
+
+const worker_model* find_worker_model(const board& facts, const std::string& name,
+                                      const std::string& version) {
+  const auto* all = facts.workers();
+  if (!all) {
+    return nullptr;
+  }
+  const auto known = all->by_name.find(name);
+  const bool is_it =
+      known != all->by_name.end() && (version.empty() || version == known->second.version);
+  return is_it ? &known->second : nullptr;
+}
 
 cancel_reason if_lost(bool is_resumable) {
   return is_resumable ? cancel_reason::client_lost : cancel_reason::client_gone;
@@ -251,6 +271,41 @@ opening reception::detokenize(const caller& who, std::string_view model, std::ve
   caf::anon_send(
       front_, open_detokenize{out, std::move(ids), std::move(lease), card.name, std::move(trace)});
   return open_request(front_, std::move(out), card.name);
+}
+
+opening reception::infer(const caller& who, baton::infer request, std::function<void()> wake) {
+  if (auto ok = check_limits(request); !ok) {
+    return refuse(ok.error());
+  }
+  if (!request.parameters.empty()) {
+    if (auto ok = parse_body(request.parameters, parameters_depth_max); !ok) {
+      return refuse(ok.error());
+    }
+  }
+  if (facts_->look()->is_draining) {
+    return refuse(fail(errc::draining, "the server is draining: it takes no new requests"));
+  }
+  const auto* model = find_worker_model(*facts_, request.model, request.version);
+  if (!model) {
+    return refuse(fail_param(errc::model_not_found, "model", "no worker serves the model '{}'{}{}",
+                             request.model, request.version.empty() ? "" : ", version ",
+                             request.version));
+  }
+  auto lease = lease_for(who, /*is_new=*/true);
+  if (auto* no = std::get_if<rejected>(&lease)) {
+    return std::move(*no);
+  }
+  if (!facts_->enter()) {
+    return refuse_full(request.model);
+  }
+  counts().request_opened(door_);
+  auto out =
+      std::make_shared<stream>(facts_->next_number(), worker_answer_bytes_max, std::move(wake));
+  request.request = out->number();
+  request.deadline = sooner(request.deadline, facts_->config().request_deadline);
+  auto name = request.model;
+  caf::anon_send(model->pool, open_infer{out, std::move(request), std::get<0>(std::move(lease))});
+  return open_request(model->pool, std::move(out), std::move(name));
 }
 
 } // namespace baton::gateway

@@ -21,8 +21,9 @@ namespace baton::gateway {
 // for a while if the client has said that it would come back.
 class open_request {
 public:
-  // `if_lost`: what dropping it says of the client.
-  open_request(front_actor front, std::shared_ptr<stream> out, std::string model,
+  // `desk` hears if it is closed: the front, or a worker model's pool. `if_lost`: what dropping it
+  // says of the client.
+  open_request(actors::takes<close_request> desk, std::shared_ptr<stream> out, std::string model,
                cancel_reason if_lost = cancel_reason::client_gone);
   ~open_request();
   open_request(open_request&& other) noexcept;
@@ -39,7 +40,7 @@ public:
   void close(cancel_reason why) noexcept;
 
 private:
-  front_actor front_;
+  actors::takes<close_request> desk_;
   std::shared_ptr<stream> stream_;
   std::string model_;
   cancel_reason if_lost_ = cancel_reason::client_gone;
@@ -63,6 +64,9 @@ private:
 };
 using opening = opening_of<open_request>;
 
+// Of a worker model's answer that its client does not read: many small pieces, or few large ones.
+inline constexpr std::size_t worker_answer_bytes_max = 8u << 20;
+
 class reception {
 public:
   // `door` is a label of /metrics: "http", "websocket" or "zmq".
@@ -84,6 +88,11 @@ public:
                    bool add_generation_prompt, std::function<void()> wake);
   opening detokenize(const caller& who, std::string_view model, std::vector<token_id> ids,
                      std::function<void()> wake);
+  // A worker model: `inferred`, the last of which says so; or one rejected or failed in its place.
+  // Refusals: draining, model_not_found, payload_too_large, invalid_value, overloaded,
+  // unauthorized, rate_limit_exceeded. Unanswered beyond worker_answer_bytes_max, its client is
+  // cut.
+  opening infer(const caller& who, baton::infer request, std::function<void()> wake);
 
   // What a door refuses itself, before it is a request: one span, if it is to be traced. `route`
   // has a method and a path of the table, or is empty.
@@ -107,6 +116,7 @@ private:
   std::variant<std::shared_ptr<quota_lease>, rejected> lease_for(const caller& who, bool is_new);
   // Counts it. `model`: as it was asked for.
   rejected refuse(error why, std::string_view model = {});
+  rejected refuse_full(std::string_view model);
   std::shared_ptr<stream> new_stream(std::function<void()> wake);
   // Null: it is not traced.
   trace_handle trace_of(const caller& who);

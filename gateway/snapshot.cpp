@@ -72,6 +72,8 @@ std::string_view name_of(role r) noexcept {
     return "shard";
   case role::client:
     return "client";
+  case role::worker:
+    return "worker";
   }
   return "unknown";
 }

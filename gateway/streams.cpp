@@ -1,5 +1,7 @@
 #include "gateway/streams.hpp"
 
+#include "schema/limits.hpp"
+
 namespace baton::gateway {
 namespace {
 
@@ -22,6 +24,9 @@ std::size_t bytes_of_chunk(const chunk& c) noexcept {
 std::size_t bytes_of(const stream_event& e) noexcept {
   if (const auto* c = std::get_if<chunk>(&e)) {
     return event_overhead_bytes + bytes_of_chunk(*c);
+  }
+  if (const auto* i = std::get_if<inferred>(&e)) {
+    return event_overhead_bytes + baton::bytes_of(*i);
   }
   // Answers of the tokenizer come alone and are bounded by their request.
   return event_overhead_bytes;

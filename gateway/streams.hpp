@@ -26,7 +26,8 @@ struct failed {
   error reason;
 };
 
-using stream_event = std::variant<granted, rejected, chunk, tokenized, detokenized, failed>;
+using stream_event =
+    std::variant<granted, rejected, chunk, tokenized, detokenized, failed, inferred>;
 
 // Bytes that an event counts for in a stream's bound: its text and a flat charge for the rest.
 std::size_t bytes_of(const stream_event& e) noexcept;

@@ -65,8 +65,9 @@ void zmq_client::take(message m, instant now) {
 // Its client waits for an answer, and has named the request outside of the body as well.
 void zmq_client::refuse_unreadable(const envelope& head, const error& why, instant now) {
   heard_ = now;
-  const bool asks =
-      head.kind == kind_of(message(generate{})) || head.kind == kind_of(message(resume{}));
+  const bool asks = head.kind == kind_of(message(generate{})) ||
+                    head.kind == kind_of(message(resume{})) ||
+                    head.kind == kind_of(message(infer{}));
   if (asks && head.correlation != 0 && may_open(head.correlation)) {
     refuse(head.correlation,
            fail(errc::invalid_request, "the request cannot be read: {}", why.message));
@@ -174,6 +175,29 @@ void zmq_client::on(detokenize& m) {
   no.request = m.request;
   no.failure = open.refusal().reason;
   say(no, m.request);
+}
+
+void zmq_client::on(infer& m) {
+  const auto number = m.request;
+  if (!may_open(number)) {
+    return;
+  }
+  if (auto ok = has_room(); !ok) {
+    return refuse(number, ok.error());
+  }
+  enter(number, desk_.infer(asker_, std::move(m), wires_.wake_for(number)), /*choices=*/0);
+}
+
+void zmq_client::on(const cancel_infer& m) {
+  const auto it = requests_.find(m.request);
+  if (it == requests_.end() || !it->second.tickets.empty()) {
+    return; // it ended while the word was on its way
+  }
+  it->second.open.close(cancel_reason::client_asked);
+  desk_.counts().client_gone(desk_.door());
+  held_.erase(m.request);
+  forget(m.request);
+  refuse(m.request, fail(errc::cancelled, "cancelled by the client"));
 }
 
 // Only its own tickets: another client's are not in the table.
@@ -284,6 +308,15 @@ bool zmq_client::tell(std::uint64_t request, open_entry& entry, stream_event e) 
   }
   if (auto* c = std::get_if<chunk>(&e)) {
     return tell_chunk(request, entry, std::move(*c));
+  }
+  if (auto* i = std::get_if<inferred>(&e)) {
+    const bool is_last = i->is_last;
+    i->request = request;
+    say(std::move(*i), request);
+    if (is_last) {
+      entry.open.ended();
+    }
+    return is_last;
   }
   entry.open.ended();
   if (auto* r = std::get_if<rejected>(&e)) {

@@ -58,6 +58,8 @@ private:
   void on(const resume& m);
   void on(tokenize& m);
   void on(detokenize& m);
+  void on(infer& m);
+  void on(const cancel_infer& m);
   void on(const cancel& m);
   void on(const credit& m);
   void on(const list_models& m);

@@ -37,9 +37,10 @@ constexpr std::array<kind_row, kinds> rows{{
     {"chunks", true},         {"resume", false},       {"change_nodes", false},
     {"nodes_changed", false}, {"generations", false},  {"serves", false},
     {"joined", false},        {"scale_model", false},  {"remove_node", false},
-    {"group_values", false},
+    {"group_values", false},  {"infer", true},         {"inferred", true},
+    {"infer_batch", true},    {"cancel_infer", false},
 }};
-static_assert(kinds == 40, "a new message needs a row, a table in a .fbs file, and a put/get pair");
+static_assert(kinds == 44, "a new message needs a row, a table in a .fbs file, and a put/get pair");
 
 // The table below is indexed by kind - 1.
 const kind_row* row_for(message_kind kind) noexcept {
@@ -47,7 +48,7 @@ const kind_row* row_for(message_kind kind) noexcept {
   return number >= 1 && number <= kinds ? &rows[number - 1] : nullptr;
 }
 
-// "BT01" to "BT40": a body can not be read as another kind's.
+// "BT01" to "BT44": a body can not be read as another kind's.
 std::array<char, 5> identifier_of(std::size_t number) noexcept {
   return {'B', 'T', static_cast<char>('0' + number / 10), static_cast<char>('0' + number % 10),
           '\0'};

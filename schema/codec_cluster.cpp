@@ -150,7 +150,7 @@ offset<wire::Hello> put(writer& out, const hello& m) {
 void get(reader& in, const wire::Hello& from, hello& to) {
   to.node = {from.node()};
   to.epoch = {from.epoch()};
-  in.one_of(from.role(), to.role, role::root, role::client, "hello.role");
+  in.one_of(from.role(), to.role, role::root, role::worker, "hello.role");
   in.text(from.name(), to.name, limits::name_bytes_max, "hello.name");
   in.text(from.endpoint(), to.endpoint, limits::name_bytes_max, "hello.endpoint");
   in.text(from.build(), to.build, limits::name_bytes_max, "hello.build");
@@ -197,7 +197,7 @@ offset<wire::Status> put(writer& out, const status& m) {
 void get(reader& in, const wire::Status& from, status& to) {
   to.node = {from.node()};
   to.epoch = {from.epoch()};
-  in.one_of(from.role(), to.role, role::root, role::client, "status.role");
+  in.one_of(from.role(), to.role, role::root, role::worker, "status.role");
   in.text(from.name(), to.name, limits::name_bytes_max, "status.name");
   in.one_of(from.phase(), to.phase, phase::starting, phase::failed, "status.phase");
   in.text(from.reason(), to.reason, limits::reason_bytes_max, "status.reason");

@@ -176,6 +176,8 @@ offset<wire::DeliveredChoice> put(writer& out, const delivered_choice& m);
 offset<wire::Slice> put(writer& out, const slice& m);
 offset<wire::StageAddress> put(writer& out, const stage_address& m);
 offset<wire::Generation> put(writer& out, const generation& m);
+offset<wire::Tensor> put(writer& out, const tensor& m);
+offset<wire::HeaderField> put(writer& out, const header_field& m);
 void get(reader& in, const wire::Error& from, error& to);
 void get(reader& in, const wire::Constraint& from, shared_constraint& to);
 void get(reader& in, const wire::SamplingParams& from, sampling_params& to);
@@ -189,6 +191,8 @@ void get(reader& in, const wire::Slice& from, slice& to);
 void get(reader& in, const wire::Draw& from, draw& to);
 void get(reader& in, const wire::StageAddress& from, stage_address& to);
 void get(reader& in, const wire::Generation& from, generation& to);
+void get(reader& in, const wire::Tensor& from, tensor& to);
+void get(reader& in, const wire::HeaderField& from, header_field& to);
 
 struct put_prompt_result {
   wire::Prompt type;
@@ -240,6 +244,10 @@ offset<wire::Generations> put(writer& out, const generations& m);
 offset<wire::Serves> put(writer& out, const serves& m);
 offset<wire::Joined> put(writer& out, const joined& m);
 offset<wire::GroupValues> put(writer& out, const group_values& m);
+offset<wire::Infer> put(writer& out, const infer& m);
+offset<wire::Inferred> put(writer& out, const inferred& m);
+offset<wire::InferBatch> put(writer& out, const infer_batch& m);
+offset<wire::CancelInfer> put(writer& out, const cancel_infer& m);
 
 void get(reader& in, const wire::Reserve& from, reserve& to);
 void get(reader& in, const wire::Granted& from, granted& to);
@@ -283,6 +291,10 @@ void get(reader& in, const wire::Generations& from, generations& to);
 void get(reader& in, const wire::Serves& from, serves& to);
 void get(reader& in, const wire::Joined& from, joined& to);
 void get(reader& in, const wire::GroupValues& from, group_values& to);
+void get(reader& in, const wire::Infer& from, infer& to);
+void get(reader& in, const wire::Inferred& from, inferred& to);
+void get(reader& in, const wire::InferBatch& from, infer_batch& to);
+void get(reader& in, const wire::CancelInfer& from, cancel_infer& to);
 
 // A finished buffer as a payload that owns it, 16-byte aligned.
 template <class W>

@@ -40,6 +40,8 @@ constexpr std::array table{
     errc_row{errc::quarantined, "quarantined", 500, false, "server_error"},
     errc_row{errc::pipeline_lost, "pipeline_lost", 503, true, "server_error"},
     errc_row{errc::ticket_not_found, "ticket_not_found", 404, false, "invalid_request_error"},
+    errc_row{errc{56}, "worker_lost", 503, true, "server_error"},
+    errc_row{errc{57}, "handler_failed", 500, false, "server_error"},
     errc_row{errc::internal, "internal", 500, false, "server_error"},
     errc_row{errc::bad_frame, "bad_frame", 500, false, "server_error"},
     errc_row{errc::stale_epoch, "stale_epoch", 500, true, "server_error"},

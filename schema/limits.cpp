@@ -96,6 +96,110 @@ result<void> check_limits(const stopping& stop) {
   return {};
 }
 
+namespace {
+
+std::size_t bytes_of(const std::vector<tensor>& tensors) noexcept {
+  std::size_t bytes = 0;
+  for (const auto& t : tensors)
+    bytes +=
+        t.name.size() + t.datatype.size() + t.shape.size() * sizeof(std::int64_t) + t.data.size();
+  return bytes;
+}
+
+std::size_t bytes_of(const std::vector<header_field>& headers) noexcept {
+  std::size_t bytes = 0;
+  for (const auto& h : headers)
+    bytes += h.name.size() + h.value.size();
+  return bytes;
+}
+
+result<void> check_name(std::string_view param, const std::string& name) {
+  if (name.size() > limits::name_bytes_max)
+    return fail_param(errc::invalid_value, param, "{} has at most {} bytes", param,
+                      limits::name_bytes_max);
+  return {};
+}
+
+result<void> check(std::string_view param, const std::vector<tensor>& tensors) {
+  if (tensors.size() > limits::tensors_max)
+    return too_many(param, tensors.size(), limits::tensors_max);
+  for (const auto& t : tensors) {
+    if (t.name.size() > limits::name_bytes_max || t.datatype.size() > limits::name_bytes_max)
+      return fail_param(errc::invalid_value, param, "a name or datatype has over {} bytes",
+                        limits::name_bytes_max);
+    if (t.shape.size() > limits::dimensions_max)
+      return fail_param(errc::invalid_value, param, "'{}' has {} dimensions, at most {}", t.name,
+                        t.shape.size(), limits::dimensions_max);
+  }
+  return {};
+}
+
+result<void> check(const std::vector<header_field>& headers) {
+  if (headers.size() > limits::headers_max)
+    return too_many("headers", headers.size(), limits::headers_max);
+  for (const auto& h : headers)
+    if (h.name.size() > limits::name_bytes_max || h.value.size() > limits::header_bytes_max)
+      return fail_param(errc::invalid_value, "headers", "a header has over {} bytes",
+                        limits::header_bytes_max);
+  return {};
+}
+
+// What request and piece have in common.
+template <class M>
+result<void> check_parts(const M& m) {
+  if (auto ok = check_name("content_type", m.content_type); !ok)
+    return ok;
+  if (auto ok = check(m.headers); !ok)
+    return ok;
+  if (m.parameters.size() > limits::parameters_bytes_max)
+    return too_large("parameters", m.parameters.size(), limits::parameters_bytes_max);
+  if (const auto bytes = baton::bytes_of(m); bytes > limits::infer_bytes_max)
+    return too_large("body", bytes, limits::infer_bytes_max);
+  return {};
+}
+
+} // namespace
+
+std::size_t bytes_of(const infer& m) noexcept {
+  std::size_t bytes = m.model.size() + m.version.size() + bytes_of(m.inputs) + m.body.size() +
+                      m.content_type.size() + bytes_of(m.headers) + m.parameters.size() +
+                      m.request_id.size();
+  for (const auto& name : m.outputs)
+    bytes += name.size();
+  return bytes;
+}
+
+std::size_t bytes_of(const inferred& m) noexcept {
+  return bytes_of(m.outputs) + m.body.size() + m.content_type.size() + bytes_of(m.headers) +
+         m.parameters.size();
+}
+
+result<void> check_limits(const infer& m) {
+  if (auto ok = check_name("model", m.model); !ok)
+    return ok;
+  if (auto ok = check_name("version", m.version); !ok)
+    return ok;
+  if (auto ok = check_name("id", m.request_id); !ok)
+    return ok;
+  if (m.deadline.count() < 0 || m.deadline > limits::duration_max)
+    return fail_param(errc::invalid_value, "timeout", "timeout must be in [0, {}] ms",
+                      limits::duration_max.count());
+  if (auto ok = check("inputs", m.inputs); !ok)
+    return ok;
+  if (m.outputs.size() > limits::tensors_max)
+    return too_many("outputs", m.outputs.size(), limits::tensors_max);
+  for (const auto& name : m.outputs)
+    if (auto ok = check_name("outputs", name); !ok)
+      return ok;
+  return check_parts(m);
+}
+
+result<void> check_limits(const inferred& m) {
+  if (auto ok = check("outputs", m.outputs); !ok)
+    return ok;
+  return check_parts(m);
+}
+
 result<void> check_limits(const generate& request) {
   if (request.model.size() > limits::name_bytes_max)
     return fail_param(errc::model_not_found, "model", "a model name has at most {} bytes",

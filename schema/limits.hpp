@@ -51,6 +51,17 @@ inline constexpr std::size_t stages_max = 1024;
 inline constexpr std::size_t nodes_max = 4096;
 inline constexpr std::size_t models_max = 1024;
 
+// Worker models. All strings and tensors of a request, or of a piece of an answer, fit with their
+// tables into one message of a client; who forms batches counts their bytes.
+inline constexpr std::size_t infer_bytes_max = client_body_bytes_max - (256u << 10);
+inline constexpr std::size_t tensors_max = 256;   // of one request or piece
+inline constexpr std::size_t dimensions_max = 32; // of one tensor; numpy has 32
+inline constexpr std::size_t headers_max = 128;
+inline constexpr std::size_t header_bytes_max = 8192; // one value
+inline constexpr std::size_t parameters_bytes_max = 64u << 10;
+inline constexpr std::size_t batch_items_max = 1024;
+inline constexpr std::size_t batch_bytes_max = body_bytes_max - (1u << 20); // room for the tables
+
 // Longer than this means "never", and would overflow when added to a clock.
 inline constexpr std::chrono::milliseconds duration_max = std::chrono::hours{24 * 366};
 
@@ -64,5 +75,11 @@ result<void> check_limits(const prompt& input);
 result<void> check_limits(const sampling_params& sampling);
 result<void> check_limits(const stopping& stop);
 result<void> check_limits(const generate& request);
+result<void> check_limits(const infer& request);
+// Of an answer's piece: whoever writes one asks.
+result<void> check_limits(const inferred& piece);
+// Bytes that it takes in a body, but for a few hundred.
+std::size_t bytes_of(const infer& request) noexcept;
+std::size_t bytes_of(const inferred& piece) noexcept;
 
 } // namespace baton

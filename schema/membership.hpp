@@ -19,7 +19,8 @@ enum class role : std::uint8_t {
   head = 3,
   agent = 4,
   shard = 5,
-  client = 6
+  client = 6,
+  worker = 7
 };
 
 // First on every connection, both ways, before a peer counts as up.

@@ -18,6 +18,7 @@
 #include "schema/error.hpp"
 #include "schema/generation.hpp"
 #include "schema/ids.hpp"
+#include "schema/inference.hpp"
 #include "schema/membership.hpp"
 #include "schema/payload.hpp"
 #include "schema/sampling.hpp"
@@ -369,6 +370,6 @@ using message =
                  epoch_opened, hello, hello_ack, heartbeat, credit, status, model_card, load_report,
                  drain, query_status, cluster_status, list_models, models, generate, chunks, resume,
                  change_nodes, nodes_changed, generations, serves, joined, scale_model, remove_node,
-                 group_values>;
+                 group_values, infer, inferred, infer_batch, cancel_infer>;
 
 } // namespace baton

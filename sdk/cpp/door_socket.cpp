@@ -1,6 +1,5 @@
 #include "sdk/cpp/door_socket.hpp"
 
-#include "schema/limits.hpp"
 #include "schema/packet.hpp"
 
 #include <sys/eventfd.h>
@@ -31,7 +30,7 @@ door_socket::~door_socket() {
     ::close(wake_);
 }
 
-void door_socket::connect(const std::string& endpoint) {
+void door_socket::connect(const std::string& endpoint, std::size_t bytes_max) {
   if (socket_)
     socket_.set(zmq::sockopt::linger, 0);
   socket_ = {context_, zmq::socket_type::dealer};
@@ -39,8 +38,7 @@ void door_socket::connect(const std::string& endpoint) {
   socket_.set(zmq::sockopt::linger, linger_ms);
   socket_.set(zmq::sockopt::reconnect_ivl, reconnect_min_ms);
   socket_.set(zmq::sockopt::reconnect_ivl_max, reconnect_max_ms);
-  socket_.set(zmq::sockopt::maxmsgsize,
-              std::int64_t{limits::client_body_bytes_max + limits::packet_extra_bytes_max});
+  socket_.set(zmq::sockopt::maxmsgsize, static_cast<std::int64_t>(bytes_max));
   monitor_.set(zmq::sockopt::linger, 0);
   const auto events = fmt::format("inproc://door-events-{}", ++connects_);
   if (zmq_socket_monitor(socket_.handle(), events.c_str(), ZMQ_EVENT_DISCONNECTED) != 0)

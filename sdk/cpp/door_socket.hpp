@@ -2,6 +2,7 @@
 #pragma once
 
 #include "schema/codec.hpp"
+#include "schema/limits.hpp"
 
 #include <zmq.hpp>
 
@@ -18,8 +19,10 @@ public:
   door_socket(const door_socket&) = delete;
   door_socket& operator=(const door_socket&) = delete;
 
-  // Another socket in place of the last one: what that had to say is dropped. Throws zmq::error_t.
-  void connect(const std::string& endpoint);
+  // Another socket in place of the last one: what that had to say is dropped. Messages of more than
+  // `bytes_max` are not taken. Throws zmq::error_t.
+  void connect(const std::string& endpoint, std::size_t bytes_max = limits::client_body_bytes_max +
+                                                                    limits::packet_extra_bytes_max);
 
   // Whether the door can be heard, within `timeout`. Clears the wake-up.
   struct readiness {

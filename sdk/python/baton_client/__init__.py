@@ -8,8 +8,10 @@
             print(chunk.text, end="", flush=True)
 """
 
-from .client import Client, Stream
+from .client import Client, Pieces, Stream
 from .errors import BatonError, DeadlineExceeded, LinkDown, SlowReader
+from .inference import Inferred
+from .tensors import Tensor
 from .values import Answer, Chunk, LogprobEntry, Model, TokenDetail, Tokenized
 
 __all__ = [
@@ -18,11 +20,14 @@ __all__ = [
     "Chunk",
     "Client",
     "DeadlineExceeded",
+    "Inferred",
     "LinkDown",
     "SlowReader",
     "LogprobEntry",
     "Model",
+    "Pieces",
     "Stream",
+    "Tensor",
     "TokenDetail",
     "Tokenized",
 ]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
-from typing import Dict, Iterator, List, Optional, Sequence, Union
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Union
 
-from . import codec
+from . import codec, inference
 from .connection import Connection
 from .errors import BatonError, DeadlineExceeded
+from .inference import Headers, Infer, Inferred
+from .tensors import Tensor
 from .values import Answer, Chunk, Model, Tokenized
 from .wire.MessageKind import MessageKind
 
@@ -89,6 +91,57 @@ class Stream:
 
     def __del__(self) -> None:
         if getattr(self, "_choices_open", 0):
+            self.close()
+
+
+class Pieces:
+    """Iterator over the pieces of a worker model's answer. Leaving it unfinished cancels.
+
+    A failure and a refusal are raised as BatonError.
+    """
+
+    def __init__(self, connection: Connection, request: int, timeout: float):
+        self._connection = connection
+        self._request = request
+        self._timeout = timeout
+        self._is_open = True
+
+    def __iter__(self) -> Iterator[Inferred]:
+        return self
+
+    def __next__(self) -> Inferred:
+        if not self._is_open:
+            raise StopIteration
+        try:
+            piece = self._connection.take(self._request, self._timeout)
+        except DeadlineExceeded:
+            raise
+        except BatonError:
+            self._end()
+            raise
+        if piece.is_last:
+            self._end()
+        if piece.failure is not None:
+            raise piece.failure
+        return piece
+
+    def close(self) -> None:
+        if self._is_open:
+            self._connection.cancel(self._request)
+            self._end()
+
+    def _end(self) -> None:
+        self._is_open = False
+        self._connection.forget(self._request)
+
+    def __enter__(self) -> "Pieces":
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_is_open", False):
             self.close()
 
 
@@ -192,6 +245,55 @@ class Client:
     def chat(self, messages: Messages, **options) -> Answer:
         """The assistant's answer to a conversation: [{"role": "user", "content": "Hi"}]."""
         return self.generate(messages=messages, **options)
+
+    def infer(self, model: str, inputs: Sequence[Tensor] = (), **options) -> Inferred:
+        """A worker model's answer, which must come in one piece; options as infer_stream's."""
+        with self.infer_stream(model, inputs, **options) as pieces:
+            only = next(pieces)
+            for more in pieces:
+                if more.body or more.outputs:
+                    raise BatonError(3, "invalid_value", "the answer has several pieces: use infer_stream")
+            return only
+
+    def infer_stream(
+        self,
+        model: str,
+        inputs: Sequence[Tensor] = (),
+        *,
+        body: bytes = b"",
+        content_type: str = "",
+        version: str = "",
+        outputs: Sequence[str] = (),
+        parameters: Optional[Dict[str, Any]] = None,
+        headers: Headers = (),
+        request_id: str = "",
+        deadline: float = 0.0,
+        timeout: Optional[float] = None,
+    ) -> Pieces:
+        """Pieces of a worker model's answer to named tensors or one body, as they come.
+
+        A request is given to a worker again, once, if the first one ends before it has said
+        anything; asked again by a client whose door was lost, it may be done twice.
+        """
+        asked = Infer(
+            model=model,
+            version=version,
+            inputs=list(inputs),
+            outputs=list(outputs),
+            body=body,
+            content_type=content_type,
+            headers=list(headers),
+            parameters_json=inference.json_of(parameters),
+            request_id=request_id,
+            deadline=deadline,
+        )
+
+        def body_of(number: int) -> bytes:
+            asked.request = number
+            return inference.infer(asked)
+
+        request = self._connection.ask(MessageKind.infer, body_of)
+        return Pieces(self._connection, request, timeout or self._timeout)
 
     def models(self) -> List[Model]:
         return self._call(MessageKind.list_models, codec.list_models)

@@ -22,6 +22,7 @@ from .wire import ChatPrompt as wire_chat_prompt
 from .wire import Constraint as wire_constraint
 from .wire import Credit as wire_credit
 from .wire import Detokenize as wire_detokenize
+from .wire import Drain as wire_drain
 from .wire import Envelope as wire_envelope
 from .wire import Generate as wire_generate
 from .wire import Heartbeat as wire_heartbeat
@@ -48,7 +49,9 @@ from .wire.Role import Role
 from .wire.Tokenized import Tokenized as WireTokenized
 
 PROTOCOL_VERSION = 1
-DATA_KINDS = frozenset({MessageKind.chunk, MessageKind.tokenized, MessageKind.detokenized})
+DATA_KINDS = frozenset(
+    {MessageKind.chunk, MessageKind.tokenized, MessageKind.detokenized, MessageKind.inferred}
+)
 
 
 @dataclass
@@ -305,14 +308,16 @@ def generate(
     return _finished(b, MessageKind.generate, wire_generate.GenerateEnd(b))
 
 
-def hello(us: Address, name: str, pid: int, api_key: str = "") -> bytes:
+def hello(
+    us: Address, name: str, pid: int, api_key: str = "", role: int = Role.client
+) -> bytes:
     b = flatbuffers.Builder(256)
     text = b.CreateString(name)
     key = b.CreateString(api_key) if api_key else None
     wire_hello.HelloStart(b)
     wire_hello.HelloAddNode(b, us.node)
     wire_hello.HelloAddEpoch(b, us.epoch)
-    wire_hello.HelloAddRole(b, Role.client)
+    wire_hello.HelloAddRole(b, role)
     wire_hello.HelloAddName(b, text)
     wire_hello.HelloAddPid(b, pid)
     if key is not None:
@@ -326,6 +331,12 @@ def heartbeat(count: int) -> bytes:
     wire_heartbeat.HeartbeatAddCount(b, count)
     wire_heartbeat.HeartbeatAddSteps(b, count)
     return _finished(b, MessageKind.heartbeat, wire_heartbeat.HeartbeatEnd(b))
+
+
+def drain() -> bytes:
+    b = flatbuffers.Builder(64)
+    wire_drain.DrainStart(b)
+    return _finished(b, MessageKind.drain, wire_drain.DrainEnd(b))
 
 
 def credit(bytes_total: int) -> bytes:
@@ -494,8 +505,8 @@ def _read_hello_ack(t: WireHelloAck) -> Greeting:
     return Greeting(t.Node(), t.Epoch(), t.CreditBytes(), _optional_error(t.Refused()))
 
 
-# What a door says to a client: the table, and what is made of it.
-_READERS: Dict[int, tuple] = {
+# What a door says: the table, and what is made of it. Those of worker models: inference.py.
+READERS: Dict[int, tuple] = {
     MessageKind.hello_ack: (WireHelloAck, _read_hello_ack),
     MessageKind.granted: (WireGranted, lambda t: (t.Ticket(), t.ResumeKey())),
     MessageKind.rejected: (WireRejected, lambda t: _error(t.Reason(), t.RetryAfterMs())),
@@ -524,8 +535,8 @@ def decode(packet: bytes) -> Heard:
         heard = Heard(
             e.Kind(), e.Source(), e.SourceEpoch(), e.Sequence(), len(head) + len(body), 0, None
         )
-        if heard.kind in _READERS:
-            table, read = _READERS[heard.kind]
+        if heard.kind in READERS:
+            table, read = READERS[heard.kind]
             root = _root(table, body, _identifier(heard.kind))
             heard.request = root.Request() if hasattr(root, "Request") else 0
             heard.value = read(root)

@@ -21,7 +21,7 @@ from typing import Callable, Deque, Dict, Optional, Tuple
 
 import zmq
 
-from . import codec
+from . import codec, inference
 from .errors import BatonError, DeadlineExceeded, LinkDown, SlowReader
 from .inbox import Inbox
 from .wire.MessageKind import MessageKind
@@ -83,6 +83,7 @@ class Connection:
             self._requests += 1
             request = self._requests
             inbox = self._inboxes[request] = Inbox([codec.Place()] * choices)
+            inbox.is_inference = kind == MessageKind.infer
         try:
             body = body_of(request)
             if len(body) > MESSAGE_BYTES_MAX:
@@ -168,7 +169,9 @@ class Connection:
 
     def _end(self, request: int, inbox: Inbox) -> None:
         inbox.cancel_wanted = True
-        if inbox.ticket:
+        if inbox.is_inference:
+            self._enqueue(MessageKind.cancel_infer, inference.cancel_infer(request), request)
+        elif inbox.ticket:
             self._enqueue(MessageKind.cancel, codec.cancel(inbox.ticket), request)
 
     # -- The socket: the constructor's, then the thread's --
@@ -309,6 +312,7 @@ class Connection:
                     self._enqueue(*rest, request)
                 elif inbox.is_forgotten:
                     del self._inboxes[request]
+            self._changed.notify_all()  # those whose rest cannot be asked for
 
     def _serve(self) -> None:
         beats = 0

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, Deque, List, Optional, Tuple
 
 from . import codec
-from .errors import BadFrame, BatonError, SlowReader
+from .errors import BadFrame, BatonError, LinkDown, SlowReader
+from .inference import Inferred
 from .values import Chunk
 from .wire.MessageKind import MessageKind
 
@@ -34,6 +35,8 @@ class Inbox:
     cancel_wanted: bool = False  # said as soon as the ticket is known to this connection
     is_forgotten: bool = False  # nobody reads it: kept until the door has ended it
     ended: Optional[BatonError] = None  # by us: raised when all that arrived is taken
+    is_inference: bool = False  # by a worker model
+    has_begun: bool = False  # an answer of a worker model: the rest of it cannot be asked for
 
     def grant(self, ticket: int, resume_key: int) -> None:
         self.ticket, self.resume_key, self.question = ticket, resume_key, None
@@ -48,6 +51,8 @@ class Inbox:
             has_finish = value.finish_reason is not None
             self.places[value.choice] = codec.Place(value.index, has_finish)
             self.is_over = all(place.has_finish for place in self.places)
+        elif isinstance(value, Inferred):
+            self.is_over, self.has_begun, self.question = value.is_last, True, None
         else:
             self.is_over, self.question = True, None
         if self.is_forgotten or self.ended is not None:
@@ -68,6 +73,9 @@ class Inbox:
     def rest(self, request: int) -> Optional[Tuple[int, bytes]]:
         """What to ask a door that knows nothing of it; None: nothing is missing."""
         if self.is_over:
+            return None
+        if self.has_begun:
+            self.is_over, self.ended = True, LinkDown("the door was lost within the answer")
             return None
         if self.ticket:
             body = codec.resume(request, self.ticket, self.resume_key, self.places)

@@ -10,6 +10,7 @@
 #include "gateway/front.hpp"
 #include "gateway/http_api.hpp"
 #include "gateway/openai_fields.hpp"
+#include "gateway/zmq_door_workers.hpp"
 #include "tests/support/fake_head.hpp"
 
 #include <CLI/CLI.hpp>
@@ -38,6 +39,8 @@ struct settings {
   std::string keys; // the file of API keys
   std::uint32_t queue_max = 0;
   bool uses_job_ticket = false;
+  std::string worker_door;
+  std::vector<std::string> workers; // models: NAME PLACES BATCH_SIZE DELAY_MS RESPONSE_MS QUEUED
 };
 
 int read_flags(int argc, char** argv, settings& s) {
@@ -50,6 +53,8 @@ int read_flags(int argc, char** argv, settings& s) {
   app.add_option("--threads", g.threads);
   app.add_option("--slots", s.head.slots);
   app.add_option("--pipeline", s.pipelines);
+  app.add_option("--worker-door", s.worker_door);
+  app.add_option("--workers", s.workers);
   app.add_option("--admin", g.admin);
   app.add_option("--torchserve-inference", g.torchserve.inference);
   app.add_option("--torchserve-management", g.torchserve.management);
@@ -196,12 +201,15 @@ std::string reload(const settings& s, gateway::board& facts, gateway::door_serve
 // Time for the desks, as the process's ticker gives it.
 class ticker {
 public:
-  explicit ticker(std::vector<gateway::desk_actor> desks)
-      : thread_([this, desks = std::move(desks)] {
+  ticker(std::vector<gateway::desk_actor> desks, std::vector<gateway::worker_pool_actor> pools)
+      : thread_([this, desks = std::move(desks), pools = std::move(pools)] {
           std::unique_lock lock(mutex_);
           while (!stop_.wait_for(lock, std::chrono::milliseconds(50), [this] { return over_; })) {
             for (const auto& desk : desks) {
               caf::anon_send(desk, actors::tick{});
+            }
+            for (const auto& pool : pools) {
+              caf::anon_send(pool, actors::tick{});
             }
           }
         }) {}
@@ -220,6 +228,61 @@ private:
   bool over_ = false;
   std::thread thread_;
 };
+
+// Worker models whose processes the test starts itself: that of place i has node 5000 + i.
+struct worker_side {
+  std::shared_ptr<gateway::worker_door> door;
+  std::vector<gateway::worker_pool_actor> pools;
+};
+
+result<worker_side> open_workers(caf::actor_system& system, const settings& s,
+                                 const std::shared_ptr<gateway::board>& facts,
+                                 const std::function<void(const std::string&)>& say) {
+  worker_side side;
+  if (s.worker_door.empty())
+    return side;
+  auto door = gateway::worker_door::bind(s.worker_door, facts);
+  if (!door)
+    return door.error();
+  side.door = *std::move(door);
+  auto models = std::make_shared<gateway::worker_models>();
+  std::vector<gateway::worker_view> views;
+  gateway::worker_door::pools_by_place by_place;
+  std::uint32_t node = 5000;
+  for (const auto& line : s.workers) {
+    std::istringstream words(line);
+    std::string name;
+    std::uint32_t places = 0;
+    std::int64_t delay_ms = 0, response_ms = 0;
+    gateway::worker_pool_config c;
+    words >> name >> places >> c.limits.batch_size >> delay_ms >> response_ms >>
+        c.limits.max_queued;
+    c.limits.max_batch_delay = std::chrono::milliseconds(delay_ms);
+    c.limits.response_timeout = std::chrono::milliseconds(response_ms);
+    c.facts = facts;
+    c.say = [to = side.door](gateway::worker_life life, message m) { to->say(life, std::move(m)); };
+    c.report = [say](const status& now) {
+      say(gateway::json({{"event", "worker"},
+                         {"node", now.node.value},
+                         {"epoch", now.epoch.value},
+                         {"phase", gateway::name_of(now.phase)},
+                         {"reason", now.reason}})
+              .dump());
+    };
+    const auto first = node;
+    for (std::uint32_t i = 0; i < places; ++i, ++node)
+      c.places.push_back({node_id{node}, fmt::format("worker-{}-{}", name, i)});
+    views.push_back({name, "1", c.load});
+    const auto pool = gateway::spawn_worker_pool(system, std::move(c));
+    for (auto n = first; n < node; ++n)
+      by_place.emplace(node_id{n}, pool);
+    side.pools.push_back(pool);
+    models->by_name.emplace(name, gateway::worker_model{"1", pool});
+  }
+  facts->set_workers(std::move(models), std::move(views));
+  side.door->start(std::move(by_place));
+  return side;
+}
 
 std::vector<tests::fake_head> spawn_heads(caf::actor_system& system, const settings& s) {
   std::vector<tests::fake_head> heads;
@@ -284,6 +347,11 @@ int main(int argc, char** argv) {
     *heads[i].gateway = all.desks[i];
     caf::anon_send(all.desks[i], tests::fake_card(s.pipelines[i]));
   }
+  const auto workers = open_workers(system, s, facts, say);
+  if (!workers) {
+    std::cerr << workers.error().message << '\n';
+    std::quick_exit(1); // the actors would be waited for
+  }
   auto doors = gateway::door_server::start(system, facts, all.front);
   if (!doors) {
     say(gateway::json({{"event", "failed"},
@@ -309,7 +377,7 @@ int main(int argc, char** argv) {
                         {{"chat", fields_of(gateway::openai_api::chat, s.gateway)},
                          {"completions", fields_of(gateway::openai_api::completions, s.gateway)}}}})
             .dump());
-    const ticker time(all.desks);
+    const ticker time(all.desks, workers->pools);
     for (std::string line; line != "quit" && std::getline(std::cin, line);) {
       obey(line, all, s.pipelines);
       if (line == "reload") {
@@ -318,6 +386,12 @@ int main(int argc, char** argv) {
       say(R"({"event":"obeyed"})");
     }
     (*doors)->stop();
+  }
+  if (workers->door) {
+    workers->door->stop();
+  }
+  for (const auto& pool : workers->pools) {
+    caf::anon_send_exit(pool, caf::exit_reason::user_shutdown);
   }
   caf::anon_send_exit(all.front, caf::exit_reason::user_shutdown);
   for (const auto& desk : all.desks) {

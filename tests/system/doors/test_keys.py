@@ -55,7 +55,8 @@ def test_every_route_of_the_table_by_every_key(start, keys_file):
     g = keyed(start, keys_file)
     assert {r["path"] for r in g.routes if r["access"] == "open"} == {"/health", "/ping", "/v2/health/live", "/v2/health/ready"}
     for row in g.routes:
-        served = 101 if row["method"] == "SOCKET" else 404 if "{id}" in row["path"] else 503 if row["path"].endswith("/unload") else 200
+        is_unknown = "{id}" in row["path"] or row["path"] == "/v1/workers/"  # there is no such answer, or model, here
+        served = 101 if row["method"] == "SOCKET" else 404 if is_unknown else 503 if row["path"].endswith("/unload") else 200
         is_open, is_admins = row["access"] == "open", row["access"] == "admin"
         said = [ask(g.url, row, h) for h in (None, {"Authorization": "Bearer K"}, USER, ADMIN)]
         locked = served if is_open else 401

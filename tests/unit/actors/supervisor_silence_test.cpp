@@ -79,3 +79,37 @@ TEST_CASE("a child that waits for a processor is waited for, but not for ever") 
     CHECK(w.take() == lines{"kill a"});
   }
 }
+
+TEST_CASE(
+    "a child that is not ready in its time is killed, and its link's return begins that anew") {
+  world w;
+  auto slow = a;
+  slow.startup_max = 2s;
+  w.start({slow});
+  w.take();
+  w.now += 1999ms;
+  w.send(tick{});
+  CHECK(w.take().empty());
+  w.now += 1ms;
+  w.send(tick{});
+  CHECK(w.take() == lines{"kill a"});
+  w.send(child_exited{slow.node, w.epochs.back(), "killed by signal 9"});
+  CHECK(w.take() == lines{"start a"});
+  w.send(peer_down{slow.node, w.epochs.back(), "silent"});
+  hello peer;
+  peer.node = slow.node;
+  peer.epoch = w.epochs.back();
+  w.now += 200ms;
+  w.send(peer_up{peer});
+  w.now += 1900ms;
+  w.send(tick{});
+  CHECK(w.take().empty());
+  status ready;
+  ready.node = slow.node;
+  ready.epoch = w.epochs.back();
+  ready.phase = phase::ready;
+  w.send(ready);
+  w.now += 10s;
+  w.send(tick{});
+  CHECK(w.take().empty());
+}

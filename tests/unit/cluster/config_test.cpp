@@ -260,3 +260,31 @@ TEST_CASE("the gateway's keys, certificate and doors are read, and half a certif
     CHECK(refused.error().param == param);
   }
 }
+
+TEST_CASE("models of workers are read, with TorchServe's defaults") {
+  const auto read = [](const std::string& more) {
+    return parse_config(good + "[[workers]]\nname = \"w\"\n" + more, "x.toml");
+  };
+  auto c = read("command = [\"python3\", \"a.py\"]\nbatch_size = 8\nmax_batch_delay = 0.02\n");
+  REQUIRE_MESSAGE(c, c.error().message);
+  REQUIRE(c->workers.size() == 1);
+  const auto& w = c->workers[0];
+  CHECK(w.name == "w");
+  CHECK(w.version == "1");
+  CHECK(w.command == std::vector<std::string>{"python3", "a.py"});
+  CHECK(w.count == 1);
+  CHECK(w.batch_size == 8);
+  CHECK(w.max_batch_delay == std::chrono::milliseconds(20));
+  CHECK(w.max_queued == 100);
+  CHECK(w.response_timeout == std::chrono::seconds(120));
+  CHECK_FALSE(w.use_job_ticket);
+  const auto param = [&](const std::string& more) { return read(more).error().param; };
+  CHECK(param("") == "workers[0].command");
+  CHECK(param("command = [\"\"]") == "workers[0].command");
+  CHECK(param("command = [\"a\"]\nbatch_size = 0") == "workers[0].batch_size");
+  CHECK(param("command = [\"a\"]\nbatchsize = 1") == "workers[0].batchsize");
+  CHECK(param("command = [\"a\"]\n[[workers]]\nname = \"w\"\ncommand = [\"a\"]") ==
+        "workers[1].name");
+  CHECK(param("command = [\"a\"]\n[[workers]]\nname = \"m\"\ncommand = [\"a\"]") ==
+        "workers[1].name"); // the LLM's
+}

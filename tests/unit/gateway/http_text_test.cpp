@@ -59,6 +59,8 @@ http_call call_of(const route_row& row) {
     call.target = "/v1/models/x";
   } else if (row.path == "/page/") {
     call.target = "/page/main.js";
+  } else if (row.path == "/v1/workers/") {
+    call.target = "/v1/workers/x";
   }
   return call;
 }

@@ -122,3 +122,24 @@ TEST_CASE("a request that the Python client wrote is read with every field") {
   told.deadline = std::chrono::milliseconds{2500};
   CHECK(text_of(*back) == text_of(message{told}));
 }
+
+// sdk/python/tests/test_inference.py says that this is what Python writes.
+TEST_CASE("an infer that the Python client wrote is read with every field") {
+  infer told;
+  told.request = 11;
+  told.model = "m";
+  told.version = "2";
+  told.inputs = {{"x", "BYTES", {1}, std::string("\x01\0\0\0a", 5)}};
+  told.outputs = {"y"};
+  told.body = "b";
+  told.content_type = "c";
+  told.headers = {{"h", "v"}};
+  told.parameters = "{}";
+  told.request_id = "r";
+  told.deadline = std::chrono::milliseconds(1500);
+  envelope e;
+  e.kind = kind_of(told);
+  auto back = decode_body(e, bytes_of(content_of(file_of("python_infer", "bin"))), {});
+  REQUIRE_MESSAGE(back, back.error().message);
+  CHECK(text_of(*back) == text_of(message(told)));
+}

@@ -1,0 +1,13 @@
+// [[workers]] of nodes.toml: models that processes of the operator's own serve beside the LLMs.
+#pragma once
+
+#include "cluster/config.hpp"
+#include "cluster/toml_section.hpp"
+
+namespace baton::cluster {
+
+// `node`: the array, or null. Errors: bad_config, unknown_key.
+result<void> read_workers(const toml::node* node, const std::string& origin,
+                          cluster_config& config);
+
+} // namespace baton::cluster

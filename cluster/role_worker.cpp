@@ -1,0 +1,76 @@
+// A worker's process until it is the operator's own: it takes its place in the run directory, so
+// that it outlives its supervisor and is found by the next one, and becomes the command.
+#include "cluster/child.hpp"
+#include "cluster/roles.hpp"
+#include "cluster/worker_seats.hpp"
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+namespace baton::cluster {
+namespace {
+
+// What its SDK reads (docs/workers.md).
+void set_environment(const cluster_config& config, const run_dir& dir, const worker_seat& seat,
+                     epoch_id epoch) {
+  const auto set = [](const char* name, const std::string& value) {
+    setenv(name, value.c_str(), /*replace=*/1);
+  };
+  set("BATON_WORKER_DOOR", dir.endpoint(worker_door_name(seat.gateway_index)));
+  set("BATON_WORKER_NODE", std::to_string(seat.node.value));
+  set("BATON_WORKER_EPOCH", std::to_string(epoch.value));
+  set("BATON_WORKER_NAME", seat.name);
+  set("BATON_WORKER_MODEL", seat.of->name);
+  set("BATON_WORKER_VERSION", seat.of->version);
+  set("BATON_WORKER_BATCH_SIZE", std::to_string(seat.of->batch_size));
+  set("BATON_DOOR", config.gateway.zmq); // where a handler asks other models
+}
+
+// A program expects its signals as they are by default.
+void restore_signals() {
+  sigset_t all;
+  sigfillset(&all);
+  sigprocmask(SIG_UNBLOCK, &all, nullptr);
+  std::signal(SIGPIPE, SIG_DFL);
+}
+
+} // namespace
+
+int run_worker(const role_arguments& arguments) {
+  const auto config = load_config(arguments.config);
+  if (!config) {
+    spdlog::error("{}", config.error().message);
+    return exit_permanent;
+  }
+  const auto dir = run_dir::open(arguments.config.parent_path());
+  if (!dir) {
+    spdlog::error("{}", dir.error().message);
+    return exit_permanent;
+  }
+  const auto seats = worker_seats(*config);
+  if (arguments.index >= seats.size()) {
+    spdlog::error("nodes.toml has no worker {}", arguments.index);
+    return exit_permanent;
+  }
+  const auto& seat = seats[arguments.index];
+  set_environment(*config, *dir, seat, arguments.epoch);
+  outlive_parent(*dir, seat.name, arguments.epoch);
+  std::vector<char*> argv;
+  for (const auto& word : seat.of->command)
+    argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  spdlog::shutdown(); // its threads do not cross
+  restore_signals();
+  execvp(argv[0], argv.data());
+  const std::string why = std::strerror(errno);
+  std::fprintf(stderr, "- - cannot run '%s': %s\n", argv[0], why.c_str());
+  return exit_permanent;
+}
+
+} // namespace baton::cluster

@@ -1,0 +1,39 @@
+#include "gateway/worker_load.hpp"
+
+#include <fmt/format.h>
+
+#include <iterator>
+
+namespace baton::gateway {
+
+// Names and versions are of [A-Za-z0-9._-]: nothing in them is to be escaped.
+std::string worker_metrics(const std::vector<worker_view>& all) {
+  struct gauge {
+    const char* name;
+    const char* help;
+    std::atomic<std::size_t> worker_load::*value;
+  };
+  constexpr gauge gauges[] = {
+      {"baton_workers_ready", "Worker processes of the model that take requests.",
+       &worker_load::workers},
+      {"baton_worker_requests_waiting", "Requests that wait for a worker of the model.",
+       &worker_load::waiting},
+      {"baton_worker_requests_running", "Requests that workers of the model have.",
+       &worker_load::running},
+  };
+  std::string out;
+  if (all.empty()) {
+    return out;
+  }
+  for (const auto& g : gauges) {
+    fmt::format_to(std::back_inserter(out), "# HELP {} {}\n# TYPE {} gauge\n", g.name, g.help,
+                   g.name);
+    for (const auto& w : all) {
+      fmt::format_to(std::back_inserter(out), "{}{{model_name=\"{}\",version=\"{}\"}} {}\n", g.name,
+                     w.name, w.version, (w.load.get()->*g.value).load());
+    }
+  }
+  return out;
+}
+
+} // namespace baton::gateway

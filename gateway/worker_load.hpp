@@ -1,0 +1,29 @@
+// How the worker models of this gateway stand, for doors that tell of them. No actor here: the
+// pools write (worker_pool.hpp).
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace baton::gateway {
+
+// Written by the model's pool, read by any thread.
+struct worker_load {
+  std::atomic<std::size_t> workers{0}; // that take requests
+  std::atomic<std::size_t> waiting{0};
+  std::atomic<std::size_t> running{0};
+};
+
+struct worker_view {
+  std::string name;
+  std::string version;
+  std::shared_ptr<const worker_load> load;
+};
+
+// Gauges in Prometheus' text format 0.0.4; nothing if there are no worker models.
+std::string worker_metrics(const std::vector<worker_view>& all);
+
+} // namespace baton::gateway

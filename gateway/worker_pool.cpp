@@ -1,0 +1,239 @@
+#include "gateway/worker_pool.hpp"
+
+#include "actors/actor_faults.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+namespace baton::gateway {
+namespace {
+
+using instant = schedule::worker_queue::instant;
+
+// Told the refused: batches are answered within seconds.
+constexpr std::chrono::milliseconds retry_after{1000};
+
+struct pool_state {
+  struct open_entry {
+    std::shared_ptr<stream> out;
+    infer request; // kept until it has ended: its worker may be lost
+    std::shared_ptr<quota_lease> lease;
+  };
+
+  static inline const char* name = "worker_pool";
+
+  worker_pool_config config;
+  schedule::worker_queue queue{schedule::worker_limits{}};
+  worker_pool_actor::stateful_pointer<pool_state> self = nullptr;
+  std::unordered_map<std::uint64_t, open_entry> open;
+  // Lives that the root is to end, and why, until they have: one that comes later hears as well.
+  std::map<node_id, std::pair<worker_life, std::string>> condemned;
+  bool is_tick_due = false;
+
+  instant now() { return self->clock().now(); }
+  metrics& counts() { return config.facts->metrics(); }
+
+  void start(open_infer& m) {
+    const auto number = m.out->number();
+    schedule::worker_queue::asked a{number, bytes_of(m.request), {}};
+    if (m.request.deadline.count() > 0)
+      a.deadline = now() + m.request.deadline;
+    open.emplace(number, open_entry{std::move(m.out), std::move(m.request), std::move(m.lease)});
+    if (auto ok = queue.enter(a, now()); !ok)
+      refuse(number, ok.error());
+    obey();
+  }
+
+  void close(const close_request& m) {
+    if (!open.contains(m.request))
+      return; // it ended while the door was leaving
+    queue.cancel(m.request, now());
+    erase(m.request);
+    obey();
+  }
+
+  void erase(std::uint64_t request) {
+    if (open.erase(request) > 0)
+      config.facts->leave();
+  }
+
+  // False: the stream was cut, its entry is gone.
+  bool deliver(std::uint64_t request, stream_event e) {
+    const auto it = open.find(request);
+    if (it == open.end())
+      return false;
+    const auto out = it->second.out;
+    const bool fits = out->push(std::move(e));
+    out->wake_door();
+    if (!fits) {
+      counts().dropped("slow_reader");
+      queue.cancel(request, now());
+      erase(request);
+    }
+    return fits;
+  }
+
+  void refuse(std::uint64_t request, error why) {
+    counts().refused("worker", why.code);
+    rejected no;
+    no.request = request;
+    no.reason = std::move(why);
+    no.retry_after = retry_after;
+    no.queue_position = static_cast<std::uint32_t>(queue.waiting());
+    if (deliver(request, std::move(no)))
+      erase(request);
+  }
+
+  void take(worker_said& m) {
+    auto& p = m.piece;
+    const auto request = p.request;
+    const bool is_last = p.is_last;
+    if (!queue.take_piece(m.worker, request, p.index, is_last, now())) {
+      counts().dropped("inferred");
+      return obey();
+    }
+    const bool is_delivered = p.failure ? deliver(request, failed{std::move(*p.failure)})
+                                        : deliver(request, std::move(p));
+    if (is_delivered && is_last)
+      erase(request);
+    obey();
+  }
+
+  void obey() {
+    for (auto orders = queue.take_orders(); !orders.empty(); orders = queue.take_orders())
+      for (const auto& order : orders)
+        std::visit([this](const auto& o) { carry_out(o); }, order);
+    config.load->workers = queue.workers();
+    config.load->waiting = queue.waiting();
+    config.load->running = queue.running();
+    arm();
+  }
+
+  void carry_out(const schedule::start_batch& o) {
+    infer_batch batch;
+    batch.batch = o.batch;
+    for (const auto request : o.requests) {
+      auto item = open.at(request).request;
+      item.request = request;
+      batch.items.push_back(std::move(item));
+    }
+    config.say(o.worker, std::move(batch));
+  }
+
+  void carry_out(const schedule::end_request& o) {
+    const auto code = o.why.code;
+    if (code == errc::not_ready || code == errc::queue_timeout)
+      return refuse(o.request, o.why);
+    if (deliver(o.request, failed{o.why}))
+      erase(o.request);
+  }
+
+  void carry_out(const schedule::abandon_request& o) {
+    config.say(o.worker, cancel_infer{o.request});
+  }
+
+  void carry_out(const schedule::fence_worker& o) { condemn(o.worker, o.why); }
+
+  void condemn(worker_life w, const std::string& why) {
+    spdlog::warn("{} is to be ended: {}", name_of(w.node), why);
+    condemned[w.node] = {w, why};
+    report(w, phase::failed, why);
+  }
+
+  void carry_out(const schedule::release_worker& o) { config.say(o.worker, drain{}); }
+
+  std::string name_of(node_id node) const {
+    for (const auto& p : config.places)
+      if (p.node == node)
+        return p.name;
+    return fmt::format("node {}", node.value);
+  }
+
+  void report(worker_life w, phase p, std::string reason) {
+    config.report({w.node, w.epoch, role::worker, name_of(w.node), p, std::move(reason), 0, 0, 0});
+  }
+
+  void greeted(worker_life w) {
+    queue.worker_up(w, now());
+    condemned.erase(w.node);
+    report(w, phase::ready, "");
+    obey();
+  }
+
+  void lost(const worker_lost& m) {
+    queue.worker_gone(m.worker, m.how, now());
+    if (!m.has_ended)
+      condemn(m.worker, m.how);
+    else if (const auto c = condemned.find(m.worker.node);
+             c != condemned.end() && c->second.first == m.worker)
+      condemned.erase(c);
+    obey();
+  }
+
+  void silent(worker_life w) {
+    if (queue.worker_silent(w, now()))
+      condemn(w, "it fell silent");
+    obey();
+  }
+
+  // A root that greets may have adopted workers that it knows nothing of.
+  void tell_root() {
+    for (const auto w : queue.lives())
+      report(w, phase::ready, "");
+    for (const auto& [node, c] : condemned)
+      report(c.first, phase::failed, c.second);
+  }
+
+  // The ticker comes ten times a second; a batch may be due before.
+  void arm() {
+    const auto due = queue.due();
+    if (!due || std::exchange(is_tick_due, true))
+      return;
+    const auto wait = std::max(std::chrono::nanoseconds(0),
+                               std::chrono::duration_cast<std::chrono::nanoseconds>(*due - now()));
+    self->delayed_send(self, wait, actors::tick{});
+  }
+
+  void tick() {
+    is_tick_due = false;
+    queue.tick(now());
+    obey();
+  }
+};
+
+worker_pool_actor::behavior_type pool(worker_pool_actor::stateful_pointer<pool_state> self,
+                                      worker_pool_config config) {
+  actors::install_fault_handlers(self);
+  auto& state = self->state;
+  state.queue = schedule::worker_queue(config.limits);
+  state.config = std::move(config);
+  state.self = self;
+  return {
+      [self](open_infer& m) { self->state.start(m); },
+      [self](const close_request& m) { self->state.close(m); },
+      [self](const worker_greeted& m) { self->state.greeted(m.worker); },
+      [self](worker_said& m) { self->state.take(m); },
+      [self](const worker_leaving& m) {
+        self->state.queue.worker_leaves(m.worker);
+        self->state.obey();
+      },
+      [self](const worker_lost& m) { self->state.lost(m); },
+      [self](const worker_silent& m) { self->state.silent(m.worker); },
+      [self](const actors::peer_up& m) {
+        if (m.peer.role == role::root)
+          self->state.tell_root();
+      },
+      [self](const actors::tick&) { self->state.tick(); },
+  };
+}
+
+} // namespace
+
+worker_pool_actor spawn_worker_pool(caf::actor_system& system, worker_pool_config config) {
+  return system.spawn(pool, std::move(config));
+}
+
+} // namespace baton::gateway

@@ -1,0 +1,97 @@
+// The actor between the doors and the workers of one model: queues and batches requests
+// (runtime/schedule/worker_queue.hpp has the states), brings pieces to their streams, and asks for
+// the end of a worker that hangs. Never touches a socket: the worker door speaks for it.
+//
+//   door -open_infer-> pool -infer_batch-> worker -inferred-> pool -> the stream
+//   door -close_request-> pool -cancel_infer-> worker
+//   pool -status(ready | failed)-> root, whose supervisor restarts what has failed
+#pragma once
+
+#include "gateway/board.hpp"
+#include "gateway/desk.hpp"
+#include "gateway/streams.hpp"
+#include "gateway/worker_load.hpp"
+#include "runtime/schedule/worker_queue.hpp"
+
+#include <caf/all.hpp>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+namespace baton::gateway {
+
+using schedule::worker_life;
+
+// Doors to pool, local only. `request.request` is that of the stream.
+struct open_infer {
+  std::shared_ptr<stream> out;
+  infer request;
+  std::shared_ptr<quota_lease> lease = nullptr;
+};
+
+// The worker door to the pool.
+struct worker_greeted {
+  worker_life worker;
+};
+struct worker_said {
+  worker_life worker;
+  inferred piece;
+};
+struct worker_leaving { // it says `drain`
+  worker_life worker;
+};
+struct worker_lost {
+  worker_life worker;
+  std::string how;
+  bool has_ended = false; // its process: nobody need end it
+};
+struct worker_silent {
+  worker_life worker;
+};
+
+} // namespace baton::gateway
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::gateway::open_infer)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::gateway::worker_greeted)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::gateway::worker_said)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::gateway::worker_leaving)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::gateway::worker_lost)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::gateway::worker_silent)
+
+namespace baton::gateway {
+
+using worker_pool_actor =
+    actors::takes<open_infer, close_request, worker_greeted, worker_said, worker_leaving,
+                  worker_lost, worker_silent, actors::peer_up, actors::tick>;
+
+// How a worker stands in the cluster.
+struct worker_place {
+  node_id node;
+  std::string name; // "worker-echo-0"
+};
+
+struct worker_pool_config {
+  schedule::worker_limits limits;
+  std::vector<worker_place> places;
+  std::shared_ptr<board> facts;
+  std::shared_ptr<worker_load> load = std::make_shared<worker_load>();
+  // To a worker of this life, if it is still linked; any thread, never blocks.
+  std::function<void(worker_life, message)> say;
+  // To the root.
+  std::function<void(const status&)> report;
+};
+
+worker_pool_actor spawn_worker_pool(caf::actor_system& system, worker_pool_config config);
+
+// The worker models of this gateway, by name; told to the board once, before the doors open.
+struct worker_model {
+  std::string version;
+  worker_pool_actor pool;
+};
+struct worker_models {
+  std::map<std::string, worker_model, std::less<>> by_name;
+};
+
+} // namespace baton::gateway

@@ -1,0 +1,317 @@
+#include "runtime/schedule/worker_queue.hpp"
+
+#include "schema/ensure.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace baton::schedule {
+namespace {
+
+// Who was there when two workers ended is not given to a third.
+constexpr std::uint32_t losses_max = 2;
+
+} // namespace
+
+worker_queue::worker* worker_queue::find(worker_life life) {
+  const auto it = workers_.find(life.node);
+  return it != workers_.end() && it->second.epoch == life.epoch ? &it->second : nullptr;
+}
+
+std::size_t worker_queue::workers() const noexcept {
+  return static_cast<std::size_t>(
+      std::count_if(workers_.begin(), workers_.end(),
+                    [](const auto& w) { return !w.second.is_leaving && !w.second.is_fenced; }));
+}
+
+std::vector<worker_life> worker_queue::lives() const {
+  std::vector<worker_life> all;
+  for (const auto& [node, w] : workers_)
+    if (!w.is_fenced)
+      all.push_back({node, w.epoch});
+  return all;
+}
+
+result<void> worker_queue::enter(const asked& a, instant now) {
+  ENSURE(!entries_.contains(a.request), "request {} comes twice", a.request);
+  if (limits_.use_job_ticket) {
+    const auto idle = static_cast<std::size_t>(std::count_if(
+        workers_.begin(), workers_.end(), [](const auto& w) { return w.second.takes_batches(); }));
+    if (waiting_.size() >= idle * limits_.batch_size)
+      return fail(errc::no_job_ticket, "no worker of the model is free");
+  } else if (waiting_.size() >= limits_.max_queued) {
+    return fail(errc::overloaded, "{} requests wait for the model's workers, its limit",
+                waiting_.size());
+  }
+  entry e;
+  e.bytes = a.bytes;
+  e.arrived = now;
+  e.deadline = a.deadline;
+  entries_.emplace(a.request, e);
+  waiting_.push_back(a.request);
+  form_batches(now);
+  return {};
+}
+
+void worker_queue::cancel(std::uint64_t request, instant now) {
+  const auto it = entries_.find(request);
+  if (it == entries_.end() || it->second.is_abandoned)
+    return;
+  auto& e = it->second;
+  if (!e.worker) {
+    std::erase(waiting_, request);
+    entries_.erase(it);
+    return form_batches(now); // a large one may have kept others from going together
+  }
+  e.is_abandoned = true;
+  orders_.emplace_back(abandon_request{*e.worker, request});
+}
+
+void worker_queue::worker_up(worker_life life, instant now) {
+  const auto known = workers_.find(life.node);
+  if (known != workers_.end()) {
+    if (known->second.epoch > life.epoch)
+      return;
+    worker_gone({life.node, known->second.epoch}, "its connection was lost", now);
+  }
+  auto& w = workers_[life.node];
+  w.epoch = life.epoch;
+  w.idle_turn = ++turns_;
+  absent_since_.reset();
+  form_batches(now);
+}
+
+void worker_queue::worker_gone(worker_life life, const std::string& how, instant now) {
+  auto* w = find(life);
+  if (w == nullptr)
+    return;
+  const auto open = std::move(w->open);
+  workers_.erase(life.node);
+  for (auto r = open.rbegin(); r != open.rend(); ++r) // back to the front, in their order
+    lose(*r, how);
+  form_batches(now);
+}
+
+void worker_queue::worker_leaves(worker_life life) {
+  auto* w = find(life);
+  if (w == nullptr || std::exchange(w->is_leaving, true))
+    return;
+  release_if_done(life.node, *w);
+}
+
+bool worker_queue::worker_silent(worker_life life, instant now) {
+  const auto* w = find(life);
+  if (w == nullptr || !w->open.empty())
+    return false;
+  worker_gone(life, "it fell silent", now);
+  return true;
+}
+
+void worker_queue::lose(std::uint64_t request, const std::string& how) {
+  auto& e = entries_.at(request);
+  e.worker.reset();
+  if (e.is_abandoned) {
+    entries_.erase(request);
+  } else if (e.next_index > 0) {
+    end(request, fail(errc{56}, "the worker ended within the answer: {}", how));
+  } else if (++e.losses == losses_max) {
+    end(request,
+        fail(errc::quarantined, "{} workers ended while they had this request; the last: {}",
+             losses_max, how));
+  } else {
+    waiting_.push_front(request);
+  }
+}
+
+void worker_queue::end(std::uint64_t request, error why) {
+  entries_.erase(request);
+  orders_.emplace_back(end_request{request, std::move(why)});
+}
+
+bool worker_queue::take_piece(worker_life life, std::uint64_t request, std::uint32_t index,
+                              bool is_last, instant now) {
+  auto* w = find(life);
+  if (w == nullptr || w->is_fenced)
+    return false;
+  const auto it = entries_.find(request);
+  if (it == entries_.end() || it->second.worker != life)
+    return false;
+  auto& e = it->second;
+  if (index != e.next_index) {
+    fence(life.node, *w, fmt::format("piece {} came in place of {}", index, e.next_index));
+    return false;
+  }
+  ++e.next_index;
+  const bool is_wanted = !e.is_abandoned;
+  if (is_wanted)
+    w->heard = now; // one that goes on with what nobody wants does not prolong its time
+  if (is_last) {
+    finish_item(life.node, *w, request);
+    form_batches(now);
+  }
+  return is_wanted;
+}
+
+void worker_queue::finish_item(node_id node, worker& w, std::uint64_t request) {
+  entries_.erase(request);
+  std::erase(w.open, request);
+  if (w.open.empty())
+    w.idle_turn = ++turns_;
+  release_if_done(node, w);
+}
+
+void worker_queue::release_if_done(node_id node, const worker& w) {
+  if (w.is_leaving && w.open.empty())
+    orders_.emplace_back(release_worker{{node, w.epoch}});
+}
+
+// It is at work, or mad: what it had ends here, before its process does.
+void worker_queue::fence(node_id node, worker& w, std::string why) {
+  for (const auto request : std::exchange(w.open, {})) {
+    if (entries_.at(request).is_abandoned)
+      entries_.erase(request);
+    else
+      end(request, fail(errc{56}, "the worker is ended: {}", why));
+  }
+  w.is_fenced = true;
+  orders_.emplace_back(fence_worker{{node, w.epoch}, std::move(why)});
+}
+
+const std::pair<const node_id, worker_queue::worker>* worker_queue::longest_idle() const {
+  const std::pair<const node_id, worker>* first = nullptr;
+  for (const auto& w : workers_)
+    if (w.second.takes_batches() && (!first || w.second.idle_turn < first->second.idle_turn))
+      first = &w;
+  return first;
+}
+
+// One that was there when a worker ended goes alone: should it end another, it is known by that.
+std::pair<std::size_t, bool> worker_queue::next_batch() const {
+  std::size_t count = 0;
+  std::size_t bytes = 0;
+  for (const auto request : waiting_) {
+    const auto& e = entries_.at(request);
+    if (e.losses > 0)
+      return {std::max<std::size_t>(count, 1), true};
+    bytes += e.bytes;
+    if (count > 0 && bytes > limits::batch_bytes_max)
+      return {count, true};
+    if (++count == limits_.batch_size)
+      return {count, true};
+  }
+  return {count, false};
+}
+
+void worker_queue::form_batches(instant now) {
+  while (!waiting_.empty()) {
+    const auto* idle = longest_idle();
+    if (idle == nullptr)
+      return;
+    const auto [count, is_full] = next_batch();
+    if (!is_full && now < entries_.at(waiting_.front()).arrived + limits_.max_batch_delay)
+      return;
+    begin(idle->first, workers_.at(idle->first), count, now);
+  }
+}
+
+void worker_queue::begin(node_id node, worker& w, std::size_t count, instant now) {
+  const worker_life life{node, w.epoch};
+  w.open.assign(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(count));
+  waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(count));
+  w.heard = now;
+  for (const auto request : w.open)
+    entries_.at(request).worker = life;
+  orders_.emplace_back(start_batch{life, ++batches_, w.open});
+}
+
+std::optional<worker_queue::instant> worker_queue::due() const {
+  if (waiting_.empty() || longest_idle() == nullptr)
+    return std::nullopt;
+  return entries_.at(waiting_.front()).arrived + limits_.max_batch_delay;
+}
+
+void worker_queue::tick(instant now) {
+  end_late(now);
+  watch_workers(now);
+  end_unserved(now);
+  form_batches(now);
+}
+
+void worker_queue::end_late(instant now) {
+  std::vector<std::uint64_t> late;
+  for (const auto& [request, e] : entries_)
+    if (e.deadline && now >= *e.deadline && !e.is_abandoned)
+      late.push_back(request);
+  std::sort(late.begin(), late.end()); // the same order in every run
+  for (const auto request : late) {
+    auto& e = entries_.at(request);
+    if (!e.worker) {
+      std::erase(waiting_, request);
+      end(request, fail(errc::queue_timeout, "no worker took the request within its deadline"));
+      continue;
+    }
+    e.is_abandoned = true;
+    orders_.emplace_back(abandon_request{*e.worker, request});
+    orders_.emplace_back(
+        end_request{request, fail(errc::deadline_exceeded, "the request's deadline has passed")});
+  }
+}
+
+void worker_queue::watch_workers(instant now) {
+  for (auto& [node, w] : workers_) {
+    if (w.open.empty() || now < w.heard + limits_.response_timeout)
+      continue;
+    const auto why = fmt::format("the worker has said nothing for {} ms (response_timeout)",
+                                 limits_.response_timeout.count());
+    for (const auto request : std::exchange(w.open, {})) {
+      if (entries_.at(request).is_abandoned)
+        entries_.erase(request);
+      else
+        end(request, fail(errc::deadline_exceeded, "{}", why));
+    }
+    w.is_fenced = true;
+    orders_.emplace_back(fence_worker{{node, w.epoch}, why});
+  }
+}
+
+void worker_queue::end_unserved(instant now) {
+  if (workers() > 0) {
+    absent_since_.reset();
+    return;
+  }
+  if (!absent_since_)
+    absent_since_ = now;
+  const auto all = waiting_;
+  for (const auto request : all) {
+    if (now < std::max(*absent_since_, entries_.at(request).arrived) + limits_.absence_max)
+      continue;
+    std::erase(waiting_, request);
+    end(request, fail(errc::not_ready, "the model has no worker at the moment"));
+  }
+}
+
+void worker_queue::check_integrity() const {
+  ENSURE(waiting_.size() <=
+             limits_.max_queued + workers_.size() * limits_.batch_size + limits_.batch_size,
+         "{} requests wait", waiting_.size());
+  std::set<std::uint64_t> seen;
+  for (const auto request : waiting_) {
+    const auto it = entries_.find(request);
+    ENSURE(it != entries_.end() && !it->second.worker, "request {} waits and runs", request);
+    ENSURE(seen.insert(request).second, "request {} waits twice", request);
+  }
+  for (const auto& [node, w] : workers_) {
+    ENSURE(w.open.size() <= limits_.batch_size, "a batch of {}", w.open.size());
+    ENSURE(!w.is_fenced || w.open.empty(), "a fenced worker has requests");
+    const worker_life life{node, w.epoch};
+    for (const auto request : w.open) {
+      const auto it = entries_.find(request);
+      ENSURE(it != entries_.end() && it->second.worker == life, "request {} is not where it runs",
+             request);
+      ENSURE(seen.insert(request).second, "request {} runs twice", request);
+    }
+  }
+  ENSURE(seen.size() == entries_.size(), "{} requests are nowhere", entries_.size() - seen.size());
+}
+
+} // namespace baton::schedule

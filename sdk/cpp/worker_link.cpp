@@ -1,0 +1,237 @@
+#include "sdk/cpp/worker_link.hpp"
+
+#include "schema/limits.hpp"
+
+#include <unistd.h>
+
+namespace baton::sdk {
+namespace {
+
+constexpr actor_id door_actor{7};
+constexpr actor_id worker_actor{8};
+constexpr std::chrono::milliseconds heartbeat_interval{1'000};
+constexpr std::chrono::milliseconds silence_max{5'000};
+constexpr std::chrono::milliseconds poll_interval{250};
+constexpr std::chrono::milliseconds reconnect_pause{50};
+// What a message has beside its texts and tensors; set right when it is encoded.
+constexpr std::uint64_t head_bytes = 128;
+
+error link_down(std::string_view why) {
+  return fail(errc::link_down, "{}", why);
+}
+
+} // namespace
+
+worker_link::worker_link(link_place place)
+    : place_(std::move(place)), thread_([this](const std::stop_token& stop) { run(stop); }) {}
+
+worker_link::~worker_link() {
+  thread_.request_stop();
+  socket_.notify();
+}
+
+result<std::optional<linked_batch>> worker_link::next_batch() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !batches_.empty() || lost_ || is_released_; });
+  if (batches_.empty()) {
+    if (lost_)
+      return *lost_;
+    return std::optional<linked_batch>{};
+  }
+  cancelled_.clear();
+  auto batch = std::move(batches_.front());
+  batches_.pop_front();
+  return std::optional(std::move(batch));
+}
+
+bool worker_link::is_cancelled(std::uint64_t life, std::uint64_t request) {
+  const std::lock_guard lock(mutex_);
+  return life != life_ || cancelled_.contains(request);
+}
+
+bool worker_link::put(std::uint64_t life, inferred piece) {
+  const auto bytes = bytes_of(piece) + head_bytes;
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] {
+      return life != life_ || sent_bytes_ <= credited_bytes_ ||
+             sent_bytes_ - credited_bytes_ + bytes <= window_bytes_;
+    });
+    if (life != life_ || !is_open_)
+      return false;
+    sent_bytes_ += bytes;
+    queued_.push_back({std::move(piece), bytes});
+  }
+  socket_.notify();
+  return true;
+}
+
+void worker_link::leave() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_leaving_ = true;
+  }
+  changed_.notify_all();
+  socket_.notify();
+}
+
+void worker_link::run(const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    result<void> how = link_down("not connected");
+    try {
+      socket_.connect(place_.endpoint, limits::body_bytes_max + limits::packet_extra_bytes_max);
+      how = serve(stop);
+    } catch (const zmq::error_t& e) {
+      how = link_down(e.what());
+    }
+    if (judge(how))
+      return;
+    socket_.pause(reconnect_pause);
+  }
+}
+
+bool worker_link::judge(const result<void>& how) {
+  const std::lock_guard lock(mutex_);
+  is_open_ = false;
+  ++life_;
+  batches_.clear();
+  queued_.clear();
+  if (is_leaving_ || how)
+    is_released_ = true;
+  else if (!row_of(how.error().code).retryable)
+    lost_ = how.error();
+  changed_.notify_all();
+  return is_released_ || lost_;
+}
+
+std::optional<std::uint64_t> worker_link::say(const message& m) {
+  envelope e;
+  e.source = place_.node;
+  e.source_epoch = place_.epoch;
+  e.target = door_;
+  e.target_epoch = door_epoch_;
+  e.source_actor = worker_actor;
+  e.target_actor = door_actor;
+  e.sequence = sequence_out_ + 1;
+  const auto made = encode(e, m);
+  if (!socket_.send(made))
+    return std::nullopt;
+  ++sequence_out_;
+  return made.size_bytes();
+}
+
+result<void> worker_link::serve(const std::stop_token& stop) {
+  door_ = {};
+  door_epoch_ = {};
+  sequence_in_ = sequence_out_ = 0;
+  hello us;
+  us.node = place_.node;
+  us.epoch = place_.epoch;
+  us.role = role::worker;
+  us.name = place_.name;
+  us.pid = ::getpid();
+  say(us);
+  auto heard_at = clock::now();
+  auto beat_at = heard_at;
+  heartbeat beat;
+  while (!stop.stop_requested()) {
+    bool is_open = false;
+    bool is_released = false;
+    {
+      const std::lock_guard lock(mutex_);
+      is_open = is_open_;
+      is_released = is_released_ && queued_.empty();
+      if (!is_open && is_leaving_)
+        return link_down("it leaves before the door is there");
+    }
+    if (is_released)
+      return {};
+    if (is_open && clock::now() >= beat_at) {
+      beat_at = clock::now() + heartbeat_interval;
+      ++beat.count;
+      say(beat);
+    }
+    const bool has_room = !is_open || say_queued();
+    const auto ready = socket_.wait(poll_interval, !has_room);
+    if (ready.readable) {
+      heard_at = clock::now();
+      if (auto ok = hear_all(); !ok)
+        return ok;
+    }
+    if (ready.disconnected)
+      return link_down("the door closed the connection");
+    if (is_open && clock::now() - heard_at > silence_max)
+      return link_down("the door fell silent");
+  }
+  return {};
+}
+
+// False: ZeroMQ has no room now.
+bool worker_link::say_queued() {
+  for (;;) {
+    std::unique_lock lock(mutex_);
+    if (queued_.empty() && is_leaving_ && !std::exchange(is_told_, true))
+      queued_.push_back({drain{}, 0});
+    if (queued_.empty())
+      return true;
+    auto next = std::move(queued_.front());
+    queued_.pop_front();
+    lock.unlock();
+    const auto bytes = say(next.m);
+    lock.lock();
+    if (!bytes) {
+      queued_.push_front(std::move(next));
+      return false;
+    }
+    if (next.bytes > 0) // it is data
+      sent_bytes_ += *bytes - next.bytes;
+  }
+}
+
+result<void> worker_link::hear_all() {
+  for (;;) {
+    auto f = socket_.receive();
+    if (!f)
+      return f.error();
+    if (!*f)
+      return {};
+    const auto head = decode_envelope((*f)->head);
+    if (!head)
+      return head.error();
+    if (head->sequence != ++sequence_in_)
+      return link_down("a message of the door is missing");
+    auto body = decode_body(*head, (*f)->body, (*f)->bulk);
+    if (!body)
+      return body.error();
+    if (auto ok = take(*head, *std::move(body)); !ok)
+      return ok;
+  }
+}
+
+result<void> worker_link::take(const envelope&, message m) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto* ack = std::get_if<hello_ack>(&m)) {
+      if (ack->refused)
+        return *ack->refused;
+      door_ = ack->node;
+      door_epoch_ = ack->epoch;
+      window_bytes_ = ack->credit_bytes;
+      sent_bytes_ = credited_bytes_ = 0;
+      is_open_ = true;
+      is_told_ = false;
+    } else if (auto* batch = std::get_if<infer_batch>(&m)) {
+      batches_.push_back({life_, std::move(batch->items)});
+    } else if (const auto* gone = std::get_if<cancel_infer>(&m)) {
+      cancelled_.insert(gone->request);
+    } else if (const auto* c = std::get_if<credit>(&m)) {
+      credited_bytes_ = c->bytes_total;
+    } else if (std::holds_alternative<drain>(m)) {
+      is_released_ = true;
+    }
+  }
+  changed_.notify_all();
+  return {};
+}
+
+} // namespace baton::sdk

@@ -1,0 +1,17 @@
+"""Serve a model of your own beside a Baton cluster's LLMs.
+
+    # handler.py; in nodes.toml: command = ["python3", "-m", "baton_worker", "handler.py"]
+    from baton_worker import Handler
+
+    class Upper(Handler):
+        def inference(self, requests):
+            return [request.body.upper() for request in requests]
+
+docs/workers.md has the rest.
+"""
+
+from baton_client.tensors import Tensor
+
+from .handler import Context, Handler, Request, RequestError, Response
+
+__all__ = ["Context", "Handler", "Request", "RequestError", "Response", "Tensor"]

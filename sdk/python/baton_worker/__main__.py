@@ -1,0 +1,39 @@
+"""python3 -m baton_worker HANDLER.py[:CLASS] [OPTION ...]; started by `cluster up` (nodes.toml, [[workers]]).
+
+The file's one subclass of Handler is served, or the class that is named.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+
+from .handler import Context, Handler
+from .start import load_module, start
+
+
+def load(which: str) -> Handler:
+    """Raises what the file raises; ValueError if it has not the one handler."""
+    path, _, name = which.partition(":")
+    module = load_module(path)
+    found = {
+        n: c
+        for n, c in inspect.getmembers(module, inspect.isclass)
+        if issubclass(c, Handler) and c.__module__ == module.__name__
+    }
+    if name:
+        found = {n: c for n, c in found.items() if n == name}
+    if len(found) != 1:
+        raise ValueError(f"{path} has {len(found)} handlers{f' named {name}' if name else ''}, not one")
+    return next(iter(found.values()))()
+
+
+def make(context: Context) -> Handler:
+    if not context.options:
+        raise ValueError("HANDLER.py is missing")
+    which, *context.options = context.options
+    return load(which)
+
+
+if __name__ == "__main__":
+    start(make, sys.argv[1:])

@@ -1,0 +1,160 @@
+"""The loop of a worker process: batches in, pieces out, one terminal piece for every request."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import signal
+import threading
+from typing import Any, Dict, Iterator, List, Optional
+
+from baton_client import inference
+from baton_client.inference import Inferred
+
+from .handler import Handler, Request, failure_of, piece_of
+from .link import Batch, Link, Void
+
+log = logging.getLogger("baton_worker")
+
+
+class Answers:
+    """Of one batch: numbers the pieces, and ends each request once."""
+
+    def __init__(self, link: Link, batch: Batch):
+        self._link = link
+        self._batch = batch
+        self._next: Dict[int, int] = {item.request: 0 for item in batch.items}
+        self._lock = threading.Lock()  # handlers may send from threads of their own
+
+    @property
+    def open(self) -> List[int]:
+        return list(self._next)
+
+    def say(self, request: int, value: Any, is_last: bool) -> None:
+        """Nothing once the request has ended. Raises Void."""
+        with self._lock:
+            self._say(request, value, is_last)
+
+    def _say(self, request: int, value: Any, is_last: bool) -> None:
+        if request not in self._next:
+            return
+        index = self._next[request]
+        try:
+            piece = value if isinstance(value, Inferred) else piece_of(value)
+            inference.check(piece)
+            piece.index, piece.is_last = index, is_last or piece.failure is not None
+            body = inference.inferred(request, piece)
+        except Exception as wrong:  # an answer that is none costs its own request alone
+            piece = Inferred(failure=failure_of(wrong), index=index)
+            body = inference.inferred(request, piece)
+        self._next[request] += 1
+        if piece.is_last:
+            del self._next[request]
+        self._link.put(self._batch, body)
+
+    def end(self, request: int) -> None:
+        """Its last piece had no mark: an empty one has it."""
+        self.say(request, Inferred(), is_last=True)
+
+    def fail(self, wrong: BaseException) -> None:
+        for request in self.open:
+            self.say(request, wrong, is_last=True)
+
+
+def run_batch(handler: Handler, link: Link, batch: Batch) -> None:
+    """Raises Void."""
+    answers = Answers(link, batch)
+    requests = [
+        Request(
+            item,
+            lambda number=item.request: link.is_cancelled(batch, number),
+            lambda piece, number=item.request: answers.say(number, piece, is_last=False),
+        )
+        for item in batch.items
+    ]
+    try:
+        made = handler.handle(requests)
+        if inspect.isgenerator(made):
+            _stream_rounds(made, answers, requests)
+        else:
+            _answer_once(made, answers, requests)
+    except Void:
+        raise
+    except Exception as wrong:
+        log.exception("the handler raised")
+        answers.fail(wrong)
+
+
+def _one_each(made: Any, requests: List[Request]) -> List[Any]:
+    if not isinstance(made, (list, tuple)):
+        raise TypeError(f"a handler returns a list of answers, not a {type(made).__name__}")
+    if len(made) != len(requests):
+        raise ValueError(f"the handler answered {len(made)} of {len(requests)} requests")
+    return list(made)
+
+
+def _stream_rounds(rounds: Iterator[Any], answers: Answers, requests: List[Request]) -> None:
+    """Lists with the next piece of each request."""
+    try:
+        for made in rounds:
+            for request, value in zip(requests, _one_each(made, requests)):
+                if value is not None:
+                    answers.say(request.number, value, is_last=False)
+            if all(request.is_cancelled for request in requests):
+                break
+    finally:
+        rounds.close()  # type: ignore[attr-defined]
+    for number in answers.open:
+        answers.end(number)
+
+
+def _answer_once(made: Any, answers: Answers, requests: List[Request]) -> None:
+    """Generators among the answers take turns, a piece each."""
+    streams: Dict[int, Any] = {}
+    for request, value in zip(requests, _one_each(made, requests)):
+        if inspect.isgenerator(value):
+            streams[request.number] = (request, value)
+        else:
+            answers.say(request.number, value, is_last=True)
+    try:
+        while streams:
+            for number, (request, stream) in list(streams.items()):
+                if not _advance(answers, request, stream):
+                    del streams[number]
+                    stream.close()
+    finally:
+        for _, stream in streams.values():
+            stream.close()
+
+
+def _advance(answers: Answers, request: Request, stream: Any) -> bool:
+    if request.is_cancelled:
+        answers.end(request.number)
+        return False
+    try:
+        value = next(stream)
+    except StopIteration:
+        answers.end(request.number)
+        return False
+    except Exception as wrong:
+        log.exception("a handler's stream raised")
+        answers.say(request.number, wrong, is_last=True)
+        return False
+    answers.say(request.number, value, is_last=False)
+    return request.number in answers.open
+
+
+def serve(handler: Handler, link: Link) -> None:
+    """Until SIGTERM, or until the link is lost for good (BatonError)."""
+    signal.signal(signal.SIGTERM, lambda *_: link.leave())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal: the root drains, and says so
+    while True:
+        batch: Optional[Batch] = link.next_batch()
+        if batch is None:
+            break
+        try:
+            run_batch(handler, link, batch)
+        except Void:
+            log.warning("a batch was lost with its door")
+    handler.finalize()
+    link.close()

@@ -1,0 +1,56 @@
+"""From a command line to a worker that serves: what the entry points have in common."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Callable, List, NoReturn
+
+from .handler import Context, Handler
+from .link import Link
+from .serve import serve
+
+EXIT_PERMANENT = 78  # EX_CONFIG: a restart cannot help
+
+
+def give_up(why: str) -> NoReturn:
+    """The log's last line is shown as the reason, without its first two words."""
+    print(f"baton_worker error {why}", file=sys.stderr, flush=True)
+    sys.exit(EXIT_PERMANENT)
+
+
+def load_module(path: str) -> ModuleType:
+    """Raises what the file raises; ValueError if there is none."""
+    file = Path(path).resolve()
+    if not file.is_file():
+        raise ValueError(f"{file} is no file")
+    sys.path.insert(0, str(file.parent))
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    if spec is None or spec.loader is None:
+        raise ValueError(f"{file} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[file.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def start(make: Callable[[Context], Handler], options: List[str]) -> None:
+    """Serves what `make` gives until SIGTERM. What it raises is for good, what `initialize` raises is
+    tried again by the supervisor."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    try:
+        context = Context.of_environment(options)
+        door, node, epoch = (os.environ[f"BATON_WORKER_{key}"] for key in ("DOOR", "NODE", "EPOCH"))
+    except KeyError as missing:
+        give_up(f"{missing} is not set: `cluster up` starts workers, with nodes.toml's [[workers]]")
+    try:
+        handler = make(context)
+    except Exception as wrong:
+        logging.exception("the handler cannot be loaded")
+        give_up(f"{type(wrong).__name__}: {wrong}")
+    handler.initialize(context)
+    serve(handler, Link(door, int(node), int(epoch), context.name))

@@ -1,0 +1,320 @@
+"""A TorchServe handler, unmodified, as a worker:
+
+    python3 -m baton_worker.torchserve handler.py [--model-dir DIR] [--serialized-file FILE]
+                                                  [--model-yaml-config FILE]
+
+The handler is a class with `initialize(context)` and `handle(data, context)`, or a function
+`handle(data, context)`, which is called with None at first. It sees of `ts` what handlers import:
+BaseHandler, PredictionException, send_intermediate_predict_response; BaseHandler loads no model here
+unless TorchServe itself is installed: override `initialize`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import inspect
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+from .handler import Context, Handler, Request, RequestError, Response
+from .start import load_module, start
+
+
+class PredictionException(Exception):
+    """ts.utils.util's: what the client hears, and under which status."""
+
+    def __init__(self, message: str, error_code: int = 500):
+        super().__init__(message)
+        self.message = message
+        self.error_code = error_code
+
+
+class RequestProcessor:
+    """ts.context's: of one request of a batch."""
+
+    def __init__(self, request: Request):
+        self.request = request
+        self.headers = {name: value for name, value in request.headers}
+        if request.content_type:
+            self.headers.setdefault("Content-Type", request.content_type)
+        self.status = 200
+        self.phrase: Optional[str] = None
+        self.response_headers: Dict[str, str] = {}
+
+    def get_request_property(self, key: str) -> Optional[str]:
+        return self.headers.get(key)
+
+    def get_request_properties(self) -> Dict[str, str]:
+        return self.headers
+
+    def report_status(self, code: int, reason_phrase: Optional[str] = None) -> None:
+        self.status, self.phrase = code, reason_phrase
+
+    def get_response_status_code(self) -> int:
+        return self.status
+
+    def get_response_status_phrase(self) -> Optional[str]:
+        return self.phrase
+
+    def add_response_property(self, key: str, value: str) -> None:
+        self.response_headers[key] = value
+
+    def get_response_headers(self) -> Dict[str, str]:
+        return self.response_headers
+
+    def get_response_header(self, key: str) -> Optional[str]:
+        return self.response_headers.get(key)
+
+
+class Metrics:
+    """Takes what handlers count; the gateway has its own metrics, and does not show these."""
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        if not name.startswith("add_"):
+            raise AttributeError(name)
+        return lambda *args, **kwargs: None
+
+
+class TorchContext:
+    """ts.context.Context."""
+
+    def __init__(self, context: Context, options: argparse.Namespace):
+        self.model_name = context.model
+        self.manifest = {
+            "model": {
+                "modelName": context.model,
+                "modelVersion": context.version,
+                "handler": options.handler,
+                **({"serializedFile": options.serialized_file} if options.serialized_file else {}),
+            }
+        }
+        self.model_yaml_config = read_yaml(options.model_yaml_config)
+        self.system_properties = {
+            "model_dir": options.model_dir,
+            "gpu_id": None,
+            "batch_size": context.batch_size,
+            "server_name": "baton",
+            "server_version": "0.1",
+            "limit_max_image_pixels": True,
+        }
+        self.metrics = Metrics()
+        self.request_ids: Dict[int, str] = {}
+        self.request_processor: List[RequestProcessor] = []
+
+    def begin(self, requests: Sequence[Request]) -> None:
+        self.request_ids = {i: r.id or str(r.number) for i, r in enumerate(requests)}
+        self.request_processor = [RequestProcessor(r) for r in requests]
+
+    def get_request_id(self, idx: int = 0) -> Optional[str]:
+        return self.request_ids.get(idx)
+
+    def get_request_header(self, idx: int, key: str) -> Optional[str]:
+        return self.request_processor[idx].get_request_property(key)
+
+    def get_all_request_header(self, idx: int) -> Dict[str, str]:
+        return self.request_processor[idx].get_request_properties()
+
+    def set_response_content_type(self, idx: int, value: str) -> None:
+        self.set_response_header(idx, "content-type", value)
+
+    def get_response_content_type(self, idx: int) -> Optional[str]:
+        return self.get_response_headers(idx).get("content-type")
+
+    def get_response_headers(self, idx: int) -> Dict[str, str]:
+        return self.request_processor[idx].get_response_headers()
+
+    def set_response_header(self, idx: int, key: str, value: str) -> None:
+        self.request_processor[idx].add_response_property(key, value)
+
+    def get_response_status(self, idx: int) -> Tuple[int, Optional[str]]:
+        one = self.request_processor[idx]
+        return one.get_response_status_code(), one.get_response_status_phrase()
+
+    def set_response_status(self, code: int = 200, phrase: str = "", idx: int = 0) -> None:
+        self.request_processor[idx].report_status(code, reason_phrase=phrase)
+
+    def set_all_response_status(self, code: int = 200, phrase: str = "") -> None:
+        for one in self.request_processor:
+            one.report_status(code, reason_phrase=phrase)
+
+    def response(self, idx: int, value: Any) -> Response:
+        """Raises TypeError for what JSON has no words for."""
+        headers = dict(self.get_response_headers(idx))
+        content_type = headers.pop("content-type", "")
+        if isinstance(value, (bytes, bytearray)):
+            body = bytes(value)
+        elif isinstance(value, str):
+            body = value.encode()
+        else:
+            body = json.dumps(value, indent=2).encode()
+            content_type = content_type or "application/json"
+        status = self.request_processor[idx].status
+        return Response(body, content_type, headers=list(headers.items()), status=status)
+
+
+def send_intermediate_predict_response(
+    ret: Sequence[Any], req_id_map: Dict[int, str], message: str, code: int, context: TorchContext
+) -> None:
+    """ts.handler_utils.utils': a piece for each request of the batch, at once."""
+    for idx in req_id_map:
+        context.request_processor[idx].request.send(context.response(idx, ret[idx]))
+
+
+class BaseHandler:
+    """ts.torch_handler.base_handler's flow, without the loading of TorchScript and ONNX files."""
+
+    def __init__(self) -> None:
+        self.model: Any = None
+        self.context: Optional[TorchContext] = None
+        self.manifest: Any = None
+        self.initialized = False
+
+    def initialize(self, context: TorchContext) -> None:
+        raise NotImplementedError(
+            "BaseHandler loads models if TorchServe is installed; else override initialize"
+        )
+
+    def preprocess(self, data: Any) -> Any:
+        return [row.get("data") or row.get("body") for row in data]
+
+    def inference(self, data: Any, *args: Any, **kwargs: Any) -> Any:
+        return self.model(data, *args, **kwargs)
+
+    def postprocess(self, data: Any) -> Any:
+        return data.tolist() if hasattr(data, "tolist") else data
+
+    def handle(self, data: Any, context: TorchContext) -> Any:
+        self.context = context
+        return self.postprocess(self.inference(self.preprocess(data)))
+
+
+def read_yaml(path: Optional[str]) -> Dict[str, Any]:
+    if not path:
+        return {}
+    import yaml  # PyYAML, wanted by those who have such a file
+
+    with open(path, encoding="utf-8") as file:
+        return yaml.safe_load(file) or {}
+
+
+def provide_ts() -> None:
+    """The modules that handlers import; of an installed TorchServe only what would talk to its
+    frontend is replaced."""
+    is_installed = importlib.util.find_spec("ts") is not None
+    contents = {
+        "ts.handler_utils.utils": {"send_intermediate_predict_response": send_intermediate_predict_response},
+        "ts.protocol.otf_message_handler": {"send_intermediate_predict_response": send_intermediate_predict_response},
+        "ts.utils.util": {"PredictionException": PredictionException},
+        "ts.context": {"Context": TorchContext, "RequestProcessor": RequestProcessor},
+    }
+    if not is_installed:
+        contents["ts.torch_handler.base_handler"] = {"BaseHandler": BaseHandler}
+    for name, members in contents.items():
+        if is_installed:
+            module = importlib.import_module(name)
+        else:
+            module = _made_module(name)
+        for key, value in members.items():
+            setattr(module, key, value)
+
+
+def _made_module(name: str) -> ModuleType:
+    parent: Optional[ModuleType] = None
+    at = ""
+    for part in name.split("."):
+        at = f"{at}.{part}" if at else part
+        module = sys.modules.get(at)
+        if module is None:
+            module = sys.modules[at] = ModuleType(at)
+            module.__path__ = []  # a package
+        if parent is not None:
+            setattr(parent, part, module)
+        parent = module
+    assert parent is not None
+    return parent
+
+
+class TorchServeHandler(Handler):
+    """Between a TorchServe handler and the worker's loop."""
+
+    def __init__(self, module: ModuleType, options: argparse.Namespace):
+        self._options = options
+        self._entry, self._begin = entry_of(module)
+
+    def initialize(self, context: Context) -> None:
+        self._context = TorchContext(context, self._options)
+        self._begin(self._context)
+
+    def handle(self, requests: List[Request]) -> Any:
+        self._context.begin(requests)
+        try:
+            made = self._entry([row_of(r) for r in requests], self._context)
+        except PredictionException as wrong:
+            return [refusal_of(wrong)] * len(requests)
+        if not isinstance(made, list) or len(made) != len(requests):
+            raise ValueError("number of batch response mismatched")
+        return [self._context.response(i, value) for i, value in enumerate(made)]
+
+
+def entry_of(module: ModuleType) -> Tuple[Callable[..., Any], Callable[[Any], Any]]:
+    """Raises ValueError if the file has neither."""
+    function = getattr(module, "handle", None)
+    if inspect.isfunction(function):
+        return function, lambda context: function(None, context)
+    found = [
+        c
+        for _, c in inspect.getmembers(module, inspect.isclass)
+        if c.__module__ == module.__name__ and callable(getattr(c, "handle", None))
+    ]
+    if len(found) != 1:
+        raise ValueError(f"{module.__file__} has {len(found)} classes with `handle`, and no such function")
+    service = found[0]()
+    return service.handle, getattr(service, "initialize", lambda context: None)
+
+
+def refusal_of(wrong: PredictionException) -> Response:
+    """In the words of TorchServe's frontend."""
+    told = {"code": wrong.error_code, "type": "InternalServerException", "message": wrong.message}
+    return Response(json.dumps(told).encode(), "application/json", status=wrong.error_code)
+
+
+def row_of(request: Request) -> Dict[str, Any]:
+    """As TorchServe gives a body: JSON and text decoded, all else as it is."""
+    if request.inputs:
+        raise RequestError("this model takes a body, not tensors")
+    media = request.content_type
+    body: Any = bytearray(request.body)
+    try:
+        if media.split(";")[0].strip() == "application/json":
+            body = json.loads(request.body)
+        elif media.startswith("text"):
+            body = request.body.decode()
+    except ValueError:
+        pass  # TorchServe hands on what it cannot decode
+    return {"body": body}
+
+
+def make(context: Context) -> Handler:
+    parser = argparse.ArgumentParser(prog="baton_worker.torchserve")
+    parser.add_argument("handler")
+    parser.add_argument("--model-dir", default=None)
+    parser.add_argument("--serialized-file", default="")
+    parser.add_argument("--model-yaml-config", default=None)
+    try:
+        options = parser.parse_args(list(context.options))
+    except SystemExit as wrong:
+        raise ValueError("the options of baton_worker.torchserve") from wrong
+    options.model_dir = options.model_dir or str(Path(options.handler).resolve().parent)
+    provide_ts()
+    return TorchServeHandler(load_module(options.handler), options)
+
+
+if __name__ == "__main__":
+    from baton_worker.torchserve import make as make_here  # the classes that handlers see, not __main__'s
+
+    start(make_here, sys.argv[1:])

@@ -1,0 +1,187 @@
+"""Handlers of TorchServe and models of Triton's Python backend, as people wrote them, through the worker's loop."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from test_worker import FakeLink, ends
+
+from baton_client import Tensor, inference
+from baton_client.inference import Infer
+from baton_worker import Context, pbtxt, torchserve
+from baton_worker.link import Batch
+from baton_worker.serve import run_batch
+
+MODELS = Path(__file__).parent / "models"
+
+
+@pytest.fixture(autouse=True)
+def read(monkeypatch):
+    monkeypatch.setattr(inference, "inferred", lambda request, piece: (request, piece))
+    yield
+    for name in [n for n in sys.modules if n == "ts" or n.startswith("ts.")]:
+        del sys.modules[name]
+
+
+def context(*options):
+    return Context(model="m", version="1", name="worker-m-0", batch_size=2, door="", options=list(options))
+
+
+def made(make, *options):
+    handler = make(context(*options))
+    handler.initialize(context(*options))
+    return handler
+
+
+def run(handler, *asked):
+    link = FakeLink()
+    run_batch(handler, link, Batch(0, [Infer(request=i + 1, **fields) for i, fields in enumerate(asked)]))
+    ends(link.pieces)
+    return link.pieces
+
+
+def test_a_torchserve_class_handler():
+    handler = made(torchserve.make, str(MODELS / "ts_class_handler.py"))
+    text = {"body": b"one two three", "content_type": "text/plain", "headers": [("Accept", "x")]}
+    doc = {"body": b'{"text": "one"}', "content_type": "application/json"}
+    first, second = (piece for _, piece in run(handler, text, doc))
+    assert json.loads(first.body) == {"model": "m", "words": 3, "accept": "x"}
+    assert json.loads(second.body) == {"model": "m", "words": 1, "accept": None}
+    assert first.headers == [("X-Words", "3")] and first.content_type == "application/json" and first.status == 200
+
+
+def test_a_torchserve_handler_that_sends_intermediate_responses():
+    handler = made(torchserve.make, str(MODELS / "ts_class_handler.py"))
+    pieces = run(handler, {"body": b"stream it"}, {"body": b"too"})
+    assert [(r, p.body) for r, p in pieces[:4]] == [(1, b"0 "), (2, b"0 "), (1, b"1 "), (2, b"1 ")]
+    assert [p.is_last for _, p in pieces] == [False] * 4 + [True] * 2
+
+
+def test_what_a_torchserve_handler_refuses_has_its_status():
+    handler = made(torchserve.make, str(MODELS / "ts_class_handler.py"))
+    ((_, piece),) = run(handler, {"body": b"refuse"})
+    assert piece.status == 513 and json.loads(piece.body)["message"] == "I will not count this"
+
+
+def test_a_torchserve_function_handler():
+    handler = made(torchserve.make, str(MODELS / "ts_function_handler.py"))
+    ((_, piece),) = run(handler, {"body": b"hello", "content_type": "text/plain"})
+    assert (piece.body, piece.content_type) == (b"HELLO!!", "text/x-shout")
+
+
+@pytest.mark.parametrize("file, why", [(__file__, "has 0 classes"), ("nothing.py", "is no file")])
+def test_a_file_without_a_torchserve_handler_is_refused(file, why):
+    with pytest.raises(ValueError, match=why):
+        torchserve.make(context(file))
+
+
+def triton(*options):
+    pytest.importorskip("numpy")
+    from baton_worker import triton as shim
+
+    return made(shim.make, *options)
+
+
+def floats(name, *values):
+    import numpy
+
+    return Tensor.of(name, numpy.array(values, "float32"))
+
+
+def test_a_triton_model():
+    handler = triton(str(MODELS / "triton_model.py"), "--config", str(MODELS / "config.pbtxt"))
+    both = {"inputs": [floats("INPUT0", 1, 2, 3, 4), floats("INPUT1", 4, 3, 2, 1)]}
+    pieces = run(handler, both, {"inputs": [floats("INPUT0", 1)]}, {**both, "outputs": ["OUTPUT1"]})
+    first, second, third = (p for _, p in pieces)
+    assert [(t.name, t.datatype, t.numpy().tolist()) for t in first.outputs] == [
+        ("OUTPUT0", "FP32", [5, 5, 5, 5]),
+        ("OUTPUT1", "FP32", [-3, -1, 1, 3]),
+    ]
+    assert second.failure.name == "invalid_request" and second.failure.message == "INPUT1 is missing"
+    assert [t.name for t in third.outputs] == ["OUTPUT1"]
+
+
+def test_a_decoupled_triton_model():
+    numpy = pytest.importorskip("numpy")
+    handler = triton(str(MODELS / "triton_decoupled.py"))
+    pieces = run(handler, *({"inputs": [Tensor.of("IN", numpy.array([n], "int32"))]} for n in (3, 0)))
+    assert [p.outputs[0].numpy()[0] for r, p in pieces if r == 1 and p.outputs] == [0, 1, 2]
+    assert [len(p.outputs) for r, p in pieces if r == 2] == [0]
+
+
+def test_config_pbtxt_is_read_as_triton_gives_it():
+    config = pbtxt.parse((MODELS / "config.pbtxt").read_text())
+    assert [i["name"] for i in config["input"]] == ["INPUT0", "INPUT1"] and config["output"][1]["dims"] == [4]
+    assert config["instance_group"] == [{"kind": "KIND_CPU"}]
+    told = pbtxt.parse("""parameters: { key: "k" value: { string_value: "a \\"b\\"" } } x: -1.5e3, y: 0x10; z { decoupled: true }""")
+    assert told == {"parameters": {"k": {"string_value": 'a "b"'}}, "x": -1500.0, "y": 16, "z": {"decoupled": True}}
+    for broken in ("a", "a:", "a: {", "a: [1", ": 1", "a: }", "a: {}}", 'a: "', "a {" * 40):
+        with pytest.raises(ValueError):
+            pbtxt.parse(broken)
+
+
+def test_the_example_of_a_generation_loop():
+    from baton_worker.__main__ import make
+
+    handler = made(make, str(Path(__file__).resolve().parents[3] / "examples" / "workers" / "top_p.py"))
+
+    def told(*asked):
+        pieces = run(handler, *({"body": json.dumps(a).encode()} for a in asked))
+        return ["".join(p.body.decode() for r, p in pieces if r == i + 1) for i in range(len(asked))]
+
+    likeliest = {"prompt": "the wheel ", "max_tokens": 12, "top_p": 0.01}
+    alone = told(likeliest)
+    drawn = {"prompt": "the ", "max_tokens": 40, "top_p": 0.9, "seed": 7}
+    assert len(alone[0]) == 12 and told(likeliest) == alone
+    assert told(drawn, likeliest) == told(drawn) + alone  # what else is in the batch does not show
+    assert told({**drawn, "seed": 8}) != told(drawn) == told(drawn)
+    refused = run(handler, {"body": b'{"top_p": 0}'}, {"body": json.dumps(likeliest).encode()}, {"body": b"["})
+    assert [p.failure.name for r, p in refused if r != 2] == ["unprocessable"] * 2
+
+
+def field(number, value):
+    """A field of a protobuf message: a number, or bytes."""
+    if isinstance(value, int):
+        return bytes([number << 3, value])
+    raw = value.encode() if isinstance(value, str) else value
+    assert len(raw) < 1 << 14
+    size = bytes([len(raw)]) if len(raw) < 128 else bytes([len(raw) & 127 | 128, len(raw) >> 7])
+    return bytes([number << 3 | 2]) + size + raw
+
+
+def onnx_sum():
+    """A model of one node, z = x + y, whose rows are any number (onnx.proto)."""
+    shape = field(1, field(2, "rows")) + field(1, field(1, 2))
+    kind = field(1, field(1, 1) + field(2, shape))  # a tensor of float32
+    values = [field(1, name) + field(2, kind) for name in "xyz"]
+    node = field(1, "x") + field(1, "y") + field(2, "z") + field(4, "Add")
+    graph = field(1, node) + field(2, "g") + field(11, values[0]) + field(11, values[1]) + field(12, values[2])
+    return field(1, 8) + field(7, graph) + field(8, field(1, "") + field(2, 13))
+
+
+def test_the_example_of_an_onnx_model(tmp_path):
+    pytest.importorskip("onnxruntime")
+    import numpy
+
+    from baton_worker.__main__ import make
+
+    (tmp_path / "sum.onnx").write_bytes(onnx_sum())
+    example = Path(__file__).resolve().parents[3] / "examples" / "workers" / "onnx_model.py"
+    options = context(str(example), str(tmp_path / "sum.onnx"))
+    handler = make(options)
+    handler.initialize(options)
+    calls = []
+    session = handler.session
+    handler.session = type("S", (), {"run": lambda self, names, row: calls.append(len(row["x"])) or session.run(names, row),
+                                     "get_outputs": lambda self: session.get_outputs()})()
+
+    def asked(*rows):
+        x = numpy.array(rows, "float32")
+        return {"inputs": [Tensor.of("x", x), Tensor.of("y", 10 * x)]}
+
+    pieces = run(handler, asked([1, 2]), {"inputs": []}, asked([3, 4], [5, 6]))
+    assert calls == [3]  # rows of two requests together
+    first, refused, third = (p for _, p in pieces)
+    assert first.outputs[0].numpy().tolist() == [[11, 22]] and refused.failure.name == "unprocessable"
+    assert third.outputs[0].numpy().tolist() == [[33, 44], [55, 66]]

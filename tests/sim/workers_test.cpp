@@ -1,0 +1,33 @@
+// Workers of a model that are killed, hang and rave, and requests that end whoever has them: every
+// stream has one end, what it was told is the handler's answer, and the innocent suffer nothing.
+#include "tests/sim/scenario.hpp"
+#include "tests/sim/worker_world.hpp"
+
+using namespace baton;
+using namespace baton::sim;
+
+namespace {
+
+void check(std::uint64_t seed, worker_faults faults) {
+  worker_world w(seed, faults);
+  w.live(600);
+  w.settle();
+  const auto broken = w.broken();
+  const std::string promise = broken.value_or("");
+  CAPTURE(promise);
+  CHECK_FALSE(broken);
+}
+
+} // namespace
+
+TEST_CASE("requests that end their workers are found, and cost nobody else") {
+  for_seeds([](std::uint64_t seed) { check(seed, {}); });
+}
+
+TEST_CASE("workers that are killed and hang are replaced, and each request ends once") {
+  for_seeds([](std::uint64_t seed) { check(seed, {.kills = true, .hangs = true}); });
+}
+
+TEST_CASE("a worker that raves is ended, and nobody hears it") {
+  for_seeds([](std::uint64_t seed) { check(seed, {.hangs = true, .raves = true}); });
+}

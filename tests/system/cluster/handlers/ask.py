@@ -1,0 +1,15 @@
+"""A worker model that asks others: an LLM, and another worker model."""
+from baton_worker import Handler
+
+
+class Ask(Handler):
+    def initialize(self, context):
+        super().initialize(context)
+        self.client = context.client(timeout=30)
+
+    def inference(self, requests):
+        return [self.answer(r.body.decode()) for r in requests]
+
+    def answer(self, question):
+        said = self.client.generate(question, max_tokens=8, temperature=0).text
+        return {"llm": said, "worker": self.client.infer("echo", body=said.encode()).body.decode()}

@@ -1,0 +1,369 @@
+"""Models that worker processes serve, through the gateway's own route and the Python SDK: batches, streams, and all that can befall a worker."""
+import concurrent.futures
+import contextlib
+import http.client
+import json
+import os
+import pathlib
+import signal
+import struct
+import sys
+import time
+
+import pytest
+from harness import BUILD, ROOT, Cluster, running
+
+sys.path.insert(0, str(ROOT / "sdk" / "python"))
+
+from baton_client import BatonError, Client, Tensor  # noqa: E402
+
+HANDLERS = pathlib.Path(__file__).parent / "handlers"
+PLAY = HANDLERS / "play.py"
+SHIMMED = ROOT / "sdk" / "python" / "tests" / "models"  # as people wrote them for other servers
+CPP = BUILD / "sdk" / "cpp"
+
+
+def table(name, *words, module="baton_worker", **settings):
+    """Of a handler in Python; a program, if there is a path to it."""
+    command = ["env", f"PYTHONPATH={ROOT / 'sdk' / 'python'}", sys.executable, "-m", module, *map(str, words)]
+    if module is None:
+        command = [*map(str, words)]
+    lines = "\n".join(f"{key} = {json.dumps(value)}" for key, value in settings.items())
+    return f'[[workers]]\nname = "{name}"\ncommand = {json.dumps(command)}\n{lines}\n'
+
+
+class WithWorkers(Cluster):
+    """One stage for the LLM; the workers' tables stand behind the gateway's."""
+
+    def __init__(self, directory, workers, **options):
+        super().__init__(directory, devices=("cpu:0",), gateway="", nodes=workers, **options)
+
+    def ask(self, model, body, content_type="application/json", timeout=30):
+        """-> (status, headers, body)"""
+        connection = http.client.HTTPConnection("127.0.0.1", self.http_port, timeout=timeout)
+        with contextlib.closing(connection):
+            data = body if isinstance(body, bytes) else json.dumps(body).encode()
+            connection.request("POST", f"/v1/workers/{model}", data, {"Content-Type": content_type})
+            answer = connection.getresponse()
+            return answer.status, answer.headers, answer.read()
+
+    def told(self, model, **asked):
+        status, _, body = self.ask(model, asked)
+        assert status == 200, body
+        return json.loads(body)
+
+    def refused(self, model, **asked):
+        """-> (status, error's code, its message)"""
+        status, _, body = self.ask(model, asked)
+        error = json.loads(body)["error"]
+        return status, error["code"], error["message"]
+
+    def open_stream(self, model, **asked):
+        connection = http.client.HTTPConnection("127.0.0.1", self.http_port, timeout=30)
+        connection.request("POST", f"/v1/workers/{model}", json.dumps(asked).encode(), {"Content-Type": "application/json"})
+        return connection, connection.getresponse()
+
+    def workers_of(self, model):
+        return {p["name"]: p for p in self.status()["processes"] if p["name"].startswith(f"worker-{model}-")}
+
+    def wait_workers(self, model, *former, seconds=30):
+        """All are ready, and none is one of `former` (pids)."""
+        deadline = time.monotonic() + seconds
+        while True:
+            now = self.workers_of(model)
+            if now and all(p["phase"] == "ready" and p["pid"] not in former for p in now.values()):
+                return [p["pid"] for p in now.values()]
+            assert time.monotonic() < deadline, (now, self.logs())
+            time.sleep(0.05)
+
+
+TABLES = (
+    table("pair", PLAY, count=2, response_timeout=60)
+    + table("batch", PLAY, batch_size=4, max_batch_delay=0.5)
+    + table("one", PLAY, max_queued=2)
+    + table("strict", PLAY, response_timeout=2)
+)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with running(WithWorkers, workers=TABLES) as c:
+        for model in ("pair", "batch", "one", "strict"):
+            c.wait_workers(model)
+        yield c
+
+
+@pytest.fixture
+def pool():
+    with concurrent.futures.ThreadPoolExecutor(16) as threads:
+        yield threads
+
+
+def wait_for(condition, seconds=20):
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return found
+
+
+def test_any_body_goes_there_and_comes_back(cluster):
+    body = bytes(range(256)) * 1000
+    status, headers, echo = cluster.ask("pair", body, "application/octet-stream")
+    assert status == 200 and echo == body and headers["Content-Type"] == "application/octet-stream"
+    assert cluster.ask("pair/1", b"a", "image/png")[1]["Content-Type"] == "image/png"
+    assert cluster.told("pair", do="who")["model"] == "pair"
+
+
+def test_what_is_not_there_is_refused(cluster):
+    for path in ("nobody", "pair/2", "smollm2"):
+        status, _, body = cluster.ask(path, b"a")
+        assert status == 404 and json.loads(body)["error"]["code"] == "model_not_found"
+
+
+def test_what_a_handler_says_of_its_answer_reaches_the_client(cluster):
+    status, headers, body = cluster.ask("pair", {"do": "status"})
+    assert (status, headers["X-Kind"], headers["Content-Type"], body) == (418, "pot", "text/plain", b"short and stout")
+    assert cluster.refused("pair", do="split")[:2] == (500, "handler_failed")
+    assert cluster.refused("pair", do="refuse") == (422, "unprocessable", "not this one")
+
+
+def test_requests_that_come_together_are_answered_together(cluster, pool):
+    told = list(pool.map(lambda _: cluster.told("batch", do="who")["batch"], range(8)))
+    assert max(told) > 1 and max(told) <= 4
+    assert cluster.told("batch", do="who")["batch"] == 1  # alone, once it has waited
+
+
+def test_two_workers_share_the_load(cluster, pool, tmp_path):
+    asked = {"do": "wait", "begun": str(tmp_path / "begun"), "until": str(tmp_path / "go")}
+    both = [pool.submit(cluster.told, "pair", **asked) for _ in range(2)]
+    wait_for(lambda: len(list(tmp_path.glob("begun*"))) == 2)
+    (tmp_path / "go").touch()
+    assert len({b.result()["pid"] for b in both}) == 2
+    assert cluster.metric('baton_workers_ready{model_name="pair"') == 2
+
+
+def test_pieces_come_as_they_are_made(cluster, tmp_path):
+    connection, answer = cluster.open_stream("pair", do="stream", count=4, pause_at=2, until=str(tmp_path / "go"))
+    with contextlib.closing(connection):
+        assert answer.headers["Transfer-Encoding"] == "chunked"
+        begun = b""
+        while begun != b"0 1 ":
+            begun += answer.read1(100)
+        (tmp_path / "go").touch()
+        assert answer.read() == b"2 3 "
+
+
+def test_a_client_that_leaves_ends_the_handlers_stream(cluster, tmp_path):
+    connection, answer = cluster.open_stream("one", do="endless", ended=str(tmp_path / "ended"))
+    assert answer.read1(1)
+    connection.close()
+    answer.close()
+    wait_for((tmp_path / "ended").exists)
+    assert cluster.told("one", do="who")
+
+
+def test_a_handler_that_raises_costs_its_batch_alone(cluster):
+    pids = cluster.wait_workers("batch")
+    assert cluster.refused("batch", do="raise") == (500, "handler_failed", "RuntimeError: as it was asked to")
+    assert cluster.refused("batch", do="nonsense")[:2] == (500, "handler_failed")
+    assert cluster.refused("batch", do="short")[:2] == (500, "handler_failed")
+    assert cluster.wait_workers("batch") == pids
+
+
+def test_an_answer_that_is_too_large_is_an_error_of_its_request(cluster):
+    pids = cluster.wait_workers("pair")
+    assert cluster.refused("pair", do="large", bytes=17 << 20)[:2] == (500, "handler_failed")
+    assert len(cluster.ask("pair", {"do": "large", "bytes": 15 << 20})[2]) == 15 << 20
+    assert cluster.wait_workers("pair") == pids
+
+
+def test_a_request_whose_worker_is_killed_is_done_by_another(cluster, tmp_path):
+    before = cluster.wait_workers("pair")
+    assert cluster.told("pair", do="die_once", file=str(tmp_path / "died"))["pid"] in before
+    assert len(set(cluster.wait_workers("pair")) & set(before)) == 1
+
+
+def test_a_request_that_kills_two_workers_is_refused(cluster):
+    assert cluster.refused("pair", do="die")[:2] == (500, "quarantined")
+    cluster.wait_workers("pair")
+    assert cluster.told("pair", do="who")
+
+
+def test_an_answer_breaks_off_with_its_worker(cluster, tmp_path):
+    connection, answer = cluster.open_stream("one", do="stream", count=4, pause_at=1, until=str(tmp_path / "never"))
+    with contextlib.closing(connection):
+        assert answer.read1(100) == b"0 "
+        (pid,) = cluster.wait_workers("one")
+        os.kill(pid, signal.SIGKILL)
+        with pytest.raises(http.client.IncompleteRead):
+            answer.read()
+    cluster.wait_workers("one", pid)
+    assert cluster.told("one", do="who")["pid"] != pid
+
+
+def test_a_worker_that_hangs_is_ended_and_its_client_told(cluster):
+    (pid,) = cluster.wait_workers("strict")
+    assert cluster.refused("strict", do="hang")[:2] == (504, "deadline_exceeded")
+    (other,) = cluster.wait_workers("strict", pid)
+    assert cluster.told("strict", do="who")["pid"] == other
+
+
+def test_beyond_the_queue_requests_are_refused_and_told_when_to_come_again(cluster, pool, tmp_path):
+    asked = {"do": "wait", "begun": str(tmp_path / "begun"), "until": str(tmp_path / "go")}
+    running_one = pool.submit(cluster.told, "one", **asked)
+    wait_for(lambda: list(tmp_path.glob("begun*")))
+    waiting = [pool.submit(cluster.told, "one", do="who") for _ in range(2)]
+    wait_for(lambda: cluster.metric('baton_worker_requests_waiting{model_name="one"') == 2)
+    status, headers, body = cluster.ask("one", {"do": "who"})
+    assert status == 503 and headers["Retry-After"] and json.loads(body)["error"]["code"] == "overloaded"
+    (tmp_path / "go").touch()
+    assert running_one.result()["pid"] and all(w.result()["pid"] for w in waiting)
+
+
+def test_a_worker_that_is_asked_to_end_finishes_what_it_has(cluster, pool, tmp_path):
+    (pid,) = cluster.wait_workers("batch")
+    asked = {"do": "wait", "begun": str(tmp_path / "begun"), "until": str(tmp_path / "go")}
+    last = pool.submit(cluster.told, "batch", **asked)
+    wait_for(lambda: list(tmp_path.glob("begun*")))
+    os.kill(pid, signal.SIGTERM)
+    late = pool.submit(cluster.told, "batch", do="who")
+    (tmp_path / "go").touch()
+    assert last.result()["pid"] == pid
+    assert late.result()["pid"] != pid
+
+
+def test_the_python_sdk_asks_for_tensors_and_bodies(cluster):
+    with Client(cluster.door) as client:
+        told = client.infer("pair", [Tensor("x", "FP32", [2], b"\0\0\x80\x3f\0\0\0\x40")])
+        assert [(t.name, t.datatype, t.shape, t.data) for t in told.outputs] == [("again-x", "FP32", [2], b"\0\0\x80\x3f\0\0\0\x40")]
+        assert client.infer("pair", body=b"\0\1", content_type="a/b").body == b"\0\1"
+        asked = json.dumps({"do": "stream", "count": 5}).encode()
+        pieces = client.infer_stream("pair", body=asked, content_type="application/json")
+        assert b"".join(p.body for p in pieces) == b"0 1 2 3 4 "
+        with pytest.raises(BatonError) as refused:
+            client.infer("nobody")
+        assert refused.value.name == "model_not_found"
+        with pytest.raises(BatonError) as failed:
+            client.infer("pair", body=b'{"do": "raise"}', content_type="application/json")
+        assert failed.value.name == "handler_failed"
+
+
+def test_the_python_sdk_cancels_what_it_leaves(cluster, tmp_path):
+    with Client(cluster.door) as client:
+        asked = json.dumps({"do": "endless", "ended": str(tmp_path / "ended")}).encode()
+        with client.infer_stream("pair", body=asked, content_type="application/json") as pieces:
+            assert next(pieces).body == b"x"
+        wait_for((tmp_path / "ended").exists)
+        assert client.infer("pair", body=b"1").body == b"1"
+
+
+def test_workers_outlive_their_gateway(cluster):
+    pids = cluster.wait_workers("pair")
+    gateway = cluster.pid("gateway")
+    os.kill(gateway, signal.SIGKILL)
+    cluster.wait_standing(("gateway", gateway))
+    assert cluster.told("pair", do="who")["pid"] in pids
+    assert cluster.wait_workers("pair") == pids
+
+
+def test_an_idle_worker_that_is_stopped_is_replaced(cluster):
+    (pid,) = cluster.wait_workers("one")
+    os.kill(pid, signal.SIGSTOP)
+    (other,) = cluster.wait_workers("one", pid)
+    assert cluster.told("one", do="who")["pid"] == other
+
+
+def test_workers_outlive_their_root_and_are_adopted(tmp_path):
+    with running(WithWorkers, workers=table("one", PLAY)) as c:
+        (pid,) = c.wait_workers("one")
+        c.process.kill()
+        c.process.wait()
+        assert c.told("one", do="who")["pid"] == pid
+        c.start()
+        assert c.wait_workers("one") == [pid]
+        os.kill(pid, signal.SIGKILL)
+        (other,) = c.wait_workers("one", pid)
+        assert c.told("one", do="who")["pid"] == other
+
+
+def test_a_handler_that_cannot_be_loaded_is_given_up_and_the_llm_serves(tmp_path):
+    with running(WithWorkers, workers=table("none", "no_such_file.py")) as c:
+        worker = wait_for(lambda: [p for p in c.workers_of("none").values() if p["phase"] == "failed"])[0]
+        assert "no_such_file.py is no file" in worker["reason"]
+        assert c.health()[0] == 200
+
+
+def test_what_runs_is_answered_before_the_cluster_goes_down(tmp_path):
+    with running(WithWorkers, workers=table("one", PLAY)) as c, concurrent.futures.ThreadPoolExecutor() as pool:
+        c.wait_workers("one")
+        asked = {"do": "wait", "begun": str(tmp_path / "begun"), "until": str(tmp_path / "go")}
+        last = pool.submit(c.told, "one", **asked)
+        wait_for(lambda: list(tmp_path.glob("begun*")))
+        c.process.send_signal(signal.SIGTERM)
+        wait_for(lambda: c.ask("one", {"do": "who"})[0] == 503)
+        (tmp_path / "go").touch()
+        assert last.result()["pid"]
+        assert c.process.wait(20) == 0
+
+
+@pytest.fixture(scope="module")
+def others():
+    """Workers of other kinds than a handler in Python."""
+    tables = (
+        table("echo", CPP / "baton_echo_worker", module=None, batch_size=2, max_batch_delay=0)
+        + table("sum", CPP / "baton_worker_host", CPP / "libbaton_sum_worker.so", module=None)
+        + table("refused", CPP / "baton_worker_host", CPP / "libbaton_sum_worker.so", "refuse", module=None)
+        + table("words", SHIMMED / "ts_class_handler.py", module="baton_worker.torchserve")
+        + table("ask", HANDLERS / "ask.py")
+    )
+    with running(WithWorkers, workers=tables) as c:
+        for model in ("echo", "sum", "words", "ask"):
+            c.wait_workers(model)
+        yield c
+
+
+def test_a_worker_in_cpp_streams(others):
+    connection, answer = others.open_stream("echo", do="nothing")
+    with contextlib.closing(connection):
+        assert answer.headers["Transfer-Encoding"] == "chunked" and answer.read() == b'{"do": "nothing"}'
+    text = b"a b  c " * 20000
+    assert others.ask("echo", text, "text/plain")[2] == text
+
+
+def test_a_worker_in_cpp_is_restarted_and_ends_in_order(others):
+    (pid,) = others.wait_workers("echo")
+    os.kill(pid, signal.SIGKILL)
+    (other,) = others.wait_workers("echo", pid)
+    os.kill(other, signal.SIGTERM)
+    others.wait_workers("echo", pid, other)
+    assert others.ask("echo", b"x")[2] == b"x"
+
+
+def test_a_worker_in_a_library(others):
+    with Client(others.door) as client:
+        told = client.infer_stream("sum", [Tensor("a", "FP32", [3], struct.pack("<3f", 1, 2, 4)), Tensor("b", "FP32", [1], struct.pack("<f", 8))])
+        sums = {t.name: struct.unpack("<f", t.data)[0] for piece in told for t in piece.outputs}
+        assert sums == {"a": 7.0, "b": 8.0}
+        with pytest.raises(BatonError, match="only FP32 can be summed"):
+            client.infer("sum", [Tensor("a", "INT8", [1], b"1")])
+        with pytest.raises(BatonError, match="left the request unanswered"):
+            client.infer("sum", body=b"no tensors")
+    refused = wait_for(lambda: [p for p in others.workers_of("refused").values() if p["phase"] == "failed"])[0]
+    assert "as it was asked to" in refused["reason"]
+
+
+def test_a_handler_of_torchserve(others):
+    status, headers, body = others.ask("words", b"one two three", "text/plain")
+    assert (status, headers["X-Words"]) == (200, "3") and json.loads(body)["words"] == 3
+    assert others.ask("words", b"refuse", "text/plain")[0] == 513
+    connection, answer = others.open_stream("words", text="stream")
+    with contextlib.closing(connection):
+        assert answer.headers["Transfer-Encoding"] == "chunked" and answer.read().startswith(b"0 1 ")
+
+
+def test_a_handler_asks_other_models(others):
+    told = json.loads(others.ask("ask", b"Once upon a time")[2])
+    with Client(others.door) as client:
+        assert told["llm"] == client.generate("Once upon a time", max_tokens=8, temperature=0).text != ""
+    assert told["worker"] == told["llm"]

@@ -1,0 +1,257 @@
+// The pool of a worker model under CAF's testing scheduler: what it says to workers and the root,
+// and what it brings to streams. Its queue has tests of its own.
+#include "gateway/worker_pool.hpp"
+
+#include <caf/scheduler/test_coordinator.hpp>
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+using namespace baton;
+using namespace baton::gateway;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr worker_life first{{101}, {1}};
+constexpr worker_life first_again{{101}, {2}};
+
+struct testing_config : caf::actor_system_config {
+  testing_config() { set("scheduler.policy", caf::atom("testing")); }
+};
+
+struct world {
+  testing_config options;
+  caf::actor_system system{options};
+  caf::scheduler::test_coordinator& time =
+      dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
+  std::shared_ptr<board> facts = std::make_shared<board>(gateway_config{});
+  std::vector<std::pair<worker_life, message>> said;
+  std::vector<status> reported;
+  std::shared_ptr<worker_load> load;
+  worker_pool_actor pool;
+
+  explicit world(schedule::worker_limits limits = {}) {
+    worker_pool_config config;
+    config.limits = limits;
+    config.places = {{first.node, "worker-m-0"}};
+    config.facts = facts;
+    load = config.load;
+    config.say = [this](worker_life to, message m) { said.emplace_back(to, std::move(m)); };
+    config.report = [this](const status& s) { reported.push_back(s); };
+    pool = spawn_worker_pool(system, config);
+  }
+  ~world() {
+    caf::anon_send_exit(pool, caf::exit_reason::user_shutdown);
+    time.run();
+  }
+  template <class M>
+  void tell(M m) {
+    caf::anon_send(pool, std::move(m));
+    time.run();
+  }
+  void pass(std::chrono::milliseconds wait) {
+    time.advance_time(wait);
+    time.run();
+  }
+  std::shared_ptr<stream> ask(std::size_t buffer_max = 1 << 20) {
+    REQUIRE(facts->enter());
+    auto out = std::make_shared<stream>(facts->next_number(), buffer_max, nullptr);
+    infer request;
+    request.body = "question";
+    tell(open_infer{out, request});
+    return out;
+  }
+  void piece(const stream& of, std::uint32_t index, bool is_last, std::string body = "piece",
+             worker_life worker = first) {
+    inferred p;
+    p.request = of.number();
+    p.index = index;
+    p.is_last = is_last;
+    p.body = std::move(body);
+    tell(worker_said{worker, std::move(p)});
+  }
+  // The requests of the batches said since the last time.
+  std::vector<std::vector<std::uint64_t>> batches() {
+    std::vector<std::vector<std::uint64_t>> all;
+    for (const auto& [to, m] : std::exchange(said, {}))
+      if (const auto* b = std::get_if<infer_batch>(&m)) {
+        auto& numbers = all.emplace_back();
+        for (const auto& item : b->items) {
+          CHECK(item.body == "question");
+          numbers.push_back(item.request);
+        }
+      }
+    return all;
+  }
+  std::vector<phase> told_root() {
+    std::vector<phase> all;
+    for (const auto& s : std::exchange(reported, {})) {
+      CHECK(s.name == "worker-m-0");
+      all.push_back(s.phase);
+    }
+    return all;
+  }
+};
+
+std::string body_of(stream& of) {
+  const auto e = of.next();
+  REQUIRE(e);
+  return std::get<inferred>(*e).body;
+}
+
+errc failure_of(stream& of) {
+  const auto e = of.next();
+  REQUIRE(e);
+  CHECK_FALSE(of.next());
+  if (const auto* no = std::get_if<rejected>(&*e))
+    return no->reason.code;
+  return std::get<failed>(*e).reason.code;
+}
+
+using numbers = std::vector<std::vector<std::uint64_t>>;
+
+} // namespace
+
+TEST_CASE("a request goes to a worker, its pieces to its stream, and then it is over") {
+  world w;
+  w.tell(worker_greeted{first});
+  CHECK(w.told_root() == std::vector{phase::ready});
+  auto out = w.ask();
+  CHECK(w.batches() == numbers{{out->number()}});
+  w.piece(*out, 0, false, "a");
+  w.piece(*out, 1, true, "b");
+  CHECK(body_of(*out) == "a");
+  CHECK(body_of(*out) == "b");
+  CHECK(w.facts->requests_open() == 0);
+}
+
+TEST_CASE("a batch that is not full starts when its delay is over, without any other event") {
+  world w({.batch_size = 3, .max_batch_delay = 40ms});
+  w.tell(worker_greeted{first});
+  auto a = w.ask();
+  auto b = w.ask();
+  CHECK(w.batches().empty());
+  w.pass(39ms);
+  CHECK(w.batches().empty());
+  w.pass(1ms);
+  CHECK(w.batches() == numbers{{a->number(), b->number()}});
+}
+
+TEST_CASE("how the model stands is told") {
+  world w;
+  auto a = w.ask();
+  CHECK(w.load->workers == 0);
+  CHECK(w.load->waiting == 1);
+  w.tell(worker_greeted{first});
+  auto b = w.ask();
+  CHECK(w.load->workers == 1);
+  CHECK(w.load->waiting == 1);
+  CHECK(w.load->running == 1);
+  const auto text = worker_metrics({{"m", "2", w.load}});
+  CHECK(text.find("baton_worker_requests_waiting{model_name=\"m\",version=\"2\"} 1\n") !=
+        text.npos);
+  CHECK(worker_metrics({}).empty());
+}
+
+TEST_CASE("a handler's failure is the end of its request") {
+  world w;
+  w.tell(worker_greeted{first});
+  auto out = w.ask();
+  inferred p;
+  p.request = out->number();
+  p.is_last = true;
+  p.failure = fail(errc{57}, "it raised");
+  w.tell(worker_said{first, p});
+  CHECK(failure_of(*out) == errc{57});
+  CHECK(w.facts->requests_open() == 0);
+}
+
+TEST_CASE("a client that leaves is told to the worker, whose pieces find nobody") {
+  world w;
+  w.tell(worker_greeted{first});
+  auto out = w.ask();
+  w.said.clear();
+  out->detach();
+  w.tell(close_request{out->number()});
+  REQUIRE(w.said.size() == 1);
+  CHECK(std::get<cancel_infer>(w.said[0].second).request == out->number());
+  CHECK(w.facts->requests_open() == 0);
+  w.piece(*out, 0, true);
+  auto next = w.ask();
+  CHECK(w.batches() == numbers{{next->number()}});
+}
+
+TEST_CASE("a client that does not read is cut, and its worker told") {
+  world w;
+  w.tell(worker_greeted{first});
+  auto out = w.ask(/*buffer_max=*/2000);
+  w.said.clear();
+  w.piece(*out, 0, false, std::string(1000, 'a'));
+  CHECK(w.said.empty());
+  w.piece(*out, 1, false, std::string(1000, 'b'));
+  REQUIRE(w.said.size() == 1);
+  CHECK(std::holds_alternative<cancel_infer>(w.said[0].second));
+  CHECK(failure_of(*out) == errc::slow_reader);
+  CHECK(w.facts->requests_open() == 0);
+}
+
+TEST_CASE("what is refused for load is rejected, and when to come again is said") {
+  world w({.max_queued = 1});
+  auto first_one = w.ask();
+  auto out = w.ask();
+  const auto e = out->next();
+  REQUIRE(e);
+  const auto& no = std::get<rejected>(*e);
+  CHECK(no.reason.code == errc::overloaded);
+  CHECK(no.retry_after > 0ms);
+  CHECK(no.queue_position == 1);
+  CHECK(w.facts->requests_open() == 1);
+}
+
+TEST_CASE(
+    "the process of a worker that hangs is the root's to end; a root that comes later hears") {
+  world w({.response_timeout = 1s});
+  w.tell(worker_greeted{first});
+  auto out = w.ask();
+  w.told_root();
+  w.pass(1s);
+  w.tell(actors::tick{});
+  CHECK(failure_of(*out) == errc::deadline_exceeded);
+  CHECK(w.told_root() == std::vector{phase::failed});
+  hello root;
+  root.role = role::root;
+  w.tell(actors::peer_up{root});
+  CHECK(w.told_root() == std::vector{phase::failed});
+  w.tell(worker_lost{first, "its process has ended", /*has_ended=*/true});
+  w.tell(worker_greeted{first_again});
+  w.tell(actors::peer_up{root});
+  CHECK(w.told_root() == std::vector{phase::ready, phase::ready});
+}
+
+TEST_CASE("what a worker had whose process ended is given to its next life") {
+  world w;
+  w.tell(worker_greeted{first});
+  auto out = w.ask();
+  w.tell(worker_lost{first, "its process has ended", /*has_ended=*/true});
+  w.batches();
+  CHECK(w.told_root() == std::vector{phase::ready}); // the root has seen the end itself
+  w.tell(worker_greeted{first_again});
+  CHECK(w.batches() == numbers{{out->number()}});
+  w.piece(*out, 0, true, "late", first);
+  CHECK_FALSE(out->next());
+  w.piece(*out, 0, true, "well", first_again);
+  CHECK(body_of(*out) == "well");
+}
+
+TEST_CASE("a worker that leaves is released when it has nothing left to do") {
+  world w;
+  w.tell(worker_greeted{first});
+  auto out = w.ask();
+  w.said.clear();
+  w.tell(worker_leaving{first});
+  CHECK(w.said.empty());
+  w.piece(*out, 0, true);
+  REQUIRE(w.said.size() == 1);
+  CHECK(std::holds_alternative<drain>(w.said[0].second));
+}

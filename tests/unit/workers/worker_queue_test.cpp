@@ -1,0 +1,363 @@
+// Batches of requests over workers that come, end, hang and leave.
+#include "runtime/schedule/worker_queue.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+using namespace baton;
+using namespace baton::schedule;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr worker_life first{{101}, {1}};
+constexpr worker_life second{{102}, {1}};
+constexpr worker_life first_again{{101}, {2}};
+
+struct queue_fixture {
+  worker_queue queue;
+  worker_queue::instant now{1000s};
+  std::vector<worker_order> orders;
+
+  explicit queue_fixture(worker_limits limits = {}) : queue(limits) {}
+
+  result<void> ask(std::uint64_t request, std::size_t bytes = 10,
+                   std::optional<worker_queue::instant> deadline = {}) {
+    auto ok = queue.enter({request, bytes, deadline}, now);
+    look();
+    return ok;
+  }
+  void look() {
+    queue.check_integrity();
+    for (auto& o : queue.take_orders())
+      orders.push_back(std::move(o));
+  }
+  void up(worker_life w) {
+    queue.worker_up(w, now);
+    look();
+  }
+  void gone(worker_life w) {
+    queue.worker_gone(w, "killed by signal 9", now);
+    look();
+  }
+  bool piece(worker_life w, std::uint64_t request, std::uint32_t index, bool is_last) {
+    const bool wanted = queue.take_piece(w, request, index, is_last, now);
+    look();
+    return wanted;
+  }
+  void pass(std::chrono::milliseconds time) {
+    now += time;
+    queue.tick(now);
+    look();
+  }
+  // The orders of this type since the last time.
+  template <class Order>
+  std::vector<Order> take() {
+    std::vector<Order> of_type;
+    for (const auto& o : std::exchange(orders, {}))
+      if (const auto* one = std::get_if<Order>(&o))
+        of_type.push_back(*one);
+    return of_type;
+  }
+  using requests = std::vector<std::uint64_t>;
+  std::vector<requests> batches() {
+    std::vector<requests> all;
+    for (auto& b : take<start_batch>())
+      all.push_back(std::move(b.requests));
+    return all;
+  }
+  std::vector<std::pair<std::uint64_t, errc>> ends() {
+    std::vector<std::pair<std::uint64_t, errc>> all;
+    for (const auto& e : take<end_request>())
+      all.emplace_back(e.request, e.why.code);
+    return all;
+  }
+};
+
+using requests = queue_fixture::requests;
+using batches_of = std::vector<requests>;
+using endings = std::vector<std::pair<std::uint64_t, errc>>;
+
+} // namespace
+
+TEST_CASE("with batch_size 1 a request goes to an idle worker at once") {
+  queue_fixture f;
+  f.up(first);
+  CHECK(f.ask(1));
+  CHECK(f.batches() == batches_of{requests{1}});
+  CHECK(f.ask(2));
+  CHECK(f.batches().empty());
+  CHECK(f.piece(first, 1, 0, true));
+  CHECK(f.batches() == batches_of{requests{2}});
+}
+
+TEST_CASE("a batch starts when it is full, or when its first request has waited long enough") {
+  queue_fixture f({.batch_size = 3, .max_batch_delay = 50ms});
+  f.up(first);
+  f.up(second);
+  for (std::uint64_t r = 1; r <= 3; ++r)
+    CHECK(f.ask(r));
+  CHECK(f.batches() == batches_of{requests{1, 2, 3}});
+  CHECK(f.ask(4));
+  CHECK(f.queue.due() == f.now + 50ms);
+  f.pass(30ms);
+  CHECK(f.ask(5));
+  f.pass(19ms);
+  CHECK(f.batches().empty());
+  f.pass(1ms);
+  CHECK(f.batches() == batches_of{requests{4, 5}});
+  CHECK_FALSE(f.queue.due());
+}
+
+TEST_CASE("while all workers are busy a batch grows beyond its delay, up to its size") {
+  queue_fixture f({.batch_size = 2, .max_batch_delay = 0ms});
+  f.up(first);
+  for (std::uint64_t r = 1; r <= 4; ++r)
+    CHECK(f.ask(r));
+  CHECK(f.batches() == batches_of{requests{1}});
+  f.pass(1s);
+  CHECK(f.batches().empty());
+  f.piece(first, 1, 0, true);
+  CHECK(f.batches() == batches_of{requests{2, 3}});
+  f.piece(first, 3, 0, true);
+  CHECK(f.batches().empty()); // the batch is not over
+  f.piece(first, 2, 0, true);
+  CHECK(f.batches() == batches_of{requests{4}});
+}
+
+TEST_CASE("requests that do not fit into one message go in several") {
+  queue_fixture f({.batch_size = 4, .max_batch_delay = 1h});
+  f.up(first);
+  f.up(second);
+  CHECK(f.ask(1, limits::batch_bytes_max / 2));
+  CHECK(f.ask(2, limits::batch_bytes_max / 2));
+  CHECK(f.batches().empty());
+  CHECK(f.ask(3, limits::batch_bytes_max / 2));
+  CHECK(f.batches() == batches_of{requests{1, 2}});
+}
+
+TEST_CASE("the worker that has been idle for longest is next") {
+  queue_fixture f;
+  f.up(first);
+  f.up(second);
+  std::vector<node_id> order;
+  for (std::uint64_t r = 1; r <= 4; ++r) {
+    CHECK(f.ask(r));
+    const auto started = f.take<start_batch>();
+    REQUIRE(started.size() == 1);
+    order.push_back(started[0].worker.node);
+    f.piece(started[0].worker, r, 0, true);
+  }
+  CHECK(order == std::vector{first.node, second.node, first.node, second.node});
+}
+
+TEST_CASE("beyond max_queued a request is refused for load") {
+  queue_fixture f({.max_queued = 2});
+  f.up(first);
+  for (std::uint64_t r = 1; r <= 3; ++r)
+    CHECK(f.ask(r)); // one runs
+  const auto refused = f.ask(4);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == errc::overloaded);
+  CHECK(f.queue.waiting() == 2);
+}
+
+TEST_CASE("with job tickets a request is taken only if a worker has a place for it") {
+  queue_fixture f({.batch_size = 2, .use_job_ticket = true});
+  CHECK(f.ask(1).error().code == errc::no_job_ticket);
+  f.up(first);
+  CHECK(f.ask(1));
+  CHECK(f.ask(2));
+  CHECK(f.batches() == batches_of{requests{1, 2}});
+  CHECK(f.ask(3).error().code == errc::no_job_ticket);
+  f.piece(first, 1, 0, true);
+  CHECK(f.ask(3).error().code == errc::no_job_ticket);
+  f.piece(first, 2, 0, true);
+  CHECK(f.ask(3));
+}
+
+TEST_CASE("pieces are delivered in order, and nothing behind the last one") {
+  queue_fixture f;
+  f.up(first);
+  CHECK(f.ask(1));
+  CHECK(f.piece(first, 1, 0, false));
+  CHECK(f.piece(first, 1, 1, true));
+  CHECK_FALSE(f.piece(first, 1, 2, true));
+  CHECK_FALSE(f.piece(first, 7, 0, true));
+  CHECK(f.take<fence_worker>().empty());
+}
+
+TEST_CASE("a worker whose pieces are out of order is fenced, and does no more") {
+  queue_fixture f;
+  f.up(first);
+  CHECK(f.ask(1));
+  CHECK_FALSE(f.piece(first, 1, 1, false));
+  CHECK(f.ask(2));
+  REQUIRE(f.orders.size() == 3);
+  CHECK(std::holds_alternative<start_batch>(f.orders[0]));
+  CHECK(std::get<end_request>(f.orders[1]).why.code == errc{56});
+  CHECK(std::get<fence_worker>(f.orders[2]).worker == first);
+  CHECK(f.queue.workers() == 0);
+  f.take<start_batch>();
+  f.up(first_again);
+  CHECK(f.batches() == batches_of{requests{2}});
+}
+
+TEST_CASE("what a worker had that ended is done once more, each alone, before what waits") {
+  queue_fixture f({.batch_size = 3, .max_batch_delay = 0ms});
+  f.up(first);
+  CHECK(f.ask(1));
+  for (std::uint64_t r = 2; r <= 5; ++r)
+    CHECK(f.ask(r));
+  f.piece(first, 1, 0, true);
+  CHECK(f.batches() == batches_of{requests{1}, requests{2, 3, 4}});
+  f.gone(first);
+  CHECK(f.ends().empty());
+  f.up(first_again);
+  for (std::uint64_t r = 2; r <= 4; ++r)
+    f.piece(first_again, r, 0, true);
+  CHECK(f.batches() == batches_of{requests{2}, requests{3}, requests{4}, requests{5}});
+}
+
+TEST_CASE("a request that ends two workers is refused, and no other of its batch") {
+  queue_fixture f({.batch_size = 2});
+  f.up(first);
+  CHECK(f.ask(1));
+  CHECK(f.ask(2));
+  f.gone(first);
+  f.up(first_again); // 1 goes alone
+  f.gone(first_again);
+  CHECK(f.ends() == endings{{1, errc::quarantined}});
+  f.up(second);
+  CHECK(f.batches() == batches_of{requests{2}});
+  CHECK(f.piece(second, 2, 0, true));
+}
+
+TEST_CASE("an answer that had begun ends with its worker") {
+  queue_fixture f;
+  f.up(first);
+  CHECK(f.ask(1));
+  f.piece(first, 1, 0, false);
+  f.gone(first);
+  CHECK(f.ends() == endings{{1, errc{56}}});
+  CHECK(f.queue.running() == 0);
+}
+
+TEST_CASE("pieces of a life that is over are not delivered") {
+  queue_fixture f;
+  f.up(first);
+  CHECK(f.ask(1));
+  f.up(first_again);
+  CHECK_FALSE(f.piece(first, 1, 0, true));
+  CHECK(f.piece(first_again, 1, 0, true));
+  f.up(first); // a word that was late
+  CHECK(f.queue.lives() == std::vector{first_again});
+}
+
+TEST_CASE("the same life again has lost what it had") {
+  queue_fixture f;
+  f.up(first);
+  CHECK(f.ask(1));
+  f.up(first);
+  CHECK(f.batches() == batches_of{requests{1}, requests{1}});
+}
+
+TEST_CASE("a worker that says nothing for response_timeout is fenced, and its requests end") {
+  queue_fixture f({.response_timeout = 1s});
+  f.up(first);
+  CHECK(f.ask(1));
+  f.pass(900ms);
+  CHECK(f.piece(first, 1, 0, false)); // from piece to piece
+  f.pass(999ms);
+  CHECK(f.take<fence_worker>().empty());
+  f.pass(1ms);
+  REQUIRE(f.orders.size() == 2);
+  CHECK(std::get<end_request>(f.orders[0]).why.code == errc::deadline_exceeded);
+  CHECK(std::get<fence_worker>(f.orders[1]).worker == first);
+  f.orders.clear();
+  f.pass(10s);
+  CHECK(f.orders.empty());
+  CHECK_FALSE(f.piece(first, 1, 1, true));
+}
+
+TEST_CASE("a client that leaves frees its place in the queue; a running one's pieces are dropped") {
+  queue_fixture f({.response_timeout = 1s});
+  f.up(first);
+  CHECK(f.ask(1));
+  CHECK(f.ask(2));
+  f.take<start_batch>();
+  f.queue.cancel(2, f.now);
+  f.queue.cancel(1, f.now);
+  f.queue.cancel(1, f.now);
+  f.look();
+  CHECK(f.take<abandon_request>().size() == 1);
+  CHECK(f.queue.waiting() == 0);
+  CHECK(f.ask(3));
+  f.now += 900ms;
+  CHECK_FALSE(f.piece(first, 1, 0, false)); // and they do not prolong the worker's time
+  f.pass(100ms);
+  CHECK(f.take<fence_worker>().size() == 1);
+}
+
+TEST_CASE("a deadline ends what waits and what runs, each once") {
+  queue_fixture f;
+  f.up(first);
+  CHECK(f.ask(1, 10, f.now + 1s));
+  CHECK(f.ask(2, 10, f.now + 1s));
+  f.pass(1s);
+  CHECK(f.orders.size() == 4);
+  CHECK(f.ends() == endings{{1, errc::deadline_exceeded}, {2, errc::queue_timeout}});
+  f.pass(1s);
+  CHECK(f.orders.empty());
+  CHECK_FALSE(f.piece(first, 1, 0, true));
+  CHECK(f.ask(3));
+  CHECK(f.batches() == batches_of{requests{3}});
+}
+
+TEST_CASE("requests wait for a worker that is restarted, for a while") {
+  queue_fixture f({.absence_max = 10s});
+  f.pass(0ms);
+  CHECK(f.ask(1));
+  f.pass(6s);
+  CHECK(f.ask(2));
+  f.pass(4s);
+  CHECK(f.ends() == endings{{1, errc::not_ready}});
+  f.up(first);
+  CHECK(f.batches() == batches_of{requests{2}});
+}
+
+TEST_CASE("a worker that leaves ends what it has, gets nothing more, and is released") {
+  queue_fixture f({.batch_size = 2});
+  f.up(first);
+  CHECK(f.ask(1));
+  CHECK(f.ask(2));
+  f.queue.worker_leaves(first);
+  f.look();
+  CHECK(f.take<release_worker>().empty());
+  f.piece(first, 1, 0, true);
+  CHECK(f.ask(3));
+  CHECK(f.ask(4));
+  f.piece(first, 2, 0, true);
+  CHECK(f.take<release_worker>().size() == 1);
+  f.up(second);
+  CHECK(f.batches() == batches_of{requests{3, 4}});
+}
+
+TEST_CASE("an idle worker that leaves is released at once") {
+  queue_fixture f;
+  f.up(first);
+  f.queue.worker_leaves(first);
+  f.look();
+  CHECK(f.take<release_worker>().size() == 1);
+}
+
+TEST_CASE("a silent worker is taken for gone only if it has nothing to do") {
+  queue_fixture f;
+  f.up(first);
+  CHECK(f.ask(1));
+  CHECK_FALSE(f.queue.worker_silent(first, f.now));
+  f.piece(first, 1, 0, true);
+  CHECK(f.queue.worker_silent(first, f.now));
+  CHECK(f.queue.workers() == 0);
+}
