@@ -105,7 +105,7 @@ std::string allowed(std::string_view path) {
   return all + "OPTIONS";
 }
 
-bool is_wrong_media(const http_call& call, const route_row& row) {
+bool has_wrong_media(const http_call& call, const route_row& row) {
   const bool has_tensors = // behind the JSON
       row.path.ends_with("/infer") && lower(call.content_type) == "application/octet-stream";
   return is_wrong_media(has_tensors ? std::string_view() : call.content_type,
@@ -302,7 +302,7 @@ std::optional<http_reply> http_api::refuse(const http_call& call) const {
     return refusal(fail(errc::forbidden, "requests from pages of other sites are refused"), row);
   }
   if (row->methods == method_set::post && call.method == "POST" && !row->takes_any_media &&
-      is_wrong_media(call, *row)) {
+      has_wrong_media(call, *row)) {
     return refusal(
         fail(errc::unsupported_media_type, "the body must be JSON in UTF-8: application/json"),
         row);

@@ -187,7 +187,7 @@ torchserve_words words_for(bool is_json, std::string_view accept) {
   if (wants_json != wants_text) {
     is_json = wants_json;
   }
-  return is_json ? torchserve_words::json : torchserve_words::text;
+  return is_json ? torchserve_words::json_value : torchserve_words::text;
 }
 
 result<generate> read_instance(const json& instance, const request_limits& limits) {

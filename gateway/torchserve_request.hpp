@@ -17,7 +17,7 @@ namespace baton::gateway {
 
 // What an answer is told in: the text alone; {"text","tokens"} as TorchServe's first handler for
 // vLLM; or OpenAI's words, below /predictions/{model}/{version}/v1.
-enum class torchserve_words : std::uint8_t { text, json, openai };
+enum class torchserve_words : std::uint8_t { text, json_value, openai };
 
 struct torchserve_generate {
   openai_generate call;

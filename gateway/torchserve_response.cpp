@@ -34,7 +34,7 @@ std::string_view media_type_of(torchserve_words words) noexcept {
   switch (words) {
   case torchserve_words::text:
     return "text/plain; charset=utf-8";
-  case torchserve_words::json:
+  case torchserve_words::json_value:
     return "application/json";
   case torchserve_words::openai:
     break;
@@ -60,7 +60,7 @@ http_reply torchserve_whole::reply(const reply_identity& /*who*/,
   http_reply r;
   const auto text = shape_.echo + answer_.text;
   r.content_type = media_type_of(shape_.speaks);
-  r.body = shape_.speaks == torchserve_words::json ? json_piece(shape_, text, answer_, 0) : text;
+  r.body = shape_.speaks == torchserve_words::json_value ? json_piece(shape_, text, answer_, 0) : text;
   return r;
 }
 
@@ -71,7 +71,7 @@ void torchserve_pieces::add(const chunk& c, std::string& out) {
   const auto text = std::exchange(shape_.echo, {}) + c.text;
   // An empty chunk would be the last one. A token may have no text yet, but it has a probability.
   if (!text.empty() || (shape_.has_logprobs && !c.details.empty())) {
-    append_chunk(out, shape_.speaks == torchserve_words::json
+    append_chunk(out, shape_.speaks == torchserve_words::json_value
                           ? json_piece(shape_, text, c, characters_)
                           : text);
     characters_ += text::utf8_characters(text);

@@ -119,8 +119,7 @@ void work::say(inferred p, bool is_last) {
     return;
   if (auto ok = check_limits(p); !ok) {
     p = {};
-    p.failure =
-        baton::fail(errc{57}, "an answer that cannot be sent: {}", ok.error().message);
+    p.failure = baton::fail(errc{57}, "an answer that cannot be sent: {}", ok.error().message);
   }
   p.request = asked_.request;
   p.index = next_index_++;

@@ -97,13 +97,13 @@ TEST_CASE("JSON is answered by JSON and text by text, unless Accept says otherwi
     return read({type, accept, text}).speaks;
   };
   const char* object = R"({"prompt":"P"})";
-  CHECK(words("application/json", "", object) == torchserve_words::json);
-  CHECK(words("application/json", "*/*", object) == torchserve_words::json);
+  CHECK(words("application/json", "", object) == torchserve_words::json_value);
+  CHECK(words("application/json", "*/*", object) == torchserve_words::json_value);
   CHECK(words("application/json", "application/json, text/plain", object) ==
-        torchserve_words::json);
+        torchserve_words::json_value);
   CHECK(words("application/json", "Text/Plain", object) == torchserve_words::text);
   CHECK(words("text/plain", "", "P") == torchserve_words::text);
-  CHECK(words("text/plain", "application/json", "P") == torchserve_words::json);
+  CHECK(words("text/plain", "application/json", "P") == torchserve_words::json_value);
 }
 
 TEST_CASE("an answer comes in pieces unless the request says that it is not to") {
