@@ -78,7 +78,7 @@ struct gateway_section {
   friend bool operator==(const gateway_section&, const gateway_section&) = default;
 };
 
-inline constexpr std::uint32_t workers_of_cluster_max = 4096;
+inline constexpr std::uint32_t workers_of_cluster_max = 1024; // a quarter of nodes_max
 
 // A model that processes of the operator's own serve, on the machine of `cluster up`
 // (docs/workers.md). Names and defaults are TorchServe's where it has them.

@@ -7,22 +7,6 @@
 #include <utility>
 
 namespace baton::gateway {
-namespace {
-
-std::string_view name_of(cancel_reason why) noexcept {
-  switch (why) {
-  case cancel_reason::client_asked:
-    return "it asked to cancel";
-  case cancel_reason::client_lost:
-    return "its connection fell: it may come back";
-  case cancel_reason::slow_reader:
-    return "it did not read";
-  default:
-    return "its connection fell";
-  }
-}
-
-} // namespace
 
 // False if the stream was cut: its ticket is cancelled, the entry must go.
 bool desk_state::deliver(open_entry& entry, stream_event e) {
@@ -96,8 +80,7 @@ void desk_state::close(const close_request& m) {
   }
   auto& entry = it->second;
   if (entry.trace) {
-    entry.note("client_left", name_of(m.why), now());
-    entry.trace->what.failed_by(errc::cancelled, now());
+    entry.trace->what.left(m.why, now());
     entry.trace.reset();
   }
   if (entry.stage == stage_of_request::reserving) {

@@ -241,37 +241,44 @@ asio::awaitable<after> generation_answer(http_connection& client, openings open,
 namespace {
 
 // The first refusal is the call's; what was opened before it is cancelled.
-openings open_all(http_connection& client, openai_generate& call) {
-  auto& desk = client.core().http;
-  const auto choices = call.request.choices;
-  if (call.resume) {
-    return one_of(desk.resume(client.who, call.request.model, chunks_from(call),
-                              call.request.is_resumable, client.wake()),
-                  choices);
-  }
-  // Nobody can come back to a stream of several.
-  const bool is_stream = call.shape.is_stream && call.further.empty();
-  auto all = one_of(desk.open(client.who, std::move(call.request), call.add_generation_prompt,
-                              is_stream, client.wake()),
-                    choices);
-  for (auto& request : call.further) {
-    if (!all) {
-      break;
-    }
-    auto next = desk.open(client.who, std::move(request), call.add_generation_prompt, is_stream,
-                          client.wake());
+openings open_each(http_connection& client, std::vector<generate> requests,
+                   bool add_generation_prompt, bool is_stream) {
+  std::optional<open_requests> all;
+  for (auto& request : requests) {
+    const auto choices = request.choices; // of each the same
+    auto next = client.core().http.open(client.who, std::move(request), add_generation_prompt,
+                                        is_stream, client.wake());
     if (!next) {
       return next.refusal();
     }
-    all->add(*std::move(next));
+    if (all) {
+      all->add(*std::move(next));
+    } else {
+      all.emplace(*std::move(next), choices);
+    }
   }
-  return all;
+  return *std::move(all);
+}
+
+openings open_prompts(http_connection& client, openai_generate& call, bool has_event_ids) {
+  // Nobody can come back to a stream of several.
+  const bool is_stream = has_event_ids && call.shape.is_stream && call.further.empty();
+  auto requests = std::move(call.further);
+  requests.insert(requests.begin(), std::move(call.request));
+  return open_each(client, std::move(requests), call.add_generation_prompt, is_stream);
+}
+
+openings open_resumed(http_connection& client, const openai_generate& call) {
+  return one_of(client.core().http.resume(client.who, call.request.model, chunks_from(call),
+                                          call.request.is_resumable, client.wake()),
+                call.request.choices);
 }
 
 } // namespace
 
 asio::awaitable<after> answer(http_connection& client, openai_generate call) {
-  auto open = open_all(client, call);
+  auto open =
+      call.resume ? open_resumed(client, call) : open_prompts(client, call, /*has_event_ids=*/true);
   if (open && call.shape.model.empty()) {
     call.shape.model = open->model();
   }
@@ -338,11 +345,7 @@ asio::awaitable<after> answer(http_connection& client, torchserve_generate call)
   auto& asked = call.call;
   const auto model = asked.request.model;
   core.facts->torchserve().asked(model, call.has_version);
-  const auto choices = asked.request.choices;
-  auto open =
-      one_of(core.http.open(client.who, std::move(asked.request), asked.add_generation_prompt,
-                            /*is_stream=*/false, client.wake()),
-             choices);
+  auto open = open_prompts(client, asked, /*has_event_ids=*/false);
   dialog with;
   with.speaks = api_family::torchserve;
   with.busy_model = model;
@@ -359,12 +362,35 @@ asio::awaitable<after> answer(http_connection& client, torchserve_generate call)
       return std::make_unique<torchserve_events>(shape, who, !client.framing.is_http_1_0);
     };
   } else {
-    const torchserve_shape shape{call.speaks, asked.shape.echo, asked.shape.has_logprobs};
+    const auto& echo = asked.shape.echo; // of the one prompt
+    const torchserve_shape shape{call.speaks, echo.empty() ? std::string() : echo.front(),
+                                 asked.shape.has_logprobs};
     with.whole = [shape] { return std::make_unique<torchserve_whole>(shape); };
     with.events = [shape](const reply_identity&) {
       return std::make_unique<torchserve_pieces>(shape);
     };
   }
+  co_return co_await generation_answer(client, std::move(open), std::move(with));
+}
+
+asio::awaitable<after> answer(http_connection& client, torchserve_batch call) {
+  auto& core = client.core();
+  const auto count = call.requests.size();
+  dialog with;
+  with.speaks = api_family::torchserve;
+  with.busy_model = call.requests.front().model;
+  for (std::size_t i = 0; i < count; ++i) {
+    core.facts->torchserve().asked(with.busy_model, /*has_version=*/false);
+  }
+  with.whole = [count] { return std::make_unique<torchserve_predictions>(count); };
+  with.ended_well = [&core, count, model = with.busy_model](const reply_times& when) {
+    for (std::size_t i = 0; i < count; ++i) {
+      core.facts->torchserve().predicted(model, /*has_version=*/false, when.granted - when.read,
+                                         when.ended - when.read);
+    }
+  };
+  auto open = open_each(client, std::move(call.requests), /*add_generation_prompt=*/true,
+                        /*is_stream=*/false);
   co_return co_await generation_answer(client, std::move(open), std::move(with));
 }
 

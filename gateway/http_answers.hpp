@@ -40,7 +40,7 @@ asio::awaitable<after> answer(http_connection& client, openai_generate call);
 asio::awaitable<after> answer(http_connection& client, tgi_generate call);
 asio::awaitable<after> answer(http_connection& client, vllm_generate call);
 asio::awaitable<after> answer(http_connection& client, torchserve_generate call);
-// All of them at once, and the first that fails is the answer.
+// All of them together, and the first that fails is the answer.
 asio::awaitable<after> answer(http_connection& client, torchserve_batch call);
 asio::awaitable<after> answer(http_connection& client, kserve_generate call);
 asio::awaitable<after> answer(http_connection& client, tokenize_call call);

@@ -35,7 +35,7 @@ void append_piece(std::string& out, const std::string& body, bool is_last, bool 
 }
 
 // An answer that breaks off has no end: the connection is closed before it.
-asio::awaitable<after> rest_of(http_connection& client, open_request& open, std::string out) {
+asio::awaitable<after> rest_of(http_connection& client, open_requests& open, std::string out) {
   const bool is_chunked = !client.framing.is_http_1_0;
   for (;;) {
     bool is_over = false;
@@ -46,8 +46,6 @@ asio::awaitable<after> rest_of(http_connection& client, open_request& open, std:
       is_over = is_broken || piece->is_last;
       if (!is_broken)
         append_piece(out, piece->body, piece->is_last, is_chunked);
-      if (!piece || piece->is_last)
-        open.ended();
     }
     if (!out.empty() && !co_await client.write(std::exchange(out, {})))
       co_return after::close;
@@ -61,13 +59,11 @@ asio::awaitable<after> rest_of(http_connection& client, open_request& open, std:
   }
 }
 
-asio::awaitable<after> tell(http_connection& client, open_request& open) {
+asio::awaitable<after> tell(http_connection& client, open_requests& open) {
   const auto first = co_await client.next(open);
   if (!first)
     co_return after::close; // dropping `open` tells the worker
   const auto* piece = std::get_if<inferred>(&*first);
-  if (!piece || piece->is_last)
-    open.ended();
   if (const auto refusal = refusal_of(client, *first))
     co_return co_await client.reply(*refusal);
   auto reply = raw_reply(*piece);
@@ -83,7 +79,8 @@ asio::awaitable<after> tell(http_connection& client, open_request& open) {
 } // namespace
 
 asio::awaitable<after> answer(http_connection& client, worker_call call) {
-  auto open = client.core().http.infer(client.who, std::move(call.request), client.wake());
+  auto open = one_of(client.core().http.infer(client.who, std::move(call.request), client.wake()),
+                     /*choices=*/1);
   if (!open)
     co_return co_await client.reply(refusal_of(client, open.refusal()));
   client.set_stream(&*open);

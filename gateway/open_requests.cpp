@@ -50,6 +50,10 @@ void open_requests::take_note(std::size_t place, stream_event& e) {
       one.open.ended();
     }
     c->choice += static_cast<std::uint32_t>(place) * choices_;
+  } else if (const auto* piece = std::get_if<inferred>(&e)) {
+    if (piece->is_last) {
+      one.open.ended();
+    }
   } else if (!std::holds_alternative<granted>(e)) { // refused or failed
     one.open.ended();
   }

@@ -274,29 +274,36 @@ opening reception::detokenize(const caller& who, std::string_view model, std::ve
 }
 
 opening reception::infer(const caller& who, baton::infer request, std::function<void()> wake) {
+  auto trace = trace_for(who, request_trace::operation::infer, request.model);
   if (auto ok = check_limits(request); !ok) {
-    return refuse(ok.error());
+    return refused(refuse(ok.error()), trace);
   }
   if (!request.parameters.empty()) {
     if (auto ok = parse_body(request.parameters, parameters_depth_max); !ok) {
-      return refuse(ok.error());
+      return refused(refuse(ok.error()), trace);
     }
   }
   if (facts_->look()->is_draining) {
-    return refuse(fail(errc::draining, "the server is draining: it takes no new requests"));
+    return refused(refuse(fail(errc::draining, "the server is draining: it takes no new requests")),
+                   trace);
   }
   const auto* model = find_worker_model(*facts_, request.model, request.version);
   if (!model) {
-    return refuse(fail_param(errc::model_not_found, "model", "no worker serves the model '{}'{}{}",
-                             request.model, request.version.empty() ? "" : ", version ",
-                             request.version));
+    return refused(
+        refuse(fail_param(errc::model_not_found, "model", "no worker serves the model '{}'{}{}",
+                          request.model, request.version.empty() ? "" : ", version ",
+                          request.version)),
+        trace);
   }
   auto lease = lease_for(who, /*is_new=*/true);
   if (auto* no = std::get_if<rejected>(&lease)) {
-    return std::move(*no);
+    return refused(std::move(*no), trace);
   }
   if (!facts_->enter()) {
-    return refuse_full(request.model);
+    return refused(refuse_full(request.model), trace);
+  }
+  if (trace) {
+    trace->what.opened(request.model, 0);
   }
   counts().request_opened(door_);
   auto out =
@@ -304,7 +311,8 @@ opening reception::infer(const caller& who, baton::infer request, std::function<
   request.request = out->number();
   request.deadline = sooner(request.deadline, facts_->config().request_deadline);
   auto name = request.model;
-  caf::anon_send(model->pool, open_infer{out, std::move(request), std::get<0>(std::move(lease))});
+  caf::anon_send(model->pool, open_infer{out, std::move(request), std::get<0>(std::move(lease)),
+                                         std::move(trace)});
   return open_request(model->pool, std::move(out), std::move(name));
 }
 

@@ -19,6 +19,8 @@ std::string_view name_of(request_trace::operation asks) noexcept {
     return "tokenize";
   case request_trace::operation::detokenize:
     return "detokenize";
+  case request_trace::operation::infer: // of a worker model: any computation
+    return "infer";
   case request_trace::operation::unread:
     break;
   }
@@ -39,6 +41,19 @@ std::string_view name_of(finish how) noexcept {
     break;
   }
   return {};
+}
+
+std::string_view text_of(cancel_reason why) noexcept {
+  switch (why) {
+  case cancel_reason::client_asked:
+    return "it asked to cancel";
+  case cancel_reason::client_lost:
+    return "its connection fell: it may come back";
+  case cancel_reason::slow_reader:
+    return "it did not read";
+  default:
+    return "its connection fell";
+  }
 }
 
 template <class Answer>
@@ -98,12 +113,26 @@ void request_trace::take(const stream_event& e, instant now) {
   } else if (const auto* c = std::get_if<chunk>(&e)) {
     take_chunk(*c, now);
   } else {
-    const auto* t = std::get_if<tokenized>(&e);
-    if (const auto code = t ? failure_in(*t) : failure_in(std::get<detokenized>(e))) {
-      failed_by(*code, now);
-    } else if (!ended_at_) {
-      ended_at_ = now;
-    }
+    take_answer(e, now);
+  }
+}
+
+void request_trace::take_answer(const stream_event& e, instant now) {
+  const auto* t = std::get_if<tokenized>(&e);
+  const auto* p = std::get_if<inferred>(&e);
+  const auto code = t ? failure_in(*t) : p ? failure_in(*p) : failure_in(std::get<detokenized>(e));
+  if (code) {
+    failed_by(*code, now);
+  } else if (!ended_at_ && (!p || p->is_last)) {
+    ended_at_ = now;
+  }
+}
+
+void request_trace::begun(instant now) {
+  if (granted_at_) {
+    note("resumed", "worker", now);
+  } else {
+    granted_at_ = now;
   }
 }
 
@@ -140,6 +169,11 @@ void request_trace::note(std::string_view name, std::string_view reason, instant
     return;
   }
   events_.push_back({now, name, std::string(reason.substr(0, trace_text_bytes_max))});
+}
+
+void request_trace::left(cancel_reason why, instant now) {
+  note("client_left", text_of(why), now);
+  failed_by(errc::cancelled, now);
 }
 
 void request_trace::failed_by(errc code, instant now) {
@@ -261,8 +295,12 @@ span request_trace::child(std::uint8_t number, std::string_view name, instant be
   return s;
 }
 
+bool request_trace::has_stretches() const noexcept {
+  return is_open_ && (!choices_.empty() || asks == operation::infer);
+}
+
 std::size_t request_trace::span_count() const noexcept {
-  if (!is_open_ || choices_.empty()) {
+  if (!has_stretches()) {
     return 1;
   }
   const bool has_prefill = granted_at_ && asks != operation::resume;
@@ -285,12 +323,13 @@ std::vector<span> request_trace::spans() const {
     }
   }
   std::vector<span> all{std::move(first)};
-  if (!is_open_ || choices_.empty()) {
+  if (!has_stretches()) {
     return all;
   }
   all.push_back(child(1, "queue", arrived_at, granted_at_.value_or(end)));
   if (granted_at_ && asks != operation::resume) { // what is gone on with was begun before
-    all.push_back(child(2, "prefill", *granted_at_, first_token_at_.value_or(end)));
+    const auto* what = asks == operation::infer ? "infer" : "prefill";
+    all.push_back(child(2, what, *granted_at_, first_token_at_.value_or(end)));
   }
   if (first_token_at_) {
     all.push_back(child(3, "decode", *first_token_at_, end));

@@ -8,6 +8,8 @@
 //     queue        |---|                                         until its ticket
 //     prefill          |-------|                                 until its first token
 //     decode                   |------------------------------|  until its last one
+//
+// What a worker model is asked has `infer` below it in place of the last two, from its first batch.
 #pragma once
 
 #include "gateway/span.hpp"
@@ -40,7 +42,8 @@ public:
     text_completion,
     resume,
     tokenize,
-    detokenize
+    detokenize,
+    infer
   };
 
   // Whose it is: its own span as others would see it.
@@ -67,8 +70,12 @@ public:
   void opened(std::string model_found, std::uint32_t choices_count);
   // What its stream is told.
   void take(const stream_event& e, instant now);
+  // A worker has it: it waits no more. Another one than before: it goes on with that.
+  void begun(instant now);
   // What happened to it on the way: `name` is a literal.
   void note(std::string_view name, std::string_view reason, instant now);
+  // Its client wants no more of it.
+  void left(cancel_reason why, instant now);
   // It ended here for this reason, unless it had ended before: the first one counts.
   void failed_by(errc code, instant now);
   // Its client hears of this in place of whatever end it had.
@@ -92,6 +99,8 @@ private:
   };
 
   void take_chunk(const chunk& c, instant now);
+  void take_answer(const stream_event& e, instant now);
+  bool has_stretches() const noexcept; // below the server's span
   std::uint64_t unix_nanos_of(instant at) const noexcept;
   std::vector<span_attribute> attributes() const;
   void add_usage(std::vector<span_attribute>& to) const;

@@ -215,6 +215,9 @@ http_plan torchserve_api::predict_openai(const http_call& call,
   }
   asked.shape.model = asked.request.model.empty() ? *model : asked.request.model;
   asked.request.model = *model;
+  for (auto& further : asked.further) {
+    further.model = *model;
+  }
   parsed->has_version = true;
   return *std::move(parsed);
 }

@@ -121,6 +121,9 @@ error in_their_words(error e, const std::vector<other_word>& renamed) {
 }
 
 result<void> check_alone(const openai_generate& call) {
+  if (!call.further.empty()) {
+    return refused("prompt", "as several is for /predictions/MODEL/1.0/v1/completions");
+  }
   if (call.shape.best_of > 1) {
     return refused("best_of", "above 1 is for /predictions/MODEL/1.0/v1/completions");
   }

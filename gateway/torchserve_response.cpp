@@ -1,6 +1,7 @@
 #include "gateway/torchserve_response.hpp"
 
 #include "runtime/text/utf8.hpp"
+#include "schema/ensure.hpp"
 
 #include <fmt/format.h>
 
@@ -60,7 +61,8 @@ http_reply torchserve_whole::reply(const reply_identity& /*who*/,
   http_reply r;
   const auto text = shape_.echo + answer_.text;
   r.content_type = media_type_of(shape_.speaks);
-  r.body = shape_.speaks == torchserve_words::json_value ? json_piece(shape_, text, answer_, 0) : text;
+  r.body =
+      shape_.speaks == torchserve_words::json_value ? json_piece(shape_, text, answer_, 0) : text;
   return r;
 }
 
@@ -116,13 +118,22 @@ void torchserve_events::fail(const error& e, std::string& out) {
   frame(events, out);
 }
 
-std::string predictions_body(const std::vector<std::string>& texts) {
-  std::string out = R"({"predictions":[)";
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    out += i == 0 ? "" : ",";
-    append_json_string(out, texts[i]);
+void torchserve_predictions::add(chunk c) {
+  ENSURE(c.choice < texts_.size(), "choice {} of {}", c.choice, texts_.size());
+  texts_[c.choice] += c.text;
+  left_ -= c.finish != finish::none ? 1 : 0;
+}
+
+http_reply torchserve_predictions::reply(const reply_identity& /*who*/,
+                                         const reply_times& /*when*/) const {
+  http_reply r;
+  r.body = R"({"predictions":[)";
+  for (std::size_t i = 0; i < texts_.size(); ++i) {
+    r.body += i == 0 ? "" : ",";
+    append_json_string(r.body, texts_[i]);
   }
-  return out + "]}";
+  r.body += "]}";
+  return r;
 }
 
 } // namespace baton::gateway

@@ -33,7 +33,6 @@ public:
   void add(chunk c) override;
   bool is_complete() const noexcept override { return answer_.finish != finish::none; }
   http_reply reply(const reply_identity& who, const reply_times& when) const override;
-  const std::string& text() const noexcept { return answer_.text; }
 
 private:
   torchserve_shape shape_;
@@ -78,7 +77,17 @@ private:
   bool has_failed_ = false;
 };
 
-// KServe's, of the first version.
-std::string predictions_body(const std::vector<std::string>& texts);
+// KServe's of the first version: {"predictions"}, the texts of so many choices.
+class torchserve_predictions final : public whole_speaker {
+public:
+  explicit torchserve_predictions(std::size_t count) : texts_(count), left_(count) {}
+  void add(chunk c) override; // requires: its choice is one of them
+  bool is_complete() const noexcept override { return left_ == 0; }
+  http_reply reply(const reply_identity& who, const reply_times& when) const override;
+
+private:
+  std::vector<std::string> texts_;
+  std::size_t left_; // that have not ended
+};
 
 } // namespace baton::gateway

@@ -179,7 +179,7 @@ bool is_in_share(const trace_id& id, double share) noexcept {
   for (std::size_t i = 9; i < id.size(); ++i) {
     drawn = drawn << 8 | id[i];
   }
-  return static_cast<double>(drawn) < share * all;
+  return drawn < static_cast<std::uint64_t>(share * all); // as a double, the last ones are 2^56
 }
 
 } // namespace baton::gateway

@@ -21,6 +21,7 @@ struct pool_state {
     std::shared_ptr<stream> out;
     infer request; // kept until it has ended: its worker may be lost
     std::shared_ptr<quota_lease> lease;
+    trace_handle trace;
   };
 
   static inline const char* name = "worker_pool";
@@ -41,15 +42,19 @@ struct pool_state {
     schedule::worker_queue::asked a{number, bytes_of(m.request), {}};
     if (m.request.deadline.count() > 0)
       a.deadline = now() + m.request.deadline;
-    open.emplace(number, open_entry{std::move(m.out), std::move(m.request), std::move(m.lease)});
+    open.emplace(number, open_entry{std::move(m.out), std::move(m.request), std::move(m.lease),
+                                    std::move(m.trace)});
     if (auto ok = queue.enter(a, now()); !ok)
       refuse(number, ok.error());
     obey();
   }
 
   void close(const close_request& m) {
-    if (!open.contains(m.request))
+    const auto it = open.find(m.request);
+    if (it == open.end())
       return; // it ended while the door was leaving
+    if (const auto& trace = it->second.trace)
+      trace->what.left(m.why, now());
     queue.cancel(m.request, now());
     erase(m.request);
     obey();
@@ -66,9 +71,14 @@ struct pool_state {
     if (it == open.end())
       return false;
     const auto out = it->second.out;
+    const auto trace = it->second.trace;
+    if (trace)
+      trace->what.take(e, now());
     const bool fits = out->push(std::move(e));
     out->wake_door();
     if (!fits) {
+      if (trace)
+        trace->what.cut_off(errc::slow_reader, now());
       counts().dropped("slow_reader");
       queue.cancel(request, now());
       erase(request);
@@ -95,11 +105,22 @@ struct pool_state {
       counts().dropped("inferred");
       return obey();
     }
+    if (auto ok = check_limits(p); !ok && !p.failure) {
+      refuse_piece(request, ok.error());
+      return obey();
+    }
     const bool is_delivered = p.failure ? deliver(request, failed{std::move(*p.failure)})
                                         : deliver(request, std::move(p));
     if (is_delivered && is_last)
       erase(request);
     obey();
+  }
+
+  // Its client's message has no room for it. The worker still ends the answer, for nobody.
+  void refuse_piece(std::uint64_t request, const error& why) {
+    queue.cancel(request, now());
+    if (deliver(request, failed{fail(errc{57}, "the handler's answer: {}", why.message)}))
+      erase(request);
   }
 
   void obey() {
@@ -116,7 +137,10 @@ struct pool_state {
     infer_batch batch;
     batch.batch = o.batch;
     for (const auto request : o.requests) {
-      auto item = open.at(request).request;
+      const auto& entry = open.at(request);
+      if (entry.trace)
+        entry.trace->what.begun(now());
+      auto item = entry.request;
       item.request = request;
       batch.items.push_back(std::move(item));
     }
@@ -157,6 +181,9 @@ struct pool_state {
   }
 
   void greeted(worker_life w) {
+    const auto c = condemned.find(w.node);
+    if (c != condemned.end() && c->second.first == w)
+      return report(w, phase::failed, c->second.second); // its end is on its way
     queue.worker_up(w, now());
     condemned.erase(w.node);
     report(w, phase::ready, "");

@@ -29,6 +29,7 @@ struct open_infer {
   std::shared_ptr<stream> out;
   infer request;
   std::shared_ptr<quota_lease> lease = nullptr;
+  trace_handle trace = nullptr; // none: it is not traced
 };
 
 // The worker door to the pool.

@@ -98,8 +98,12 @@ result<void> check_limits(const stopping& stop) {
 
 namespace {
 
+// What a table, its offsets and its texts' lengths take at most, beside the texts themselves.
+constexpr std::size_t part_bytes = 96;
+constexpr std::size_t whole_bytes = 256;
+
 std::size_t bytes_of(const std::vector<tensor>& tensors) noexcept {
-  std::size_t bytes = 0;
+  std::size_t bytes = tensors.size() * part_bytes;
   for (const auto& t : tensors)
     bytes +=
         t.name.size() + t.datatype.size() + t.shape.size() * sizeof(std::int64_t) + t.data.size();
@@ -107,7 +111,7 @@ std::size_t bytes_of(const std::vector<tensor>& tensors) noexcept {
 }
 
 std::size_t bytes_of(const std::vector<header_field>& headers) noexcept {
-  std::size_t bytes = 0;
+  std::size_t bytes = headers.size() * part_bytes;
   for (const auto& h : headers)
     bytes += h.name.size() + h.value.size();
   return bytes;
@@ -161,17 +165,17 @@ result<void> check_parts(const M& m) {
 } // namespace
 
 std::size_t bytes_of(const infer& m) noexcept {
-  std::size_t bytes = m.model.size() + m.version.size() + bytes_of(m.inputs) + m.body.size() +
-                      m.content_type.size() + bytes_of(m.headers) + m.parameters.size() +
-                      m.request_id.size();
+  std::size_t bytes = whole_bytes + m.model.size() + m.version.size() + bytes_of(m.inputs) +
+                      m.body.size() + m.content_type.size() + bytes_of(m.headers) +
+                      m.parameters.size() + m.request_id.size();
   for (const auto& name : m.outputs)
-    bytes += name.size();
+    bytes += part_bytes + name.size();
   return bytes;
 }
 
 std::size_t bytes_of(const inferred& m) noexcept {
-  return bytes_of(m.outputs) + m.body.size() + m.content_type.size() + bytes_of(m.headers) +
-         m.parameters.size();
+  return whole_bytes + bytes_of(m.outputs) + m.body.size() + m.content_type.size() +
+         bytes_of(m.headers) + m.parameters.size();
 }
 
 result<void> check_limits(const infer& m) {

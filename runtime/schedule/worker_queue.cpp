@@ -143,7 +143,7 @@ bool worker_queue::take_piece(worker_life life, std::uint64_t request, std::uint
   }
   ++e.next_index;
   const bool is_wanted = !e.is_abandoned;
-  if (is_wanted)
+  if (is_wanted || is_last)
     w->heard = now; // one that goes on with what nobody wants does not prolong its time
   if (is_last) {
     finish_item(life.node, *w, request);
@@ -291,9 +291,13 @@ void worker_queue::end_unserved(instant now) {
 }
 
 void worker_queue::check_integrity() const {
-  ENSURE(waiting_.size() <=
-             limits_.max_queued + workers_.size() * limits_.batch_size + limits_.batch_size,
-         "{} requests wait", waiting_.size());
+  // What comes back from workers that ended was let in before.
+  const auto fresh = std::count_if(waiting_.begin(), waiting_.end(), [&](std::uint64_t request) {
+    const auto it = entries_.find(request);
+    return it != entries_.end() && it->second.losses == 0;
+  });
+  ENSURE(limits_.use_job_ticket || static_cast<std::size_t>(fresh) <= limits_.max_queued,
+         "{} requests wait", fresh);
   std::set<std::uint64_t> seen;
   for (const auto request : waiting_) {
     const auto it = entries_.find(request);

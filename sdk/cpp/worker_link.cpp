@@ -2,6 +2,7 @@
 
 #include "schema/limits.hpp"
 
+#include <algorithm>
 #include <unistd.h>
 
 namespace baton::sdk {
@@ -38,9 +39,12 @@ result<std::optional<linked_batch>> worker_link::next_batch() {
       return *lost_;
     return std::optional<linked_batch>{};
   }
-  cancelled_.clear();
   auto batch = std::move(batches_.front());
   batches_.pop_front();
+  std::erase_if(cancelled_, [&](std::uint64_t request) { // those of batches before
+    return std::none_of(batch.items.begin(), batch.items.end(),
+                        [&](const infer& item) { return item.request == request; });
+  });
   return std::optional(std::move(batch));
 }
 
@@ -95,11 +99,12 @@ bool worker_link::judge(const result<void>& how) {
   is_open_ = false;
   ++life_;
   batches_.clear();
+  cancelled_.clear();
   queued_.clear();
   if (is_leaving_ || how)
     is_released_ = true;
-  else if (!row_of(how.error().code).retryable)
-    lost_ = how.error();
+  else if (!row_of(how.error().code).retryable || how.error().code == errc::stale_epoch)
+    lost_ = how.error(); // stale: another life has this place
   changed_.notify_all();
   return is_released_ || lost_;
 }
@@ -160,7 +165,7 @@ result<void> worker_link::serve(const std::stop_token& stop) {
     }
     if (ready.disconnected)
       return link_down("the door closed the connection");
-    if (is_open && clock::now() - heard_at > silence_max)
+    if (clock::now() - heard_at > silence_max)
       return link_down("the door fell silent");
   }
   return {};

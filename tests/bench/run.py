@@ -16,6 +16,7 @@ import sys
 import time
 
 import bus
+import doors
 import engine
 import interference
 import kill
@@ -39,7 +40,7 @@ MODEL = ROOT / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf"
 SECTIONS = {"engine": (engine.rows, 5), "types": (engine.type_rows, 3), "perplexity": (perplexity.rows, 1), "tokenizer": (tokenizer.rows, 3),
             "served": (engine.served_rows, 2), "interference": (interference.rows, 1), "door": (engine.door_rows, 3),
             "pipeline": (pipeline.rows, 2), "prefix": (prefix.rows, 2), "speculation": (speculation.rows, 2), "masks": (masks.rows, 3), "start": (start.rows, 5),
-            "kill": (kill.rows, 2), "bus": (bus.rows, 1)}
+            "kill": (kill.rows, 2), "bus": (bus.rows, 1), "doors": (doors.rows, 3)}
 NEED_PEER = {"engine", "types", "perplexity", "served", "interference"}
 SECONDS_MAX = 900
 BUILD_SECONDS_MAX = 3600

@@ -58,6 +58,10 @@ class Settings:
         return self._bench("masks_bench")
 
     @property
+    def doors_bench(self):
+        return self._bench("doors_bench")
+
+    @property
     def bus_bench(self):
         return self._bench("bus_bench")
 

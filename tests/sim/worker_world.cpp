@@ -96,6 +96,8 @@ void worker_world::step() {
   case 4:
     return obey_root();
   case 5:
+    for (auto& worker : processes_) // who is well is never idle for longer than this
+      act(worker);
     return pass(std::chrono::milliseconds(draw(300)));
   case 6:
     if (!p.is_alive)

@@ -11,7 +11,7 @@ namespace {
 int model = 0; // there is nothing to load
 
 void answer(const baton_request& request, const baton_worker_calls& calls) {
-  const std::int64_t shape[1] = {1};
+  const int64_t shape[1] = {1};
   for (std::size_t i = 0; i < request.inputs_count; ++i) {
     const baton_tensor& in = request.inputs[i];
     if (std::strcmp(in.datatype, "FP32") != 0)

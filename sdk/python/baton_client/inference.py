@@ -31,6 +31,8 @@ HEADERS_MAX = 128
 NAME_BYTES_MAX = 1024
 HEADER_BYTES_MAX = 8192
 PARAMETERS_BYTES_MAX = 64 << 10
+REASON_BYTES_MAX = 16 << 10
+WHOLE_BYTES, PART_BYTES = 256, 96  # of tables and offsets
 
 Headers = Sequence[Tuple[str, str]]
 
@@ -84,11 +86,13 @@ class Inferred:
         return parameters_of(self.parameters_json)
 
 
-def size_of(value) -> int:
-    """Bytes of a request or a piece in a message, but for a few hundred."""
-    tensors = value.inputs if isinstance(value, Infer) else value.outputs
-    size = len(value.body) + sum(len(t.data) + len(t.name) + 8 * len(t.shape) for t in tensors)
-    return size + sum(len(name) + len(text) for name, text in value.headers)
+def size_of(piece: Inferred) -> int:
+    """Bytes that it takes in a message, at most: reckoned as bytes_of of schema/limits.cpp."""
+    size = WHOLE_BYTES + PART_BYTES * (len(piece.outputs) + len(piece.headers)) + len(piece.body)
+    for t in piece.outputs:
+        size += len(t.data) + len(t.name.encode()) + len(t.datatype.encode()) + 8 * len(t.shape)
+    texts = [text for pair in piece.headers for text in pair]
+    return size + sum(len(text.encode()) for text in (*texts, piece.content_type, piece.parameters_json))
 
 
 def check(piece: Inferred) -> None:
@@ -181,8 +185,14 @@ def infer(asked: Infer) -> bytes:
     return codec._finished(b, MessageKind.infer, wire_infer.InferEnd(b))
 
 
+def _for_people(text: str) -> bytes:
+    """What a handler raises may hold a whole tensor in words: the door takes so much."""
+    raw = text.encode(errors="replace")
+    return raw[:REASON_BYTES_MAX].decode(errors="ignore").encode()
+
+
 def _error(b: flatbuffers.Builder, wrong: BatonError) -> int:
-    texts = [b.CreateString(text) for text in (wrong.message, wrong.param, wrong.name)]
+    texts = [b.CreateString(_for_people(text)) for text in (wrong.message, wrong.param, wrong.name)]
     wire_error.ErrorStart(b)
     wire_error.ErrorAddCode(b, wrong.code)
     wire_error.ErrorAddMessage(b, texts[0])

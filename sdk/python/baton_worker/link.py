@@ -1,6 +1,7 @@
 """A worker's end of the worker door (docs/protocol.md): hello, heartbeats, batches, credit.
 
     connecting --hello_ack--> open --silence, disconnect, gap--> connecting     (what was open is void)
+    connecting --silence--> connecting
     open --leave--> leaving --drain--> released
     connecting --refusal--> lost
 
@@ -30,7 +31,9 @@ SILENCE_MAX = 5.0
 BATCH_BYTES_MAX = 64 << 20  # body_bytes_max of schema/limits.hpp
 PACKET_EXTRA_BYTES_MAX = 2048
 RECONNECT_PAUSE = 0.05
+POLL_INTERVAL_MS = 250
 LINGER_MS = 500
+STALE_EPOCH = 72  # another life has this place: ours is over
 DOOR_ACTOR, WORKER_ACTOR = 7, 8
 
 
@@ -77,8 +80,9 @@ class Link:
                 if self._is_released:
                     return None
                 self._changed.wait(1.0)
-            self._cancelled.clear()
-            return self._batches.popleft()
+            batch = self._batches.popleft()
+            self._cancelled.intersection_update(item.request for item in batch.items)
+            return batch
 
     def is_cancelled(self, batch: Batch, request: int) -> bool:
         with self._changed:
@@ -125,7 +129,7 @@ class Link:
             try:
                 self._connect(context)
                 self._serve()
-            except (BatonError, zmq.ZMQError) as wrong:
+            except Exception as wrong:  # whatever it is, the handler's thread waits to hear of it
                 if not self._is_over(wrong):
                     time.sleep(RECONNECT_PAUSE)
                     continue
@@ -138,11 +142,14 @@ class Link:
             self._is_open = False
             self._life += 1
             self._batches.clear()
+            self._cancelled.clear()
             self._queued.clear()
             if self._is_leaving:
                 self._is_released = True
-            elif not getattr(wrong, "retryable", True):
-                self._lost = wrong if isinstance(wrong, BatonError) else LinkDown(str(wrong))
+            elif not isinstance(wrong, (BatonError, zmq.ZMQError)):
+                self._lost = LinkDown(f"{type(wrong).__name__}: {wrong}")
+            elif isinstance(wrong, BatonError) and (not wrong.retryable or wrong.code == STALE_EPOCH):
+                self._lost = wrong
             self._changed.notify_all()
             return self._is_released or self._lost is not None
 
@@ -151,6 +158,7 @@ class Link:
         self._sequence_in = self._sequence_out = 0
         self._socket = context.socket(zmq.DEALER)
         self._socket.setsockopt(zmq.LINGER, LINGER_MS)
+        self._socket.setsockopt(zmq.SNDTIMEO, int(SILENCE_MAX * 1000))  # a door that takes nothing in
         self._socket.setsockopt(zmq.MAXMSGSIZE, BATCH_BYTES_MAX + PACKET_EXTRA_BYTES_MAX)
         self._socket.setsockopt(zmq.RECONNECT_IVL, 20)
         self._monitor = self._socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
@@ -180,7 +188,7 @@ class Link:
                 self._send(MessageKind.heartbeat, codec.heartbeat(beats))
             if self._send_queued():
                 return
-            ready = dict(self._poller.poll(HEARTBEAT_INTERVAL * 250))
+            ready = dict(self._poller.poll(POLL_INTERVAL_MS))
             if self._wake_in in ready:
                 self._drain_wake()
             if self._socket in ready:
@@ -188,7 +196,7 @@ class Link:
                 self._receive_all()
             if self._monitor in ready:
                 raise LinkDown("the door closed the connection")
-            if self._is_open and time.monotonic() - heard_at > SILENCE_MAX:
+            if time.monotonic() - heard_at > SILENCE_MAX:
                 raise LinkDown("the door fell silent")
 
     def _send_queued(self) -> bool:

@@ -178,6 +178,11 @@ class ReceivedRequest:
     def is_cancelled(self) -> bool:
         return self._request.is_cancelled
 
+    def last_response(self) -> Response:
+        """Of a request that ends by its sender."""
+        self.get_response_sender().is_final.wait()
+        return Response()
+
     def get_response_sender(self) -> ResponseSender:
         if self.sender is None:
             self.sender = ResponseSender(self._request)
@@ -298,13 +303,17 @@ class TritonHandler(Handler):
         made = self._model.execute(received)
         if inspect.iscoroutine(made):
             made = asyncio.run(_finished(made))
-        if made is None:  # decoupled: who has asked for its sender ends by it
-            for one in received:
-                one.get_response_sender().is_final.wait()
-            return [Response() for _ in requests]
+        if made is None:
+            made = [None] * len(requests)
         if len(made) != len(requests):
             raise ValueError(f"execute gave {len(made)} responses to {len(requests)} requests")
-        return [_told(response, request) for response, request in zip(made, requests)]
+        is_decoupled = using_decoupled_model_transaction_policy(self._config)
+        if not is_decoupled and any(m is None and one.sender is None for m, one in zip(made, received)):
+            raise ValueError("execute gave no responses, and asked for no sender of them")
+        return [
+            _told(response, request) if response is not None else one.last_response()
+            for response, request, one in zip(made, requests, received)
+        ]
 
     def finalize(self) -> None:
         if hasattr(self._model, "finalize"):

@@ -74,6 +74,14 @@ def test_a_piece_that_python_writes_is_read_back():
     assert (failed.failure.code, failed.failure.message, failed.is_last) == (57, "no", True)
 
 
+def test_a_failure_in_many_or_odd_words_is_cut_to_what_the_door_takes():
+    """One in more words would be unreadable there, and end the worker."""
+    for words in ("ä" * 100_000, "\udc80 is no text"):
+        told = back(MessageKind.inferred, inference.inferred(7, Inferred(failure=BatonError(57, "handler_failed", words, param=words))))
+        assert 0 < len(told.value.failure.message.encode()) <= 16 << 10
+        assert 0 < len(told.value.failure.param.encode()) <= 16 << 10
+
+
 def test_what_is_cut_off_is_a_bad_frame():
     asked = inference.inferred(1, Inferred(body=b"x" * 100))
     head = codec.envelope(MessageKind.inferred, US, US, 0, 1)
@@ -93,7 +101,7 @@ def test_a_piece_beyond_a_limit_is_refused_where_it_is_made():
     ):
         with pytest.raises(ValueError):
             inference.check(piece)
-    inference.check(Inferred(body=b"x" * inference.BYTES_MAX))
+    inference.check(Inferred(body=b"x" * (inference.BYTES_MAX - inference.WHOLE_BYTES)))
 
 
 def test_bytes_elements():

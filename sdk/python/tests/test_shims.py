@@ -110,6 +110,26 @@ def test_a_decoupled_triton_model():
     assert [len(p.outputs) for r, p in pieces if r == 2] == [0]
 
 
+def test_a_triton_model_that_answers_nothing_is_an_error():
+    handler = triton(str(MODELS / "triton_model.py"), "--config", str(MODELS / "config.pbtxt"))
+    handler._model = type("M", (), {"execute": lambda self, requests: None})()
+    ((_, piece),) = run(handler, {"inputs": [floats("INPUT0", 1)]})
+    assert "gave no responses" in piece.failure.message
+
+
+def test_a_triton_model_may_send_some_responses_and_return_others():
+    handler = triton(str(MODELS / "triton_model.py"), "--config", str(MODELS / "config.pbtxt"))
+    from baton_worker import triton as shim
+
+    def execute(self, requests):
+        requests[0].get_response_sender().send(flags=shim.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+        return [None, shim.InferenceResponse(error=shim.TritonError("no"))]
+
+    handler._model = type("M", (), {"execute": execute})()
+    (_, first), (_, second) = run(handler, {"inputs": [floats("INPUT0", 1)]}, {"inputs": [floats("INPUT0", 1)]})
+    assert first.failure is None and second.failure.message == "no"
+
+
 def test_config_pbtxt_is_read_as_triton_gives_it():
     config = pbtxt.parse((MODELS / "config.pbtxt").read_text())
     assert [i["name"] for i in config["input"]] == ["INPUT0", "INPUT1"] and config["output"][1]["dims"] == [4]

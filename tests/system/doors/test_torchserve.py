@@ -79,6 +79,8 @@ def test_the_example_client_of_torchserve_reads_each_chunk(doors):
     chat = {"model": "fake", "messages": [{"role": "user", "content": "tokens=2"}], "max_tokens": 50, "temperature": 0.0}
     assert predict(doors, chat, "/predictions/fake/1.0/v1/chat/completions").json()["choices"][0]["message"]["content"] == "w0 w1 "
     assert requests.get(inference(doors, "/predictions/fake/1.0/v1/models"), timeout=30).json()["data"][0]["id"] == "fake"
+    several = predict(doors, {"model": "fake", "prompt": ["tokens=2", "tokens=3"], "max_tokens": 9}, "/predictions/fake/1.0/v1/completions").json()
+    assert [c["text"] for c in several["choices"]] == ["w0 w1 ", "w0 w1 w2 "]
 
 
 def test_curl_sends_a_prompt_in_every_way(doors, tmp_path):

@@ -134,10 +134,11 @@ def test_each_request_that_a_door_opened_is_one_span(start, collector, keys_file
         "POST /generate": httpx.post(g.url + "/generate", content=b"{", headers=key),
         "tokenize fake": httpx.post(g.url + "/tokenize", json={"prompt": "a"}, headers=key),
         "detokenize fake": httpx.post(g.url + "/detokenize", json={"tokens": [500]}, headers=key),
+        "infer upper": httpx.post(g.url + "/v1/workers/upper", content=b"a", headers=key),
         "POST /v1/chat/completions": ask(g),
         "POST /v1/completions": httpx.post(g.url + "/v1/completions", json={"prompt": "a", "n": 99}, headers=key),
     }
-    assert [r.status_code for r in said.values()] == [200, 404, 200, 422, 200, 400, 401, 400]
+    assert [r.status_code for r in said.values()] == [200, 404, 200, 422, 200, 400, 404, 401, 400]
     for content, status in (("refuse=context_length_exceeded", 400), ("tokens=3 fail_at=2", 500)):
         assert ask(g, content, headers=key).status_code == status
     assert [ask(g, headers={"Authorization": "Bearer few"}).status_code for _ in range(2)] == [200, 429]
@@ -149,7 +150,7 @@ def test_each_request_that_a_door_opened_is_one_span(start, collector, keys_file
     servers = all_servers(g, collector)
     assert sorted((s.name, s.error or "") for s in servers) == sorted([
         ("chat fake", ""), ("chat wrong", "model_not_found"), ("text_completion fake", ""), ("POST /generate", "422"), ("tokenize fake", ""),
-        ("detokenize fake", "invalid_value"), ("POST /v1/chat/completions", "401"), ("POST /v1/completions", "400"),
+        ("detokenize fake", "invalid_value"), ("infer upper", "model_not_found"), ("POST /v1/chat/completions", "401"), ("POST /v1/completions", "400"),
         ("chat fake", "context_length_exceeded"), ("chat fake", "internal"), ("chat fake", ""), ("chat fake", "rate_limit_exceeded"), ("POST /generate_stream", "413")])
     assert all(s.attributes.get("error.type") == s.error for s in servers)
     assert len({s.trace for s in servers}) == len(servers)

@@ -1,5 +1,6 @@
 // What desk and front tell of a request's course, for its trace: one span of the server for each,
 // whatever its end.
+#include "gateway/outage.hpp"
 #include "tests/unit/gateway/front_world.hpp"
 
 using namespace baton;
@@ -26,16 +27,16 @@ struct traced : World {
   }
   // The server's spans of all that has ended since.
   std::vector<span> ended() {
-    std::vector<span> all;
+    std::vector<span> servers;
     for (const auto& t : traces->take(SIZE_MAX, {}, false)) {
-      all.push_back(t.spans().front());
+      servers.push_back(t.spans().front());
     }
-    return all;
+    return servers;
   }
   span only_one() {
-    const auto all = ended();
-    REQUIRE(all.size() == 1);
-    return all[0];
+    const auto servers = ended();
+    REQUIRE(servers.size() == 1);
+    return servers[0];
   }
 };
 

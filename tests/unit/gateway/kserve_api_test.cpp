@@ -1,5 +1,6 @@
 // What the KServe v2 routes say of the server and of its models. No sockets.
 #include "gateway/http_api.hpp"
+#include "gateway/http_header.hpp"
 #include "gateway/kserve_api.hpp"
 
 #include <doctest/doctest.h>

@@ -1,5 +1,6 @@
 // What a request's course comes to: spans, and their JSON. Pure, with times of the test's own.
 #include "gateway/request_trace.hpp"
+#include "schema/result.hpp"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -212,6 +213,33 @@ TEST_CASE("stretches that a request did not come to are no spans") {
     d.failure = fail(errc::invalid_value, "no such token");
     c.t.take(d, c.begin + 5ms);
     CHECK(c.t.spans()[0].failure == "invalid_value");
+  }
+  SUBCASE("what a worker is asked, and another one when the first is lost") {
+    c.t.asks_for(request_trace::operation::infer, "upper");
+    c.t.opened("upper", 0);
+    c.t.begun(c.begin + 2ms);
+    c.t.begun(c.begin + 4ms);
+    inferred piece;
+    c.t.take(piece, c.begin + 5ms);
+    CHECK_FALSE(c.t.has_ended());
+    piece.is_last = true;
+    c.t.take(piece, c.begin + 6ms);
+    const auto all = c.t.spans();
+    CHECK(names_of(all) == names{"infer upper", "queue", "infer"});
+    CHECK(all[0].failure.empty());
+    CHECK(find(all[0], "gen_ai.usage.output_tokens") == nullptr);
+    CHECK(find(all[0], "gen_ai.request.temperature") == nullptr);
+    REQUIRE(all[0].events.size() == 1);
+    CHECK(all[0].events[0].name == "resumed");
+    CHECK(all[1].end_unix_nanos == unix_begin + 2 * ms);
+    CHECK(all[2].end_unix_nanos == unix_begin + 6 * ms);
+  }
+  SUBCASE("what a worker cannot answer") {
+    c.t.asks_for(request_trace::operation::infer, "upper");
+    c.t.opened("upper", 0);
+    c.t.take(failed{fail(errc::internal, "it raised")}, c.begin + 5ms);
+    CHECK(names_of(c.t.spans()) == names{"infer upper", "queue"});
+    CHECK(c.t.spans()[0].failure == "internal");
   }
   SUBCASE("refused unread") {
     c.t.route = "POST /v1/completions";

@@ -130,6 +130,7 @@ TEST_CASE("what cannot be answered is refused by the client's own word for it") 
       {R"({"prompt":"P","temperature":-1})", "temperature"},
       {R"({"prompt":"P","n":2})", "n"},
       {R"({"prompt":"P","best_of":2,"stream":false})", "best_of"},
+      {R"({"prompt":["P","Q"],"stream":false})", "prompt"},
       {R"({"prompt":"P","resumable":true})", "resumable"},
       {R"({"prompt":"P","stream_options":{"include_usage":true}})", "stream_options"},
       {R"({"prompt":"P","params":1})", "params"},

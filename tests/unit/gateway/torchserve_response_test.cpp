@@ -131,7 +131,21 @@ TEST_CASE("a whole answer is the text, or one piece of JSON") {
   CHECK(text.reply({}, {}).content_type == "text/plain; charset=utf-8");
   CHECK(json::parse(piece.reply({}, {}).body) == json{{"text", "ab"}, {"tokens", 2}});
   CHECK(piece.reply({}, {}).content_type == "application/json");
-  CHECK(json::parse(predictions_body({"a\"", ""})) == json{{"predictions", {"a\"", ""}}});
+}
+
+TEST_CASE("predictions are one answer, in the order of their instances") {
+  torchserve_predictions both(2);
+  auto second = text_chunk("b", 2);
+  second.choice = 1;
+  second.finish = finish::stop;
+  both.add(second);
+  CHECK_FALSE(both.is_complete());
+  both.add(text_chunk("a\"", 1));
+  auto first = text_chunk("", 3);
+  first.finish = finish::length;
+  both.add(first);
+  CHECK(both.is_complete());
+  CHECK(json::parse(both.reply({}, {}).body) == json{{"predictions", {"a\"", "b"}}});
 }
 
 TEST_CASE("OpenAI's events begin with their data, each in a chunk of its own") {

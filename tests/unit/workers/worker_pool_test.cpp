@@ -1,5 +1,6 @@
 // The pool of a worker model under CAF's testing scheduler: what it says to workers and the root,
 // and what it brings to streams. Its queue has tests of its own.
+#include "gateway/tracer.hpp"
 #include "gateway/worker_pool.hpp"
 
 #include <caf/scheduler/test_coordinator.hpp>
@@ -227,6 +228,96 @@ TEST_CASE(
   w.tell(worker_greeted{first_again});
   w.tell(actors::peer_up{root});
   CHECK(w.told_root() == std::vector{phase::ready, phase::ready});
+}
+
+TEST_CASE("a life that is to be ended does not come back, however it greets") {
+  world w({.response_timeout = 1s});
+  w.tell(worker_greeted{first});
+  auto hangs = w.ask();
+  w.pass(1s);
+  w.tell(actors::tick{});
+  w.told_root();
+  w.batches();
+  auto waits = w.ask();
+  w.tell(worker_greeted{first});
+  CHECK(w.told_root() == std::vector{phase::failed});
+  CHECK(w.batches().empty());
+  w.tell(worker_lost{first, "its process has ended", /*has_ended=*/true});
+  w.tell(worker_greeted{first_again});
+  CHECK(w.told_root() == std::vector{phase::ready});
+  CHECK(w.batches() == numbers{{waits->number()}});
+}
+
+TEST_CASE("a piece of more than a client's message takes is its handler's failure") {
+  world w;
+  w.tell(worker_greeted{first});
+  auto out = w.ask(/*buffer_max=*/64 << 20);
+  w.said.clear();
+  w.piece(*out, 0, false, std::string(limits::infer_bytes_max + 1, 'x'));
+  CHECK(failure_of(*out) == errc{57});
+  CHECK(w.facts->requests_open() == 0);
+  REQUIRE(w.said.size() == 1);
+  CHECK(std::get<cancel_infer>(w.said[0].second).request == out->number());
+  w.piece(*out, 1, true);
+  auto next = w.ask();
+  CHECK(w.batches() == numbers{{next->number()}});
+}
+
+TEST_CASE("each request is traced once, whatever ends it") {
+  world w;
+  auto traces = std::make_shared<tracer>(tracer_settings{});
+  const auto ask = [&](std::size_t buffer_max = 1 << 20) {
+    REQUIRE(w.facts->enter());
+    auto out = std::make_shared<stream>(w.facts->next_number(), buffer_max, nullptr);
+    auto trace = traces->begin(std::nullopt, "http", w.time.clock().now());
+    trace->what.asks_for(request_trace::operation::infer, "m");
+    trace->what.opened("m", 0);
+    infer request;
+    request.body = "question";
+    w.tell(open_infer{out, request, nullptr, std::move(trace)});
+    return out;
+  };
+  auto out = ask();
+  w.pass(20ms);
+  w.tell(worker_greeted{first});
+  std::string expected;
+  std::vector<std::string> events;
+  SUBCASE("its answer") {
+    w.piece(*out, 0, false);
+    CHECK(traces->take(SIZE_MAX, {}, false).empty());
+    w.piece(*out, 1, true);
+  }
+  SUBCASE("the next life's answer") {
+    w.tell(worker_greeted{first_again});
+    w.piece(*out, 0, true, "piece", first_again);
+    events = {"resumed"};
+  }
+  SUBCASE("its worker's end") {
+    w.piece(*out, 0, false);
+    w.tell(worker_lost{first, "killed", /*has_ended=*/true});
+    expected = "worker_lost";
+  }
+  SUBCASE("its client leaves") {
+    w.tell(close_request{out->number(), cancel_reason::client_gone});
+    expected = "cancelled";
+    events = {"client_left"};
+  }
+  SUBCASE("its client does not read") {
+    w.piece(*out, 0, false, std::string(900'000, 'x'));
+    w.piece(*out, 1, true, std::string(900'000, 'x'));
+    expected = "slow_reader";
+  }
+  const auto taken = traces->take(SIZE_MAX, {}, false);
+  REQUIRE(taken.size() == 1);
+  const auto spans = taken[0].spans();
+  REQUIRE(spans.size() == 3);
+  CHECK(spans[0].name == "infer m");
+  CHECK(spans[0].failure == expected);
+  CHECK(spans[1].end_unix_nanos - spans[1].begin_unix_nanos == 20'000'000);
+  REQUIRE(spans[0].events.size() == events.size());
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    CHECK(spans[0].events[i].name == events[i]);
+  }
 }
 
 TEST_CASE("what a worker had whose process ended is given to its next life") {

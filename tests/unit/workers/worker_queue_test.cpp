@@ -1,5 +1,6 @@
 // Batches of requests over workers that come, end, hang and leave.
 #include "runtime/schedule/worker_queue.hpp"
+#include "schema/codec.hpp"
 
 #include <doctest/doctest.h>
 
@@ -135,6 +136,21 @@ TEST_CASE("requests that do not fit into one message go in several") {
   CHECK(f.batches().empty());
   CHECK(f.ask(3, limits::batch_bytes_max / 2));
   CHECK(f.batches() == batches_of{requests{1, 2}});
+}
+
+TEST_CASE("what is reckoned of a request is at least what it takes in a message") {
+  infer m;
+  m.model = "m";
+  m.inputs.assign(limits::tensors_max, {"x", "FP32", {1}, "1234"});
+  m.outputs.assign(limits::tensors_max, "y");
+  m.headers.assign(limits::headers_max, {"n", "v"});
+  m.parameters = "{}";
+  m.request_id = "r";
+  for (const auto& one : {m, infer{}}) {
+    const auto alone = encode({}, infer_batch{1, {one}}).body.size_bytes;
+    const auto both = encode({}, infer_batch{1, {one, one}}).body.size_bytes;
+    CHECK(both - alone <= bytes_of(one));
+  }
 }
 
 TEST_CASE("the worker that has been idle for longest is next") {
@@ -298,6 +314,19 @@ TEST_CASE("a client that leaves frees its place in the queue; a running one's pi
   CHECK_FALSE(f.piece(first, 1, 0, false)); // and they do not prolong the worker's time
   f.pass(100ms);
   CHECK(f.take<fence_worker>().size() == 1);
+}
+
+TEST_CASE("a worker that ends what nobody wants any more goes on with its batch in time") {
+  queue_fixture f({.batch_size = 2, .response_timeout = 1s});
+  f.up(first);
+  CHECK(f.ask(1));
+  CHECK(f.ask(2));
+  f.queue.cancel(1, f.now);
+  f.pass(900ms);
+  CHECK_FALSE(f.piece(first, 1, 0, true));
+  f.pass(900ms);
+  CHECK(f.piece(first, 2, 0, true));
+  CHECK(f.take<fence_worker>().empty());
 }
 
 TEST_CASE("a deadline ends what waits and what runs, each once") {
