@@ -164,10 +164,13 @@ void add_import(CLI::App& app, choices& c) {
   auto* sub = app.add_subcommand(
       "import", "Make a nodes.toml of what another server was started with.\n"
                 "  cluster import model-config.yaml --model model.gguf > nodes.toml\n"
+                "  cluster import models/repository --model model.gguf > nodes.toml\n"
                 "  cluster import vllm serve models/qwen --max-model-len 32k > nodes.toml\n"
                 "  cluster import text-generation-launcher --model-id models/qwen > nodes.toml");
-  sub->add_option("FROM", c.import.from,
-                  "TorchServe's model-config.yaml, or the whole command of vLLM or TGI")
+  sub->add_option(
+         "FROM", c.import.from,
+         "TorchServe's model-config.yaml, Triton's model repository or config.pbtxt, or the "
+         "whole command of vLLM or TGI")
       ->required();
   sub->add_option("--model", c.import.model,
                   "a GGUF file, or a directory of safetensors; default: the command's");

@@ -376,17 +376,28 @@ std::vector<std::string> names_in(const std::string& path) {
   return names;
 }
 
-const char* error_of(api_family speaks) noexcept {
+const char* error_name(api_family speaks) noexcept {
   switch (speaks) {
   case api_family::tgi:
-    return "#/components/schemas/TgiError";
+    return "TgiError";
   case api_family::kserve:
-    return "#/components/schemas/KserveError";
+    return "KserveError";
   case api_family::torchserve: // at doors of its own, with a document of their own
   case api_family::openai:
     break;
   }
-  return "#/components/schemas/Error";
+  return "Error";
+}
+
+ordered error_of(api_family speaks) {
+  return {{"$ref", std::string("#/components/schemas/") + error_name(speaks)}};
+}
+
+// Of a route whose body says in whose words it is.
+ordered error_of(const route_row& route, body_kind body) {
+  const bool has_two = body == body_kind::generate || body == body_kind::tokenize;
+  return has_two ? one_of({error_of(api_family::openai), error_of(api_family::tgi)})
+                 : error_of(route.speaks);
 }
 
 ordered operation_of(const route_row& route, const gateway_config& config) {
@@ -420,10 +431,10 @@ ordered operation_of(const route_row& route, const gateway_config& config) {
                           (told.body == body_kind::tgi && route.path == "/") ||
                           (route.path == "/v1/responses/{id}" && route.methods == method_set::get);
   if (may_stream) {
-    answer["content"].update(content_of(event_media, typed("string")));
+    answer["content"].update(content_of(event_media, ordered::object()));
   }
   if (told.body == body_kind::generate) {
-    answer["content"].update(content_of(line_media, typed("string")));
+    answer["content"].update(content_of(line_media, ordered::object()));
   }
   if (told.body == body_kind::infer) {
     answer["content"].update(content_of(bytes_media, ordered::object()));
@@ -433,9 +444,8 @@ ordered operation_of(const route_row& route, const gateway_config& config) {
   } else {
     out["responses"]["200"] = std::move(answer);
   }
-  out["responses"]["default"] = {
-      {"description", "A refusal, or what went wrong"},
-      {"content", content_of(json_media, {{"$ref", error_of(route.speaks)}})}};
+  out["responses"]["default"] = {{"description", "A refusal, or what went wrong"},
+                                 {"content", content_of(json_media, error_of(route, told.body))}};
   return out;
 }
 

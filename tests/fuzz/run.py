@@ -59,6 +59,7 @@ TARGETS = {
                              ["runtime/text/tokenizer_json_steps.cpp", "runtime/text/vocabulary_checkpoint.cpp", "runtime/text/pre_tokenizer*.cpp"],
                              JSON),
     "torchserve_yaml": Target([], ["cluster/torchserve_import.cpp"], [": ", "- ", "[", "]", "{", "}", "&a", "*a", "|", "---", "!!str", '"']),
+    "triton_config": Target([], ["cluster/pbtxt.cpp", "cluster/triton_import.cpp"], ["{", "}", "[", "]", ": ", '"', "#", "<", ">", "python", "vllm"]),
     "websocket": Target([], ["gateway/websocket_messages.cpp"], ["\\x81\\x80", "\\x88\\x80", "\\x89\\x80", "\\xfe", "\\xff"]),
 }
 

@@ -1,0 +1,31 @@
+// A model repository of Triton as our nodes.toml: models of the Python backend become [[workers]],
+// one of the vLLM backend becomes the [model]. Names and meanings:
+// https://github.com/triton-inference-server/common/blob/main/protobuf/model_config.proto and
+// .../server/blob/main/docs/user_guide/model_configuration.md. Pure.
+#pragma once
+
+#include "cluster/imported_config.hpp"
+#include "schema/result.hpp"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace baton::cluster {
+
+// One directory of a repository.
+struct triton_model {
+  std::string directory;               // as a worker's command can name it
+  std::string config;                  // config.pbtxt
+  std::vector<std::uint32_t> versions; // directories with a number for a name
+  std::string engine;                  // model.json of the newest version; empty: it has none
+};
+
+// `model` and `name`: for the LLM's path and name; needed where no model is vLLM's. Errors:
+// bad_config (a file is no config.pbtxt, a value is none of those that there are, there is no LLM,
+// or there are two; names the model).
+result<imported_config> import_triton(std::span<const triton_model> models,
+                                      const std::string& model, const std::string& name);
+
+} // namespace baton::cluster
