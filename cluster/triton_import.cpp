@@ -228,11 +228,13 @@ std::optional<error> translation::take_python(const triton_model& of, fields& co
   for (const auto& [field, why] : without)
     if (config.find(field))
       note(of, fmt::format("{} is left out: {}", field, why));
-  for (const auto& [field, value] : config.object().items())
+  for (auto it = config.object().begin(); it != config.object().end(); ++it) {
+    const std::string_view field = it.key();
     if (std::find(std::begin(known), std::end(known), field) == std::end(known) &&
         std::none_of(std::begin(without), std::end(without),
                      [&](const auto& w) { return w.first == field; }))
       note(of, fmt::format("{} is left out: nothing here is called so", field.substr(0, 64)));
+  }
   return std::nullopt;
 }
 

@@ -76,6 +76,26 @@ def test_the_commands_of_other_servers_are_imported(tmp_path):
     assert refused.returncode == 1 and "--max-model-len is 'long': a number is needed" in refused.stderr
 
 
+def test_a_repository_of_triton_is_imported(tmp_path):
+    llm, add = tmp_path / "repository" / "llm", tmp_path / "repository" / "add_sub"
+    for one in (llm / "1", llm / "2", add / "1"):
+        one.mkdir(parents=True)
+    (llm / "config.pbtxt").write_text('backend: "vllm"\ninstance_group [{ count: 1 kind: KIND_MODEL }]\n')
+    (llm / "2" / "model.json").write_text(json.dumps({"model": str(MODEL), "max_model_len": 1024, "gpu_memory_utilization": 0.5}))
+    (add / "config.pbtxt").write_text('backend: "python"\nmax_batch_size: 8\ndynamic_batching {}\n')
+    done = cluster("import", tmp_path / "repository")
+    assert done.returncode == 0 and "note: llm: --gpu-memory-utilization is left out" in done.stderr, done.stderr
+    assert f'"baton_worker.triton", "{add}/1/model.py"' in done.stdout and "batch_size = 8" in done.stdout
+    config = tmp_path / "nodes.toml"
+    config.write_text(done.stdout)
+    assert len(json.loads(cluster("plan", config, "--json").stdout)["shards"]) == 1
+    alone = cluster("import", add / "config.pbtxt")
+    assert alone.returncode == 1 and "--model says which LLM is served" in alone.stderr
+    assert cluster("import", add, "--model", MODEL).returncode == 0
+    (add / "config.pbtxt").write_text("backend: {")
+    assert "add_sub/config.pbtxt: line 1" in cluster("import", add, "--model", MODEL).stderr
+
+
 def test_model_inspect_says_what_a_file_holds_and_whether_it_runs(tmp_path):
     out = cluster("model", "inspect", MODEL)
     assert out.returncode == 0 and "runs" in out.stdout.splitlines()[0] and "30 layers" in out.stdout
