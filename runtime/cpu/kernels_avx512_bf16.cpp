@@ -76,9 +76,12 @@ struct bf16_by_pairs {
 #pragma GCC unroll 2
       for (int i = 0; i < vectors; ++i)
         sum[m][i] = _mm512_setzero_ps();
+    // A block's lines of the next panel are asked for a few at a time: all at once they would fill
+    // what the core can wait for.
+    constexpr int parts_of_block = block_columns / 4;
+    const int ahead_lines = (ahead.lines_per_block + parts_of_block - 1) / parts_of_block;
     for (std::size_t b = 0; b < blocks; ++b) {
-      for (int i = 0; i < ahead.lines_per_block; ++i, ahead.next += 64)
-        _mm_prefetch(ahead.next, _MM_HINT_T0);
+      int ahead_left = ahead.lines_per_block;
       __m512 even[MR][vectors], odd[MR][vectors];
 #pragma GCC unroll 8
       for (int m = 0; m < MR; ++m)
@@ -87,6 +90,8 @@ struct bf16_by_pairs {
           even[m][i] = odd[m][i] = _mm512_setzero_ps();
 #pragma GCC unroll 8
       for (std::size_t k = 0; k < block_columns; k += 4, w += 4 * vector_bytes, a += 8) {
+        for (int i = 0; i < ahead_lines && ahead_left > 0; ++i, --ahead_left, ahead.next += 64)
+          _mm_prefetch(ahead.next, _MM_HINT_T1);
         paired weights[vectors];
 #pragma GCC unroll 2
         for (int i = 0; i < vectors; ++i)

@@ -173,7 +173,8 @@ struct vector_avx2 {
     return {_mm256_add_epi32(acc.a, _mm256_madd_epi16(c.a, x.v)),
             _mm256_add_epi32(acc.b, _mm256_madd_epi16(c.b, x.v))};
   }
-  BATON_OP void prefetch(const std::byte* p) { _mm_prefetch(p, _MM_HINT_T0); }
+  // Into the second cache: the next panel would push this one out of the first.
+  BATON_OP void prefetch(const std::byte* p) { _mm_prefetch(p, _MM_HINT_T1); }
 
 private:
   template <int Second>

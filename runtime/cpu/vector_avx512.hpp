@@ -141,7 +141,8 @@ struct vector_avx512 {
   }
   BATON_OP i32 dot_bytes(i32 acc, codes c, few x) { return {_mm512_dpbusd_epi32(acc.v, c.v, x.v)}; }
   BATON_OP i32 dot_words(i32 acc, codes c, few x) { return {_mm512_dpwssd_epi32(acc.v, c.v, x.v)}; }
-  BATON_OP void prefetch(const std::byte* p) { _mm_prefetch(p, _MM_HINT_T0); }
+  // Into the second cache: the next panel would push this one out of the first.
+  BATON_OP void prefetch(const std::byte* p) { _mm_prefetch(p, _MM_HINT_T1); }
 };
 
 } // namespace
