@@ -78,10 +78,12 @@ http_api::admission http_request::admit_head(const http_api& api) const {
         fail(errc::invalid_request, "Transfer-Encoding and Content-Length exclude each other"));
   }
   auto admitted = api.admit(call());
-  if (api.reads_traces()) {
-    admitted.who.trace = trace_of(m);
-  }
+  admitted.who.trace = trace_for(api);
   return admitted;
+}
+
+std::optional<trace_parent> http_request::trace_for(const http_api& api) const {
+  return api.reads_traces() ? trace_of(get()) : std::nullopt;
 }
 
 http_call http_request::call() const {

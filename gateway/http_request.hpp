@@ -28,6 +28,8 @@ public:
   bool expects_continue() const; // "100 Continue" before its body comes
   // Who asks, and what is wrong with the request whatever its body says.
   http_api::admission admit_head(const http_api& api) const;
+  // The caller's, if traces are exported.
+  std::optional<trace_parent> trace_for(const http_api& api) const;
   // Views into the parser's memory.
   http_call call() const;
 

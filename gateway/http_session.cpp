@@ -113,6 +113,11 @@ asio::awaitable<after> http_session::one_request(bool is_first) {
   client_->started_at = http_connection::clock::now();
   http_request request(limits, client_->door());
   if (auto ec = co_await read_head(request, is_first); ec) {
+    client_->who = {};
+    if (ec == http::error::body_limit) { // the header is read, and says so
+      client_->route = http_api::route_name(request.call());
+      client_->who.trace = request.trace_for(client_->core().api);
+    }
     co_return co_await judge_read_error(request, ec);
   }
   client_->framing = request.framing();

@@ -289,11 +289,10 @@ opening reception::infer(const caller& who, baton::infer request, std::function<
   }
   const auto* model = find_worker_model(*facts_, request.model, request.version);
   if (!model) {
-    return refused(
-        refuse(fail_param(errc::model_not_found, "model", "no worker serves the model '{}'{}{}",
-                          request.model, request.version.empty() ? "" : ", version ",
-                          request.version)),
-        trace);
+    return refused(refuse(fail_param(errc::model_not_found, "model",
+                                     "no worker serves the model '{}'{}{}", request.model,
+                                     request.version.empty() ? "" : ", version ", request.version)),
+                   trace);
   }
   auto lease = lease_for(who, /*is_new=*/true);
   if (auto* no = std::get_if<rejected>(&lease)) {

@@ -19,6 +19,7 @@
 #include <atomic>
 #include <cstring>
 #include <future>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -115,10 +116,15 @@ endpoints span_exporter::wall::addresses(instant until) {
   }
   if (!lookup.valid()) {
     std::promise<endpoints> told;
-    lookup = told.get_future();
-    std::thread([told = std::move(told), where = to]() mutable {
-      told.set_value(look_up(where));
-    }).detach();
+    auto coming = told.get_future();
+    try {
+      std::thread([told = std::move(told), where = to]() mutable {
+        told.set_value(look_up(where));
+      }).detach();
+    } catch (const std::system_error&) { // no thread is to be had: as if the name were unknown
+      return {};
+    }
+    lookup = std::move(coming);
   }
   while (clock::now() < until && !is_late()) {
     if (lookup.wait_for(look_interval) == std::future_status::ready) {

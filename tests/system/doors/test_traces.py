@@ -151,7 +151,7 @@ def test_each_request_that_a_door_opened_is_one_span(start, collector, keys_file
     assert sorted((s.name, s.error or "") for s in servers) == sorted([
         ("chat fake", ""), ("chat wrong", "model_not_found"), ("text_completion fake", ""), ("POST /generate", "422"), ("tokenize fake", ""),
         ("detokenize fake", "invalid_value"), ("infer upper", "model_not_found"), ("POST /v1/chat/completions", "401"), ("POST /v1/completions", "400"),
-        ("chat fake", "context_length_exceeded"), ("chat fake", "internal"), ("chat fake", ""), ("chat fake", "rate_limit_exceeded"), ("POST /generate_stream", "413")])
+        ("chat fake", "context_length_exceeded"), ("chat fake", "internal"), ("chat fake", ""), ("chat", "rate_limit_exceeded"), ("POST /generate_stream", "413")])
     assert all(s.attributes.get("error.type") == s.error for s in servers)
     assert len({s.trace for s in servers}) == len(servers)
 
@@ -169,7 +169,7 @@ def test_a_client_that_leaves(traced, collector):
 
 def test_a_loss_that_a_stream_survives_is_an_event(traced, collector):
     with connect(traced) as s:
-        s.sendall(request("POST", "/v1/completions", {"prompt": "tokens=60 pace_ms=20", "stream": True}, ["Connection: close"]))
+        s.sendall(request("POST", "/v1/completions", {"prompt": "tokens=60 pace_ms=20", "max_tokens": 60, "stream": True}, ["Connection: close"]))
         s.recv(4096)
         traced.tell("head_down")
         traced.tell("head_up")
@@ -182,12 +182,12 @@ def test_a_loss_that_a_stream_survives_is_an_event(traced, collector):
 
 def test_what_is_open_when_the_gateway_stops_is_traced(traced, collector):
     with connect(traced) as s:
-        s.sendall(request("POST", "/v1/completions", {"prompt": "tokens=100000 pace_ms=5", "stream": True}))
+        s.sendall(request("POST", "/v1/chat/completions", chat("tokens=100000 pace_ms=5", stream=True)))
         s.recv(4096)
         begun = time.monotonic()
         servers = all_servers(traced, collector)
         assert time.monotonic() - begun < 10
-    assert [(x.name, x.error) for x in servers] == [("text_completion fake", "cancelled")]
+    assert [(x.name, x.error) for x in servers] == [("chat fake", "cancelled")]
 
 
 def never(handler):
