@@ -151,6 +151,9 @@ result<void> read_gateway(const toml::table* table, const std::string& origin, g
   s.read("torchserve_inference", g.torchserve_inference);
   s.read("torchserve_management", g.torchserve_management);
   s.read("torchserve_metrics", g.torchserve_metrics);
+  s.read("kserve_grpc", g.kserve_grpc);
+  s.read("torchserve_grpc_inference", g.torchserve_grpc_inference);
+  s.read("torchserve_grpc_management", g.torchserve_grpc_management);
   s.read("tls_certificate", certificate);
   s.read("tls_key", key);
   s.read("processes", g.processes, 1, gateways_max);

@@ -61,6 +61,8 @@ struct gateway_section {
   std::string admin; // the operator's routes, without a key; empty: no such door
   // TorchServe's three listeners; empty: there is none.
   std::string torchserve_inference, torchserve_management, torchserve_metrics;
+  // gRPC's, of KServe v2 and of TorchServe; empty: there is none.
+  std::string kserve_grpc, torchserve_grpc_inference, torchserve_grpc_management;
   std::uint32_t processes = 1;           // gateways that share `http`; `admin` is the first one's
   std::filesystem::path tls_certificate; // chain, PEM; with its key: HTTPS
   std::filesystem::path tls_key;

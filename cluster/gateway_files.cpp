@@ -1,6 +1,7 @@
 #include "cluster/gateway_files.hpp"
 
 #include "cluster/api_key_file.hpp"
+#include "gateway/grpc_door.hpp"
 
 #include <spdlog/spdlog.h>
 
@@ -58,6 +59,8 @@ gateway::gateway_config door_settings(const gateway_section& section,
   c.admin = port_behind(section.admin, index);
   c.torchserve = {section.torchserve_inference, section.torchserve_management,
                   port_behind(section.torchserve_metrics, index)};
+  c.grpc = {section.kserve_grpc, section.torchserve_grpc_inference,
+            section.torchserve_grpc_management};
   c.zmq = index == 0 ? section.zmq : "";
   c.tls_certificate = section.tls_certificate;
   c.tls_key = section.tls_key;
@@ -71,8 +74,10 @@ result<void> check_gateway(const gateway_section& section) {
   if (!keys)
     return keys.error();
   // The last one has the highest port.
-  return gateway::http_server::check(
-      door_settings(section, std::move(*keys), section.processes - 1));
+  const auto settings = door_settings(section, std::move(*keys), section.processes - 1);
+  if (auto ok = gateway::http_server::check(settings); !ok)
+    return ok;
+  return gateway::grpc_door::check(settings);
 }
 
 result<void> check_gateway_is_free(const gateway_section& section) {

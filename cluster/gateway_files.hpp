@@ -25,7 +25,8 @@ std::string name_of_gateway(std::uint32_t index);
 gateway::gateway_config door_settings(const gateway_section& section,
                                       std::optional<std::vector<gateway::api_key>> keys,
                                       std::uint32_t index = 0);
-// Whether a gateway could come up. Errors: as load_keys_of and http_server::check.
+// Whether a gateway could come up. Errors: as load_keys_of, http_server::check and
+// grpc_door::check.
 result<void> check_gateway(const gateway_section& section);
 // Whether its address is free, if gateways would share it. Errors: as http_server::check_free.
 result<void> check_gateway_is_free(const gateway_section& section);

@@ -189,6 +189,8 @@ std::string gateway_of(const torchserve_properties& server) {
   };
   add("torchserve_inference", server.inference, "  # inference_address");
   add("torchserve_management", server.management, "  # management_address");
+  add("torchserve_grpc_inference", server.grpc_inference, "  # grpc_inference_port");
+  add("torchserve_grpc_management", server.grpc_management, "  # grpc_management_port");
   add("torchserve_metrics", server.metrics, "  # metrics_address");
   add("tls_certificate", server.certificate, "");
   add("tls_key", server.key, "");

@@ -64,8 +64,8 @@ const std::map<std::string, std::string, std::less<>> left_out{
     {"max_request_size", "a body has at most 4 MiB"},
     {"max_response_size", "answers are streamed: nothing bounds them but max_tokens"},
     {"disable_token_authorization", "without gateway.api_keys nobody needs a key"},
-    {"grpc_inference_port", "TorchServe's gRPC is not served"},
-    {"grpc_management_port", "TorchServe's gRPC is not served"},
+    {"grpc_inference_address", "grpc_inference_port says whether there is gRPC"},
+    {"grpc_management_address", "grpc_management_port says whether there is gRPC"},
     {"keystore", "certificates are PEM files: gateway.tls_certificate, gateway.tls_key"},
     {"metrics_mode", "metrics are Prometheus'"},
 };
@@ -142,6 +142,31 @@ result<std::optional<std::uint32_t>> take_number(properties& all, const char* ke
   return value;
 }
 
+// Where gRPC listens, if the file says a port: TorchServe's own is this machine alone.
+result<void> take_grpc(properties& all, const std::string& service, std::string& to) {
+  const auto port_key = "grpc_" + service + "_port", address_key = "grpc_" + service + "_address";
+  const auto port = all.find(port_key);
+  if (port == all.end()) {
+    return {};
+  }
+  const auto number = number_of(port->second, 65535);
+  if (!number || *number == 0) {
+    return refused(port_key.c_str(), "is no port from 1 to 65535");
+  }
+  std::string host = "127.0.0.1";
+  if (const auto said = all.find(address_key); said != all.end()) {
+    host = said->second;
+    if (host.empty() || host.find_first_not_of("0123456789abcdefABCDEF.:[]") != host.npos) {
+      return refused(address_key.c_str(), "is no IP address");
+    }
+    all.erase(said);
+  }
+  const bool is_bare_v6 = host.find(':') != host.npos && host.front() != '[';
+  to = is_bare_v6 ? fmt::format("[{}]:{}", host, *number) : fmt::format("{}:{}", host, *number);
+  all.erase(port_key);
+  return {};
+}
+
 // A path as it may stand in nodes.toml.
 result<std::string> take_path(properties& all, const char* key) {
   const auto it = all.find(key);
@@ -190,6 +215,12 @@ result<torchserve_properties> parse_torchserve_properties(std::string_view text)
     return ok.error();
   }
   if (auto ok = take_addresses(all, out); !ok) {
+    return ok.error();
+  }
+  if (auto ok = take_grpc(all, "inference", out.grpc_inference); !ok) {
+    return ok.error();
+  }
+  if (auto ok = take_grpc(all, "management", out.grpc_management); !ok) {
     return ok.error();
   }
   if (const auto it = all.find("enable_metrics_api"); it != all.end()) {

@@ -17,7 +17,8 @@ struct torchserve_properties {
   std::string inference = "127.0.0.1:8080";
   std::string management = "127.0.0.1:8081";
   std::string metrics = "127.0.0.1:8082";
-  std::string certificate, key; // PEM files
+  std::string grpc_inference, grpc_management; // empty: the file names no port
+  std::string certificate, key;                // PEM files
   std::optional<std::uint32_t> job_queue_size;
   std::optional<std::uint32_t> response_timeout; // in seconds
   std::vector<std::string> notes;                // what was left out, or means something else here

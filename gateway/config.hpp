@@ -66,6 +66,24 @@ struct zmq_limits {
   std::chrono::milliseconds silence_max{5'000}; // then the client's streams are cancelled
 };
 
+struct grpc_limits {
+  std::size_t calls_max = 1024;                      // open ones of all connections
+  std::size_t requests_per_call_max = 64;            // as of a WebSocket
+  std::size_t message_bytes_max = 4u << 20;          // that comes in, as an HTTP body; gRPC's own
+  std::size_t metadata_bytes_max = 16 * 1024;        // as HTTP's header
+  std::size_t memory_bytes_max = 256u << 20;         // gRPC's, of all connections together
+  int calls_per_connection_max = 256;                // further ones wait at the client
+  std::chrono::milliseconds message_timeout{10'000}; // for a call's first one
+  std::chrono::milliseconds ping_interval{30'000};
+  std::chrono::milliseconds ping_timeout{10'000};
+  std::chrono::milliseconds idle_timeout{300'000}; // of a connection without calls
+};
+
+// gRPC's listeners, as `http` is written and shared; empty: there is none.
+struct grpc_addresses {
+  std::string kserve, torchserve_inference, torchserve_management;
+};
+
 // TorchServe's three listeners, as `http` is written; empty: there is none. The first two are
 // shared with other gateways as `http` is, the third is each one's own.
 struct torchserve_addresses {
@@ -102,6 +120,7 @@ struct gateway_config {
   std::string zmq;                     // ipc:// or tcp:// on loopback; empty: no ZeroMQ door
   std::string admin;                   // the operator's routes without a key, on loopback
   torchserve_addresses torchserve;
+  grpc_addresses grpc;
   std::string tls_certificate; // chain, PEM; with its key: HTTPS in place of HTTP
   std::string tls_key;
   std::optional<std::vector<api_key>> keys; // none: nobody needs one, and `http` is loopback
@@ -123,6 +142,7 @@ struct gateway_config {
   response_limits responses;
   websocket_limits websocket;
   zmq_limits zmq_bounds;
+  grpc_limits grpc_bounds;
 };
 
 } // namespace baton::gateway

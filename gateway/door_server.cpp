@@ -1,5 +1,6 @@
 #include "gateway/door_server.hpp"
 
+#include "gateway/grpc_door.hpp"
 #include "gateway/http_server.hpp"
 #include "gateway/span_exporter.hpp"
 #include "gateway/zmq_door.hpp"
@@ -7,8 +8,9 @@
 namespace baton::gateway {
 
 door_server::door_server(std::unique_ptr<http_server> http, std::unique_ptr<zmq_door> zmq,
-                         std::unique_ptr<span_exporter> exporter)
-    : http_(std::move(http)), zmq_(std::move(zmq)), exporter_(std::move(exporter)) {}
+                         std::unique_ptr<grpc_door> grpc, std::unique_ptr<span_exporter> exporter)
+    : http_(std::move(http)), zmq_(std::move(zmq)), grpc_(std::move(grpc)),
+      exporter_(std::move(exporter)) {}
 
 door_server::~door_server() {
   stop();
@@ -36,7 +38,16 @@ door_server::start(caf::actor_system&, std::shared_ptr<board> facts, front_actor
   if (!http) {
     return http.error();
   }
-  return std::make_unique<door_server>(*std::move(http), std::move(zmq), std::move(exporter));
+  std::unique_ptr<grpc_door> grpc; // behind HTTP's, which has looked at its address as well
+  if (has_grpc(facts->config())) {
+    auto started = grpc_door::start(front, facts);
+    if (!started) {
+      return started.error();
+    }
+    grpc = *std::move(started);
+  }
+  return std::make_unique<door_server>(*std::move(http), std::move(zmq), std::move(grpc),
+                                       std::move(exporter));
 }
 
 std::string door_server::url() const {
@@ -59,7 +70,14 @@ std::string door_server::zmq_endpoint() const {
   return zmq_ ? zmq_->endpoint() : std::string();
 }
 
+std::string door_server::grpc_address(grpc_service service) const {
+  return grpc_ ? grpc_->address(service) : std::string();
+}
+
 void door_server::stop() {
+  if (grpc_) {
+    grpc_->stop();
+  }
   http_->stop();
   if (zmq_) {
     zmq_->stop();

@@ -1,6 +1,6 @@
-// All doors of one gateway process: HTTP with SSE and WebSocket, and ZeroMQ if configured; and the
-// way out for the traces of what comes through them. Started by cluster/ after the front and its
-// desks:
+// All doors of one gateway process: HTTP with SSE and WebSocket, ZeroMQ and gRPC if configured; and
+// the way out for the traces of what comes through them. Started by cluster/ after the front and
+// its desks:
 //
 //   auto facts = std::make_shared<gateway::board>(config);
 //   auto [front, desks] = gateway::spawn_front(system, facts, heads);
@@ -12,6 +12,7 @@
 
 #include "gateway/board.hpp"
 #include "gateway/desk.hpp"
+#include "gateway/grpc_methods.hpp"
 #include "gateway/http_api.hpp"
 #include "schema/result.hpp"
 
@@ -20,6 +21,7 @@
 
 namespace baton::gateway {
 
+class grpc_door;
 class http_server;
 class span_exporter;
 class zmq_door;
@@ -33,10 +35,11 @@ public:
   ~door_server(); // stops
 
   std::string url() const;
-  std::string admin_url() const;         // empty: no such door
-  std::string url(door_kind door) const; // the same
-  std::string zmq_endpoint() const;      // empty: no such door
-  // As http_server's.
+  std::string admin_url() const;                        // empty: no such door
+  std::string url(door_kind door) const;                // the same
+  std::string zmq_endpoint() const;                     // empty: no such door
+  std::string grpc_address(grpc_service service) const; // empty: no such door
+  // As http_server's. What gRPC's doors came up with stays: their library has read it.
   result<void> reload_certificate();
   // Cuts what is open and cancels its tickets. Returns when all threads have ended, and what was
   // traced is sent, or its time is up. Idempotent.
@@ -44,11 +47,12 @@ public:
 
   // Of doors that were started; use start().
   door_server(std::unique_ptr<http_server> http, std::unique_ptr<zmq_door> zmq,
-              std::unique_ptr<span_exporter> exporter);
+              std::unique_ptr<grpc_door> grpc, std::unique_ptr<span_exporter> exporter);
 
 private:
   std::unique_ptr<http_server> http_;
   std::unique_ptr<zmq_door> zmq_;
+  std::unique_ptr<grpc_door> grpc_;
   std::unique_ptr<span_exporter> exporter_; // none: nothing is traced
 };
 

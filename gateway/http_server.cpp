@@ -121,6 +121,7 @@ struct place {
   std::string text;
   tcp::endpoint endpoint;
   bool is_shared = false; // by gateways that share `http`
+  bool is_grpc = false;   // who listens there is grpc_door
 };
 
 // Whoever reaches it needs a key, unless it is said that nobody does.
@@ -139,14 +140,30 @@ result<void> check_reach(const place& at, const gateway_config& config) {
 // Where to listen, `http` first, if whoever may come there may.
 result<std::vector<place>> read_addresses(const gateway_config& config) {
   const auto& ts = config.torchserve;
+  const auto& g = config.grpc;
   const bool shares = config.shares_http;
   std::vector<place> all{
       {door_kind::clients, "http", config.http, {}, shares},
       {door_kind::admin, "admin", config.admin, {}},
       {door_kind::torchserve_inference, "torchserve_inference", ts.inference, {}, shares},
       {door_kind::torchserve_management, "torchserve_management", ts.management, {}, shares},
-      {door_kind::torchserve_metrics, "torchserve_metrics", ts.metrics, {}}};
-  std::erase_if(all, [](const place& p) { return p.door != door_kind::clients && p.text.empty(); });
+      {door_kind::torchserve_metrics, "torchserve_metrics", ts.metrics, {}},
+      {door_kind::clients, "kserve_grpc", g.kserve, {}, shares, /*is_grpc=*/true},
+      {door_kind::torchserve_inference,
+       "torchserve_grpc_inference",
+       g.torchserve_inference,
+       {},
+       shares,
+       /*is_grpc=*/true},
+      {door_kind::torchserve_management,
+       "torchserve_grpc_management",
+       g.torchserve_management,
+       {},
+       shares,
+       /*is_grpc=*/true}};
+  std::erase_if(all, [](const place& p) {
+    return p.text.empty() && (p.is_grpc || p.door != door_kind::clients);
+  });
   for (auto& at : all) {
     const auto endpoint = parse_endpoint(at.param, at.text);
     if (!endpoint) {
@@ -206,6 +223,9 @@ result<void> http_server::wall::bind() {
     return where.error();
   }
   for (const auto& at : *where) {
+    if (at.is_grpc) {
+      continue;
+    }
     listeners.push_back(std::make_unique<listener>(core.io, at.door, at.param));
     if (auto ok = listeners.back()->bind(at.endpoint, at.text, at.is_shared); !ok) {
       return ok;

@@ -107,8 +107,9 @@ private:
       return opened(kserve_route::generate_stream, where.model);
     }
     if (where.action == "ready") {
-      return is_ready(name) ? reply_of(json({{"name", where.model}, {"ready", true}}).dump())
-                            : text_error(not_ready_status, "Model version not ready");
+      return kserve_is_ready(*now_, name)
+                 ? reply_of(json({{"name", where.model}, {"ready", true}}).dump())
+                 : text_error(not_ready_status, "Model version not ready");
     }
     if (where.action == "config") {
       return config(where.model, name);
@@ -144,20 +145,9 @@ private:
     return *std::move(read);
   }
 
-  bool is_ready(const std::string& name) const {
-    const auto all = kserve_standings(*now_);
-    return std::any_of(all.begin(), all.end(),
-                       [&](const kserve_standing& s) { return s.name == name && s.is_ready; });
-  }
-
   http_reply config(const std::string& model, const std::string& name) const {
-    const auto cards = models_of(*now_);
-    const auto card = std::find_if(cards.begin(), cards.end(),
-                                   [&](const model_card& c) { return c.name == name; });
-    if (card == cards.end()) {
-      return kserve_failure(fail(errc::not_ready, "the model '{}' has not been loaded yet", model));
-    }
-    return reply_of(kserve_config_body(*now_, model, *card));
+    auto body = kserve_config_of(*now_, model, name);
+    return body ? reply_of(*std::move(body)) : kserve_failure(body.error());
   }
 
   // An empty body asks for all.

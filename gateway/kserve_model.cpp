@@ -176,6 +176,24 @@ result<std::string> kserve_model_named(const snapshot& now, const std::vector<st
               name.substr(0, name_bytes_shown));
 }
 
+bool kserve_is_ready(const snapshot& now, std::string_view model) {
+  const auto all = kserve_standings(now);
+  return std::any_of(all.begin(), all.end(),
+                     [&](const kserve_standing& s) { return s.name == model && s.is_ready; });
+}
+
+result<std::string> kserve_config_of(const snapshot& now, std::string_view name,
+                                     std::string_view model) {
+  const auto cards = models_of(now);
+  const auto card = std::find_if(cards.begin(), cards.end(),
+                                 [&](const model_card& c) { return c.name == model; });
+  if (card == cards.end()) {
+    return fail(errc::not_ready, "the model '{}' has not been loaded yet",
+                name.substr(0, name_bytes_shown));
+  }
+  return kserve_config_body(now, name, *card);
+}
+
 result<void> check_loaded(const snapshot& now, std::string_view model) {
   for (const auto& s : kserve_standings(now)) {
     if (s.name == model && !s.is_ready) {

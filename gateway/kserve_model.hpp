@@ -40,6 +40,12 @@ std::string kserve_statistics_body(const std::vector<model_statistics>& models);
 // Errors: model_not_found.
 result<std::string> kserve_model_named(const snapshot& now, const std::vector<std::string>& aliases,
                                        std::string_view name, std::string_view version);
+// Whether the pipelines' model of this name is ready.
+bool kserve_is_ready(const snapshot& now, std::string_view model);
+// kserve_config_body of the pipelines' model `model`, which the client calls `name`.
+// Errors: not_ready (nothing is known of it yet).
+result<std::string> kserve_config_of(const snapshot& now, std::string_view name,
+                                     std::string_view model);
 // What is served is loaded, and nothing about it can be changed by a client.
 // Errors: not_ready; conflict.
 result<void> check_loaded(const snapshot& now, std::string_view model);

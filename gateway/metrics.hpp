@@ -45,7 +45,7 @@ public:
   void http_request(std::string_view route, int code, double seconds);
   void connection_opened();
   void connection_closed();
-  // `door` is http, websocket or zmq.
+  // `door` is http, websocket, zmq or grpc.
   void refused(std::string_view door, errc reason);
   void request_opened(std::string_view door);
   void client_gone(std::string_view door);

@@ -69,7 +69,7 @@ inline constexpr std::size_t worker_answer_bytes_max = 8u << 20;
 
 class reception {
 public:
-  // `door` is a label of /metrics: "http", "websocket" or "zmq".
+  // `door` is a label of /metrics: "http", "websocket", "zmq" or "grpc".
   reception(front_actor front, std::shared_ptr<board> facts, std::string door);
 
   // Refusals of all four: draining, not_ready, overloaded, model_not_found, unauthorized (the key

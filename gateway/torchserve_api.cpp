@@ -251,9 +251,7 @@ http_plan torchserve_api::manage(const http_call& call, const torchserve_route& 
     return manage_model(call, route, target);
   }
   if (call.method == "POST") {
-    return refuse(fail(errc::method_not_allowed,
-                       "Requested method is not allowed: models are registered in nodes.toml "
-                       "([model] or [[models]]), and `cluster up` loads them."));
+    return refuse(refusal_to_register());
   }
   return plan_of(list_managed(*facts_->look(), target));
 }
@@ -281,9 +279,7 @@ http_plan torchserve_api::manage_model(const http_call& call, const torchserve_r
     return plan_of(scale_managed(*now, *model, target));
   }
   if (call.method == "DELETE") {
-    return refuse(fail(errc::method_not_allowed,
-                       "Requested method is not allowed: a model is taken out of nodes.toml, and "
-                       "`cluster up` leaves it out."));
+    return refuse(refusal_to_unregister());
   }
   const auto wanted = target.find("customized");
   return describe_managed(*now, config, *model, wanted && lower(*wanted) == "true");

@@ -55,7 +55,9 @@ torchserve_kind kind_of(const error& e) noexcept {
   return {status, status < 500 ? "BadRequestException" : "InternalServerException"};
 }
 
-std::string message_of(const error& e) {
+} // namespace
+
+std::string torchserve_message(const error& e) {
   if (e.code == errc::unauthorized) {
     return "Token Authorization failed. Token either incorrect, expired, or not provided correctly";
   }
@@ -63,14 +65,13 @@ std::string message_of(const error& e) {
       e.message.find(e.param) != e.message.npos) {
     return e.message;
   }
-  return fmt::format("'{}': {}", e.param, e.message); // there is no other place for it
+  return fmt::format("'{}': {}", e.param, e.message);
 }
-
-} // namespace
 
 std::string torchserve_error_body(const error& e) {
   const auto kind = kind_of(e);
-  const ordered body{{"code", kind.status}, {"type", kind.type}, {"message", message_of(e)}};
+  const ordered body{
+      {"code", kind.status}, {"type", kind.type}, {"message", torchserve_message(e)}};
   return body.dump(2, ' ', false, ordered::error_handler_t::replace) + "\n";
 }
 

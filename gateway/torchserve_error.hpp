@@ -15,6 +15,8 @@ inline constexpr std::string_view torchserve_version = "1.0";
 // The parameter of model_not_found when the model is there and its version is not.
 inline constexpr std::string_view torchserve_version_param = "model_version";
 
+// Names the field in the text: there is no other place for it.
+std::string torchserve_message(const error& e);
 std::string torchserve_error_body(const error& e);
 // Retry-After if it may be retried.
 http_reply torchserve_failure(const error& e, std::chrono::milliseconds retry_after = {});

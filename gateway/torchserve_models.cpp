@@ -208,6 +208,18 @@ result<http_reply> scale_managed(const snapshot& s, const managed_model& model,
               there_are, model.name, *least, *most, what);
 }
 
+error refusal_to_register() {
+  return fail(errc::method_not_allowed,
+              "Requested method is not allowed: models are registered in nodes.toml ([model] or "
+              "[[models]]), and `cluster up` loads them.");
+}
+
+error refusal_to_unregister() {
+  return fail(errc::method_not_allowed,
+              "Requested method is not allowed: a model is taken out of nodes.toml, and `cluster "
+              "up` leaves it out.");
+}
+
 http_reply set_default_managed(const managed_model& model) {
   return status_reply(fmt::format("Default version successfully updated for model \"{}\" to \"{}\"",
                                   model.name, torchserve_version));

@@ -34,6 +34,9 @@ http_reply describe_managed(const snapshot& s, const gateway_config& config,
 // naming the command that would change it.
 result<http_reply> scale_managed(const snapshot& s, const managed_model& model,
                                  const torchserve_target& asked);
+// What is served is in nodes.toml, and no client changes it.
+error refusal_to_register();
+error refusal_to_unregister();
 http_reply set_default_managed(const managed_model& model);
 // KServe's {"name","ready"}.
 http_reply ready_managed(const snapshot& s, const managed_model& model);

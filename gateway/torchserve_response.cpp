@@ -66,22 +66,29 @@ http_reply torchserve_whole::reply(const reply_identity& /*who*/,
   return r;
 }
 
+std::optional<std::string> torchserve_pieces::take(const chunk& c) {
+  if (has_ended_) {
+    return std::nullopt;
+  }
+  has_ended_ = c.finish != finish::none;
+  const auto text = std::exchange(shape_.echo, {}) + c.text;
+  // A token may have no text yet, but it has a probability.
+  if (text.empty() && (!shape_.has_logprobs || c.details.empty())) {
+    return std::nullopt;
+  }
+  const auto before = characters_;
+  characters_ += text::utf8_characters(text);
+  return shape_.speaks == torchserve_words::json_value ? json_piece(shape_, text, c, before) : text;
+}
+
 void torchserve_pieces::add(const chunk& c, std::string& out) {
   if (has_ended_) {
     return;
   }
-  const auto text = std::exchange(shape_.echo, {}) + c.text;
-  // An empty chunk would be the last one. A token may have no text yet, but it has a probability.
-  if (!text.empty() || (shape_.has_logprobs && !c.details.empty())) {
-    append_chunk(out, shape_.speaks == torchserve_words::json_value
-                          ? json_piece(shape_, text, c, characters_)
-                          : text);
-    characters_ += text::utf8_characters(text);
+  if (const auto piece = take(c)) { // an empty chunk would be the last one
+    append_chunk(out, *piece);
   }
-  if (c.finish != finish::none) {
-    out += last_chunk;
-    has_ended_ = true;
-  }
+  out += has_ended_ ? last_chunk : std::string_view();
 }
 
 void torchserve_events::frame(const std::string& events, std::string& out) const {

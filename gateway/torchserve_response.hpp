@@ -14,6 +14,7 @@
 #include "schema/messages.hpp"
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,8 @@ private:
 class torchserve_pieces final : public event_speaker {
 public:
   explicit torchserve_pieces(torchserve_shape shape) : shape_(std::move(shape)) {}
+  // What the chunk brings, if that is anything: a piece without HTTP's framing. Once for each.
+  std::optional<std::string> take(const chunk& c);
   void add(const chunk& c, std::string& out) override;
   void moved_to(const granted&) override {} // nobody is told of the ticket
   void fail(const error&, std::string&) override { has_ended_ = is_broken_ = true; }

@@ -13,6 +13,7 @@ LIBRARY_ROOMS = {
     r"<zmq": ["cluster/bus_zmq", "gateway/zmq_door", "sdk/", "tests/"],
     r"<boost/": ["gateway/", "tests/"],
     r"<openssl/ssl": ["gateway/tls", "tests/"],
+    r"<(grpc|google/protobuf)": ["gateway/grpc/", "tests/"],
     r"<nlohmann/": ["runtime/model/", "runtime/text/", "gateway/", "cluster/", "tests/"],
     r"<CLI/": ["cluster/", "tests/"],
     r"<toml\+\+/": ["cluster/"],

@@ -1,4 +1,4 @@
-"""Writes the seeds that are no text: tiny model files and WebSocket frames. python3 tests/fuzz/make_seeds.py"""
+"""Writes the seeds that are no text: tiny model files, WebSocket frames, messages of gRPC. python3 tests/fuzz/make_seeds.py"""
 import json
 import pathlib
 import struct
@@ -134,8 +134,34 @@ def tokenizer_json_seeds():
         put(f"tokenizer_json/{shape['name'].replace(' ', '_')}", json.dumps(tokenizer, separators=(",", ":")).encode())
 
 
+def field(number, value):
+    """One of protobuf's: a text, the bytes of a message, or a number."""
+    if isinstance(value, int):
+        return bytes([number << 3, value])
+    data = value.encode() if isinstance(value, str) else value
+    assert len(data) < 128
+    return bytes([number << 3 | 2, len(data)]) + data
+
+
+def infer_input(name, datatype, contents):
+    return field(5, field(1, name) + field(2, datatype) + field(3, 1) + field(5, contents))
+
+
+def grpc_seeds():
+    """The first byte is the method's place in grpc_methods.cpp."""
+    infer = field(1, "m") + field(3, "id") + infer_input("text_input", "BYTES", field(8, "Hello")) + infer_input("stream", "BOOL", field(1, 1))
+    limit = field(4, field(1, "max_tokens") + field(2, field(2, 3)))
+    put("grpc/model_infer", bytes([10]) + field(1, "m") + infer_input("text_input", "BYTES", field(8, "Hello")) + limit)
+    put("grpc/model_infer_raw", bytes([10]) + field(1, "m") + field(5, field(1, "text_input") + field(2, "BYTES") + field(3, 1)) + field(7, b"\5\0\0\0Hello"))
+    put("grpc/model_stream_infer", bytes([11]) + infer + field(4, field(1, "triton_enable_empty_final_response") + field(2, field(1, 1))))
+    put("grpc/model_config", bytes([5]) + field(1, "m"))
+    put("grpc/predictions", bytes([21]) + field(1, "m") + field(3, field(1, "data") + field(2, '{"prompt": "Hello", "max_new_tokens": 3}')))
+    put("grpc/scale_worker", bytes([27]) + field(1, "m") + field(4, 2))
+
+
 if __name__ == "__main__":
     tokenizer_json_seeds()
     gguf_seeds()
     safetensors_seeds()
     websocket_seeds()
+    grpc_seeds()

@@ -50,6 +50,7 @@ TARGETS = {
     "nodes_toml": Target(["examples/*.toml"], ["cluster/config.cpp", "cluster/toml_section.cpp"],
                          ["[", "]", "[[", "]]", "=", '"', "'''", '"""', "inf", "nan", "0x", "1979-05-27T07:32:00Z"]),
     "packet": Target(["tests/data/schema/packet.bin"]),
+    "grpc": Target([], ["gateway/grpc_*.cpp", "gateway/kserve_*.cpp", "gateway/torchserve_request.cpp"]),
     "request": Target([], ["gateway/json_reader.cpp", "gateway/kserve_*.cpp", "gateway/openai_*.[ch]pp", "gateway/request_check.cpp",
                            "gateway/torchserve_request.cpp", "gateway/websocket_messages.cpp"],
                       JSON),

@@ -28,8 +28,9 @@ def binary():
 
 class Gateway:
     def __init__(self, *flags):
-        self.process = subprocess.Popen([binary(), *flags], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True)
+        build = pathlib.Path(binary()).parents[3]
+        self.process = subprocess.Popen([binary(), *flags], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                        env={"BATON_DOORS": str(build / "cluster" / "doors"), **os.environ})
         self.events = queue.Queue()
         self.seen = []
         threading.Thread(target=self._read, daemon=True).start()
@@ -39,6 +40,7 @@ class Gateway:
         self.message = first.get("message")
         self.admin = first.get("admin")
         self.torchserve = first.get("torchserve")
+        self.grpc = first.get("grpc")
         self.routes = first.get("routes")
         self.url = first.get("url")
         self.zmq = first.get("zmq")

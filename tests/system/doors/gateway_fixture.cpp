@@ -47,7 +47,7 @@ int read_flags(int argc, char** argv, settings& s) {
   CLI::App app{"the doors of a gateway over a fake head"};
   auto& g = s.gateway;
   std::uint64_t header_ms = 0, body_ms = 0, write_ms = 0, idle_ms = 0, answer_ms = 0,
-                handshake_ms = 0, kept_ms = 0;
+                handshake_ms = 0, kept_ms = 0, message_ms = 0;
   app.add_option("--http", g.http);
   app.add_option("--zmq", g.zmq);
   app.add_option("--threads", g.threads);
@@ -59,6 +59,11 @@ int read_flags(int argc, char** argv, settings& s) {
   app.add_option("--torchserve-inference", g.torchserve.inference);
   app.add_option("--torchserve-management", g.torchserve.management);
   app.add_option("--torchserve-metrics", g.torchserve.metrics);
+  app.add_option("--kserve-grpc", g.grpc.kserve);
+  app.add_option("--torchserve-grpc-inference", g.grpc.torchserve_inference);
+  app.add_option("--torchserve-grpc-management", g.grpc.torchserve_management);
+  app.add_option("--grpc-calls", g.grpc_bounds.calls_max);
+  app.add_option("--grpc-message-timeout-ms", message_ms);
   app.add_option("--queue", s.queue_max);
   app.add_flag("--job-ticket", s.uses_job_ticket);
   app.add_option("--keys", s.keys);
@@ -96,6 +101,7 @@ int read_flags(int argc, char** argv, settings& s) {
   set(g.http_bounds.idle_timeout, idle_ms);
   set(g.answer_timeout, answer_ms);
   set(g.responses.kept_for, kept_ms);
+  set(g.grpc_bounds.message_timeout, message_ms);
   return -1;
 }
 
@@ -364,18 +370,24 @@ int main(int argc, char** argv) {
     while (standing_of(*facts->look()).phase != phase::ready) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
-    say(gateway::json({{"event", "ready"},
-                       {"url", (*doors)->url()},
-                       {"admin", (*doors)->admin_url()},
-                       {"torchserve",
-                        {{"inference", (*doors)->url(gateway::door_kind::torchserve_inference)},
-                         {"management", (*doors)->url(gateway::door_kind::torchserve_management)},
-                         {"metrics", (*doors)->url(gateway::door_kind::torchserve_metrics)}}},
-                       {"zmq", (*doors)->zmq_endpoint()},
-                       {"routes", routes()},
-                       {"fields",
-                        {{"chat", fields_of(gateway::openai_api::chat, s.gateway)},
-                         {"completions", fields_of(gateway::openai_api::completions, s.gateway)}}}})
+    say(gateway::json(
+            {{"event", "ready"},
+             {"url", (*doors)->url()},
+             {"admin", (*doors)->admin_url()},
+             {"torchserve",
+              {{"inference", (*doors)->url(gateway::door_kind::torchserve_inference)},
+               {"management", (*doors)->url(gateway::door_kind::torchserve_management)},
+               {"metrics", (*doors)->url(gateway::door_kind::torchserve_metrics)}}},
+             {"grpc",
+              {{"kserve", (*doors)->grpc_address(gateway::grpc_service::kserve)},
+               {"inference", (*doors)->grpc_address(gateway::grpc_service::torchserve_inference)},
+               {"management",
+                (*doors)->grpc_address(gateway::grpc_service::torchserve_management)}}},
+             {"zmq", (*doors)->zmq_endpoint()},
+             {"routes", routes()},
+             {"fields",
+              {{"chat", fields_of(gateway::openai_api::chat, s.gateway)},
+               {"completions", fields_of(gateway::openai_api::completions, s.gateway)}}}})
             .dump());
     const ticker time(all.desks, workers->pools);
     for (std::string line; line != "quit" && std::getline(std::cin, line);) {

@@ -105,3 +105,23 @@ TEST_CASE("nothing in it becomes a setting") {
   CHECK_FALSE(imported("minWorkers: 1\n", p).gateway.allow_unauthenticated);
   CHECK(mentions(p, "disable_token_authorization is left out"));
 }
+
+TEST_CASE("gRPC listens where the file says a port") {
+  CHECK(read("").grpc_inference.empty());
+  auto p = read("grpc_inference_port=7070\ngrpc_management_port = 7071\n");
+  CHECK(p.grpc_inference == "127.0.0.1:7070");
+  CHECK(p.grpc_management == "127.0.0.1:7071");
+  CHECK(p.notes.empty());
+  const auto config = imported("minWorkers: 1\n", p);
+  CHECK(config.gateway.torchserve_grpc_inference == "127.0.0.1:7070");
+  CHECK(config.gateway.torchserve_grpc_management == "127.0.0.1:7071");
+  p = read("grpc_inference_port=9\ngrpc_inference_address=::1\n"
+           "grpc_management_port=8\ngrpc_management_address=0.0.0.0\n");
+  CHECK(p.grpc_inference == "[::1]:9");
+  CHECK(p.grpc_management == "0.0.0.0:8");
+  CHECK(refusal("grpc_inference_port=0\n") == "grpc_inference_port");
+  CHECK(refusal("grpc_management_port=65536\n") == "grpc_management_port");
+  CHECK(refusal("grpc_inference_port=1\ngrpc_inference_address=\"x\"\n") ==
+        "grpc_inference_address");
+  CHECK(mentions(read("grpc_inference_address=127.0.0.1\n"), "grpc_inference_port says"));
+}

@@ -1,0 +1,99 @@
+#include "gateway/grpc_api.hpp"
+
+#include "gateway/kserve_error.hpp"
+#include "gateway/torchserve_error.hpp"
+
+#include <algorithm>
+
+namespace baton::gateway {
+namespace {
+
+// Nothing, if it comes twice.
+std::string_view metadata_of(const grpc_head& head, std::string_view name) noexcept {
+  std::string_view found;
+  for (const auto& [key, value] : head.metadata) {
+    if (key == name) {
+      if (!found.empty()) {
+        return {};
+      }
+      found = value;
+    }
+  }
+  return found;
+}
+
+result<caller> identify(const grpc_method* method, const grpc_head& head, const board& facts,
+                        const gate& at) {
+  const auto access = method ? method->access : route_access::user;
+  if (access == route_access::open) {
+    return caller{};
+  }
+  const bool is_kserves = method && method->service == grpc_service::kserve;
+  if (is_kserves && access == route_access::admin && !at.needs_key() &&
+      !facts.config().admin.empty()) { // as over HTTP
+    return fail(errc::forbidden, "'{}' is at the operator's door (gateway.admin)", method->name);
+  }
+  auto who = at.identify(bearer_key(metadata_of(head, "authorization")));
+  if (who && access == route_access::admin && who->role != key_role::admin) {
+    return fail(errc::forbidden, "'{}' needs the API key of an admin", method->name);
+  }
+  return who;
+}
+
+} // namespace
+
+grpc_status grpc_failure(grpc_service service, const error& e,
+                         std::chrono::milliseconds retry_after) {
+  return grpc_failure(e.code,
+                      service == grpc_service::kserve ? kserve_message(e) : torchserve_message(e),
+                      retry_after);
+}
+
+std::optional<trace_parent> trace_of(const grpc_head& head) {
+  auto parent = parse_traceparent(metadata_of(head, "traceparent"));
+  if (parent) {
+    parent->state = parse_tracestate(metadata_of(head, "tracestate"));
+  }
+  return parent;
+}
+
+result<caller> admit_grpc(grpc_service service, const grpc_head& head, board& facts) {
+  const auto* method = find_grpc_method(service, head.method);
+  auto who = identify(method, head, facts, facts.gate());
+  if (!who) {
+    return who;
+  }
+  if (!method) {
+    return fail(errc::method_not_allowed, "there is no method '{}' at this address",
+                head.method.substr(0, 128));
+  }
+  if (!method->instead.empty()) {
+    return fail(errc::method_not_allowed, "{} is not supported by this server: {}", method->name,
+                method->instead);
+  }
+  if (facts.tracer()) {
+    who->trace = trace_of(head);
+  }
+  return who;
+}
+
+grpc_plan plan_grpc(const grpc_method& method, std::string_view message, const grpc_codec& codec,
+                    board& facts) {
+  const bool is_kserves = method.service == grpc_service::kserve;
+  if (method.asks.empty()) {
+    return is_kserves ? plan_kserve_infer(method, message, codec, facts)
+                      : plan_torchserve_prediction(method, message, codec, facts);
+  }
+  std::string asked;
+  if (!codec.json_of(method.asks, message, asked)) {
+    return fail(errc::invalid_request, "the message is no {}", method.asks);
+  }
+  const auto answer =
+      is_kserves ? answer_kserve(method, asked, facts) : answer_torchserve(method, asked, facts);
+  if (!answer) {
+    return answer.error();
+  }
+  return grpc_reply{codec.message_of(method.answers, *answer)};
+}
+
+} // namespace baton::gateway

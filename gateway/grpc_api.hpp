@@ -1,0 +1,70 @@
+// What each method of gRPC does with a message: a reply at once, or the typed request to open and
+// how it is answered. Knows the messages, by the library's codec, and no connection. Pure but for
+// the board it reads.
+#pragma once
+
+#include "gateway/grpc_methods.hpp"
+#include "gateway/grpc_status.hpp"
+#include "gateway/speaker.hpp"
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace baton::gateway {
+
+// Chunks of one request to messages.
+class grpc_answer {
+public:
+  virtual ~grpc_answer() = default;
+  // Requires: failure_of(c) is nothing.
+  virtual void add(const chunk& c, std::vector<std::string>& out) = 0;
+  virtual bool has_ended() const noexcept = 0;
+  // What is said of a failure in a message; nothing: the call ends with it.
+  virtual std::optional<std::string> failure(const error&) const { return std::nullopt; }
+};
+
+struct grpc_reply {
+  std::string bytes;
+};
+struct grpc_generate {
+  generate request;
+  std::unique_ptr<grpc_answer> answer;
+  bool add_generation_prompt = true;
+  std::string busy_model{}; // TorchServe's, in whose words a refusal for load has it
+  std::function<void(const reply_times&)> ended_well{}; // none: nobody counts
+};
+// What was wrong with one message of many, said in another.
+struct grpc_complaint {
+  std::string bytes;
+  error what;
+};
+using grpc_plan = std::variant<grpc_reply, grpc_generate, grpc_complaint, error>;
+
+// In whose words an error is.
+grpc_status grpc_failure(grpc_service service, const error& e,
+                         std::chrono::milliseconds retry_after = {});
+
+// Who calls, if they may. What is no method needs a key all the same. Errors: unauthorized,
+// forbidden; not_found; method_not_allowed, for what is known and not here.
+result<caller> admit_grpc(grpc_service service, const grpc_head& head, board& facts);
+// Of another trace, if traces are exported.
+std::optional<trace_parent> trace_of(const grpc_head& head);
+// Requires: admit_grpc has let it in.
+grpc_plan plan_grpc(const grpc_method& method, std::string_view message, const grpc_codec& codec,
+                    board& facts);
+
+// Parts of it, by service.
+grpc_plan plan_kserve_infer(const grpc_method& method, std::string_view message,
+                            const grpc_codec& codec, const board& facts);
+result<std::string> answer_kserve(const grpc_method& method, const std::string& asked,
+                                  const board& facts); // JSON both
+grpc_plan plan_torchserve_prediction(const grpc_method& method, std::string_view message,
+                                     const grpc_codec& codec, board& facts);
+result<std::string> answer_torchserve(const grpc_method& method, const std::string& asked,
+                                      const board& facts); // JSON both
+
+} // namespace baton::gateway

@@ -1,0 +1,215 @@
+#include "gateway/grpc_call.hpp"
+
+#include "gateway/desk_state.hpp"
+#include "gateway/openai_response.hpp"
+#include "gateway/torchserve_error.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace baton::gateway {
+
+grpc_call::grpc_call(grpc_world& world, grpc_service service, grpc_began began,
+                     std::function<void()> wake)
+    : world_(world), service_(service), head_(std::move(began.head)), line_(began.line),
+      wake_(std::move(wake)) {
+  auto who = admit_grpc(service_, head_, facts());
+  if (!who) {
+    world_.desk.counts().refused(world_.desk.door(), who.error().code);
+    end(grpc_failure(service_, who.error()));
+    go_on();
+    return;
+  }
+  method_ = find_grpc_method(service_, head_.method);
+  who_ = *std::move(who);
+  go_on();
+}
+
+grpc_call::~grpc_call() = default;
+
+void grpc_call::read(std::optional<std::string> message) {
+  is_reading_ = false;
+  if (!line_ || ending_) {
+    return;
+  }
+  if (message) {
+    has_heard_ = true;
+    take(*message);
+  } else {
+    has_said_all_ = true;
+    if (!has_heard_ && !is_many()) {
+      end(grpc_failure(errc::invalid_request, "the call has no message"));
+    }
+  }
+  go_on();
+}
+
+void grpc_call::written() {
+  is_writing_ = false;
+  go_on();
+}
+
+void grpc_call::cancelled() {
+  is_cancelled_ = true;
+  if (!requests_.empty()) {
+    world_.desk.counts().client_gone(world_.desk.door());
+  }
+  requests_.clear(); // which cancels their tickets
+  outbox_.clear();
+  ending_.reset();
+  end(grpc_failure(errc::cancelled, "the call was cancelled"));
+  go_on();
+}
+
+void grpc_call::look() {
+  const bool is_cut = std::any_of(requests_.begin(), requests_.end(),
+                                  [](const member& m) { return m.open.is_cut(); });
+  if (line_ && is_writing_ && is_cut && !is_cancelled_) {
+    return line_->cancel(); // it does not read: nor would it read why
+  }
+  go_on();
+}
+
+void grpc_call::expire(clock::time_point now) {
+  if (line_ && !has_heard_ && !is_many() && !ending_ &&
+      now - began_ > facts().config().grpc_bounds.message_timeout) {
+    end(grpc_failure(errc::request_timeout, "the request did not come in time"));
+    go_on();
+  }
+}
+
+void grpc_call::take(std::string_view message) {
+  auto plan = plan_grpc(*method_, message, world_.codec, facts());
+  if (auto* reply = std::get_if<grpc_reply>(&plan)) {
+    outbox_.push_back(std::move(reply->bytes));
+    return end({});
+  }
+  if (auto* what = std::get_if<grpc_generate>(&plan)) {
+    return open(std::move(*what));
+  }
+  if (auto* complaint = std::get_if<grpc_complaint>(&plan)) {
+    world_.desk.trace_refusal(who_, complaint->what.code);
+    outbox_.push_back(std::move(complaint->bytes));
+    return;
+  }
+  const auto& why = std::get<error>(plan);
+  if (method_->asks.empty()) {
+    world_.desk.trace_refusal(who_, why.code);
+  }
+  end(grpc_failure(service_, why));
+}
+
+void grpc_call::open(grpc_generate what) {
+  reply_times when;
+  when.read = when.granted = clock::now();
+  if (head_.time_left.count() > 0) {
+    const auto spent = std::chrono::floor<std::chrono::milliseconds>(when.read - began_);
+    what.request.deadline = sooner(what.request.deadline,
+                                   std::max(head_.time_left - spent, std::chrono::milliseconds(1)));
+  }
+  const auto choices = what.request.choices;
+  auto opened = one_of(world_.desk.open(who_, std::move(what.request), what.add_generation_prompt,
+                                        /*is_stream=*/false, wake_),
+                       choices);
+  when.opened = clock::now();
+  if (!opened) {
+    return fail(*what.answer, what.busy_model, opened.refusal());
+  }
+  requests_.push_back({*std::move(opened), std::move(what.answer), std::move(what.busy_model),
+                       std::move(what.ended_well), when});
+}
+
+void grpc_call::fail(grpc_answer& answer, const std::string& busy_model, rejected why) {
+  if (!busy_model.empty()) {
+    why.reason = torchserve_busy(std::move(why.reason), busy_model);
+  }
+  if (auto told = answer.failure(why.reason)) {
+    outbox_.push_back(*std::move(told));
+    return;
+  }
+  end(grpc_failure(service_, why.reason, why.retry_after));
+}
+
+// Each has its turn: one that is told much must not hold the others up.
+bool grpc_call::step() {
+  for (std::size_t i = 0; i < requests_.size(); ++i) {
+    const auto place = (turn_ + i) % requests_.size();
+    if (auto event = requests_[place].open.next()) {
+      turn_ = place + 1;
+      take(place, *event);
+      return true;
+    }
+  }
+  return false;
+}
+
+void grpc_call::take(std::size_t place, stream_event& event) {
+  auto& one = requests_[place];
+  std::optional<rejected> failure;
+  if (std::holds_alternative<granted>(event)) {
+    one.when.granted = clock::now();
+    return;
+  }
+  if (auto* no = std::get_if<rejected>(&event)) {
+    failure = std::move(*no);
+  } else if (auto* f = std::get_if<failed>(&event)) {
+    failure.emplace().reason = std::move(f->reason);
+  } else if (const auto* c = std::get_if<chunk>(&event)) {
+    if (auto why = failure_of(*c)) {
+      failure.emplace().reason = *std::move(why);
+    } else {
+      std::vector<std::string> out;
+      one.answer->add(*c, out);
+      std::move(out.begin(), out.end(), std::back_inserter(outbox_));
+      if (!one.answer->has_ended()) {
+        return;
+      }
+    }
+  }
+  if (failure) {
+    fail(*one.answer, one.busy_model, *std::move(failure));
+  } else if (one.ended_well) {
+    one.when.ended = clock::now();
+    one.ended_well(one.when);
+  }
+  requests_.erase(requests_.begin() + static_cast<std::ptrdiff_t>(place));
+  if (!is_many()) {
+    end({});
+  }
+}
+
+// As far as it goes without the client.
+void grpc_call::go_on() {
+  while (line_ && !is_writing_) {
+    if (!outbox_.empty()) {
+      is_writing_ = true;
+      line_->write(std::move(outbox_.front()));
+      outbox_.pop_front();
+    } else if (ending_) {
+      std::exchange(line_, nullptr)->finish(*ending_);
+      requests_.clear();
+    } else if (!step()) {
+      if (!is_many() || !has_said_all_ || !requests_.empty()) {
+        break;
+      }
+      end({});
+    }
+  }
+  if (!line_ || ending_ || is_reading_ || has_said_all_) {
+    return;
+  }
+  const bool has_room = requests_.size() < facts().config().grpc_bounds.requests_per_call_max;
+  if (is_many() ? has_room && outbox_.empty() : !has_heard_) {
+    is_reading_ = true;
+    line_->read();
+  }
+}
+
+// The first of several counts.
+void grpc_call::end(grpc_status with) {
+  if (!ending_) {
+    ending_ = std::move(with);
+  }
+}
+
+} // namespace baton::gateway

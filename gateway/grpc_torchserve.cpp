@@ -1,0 +1,173 @@
+// TorchServe's gRPC: its messages to what its HTTP doors make of bodies and queries, and back.
+#include "gateway/grpc_api.hpp"
+#include "gateway/json_reader.hpp"
+#include "gateway/torchserve_models.hpp"
+#include "gateway/torchserve_request.hpp"
+#include "gateway/torchserve_response.hpp"
+
+#include <algorithm>
+
+namespace baton::gateway {
+namespace {
+
+// Of the messages of management no field is optional: 0 and "" are what was not said.
+std::optional<std::string> version_of(const std::string& said) {
+  return said.empty() ? std::nullopt : std::optional(said);
+}
+
+// As of a form: "data" goes before "body". There is no other.
+result<std::string> input_of(const grpc_prediction& said) {
+  const std::string* found = nullptr;
+  for (const auto& [name, value] : said.input) {
+    if (name != "data" && name != "body") {
+      return fail_param(errc::unsupported_parameter, name.substr(0, 64),
+                        "there is no input '{}': it is 'data', or 'body'", name.substr(0, 64));
+    }
+    found = !found || name == "data" ? &value : found;
+  }
+  return found ? result<std::string>(*found)
+               : fail_param(errc::invalid_request, "data", "the input 'data' is required");
+}
+
+// Predictions: one message at the end, or as it comes.
+class prediction_answer final : public grpc_answer {
+public:
+  prediction_answer(torchserve_shape shape, bool is_stream, const grpc_codec& codec)
+      : pieces_(shape), whole_(std::move(shape)), is_stream_(is_stream), codec_(codec) {}
+
+  void add(const chunk& c, std::vector<std::string>& out) override {
+    if (has_ended()) {
+      return;
+    }
+    if (is_stream_) {
+      if (const auto piece = pieces_.take(c)) {
+        out.push_back(codec_.prediction(*piece));
+      }
+      return;
+    }
+    whole_.add(c);
+    if (whole_.is_complete()) {
+      out.push_back(codec_.prediction(whole_.reply({}, {}).body));
+    }
+  }
+  bool has_ended() const noexcept override {
+    return is_stream_ ? pieces_.has_ended() : whole_.is_complete();
+  }
+
+private:
+  torchserve_pieces pieces_;
+  torchserve_whole whole_;
+  bool is_stream_;
+  const grpc_codec& codec_;
+};
+
+result<std::string> told(result<http_reply> reply) {
+  if (!reply) {
+    return reply.error();
+  }
+  const json message{{"msg", std::move(reply->body)}};
+  return message.dump();
+}
+
+torchserve_target numbers_of(const json& said, std::initializer_list<const char*> names) {
+  torchserve_target asked;
+  for (const auto* name : names) {
+    if (const auto n = said.value(name, 0); n != 0) {
+      asked.query.emplace_back(name, std::to_string(n));
+    }
+  }
+  return asked;
+}
+
+} // namespace
+
+grpc_plan plan_torchserve_prediction(const grpc_method& method, std::string_view message,
+                                     const grpc_codec& codec, board& facts) {
+  grpc_prediction said;
+  if (!codec.read(message, said)) {
+    return fail(errc::invalid_request,
+                "the message is no org.pytorch.serve.grpc.inference.PredictionsRequest");
+  }
+  const auto& config = facts.config();
+  const auto now = facts.look();
+  const auto model = find_managed(*now, config, said.model, version_of(said.version));
+  if (!model) {
+    return model.error();
+  }
+  const auto input = input_of(said);
+  if (!input) {
+    return input.error();
+  }
+  const bool can_stream = method.shape == grpc_shape::server_stream;
+  auto parsed = parse_prediction({{}, {}, *input, can_stream}, config.request);
+  if (!parsed) {
+    return parsed.error();
+  }
+  auto& asked = parsed->call;
+  if (!asked.request.model.empty()) {
+    const auto other = find_managed(*now, config, asked.request.model, {});
+    if (!other) {
+      return other.error();
+    }
+    if (other->name != model->name) {
+      return fail_param(errc::invalid_value, "model",
+                        "the call names the model '{}' and its input the model '{}'", model->name,
+                        other->name);
+    }
+  }
+  grpc_generate out;
+  out.request = std::move(asked.request);
+  out.request.model = model->name;
+  out.add_generation_prompt = asked.add_generation_prompt;
+  const auto& echo = asked.shape.echo; // of the one prompt
+  out.answer = std::make_unique<prediction_answer>(
+      torchserve_shape{parsed->speaks, echo.empty() ? std::string() : echo.front(),
+                       asked.shape.has_logprobs},
+      asked.shape.is_stream, codec);
+  out.busy_model = model->name;
+  const bool has_version = !said.version.empty();
+  facts.torchserve().asked(model->name, has_version);
+  out.ended_well = [&facts, name = model->name, has_version](const reply_times& when) {
+    facts.torchserve().predicted(name, has_version, when.granted - when.read,
+                                 when.ended - when.read);
+  };
+  return out;
+}
+
+result<std::string> answer_torchserve(const grpc_method& method, const std::string& asked,
+                                      const board& facts) {
+  const auto now = facts.look();
+  if (method.name == "Ping") {
+    const bool is_well = standing_of(*now).phase == phase::ready;
+    return std::string(is_well ? R"({"health":"Healthy"})" : R"({"health":"Unhealthy"})");
+  }
+  if (method.name == "RegisterModel") {
+    return refusal_to_register();
+  }
+  const auto said = json::parse(asked);
+  if (method.name == "ListModels") {
+    return told(list_managed(*now, numbers_of(said, {"limit", "next_page_token"})));
+  }
+  auto version = said.value("model_version", std::string());
+  if (method.name == "DescribeModel" && version == "all") {
+    version.clear();
+  }
+  const auto model = find_managed(*now, facts.config(), said.value("model_name", std::string()),
+                                  version_of(version));
+  if (!model) {
+    return model.error();
+  }
+  if (method.name == "DescribeModel") {
+    return told(describe_managed(*now, facts.config(), *model, said.value("customized", false)));
+  }
+  if (method.name == "ScaleWorker") {
+    return told(scale_managed(*now, *model, numbers_of(said, {"min_worker", "max_worker"})));
+  }
+  if (method.name == "SetDefault") {
+    return told(set_default_managed(*model));
+  }
+  ENSURE(method.name == "UnregisterModel", "the method {} has no answer", method.name);
+  return refusal_to_unregister();
+}
+
+} // namespace baton::gateway

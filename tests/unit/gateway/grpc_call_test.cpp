@@ -1,0 +1,258 @@
+// What a call of gRPC does with what happens to it: one end each, nothing read that cannot be
+// answered, tickets that are cancelled at once. No threads, no connection.
+#include "gateway/grpc/codec.hpp"
+#include "gateway/grpc_call.hpp"
+#include "tests/unit/gateway/front_world.hpp"
+
+#include "kserve.pb.h"
+#include <doctest/doctest.h>
+
+using namespace baton;
+using namespace baton::gateway;
+
+namespace {
+
+struct fake_line final : grpc_line {
+  int reads = 0, cancels = 0, ends = 0;
+  std::vector<std::string> writes;
+  grpc_status end;
+  void read() override { ++reads; }
+  void write(std::string bytes) override { writes.push_back(std::move(bytes)); }
+  void finish(const grpc_status& with) override {
+    ++ends;
+    end = with;
+  }
+  void cancel() override { ++cancels; }
+  bool ended_with(grpc_code code) const { return ends == 1 && end.code == static_cast<int>(code); }
+};
+
+// "m" is ready, at a head that says nothing by itself.
+struct world : at_desk::front_world {
+  reception desk;
+  grpc_world shared;
+  int wakes = 0;
+
+  world() : front_world({"m"}), desk(all.front, facts, "grpc"), shared{desk, protobuf_codec()} {}
+
+  std::unique_ptr<grpc_call> begin(fake_line& line, std::string_view name,
+                                   std::chrono::milliseconds time_left = {}) {
+    grpc_head head;
+    head.method = fmt::format("/inference.GRPCInferenceService/{}", name);
+    head.time_left = time_left;
+    return std::make_unique<grpc_call>(shared, grpc_service::kserve, grpc_began{head, &line},
+                                       [this] { ++wakes; });
+  }
+  void grant(ticket_id ticket) {
+    time.run();
+    REQUIRE_FALSE(logs[0]->reserves.empty());
+    const auto& asked = logs[0]->reserves.back();
+    tell(0, granted{asked.request, ticket, epoch_id{1}, asked.resume_key});
+  }
+  void say(std::string text, ticket_id ticket, std::uint32_t index, finish how = finish::none) {
+    chunk c;
+    c.request = logs[0]->reserves.back().request;
+    c.ticket = ticket;
+    c.index = index;
+    c.count = 1;
+    c.text = std::move(text);
+    c.finish = how;
+    tell(0, chunks{{c}, {}});
+  }
+  std::size_t cancels() {
+    time.run();
+    return logs[0]->cancels.size();
+  }
+};
+
+inference::ModelInferRequest request_of(const std::string& text, bool is_stream = false) {
+  inference::ModelInferRequest r;
+  r.set_model_name("m");
+  auto& input = *r.add_inputs();
+  input.set_name("text_input");
+  input.set_datatype("BYTES");
+  input.add_shape(1);
+  input.mutable_contents()->add_bytes_contents(text);
+  if (is_stream) {
+    auto& stream = *r.add_inputs();
+    stream.set_name("stream");
+    stream.set_datatype("BOOL");
+    stream.add_shape(1);
+    stream.mutable_contents()->add_bool_contents(true);
+  }
+  return r;
+}
+
+std::string wrong_request() {
+  auto r = request_of("x");
+  r.set_model_name("other");
+  return r.SerializeAsString();
+}
+
+constexpr ticket_id ticket{77};
+
+} // namespace
+
+TEST_CASE_FIXTURE(world, "a call without a message, or of no method, ends once") {
+  fake_line line;
+  auto call = begin(line, "ModelInfer");
+  CHECK(line.reads == 1);
+  call->read(std::nullopt);
+  CHECK(line.ended_with(grpc_code::invalid_argument));
+  call->cancelled();
+  call->look();
+  CHECK(line.ends == 1);
+  fake_line other;
+  auto none = begin(other, "Nope");
+  CHECK(other.reads == 0);
+  CHECK(other.ended_with(grpc_code::unimplemented));
+  none->cancelled();
+  CHECK(other.ends == 1);
+  fake_line missing;
+  auto memory = begin(missing, "SystemSharedMemoryStatus");
+  CHECK(missing.ended_with(grpc_code::unimplemented));
+  CHECK(missing.end.message.find("SystemSharedMemoryStatus") != std::string::npos);
+}
+
+TEST_CASE_FIXTURE(world, "one that says nothing in time is ended, a stream is not") {
+  fake_line line, stream;
+  auto call = begin(line, "ModelInfer");
+  auto many = begin(stream, "ModelStreamInfer");
+  const auto late = grpc_call::clock::now() + std::chrono::hours(1);
+  call->expire(grpc_call::clock::now());
+  CHECK(line.ends == 0);
+  call->expire(late);
+  many->expire(late);
+  CHECK(line.ended_with(grpc_code::deadline_exceeded));
+  CHECK(stream.ends == 0);
+  many->read(std::nullopt);
+  CHECK(stream.ended_with(grpc_code::ok));
+}
+
+TEST_CASE_FIXTURE(world, "an answer at once is one message and the end") {
+  fake_line line;
+  auto call = begin(line, "ServerLive");
+  call->read(std::string());
+  REQUIRE(line.writes.size() == 1);
+  CHECK(line.ends == 0);
+  call->written();
+  CHECK(line.ended_with(grpc_code::ok));
+}
+
+TEST_CASE_FIXTURE(world, "an answer is written once its end has come, and the call ends") {
+  fake_line line;
+  auto call = begin(line, "ModelInfer", std::chrono::seconds(5));
+  call->read(request_of("hello").SerializeAsString());
+  grant(ticket);
+  REQUIRE(logs[0]->submits.size() == 1);
+  CHECK(logs[0]->submits[0].deadline > std::chrono::milliseconds(0)); // the client's
+  CHECK(logs[0]->submits[0].deadline <= std::chrono::seconds(5));
+  say("a", ticket, 1);
+  call->look();
+  CHECK(line.writes.empty());
+  say("b", ticket, 2, finish::stop);
+  CHECK(wakes > 0);
+  call->look();
+  CHECK(line.writes.size() == 1);
+  call->written();
+  CHECK(line.ended_with(grpc_code::ok));
+  CHECK(cancels() == 0);
+}
+
+TEST_CASE_FIXTURE(world, "a stream has one piece under way, and takes the next request meanwhile") {
+  fake_line line;
+  auto call = begin(line, "ModelStreamInfer");
+  call->read(request_of("hello", /*is_stream=*/true).SerializeAsString());
+  CHECK(line.reads == 2);
+  grant(ticket);
+  say("a", ticket, 1);
+  call->look();
+  say("b", ticket, 2, finish::stop);
+  call->look();
+  CHECK(line.writes.size() == 1);
+  call->read(std::nullopt); // all is said, not all is told
+  call->written();
+  CHECK(line.writes.size() == 2);
+  CHECK(line.ends == 0);
+  call->written();
+  CHECK(line.ended_with(grpc_code::ok));
+}
+
+TEST_CASE_FIXTURE(world, "a cancelled call cancels its ticket at once, and ends behind its write") {
+  fake_line line;
+  auto call = begin(line, "ModelStreamInfer");
+  call->read(request_of("hello", /*is_stream=*/true).SerializeAsString());
+  grant(ticket);
+  say("a", ticket, 1);
+  call->look();
+  REQUIRE(line.writes.size() == 1);
+  call->cancelled();
+  CHECK(cancels() == 1);
+  CHECK(line.ends == 0);
+  call->written();
+  CHECK(line.ended_with(grpc_code::cancelled));
+  call->read(std::nullopt);
+  CHECK(line.ends == 1);
+}
+
+TEST_CASE_FIXTURE(world, "a refusal is the call's end, but in a stream it is a message of it") {
+  fake_line line;
+  auto call = begin(line, "ModelInfer");
+  call->read(wrong_request());
+  CHECK(line.ended_with(grpc_code::not_found));
+  fake_line other;
+  auto stream = begin(other, "ModelStreamInfer");
+  stream->read(wrong_request());
+  CHECK(other.writes.size() == 1);
+  stream->read(wrong_request());
+  CHECK(other.writes.size() == 1);
+  CHECK(other.reads == 2); // nothing more is read while a complaint waits
+  stream->written();
+  CHECK(other.writes.size() == 2);
+  CHECK(other.reads == 3);
+  CHECK(other.ends == 0);
+}
+
+TEST_CASE_FIXTURE(world, "a failure behind the ticket ends the call with its status") {
+  fake_line line;
+  auto call = begin(line, "ModelInfer");
+  call->read(request_of("hello").SerializeAsString());
+  grant(ticket);
+  chunk c;
+  c.request = logs[0]->reserves.back().request;
+  c.ticket = ticket;
+  c.finish = finish::failed;
+  c.failure = fail(errc::quarantined, "poison");
+  tell(0, chunks{{c}, {}});
+  call->look();
+  CHECK(line.writes.empty());
+  CHECK(line.ended_with(grpc_code::internal));
+  CHECK(line.end.message == "poison");
+}
+
+TEST_CASE_FIXTURE(world, "who does not read is cut, with what is being written to it") {
+  fake_line line;
+  auto call = begin(line, "ModelStreamInfer");
+  call->read(request_of("hello", /*is_stream=*/true).SerializeAsString());
+  grant(ticket);
+  say("a", ticket, 1);
+  call->look();
+  const std::string much(facts->config().stream_buffer_max_bytes / 2, 'x');
+  for (std::uint32_t i = 2; i < 6; ++i) {
+    say(much, ticket, i);
+  }
+  call->look();
+  CHECK(line.cancels == 1);
+  CHECK(line.writes.size() == 1);
+}
+
+TEST_CASE_FIXTURE(world, "no more requests of one call are open than its bound") {
+  fake_line line;
+  auto call = begin(line, "ModelStreamInfer");
+  const auto most = facts->config().grpc_bounds.requests_per_call_max;
+  for (std::size_t i = 0; i < most; ++i) {
+    CHECK(line.reads == static_cast<int>(i) + 1);
+    call->read(request_of("hello").SerializeAsString());
+  }
+  CHECK(line.reads == static_cast<int>(most)); // until one of them has ended
+  CHECK(facts->requests_open() == most);
+}
