@@ -77,7 +77,7 @@ result<choice_stream> begin(const text::tokenizer& words, const tokens& m) {
 void finish_stream(const text::tokenizer& words, choice_stream& stream, const tokens& m) {
   take_in(words, stream, stream.decoder->finish());
   stream.decoder.reset();
-  stream.end = ending{m.finish, m.tokens_total, {}, m.failure};
+  stream.end = ending{m.finish, m.tokens_total, {}, m.failure, m.embedding};
   if (!stream.stopped)
     return;
   auto& end = *stream.end;
@@ -98,7 +98,7 @@ std::size_t size_of(const chunk& c) {
   std::size_t entries = 4 + c.ids.size();
   for (const auto& d : c.details)
     entries += 1 + d.top.size();
-  return c.text.size() + entries * entry_bytes;
+  return c.text.size() + c.embedding.size() * sizeof(float) + entries * entry_bytes;
 }
 
 void pass_on(pointer self, node_id gateway, detokenizer_state::parcel& p) {
@@ -143,6 +143,7 @@ void tell_rest(pointer self, sequence_id id, choice_stream& stream, bool is_resu
       c.output_tokens = stream.end->output_tokens;
       c.stop_text = stream.end->stop_text;
       c.failure = stream.end->failure;
+      c.embedding = stream.end->embedding;
     }
     tell(self, stream.gateway, std::move(c));
   }
@@ -158,7 +159,9 @@ void forget_oldest(detokenizer_state& s) {
 
 void keep(pointer self, sequence_id id, const choice_stream& stream) {
   auto& s = self->state;
-  s.kept.push_back({id, self->clock().now(), sizeof(choice_stream) + stream.said.size_bytes()});
+  s.kept.push_back({id, self->clock().now(),
+                    sizeof(choice_stream) + stream.said.size_bytes() +
+                        stream.end->embedding.size() * sizeof(float)});
   s.kept_bytes += s.kept.back().size_bytes;
   while (s.kept_bytes > kept_bytes_max)
     forget_oldest(s);

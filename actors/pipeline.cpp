@@ -219,6 +219,12 @@ std::uint32_t pipeline::swap_blocks() const {
   return least(&stage_ready::swap_blocks);
 }
 
+bool pipeline::pools() const {
+  ENSURE(state_ != state::waiting, "no epoch is under way");
+  const auto& seats = line().seats;
+  return std::all_of(seats.begin(), seats.end(), [](const seat& s) { return s.ready->pools; });
+}
+
 std::uint32_t pipeline::block_positions() const {
   ENSURE(state_ != state::waiting, "no epoch is under way");
   return line().seats[0].ready->block_positions;

@@ -86,6 +86,7 @@ public:
   std::uint32_t blocks() const;
   std::uint32_t swap_blocks() const;
   std::uint32_t block_positions() const;
+  bool pools() const;          // whether every shard runs the steps of an embedding
   node_id first_stage() const; // its rank 0
   // Requires: open. Whether a shard of the last epoch that was open has another life since, or has
   // not come back.

@@ -133,11 +133,11 @@ void on_opened(pointer self, const epoch_opened& m) {
   auto& s = self->state;
   if (!s.line->on_opened(m))
     return;
-  s.core->open_epoch(
-      s.line->epoch(),
-      {s.line->stages(), s.line->blocks(), s.line->block_positions(), s.line->swap_blocks()},
-      s.line->has_new_life() ? schedule::loss::shard : schedule::loss::link,
-      s.line->keeps_kv() ? schedule::kv_fate::kept : schedule::kv_fate::lost);
+  s.core->open_epoch(s.line->epoch(),
+                     {s.line->stages(), s.line->blocks(), s.line->block_positions(),
+                      s.line->swap_blocks(), s.line->pools()},
+                     s.line->has_new_life() ? schedule::loss::shard : schedule::loss::link,
+                     s.line->keeps_kv() ? schedule::kv_fate::kept : schedule::kv_fate::lost);
   ++s.epochs;
   if (s.was_open) {
     ++s.recoveries;

@@ -220,10 +220,12 @@ void run(pointer self, micro_batch& batch) {
     return pass_on(self, batch, copy_rows({&rows, 1}));
   }
   sampled step{batch.batch, batch.epoch, {}, std::move(batch.stage_micros), std::nullopt};
-  if (out)
+  if (out) {
     step.samples = std::move(out->samples);
-  else
+    step.pooled = std::move(out->pooled);
+  } else {
     step.failure = out.error();
+  }
   answer(self, std::move(step));
 }
 

@@ -92,7 +92,7 @@ void on_submit(pointer self, submit& m) {
   self->send(s.config.scheduler,
              admit{m.request, m.gateway, m.ticket, std::move(*encoded), m.choices,
                    std::move(m.sampling), std::move(m.stop), m.tokens_max_given, m.deadline,
-                   std::move(m.cache_salt), std::move(m.delivered), continues});
+                   std::move(m.cache_salt), std::move(m.delivered), continues, m.embeds});
 }
 
 // Whether ids and pieces fit into a message.

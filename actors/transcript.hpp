@@ -16,6 +16,7 @@ struct ending {
   std::uint32_t output_tokens = 0;
   std::string stop_text;
   std::optional<error> failure;
+  std::vector<float> embedding{}; // of a prompt whose embedding was asked for
 };
 
 class transcript {

@@ -39,11 +39,25 @@ result<void> read_kv_format(const std::string& text, const std::string& path,
   return {};
 }
 
+result<void> read_pooling(const std::string& text, const std::string& path,
+                          const std::string& origin, model_config& m) {
+  if (text == "mean")
+    m.pooling = pooling::mean;
+  else if (text == "last")
+    m.pooling = pooling::last;
+  else if (text == "cls")
+    m.pooling = pooling::cls;
+  else
+    return bad(origin, path + ".pooling",
+               fmt::format("{}.pooling '{}' must be mean, last or cls", path, text));
+  return {};
+}
+
 result<void> read_model(const toml::table* table, const std::string& path,
                         const std::string& origin, model_config& m) {
   toml_section s(table, path, origin);
   std::string file;
-  std::string kv_cache_dtype = "auto";
+  std::string kv_cache_dtype = "auto", pools = "mean";
   s.read("name", m.name);
   s.read("path", file);
   s.read("replicas", m.replicas, 1, pipelines_max);
@@ -73,6 +87,7 @@ result<void> read_model(const toml::table* table, const std::string& path,
   s.read("threads_per_shard", m.threads_per_shard, 1, cores_max);
   s.read("activation_bits", m.activation_bits, 8, 16);
   s.read("dtype", m.dtype);
+  s.read("pooling", pools);
   if (auto ok = s.finish(); !ok)
     return ok;
   m.path = file;
@@ -92,6 +107,8 @@ result<void> read_model(const toml::table* table, const std::string& path,
     return bad(
         origin, path + ".dtype",
         fmt::format("{}.dtype '{}' must be auto, float32, float16 or bfloat16", path, m.dtype));
+  if (auto ok = read_pooling(pools, path, origin, m); !ok)
+    return ok;
   return read_kv_format(kv_cache_dtype, path, origin, m);
 }
 

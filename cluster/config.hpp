@@ -5,6 +5,7 @@
 
 #include "runtime/cpu/kv_format.hpp"
 #include "schema/result.hpp"
+#include "schema/step.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -41,9 +42,10 @@ struct model_config {
   std::chrono::milliseconds resume_window{300'000};  // for a client to come back to its stream
   std::optional<std::uint64_t> kv_cache_bytes = 512ull << 20; // over all stages; none: "auto"
   cpu::kv_format kv_cache_dtype = cpu::kv_format::f16;
-  std::uint64_t swap_space = 0;        // bytes over all stages; 0: recompute instead
-  std::uint32_t threads_per_shard = 0; // 0: the cores divided over the shards
-  std::uint32_t activation_bits = 16;  // 8: faster, and ties fall otherwise
+  std::uint64_t swap_space = 0;                  // bytes over all stages; 0: recompute instead
+  std::uint32_t threads_per_shard = 0;           // 0: the cores divided over the shards
+  std::uint32_t activation_bits = 16;            // 8: faster, and ties fall otherwise
+  baton::pooling pooling = baton::pooling::mean; // of a prompt's hidden states, for embeddings
   // Of weights on devices with an engine of their own, and of what passes between them: "float32",
   // "float16", "bfloat16", or as the device likes it best. The native engine has the file's types.
   std::string dtype = "auto";

@@ -68,6 +68,7 @@ schedule::scheduler_config limits_of(const cluster_context& context, const langu
   limits.speculative_disable_by_batch_size = m.speculative_disable_by_batch_size;
   limits.lookup.ngram_max = m.prompt_lookup_max;
   limits.lookup.ngram_min = m.prompt_lookup_min;
+  limits.pooling = m.pooling;
   limits.use_job_ticket = m.use_job_ticket;
   limits.queue_deadline = m.queue_timeout;
   limits.recovery_timeout = m.recovery_timeout;

@@ -63,6 +63,7 @@ open_entry entry_of(open_generate& m, std::uint32_t context_max) {
   s.cache_salt = std::move(request.cache_salt);
   s.prompt_tokens_max = request.prompt_tokens_max;
   s.tools = std::move(request.tools);
+  s.embeds = request.embeds;
   return entry;
 }
 

@@ -1,5 +1,6 @@
 #include "gateway/http_answers.hpp"
 
+#include "gateway/embedding_reply.hpp"
 #include "gateway/kserve_response.hpp"
 #include "gateway/openai_response.hpp"
 #include "gateway/tgi_response.hpp"
@@ -19,7 +20,15 @@ http_reply refuse(http_connection& client, api_family speaks, const rejected& no
   return errors_of(speaks).refusal(no, client.core().config().overload_status);
 }
 
+// Behind the doors it has one name.
+void name_prompt(error& e, const dialog& with) {
+  if (e.param == "prompt") {
+    e.param = with.prompt_is;
+  }
+}
+
 http_reply refuse(http_connection& client, const dialog& with, rejected no) {
+  name_prompt(no.reason, with);
   if (with.speaks == api_family::torchserve) {
     no.reason = torchserve_busy(std::move(no.reason), with.busy_model);
   }
@@ -74,8 +83,16 @@ namespace {
 
 std::optional<http_reply> refusal_of(http_connection& client, const dialog& with,
                                      const stream_event& e) {
-  const auto* r = std::get_if<rejected>(&e);
-  return r ? refuse(client, with, *r) : refusal_of(client, with.speaks, e);
+  if (const auto* r = std::get_if<rejected>(&e)) {
+    return refuse(client, with, *r);
+  }
+  if (const auto* c = std::get_if<chunk>(&e)) {
+    if (auto failure = failure_of(*c)) {
+      name_prompt(*failure, with);
+      return errors_of(with.speaks).failure(*failure);
+    }
+  }
+  return refusal_of(client, with.speaks, e);
 }
 
 http_reply unanswered(http_connection& client, api_family speaks, const stream_event& e) {
@@ -287,6 +304,21 @@ asio::awaitable<after> answer(http_connection& client, openai_generate call) {
   with.whole = [shape = call.shape] { return std::make_unique<whole_reply>(shape); };
   with.events = [shape = call.shape, from = call.resume](const reply_identity& who) {
     return std::make_unique<event_writer>(shape, who, from);
+  };
+  co_return co_await generation_answer(client, std::move(open), std::move(with));
+}
+
+asio::awaitable<after> answer(http_connection& client, embedding_call call) {
+  const auto inputs = call.requests.size();
+  auto open = open_each(client, std::move(call.requests), /*add_generation_prompt=*/false,
+                        /*is_stream=*/false);
+  if (open && call.model.empty()) {
+    call.model = open->model();
+  }
+  dialog with;
+  with.prompt_is = "input";
+  with.whole = [&call, inputs] {
+    return std::make_unique<embedding_reply>(call.model, call.format, inputs);
   };
   co_return co_await generation_answer(client, std::move(open), std::move(with));
 }

@@ -19,7 +19,8 @@ struct dialog {
   header_list event_headers;
   std::string_view event_type = event_stream_type; // of others no line is known to be a comment
   bool frames_itself = false; // the speaker writes HTTP's chunks: nothing else may be one
-  std::string busy_model;     // TorchServe's, in whose words a refusal for load has it
+  std::string_view prompt_is = "prompt"; // what its API calls what was sent
+  std::string busy_model;                // TorchServe's, in whose words a refusal for load has it
   std::function<void(const reply_times&)> ended_well; // none: nobody counts
 };
 
@@ -37,6 +38,7 @@ asio::awaitable<bool> write_events(http_connection& client, std::string& lead, s
 // Each opens its request at the desk, brings the answer to the client, and returns what becomes of
 // the connection. A client that hangs up meanwhile has its ticket cancelled at once.
 asio::awaitable<after> answer(http_connection& client, openai_generate call);
+asio::awaitable<after> answer(http_connection& client, embedding_call call);
 asio::awaitable<after> answer(http_connection& client, tgi_generate call);
 asio::awaitable<after> answer(http_connection& client, vllm_generate call);
 asio::awaitable<after> answer(http_connection& client, torchserve_generate call);

@@ -36,6 +36,7 @@ constexpr std::array own_routes{
     route_row{"/v1/stream", method_set::socket, route_access::user},
     route_row{"/v1/chat/completions", method_set::post, route_access::user},
     route_row{"/v1/completions", method_set::post, route_access::user},
+    route_row{"/v1/embeddings", method_set::post, route_access::user},
     route_row{"/v1/responses", method_set::post, route_access::user},
     route_row{"/v1/responses/{id}", method_set::get, route_access::user},
     route_row{"/v1/responses/{id}", method_set::remove, route_access::user},
@@ -380,6 +381,9 @@ http_plan http_api::plan(const http_call& call) const {
   }
   if (path == "/v1/completions") {
     return plan_of(read_call(openai_api::completions, call, limits));
+  }
+  if (path == "/v1/embeddings") {
+    return plan_of(parse_embeddings(call.body, limits));
   }
   if (path == "/v1/responses") {
     return plan_of(read_response(call));

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "gateway/board.hpp"
+#include "gateway/embedding_request.hpp"
 #include "gateway/http_text.hpp"
 #include "gateway/kserve_request.hpp"
 #include "gateway/openai_request.hpp"
@@ -76,7 +77,7 @@ struct worker_call {
 };
 using http_plan =
     std::variant<http_reply, openai_generate, tgi_generate, vllm_generate, kserve_generate,
-                 response_create, response_question, tokenize_call, detokenize_call,
+                 embedding_call, response_create, response_question, tokenize_call, detokenize_call,
                  torchserve_generate, torchserve_batch, websocket_upgrade, worker_call>;
 
 enum class method_set : std::uint8_t { get, post, remove, socket };

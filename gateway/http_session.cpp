@@ -185,6 +185,9 @@ asio::awaitable<after> http_session::serve(http_request& request) {
   if (auto* g = std::get_if<vllm_generate>(&plan)) {
     co_return co_await answer(*client_, std::move(*g));
   }
+  if (auto* e = std::get_if<embedding_call>(&plan)) {
+    co_return co_await answer(*client_, std::move(*e));
+  }
   if (auto* r = std::get_if<response_create>(&plan)) {
     co_return co_await answer(*client_, std::move(*r));
   }

@@ -372,7 +372,7 @@ result<openai_generate> read_generation(field_reader& fields, std::string_view s
       request.tools = out.tools->text;
     }
   } else {
-    prompts = read_prompts(fields, limits);
+    prompts = read_prompts(fields, "prompt", limits);
     request.input = prompts.front();
   }
   request.choices = static_cast<std::uint32_t>(

@@ -5,19 +5,19 @@
 namespace baton::gateway {
 namespace {
 
-void refuse_type(field_reader& fields, const json& value) {
-  fields.refuse_type("prompt", "a string, an array of token ids or an array of these", value);
+void refuse_type(field_reader& fields, std::string_view name, const json& value) {
+  fields.refuse_type(name, "a string, an array of token ids or an array of these", value);
 }
 
 // False: the reader has the mistake.
-bool read_one(field_reader& fields, const json& value, const request_limits& limits,
-              std::vector<prompt>& out) {
+bool read_one(field_reader& fields, std::string_view name, const json& value,
+              const request_limits& limits, std::vector<prompt>& out) {
   if (value.is_string()) {
     out.emplace_back(value.get<std::string>());
   } else if (value.is_array()) {
-    out.emplace_back(read_ids(fields, "prompt", value, limits.prompt_ids_max));
+    out.emplace_back(read_ids(fields, name, value, limits.prompt_ids_max));
   } else {
-    refuse_type(fields, value);
+    refuse_type(fields, name, value);
   }
   return !fields.has_failed();
 }
@@ -56,30 +56,31 @@ void read_echo(field_reader& fields, const std::vector<prompt>& all, reply_shape
 
 } // namespace
 
-std::vector<prompt> read_prompts(field_reader& fields, const request_limits& limits) {
+std::vector<prompt> read_prompts(field_reader& fields, std::string_view name,
+                                 const request_limits& limits) {
   std::vector<prompt> all;
-  const auto* value = fields.require("prompt");
+  const auto* value = fields.require(name);
   const bool is_list = value && value->is_array() && !value->empty() &&
                        (value->front().is_string() || value->front().is_array());
   if (is_list && value->size() > limits.answers_max) {
-    fields.refuse(
-        errc::invalid_value, "prompt",
-        fmt::format("'prompt' has {} prompts of at most {}", value->size(), limits.answers_max));
+    fields.refuse(errc::invalid_value, name,
+                  fmt::format("'{}' has {} {}s of at most {}", name, value->size(), name,
+                              limits.answers_max));
   } else if (is_list) {
     for (const auto& one : *value) {
       if (one.type() != value->front().type()) {
-        refuse_type(fields, *value);
+        refuse_type(fields, name, *value);
       }
-      if (!read_one(fields, one, limits, all)) {
+      if (!read_one(fields, name, one, limits, all)) {
         break;
       }
       const auto* ids = std::get_if<ids_prompt>(&all.back());
       if (value->size() > 1 && ids && ids->empty()) { // of one alone check_ranges says so
-        fields.refuse(errc::invalid_value, "prompt", "a prompt of 'prompt' has no ids");
+        fields.refuse(errc::invalid_value, name, fmt::format("one of '{}' has no ids", name));
       }
     }
   } else if (value) {
-    read_one(fields, *value, limits, all);
+    read_one(fields, name, *value, limits, all);
   }
   if (all.empty()) {
     all.emplace_back();

@@ -1,5 +1,6 @@
-// `prompt` of completions: one, or a list of them that are answered together. Used by
-// openai_fields.cpp. Pure; the first mistake is kept in the reader.
+// `prompt` of completions, or `input` of embeddings: one, or a list of them that are answered
+// together. Used by openai_fields.cpp and embedding_request.cpp. Pure; the first mistake is kept in
+// the reader.
 #pragma once
 
 #include "gateway/json_reader.hpp"
@@ -7,8 +8,10 @@
 
 namespace baton::gateway {
 
-// A text or token ids, or a list of several of one of these. At least one, perhaps empty.
-std::vector<prompt> read_prompts(field_reader& fields, const request_limits& limits);
+// The field of that name: a text or token ids, or a list of several of one of these. At least one,
+// perhaps empty.
+std::vector<prompt> read_prompts(field_reader& fields, std::string_view name,
+                                 const request_limits& limits);
 
 // `echo`, and a request for each prompt behind the first one: the same as `out.request` but for its
 // prompt and, where the client has given none, its seed. Together they are bounded by answers_max.

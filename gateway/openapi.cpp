@@ -1,5 +1,6 @@
 #include "gateway/openapi.hpp"
 
+#include "gateway/embedding_request.hpp"
 #include "gateway/http_api.hpp"
 #include "gateway/kserve_openapi.hpp"
 #include "gateway/openai_fields.hpp"
@@ -27,6 +28,7 @@ enum class body_kind : std::uint8_t {
   completions,
   tokenize,
   detokenize,
+  embeddings,
   tgi,
   generate, // TGI's or vLLM's
   response,
@@ -58,6 +60,7 @@ constexpr std::array words{
     route_words{"/v1/stream", "Requests over a WebSocket"},
     route_words{"/v1/chat/completions", "An answer to a conversation", body_kind::chat},
     route_words{"/v1/completions", "What a text goes on with", body_kind::completions},
+    route_words{"/v1/embeddings", "Texts as vectors of length 1", body_kind::embeddings},
     route_words{"/v1/responses", "An answer to a conversation that may be stored and gone on with",
                 body_kind::response},
     route_words{"/v1/responses/{id}", "A stored response, or its events"},
@@ -177,6 +180,8 @@ ordered other_schemas(const request_limits& l) {
   return {{"model", typed("string")},
           {"messages", messages},
           {"prompt", one_of({typed("string"), ids, list_of(typed("string")), list_of(ids)})},
+          {"input", one_of({typed("string"), ids, list_of(typed("string")), list_of(ids)})},
+          {"encoding_format", {{"enum", {"float", "base64"}}}},
           {"tokens", ids},
           {"tools", tools},
           {"tool_choice", one_of({{{"enum", {"none", "auto", "required"}}}, typed("object")})},
@@ -208,21 +213,15 @@ std::set<std::string, std::less<>> fields_of(body_kind kind, const request_limit
     nothing["messages"] = json::array();
   }
   field_reader fields(nothing);
-  switch (kind) {
-  case body_kind::chat:
-    static_cast<void>(read_generation(fields, "{}", openai_api::chat, limits));
-    break;
-  case body_kind::completions:
-    static_cast<void>(read_generation(fields, "{}", openai_api::completions, limits));
-    break;
-  case body_kind::tokenize:
+  if (kind == body_kind::chat || kind == body_kind::completions) {
+    const auto api = kind == body_kind::chat ? openai_api::chat : openai_api::completions;
+    static_cast<void>(read_generation(fields, "{}", api, limits));
+  } else if (kind == body_kind::tokenize) {
     static_cast<void>(read_tokenize(fields, limits));
-    break;
-  case body_kind::detokenize:
+  } else if (kind == body_kind::detokenize) {
     static_cast<void>(read_detokenize(fields, limits));
-    break;
-  default:
-    break;
+  } else if (kind == body_kind::embeddings) {
+    static_cast<void>(read_embeddings(fields, limits));
   }
   return fields.asked();
 }
@@ -285,6 +284,7 @@ ordered body_schema(body_kind kind, const request_limits& limits) {
   const char* needed = kind == body_kind::chat          ? "messages"
                        : kind == body_kind::completions ? "prompt"
                        : kind == body_kind::detokenize  ? "tokens"
+                       : kind == body_kind::embeddings  ? "input"
                                                         : nullptr;
   if (needed) {
     out["required"] = ordered::array({needed});

@@ -21,6 +21,8 @@ std::string_view name_of(request_trace::operation asks) noexcept {
     return "detokenize";
   case request_trace::operation::infer: // of a worker model: any computation
     return "infer";
+  case request_trace::operation::embeddings:
+    return "embeddings";
   case request_trace::operation::unread:
     break;
   }
@@ -84,6 +86,9 @@ void request_trace::asks_for(operation what, std::string_view model_named) {
 }
 
 void request_trace::asks_for(const generate& request) {
+  if (request.embeds) {
+    return asks_for(operation::embeddings, request.model);
+  }
   const bool is_chat = std::holds_alternative<chat_prompt>(request.input);
   asks_for(is_chat ? operation::chat : operation::text_completion, request.model);
   if (request.tokens_max_given) {

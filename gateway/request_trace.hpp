@@ -43,7 +43,8 @@ public:
     resume,
     tokenize,
     detokenize,
-    infer
+    infer,
+    embeddings
   };
 
   // Whose it is: its own span as others would see it.

@@ -9,7 +9,8 @@ namespace {
 constexpr std::size_t event_overhead_bytes = 256;
 
 std::size_t bytes_of_chunk(const chunk& c) noexcept {
-  std::size_t bytes = c.text.size() + c.ids.size() * sizeof(token_id);
+  std::size_t bytes =
+      c.text.size() + c.ids.size() * sizeof(token_id) + c.embedding.size() * sizeof(float);
   for (const auto& detail : c.details) {
     bytes += sizeof(token_detail) + detail.chosen.text.size();
     for (const auto& entry : detail.top) {

@@ -9,7 +9,7 @@ offset<wire::StageReady> put(writer& out, const stage_ready& m) {
   auto device = out.text(m.device, limits::name_bytes_max);
   return wire::CreateStageReady(out.buffer, m.node.value, m.node_epoch.value, m.stage, m.stages,
                                 m.blocks, m.block_positions, m.model_hash, device, m.kv_life,
-                                m.swap_blocks, m.rank, m.width, m.generation);
+                                m.swap_blocks, m.rank, m.width, m.generation, m.pools);
 }
 
 void get(reader& in, const wire::StageReady& from, stage_ready& to) {
@@ -28,6 +28,7 @@ void get(reader& in, const wire::StageReady& from, stage_ready& to) {
   in.at_most(from.width(), limits::stages_max, "stage_ready.width");
   to.width = from.width();
   to.generation = from.generation();
+  to.pools = from.pools();
 }
 
 offset<wire::Generation> put(writer& out, const generation& m) {

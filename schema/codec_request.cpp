@@ -103,6 +103,7 @@ offset<wire::Submit> put(writer& out, const submit& m) {
   table.add_begins_text(m.begins_text);
   table.add_prompt_tokens_max(m.prompt_tokens_max);
   table.add_tools(tools);
+  table.add_embeds(m.embeds);
   return table.Finish();
 }
 
@@ -123,6 +124,7 @@ void get(reader& in, const wire::Submit& from, submit& to) {
   to.begins_text = from.begins_text();
   to.prompt_tokens_max = from.prompt_tokens_max();
   in.text(from.tools(), to.tools, limits::prompt_bytes_max, "submit.tools");
+  to.embeds = from.embeds();
 }
 
 offset<wire::Admit> put(writer& out, const admit& m) {
@@ -144,6 +146,7 @@ offset<wire::Admit> put(writer& out, const admit& m) {
   table.add_cache_salt(cache_salt);
   table.add_delivered(delivered);
   table.add_continues_prompt(m.continues_prompt);
+  table.add_embeds(m.embeds);
   return table.Finish();
 }
 
@@ -161,6 +164,7 @@ void get(reader& in, const wire::Admit& from, admit& to) {
   in.text(from.cache_salt(), to.cache_salt, limits::name_bytes_max, "admit.cache_salt");
   in.tables(from.delivered(), to.delivered, limits::choices_max, "admit.delivered");
   to.continues_prompt = from.continues_prompt();
+  to.embeds = from.embeds();
 }
 
 offset<wire::Cancel> put(writer& out, const cancel& m) {
@@ -189,7 +193,8 @@ offset<wire::Generate> put(writer& out, const generate& m) {
   auto tools = out.text(m.tools, limits::prompt_bytes_max);
   return wire::CreateGenerate(out.buffer, m.request, model, input.type, input.table, m.choices,
                               sampling, stop, m.tokens_max_given, m.deadline.count(), cache_salt,
-                              m.priority, m.is_resumable, request_id, m.prompt_tokens_max, tools);
+                              m.priority, m.is_resumable, request_id, m.prompt_tokens_max, tools,
+                              m.embeds);
 }
 
 void get(reader& in, const wire::Generate& from, generate& to) {
@@ -208,6 +213,7 @@ void get(reader& in, const wire::Generate& from, generate& to) {
   in.text(from.request_id(), to.request_id, limits::name_bytes_max, "generate.request_id");
   to.prompt_tokens_max = from.prompt_tokens_max();
   in.text(from.tools(), to.tools, limits::prompt_bytes_max, "generate.tools");
+  to.embeds = from.embeds();
 }
 
 } // namespace baton::codec

@@ -79,6 +79,27 @@ void get(reader& in, const wire::Draw& from, draw& to) {
   to.previous = from.previous();
 }
 
+offset<wire::Pool> put(writer& out, const pool& m) {
+  auto before = out.numbers(m.before, limits::embedding_values_max);
+  return wire::CreatePool(out.buffer, m.slice, static_cast<wire::Pooling>(m.how), m.is_last,
+                          before);
+}
+
+void get(reader& in, const wire::Pool& from, pool& to) {
+  to.slice = from.slice();
+  in.one_of(from.how(), to.how, pooling::mean, pooling::cls, "pool.how");
+  to.is_last = from.is_last();
+  in.numbers(from.before(), to.before, limits::embedding_values_max, "pool.before");
+}
+
+offset<wire::Pooled> put(writer& out, const pooled& m) {
+  return wire::CreatePooled(out.buffer, out.numbers(m.values, limits::embedding_values_max));
+}
+
+void get(reader& in, const wire::Pooled& from, pooled& to) {
+  in.numbers(from.values(), to.values, limits::embedding_values_max, "pooled.values");
+}
+
 offset<wire::MicroBatch> put(writer& out, const micro_batch& m) {
   auto slices = out.tables(m.slices, limits::slices_max);
   auto tokens = out.numbers(m.tokens, limits::rows_max);
@@ -96,8 +117,9 @@ offset<wire::MicroBatch> put(writer& out, const micro_batch& m) {
   auto copies = out.structs<wire::BlockCopy>(m.copies, limits::copies_max, [](const block_copy& c) {
     return wire::BlockCopy(c.block, c.swap_block, c.is_out);
   });
+  auto pools = out.tables(m.pools, limits::pools_max);
   return wire::CreateMicroBatch(out.buffer, m.batch.value, m.epoch.value, slices, tokens, draws,
-                                stage_micros, feeds, copies, shared);
+                                stage_micros, feeds, copies, shared, pools);
 }
 
 void get(reader& in, const wire::MicroBatch& from, micro_batch& to) {
@@ -124,6 +146,7 @@ void get(reader& in, const wire::MicroBatch& from, micro_batch& to) {
              [](const wire::BlockCopy& c) {
                return block_copy{c.block(), c.swap_block(), c.is_out()};
              });
+  in.tables(from.pools(), to.pools, limits::pools_max, "micro_batch.pools");
 }
 
 offset<wire::GroupValues> put(writer& out, const group_values& m) {
@@ -159,8 +182,9 @@ offset<wire::Sampled> put(writer& out, const sampled& m) {
   auto samples = out.tables(m.samples, limits::draws_max);
   auto stage_micros = out.numbers(m.stage_micros, limits::stages_max);
   auto failure = out.optional(m.failure);
+  auto pooled = out.tables(m.pooled, limits::pools_max);
   return wire::CreateSampled(out.buffer, m.batch.value, m.epoch.value, samples, stage_micros,
-                             failure);
+                             failure, pooled);
 }
 
 void get(reader& in, const wire::Sampled& from, sampled& to) {
@@ -169,6 +193,7 @@ void get(reader& in, const wire::Sampled& from, sampled& to) {
   in.tables(from.samples(), to.samples, limits::draws_max, "sampled.samples");
   in.numbers(from.stage_micros(), to.stage_micros, limits::stages_max, "sampled.stage_micros");
   in.optional(from.failure(), to.failure);
+  in.tables(from.pooled(), to.pooled, limits::pools_max, "sampled.pooled");
 }
 
 offset<wire::Tokens> put(writer& out, const tokens& m) {
@@ -176,6 +201,7 @@ offset<wire::Tokens> put(writer& out, const tokens& m) {
   auto stopping = put(out, m.stopping);
   auto failure = out.optional(m.failure);
   auto delivered = out.numbers(m.delivered, limits::ids_max);
+  auto embedding = out.numbers(m.embedding, limits::embedding_values_max);
   wire::TokensBuilder table(out.buffer);
   table.add_ticket(m.ticket.value);
   table.add_choice(m.choice);
@@ -194,6 +220,7 @@ offset<wire::Tokens> put(writer& out, const tokens& m) {
   table.add_resume_key(m.resume_key);
   table.add_delivered(delivered);
   table.add_continues_prompt(m.continues_prompt);
+  table.add_embedding(embedding);
   return table.Finish();
 }
 
@@ -215,6 +242,7 @@ void get(reader& in, const wire::Tokens& from, tokens& to) {
   in.optional(from.failure(), to.failure);
   to.resume_key = from.resume_key();
   in.numbers(from.delivered(), to.delivered, limits::ids_max, "tokens.delivered");
+  in.numbers(from.embedding(), to.embedding, limits::embedding_values_max, "tokens.embedding");
 }
 
 offset<wire::LogprobEntry> put(writer& out, const logprob_entry& m) {
@@ -249,6 +277,7 @@ offset<wire::Chunk> put(writer& out, const chunk& m) {
   auto details = out.tables(m.details, limits::details_max);
   auto stop_text = out.text(m.stop_text, limits::stop_bytes_max);
   auto failure = out.optional(m.failure);
+  auto embedding = out.numbers(m.embedding, limits::embedding_values_max);
   wire::ChunkBuilder table(out.buffer);
   table.add_request(m.request);
   table.add_ticket(m.ticket.value);
@@ -265,6 +294,7 @@ offset<wire::Chunk> put(writer& out, const chunk& m) {
   table.add_failure(failure);
   table.add_cached_tokens(m.cached_tokens);
   table.add_characters_before(m.characters_before);
+  table.add_embedding(embedding);
   return table.Finish();
 }
 
@@ -284,6 +314,7 @@ void get(reader& in, const wire::Chunk& from, chunk& to) {
   in.text(from.stop_text(), to.stop_text, limits::stop_bytes_max, "chunk.stop_text");
   to.characters_before = from.characters_before();
   in.optional(from.failure(), to.failure);
+  in.numbers(from.embedding(), to.embedding, limits::embedding_values_max, "chunk.embedding");
 }
 
 offset<wire::Chunks> put(writer& out, const chunks& m) {

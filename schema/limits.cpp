@@ -204,6 +204,23 @@ result<void> check_limits(const inferred& m) {
   return check_parts(m);
 }
 
+namespace {
+
+// What is about tokens means nothing for an embedding, of which there is one.
+result<void> check_embeds(const generate& request) {
+  const char* param = request.choices != 1             ? "n"
+                      : request.is_resumable           ? "resumable"
+                      : request.sampling.constraint    ? "structured_outputs"
+                      : request.sampling.logprobs >= 0 ? "logprobs"
+                      : !request.tools.empty()         ? "tools"
+                                                       : nullptr;
+  if (!request.embeds || param == nullptr)
+    return {};
+  return fail_param(errc::unsupported_parameter, param, "an embedding is made without '{}'", param);
+}
+
+} // namespace
+
 result<void> check_limits(const generate& request) {
   if (request.model.size() > limits::name_bytes_max)
     return fail_param(errc::model_not_found, "model", "a model name has at most {} bytes",
@@ -220,6 +237,8 @@ result<void> check_limits(const generate& request) {
   if (request.request_id.size() > limits::name_bytes_max)
     return fail_param(errc::invalid_value, "request_id", "a request_id has at most {} bytes",
                       limits::name_bytes_max);
+  if (auto ok = check_embeds(request); !ok)
+    return ok;
   if (auto r = check_limits(request.input); !r)
     return r;
   // They are part of the prompt.

@@ -46,6 +46,8 @@ inline constexpr std::size_t draws_max = 4096;       // of one micro_batch, gues
 inline constexpr std::size_t blocks_max = 64u << 10; // of one slice: 2^20 positions by 16
 inline constexpr std::size_t copies_max = 1u
                                           << 20; // of KV blocks in one micro_batch: 64 Mi positions
+inline constexpr std::size_t embedding_values_max = 16u << 10; // as wide as rows may be: see bulk
+inline constexpr std::size_t pools_max = 256;    // of one micro_batch; all of them: 16 MiB
 inline constexpr std::size_t details_max = 4096; // tokens with logprobs in one chunk
 inline constexpr std::size_t stages_max = 1024;
 inline constexpr std::size_t nodes_max = 4096;
@@ -70,7 +72,8 @@ inline constexpr std::chrono::milliseconds duration_max = std::chrono::hours{24 
 namespace baton {
 
 // Whether a request can be encoded at all. Errors, with the parameter's OpenAI name:
-// payload_too_large (prompt), invalid_value (the rest, also floats that are not finite).
+// payload_too_large (prompt), unsupported_parameter (what an embedding has not), invalid_value (the
+// rest, also floats that are not finite).
 result<void> check_limits(const prompt& input);
 result<void> check_limits(const sampling_params& sampling);
 result<void> check_limits(const stopping& stop);

@@ -129,6 +129,7 @@ struct submit {
   bool begins_text = false;                  // of ids: of a chat, the answer is a text of its own
   std::uint32_t prompt_tokens_max = 0;       // so many of the prompt's last tokens; 0: all
   std::string tools{}; // of a chat: a JSON array of what its answer may call; or empty
+  bool embeds = false; // wanted is the prompt's embedding, and no token
 };
 
 // Tokenizer to scheduler: the same request as ids.
@@ -145,6 +146,7 @@ struct admit {
   std::string cache_salt;
   std::vector<delivered_choice> delivered{}; // as in submit
   bool continues_prompt = false;             // the answer's text goes on with the prompt's
+  bool embeds = false;                       // as in submit
 };
 
 enum class cancel_reason : std::uint8_t {
@@ -195,6 +197,7 @@ struct tokens {
   baton::finish finish = finish::none;
   std::uint32_t tokens_total = 0; // output tokens that count
   std::optional<error> failure;   // finish::failed and cancelled
+  std::vector<float> embedding{}; // of the prompt, if it was asked for and nothing failed
 };
 
 struct logprob_entry {
@@ -231,6 +234,7 @@ struct chunk {
   std::optional<error> failure;
   baton::lease lease;
   std::uint32_t characters_before = 0; // of text before `text`, if this is behind a resume
+  std::vector<float> embedding{};      // with the end of one that was asked for: of length 1
 };
 
 // Detokenizer to gateway: the chunks of one step. Together, because waking a dozen threads for each
@@ -286,6 +290,7 @@ struct stage_ready {
   std::uint32_t rank = 0;        // within its stage
   std::uint32_t width = 1;       // ranks that share the stage
   std::uint32_t generation = 0;  // of the plan that it is a shard of
+  bool pools = false;            // its part of an embedding's steps it can do
 };
 
 // Root to agents, ahead of `generations`, which are planned from these: which nodes there are, the
@@ -362,6 +367,7 @@ struct generate {
   std::string request_id{};  // the client's name for it: asked twice, it is done once
   std::uint32_t prompt_tokens_max = 0; // so many of the prompt's last tokens; 0: all
   std::string tools{}; // of a chat: a JSON array of what its answer may call; or empty
+  bool embeds = false; // wanted is the prompt's embedding, and no token
 };
 
 using message =

@@ -57,6 +57,26 @@ struct feed {
   friend bool operator==(const feed&, const feed&) = default;
 };
 
+// What of its prompt's hidden states, behind the final norm, becomes a request's embedding: their
+// mean, the last one, the first one.
+enum class pooling : std::uint8_t { none = 0, mean = 1, last = 2, cls = 3 };
+
+// Of a slice whose sequence wants an embedding: it draws nothing. What its earlier rows came to
+// travels with the step, so that the last stage keeps nothing between two of them.
+struct pool {
+  std::uint32_t slice = 0; // of the batch
+  pooling how = pooling::mean;
+  bool is_last = false;        // the prompt ends with its last row
+  std::vector<float> before{}; // [hidden] what came back of the rows before; or empty
+  friend bool operator==(const pool&, const pool&) = default;
+};
+
+// Of a pool: what the next step goes on from, or the embedding, of length 1, where it is the last.
+struct pooled {
+  std::vector<float> values; // [hidden], or empty
+  friend bool operator==(const pooled&, const pooled&) = default;
+};
+
 // Of a KV block, within each stage: out into its swap space, or back from there.
 struct block_copy {
   block_index block = 0;
@@ -78,6 +98,7 @@ struct micro_batch {
   baton::lease lease;
   std::vector<feed> feeds;        // one per token_to_come, by row; empty behind stage 0
   std::vector<block_copy> copies; // made in this order, before the rows
+  std::vector<pool> pools{};      // by slice
 
   std::uint32_t rows() const noexcept { return static_cast<std::uint32_t>(tokens.size()); }
 };
@@ -102,7 +123,8 @@ struct sampled {
   epoch_id epoch;
   std::vector<sample> samples; // one per draw, in order
   std::vector<std::uint32_t> stage_micros;
-  std::optional<error> failure; // the step could not be run; no samples then
+  std::optional<error> failure;        // the step could not be run; no samples then
+  std::vector<baton::pooled> pooled{}; // one per pool, in order
 };
 
 // Between rank 0 of a stage and its other ranks, where they do not share memory

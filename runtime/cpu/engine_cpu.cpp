@@ -5,6 +5,7 @@
 #include "runtime/cpu/panel_format.hpp"
 #include "runtime/cpu/swap_file.hpp"
 #include "runtime/engine/constraint_masks.hpp"
+#include "runtime/engine/pooling.hpp"
 #include "runtime/engine/sampler.hpp"
 
 #include <algorithm>
@@ -161,6 +162,7 @@ struct engine_cpu::state {
     limits.block_positions = kv_block_positions;
     limits.swap_blocks = c.swap_blocks;
     limits.kv_life = kv.life();
+    limits.pools = true;
     limits.rows_max = c.rows_max;
     limits.hidden_size = model.hidden_size;
     limits.vocabulary_size = model.vocab_size;
@@ -181,6 +183,7 @@ struct engine_cpu::state {
   void bring_in_blocks(const micro_batch& batch);
   result<void> make_copies(const std::vector<block_copy>& copies);
   result<std::vector<sample>> draw_all(const micro_batch& batch);
+  std::vector<pooled> pool_all(const micro_batch& batch);
 };
 
 engine_cpu::engine_cpu(std::unique_ptr<state> s) : state_(std::move(s)) {}
@@ -286,6 +289,7 @@ result<baton::engine::step_output> engine_cpu::run(const micro_batch& batch,
   if (!samples)
     return samples.error();
   out.samples = *std::move(samples);
+  out.pooled = s.pool_all(batch);
   return out;
 }
 
@@ -372,6 +376,35 @@ result<std::vector<sample>> engine_cpu::state::draw_all(const micro_batch& batch
     samples.push_back(**std::move(each));
   }
   return samples;
+}
+
+// Pools are independent of one another as well. The rows of a pooled slice draw nothing: nobody
+// else reads them behind the layers, so they are normed where they lie. Every rank has them whole.
+std::vector<pooled> engine_cpu::state::pool_all(const micro_batch& batch) {
+  std::vector<pooled> all(batch.pools.size());
+  if (all.empty())
+    return all;
+  std::vector<std::size_t> first_rows; // [slice]
+  std::size_t rows = 0;
+  for (const slice& each : batch.slices) {
+    first_rows.push_back(rows);
+    rows += each.rows;
+  }
+  const auto& table = kernels_for(which);
+  team.run([&](unsigned member) {
+    for (std::size_t i = member; i < all.size(); i += team.size()) {
+      const pool& how = batch.pools[i];
+      const slice& of = batch.slices[how.slice];
+      baton::engine::pooler sum(how, of, model.hidden_size);
+      for (std::size_t r = first_rows[how.slice]; r < first_rows[how.slice] + of.rows; ++r) {
+        float* row = memory.hidden.row(r);
+        table.rms_norm(row, weights->output_norm, model.hidden_size, model.rms_epsilon, row);
+        sum.add({row, model.hidden_size});
+      }
+      all[i] = std::move(sum).finish();
+    }
+  });
+  return all;
 }
 
 std::span<const float> engine_cpu::logits(std::size_t index) const {

@@ -1,8 +1,10 @@
 #include "runtime/engine/toy_engine.hpp"
 
+#include "runtime/engine/pooling.hpp"
 #include "schema/ensure.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 
 namespace baton::engine {
@@ -27,6 +29,23 @@ std::uint64_t kept(std::uint64_t row, std::uint32_t layer, std::uint64_t positio
   return mix(mix(row, layer + 1), position);
 }
 
+// A row of the oracle, behind all layers, each of which has its fold over all positions so far.
+std::uint64_t fold(const toy_model& model, token_id token, std::size_t position,
+                   std::span<std::uint64_t> histories) noexcept {
+  std::uint64_t row = embed(model, token);
+  for (std::uint32_t layer = 0; layer < model.layers; ++layer) {
+    histories[layer] = mix(histories[layer], kept(row, layer, position));
+    row = mix(row, histories[layer]);
+  }
+  return row;
+}
+
+// What stands for the hidden state behind a last layer.
+void fill_hidden(std::uint64_t row, std::span<float> hidden) noexcept {
+  for (std::size_t i = 0; i < hidden.size(); ++i)
+    hidden[i] = static_cast<float>(mix(row, ~i) >> 48) * (2.0f / 65536.0f) - 1.0f;
+}
+
 void fill_logits(std::uint64_t row, std::span<float> logits) noexcept {
   for (std::size_t v = 0; v < logits.size(); ++v)
     logits[v] = static_cast<float>(mix(row, v) >> 48) * (6.0f / 65536.0f) - 3.0f;
@@ -48,7 +67,8 @@ toy_engine::toy_engine(const toy_model& model, std::uint32_t first_layer, const 
              .vocabulary_size = model.vocabulary_size,
              .context_max = memory.context_max,
              .model_hash = mix(mix(model.seed, model.layers), model.vocabulary_size),
-             .device = "toy"};
+             .device = "toy",
+             .pools = memory.pools};
   kv_.resize(std::size_t{count} * memory.blocks * memory.block_positions);
   is_written_.resize(kv_.size());
   swap_.resize(memory.swap_blocks);
@@ -78,7 +98,7 @@ result<step_output> toy_engine::run(const micro_batch& batch, std::span<const fl
   if (is_last)
     if (auto ok = masks_.find(batch); !ok)
       return ok.error();
-  std::size_t first_row = 0, next_draw = 0;
+  std::size_t first_row = 0, next_draw = 0, next_pool = 0;
   for (const slice& s : batch.slices) {
     for (std::uint32_t layer = 0; layer < layers_; ++layer)
       if (auto ok = run_slice(batch, s, first_row, layer); !ok)
@@ -92,6 +112,9 @@ result<step_output> toy_engine::run(const micro_batch& batch, std::span<const fl
         return drawn.error();
       out.samples.push_back(std::move(*drawn));
     }
+    const auto place = static_cast<std::uint32_t>(&s - batch.slices.data());
+    if (is_last && next_pool < batch.pools.size() && batch.pools[next_pool].slice == place)
+      out.pooled.push_back(pool_slice(batch.pools[next_pool++], s, first_row - s.rows));
   }
   if (is_last)
     return out;
@@ -101,6 +124,16 @@ result<step_output> toy_engine::run(const micro_batch& batch, std::span<const fl
         static_cast<std::uint16_t>(rows_[i / floats_per_row] >> (16 * (i % floats_per_row)));
   out.activations = activations_;
   return out;
+}
+
+pooled toy_engine::pool_slice(const pool& how, const slice& s, std::size_t first_row) const {
+  pooler sum(how, s, floats_per_row);
+  std::array<float, floats_per_row> hidden{};
+  for (std::size_t r = first_row; r < first_row + s.rows; ++r) {
+    fill_hidden(rows_[r], hidden);
+    sum.add(hidden);
+  }
+  return std::move(sum).finish();
 }
 
 result<void> toy_engine::make_copy(const micro_batch& batch, const block_copy& c) {
@@ -191,11 +224,7 @@ std::vector<token_id> toy_continuation(const toy_model& model, std::span<const t
     token_count& count = counts[token];
     count.token = token;
     ++(in_prompt ? count.in_prompt : count.in_output);
-    std::uint64_t row = embed(model, token);
-    for (std::uint32_t layer = 0; layer < model.layers; ++layer) {
-      histories[layer] = mix(histories[layer], kept(row, layer, position));
-      row = mix(row, histories[layer]);
-    }
+    const std::uint64_t row = fold(model, token, position, histories);
     if (position + 1 < prompt_ids.size())
       continue;
     draw d;
@@ -220,6 +249,20 @@ std::vector<token_id> toy_continuation(const toy_model& model, std::span<const t
     output.push_back(drawn->token);
   }
   return output;
+}
+
+std::vector<float> toy_embedding(const toy_model& model, std::span<const token_id> prompt_ids,
+                                 pooling how) {
+  slice all;
+  all.rows = static_cast<std::uint32_t>(prompt_ids.size());
+  pooler sum({0, how, /*is_last=*/true}, all, floats_per_row);
+  std::vector<std::uint64_t> histories(model.layers);
+  std::array<float, floats_per_row> hidden{};
+  for (std::size_t position = 0; position < prompt_ids.size(); ++position) {
+    fill_hidden(fold(model, prompt_ids[position], position, histories), hidden);
+    sum.add(hidden);
+  }
+  return std::move(sum).finish().values;
 }
 
 } // namespace baton::engine

@@ -28,6 +28,7 @@ struct toy_memory {
   std::uint32_t rows_max = 256;
   std::uint32_t context_max = 256;
   std::uint32_t swap_blocks = 0;
+  bool pools = true; // false: an engine that makes no embeddings
 };
 
 class toy_engine final : public engine {
@@ -57,6 +58,7 @@ private:
   result<void> make_copy(const micro_batch& batch, const block_copy& c);
   result<void> run_slice(const micro_batch& batch, const slice& s, std::size_t first_row,
                          std::uint32_t layer);
+  pooled pool_slice(const pool& how, const slice& s, std::size_t first_row) const;
   std::size_t plane() const noexcept { return kv_.size() / layers_; } // of one layer
 
   toy_model model_;
@@ -80,5 +82,9 @@ std::vector<token_id> toy_continuation(const toy_model& model, std::span<const t
                                        std::span<const token_id> banned = {},
                                        std::uint32_t tokens_min = 0,
                                        std::shared_ptr<grammar::masker> masker = nullptr);
+
+// The same of an embedding.
+std::vector<float> toy_embedding(const toy_model& model, std::span<const token_id> prompt_ids,
+                                 pooling how);
 
 } // namespace baton::engine

@@ -76,6 +76,26 @@ result<void> check_copies(const micro_batch& batch, const capacity& limits) {
   return {};
 }
 
+result<void> check_pools(const micro_batch& batch, const capacity& limits) {
+  if (!batch.pools.empty() && !limits.pools)
+    return fail(errc::unsupported_parameter, "micro_batch {}: this engine makes no embeddings ({})",
+                batch.batch.value, limits.device);
+  std::uint32_t next = 0; // slice
+  for (const pool& p : batch.pools) {
+    if (p.slice < next || p.slice >= batch.slices.size() || batch.slices[p.slice].samples)
+      return wrong(batch, "a pool of slice {} of {}, which comes too late, or draws", p.slice,
+                   batch.slices.size());
+    next = p.slice + 1;
+    if (p.how == pooling::none)
+      return wrong(batch, "slice {} is pooled in no way", p.slice);
+    const bool has_rows_before = p.how != pooling::last && batch.slices[p.slice].position > 0;
+    if (p.before.size() != (has_rows_before ? limits.hidden_size : 0))
+      return wrong(batch, "slice {} at position {} brings {} values of its rows before", p.slice,
+                   batch.slices[p.slice].position, p.before.size());
+  }
+  return {};
+}
+
 } // namespace
 
 result<void> validate(const micro_batch& batch, std::span<const float> activations,
@@ -98,6 +118,8 @@ result<void> validate(const micro_batch& batch, std::span<const float> activatio
   for (const draw& d : batch.draws)
     if (auto ok = check_draw(d, limits.vocabulary_size); !ok)
       return ok;
+  if (auto ok = check_pools(batch, limits); !ok)
+    return ok;
   const std::uint64_t expected =
       is_first_stage ? 0 : std::uint64_t{batch.tokens.size()} * limits.hidden_size;
   if (activations.size() != expected)

@@ -280,6 +280,7 @@ result<std::unique_ptr<plugin_engine>> plugin_engine::load(const library& from,
                            ? model.context_length
                            : std::min(settings.context_max, model.context_length);
   limits.model_hash = file.fingerprint();
+  limits.pools = !range.heads; // a library is asked for logits alone
   if (auto ok = s->create(); !ok)
     return ok.error();
   limits.device = fmt::format(

@@ -6,19 +6,23 @@
 #include "schema/result.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 namespace baton::schedule {
-namespace {
 
-bool is_whole(const sampled& step, std::size_t draws, std::uint32_t vocabulary_size) {
-  return step.samples.size() == draws &&
-         std::all_of(step.samples.begin(), step.samples.end(), [&](const sample& s) {
-           return s.token >= 0 && static_cast<std::uint32_t>(s.token) < vocabulary_size;
-         });
+// What came back of pools is finite: nobody has words for another embedding.
+bool scheduler::is_whole(const sampled& step, std::size_t draws, std::size_t pools) const {
+  const auto is_known = [this](const sample& s) {
+    return s.token >= 0 && static_cast<std::uint32_t>(s.token) < config_.vocabulary_size;
+  };
+  const auto is_finite = [](const pooled& p) {
+    return std::all_of(p.values.begin(), p.values.end(), [](float v) { return std::isfinite(v); });
+  };
+  return step.samples.size() == draws && step.pooled.size() == pools &&
+         std::all_of(step.samples.begin(), step.samples.end(), is_known) &&
+         std::all_of(step.pooled.begin(), step.pooled.end(), is_finite);
 }
-
-} // namespace
 
 void scheduler::on_sampled(const sampled& step) {
   if (!epoch_ || step.epoch != *epoch_) {
@@ -39,13 +43,17 @@ void scheduler::on_sampled(const sampled& step) {
       --s->copying;
   has_isolated_in_flight_ = false;
   add_up(step);
-  std::size_t draws = 0;
-  for (const part& p : parts)
+  std::size_t draws = 0, pools = 0;
+  for (const part& p : parts) {
     draws += p.draws();
+    pools += p.pools ? 1 : 0;
+  }
   std::optional<error> failure = step.failure;
-  if (!failure && !is_whole(step, draws, config_.vocabulary_size))
-    failure = fail(errc::internal, "a step drew {} tokens instead of {}, or unknown ones",
-                   step.samples.size(), draws);
+  if (!failure && !is_whole(step, draws, pools))
+    failure = fail(errc::internal,
+                   "a step drew {} tokens instead of {}, or unknown ones, or pooled {} prompts "
+                   "instead of {}, or to no numbers",
+                   step.samples.size(), draws, step.pooled.size(), pools);
   if (failure) {
     fail_step(step.batch, parts, *failure);
     for (const turn& who : copied)
@@ -54,8 +62,12 @@ void scheduler::on_sampled(const sampled& step) {
   } else {
     std::span<const sample> drawn = step.samples;
     output_.tokens.reserve(output_.tokens.size() + parts.size());
+    auto next_pooled = step.pooled.begin();
     for (const part& p : parts) {
-      accept(step.batch, p, drawn.first(p.draws()));
+      if (p.pools)
+        accept(step.batch, p, *next_pooled++);
+      else
+        accept(step.batch, p, drawn.first(p.draws()));
       drawn = drawn.subspan(p.draws());
     }
   }
@@ -81,20 +93,26 @@ bool scheduler::land_late(const sampled& step) {
     return false;
   const auto parts = std::move(it->second);
   late_.erase(it);
-  std::size_t draws = 0;
-  for (const late_part& p : parts)
+  std::size_t draws = 0, pools = 0;
+  for (const late_part& p : parts) {
     draws += p.draws;
-  if (step.failure || !is_whole(step, draws, config_.vocabulary_size))
+    pools += p.pools ? 1 : 0;
+  }
+  if (step.failure || !is_whole(step, draws, pools))
     return false; // done again, which tells who is to blame
   add_up(step);
   std::span<const sample> drawn = step.samples;
+  auto next_pooled = step.pooled.begin();
   for (const late_part& p : parts) {
     clear_of_suspicion(p);
+    const auto* came_to = p.pools ? &*next_pooled++ : nullptr;
     sequence* s = find(p.who);
     if (s && s->state == sequence_state::running && p.position == s->computed) {
       acknowledge(*s, p.rows);
       if (p.draws > 0)
         take_token(*s, drawn.front());
+      if (came_to)
+        take_pooled(*s, *came_to);
       settle(*s);
       file(*s);
       lists_.came_back(*s, step.batch);
@@ -148,6 +166,16 @@ void scheduler::accept(batch_id batch, const part& p, std::span<const sample> dr
   file(*s);
 }
 
+void scheduler::accept(batch_id batch, const part& p, const pooled& came_to) {
+  sequence& s = land(batch, p);
+  if (s.state != sequence_state::ended && !s.is_void) {
+    acknowledge(s, p.rows);
+    take_pooled(s, came_to);
+  }
+  settle(s);
+  file(s);
+}
+
 // So many more rows are valid.
 void scheduler::acknowledge(sequence& s, std::size_t rows) {
   s.computed += rows;
@@ -169,6 +197,16 @@ void scheduler::take_token(sequence& s, const sample& drawn) {
   if (total >= s.stop.tokens_max || !fits(s.ids.size()))
     return end_choice(s, std::move(m), finish::length, std::nullopt, total);
   output_.tokens.push_back(std::move(m));
+}
+
+// Of the rows up to the last acknowledged one: the embedding, if that is the prompt's last.
+void scheduler::take_pooled(sequence& s, const pooled& came_to) {
+  s.pooled = came_to.values;
+  if (s.computed < s.ids.size())
+    return;
+  tokens m = message_of(s);
+  m.embedding = came_to.values;
+  end_choice(s, std::move(m), finish::stop, std::nullopt, 0);
 }
 
 // Could a sequence of so many ids draw another one, with all blocks to itself?
@@ -220,6 +258,7 @@ void scheduler::settle(sequence& s) {
       swap_out(s);
     blocks_.release(s.id);
     s.computed = s.published = s.cached = 0;
+    s.pooled.clear();
   }
   s.issued = s.computed;
   s.drawing = 0;
@@ -249,6 +288,7 @@ void scheduler::open_epoch(epoch_id epoch, const pipeline_shape& shape, loss las
   if (last == loss::shard)
     judge_suspects(kv);
   suspects_.clear();
+  refuse_embeddings();
   for (auto& [who, s] : sequences_) {
     if (s.state == sequence_state::ended || fits(s.ids.size()))
       continue;
@@ -265,6 +305,13 @@ void scheduler::open_epoch(epoch_id epoch, const pipeline_shape& shape, loss las
   sweep();
 }
 
+// Those that came before it was known which stages there are.
+void scheduler::refuse_embeddings() {
+  for (auto& [who, s] : sequences_)
+    if (s.embeds && s.state != sequence_state::ended && !shape_.pools)
+      fail_choice(s, no_embeddings());
+}
+
 void scheduler::close_epoch(time_point now) {
   if (!epoch_)
     return;
@@ -276,7 +323,7 @@ void scheduler::close_epoch(time_point now) {
     for (const part& p : f.parts) {
       suspects_.try_emplace(p.of->turn(), range{p.position, 0}).first->second.until =
           p.position + p.rows;
-      late.push_back({p.of->turn(), p.position, p.rows - p.drafts, p.draws()});
+      late.push_back({p.of->turn(), p.position, p.rows - p.drafts, p.draws(), p.pools});
     }
     if (!f.copied.empty()) // whose copies are lost
       late_.erase(batch);

@@ -26,7 +26,8 @@ std::size_t draw_bytes(const sequence& s) {
           : 0;
   return fixed_bytes + constrained_bytes +
          (s.sampling.needs_history() ? s.ids.size() * sizeof(token_count) : 0) +
-         s.sampling.biases.size() * sizeof(logit_bias) + s.stop.stop_ids.size() * sizeof(token_id);
+         s.pooled.size() * sizeof(float) + s.sampling.biases.size() * sizeof(logit_bias) +
+         s.stop.stop_ids.size() * sizeof(token_id);
 }
 
 // About what one row that draws has in a message.
@@ -129,6 +130,8 @@ bool scheduler::can_take_room(const sequence& s) const {
 void scheduler::adopt(sequence& s) {
   if (!config_.enable_prefix_caching || s.in_flight > 0)
     return;
+  if (s.embeds) // of every row of its prompt something is wanted
+    return;
   const std::size_t reached = blocks_.adopt(s.id, s.cache_salt, s.ids, s.computed);
   s.cached += std::min(reached, s.prompt_count) - std::min(s.computed, s.prompt_count);
   s.computed = s.issued = reached;
@@ -153,7 +156,8 @@ std::uint32_t scheduler::guesses_wanted(const sequence& s) const {
 // Ahead of its token at most once, and not if that token will be its last, or is what guesses
 // follow.
 bool scheduler::can_issue(const sequence& s) const {
-  if (s.state != sequence_state::running || s.is_void || !s.drafts.empty() || s.must_run_alone())
+  if (s.state != sequence_state::running || s.is_void || !s.drafts.empty() || s.must_run_alone() ||
+      s.must_wait())
     return false;
   if (s.drawing == 0)
     return true;
@@ -255,12 +259,12 @@ void scheduler::plan_prefill(std::vector<planned>& plan) {
   std::size_t left =
       std::min<std::size_t>(config_.prefill_chunk, config_.max_num_batched_tokens - decoding);
   const std::size_t prompts_max = plan.size() + slices_max - decoding;
-  std::size_t bytes = 0;
+  std::size_t bytes = 0, pools = 0;
   std::vector<sequence*> moved;
   for (const auto& [who, s] : lists_.prefilling()) {
     if (left == 0 || plan.size() == prompts_max)
       break;
-    if (!can_issue(*s))
+    if (!can_issue(*s) || (s->embeds && pools == limits::pools_max))
       continue;
     adopt(*s); // one before it may have computed the same meanwhile
     if (s->must_run_alone()) {
@@ -271,6 +275,7 @@ void scheduler::plan_prefill(std::vector<planned>& plan) {
     if (bytes > 0 && bytes + more > bytes_max)
       break;
     bytes += more;
+    pools += s->embeds ? 1 : 0;
     const std::size_t rows = std::min(left, s->rows_in_company());
     plan.push_back({s, rows});
     left -= rows;
@@ -312,10 +317,10 @@ void scheduler::put_back(sequence& s) {
   file(s);
 }
 
-// What it has computed is kept there, if there is room.
+// What it has computed is kept there, if there is room; not for a prompt alone.
 void scheduler::swap_out(sequence& s) {
   const std::size_t before = copies_.size();
-  if (s.computed == 0 || !blocks_.swap_out(s.id, s.computed, copies_))
+  if (s.computed == 0 || s.embeds || !blocks_.swap_out(s.id, s.computed, copies_))
     return;
   s.swapped = s.computed;
   ++s.copying;
@@ -352,7 +357,7 @@ micro_batch scheduler::form(const std::vector<planned>& plan) {
   for (const auto& [which, rows] : plan) {
     sequence& s = *which;
     const std::size_t end = s.issued + rows;
-    const bool samples = end == s.ids_expected();
+    const bool samples = !s.embeds && end == s.ids_expected();
     const auto blocks = blocks_.of(s.id).first(blocks_.needed(end));
     batch.slices.push_back({s.id,
                             static_cast<std::uint32_t>(s.issued),
@@ -375,7 +380,10 @@ micro_batch scheduler::form(const std::vector<planned>& plan) {
         batch.draws.push_back(s.next_draw(config_.eos_ids, guessed));
       ++s.drawing;
     }
-    parts.push_back({&s, s.issued, rows, samples, s.drafts.size()});
+    if (s.embeds)
+      batch.pools.push_back({static_cast<std::uint32_t>(batch.slices.size() - 1), config_.pooling,
+                             end == s.ids.size(), s.pooled});
+    parts.push_back({&s, s.issued, rows, samples, s.drafts.size(), s.embeds});
     s.issued = end;
     ++s.in_flight;
     file(s);

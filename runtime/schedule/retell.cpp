@@ -45,6 +45,7 @@ std::optional<scheduler::retold> scheduler::retell(const baton::resume& to, time
       s.sampling.seed -= of.id.choice;
       s.stop = of.stop;
       s.cache_salt = of.cache_salt;
+      s.embeds = of.embeds;
     }
     const auto had = std::min(to.from[of.id.choice].index, of.output_count());
     s.delivered[of.id.choice] = {{prompt_end, prompt_end + had}, false};

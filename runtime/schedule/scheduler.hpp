@@ -41,6 +41,7 @@ struct scheduler_config {
   std::uint32_t num_speculative_tokens = 0;            // guesses behind a decoding row; 0: none
   std::uint32_t speculative_disable_by_batch_size = 0; // nor while so many run; 0: always
   lookup_config lookup;                                // where they are taken from
+  baton::pooling pooling = baton::pooling::mean;       // what an embedding is
   bool use_job_ticket = false;                         // no queue: a free slot now, or a refusal
   std::vector<token_id> eos_ids;                       // end-of-sequence tokens of the model
   ticket_id first_ticket{1};                           // above all of an earlier life
@@ -76,6 +77,7 @@ struct pipeline_shape {
   std::uint32_t blocks = 0; // KV blocks, the least of all stages
   std::uint32_t block_positions = 64;
   std::uint32_t swap_blocks = 0; // the least of all stages
+  bool pools = true;             // all stages run the steps of an embedding
 };
 
 struct refusal {
@@ -187,6 +189,7 @@ private:
     std::size_t rows = 0; // with guesses
     bool samples = false;
     std::size_t drafts = 0; // the last of the rows, which are guesses
+    bool pools = false;
     std::size_t draws() const noexcept { return samples ? 1 + drafts : 0; }
   };
   struct range { // of positions
@@ -202,6 +205,7 @@ private:
     std::size_t position = 0;
     std::size_t rows = 0; // without guesses
     std::size_t draws = 0;
+    bool pools = false;
   };
   struct planned {
     sequence* which = nullptr;
@@ -217,6 +221,7 @@ private:
   }
   void recount(ticket_id id); // after each change of what the queue goes by
   std::optional<error> refuse_admit(const baton::admit& request, const ticket& t) const;
+  static error no_embeddings();
   void refuse(ticket_id id, error why);
   void fail_ticket(ticket_id id, finish how, const error& why);
   void fail_choice(sequence& s, const error& why);
@@ -261,9 +266,12 @@ private:
   micro_batch form(const std::vector<planned>& plan);
 
   // acknowledge.cpp
+  bool is_whole(const sampled& step, std::size_t draws, std::size_t pools) const;
   void accept(batch_id batch, const part& p, std::span<const sample> drawn);
+  void accept(batch_id batch, const part& p, const baton::pooled& came_to);
   void acknowledge(sequence& s, std::size_t rows);
   void take_token(sequence& s, const sample& drawn);
+  void take_pooled(sequence& s, const baton::pooled& came_to);
   sequence& land(batch_id batch, const part& p);
   bool land_late(const sampled& step);
   void clear_of_suspicion(const late_part& p);
@@ -274,6 +282,7 @@ private:
   void sweep();
   bool fits(std::size_t ids) const;
   void forget_kv();
+  void refuse_embeddings();
   void judge_suspects(kv_fate kv);
 
   sequence* find(const turn& who);

@@ -64,6 +64,7 @@ struct sequence {
   sampling_params sampling;
   stopping stop;
   std::string cache_salt; // it shares KV with sequences of the same one
+  bool embeds = false;    // wanted is the prompt's embedding: nothing is drawn
 
   // -- how far it is; [0, computed) is acknowledged, [computed, issued) is in flight. A row may be
   // issued before its token is known: `issued` runs ahead of `ids` --
@@ -76,6 +77,7 @@ struct sequence {
   std::uint32_t drawing = 0;    // of these, those that draw: as many ids are to come
   draw_place last_draw;         // where the latest of them is drawn
   std::vector<token_id> drafts; // ids guessed behind the last known one, in flight or about to be
+  std::vector<float> pooled;    // of one that embeds: what [0, computed) came to
   std::uint64_t last_batch = 0; // the latest that came back with rows of it, for fair turns
   bool is_void = false;         // what is in flight does not count and will be done again
   bool is_leaving = false;      // preempted: goes to swap space when nothing of it is in flight
@@ -104,6 +106,8 @@ struct sequence {
   std::uint32_t output_count() const noexcept {
     return static_cast<std::uint32_t>(ids.size() - prompt_count);
   }
+  // Its next rows go on from what those in flight come to.
+  bool must_wait() const noexcept { return embeds && in_flight > 0; }
   // With those to come and those guessed.
   std::size_t ids_expected() const noexcept { return ids.size() + drawing + drafts.size(); }
   // Not yet issued: many in prefill, one in decode.

@@ -146,12 +146,18 @@ void scheduler::admit(const baton::admit& request) {
         sequences_.try_emplace(who, who, request.prompt_ids, std::move(sampling), stop);
     sequence& s = added.first->second;
     s.cache_salt = request.cache_salt;
+    s.embeds = request.embeds;
     if (!request.delivered.empty())
       for (const token_id token : request.delivered[choice].ids)
         s.append(token);
     file(s);
   }
   recount(request.ticket);
+}
+
+error scheduler::no_embeddings() {
+  return fail_param(errc::unsupported_parameter, "model",
+                    "this model makes no embeddings here: an engine of its stages has none");
 }
 
 std::optional<error> scheduler::refuse_admit(const baton::admit& request, const ticket& t) const {
@@ -162,6 +168,10 @@ std::optional<error> scheduler::refuse_admit(const baton::admit& request, const 
   if (request.choices != t.choices)
     return fail_param(errc::invalid_value, "n", "n was {} and is now {}", t.choices,
                       request.choices);
+  if (request.embeds && t.choices != 1)
+    return fail_param(errc::invalid_value, "n", "a prompt has one embedding, not {}", t.choices);
+  if (request.embeds && epoch_ && !shape_.pools)
+    return no_embeddings();
   if (prompt == 0)
     return fail_param(errc::invalid_value, "prompt", "the prompt has no tokens");
   for (const token_id id : request.prompt_ids)
@@ -408,7 +418,8 @@ tokens scheduler::message_of(sequence& s) {
     m.delivered.assign(s.ids.begin() + static_cast<std::ptrdiff_t>(s.prompt_count), s.ids.end());
     m.continues_prompt = t.continues_prompt;
     totals_.prompt_tokens += t.has_begun ? 0 : t.prompt_tokens;
-    totals_.prefix_cache_queries += config_.enable_prefix_caching ? t.prompt_tokens : 0;
+    totals_.prefix_cache_queries +=
+        config_.enable_prefix_caching && !s.embeds ? t.prompt_tokens : 0;
     totals_.prefix_cache_hits += s.cached;
     s.has_begun = t.has_begun = true;
   }

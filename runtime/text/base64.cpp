@@ -1,13 +1,17 @@
-// Four characters to three bytes; see base64.hpp.
+// Four characters to three bytes, and back; see base64.hpp.
 #include "runtime/text/base64.hpp"
 
 #include <cstdint>
 
 namespace baton::text {
+namespace {
+
+constexpr std::string_view alphabet =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+} // namespace
 
 std::optional<std::string> bytes_of_base64(std::string_view text) {
-  constexpr std::string_view alphabet =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   if (text.size() % 4 != 0)
     return std::nullopt;
   for (int padding = 0; padding < 2 && text.ends_with('='); ++padding)
@@ -28,6 +32,20 @@ std::optional<std::string> bytes_of_base64(std::string_view text) {
     bytes += static_cast<char>((bits >> count) & 0xFFU);
   }
   return bytes;
+}
+
+std::string base64_of(std::string_view bytes) {
+  std::string text;
+  text.reserve((bytes.size() + 2) / 3 * 4);
+  for (std::size_t at = 0; at < bytes.size(); at += 3) {
+    const auto three = bytes.substr(at, 3);
+    std::uint32_t bits = 0;
+    for (std::size_t i = 0; i < 3; ++i)
+      bits = (bits << 8U) | (i < three.size() ? static_cast<unsigned char>(three[i]) : 0U);
+    for (std::size_t i = 0; i < 4; ++i)
+      text += i <= three.size() ? alphabet[(bits >> (18 - 6 * i)) & 63U] : '=';
+  }
+  return text;
 }
 
 } // namespace baton::text

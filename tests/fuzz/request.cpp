@@ -1,5 +1,6 @@
 // The JSON of clients: each door that takes some reads the same bytes. What a door accepts must fit
 // the wire.
+#include "gateway/embedding_request.hpp"
 #include "gateway/kserve_request.hpp"
 #include "gateway/openai_request.hpp"
 #include "gateway/openai_tools.hpp"
@@ -75,6 +76,12 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
         if (settle_calls(*call, format))
           check_accepted(call->request, config);
     }
+  if (const auto call = parse_embeddings(body, config.request)) {
+    ENSURE(!call->requests.empty() && call->requests.size() <= config.request.answers_max,
+           "{} inputs", call->requests.size());
+    for (const auto& request : call->requests)
+      check_accepted(request, config);
+  }
   for (const auto route : {tgi_route::root, tgi_route::generate, tgi_route::generate_stream})
     if (const auto call = parse_tgi(route, body, config))
       check_accepted(call->request, config);

@@ -11,6 +11,11 @@ client::client(std::uint64_t number, client_plan plan, const engine::toy_model& 
     : number_(number), plan_(std::move(plan)),
       stream_(std::make_shared<gateway::stream>(number, plan_.buffer_bytes, [] {})),
       choices_(plan_.choices), choices_left_(plan_.choices) {
+  if (plan_.embeds) {
+    embedding_ = toy_embedding(toy, plan_.input, pooling::mean);
+    choices_[0].how_expected = finish::stop;
+    return;
+  }
   const auto masker =
       plan_.looks_like ? std::make_shared<grammar::masker>(grammar::texts_of(words)) : nullptr;
   for (std::uint32_t c = 0; c < plan_.choices; ++c)
@@ -50,6 +55,11 @@ gateway::open_generate client::request() const {
   g.request = number_;
   g.model = "toy";
   g.input = plan_.input;
+  if (plan_.embeds) {
+    g.embeds = g.tokens_max_given = true;
+    g.stop.tokens_max = 1;
+    return {stream_, g, false, false};
+  }
   g.choices = plan_.choices;
   g.sampling = sampling(0);
   g.stop.tokens_max = plan_.tokens_max;
@@ -118,6 +128,7 @@ void client::take(const chunk& c) {
   if (c.index != of.ids.size() + c.count || c.ids.size() != c.count)
     say("tokens up to {} after {}, {} ids", c.index, of.ids.size(), c.ids.size());
   of.ids.insert(of.ids.end(), c.ids.begin(), c.ids.end());
+  check_embedding(c);
   if (c.finish == finish::none)
     return;
   of.how = c.finish;
@@ -125,6 +136,13 @@ void client::take(const chunk& c) {
     failure_ = c.failure;
   if (--choices_left_ == 0)
     is_over_ = true;
+}
+
+// With the one end, if it is a good one; bit for bit.
+void client::check_embedding(const chunk& c) {
+  const bool is_due = plan_.embeds && c.finish == finish::stop;
+  if (c.embedding != (is_due ? embedding_ : std::vector<float>()))
+    say("an embedding of {} values that is not the fault-free run's", c.embedding.size());
 }
 
 void client::check_choice(const choice& c) {

@@ -24,6 +24,7 @@ struct client_plan {
   bool reads_slowly = false;   // may lose its stream for that
   std::string request_id = {}; // asks again by it where it knows of no ticket
   std::optional<constraint> looks_like = std::nullopt;
+  bool embeds = false; // wants the input's embedding, and no token
 };
 
 class client {
@@ -68,6 +69,7 @@ private:
   void take(const chunk& c);
   void fail_stream(const error& why);
   void check_choice(const choice& c);
+  void check_embedding(const chunk& c);
   sampling_params sampling(std::uint32_t of_choice) const;
   template <class... Args>
   void say(fmt::format_string<Args...> text, Args&&... args) {
@@ -82,6 +84,7 @@ private:
   bool is_orphan_ = false;
   bool is_back_ = false;
   std::vector<choice> choices_;
+  std::vector<float> embedding_; // expected
   std::uint32_t choices_left_;
   bool is_over_ = false; // the stream has had its last event
   std::optional<error> failure_;

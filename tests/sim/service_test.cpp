@@ -184,3 +184,63 @@ TEST_CASE("no more wait than may, and who is told so gets nothing") {
       },
       /*stride=*/10);
 }
+
+// The other streams keep the shards busy, and take blocks away.
+TEST_CASE("embeddings among streams have their bits and one end each, whoever dies meanwhile") {
+  std::size_t preempted = 0, recovered = 0;
+  for_seeds(
+      [&](std::uint64_t seed) {
+        world w(drawn_options(seed));
+        int kills = 0;
+        w.run_for(100ms);
+        for (int i = 0; i < 12; ++i) {
+          client_plan plan = some_plan(w);
+          if (w.draw(2) == 0)
+            plan = {.input = plan.input, .priority = plan.priority, .embeds = true};
+          for (auto copies = plan.embeds ? 1 + w.draw(3) : 1; copies > 0; --copies)
+            w.open(plan);
+          if (w.draw(3) == 0) {
+            const auto victim = w.draw(3) == 0 ? head_node : some_shard(w);
+            if (w.is_alive(victim)) {
+              w.crash(victim);
+              ++kills;
+            }
+            w.run_for(std::chrono::milliseconds(w.draw(30)));
+            w.restart(victim);
+          }
+          w.run_for(std::chrono::milliseconds(1 + w.draw(60)));
+        }
+        w.run_for(5s);
+        check_rest(w);
+        preempted += w.load().preemptions;
+        recovered += w.load().recoveries;
+        std::set<errc> excusable{errc::not_ready};
+        if (kills >= 2)
+          excusable.insert(errc::quarantined);
+        check_failures(w, excusable);
+      },
+      /*stride=*/2);
+  if (!chosen().seed && chosen().seeds >= 400) {
+    CHECK(preempted > 0);
+    CHECK(recovered > 0);
+  }
+}
+
+TEST_CASE("engines that make no embeddings have them refused, and go on with the rest") {
+  for_seeds(
+      [](std::uint64_t seed) {
+        auto o = drawn_options(seed);
+        o.pools = false;
+        world w(o);
+        if (w.draw(2) == 0)
+          w.run_for(200ms);
+        const auto& refused = w.open({.input = some_prompt(w), .embeds = true});
+        w.open(some_plan(w));
+        check_rest(w);
+        REQUIRE(refused.failure());
+        CHECK((refused.failure()->code == errc::unsupported_parameter ||
+               refused.failure()->code == errc::not_ready));
+        check_failures(w, {errc::unsupported_parameter, errc::not_ready});
+      },
+      /*stride=*/20);
+}

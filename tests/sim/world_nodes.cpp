@@ -313,8 +313,8 @@ void world::start_shard(node_id node) {
   const sim_group::place where{shard / width, shard % width, width};
   auto& l = begin(node, role::shard, name_of_node(node));
   auto& links = *l.links;
-  engine::toy_memory memory{options_.blocks, block_positions, rows_max, context_max,
-                            options_.swap_blocks};
+  engine::toy_memory memory{options_.blocks, block_positions,      rows_max,
+                            context_max,     options_.swap_blocks, options_.pools};
   actors::stage_config c;
   c.stage = where.stage;
   c.stages = stages;
@@ -361,7 +361,8 @@ void world::start_shard(node_id node) {
                     options_.swap_blocks,
                     where.rank,
                     width,
-                    generation_of(node)};
+                    generation_of(node),
+                    kept.engine->limits().pools};
   c.now_micros = [this] {
     return static_cast<std::uint64_t>(
         std::chrono::duration_cast<std::chrono::microseconds>(network_.now().time_since_epoch())

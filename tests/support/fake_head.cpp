@@ -195,6 +195,23 @@ void end_choice(fake_self self, ticket_id ticket, std::uint32_t choice, finish h
   forget_if_done(self->state, ticket);
 }
 
+// As many numbers as its order says `tokens`: 1/1, 1/2, 1/3 ...; not of length 1.
+void embed(fake_self self, const step& m) {
+  auto& t = self->state.tickets.at(m.ticket);
+  if (t.what.fail_at > 0) {
+    return end_choice(self, m.ticket, m.choice, finish::failed,
+                      fail(errc::internal, "told to fail"));
+  }
+  auto c = chunk_of(t, m.ticket, m.choice);
+  c.finish = finish::stop;
+  for (std::uint32_t i = 1; i <= t.what.tokens; ++i) {
+    c.embedding.push_back(1 / static_cast<float>(i));
+  }
+  t.ended[m.choice] = true;
+  self->send(*self->state.config.gateway, chunks{{std::move(c)}, {}});
+  forget_if_done(self->state, m.ticket);
+}
+
 void make_token(fake_self self, const step& m) {
   auto& s = self->state;
   const auto it = s.tickets.find(m.ticket);
@@ -202,6 +219,9 @@ void make_token(fake_self self, const step& m) {
     return;
   }
   auto& t = it->second;
+  if (t.request.embeds) {
+    return embed(self, m);
+  }
   const auto wanted = std::min(t.what.tokens, t.request.stop.tokens_max);
   const auto index = ++t.made[m.choice];
   if (index == t.what.fail_at) {
@@ -369,6 +389,7 @@ actors::tokenizer_actor::behavior_type tokenizer(actors::tokenizer_actor::pointe
         }
         a.choices = m.choices;
         a.cache_salt = m.cache_salt;
+        a.embeds = m.embeds;
         a.sampling = m.sampling;
         a.stop = m.stop;
         if (!m.tokens_max_given) {

@@ -168,7 +168,7 @@ void run_layer(const model::gguf_file& file, const model::description& m, std::u
 
 } // namespace
 
-std::vector<std::vector<float>> reference_logits(const model::gguf_file& file,
+std::vector<std::vector<float>> reference_hidden(const model::gguf_file& file,
                                                  const model::description& model,
                                                  const std::vector<std::int32_t>& tokens) {
   const matrix embedding = read(file, "token_embd.weight");
@@ -177,11 +177,20 @@ std::vector<std::vector<float>> reference_logits(const model::gguf_file& file,
     hidden.push_back(embedding.at(static_cast<std::size_t>(token)));
   for (std::uint32_t layer = 0; layer < model.layer_count; ++layer)
     run_layer(file, model, layer, hidden);
-  const matrix head = model.has_tied_embeddings ? embedding : read(file, "output.weight");
   const matrix gain = read(file, "output_norm.weight");
   for (row& x : hidden)
-    x = head.times(norm(x, gain, model.rms_epsilon));
+    x = norm(x, gain, model.rms_epsilon);
   return hidden;
+}
+
+std::vector<std::vector<float>> reference_logits(const model::gguf_file& file,
+                                                 const model::description& model,
+                                                 const std::vector<std::int32_t>& tokens) {
+  auto rows = reference_hidden(file, model, tokens);
+  const matrix head = read(file, model.has_tied_embeddings ? "token_embd.weight" : "output.weight");
+  for (row& x : rows)
+    x = head.times(x);
+  return rows;
 }
 
 } // namespace baton::testing

@@ -10,8 +10,12 @@
 
 namespace baton::testing {
 
-// Logits [position][vocabulary] of every position of `tokens`. Requires: a description that names
-// no feature beyond the plain llama family and its experts.
+// Hidden states behind the final norm, [position][hidden], of every position of `tokens`. Requires:
+// a description that names no feature beyond the plain llama family and its experts.
+std::vector<std::vector<float>> reference_hidden(const model::gguf_file& file,
+                                                 const model::description& model,
+                                                 const std::vector<std::int32_t>& tokens);
+// The same as logits, [position][vocabulary].
 std::vector<std::vector<float>> reference_logits(const model::gguf_file& file,
                                                  const model::description& model,
                                                  const std::vector<std::int32_t>& tokens);

@@ -7,7 +7,7 @@ import pytest
 from raw import chat
 
 NEEDED = {"/v1/chat/completions": chat("tokens=1"), "/v1/completions": {"prompt": "tokens=1"}, "/tokenize": {"messages": [{"role": "user", "content": "a"}]},
-          "/detokenize": {"tokens": [97]}, "/v1/responses": {"input": "tokens=1"}}
+          "/detokenize": {"tokens": [97]}, "/v1/responses": {"input": "tokens=1"}, "/v1/embeddings": {"input": "tokens=1"}}
 
 
 @pytest.fixture(scope="module")

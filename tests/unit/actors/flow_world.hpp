@@ -207,6 +207,7 @@ struct world {
     c.engine = std::make_shared<engine::toy_engine>(toy, i, memory);
     c.announcement = {shard_node(i), epoch_id{lives[i]},     i, 2,
                       memory.blocks, memory.block_positions, 1, "toy"};
+    c.announcement.pools = c.engine->limits().pools;
     c.now_micros = [] { return std::uint64_t{0}; };
     stages[shard_node(i)] = system->spawn(actors::stage, c);
     caf::anon_send(sched, peer_up{shard_hello(i)});

@@ -119,6 +119,8 @@ TEST_CASE("what is wrong in a configuration is refused by key and line") {
        "model.swap_space", "512MiB"},
       {with("use_job_ticket = true", "scheduling_policy = \"lifo\""), errc::bad_config,
        "model.scheduling_policy", "\"fcfs\" or \"priority\""},
+      {with("use_job_ticket = true", "pooling = \"max\""), errc::bad_config, "model.pooling",
+       "'max' must be mean, last or cls"},
       {with("[gateway]", "[gateway]\nprocesses = 2"), errc::bad_config, "gateway.admin",
        "above 1 needs gateway.admin"},
       {with("[gateway]", "[gateway]\nprocesses = 9\nadmin = \"127.0.0.1:1\""), errc::bad_config,

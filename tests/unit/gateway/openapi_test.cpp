@@ -37,9 +37,10 @@ TEST_CASE("the document has every route, and a type for every field of a body") 
       ++fields;
     }
   };
-  for (const auto* path : {"/v1/chat/completions", "/v1/completions", "/v1/responses", "/tokenize",
-                           "/detokenize", "/generate", "/", "/v2/models/{model}/infer",
-                           "/v2/models/{model}/versions/{version}/generate"}) {
+  for (const auto* path :
+       {"/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/embeddings", "/tokenize",
+        "/detokenize", "/generate", "/", "/v2/models/{model}/infer",
+        "/v2/models/{model}/versions/{version}/generate"}) {
     CAPTURE(path);
     const auto& schema =
         told["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"];

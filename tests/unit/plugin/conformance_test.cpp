@@ -69,6 +69,26 @@ TEST_CASE("an engine behind the boundary keeps the contract of engines") {
     }
 }
 
+TEST_CASE("a last stage behind the boundary refuses embeddings by name, others pass rows on") {
+  const auto plain = open_engine("plain");
+  const tiny_file tiny(tiny_llama{.layers = 2});
+  micro_batch batch;
+  batch.slices = {{{{1}, 0}, 0, 3, false, {0}}};
+  batch.tokens = {1, 2, 3};
+  batch.pools = {{0, pooling::mean, true, {}}};
+  const auto whole = load_plugin(plain, tiny, plugin_settings("plain"));
+  CHECK_FALSE(whole->limits().pools);
+  const auto refused = whole->run(batch, {});
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == errc::unsupported_parameter);
+  const auto first =
+      load_plugin(plain, tiny, plugin_settings("plain"), model::layer_range{0, 1, true, false});
+  CHECK(first->limits().pools);
+  const auto out = first->run(batch, {});
+  REQUIRE_MESSAGE(out, out.error().message);
+  CHECK(out->activations.size() == 3 * first->limits().hidden_size);
+}
+
 // The checks themselves must be able to fail: an engine that breaks one promise at a time.
 namespace {
 

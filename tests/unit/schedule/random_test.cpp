@@ -23,6 +23,7 @@ struct dice {
 
 struct choice_seen {
   std::vector<token_id> tokens;
+  std::vector<float> embedding;
   std::optional<finish> end;
   bool is_quarantined = false; // in flight, and in the end alone, at several deaths
   std::uint32_t total = 0;
@@ -62,6 +63,7 @@ struct world {
     config.async_scheduling = random.chance(80);
     config.num_speculative_tokens = random.chance(50) ? random.from(1, 5) : 0;
     config.speculative_disable_by_batch_size = random.chance(50) ? random.from(1, 6) : 0;
+    config.pooling = static_cast<pooling>(random.from(1, 3));
     config.lookup.ngram_min = 1; // these texts hardly ever repeat more
     return config;
   }
@@ -156,6 +158,7 @@ struct world {
     auto& seen = tickets[a.ticket];
     seen.request = a;
     seen.choices.resize(choices);
+    seen.request.embeds = a.embeds = choices == 1 && random.chance(15);
     if (random.chance(5)) {
       seen.is_disturbed = true; // never submitted: ends by cancel or time
       return;
@@ -173,7 +176,8 @@ struct world {
     c.ticket = it->first;
     if (random.chance(50))
       c.choice = random.from(0, it->second.request.choices - 1);
-    c.why = random.chance(70) ? cancel_reason::client_gone : cancel_reason::stop_text;
+    const bool has_text = !it->second.request.embeds;
+    c.why = random.chance(70) || !has_text ? cancel_reason::client_gone : cancel_reason::stop_text;
     c.tokens_kept = random.from(0, 5);
     s.cancel(c);
   }
@@ -186,6 +190,7 @@ struct world {
     if (random.chance(2)) {
       step.failure = error{errc::internal, "injected", {}};
       step.samples.clear();
+      step.pooled.clear();
       has_failures = true;
     }
     s.on_sampled(step);
@@ -250,6 +255,7 @@ struct world {
       if (m.finish == finish::none)
         continue;
       choice.end = m.finish;
+      choice.embedding = m.embedding;
       choice.is_quarantined = m.failure && m.failure->code == errc::quarantined;
       choice.total = m.tokens_total;
       CHECK(m.failure.has_value() == (m.finish == finish::failed || m.finish == finish::cancelled));
@@ -289,6 +295,8 @@ struct world {
 
   void compare_choice(const ticket_seen& seen, std::uint32_t i, const choice_seen& choice) const {
     const auto& request = seen.request;
+    if (request.embeds)
+      return compare_embedding(seen, choice);
     std::vector<token_id> ends = request.stop.stop_ids;
     if (!request.stop.ignore_eos)
       ends.insert(ends.end(), config.eos_ids.begin(), config.eos_ids.end());
@@ -320,6 +328,17 @@ struct world {
       CHECK_MESSAGE(false, "ends with " << static_cast<int>(*choice.end) << " for no reason");
   }
 
+  void compare_embedding(const ticket_seen& seen, const choice_seen& choice) const {
+    CHECK((choice.tokens.empty() && choice.total == 0));
+    const bool is_made = !choice.embedding.empty();
+    CHECK(is_made == (*choice.end == finish::stop));
+    if (is_made)
+      CHECK(choice.embedding ==
+            engine::toy_embedding(model, seen.request.prompt_ids, config.pooling));
+    else
+      CHECK((seen.is_disturbed || choice.is_quarantined || has_failures));
+  }
+
   const shared_constraint pairs = constraint{constraint_kind::regex, "([A-P][a-n]){1,6}"};
   const shared_constraint any_word = constraint{constraint_kind::regex, "[0-9][A-z]*"};
   dice random;
@@ -341,7 +360,7 @@ struct world {
 TEST_CASE("random traffic, losses and failures never change a token or leave a ticket open") {
   std::uint64_t tokens = 0, preemptions = 0, epochs = 0, stale = 0, duplicates = 0, hits = 0,
                 ahead = 0, guesses = 0, right = 0, swapped_out = 0, swapped_in = 0, quarantined = 0;
-  std::size_t tickets = 0, whole = 0;
+  std::size_t tickets = 0, whole = 0, embeddings = 0;
   for (std::uint64_t seed = 1; seed <= 150; ++seed) {
     CAPTURE(seed);
     world w(seed);
@@ -364,13 +383,15 @@ TEST_CASE("random traffic, losses and failures never change a token or leave a t
     duplicates += w.s.counted().duplicate_results;
     tickets += w.tickets.size();
     for (const auto& [id, seen] : w.tickets)
-      whole += !seen.is_disturbed && !seen.is_refused;
+      whole += !seen.is_disturbed && !seen.is_refused,
+          embeddings += seen.choices[0].embedding.empty() ? 0 : 1;
   }
   // The run must have met what it is about.
   CAPTURE(tokens);
   CHECK(tokens > 10'000);
   CHECK(tickets > 2'000);
   CHECK(whole > tickets / 3);
+  CHECK(embeddings > 100);
   CHECK(preemptions > 100);
   CHECK(hits > 2'000);
   CHECK(swapped_out > 500);

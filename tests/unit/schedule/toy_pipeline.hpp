@@ -43,6 +43,7 @@ struct toy_pipeline {
       s.batch = w.batch.batch;
       s.epoch = w.batch.epoch;
       s.samples = std::move(out->samples);
+      s.pooled = std::move(out->pooled);
       feed.remember(s);
       results.push_back(std::move(s));
     }

@@ -77,6 +77,7 @@ private:
   static errc other(errc) { return errc::quarantined; }
   static cancel_reason other(cancel_reason) { return cancel_reason::deadline; }
   static finish other(finish) { return finish::cancelled; }
+  static pooling other(pooling) { return pooling::last; }
   static role other(role) { return role::shard; }
   static phase other(phase) { return phase::draining; }
 

@@ -3,6 +3,10 @@
 
 #include <doctest/doctest.h>
 
+#include <string>
+#include <utility>
+#include <vector>
+
 using namespace baton::text;
 
 TEST_CASE("base64 is read, and nothing else") {
@@ -13,4 +17,19 @@ TEST_CASE("base64 is read, and nothing else") {
   CHECK(bytes_of_base64("+/8A") == std::string("\xFB\xFF\x00", 3));
   for (const auto* text : {"Zg", "Zg=", "Z===", "====", "Zm9v\n", "Z*9v", "=m9v", "Zg==Zg=="})
     CHECK(!bytes_of_base64(text));
+}
+
+TEST_CASE("bytes become base64 as RFC 4648 has them, and come back") {
+  for (const auto& [bytes, text] :
+       std::vector<std::pair<std::string, std::string>>{{"", ""},
+                                                        {"f", "Zg=="},
+                                                        {"fo", "Zm8="},
+                                                        {"foo", "Zm9v"},
+                                                        {"foob", "Zm9vYg=="},
+                                                        {"fooba", "Zm9vYmE="},
+                                                        {"foobar", "Zm9vYmFy"},
+                                                        {std::string("\xff\0\xfe", 3), "/wD+"}}) {
+    CHECK(base64_of(bytes) == text);
+    CHECK(bytes_of_base64(text) == bytes);
+  }
 }

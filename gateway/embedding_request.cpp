@@ -1,0 +1,81 @@
+#include "gateway/embedding_request.hpp"
+
+#include "gateway/openai_fields.hpp"
+#include "gateway/openai_prompts.hpp"
+
+#include <limits>
+
+namespace baton::gateway {
+namespace {
+
+constexpr std::size_t word_bytes_max = 64;
+constexpr std::size_t label_bytes_max = 1024;
+constexpr std::size_t salt_bytes_max = 256;
+
+// What vLLM's body has besides, and the value that means the same as leaving it out.
+constexpr unsupported_field unsupported[] = {
+    {"dimensions", ""},
+    {"add_special_tokens", "true"},
+    {"truncate_prompt_tokens", ""},
+    {"additional_data", ""},
+    {"messages", "", "input"},
+    {"normalize", "true"},
+    {"embed_dtype", "\"float32\""},
+    {"stream", "false"},
+    {"resumable", "false"},
+    {"request_id", ""},
+};
+
+embedding_format read_format(field_reader& fields) {
+  const auto word = fields.text("encoding_format", "float", word_bytes_max);
+  if (word == "base64") {
+    return embedding_format::base64;
+  }
+  if (word != "float") {
+    fields.refuse(errc::invalid_value, "encoding_format",
+                  "'encoding_format' must be 'float' or 'base64'");
+  }
+  return embedding_format::numbers;
+}
+
+} // namespace
+
+result<embedding_call> read_embeddings(field_reader& fields, const request_limits& limits) {
+  embedding_call out;
+  out.model = read_model(fields);
+  auto inputs = read_prompts(fields, "input", limits);
+  out.format = read_format(fields);
+  fields.text("user", {}, label_bytes_max);
+  generate one;
+  one.model = out.model;
+  one.embeds = true;
+  one.stop.tokens_max = 1; // none is drawn
+  one.tokens_max_given = true;
+  one.cache_salt = fields.text("cache_salt", {}, salt_bytes_max);
+  one.priority = static_cast<std::int32_t>(
+      fields.integer("priority", 0, std::numeric_limits<std::int32_t>::min(),
+                     std::numeric_limits<std::int32_t>::max()));
+  for (auto& input : inputs) {
+    const auto* ids = std::get_if<ids_prompt>(&input);
+    if (ids && ids->empty()) {
+      fields.refuse(errc::invalid_value, "input", "'input' has no token ids");
+    }
+    one.input = std::move(input);
+    out.requests.push_back(one);
+  }
+  if (auto ok = fields.finish(unsupported); !ok) {
+    return ok.error();
+  }
+  return out;
+}
+
+result<embedding_call> parse_embeddings(std::string_view body, const request_limits& limits) {
+  auto parsed = parse_body(body, limits.json_depth_max);
+  if (!parsed) {
+    return parsed.error();
+  }
+  field_reader fields(*parsed);
+  return read_embeddings(fields, limits);
+}
+
+} // namespace baton::gateway
