@@ -119,7 +119,8 @@ struct pool_state {
   // Its client's message has no room for it. The worker still ends the answer, for nobody.
   void refuse_piece(std::uint64_t request, const error& why) {
     queue.cancel(request, now());
-    if (deliver(request, failed{fail(errc{57}, "the handler's answer: {}", why.message)}))
+    if (deliver(request,
+                failed{fail(errc::handler_failed, "the handler's answer: {}", why.message)}))
       erase(request);
   }
 

@@ -42,6 +42,8 @@ enum class errc : std::uint16_t {
   quarantined = 53,
   pipeline_lost = 54,
   ticket_not_found = 55,
+  worker_lost = 56,    // within an answer, of which something was told
+  handler_failed = 57, // what the operator's own code did
   // The cluster's own.
   internal = 70,
   bad_frame = 71,

@@ -113,7 +113,7 @@ void worker_queue::lose(std::uint64_t request, const std::string& how) {
   if (e.is_abandoned) {
     entries_.erase(request);
   } else if (e.next_index > 0) {
-    end(request, fail(errc{56}, "the worker ended within the answer: {}", how));
+    end(request, fail(errc::worker_lost, "the worker ended within the answer: {}", how));
   } else if (++e.losses == losses_max) {
     end(request,
         fail(errc::quarantined, "{} workers ended while they had this request; the last: {}",
@@ -171,7 +171,7 @@ void worker_queue::fence(node_id node, worker& w, std::string why) {
     if (entries_.at(request).is_abandoned)
       entries_.erase(request);
     else
-      end(request, fail(errc{56}, "the worker is ended: {}", why));
+      end(request, fail(errc::worker_lost, "the worker is ended: {}", why));
   }
   w.is_fenced = true;
   orders_.emplace_back(fence_worker{{node, w.epoch}, std::move(why)});

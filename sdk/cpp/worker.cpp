@@ -76,7 +76,7 @@ result<environment> read_environment() {
 void end_open(std::span<work> batch, const std::string& why) {
   for (auto& one : batch)
     if (!one.has_ended())
-      one.fail(fail(errc{57}, "{}", why));
+      one.fail(fail(errc::handler_failed, "{}", why));
 }
 
 void run_batch(worker_handler& handler, sdk::worker_link& link, sdk::linked_batch batch) {
@@ -119,7 +119,8 @@ void work::say(inferred p, bool is_last) {
     return;
   if (auto ok = check_limits(p); !ok) {
     p = {};
-    p.failure = baton::fail(errc{57}, "an answer that cannot be sent: {}", ok.error().message);
+    p.failure =
+        baton::fail(errc::handler_failed, "an answer that cannot be sent: {}", ok.error().message);
   }
   p.request = asked_.request;
   p.index = next_index_++;

@@ -41,7 +41,7 @@ void say_piece(baton_work* w, const baton_piece* piece, int is_last) {
 }
 
 void say_failure(baton_work* w, const char* why) {
-  of(w).fail(baton::fail(baton::errc{57}, "{}", text_of(why)));
+  of(w).fail(baton::fail(baton::errc::handler_failed, "{}", text_of(why)));
 }
 
 int ask_cancelled(const baton_work* w) {

@@ -162,9 +162,9 @@ TEST_CASE("a handler's failure is the end of its request") {
   inferred p;
   p.request = out->number();
   p.is_last = true;
-  p.failure = fail(errc{57}, "it raised");
+  p.failure = fail(errc::handler_failed, "it raised");
   w.tell(worker_said{first, p});
-  CHECK(failure_of(*out) == errc{57});
+  CHECK(failure_of(*out) == errc::handler_failed);
   CHECK(w.facts->requests_open() == 0);
 }
 
@@ -254,7 +254,7 @@ TEST_CASE("a piece of more than a client's message takes is its handler's failur
   auto out = w.ask(/*buffer_max=*/64 << 20);
   w.said.clear();
   w.piece(*out, 0, false, std::string(limits::infer_bytes_max + 1, 'x'));
-  CHECK(failure_of(*out) == errc{57});
+  CHECK(failure_of(*out) == errc::handler_failed);
   CHECK(w.facts->requests_open() == 0);
   REQUIRE(w.said.size() == 1);
   CHECK(std::get<cancel_infer>(w.said[0].second).request == out->number());

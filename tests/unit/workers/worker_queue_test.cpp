@@ -212,7 +212,7 @@ TEST_CASE("a worker whose pieces are out of order is fenced, and does no more") 
   CHECK(f.ask(2));
   REQUIRE(f.orders.size() == 3);
   CHECK(std::holds_alternative<start_batch>(f.orders[0]));
-  CHECK(std::get<end_request>(f.orders[1]).why.code == errc{56});
+  CHECK(std::get<end_request>(f.orders[1]).why.code == errc::worker_lost);
   CHECK(std::get<fence_worker>(f.orders[2]).worker == first);
   CHECK(f.queue.workers() == 0);
   f.take<start_batch>();
@@ -256,7 +256,7 @@ TEST_CASE("an answer that had begun ends with its worker") {
   CHECK(f.ask(1));
   f.piece(first, 1, 0, false);
   f.gone(first);
-  CHECK(f.ends() == endings{{1, errc{56}}});
+  CHECK(f.ends() == endings{{1, errc::worker_lost}});
   CHECK(f.queue.running() == 0);
 }
 
