@@ -2,8 +2,9 @@
 
 #include "schema/limits.hpp"
 
-#include <algorithm>
 #include <unistd.h>
+
+#include <algorithm>
 
 namespace baton::sdk {
 namespace {

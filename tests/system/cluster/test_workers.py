@@ -301,7 +301,8 @@ def test_what_runs_is_answered_before_the_cluster_goes_down(tmp_path):
         last = pool.submit(c.told, "one", **asked)
         wait_for(lambda: list(tmp_path.glob("begun*")))
         c.process.send_signal(signal.SIGTERM)
-        wait_for(lambda: c.ask("one", {"do": "who"})[0] == 503)
+        wait_for(lambda: c.health()[0] == 503)
+        assert c.ask("one", {"do": "who"})[0] == 503
         (tmp_path / "go").touch()
         assert last.result()["pid"]
         assert c.process.wait(20) == 0

@@ -12,4 +12,5 @@ class Ask(Handler):
 
     def answer(self, question):
         said = self.client.generate(question, max_tokens=8, temperature=0).text
-        return {"llm": said, "worker": self.client.infer("echo", body=said.encode()).body.decode()}
+        pieces = self.client.infer_stream("echo", body=said.encode())  # a word each
+        return {"llm": said, "worker": b"".join(p.body for p in pieces).decode()}
