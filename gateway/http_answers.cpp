@@ -277,6 +277,15 @@ openings open_each(http_connection& client, std::vector<generate> requests,
   return *std::move(all);
 }
 
+// One whose events have no ids: nobody can come back to the stream.
+openings open_alone(http_connection& client, generate request) {
+  const auto choices = request.choices;
+  return one_of(client.core().http.open(client.who, std::move(request),
+                                        /*add_generation_prompt=*/true, /*is_stream=*/false,
+                                        client.wake()),
+                choices);
+}
+
 openings open_prompts(http_connection& client, openai_generate& call, bool has_event_ids) {
   // Nobody can come back to a stream of several.
   const bool is_stream = has_event_ids && call.shape.is_stream && call.further.empty();
@@ -324,12 +333,7 @@ asio::awaitable<after> answer(http_connection& client, embedding_call call) {
 }
 
 asio::awaitable<after> answer(http_connection& client, tgi_generate call) {
-  // Its events have no ids: nobody can come back to the stream.
-  const auto choices = call.request.choices;
-  auto open = one_of(client.core().http.open(client.who, std::move(call.request),
-                                             /*add_generation_prompt=*/true, /*is_stream=*/false,
-                                             client.wake()),
-                     choices);
+  auto open = open_alone(client, std::move(call.request));
   dialog with;
   with.speaks = api_family::tgi;
   with.is_stream = call.shape.is_stream;
@@ -342,12 +346,7 @@ asio::awaitable<after> answer(http_connection& client, tgi_generate call) {
 }
 
 asio::awaitable<after> answer(http_connection& client, kserve_generate call) {
-  // As TGI's.
-  const auto choices = call.request.choices;
-  auto open = one_of(client.core().http.open(client.who, std::move(call.request),
-                                             /*add_generation_prompt=*/true, /*is_stream=*/false,
-                                             client.wake()),
-                     choices);
+  auto open = open_alone(client, std::move(call.request));
   dialog with;
   with.speaks = api_family::kserve;
   with.is_stream = call.shape.route == kserve_route::generate_stream;
@@ -359,11 +358,7 @@ asio::awaitable<after> answer(http_connection& client, kserve_generate call) {
 }
 
 asio::awaitable<after> answer(http_connection& client, vllm_generate call) {
-  auto request = call.request;
-  auto open = one_of(client.core().http.open(client.who, std::move(request),
-                                             /*add_generation_prompt=*/true, /*is_stream=*/false,
-                                             client.wake()),
-                     call.request.choices);
+  auto open = open_alone(client, call.request);
   dialog with;
   with.is_stream = call.is_stream;
   with.event_type = "application/x-ndjson";

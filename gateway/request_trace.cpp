@@ -1,5 +1,7 @@
 #include "gateway/request_trace.hpp"
 
+#include "gateway/openai_response.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,22 +26,6 @@ std::string_view name_of(request_trace::operation asks) noexcept {
   case request_trace::operation::embeddings:
     return "embeddings";
   case request_trace::operation::unread:
-    break;
-  }
-  return {};
-}
-
-std::string_view name_of(finish how) noexcept {
-  switch (how) {
-  case finish::stop:
-    return "stop";
-  case finish::length:
-    return "length";
-  case finish::cancelled:
-    return "cancelled";
-  case finish::failed:
-    return "error";
-  case finish::none:
     break;
   }
   return {};
@@ -224,7 +210,7 @@ void request_trace::add_usage(std::vector<span_attribute>& to) const {
   for (const auto& choice : choices_) {
     tokens += choice.tokens;
     if (choice.how != finish::none) {
-      ends.emplace_back(name_of(choice.how));
+      ends.emplace_back(finish_word(choice.how));
     }
   }
   if (prompt_tokens_ > 0) { // said with the first chunk

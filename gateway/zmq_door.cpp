@@ -1,13 +1,11 @@
 #include "gateway/zmq_door.hpp"
 
 #include "gateway/zmq_client.hpp"
-#include "schema/limits.hpp"
-#include "schema/packet.hpp"
+#include "gateway/zmq_door_socket.hpp"
 
 #include <spdlog/spdlog.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
-#include <zmq.hpp>
 
 #include <array>
 #include <atomic>
@@ -24,7 +22,6 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-constexpr std::size_t parts_per_message = 2; // routing id, packet
 // Frames for a client that does not read; data is bounded by its window long before.
 constexpr int send_frames_max = 64 * 1024;
 constexpr int messages_per_turn = 256; // then the streams get their turn
@@ -84,8 +81,7 @@ bool is_local(const std::string& endpoint) {
 struct zmq_door::wall {
   std::shared_ptr<board> facts;
   reception desk;
-  zmq::context_t context{1};
-  zmq::socket_t router{context, zmq::socket_type::router};
+  router_socket router;
   std::shared_ptr<ready_list> ready = std::make_shared<ready_list>();
   std::unordered_map<std::string, zmq_client> clients; // by routing id
   std::string endpoint;
@@ -99,12 +95,11 @@ struct zmq_door::wall {
   void run();
   void loop();
   void receive_some();
-  void take(const std::string& id, std::vector<zmq::message_t>& parts);
+  void take(const std::string& id, const std::vector<zmq::message_t>& parts);
   zmq_client* known(const std::string& id, const envelope& head);
   void greet(const std::string& id, const hello& h);
   void refuse(const std::string& id, const hello& h, const error& why);
   void forget_lost(clock::time_point now);
-  bool send(const std::string& id, const frames& f);
   metrics& counts() { return facts->metrics(); }
   const zmq_limits& limits() const { return facts->config().zmq_bounds; }
 };
@@ -117,55 +112,19 @@ result<void> zmq_door::wall::bind() {
                       "encrypted, so it does not listen elsewhere",
                       text);
   }
-  try {
-    router.set(zmq::sockopt::linger, 0);
-    router.set(zmq::sockopt::router_mandatory, true);
-    router.set(zmq::sockopt::sndhwm, send_frames_max);
-    router.set(zmq::sockopt::rcvhwm, messages_per_turn);
-    router.set(zmq::sockopt::maxmsgsize, static_cast<std::int64_t>(limits().message_bytes_max +
-                                                                   limits::packet_extra_bytes_max));
-    router.bind(text);
-    endpoint = router.get(zmq::sockopt::last_endpoint);
-  } catch (const zmq::error_t& e) {
-    if (e.num() == EADDRINUSE) {
-      return fail_param(errc::address_in_use, "zmq", "{} is in use by another process", text);
-    }
-    return fail_param(errc::io_failed, "zmq", "cannot bind {}: {}", text, e.what());
+  auto taken = router.bind(text, {send_frames_max, messages_per_turn, limits().message_bytes_max});
+  if (!taken) {
+    auto why = taken.error();
+    why.param = "zmq";
+    return why;
   }
+  endpoint = *std::move(taken);
   return {};
-}
-
-bool zmq_door::wall::send(const std::string& id, const frames& f) {
-  zmq::message_t first(id.data(), id.size());
-  zmq::message_t packet(packed_bytes(f));
-  pack(f, packet.data<std::byte>());
-  try {
-    if (!router.send(first, zmq::send_flags::sndmore | zmq::send_flags::dontwait)) {
-      return false; // its queue is full: it does not read
-    }
-    // After the first part was taken, the rest cannot be refused.
-    router.send(packet, zmq::send_flags::none);
-  } catch (const zmq::error_t&) {
-    return false; // EHOSTUNREACH: it is gone
-  }
-  return true;
 }
 
 void zmq_door::wall::refuse(const std::string& id, const hello& h, const error& why) {
   counts().refused("zmq", why.code);
-  hello_ack ack;
-  ack.node = facts->config().self;
-  ack.epoch = facts->config().epoch;
-  ack.refused = why;
-  envelope e;
-  e.source = ack.node;
-  e.source_epoch = ack.epoch;
-  e.target = h.node;
-  e.target_epoch = h.epoch;
-  e.source_actor = actors::well_known::door;
-  e.target_actor = actors::well_known::client;
-  e.sequence = 1;
-  send(id, encode(e, ack));
+  router.refuse(facts->config(), id, h, why);
 }
 
 void zmq_door::wall::greet(const std::string& id, const hello& h) {
@@ -193,7 +152,7 @@ void zmq_door::wall::greet(const std::string& id, const hello& h) {
     return;
   }
   zmq_client::wiring wires;
-  wires.send = [this, id](const frames& f) { return send(id, f); };
+  wires.send = [this, id](const frames& f) { return router.send(id, f); };
   wires.wake_for = [list = ready, id](std::uint64_t request) {
     return [list, id, request] { list->add({id, request}); };
   };
@@ -202,10 +161,8 @@ void zmq_door::wall::greet(const std::string& id, const hello& h) {
   it->second.acknowledge();
 }
 
-void zmq_door::wall::take(const std::string& id, std::vector<zmq::message_t>& parts) {
-  auto f = parts.size() == parts_per_message
-               ? unpack(parts[1].data(), parts[1].size())
-               : fail(errc::bad_frame, "{} frames in place of one", parts.size() - 1);
+void zmq_door::wall::take(const std::string& id, const std::vector<zmq::message_t>& parts) {
+  auto f = router_socket::packet_of(parts);
   const auto head = f ? decode_envelope(f->head) : f.error();
   auto body = head ? decode_body(*head, f->body, f->bulk) : head.error();
   auto* client = head ? known(id, *head) : nullptr;
@@ -235,20 +192,11 @@ zmq_client* zmq_door::wall::known(const std::string& id, const envelope& head) {
 
 void zmq_door::wall::receive_some() {
   for (int i = 0; i < messages_per_turn; ++i) {
-    std::vector<zmq::message_t> parts;
-    bool has_more = true;
-    while (has_more) {
-      zmq::message_t part;
-      if (!router.recv(part, zmq::recv_flags::dontwait)) {
-        return;
-      }
-      has_more = part.more();
-      if (parts.size() <= parts_per_message) { // more than there may be: only counted
-        parts.push_back(std::move(part));
-      }
+    const auto parts = router.receive();
+    if (parts.empty()) {
+      return;
     }
-    const std::string id = parts.front().to_string();
-    take(id, parts);
+    take(parts.front().to_string(), parts);
   }
 }
 

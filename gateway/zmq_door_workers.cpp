@@ -1,14 +1,13 @@
 #include "gateway/zmq_door_workers.hpp"
 
+#include "gateway/zmq_door_socket.hpp"
 #include "schema/codec.hpp"
 #include "schema/limits.hpp"
-#include "schema/packet.hpp"
 
 #include <spdlog/spdlog.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include <zmq.hpp>
 
 #include <atomic>
 #include <cstring>
@@ -23,7 +22,6 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-constexpr std::size_t parts_per_message = 2; // routing id, packet
 constexpr int frames_max = 1024; // to or from one worker: a batch at a time, pieces by credit
 constexpr int messages_per_turn = 256;
 constexpr std::uint64_t window_bytes = 2 * limits::client_body_bytes_max; // a whole piece, always
@@ -73,8 +71,7 @@ struct linked_worker {
 struct worker_door::wall {
   std::shared_ptr<board> facts;
   pools_by_place pools;
-  zmq::context_t context{1};
-  zmq::socket_t router{context, zmq::socket_type::router};
+  router_socket router;
   owned_fd bell{eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
   std::map<node_id, linked_worker> workers;
   std::mutex mutex;
@@ -103,24 +100,11 @@ struct worker_door::wall {
   void say_all();
   void beat(clock::time_point now);
   void say(linked_worker& to, const message& m);
-  bool send(const std::string& id, const frames& f);
 };
 
 result<void> worker_door::wall::bind(const std::string& endpoint) {
-  try {
-    router.set(zmq::sockopt::linger, 0);
-    router.set(zmq::sockopt::router_mandatory, true);
-    router.set(zmq::sockopt::sndhwm, frames_max);
-    router.set(zmq::sockopt::rcvhwm, frames_max);
-    router.set(zmq::sockopt::maxmsgsize, static_cast<std::int64_t>(limits::client_body_bytes_max +
-                                                                   limits::packet_extra_bytes_max));
-    router.bind(endpoint);
-  } catch (const zmq::error_t& e) {
-    if (e.num() == EADDRINUSE)
-      return fail(errc::address_in_use, "{} is in use by another process", endpoint);
-    return fail(errc::io_failed, "cannot bind {}: {}", endpoint, e.what());
-  }
-  return {};
+  auto taken = router.bind(endpoint, {frames_max, frames_max, limits::client_body_bytes_max});
+  return taken ? result<void>() : taken.error();
 }
 
 void worker_door::wall::ring() {
@@ -128,20 +112,6 @@ void worker_door::wall::ring() {
   if (write(bell.get(), &one, sizeof one) < 0) {
     // EAGAIN: it is rung.
   }
-}
-
-bool worker_door::wall::send(const std::string& id, const frames& f) {
-  zmq::message_t first(id.data(), id.size());
-  zmq::message_t packet(packed_bytes(f));
-  pack(f, packet.data<std::byte>());
-  try {
-    if (!router.send(first, zmq::send_flags::sndmore | zmq::send_flags::dontwait))
-      return false;
-    router.send(packet, zmq::send_flags::none);
-  } catch (const zmq::error_t&) {
-    return false; // EHOSTUNREACH: it is gone
-  }
-  return true;
 }
 
 void worker_door::wall::say(linked_worker& to, const message& m) {
@@ -153,25 +123,13 @@ void worker_door::wall::say(linked_worker& to, const message& m) {
   e.source_actor = actors::well_known::door;
   e.target_actor = actors::well_known::client;
   e.sequence = ++to.sequence_out;
-  if (!send(to.routing_id, encode(e, m)))
+  if (!router.send(to.routing_id, encode(e, m)))
     facts->metrics().dropped("worker_unreachable"); // its process's end, or its silence, follows
 }
 
 void worker_door::wall::refuse(const std::string& id, const hello& h, const error& why) {
   facts->metrics().refused("worker", why.code);
-  hello_ack ack;
-  ack.node = facts->config().self;
-  ack.epoch = facts->config().epoch;
-  ack.refused = why;
-  envelope e;
-  e.source = ack.node;
-  e.source_epoch = ack.epoch;
-  e.target = h.node;
-  e.target_epoch = h.epoch;
-  e.source_actor = actors::well_known::door;
-  e.target_actor = actors::well_known::client;
-  e.sequence = 1;
-  send(id, encode(e, ack));
+  router.refuse(facts->config(), id, h, why);
 }
 
 void worker_door::wall::greet(const std::string& id, const hello& h) {
@@ -207,9 +165,7 @@ linked_worker* worker_door::wall::known(const std::string& id, const envelope& h
 }
 
 void worker_door::wall::take(const std::string& id, const std::vector<zmq::message_t>& parts) {
-  auto f = parts.size() == parts_per_message
-               ? unpack(parts[1].data(), parts[1].size())
-               : fail(errc::bad_frame, "{} frames in place of one", parts.size() - 1);
+  auto f = router_socket::packet_of(parts);
   const auto head = f ? decode_envelope(f->head) : f.error();
   if (!head) {
     facts->metrics().dropped("worker_bad_frame");
@@ -268,16 +224,9 @@ void worker_door::wall::lose(node_id node, const std::string& how, bool has_ende
 
 void worker_door::wall::receive_some() {
   for (int i = 0; i < messages_per_turn; ++i) {
-    std::vector<zmq::message_t> parts;
-    bool has_more = true;
-    while (has_more) {
-      zmq::message_t part;
-      if (!router.recv(part, zmq::recv_flags::dontwait))
-        return;
-      has_more = part.more();
-      if (parts.size() <= parts_per_message)
-        parts.push_back(std::move(part));
-    }
+    const auto parts = router.receive();
+    if (parts.empty())
+      return;
     take(parts.front().to_string(), parts);
   }
 }
