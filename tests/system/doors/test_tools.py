@@ -34,7 +34,9 @@ def ask(client, text, tools=(WEATHER, TIME), **fields):
 TWO = "I look.\n" + call("get_weather", {"city": "Zürich \"x\" </tool_call>", "days": 2}) + "\n" + call("get_time", {})
 
 
-def test_calls_of_a_whole_answer(client, gateway):
+def test_calls_of_a_whole_answer(start):
+    gateway = start()  # of its own: what the head hears is asked for
+    client = openai.OpenAI(base_url=gateway.url + "/v1", api_key="none", max_retries=0, timeout=30)
     r = ask(client, TWO)
     assert gateway.wait_for("tools")["tools"] == [WEATHER, TIME]
     message = r.choices[0].message
