@@ -47,9 +47,9 @@ void set_bit(token_bits& bits, token_id id) {
                                                     << static_cast<std::size_t>(id) % word_bits;
 }
 
-mask_maker::part part_of(std::vector<token_text> texts, std::size_t size,
+mask_maker::part part_of(const std::vector<token_text>& texts, std::size_t size,
                          const kind_of_text& kind) {
-  mask_maker::part p{token_trie(std::move(texts)), token_bits((size + word_bits - 1) / word_bits),
+  mask_maker::part p{token_trie(texts), token_bits((size + word_bits - 1) / word_bits),
                      utf8_patterns(kind.first), utf8_patterns(kind.rest)};
   for (const auto id : p.texts.tokens())
     set_bit(p.bits, id);
@@ -155,13 +155,13 @@ mask_maker::mask_maker(answer_texts texts) : texts_(std::move(texts)) {
     where.push_back({bytes, id});
   }
   for (std::size_t i = 0; i < kinds().size(); ++i)
-    parts_.push_back(part_of(std::move(of_kind[i]), size(), kinds()[i]));
+    parts_.push_back(part_of(of_kind[i], size(), kinds()[i]));
   for (std::size_t i = plain_ascii; i < parts_.size(); ++i)
     for (std::size_t before = 0; before < i; ++before)
       for (std::size_t w = 0; w < parts_[i].bits.size(); ++w)
         parts_[i].bits[w] |= parts_[before].bits[w];
-  others_ = token_trie(std::move(others));
-  first_ = token_trie(std::move(first));
+  others_ = token_trie(others);
+  first_ = token_trie(first);
 }
 
 std::uint8_t mask_maker::parts_taken(automaton& of, automaton::state s,

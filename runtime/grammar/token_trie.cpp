@@ -3,21 +3,41 @@
 #include "schema/ensure.hpp"
 
 #include <algorithm>
-#include <tuple>
 
 namespace baton::grammar {
+namespace {
 
-token_trie::token_trie(std::vector<token_text> texts) {
-  std::sort(texts.begin(), texts.end(), [](const token_text& a, const token_text& b) {
-    return std::tie(a.bytes, a.id) < std::tie(b.bytes, b.id);
-  });
+// A text's first bytes as a number of the same order: most texts are told apart by them, and a
+// vocabulary is sorted while its first mask is waited for.
+struct sorted_text {
+  std::uint64_t prefix = 0;
+  token_text text;
+
+  explicit sorted_text(token_text t) : text(t) {
+    for (std::size_t i = 0; i < sizeof(prefix); ++i)
+      prefix = prefix << 8 | (i < t.bytes.size() ? static_cast<std::uint8_t>(t.bytes[i]) : 0u);
+  }
+  friend bool operator<(const sorted_text& a, const sorted_text& b) {
+    if (a.prefix != b.prefix)
+      return a.prefix < b.prefix;
+    const int order = a.text.bytes.compare(b.text.bytes);
+    return order != 0 ? order < 0 : a.text.id < b.text.id;
+  }
+};
+
+} // namespace
+
+token_trie::token_trie(const std::vector<token_text>& texts) {
+  std::vector<sorted_text> sorted(texts.begin(), texts.end());
+  std::sort(sorted.begin(), sorted.end());
   std::vector<std::size_t> path; // nodes of the text before, by depth
   std::string_view before;
   const auto close_to = [&](std::size_t depth) {
     for (; path.size() > depth; path.pop_back())
       nodes_[path.back()].behind = static_cast<std::uint32_t>(nodes_.size());
   };
-  for (const auto& [bytes, id] : texts) {
+  for (const auto& [prefix, text] : sorted) {
+    const auto [bytes, id] = text;
     ENSURE(!bytes.empty() && bytes.size() <= bytes_max, "a token of {} bytes", bytes.size());
     const auto shared = static_cast<std::size_t>(
         std::mismatch(bytes.begin(), bytes.end(), before.begin(), before.end()).first -

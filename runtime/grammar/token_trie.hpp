@@ -31,7 +31,7 @@ public:
 
   token_trie() = default;
   // Requires: no text is empty or longer than bytes_max.
-  explicit token_trie(std::vector<token_text> texts);
+  explicit token_trie(const std::vector<token_text>& texts);
 
   std::size_t size() const noexcept { return nodes_.empty() ? 0 : nodes_.size() - 1; }
   const node& at(std::size_t i) const noexcept { return nodes_[i]; }
