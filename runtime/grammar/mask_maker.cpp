@@ -181,20 +181,25 @@ bool mask_maker::walk(automaton& of, automaton::state s, const token_trie& texts
                       const mask_budget& budget, std::vector<token_id>& out) const {
   std::array<automaton::state, token_trie::bytes_max + 1> path;
   path[0] = s;
+  std::size_t taken = 0; // from here to `i` all nodes are, and their tokens are told together
+  const auto tell = [&](std::size_t end) {
+    const auto tokens = texts.tokens_of(taken, end);
+    out.insert(out.end(), tokens.begin(), tokens.end());
+  };
   for (std::size_t i = 0; i < texts.size();) {
     const auto& node = texts.at(i);
     const auto next = of.step(path[node.depth - 1u], node.byte);
     if (next == automaton::dead) {
-      i = node.behind;
+      tell(i);
+      i = taken = node.behind;
       continue;
     }
     if (budget.is_spent(of))
       return false;
     path[node.depth] = next;
-    const auto tokens = texts.tokens_at(i);
-    out.insert(out.end(), tokens.begin(), tokens.end());
     ++i;
   }
+  tell(texts.size());
   return true;
 }
 

@@ -24,7 +24,7 @@ public:
 
   struct node {
     std::uint32_t behind = 0; // the first node that is not below this one
-    std::uint32_t first = 0;  // of its tokens, which end with the next node's first
+    std::uint32_t first = 0;  // of its tokens, which end with the next node's first one
     std::uint8_t byte = 0;
     std::uint8_t depth = 0; // from 1
   };
@@ -35,8 +35,9 @@ public:
 
   std::size_t size() const noexcept { return nodes_.empty() ? 0 : nodes_.size() - 1; }
   const node& at(std::size_t i) const noexcept { return nodes_[i]; }
-  std::span<const token_id> tokens_at(std::size_t i) const noexcept {
-    return {tokens_.data() + nodes_[i].first, nodes_[i + 1].first - nodes_[i].first};
+  // The tokens of nodes `from` to before `to`; requires: from <= to <= size().
+  std::span<const token_id> tokens_of(std::size_t from, std::size_t to) const noexcept {
+    return {tokens_.data() + nodes_[from].first, nodes_[to].first - nodes_[from].first};
   }
   std::span<const token_id> tokens() const noexcept { return tokens_; }
 
