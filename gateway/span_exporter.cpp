@@ -1,6 +1,7 @@
 // Heavy: Asio and Beast.
 #include "gateway/span_exporter.hpp"
 
+#include "gateway/export_retry.hpp"
 #include "gateway/otlp_endpoint.hpp"
 #include "gateway/tracer.hpp"
 
@@ -17,6 +18,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <cstring>
 #include <future>
 #include <system_error>
@@ -39,9 +41,7 @@ using std::chrono::milliseconds;
 constexpr std::size_t batch_max = 256;     // requests in one POST: about 500 KiB of JSON
 constexpr milliseconds batch_delay{1'000}; // in which they gather
 constexpr milliseconds export_timeout{
-    5'000};                              // of one POST; OpenTelemetry's 10 s is for others' TLS
-constexpr milliseconds pause_min{1'000}; // after a failure, doubled with each
-constexpr milliseconds pause_max{30'000};
+    5'000}; // of one POST; OpenTelemetry's 10 s is for others' TLS
 constexpr milliseconds drain_patience{2'000}; // a gateway that stops is not to wait for a collector
 constexpr milliseconds look_interval{50};     // at whether the time is up meanwhile
 constexpr std::size_t answer_bytes_max = 64 * 1024;
@@ -70,10 +70,33 @@ endpoints look_up(const otlp_endpoint& where) {
   return all;
 }
 
-// Requires: failures > 0.
-milliseconds pause_after(std::uint32_t failures) {
-  constexpr std::uint32_t doublings_max = 5; // beyond pause_max
-  return std::min(pause_max, pause_min * (1u << std::min(failures - 1, doublings_max)));
+// How an export ended: `failure` unless it was taken.
+struct outcome {
+  std::optional<export_retry::failure> failure;
+  std::string why;            // for the log
+  std::uint64_t rejected = 0; // spans of it that were not taken
+};
+
+outcome not_sent(std::string why) {
+  return {export_retry::failure{}, std::move(why), 0};
+}
+outcome not_answered(std::string why) {
+  return {export_retry::failure{.was_sent = true, .status = 0, .retry_after = {}}, std::move(why),
+          0};
+}
+
+template <class Answer>
+outcome answered(const Answer& a) {
+  if (http::to_status_class(a.result()) == http::status_class::successful)
+    return {std::nullopt, {}, rejected_spans(a.body())};
+  export_retry::failure f{
+      .was_sent = true, .status = static_cast<int>(a.result_int()), .retry_after = {}};
+  const auto wait = a[http::field::retry_after]; // seconds; a date counts as nothing said
+  std::uint32_t seconds = 0;
+  if (const auto [end, ec] = std::from_chars(wait.data(), wait.data() + wait.size(), seconds);
+      ec == std::errc() && end == wait.data() + wait.size())
+    f.retry_after = std::chrono::seconds(seconds);
+  return {f, fmt::format("status {}", a.result_int()), 0};
 }
 
 std::vector<span_attribute> resource_of(const gateway_config& config) {
@@ -91,7 +114,7 @@ struct span_exporter::wall {
   asio::io_context io;
   std::future<endpoints> lookup; // valid: one is under way
   std::atomic<instant> stop_by{instant::max()};
-  std::uint32_t failures = 0; // in a row
+  export_retry retry;
   std::thread thread;
 
   wall(std::shared_ptr<board> b, otlp_endpoint where)
@@ -100,8 +123,8 @@ struct span_exporter::wall {
   tracer& traces() { return *facts->tracer(); }
   bool is_late() const { return clock::now() >= stop_by.load(); }
   void loop();
-  void send(const std::vector<request_trace>& batch);
-  result<std::uint64_t> post(const std::string& body);
+  export_retry::verdict send(const std::vector<request_trace>& batch);
+  outcome post(const std::string& body);
   endpoints addresses(instant until);
   void run(beast::tcp_stream& stream);
 };
@@ -145,12 +168,11 @@ void span_exporter::wall::run(beast::tcp_stream& stream) {
   }
 }
 
-// How many spans of it were not taken. Errors: io_failed, in words for the log.
-result<std::uint64_t> span_exporter::wall::post(const std::string& body) {
+outcome span_exporter::wall::post(const std::string& body) {
   const auto until = clock::now() + export_timeout;
   const auto at = addresses(until);
   if (at.empty()) {
-    return fail(errc::io_failed, "the name '{}' is not found", to.host);
+    return not_sent(fmt::format("the name '{}' is not found", to.host));
   }
   beast::tcp_stream stream(io);
   stream.expires_at(until);
@@ -158,7 +180,7 @@ result<std::uint64_t> span_exporter::wall::post(const std::string& body) {
   stream.async_connect(at, [&ec](error_code e, const tcp::endpoint&) { ec = e; });
   run(stream);
   if (ec) {
-    return fail(errc::io_failed, "connect: {}", ec.message());
+    return not_sent(fmt::format("connect: {}", ec.message()));
   }
   http::request<http::string_body> ask(http::verb::post, to.path, 11);
   ask.set(http::field::host, to.host_header());
@@ -170,7 +192,7 @@ result<std::uint64_t> span_exporter::wall::post(const std::string& body) {
   http::async_write(stream, ask, [&ec](error_code e, std::size_t) { ec = e; });
   run(stream);
   if (ec) {
-    return fail(errc::io_failed, "send: {}", ec.message());
+    return not_answered(fmt::format("send: {}", ec.message()));
   }
   http::response_parser<http::string_body> answer;
   answer.header_limit(answer_header_bytes_max);
@@ -179,16 +201,13 @@ result<std::uint64_t> span_exporter::wall::post(const std::string& body) {
   http::async_read(stream, buffer, answer, [&ec](error_code e, std::size_t) { ec = e; });
   run(stream);
   if (ec) {
-    return fail(errc::io_failed, "answer: {}", ec.message());
+    return not_answered(fmt::format("answer: {}", ec.message()));
   }
-  if (answer.get().result() != http::status::ok) {
-    return fail(errc::io_failed, "status {}", answer.get().result_int());
-  }
-  return rejected_spans(answer.get().body());
+  return answered(answer.get());
 }
 
 // One failure, or a hundred in a row: the log hears of the first, and of the end.
-void span_exporter::wall::send(const std::vector<request_trace>& batch) {
+export_retry::verdict span_exporter::wall::send(const std::vector<request_trace>& batch) {
   std::vector<span> spans;
   for (const auto& t : batch) {
     for (auto& s : t.spans()) {
@@ -196,39 +215,61 @@ void span_exporter::wall::send(const std::vector<request_trace>& batch) {
     }
   }
   const auto& config = facts->config();
-  const auto refused = post(otlp_body(resource_of(config), config.build, spans));
-  if (!refused) {
-    if (++failures == 1) {
-      spdlog::warn("spans are dropped: {} takes none: {}", config.otlp_endpoint,
-                   refused.error().message);
+  const auto end = post(otlp_body(resource_of(config), config.build, spans));
+  if (end.failure) {
+    const auto verdict = retry.failed(*end.failure, clock::now());
+    if (retry.failures() == 1) {
+      spdlog::warn("{} takes no spans: {}; they are {}", config.otlp_endpoint, end.why,
+                   verdict.is_kept ? "sent again" : "dropped");
     }
-    facts->metrics().spans(0, spans.size());
-    return;
+    if (!verdict.is_kept) {
+      facts->metrics().spans(0, spans.size());
+    }
+    return verdict;
   }
-  if (std::exchange(failures, 0) > 0) {
+  if (retry.failures() > 0) {
     spdlog::info("{} takes spans again", config.otlp_endpoint);
   }
-  const auto lost = std::min<std::uint64_t>(*refused, spans.size());
+  retry.taken();
+  const auto lost = std::min<std::uint64_t>(end.rejected, spans.size());
   facts->metrics().spans(spans.size() - lost, lost);
+  return {};
 }
 
+// What was not taken is kept while it waits; what ends meanwhile gathers behind it, within the
+// tracer's bound.
 void span_exporter::wall::loop() {
+  std::vector<request_trace> batch;
   auto until = clock::now() + batch_delay;
   while (!is_late()) {
-    const bool is_paused = failures > 0;
-    const auto batch =
-        traces().take(batch_max, std::min(until, stop_by.load()), /*is_eager=*/!is_paused);
-    facts->metrics().spans(0, traces().take_dropped());
-    if (batch.empty() && traces().is_drained()) {
-      break;
+    if (batch.empty()) {
+      const bool is_paused = retry.failures() > 0;
+      batch = traces().take(batch_max, std::min(until, stop_by.load()), /*is_eager=*/!is_paused);
+    } else if (clock::now() < until && !traces().is_draining()) {
+      std::this_thread::sleep_for(look_interval);
+      continue;
     }
-    if (!batch.empty()) {
-      send(batch);
+    facts->metrics().spans(0, traces().take_dropped());
+    if (batch.empty()) {
+      if (traces().is_drained()) {
+        break;
+      }
+      until = clock::now() + batch_delay;
+      continue;
     }
     const bool has_more = batch.size() == batch_max;
-    until = clock::now() + (failures > 0 ? pause_after(failures)
-                            : has_more   ? milliseconds(0)
-                                         : batch_delay);
+    const auto verdict = send(batch);
+    if (!verdict.is_kept) {
+      batch.clear();
+    }
+    const bool has_failed = retry.failures() > 0;
+    until = clock::now() + (has_failed ? verdict.pause : has_more ? milliseconds(0) : batch_delay);
+    if (has_failed && traces().is_draining()) { // a last try or two, not one after the other
+      std::this_thread::sleep_for(look_interval);
+    }
+  }
+  for (const auto& t : batch) {
+    facts->metrics().spans(0, t.spans().size());
   }
   traces().close();
   facts->metrics().spans(0, traces().take_dropped());
