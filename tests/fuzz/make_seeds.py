@@ -119,19 +119,23 @@ def tokenizer_json_seeds():
     for shape in shapes:
         tokenizer = shape["tokenizer"]
         model = tokenizer["model"]
-        merges = [m if isinstance(m, list) else m.split(" ") for m in model["merges"][:4]]
+        is_unigram = model["type"] == "Unigram"
+        merges = [] if is_unigram else [m if isinstance(m, list) else m.split(" ") for m in model["merges"][:4]]
         added = [t["content"] for t in tokenizer["added_tokens"]]
-        fallback = [f"<0x{b:02X}>" for b in range(256)] if model["byte_fallback"] else []
+        fallback = [f"<0x{b:02X}>" for b in range(256)] if model.get("byte_fallback") else []
         words = list(dict.fromkeys(["<unk>", *added, "\u2581", "\u0120", "a", "e", *fallback, *(w for a, b in merges for w in (a, b, a + b))]))
         ids = {w: i for i, w in enumerate(words)}
-        as_lists = model["merges"] and isinstance(model["merges"][0], list)
-        model["vocab"], model["merges"] = ids, [m if as_lists else " ".join(m) for m in merges]
+        if is_unigram:
+            model["vocab"], model["unk_id"] = [[w, -float(i)] for w, i in ids.items()], ids["<unk>"]
+        else:
+            as_lists = model["merges"] and isinstance(model["merges"][0], list)
+            model["vocab"], model["merges"] = ids, [m if as_lists else " ".join(m) for m in merges]
         for token in tokenizer["added_tokens"]:
             token["id"] = ids[token["content"]]
         for processor in [tokenizer["post_processor"] or {}, *(tokenizer["post_processor"] or {}).get("processors", [])]:
             for name, special in processor.get("special_tokens", {}).items():
                 special["ids"] = [ids[name]]
-        put(f"tokenizer_json/{shape['name'].replace(' ', '_')}", json.dumps(tokenizer, separators=(",", ":")).encode())
+        put(f"tokenizer_json/{shape['name'].replace(',', '').replace(' ', '_')}", json.dumps(tokenizer, separators=(",", ":")).encode())
 
 
 def field(number, value):
