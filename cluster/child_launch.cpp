@@ -263,6 +263,8 @@ void child_launcher::judge_memory(node_id shard, const child_end& how) {
 }
 
 void child_launcher::ended(actors::child_exited what) {
+  if (observer_)
+    observer_(what);
   std::lock_guard lock(mutex_);
   if (supervisor_)
     caf::anon_send(*supervisor_, std::move(what));

@@ -22,6 +22,10 @@ public:
   void know(const cluster_plan& plan);
   // What was kept for a child that will have no other life. From the supervisor that it serves.
   void forget(const actors::child_spec& spec);
+  // Hears of each end ahead of the supervisor, from the watching thread. Before the first start.
+  void observe(std::function<void(const actors::child_exited&)> ends) {
+    observer_ = std::move(ends);
+  }
   // Before the first child can end. Ends that come earlier are kept and told then.
   void reports_to(actors::supervisor_actor supervisor);
 
@@ -41,6 +45,7 @@ private:
   child_watch& watch_;
   run_dir dir_;
   std::filesystem::path config_;
+  std::function<void(const actors::child_exited&)> observer_; // none: nobody
   std::mutex mutex_;
   std::optional<actors::supervisor_actor> supervisor_;
   std::vector<actors::child_exited> early_;

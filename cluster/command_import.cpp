@@ -3,10 +3,10 @@
 #include "cluster/config.hpp"
 #include "cluster/launch_import.hpp"
 #include "cluster/torchserve_import.hpp"
+#include "cluster/triton_directory.hpp"
 #include "cluster/triton_import.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <filesystem>
 
@@ -37,37 +37,6 @@ result<imported_config> import_yaml(const import_options& options) {
 }
 
 constexpr std::size_t triton_models_max = 1024;
-constexpr const char* triton_file = "config.pbtxt";
-
-// A directory of a repository. Errors: of its files.
-result<triton_model> read_triton_model(const std::filesystem::path& directory) {
-  triton_model out;
-  out.directory = directory.string();
-  auto config = read_config_file(directory / triton_file);
-  if (!config)
-    return config.error();
-  out.config = *std::move(config);
-  std::error_code ec;
-  for (std::filesystem::directory_iterator it(directory, ec), end; !ec && it != end;
-       it.increment(ec)) {
-    const auto name = it->path().filename().string();
-    std::uint32_t version = 0;
-    const auto* last = name.data() + name.size();
-    if (std::from_chars(name.data(), last, version).ptr == last && it->is_directory(ec))
-      out.versions.push_back(version);
-  }
-  if (out.versions.empty())
-    return out;
-  const auto newest = *std::max_element(out.versions.begin(), out.versions.end());
-  const auto engine = directory / std::to_string(newest) / "model.json";
-  if (!std::filesystem::exists(engine, ec))
-    return out;
-  auto text = read_config_file(engine);
-  if (!text)
-    return text.error();
-  out.engine = *std::move(text);
-  return out;
-}
 
 // A repository, a model's directory in one, or its config.pbtxt.
 result<imported_config> import_repository(const import_options& options) {
@@ -78,15 +47,15 @@ result<imported_config> import_repository(const import_options& options) {
   if (!std::filesystem::is_directory(place, ec))
     place = place.has_parent_path() ? place.parent_path() : ".";
   std::vector<std::filesystem::path> directories;
-  if (std::filesystem::exists(place / triton_file, ec))
+  if (std::filesystem::exists(place / triton_config_file, ec))
     directories.push_back(place);
   else
     for (std::filesystem::directory_iterator it(place, ec), end; !ec && it != end; it.increment(ec))
-      if (std::filesystem::exists(it->path() / triton_file, ec))
+      if (std::filesystem::exists(it->path() / triton_config_file, ec))
         directories.push_back(it->path());
   if (directories.empty() || directories.size() > triton_models_max)
     return fail(errc::bad_config, "{} models with a {} are in it: 1 to {} are needed",
-                directories.size(), triton_file, triton_models_max);
+                directories.size(), triton_config_file, triton_models_max);
   std::sort(directories.begin(), directories.end());
   std::vector<triton_model> models;
   for (const auto& directory : directories) {

@@ -1,5 +1,6 @@
 #include "cluster/config.hpp"
 
+#include "cluster/config_repository.hpp"
 #include "cluster/config_workers.hpp"
 #include "cluster/curve_key.hpp"
 #include "cluster/pipelines.hpp"
@@ -331,6 +332,7 @@ result<cluster_config> read_all(const toml::table& root, const std::string& orig
   const auto* nodes = top.take("nodes");
   const auto* models = top.take("models");
   const auto* workers = top.take("workers");
+  const auto* repository = top.take("model_repository");
   const toml::table* tables[3] = {};
   constexpr std::string_view names[3] = {"cluster", "model", "gateway"};
   for (std::size_t i = 0; i < 3; ++i) {
@@ -359,6 +361,8 @@ result<cluster_config> read_all(const toml::table& root, const std::string& orig
   if (auto ok = read_gateway(tables[2], origin, config.gateway); !ok)
     return ok.error();
   if (auto ok = read_workers(workers, origin, config); !ok)
+    return ok.error();
+  if (auto ok = read_repository(repository, origin, config); !ok)
     return ok.error();
   if (auto ok = read_nodes(nodes, origin, config); !ok)
     return ok.error();

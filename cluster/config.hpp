@@ -3,13 +3,17 @@
 // plan.hpp.
 #pragma once
 
+#include "gateway/worker_facts.hpp"
 #include "runtime/cpu/kv_format.hpp"
+#include "runtime/schedule/waiting_line.hpp"
 #include "schema/result.hpp"
+#include "schema/served_models.hpp"
 #include "schema/step.hpp"
 
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -83,6 +87,7 @@ struct gateway_section {
 };
 
 inline constexpr std::uint32_t workers_of_cluster_max = 1024; // a quarter of nodes_max
+inline constexpr std::uint32_t worker_queued_max = 1 << 20;   // requests of a model, at a gateway
 
 // A model that processes of the operator's own serve, on the machine of `cluster up`
 // (docs/workers.md). Names and defaults are TorchServe's where it has them.
@@ -92,13 +97,34 @@ struct worker_config {
   std::vector<std::string> command; // program and arguments; relative to where `cluster` runs
   std::uint32_t count = 1;          // processes
   std::uint32_t batch_size = 1;
-  std::chrono::milliseconds max_batch_delay{100};
+  std::chrono::microseconds max_batch_delay{100'000};
+  std::vector<std::uint32_t> preferred_batch_size; // ascending
+  bool preserve_ordering = false;
   std::uint32_t max_queued = 100;
+  std::uint32_t priority_levels = 0; // 0: requests have no priority
+  std::uint32_t default_priority_level = 0;
+  schedule::queue_policy queue_policy;
+  std::map<std::uint32_t, schedule::queue_policy> priority_queue_policy; // of levels, from 1 on
   std::chrono::milliseconds response_timeout{120'000};
   std::chrono::milliseconds startup_timeout{120'000};
   bool use_job_ticket = false;
+  // What clients of KServe v2 are told of it (worker_facts.hpp).
+  std::string platform = "baton_worker";
+  std::uint32_t max_batch_size = 0;
+  bool decoupled = false;
+  std::vector<gateway::worker_tensor> inputs, outputs;
 
   friend bool operator==(const worker_config&, const worker_config&) = default;
+};
+
+// A model repository of Triton that is served as it is (docs/operations.md).
+struct repository_config {
+  std::filesystem::path path; // relative to where `cluster` runs
+  model_control control = model_control::none;
+  std::chrono::milliseconds poll_interval{15'000};
+  std::vector<std::string> load_models; // at first, where clients load the others; "*": all
+
+  friend bool operator==(const repository_config&, const repository_config&) = default;
 };
 
 inline constexpr std::uint32_t nodes_of_cluster_max = 1968;
@@ -143,6 +169,7 @@ struct cluster_config {
   std::uint32_t pipeline = 0;
   gateway_section gateway;
   std::vector<worker_config> workers;
+  std::optional<repository_config> repository;
   std::vector<node_config> nodes;  // none named: this machine, all of it
   bool has_default_layout = false; // none were
 

@@ -1,8 +1,10 @@
 #include "cluster/config_workers.hpp"
 
+#include "cluster/config_tensors.hpp"
 #include "schema/limits.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 namespace baton::cluster {
@@ -15,10 +17,107 @@ error bad(const std::string& origin, const std::string& key, fmt::format_string<
                     fmt::format(text, std::forward<Args>(args)...));
 }
 
+constexpr double seconds_max = 86400;
+
+// What is absent is what `policy` has.
+void read_policy(toml_section& s, const std::string& path, const std::string& origin,
+                 schedule::queue_policy& policy, std::optional<error>& wrong) {
+  std::string action = policy.is_delayed ? "delay" : "reject";
+  s.read_seconds("queue_timeout", policy.timeout, 0, seconds_max);
+  s.read("queue_timeout_action", action);
+  s.read("allow_timeout_override", policy.allow_timeout_override);
+  if (action != "reject" && action != "delay" && !wrong)
+    wrong =
+        bad(origin, path + ".queue_timeout_action",
+            "{}.queue_timeout_action must be \"reject\" or \"delay\", not \"{}\"", path, action);
+  policy.is_delayed = action == "delay";
+}
+
+result<void> read_preferred(const toml::node* node, const std::string& path,
+                            const std::string& origin, worker_config& w) {
+  if (!node)
+    return {};
+  const auto key = path + ".preferred_batch_size";
+  const auto* array = node->as_array();
+  for (std::size_t i = 0; array && i < array->size(); ++i) {
+    const auto size = array->get(i)->value_exact<std::int64_t>();
+    if (!size || *size < 1 || *size > w.batch_size) {
+      array = nullptr;
+      break;
+    }
+    w.preferred_batch_size.push_back(static_cast<std::uint32_t>(*size));
+  }
+  if (!array || w.preferred_batch_size.size() > limits::batch_items_max)
+    return bad(origin, key, "{} must be integers between 1 and batch_size, which is {}", key,
+               w.batch_size);
+  std::sort(w.preferred_batch_size.begin(), w.preferred_batch_size.end());
+  return {};
+}
+
+result<void> read_level(const toml::table* table, const std::string& path,
+                        const std::string& origin, worker_config& w) {
+  std::uint32_t level = 0;
+  auto policy = w.queue_policy;
+  std::optional<error> wrong;
+  toml_section s(table, path, origin);
+  s.read("level", level, 1, schedule::priority_levels_max);
+  read_policy(s, path, origin, policy, wrong);
+  s.read("max_queue_size", policy.max_queue_size, 0, worker_queued_max);
+  if (auto ok = s.finish(); !ok)
+    return ok;
+  if (wrong)
+    return *std::move(wrong);
+  if (level == 0 || level > w.priority_levels)
+    return bad(origin, path + ".level", "{}.level must be one of the {} priority_levels", path,
+               w.priority_levels);
+  if (!w.priority_queue_policy.emplace(level, policy).second)
+    return bad(origin, path + ".level", "{}.level: {} has a policy already", path, level);
+  return {};
+}
+
+result<void> read_levels(const toml::node* node, const std::string& path, const std::string& origin,
+                         worker_config& w) {
+  if (!node)
+    return {};
+  const auto key = path + ".priority_queue_policy";
+  const auto* array = node->as_array();
+  if (!array)
+    return bad(origin, key, "{} must be tables: [{{ level = 1, queue_timeout = 0.5 }}]", key);
+  for (std::size_t i = 0; i < array->size(); ++i) {
+    const auto at = fmt::format("{}[{}]", key, i);
+    const auto* table = array->get(i)->as_table();
+    if (!table)
+      return bad(origin, at, "{} must be a table", at);
+    if (auto ok = read_level(table, at, origin, w); !ok)
+      return ok;
+  }
+  return {};
+}
+
+// What contradicts itself, as Triton sees it.
+result<void> check_queue(const worker_config& w, const std::string& path,
+                         const std::string& origin) {
+  const auto is_level =
+      w.default_priority_level >= 1 && w.default_priority_level <= w.priority_levels;
+  if (w.priority_levels > 0 ? !is_level : w.default_priority_level > 0)
+    return bad(origin, path + ".default_priority_level",
+               "{}.default_priority_level must be one of the {} priority_levels", path,
+               w.priority_levels);
+  const auto delays = [](const auto& of) { return of.second.is_delayed; };
+  if (w.preserve_ordering &&
+      (w.priority_levels > 1 || w.queue_policy.is_delayed ||
+       std::any_of(w.priority_queue_policy.begin(), w.priority_queue_policy.end(), delays)))
+    return bad(origin, path + ".preserve_ordering",
+               "{}.preserve_ordering excludes several priority_levels, and "
+               "queue_timeout_action = \"delay\"",
+               path);
+  return {};
+}
+
 result<worker_config> read_worker(const toml::table* table, const std::string& path,
                                   const std::string& origin) {
-  constexpr double seconds_max = 86400;
   worker_config w;
+  std::optional<error> wrong;
   toml_section s(table, path, origin);
   s.read("name", w.name);
   s.read("version", w.version);
@@ -26,14 +125,39 @@ result<worker_config> read_worker(const toml::table* table, const std::string& p
   s.read("count", w.count, 1, workers_of_cluster_max);
   s.read("batch_size", w.batch_size, 1, limits::batch_items_max);
   s.read_seconds("max_batch_delay", w.max_batch_delay, 0, seconds_max);
-  s.read("max_queued", w.max_queued, 1, 1 << 20);
+  const auto* preferred = s.take("preferred_batch_size");
+  s.read("preserve_ordering", w.preserve_ordering);
+  s.read("max_queued", w.max_queued, 1, worker_queued_max);
+  s.read("priority_levels", w.priority_levels, 0, schedule::priority_levels_max);
+  s.read("default_priority_level", w.default_priority_level, 0, schedule::priority_levels_max);
+  read_policy(s, path, origin, w.queue_policy, wrong);
+  const auto* levels = s.take("priority_queue_policy");
   s.read_seconds("response_timeout", w.response_timeout, 0.1, seconds_max);
   s.read_seconds("startup_timeout", w.startup_timeout, 0.1, seconds_max);
   s.read("use_job_ticket", w.use_job_ticket);
+  s.read("platform", w.platform);
+  s.read("max_batch_size", w.max_batch_size, 0, worker_max_batch_size);
+  s.read("decoupled", w.decoupled);
+  const auto* inputs = s.take("inputs");
+  const auto* outputs = s.take("outputs");
   if (auto ok = s.finish(); !ok)
+    return ok.error();
+  if (auto ok = read_tensors(inputs, path + ".inputs", origin, w.inputs); !ok)
+    return ok.error();
+  if (auto ok = read_tensors(outputs, path + ".outputs", origin, w.outputs); !ok)
+    return ok.error();
+  if (wrong)
+    return *std::move(wrong);
+  if (auto ok = read_preferred(preferred, path, origin, w); !ok)
+    return ok.error();
+  if (auto ok = read_levels(levels, path, origin, w); !ok)
+    return ok.error();
+  if (auto ok = check_queue(w, path, origin); !ok)
     return ok.error();
   if (!is_name(w.name))
     return bad(origin, path + ".name", "{}.name must be 1 to 64 of [A-Za-z0-9._-]", path);
+  if (!is_name(w.platform))
+    return bad(origin, path + ".platform", "{}.platform must be 1 to 64 of [A-Za-z0-9._-]", path);
   if (!is_name(w.version))
     return bad(origin, path + ".version", "{}.version must be 1 to 64 of [A-Za-z0-9._-]", path);
   if (w.command.empty() || w.command.front().empty())
@@ -81,6 +205,19 @@ result<void> read_workers(const toml::node* node, const std::string& origin,
     return bad(origin, "workers.count", "{} workers in all, a cluster has at most {}", all,
                workers_of_cluster_max);
   return {};
+}
+
+result<worker_config> parse_worker(std::string_view text, const std::string& origin) {
+  const auto root = parse_toml(text, origin);
+  if (!root)
+    return root.error();
+  cluster_config alone;
+  if (auto ok = read_workers(root->get("workers"), origin, alone); !ok)
+    return ok.error();
+  if (alone.workers.size() != 1)
+    return fail(errc::bad_config, "{}: {} [[workers]] tables in place of one", origin,
+                alone.workers.size());
+  return std::move(alone.workers.front());
 }
 
 } // namespace baton::cluster

@@ -1,10 +1,19 @@
 #include "cluster/gateway_workers.hpp"
 
+#include "cluster/models_note.hpp"
+#include "cluster/worker_description.hpp"
 #include "cluster/worker_seats.hpp"
+#include "gateway/repository_desk.hpp"
+#include "gateway/worker_lookup.hpp"
 #include "gateway/zmq_door_workers.hpp"
+
+#include <algorithm>
 
 namespace baton::cluster {
 namespace {
+
+// For so long a pool that is over refuses what a door has looked up before.
+constexpr std::chrono::seconds refusing_max{10};
 
 schedule::worker_limits limits_of(const worker_config& w) {
   schedule::worker_limits limits;
@@ -13,62 +22,224 @@ schedule::worker_limits limits_of(const worker_config& w) {
   limits.max_queued = w.max_queued;
   limits.response_timeout = w.response_timeout;
   limits.use_job_ticket = w.use_job_ticket;
+  limits.preferred_batch_sizes = w.preferred_batch_size;
+  limits.preserve_ordering = w.preserve_ordering;
+  limits.priority_levels = w.priority_levels;
+  limits.default_priority_level = w.default_priority_level;
+  limits.default_queue_policy = w.queue_policy;
+  limits.priority_queue_policy = w.priority_queue_policy;
   return limits;
+}
+
+// Of nodes.toml always, for they wait there until one comes; of the repository once it is ready.
+bool is_asked(const served_model& m) {
+  return !m.is_of_repository || m.state == model_state::ready;
+}
+
+bool is_newer(const gateway::worker_model& a, const gateway::worker_model& b) {
+  return gateway::is_newer_version(a.version, b.version);
+}
+
+// Null: nodes.toml has no model repository.
+gateway::repository_actor start_desk(process& self, const cluster_config& config,
+                                     gateway::board& board) {
+  if (!config.repository)
+    return {};
+  gateway::repository_desk_config desk;
+  desk.root = place::root;
+  desk.ask = [&self](const change_model& m) {
+    self.links().post(place::root, actors::well_known::models, message(m));
+  };
+  const auto made = self.own_typed(gateway::spawn_repository_desk(self.system(), std::move(desk)));
+  board.set_repository(
+      std::make_shared<const gateway::repository_link>(gateway::repository_link{made}));
+  self.tell_peers(made);
+  return made;
 }
 
 } // namespace
 
-result<std::unique_ptr<gateway_workers>>
+result<std::shared_ptr<gateway_workers>>
 gateway_workers::start(process& self, const cluster_context& context,
                        std::shared_ptr<gateway::board> board, std::uint32_t gateway_index) {
-  auto made = std::make_unique<gateway_workers>();
+  auto made = std::make_shared<gateway_workers>(self, context, std::move(board), gateway_index);
   const auto& config = context.config;
-  if (config.workers.empty())
+  if (config.workers.empty() && !config.repository)
     return made;
-  auto door =
-      gateway::worker_door::bind(context.dir.endpoint(worker_door_name(gateway_index)), board);
+  auto door = gateway::worker_door::bind(context.dir.endpoint(worker_door_name(gateway_index)),
+                                         made->board_);
   if (!door)
     return door.error();
   made->door_ = *std::move(door);
-  auto models = std::make_shared<gateway::worker_models>();
-  gateway::worker_door::pools_by_place pools;
-  std::vector<gateway::worker_view> views;
-  const auto seats = worker_seats(config);
-  for (const auto& w : config.workers) {
-    gateway::worker_pool_config options;
-    options.limits = limits_of(w);
-    options.facts = board;
-    for (const auto& seat : seats)
-      if (seat.of == &w && seat.gateway_index == gateway_index)
-        options.places.push_back({seat.node, seat.name});
-    options.say = [door = made->door_](schedule::worker_life to, message m) {
-      door->say(to, std::move(m));
-    };
-    options.report = [&self](const status& s) {
-      self.links().post(place::root, actors::well_known::supervisor, message(s));
-    };
-    const auto places = options.places;
-    views.push_back({w.name, w.version, options.load});
-    const auto pool = self.own_typed(gateway::spawn_worker_pool(self.system(), std::move(options)));
-    for (const auto& p : places)
-      pools.emplace(p.node, pool);
-    models->by_name.emplace(w.name, gateway::worker_model{w.version, pool});
-    self.on_tick([pool] { caf::anon_send(pool, actors::tick{}); });
-    self.on_peer([pool](const hello& h) { caf::anon_send(pool, actors::peer_up{h}); },
-                 [](node_id, epoch_id, const std::string&) {});
-  }
-  board->set_workers(std::move(models), std::move(views));
-  made->door_->start(std::move(pools));
+  const auto repository = start_desk(self, config, *made->board_);
+  made->take(noted_standing(config, context.dir));
+  self.links().publish(actors::well_known::models,
+                       [repository, to = made](const envelope&, message&& m) {
+                         if (auto* all = std::get_if<served_models>(&m))
+                           to->take(std::move(*all));
+                         else if (auto* done = std::get_if<model_changed>(&m); done && repository)
+                           caf::anon_send(repository, std::move(*done));
+                       });
+  self.on_tick([to = made, repository] {
+    if (repository)
+      caf::anon_send(repository, actors::tick{});
+    to->tick();
+  });
+  self.on_peer(
+      [to = made](const hello& h) {
+        to->each([&](const serving& s) { caf::anon_send(s.pool, actors::peer_up{h}); });
+      },
+      [](node_id, epoch_id, const std::string&) {});
   return made;
 }
+
+gateway_workers::gateway_workers(process& self, const cluster_context& context,
+                                 std::shared_ptr<gateway::board> board, std::uint32_t gateway_index)
+    : self_(self), context_(context), board_(std::move(board)), index_(gateway_index) {}
 
 gateway_workers::~gateway_workers() {
   stop();
 }
 
+void gateway_workers::each(const std::function<void(const serving&)>& f) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [revision, s] : pools_)
+    f(s);
+}
+
+void gateway_workers::take(served_models now) {
+  std::vector<std::uint64_t> drained;
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_stopped_)
+      return;
+    for (const auto& m : now.all)
+      if (take(m))
+        drained.push_back(m.revision);
+    end_others(now);
+    show(std::move(now));
+  }
+  for (const auto revision : drained) // what comes back of it may come here
+    say_drained(revision);
+}
+
+bool gateway_workers::take(const served_model& one) {
+  if (one.workers.empty())
+    return false; // it is only shown
+  auto at = pools_.find(one.revision);
+  if (one.state == model_state::unloading) {
+    if (at == pools_.end() || *at->second.is_drained)
+      return true; // also to a root that has not heard it
+    caf::anon_send(at->second.pool, drain{context_.config.shutdown_timeout});
+  } else if (at == pools_.end()) {
+    pools_.emplace(one.revision, make(one, config_of(context_.config, one)));
+  }
+  return false;
+}
+
+void gateway_workers::tick() {
+  const auto now = std::chrono::steady_clock::now();
+  const std::lock_guard lock(mutex_);
+  std::erase_if(pools_, [now](const auto& entry) {
+    const auto& s = entry.second;
+    const bool is_over = s.idle_since && now - *s.idle_since >= refusing_max;
+    if (is_over)
+      caf::anon_send_exit(s.pool, caf::exit_reason::user_shutdown);
+    else
+      caf::anon_send(s.pool, actors::tick{});
+    return is_over;
+  });
+}
+
+gateway_workers::serving gateway_workers::make(const served_model& one,
+                                               const worker_config& config) {
+  serving s;
+  gateway::worker_pool_config options;
+  options.model = one.name;
+  options.version = one.version;
+  options.limits = limits_of(config);
+  options.facts = board_;
+  for (const auto& w : one.workers)
+    if (w.gateway_index == index_)
+      options.places.push_back({w.node, w.name});
+  options.say = [door = door_](schedule::worker_life to, message m) {
+    door->say(to, std::move(m));
+  };
+  options.report = [this](const status& st) {
+    self_.links().post(place::root, actors::well_known::supervisor, message(st));
+  };
+  options.drained = [this, revision = one.revision, flag = s.is_drained] {
+    *flag = true;
+    say_drained(revision);
+  };
+  s.places = options.places;
+  std::vector<std::string> processes;
+  for (const auto& w : one.workers)
+    processes.push_back(w.name);
+  s.view = {one.name, one.version, options.load, facts_of(config, std::move(processes))};
+  s.pool = gateway::spawn_worker_pool(self_.system(), std::move(options));
+  process::guard(caf::actor_cast<caf::actor>(s.pool));
+  return s;
+}
+
+void gateway_workers::say_drained(std::uint64_t revision) {
+  self_.links().post(place::root, actors::well_known::models, message(model_drained{revision}));
+}
+
+// What is told of no more has no processes: what it still has ends with that.
+void gateway_workers::end_others(const served_models& now) {
+  for (auto& [number, s] : pools_) {
+    const bool is_told =
+        std::any_of(now.all.begin(), now.all.end(), [&, revision = number](const served_model& m) {
+          return m.revision == revision && !m.workers.empty();
+        });
+    if (is_told || s.idle_since)
+      continue;
+    s.idle_since = std::chrono::steady_clock::now();
+    caf::anon_send(s.pool, drain{});
+  }
+}
+
+void gateway_workers::show(served_models now) {
+  auto models = std::make_shared<gateway::worker_models>();
+  std::vector<gateway::worker_view> views;
+  gateway::worker_door::pools_by_place places;
+  for (const auto& m : now.all) {
+    const auto at = pools_.find(m.revision);
+    if (at == pools_.end() || m.workers.empty())
+      continue;
+    for (const auto& p : at->second.places)
+      places.emplace(p.node, at->second.pool);
+    if (!is_asked(m))
+      continue;
+    views.push_back(at->second.view);
+    models->by_name[m.name].push_back({m.version, at->second.pool});
+  }
+  for (auto& [name, versions] : models->by_name)
+    std::sort(versions.begin(), versions.end(), is_newer);
+  board_->set_workers(std::move(models), std::move(views), std::move(now));
+  if (std::exchange(is_open_, true))
+    door_->change(std::move(places));
+  else
+    door_->start(std::move(places));
+}
+
 void gateway_workers::stop() {
+  std::map<std::uint64_t, serving> pools;
+  {
+    const std::lock_guard lock(mutex_);
+    is_stopped_ = true;
+    std::swap(pools, pools_);
+  }
   if (door_)
     door_->stop();
+  if (pools.empty())
+    return;
+  caf::scoped_actor here(self_.system());
+  for (const auto& [revision, s] : pools) {
+    here->send_exit(s.pool, caf::exit_reason::user_shutdown);
+    here->wait_for(caf::actor_cast<caf::actor>(s.pool));
+  }
 }
 
 } // namespace baton::cluster

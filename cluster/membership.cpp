@@ -33,6 +33,8 @@ std::string different_section(const cluster_config& a, const cluster_config& b) 
     return a.models.size() > 1 || b.models.size() > 1 ? "[[models]]" : "[model]";
   if (a.workers != b.workers)
     return "[[workers]]";
+  if (a.repository != b.repository)
+    return "[model_repository]";
   return a.gateway == b.gateway ? "" : "[gateway]";
 }
 

@@ -205,7 +205,7 @@ const identity& process::self() const {
 }
 // An actor that ends by itself has failed, and nobody else would notice: the links go on without
 // it.
-void process::own(caf::actor actor) {
+void process::guard(const caf::actor& actor) {
   caf::actor_cast<caf::abstract_actor*>(actor)->attach_functor([](const caf::error& why) {
     if (!why || why == caf::exit_reason::user_shutdown)
       return;
@@ -213,6 +213,9 @@ void process::own(caf::actor actor) {
     spdlog::shutdown();
     _exit(exit_software);
   });
+}
+void process::own(caf::actor actor) {
+  guard(actor);
   parts_->owned.push_back(std::move(actor));
 }
 void process::on_tick(std::function<void()> tick) {

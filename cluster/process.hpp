@@ -38,7 +38,9 @@ public:
   exchange& links();
   const identity& self() const;
 
-  // Ends this actor when the process ends.
+  // If this actor ends by itself, or is killed by what it did, so does the process.
+  static void guard(const caf::actor& actor);
+  // Guards it, and ends it when the process ends.
   void own(caf::actor actor);
   template <class Handle>
   Handle own_typed(Handle handle) {

@@ -5,13 +5,15 @@
 #include "cluster/child_launch.hpp"
 #include "cluster/gateway_files.hpp"
 #include "cluster/join_desk.hpp"
+#include "cluster/model_keeper.hpp"
+#include "cluster/models_note.hpp"
 #include "cluster/overview.hpp"
 #include "cluster/plan_keeper.hpp"
 #include "cluster/process.hpp"
 #include "cluster/progress.hpp"
 #include "cluster/proxies.hpp"
 #include "cluster/roles.hpp"
-#include "cluster/worker_seats.hpp"
+#include "cluster/root_children.hpp"
 
 #include <nlohmann/json.hpp>
 #include <spdlog/spdlog.h>
@@ -21,82 +23,6 @@
 
 namespace baton::cluster {
 namespace {
-
-// Of an agent's shards, which may be those of two generations: that more hang at once is not waited
-// for, so that `cluster down` with its patience of 60 s sees the end.
-constexpr std::uint32_t hanging_shards_max = 10;
-
-std::vector<actors::child_spec> children_of(const cluster_contexts& all,
-                                            const std::vector<agent_plan>& agents) {
-  std::vector<actors::child_spec> specs;
-  for (const auto& c : all)
-    specs.push_back(
-        {name_of_head(c).name, place::head(c.pipeline()), role::head, actors::head_intensity});
-  for (std::uint32_t i = 0; i < all.front().config.gateway.processes; ++i)
-    specs.push_back(
-        {name_of_gateway(i), place::gateway(i), role::gateway, actors::gateway_intensity});
-  for (const auto& a : agents)
-    specs.push_back({a.name, a.node, role::agent, actors::agent_intensity,
-                     a.machine != root_machine, std::min(2 * a.devices, hanging_shards_max)});
-  for (const auto& w : worker_seats(all.front().config))
-    specs.push_back({w.name, w.node, role::worker, actors::worker_intensity, /*is_elsewhere=*/false,
-                     /*children=*/0, w.of->startup_timeout});
-  return specs;
-}
-
-status not_started(node_id node, role r, const std::string& name) {
-  return {node, {}, r, name, phase::starting, {}, 0, 0, 0};
-}
-
-// Those that serve, and the shards that come.
-std::vector<status> everybody(const cluster_contexts& all, const plan_standing& now) {
-  std::vector<status> nodes;
-  for (const auto& c : children_of(all, now.agents))
-    nodes.push_back(not_started(c.node, c.role, c.name));
-  for (const auto& p : now.pipelines)
-    for (const auto& s : p.serving.shards)
-      nodes.push_back(not_started(s.node, role::shard, s.name));
-  for (const auto& p : now.pipelines)
-    if (p.coming)
-      for (const auto& s : p.coming->shards)
-        nodes.push_back(not_started(s.node, role::shard, s.name));
-  return nodes;
-}
-
-// A machine elsewhere that has no layers may be switched off.
-bool is_spare(const plan_standing& now, const agent_plan& agent) {
-  const auto lives_there = [&](const shard_plan& s) { return s.on == agent.on; };
-  return agent.machine != root_machine &&
-         std::none_of(now.pipelines.begin(), now.pipelines.end(), [&](const pipeline_standing& p) {
-           return std::any_of(p.serving.shards.begin(), p.serving.shards.end(), lives_there);
-         });
-}
-
-void add_places(const cluster_plan& plan, std::vector<shard_place>& to) {
-  for (const auto& s : plan.shards)
-    to.push_back({s.node, plan.pipeline, plan.generation, s.stage, s.rank, s.layers.first,
-                  s.layers.count, s.on, s.device});
-}
-
-expected_now expected_of(const cluster_contexts& all, const plan_standing& now) {
-  expected_now e{everybody(all, now), {}, {}, {}};
-  for (const auto& a : now.agents)
-    if (is_spare(now, a))
-      e.coming.insert(a.node);
-  for (const auto& w : worker_seats(all.front().config)) // the models of the pipelines are served
-    e.coming.insert(w.node);
-  for (const auto& p : now.pipelines) {
-    if (p.coming)
-      for (const auto& s : p.coming->shards)
-        e.coming.insert(s.node);
-    e.pipelines.push_back({p.model, p.serving.generation, p.coming ? p.coming->generation : 0,
-                           p.change, std::nullopt});
-    add_places(p.serving, e.places);
-    if (p.coming)
-      add_places(*p.coming, e.places);
-  }
-  return e;
-}
 
 std::string text_of(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
@@ -147,7 +73,9 @@ result<void> judge_left(const cluster_contexts& all, const std::filesystem::path
   if (auto ok = judge_config(context, *plan, config); !ok)
     return refuse(
         fmt::format("with another configuration than {}: {}", config.string(), ok.error().message));
-  const auto planned = children_of(all, context.plan.agents);
+  const auto planned =
+      children_of(all, context.plan.agents,
+                  workers_of(context.config, noted_standing(context.config, context.dir)));
   for (const auto& note : left)
     if (!note.name.starts_with("shard-") && // of any generation: its agent knows
         std::none_of(planned.begin(), planned.end(),
@@ -172,8 +100,11 @@ result<void> claim(const cluster_contexts& all, const std::filesystem::path& con
                               : judge_left(all, config, alive);
       !ok)
     return ok;
-  if (alive.empty())
+  if (alive.empty()) {
     context.dir.clear_sockets();
+    if (auto ok = note_models(context.dir, {}); !ok) // of a cluster that has ended
+      return ok;
+  }
   auto plan = context.made_with;
   plan.build = build_version();
   if (auto ok = note_plan(context.dir, plan); !ok)
@@ -186,18 +117,21 @@ class root {
 public:
   // `original`: nodes.toml as the operator has it; `copy`: as the cluster does.
   root(const cluster_contexts& all, std::filesystem::path original,
-       const std::filesystem::path& copy, process& self, progress& board, join_desk* desk)
-      : all_(all), context_(all.front()), self_(self), board_(board), desk_(desk),
+       const std::filesystem::path& copy, process& self, progress& board, join_desk* desk,
+       model_keeper& models)
+      : all_(all), context_(all.front()), self_(self), board_(board), desk_(desk), models_(models),
         original_(std::move(original)), launcher_(watch_, all, copy),
         keeper_(all, {[this](const plan_word& w) { say(w); },
-                      [this](const plan_standing& now) { change_children(now); }}) {
+                      [this](const plan_standing&) { change_children(); }}) {
     start_overview();
     start_supervisor();
+    start_models();
   }
 
   // Ends what is open within the grace, unless it is asked again; then stops the children, last
   // started first.
   void shut_down(std::chrono::milliseconds grace) {
+    models_.stop();
     drain order{grace};
     for (std::uint32_t i = 0; i < context_.config.gateway.processes; ++i)
       self_.links().send(place::gateway(i), actors::well_known::gateway, message(order));
@@ -231,9 +165,44 @@ public:
   }
 
 private:
-  void change_children(const plan_standing& now) {
-    caf::anon_send(overview_, expected_of(all_, now));
-    caf::anon_send(supervisor_, actors::wanted_children{children_of(all_, now.agents)});
+  // Whoever says it: what is said last is what is so.
+  void change_children() {
+    const std::lock_guard lock(children_mutex_);
+    const auto now = keeper_.standing();
+    caf::anon_send(overview_, expected_of(all_, now, models_.workers(), models_.standing()));
+    caf::anon_send(supervisor_,
+                   actors::wanted_children{children_of(all_, now.agents, models_.workers())});
+    for (const auto& s : unserved(models_.standing()))
+      caf::anon_send(overview_, s);
+  }
+
+  void start_models() {
+    self_.links().publish(actors::well_known::models, [this](const envelope& from, message&& m) {
+      if (auto* order = std::get_if<change_model>(&m))
+        models_.change(from.source, std::move(*order));
+      else if (const auto* done = std::get_if<model_drained>(&m))
+        models_.on_drained(from.source.value - place::first_gateway.value, done->revision);
+    });
+    model_keeper::outside to;
+    to.say = [this](const served_models& now) {
+      for (std::uint32_t i = 0; i < context_.config.gateway.processes; ++i)
+        self_.links().post(place::gateway(i), actors::well_known::models, message(now));
+    };
+    to.changed = [this] { change_children(); };
+    to.answer = [this](node_id gateway, const model_changed& m) {
+      self_.links().post(gateway, actors::well_known::models, message(m));
+    };
+    models_.begin(std::move(to));
+  }
+
+  // What its log says last, where the supervisor has not read it.
+  void on_worker_end(const actors::child_exited& m) {
+    for (const auto& w : models_.workers())
+      if (w.node == m.node) {
+        const bool has_spoken = !m.is_permanent && m.how.starts_with("exit status");
+        const auto last = has_spoken ? last_line(context_.dir.log(w.name)) : std::string();
+        models_.on_end(m.node, last.empty() ? m.how : m.how + ": " + last);
+      }
   }
 
   // One that the cluster does not have may be in nodes.toml by now.
@@ -275,7 +244,7 @@ private:
     overview_config config;
     const auto& front = context_.config.gateway;
     config.url = (front.tls_certificate.empty() ? "http://" : "https://") + front.http;
-    config.expected = expected_of(all_, keeper_.standing());
+    config.expected = expected_of(all_, keeper_.standing(), models_.workers(), models_.standing());
     config.changed = [this](const cluster_status& s) { board_.show(s); };
     config.send_to_client = [this](node_id who, const cluster_status& s) {
       self_.links().send(who, actors::well_known::client, message(s));
@@ -324,6 +293,7 @@ private:
       peer.role = role::worker;
       caf::anon_send(supervisor_, actors::peer_up{peer});
       caf::anon_send(supervisor_, s);
+      models_.on_ready(s.node);
     } else {
       caf::anon_send(supervisor_, actors::peer_down{s.node, s.epoch, s.reason});
     }
@@ -331,10 +301,13 @@ private:
 
   void start_supervisor() {
     actors::supervisor_config config;
-    config.children = children_of(all_, context_.plan.agents);
+    config.children = children_of(all_, context_.plan.agents, models_.workers());
+    launcher_.observe([this](const actors::child_exited& m) { on_worker_end(m); });
     launcher_.serve(config);
     config.retired = [this, here = config.retired](const actors::child_spec& spec) {
       here(spec);
+      if (spec.role == role::worker)
+        models_.on_gone(spec.node);
       if (desk_ != nullptr)
         desk_->forget_strangers();
     };
@@ -346,8 +319,11 @@ private:
         self_.links().send(spec.node, actors::well_known::supervisor, message(drain{}));
     };
     config.changed = [this](const std::vector<status>& all) {
-      for (const auto& s : all)
+      for (const auto& s : all) {
+        if (s.role == role::worker && s.phase == phase::failed)
+          models_.on_given_up(s.node, s.reason);
         caf::anon_send(overview_, s);
+      }
     };
     config.escalate = [](const status&) {}; // there is nobody above: the overview shows it
     config.stopped = [this] { self_.stop(); };
@@ -362,6 +338,8 @@ private:
         [this](const hello& peer) {
           if (peer.role == role::head || peer.role == role::agent)
             keeper_.tell([&](const plan_word& w) { say_to(peer.node, w); });
+          if (peer.role == role::gateway)
+            models_.on_gateway();
           keeper_.on_agent(peer.node, true);
         },
         [this](node_id who, epoch_id, const std::string&) {
@@ -415,6 +393,8 @@ private:
   process& self_;
   progress& board_;
   join_desk* desk_; // null: all of it is on this machine
+  model_keeper& models_;
+  std::mutex children_mutex_;
   std::filesystem::path original_;
   child_watch watch_;
   child_launcher launcher_;
@@ -444,7 +424,11 @@ int run_root(const cluster_contexts& pipelines, const up_options& options, join_
   if (!started)
     return refuse(started.error());
   auto& self = **started;
-  auto all = std::make_unique<root>(pipelines, options.config, *config, self, board, desk);
+  auto models = model_keeper::create(context.config, context.dir);
+  if (!models)
+    return refuse(models.error());
+  auto all =
+      std::make_unique<root>(pipelines, options.config, *config, self, board, desk, **models);
   if (desk) {
     self.on_tick([desk] { desk->tick(); });
     self.on_key([desk](const key_pair& own) { desk->use_key(own); });
@@ -469,7 +453,7 @@ int run_root(const cluster_contexts& pipelines, const up_options& options, join_
     desk->on_keys(nullptr);
   }
   all->shut_down(came_up ? context.config.shutdown_timeout : std::chrono::milliseconds(0));
-  const auto left = everybody(pipelines, all->plan());
+  const auto left = everybody(pipelines, all->plan(), (*models)->workers());
   started->reset();
   all.reset();
   for (const auto& note : left)

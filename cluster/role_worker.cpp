@@ -1,6 +1,7 @@
 // A worker's process until it is the operator's own: it takes its place in the run directory, so
 // that it outlives its supervisor and is found by the next one, and becomes the command.
 #include "cluster/child.hpp"
+#include "cluster/models_note.hpp"
 #include "cluster/roles.hpp"
 #include "cluster/worker_seats.hpp"
 
@@ -17,18 +18,18 @@ namespace baton::cluster {
 namespace {
 
 // What its SDK reads (docs/workers.md).
-void set_environment(const cluster_config& config, const run_dir& dir, const worker_seat& seat,
+void set_environment(const cluster_config& config, const run_dir& dir, const worker_post& post,
                      epoch_id epoch) {
   const auto set = [](const char* name, const std::string& value) {
     setenv(name, value.c_str(), /*replace=*/1);
   };
-  set("BATON_WORKER_DOOR", dir.endpoint(worker_door_name(seat.gateway_index)));
-  set("BATON_WORKER_NODE", std::to_string(seat.node.value));
+  set("BATON_WORKER_DOOR", dir.endpoint(worker_door_name(post.process.gateway_index)));
+  set("BATON_WORKER_NODE", std::to_string(post.process.node.value));
   set("BATON_WORKER_EPOCH", std::to_string(epoch.value));
-  set("BATON_WORKER_NAME", seat.name);
-  set("BATON_WORKER_MODEL", seat.of->name);
-  set("BATON_WORKER_VERSION", seat.of->version);
-  set("BATON_WORKER_BATCH_SIZE", std::to_string(seat.of->batch_size));
+  set("BATON_WORKER_NAME", post.process.name);
+  set("BATON_WORKER_MODEL", post.of.name);
+  set("BATON_WORKER_VERSION", post.of.version);
+  set("BATON_WORKER_BATCH_SIZE", std::to_string(post.of.batch_size));
   set("BATON_DOOR", config.gateway.zmq); // where a handler asks other models
 }
 
@@ -53,16 +54,16 @@ int run_worker(const role_arguments& arguments) {
     spdlog::error("{}", dir.error().message);
     return exit_permanent;
   }
-  const auto seats = worker_seats(*config);
-  if (arguments.index >= seats.size()) {
-    spdlog::error("nodes.toml has no worker {}", arguments.index);
+  const auto post =
+      find_worker(*config, noted_standing(*config, *dir), place::worker(arguments.index));
+  if (!post) {
+    spdlog::error("no model has a worker {}", arguments.index);
     return exit_permanent;
   }
-  const auto& seat = seats[arguments.index];
-  set_environment(*config, *dir, seat, arguments.epoch);
-  outlive_parent(*dir, seat.name, arguments.epoch);
+  set_environment(*config, *dir, *post, arguments.epoch);
+  outlive_parent(*dir, post->process.name, arguments.epoch);
   std::vector<char*> argv;
-  for (const auto& word : seat.of->command)
+  for (const auto& word : post->of.command)
     argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
   spdlog::shutdown(); // its threads do not cross

@@ -137,28 +137,33 @@ void toml_section::read_bytes(std::string_view key, std::optional<std::uint64_t>
   read_bytes(key, value.emplace(), least, most);
 }
 
-void toml_section::read_seconds(std::string_view key, std::chrono::milliseconds& value,
-                                double least, double most) {
+std::optional<double> toml_section::read_double(std::string_view key, std::string_view what,
+                                                double least, double most) {
   const auto* node = find(key);
   if (!node)
-    return;
-  auto seconds = node->value<double>();
-  if (!seconds || node->is_string() || !(*seconds >= least && *seconds <= most))
-    note(errc::bad_config, key, node,
-         fmt::format("{} must be seconds between {} and {}", full(key), least, most));
-  else
-    value = std::chrono::milliseconds(std::llround(*seconds * 1000));
+    return std::nullopt;
+  const auto number = node->value<double>();
+  if (number && !node->is_string() && *number >= least && *number <= most)
+    return number;
+  note(errc::bad_config, key, node,
+       fmt::format("{} must be {} between {} and {}", full(key), what, least, most));
+  return std::nullopt;
+}
+
+void toml_section::read_seconds(std::string_view key, std::chrono::milliseconds& value,
+                                double least, double most) {
+  if (const auto seconds = read_double(key, "seconds", least, most))
+    value = std::chrono::milliseconds(std::llround(*seconds * 1e3));
+}
+
+void toml_section::read_seconds(std::string_view key, std::chrono::microseconds& value,
+                                double least, double most) {
+  if (const auto seconds = read_double(key, "seconds", least, most))
+    value = std::chrono::microseconds(std::llround(*seconds * 1e6));
 }
 
 void toml_section::read_number(std::string_view key, float& value, double least, double most) {
-  const auto* node = find(key);
-  if (!node)
-    return;
-  const auto number = node->value<double>();
-  if (!number || node->is_string() || !(*number >= least && *number <= most))
-    note(errc::bad_config, key, node,
-         fmt::format("{} must be a number between {} and {}", full(key), least, most));
-  else
+  if (const auto number = read_double(key, "a number", least, most))
     value = static_cast<float>(*number);
 }
 

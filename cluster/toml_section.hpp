@@ -45,6 +45,8 @@ public:
   // Seconds, whole or broken.
   void read_seconds(std::string_view key, std::chrono::milliseconds& value, double least,
                     double most);
+  void read_seconds(std::string_view key, std::chrono::microseconds& value, double least,
+                    double most);
   // Whole or broken.
   void read_number(std::string_view key, float& value, double least, double most);
   // A key read elsewhere (a sub-table).
@@ -56,6 +58,8 @@ public:
 private:
   std::optional<std::uint64_t> read_integer(std::string_view key, std::uint64_t least,
                                             std::uint64_t most);
+  std::optional<double> read_double(std::string_view key, std::string_view what, double least,
+                                    double most);
   const toml::node* find(std::string_view key);
   std::string full(std::string_view key) const; // "model.path"
   void note(errc code, std::string_view key, const toml::node* where, std::string text);

@@ -3,6 +3,9 @@
 #include "cluster/config.hpp"
 #include "cluster/launch_import.hpp"
 #include "cluster/pbtxt.hpp"
+#include "cluster/pbtxt_fields.hpp"
+#include "cluster/triton_batching.hpp"
+#include "cluster/triton_tensors.hpp"
 #include "schema/limits.hpp"
 
 #include <fmt/format.h>
@@ -16,8 +19,6 @@ namespace baton::cluster {
 namespace {
 
 using json = nlohmann::ordered_json;
-
-constexpr std::int64_t micros_max = 86'400'000'000; // a day
 
 // What is left out, and why. Fields that are not here and not read are left out as well.
 constexpr std::pair<std::string_view, std::string_view> without[] = {
@@ -52,64 +53,30 @@ std::string name_of(const triton_model& of) {
   return (path.has_filename() ? path : path.parent_path()).filename().string();
 }
 
-// Reads fields that were given once; what is wrong is kept, the first of it.
-class fields {
-public:
-  fields(const json& object, std::string path) : object_(object), path_(std::move(path)) {}
+using fields = pbtxt_fields;
 
-  const json* find(std::string_view name) const {
-    const auto at = object_.find(name);
-    return at == object_.end() || at->empty() ? nullptr : &at->back();
-  }
-  std::vector<const json*> all(std::string_view name) const {
-    std::vector<const json*> values;
-    if (const auto at = object_.find(name); at != object_.end())
-      for (const auto& value : *at)
-        values.push_back(&value);
-    return values;
-  }
-  std::string text(std::string_view name) {
-    const auto* value = find(name);
-    if (value && !value->is_string())
-      refuse(name, "a text");
-    return value && value->is_string() ? value->get<std::string>() : std::string();
-  }
-  std::int64_t integer(std::string_view name, std::int64_t otherwise, std::int64_t most) {
-    const auto* value = find(name);
-    if (!value)
-      return otherwise;
-    if (!value->is_number_integer() || value->get<std::int64_t>() < 0 ||
-        value->get<std::int64_t>() > most) {
-      refuse(name, fmt::format("an integer from 0 to {}", most));
-      return otherwise;
-    }
-    return value->get<std::int64_t>();
-  }
-  // A message; empty if there is none.
-  fields message(std::string_view name) {
-    static const json nothing = json::object();
-    const auto* value = find(name);
-    if (value && !value->is_object()) {
-      refuse(name, "a message");
-      value = nullptr;
-    }
-    return {value ? *value : nothing, fmt::format("{}.{}", path_, name)};
-  }
-  const json& object() const noexcept { return object_; }
-  void refuse(std::string_view name, std::string_view needed) {
-    fail_with(fail(errc::bad_config, "{}.{}: {} is needed", path_, name, needed));
-  }
-  void fail_with(error e) {
-    if (!wrong_)
-      wrong_ = std::move(e);
-  }
-  const std::optional<error>& wrong() const noexcept { return wrong_; }
-
-private:
-  const json& object_;
-  std::string path_;
-  std::optional<error> wrong_;
+// What serves a model file of another kind in a process of Python's.
+struct model_platform {
+  std::string_view backend;
+  std::string_view name; // of older repositories; empty: none
+  std::string_view module;
+  std::string_view file; // of the newest version
+  bool reads_optimization = false;
 };
+constexpr model_platform platforms[] = {
+    {"python", "", "baton_worker.triton", "model.py"},
+    {"onnxruntime", "onnxruntime_onnx", "baton_worker.onnx", "model.onnx", true},
+    {"pytorch", "torch_aoti", "baton_worker.torchscript", "model.pt2"},
+    {"pytorch", "pytorch_libtorch", "baton_worker.torchscript", "model.pt"},
+};
+
+const model_platform* platform_of(std::string_view backend, std::string_view name) {
+  for (const auto& p : platforms)
+    if (name.empty() ? p.backend == backend && p.name != "torch_aoti"
+                     : p.name == name && (backend.empty() || backend == p.backend))
+      return &p;
+  return nullptr;
+}
 
 class translation {
 public:
@@ -117,15 +84,17 @@ public:
 
   std::optional<error> take(const triton_model& of);
   result<imported_config> write();
+  result<imported_config> write_worker();
 
 private:
-  std::optional<error> take_python(const triton_model& of, fields& config);
+  std::optional<error> take_worker(const triton_model& of, fields& config,
+                                   const model_platform& by);
   std::optional<error> take_vllm(const triton_model& of, fields& config);
   void note(const triton_model& of, std::string_view text) {
     out_.notes.push_back(fmt::format("{}: {}", name_of(of), text));
   }
   std::int64_t count_instances(const triton_model& of, fields& config);
-  void note_batches(const triton_model& of, const fields& batching);
+  void note_rest(const triton_model& of, const fields& config, const model_platform& by);
 
   const std::string& model_;
   const std::string& name_;
@@ -145,31 +114,19 @@ std::optional<error> translation::take(const triton_model& of) {
     return config.wrong();
   if (backend == "vllm")
     return take_vllm(of, config);
-  if (backend == "python")
-    return take_python(of, config);
+  if (const auto* by = platform_of(backend, platform)) {
+    if (backend != "pytorch" || !config.find("runtime"))
+      return take_worker(of, config, *by);
+  }
   if (platform == "ensemble" || config.find("ensemble_scheduling"))
     note(of, "LEFT OUT: an ensemble is a handler that asks other models (docs/workers.md)");
   else if (backend == "tensorrtllm")
     note(of, "LEFT OUT: engines of TensorRT-LLM cannot be read; --model says which GGUF file or "
              "directory of safetensors is to be served");
   else
-    note(of, fmt::format("LEFT OUT: '{}' needs a handler of a few lines (docs/workers.md; "
-                         "examples/workers/onnx_model.py is one for ONNX)",
+    note(of, fmt::format("LEFT OUT: '{}' needs a handler of a few lines (docs/workers.md)",
                          backend.empty() ? platform : backend));
   return std::nullopt;
-}
-
-void translation::note_batches(const triton_model& of, const fields& batching) {
-  constexpr std::pair<std::string_view, std::string_view> left_out[] = {
-      {"preferred_batch_size", "a batch goes as soon as a worker is idle and its delay is over"},
-      {"preserve_ordering", "answers come as they are ready"},
-      {"priority_levels", "requests are served in the order in which they came"},
-      {"default_priority_level", "requests are served in the order in which they came"},
-      {"priority_queue_policy", "requests are served in the order in which they came"},
-  };
-  for (const auto& [name, why] : left_out)
-    if (batching.find(name))
-      note(of, fmt::format("dynamic_batching.{} is left out: {}", name, why));
 }
 
 // At least one.
@@ -190,7 +147,8 @@ std::int64_t translation::count_instances(const triton_model& of, fields& config
   return std::max<std::int64_t>(count, 1);
 }
 
-std::optional<error> translation::take_python(const triton_model& of, fields& config) {
+std::optional<error> translation::take_worker(const triton_model& of, fields& config,
+                                              const model_platform& by) {
   const auto name = name_of(of);
   if (!is_name(name))
     return fail(errc::bad_config, "'{}': a name of 1 to 64 of [A-Za-z0-9._-] is needed", name);
@@ -200,33 +158,33 @@ std::optional<error> translation::take_python(const triton_model& of, fields& co
   if (of.versions.size() > 1)
     note(of, fmt::format("version {} alone is served", newest));
   const auto count = count_instances(of, config);
-  auto batching = config.message("dynamic_batching");
-  auto queue = batching.message("default_queue_policy");
-  const auto most = config.integer("max_batch_size", 0, limits::batch_items_max);
-  const auto delay = batching.integer("max_queue_delay_microseconds", 0, micros_max);
-  const auto queued = queue.integer("max_queue_size", 0, 1 << 20);
   auto file = config.text("default_model_filename");
-  for (const auto* part : {&config, &batching, &queue})
-    if (part->wrong())
-      return part->wrong();
-  const bool forms_batches = config.find("dynamic_batching") && most > 0;
+  const auto batching = import_triton_batching(config);
+  const auto tensors = import_triton_tensors(config, by.backend);
+  if (config.wrong())
+    return config.wrong();
+  if (!batching)
+    return batching.error();
+  if (!tensors)
+    return tensors.error();
   workers_ += fmt::format(
-      "\n[[workers]]\nname = {}\nversion = \"{}\"\ncommand = [\"python3\", \"-m\", "
-      "\"baton_worker.triton\", {}]\ncount = {}\nbatch_size = {}\nmax_batch_delay = {:.6f}\n",
-      toml_string(name), newest,
-      toml_string(fmt::format("{}/{}/{}", of.directory, newest, file.empty() ? "model.py" : file)),
-      count, forms_batches ? most : 1, static_cast<double>(forms_batches ? delay : 0) / 1e6);
-  if (queued > 0)
-    workers_ += fmt::format("max_queued = {}\n", queued);
-  else
-    note(of, "max_queued is 100, our default: a queue has a bound here");
-  if (queue.find("default_timeout_microseconds"))
-    note(of, "default_timeout_microseconds is left out: gateway.request_timeout holds for all");
-  if (most > 0 && !config.find("dynamic_batching"))
-    note(of, "batch_size is 1, as without dynamic_batching: what a client sends is not split");
-  note_batches(of, batching);
+      "\n[[workers]]\nname = {}\nversion = \"{}\"\ncommand = [\"python3\", "
+      "\"-m\", \"{}\", {}]\ncount = {}\n{}",
+      toml_string(name), newest, by.module,
+      toml_string(fmt::format("{}/{}/{}", of.directory, newest, file.empty() ? by.file : file)),
+      count, batching->toml + tensors->toml);
+  for (const auto& one : batching->notes)
+    note(of, one);
+  for (const auto& one : tensors->notes)
+    note(of, one);
+  note_rest(of, config, by);
+  return std::nullopt;
+}
+
+void translation::note_rest(const triton_model& of, const fields& config,
+                            const model_platform& by) {
   for (const auto& [field, why] : without)
-    if (config.find(field))
+    if (config.find(field) && !(by.reads_optimization && field == "optimization"))
       note(of, fmt::format("{} is left out: {}", field, why));
   for (auto it = config.object().begin(); it != config.object().end(); ++it) {
     const std::string_view field = it.key();
@@ -235,7 +193,6 @@ std::optional<error> translation::take_python(const triton_model& of, fields& co
                      [&](const auto& w) { return w.first == field; }))
       note(of, fmt::format("{} is left out: nothing here is called so", field.substr(0, 64)));
   }
-  return std::nullopt;
 }
 
 // Its model.json has the arguments of vLLM's engine, which are those of its command.
@@ -301,7 +258,25 @@ result<imported_config> translation::write() {
   return std::move(out_);
 }
 
+result<imported_config> translation::write_worker() {
+  if (llm_)
+    return fail(errc::bad_config, "it is an LLM of the vLLM backend, which is the [model] of "
+                                  "nodes.toml");
+  if (workers_.empty())
+    return fail(errc::bad_config, "{}", fmt::join(out_.notes, "; "));
+  out_.toml = std::move(workers_);
+  return std::move(out_);
+}
+
 } // namespace
+
+result<imported_config> import_triton_worker(const triton_model& of) {
+  const std::string none;
+  translation made(none, none);
+  if (auto wrong = made.take(of))
+    return *std::move(wrong);
+  return made.write_worker();
+}
 
 result<imported_config> import_triton(std::span<const triton_model> models,
                                       const std::string& model, const std::string& name) {

@@ -1,5 +1,5 @@
-// A model repository of Triton as our nodes.toml: models of the Python backend become [[workers]],
-// one of the vLLM backend becomes the [model]. Names and meanings:
+// A model repository of Triton as our nodes.toml: models of the Python backend, of ONNX Runtime and
+// of PyTorch become [[workers]], one of the vLLM backend becomes the [model]. Names and meanings:
 // https://github.com/triton-inference-server/common/blob/main/protobuf/model_config.proto and
 // .../server/blob/main/docs/user_guide/model_configuration.md. Pure.
 #pragma once
@@ -27,5 +27,8 @@ struct triton_model {
 // or there are two; names the model).
 result<imported_config> import_triton(std::span<const triton_model> models,
                                       const std::string& model, const std::string& name);
+// One model alone, as its [[workers]] table and nothing else. Errors: bad_config, also of a model
+// that no worker serves: why it is left out.
+result<imported_config> import_triton_worker(const triton_model& of);
 
 } // namespace baton::cluster

@@ -55,6 +55,30 @@ void board::change(const std::function<void(snapshot&)>& edit) {
   now_ = std::move(next);
 }
 
+std::shared_ptr<const worker_models> board::workers() const {
+  const std::lock_guard lock(workers_mutex_);
+  return workers_;
+}
+
+std::vector<worker_view> board::worker_views() const {
+  const std::lock_guard lock(workers_mutex_);
+  return worker_views_;
+}
+
+std::shared_ptr<const served_models> board::models() const {
+  const std::lock_guard lock(workers_mutex_);
+  return models_;
+}
+
+void board::set_workers(std::shared_ptr<const worker_models> all, std::vector<worker_view> views,
+                        served_models standing) {
+  auto told = std::make_shared<const served_models>(std::move(standing));
+  const std::lock_guard lock(workers_mutex_);
+  std::swap(workers_, all); // what was there ends with the parameters, behind the lock
+  std::swap(worker_views_, views);
+  std::swap(models_, told);
+}
+
 bool board::enter() noexcept {
   auto open = requests_open_.load();
   do {

@@ -18,7 +18,8 @@
 namespace baton::gateway {
 
 class tracer;
-struct worker_models; // worker_pool.hpp
+struct worker_models;   // worker_pool.hpp
+struct repository_link; // repository_desk.hpp
 
 class board {
 public:
@@ -46,14 +47,18 @@ public:
 
   std::uint64_t next_number() noexcept { return ++last_number_; }
 
-  // Models that workers serve beside the pipelines; null: there are none. Set once, before the
-  // doors open.
-  const worker_models* workers() const noexcept { return workers_.get(); }
-  const std::vector<worker_view>& worker_views() const noexcept { return worker_views_; }
-  void set_workers(std::shared_ptr<const worker_models> all, std::vector<worker_view> views) {
-    workers_ = std::move(all);
-    worker_views_ = std::move(views);
-  }
+  // Models that workers serve beside the pipelines, as they are now; null: there are none.
+  std::shared_ptr<const worker_models> workers() const;
+  std::vector<worker_view> worker_views() const;
+  // How all of them stand, also those that are not served now. Never null.
+  std::shared_ptr<const served_models> models() const;
+  void set_workers(std::shared_ptr<const worker_models> all, std::vector<worker_view> views,
+                   served_models standing = {});
+
+  // Where models of the repository are loaded and unloaded; null: there is none. Set once, before
+  // the doors open.
+  const std::shared_ptr<const repository_link>& repository() const noexcept { return repository_; }
+  void set_repository(std::shared_ptr<const repository_link> to) { repository_ = std::move(to); }
 
 private:
   const gateway_config config_;
@@ -62,8 +67,11 @@ private:
   gateway::gate gate_;
   const std::shared_ptr<gateway::tracer> tracer_;
   open_seats seats_;
+  std::shared_ptr<const repository_link> repository_;
+  mutable std::mutex workers_mutex_;
   std::shared_ptr<const worker_models> workers_;
   std::vector<worker_view> worker_views_;
+  std::shared_ptr<const served_models> models_ = std::make_shared<const served_models>();
   std::mutex change_mutex_; // one change at a time; who looks does not wait for it
   mutable std::mutex mutex_;
   std::shared_ptr<const snapshot> now_;

@@ -88,6 +88,13 @@ grpc_plan plan_grpc(const grpc_method& method, std::string_view message, const g
   if (!codec.json_of(method.asks, message, asked)) {
     return fail(errc::invalid_request, "the message is no {}", method.asks);
   }
+  if (const auto change =
+          is_kserves ? plan_repository_change(method, asked, facts) : std::nullopt) {
+    if (!*change) {
+      return change->error();
+    }
+    return grpc_ask_root{**change, codec.message_of(method.answers, "{}")};
+  }
   const auto answer =
       is_kserves ? answer_kserve(method, asked, facts) : answer_torchserve(method, asked, facts);
   if (!answer) {

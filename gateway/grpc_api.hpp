@@ -16,12 +16,18 @@
 
 namespace baton::gateway {
 
-// Chunks of one request to messages.
+// What comes for one request to messages: chunks of a language model, pieces of a worker model.
 class grpc_answer {
 public:
   virtual ~grpc_answer() = default;
-  // Requires: failure_of(c) is nothing.
-  virtual void add(const chunk& c, std::vector<std::string>& out) = 0;
+  // Requires: failure_of(c) is nothing. May gather what it is given until tell().
+  virtual void add(const chunk&, std::vector<std::string>& /*out*/) {}
+  // Nothing more is there for now: what is gathered goes out.
+  virtual void tell(std::vector<std::string>& /*out*/) {}
+  // Errors: what cannot be told, with which the answer ends.
+  virtual result<void> take(inferred, std::vector<std::string>& /*out*/) {
+    return fail(errc::internal, "the answer was of another kind");
+  }
   virtual bool has_ended() const noexcept = 0;
   // What is said of a failure in a message; nothing: the call ends with it.
   virtual std::optional<std::string> failure(const error&) const { return std::nullopt; }
@@ -37,12 +43,24 @@ struct grpc_generate {
   std::string busy_model{}; // TorchServe's, in whose words a refusal for load has it
   std::function<void(const reply_times&)> ended_well{}; // none: nobody counts
 };
+struct grpc_ask_worker {
+  infer request;
+  std::unique_ptr<grpc_answer> answer;
+  std::string busy_model{};
+  std::function<void(const reply_times&)> ended_well{};
+};
+// The root answers it; with `bytes`, if all is well.
+struct grpc_ask_root {
+  change_model change;
+  std::string bytes;
+};
 // What was wrong with one message of many, said in another.
 struct grpc_complaint {
   std::string bytes;
   error what;
 };
-using grpc_plan = std::variant<grpc_reply, grpc_generate, grpc_complaint, error>;
+using grpc_plan =
+    std::variant<grpc_reply, grpc_generate, grpc_ask_worker, grpc_ask_root, grpc_complaint, error>;
 
 // In whose words an error is.
 grpc_status grpc_failure(grpc_service service, const error& e,
@@ -60,11 +78,19 @@ grpc_plan plan_grpc(const grpc_method& method, std::string_view message, const g
 // Parts of it, by service.
 grpc_plan plan_kserve_infer(const grpc_method& method, std::string_view message,
                             const grpc_codec& codec, const board& facts);
+// Of RepositoryModelLoad and RepositoryModelUnload; nothing: it is no matter of a model repository.
+std::optional<result<change_model>>
+plan_repository_change(const grpc_method& method, const std::string& asked, const board& facts);
 result<std::string> answer_kserve(const grpc_method& method, const std::string& asked,
                                   const board& facts); // JSON both
 grpc_plan plan_torchserve_prediction(const grpc_method& method, std::string_view message,
                                      const grpc_codec& codec, board& facts);
 result<std::string> answer_torchserve(const grpc_method& method, const std::string& asked,
                                       const board& facts); // JSON both
+// Of worker models.
+grpc_plan plan_worker_infer(const worker_view& of, kserve_route route, grpc_infer said,
+                            const grpc_codec& codec);
+grpc_plan plan_worker_prediction(const worker_view& of, const grpc_method& method,
+                                 grpc_prediction said, const grpc_codec& codec, board& facts);
 
 } // namespace baton::gateway

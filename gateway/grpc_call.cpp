@@ -8,6 +8,22 @@
 #include <utility>
 
 namespace baton::gateway {
+namespace {
+
+// The root has done it: one message, known before.
+class root_answer final : public grpc_answer {
+public:
+  explicit root_answer(std::string bytes) : bytes_(std::move(bytes)) {}
+  void add(const chunk&, std::vector<std::string>& out) override {
+    out.push_back(std::exchange(bytes_, {}));
+  }
+  bool has_ended() const noexcept override { return true; }
+
+private:
+  std::string bytes_;
+};
+
+} // namespace
 
 grpc_call::grpc_call(grpc_world& world, grpc_service service, grpc_began began,
                      std::function<void()> wake)
@@ -87,6 +103,12 @@ void grpc_call::take(std::string_view message) {
   if (auto* what = std::get_if<grpc_generate>(&plan)) {
     return open(std::move(*what));
   }
+  if (auto* what = std::get_if<grpc_ask_worker>(&plan)) {
+    return open(std::move(*what));
+  }
+  if (auto* what = std::get_if<grpc_ask_root>(&plan)) {
+    return open(std::move(*what));
+  }
   if (auto* complaint = std::get_if<grpc_complaint>(&plan)) {
     world_.desk.trace_refusal(who_, complaint->what.code);
     outbox_.push_back(std::move(complaint->bytes));
@@ -99,24 +121,45 @@ void grpc_call::take(std::string_view message) {
   end(grpc_failure(service_, why));
 }
 
+void grpc_call::limit(std::chrono::milliseconds& deadline, clock::time_point now) const {
+  if (head_.time_left.count() > 0) {
+    const auto spent = std::chrono::floor<std::chrono::milliseconds>(now - began_);
+    deadline = sooner(deadline, std::max(head_.time_left - spent, std::chrono::milliseconds(1)));
+  }
+}
+
 void grpc_call::open(grpc_generate what) {
   reply_times when;
   when.read = when.granted = clock::now();
-  if (head_.time_left.count() > 0) {
-    const auto spent = std::chrono::floor<std::chrono::milliseconds>(when.read - began_);
-    what.request.deadline = sooner(what.request.deadline,
-                                   std::max(head_.time_left - spent, std::chrono::milliseconds(1)));
-  }
+  limit(what.request.deadline, when.read);
   const auto choices = what.request.choices;
   auto opened = one_of(world_.desk.open(who_, std::move(what.request), what.add_generation_prompt,
                                         /*is_stream=*/false, wake_),
                        choices);
-  when.opened = clock::now();
+  enter(std::move(opened),
+        {std::move(what.answer), std::move(what.busy_model), std::move(what.ended_well), when});
+}
+
+void grpc_call::open(grpc_ask_worker what) {
+  reply_times when;
+  when.read = when.granted = clock::now();
+  limit(what.request.deadline, when.read);
+  auto opened = one_of(world_.desk.infer(who_, std::move(what.request), wake_), /*choices=*/1);
+  enter(std::move(opened),
+        {std::move(what.answer), std::move(what.busy_model), std::move(what.ended_well), when});
+}
+
+void grpc_call::open(grpc_ask_root what) {
+  auto opened = one_of(world_.desk.change(what.change, wake_), /*choices=*/1);
+  enter(std::move(opened), {std::make_unique<root_answer>(std::move(what.bytes)), {}, {}, {}});
+}
+
+void grpc_call::enter(openings opened, telling how) {
+  how.when.opened = clock::now();
   if (!opened) {
-    return fail(*what.answer, what.busy_model, opened.refusal());
+    return fail(*how.answer, how.busy_model, opened.refusal());
   }
-  requests_.push_back({*std::move(opened), std::move(what.answer), std::move(what.busy_model),
-                       std::move(what.ended_well), when});
+  requests_.push_back({*std::move(opened), std::move(how)});
 }
 
 void grpc_call::fail(grpc_answer& answer, const std::string& busy_model, rejected why) {
@@ -130,26 +173,40 @@ void grpc_call::fail(grpc_answer& answer, const std::string& busy_model, rejecte
   end(grpc_failure(service_, why.reason, why.retry_after));
 }
 
-// Each has its turn: one that is told much must not hold the others up.
+// Each has its turn: one that is told much must not hold the others up. What has come of it
+// meanwhile is taken until it makes a message.
 bool grpc_call::step() {
   for (std::size_t i = 0; i < requests_.size(); ++i) {
     const auto place = (turn_ + i) % requests_.size();
-    if (auto event = requests_[place].open.next()) {
-      turn_ = place + 1;
-      take(place, *event);
-      return true;
+    auto event = requests_[place].open.next();
+    if (!event) {
+      continue;
     }
+    turn_ = place + 1;
+    const auto open = requests_.size();
+    do {
+      take(place, *event);
+      if (requests_.size() != open) { // it has ended
+        return true;
+      }
+    } while (outbox_.empty() && (event = requests_[place].open.next()));
+    std::vector<std::string> out;
+    requests_[place].how.answer->tell(out);
+    std::move(out.begin(), out.end(), std::back_inserter(outbox_));
+    return true;
   }
   return false;
 }
 
 void grpc_call::take(std::size_t place, stream_event& event) {
   auto& one = requests_[place];
+  auto& how = one.how;
   std::optional<rejected> failure;
   if (std::holds_alternative<granted>(event)) {
-    one.when.granted = clock::now();
+    how.when.granted = clock::now();
     return;
   }
+  std::vector<std::string> out;
   if (auto* no = std::get_if<rejected>(&event)) {
     failure = std::move(*no);
   } else if (auto* f = std::get_if<failed>(&event)) {
@@ -158,19 +215,29 @@ void grpc_call::take(std::size_t place, stream_event& event) {
     if (auto why = failure_of(*c)) {
       failure.emplace().reason = *std::move(why);
     } else {
-      std::vector<std::string> out;
-      one.answer->add(*c, out);
-      std::move(out.begin(), out.end(), std::back_inserter(outbox_));
-      if (!one.answer->has_ended()) {
-        return;
-      }
+      how.answer->add(*c, out);
+    }
+  } else if (auto* done = std::get_if<model_changed>(&event)) {
+    if (done->failure) {
+      failure.emplace().reason = *std::move(done->failure);
+    } else {
+      how.answer->add({}, out);
+    }
+  } else if (auto* piece = std::get_if<inferred>(&event)) {
+    if (auto ok = how.answer->take(std::move(*piece), out); !ok) {
+      failure.emplace().reason = ok.error();
     }
   }
+  std::move(out.begin(), out.end(), std::back_inserter(outbox_));
+  if (!failure && !how.answer->has_ended()) {
+    return;
+  }
   if (failure) {
-    fail(*one.answer, one.busy_model, *std::move(failure));
-  } else if (one.ended_well) {
-    one.when.ended = clock::now();
-    one.ended_well(one.when);
+    fail(*how.answer, how.busy_model, *std::move(failure));
+  } else if (how.ended_well) {
+    how.when.granted = std::max(how.when.granted, one.open.begun_at());
+    how.when.ended = clock::now();
+    how.ended_well(how.when);
   }
   requests_.erase(requests_.begin() + static_cast<std::ptrdiff_t>(place));
   if (!is_many()) {

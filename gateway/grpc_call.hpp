@@ -42,18 +42,26 @@ public:
   void expire(clock::time_point now);
 
 private:
-  struct member {
-    open_requests open;
+  struct telling {
     std::unique_ptr<grpc_answer> answer;
     std::string busy_model;
     std::function<void(const reply_times&)> ended_well;
     reply_times when;
   };
+  struct member {
+    open_requests open;
+    telling how;
+  };
   bool is_many() const noexcept { return method_->shape == grpc_shape::both_streams; }
   board& facts() const noexcept { return world_.desk.facts(); }
   void take(std::string_view message);
   void open(grpc_generate what);
-  // The next event of any request. False: there is none.
+  void open(grpc_ask_worker what);
+  void open(grpc_ask_root what);
+  void enter(openings opened, telling how);
+  // By the client's own, if that is sooner.
+  void limit(std::chrono::milliseconds& deadline, clock::time_point now) const;
+  // The next events of one request. False: there are none.
   bool step();
   void take(std::size_t place, stream_event& event);
   void fail(grpc_answer& answer, const std::string& busy_model, rejected why);

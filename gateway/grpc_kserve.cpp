@@ -3,9 +3,12 @@
 #include "gateway/kserve_error.hpp"
 #include "gateway/kserve_metrics.hpp"
 #include "gateway/kserve_model.hpp"
+#include "gateway/kserve_repository.hpp"
 #include "gateway/kserve_response.hpp"
+#include "gateway/kserve_worker_model.hpp"
 
 #include <cmath>
+#include <utility>
 
 namespace baton::gateway {
 namespace {
@@ -156,8 +159,9 @@ private:
   const grpc_codec& codec_;
 };
 
-// ModelStreamInfer: a response for each piece, as of a decoupled model; or one alone, if `stream`
-// is not set. The last of them says so, unless an empty one behind it is to.
+// ModelStreamInfer: a response for each piece, as of a decoupled model, and for those together that
+// come while the one before is written, since a message costs far more than a piece; or one alone,
+// if `stream` is not set. The last of them says so, unless an empty one behind it is to.
 class stream_answer final : public grpc_answer {
 public:
   stream_answer(kserve_shape shape, const grpc_codec& codec, bool has_empty_end)
@@ -168,16 +172,24 @@ public:
       return;
     }
     gatherer_.add(c);
-    const bool brings = c.count > 0 || !c.text.empty() || c.finish != finish::none;
-    if (has_ended() || (gatherer_.shape().is_stream && brings)) {
-      auto told = response_of(gatherer_);
-      told.is_final = has_ended() && !has_empty_end_;
-      out.push_back(codec_.stream_response(told, {}));
+    has_news_ |=
+        gatherer_.shape().is_stream && (c.count > 0 || !c.text.empty() || c.finish != finish::none);
+    if (!has_ended()) {
+      return;
     }
-    if (has_ended() && has_empty_end_) {
+    has_news_ = true;
+    tell(out);
+    if (has_empty_end_) {
       auto end = head_of(gatherer_.shape());
       end.is_final = true;
       out.push_back(codec_.stream_response(end, {}));
+    }
+  }
+  void tell(std::vector<std::string>& out) override {
+    if (std::exchange(has_news_, false)) {
+      auto told = response_of(gatherer_);
+      told.is_final = has_ended() && !has_empty_end_;
+      out.push_back(codec_.stream_response(told, {}));
     }
   }
   bool has_ended() const noexcept override { return gatherer_.is_complete(); }
@@ -189,6 +201,7 @@ private:
   kserve_gatherer gatherer_;
   const grpc_codec& codec_;
   bool has_empty_end_;
+  bool has_news_ = false; // not told yet
 };
 
 // Takes the parameter out: it is about responses, not about the model.
@@ -210,6 +223,9 @@ result<bool> take_wants_end(grpc_infer& said) {
 grpc_plan plan_infer(grpc_infer& said, kserve_route route, const grpc_codec& codec,
                      const board& facts) {
   const auto& config = facts.config();
+  if (const auto worker = kserve_worker_named(facts, said.model, said.version)) {
+    return *worker ? plan_worker_infer(**worker, route, std::move(said), codec) : worker->error();
+  }
   const auto name =
       kserve_model_named(*facts.look(), config.model_aliases, said.model, said.version);
   if (!name) {
@@ -248,6 +264,35 @@ error no_parameters(const json& all) {
                     "'{}' is not supported by this server: use nodes.toml", name);
 }
 
+result<std::string> answer_worker(const grpc_method& method, const json& said,
+                                  const worker_view& of, const std::string& version,
+                                  const board& facts) {
+  const auto now = facts.look();
+  if (method.name == "ModelReady") {
+    return flag_text("ready", is_ready(of, *now));
+  }
+  if (method.name == "ModelMetadata") {
+    return worker_metadata_body(facts, of);
+  }
+  if (method.name == "ModelStatistics") {
+    return kserve_statistics_body(statistics_of_worker(facts, of.name, version));
+  }
+  if (method.name == "ModelConfig") {
+    return R"({"config":)" + worker_config_body(of) + "}";
+  }
+  if (method.name == "RepositoryModelUnload") {
+    return refusal_to_unload(of.name);
+  }
+  ENSURE(method.name == "RepositoryModelLoad", "the method {} has no answer", method.name);
+  if (const auto given = said.find("parameters"); given != said.end() && !given->empty()) {
+    return no_parameters(*given);
+  }
+  if (auto ok = check_worker_loaded(of, *now); !ok) {
+    return ok.error();
+  }
+  return std::string("{}");
+}
+
 } // namespace
 
 grpc_plan plan_kserve_infer(const grpc_method& method, std::string_view message,
@@ -259,17 +304,28 @@ grpc_plan plan_kserve_infer(const grpc_method& method, std::string_view message,
   if (method.shape == grpc_shape::unary) {
     return plan_infer(said, kserve_route::infer, codec, facts);
   }
+  const grpc_inferred about{said.model,
+                            said.version,
+                            grpc_text(said.id.substr(0, kserve_id_bytes_max)),
+                            std::nullopt,
+                            {}};
   auto plan = plan_infer(said, kserve_route::stream_infer, codec, facts);
   if (auto* e = std::get_if<error>(&plan)) { // the others of the stream go on
-    const grpc_inferred about{said.model,
-                              said.version,
-                              grpc_text(said.id.substr(0, kserve_id_bytes_max)),
-                              std::nullopt,
-                              {}};
     return grpc_complaint{codec.stream_response(about, grpc_text(kserve_message(*e))),
                           std::move(*e)};
   }
   return plan;
+}
+
+std::optional<result<change_model>>
+plan_repository_change(const grpc_method& method, const std::string& asked, const board& facts) {
+  const bool is_unload = method.name == "RepositoryModelUnload";
+  if (!is_unload && method.name != "RepositoryModelLoad") {
+    return std::nullopt;
+  }
+  const auto said = json::parse(asked);
+  return plan_model_change(facts, said.value("model_name", std::string()), is_unload,
+                           said.value("parameters", json::object()));
 }
 
 result<std::string> answer_kserve(const grpc_method& method, const std::string& asked,
@@ -287,15 +343,19 @@ result<std::string> answer_kserve(const grpc_method& method, const std::string& 
   }
   const auto said = json::parse(asked);
   if (method.name == "RepositoryIndex") {
-    return R"({"models":)" + kserve_index_body(*now, said.value("ready", false)) + "}";
+    return R"({"models":)" +
+           kserve_index_body(all_standings(facts, *now), said.value("ready", false)) + "}";
   }
   const bool is_repository = method.name.starts_with("Repository");
   const auto name = said.value(is_repository ? "model_name" : "name", std::string());
   if (method.name == "ModelStatistics" && name.empty()) {
-    return kserve_statistics_body(statistics_of(*now, facts.metrics()));
+    return kserve_statistics_body(all_statistics(facts, *now));
   }
-  const auto model =
-      kserve_model_named(*now, config.model_aliases, name, said.value("version", std::string()));
+  const auto version = said.value("version", std::string());
+  if (const auto worker = kserve_worker_named(facts, name, version)) {
+    return *worker ? answer_worker(method, said, **worker, version, facts) : worker->error();
+  }
+  const auto model = kserve_model_named(*now, config.model_aliases, name, version);
   if (!model) {
     return model.error();
   }

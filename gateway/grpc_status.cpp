@@ -48,6 +48,8 @@ grpc_code grpc_code_of(errc code) noexcept {
     return grpc_code::deadline_exceeded;
   case errc::slow_reader:
     return grpc_code::aborted;
+  case errc::start_failed: // of a model, as Triton has it
+    return grpc_code::internal;
   case errc::queue_timeout: // its time in the queue, not the client's
     return grpc_code::unavailable;
   default: // the server's own

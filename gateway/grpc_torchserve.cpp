@@ -4,6 +4,7 @@
 #include "gateway/torchserve_models.hpp"
 #include "gateway/torchserve_request.hpp"
 #include "gateway/torchserve_response.hpp"
+#include "gateway/torchserve_worker.hpp"
 
 #include <algorithm>
 
@@ -79,6 +80,24 @@ torchserve_target numbers_of(const json& said, std::initializer_list<const char*
   return asked;
 }
 
+result<std::string> answer_worker(const grpc_method& method, const json& said,
+                                  const worker_view& of, bool is_all, const board& facts) {
+  const managed_model model{of.name, version_of(said.value("model_version", std::string()))};
+  const auto versions = versions_of_worker(facts, of.name);
+  if (method.name == "DescribeModel") {
+    return told(describe_worker(*facts.look(), is_all ? versions : std::vector{of},
+                                said.value("customized", false)));
+  }
+  if (method.name == "ScaleWorker") {
+    return told(scale_worker(of, model, numbers_of(said, {"min_worker", "max_worker"})));
+  }
+  if (method.name == "SetDefault") {
+    return told(set_default_worker(versions.empty() ? of : versions.front(), model));
+  }
+  ENSURE(method.name == "UnregisterModel", "the method {} has no answer", method.name);
+  return refusal_to_unregister();
+}
+
 } // namespace
 
 grpc_plan plan_torchserve_prediction(const grpc_method& method, std::string_view message,
@@ -90,6 +109,10 @@ grpc_plan plan_torchserve_prediction(const grpc_method& method, std::string_view
   }
   const auto& config = facts.config();
   const auto now = facts.look();
+  if (const auto worker = find_managed_worker(facts, said.model, version_of(said.version))) {
+    return *worker ? plan_worker_prediction(**worker, method, std::move(said), codec, facts)
+                   : worker->error();
+  }
   const auto model = find_managed(*now, config, said.model, version_of(said.version));
   if (!model) {
     return model.error();
@@ -146,11 +169,17 @@ result<std::string> answer_torchserve(const grpc_method& method, const std::stri
   }
   const auto said = json::parse(asked);
   if (method.name == "ListModels") {
-    return told(list_managed(*now, numbers_of(said, {"limit", "next_page_token"})));
+    return told(
+        list_managed(*now, numbers_of(said, {"limit", "next_page_token"}), worker_names(facts)));
   }
   auto version = said.value("model_version", std::string());
-  if (method.name == "DescribeModel" && version == "all") {
+  const bool is_all = method.name == "DescribeModel" && version == "all";
+  if (is_all) {
     version.clear();
+  }
+  if (const auto worker = find_managed_worker(facts, said.value("model_name", std::string()),
+                                              version_of(version))) {
+    return *worker ? answer_worker(method, said, **worker, is_all, facts) : worker->error();
   }
   const auto model = find_managed(*now, facts.config(), said.value("model_name", std::string()),
                                   version_of(version));

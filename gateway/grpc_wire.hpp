@@ -97,6 +97,7 @@ struct grpc_inferred { // ModelInferResponse
   std::string model, version, id;
   std::optional<bool> is_final; // triton_final_response
   std::vector<grpc_tensor> outputs;
+  grpc_parameters parameters = {}; // further ones
 };
 
 struct grpc_prediction { // PredictionsRequest
@@ -159,7 +160,7 @@ protected:
 };
 
 // What the library gives: a grpc_library of this very version, or null.
-inline constexpr std::uint32_t grpc_wire_version = 1;
+inline constexpr std::uint32_t grpc_wire_version = 2;
 inline constexpr const char* grpc_entry_point = "baton_grpc_library";
 using grpc_entry = grpc_library*(std::uint32_t version);
 

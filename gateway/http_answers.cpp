@@ -439,4 +439,11 @@ asio::awaitable<after> answer(http_connection& client, detokenize_call call) {
                                                 detokenize_body);
 }
 
+asio::awaitable<after> answer(http_connection& client, repository_call call) {
+  auto open = client.core().http.change(call.change, client.wake());
+  co_return co_await single_answer<model_changed>(
+      client, api_family::kserve, std::move(open),
+      [](const model_changed&) { return std::string("{}"); });
+}
+
 } // namespace baton::gateway

@@ -48,5 +48,6 @@ asio::awaitable<after> answer(http_connection& client, kserve_generate call);
 asio::awaitable<after> answer(http_connection& client, tokenize_call call);
 asio::awaitable<after> answer(http_connection& client, detokenize_call call);
 asio::awaitable<after> answer(http_connection& client, worker_call call);
+asio::awaitable<after> answer(http_connection& client, repository_call call);
 
 } // namespace baton::gateway

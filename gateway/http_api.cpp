@@ -229,6 +229,9 @@ result<worker_call> read_worker_call(std::string_view target, const http_call& c
   told.request.version = *version;
   told.request.body = call.body;
   told.request.content_type = call.content_type;
+  if (call.headers_for_handlers) {
+    told.request.headers = call.headers_for_handlers();
+  }
   return told;
 }
 
@@ -430,9 +433,9 @@ http_reply http_api::answer_get(std::string_view path, const http_call& call) co
     return json_reply(cluster_body(*now, facts_->requests_open()));
   }
   if (path == "/metrics") {
-    auto reply =
-        json_reply(facts_->metrics().text(*now, facts_->requests_open(), facts_->gate().usage()) +
-                   worker_metrics(facts_->worker_views()));
+    auto reply = json_reply(facts_->metrics().text(*now, facts_->requests_open(),
+                                                   facts_->gate().usage(), facts_->worker_views()) +
+                            worker_metrics(facts_->worker_views()));
     reply.content_type = "text/plain; version=0.0.4; charset=utf-8";
     return reply;
   }

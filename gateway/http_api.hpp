@@ -13,10 +13,13 @@
 #include "gateway/kserve_request.hpp"
 #include "gateway/openai_request.hpp"
 #include "gateway/responses_request.hpp"
+#include "gateway/speaker.hpp"
 #include "gateway/tgi_request.hpp"
 #include "gateway/torchserve_request.hpp"
 #include "gateway/vllm_generate.hpp"
+#include "gateway/worker_speaker.hpp"
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -64,6 +67,8 @@ struct http_call {
   std::string_view if_none_match;
   std::string_view accept_encoding;
   std::string_view protocols; // that a WebSocket's client offers
+  // Of the call, for handlers that look at them; none: there are none to hand on.
+  std::function<std::vector<header_field>()> headers_for_handlers;
   bool is_websocket_upgrade = false;
   bool is_http_1_0 = false;
   door_kind door = door_kind::clients;
@@ -71,14 +76,22 @@ struct http_call {
 };
 
 struct websocket_upgrade {};
-// Any body for a worker model; its answer is sent as it comes.
+// What a worker model is asked, and in whose words it is answered.
 struct worker_call {
   infer request;
+  std::unique_ptr<worker_speaker> how = std::make_unique<raw_speaker>();
+  api_family speaks = api_family::openai; // of errors
+  std::string busy_model{};               // TorchServe's, in whose words a refusal for load has it
+  std::function<void(const reply_times&)> ended_well{}; // none: nobody counts
 };
-using http_plan =
-    std::variant<http_reply, openai_generate, tgi_generate, vllm_generate, kserve_generate,
-                 embedding_call, response_create, response_question, tokenize_call, detokenize_call,
-                 torchserve_generate, torchserve_batch, websocket_upgrade, worker_call>;
+// A model of the repository is to be loaded or unloaded: the root answers.
+struct repository_call {
+  change_model change;
+};
+using http_plan = std::variant<http_reply, openai_generate, tgi_generate, vllm_generate,
+                               kserve_generate, embedding_call, response_create, response_question,
+                               tokenize_call, detokenize_call, torchserve_generate,
+                               torchserve_batch, websocket_upgrade, worker_call, repository_call>;
 
 enum class method_set : std::uint8_t { get, post, remove, socket };
 enum class route_access : std::uint8_t { open, user, admin };

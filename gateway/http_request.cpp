@@ -35,6 +35,38 @@ std::optional<trace_parent> trace_of(const http_request::message& m) {
   return parent;
 }
 
+// Keys and cookies are not the handler's, nor is how the message was framed.
+bool is_for_handlers(http::field name) noexcept {
+  switch (name) {
+  case http::field::authorization:
+  case http::field::proxy_authorization:
+  case http::field::cookie:
+  case http::field::connection:
+  case http::field::proxy_connection:
+  case http::field::keep_alive:
+  case http::field::content_length:
+  case http::field::content_type: // beside the body
+  case http::field::transfer_encoding:
+  case http::field::te:
+  case http::field::trailer:
+  case http::field::expect:
+  case http::field::upgrade:
+    return false;
+  default:
+    return true;
+  }
+}
+
+std::vector<header_field> headers_of(const http_request::message& m) {
+  std::vector<header_field> all;
+  for (const auto& field : m) {
+    if (is_for_handlers(field.name())) {
+      all.push_back({std::string(view(field.name_string())), std::string(view(field.value()))});
+    }
+  }
+  return all;
+}
+
 } // namespace
 
 http_request::http_request(const http_limits& limits, door_kind door)
@@ -102,6 +134,7 @@ http_call http_request::call() const {
   call.if_none_match = view(m[http::field::if_none_match]);
   call.accept_encoding = view(m[http::field::accept_encoding]);
   call.protocols = view(m[http::field::sec_websocket_protocol]);
+  call.headers_for_handlers = [&m] { return headers_of(m); };
   call.is_websocket_upgrade = boost::beast::websocket::is_upgrade(m);
   call.is_http_1_0 = m.version() < 11;
   call.door = door_;

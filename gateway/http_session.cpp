@@ -209,6 +209,9 @@ asio::awaitable<after> http_session::serve(http_request& request) {
   if (auto* w = std::get_if<worker_call>(&plan)) {
     co_return co_await answer(*client_, std::move(*w));
   }
+  if (auto* m = std::get_if<repository_call>(&plan)) {
+    co_return co_await answer(*client_, std::move(*m));
+  }
   co_return co_await answer(*client_, std::move(std::get<detokenize_call>(plan)));
 }
 

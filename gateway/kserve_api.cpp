@@ -5,6 +5,9 @@
 #include "gateway/kserve_error.hpp"
 #include "gateway/kserve_metrics.hpp"
 #include "gateway/kserve_model.hpp"
+#include "gateway/kserve_repository.hpp"
+#include "gateway/kserve_worker_model.hpp"
+#include "gateway/kserve_worker_reply.hpp"
 
 #include <algorithm>
 #include <vector>
@@ -42,8 +45,8 @@ constexpr int not_ready_status = 400;
 // A path below /v2/models or /v2/repository/models.
 struct model_path {
   std::string model;
-  std::string version = std::string(kserve_version);
-  std::string action; // empty: its description
+  std::string version; // empty: none is named
+  std::string action;  // empty: its description
 };
 
 model_path model_path_of(std::string_view path) {
@@ -53,7 +56,7 @@ model_path model_path_of(std::string_view path) {
   out.model = percent_decoded(parts[at]).value_or(std::string(parts[at]));
   std::size_t next = at + 1;
   if (next + 1 < parts.size() && parts[next] == "versions") {
-    out.version = parts[next + 1];
+    out.version = percent_decoded(parts[next + 1]).value_or(std::string(parts[next + 1]));
     next += 2;
   }
   if (next < parts.size()) {
@@ -81,12 +84,20 @@ public:
                  : text_error(not_ready_status, "the server is not ready: " + stand.reason);
     }
     if (path == "/v2/models/stats") {
-      return reply_of(kserve_statistics_body(statistics_of(*now_, facts_.metrics())));
+      return reply_of(kserve_statistics_body(all_statistics(facts_, *now_)));
     }
     if (path == "/v2/repository/index") {
       return index();
     }
     const auto where = model_path_of(path);
+    if (where.action == "load" || where.action == "unload") {
+      if (auto change = change_of(where)) {
+        return *std::move(change);
+      }
+    }
+    if (const auto worker = kserve_worker_named(facts_, where.model, where.version)) {
+      return *worker ? plan_worker(where, **worker) : kserve_failure(worker->error());
+    }
     const auto name =
         kserve_model_named(*now_, facts_.config().model_aliases, where.model, where.version);
     if (!name) {
@@ -118,7 +129,7 @@ private:
       return reply_of(kserve_statistics_body(statistics_of(*now_, facts_.metrics(), name)));
     }
     if (where.action == "load") {
-      return load(name);
+      return load([&] { return check_loaded(*now_, name); });
     }
     if (where.action == "unload") {
       return kserve_failure(refusal_to_unload(where.model));
@@ -126,11 +137,72 @@ private:
     return reply_of(kserve_metadata_body(where.model));
   }
 
+  http_plan plan_worker(const model_path& where, const worker_view& of) const {
+    if (where.action == "infer") {
+      return asked(kserve_route::infer, where, of);
+    }
+    if (where.action == "generate") {
+      return asked(kserve_route::generate, where, of);
+    }
+    if (where.action == "generate_stream") {
+      return asked(kserve_route::generate_stream, where, of);
+    }
+    if (where.action == "ready") {
+      return is_ready(of, *now_) ? reply_of(json({{"name", of.name}, {"ready", true}}).dump())
+                                 : text_error(not_ready_status, "Model version not ready");
+    }
+    if (where.action == "config") {
+      return reply_of(worker_config_body(of));
+    }
+    if (where.action == "stats") {
+      return reply_of(kserve_statistics_body(statistics_of_worker(facts_, of.name, where.version)));
+    }
+    if (where.action == "load") {
+      return load([&] { return check_worker_loaded(of, *now_); });
+    }
+    if (where.action == "unload") {
+      return kserve_failure(refusal_to_unload(of.name));
+    }
+    return reply_of(worker_metadata_body(facts_, of));
+  }
+
+  // Its events have no ids.
+  result<void> check_is_new() const {
+    return call_.last_event_id.empty() ? result<void>()
+                                       : fail_param(errc::unsupported_parameter, "Last-Event-ID",
+                                                    "only streams of /v1 can be gone on with");
+  }
+
+  http_plan asked(kserve_route route, const model_path& where, const worker_view& of) const {
+    if (auto ok = check_is_new(); !ok) {
+      return kserve_failure(ok.error());
+    }
+    const auto& limits = facts_.config().request;
+    auto read = route == kserve_route::infer
+                    ? read_worker_infer(of, call_.body, call_.infer_header_length, limits)
+                    : read_worker_generate(of, route, call_.body, limits);
+    if (!read) {
+      return kserve_failure(read.error());
+    }
+    worker_call out;
+    out.request = std::move(read->request);
+    out.request.version = where.version;
+    if (call_.headers_for_handlers) {
+      out.request.headers = call_.headers_for_handlers();
+    }
+    out.speaks = api_family::kserve;
+    if (route == kserve_route::generate_stream) {
+      out.how = std::make_unique<kserve_worker_events>(std::move(read->shape));
+    } else {
+      out.how = std::make_unique<kserve_worker_whole>(std::move(read->shape));
+    }
+    return out;
+  }
+
   http_plan opened(kserve_route route, const std::string& model) const {
     const auto& config = facts_.config();
-    if (!call_.last_event_id.empty()) { // its events have no ids
-      return kserve_failure(fail_param(errc::unsupported_parameter, "Last-Event-ID",
-                                       "only streams of /v1 can be gone on with"));
+    if (auto ok = check_is_new(); !ok) {
+      return kserve_failure(ok.error());
     }
     auto call = route == kserve_route::infer
                     ? parse_infer(call_.body, call_.infer_header_length, config.request)
@@ -164,11 +236,38 @@ private:
         return kserve_failure(ok.error());
       }
     }
-    return reply_of(kserve_index_body(*now_, ready_only));
+    return reply_of(kserve_index_body(all_standings(facts_, *now_), ready_only));
+  }
+
+  // Nothing: it is no matter of a model repository.
+  std::optional<http_plan> change_of(const model_path& where) const {
+    json parameters;
+    if (!call_.body.empty()) {
+      const auto parsed = parse_body(call_.body, facts_.config().request.json_depth_max);
+      if (!parsed) {
+        return kserve_failure(parsed.error());
+      }
+      field_reader fields(*parsed);
+      if (const auto* given = fields.find("parameters"); given && !given->is_object()) {
+        fields.refuse_type("parameters", "an object", *given);
+      } else if (given) {
+        parameters = *given;
+      }
+      if (auto ok = fields.finish(); !ok) {
+        return kserve_failure(ok.error());
+      }
+    }
+    const auto change =
+        plan_model_change(facts_, where.model, where.action == "unload", parameters);
+    if (!change) {
+      return std::nullopt;
+    }
+    return *change ? http_plan(repository_call{**change}) : kserve_failure(change->error());
   }
 
   // With no word about how.
-  http_reply load(const std::string& name) const {
+  template <class Check>
+  http_reply load(Check check) const {
     if (!call_.body.empty()) {
       const auto parsed = parse_body(call_.body, facts_.config().request.json_depth_max);
       if (!parsed) {
@@ -181,7 +280,7 @@ private:
         return kserve_failure(ok.error());
       }
     }
-    if (auto ok = check_loaded(*now_, name); !ok) {
+    if (auto ok = check(); !ok) {
       return kserve_failure(ok.error());
     }
     return reply_of("{}");

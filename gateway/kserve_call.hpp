@@ -1,14 +1,11 @@
-// The bodies of the KServe v2 protocol over HTTP, as far as any model's go: named inputs,
-// parameters and the outputs that are asked for. `infer` has JSON, and behind it the bytes of
-// tensors where a header says how long the JSON is (Triton's extension binary_tensor_data);
-// `generate` has JSON whose members are inputs or parameters (Triton's extension of that name).
-// Pure: bytes in, values out. What they mean to a language model: kserve_request.
+// A call of the KServe v2 protocol to a language model: named inputs, parameters and the outputs
+// that are asked for, out of the bodies of `infer` and `generate` (kserve_body) or of gRPC's
+// messages. Pure: bytes in, values out. What they mean to a language model: kserve_request.
 #pragma once
 
-#include "gateway/config.hpp"
+#include "gateway/kserve_body.hpp"
 #include "gateway/kserve_tensor.hpp"
 
-#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,14 +25,10 @@ struct kserve_asked_output {
 struct kserve_call {
   std::string id;
   std::vector<kserve_input> inputs; // each once
-  // By name, as JSON text: of a schema the members keep their order.
-  std::map<std::string, std::string, std::less<>> parameters;
+  kserve_parameter_map parameters;
   std::vector<kserve_asked_output> outputs; // each once; none: whatever there is
   bool is_binary = false;                   // the outputs, where none is named
 };
-
-inline constexpr std::size_t kserve_parameters_max = 64; // more than a model has
-inline constexpr std::size_t kserve_id_bytes_max = 256;  // echoed in every answer
 
 // `json_bytes`: the header Inference-Header-Content-Length; empty: all of the body is JSON.
 // Errors: invalid_request, invalid_value, unsupported_parameter, with the name as param.

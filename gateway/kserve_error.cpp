@@ -17,6 +17,8 @@ int kserve_status(errc code) noexcept {
   case errc::deadline_exceeded:
   case errc::conflict:
     return 503;
+  case errc::start_failed: // INTERNAL, as of a model that cannot be loaded
+    return 500;
   default:
     return row_of(code).http_status;
   }

@@ -7,20 +7,21 @@ namespace {
 
 using namespace prometheus;
 
-constexpr const char* version = "1";
+Labels labels_of(const std::string& model, const std::string& version) {
+  return {{"model", model}, {"version", version}};
+}
 
-Counter& counter(Registry& all, const char* name, const char* help, const std::string& model,
+Counter& counter(Registry& all, const char* name, const char* help, Labels labels,
                  const char* reason = nullptr) {
-  Labels labels{{"model", model}, {"version", version}};
   if (reason) {
     labels.emplace("reason", reason);
   }
   return BuildCounter().Name(name).Help(help).Register(all).Add(labels);
 }
 
-void add(MetricFamily& family, const std::string& model, double value) {
+void add(MetricFamily& family, const std::string& model, std::string_view version, double value) {
   ClientMetric metric;
-  metric.label = {{"model", model}, {"version", version}};
+  metric.label = {{"model", model}, {"version", std::string(version)}};
   (family.type == MetricType::Counter ? metric.counter.value : metric.gauge.value) = value;
   family.metric.push_back(std::move(metric));
 }
@@ -35,26 +36,31 @@ MetricFamily family_of(const char* name, const char* help, MetricType type) {
 
 } // namespace
 
-kserve_series::kserve_series(Registry& all, const std::string& model)
+kserve_series::kserve_series(Registry& all, const std::string& model, const std::string& version)
     : success_(counter(all, "nv_inference_request_success",
-                       "Number of successful inference requests.", model)),
+                       "Number of successful inference requests.", labels_of(model, version))),
       failure_(counter(all, "nv_inference_request_failure", "Number of failed inference requests.",
-                       model, "BACKEND")),
+                       labels_of(model, version), "BACKEND")),
       cancelled_(counter(all, "nv_inference_request_failure",
-                         "Number of failed inference requests.", model, "CANCELED")),
-      count_(counter(all, "nv_inference_count", "Number of inferences performed.", model)),
+                         "Number of failed inference requests.", labels_of(model, version),
+                         "CANCELED")),
+      count_(counter(all, "nv_inference_count", "Number of inferences performed.",
+                     labels_of(model, version))),
       duration_us_(counter(all, "nv_inference_request_duration_us",
-                           "Cumulative inference request duration in microseconds.", model)),
+                           "Cumulative inference request duration in microseconds.",
+                           labels_of(model, version))),
       queue_us_(counter(all, "nv_inference_queue_duration_us",
-                        "Cumulative inference queuing duration in microseconds.", model)),
+                        "Cumulative inference queuing duration in microseconds.",
+                        labels_of(model, version))),
       compute_us_(counter(all, "nv_inference_compute_infer_duration_us",
-                          "Cumulative compute inference duration in microseconds.", model)),
-      first_(BuildHistogram()
-                 .Name("nv_inference_first_response_histogram_ms")
-                 .Help("Duration from request to first response in milliseconds.")
-                 .Register(all)
-                 .Add({{"model", model}, {"version", version}},
-                      Histogram::BucketBoundaries{100, 500, 2000, 5000})) {}
+                          "Cumulative compute inference duration in microseconds.",
+                          labels_of(model, version))),
+      first_(
+          BuildHistogram()
+              .Name("nv_inference_first_response_histogram_ms")
+              .Help("Duration from request to first response in milliseconds.")
+              .Register(all)
+              .Add(labels_of(model, version), Histogram::BucketBoundaries{100, 500, 2000, 5000})) {}
 
 void kserve_series::ended(const ended_request& r) {
   if (!r.is_well) {
@@ -96,13 +102,18 @@ std::vector<model_statistics> statistics_of(const snapshot& now, const metrics& 
   std::vector<model_statistics> all;
   for (const auto& s : kserve_standings(now)) {
     if (model.empty() || s.name == model) {
-      all.push_back({s.name, counts.tally_of(s.name), steps_of(now, s.name)});
+      all.push_back({s.name, counts.tally_of(s.name), steps_of(now, s.name), s.version});
     }
   }
   return all;
 }
 
-void add_kserve_loads(std::vector<MetricFamily>& out, const snapshot& now) {
+model_statistics worker_statistics(const worker_view& of, const metrics& counts) {
+  return {of.name, counts.tally_of(of.name, of.version), of.load->batches, of.version};
+}
+
+void add_kserve_loads(std::vector<MetricFamily>& out, const snapshot& now,
+                      const std::vector<worker_view>& workers) {
   auto pending =
       family_of("nv_inference_pending_request_count",
                 "Instantaneous number of pending requests awaiting execution.", MetricType::Gauge);
@@ -113,8 +124,12 @@ void add_kserve_loads(std::vector<MetricFamily>& out, const snapshot& now) {
     for (const auto i : pipelines_of(now, s.name)) {
       waiting += now.pipelines[i].load ? now.pipelines[i].load->waiting : 0;
     }
-    add(pending, s.name, waiting);
-    add(executed, s.name, static_cast<double>(steps_of(now, s.name)));
+    add(pending, s.name, s.version, waiting);
+    add(executed, s.name, s.version, static_cast<double>(steps_of(now, s.name)));
+  }
+  for (const auto& w : workers) {
+    add(pending, w.name, w.version, static_cast<double>(w.load->waiting));
+    add(executed, w.name, w.version, static_cast<double>(w.load->batches));
   }
   for (auto* family : {&pending, &executed}) {
     if (!family->metric.empty()) {

@@ -18,7 +18,7 @@ namespace baton::gateway {
 
 class kserve_series {
 public:
-  kserve_series(prometheus::Registry& all, const std::string& model);
+  kserve_series(prometheus::Registry& all, const std::string& model, const std::string& version);
 
   void first_token(double seconds) { first_.Observe(seconds * 1e3); }
   void ended(const ended_request& r);
@@ -37,7 +37,9 @@ std::uint64_t steps_of(const snapshot& now, std::string_view model);
 // Of one model, or of all; what its pipelines have said and done.
 std::vector<model_statistics> statistics_of(const snapshot& now, const metrics& counts,
                                             std::string_view model = {});
-// What the schedulers have said last.
-void add_kserve_loads(std::vector<prometheus::MetricFamily>& out, const snapshot& now);
+model_statistics worker_statistics(const worker_view& of, const metrics& counts);
+// What the schedulers and the pools of worker models have said last.
+void add_kserve_loads(std::vector<prometheus::MetricFamily>& out, const snapshot& now,
+                      const std::vector<worker_view>& workers);
 
 } // namespace baton::gateway

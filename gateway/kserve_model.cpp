@@ -45,7 +45,8 @@ ordered duration(std::uint64_t count, double seconds) {
 }
 
 kserve_standing standing_of_model(const snapshot& now, const std::string& name) {
-  kserve_standing s{name, is_served(now, name) && !now.is_draining, "READY", {}};
+  kserve_standing s{
+      name, is_served(now, name) && !now.is_draining, "READY", {}, std::string(kserve_version)};
   if (s.is_ready) {
     return s;
   }
@@ -118,23 +119,26 @@ std::vector<kserve_standing> kserve_standings(const snapshot& now) {
   return all;
 }
 
-std::string kserve_index_body(const snapshot& now, bool ready_only) {
-  auto all = ordered::array();
-  for (const auto& s : kserve_standings(now)) {
+std::string kserve_index_body(const std::vector<kserve_standing>& all, bool ready_only) {
+  auto told = ordered::array();
+  for (const auto& s : all) {
     if (s.is_ready || !ready_only) {
-      all.push_back({{"name", s.name},
-                     {"version", kserve_version},
-                     {"state", s.state},
-                     {"reason", s.reason}});
+      ordered one{{"name", s.name}};
+      if (!s.version.empty()) { // of one that is not loaded none is known
+        one["version"] = s.version;
+      }
+      one["state"] = s.state;
+      one["reason"] = s.reason;
+      told.push_back(std::move(one));
     }
   }
-  return dump(all);
+  return dump(told);
 }
 
 // Tensors are not copied anywhere for the model to read them: that is 0.
 std::string kserve_statistics_body(const std::vector<model_statistics>& models) {
   auto all = ordered::array();
-  for (const auto& [name, tally, steps] : models) {
+  for (const auto& [name, tally, steps, version] : models) {
     ordered inference{
         {"success", duration(tally.succeeded, tally.success_seconds)},
         {"fail", duration(tally.failed, tally.failure_seconds)},
@@ -145,7 +149,7 @@ std::string kserve_statistics_body(const std::vector<model_statistics>& models) 
         {"cache_hit", duration(0, 0)},
         {"cache_miss", duration(0, 0)}};
     all.push_back({{"name", name},
-                   {"version", kserve_version},
+                   {"version", version},
                    {"last_inference", tally.last_ms},
                    {"inference_count", tally.succeeded},
                    {"execution_count", steps},

@@ -22,15 +22,17 @@ struct kserve_standing {
   bool is_ready = false;
   std::string_view state; // Triton's word
   std::string reason;
+  std::string version = "1";
 };
 std::vector<kserve_standing> kserve_standings(const snapshot& now);
 // [{"name","version","state","reason"}]
-std::string kserve_index_body(const snapshot& now, bool ready_only);
+std::string kserve_index_body(const std::vector<kserve_standing>& all, bool ready_only);
 
 struct model_statistics {
   std::string name;
   model_tally tally;
   std::uint64_t steps = 0; // executions
+  std::string version = "1";
 };
 // {"model_stats":[...]}
 std::string kserve_statistics_body(const std::vector<model_statistics>& models);

@@ -71,6 +71,9 @@ ordered parameter_members(const ordered& known, const gateway_config& config) {
   return members;
 }
 
+constexpr const char* of_language_models =
+    "Of a language model; a worker model takes the tensors that its metadata names";
+
 } // namespace
 
 ordered kserve_generate_schema(const ordered& known, const gateway_config& config) {
@@ -88,7 +91,10 @@ ordered kserve_generate_schema(const ordered& known, const gateway_config& confi
   members["text_input"] = any_of({typed("string"), list_of(typed("string"), 1)});
   members["parameters"] =
       any_of({{{"type", "object"}, {"properties", std::move(parameters)}}, typed("null")});
-  return {{"type", "object"}, {"required", {"text_input"}}, {"properties", std::move(members)}};
+  return {{"type", "object"},
+          {"description", of_language_models},
+          {"required", {"text_input"}},
+          {"properties", std::move(members)}};
 }
 
 ordered kserve_infer_schema(const ordered& known, const gateway_config& config) {
@@ -108,6 +114,7 @@ ordered kserve_infer_schema(const ordered& known, const gateway_config& config) 
       {"required", {"name"}},
       {"properties", {{"name", tensor_names(kserve_outputs())}, {"parameters", typed("object")}}}};
   return {{"type", "object"},
+          {"description", of_language_models},
           {"required", {"inputs"}},
           {"properties",
            {{"id", id_schema()},

@@ -2,6 +2,7 @@
 
 #include "gateway/board.hpp"
 #include "gateway/kserve_metrics.hpp"
+#include "gateway/kserve_request.hpp"
 #include "gateway/tgi_metrics.hpp"
 
 #include <prometheus/counter.h>
@@ -296,7 +297,7 @@ struct metrics::registry {
 
   std::mutex models_mutex;
   std::map<std::pair<std::uint32_t, std::string>, model_series> models; // entries stay
-  std::map<std::string, kserve_series> kserve;                          // the same
+  std::map<std::pair<std::string, std::string>, kserve_series> kserve;  // by version; the same
 
   model_series& of(std::uint32_t pipeline, const std::string& model) {
     std::lock_guard lock(models_mutex);
@@ -305,9 +306,17 @@ struct metrics::registry {
     if (it == models.end())
       it = models
                .try_emplace(key, *this, model_labels(pipeline, model),
-                            kserve.try_emplace(model, all, model).first->second)
+                            kserve_of(model, std::string(kserve_version)))
                .first;
     return it->second;
+  }
+  // Requires: models_mutex is held.
+  kserve_series& kserve_of(const std::string& model, const std::string& version) {
+    return kserve.try_emplace({model, version}, all, model, version).first->second;
+  }
+  kserve_series& of_worker(const std::string& model, const std::string& version) {
+    std::lock_guard lock(models_mutex);
+    return kserve_of(model, version);
   }
   Histogram& histogram(const char* name, const char* help, const Labels& labels,
                        const Histogram::BucketBoundaries& buckets) {
@@ -428,9 +437,19 @@ void metrics::request_ended(std::uint32_t pipeline, const std::string& model,
   m.vllm_prompt.Increment(count);
 }
 
-model_tally metrics::tally_of(const std::string& model) const {
+void metrics::worker_answered(const std::string& model, const std::string& version,
+                              double seconds) {
+  registry_->of_worker(model, version).first_token(seconds);
+}
+
+void metrics::worker_ended(const std::string& model, const std::string& version,
+                           const ended_request& r) {
+  registry_->of_worker(model, version).ended(r);
+}
+
+model_tally metrics::tally_of(const std::string& model, const std::string& version) const {
   std::lock_guard lock(registry_->models_mutex);
-  const auto it = registry_->kserve.find(model);
+  const auto it = registry_->kserve.find({model, version});
   return it == registry_->kserve.end() ? model_tally() : it->second.tally();
 }
 
@@ -450,7 +469,8 @@ void metrics::spans(std::uint64_t exported, std::uint64_t dropped) {
 }
 
 std::string metrics::text(const snapshot& now, std::size_t requests_open,
-                          const std::vector<key_usage>& keys) const {
+                          const std::vector<key_usage>& keys,
+                          const std::vector<worker_view>& workers) const {
   auto families = registry_->all.Collect();
   const auto stand = standing_of(now);
   families.push_back(family_with({"baton_ready", "1 if new requests are served, as /health says.",
@@ -458,7 +478,7 @@ std::string metrics::text(const snapshot& now, std::size_t requests_open,
   families.push_back(family_with({"baton_requests_open", "Requests open at this gateway.",
                                   MetricType::Gauge, static_cast<double>(requests_open)}));
   add_loads(families, now.pipelines);
-  add_kserve_loads(families, now);
+  add_kserve_loads(families, now, workers);
   if (now.cluster) {
     add_processes(families, now.cluster->nodes);
   }

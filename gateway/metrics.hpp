@@ -3,6 +3,7 @@
 // work unchanged. Any thread may call; prometheus-cpp stays behind the wall.
 #pragma once
 
+#include "gateway/worker_load.hpp"
 #include "schema/error.hpp"
 #include "schema/messages.hpp"
 
@@ -59,7 +60,10 @@ public:
                    double seconds);
   void choice_ended(std::uint32_t pipeline, const std::string& model, finish how);
   void request_ended(std::uint32_t pipeline, const std::string& model, const ended_request& r);
-  model_tally tally_of(const std::string& model) const;
+  // The same of a worker model, whose seconds until its first piece are those of a first token.
+  void worker_answered(const std::string& model, const std::string& version, double seconds);
+  void worker_ended(const std::string& model, const std::string& version, const ended_request& r);
+  model_tally tally_of(const std::string& model, const std::string& version = "1") const;
   // A stream of this one goes on at another.
   void moved(std::uint32_t pipeline, const std::string& model);
   // `why` is prefix, load, request_id, resume or moved.
@@ -71,7 +75,8 @@ public:
 
   // Prometheus text format 0.0.4, with the gauges of `now` and what each API key has used.
   std::string text(const snapshot& now, std::size_t requests_open,
-                   const std::vector<key_usage>& keys) const;
+                   const std::vector<key_usage>& keys,
+                   const std::vector<worker_view>& workers = {}) const;
 
 private:
   struct registry;

@@ -24,6 +24,7 @@ public:
   // Nobody wants those that still run, whoever could come back to them.
   void close(cancel_reason why) noexcept;
   const std::string& model() const noexcept { return all_.front().open.model(); }
+  stream::instant begun_at() const noexcept { return all_.front().open.begun_at(); }
 
 private:
   struct member {

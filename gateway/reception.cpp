@@ -3,6 +3,7 @@
 #include "gateway/desk_state.hpp"
 #include "gateway/json_reader.hpp"
 #include "gateway/refusal.hpp"
+#include "gateway/repository_desk.hpp"
 #include "gateway/request_check.hpp"
 #include "gateway/worker_pool.hpp"
 #include "schema/limits.hpp"
@@ -152,16 +153,32 @@ namespace {
 
 constexpr std::size_t parameters_depth_max = 32; // handlers in any language read them
 
-const worker_model* find_worker_model(const board& facts, const std::string& name,
-                                      const std::string& version) {
-  const auto* all = facts.workers();
-  if (!all) {
-    return nullptr;
+// Null: there is none.
+worker_pool_actor find_worker_pool(const board& facts, const std::string& name,
+                                   const std::string& version) {
+  const auto all = facts.workers();
+  const auto* model = all ? all->find(name, version) : nullptr;
+  return model ? model->pool : worker_pool_actor();
+}
+
+// Why no pool has it: one that loads is worth to wait for.
+error no_worker_model(const board& facts, const std::string& name, const std::string& version) {
+  const auto of_version = version.empty() ? "" : fmt::format(", version {}", version);
+  for (const auto& m : facts.models()->all) {
+    if (m.name != name || (!version.empty() && m.version != version)) {
+      continue;
+    }
+    if (m.state == model_state::loading) {
+      return fail_param(errc::not_ready, "model", "the model '{}'{} is being loaded", name,
+                        of_version);
+    }
+    if (!m.reason.empty()) {
+      return fail_param(errc::model_not_found, "model", "the model '{}'{} is not served: {}", name,
+                        of_version, m.reason);
+    }
   }
-  const auto known = all->by_name.find(name);
-  const bool is_it =
-      known != all->by_name.end() && (version.empty() || version == known->second.version);
-  return is_it ? &known->second : nullptr;
+  return fail_param(errc::model_not_found, "model", "no worker serves the model '{}'{}", name,
+                    of_version);
 }
 
 cancel_reason if_lost(bool is_resumable) {
@@ -287,12 +304,9 @@ opening reception::infer(const caller& who, baton::infer request, std::function<
     return refused(refuse(fail(errc::draining, "the server is draining: it takes no new requests")),
                    trace);
   }
-  const auto* model = find_worker_model(*facts_, request.model, request.version);
-  if (!model) {
-    return refused(refuse(fail_param(errc::model_not_found, "model",
-                                     "no worker serves the model '{}'{}{}", request.model,
-                                     request.version.empty() ? "" : ", version ", request.version)),
-                   trace);
+  const auto pool = find_worker_pool(*facts_, request.model, request.version);
+  if (!pool) {
+    return refused(refuse(no_worker_model(*facts_, request.model, request.version)), trace);
   }
   auto lease = lease_for(who, /*is_new=*/true);
   if (auto* no = std::get_if<rejected>(&lease)) {
@@ -310,9 +324,21 @@ opening reception::infer(const caller& who, baton::infer request, std::function<
   request.request = out->number();
   request.deadline = sooner(request.deadline, facts_->config().request_deadline);
   auto name = request.model;
-  caf::anon_send(model->pool, open_infer{out, std::move(request), std::get<0>(std::move(lease)),
-                                         std::move(trace)});
-  return open_request(model->pool, std::move(out), std::move(name));
+  caf::anon_send(
+      pool, open_infer{out, std::move(request), std::get<0>(std::move(lease)), std::move(trace)});
+  return open_request(pool, std::move(out), std::move(name));
+}
+
+opening reception::change(const change_model& what, std::function<void()> wake) {
+  if (facts_->look()->is_draining)
+    return refuse(fail(errc::draining, "the server is draining: it loads no models"));
+  if (!facts_->repository())
+    return refuse(fail(errc::conflict, "nodes.toml has no [model_repository]"));
+  auto out =
+      std::make_shared<stream>(facts_->next_number(), worker_answer_bytes_max, std::move(wake));
+  const auto& desk = facts_->repository()->desk;
+  caf::anon_send(desk, open_change{out, what});
+  return open_request(desk, std::move(out), what.model);
 }
 
 } // namespace baton::gateway

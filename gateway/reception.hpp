@@ -33,6 +33,8 @@ public:
     return stream_->next(tokens_max);
   }
   bool is_cut() const noexcept { return stream_->is_cut(); }
+  // When a worker had it; the epoch of the clock before, and of what no worker does.
+  stream::instant begun_at() const noexcept { return stream_->begun_at(); }
   const std::string& model() const noexcept { return model_; } // the card's name
   // Its last event was seen: nothing is left to cancel.
   void ended() noexcept { is_ended_ = true; }
@@ -93,6 +95,9 @@ public:
   // unauthorized, rate_limit_exceeded. Unanswered beyond worker_answer_bytes_max, its client is
   // cut.
   opening infer(const caller& who, baton::infer request, std::function<void()> wake);
+  // A model of the repository: one model_changed, or failed in its place. Refusals: draining,
+  // conflict (there is no repository), overloaded.
+  opening change(const change_model& what, std::function<void()> wake);
 
   // What a door refuses itself, before it is a request: one span, if it is to be traced. `route`
   // has a method and a path of the table, or is empty.

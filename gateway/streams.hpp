@@ -11,6 +11,7 @@
 #include "schema/messages.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <deque>
 #include <functional>
@@ -27,7 +28,7 @@ struct failed {
 };
 
 using stream_event =
-    std::variant<granted, rejected, chunk, tokenized, detokenized, failed, inferred>;
+    std::variant<granted, rejected, chunk, tokenized, detokenized, failed, inferred, model_changed>;
 
 // Bytes that an event counts for in a stream's bound: its text and a flat charge for the rest.
 std::size_t bytes_of(const stream_event& e) noexcept;
@@ -39,6 +40,11 @@ public:
   stream(std::uint64_t number, std::size_t buffer_max_bytes, std::function<void()> wake);
 
   std::uint64_t number() const noexcept { return number_; }
+
+  // Somebody has begun to work on it; any thread. Asked before: the epoch of the clock.
+  using instant = std::chrono::steady_clock::time_point;
+  void begun(instant at) noexcept { begun_at_ = at; }
+  instant begun_at() const noexcept { return begun_at_; }
 
   // Desk's side. False: this push went beyond the bound and the stream is cut. The door sees it
   // after wake_door: once for all that came together, and for all streams of a step in a row, so
@@ -63,6 +69,7 @@ private:
   std::deque<stream_event> events_;
   std::size_t buffered_bytes_ = 0;
   std::atomic<bool> is_cut_{false};
+  std::atomic<instant> begun_at_{instant{}};
   bool is_detached_ = false;
 };
 

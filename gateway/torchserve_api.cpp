@@ -6,6 +6,7 @@
 #include "gateway/torchserve_error.hpp"
 #include "gateway/torchserve_models.hpp"
 #include "gateway/torchserve_openapi.hpp"
+#include "gateway/torchserve_worker.hpp"
 
 #include <utility>
 
@@ -160,6 +161,9 @@ result<std::string> torchserve_api::model_for(const torchserve_route& route,
 }
 
 http_plan torchserve_api::predict(const http_call& call, const torchserve_route& route) const {
+  if (const auto worker = find_managed_worker(*facts_, route.model, route.version)) {
+    return *worker ? predict_worker(**worker, call, route) : refuse(worker->error());
+  }
   if (!route.suffix.empty()) {
     return predict_openai(call, route);
   }
@@ -179,6 +183,21 @@ http_plan torchserve_api::predict(const http_call& call, const torchserve_route&
   parsed->call.request.model = *model;
   parsed->has_version = route.version.has_value();
   return *std::move(parsed);
+}
+
+http_plan torchserve_api::predict_worker(const worker_view& of, const http_call& call,
+                                         const torchserve_route& route) const {
+  if (!route.suffix.empty()) {
+    return refuse(fail(errc::not_found, "Unknown API endpoint: {}", route.suffix.substr(0, 256)));
+  }
+  const auto target = read_torchserve_target(call.target);
+  ENSURE(target, "a target that cannot be read was not refused");
+  auto asked = read_worker_prediction(of, call, route, *target);
+  if (!asked) {
+    return refuse(asked.error());
+  }
+  asked->ended_well = begin_prediction(*facts_, of.name, route.version.value_or(std::string()));
+  return *std::move(asked);
 }
 
 http_plan torchserve_api::predict_openai(const http_call& call,
@@ -224,6 +243,10 @@ http_plan torchserve_api::predict_openai(const http_call& call,
 
 http_plan torchserve_api::predict_kserve(const http_call& call,
                                          const torchserve_route& route) const {
+  // Whoever unpacks instances for a handler is its service envelope, behind the frontend.
+  if (const auto worker = find_managed_worker(*facts_, route.model, route.version)) {
+    return *worker ? predict_worker(**worker, call, route) : refuse(worker->error());
+  }
   const auto model = model_for(route, {});
   if (!model) {
     return refuse(model.error());
@@ -253,7 +276,7 @@ http_plan torchserve_api::manage(const http_call& call, const torchserve_route& 
   if (call.method == "POST") {
     return refuse(refusal_to_register());
   }
-  return plan_of(list_managed(*facts_->look(), target));
+  return plan_of(list_managed(*facts_->look(), target, worker_names(*facts_)));
 }
 
 http_plan torchserve_api::manage_model(const http_call& call, const torchserve_route& route,
@@ -264,6 +287,9 @@ http_plan torchserve_api::manage_model(const http_call& call, const torchserve_r
   auto version = route.version;
   if (route.is == operation::manage_model && is_read && version == "all") {
     version.reset();
+  }
+  if (const auto worker = find_managed_worker(*facts_, route.model, version)) {
+    return *worker ? manage_worker(**worker, call, route, target) : refuse(worker->error());
   }
   const auto model = find_managed(*now, config, route.model, version);
   if (!model) {
@@ -283,6 +309,29 @@ http_plan torchserve_api::manage_model(const http_call& call, const torchserve_r
   }
   const auto wanted = target.find("customized");
   return describe_managed(*now, config, *model, wanted && lower(*wanted) == "true");
+}
+
+http_plan torchserve_api::manage_worker(const worker_view& of, const http_call& call,
+                                        const torchserve_route& route,
+                                        const torchserve_target& target) const {
+  const auto now = facts_->look();
+  const managed_model model{of.name, route.version};
+  const auto versions = versions_of_worker(*facts_, of.name);
+  if (route.is == operation::set_default) {
+    return plan_of(set_default_worker(versions.empty() ? of : versions.front(), model));
+  }
+  if (route.is == operation::kserve_ready) {
+    return ready_worker(of, *now);
+  }
+  if (call.method == "PUT") {
+    return plan_of(scale_worker(of, model, target));
+  }
+  if (call.method == "DELETE") {
+    return refuse(refusal_to_unregister());
+  }
+  const auto wanted = target.find("customized");
+  const bool is_customized = wanted && lower(*wanted) == "true";
+  return describe_worker(*now, route.version == "all" ? versions : std::vector{of}, is_customized);
 }
 
 } // namespace baton::gateway

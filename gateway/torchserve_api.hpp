@@ -28,10 +28,14 @@ private:
   http_plan predict(const http_call& call, const torchserve_route& route) const;
   http_plan predict_openai(const http_call& call, const torchserve_route& route) const;
   http_plan predict_kserve(const http_call& call, const torchserve_route& route) const;
+  http_plan predict_worker(const worker_view& of, const http_call& call,
+                           const torchserve_route& route) const;
   http_plan manage(const http_call& call, const torchserve_route& route,
                    const torchserve_target& target) const;
   http_plan manage_model(const http_call& call, const torchserve_route& route,
                          const torchserve_target& target) const;
+  http_plan manage_worker(const worker_view& of, const http_call& call,
+                          const torchserve_route& route, const torchserve_target& target) const;
   result<std::string> model_for(const torchserve_route& route, const std::string& named) const;
 
   std::shared_ptr<board> facts_;

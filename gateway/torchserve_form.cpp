@@ -14,20 +14,34 @@ constexpr std::size_t boundary_bytes_max = 70; // RFC 2046, section 5.1.1
 // Of several the first; "data" goes before "body".
 class input_fields {
 public:
-  void take(std::string_view name, std::string value) {
+  void take(std::string_view name, std::string value, std::string_view content_type = {}) {
     auto& field = name == "data" ? data_ : body_;
     if ((name == "data" || name == "body") && !field) {
-      field = std::move(value);
+      field.emplace(form_input{std::move(value), std::string(content_type), {}});
+    } else {
+      skip(name);
     }
   }
-  result<std::string> input() const {
-    const auto& field = data_ ? data_ : body_;
-    return field ? result<std::string>(*field)
-                 : fail(errc::invalid_request, "the form has no field 'data'");
+  void skip(std::string_view name) {
+    if (other_.empty()) {
+      other_ = name.empty() ? std::string_view("?") : name;
+    }
+  }
+  result<form_input> input() && {
+    if (!data_ && !body_) {
+      return fail(errc::invalid_request, "the form has no field 'data'");
+    }
+    if (data_ && body_) {
+      skip("body");
+    }
+    auto& field = data_ ? *data_ : *body_;
+    field.other = std::move(other_);
+    return std::move(field);
   }
 
 private:
-  std::optional<std::string> data_, body_;
+  std::optional<form_input> data_, body_;
+  std::string other_;
 };
 
 // The value of a parameter of a header, quoted or not: name="data".
@@ -56,18 +70,25 @@ void take_part(std::string_view part, input_fields& fields) {
     return;
   }
   auto head = part.substr(0, end);
+  std::string_view disposition, content_type;
   while (!head.empty()) {
     const auto line = head.substr(0, head.find("\r\n"));
     head.remove_prefix(std::min(line.size() + 2, head.size()));
+    const auto value = line.substr(std::min(line.find(':') + 1, line.size()));
     if (lower(line).starts_with("content-disposition:")) {
-      fields.take(parameter_of(line, "name"), std::string(part.substr(end + 4)));
+      disposition = line;
+    } else if (lower(line).starts_with("content-type:")) {
+      content_type = value.substr(std::min(value.find_first_not_of(" \t"), value.size()));
     }
+  }
+  if (!disposition.empty()) {
+    fields.take(parameter_of(disposition, "name"), std::string(part.substr(end + 4)), content_type);
   }
 }
 
 } // namespace
 
-result<std::string> input_of_form(std::string_view form) {
+result<form_input> input_of_form(std::string_view form) {
   input_fields fields;
   for (std::size_t begin = 0; begin < form.size();) {
     const auto end = std::min(form.find('&', begin), form.size());
@@ -76,6 +97,7 @@ result<std::string> input_of_form(std::string_view form) {
     const auto equals = pair.find('=');
     const auto name = pair.substr(0, equals);
     if (equals == pair.npos || (name != "data" && name != "body")) {
+      fields.skip(name);
       continue;
     }
     std::replace(pair.begin(), pair.end(), '+', ' ');
@@ -85,10 +107,10 @@ result<std::string> input_of_form(std::string_view form) {
     }
     fields.take(name, *std::move(value));
   }
-  return fields.input();
+  return std::move(fields).input();
 }
 
-result<std::string> input_of_parts(std::string_view content_type, std::string_view body) {
+result<form_input> input_of_parts(std::string_view content_type, std::string_view body) {
   const auto boundary = parameter_of(content_type, "boundary");
   if (boundary.empty() || boundary.size() > boundary_bytes_max) {
     return fail(errc::invalid_request, "multipart/form-data without a boundary");
@@ -106,7 +128,7 @@ result<std::string> input_of_parts(std::string_view content_type, std::string_vi
     take_part(rest.substr(2, end - 2), fields);
     rest.remove_prefix(end + mark.size());
   }
-  return fields.input();
+  return std::move(fields).input();
 }
 
 } // namespace baton::gateway

@@ -9,9 +9,15 @@
 
 namespace baton::gateway {
 
+struct form_input {
+  std::string value;
+  std::string content_type; // of its part; empty: it says none
+  std::string other;        // a further field's name: it is in no value
+};
+
 // application/x-www-form-urlencoded. Errors: invalid_request.
-result<std::string> input_of_form(std::string_view form);
+result<form_input> input_of_form(std::string_view form);
 // multipart/form-data (RFC 7578), whose Content-Type says the boundary. Errors: invalid_request.
-result<std::string> input_of_parts(std::string_view content_type, std::string_view body);
+result<form_input> input_of_parts(std::string_view content_type, std::string_view body);
 
 } // namespace baton::gateway

@@ -23,8 +23,7 @@ http_reply status_reply(const std::string& text) {
   return reply_of({{"status", text}});
 }
 
-std::vector<std::string> names_of(const snapshot& s) {
-  std::vector<std::string> names;
+std::vector<std::string> names_of(const snapshot& s, std::vector<std::string> names) {
   for (const auto& p : s.pipelines) {
     names.push_back(model_of(p));
   }
@@ -114,13 +113,14 @@ result<managed_model> find_managed(const snapshot& s, const gateway_config& conf
   return managed_model{is_known ? model : model_of(s.pipelines.front()), version};
 }
 
-result<http_reply> list_managed(const snapshot& s, const torchserve_target& asked) {
+result<http_reply> list_managed(const snapshot& s, const torchserve_target& asked,
+                                const std::vector<std::string>& further) {
   const auto limit = asked.integer("limit", list_max);
   const auto token = asked.integer("next_page_token", 0);
   if (!limit || !token) {
     return limit ? token.error() : limit.error();
   }
-  const auto names = names_of(s);
+  const auto names = names_of(s, further);
   const auto wanted = *limit < 0 || *limit > list_max ? list_max : *limit;
   const auto begin = std::min(names.size(), static_cast<std::size_t>(std::max(0, *token)));
   const auto end = std::min(names.size(), begin + static_cast<std::size_t>(wanted));
@@ -173,8 +173,7 @@ http_reply describe_managed(const snapshot& s, const gateway_config& config,
   return reply_of(ordered::array({std::move(out)}));
 }
 
-result<http_reply> scale_managed(const snapshot& s, const managed_model& model,
-                                 const torchserve_target& asked) {
+result<scale_range> read_scale(const torchserve_target& asked) {
   const auto least = asked.integer("min_worker", 1);
   if (!least) {
     return least.error();
@@ -190,22 +189,36 @@ result<http_reply> scale_managed(const snapshot& s, const managed_model& model,
   if (*most < *least) {
     return fail(errc::invalid_value, "max_worker cannot be less than min_worker.");
   }
+  return scale_range{*least, *most};
+}
+
+http_reply scaled_managed(std::int32_t workers, const managed_model& model) {
+  return status_reply(fmt::format("Workers scaled to {} for model: {}{}", workers, model.name,
+                                  model.version ? ", version: " + *model.version : ""));
+}
+
+result<http_reply> scale_managed(const snapshot& s, const managed_model& model,
+                                 const torchserve_target& asked) {
+  const auto wanted = read_scale(asked);
+  if (!wanted) {
+    return wanted.error();
+  }
+  const auto [least, most] = *wanted;
   const auto pipelines = pipelines_of(s, model.name);
   const auto there_are = static_cast<std::int64_t>(pipelines.size());
   const auto serving = static_cast<std::int64_t>(count_serving(s, pipelines));
-  if (*least <= serving && serving <= *most) {
-    return status_reply(fmt::format("Workers scaled to {} for model: {}{}", *least, model.name,
-                                    model.version ? ", version: " + *model.version : ""));
+  if (least <= serving && serving <= most) {
+    return scaled_managed(least, model);
   }
-  auto what = *least > there_are
+  auto what = least > there_are
                   ? fmt::format("set model.replicas in nodes.toml to {}, give it devices (`cluster "
                                 "add-node` brings those of another machine) and start again",
-                                *least)
+                                least)
                   : fmt::format("`cluster scale {} --replicas {}` does it", model.name,
-                                std::max<std::int64_t>(1, serving < *least ? *least : *most));
+                                std::max<std::int64_t>(1, serving < least ? least : most));
   return fail(errc::conflict,
               "{} of {} workers (replicas) of model {} serve, {} to {} were asked for: {}", serving,
-              there_are, model.name, *least, *most, what);
+              there_are, model.name, least, most, what);
 }
 
 error refusal_to_register() {

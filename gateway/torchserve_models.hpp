@@ -26,7 +26,9 @@ result<managed_model> find_managed(const snapshot& s, const gateway_config& conf
 
 // {"nextPageToken","models":[{"modelName","modelUrl"}]}. `limit` and `next_page_token` count as
 // TorchServe's do: what is out of range is the default. Errors: invalid_value.
-result<http_reply> list_managed(const snapshot& s, const torchserve_target& asked);
+// `further`: names of models beside those of the pipelines.
+result<http_reply> list_managed(const snapshot& s, const torchserve_target& asked,
+                                const std::vector<std::string>& further = {});
 // [{"modelName",...,"workers","jobQueueStatus"}]
 http_reply describe_managed(const snapshot& s, const gateway_config& config,
                             const managed_model& model, bool is_customized);
@@ -34,6 +36,12 @@ http_reply describe_managed(const snapshot& s, const gateway_config& config,
 // naming the command that would change it.
 result<http_reply> scale_managed(const snapshot& s, const managed_model& model,
                                  const torchserve_target& asked);
+struct scale_range {
+  std::int32_t least = 1, most = 1;
+};
+// Errors: invalid_value.
+result<scale_range> read_scale(const torchserve_target& asked);
+http_reply scaled_managed(std::int32_t workers, const managed_model& model);
 // What is served is in nodes.toml, and no client changes it.
 error refusal_to_register();
 error refusal_to_unregister();

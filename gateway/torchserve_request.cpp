@@ -43,19 +43,13 @@ struct read_input {
   bool is_json = false;
 };
 
-// curl -d calls JSON a form, and curl -T nothing at all.
 result<read_input> input_of(const torchserve_body& body) {
   const auto media = media_of(body.content_type);
-  const bool has_parts = media == parts_media;
-  read_input in{std::string(body.text), false};
-  if (has_parts || (media == form_media && !looks_like_json(body.text))) {
-    auto field =
-        has_parts ? input_of_parts(body.content_type, body.text) : input_of_form(body.text);
-    if (!field) {
-      return field.error();
-    }
-    in.text = *std::move(field);
+  auto field = worker_input_of(body);
+  if (!field) {
+    return field.error();
   }
+  read_input in{std::move(field->value), false};
   if (text::utf8_valid_prefix(in.text) != in.text.size()) {
     return fail(errc::invalid_request, "the body is no text in UTF-8");
   }
@@ -230,6 +224,21 @@ result<generate> read_instance(const json& instance, const request_limits& limit
 }
 
 } // namespace
+
+// curl -d calls JSON a form, and curl -T nothing at all.
+result<form_input> worker_input_of(const torchserve_body& body) {
+  const auto media = media_of(body.content_type);
+  if (media == parts_media) {
+    return input_of_parts(body.content_type, body.text);
+  }
+  if (media != form_media) {
+    return form_input{std::string(body.text), std::string(body.content_type), {}};
+  }
+  if (looks_like_json(body.text)) {
+    return form_input{std::string(body.text), std::string(json_media), {}};
+  }
+  return input_of_form(body.text);
+}
 
 result<torchserve_generate> parse_prediction(const torchserve_body& body,
                                              const request_limits& limits) {

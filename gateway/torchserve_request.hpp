@@ -6,6 +6,7 @@
 
 #include "gateway/config.hpp"
 #include "gateway/openai_request.hpp"
+#include "gateway/torchserve_form.hpp"
 #include "schema/messages.hpp"
 #include "schema/result.hpp"
 
@@ -41,6 +42,9 @@ struct torchserve_body {
 // invalid_request, invalid_value, unsupported_parameter, with param; unsupported_media_type.
 result<torchserve_generate> parse_prediction(const torchserve_body& body,
                                              const request_limits& limits);
+// Any bytes, for a model that reads them itself: the body, or the field of a form, with its content
+// type. Errors: invalid_request (a form without it).
+result<form_input> worker_input_of(const torchserve_body& body);
 // The same of one of OpenAI's bodies.
 result<torchserve_generate> parse_openai_prediction(openai_api api, const torchserve_body& body,
                                                     const request_limits& limits);

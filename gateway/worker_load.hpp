@@ -2,8 +2,11 @@
 // pools write (worker_pool.hpp).
 #pragma once
 
+#include "gateway/worker_facts.hpp"
+
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,12 +18,14 @@ struct worker_load {
   std::atomic<std::size_t> workers{0}; // that take requests
   std::atomic<std::size_t> waiting{0};
   std::atomic<std::size_t> running{0};
+  std::atomic<std::uint64_t> batches{0}; // so far
 };
 
 struct worker_view {
   std::string name;
   std::string version;
   std::shared_ptr<const worker_load> load;
+  std::shared_ptr<const worker_facts> facts = std::make_shared<worker_facts>();
 };
 
 // Gauges in Prometheus' text format 0.0.4; nothing if there are no worker models.

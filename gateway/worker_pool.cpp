@@ -1,6 +1,8 @@
 #include "gateway/worker_pool.hpp"
 
 #include "actors/actor_faults.hpp"
+#include "gateway/answer_order.hpp"
+#include "gateway/worker_parameters.hpp"
 
 #include <spdlog/spdlog.h>
 
@@ -15,6 +17,10 @@ using instant = schedule::worker_queue::instant;
 
 // Told the refused: batches are answered within seconds.
 constexpr std::chrono::milliseconds retry_after{1000};
+// A tick comes within it, without being asked for.
+constexpr std::chrono::milliseconds tick_horizon{200};
+// A request that a door has sent while it did not know yet that this pool drains.
+constexpr std::chrono::milliseconds straggler_max{250};
 
 struct pool_state {
   struct open_entry {
@@ -22,6 +28,7 @@ struct pool_state {
     infer request; // kept until it has ended: its worker may be lost
     std::shared_ptr<quota_lease> lease;
     trace_handle trace;
+    instant arrived;
   };
 
   static inline const char* name = "worker_pool";
@@ -32,20 +39,30 @@ struct pool_state {
   std::unordered_map<std::uint64_t, open_entry> open;
   // Lives that the root is to end, and why, until they have: one that comes later hears as well.
   std::map<node_id, std::pair<worker_life, std::string>> condemned;
-  bool is_tick_due = false;
+  answer_order order; // of requests that are open, where it is kept
+  std::optional<instant> armed_for;
+  std::optional<instant> draining_since, drain_until;
+  bool is_drained = false; // and it was said
 
   instant now() { return self->clock().now(); }
   metrics& counts() { return config.facts->metrics(); }
 
   void start(open_infer& m) {
     const auto number = m.out->number();
-    schedule::worker_queue::asked a{number, bytes_of(m.request), {}};
+    schedule::worker_queue::asked a{number, bytes_of(m.request)};
     if (m.request.deadline.count() > 0)
       a.deadline = now() + m.request.deadline;
+    auto ok = is_drained
+                  ? result<void>(fail(errc::not_ready, "the model '{}' was unloaded", config.model))
+                  : read_queue_parameters(m.request, config.limits, a);
     open.emplace(number, open_entry{std::move(m.out), std::move(m.request), std::move(m.lease),
-                                    std::move(m.trace)});
-    if (auto ok = queue.enter(a, now()); !ok)
+                                    std::move(m.trace), now()});
+    if (ok)
+      ok = queue.enter(a, now());
+    if (!ok)
       refuse(number, ok.error());
+    else if (config.limits.preserve_ordering)
+      order.enter(number);
     obey();
   }
 
@@ -55,12 +72,25 @@ struct pool_state {
       return; // it ended while the door was leaving
     if (const auto& trace = it->second.trace)
       trace->what.left(m.why, now());
+    count_end(it->second, /*is_well=*/false, /*is_cancelled=*/true);
     queue.cancel(m.request, now());
     erase(m.request);
     obey();
   }
 
+  void count_end(const open_entry& of, bool is_well, bool is_cancelled) {
+    constexpr auto seconds = [](auto d) { return std::chrono::duration<double>(d).count(); };
+    ended_request r;
+    r.seconds = seconds(now() - of.arrived);
+    r.is_well = is_well;
+    r.is_cancelled = is_cancelled;
+    const auto begun = of.out->begun_at();
+    r.queue_seconds = begun < of.arrived ? r.seconds : seconds(begun - of.arrived);
+    counts().worker_ended(config.model, config.version, r);
+  }
+
   void erase(std::uint64_t request) {
+    order.leave(request);
     if (open.erase(request) > 0)
       config.facts->leave();
   }
@@ -74,8 +104,18 @@ struct pool_state {
     const auto trace = it->second.trace;
     if (trace)
       trace->what.take(e, now());
+    const auto* piece = std::get_if<inferred>(&e);
+    const bool is_well = piece != nullptr;
+    const bool is_first = piece && piece->index == 0;
+    // What was refused was never begun, and is no answer.
+    const bool is_end = std::holds_alternative<failed>(e) || (piece && piece->is_last);
     const bool fits = out->push(std::move(e));
     out->wake_door();
+    if (is_first)
+      counts().worker_answered(config.model, config.version,
+                               std::chrono::duration<double>(now() - it->second.arrived).count());
+    if (is_end || !fits)
+      count_end(it->second, is_well && fits, /*is_cancelled=*/false);
     if (!fits) {
       if (trace)
         trace->what.cut_off(errc::slow_reader, now());
@@ -91,7 +131,8 @@ struct pool_state {
     rejected no;
     no.request = request;
     no.reason = std::move(why);
-    no.retry_after = retry_after;
+    if (row_of(no.reason.code).retryable)
+      no.retry_after = retry_after;
     no.queue_position = static_cast<std::uint32_t>(queue.waiting());
     if (deliver(request, std::move(no)))
       erase(request);
@@ -106,39 +147,59 @@ struct pool_state {
       return obey();
     }
     if (auto ok = check_limits(p); !ok && !p.failure) {
-      refuse_piece(request, ok.error());
+      end_answer(request,
+                 fail(errc::handler_failed, "the handler's answer: {}", ok.error().message));
       return obey();
     }
-    const bool is_delivered = p.failure ? deliver(request, failed{std::move(*p.failure)})
-                                        : deliver(request, std::move(p));
-    if (is_delivered && is_last)
-      erase(request);
+    auto event = p.failure ? stream_event(failed{std::move(*p.failure)}) : std::move(p);
+    if (!order.is_known(request) || order.is_turn(request))
+      tell(request, std::move(event), is_last);
+    else if (!order.hold({request, std::move(event), is_last}))
+      end_answer(request, fail(errc::overloaded,
+                               "more than {} bytes of answers wait for their turn "
+                               "(preserve_ordering)",
+                               held_answer_bytes_max));
     obey();
   }
 
-  // Its client's message has no room for it. The worker still ends the answer, for nobody.
-  void refuse_piece(std::uint64_t request, const error& why) {
-    queue.cancel(request, now());
-    if (deliver(request,
-                failed{fail(errc::handler_failed, "the handler's answer: {}", why.message)}))
+  void tell(std::uint64_t request, stream_event e, bool is_last) {
+    if (deliver(request, std::move(e)) && is_last)
       erase(request);
   }
 
+  // The worker still ends the answer, for nobody.
+  void end_answer(std::uint64_t request, error why) {
+    queue.cancel(request, now());
+    tell(request, failed{std::move(why)}, /*is_last=*/true);
+  }
+
+  // Whose turn has come.
+  void tell_held() {
+    while (auto held = order.next())
+      tell(held->request, std::move(held->event), held->is_last);
+  }
+
   void obey() {
-    for (auto orders = queue.take_orders(); !orders.empty(); orders = queue.take_orders())
-      for (const auto& order : orders)
-        std::visit([this](const auto& o) { carry_out(o); }, order);
+    tell_held();
+    for (auto orders = queue.take_orders(); !orders.empty(); orders = queue.take_orders()) {
+      for (const auto& one : orders)
+        std::visit([this](const auto& o) { carry_out(o); }, one);
+      tell_held();
+    }
     config.load->workers = queue.workers();
     config.load->waiting = queue.waiting();
     config.load->running = queue.running();
+    end_drain();
     arm();
   }
 
   void carry_out(const schedule::start_batch& o) {
+    ++config.load->batches;
     infer_batch batch;
     batch.batch = o.batch;
     for (const auto request : o.requests) {
       const auto& entry = open.at(request);
+      entry.out->begun(now());
       if (entry.trace)
         entry.trace->what.begun(now());
       auto item = entry.request;
@@ -215,20 +276,47 @@ struct pool_state {
       report(c.first, phase::failed, c.second);
   }
 
-  // The ticker comes ten times a second; a batch may be due before.
+  // The ticker comes in any case; a batch, or the end of a request's patience, may be due before.
   void arm() {
     const auto due = queue.due();
-    if (!due || std::exchange(is_tick_due, true))
+    if (!due || *due >= now() + tick_horizon || (armed_for && *armed_for <= *due))
       return;
+    armed_for = due;
     const auto wait = std::max(std::chrono::nanoseconds(0),
                                std::chrono::duration_cast<std::chrono::nanoseconds>(*due - now()));
     self->delayed_send(self, wait, actors::tick{});
   }
 
   void tick() {
-    is_tick_due = false;
+    if (armed_for && now() >= *armed_for)
+      armed_for.reset();
     queue.tick(now());
+    end_late_drain();
     obey();
+  }
+
+  // Asked again it may be given less time, never more.
+  void begin_drain(std::chrono::milliseconds grace) {
+    draining_since = draining_since.value_or(now());
+    drain_until = std::min(drain_until.value_or(instant::max()), now() + grace);
+    end_late_drain();
+    end_drain();
+  }
+
+  void end_late_drain() {
+    if (!drain_until || now() < *drain_until || open.empty())
+      return;
+    std::vector<std::uint64_t> late;
+    for (const auto& [request, entry] : open)
+      late.push_back(request);
+    for (const auto request : late)
+      end_answer(request, fail(errc::not_ready, "the model '{}' was unloaded", config.model));
+  }
+
+  void end_drain() {
+    if (draining_since && now() - *draining_since >= straggler_max && open.empty() &&
+        queue.waiting() + queue.running() == 0 && !std::exchange(is_drained, true))
+      config.drained();
   }
 };
 
@@ -254,11 +342,23 @@ worker_pool_actor::behavior_type pool(worker_pool_actor::stateful_pointer<pool_s
         if (m.peer.role == role::root)
           self->state.tell_root();
       },
+      [self](const drain& m) { self->state.begin_drain(m.grace); },
       [self](const actors::tick&) { self->state.tick(); },
   };
 }
 
 } // namespace
+
+const worker_model* worker_models::find(std::string_view name, std::string_view version) const {
+  const auto known = by_name.find(name);
+  if (known == by_name.end())
+    return nullptr;
+  const auto& all = known->second;
+  const auto at = std::find_if(all.begin(), all.end(), [&](const worker_model& m) {
+    return version.empty() || m.version == version;
+  });
+  return at == all.end() ? nullptr : &*at;
+}
 
 worker_pool_actor spawn_worker_pool(caf::actor_system& system, worker_pool_config config) {
   return system.spawn(pool, std::move(config));

@@ -65,7 +65,7 @@ namespace baton::gateway {
 
 using worker_pool_actor =
     actors::takes<open_infer, close_request, worker_greeted, worker_said, worker_leaving,
-                  worker_lost, worker_silent, actors::peer_up, actors::tick>;
+                  worker_lost, worker_silent, actors::peer_up, drain, actors::tick>;
 
 // How a worker stands in the cluster.
 struct worker_place {
@@ -74,6 +74,7 @@ struct worker_place {
 };
 
 struct worker_pool_config {
+  std::string model, version = "1"; // the labels of its metrics
   schedule::worker_limits limits;
   std::vector<worker_place> places;
   std::shared_ptr<board> facts;
@@ -82,17 +83,23 @@ struct worker_pool_config {
   std::function<void(worker_life, message)> say;
   // To the root.
   std::function<void(const status&)> report;
+  // It was told to drain, and has nothing open any more: its requests have ended, by themselves or
+  // with the grace. Once.
+  std::function<void()> drained = [] {};
 };
 
 worker_pool_actor spawn_worker_pool(caf::actor_system& system, worker_pool_config config);
 
-// The worker models of this gateway, by name; told to the board once, before the doors open.
+// The worker models that this gateway asks: a value on the board, replaced as a whole.
 struct worker_model {
   std::string version;
   worker_pool_actor pool;
 };
 struct worker_models {
-  std::map<std::string, worker_model, std::less<>> by_name;
+  std::map<std::string, std::vector<worker_model>, std::less<>> by_name; // the newest version first
+
+  // `version`: empty is the newest. Null: there is none.
+  const worker_model* find(std::string_view name, std::string_view version) const;
 };
 
 } // namespace baton::gateway

@@ -76,6 +76,7 @@ struct worker_door::wall {
   std::map<node_id, linked_worker> workers;
   std::mutex mutex;
   std::vector<std::pair<worker_life, message>> to_say;
+  std::optional<pools_by_place> next_pools;
   std::atomic<bool> is_stopping{false};
   clock::time_point next_beat;
   std::thread thread;
@@ -97,6 +98,7 @@ struct worker_door::wall {
   linked_worker* known(const std::string& id, const envelope& head);
   void lose(node_id node, const std::string& how, bool has_ended);
   void give_credit(linked_worker& to, std::size_t bytes);
+  void use_next_pools();
   void say_all();
   void beat(clock::time_point now);
   void say(linked_worker& to, const message& m);
@@ -132,7 +134,14 @@ void worker_door::wall::refuse(const std::string& id, const hello& h, const erro
   router.refuse(facts->config(), id, h, why);
 }
 
+void worker_door::wall::use_next_pools() {
+  const std::lock_guard lock(mutex);
+  if (auto next = std::exchange(next_pools, {}))
+    std::swap(pools, *next);
+}
+
 void worker_door::wall::greet(const std::string& id, const hello& h) {
+  use_next_pools();
   const auto pool = pools.find(h.node);
   if (h.role != role::worker || pool == pools.end())
     return refuse(id, h, fail(errc::forbidden, "no worker has this place here"));
@@ -317,6 +326,11 @@ result<std::unique_ptr<worker_door>> worker_door::bind(const std::string& endpoi
 void worker_door::start(pools_by_place pools) {
   wall_->pools = std::move(pools);
   wall_->thread = std::thread([w = wall_.get()] { w->run(); });
+}
+
+void worker_door::change(pools_by_place pools) {
+  const std::lock_guard lock(wall_->mutex);
+  wall_->next_pools = std::move(pools);
 }
 
 void worker_door::say(worker_life to, message m) {

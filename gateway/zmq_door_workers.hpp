@@ -30,6 +30,9 @@ public:
 
   // Once.
   void start(pools_by_place pools);
+  // Other places from now on, from any thread. Workers that are greeted already stay with the pool
+  // that they have.
+  void change(pools_by_place pools);
   // To a worker of this life, from any thread; dropped if it is not greeted any more.
   void say(worker_life to, message m);
   // Ends the thread. Idempotent.

@@ -180,6 +180,8 @@ offset<wire::StageAddress> put(writer& out, const stage_address& m);
 offset<wire::Generation> put(writer& out, const generation& m);
 offset<wire::Tensor> put(writer& out, const tensor& m);
 offset<wire::HeaderField> put(writer& out, const header_field& m);
+offset<wire::ModelWorker> put(writer& out, const model_worker& m);
+offset<wire::ServedModel> put(writer& out, const served_model& m);
 void get(reader& in, const wire::Error& from, error& to);
 void get(reader& in, const wire::Constraint& from, shared_constraint& to);
 void get(reader& in, const wire::SamplingParams& from, sampling_params& to);
@@ -197,6 +199,8 @@ void get(reader& in, const wire::StageAddress& from, stage_address& to);
 void get(reader& in, const wire::Generation& from, generation& to);
 void get(reader& in, const wire::Tensor& from, tensor& to);
 void get(reader& in, const wire::HeaderField& from, header_field& to);
+void get(reader& in, const wire::ModelWorker& from, model_worker& to);
+void get(reader& in, const wire::ServedModel& from, served_model& to);
 
 struct put_prompt_result {
   wire::Prompt type;
@@ -252,6 +256,10 @@ offset<wire::Infer> put(writer& out, const infer& m);
 offset<wire::Inferred> put(writer& out, const inferred& m);
 offset<wire::InferBatch> put(writer& out, const infer_batch& m);
 offset<wire::CancelInfer> put(writer& out, const cancel_infer& m);
+offset<wire::ServedModels> put(writer& out, const served_models& m);
+offset<wire::ChangeModel> put(writer& out, const change_model& m);
+offset<wire::ModelChanged> put(writer& out, const model_changed& m);
+offset<wire::ModelDrained> put(writer& out, const model_drained& m);
 
 void get(reader& in, const wire::Reserve& from, reserve& to);
 void get(reader& in, const wire::Granted& from, granted& to);
@@ -299,6 +307,10 @@ void get(reader& in, const wire::Infer& from, infer& to);
 void get(reader& in, const wire::Inferred& from, inferred& to);
 void get(reader& in, const wire::InferBatch& from, infer_batch& to);
 void get(reader& in, const wire::CancelInfer& from, cancel_infer& to);
+void get(reader& in, const wire::ServedModels& from, served_models& to);
+void get(reader& in, const wire::ChangeModel& from, change_model& to);
+void get(reader& in, const wire::ModelChanged& from, model_changed& to);
+void get(reader& in, const wire::ModelDrained& from, model_drained& to);
 
 // A finished buffer as a payload that owns it, 16-byte aligned.
 template <class W>

@@ -52,6 +52,7 @@ inline constexpr std::size_t details_max = 4096; // tokens with logprobs in one 
 inline constexpr std::size_t stages_max = 1024;
 inline constexpr std::size_t nodes_max = 4096;
 inline constexpr std::size_t models_max = 1024;
+inline constexpr std::size_t model_config_bytes_max = 16u << 10; // of a worker model, as TOML
 
 // Worker models. All strings and tensors of a request, or of a piece of an answer, fit with their
 // tables into one message of a client; who forms batches counts their bytes.

@@ -22,6 +22,7 @@
 #include "schema/membership.hpp"
 #include "schema/payload.hpp"
 #include "schema/sampling.hpp"
+#include "schema/served_models.hpp"
 #include "schema/step.hpp"
 
 #include <chrono>
@@ -376,6 +377,7 @@ using message =
                  epoch_opened, hello, hello_ack, heartbeat, credit, status, model_card, load_report,
                  drain, query_status, cluster_status, list_models, models, generate, chunks, resume,
                  change_nodes, nodes_changed, generations, serves, joined, scale_model, remove_node,
-                 group_values, infer, inferred, infer_batch, cancel_infer>;
+                 group_values, infer, inferred, infer_batch, cancel_infer, served_models,
+                 change_model, model_changed, model_drained>;
 
 } // namespace baton

@@ -81,10 +81,29 @@ void take_contents(const inference::InferTensorContents& c, grpc_tensor& out) {
   });
 }
 
+void fill(inference::InferParameter& to, const grpc_value& value) {
+  if (const auto* flag = std::get_if<bool>(&value)) {
+    to.set_bool_param(*flag);
+  } else if (const auto* whole = std::get_if<std::int64_t>(&value)) {
+    to.set_int64_param(*whole);
+  } else if (const auto* large = std::get_if<std::uint64_t>(&value)) {
+    to.set_uint64_param(*large);
+  } else if (const auto* real = std::get_if<double>(&value)) {
+    to.set_double_param(*real);
+  } else {
+    to.set_string_param(std::get<std::string>(value));
+  }
+}
+
 void fill(inference::ModelInferResponse& to, const grpc_inferred& told) {
   to.set_model_name(told.model);
   to.set_model_version(told.version);
   to.set_id(told.id);
+  for (const auto& [name, value] : told.parameters) {
+    if (value) {
+      fill((*to.mutable_parameters())[name], *value);
+    }
+  }
   if (told.is_final) {
     (*to.mutable_parameters())["triton_final_response"].set_bool_param(*told.is_final);
   }

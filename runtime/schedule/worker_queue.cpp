@@ -3,6 +3,8 @@
 #include "schema/ensure.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 #include <utility>
 
 namespace baton::schedule {
@@ -32,23 +34,47 @@ std::vector<worker_life> worker_queue::lives() const {
   return all;
 }
 
+std::vector<queue_policy> worker_limits::policies() const {
+  std::vector<queue_policy> all(std::max(1u, priority_levels), default_queue_policy);
+  for (const auto& [level, policy] : priority_queue_policy)
+    all.at(level - 1) = policy;
+  return all;
+}
+
 result<void> worker_queue::enter(const asked& a, instant now) {
   ENSURE(!entries_.contains(a.request), "request {} comes twice", a.request);
+  if (a.priority > limits_.priority_levels)
+    return fail_param(errc::invalid_value, "priority", "priority is {}, the model has {} levels",
+                      a.priority, limits_.priority_levels);
+  const auto priority = a.priority > 0 ? a.priority : limits_.default_priority_level;
+  const auto level = static_cast<std::size_t>(std::max<std::uint64_t>(priority, 1) - 1);
+  const auto& policy = line_.policy(level);
+  if (a.queue_timeout.count() > 0 && !policy.allow_timeout_override)
+    return fail_param(errc::invalid_value, "timeout",
+                      "timeout: allow_timeout_override is false at the request's level");
+  expire(now); // they leave their places
   if (limits_.use_job_ticket) {
     const auto idle = static_cast<std::size_t>(std::count_if(
         workers_.begin(), workers_.end(), [](const auto& w) { return w.second.takes_batches(); }));
-    if (waiting_.size() >= idle * limits_.batch_size)
+    if (line_.size() >= idle * limits_.batch_size)
       return fail(errc::no_job_ticket, "no worker of the model is free");
-  } else if (waiting_.size() >= limits_.max_queued) {
+  } else if (line_.size() >= limits_.max_queued) {
     return fail(errc::overloaded, "{} requests wait for the model's workers, its limit",
-                waiting_.size());
+                line_.size());
   }
+  if (line_.is_full(level))
+    return fail(errc::overloaded, "{} requests of priority {} wait, the level's max_queue_size",
+                policy.max_queue_size, level + 1);
   entry e;
   e.bytes = a.bytes;
   e.arrived = now;
   e.deadline = a.deadline;
   entries_.emplace(a.request, e);
-  waiting_.push_back(a.request);
+  auto timeout = policy.timeout;
+  if (a.queue_timeout.count() > 0)
+    timeout = timeout.count() > 0 ? std::min(timeout, a.queue_timeout) : a.queue_timeout;
+  line_.push(a.request, level,
+             timeout.count() > 0 ? std::optional<instant>(now + timeout) : std::nullopt);
   form_batches(now);
   return {};
 }
@@ -59,7 +85,7 @@ void worker_queue::cancel(std::uint64_t request, instant now) {
     return;
   auto& e = it->second;
   if (!e.worker) {
-    std::erase(waiting_, request);
+    line_.erase(request);
     entries_.erase(it);
     return form_batches(now); // a large one may have kept others from going together
   }
@@ -119,7 +145,7 @@ void worker_queue::lose(std::uint64_t request, const std::string& how) {
         fail(errc::quarantined, "{} workers ended while they had this request; the last: {}",
              losses_max, how));
   } else {
-    waiting_.push_front(request);
+    line_.push_again(request);
   }
 }
 
@@ -186,29 +212,51 @@ const std::pair<const node_id, worker_queue::worker>* worker_queue::longest_idle
 }
 
 // One that was there when a worker ended goes alone: should it end another, it is known by that.
-std::pair<std::size_t, bool> worker_queue::next_batch() const {
-  std::size_t count = 0;
+worker_queue::candidates worker_queue::next_batch() const {
+  candidates c;
+  if (line_.again() > 0)
+    return {1, true, {}};
   std::size_t bytes = 0;
-  for (const auto request : waiting_) {
+  line_.visit([&](std::uint64_t request) {
     const auto& e = entries_.at(request);
-    if (e.losses > 0)
-      return {std::max<std::size_t>(count, 1), true};
     bytes += e.bytes;
-    if (count > 0 && bytes > limits::batch_bytes_max)
-      return {count, true};
-    if (++count == limits_.batch_size)
-      return {count, true};
-  }
-  return {count, false};
+    if (c.count > 0 && bytes > limits::batch_bytes_max) {
+      c.is_full = true;
+      return false;
+    }
+    c.oldest = c.count == 0 ? e.arrived : std::min(c.oldest, e.arrived);
+    c.is_full = ++c.count == limits_.batch_size;
+    return !c.is_full;
+  });
+  return c;
+}
+
+// Triton's rule: what has waited long enough goes as it is; else the largest preferred size; else
+// what cannot grow.
+std::size_t worker_queue::ready(const candidates& c, instant now) const {
+  const auto delay = limits_.max_batch_delay;
+  if (line_.again() > 0 || (delay.count() > 0 && now >= c.oldest + delay))
+    return c.count;
+  const auto& preferred = limits_.preferred_batch_sizes;
+  const auto above = std::upper_bound(preferred.begin(), preferred.end(), c.count);
+  if (above != preferred.begin())
+    return *std::prev(above);
+  return c.is_full || delay.count() == 0 ? c.count : 0;
+}
+
+void worker_queue::expire(instant now) {
+  for (const auto request : line_.expire(now))
+    end(request, fail(errc::queue_timeout, "no worker took the request within its queue_timeout"));
 }
 
 void worker_queue::form_batches(instant now) {
-  while (!waiting_.empty()) {
+  expire(now);
+  while (!line_.empty()) {
     const auto* idle = longest_idle();
     if (idle == nullptr)
       return;
-    const auto [count, is_full] = next_batch();
-    if (!is_full && now < entries_.at(waiting_.front()).arrived + limits_.max_batch_delay)
+    const auto count = ready(next_batch(), now);
+    if (count == 0)
       return;
     begin(idle->first, workers_.at(idle->first), count, now);
   }
@@ -216,8 +264,7 @@ void worker_queue::form_batches(instant now) {
 
 void worker_queue::begin(node_id node, worker& w, std::size_t count, instant now) {
   const worker_life life{node, w.epoch};
-  w.open.assign(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(count));
-  waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(count));
+  w.open = line_.take(count);
   w.heard = now;
   for (const auto request : w.open)
     entries_.at(request).worker = life;
@@ -225,9 +272,11 @@ void worker_queue::begin(node_id node, worker& w, std::size_t count, instant now
 }
 
 std::optional<worker_queue::instant> worker_queue::due() const {
-  if (waiting_.empty() || longest_idle() == nullptr)
-    return std::nullopt;
-  return entries_.at(waiting_.front()).arrived + limits_.max_batch_delay;
+  const auto expiry = line_.next_expiry();
+  if (line_.empty() || longest_idle() == nullptr)
+    return expiry;
+  const auto batch = next_batch().oldest + limits_.max_batch_delay;
+  return expiry ? std::min(*expiry, batch) : batch;
 }
 
 void worker_queue::tick(instant now) {
@@ -246,7 +295,7 @@ void worker_queue::end_late(instant now) {
   for (const auto request : late) {
     auto& e = entries_.at(request);
     if (!e.worker) {
-      std::erase(waiting_, request);
+      line_.erase(request);
       end(request, fail(errc::queue_timeout, "no worker took the request within its deadline"));
       continue;
     }
@@ -281,29 +330,30 @@ void worker_queue::end_unserved(instant now) {
   }
   if (!absent_since_)
     absent_since_ = now;
-  const auto all = waiting_;
-  for (const auto request : all) {
-    if (now < std::max(*absent_since_, entries_.at(request).arrived) + limits_.absence_max)
-      continue;
-    std::erase(waiting_, request);
+  std::vector<std::uint64_t> unserved;
+  line_.visit([&](std::uint64_t request) {
+    if (now >= std::max(*absent_since_, entries_.at(request).arrived) + limits_.absence_max)
+      unserved.push_back(request);
+    return true;
+  });
+  for (const auto request : unserved) {
+    line_.erase(request);
     end(request, fail(errc::not_ready, "the model has no worker at the moment"));
   }
 }
 
 void worker_queue::check_integrity() const {
+  line_.check_integrity();
   // What comes back from workers that ended was let in before.
-  const auto fresh = std::count_if(waiting_.begin(), waiting_.end(), [&](std::uint64_t request) {
-    const auto it = entries_.find(request);
-    return it != entries_.end() && it->second.losses == 0;
-  });
-  ENSURE(limits_.use_job_ticket || static_cast<std::size_t>(fresh) <= limits_.max_queued,
-         "{} requests wait", fresh);
+  const auto fresh = line_.size() - line_.again();
+  ENSURE(limits_.use_job_ticket || fresh <= limits_.max_queued, "{} requests wait", fresh);
   std::set<std::uint64_t> seen;
-  for (const auto request : waiting_) {
+  line_.visit([&](std::uint64_t request) {
     const auto it = entries_.find(request);
     ENSURE(it != entries_.end() && !it->second.worker, "request {} waits and runs", request);
     ENSURE(seen.insert(request).second, "request {} waits twice", request);
-  }
+    return true;
+  });
   for (const auto& [node, w] : workers_) {
     ENSURE(w.open.size() <= limits_.batch_size, "a batch of {}", w.open.size());
     ENSURE(!w.is_fenced || w.open.empty(), "a fenced worker has requests");

@@ -2,6 +2,7 @@
 // hangs, or its client leaves. Pure: time is given, orders are taken out; no process, no socket.
 //
 // A request:
+//   waiting --queue timeout--> refused (queue_timeout), or behind the others of its level
 //   waiting --batch--> running --last piece--> (done)
 //      ^                | |
 //      |                | +--client leaves, deadline--> abandoned --last piece, worker gone-->
@@ -17,16 +18,15 @@
 //          supervises it is asked to end it) --gone, another life--> forgotten
 #pragma once
 
+#include "runtime/schedule/waiting_line.hpp"
 #include "schema/ids.hpp"
 #include "schema/limits.hpp"
 #include "schema/result.hpp"
 
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <optional>
-#include <set>
 #include <unordered_map>
 #include <utility>
 #include <variant>
@@ -34,15 +34,26 @@
 
 namespace baton::schedule {
 
-// TorchServe's names and defaults, where it has them.
+// TorchServe's names and defaults, where it has them; those of Triton's dynamic batcher for the
+// rest.
 struct worker_limits {
   std::uint32_t batch_size = 1;                        // requests that are answered together
-  std::chrono::milliseconds max_batch_delay{100};      // that the first of a batch waits for others
+  std::chrono::microseconds max_batch_delay{100'000};  // that the first of a batch waits for others
   std::size_t max_queued = 100;                        // requests that wait; job_queue_size
   std::chrono::milliseconds response_timeout{120'000}; // from piece to piece
   bool use_job_ticket = false; // taken only if a worker has a place for it now
   // How long requests wait while there is no worker: a restart takes less.
   std::chrono::milliseconds absence_max{30'000};
+  // Ascending, none beyond batch_size: the largest that can be made goes at once.
+  std::vector<std::uint32_t> preferred_batch_sizes{};
+  bool preserve_ordering = false;           // answers leave as requests came (answer_order.hpp)
+  std::uint32_t priority_levels = 0;        // 0: requests have no priority; 1 is the highest
+  std::uint32_t default_priority_level = 0; // of requests that say none; one of the levels
+  queue_policy default_queue_policy{};
+  std::map<std::uint32_t, queue_policy> priority_queue_policy{}; // by level
+
+  // Of each level; one if there are none.
+  std::vector<queue_policy> policies() const;
 };
 
 // One life of a worker process.
@@ -80,14 +91,18 @@ class worker_queue {
 public:
   using instant = std::chrono::steady_clock::time_point;
 
-  explicit worker_queue(worker_limits limits) : limits_(limits) {}
+  explicit worker_queue(worker_limits limits)
+      : limits_(std::move(limits)), line_(limits_.policies()) {}
 
   struct asked {
     std::uint64_t request = 0; // unique
     std::size_t bytes = 0;     // of it in a message
-    std::optional<instant> deadline;
+    std::optional<instant> deadline{};
+    std::uint64_t priority = 0;                 // 0: the default level's
+    std::chrono::microseconds queue_timeout{0}; // shorter than its level's; 0: it says none
   };
-  // Errors: overloaded, no_job_ticket; then it has not come in.
+  // Errors: invalid_value (a priority or a timeout that its model does not have), overloaded,
+  // no_job_ticket; then it has not come in.
   result<void> enter(const asked& a, instant now);
   // Its client has gone. Nothing if it has ended.
   void cancel(std::uint64_t request, instant now);
@@ -107,12 +122,13 @@ public:
 
   // Deadlines, and batches whose first request has waited long enough.
   void tick(instant now);
-  // When a batch will start although it is not full; else time is told now and then.
+  // When a batch will start although it is not full, or a request has waited too long; else time is
+  // told now and then.
   std::optional<instant> due() const;
   std::vector<worker_order> take_orders() { return std::exchange(orders_, {}); }
 
-  std::size_t waiting() const noexcept { return waiting_.size(); }
-  std::size_t running() const noexcept { return entries_.size() - waiting_.size(); }
+  std::size_t waiting() const noexcept { return line_.size(); }
+  std::size_t running() const noexcept { return entries_.size() - line_.size(); }
   std::size_t workers() const noexcept; // that take requests
   std::vector<worker_life> lives() const;
   // What must hold after every call (ENSURE).
@@ -141,9 +157,17 @@ private:
 
   worker* find(worker_life life);
   const std::pair<const node_id, worker>* longest_idle() const;
-  // Of the front, as they go together; how many, and whether they need not wait for others.
-  std::pair<std::size_t, bool> next_batch() const;
+  // The front, as far as it fits together.
+  struct candidates {
+    std::size_t count = 0;
+    bool is_full = false; // no other can join them
+    instant oldest{};     // when the first of them came
+  };
+  candidates next_batch() const;
+  // Of `c`, how many go now.
+  std::size_t ready(const candidates& c, instant now) const;
   void form_batches(instant now);
+  void expire(instant now);
   void begin(node_id node, worker& at, std::size_t count, instant now);
   void end(std::uint64_t request, error why);
   void lose(std::uint64_t request, const std::string& how);
@@ -156,7 +180,7 @@ private:
 
   worker_limits limits_;
   std::unordered_map<std::uint64_t, entry> entries_;
-  std::deque<std::uint64_t> waiting_;
+  waiting_line line_;
   std::map<node_id, worker> workers_;
   std::optional<instant> absent_since_; // none: some worker takes requests, or nobody has looked
   std::uint64_t batches_ = 0;

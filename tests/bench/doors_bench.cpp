@@ -1,10 +1,12 @@
-// What the gateway alone makes of a head that is faster than any model: server-sent events for each
-// second of its processor time, and how long a text is under way through it. The head is a thread
-// that tells the desk of a step at a time; the client is a process of its own that reads every
-// socket and does nothing else. Run by tests/bench/doors.py and by people.
+// What the gateway alone makes of a head that is faster than any model: server-sent events, or
+// responses of a gRPC stream, for each second of its processor time, and how long a text is under
+// way through it. The head is a thread that tells the desk of a step at a time; the client is a
+// process of its own that reads every socket and does nothing else. Run by tests/bench/doors.py and
+// by people.
 #include "gateway/door_server.hpp"
 #include "gateway/front.hpp"
 #include "schema/ensure.hpp"
+#include "tests/bench/doors_grpc_client.hpp"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
@@ -23,6 +25,8 @@
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <filesystem>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -43,6 +47,7 @@ struct wishes {
   std::size_t streams = 64;
   std::uint32_t tokens = 4000;       // of each stream
   std::chrono::microseconds pace{0}; // between micro-batches; 0: as fast as they are read
+  bool is_grpc = false;              // KServe's ModelStreamInfer instead of server-sent events
 };
 
 // Between the two processes.
@@ -235,7 +240,7 @@ chunk chunk_of(const admitted& who, std::uint32_t index, std::uint32_t tokens, b
   c.count = 1;
   c.prompt_tokens = 1;
   c.ids = {static_cast<token_id>(index)};
-  c.text = is_stamped ? fmt::format("@{} ", now_ns()) : std::string(" word");
+  c.text = is_stamped ? fmt::format("@{} ", now_ns()) : std::string(bench::piece_text);
   c.finish = index == tokens ? finish::length : finish::none;
   return c;
 }
@@ -304,6 +309,9 @@ result<measured> be_gateway(const wishes& w, shared_counts& counts, int port_out
   config.self = node_id{1};
   config.epoch = epoch_id{1};
   config.http = "127.0.0.1:0";
+  if (w.is_grpc) {
+    config.grpc.kserve = "127.0.0.1:0";
+  }
   config.pipelines = {{head_node, "bench", 0, false}};
   config.stream_buffer_max_bytes = 1u << 20; // nobody is slow but the machine
   auto facts = std::make_shared<gateway::board>(config);
@@ -327,7 +335,8 @@ result<measured> be_gateway(const wishes& w, shared_counts& counts, int port_out
   while (standing_of(*facts->look()).phase != phase::ready) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  const auto port = port_of((*doors)->url());
+  const auto port =
+      port_of(w.is_grpc ? (*doors)->grpc_address(gateway::grpc_service::kserve) : (*doors)->url());
   ENSURE(write(port_out, &port, sizeof port) == sizeof port, "write");
   const auto streams = who->wait(w.streams);
   const auto begun = clock_type::now();
@@ -364,7 +373,12 @@ int run(const wishes& w) {
     close(port_pipe[1]);
     close(time_pipe[0]);
     std::uint16_t port = 0;
-    if (::read(port_pipe[0], &port, sizeof port) == sizeof port) {
+    if (::read(port_pipe[0], &port, sizeof port) != sizeof port) {
+      _exit(0); // there is no gateway, which says so itself
+    }
+    if (w.is_grpc) {
+      bench::read_grpc_streams({port, w.streams, w.tokens, seconds_max}, counts.read, counts.ended);
+    } else {
       be_client(port, w, counts, time_pipe[1]);
     }
     _exit(0);
@@ -399,15 +413,24 @@ int run(const wishes& w) {
 
 int main(int argc, char** argv) {
   wishes w;
+  if (argc == 5 && std::strcmp(argv[4], "grpc") == 0) {
+    w.is_grpc = true;
+    // The library of the door, as this build has it.
+    const auto program = std::filesystem::read_symlink("/proc/self/exe");
+    const auto build = program.parent_path().parent_path().parent_path();
+    setenv("BATON_DOORS", (build / "cluster" / "doors").c_str(), /*replace=*/0);
+    --argc;
+  }
   if (argc == 4) {
     w.streams = std::strtoul(argv[1], nullptr, 10);
     w.tokens = static_cast<std::uint32_t>(std::strtoul(argv[2], nullptr, 10));
     w.pace = std::chrono::microseconds(std::strtoul(argv[3], nullptr, 10));
   }
-  if (argc != 4 || w.streams == 0 || w.streams > streams_most || w.tokens == 0) {
+  const bool has_sizes = w.streams > 0 && w.streams <= streams_most && w.tokens > 0;
+  if (argc != 4 || !has_sizes || (w.is_grpc && w.pace.count() > 0)) {
     fmt::print(stderr,
-               "doors_bench STREAMS TOKENS PACE_US    PACE_US between micro-batches of {} "
-               "streams; 0: as fast as they are read, without times\n",
+               "doors_bench STREAMS TOKENS PACE_US [grpc]    PACE_US between micro-batches of {} "
+               "streams; 0: as fast as they are read, without times; gRPC has no other\n",
                rows_of_step);
     return 2;
   }

@@ -8,11 +8,13 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import engine  # noqa: E402
 import interference  # noqa: E402
+import json_schemas  # noqa: E402
 import load as loads  # noqa: E402
 import machine  # noqa: E402
 import perplexity  # noqa: E402
 import pipeline  # noqa: E402
 import report  # noqa: E402
+import schema_judge  # noqa: E402
 import start  # noqa: E402
 import tensor  # noqa: E402
 from settings import Settings, ToolFailed  # noqa: E402
@@ -131,3 +133,20 @@ def test_cores_of_a_role_are_those_between_two_moments():
     assert times.cores(1.2, 2.8) == {"head": pytest.approx(0.2), "client": pytest.approx(0.1)}
     rows = {row.row: row.value for row in engine.core_rows(Settings(None, None, threads=2, is_quick=False), [{"shard": 1.8, "head": 0.1, "client": 0.05}])}
     assert rows == {"door.cores.head": 0.1, "door.cores.client": 0.05, "door.http/in_process.ceiling": pytest.approx(0.925)}
+
+
+def test_what_holds_for_a_schema_is_jsonschemas_to_say_by_the_schemas_own_draft():
+    assert schema_judge.wrong_with({"type": "integer"}, "3") == ""
+    assert "ValidationError" in schema_judge.wrong_with({"type": "integer"}, '"3"')
+    assert "JSONDecodeError" in schema_judge.wrong_with({"type": "integer"}, "")
+    tuple_of_draft_7 = {"$schema": "http://json-schema.org/draft-07/schema#", "items": [{"const": 1}], "additionalItems": False}
+    assert schema_judge.wrong_with(tuple_of_draft_7, "[1]") == "" and schema_judge.wrong_with(tuple_of_draft_7, "[1, 2]")
+    assert "date" in schema_judge.wrong_with({"type": "string", "format": "date"}, '"2026-13-01"')
+
+
+def test_a_stream_is_hit_by_a_blow_between_its_first_piece_and_its_last():
+    answer = json_schemas.Answer(0, 0, {"name": "a.b", "schema": {}})
+    answer.stamps = [1.0, 2.0, 3.0]
+    assert [answer.was_in_the_middle(t) for t in (0.5, 1.0, 2.5, 3.0)] == [False, True, True, False]
+    answer.finish, answer.finishes, answer.dones = "length", 1, 1
+    assert answer.faults() == ["it ended by length"]

@@ -2,6 +2,7 @@
 // the wire.
 #include "gateway/embedding_request.hpp"
 #include "gateway/kserve_request.hpp"
+#include "gateway/kserve_worker_reply.hpp"
 #include "gateway/openai_request.hpp"
 #include "gateway/openai_tools.hpp"
 #include "gateway/request_check.hpp"
@@ -62,6 +63,43 @@ void check_kserve(std::string_view body, const gateway_config& config) {
   }
 }
 
+// Tensors that are accepted fit the wire, and can be told as an answer.
+void check_worker(const result<kserve_worker_call>& call) {
+  if (!call || !check_limits(call->request))
+    return;
+  (void)encode({}, call->request);
+  auto shape = call->shape;
+  shape.outputs.clear();
+  inferred answer;
+  answer.outputs = call->request.inputs;
+  answer.is_last = true;
+  const auto told = checked_response(shape, answer);
+  ENSURE(told, "read, but no tensors: {}", told.error().message);
+  for (const bool is_binary : {false, true}) {
+    shape.is_binary = is_binary;
+    kserve_worker_whole whole(shape);
+    const auto text = whole.take(answer);
+    ENSURE(text || !is_binary, "tensors that cannot be told in bytes: {}", text.error().message);
+  }
+}
+
+void check_workers(std::string_view body, const gateway_config& config) {
+  static const worker_view free{"m", "1", std::make_shared<worker_load>()};
+  static const worker_view declared = [] {
+    worker_facts facts;
+    facts.max_batch_size = 2;
+    facts.inputs = {{"text_input", "BYTES", {1}, true}, {"IN", "FP32", {-1, 2}, true}};
+    return worker_view{"m", "1", std::make_shared<worker_load>(),
+                       std::make_shared<const worker_facts>(facts)};
+  }();
+  for (const auto& of : {free, declared}) {
+    check_worker(read_worker_generate(of, kserve_route::generate, body, config.request));
+    check_worker(read_worker_infer(of, body, {}, config.request));
+    if (const auto end = body.rfind('}'); end != body.npos)
+      check_worker(read_worker_infer(of, body, std::to_string(end + 1), config.request));
+  }
+}
+
 } // namespace
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -103,6 +141,9 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     for (const auto& request : batch->requests)
       check_accepted(request, config);
   check_kserve(body, config);
+  check_workers(body, config);
+  for (const auto* media : {"application/x-www-form-urlencoded", "multipart/form-data; boundary=x"})
+    (void)worker_input_of({media, "", body});
   const auto of_tgi = parse_tgi_tokenize(body, config.request);
   const auto asked_tokens = of_tgi ? *of_tgi : parse_tokenize(body, config.request);
   if (asked_tokens && check_limits(asked_tokens->input)) {

@@ -32,6 +32,7 @@ worker_world::worker_world(std::uint64_t seed, worker_faults faults)
   limits_.response_timeout = 2s;
   limits_.absence_max = 5s;
   limits_.use_job_ticket = draw(5) == 0;
+  draw_queue();
   gateway::worker_pool_config config;
   config.limits = limits_;
   config.facts = facts_;
@@ -61,10 +62,35 @@ void worker_world::run() {
   time_->run();
 }
 
+// Of Triton's dynamic batcher.
+void worker_world::draw_queue() {
+  for (std::uint32_t size = 1; size <= limits_.batch_size; ++size)
+    if (draw(3) == 0)
+      limits_.preferred_batch_sizes.push_back(size);
+  limits_.preserve_ordering = draw(3) == 0;
+  auto& policy = limits_.default_queue_policy;
+  policy.timeout = std::chrono::milliseconds(draw(2) * draw(2000));
+  policy.allow_timeout_override = draw(2) == 0;
+  if (limits_.preserve_ordering)
+    return;
+  policy.is_delayed = draw(2) == 0;
+  limits_.priority_levels = static_cast<std::uint32_t>(draw(4));
+  limits_.default_priority_level = std::min(limits_.priority_levels, 1u);
+}
+
+// What a client says of its place in the queue; now and then a priority that there is not.
+std::string worker_world::drawn_parameters() {
+  const auto priority = draw(limits_.priority_levels + 2);
+  const auto timeout_us = draw(3) == 0 ? draw(1'000'000) : 0;
+  return fmt::format(R"({{"priority":{},"timeout":{}}})", priority, timeout_us);
+}
+
 template <class M>
 void worker_world::tell(M m) {
   caf::anon_send(pool_, std::move(m));
   run();
+  if (limits_.preserve_ordering)
+    look_at_order();
 }
 
 void worker_world::note(std::string what) {
@@ -121,6 +147,7 @@ void worker_world::ask() {
   m.out = c.out;
   if (draw(6) == 0)
     m.request.deadline = std::chrono::milliseconds(1 + draw(3000));
+  m.request.parameters = drawn_parameters();
   clients_.push_back(c);
   tell(std::move(m));
 }
@@ -225,6 +252,20 @@ void worker_world::read(client& c) {
     ++c.ends;
     const auto* no = std::get_if<rejected>(&*e);
     c.failure = no ? no->reason.code : std::get<gateway::failed>(*e).reason.code;
+  }
+}
+
+// Where it is kept, nobody is told a piece while the answer to an earlier request is open.
+void worker_world::look_at_order() {
+  bool is_one_open = false;
+  for (auto& c : clients_) {
+    if (!c.reads || c.has_left)
+      continue;
+    const auto before = c.next;
+    read(c);
+    if (is_one_open && c.next > before)
+      note(fmt::format("the answer to request {} overtakes another", c.out->number()));
+    is_one_open = is_one_open || c.ends == 0;
   }
 }
 

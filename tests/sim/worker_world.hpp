@@ -61,6 +61,8 @@ private:
   };
 
   std::uint64_t draw(std::uint64_t below);
+  void draw_queue();
+  std::string drawn_parameters();
   void run();
   template <class M>
   void tell(M m);
@@ -74,6 +76,7 @@ private:
   void start(process& p);
   void obey_root();
   void read(client& c);
+  void look_at_order();
   void read_all();
   void pass(std::chrono::milliseconds time);
   void note(std::string what);

@@ -12,6 +12,6 @@ docs/workers.md has the rest.
 
 from baton_client.tensors import Tensor
 
-from .handler import Context, Handler, Request, RequestError, Response
+from .handler import Context, Handler, Request, RequestError, Response, Unusable
 
-__all__ = ["Context", "Handler", "Request", "RequestError", "Response", "Tensor"]
+__all__ = ["Context", "Handler", "Request", "RequestError", "Response", "Tensor", "Unusable"]

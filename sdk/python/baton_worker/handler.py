@@ -89,6 +89,10 @@ class Request:
         raise RequestError(f"there is no input named '{name}'")
 
 
+class Unusable(Exception):
+    """Raised by `initialize`: no further try can help, and why. The process ends for good."""
+
+
 class RequestError(Exception):
     """A request that cannot be answered, and why: raised for all of a batch, or put in the place of
     one answer. `status`: of HTTP, where a door speaks it."""

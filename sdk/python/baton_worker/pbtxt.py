@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, Iterator, List, Tuple
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 _TOKEN = re.compile(
     r"""\s*(?:\#[^\n]*\n?|(?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?P<word>[A-Za-z_][\w.]*)"""
@@ -17,6 +18,16 @@ DEPTH_MAX = 32
 def parse(text: str) -> Dict[str, Any]:
     """Raises ValueError with the place."""
     return _Parser(text).whole()
+
+
+def beside(model: Path, named: Optional[str] = None) -> Optional[Dict[str, Any]]:
+    """That of a model's file in a repository (MODEL/VERSION/FILE), or the one that is named; None: there is none. Raises ValueError."""
+    file = Path(named) if named else model.parent.parent / "config.pbtxt"
+    if file.is_file():
+        return parse(file.read_text())
+    if named:
+        raise ValueError(f"{file} is no file")
+    return None
 
 
 class _Parser:

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Callable, List, NoReturn
 
-from .handler import Context, Handler
+from .handler import Context, Handler, Unusable
 from .link import Link
 from .serve import serve
 
@@ -19,7 +19,7 @@ EXIT_PERMANENT = 78  # EX_CONFIG: a restart cannot help
 
 def give_up(why: str) -> NoReturn:
     """The log's last line is shown as the reason, without its first two words."""
-    print(f"baton_worker error {why}", file=sys.stderr, flush=True)
+    print(f"baton_worker error {' '.join(why.split())}", file=sys.stderr, flush=True)
     sys.exit(EXIT_PERMANENT)
 
 
@@ -40,7 +40,7 @@ def load_module(path: str) -> ModuleType:
 
 def start(make: Callable[[Context], Handler], options: List[str]) -> None:
     """Serves what `make` gives until SIGTERM. What it raises is for good, what `initialize` raises is
-    tried again by the supervisor."""
+    tried again by the supervisor, unless it is Unusable."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     try:
         context = Context.of_environment(options)
@@ -52,5 +52,8 @@ def start(make: Callable[[Context], Handler], options: List[str]) -> None:
     except Exception as wrong:
         logging.exception("the handler cannot be loaded")
         give_up(f"{type(wrong).__name__}: {wrong}")
-    handler.initialize(context)
+    try:
+        handler.initialize(context)
+    except Unusable as wrong:
+        give_up(str(wrong))
     serve(handler, Link(door, int(node), int(epoch), context.name))

@@ -28,6 +28,7 @@ from baton_client.errors import BatonError
 from . import pbtxt
 from .handler import Context, Handler, Request, RequestError, Response
 from .start import load_module, start
+from .triton_config import ModelConfig
 
 TRITONSERVER_RESPONSE_COMPLETE_FINAL = 1
 TRITONSERVER_REQUEST_FLAG_SEQUENCE_START = 1
@@ -167,7 +168,9 @@ class ReceivedRequest:
         return 0
 
     def timeout(self) -> int:
-        return 0
+        """Microseconds; 0: it says none."""
+        said = self._request.parameters.get("timeout", 0)
+        return said if isinstance(said, int) else 0
 
     def requested_output_names(self) -> List[str]:
         return self._request.outputs
@@ -324,15 +327,6 @@ async def _finished(made: Any) -> Any:
     return await made
 
 
-def config_of(model: Path, named: Optional[str]) -> Dict[str, Any]:
-    file = Path(named) if named else model.parent.parent / "config.pbtxt"
-    if not file.is_file():
-        if named:
-            raise ValueError(f"{file} is no file")
-        return {}
-    return pbtxt.parse(file.read_text())
-
-
 def make(context: Context) -> Handler:
     parser = argparse.ArgumentParser(prog="baton_worker.triton")
     parser.add_argument("model")
@@ -345,7 +339,13 @@ def make(context: Context) -> Handler:
     sys.modules["triton_python_backend_utils"] = here
     file = Path(options.model).resolve()
     module = load_module(str(file))
-    config = {"name": context.model, **config_of(file, options.config)}
+    config = {"name": context.model, **(pbtxt.beside(file, options.config) or {})}
+    complete = getattr(module.TritonPythonModel, "auto_complete_config", None)
+    if complete is not None:
+        completed = complete(ModelConfig(config))
+        if not isinstance(completed, ModelConfig):
+            raise ValueError("auto_complete_config returns the model config that it was given")
+        config = completed.as_dict()
     return TritonHandler(module.TritonPythonModel(), config, file.parent)
 
 

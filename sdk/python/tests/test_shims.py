@@ -130,6 +130,53 @@ def test_a_triton_model_may_send_some_responses_and_return_others():
     assert first.failure is None and second.failure.message == "no"
 
 
+COMPLETES = """
+import json
+import numpy
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    @staticmethod
+    def auto_complete_config(config):
+        config.add_input({"name": "IN", "data_type": "TYPE_FP32", "dims": [2]})
+        config.add_output({"name": "OUT", "data_type": "TYPE_STRING", "dims": [1]})
+        config.set_max_batch_size(BATCH)
+        config.set_dynamic_batching()
+        config.set_model_transaction_policy({"decoupled": False})
+        return config
+
+    def initialize(self, args):
+        self.config = args["model_config"]
+
+    def execute(self, requests):
+        said = [json.dumps([json.loads(self.config), r.timeout()]) for r in requests]
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("OUT", numpy.array([s], dtype=object))]) for s in said]
+"""
+
+
+def test_a_triton_model_completes_its_config(tmp_path):
+    file = tmp_path / "m" / "1" / "model.py"
+    file.parent.mkdir(parents=True)
+    file.write_text(COMPLETES.replace("BATCH", "4"))
+    (tmp_path / "m" / "config.pbtxt").write_text('max_batch_size: 2 input [{ name: "IN" data_type: TYPE_FP32 }]')
+    handler = triton(str(file))
+    ((_, piece), (_, late)) = run(handler, {}, {"parameters_json": '{"timeout": 1500}'})
+    config, timeout = json.loads(piece.outputs[0].numpy()[0])
+    assert config["input"] == [{"name": "IN", "data_type": "TYPE_FP32", "dims": [2]}] and config["output"][0]["name"] == "OUT"
+    assert (config["max_batch_size"], config["dynamic_batching"], timeout) == (4, {}, 0)
+    assert json.loads(late.outputs[0].numpy()[0])[1] == 1500
+    for text, model, why in (('max_batch_size: 8', COMPLETES, "max_batch_size 8, auto_complete_config 4"),
+                             ('input [{ name: "IN" data_type: TYPE_INT8 }]', COMPLETES, "input 'IN': config.pbtxt says data_type"),
+                             ("", COMPLETES.replace('"dims": [2]', '"shape": [2]'), "an input of auto_complete_config has shape"),
+                             ("sequence_batching {}", COMPLETES, "says sequence_batching"),
+                             ("", COMPLETES.replace("return config", "return None"), "returns the model config")):
+        file.write_text(model.replace("BATCH", "4"))
+        (tmp_path / "m" / "config.pbtxt").write_text(text)
+        with pytest.raises(ValueError, match=why):
+            triton(str(file))
+
+
 def test_config_pbtxt_is_read_as_triton_gives_it():
     config = pbtxt.parse((MODELS / "config.pbtxt").read_text())
     assert [i["name"] for i in config["input"]] == ["INPUT0", "INPUT1"] and config["output"][1]["dims"] == [4]
@@ -158,50 +205,3 @@ def test_the_example_of_a_generation_loop():
     assert told({**drawn, "seed": 8}) != told(drawn) == told(drawn)
     refused = run(handler, {"body": b'{"top_p": 0}'}, {"body": json.dumps(likeliest).encode()}, {"body": b"["})
     assert [p.failure.name for r, p in refused if r != 2] == ["unprocessable"] * 2
-
-
-def field(number, value):
-    """A field of a protobuf message: a number, or bytes."""
-    if isinstance(value, int):
-        return bytes([number << 3, value])
-    raw = value.encode() if isinstance(value, str) else value
-    assert len(raw) < 1 << 14
-    size = bytes([len(raw)]) if len(raw) < 128 else bytes([len(raw) & 127 | 128, len(raw) >> 7])
-    return bytes([number << 3 | 2]) + size + raw
-
-
-def onnx_sum():
-    """A model of one node, z = x + y, whose rows are any number (onnx.proto)."""
-    shape = field(1, field(2, "rows")) + field(1, field(1, 2))
-    kind = field(1, field(1, 1) + field(2, shape))  # a tensor of float32
-    values = [field(1, name) + field(2, kind) for name in "xyz"]
-    node = field(1, "x") + field(1, "y") + field(2, "z") + field(4, "Add")
-    graph = field(1, node) + field(2, "g") + field(11, values[0]) + field(11, values[1]) + field(12, values[2])
-    return field(1, 8) + field(7, graph) + field(8, field(1, "") + field(2, 13))
-
-
-def test_the_example_of_an_onnx_model(tmp_path):
-    pytest.importorskip("onnxruntime")
-    import numpy
-
-    from baton_worker.__main__ import make
-
-    (tmp_path / "sum.onnx").write_bytes(onnx_sum())
-    example = Path(__file__).resolve().parents[3] / "examples" / "workers" / "onnx_model.py"
-    options = context(str(example), str(tmp_path / "sum.onnx"))
-    handler = make(options)
-    handler.initialize(options)
-    calls = []
-    session = handler.session
-    handler.session = type("S", (), {"run": lambda self, names, row: calls.append(len(row["x"])) or session.run(names, row),
-                                     "get_outputs": lambda self: session.get_outputs()})()
-
-    def asked(*rows):
-        x = numpy.array(rows, "float32")
-        return {"inputs": [Tensor.of("x", x), Tensor.of("y", 10 * x)]}
-
-    pieces = run(handler, asked([1, 2]), {"inputs": []}, asked([3, 4], [5, 6]))
-    assert calls == [3]  # rows of two requests together
-    first, refused, third = (p for _, p in pieces)
-    assert first.outputs[0].numpy().tolist() == [[11, 22]] and refused.failure.name == "unprocessable"
-    assert third.outputs[0].numpy().tolist() == [[33, 44], [55, 66]]

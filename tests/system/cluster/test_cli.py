@@ -92,6 +92,10 @@ def test_a_repository_of_triton_is_imported(tmp_path):
     alone = cluster("import", add / "config.pbtxt")
     assert alone.returncode == 1 and "--model says which LLM is served" in alone.stderr
     assert cluster("import", add, "--model", MODEL).returncode == 0
+    shown = cluster("import", ROOT / "examples/workers/models", "--model", MODEL)
+    assert shown.returncode == 0 and "left out" not in shown.stdout, shown.stderr
+    config.write_text(shown.stdout)
+    assert "preferred_batch_size = [4, 8]" in shown.stdout and cluster("plan", config).returncode == 0
     (add / "config.pbtxt").write_text("backend: {")
     assert "add_sub/config.pbtxt: line 1" in cluster("import", add, "--model", MODEL).stderr
 

@@ -19,6 +19,7 @@ from baton_client import BatonError, Client, Tensor  # noqa: E402
 
 HANDLERS = pathlib.Path(__file__).parent / "handlers"
 PLAY = HANDLERS / "play.py"
+EXAMPLES = ROOT / "examples" / "workers"
 SHIMMED = ROOT / "sdk" / "python" / "tests" / "models"  # as people wrote them for other servers
 CPP = BUILD / "sdk" / "cpp"
 
@@ -317,9 +318,12 @@ def others():
         + table("refused", CPP / "baton_worker_host", CPP / "libbaton_sum_worker.so", "refuse", module=None)
         + table("words", SHIMMED / "ts_class_handler.py", module="baton_worker.torchserve")
         + table("ask", HANDLERS / "ask.py")
+        + table("add_sub", EXAMPLES / "models/add_sub/1/model.onnx", module="baton_worker.onnx", batch_size=8, preferred_batch_size=[2], max_batch_delay=10)
+        + table("tensors", HANDLERS / "tensors.py", platform="python")
+        + 'inputs = [{ name = "IN", datatype = "FP32", shape = [-1] }]\n'
     )
     with running(WithWorkers, workers=tables) as c:
-        for model in ("echo", "sum", "words", "ask"):
+        for model in ("echo", "sum", "words", "ask", "add_sub", "tensors"):
             c.wait_workers(model)
         yield c
 
@@ -361,6 +365,38 @@ def test_a_handler_of_torchserve(others):
     connection, answer = others.open_stream("words", text="stream")
     with contextlib.closing(connection):
         assert answer.headers["Transfer-Encoding"] == "chunked" and answer.read().startswith(b"0 1 ")
+
+
+def test_a_model_of_onnx_runtime(others, pool):
+    def asked(client, x, y):
+        tensors = [Tensor(name, "FP32", [1, 2], struct.pack("<2f", *values)) for name, values in (("INPUT0", x), ("INPUT1", y))]
+        return {t.name: struct.unpack("<2f", t.data) for t in client.infer("add_sub", tensors, timeout=5).outputs}
+
+    with Client(others.door) as client:  # two make a batch of the preferred size: nobody waits for max_batch_delay
+        both = [pool.submit(asked, client, (x, 2), (1, 1)) for x in (5, 7)]
+        assert [one.result() for one in both] == [{"OUTPUT0": (x + 1, 3), "OUTPUT1": (x - 1, 1)} for x in (5, 7)]
+        good = pool.submit(asked, client, (1, 2), (1, 1))
+        with pytest.raises(BatonError, match="there is no input named 'INPUT0'"):
+            client.infer("add_sub", [Tensor("INPUT1", "FP32", [1, 2], bytes(8))], timeout=5)
+        assert good.result()["OUTPUT0"] == (2, 3)
+
+
+def test_tensors_are_those_that_are_declared(others):
+    def ask(path, body=None):
+        connection = http.client.HTTPConnection("127.0.0.1", others.http_port, timeout=30)
+        with contextlib.closing(connection):
+            connection.request("POST" if body else "GET", "/v2/models/tensors" + path, body and json.dumps({"inputs": [body]}), {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            return answer.status, json.loads(answer.read())
+
+    status, told = ask("")
+    assert status == 200, told
+    assert (told["platform"], told["inputs"]) == ("python", [{"name": "IN", "datatype": "FP32", "shape": [-1]}])
+    assert ask("/config")[1]["instance_group"][0]["count"] == 1 and ask("/ready")[0] == 200
+    status, answer = ask("/infer", {"name": "IN", "datatype": "FP32", "shape": [2], "data": [1, 2.5]})
+    assert (status, answer["outputs"][0]["data"]) == (200, [2, 5])
+    status, answer = ask("/infer", {"name": "IN", "datatype": "INT32", "shape": [2], "data": [1, 2]})
+    assert status == 400 and "FP32" in answer["error"]
 
 
 def test_a_handler_asks_other_models(others):

@@ -40,7 +40,9 @@ struct settings {
   std::uint32_t queue_max = 0;
   bool uses_job_ticket = false;
   std::string worker_door;
-  std::vector<std::string> workers; // models: NAME PLACES BATCH_SIZE DELAY_MS RESPONSE_MS QUEUED
+  // Models: NAME PLACES BATCH_SIZE DELAY_MS RESPONSE_MS QUEUED [KEY=NUMBER ...], of read_queue.
+  std::vector<std::string> workers;
+  std::vector<std::string> declared; // of them: NAME and keys of [[workers]] as JSON
 };
 
 int read_flags(int argc, char** argv, settings& s) {
@@ -55,6 +57,7 @@ int read_flags(int argc, char** argv, settings& s) {
   app.add_option("--pipeline", s.pipelines);
   app.add_option("--worker-door", s.worker_door);
   app.add_option("--workers", s.workers);
+  app.add_option("--declared", s.declared);
   app.add_option("--admin", g.admin);
   app.add_option("--torchserve-inference", g.torchserve.inference);
   app.add_option("--torchserve-management", g.torchserve.management);
@@ -241,6 +244,49 @@ struct worker_side {
   std::vector<gateway::worker_pool_actor> pools;
 };
 
+// What of Triton's dynamic batcher a test asks for.
+void read_queue(std::istringstream& words, schedule::worker_limits& limits) {
+  std::string word;
+  while (words >> word) {
+    const auto mark = word.find('=');
+    const auto key = word.substr(0, mark);
+    const auto value = static_cast<std::uint32_t>(std::stoul(word.substr(mark + 1)));
+    if (key == "priority_levels")
+      limits.priority_levels = limits.default_priority_level = value;
+    else if (key == "preferred_batch_size")
+      limits.preferred_batch_sizes.push_back(value);
+    else if (key == "preserve_ordering")
+      limits.preserve_ordering = value > 0;
+    else if (key == "allow_timeout_override")
+      limits.default_queue_policy.allow_timeout_override = value > 0;
+  }
+}
+
+std::vector<gateway::worker_tensor> tensors_of(const gateway::json& said) {
+  std::vector<gateway::worker_tensor> all;
+  for (const auto& one : said) {
+    all.push_back(
+        {one.at("name"), one.at("datatype"), one.at("shape"), one.value("optional", false)});
+  }
+  return all;
+}
+
+std::shared_ptr<gateway::worker_facts> facts_of(const std::string& name, const settings& s) {
+  auto facts = std::make_shared<gateway::worker_facts>();
+  for (const auto& line : s.declared) {
+    const auto space = line.find(' ');
+    if (line.substr(0, space) == name) {
+      const auto said = gateway::json::parse(line.substr(space));
+      facts->platform = said.value("platform", facts->platform);
+      facts->max_batch_size = said.value("max_batch_size", 0U);
+      facts->is_decoupled = said.value("decoupled", false);
+      facts->inputs = tensors_of(said.value("inputs", gateway::json::array()));
+      facts->outputs = tensors_of(said.value("outputs", gateway::json::array()));
+    }
+  }
+  return facts;
+}
+
 result<worker_side> open_workers(caf::actor_system& system, const settings& s,
                                  const std::shared_ptr<gateway::board>& facts,
                                  const std::function<void(const std::string&)>& say) {
@@ -263,6 +309,7 @@ result<worker_side> open_workers(caf::actor_system& system, const settings& s,
     gateway::worker_pool_config c;
     words >> name >> places >> c.limits.batch_size >> delay_ms >> response_ms >>
         c.limits.max_queued;
+    read_queue(words, c.limits);
     c.limits.max_batch_delay = std::chrono::milliseconds(delay_ms);
     c.limits.response_timeout = std::chrono::milliseconds(response_ms);
     c.facts = facts;
@@ -278,12 +325,20 @@ result<worker_side> open_workers(caf::actor_system& system, const settings& s,
     const auto first = node;
     for (std::uint32_t i = 0; i < places; ++i, ++node)
       c.places.push_back({node_id{node}, fmt::format("worker-{}-{}", name, i)});
-    views.push_back({name, "1", c.load});
+    const auto told = facts_of(name, s);
+    told->batch_size = c.limits.batch_size;
+    told->max_batch_delay = c.limits.max_batch_delay;
+    told->max_queued = c.limits.max_queued;
+    told->response_timeout = c.limits.response_timeout;
+    for (const auto& place : c.places)
+      told->processes.push_back(place.name);
+    c.model = name;
+    views.push_back({name, "1", c.load, told});
     const auto pool = gateway::spawn_worker_pool(system, std::move(c));
     for (auto n = first; n < node; ++n)
       by_place.emplace(node_id{n}, pool);
     side.pools.push_back(pool);
-    models->by_name.emplace(name, gateway::worker_model{"1", pool});
+    models->by_name[name] = {gateway::worker_model{"1", pool}};
   }
   facts->set_workers(std::move(models), std::move(views));
   side.door->start(std::move(by_place));

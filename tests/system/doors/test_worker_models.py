@@ -257,3 +257,58 @@ def test_what_is_no_worker_is_not_let_in(models):
              "BATON_WORKER_BATCH_SIZE": "1"},
     )
     assert stranger.returncode == 1 and "no worker has this place" in stranger.stderr
+
+
+def test_priorities_and_timeouts_are_parameters_of_a_request(models, pool, tmp_path):
+    m = models("play 1 1 0 60000 10 priority_levels=3 allow_timeout_override=1")
+    m.begin(5000, "play")
+    until, begun = tmp_path / "until", tmp_path / "begun"
+
+    def ask(parameters, **asked):
+        return client.infer("play", body=json.dumps(asked).encode(), content_type="application/json", parameters=parameters, timeout=30)
+
+    def note(name, **parameters):
+        return ask(parameters, do="note", name=name, file=str(begun))
+
+    with Client(m.gateway.zmq) as client:
+        first = pool.submit(ask, {}, do="wait", begun=str(tmp_path / "first"), until=str(until))
+        wait_for(lambda: list(tmp_path.glob("first*")))
+        waiting = []
+        for name, parameters in (("low", {"priority": 3}), ("none", {}), ("middle", {"priority": 2}), ("high", {"priority": 1})):
+            waiting.append(pool.submit(note, name, **parameters))
+            wait_for(lambda: m.gauge("baton_worker_requests_waiting", "play") == len(waiting))
+        with pytest.raises(BatonError, match="queue_timeout") as late:
+            note("late", timeout=50_000)
+        assert late.value.name == "queue_timeout"
+        for parameters, name in (({"priority": 4}, "priority"), ({"priority": "high"}, "priority"), ({"timeout": -1}, "timeout")):
+            with pytest.raises(BatonError, match=name) as refused:
+                note("refused", **parameters)
+            assert refused.value.name == "invalid_value"
+        until.touch()
+        for one in (first, *waiting):
+            one.result()
+    assert begun.read_text().split() == ["high", "middle", "low", "none"]  # none says the default, the lowest
+
+
+def test_answers_leave_in_the_order_of_their_requests(models, pool, tmp_path):
+    m = models("play 2 1 0 60000 10 preserve_ordering=1")
+    for place in (5000, 5001):
+        m.begin(place, "play")
+    until, now = tmp_path / "until", tmp_path / "now"
+    now.touch()
+    running = lambda: m.gauge("baton_worker_requests_running", "play")
+    first = pool.submit(m.told, "play", do="wait", begun=str(tmp_path / "first"), until=str(until))
+    wait_for(lambda: running() == 1)
+    second = pool.submit(m.told, "play", do="wait", begun=str(tmp_path / "second"), until=str(now))
+    wait_for(lambda: list(tmp_path.glob("second*")) and running() == 1)  # its worker has answered
+    time.sleep(0.2)
+    assert not second.done()
+    until.touch()
+    assert first.result()["pid"] != second.result()["pid"]
+
+
+def test_a_preferred_size_goes_at_once(models, pool):
+    m = models("play 1 4 60000 60000 10 preferred_batch_size=2")
+    m.begin(5000, "play")
+    both = [pool.submit(m.told, "play", do="who") for _ in range(2)]
+    assert [one.result()["batch"] for one in both] == [2, 2]

@@ -290,3 +290,146 @@ TEST_CASE("models of workers are read, with TorchServe's defaults") {
   CHECK(param("command = [\"a\"]\n[[workers]]\nname = \"m\"\ncommand = [\"a\"]") ==
         "workers[1].name"); // the LLM's
 }
+
+TEST_CASE("tensors of worker models are read as they are declared") {
+  const auto read = [](const std::string& more) {
+    return parse_config(good + "[[workers]]\nname = \"w\"\ncommand = [\"a\"]\n" + more, "x.toml");
+  };
+  const auto plain = read("");
+  REQUIRE(plain);
+  CHECK(plain->workers[0].platform == "baton_worker");
+  CHECK(plain->workers[0].inputs.empty());
+  const auto c = read(R"(platform = "python"
+max_batch_size = 8
+decoupled = true
+inputs = [{ name = "x", datatype = "FP32", shape = [-1, 16] },
+          { name = "s", datatype = "BYTES", shape = [], optional = true }]
+[[workers.outputs]]
+name = "y"
+datatype = "INT64"
+shape = [1]
+)");
+  REQUIRE_MESSAGE(c, c.error().message);
+  const auto& w = c->workers[0];
+  CHECK(w.platform == "python");
+  CHECK(w.max_batch_size == 8);
+  CHECK(w.decoupled);
+  using gateway::worker_tensor;
+  CHECK(w.inputs == std::vector{worker_tensor{"x", "FP32", {-1, 16}, false},
+                                worker_tensor{"s", "BYTES", {}, true}});
+  CHECK(w.outputs == std::vector{worker_tensor{"y", "INT64", {1}, false}});
+  const std::pair<const char*, const char*> wrong[] = {
+      {"inputs = 1", "inputs"},
+      {"inputs = [1]", "inputs[0]"},
+      {"inputs = [{ datatype = \"FP32\", shape = [1] }]", "inputs[0]"},
+      {"inputs = [{ name = \"x\", datatype = \"FLOAT\", shape = [1] }]", "inputs[0]"},
+      {"inputs = [{ name = \"x\", datatype = \"FP32\" }]", "inputs[0].shape"},
+      {"inputs = [{ name = \"x\", datatype = \"FP32\", shape = [\"1\"] }]", "inputs[0].shape"},
+      {"inputs = [{ name = \"x\", datatype = \"FP32\", shape = [0] }]", "inputs[0]"},
+      {"inputs = [{ name = \"x\", datatype = \"FP32\", shape = [-2] }]", "inputs[0]"},
+      {"inputs = [{ name = \"x\", datatype = \"FP32\", shape = [4294967296, 4294967296] }]",
+       "inputs[0]"},
+      {"outputs = [{ name = \"x\", datatype = \"FP32\", shape = [1], colour = 1 }]",
+       "outputs[0].colour"},
+      {"outputs = [{ name = \"x\", datatype = \"FP32\", shape = [1] }, { name = \"x\", datatype = "
+       "\"FP32\", shape = [1] }]",
+       "outputs"},
+      {"platform = \"a b\"", "platform"},
+      {"max_batch_size = -1", "max_batch_size"},
+  };
+  for (const auto& [text, param] : wrong) {
+    CAPTURE(text);
+    const auto refused = read(text);
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().param == fmt::format("workers[0].{}", param));
+  }
+}
+
+TEST_CASE("queues of worker models are read, levels having what the model has unless they say "
+          "otherwise") {
+  const auto read = [](const std::string& more) {
+    return parse_config(
+        good + "[[workers]]\nname = \"w\"\ncommand = [\"a\"]\nbatch_size = 8\n" + more, "x.toml");
+  };
+  const auto c = read(R"(
+max_batch_delay = 0.00015
+preferred_batch_size = [8, 2]
+priority_levels = 3
+default_priority_level = 2
+queue_timeout = 0.5
+allow_timeout_override = true
+priority_queue_policy = [{ level = 1, queue_timeout_action = "delay", max_queue_size = 7 },
+                         { level = 3, queue_timeout = 0, allow_timeout_override = false }]
+)");
+  REQUIRE_MESSAGE(c, c.error().message);
+  const auto& w = c->workers[0];
+  CHECK(w.max_batch_delay == std::chrono::microseconds(150));
+  CHECK(w.preferred_batch_size == std::vector<std::uint32_t>{2, 8});
+  CHECK(w.priority_levels == 3);
+  CHECK(w.default_priority_level == 2);
+  using schedule::queue_policy;
+  const auto half = std::chrono::milliseconds(500);
+  CHECK(w.queue_policy == queue_policy{half, false, true, 0});
+  CHECK(w.priority_queue_policy ==
+        std::map<std::uint32_t, queue_policy>{{1, {half, true, true, 7}}, {3, {}}});
+  CHECK(read("preserve_ordering = true")->workers[0].preserve_ordering);
+
+  const std::string levels = "priority_levels = 2\ndefault_priority_level = 1\n";
+  const std::string policies = levels + "priority_queue_policy = ";
+  const std::pair<std::string, const char*> wrong[] = {
+      {"preferred_batch_size = 4", "preferred_batch_size"},
+      {"preferred_batch_size = [4, 9]", "preferred_batch_size"},
+      {"preferred_batch_size = [0]", "preferred_batch_size"},
+      {"preserve_ordering = 1", "preserve_ordering"},
+      {"preserve_ordering = true\n" + levels, "preserve_ordering"},
+      {"preserve_ordering = true\nqueue_timeout_action = \"delay\"", "preserve_ordering"},
+      {"priority_levels = 65", "priority_levels"},
+      {"priority_levels = 2", "default_priority_level"},
+      {"default_priority_level = 1", "default_priority_level"},
+      {"queue_timeout = -1", "queue_timeout"},
+      {"queue_timeout_action = \"drop\"", "queue_timeout_action"},
+      {policies + "1", "priority_queue_policy"},
+      {policies + "[1]", "priority_queue_policy[0]"},
+      {policies + "[{ queue_timeout = 1 }]", "priority_queue_policy[0].level"},
+      {policies + "[{ level = 3 }]", "priority_queue_policy[0].level"},
+      {policies + "[{ level = 1 }, { level = 1 }]", "priority_queue_policy[1].level"},
+      {policies + "[{ level = 1, timeout = 1 }]", "priority_queue_policy[0].timeout"},
+      {policies + "[{ level = 1, queue_timeout_action = \"\" }]",
+       "priority_queue_policy[0].queue_timeout_action"},
+      {"priority_queue_policy = [{ level = 1 }]", "priority_queue_policy[0].level"},
+  };
+  for (const auto& [text, param] : wrong) {
+    CAPTURE(text);
+    const auto refused = read(text);
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().param == fmt::format("workers[0].{}", param));
+  }
+}
+
+TEST_CASE("a model repository is read, with Triton's defaults") {
+  const auto read = [](const std::string& more) {
+    return parse_config(good + "[model_repository]\n" + more, "x.toml");
+  };
+  const auto c = read("path = \"models\"");
+  REQUIRE_MESSAGE(c, c.error().message);
+  REQUIRE(c->repository);
+  CHECK(c->repository->path == "models");
+  CHECK(c->repository->control == model_control::none);
+  CHECK(c->repository->poll_interval == std::chrono::seconds(15));
+  const auto loaded =
+      read("path = \"m\"\ncontrol_mode = \"explicit\"\nload_models = [\"a\", \"*\"]");
+  REQUIRE_MESSAGE(loaded, loaded.error().message);
+  CHECK(loaded->repository->control == model_control::clients);
+  CHECK(loaded->repository->load_models == std::vector<std::string>{"a", "*"});
+  CHECK(read("path = \"m\"\ncontrol_mode = \"poll\"\npoll_seconds = 0.5")
+            ->repository->poll_interval == std::chrono::milliseconds(500));
+  const auto param = [&](const std::string& more) { return read(more).error().param; };
+  CHECK(param("") == "model_repository.path");
+  CHECK(param("path = [\"a\", \"b\"]") == "model_repository.path");
+  CHECK(param("path = \"m\"\ncontrol_mode = \"auto\"") == "model_repository.control_mode");
+  CHECK(param("path = \"m\"\npoll_seconds = 0") == "model_repository.poll_seconds");
+  CHECK(param("path = \"m\"\nload_models = [\"a\"]") == "model_repository.load_models");
+  CHECK(param("path = \"m\"\ncontrol_mode = \"explicit\"\nload_models = [\"a/b\"]") ==
+        "model_repository.load_models");
+  CHECK(param("path = \"m\"\ncontrolmode = \"poll\"") == "model_repository.controlmode");
+}

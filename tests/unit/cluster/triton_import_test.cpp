@@ -104,11 +104,12 @@ sequence_batching {} colour: 1
   CHECK(w.count == 3);
   CHECK(w.batch_size == 64);
   CHECK(w.max_batch_delay == std::chrono::microseconds(5000));
+  CHECK(w.preferred_batch_size == std::vector<std::uint32_t>{8, 16});
   CHECK(w.max_queued == 32);
   CHECK(config.model.path == "m.gguf");
   const imported all{config, notes};
-  for (const auto* said : {"version 12 alone", "preferred_batch_size is left out",
-                           "sequence_batching is left out", "colour is left out"})
+  for (const auto* said :
+       {"version 12 alone", "sequence_batching is left out", "colour is left out"})
     CHECK_MESSAGE(all.mentions(said), said);
 }
 
@@ -121,6 +122,125 @@ TEST_CASE("what a model does not say is Triton's default, as far as there is one
   CHECK(plain.mentions("as without dynamic_batching"));
   const auto batching = import_of({python("max_batch_size: 8 dynamic_batching {}")});
   CHECK(batching.config.workers[0].batch_size == 8);
+}
+
+TEST_CASE("queues, priorities and timeouts are those of dynamic_batching") {
+  const auto made = import_of({python(R"(
+max_batch_size: 8
+dynamic_batching {
+  max_queue_delay_microseconds: 150
+  priority_levels: 3 default_priority_level: 2
+  default_queue_policy { timeout_action: DELAY default_timeout_microseconds: 2500
+    allow_timeout_override: true max_queue_size: 10 }
+  priority_queue_policy { key: 1 value { timeout_action: REJECT max_queue_size: 4 } }
+  priority_queue_policy { key: 3 value { default_timeout_microseconds: 1000000 max_queue_size: 6 } }
+}
+)")});
+  const auto& w = made.config.workers[0];
+  CHECK(w.max_batch_delay == std::chrono::microseconds(150));
+  CHECK(w.priority_levels == 3);
+  CHECK(w.default_priority_level == 2);
+  const schedule::queue_policy rest{std::chrono::microseconds(2500), true, true, 10};
+  CHECK(w.queue_policy == schedule::queue_policy{rest.timeout, true, true, 0});
+  // What a policy of a level does not say is not the default policy's.
+  CHECK(w.priority_queue_policy == std::map<std::uint32_t, schedule::queue_policy>{
+                                       {1, {std::chrono::microseconds(0), false, false, 4}},
+                                       {2, rest},
+                                       {3, {std::chrono::seconds(1), false, false, 6}}});
+  CHECK(w.max_queued == 20);
+  CHECK_FALSE(made.mentions("left out"));
+}
+
+TEST_CASE("a level without a bound leaves the queue our own") {
+  const auto made =
+      import_of({python(R"(dynamic_batching { priority_levels: 2 default_priority_level: 1
+  priority_queue_policy { key: 2 value { max_queue_size: 6 } } })")});
+  CHECK(made.config.workers[0].max_queued == 100);
+  CHECK(made.config.workers[0].priority_queue_policy.size() == 1);
+  CHECK(made.mentions("max_queued is 100"));
+}
+
+TEST_CASE("the order of answers is kept where Triton keeps it") {
+  const auto made = import_of({python("dynamic_batching { preserve_ordering: true }")});
+  CHECK(made.config.workers[0].preserve_ordering);
+  const char* wrong[] = {
+      "preserve_ordering: true priority_levels: 2 default_priority_level: 1",
+      "preserve_ordering: true default_queue_policy { timeout_action: DELAY }",
+  };
+  for (const auto* one : wrong)
+    CHECK(refusal({python(fmt::format("dynamic_batching {{ {} }}", one))})
+              .find("preserve_ordering") != std::string::npos);
+}
+
+TEST_CASE("what dynamic_batching cannot mean is refused by its name") {
+  const std::pair<const char*, const char*> wrong[] = {
+      {"preferred_batch_size: [ 4, 9 ]", "preferred_batch_size: an integer from 1 to 8"},
+      {"priority_levels: 65", "priority_levels"},
+      {"priority_levels: 2", "default_priority_level"},
+      {"priority_levels: 2 default_priority_level: 3", "default_priority_level"},
+      {"default_queue_policy { timeout_action: LATER }", "timeout_action: REJECT or DELAY"},
+      {"default_queue_policy { allow_timeout_override: 1 }", "allow_timeout_override"},
+      {"preserve_ordering: \"yes\"", "preserve_ordering: true or false"},
+      {"priority_levels: 2 default_priority_level: 1 priority_queue_policy { key: 3 value {} }",
+       "priority_queue_policy.key"},
+      {"priority_levels: 2 default_priority_level: 1 priority_queue_policy { key: 1 value { "
+       "max_queue_size: -1 } }",
+       "max_queue_size"},
+  };
+  for (const auto& [text, why] : wrong) {
+    CAPTURE(text);
+    CHECK(refusal({python(fmt::format("max_batch_size: 8 dynamic_batching {{ {} }}", text))})
+              .find(why) != std::string::npos);
+  }
+}
+
+TEST_CASE("models of ONNX Runtime and of PyTorch become workers of their platform") {
+  const auto made = import_of({
+      {"r/a", "platform: \"onnxruntime_onnx\" optimization { graph { level: 1 } }", {1, 2}, ""},
+      {"r/b", "backend: \"onnxruntime\" default_model_filename: \"b.onnx\"", {1}, ""},
+      {"r/c", "platform: \"pytorch_libtorch\"", {1}, ""},
+      {"r/d", "backend: \"pytorch\"", {1}, ""},
+      {"r/e", "backend: \"pytorch\" platform: \"torch_aoti\"", {1}, ""},
+  });
+  REQUIRE(made.config.workers.size() == 5);
+  const std::pair<const char*, const char*> commands[] = {
+      {"baton_worker.onnx", "r/a/2/model.onnx"},
+      {"baton_worker.onnx", "r/b/1/b.onnx"},
+      {"baton_worker.torchscript", "r/c/1/model.pt"},
+      {"baton_worker.torchscript", "r/d/1/model.pt"},
+      {"baton_worker.torchscript", "r/e/1/model.pt2"},
+  };
+  for (std::size_t i = 0; i < 5; ++i)
+    CHECK(made.config.workers[i].command ==
+          std::vector<std::string>{"python3", "-m", commands[i].first, commands[i].second});
+  CHECK_FALSE(made.mentions("optimization")); // the platform reads it
+}
+
+TEST_CASE("inputs and outputs of a model are those of its worker") {
+  const auto made = import_of({python(R"(
+max_batch_size: 8
+input [{ name: "IN \"0\"" data_type: TYPE_FP32 dims: [ -1, 4 ] reshape: { shape: [ 4 ] } },
+       { name: "TEXT" data_type: TYPE_STRING dims: 1 optional: true }]
+output { name: "OUT" data_type: TYPE_INT64 }
+model_transaction_policy { decoupled: True }
+)")});
+  const auto& w = made.config.workers[0];
+  CHECK(w.platform == "python");
+  CHECK(w.max_batch_size == 8);
+  CHECK(w.decoupled);
+  using gateway::worker_tensor;
+  CHECK(w.inputs == std::vector{worker_tensor{"IN \"0\"", "FP32", {-1, 4}, false},
+                                worker_tensor{"TEXT", "BYTES", {1}, true}});
+  CHECK(w.outputs == std::vector{worker_tensor{"OUT", "INT64", {}, false}});
+  CHECK(made.mentions("input.reshape is left out"));
+  for (const auto* config :
+       {"input { name: \"A\" data_type: TYPE_FLOAT dims: [ 1 ] }", "input { data_type: TYPE_FP32 }",
+        "input { name: \"A\" data_type: TYPE_FP32 dims: [ 0 ] }",
+        "input { name: \"A\" data_type: TYPE_FP32 dims: [ 2000000000, 2000000000 ] }", "input: 1",
+        "output [{ name: \"A\" data_type: TYPE_FP32 }, { name: \"A\" data_type: TYPE_FP32 }]"}) {
+    CAPTURE(config);
+    CHECK(refusal({python(config)}).find("put") != std::string::npos);
+  }
 }
 
 TEST_CASE("a model of the vLLM backend becomes the LLM") {
@@ -146,11 +266,14 @@ TEST_CASE("a model of the vLLM backend becomes the LLM") {
 }
 
 TEST_CASE("what cannot be taken over is said, and what is wrong is refused by its name") {
-  const auto made = import_of({{"repo/resnet", "platform: \"onnxruntime_onnx\"", {1}, ""},
-                               {"repo/chain", "platform: \"ensemble\"", {1}, ""},
-                               {"repo/trt", "backend: \"tensorrtllm\"", {1}, ""}});
+  const auto made =
+      import_of({{"repo/plan", "platform: \"tensorrt_plan\"", {1}, ""},
+                 {"repo/eager", "backend: \"pytorch\" runtime: \"model.py\"", {1}, ""},
+                 {"repo/chain", "platform: \"ensemble\"", {1}, ""},
+                 {"repo/trt", "backend: \"tensorrtllm\"", {1}, ""}});
   CHECK(made.config.workers.empty());
-  CHECK(made.mentions("resnet: LEFT OUT: 'onnxruntime_onnx' needs a handler"));
+  CHECK(made.mentions("plan: LEFT OUT: 'tensorrt_plan' needs a handler"));
+  CHECK(made.mentions("eager: LEFT OUT: 'pytorch' needs a handler"));
   CHECK(made.mentions("chain: LEFT OUT"));
   CHECK(made.mentions("trt: LEFT OUT"));
   CHECK(refusal({python("")}, "").find("--model") != std::string::npos);

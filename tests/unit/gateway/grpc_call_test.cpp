@@ -177,6 +177,26 @@ TEST_CASE_FIXTURE(world, "a stream has one piece under way, and takes the next r
   CHECK(line.ended_with(grpc_code::ok));
 }
 
+TEST_CASE_FIXTURE(world, "pieces that come while one is written go out together") {
+  fake_line line;
+  auto call = begin(line, "ModelStreamInfer");
+  call->read(request_of("hello", /*is_stream=*/true).SerializeAsString());
+  grant(ticket);
+  say("a", ticket, 1);
+  call->look();
+  for (std::uint32_t index = 2; index < 6; ++index)
+    say("b", ticket, index);
+  call->look();
+  CHECK(line.writes.size() == 1);
+  call->written();
+  CHECK(line.writes.size() == 2);
+  CHECK(line.writes[1].find("bbbb") != std::string::npos);
+  call->written();
+  say("c", ticket, 6, finish::stop);
+  call->look();
+  CHECK(line.writes.size() == 3);
+}
+
 TEST_CASE_FIXTURE(world, "a cancelled call cancels its ticket at once, and ends behind its write") {
   fake_line line;
   auto call = begin(line, "ModelStreamInfer");

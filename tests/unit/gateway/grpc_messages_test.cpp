@@ -232,7 +232,13 @@ TEST_CASE_FIXTURE(world, "a stream has a response for each piece, and one that s
     REQUIRE(std::holds_alternative<grpc_generate>(plan));
     auto& answer = *std::get<grpc_generate>(plan).answer;
     std::vector<std::string> out;
+    answer.tell(out);
+    CHECK(out.empty()); // nothing has come
     answer.add(piece("a"), out);
+    CHECK(out.empty());
+    answer.tell(out);
+    answer.tell(out);
+    CHECK(out.size() == 1);
     answer.add(piece("b", finish::stop), out);
     CHECK(answer.has_ended());
     REQUIRE(out.size() == (has_empty_end ? 3 : 2));
@@ -354,4 +360,110 @@ TEST_CASE_FIXTURE(world, "predictions of TorchServe's clients") {
   CHECK(std::get<error>(predict("Predictions")).param == "data");
   said.set_model_version("2.0");
   CHECK(std::get<error>(predict("Predictions")).code == errc::model_not_found);
+}
+
+namespace {
+
+// "w" of a worker, which declares one input.
+struct worker_world : world {
+  worker_world() {
+    worker_facts told;
+    told.inputs = {{"IN", "INT16", {-1}, false}};
+    facts->set_workers(
+        nullptr,
+        {{"w", "1", std::make_shared<worker_load>(), std::make_shared<const worker_facts>(told)}},
+        {});
+  }
+  static inference::ModelInferRequest asks(std::vector<std::int32_t> values) {
+    inference::ModelInferRequest r;
+    r.set_model_name("w");
+    r.set_id("7");
+    auto& input = *r.add_inputs();
+    input.set_name("IN");
+    input.set_datatype("INT16");
+    input.add_shape(static_cast<std::int64_t>(values.size()));
+    for (const auto value : values) {
+      input.mutable_contents()->add_int_contents(value);
+    }
+    return r;
+  }
+  static inferred answer(bool is_last, bool is_empty = false) {
+    inferred p;
+    p.is_last = is_last;
+    if (!is_empty) {
+      p.outputs = {{"OUT", "INT16", {1}, std::string("\1\0", 2)}};
+      p.parameters = R"({"n":2})";
+    }
+    return p;
+  }
+};
+
+} // namespace
+
+TEST_CASE_FIXTURE(worker_world, "an infer request of a worker model has its tensors as they are") {
+  auto plan = infer(asks({-2, 5}));
+  REQUIRE(std::holds_alternative<grpc_ask_worker>(plan));
+  auto& made = std::get<grpc_ask_worker>(plan);
+  REQUIRE(made.request.inputs.size() == 1);
+  CHECK(made.request.inputs[0].data == std::string("\xfe\xff\5\0", 4));
+  std::vector<std::string> out;
+  CHECK(made.answer->take(answer(false), out));
+  CHECK(out.empty());
+  CHECK(made.answer->take(answer(true, true), out));
+  CHECK(made.answer->has_ended());
+  REQUIRE(out.size() == 1);
+  const auto told = read_as<inference::ModelInferResponse>(out[0]);
+  CHECK(told.id() == "7");
+  CHECK(told.model_version() == "1");
+  CHECK(told.parameters().at("n").int64_param() == 2);
+  CHECK(told.raw_output_contents(0) == std::string("\1\0", 2));
+  auto again = infer(asks({1}));
+  auto& other = *std::get<grpc_ask_worker>(again).answer;
+  CHECK(other.take(answer(false), out));
+  CHECK(other.take(answer(true), out).error().code == errc::invalid_request);
+  for (const auto& wrong : {asks({40'000}), request_of("w")}) {
+    auto said = wrong;
+    said.set_model_name("w");
+    CHECK(std::holds_alternative<error>(infer(said)));
+  }
+  auto said = asks({1});
+  said.set_model_version("2");
+  CHECK(std::get<error>(infer(said)).code == errc::model_not_found);
+}
+
+TEST_CASE_FIXTURE(
+    worker_world,
+    "a worker's stream says its end with the last response, or where it is asked to") {
+  for (const bool wants_end : {false, true}) {
+    CAPTURE(wants_end);
+    auto said = asks({1});
+    (*said.mutable_parameters())["triton_enable_empty_final_response"].set_bool_param(wants_end);
+    for (const bool ends_alone : {false, true}) {
+      CAPTURE(ends_alone);
+      auto plan = infer(said, "ModelStreamInfer");
+      REQUIRE(std::holds_alternative<grpc_ask_worker>(plan));
+      auto& made = *std::get<grpc_ask_worker>(plan).answer;
+      std::vector<std::string> out;
+      CHECK(made.take(answer(false), out));
+      CHECK_FALSE(made.has_ended());
+      CHECK(made.take(answer(true, ends_alone), out));
+      CHECK(made.has_ended());
+      REQUIRE(out.size() == (ends_alone && !wants_end ? 1 : 2));
+      for (std::size_t i = 0; i < out.size(); ++i) {
+        const auto told = read_as<inference::ModelStreamInferResponse>(out[i]).infer_response();
+        CHECK(told.parameters().at("triton_final_response").bool_param() == (i == 1));
+        CHECK(told.outputs_size() == (i == 1 && ends_alone ? 0 : 1));
+      }
+      CHECK(read_as<inference::ModelStreamInferResponse>(*made.failure(fail(errc::internal, "bad")))
+                .error_message() == "bad");
+    }
+  }
+  auto wrong = asks({1});
+  wrong.mutable_inputs(0)->set_datatype("FP32");
+  auto plan = infer(wrong, "ModelStreamInfer");
+  REQUIRE(std::holds_alternative<grpc_complaint>(plan));
+  const auto told =
+      read_as<inference::ModelStreamInferResponse>(std::get<grpc_complaint>(plan).bytes);
+  CHECK(told.infer_response().id() == "7");
+  CHECK(told.infer_response().model_name() == "w");
 }

@@ -80,6 +80,8 @@ private:
   static pooling other(pooling) { return pooling::last; }
   static role other(role) { return role::shard; }
   static phase other(phase) { return phase::draining; }
+  static model_state other(model_state) { return model_state::unloading; }
+  static model_control other(model_control) { return model_control::clients; }
 
   std::size_t prompt_form_;
   std::uint32_t count_ = 0;

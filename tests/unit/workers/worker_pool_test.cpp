@@ -1,118 +1,10 @@
-// The pool of a worker model under CAF's testing scheduler: what it says to workers and the root,
-// and what it brings to streams. Its queue has tests of its own.
-#include "gateway/tracer.hpp"
-#include "gateway/worker_pool.hpp"
-
-#include <caf/scheduler/test_coordinator.hpp>
-#include <doctest/doctest.h>
-
-#include <algorithm>
+// The pool of a worker model. Its queue has tests of its own.
+#include "tests/unit/workers/pool_world.hpp"
 
 using namespace baton;
 using namespace baton::gateway;
+using namespace baton::gateway::test;
 using namespace std::chrono_literals;
-
-namespace {
-
-constexpr worker_life first{{101}, {1}};
-constexpr worker_life first_again{{101}, {2}};
-
-struct testing_config : caf::actor_system_config {
-  testing_config() { set("scheduler.policy", caf::atom("testing")); }
-};
-
-struct world {
-  testing_config options;
-  caf::actor_system system{options};
-  caf::scheduler::test_coordinator& time =
-      dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
-  std::shared_ptr<board> facts = std::make_shared<board>(gateway_config{});
-  std::vector<std::pair<worker_life, message>> said;
-  std::vector<status> reported;
-  std::shared_ptr<worker_load> load;
-  worker_pool_actor pool;
-
-  explicit world(schedule::worker_limits limits = {}) {
-    worker_pool_config config;
-    config.limits = limits;
-    config.places = {{first.node, "worker-m-0"}};
-    config.facts = facts;
-    load = config.load;
-    config.say = [this](worker_life to, message m) { said.emplace_back(to, std::move(m)); };
-    config.report = [this](const status& s) { reported.push_back(s); };
-    pool = spawn_worker_pool(system, config);
-  }
-  ~world() {
-    caf::anon_send_exit(pool, caf::exit_reason::user_shutdown);
-    time.run();
-  }
-  template <class M>
-  void tell(M m) {
-    caf::anon_send(pool, std::move(m));
-    time.run();
-  }
-  void pass(std::chrono::milliseconds wait) {
-    time.advance_time(wait);
-    time.run();
-  }
-  std::shared_ptr<stream> ask(std::size_t buffer_max = 1 << 20) {
-    REQUIRE(facts->enter());
-    auto out = std::make_shared<stream>(facts->next_number(), buffer_max, nullptr);
-    infer request;
-    request.body = "question";
-    tell(open_infer{out, request});
-    return out;
-  }
-  void piece(const stream& of, std::uint32_t index, bool is_last, std::string body = "piece",
-             worker_life worker = first) {
-    inferred p;
-    p.request = of.number();
-    p.index = index;
-    p.is_last = is_last;
-    p.body = std::move(body);
-    tell(worker_said{worker, std::move(p)});
-  }
-  // The requests of the batches said since the last time.
-  std::vector<std::vector<std::uint64_t>> batches() {
-    std::vector<std::vector<std::uint64_t>> all;
-    for (const auto& [to, m] : std::exchange(said, {}))
-      if (const auto* b = std::get_if<infer_batch>(&m)) {
-        auto& numbers = all.emplace_back();
-        for (const auto& item : b->items) {
-          CHECK(item.body == "question");
-          numbers.push_back(item.request);
-        }
-      }
-    return all;
-  }
-  std::vector<phase> told_root() {
-    std::vector<phase> all;
-    for (const auto& s : std::exchange(reported, {})) {
-      CHECK(s.name == "worker-m-0");
-      all.push_back(s.phase);
-    }
-    return all;
-  }
-};
-
-std::string body_of(stream& of) {
-  const auto e = of.next();
-  REQUIRE(e);
-  return std::get<inferred>(*e).body;
-}
-
-errc failure_of(stream& of) {
-  const auto e = of.next();
-  REQUIRE(e);
-  CHECK_FALSE(of.next());
-  if (const auto* no = std::get_if<rejected>(&*e))
-    return no->reason.code;
-  return std::get<failed>(*e).reason.code;
-}
-
-using numbers = std::vector<std::vector<std::uint64_t>>;
-
-} // namespace
 
 TEST_CASE("a request goes to a worker, its pieces to its stream, and then it is over") {
   world w;
@@ -345,4 +237,90 @@ TEST_CASE("a worker that leaves is released when it has nothing left to do") {
   w.piece(*out, 0, true);
   REQUIRE(w.said.size() == 1);
   CHECK(std::holds_alternative<drain>(w.said[0].second));
+}
+
+TEST_CASE("what a request says of its place in the queue counts, and what is wrong is refused") {
+  schedule::worker_limits limits;
+  limits.priority_levels = 2;
+  limits.default_priority_level = 2;
+  limits.default_queue_policy.allow_timeout_override = true;
+  world w(limits);
+  auto late = w.ask(1 << 20, R"({"timeout": 20000})");
+  auto low = w.ask();
+  auto high = w.ask(1 << 20, R"({"priority": 1})");
+  auto wrong = w.ask(1 << 20, R"({"priority": 3})");
+  const auto refusal = wrong->next();
+  REQUIRE(refusal);
+  const auto& no = std::get<rejected>(*refusal);
+  CHECK(no.reason.code == errc::invalid_value);
+  CHECK(no.reason.param == "priority");
+  CHECK(no.retry_after.count() == 0);
+  w.pass(20ms); // without any other event
+  CHECK(failure_of(*late) == errc::queue_timeout);
+  w.tell(worker_greeted{first});
+  CHECK(w.batches() == numbers{{high->number()}});
+  w.piece(*high, 0, true);
+  CHECK(w.batches() == numbers{{low->number()}});
+  w.piece(*low, 0, true);
+  CHECK(w.facts->requests_open() == 0);
+}
+
+TEST_CASE("where the order is kept, answers leave as their requests came") {
+  schedule::worker_limits limits{.batch_size = 3, .max_batch_delay = 0ms};
+  limits.preserve_ordering = true;
+  world w(limits);
+  auto a = w.ask();
+  auto b = w.ask();
+  auto c = w.ask();
+  w.tell(worker_greeted{first});
+  REQUIRE(w.batches() == numbers{{a->number(), b->number(), c->number()}});
+  w.piece(*c, 0, true, "c");
+  w.piece(*b, 0, false, "b1");
+  CHECK_FALSE(c->next());
+  CHECK_FALSE(b->next());
+  w.piece(*a, 0, true, "a");
+  CHECK(body_of(*a) == "a");
+  CHECK(body_of(*b) == "b1");
+  CHECK_FALSE(c->next());
+  w.piece(*b, 1, true, "b2");
+  CHECK(body_of(*b) == "b2");
+  CHECK(body_of(*c) == "c");
+  CHECK(w.facts->requests_open() == 0);
+}
+
+TEST_CASE("who leaves, and who is lost, holds nobody up") {
+  schedule::worker_limits limits{.batch_size = 4, .max_batch_delay = 0ms};
+  limits.preserve_ordering = true;
+  world w(limits);
+  std::vector<std::shared_ptr<stream>> all;
+  for (int i = 0; i < 4; ++i)
+    all.push_back(w.ask());
+  w.tell(worker_greeted{first});
+  w.piece(*all[3], 0, true, "last");
+  w.piece(*all[2], 0, false, "third");
+  all[0]->detach();
+  w.tell(close_request{all[0]->number()});
+  CHECK_FALSE(all[3]->next());
+  w.piece(*all[1], 0, true, "second");
+  CHECK(body_of(*all[1]) == "second");
+  CHECK(body_of(*all[2]) == "third");
+  w.tell(worker_lost{first, "killed", /*has_ended=*/true});
+  CHECK(failure_of(*all[2]) == errc::worker_lost);
+  CHECK(body_of(*all[3]) == "last");
+  CHECK(w.facts->requests_open() == 0);
+}
+
+TEST_CASE("answers that would be held without a bound end") {
+  schedule::worker_limits limits{.batch_size = 2, .max_batch_delay = 0ms};
+  limits.preserve_ordering = true;
+  world w(limits);
+  auto a = w.ask();
+  auto b = w.ask();
+  w.tell(worker_greeted{first});
+  for (std::uint32_t i = 0; i < 7; ++i)
+    w.piece(*b, i, false, std::string(10 << 20, 'x'));
+  CHECK(failure_of(*b) == errc::overloaded);
+  w.piece(*a, 0, true, "a");
+  CHECK(body_of(*a) == "a");
+  CHECK(w.facts->requests_open() == 0);
 }

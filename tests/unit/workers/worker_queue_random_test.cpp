@@ -43,6 +43,14 @@ private:
   std::uint32_t draw(std::uint32_t below) {
     return std::uniform_int_distribution<std::uint32_t>(0, below - 1)(random_);
   }
+  queue_policy drawn_policy() {
+    queue_policy policy;
+    policy.timeout = std::chrono::milliseconds(draw(2) * draw(800));
+    policy.is_delayed = draw(2) == 0;
+    policy.allow_timeout_override = draw(2) == 0;
+    policy.max_queue_size = draw(2) * draw(5);
+    return policy;
+  }
   worker_limits drawn_limits() {
     worker_limits limits;
     limits.batch_size = 1 + draw(4);
@@ -51,6 +59,17 @@ private:
     limits.response_timeout = 1s;
     limits.absence_max = 2s;
     limits.use_job_ticket = draw(4) == 0;
+    for (std::uint32_t size = 1; size <= limits.batch_size; ++size)
+      if (draw(3) == 0)
+        limits.preferred_batch_sizes.push_back(size);
+    limits.priority_levels = draw(4);
+    limits.default_priority_level =
+        limits.priority_levels > 0 ? 1 + draw(limits.priority_levels) : 0;
+    limits.default_queue_policy = drawn_policy();
+    for (std::uint32_t level = 1; level <= limits.priority_levels; ++level)
+      if (draw(2) == 0)
+        limits.priority_queue_policy[level] = drawn_policy();
+    levels_ = limits.priority_levels;
     return limits;
   }
 
@@ -87,8 +106,15 @@ private:
     if (draw(4) == 0)
       deadline = now_ + std::chrono::milliseconds(draw(2000));
     const auto request = ++last_;
-    if (queue_.enter({request, 1 + draw(100), deadline}, now_))
+    const std::chrono::milliseconds timeout(draw(4) == 0 ? draw(500) : 0);
+    const auto came_in =
+        queue_.enter({request, 1 + draw(100), deadline, draw(levels_ + 2), timeout}, now_);
+    if (came_in)
       ends_[request] = 0;
+    else
+      CHECK((came_in.error().code == errc::overloaded ||
+             came_in.error().code == errc::no_job_ticket ||
+             came_in.error().code == errc::invalid_value));
   }
 
   void start(node_id node) {
@@ -157,6 +183,7 @@ private:
   }
 
   std::mt19937_64 random_;
+  std::uint32_t levels_ = 0;
   worker_queue queue_;
   worker_queue::instant now_{1000s};
   std::vector<process> processes_;

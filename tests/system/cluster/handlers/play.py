@@ -40,6 +40,11 @@ class Play(Handler):
         wait_for(asked["until"])
         return {"pid": os.getpid()}
 
+    def do_note(self, asked, request):
+        with open(asked["file"], "a") as file:
+            file.write(asked["name"] + "\n")
+        return {}
+
     def do_stream(self, asked, request):
         for i in range(asked["count"]):
             if i == asked.get("pause_at"):

@@ -1,0 +1,74 @@
+#include "cluster/config_repository.hpp"
+
+#include <algorithm>
+
+namespace baton::cluster {
+namespace {
+
+constexpr double poll_seconds_max = 86400;
+constexpr double poll_seconds_min = 0.1;
+
+struct control_word {
+  std::string_view word; // Triton's
+  model_control means;
+};
+constexpr control_word controls[] = {{"none", model_control::none},
+                                     {"poll", model_control::poll},
+                                     {"explicit", model_control::clients}};
+
+template <class... Args>
+error bad(const std::string& origin, const std::string& key, fmt::format_string<Args...> text,
+          Args&&... args) {
+  return fail_param(errc::bad_config, "model_repository." + key, "{}: model_repository.{} {}",
+                    origin, key, fmt::format(text, std::forward<Args>(args)...));
+}
+
+// Triton takes several; their models would have one name space all the same.
+result<void> check_path(const toml::table& table, const std::string& origin) {
+  const auto* path = table.get("path");
+  if (path && path->is_array())
+    return bad(origin, "path",
+               "is one directory here: put the models of several into one, as links");
+  return {};
+}
+
+} // namespace
+
+result<void> read_repository(const toml::node* node, const std::string& origin,
+                             cluster_config& config) {
+  if (!node)
+    return {};
+  if (!node->is_table())
+    return fail_param(errc::bad_config, "model_repository",
+                      "{}: model_repository must be a table: [model_repository]", origin);
+  if (auto ok = check_path(*node->as_table(), origin); !ok)
+    return ok;
+  repository_config r;
+  std::string path, control = "none";
+  toml_section s(node->as_table(), "model_repository", origin);
+  s.read("path", path);
+  s.read("control_mode", control);
+  s.read_seconds("poll_seconds", r.poll_interval, poll_seconds_min, poll_seconds_max);
+  s.read("load_models", r.load_models);
+  if (auto ok = s.finish(); !ok)
+    return ok;
+  if (path.empty())
+    return bad(origin, "path", "is missing: the directory of the models");
+  r.path = path;
+  const auto* known = std::find_if(std::begin(controls), std::end(controls),
+                                   [&](const control_word& c) { return c.word == control; });
+  if (known == std::end(controls))
+    return bad(origin, "control_mode", "is '{}': \"none\", \"poll\" or \"explicit\" are there",
+               control);
+  r.control = known->means;
+  if (!r.load_models.empty() && r.control != model_control::clients)
+    return bad(origin, "load_models",
+               "is for control_mode = \"explicit\": with \"{}\" all models are loaded", control);
+  for (const auto& m : r.load_models)
+    if (m != "*" && !is_name(m))
+      return bad(origin, "load_models", "has '{}', which names no model", m);
+  config.repository = std::move(r);
+  return {};
+}
+
+} // namespace baton::cluster

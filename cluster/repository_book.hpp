@@ -1,0 +1,144 @@
+// Which models workers serve: those of nodes.toml, and those of a model repository as its files are
+// and as clients ask. Pure: time is given, what a look at the files found and what befalls
+// processes is told; what is to run, and who is answered, is taken out.
+//
+// One revision of a version of a model of the repository:
+//
+//   wanted --start--> loading --all its workers ready--> ready
+//                      |  |                               | | |
+//                      |  +--a worker ended: its reason   | | +--each worker was given up
+//                      |  |  not wanted any more          | |            |
+//                      |  v                               | |            v
+//                      | unavailable <--------------------|-|------ unavailable
+//                      |  ^                               | |
+//                      |  | every gateway has drained,    | +--not wanted any more
+//                      |  | or drain_max                  +----the ready one of now replaces it
+//                      |  +------------ unloading <---------+
+//                      +--no worker can be had: unavailable
+//
+// `unavailable` has no processes: those that there were are leaving until the supervisor has said
+// that they are gone, and their names are not given away before. It is wanted no more with its
+// files: it is forgotten. Other files of a model, or a client that loads it again, begin a new
+// revision; what serves goes on until that one is ready, and stays if it never is.
+#pragma once
+
+#include "cluster/repository_scan.hpp"
+#include "schema/served_models.hpp"
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace baton::cluster {
+
+// A revision as it is noted: whoever comes after this root takes it up.
+struct noted_model {
+  served_model model;
+  std::uint64_t digest = 0;
+};
+struct noted_models {
+  std::uint64_t last_revision = 0;
+  std::uint32_t next_seat = 0;
+  std::vector<noted_model> all; // with processes, of the repository
+};
+
+class repository_book {
+public:
+  using instant = std::chrono::steady_clock::time_point;
+
+  struct options {
+    model_control control = model_control::none;
+    std::vector<std::string> load_models; // at first, where clients load the others; "*": all
+    std::uint32_t gateways = 1;
+    std::chrono::milliseconds drain_max{30'000};
+  };
+  // `config`: its [[workers]] have their places.
+  repository_book(options how, const cluster_config& config);
+
+  // What another root has left, before anything else is told.
+  void restore(const noted_models& left, instant now);
+  // A look at the files.
+  void take(scanned_models found, instant now);
+  // A client, through a gateway: of what the files were at the last look.
+  void load(node_id gateway, std::uint64_t request, const std::string& model, instant now);
+  void unload(node_id gateway, std::uint64_t request, const std::string& model, instant now);
+
+  // Of a worker's process.
+  void on_ready(node_id worker, instant now);
+  void on_end(node_id worker, const std::string& how, instant now);
+  void on_given_up(node_id worker, const std::string& why, instant now);
+  void on_gone(node_id worker, instant now); // the supervisor has let go of it
+  void on_drained(std::uint32_t gateway, std::uint64_t number, instant now);
+  void tick(instant now);
+
+  // All that there is to say, those of nodes.toml first. What has workers is to run, and nothing
+  // else; the rest stands there to be shown.
+  served_models standing() const;
+  noted_models note() const;
+  bool takes_changes() const noexcept { return how_.control == model_control::clients; }
+
+  struct answer {
+    node_id gateway;
+    model_changed what;
+  };
+  std::vector<answer> take_answers() { return std::exchange(answers_, {}); }
+  // Lines for the log.
+  std::vector<std::string> take_remarks() { return std::exchange(remarks_, {}); }
+  // Whether `standing` is another one than at the last call.
+  bool take_change() { return std::exchange(has_changed_, false); }
+
+private:
+  struct revision {
+    served_model model; // its workers are those that are to run
+    std::uint64_t digest = 0;
+    std::chrono::milliseconds startup_timeout{0};
+    instant since; // of its state
+    std::set<node_id> ready;
+    std::set<node_id> given_up;
+    std::set<std::uint32_t> drained;     // gateways
+    std::vector<model_worker> leaving{}; // not to run any more, and not gone
+    bool is_void = false;                // its files, if they are wanted, are another revision
+  };
+  struct asked {
+    node_id gateway;
+    std::uint64_t request = 0;
+    std::string model;
+  };
+
+  void settle(instant now);
+  void settle(const std::string& name, instant now);
+  revision* find(const std::string& name, const scanned_version& wanted);
+  void start(const std::string& name, const scanned_version& wanted, instant now);
+  std::vector<model_worker> seats_for(const std::string& name, const worker_config& worker);
+  void replace(const std::string& name, instant now);
+  void answer_loads(const std::string& name);
+  void turn(revision& r, model_state to, std::string reason, instant now);
+  void stop(revision& r, std::string reason, instant now);
+  void reply(const asked& to, std::optional<error> failure);
+  revision* revision_of(node_id worker);
+  served_model* static_of(node_id worker);
+  std::vector<served_model> not_loaded() const;
+  std::size_t worker_count() const;
+  const std::vector<scanned_version>& wanted(const std::string& name) const;
+  bool is_wanted(const revision& r) const;
+
+  options how_;
+  std::vector<served_model> static_; // of nodes.toml
+  std::map<node_id, std::string> static_lost_;
+  bool has_begun_ = false;
+  scanned_models there_;   // at the last look
+  scanned_models targets_; // that are to be served
+  std::vector<revision> revisions_;
+  std::vector<asked> waiting_; // for a load
+  std::set<std::string, std::less<>> unloaded_;
+  std::uint64_t last_revision_ = 0;
+  std::uint32_t next_seat_ = 0;
+  std::vector<answer> answers_;
+  std::vector<std::string> remarks_;
+  bool has_changed_ = true;
+};
+
+} // namespace baton::cluster

@@ -1,0 +1,136 @@
+#include "cluster/triton_directory.hpp"
+
+#include "cluster/config.hpp"
+#include "schema/digest.hpp"
+#include "schema/limits.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+namespace baton::cluster {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t files_of_version_max = 4096; // weights in shards are hundreds
+
+std::string stamp_of(const fs::directory_entry& file, const std::string& name) {
+  std::error_code ec;
+  const auto size = file.is_regular_file(ec) ? file.file_size(ec) : 0;
+  const auto time = file.last_write_time(ec).time_since_epoch().count();
+  return fmt::format("{}\n{}\n{}\n", name, size, time);
+}
+
+// What Python writes beside a module is no change of it.
+bool is_derived(const fs::path& file) {
+  return file.filename() == "__pycache__" || file.extension() == ".pyc";
+}
+
+result<std::uint64_t> digest_of_version(const fs::path& directory) {
+  std::vector<std::string> stamps;
+  std::error_code ec;
+  const auto options = fs::directory_options::follow_directory_symlink;
+  for (fs::recursive_directory_iterator it(directory, options, ec), end; !ec && it != end;
+       it.increment(ec)) {
+    if (is_derived(it->path())) {
+      it.disable_recursion_pending();
+      continue;
+    }
+    if (stamps.size() == files_of_version_max)
+      return fail(errc::bad_config, "{} has more than {} files", directory.string(),
+                  files_of_version_max);
+    std::error_code is_gone;
+    if (!it->is_directory(is_gone))
+      stamps.push_back(stamp_of(*it, it->path().lexically_relative(directory).string()));
+  }
+  if (ec)
+    return fail(errc::io_failed, "{}: {}", directory.string(), ec.message());
+  std::sort(stamps.begin(), stamps.end());
+  std::uint64_t digest = digest_of("");
+  for (const auto& s : stamps)
+    digest = digest_behind(digest, s);
+  return digest;
+}
+
+repository_directory read_one(const fs::path& directory) {
+  repository_directory out;
+  out.name = directory.filename().string();
+  std::error_code ec;
+  if (!fs::exists(directory / triton_config_file, ec)) {
+    out.unreadable = "it has no config.pbtxt, of which nothing is guessed here";
+    return out;
+  }
+  auto model = read_triton_model(directory);
+  if (!model) {
+    out.unreadable = model.error().message;
+    return out;
+  }
+  out.model = *std::move(model);
+  for (const auto version : out.model.versions) {
+    const auto digest = digest_of_version(directory / std::to_string(version));
+    if (!digest) {
+      out.unreadable = digest.error().message;
+      return out;
+    }
+    // The text itself: what writes the same again changes nothing.
+    out.digests[version] = digest_behind(*digest, out.model.config + out.model.engine);
+  }
+  return out;
+}
+
+} // namespace
+
+result<triton_model> read_triton_model(const fs::path& directory) {
+  triton_model out;
+  out.directory = directory.string();
+  auto config = read_config_file(directory / triton_config_file);
+  if (!config)
+    return config.error();
+  out.config = *std::move(config);
+  std::error_code ec;
+  for (fs::directory_iterator it(directory, ec), end; !ec && it != end; it.increment(ec)) {
+    const auto name = it->path().filename().string();
+    std::uint32_t version = 0;
+    const auto* last = name.data() + name.size();
+    const auto read = std::from_chars(name.data(), last, version);
+    std::error_code is_gone;
+    // As Triton: "007" is no version.
+    if (read.ec == std::errc() && read.ptr == last && name == std::to_string(version) &&
+        it->is_directory(is_gone))
+      out.versions.push_back(version);
+  }
+  std::sort(out.versions.begin(), out.versions.end());
+  if (out.versions.empty())
+    return out;
+  const auto engine = directory / std::to_string(out.versions.back()) / "model.json";
+  if (!fs::exists(engine, ec))
+    return out;
+  auto text = read_config_file(engine);
+  if (!text)
+    return text.error();
+  out.engine = *std::move(text);
+  return out;
+}
+
+result<std::vector<repository_directory>> read_model_repository(const fs::path& repository) {
+  std::error_code ec;
+  std::vector<repository_directory> all;
+  for (fs::directory_iterator it(repository, ec), end; !ec && it != end; it.increment(ec)) {
+    std::error_code is_gone;
+    const auto name = it->path().filename().string();
+    if (name.starts_with('.') || !it->is_directory(is_gone))
+      continue;
+    if (all.size() == limits::models_max)
+      return fail(errc::bad_config, "{} has more than {} models", repository.string(),
+                  limits::models_max);
+    all.push_back(read_one(it->path()));
+  }
+  if (ec)
+    return fail(errc::io_failed, "{}: {}", repository.string(), ec.message());
+  std::sort(
+      all.begin(), all.end(),
+      [](const repository_directory& a, const repository_directory& b) { return a.name < b.name; });
+  return all;
+}
+
+} // namespace baton::cluster

@@ -1,0 +1,30 @@
+// A [[workers]] table in the words of the doors that tell of the model. Pure.
+#pragma once
+
+#include "cluster/config.hpp"
+#include "gateway/worker_facts.hpp"
+
+#include <memory>
+
+namespace baton::cluster {
+
+// `processes`: of the whole cluster, by their names.
+inline std::shared_ptr<const gateway::worker_facts> facts_of(const worker_config& w,
+                                                             std::vector<std::string> processes) {
+  gateway::worker_facts facts;
+  facts.platform = w.platform;
+  facts.inputs = w.inputs;
+  facts.outputs = w.outputs;
+  facts.max_batch_size = w.max_batch_size;
+  facts.is_decoupled = w.decoupled;
+  facts.processes = std::move(processes);
+  facts.batch_size = w.batch_size;
+  facts.max_batch_delay = w.max_batch_delay;
+  facts.max_queued = w.max_queued;
+  facts.response_timeout = w.response_timeout;
+  facts.startup_timeout = w.startup_timeout;
+  facts.use_job_ticket = w.use_job_ticket;
+  return std::make_shared<const gateway::worker_facts>(std::move(facts));
+}
+
+} // namespace baton::cluster

@@ -1,0 +1,232 @@
+#include "gateway/torchserve_worker.hpp"
+
+#include "gateway/http_header.hpp"
+#include "gateway/torchserve_error.hpp"
+#include "gateway/torchserve_form.hpp"
+#include "gateway/torchserve_request.hpp"
+#include "gateway/worker_reply.hpp"
+#include "schema/limits.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+namespace baton::gateway {
+namespace {
+
+using ordered = nlohmann::ordered_json;
+
+error one_body(std::string_view name) {
+  const auto shown = std::string(name.substr(0, 64));
+  return fail_param(errc::unsupported_parameter, shown,
+                    "there is no input '{}': a worker model is asked one, 'data' or 'body'", shown);
+}
+
+// -- What a management call tells --
+
+http_reply reply_of(const ordered& value, int status = 200) {
+  return torchserve_reply(value.dump(2, ' ', false, ordered::error_handler_t::replace), status);
+}
+
+const status* find_process(const snapshot& now, std::string_view name) {
+  if (!now.cluster) {
+    return nullptr;
+  }
+  const auto& all = now.cluster->nodes;
+  const auto at = std::find_if(all.begin(), all.end(), [&](const status& s) {
+    return s.role == role::worker && s.name == name;
+  });
+  return at == all.end() ? nullptr : &*at;
+}
+
+// Of a process of which the root has not told yet nothing but its name is known.
+ordered processes_of(const snapshot& now, const worker_facts& facts) {
+  auto all = ordered::array();
+  for (const auto& name : facts.processes) {
+    const auto* process = find_process(now, name);
+    ordered one{{"id", name},
+                {"status", process && process->phase == phase::ready ? "READY" : "UNLOADING"}};
+    if (process) {
+      one["pid"] = process->pid;
+    }
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
+ordered tensors_of(const std::vector<worker_tensor>& all) {
+  auto told = ordered::array();
+  for (const auto& t : all) {
+    told.push_back({{"name", t.name}, {"datatype", t.datatype}, {"shape", t.shape}});
+  }
+  return told;
+}
+
+ordered description_of(const snapshot& now, const worker_view& of, bool is_customized) {
+  const auto& facts = *of.facts;
+  const auto seconds = [](auto d) {
+    return std::chrono::duration_cast<std::chrono::seconds>(d).count();
+  };
+  const std::size_t pending = of.load->waiting;
+  const auto room =
+      facts.use_job_ticket ? 0 : facts.max_queued - std::min(facts.max_queued, pending);
+  ordered out{
+      {"modelName", of.name},
+      {"modelVersion", of.version},
+      {"modelUrl", of.name},
+      {"engine", "Baton"},
+      {"runtime", facts.platform},
+      {"minWorkers", of.load->workers.load()},
+      {"maxWorkers", facts.processes.size()},
+      {"batchSize", facts.batch_size},
+      {"maxBatchDelay",
+       std::chrono::duration_cast<std::chrono::milliseconds>(facts.max_batch_delay).count()},
+      {"responseTimeout", seconds(facts.response_timeout)},
+      {"startupTimeout", seconds(facts.startup_timeout)},
+      {"useJobTicket", facts.use_job_ticket},
+      {"loadedAtStartup", true},
+      {"workers", processes_of(now, facts)},
+      {"jobQueueStatus", {{"remainingCapacity", room}, {"pendingRequests", pending}}}};
+  if (is_customized) {
+    out["customizedMetadata"] = {{"running", of.load->running.load()},
+                                 {"inputs", tensors_of(facts.inputs)},
+                                 {"outputs", tensors_of(facts.outputs)}};
+  }
+  return out;
+}
+
+} // namespace
+
+std::optional<result<worker_view>> find_managed_worker(const board& facts, std::string_view model,
+                                                       const std::optional<std::string>& version) {
+  if (!is_worker_model(facts, model)) {
+    return std::nullopt;
+  }
+  if (auto found = find_worker(facts, model, version.value_or(std::string()))) {
+    return *std::move(found);
+  }
+  return result<worker_view>(fail_param(errc::model_not_found, torchserve_version_param,
+                                        "Model version: {} does not exist for model: {}",
+                                        version.value_or(std::string()).substr(0, 256),
+                                        model.substr(0, 256)));
+}
+
+result<worker_call> read_worker_prediction(const worker_view& of, const http_call& call,
+                                           const torchserve_route& route,
+                                           const torchserve_target& target) {
+  for (const auto& [name, value] : target.query) {
+    if (route.name != "/invocations" || name != "model_name") {
+      return one_body(name);
+    }
+  }
+  auto input = worker_input_of({call.content_type, call.accept, call.body});
+  if (!input) {
+    return input.error();
+  }
+  if (!input->other.empty()) {
+    return one_body(input->other);
+  }
+  worker_call out;
+  out.request.model = of.name;
+  out.request.version = route.version.value_or(std::string());
+  out.request.body = std::move(input->value);
+  out.request.content_type = std::move(input->content_type);
+  if (call.headers_for_handlers) {
+    out.request.headers = call.headers_for_handlers();
+  }
+  out.speaks = api_family::torchserve;
+  out.busy_model = of.name;
+  return out;
+}
+
+result<infer> read_worker_prediction(const worker_view& of, const std::string& version,
+                                     std::vector<std::pair<std::string, std::string>> inputs) {
+  if (inputs.empty()) {
+    return fail_param(errc::invalid_request, "data", "the input 'data' is required");
+  }
+  std::sort(inputs.begin(), inputs.end()); // a map's order is nobody's
+  for (const auto& [name, value] : inputs) {
+    const bool is_second = &name != &inputs.front().first;
+    if ((name != "data" && name != "body") || is_second) {
+      return one_body(name);
+    }
+  }
+  infer request;
+  request.model = of.name;
+  request.version = version;
+  request.body = std::move(inputs.front().second);
+  return request;
+}
+
+std::function<void(const reply_times&)> begin_prediction(board& facts, const std::string& model,
+                                                         const std::string& version) {
+  const bool has_version = !version.empty();
+  facts.torchserve().asked(model, has_version);
+  return [&facts, model, has_version](const reply_times& when) {
+    facts.torchserve().predicted(model, has_version, when.granted - when.read,
+                                 when.ended - when.read);
+  };
+}
+
+result<void> check_prediction(const inferred& piece) {
+  if (auto ok = check_raw(piece); !ok) {
+    return ok;
+  }
+  if (piece.http_status < 400) {
+    return {};
+  }
+  const auto code = piece.http_status == 404   ? errc::not_found
+                    : piece.http_status == 503 ? errc::overloaded
+                    : piece.http_status < 500  ? errc::invalid_request
+                                               : errc::handler_failed;
+  return fail(code, "{}", piece.body.substr(0, limits::reason_bytes_max));
+}
+
+std::vector<std::string> worker_names(const board& facts) {
+  std::vector<std::string> names;
+  for (const auto& one : facts.worker_views()) {
+    names.push_back(one.name);
+  }
+  return names;
+}
+
+http_reply describe_worker(const snapshot& now, const std::vector<worker_view>& versions,
+                           bool is_customized) {
+  auto all = ordered::array();
+  for (const auto& one : versions) {
+    all.push_back(description_of(now, one, is_customized));
+  }
+  return reply_of(all);
+}
+
+result<http_reply> scale_worker(const worker_view& of, const managed_model& model,
+                                const torchserve_target& asked) {
+  const auto wanted = read_scale(asked);
+  if (!wanted) {
+    return wanted.error();
+  }
+  const auto serving = static_cast<std::int64_t>(of.load->workers);
+  if (wanted->least <= serving && serving <= wanted->most) {
+    return scaled_managed(wanted->least, model);
+  }
+  return fail(errc::conflict,
+              "{} of {} workers of model {} serve, {} to {} were asked for: set count of its "
+              "[[workers]] in nodes.toml, and `cluster up` starts so many",
+              serving, of.facts->processes.size(), of.name, wanted->least, wanted->most);
+}
+
+result<http_reply> set_default_worker(const worker_view& newest, const managed_model& model) {
+  if (!model.version || *model.version == newest.version) {
+    return reply_of(
+        {{"status", fmt::format("Default version successfully updated for model \"{}\" to \"{}\"",
+                                newest.name, newest.version)}});
+  }
+  return fail(errc::conflict, "the default version of model {} is its newest, {}", newest.name,
+              newest.version);
+}
+
+http_reply ready_worker(const worker_view& of, const snapshot& now) {
+  return reply_of({{"name", of.name}, {"ready", is_ready(of, now)}});
+}
+
+} // namespace baton::gateway

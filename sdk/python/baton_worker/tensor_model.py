@@ -1,0 +1,229 @@
+"""A model of named tensors in and out, whatever computes it: rows of several requests are computed together where they agree.
+
+With config.pbtxt its max_batch_size says whether the first dimension is that of the batch, and how many rows the model takes at once; without one
+the model itself says whether rows can be put together.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any, Collection, Dict, List, Optional, Sequence, Set, Tuple, Union
+
+import numpy
+
+from baton_client.tensors import Tensor
+
+from . import pbtxt
+from .handler import Context, Handler, Request, RequestError, Unusable
+
+Arrays = Dict[str, Any]  # numpy's, by name
+
+
+class TensorModel(Handler):
+    """A platform fills in the first three in `load`, and has `compute`."""
+
+    input_types: Dict[str, str]  # name -> datatype; "": any
+    optional: Set[str]  # of them
+    output_names: List[str]  # none: known when there are some
+    can_join = False  # without a config: rows of requests may be put together
+
+    def __init__(self, file: Path, config: Optional[Dict[str, Any]]):
+        self.file, self.config = file, config or {}
+        self.has_config = config is not None
+        self.rows_max = int(self.config.get("max_batch_size", 0))  # 0: no dimension is that of the batch
+        for kind in ("input", "output"):
+            for one in self.config.get(kind, []):
+                if one.get("reshape") is not None:
+                    raise ValueError(f"config.pbtxt: {kind} '{one.get('name')}': reshape is not known here")
+
+    def load(self) -> None:
+        raise NotImplementedError
+
+    def compute(self, arrays: Arrays) -> Arrays:
+        """All outputs. Raises RequestError for what the model does not take."""
+        raise NotImplementedError
+
+    def initialize(self, context: Context) -> None:
+        super().initialize(context)
+        self.optional = {i.get("name", "") for i in self.config.get("input", []) if i.get("optional")}
+        self.load()
+
+    def handle(self, requests: List[Request]) -> List[Any]:
+        asked: List[Union[Arrays, RequestError]] = [self._read(request) for request in requests]
+        answers: List[Any] = list(asked)  # refusals stay where they are
+        for members in self._groups(asked):
+            for at, made in zip(members, self._answer([asked[at] for at in members])):
+                answers[at] = made
+        return [self._told(request, made) for request, made in zip(requests, answers)]
+
+    # -- One request --
+
+    def _read(self, request: Request) -> Union[Arrays, RequestError]:
+        try:
+            arrays = {tensor.name: self._array(tensor) for tensor in request.inputs}
+            if len(arrays) < len(request.inputs):
+                raise RequestError("an input is there twice")
+            missing = [name for name in self.input_types if name not in arrays and name not in self.optional]
+            if missing:
+                raise RequestError(f"there is no input named '{missing[0]}'")
+            if self.output_names:
+                check_outputs(request.outputs, self.output_names)
+            if self.rows_max:
+                self._check_rows(arrays)
+            return arrays
+        except (RequestError, ValueError) as wrong:  # bytes that are not of their shape
+            return wrong if isinstance(wrong, RequestError) else RequestError(str(wrong))
+
+    def _array(self, tensor: Tensor) -> Any:
+        if tensor.name not in self.input_types:
+            raise RequestError(f"the model has no input '{tensor.name}', but {', '.join(self.input_types)}")
+        wanted = self.input_types[tensor.name]
+        if wanted and tensor.datatype != wanted:
+            raise RequestError(f"input '{tensor.name}' is {tensor.datatype}, the model takes {wanted}")
+        return tensor.numpy()
+
+    def _check_rows(self, arrays: Arrays) -> None:
+        rows = {a.shape[:1] for a in arrays.values()}
+        if len(rows) != 1 or () in rows:
+            raise RequestError("the first dimension is that of the batch, and all inputs have the same")
+        (count,) = rows.pop()
+        if not 0 < count <= self.rows_max:
+            raise RequestError(f"a batch of {count}; the model takes 1 to {self.rows_max} (max_batch_size)")
+
+    def _told(self, request: Request, made: Any) -> Any:
+        if isinstance(made, RequestError):
+            return made
+        try:
+            check_outputs(request.outputs, made)
+            return [Tensor.of(name, made[name]) for name in request.outputs or made]
+        except RequestError as wrong:
+            return wrong
+        except ValueError as wrong:  # there is no datatype for it
+            return RequestError(str(wrong), 500)
+
+    # -- Several --
+
+    def _groups(self, asked: Sequence[Any]) -> List[List[int]]:
+        """Who are computed together: alike but for their first dimension, and no more rows than the model takes."""
+        alike: Dict[Tuple, List[int]] = {}
+        for at, arrays in enumerate(asked):
+            if isinstance(arrays, RequestError):
+                continue
+            key: Tuple = (at,)
+            if self._can_join(arrays):
+                key = tuple((name, a.dtype.str, a.shape[1:]) for name, a in sorted(arrays.items()))
+            alike.setdefault(key, []).append(at)
+        groups: List[List[int]] = []
+        for members in alike.values():
+            groups.append([])
+            rows = 0
+            for at in members:
+                count = _rows_of(asked[at])
+                if groups[-1] and self.rows_max and rows + count > self.rows_max:
+                    groups.append([])
+                    rows = 0
+                groups[-1].append(at)
+                rows += count
+        return groups
+
+    def _can_join(self, arrays: Arrays) -> bool:
+        if self.has_config:
+            return self.rows_max > 0
+        return self.can_join and len({a.shape[:1] for a in arrays.values()}) == 1 and _rows_of(arrays) > 0
+
+    def _answer(self, rows: List[Arrays]) -> List[Any]:
+        if len(rows) == 1:
+            return [self._alone(rows[0])]
+        try:
+            made = self.compute({name: numpy.concatenate([row[name] for row in rows]) for name in rows[0]})
+        except RequestError:
+            return [self._alone(row) for row in rows]  # one of them, or all together
+        ends = numpy.cumsum([_rows_of(row) for row in rows])
+        if any(numpy.shape(a)[:1] != (ends[-1],) for a in made.values()):
+            return [self._alone(row) for row in rows]  # what comes out is not by row
+        begins = [0, *ends[:-1]]
+        return [{name: a[begin:end] for name, a in made.items()} for begin, end in zip(begins, ends)]
+
+    def _alone(self, arrays: Arrays) -> Any:
+        try:
+            return self.compute(arrays)
+        except RequestError as wrong:
+            return wrong
+
+
+def check_outputs(wanted: Sequence[str], there: Collection[str]) -> None:
+    for name in wanted:
+        if name not in there:
+            raise RequestError(f"the model has no output '{name}', but {', '.join(there)}")
+
+
+def _rows_of(arrays: Arrays) -> int:
+    for a in arrays.values():
+        return a.shape[0] if a.ndim else 0
+    return 0
+
+
+# -- What config.pbtxt says to a platform --
+
+
+def options_of(context: Context, program: str) -> Tuple[Path, Optional[Dict[str, Any]]]:
+    """The model's file and its config.pbtxt, of the command line MODEL [--config FILE]. Raises ValueError."""
+    parser = argparse.ArgumentParser(prog=program)
+    parser.add_argument("model")
+    parser.add_argument("--config", default=None)
+    try:
+        options = parser.parse_args(list(context.options))
+    except SystemExit as wrong:
+        raise ValueError(f"the options of {program}") from wrong
+    file = Path(options.model).resolve()
+    if not file.is_file():
+        raise ValueError(f"{file} is no file")
+    return file, pbtxt.beside(file, options.config)
+
+
+class Parameters:
+    """`parameters` of config.pbtxt, each read once: what nobody reads is refused by its name."""
+
+    def __init__(self, config: Dict[str, Any]):
+        self._left = {key: (value or {}).get("string_value", "") for key, value in config.get("parameters", {}).items()}
+
+    def integer(self, name: str, least: int = 0, most: int = 1 << 16) -> Optional[int]:
+        text = self._left.pop(name, None)
+        if text is None:
+            return None
+        try:
+            number = int(text)
+        except ValueError:
+            number = least - 1
+        if not least <= number <= most:
+            raise ValueError(f"config.pbtxt: parameters.{name} is '{text}', not a number from {least} to {most}")
+        return number
+
+    def flag(self, name: str) -> Optional[bool]:
+        text = self._left.pop(name, None)
+        if text is None:
+            return None
+        if text.lower() not in ("true", "false", "1", "0"):
+            raise ValueError(f"config.pbtxt: parameters.{name} is '{text}', not true or false")
+        return text.lower() in ("true", "1")
+
+    def finish(self) -> None:
+        for name in self._left:
+            raise ValueError(f"config.pbtxt: parameters.{name} is not known here")
+
+
+def wants_cpu(config: Dict[str, Any]) -> bool:
+    groups = config.get("instance_group", [])
+    return bool(groups) and all(group.get("kind") == "KIND_CPU" for group in groups)
+
+
+def check_declared(config: Dict[str, Any], kind: str, has: Dict[str, str]) -> None:
+    """What config.pbtxt declares is what the model has. Raises Unusable."""
+    for one in config.get(kind, []):
+        name, datatype = one.get("name", ""), one.get("data_type", "")
+        if name not in has:
+            raise Unusable(f"config.pbtxt: {kind} '{name}': the model has {', '.join(has) or 'none'}")
+        said = datatype.replace("TYPE_", "").replace("STRING", "BYTES")
+        if said and has[name] and said != has[name]:
+            raise Unusable(f"config.pbtxt: {kind} '{name}' is {datatype}, the model's is {has[name]}")

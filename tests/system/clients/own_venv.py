@@ -1,0 +1,51 @@
+"""Clients whose requirements do not go with those of the others: each lives in a venv of its own, .venv/clients/NAME, made by `./check system` of
+tests/system/clients/NAME.txt, and is run as a program.
+
+    python3 tests/system/clients/own_venv.py [NAME ...]      makes those that are not there, or differ
+"""
+import pathlib
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+FOLDER = HERE.parents[2] / ".venv" / "clients"
+INSTALL_SECONDS_MAX = 1800
+
+
+def requirements():
+    """Name -> file with every version, what the client itself requires too."""
+    return {file.stem: file for file in sorted(HERE.glob("*.txt"))}
+
+
+def is_made(name):
+    stamp = FOLDER / name / "stamp"
+    return stamp.exists() and stamp.read_text() == requirements()[name].read_text()
+
+
+def make(name):
+    """Raises subprocess.CalledProcessError, with the output."""
+    subprocess.run([sys.executable, "-m", "venv", "--clear", FOLDER / name], check=True, capture_output=True, text=True)
+    subprocess.run([FOLDER / name / "bin" / "pip", "install", "-q", "--disable-pip-version-check", "--no-deps", "-r", requirements()[name]],
+                   check=True, capture_output=True, text=True, timeout=INSTALL_SECONDS_MAX)
+    (FOLDER / name / "stamp").write_text(requirements()[name].read_text())
+
+
+def program(name, *path):
+    """A file of its venv's bin."""
+    assert is_made(name), f"no venv for {name}: ./check system makes it, or python3 {__file__}"
+    return FOLDER.joinpath(name, "bin", *path)
+
+
+def main(names):
+    for name in names or requirements():
+        if not is_made(name):
+            try:
+                make(name)
+            except subprocess.CalledProcessError as e:
+                print(f"{name}: {e.stdout}{e.stderr}", file=sys.stderr)
+                return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

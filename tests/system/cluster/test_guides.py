@@ -1,0 +1,117 @@
+"""The pages "From ..." of docs/compatibility*.md, done as they stand: the other server's command or file gives the nodes.toml of the page, which serves, and
+every command behind it gets its answer. Put in their place are the path of the model, the addresses, and where python3 and curl come from."""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+import urllib.request
+
+import pytest
+from harness import CLUSTER, MODEL, ROOT, START_SECONDS_MAX, free_port
+
+PAGES = {"OpenAI clients": "compatibility-openai.md", "vLLM": "compatibility-openai.md", "TGI": "compatibility.md", "TorchServe": "compatibility.md",
+         "Triton": "compatibility-triton.md"}
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
+# Put before each command block.
+SHELL = 'set -euo pipefail\ncurl() {{ command curl -sS --fail-with-body --max-time 60 "$@"; echo; }}\npython3() {{ {python} "$@"; }}\n'
+
+
+@pytest.fixture
+def folder():
+    with tempfile.TemporaryDirectory(prefix="baton-") as directory:  # short: sockets live in it
+        yield pathlib.Path(directory)
+
+
+def page(system):
+    """-> (its text, the nodes.toml in it, the commands behind that)"""
+    text = (ROOT / "docs" / PAGES[system]).read_text()
+    own = re.search(rf"^#+ From {system}\n(.*?)(?=^#+ |\Z)", text, re.M | re.S)[1]
+    blocks = BLOCK.findall(own)
+    tables = [body for kind, body in blocks if kind == "toml"]
+    commands = [body for kind, body in blocks if not kind]
+    assert len(tables) == len(commands) == 1, system
+    return own, tomllib.loads(tables[0]), commands[0]
+
+
+def imported(system, text, folder):
+    """What `cluster import` makes of the command or file that the page begins with; None: it has none."""
+    if system == "OpenAI clients":
+        return None
+    if system == "Triton":
+        at = folder / "repo" / "vllm_model" / "1"
+        at.mkdir(parents=True)
+        (at / "model.json").write_text(re.search(r"`(\{\"model\".*?\})`", text)[1])
+        (folder / "repo" / "vllm_model" / "config.pbtxt").write_text(re.search(r"config.pbtxt` of `(.*?)`", text)[1])
+        words = [folder / "repo"]
+    elif system == "TorchServe":
+        (folder / "model-config.yaml").write_text(re.search(r"model-config.yaml of `\{(.*?)\}`", text)[1].replace(", ", "\n") + "\n")
+        words = [folder / "model-config.yaml", "--model", "/models/smollm2"]
+    else:
+        words = re.search(r"`((?:vllm serve|text-generation-launcher) .*?)` becomes", text)[1].split()
+    done = subprocess.run([CLUSTER, "import", *words], capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0, done.stderr
+    return tomllib.loads(done.stdout)
+
+
+def with_free_ports(tables):
+    """-> old port -> new port"""
+    port, found = free_port() + 120, {}
+    for key, value in tables["gateway"].items():
+        if isinstance(value, str) and re.fullmatch(r"[\d.]+:\d+", value):
+            host, old = value.rsplit(":", 1)
+            found[old] = str(port)
+            tables["gateway"][key] = f"{host}:{port}"
+            port += 1
+    return found, port
+
+
+def as_toml(tables):
+    return "\n".join(f"[{name}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in table.items()) for name, table in tables.items())
+
+
+def wait_ready(process, port, output):
+    deadline = time.monotonic() + START_SECONDS_MAX
+    while time.monotonic() < deadline:
+        assert process.poll() is None, output.read_text()
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5):
+                return
+        except OSError:
+            time.sleep(0.05)
+    raise AssertionError(f"not ready after {START_SECONDS_MAX} s: {output.read_text()}")
+
+
+@pytest.mark.parametrize("system", PAGES)
+def test_the_page_of_each_system_is_true(system, folder):
+    text, tables, commands = page(system)
+    made = imported(system, text, folder)
+    if made is not None:
+        made.get("gateway", {}).pop("zmq", None)
+        made.pop("nodes", None)  # of this machine
+        made["model"] = {k: v for k, v in made["model"].items() if (k, v) not in (("pipeline_parallel_size", 1), ("tensor_parallel_size", 1))}
+        assert made == tables
+    ports, spare = with_free_ports(tables)
+    tables["model"]["path"] = str(MODEL)
+    tables["gateway"].setdefault("http", f"127.0.0.1:{spare}")
+    tables["gateway"]["zmq"] = ""
+    tables["cluster"] = {"run_dir": str(folder / "run")}
+    config, output = folder / "nodes.toml", folder / "up.out"
+    config.write_text(as_toml(tables))
+    for old, new in ports.items():
+        commands = commands.replace(f"localhost:{old}", f"localhost:{new}")
+    with open(output, "wb") as out:
+        process = subprocess.Popen([CLUSTER, "up", config], stdout=out, stderr=subprocess.STDOUT, cwd=ROOT)
+    try:
+        wait_ready(process, tables["gateway"]["http"].rsplit(":", 1)[1], output)
+        for line in re.split(r"\n(?=curl |\w+=\S+ .*python3 |python3 )", commands.strip()):
+            done = subprocess.run(["bash", "-c", SHELL.format(python=sys.executable) + line], capture_output=True, text=True, timeout=120,
+                                  env={**os.environ, "NO_PROXY": "localhost,127.0.0.1"})
+            assert done.returncode == 0 and done.stdout.strip(), (line, done.stdout, done.stderr)
+    finally:
+        subprocess.run([CLUSTER, "down", config, "--patience", "1"], capture_output=True, timeout=60)
+        process.wait(30)

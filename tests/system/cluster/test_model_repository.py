@@ -1,0 +1,432 @@
+"""A model repository of Triton served as it is: Triton's own clients load, unload and list, files change under the cluster, and no request is lost."""
+import concurrent.futures
+import contextlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import socket
+import sys
+import tempfile
+import threading
+import time
+from unittest import mock
+
+import pytest
+import tritonclient.grpc as triton_grpc
+import tritonclient.http as triton_http
+from harness import ROOT, Cluster, free_port
+
+SDK = ROOT / "sdk" / "python"
+sys.path.insert(0, str(SDK))
+
+from baton_client import BatonError, Client, Tensor  # noqa: E402
+
+import numpy as np  # noqa: E402
+from tritonclient.utils import InferenceServerException  # noqa: E402
+
+CONFIG = """
+backend: "python"
+input [ {{ name: "x" data_type: TYPE_FP32 dims: [ -1 ] }} ]
+output [ {{ name: "y" data_type: TYPE_FP32 dims: [ -1 ] }} ]
+{more}
+"""
+# A negative x waits until a file is there.
+MODEL = """
+import os, time
+import triton_python_backend_utils as pb
+class TritonPythonModel:
+    def initialize(self, args):
+        {initialize}
+    def execute(self, requests):
+        answers = []
+        for request in requests:
+            x = pb.get_input_tensor_by_name(request, "x").as_numpy()
+            while (x < 0).any() and not os.path.exists({gate!r}):
+                time.sleep(0.02)
+            answers.append(pb.InferenceResponse([pb.Tensor("y", x * {factor})]))
+        return answers
+"""
+
+
+class WithRepository(Cluster):
+    def __init__(self, directory, section="", models=None, **options):
+        self.models = pathlib.Path(directory) / "models"
+        self.models.mkdir()
+        self.gate = str(pathlib.Path(directory) / "gate")
+        self.grpc_port = free_port()
+        for name, factor in (models or {}).items():
+            self.write(name, factor)
+        with socket.socket() as held:  # so that HTTP's is another
+            held.bind(("127.0.0.1", self.grpc_port))
+            super().__init__(directory, devices=("cpu:0",), gateway=f'kserve_grpc = "127.0.0.1:{self.grpc_port}"',
+                             nodes=f'[model_repository]\npath = "{self.models}"\n{section}', **options)
+
+    def start(self, wait=True):
+        """The python3 that workers run has numpy, and finds the SDK."""
+        path = os.pathsep.join([str(pathlib.Path(sys.executable).parent), os.environ["PATH"]])
+        with mock.patch.dict(os.environ, PATH=path, PYTHONPATH=str(SDK)):
+            return super().start(wait)
+
+    def write(self, name, factor, version=1, initialize="pass", more=""):
+        """At once, as the documentation asks of who serves it."""
+        made = pathlib.Path(tempfile.mkdtemp(dir=self.models, prefix="."))
+        (made / str(version)).mkdir()
+        (made / "config.pbtxt").write_text(CONFIG.format(more=more))
+        (made / str(version) / "model.py").write_text(MODEL.format(initialize=initialize, gate=self.gate, factor=factor))
+        made.chmod(0o755)
+        if (self.models / name).exists():
+            (self.models / name).rename(made / "before")
+            shutil.rmtree(made / "before")
+        made.rename(self.models / name)
+
+    def rewrite(self, name, factor, version=1, initialize="pass"):
+        file = self.models / name / str(version) / "model.py"
+        file.with_suffix(".new").write_text(MODEL.format(initialize=initialize, gate=self.gate, factor=factor))
+        file.with_suffix(".new").rename(file)
+
+    def ask(self, model, *values, version="", timeout=30):
+        with Client(self.door) as client:
+            x = Tensor.of("x", np.array(values, np.float32))
+            answer = client.infer(model, [x], version=version, deadline=timeout)
+            return answer.outputs[0].numpy().tolist()
+
+    @property
+    def http(self):
+        return triton_http.InferenceServerClient(self.url.removeprefix("http://"), connection_timeout=60, network_timeout=60)
+
+    @property
+    def grpc(self):
+        return triton_grpc.InferenceServerClient(f"127.0.0.1:{self.grpc_port}")
+
+    def index(self, **asked):
+        """-> {name: (state, reason)}; of several versions {name/version: ...}"""
+        listed = self.post("/v2/repository/index", asked)[2]
+        several = {m["name"] for m in listed if sum(n["name"] == m["name"] for n in listed) > 1}
+        return {m["name"] + (f"/{m.get('version')}" if m["name"] in several else ""): (m["state"], m["reason"]) for m in listed}
+
+    def wait_state(self, model, state, seconds=30):
+        return wait_for(lambda: (now := self.index().get(model, ("", ""))) and now[0] == state and now, seconds, self.index, self.logs)
+
+    def workers(self, model):
+        return {p["name"]: p["pid"] for p in self.status()["processes"] if p["name"].startswith(f"worker-{model}-")}
+
+
+def wait_for(condition, seconds=30, *about):
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, [a() for a in about]
+        time.sleep(0.05)
+    return found
+
+
+@contextlib.contextmanager
+def running(**options):
+    with tempfile.TemporaryDirectory(prefix="baton-") as directory:
+        cluster = WithRepository(directory, **options)
+        try:
+            yield cluster.start()
+        finally:
+            cluster.stop()
+
+
+@contextlib.contextmanager
+def asked_all_the_time(cluster, model):
+    """Yields the answers to 2.0 so far; each must have come."""
+    answers, over = [], threading.Event()
+
+    def ask():
+        with Client(cluster.door) as client:
+            while not over.is_set():
+                x = Tensor.of("x", np.array([2.0], np.float32))
+                answers.append(client.infer(model, [x], deadline=30).outputs[0].numpy().tolist()[0])
+
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        asking = [pool.submit(ask) for _ in range(3)]
+        try:
+            yield answers
+        finally:
+            over.set()
+        for one in asking:
+            one.result()
+
+
+EXPLICIT = 'control_mode = "explicit"\nload_models = ["double"]\n'
+
+
+@pytest.fixture(scope="module")
+def explicit():
+    with running(section=EXPLICIT, models={"double": 2, "triple": 3}) as c:
+        c.wait_state("double", "READY")
+        yield c
+
+
+def test_what_is_not_loaded_is_listed_and_not_served(explicit):
+    explicit.http.unload_model("triple")
+    index = {m["name"]: m for m in explicit.http.get_model_repository_index()}
+    assert index["double"]["state"] == "READY" and index["double"]["version"] == "1"
+    assert index["triple"]["state"] == "UNAVAILABLE" and "version" not in index["triple"]
+    assert index["smollm2"]["state"] == "READY"
+    assert set(explicit.index(ready=True)) == {"smollm2", "double"}
+    assert explicit.ask("double", 1, 2) == [2, 4]
+    with pytest.raises(BatonError) as refused:
+        explicit.ask("triple", 1)
+    assert refused.value.name in ("model_not_found", "not_ready")
+
+
+@pytest.mark.parametrize("door", ["http", "grpc"])
+def test_a_client_loads_and_unloads(explicit, door):
+    with getattr(explicit, door) as client:
+        client.load_model("triple")
+        assert explicit.ask("triple", 1, 2) == [3, 6]
+        assert client.is_model_ready("triple")
+        client.load_model("triple")  # nothing has changed
+        (pid,) = explicit.workers("triple").values()
+        client.unload_model("triple", unload_dependents=True)
+        with pytest.raises(BatonError):
+            explicit.ask("triple", 1)
+        assert explicit.wait_state("triple", "UNAVAILABLE") == ("UNAVAILABLE", "unloaded")
+    wait_for(lambda: not pathlib.Path(f"/proc/{pid}").exists())
+    assert explicit.ask("double", 3) == [6]
+
+
+def test_grpc_lists_what_http_lists(explicit):
+    listed = explicit.grpc.get_model_repository_index()
+    assert {m.name: (m.state, m.reason) for m in listed.models} == explicit.index()
+
+
+def test_changed_files_are_served_from_the_next_load_and_no_request_is_lost(explicit):
+    with explicit.http as client, asked_all_the_time(explicit, "double") as answers:
+        before = explicit.workers("double")
+        for factor in (5, 2):
+            explicit.rewrite("double", factor)
+            wait_for(lambda n=len(answers): len(answers) > n + 10)
+            client.load_model("double")
+            wait_for(lambda n=len(answers): len(answers) > n + 10)
+            assert answers[-1] == 2 * factor
+        assert set(answers) == {4.0, 10.0}
+    wait_for(lambda: len(explicit.workers("double")) == 1)
+    assert not set(before.values()) & set(explicit.workers("double").values())
+
+
+def test_one_that_fails_to_load_says_why_and_can_be_mended(explicit):
+    explicit.write("broken", 1, initialize='raise RuntimeError("no weights here")')
+    for client in (explicit.http, explicit.grpc):
+        with client, pytest.raises(InferenceServerException, match="failed to load 'broken'.*no weights here"):
+            client.load_model("broken")
+    state, reason = explicit.index()["broken"]
+    assert state == "UNAVAILABLE" and "no weights here" in reason
+    shown = next(p for p in explicit.status()["processes"] if p["name"] == "model-broken-1")
+    assert shown["phase"] == "failed" and "no weights here" in shown["reason"]
+    assert explicit.health()[0] == 200 and explicit.ask("double", 1) == [2]
+    explicit.rewrite("broken", 7)
+    with explicit.http as client:
+        client.load_model("broken")
+    assert explicit.ask("broken", 1) == [7]
+
+
+def test_a_reload_that_fails_leaves_what_is_served(explicit):
+    explicit.write("kept", 4)
+    with explicit.http as client:
+        client.load_model("kept")
+        explicit.rewrite("kept", 9, initialize="this is no Python")
+        with pytest.raises(InferenceServerException, match="failed to load 'kept'"):
+            client.load_model("kept")
+        assert explicit.ask("kept", 1) == [4]
+        state, reason = explicit.index()["kept"]
+        assert state == "READY" and "cannot be served" in reason
+        client.unload_model("kept")
+
+
+def test_what_a_load_cannot_be_told_is_refused_by_name(explicit):
+    with explicit.http as client:
+        with pytest.raises(InferenceServerException, match="'config'"):
+            client.load_model("triple", config="{}")
+        with pytest.raises(InferenceServerException, match="'file:1/model.py'|'config'"):
+            client.load_model("triple", config="{}", files={"file:1/model.py": b"x"})
+        with pytest.raises(InferenceServerException, match="no such model"):
+            client.load_model("nobody")
+        with pytest.raises(InferenceServerException, match="no such model"):
+            client.unload_model("nobody")
+    with explicit.grpc as client, pytest.raises(InferenceServerException, match="'config'"):
+        client.load_model("triple", config="{}")
+    status, _, said = explicit.post("/v2/repository/models/triple/load", {"parameters": {"file:1/model.py": "eA=="}})
+    assert status == 400 and "'file:1/model.py'" in said["error"]
+
+
+def test_the_llm_is_what_nodes_toml_says(explicit):
+    with explicit.http as client:
+        client.load_model("smollm2")
+        with pytest.raises(InferenceServerException, match="not allowed"):
+            client.unload_model("smollm2")
+
+
+def test_an_unload_waits_for_what_runs(explicit):
+    explicit.write("slow", 6)
+    with explicit.http as client, concurrent.futures.ThreadPoolExecutor(2) as pool:
+        client.load_model("slow")
+        running_one = pool.submit(explicit.ask, "slow", -1)
+        wait_for(lambda: explicit.metric('baton_worker_requests_running{model_name="slow"') == 1)
+        waiting_one = pool.submit(explicit.ask, "slow", 1)
+        wait_for(lambda: explicit.metric('baton_worker_requests_waiting{model_name="slow"') == 1)
+        client.unload_model("slow")
+        assert explicit.index()["slow"][0] == "UNLOADING"
+        with pytest.raises(BatonError):
+            explicit.ask("slow", 1)
+        pathlib.Path(explicit.gate).touch()
+        assert running_one.result() == [-6] and waiting_one.result() == [6]
+        assert explicit.wait_state("slow", "UNAVAILABLE")[1] == "unloaded"
+        pathlib.Path(explicit.gate).unlink()
+
+
+def test_what_is_loaded_again_while_it_drains_is_served(explicit):
+    explicit.write("again", 8)
+    with explicit.http as client, concurrent.futures.ThreadPoolExecutor(1) as pool:
+        client.load_model("again")
+        running_one = pool.submit(explicit.ask, "again", -1)
+        wait_for(lambda: explicit.metric('baton_worker_requests_running{model_name="again"') == 1)
+        client.unload_model("again")
+        client.load_model("again")
+        assert explicit.ask("again", 1) == [8] and not running_one.done()
+        pathlib.Path(explicit.gate).touch()
+        assert running_one.result() == [-8]
+        wait_for(lambda: len(explicit.workers("again")) == 1)
+        assert explicit.ask("again", 1) == [8] and explicit.index()["again"] == ("READY", "")
+        client.unload_model("again")
+        pathlib.Path(explicit.gate).unlink()
+
+
+def test_a_killed_worker_is_replaced_and_its_model_stays(explicit):
+    (pid,) = explicit.workers("double").values()
+    os.kill(pid, 9)
+    assert explicit.ask("double", 4) == [8]
+    assert explicit.index()["double"][0] == "READY"
+    wait_for(lambda: list(explicit.workers("double").values()) not in ([pid], [0]))
+
+
+def test_gateway_and_root_come_back_to_the_models_that_there_are(explicit):
+    with explicit.http as client:
+        client.load_model("triple")
+    before = explicit.workers("triple")
+    explicit.kill("gateway")
+    wait_for(lambda: explicit.health()[0] == 200)
+    assert explicit.ask("triple", 2) == [6]
+    explicit.process.kill()
+    explicit.process.wait()
+    assert explicit.ask("triple", 2) == [6]
+    explicit.start()
+    explicit.wait_standing()
+    assert explicit.ask("triple", 2) == [6] and explicit.ask("double", 2) == [4]
+    assert explicit.workers("triple") == before
+    with explicit.http as client:
+        client.unload_model("triple")
+    assert explicit.wait_state("triple", "UNAVAILABLE")[1] == "unloaded"
+    wait_for(lambda: not explicit.workers("triple"))
+
+
+@pytest.fixture(scope="module")
+def polled():
+    with running(section='control_mode = "poll"\npoll_seconds = 0.3\n', models={"double": 2}) as c:
+        c.wait_state("double", "READY")
+        yield c
+
+
+def test_poll_finds_what_is_new_changed_and_removed(polled):
+    polled.write("new", 3)
+    polled.wait_state("new", "READY")
+    assert polled.ask("new", 1) == [3]
+    with asked_all_the_time(polled, "new") as answers:
+        polled.rewrite("new", 5)
+        wait_for(lambda: answers and answers[-1] == 10.0)
+    assert set(answers) <= {6.0, 10.0}
+    (pid,) = wait_for(lambda: len(now := polled.workers("new")) == 1 and now).values()
+    polled.models.joinpath("new").rename(polled.models / ".gone")
+    wait_for(lambda: "new" not in polled.index())
+    wait_for(lambda: not pathlib.Path(f"/proc/{pid}").exists())
+    shutil.rmtree(polled.models / ".gone")
+    with pytest.raises(BatonError):
+        polled.ask("new", 1)
+    assert polled.ask("double", 1) == [2]
+
+
+def test_poll_shows_what_cannot_be_served_until_it_is_mended(polled):
+    polled.write("odd", 1, more="dynamic_batching { max_queue_delay_microseconds: -1 }")
+    reason = polled.wait_state("odd", "UNAVAILABLE")[1]
+    assert "max_queue_delay_microseconds" in reason
+    assert any(p["name"].startswith("model-odd") and p["reason"] == reason for p in polled.status()["processes"])
+    polled.write("odd", 1)
+    polled.wait_state("odd", "READY")
+    assert polled.ask("odd", 1) == [1]
+
+
+def test_poll_serves_the_versions_that_the_policy_chooses(polled):
+    polled.write("aged", 1)
+    polled.wait_state("aged", "READY")
+    second = polled.models / "aged" / "2"
+    shutil.copytree(polled.models / "aged" / "1", polled.models / ".2")
+    (polled.models / ".2").rename(second)
+    polled.rewrite("aged", 2, version=2)
+    wait_for(lambda: polled.ask("aged", 1) == [2])
+    wait_for(lambda: polled.index().get("aged", ("",))[0] == "READY")  # of the newest alone
+    (polled.models / "aged" / "config.pbtxt").write_text(CONFIG.format(more="version_policy { all {} }"))
+    wait_for(lambda: polled.index().get("aged/1", ("",))[0] == polled.index().get("aged/2", ("",))[0] == "READY", 30, polled.index)
+    assert polled.ask("aged", 1) == [2]
+    assert polled.ask("aged", 1, version="1") == [1] and polled.ask("aged", 1, version="2") == [2]
+
+
+@pytest.mark.parametrize("verb", ["load", "unload"])
+def test_nobody_loads_where_the_files_decide(polled, verb):
+    for client in (polled.http, polled.grpc):
+        with client, pytest.raises(InferenceServerException, match="not allowed if polling is enabled"):
+            getattr(client, f"{verb}_model")("double")
+
+
+def test_without_control_all_is_loaded_once_and_stays():
+    with running(models={"double": 2}) as c:
+        c.wait_state("double", "READY")
+        (c.models / "readme").mkdir()
+        c.write("new", 3)
+        with c.http as client, pytest.raises(InferenceServerException, match="not allowed"):
+            client.load_model("double")
+        assert "new" not in c.index() and c.ask("double", 1) == [2]
+
+
+def test_a_repository_that_is_not_there_is_refused_at_the_start():
+    with tempfile.TemporaryDirectory(prefix="baton-") as directory:
+        c = WithRepository(directory)
+        c.models.rmdir()
+        try:
+            c.start(wait=False)
+            assert c.process.wait(30) != 0
+            assert "models" in c.output.read_text()
+        finally:
+            c.stop()
+
+
+def test_all_are_loaded_at_the_start_if_that_is_asked_for():
+    with running(models={"double": 2, "triple": 3}, section='control_mode = "explicit"\nload_models = ["*"]\n') as c:
+        assert c.wait_state("double", "READY") and c.wait_state("triple", "READY")
+
+
+def test_two_gateways_have_each_a_worker():
+    with tempfile.TemporaryDirectory(prefix="baton-") as directory:
+        c = WithRepository(directory, section='control_mode = "explicit"\n', models={"double": 2})
+        more = f'[gateway]\nprocesses = 2\nadmin = "127.0.0.1:{c.grpc_port}"'  # and the port behind it
+        c.config.write_text(c.config.read_text().replace("[gateway]", more).replace(f'kserve_grpc = "127.0.0.1:{c.grpc_port}"', ""))
+        c.http_port = c.grpc_port + 4
+        c.url = f"http://127.0.0.1:{c.http_port}"
+        c.config.write_text(re.sub(r'http = "127.0.0.1:\d+"', f'http = "127.0.0.1:{c.http_port}"', c.config.read_text()))
+        asked = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1], "data": [4]}]}
+        try:
+            c.start()
+            with triton_http.InferenceServerClient(f"127.0.0.1:{c.grpc_port}") as client:
+                client.load_model("double")
+                assert len(c.workers("double")) == 2
+                for _ in range(12):  # whichever gateway takes the connection
+                    status, _, said = c.post("/v2/models/double/infer", asked)
+                    assert status == 200 and said["outputs"][0]["data"] == [8], said
+                client.unload_model("double")
+            wait_for(lambda: not c.workers("double"))
+        finally:
+            c.stop()

@@ -1,0 +1,127 @@
+#include "cluster/repository_scan.hpp"
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+using namespace baton;
+using namespace baton::cluster;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+repository_directory directory(std::string name, std::string config,
+                               std::vector<std::uint32_t> versions = {1}) {
+  repository_directory d;
+  d.model.directory = "repository/" + name;
+  d.name = std::move(name);
+  d.model.config = std::move(config);
+  for (const auto v : versions)
+    d.digests[v] = 100 + v;
+  d.model.versions = std::move(versions);
+  return d;
+}
+
+scanned_version only(const scanned_models& all, const std::string& name) {
+  const auto at = all.find(name);
+  REQUIRE(at != all.end());
+  REQUIRE(at->second.size() == 1);
+  return at->second.front();
+}
+
+// Removed with it.
+struct temporary {
+  fs::path path = fs::temp_directory_path() / fmt::format("baton_repository_{}", getpid());
+  temporary() { fs::create_directories(path); }
+  ~temporary() {
+    std::error_code ec;
+    fs::remove_all(path, ec);
+  }
+  void write(const std::string& file, const std::string& text) const {
+    fs::create_directories((path / file).parent_path());
+    std::ofstream(path / file) << text;
+  }
+};
+
+} // namespace
+
+TEST_CASE("a model of the Python backend is a [[workers]] table of its newest version") {
+  const auto all = scan_repository({directory("add", "backend: \"python\"", {1, 3})}, {});
+  const auto v = only(all, "add");
+  CHECK(v.refusal.empty());
+  CHECK(v.version == "3");
+  CHECK(v.digest == 103);
+  CHECK(v.worker.name == "add");
+  CHECK(v.worker.version == "3");
+  CHECK(v.worker.command.back() == "repository/add/3/model.py");
+}
+
+TEST_CASE("what version_policy chooses is served, each version for itself") {
+  const auto chosen = [](const std::string& policy) {
+    return chosen_versions("version_policy: { " + policy + " }", {1, 3, 10}, "m");
+  };
+  CHECK(*chosen_versions("", {1, 3, 10}, "m") == std::vector<std::uint32_t>{10});
+  CHECK(*chosen("latest { num_versions: 2 }") == std::vector<std::uint32_t>{3, 10});
+  CHECK(*chosen("latest { num_versions: 9 }") == std::vector<std::uint32_t>{1, 3, 10});
+  CHECK(*chosen("all { }") == std::vector<std::uint32_t>{1, 3, 10});
+  CHECK(*chosen("specific { versions: [1, 10, 11] }") == std::vector<std::uint32_t>{1, 10});
+  CHECK_FALSE(chosen("specific { versions: [2] }"));
+  CHECK_FALSE(chosen("latest { num_versions: \"x\" }"));
+  const auto all = scan_repository(
+      {directory("m", "backend: \"python\" version_policy { all {} }", {1, 2})}, {});
+  REQUIRE(all.at("m").size() == 2);
+  CHECK(all.at("m")[0].worker.version == "1");
+  CHECK(all.at("m")[1].worker.command.back() == "repository/m/2/model.py");
+}
+
+TEST_CASE("what cannot be served has a reason, and the others are served") {
+  auto unreadable = directory("unreadable", "");
+  unreadable.unreadable = "it has no config.pbtxt";
+  const auto all = scan_repository(
+      {unreadable, directory("empty", "backend: \"python\"", {}),
+       directory("broken", "backend: \"python"),
+       directory("renamed", "name: \"other\" backend: \"python\""),
+       directory("ensemble", "platform: \"ensemble\""), directory("llm", "backend: \"vllm\""),
+       directory("taken", "backend: \"python\""), directory("add", "backend: \"python\"")},
+      {"taken"});
+  CHECK(only(all, "unreadable").refusal == "it has no config.pbtxt");
+  CHECK(only(all, "empty").refusal.find("no version") != std::string::npos);
+  CHECK(only(all, "broken").refusal.find("config.pbtxt") != std::string::npos);
+  CHECK(only(all, "renamed").refusal.find("'other'") != std::string::npos);
+  CHECK(only(all, "ensemble").refusal.find("ensemble") != std::string::npos);
+  CHECK_FALSE(only(all, "llm").refusal.empty());
+  CHECK(only(all, "taken").refusal.find("nodes.toml") != std::string::npos);
+  CHECK(only(all, "add").refusal.empty());
+}
+
+TEST_CASE("a look at a directory finds models, and whether their files have changed") {
+  const temporary t;
+  t.write("add/config.pbtxt", "backend: \"python\"");
+  t.write("add/1/model.py", "one");
+  t.write("add/007/model.py", "no version");
+  t.write("odd/readme.txt", "nothing");
+  t.write(".git/HEAD", "nothing");
+  t.write("file", "nothing");
+  const auto before = read_model_repository(t.path);
+  REQUIRE(before);
+  REQUIRE(before->size() == 2);
+  CHECK((*before)[0].name == "add");
+  CHECK((*before)[0].model.versions == std::vector<std::uint32_t>{1});
+  CHECK_FALSE((*before)[1].unreadable.empty());
+  const auto digest = [&] { return (*read_model_repository(t.path))[0].digests.at(1); };
+  const auto first = digest();
+  t.write("add/1/__pycache__/model.pyc", "what Python writes");
+  CHECK(digest() == first);
+  t.write("add/1/weights.bin", "more");
+  const auto second = digest();
+  CHECK(second != first);
+  t.write("add/1/model.py", "two and longer");
+  CHECK(digest() != second);
+  const auto third = digest();
+  t.write("add/config.pbtxt", "backend: \"python\" max_batch_size: 4");
+  CHECK(digest() != third);
+  CHECK_FALSE(read_model_repository(t.path / "absent"));
+}

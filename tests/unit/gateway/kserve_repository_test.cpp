@@ -1,0 +1,146 @@
+// Loads, unloads and the index of a model repository: what is the root's matter, and what is
+// refused before it. No sockets, no actors.
+#include "gateway/http_api.hpp"
+#include "gateway/kserve_repository.hpp"
+#include "gateway/repository_desk.hpp"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+using namespace baton;
+using namespace baton::gateway;
+
+namespace {
+
+served_model model(std::string name, model_state state, std::string reason = "") {
+  served_model m;
+  m.name = std::move(name);
+  m.version = "1";
+  m.revision = 1;
+  m.state = state;
+  m.reason = std::move(reason);
+  m.is_of_repository = true;
+  return m;
+}
+
+struct world {
+  std::shared_ptr<board> facts = std::make_shared<board>(config());
+  http_api api{facts};
+
+  explicit world(model_control control, std::vector<served_model> all = {}) {
+    facts->set_repository(std::make_shared<const repository_link>());
+    auto fixed = model("fixed", model_state::ready);
+    fixed.is_of_repository = false;
+    all.push_back(fixed);
+    facts->set_workers(nullptr, {}, {control, std::move(all)});
+    facts->change([](snapshot& s) { s.pipelines[0].card.emplace().name = "smol"; });
+  }
+  static gateway_config config() {
+    gateway_config c;
+    c.pipelines = {{node_id{2}, "smol"}};
+    c.model_aliases = {"vllm_model"};
+    return c;
+  }
+  http_plan post(const std::string& path, std::string_view body = {}) const {
+    http_call c;
+    c.method = "POST";
+    c.target = path;
+    c.host = "localhost";
+    c.body = body;
+    const auto admitted = api.admit(c);
+    REQUIRE_FALSE(admitted.refusal);
+    return api.plan(c);
+  }
+  http_plan change(std::string_view verb, std::string_view name, std::string_view body = {}) const {
+    return post(fmt::format("/v2/repository/models/{}/{}", name, verb), body);
+  }
+};
+
+std::string refusal(const http_plan& plan, int status) {
+  REQUIRE(std::holds_alternative<http_reply>(plan));
+  const auto& reply = std::get<http_reply>(plan);
+  CHECK(reply.status == status);
+  return json::parse(reply.body).at("error").get<std::string>();
+}
+
+} // namespace
+
+TEST_CASE("with explicit control a load or unload of whatever name is the root's matter") {
+  const world w(model_control::clients);
+  for (const auto* body : {"", "{}", R"({"parameters": {}})", R"({"parameters": null})"}) {
+    const auto load = w.change("load", "m%20x", body);
+    REQUIRE(std::holds_alternative<repository_call>(load));
+    CHECK(std::get<repository_call>(load).change.model == "m x");
+    CHECK_FALSE(std::get<repository_call>(load).change.is_unload);
+  }
+  const auto unload = w.change("unload", "m", R"({"parameters": {"unload_dependents": true}})");
+  REQUIRE(std::holds_alternative<repository_call>(unload));
+  CHECK(std::get<repository_call>(unload).change.is_unload);
+}
+
+TEST_CASE("what a load cannot be told is refused by its name") {
+  const world w(model_control::clients);
+  const auto of = [&](const char* verb, const char* body) {
+    return refusal(w.change(verb, "m", body), 400);
+  };
+  CHECK(of("load", R"({"parameters": {"config": "{}"}})").find("'config'") != std::string::npos);
+  CHECK(of("load", R"({"parameters": {"file:1/model.py": "eA=="}})").find("'file:1/model.py'") !=
+        std::string::npos);
+  CHECK(of("load", R"({"parameters": {"unload_dependents": true}})").find("'unload_dependents'") !=
+        std::string::npos);
+  CHECK(of("unload", R"({"parameters": {"unload_dependents": 1}})").find("'unload_dependents'") !=
+        std::string::npos);
+  CHECK(of("load", R"({"parameters": 7})").find("'parameters'") != std::string::npos);
+  CHECK(of("load", R"({"more": 7})").find("'more'") != std::string::npos);
+  CHECK_FALSE(of("load", "{").empty());
+}
+
+TEST_CASE("where the files decide, or nothing, nobody loads") {
+  for (const auto* verb : {"load", "unload"}) {
+    const auto polled = refusal(world(model_control::poll).change(verb, "m"), 503);
+    CHECK(polled.find("is not allowed if polling is enabled") != std::string::npos);
+    const auto none = refusal(world(model_control::none).change(verb, "m"), 503);
+    CHECK(none.find("explicit model load / unload is not allowed") != std::string::npos);
+  }
+}
+
+TEST_CASE("models of nodes.toml are no matter of the repository") {
+  const world w(model_control::clients);
+  for (const auto* name : {"smol", "vllm_model", "fixed"})
+    CHECK_FALSE(plan_model_change(*w.facts, name, false, nullptr));
+  CHECK(plan_model_change(*w.facts, "m", false, nullptr));
+  const board without(world::config());
+  CHECK_FALSE(plan_model_change(without, "m", false, nullptr));
+}
+
+TEST_CASE("the index has those that are not served, with their state and reason") {
+  auto unknown = model("cold", model_state::unavailable, "not loaded");
+  unknown.version.clear();
+  const world w(model_control::clients, {model("broken", model_state::unavailable, "no weights"),
+                                         model("comes", model_state::loading),
+                                         model("goes", model_state::unloading), unknown});
+  const auto reply = std::get<http_reply>(w.post("/v2/repository/index"));
+  json by_name;
+  for (const auto& m : json::parse(reply.body))
+    by_name[m.at("name").get<std::string>()] = m;
+  CHECK(by_name["broken"] == json{{"name", "broken"},
+                                  {"version", "1"},
+                                  {"state", "UNAVAILABLE"},
+                                  {"reason", "no weights"}});
+  CHECK(by_name["comes"]["state"] == "LOADING");
+  CHECK(by_name["goes"]["state"] == "UNLOADING");
+  CHECK_FALSE(by_name["cold"].contains("version"));
+  const auto ready = std::get<http_reply>(w.post("/v2/repository/index", R"({"ready": true})"));
+  for (const auto& m : json::parse(ready.body))
+    CHECK(m["state"] == "READY");
+}
+
+TEST_CASE("what serves says that its newer files cannot be served") {
+  std::vector<kserve_standing> all{{"m", true, "READY", "", "1"}};
+  served_models told;
+  told.all.push_back(model("m", model_state::ready, "its files have changed, and ..."));
+  told.all.push_back(model("m", model_state::unloading));
+  add_repository(all, told, snapshot{});
+  REQUIRE(all.size() == 1);
+  CHECK(all[0].reason == "its files have changed, and ...");
+}

@@ -1,0 +1,321 @@
+// Worker models in the words of KServe v2: what a call means to them, how their pieces are told,
+// and what is told of the models. No workers, no sockets.
+#include "gateway/http_api.hpp"
+#include "gateway/kserve_worker_model.hpp"
+#include "gateway/kserve_worker_reply.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace baton;
+using namespace baton::gateway;
+using namespace std::string_literals;
+
+namespace {
+
+const request_limits bounds;
+
+worker_view view_of(worker_facts facts, std::string name = "m", std::string version = "3") {
+  return {std::move(name), std::move(version), std::make_shared<worker_load>(),
+          std::make_shared<const worker_facts>(std::move(facts))};
+}
+
+worker_facts declared() {
+  worker_facts f;
+  f.inputs = {{"IN", "INT32", {-1, 2}, false}, {"TEXT", "BYTES", {1}, true}};
+  f.outputs = {{"OUT", "INT32", {-1}, false}};
+  return f;
+}
+
+result<kserve_worker_call> infer_of(const worker_facts& facts, const std::string& inputs,
+                                    const std::string& more = {}) {
+  return read_worker_infer(view_of(facts), R"({"inputs":[)" + inputs + "]" + more + "}", {},
+                           bounds);
+}
+
+std::string input(const char* name, const char* datatype, const char* rest) {
+  return fmt::format(R"({{"name":"{}","datatype":"{}",{}}})", name, datatype, rest);
+}
+
+const std::string in = input("IN", "INT32", R"("shape":[1,2],"data":[1,2])");
+
+tensor int_tensor(const char* name, std::vector<std::int32_t> values) {
+  tensor t{name, "INT32", {static_cast<std::int64_t>(values.size())}, {}};
+  t.data.assign(reinterpret_cast<const char*>(values.data()), values.size() * 4);
+  return t;
+}
+
+inferred piece_of(std::vector<tensor> outputs, bool is_last = true, std::uint32_t index = 0) {
+  inferred p;
+  p.outputs = std::move(outputs);
+  p.is_last = is_last;
+  p.index = index;
+  return p;
+}
+
+std::string whole_body(kserve_worker_whole& how, inferred piece) {
+  auto told = how.take(std::move(piece));
+  REQUIRE_MESSAGE(told, told.error().message);
+  return *told;
+}
+
+} // namespace
+
+TEST_CASE("tensors, outputs, parameters and id are handed on") {
+  const auto right =
+      infer_of(declared(), in + "," + input("TEXT", "BYTES", R"("shape":[1],"data":["a"])"),
+               R"(,"id":"7","outputs":[{"name":"OUT","parameters":{"binary_data":true}}],
+        "parameters":{"priority":2,"timeout":5,"mine":{"a":[1]},"sequence_id":0,"text":"\u00e9"})");
+  REQUIRE_MESSAGE(right, right.error().message);
+  const auto& asked = right->request;
+  CHECK(asked.model == "m");
+  CHECK(asked.request_id == "7");
+  CHECK(asked.outputs == std::vector<std::string>{"OUT"});
+  REQUIRE(asked.inputs.size() == 2);
+  CHECK(asked.inputs[0].shape == std::vector<std::int64_t>{1, 2});
+  CHECK(asked.inputs[0].data == "\1\0\0\0\2\0\0\0"s);
+  CHECK(asked.inputs[1].data == "\1\0\0\0a"s);
+  CHECK(json::parse(asked.parameters) ==
+        json::parse(R"({"priority":2,"timeout":5,"mine":{"a":[1]},"text":"é"})"));
+  CHECK(right->shape.version == "3");
+  CHECK(right->shape.outputs[0].is_binary);
+  const auto all = infer_of(declared(), in, R"(,"parameters":{"binary_data_output":true})");
+  REQUIRE(all);
+  CHECK(all->shape.is_binary);
+  CHECK(all->request.parameters.empty());
+}
+
+TEST_CASE("what differs from what is declared is refused by name") {
+  struct row {
+    std::string inputs, more;
+    const char* param;
+  };
+  const row rows[] = {
+      {input("X", "INT32", R"("shape":[1,2],"data":[1,2])"), "", "X"},
+      {input("IN", "FP32", R"("shape":[1,2],"data":[1,2])"), "", "IN"},
+      {input("IN", "INT32", R"("shape":[2],"data":[1,2])"), "", "IN"},
+      {input("IN", "INT32", R"("shape":[1,3],"data":[1,2,3])"), "", "IN"},
+      {input("IN", "INT32", R"("shape":[1,2],"data":[1])"), "", "IN"},
+      {in + "," + in, "", "IN"},
+      {"", "", "IN"}, // it is needed
+      {in, R"(,"outputs":[{"name":"Y"}])", "Y"},
+      {in, R"(,"outputs":[{"name":"OUT"},{"name":"OUT"}])", "OUT"},
+      {in, R"(,"parameters":{"sequence_id":1})", "sequence_id"},
+      {in, R"(,"parameters":{"triton_enable_empty_final_response":true})",
+       "triton_enable_empty_final_response"},
+  };
+  for (const auto& r : rows) {
+    CAPTURE(r.inputs);
+    CAPTURE(r.more);
+    const auto call = infer_of(declared(), r.inputs, r.more);
+    REQUIRE_FALSE(call);
+    CHECK(call.error().param == r.param);
+  }
+  worker_facts none;
+  CHECK(infer_of(none, input("ANY", "FP64", R"("shape":[],"data":[1])")));
+  CHECK(infer_of(none, ""));
+  CHECK_FALSE(infer_of(none, input("ANY", "FP63", R"("shape":[],"data":[1])")));
+}
+
+TEST_CASE("a batch stands in front of declared shapes, and is one of all inputs") {
+  auto facts = declared();
+  facts.max_batch_size = 2;
+  const auto of = [](const char* shape, const char* data) {
+    return input("IN", "INT32", fmt::format(R"("shape":{},"data":{})", shape, data).c_str());
+  };
+  CHECK(infer_of(facts, of("[2,1,2]", "[1,2,3,4]")));
+  CHECK_FALSE(infer_of(facts, of("[1,2]", "[1,2]")));
+  CHECK_FALSE(infer_of(facts, of("[3,1,2]", "[1,2,3,4,5,6]")));
+  CHECK_FALSE(infer_of(facts, of("[0,1,2]", "[]")));
+  CHECK_FALSE(infer_of(facts, of("[2,1,2]", "[1,2,3,4]") + "," +
+                                  input("TEXT", "BYTES", R"("shape":[1,1],"data":["a"])")));
+}
+
+TEST_CASE("members of generate take the shape that is declared") {
+  auto facts = declared();
+  const auto read = [&](const char* body) {
+    return read_worker_generate(view_of(facts), kserve_route::generate, body, bounds);
+  };
+  const auto call =
+      read(R"({"IN":[1,2,3,4],"TEXT":"a","id":"i","size":2,"parameters":{"on":true}})");
+  REQUIRE_MESSAGE(call, call.error().message);
+  CHECK(call->request.inputs[0].shape == std::vector<std::int64_t>{2, 2});
+  CHECK(call->request.inputs[1].shape == std::vector<std::int64_t>{1});
+  CHECK(json::parse(call->request.parameters) == json{{"size", 2}, {"on", true}});
+  CHECK(call->shape.id == "i");
+  CHECK(read(R"({"IN":[[1,2]]})")->request.inputs[0].shape == std::vector<std::int64_t>{1, 2});
+  for (const auto* body :
+       {R"({"IN":[1,2,3]})", R"({"IN":["a","b"]})", R"({"TEXT":"a"})", R"({"IN":[1,2],"x":[1]})",
+        R"({"IN":[1,2],"TEXT":["a","b"]})", R"({"IN":[1,2],"parameters":{"IN":[1,2]}})", "[]"}) {
+    CAPTURE(body);
+    CHECK_FALSE(read(body));
+  }
+  facts.max_batch_size = 4;
+  CHECK(read(R"({"IN":[1,2]})")->request.inputs[0].shape == std::vector<std::int64_t>{1, 1, 2});
+  facts.inputs.clear();
+  CHECK(read(R"({"IN":[1,2]})").error().code == errc::unprocessable);
+}
+
+TEST_CASE("a response is tensors in JSON or behind it, and parameters as they are") {
+  kserve_worker_shape shape;
+  shape.id = "7";
+  shape.model = "m";
+  shape.version = "3";
+  kserve_worker_whole plain(shape);
+  auto piece = piece_of({int_tensor("A", {1, 2}), int_tensor("B", {3})});
+  piece.parameters = R"({"x":[1]})";
+  CHECK(whole_body(plain, piece) ==
+        R"({"id":"7","model_name":"m","model_version":"3","parameters":{"x":[1]},"outputs":[)"
+        R"({"name":"A","datatype":"INT32","shape":[2],"data":[1,2]},)"
+        R"({"name":"B","datatype":"INT32","shape":[1],"data":[3]}]})");
+  CHECK(plain.head().content_type == "application/json");
+  shape.id.clear();
+  shape.outputs = {{"B", true}};
+  kserve_worker_whole binary(shape);
+  const auto body = whole_body(binary, piece);
+  const std::string text =
+      R"({"model_name":"m","model_version":"3","parameters":{"x":[1]},"outputs":[)"
+      R"({"name":"B","datatype":"INT32","shape":[1],"parameters":{"binary_data_size":4}}]})";
+  CHECK(body == text + "\3\0\0\0"s);
+  CHECK(binary.head().content_type == "application/octet-stream");
+  CHECK(binary.head().headers ==
+        header_list{{"Inference-Header-Content-Length", std::to_string(text.size())}});
+}
+
+TEST_CASE("one response is told whole, and its end may come alone; a second one is an error") {
+  const kserve_worker_shape shape;
+  kserve_worker_whole alone(shape);
+  CHECK(alone.take(piece_of({int_tensor("A", {1})}, false)));
+  CHECK(whole_body(alone, piece_of({}, true, 1)).empty());
+  kserve_worker_whole several(shape);
+  CHECK(several.take(piece_of({int_tensor("A", {1})}, false)));
+  CHECK(several.take(piece_of({int_tensor("A", {1})}, true, 1)).error().code ==
+        errc::invalid_request);
+  kserve_worker_whole nothing(shape);
+  CHECK(json::parse(whole_body(nothing, piece_of({})))["outputs"] == json::array());
+}
+
+TEST_CASE("what is no response of tensors is the handler's failure") {
+  const kserve_worker_shape shape;
+  const auto fails = [&](inferred piece) {
+    const auto told = checked_response(shape, std::move(piece));
+    return !told && told.error().code == errc::handler_failed;
+  };
+  auto body = piece_of({});
+  body.body = "x";
+  CHECK(fails(body));
+  auto torn = piece_of({int_tensor("A", {1})});
+  torn.outputs[0].shape = {2};
+  CHECK(fails(torn));
+  torn.outputs[0].shape = {-1};
+  CHECK(fails(torn));
+  auto odd = piece_of({int_tensor("A", {1})});
+  odd.outputs[0].datatype = "INT33";
+  CHECK(fails(odd));
+  auto spoiled = piece_of({int_tensor("A", {1})});
+  spoiled.parameters = "[1]";
+  CHECK(fails(spoiled));
+  CHECK_FALSE(fails(piece_of({int_tensor("A", {1})})));
+}
+
+TEST_CASE("generate has a member for each output, an event for each response") {
+  kserve_worker_shape shape;
+  shape.route = kserve_route::generate_stream;
+  shape.model = "m";
+  shape.version = "3";
+  kserve_worker_events events(shape);
+  CHECK(*events.take(piece_of({int_tensor("A", {1}), int_tensor("B", {1, 2})}, false)) ==
+        "data: {\"model_name\":\"m\",\"model_version\":\"3\",\"A\":1,\"B\":[1,2]}\n\n");
+  CHECK(events.take(piece_of({}, true, 1))->empty());
+  CHECK(events.head().content_type == event_stream_type);
+  CHECK(events.last_words(fail(errc::internal, "bad")) == "data: {\"error\":\"bad\"}\n\n");
+}
+
+TEST_CASE("parameters of a response are those of gRPC") {
+  auto piece = piece_of({int_tensor("A", {1})});
+  piece.parameters =
+      R"({"b":true,"i":-1,"u":18446744073709551615,"r":0.5,"s":"x","o":{"a":1},"n":null})";
+  const auto told = grpc_response_of({}, piece);
+  CHECK(told.outputs.size() == 1);
+  REQUIRE(told.parameters.size() == 6);
+  for (const auto& [name, value] : told.parameters) {
+    const std::map<std::string, grpc_value> right{{"b", true},       {"i", std::int64_t{-1}},
+                                                  {"u", UINT64_MAX}, {"r", 0.5},
+                                                  {"s", "x"s},       {"o", R"({"a":1})"s}};
+    CHECK(*value == right.at(name));
+  }
+}
+
+namespace {
+
+// "m" in two versions, of which a process serves the newest; and a language model, "smol".
+struct world {
+  std::shared_ptr<board> facts = std::make_shared<board>(config());
+  http_api api{facts};
+  std::shared_ptr<worker_load> load = std::make_shared<worker_load>();
+
+  world() {
+    load->workers = 1;
+    auto newest = view_of(declared(), "m", "3");
+    newest.load = load;
+    facts->set_workers(nullptr, {newest, view_of(declared(), "m", "2")}, {});
+  }
+  static gateway_config config() {
+    gateway_config c;
+    c.pipelines = {{node_id{2}, "smol"}};
+    return c;
+  }
+  http_plan plan(std::string_view method, std::string_view path, std::string_view body = {}) const {
+    http_call c;
+    c.method = method;
+    c.target = path;
+    c.host = "localhost";
+    c.body = body;
+    auto admitted = api.admit(c);
+    if (admitted.refusal) {
+      return *admitted.refusal;
+    }
+    return api.plan(c);
+  }
+  http_reply ask(std::string_view path, std::string_view method = "GET") const {
+    auto made = plan(method, path);
+    REQUIRE(std::holds_alternative<http_reply>(made));
+    return std::get<http_reply>(made);
+  }
+};
+
+} // namespace
+
+TEST_CASE("worker models are told of beside the language models") {
+  const world w;
+  const auto told = json::parse(w.ask("/v2/models/m").body);
+  CHECK(told["versions"] == json{"3", "2"});
+  CHECK(told["platform"] == "baton_worker");
+  CHECK(told["inputs"][0] == json{{"name", "IN"}, {"datatype", "INT32"}, {"shape", {-1, 2}}});
+  const auto config = json::parse(w.ask("/v2/models/m/config").body);
+  CHECK(config["input"][1] ==
+        json{{"name", "TEXT"}, {"data_type", "TYPE_STRING"}, {"dims", {1}}, {"optional", true}});
+  CHECK(w.ask("/v2/models/m/ready").status == 200);
+  CHECK(w.ask("/v2/models/m/versions/2/ready").status == 400);
+  CHECK(w.ask("/v2/models/m/versions/1").status == 404);
+  CHECK(json::parse(w.ask("/v2/models/m/stats").body)["model_stats"].size() == 2);
+  CHECK(json::parse(w.ask("/v2/models/stats").body)["model_stats"].size() == 3);
+  const auto index = json::parse(w.ask("/v2/repository/index", "POST").body);
+  REQUIRE(index.size() == 3);
+  CHECK(index[1] == json{{"name", "m"}, {"version", "3"}, {"state", "READY"}, {"reason", ""}});
+  CHECK(index[2]["state"] == "LOADING");
+}
+
+TEST_CASE("a call of a worker model's name is one to a worker, in its words") {
+  const world w;
+  const std::string body = R"({"inputs":[)" + in + "]}";
+  auto plan = w.plan("POST", "/v2/models/m/infer", body);
+  REQUIRE(std::holds_alternative<worker_call>(plan));
+  CHECK(std::get<worker_call>(plan).request.version.empty());
+  CHECK(std::get<worker_call>(plan).speaks == api_family::kserve);
+  plan = w.plan("POST", "/v2/models/m/versions/2/infer", body);
+  CHECK(std::get<worker_call>(plan).request.version == "2");
+  plan = w.plan("POST", "/v2/models/m/generate_stream", R"({"IN":[1,2]})");
+  CHECK(std::get<worker_call>(plan).how->goes_piecewise());
+  plan = w.plan("POST", "/v2/models/m/infer", "{}");
+  CHECK(std::get<http_reply>(plan).status == 400);
+}

@@ -1,0 +1,187 @@
+// Worker models at TorchServe's doors: what a body or gRPC's inputs mean to them, and what the
+// management API tells of them. No workers, no sockets.
+#include "gateway/torchserve_error.hpp"
+#include "gateway/torchserve_worker.hpp"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+using namespace baton;
+using namespace baton::gateway;
+using nlohmann::json;
+
+namespace {
+
+struct world {
+  std::shared_ptr<board> facts = std::make_shared<board>(config());
+  http_api api{facts};
+
+  world() {
+    worker_facts told;
+    told.processes = {"worker-m-0", "worker-m-1"};
+    told.batch_size = 8;
+    told.max_queued = 5;
+    worker_view view{"m", "2", std::make_shared<worker_load>(),
+                     std::make_shared<const worker_facts>(told)};
+    auto load = std::make_shared<worker_load>();
+    load->workers = 1;
+    load->waiting = 3;
+    view.load = load;
+    facts->set_workers(nullptr, {view}, {});
+    facts->change([](snapshot& s) {
+      s.cluster.emplace();
+      for (const auto* name : {"worker-m-0", "worker-m-1"}) {
+        status process;
+        process.role = role::worker;
+        process.name = name;
+        process.pid = 70 + name[9] - '0';
+        process.phase = name[9] == '0' ? phase::ready : phase::loading;
+        s.cluster->nodes.push_back(process);
+      }
+    });
+  }
+  static gateway_config config() {
+    gateway_config c;
+    c.torchserve = {"127.0.0.1:8080", "127.0.0.1:8081", "127.0.0.1:8082"};
+    c.pipelines = {{node_id{2}, "smol"}};
+    return c;
+  }
+  http_plan plan(door_kind door, std::string_view method, std::string_view target,
+                 std::string_view body = {}, std::string_view content_type = {}) const {
+    http_call c;
+    c.door = door;
+    c.method = method;
+    c.target = target;
+    c.host = "localhost";
+    c.body = body;
+    c.content_type = content_type;
+    auto admitted = api.admit(c);
+    if (admitted.refusal) {
+      return *admitted.refusal;
+    }
+    return api.plan(c);
+  }
+  http_plan predict(std::string_view target, std::string_view body,
+                    std::string_view content_type = {}) const {
+    return plan(door_kind::torchserve_inference, "POST", target, body, content_type);
+  }
+  http_reply manage(std::string_view target, std::string_view method = "GET") const {
+    auto made = plan(door_kind::torchserve_management, method, target);
+    REQUIRE(std::holds_alternative<http_reply>(made));
+    return std::get<http_reply>(made);
+  }
+};
+
+infer asked(http_plan plan) {
+  REQUIRE(std::holds_alternative<worker_call>(plan));
+  return std::move(std::get<worker_call>(plan).request);
+}
+
+json refused(http_plan plan) {
+  REQUIRE(std::holds_alternative<http_reply>(plan));
+  return json::parse(std::get<http_reply>(plan).body);
+}
+
+} // namespace
+
+TEST_CASE("a prediction is its body with its content type, wherever it is asked") {
+  const world w;
+  for (const auto* target : {"/predictions/m", "/predictions/m/2", "/models/m/invoke",
+                             "/invocations?model_name=m", "/v1/models/m:predict"}) {
+    CAPTURE(target);
+    const auto request = asked(w.predict(target, "\xff\x01", "image/x"));
+    CHECK(request.model == "m");
+    CHECK(request.body == "\xff\x01");
+    CHECK(request.content_type == "image/x");
+  }
+  CHECK(asked(w.predict("/predictions/m/2", "x")).version == "2");
+  CHECK(asked(w.predict("/predictions/m", "x")).version.empty());
+}
+
+TEST_CASE("a form is its one field, and a second one is refused by name") {
+  const world w;
+  const auto parts = [](std::string_view name, std::string_view type) {
+    return fmt::format("--b\r\nContent-Disposition: form-data; name=\"{}\"\r\n{}\r\nvalue\r\n",
+                       name, type.empty() ? "" : fmt::format("Content-Type: {}\r\n", type));
+  };
+  const auto form = "multipart/form-data; boundary=b";
+  const auto one = asked(w.predict("/predictions/m", parts("data", "image/png") + "--b--", form));
+  CHECK(one.body == "value");
+  CHECK(one.content_type == "image/png");
+  CHECK(
+      asked(w.predict("/predictions/m", "body=a+b%26", "application/x-www-form-urlencoded")).body ==
+      "a b&");
+  const auto curled =
+      asked(w.predict("/predictions/m", R"({"a":1})", "application/x-www-form-urlencoded"));
+  CHECK(curled.body == R"({"a":1})");
+  CHECK(curled.content_type == "application/json");
+  for (const auto& [target, body, type] :
+       {std::tuple{"/predictions/m", parts("data", "") + parts("mask", "") + "--b--", form},
+        std::tuple{"/predictions/m", parts("mask", "") + parts("body", "") + "--b--", form},
+        std::tuple{"/predictions/m", std::string("data=1&mask=2"),
+                   "application/x-www-form-urlencoded"},
+        std::tuple{"/predictions/m?mask=2", std::string("x"), "text/plain"}}) {
+    CAPTURE(body);
+    CHECK(refused(w.predict(target, body, type))["message"].get<std::string>().find("'mask'") !=
+          std::string::npos);
+  }
+  CHECK(refused(w.predict("/predictions/m", "data=1&body=2",
+                          "application/x-www-form-urlencoded"))["code"] == 400);
+}
+
+TEST_CASE("gRPC's inputs are one body") {
+  const worker_view m{"m", "2", std::make_shared<worker_load>()};
+  CHECK(read_worker_prediction(m, "2", {{"data", "x"}})->body == "x");
+  CHECK(read_worker_prediction(m, "", {{"body", "x"}})->body == "x");
+  CHECK(read_worker_prediction(m, "", {}).error().param == "data");
+  CHECK(read_worker_prediction(m, "", {{"data", "1"}, {"body", "2"}}).error().param == "data");
+  CHECK(read_worker_prediction(m, "", {{"data", "1"}, {"mask", "2"}}).error().param == "mask");
+  CHECK(read_worker_prediction(m, "", {{"image", "1"}}).error().param == "image");
+}
+
+TEST_CASE("a status that is a failure is one of gRPC's") {
+  inferred piece;
+  piece.body = "why";
+  CHECK(check_prediction(piece));
+  for (const auto& [status, code] :
+       {std::pair{400, errc::invalid_request}, std::pair{404, errc::not_found},
+        std::pair{503, errc::overloaded}, std::pair{513, errc::handler_failed}}) {
+    piece.http_status = static_cast<std::uint16_t>(status);
+    const auto ok = check_prediction(piece);
+    REQUIRE_FALSE(ok);
+    CHECK(ok.error().code == code);
+    CHECK(ok.error().message == "why");
+  }
+}
+
+TEST_CASE("what is asked of no such version, or below the model, has TorchServe's error") {
+  const world w;
+  CHECK(refused(w.predict("/predictions/m/1", "x"))["type"] == "ModelVersionNotFoundException");
+  CHECK(refused(w.predict("/predictions/x", "x"))["type"] == "ModelNotFoundException");
+  CHECK(refused(w.predict("/predictions/m/2/v1/completions", "{}"))["code"] == 404);
+}
+
+TEST_CASE("worker models are listed, described and scaled as far as they are") {
+  const world w;
+  CHECK(json::parse(w.manage("/models").body)["models"][0]["modelName"] == "m");
+  const auto told = json::parse(w.manage("/models/m").body)[0];
+  CHECK(told["modelVersion"] == "2");
+  CHECK(told["batchSize"] == 8);
+  CHECK(told["maxBatchDelay"] == 100);
+  CHECK(told["minWorkers"] == 1);
+  CHECK(told["maxWorkers"] == 2);
+  CHECK(told["jobQueueStatus"] == json{{"remainingCapacity", 2}, {"pendingRequests", 3}});
+  CHECK(told["workers"] == json{{{"id", "worker-m-0"}, {"status", "READY"}, {"pid", 70}},
+                                {{"id", "worker-m-1"}, {"status", "UNLOADING"}, {"pid", 71}}});
+  CHECK(w.manage("/models/m/all").status == 200);
+  CHECK(w.manage("/models/m/1").status == 404);
+  CHECK(json::parse(w.manage("/v1/models/m").body)["ready"] == true);
+  CHECK(w.manage("/models/m?min_worker=1", "PUT").status == 200);
+  CHECK(w.manage("/models/m?min_worker=0&max_worker=2", "PUT").status == 200);
+  const auto more = w.manage("/models/m?min_worker=2", "PUT");
+  CHECK(more.status == 409);
+  CHECK(more.body.find("count") != std::string::npos);
+  CHECK(w.manage("/models/m?min_worker=-1", "PUT").status == 400);
+  CHECK(w.manage("/models/m/2/set-default", "PUT").status == 200);
+  CHECK(w.manage("/models/m", "DELETE").status == 405);
+}

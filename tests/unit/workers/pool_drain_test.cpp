@@ -1,0 +1,90 @@
+// A pool that is to end: what it has is done, within the grace.
+#include "tests/unit/workers/pool_world.hpp"
+
+using namespace baton;
+using namespace baton::gateway;
+using namespace baton::gateway::test;
+using namespace std::chrono_literals;
+
+TEST_CASE("a pool that drains ends what it has, also what comes late, and says so once") {
+  world w;
+  w.tell(worker_greeted{first});
+  auto running = w.ask();
+  auto waiting = w.ask();
+  w.tell(drain{10s});
+  w.pass(1s);
+  w.tell(actors::tick{});
+  CHECK(w.drained == 0);
+  w.piece(*running, 0, true);
+  CHECK(body_of(*running) == "piece");
+  w.piece(*waiting, 0, true);
+  CHECK(body_of(*waiting) == "piece");
+  w.tell(actors::tick{});
+  CHECK(w.drained == 1);
+  w.tell(drain{10s});
+  w.tell(actors::tick{});
+  CHECK(w.drained == 1);
+  auto late = w.ask();
+  CHECK(failure_of(*late) == errc::not_ready);
+  CHECK(w.facts->requests_open() == 0);
+}
+
+TEST_CASE("an empty pool that drains waits for a request that a door has on its way") {
+  world w;
+  w.tell(worker_greeted{first});
+  w.tell(drain{10s});
+  CHECK(w.drained == 0);
+  auto straggler = w.ask();
+  w.pass(1s);
+  w.tell(actors::tick{});
+  CHECK(w.drained == 0);
+  w.piece(*straggler, 0, true);
+  CHECK(body_of(*straggler) == "piece");
+  w.tell(actors::tick{});
+  CHECK(w.drained == 1);
+}
+
+TEST_CASE("what is open when the grace of a drain is over ends with a reason") {
+  world w;
+  w.tell(worker_greeted{first});
+  auto running = w.ask();
+  auto waiting = w.ask();
+  w.tell(drain{2s});
+  w.pass(1s);
+  w.tell(actors::tick{});
+  CHECK_FALSE(running->next());
+  w.pass(1s);
+  w.tell(actors::tick{});
+  CHECK(failure_of(*running) == errc::not_ready);
+  CHECK(failure_of(*waiting) == errc::not_ready);
+  CHECK(w.facts->requests_open() == 0);
+  CHECK(w.drained == 0); // the worker has it still
+  w.piece(*running, 0, true);
+  w.tell(actors::tick{});
+  CHECK(w.drained == 1);
+}
+
+TEST_CASE_FIXTURE(world,
+                  "answers, failures and clients that leave are counted as Triton counts them") {
+  tell(worker_greeted{first});
+  const auto tally = [&] { return facts->metrics().tally_of("", "1"); };
+  const auto well = ask();
+  CHECK(well->begun_at() > stream::instant{});
+  pass(10ms);
+  piece(*well, 0, /*is_last=*/false);
+  piece(*well, 1, /*is_last=*/true);
+  CHECK(tally().succeeded == 1);
+  CHECK(tally().success_seconds == doctest::Approx(0.01));
+  CHECK(tally().queue_seconds == doctest::Approx(0));
+  CHECK(load->batches == 1);
+  const auto fails = ask();
+  inferred p;
+  p.request = fails->number();
+  p.is_last = true;
+  p.failure = fail(errc::handler_failed, "no");
+  tell(worker_said{first, std::move(p)});
+  const auto leaves = ask();
+  tell(close_request{leaves->number(), cancel_reason::client_gone});
+  CHECK(tally().succeeded == 1);
+  CHECK(tally().failed == 2);
+}

@@ -1,0 +1,118 @@
+// A pool of a worker model under CAF's testing scheduler: what it says to workers and the root, and
+// what it brings to streams.
+#pragma once
+
+#include "gateway/tracer.hpp"
+#include "gateway/worker_pool.hpp"
+
+#include <caf/scheduler/test_coordinator.hpp>
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+namespace baton::gateway::test {
+
+using namespace std::chrono_literals;
+
+inline constexpr worker_life first{{101}, {1}};
+inline constexpr worker_life first_again{{101}, {2}};
+
+struct testing_config : caf::actor_system_config {
+  testing_config() { set("scheduler.policy", caf::atom("testing")); }
+};
+
+struct world {
+  testing_config options;
+  caf::actor_system system{options};
+  caf::scheduler::test_coordinator& time =
+      dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
+  std::shared_ptr<board> facts = std::make_shared<board>(gateway_config{});
+  std::vector<std::pair<worker_life, message>> said;
+  std::vector<status> reported;
+  std::shared_ptr<worker_load> load;
+  int drained = 0;
+  worker_pool_actor pool;
+
+  explicit world(schedule::worker_limits limits = {}) {
+    worker_pool_config config;
+    config.limits = limits;
+    config.places = {{first.node, "worker-m-0"}};
+    config.facts = facts;
+    load = config.load;
+    config.say = [this](worker_life to, message m) { said.emplace_back(to, std::move(m)); };
+    config.report = [this](const status& s) { reported.push_back(s); };
+    config.drained = [this] { ++drained; };
+    pool = spawn_worker_pool(system, config);
+  }
+  ~world() {
+    caf::anon_send_exit(pool, caf::exit_reason::user_shutdown);
+    time.run();
+  }
+  template <class M>
+  void tell(M m) {
+    caf::anon_send(pool, std::move(m));
+    time.run();
+  }
+  void pass(std::chrono::milliseconds wait) {
+    time.advance_time(wait);
+    time.run();
+  }
+  std::shared_ptr<stream> ask(std::size_t buffer_max = 1 << 20, std::string parameters = "") {
+    REQUIRE(facts->enter());
+    auto out = std::make_shared<stream>(facts->next_number(), buffer_max, nullptr);
+    infer request;
+    request.body = "question";
+    request.parameters = std::move(parameters);
+    tell(open_infer{out, request});
+    return out;
+  }
+  void piece(const stream& of, std::uint32_t index, bool is_last, std::string body = "piece",
+             worker_life worker = first) {
+    inferred p;
+    p.request = of.number();
+    p.index = index;
+    p.is_last = is_last;
+    p.body = std::move(body);
+    tell(worker_said{worker, std::move(p)});
+  }
+  // The requests of the batches said since the last time.
+  std::vector<std::vector<std::uint64_t>> batches() {
+    std::vector<std::vector<std::uint64_t>> all;
+    for (const auto& [to, m] : std::exchange(said, {}))
+      if (const auto* b = std::get_if<infer_batch>(&m)) {
+        auto& numbers = all.emplace_back();
+        for (const auto& item : b->items) {
+          CHECK(item.body == "question");
+          numbers.push_back(item.request);
+        }
+      }
+    return all;
+  }
+  std::vector<phase> told_root() {
+    std::vector<phase> all;
+    for (const auto& s : std::exchange(reported, {})) {
+      CHECK(s.name == "worker-m-0");
+      all.push_back(s.phase);
+    }
+    return all;
+  }
+};
+
+inline std::string body_of(stream& of) {
+  const auto e = of.next();
+  REQUIRE(e);
+  return std::get<inferred>(*e).body;
+}
+
+inline errc failure_of(stream& of) {
+  const auto e = of.next();
+  REQUIRE(e);
+  CHECK_FALSE(of.next());
+  if (const auto* no = std::get_if<rejected>(&*e))
+    return no->reason.code;
+  return std::get<failed>(*e).reason.code;
+}
+
+using numbers = std::vector<std::vector<std::uint64_t>>;
+
+} // namespace baton::gateway::test
