@@ -11,6 +11,7 @@ import sys
 import time
 
 import fuzz.run as fuzzing
+import system.clients.own_venv as own_venv
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
@@ -91,12 +92,18 @@ def venv():
     """Real clients that we did not write, for the system tests."""
     stamp, wanted = VENV / "stamp", (ROOT / "tests/system/requirements.txt").read_text()
     if stamp.exists() and stamp.read_text() == wanted:
-        return True
+        return own_venvs()
     ok = step("python clients (pip)", ["bash", "-c", f"python3 -m venv {VENV} && {VENV}/bin/pip install -q --disable-pip-version-check "
                                        "-r tests/system/requirements.txt"])
     if ok:
         stamp.write_text(wanted)
-    return ok
+    return ok and own_venvs()
+
+
+def own_venvs():
+    """Clients whose requirements do not go with those of the others."""
+    return all(own_venv.is_made(name) or step(f"python client {name} (pip)", [sys.executable, own_venv.__file__, name])
+               for name in own_venv.requirements())
 
 
 def pytest(name, *paths, env=None):
@@ -130,6 +137,8 @@ def gpu():
         if venv() and build("dev", "cluster", "tiny_model"):
             pytest("engines, served", "tests/system/cluster/test_engines.py",
                    env={"BATON_BUILD": str(ROOT / "build/dev"), "BATON_ENGINES": str(ROOT / "build/gpu/cluster/engines")})
+            if step("python sdk: wire code", [sys.executable, "sdk/python/generate_wire.py"]):
+                pytest("workers with torch", "sdk/python/tests/test_torchscript.py", env={"PYTHONPATH": str(ROOT / "sdk/python")})
 
 
 def without_torch():
@@ -157,6 +166,7 @@ def system(preset="dev"):
         env = {"BATON_BUILD": str(ROOT / "build" / preset)}
         pytest("system", "tests/system", env=env)
         pytest("bench tools", "tests/bench", env=env)
+        pytest("tables of docs", "tests/docs")
         pytest("python sdk", "sdk/python/tests", env={**env, "PYTHONPATH": str(ROOT / "sdk/python")})
 
 
