@@ -88,6 +88,9 @@ result<void> read_model(const toml::table* table, const std::string& path,
   s.read("threads_per_shard", m.threads_per_shard, 1, cores_max);
   s.read("activation_bits", m.activation_bits, 8, 16);
   s.read("dtype", m.dtype);
+  s.read("quantization", m.quantization);
+  s.read("quantization_group_size", m.quantization_group_size, 32, 128);
+  s.read("enforce_eager", m.enforce_eager);
   s.read("pooling", pools);
   if (auto ok = s.finish(); !ok)
     return ok;
@@ -108,6 +111,14 @@ result<void> read_model(const toml::table* table, const std::string& path,
     return bad(
         origin, path + ".dtype",
         fmt::format("{}.dtype '{}' must be auto, float32, float16 or bfloat16", path, m.dtype));
+  constexpr std::array quantizations{"none", "fp8", "int4"};
+  if (std::find(quantizations.begin(), quantizations.end(), m.quantization) == quantizations.end())
+    return bad(origin, path + ".quantization",
+               fmt::format("{}.quantization '{}' must be none, fp8 or int4", path, m.quantization));
+  if (m.quantization_group_size != 32 && m.quantization_group_size != 128)
+    return bad(origin, path + ".quantization_group_size",
+               fmt::format("{}.quantization_group_size must be 32 or 128, not {}", path,
+                           m.quantization_group_size));
   if (auto ok = read_pooling(pools, path, origin, m); !ok)
     return ok;
   return read_kv_format(kv_cache_dtype, path, origin, m);

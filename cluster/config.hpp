@@ -53,6 +53,10 @@ struct model_config {
   // Of weights on devices with an engine of their own, and of what passes between them: "float32",
   // "float16", "bfloat16", or as the device likes it best. The native engine has the file's types.
   std::string dtype = "auto";
+  // Of the layers' matrices there: "none", "fp8", "int4" in groups of so many weights.
+  std::string quantization = "none";
+  std::uint32_t quantization_group_size = 128;
+  bool enforce_eager = false; // steps there are not recorded to be run again (CUDA graphs)
 
   friend bool operator==(const model_config&, const model_config&) = default;
 };

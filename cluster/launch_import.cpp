@@ -54,6 +54,8 @@ constexpr std::string_view dtypes = "auto half=float16 float16 bfloat16 float=fl
 constexpr std::string_view always = "it is always so";
 constexpr std::string_view gpu_memory = "model.kv_cache_bytes says what KV may take";
 constexpr std::string_view from_file = "it is what the model's file says";
+constexpr std::string_view packed =
+    "it is what the model's file says; on GPUs model.quantization may say fp8 or int4";
 constexpr std::string_view nothing_runs =
     "code that comes with a model is never run; families that are known need none";
 constexpr std::string_view adapters = "ADAPTERS ARE NOT SERVED";
@@ -93,11 +95,11 @@ constexpr option vllm_options[] = {
     {"--gpu-memory-utilization", kind::without_a_value, gpu_memory},
     {"--block-size", kind::without_a_value, "blocks have 64 positions"},
     {"--enable-chunked-prefill", kind::without, always},
-    {"--enforce-eager", kind::without, always},
+    {"--enforce-eager", kind::on, "model.enforce_eager"},
     {"--enable-auto-tool-choice", kind::without, always},
     {"--tool-call-parser", kind::without_a_value, "the chat template says how a model calls tools"},
     {"--chat-template", kind::without_a_value, from_file},
-    {"--quantization -q", kind::without_a_value, from_file},
+    {"--quantization -q", kind::without_a_value, packed},
     {"--load-format", kind::without_a_value, from_file},
     {"--tokenizer", kind::without_a_value, from_file},
     {"--revision", kind::without_a_value, "nothing is downloaded"},
@@ -141,9 +143,10 @@ constexpr option tgi_options[] = {
     {"--max-waiting-tokens", kind::without_a_value, "prompts are computed beside answers"},
     {"--waiting-served-ratio", kind::without_a_value, "prompts are computed beside answers"},
     {"--cuda-memory-fraction", kind::without_a_value, gpu_memory},
-    {"--cuda-graphs", kind::without_a_value, "there are none"},
+    {"--cuda-graphs", kind::without_a_value,
+     "sizes are chosen; model.enforce_eager turns them off"},
     {"--sharded", kind::without_a_value, "--num-shard says it"},
-    {"--quantize", kind::without_a_value, from_file},
+    {"--quantize", kind::without_a_value, packed},
     {"--revision", kind::without_a_value, "nothing is downloaded"},
     {"--huggingface-hub-cache", kind::without_a_value, "nothing is downloaded"},
     {"--trust-remote-code", kind::without, nothing_runs},

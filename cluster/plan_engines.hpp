@@ -11,6 +11,13 @@ namespace baton::cluster {
 // in a device's own memory.
 plugin::element weights_of(const model_config& model, const device& where);
 
+// In which form it holds the matrices of the layers.
+plugin::quantization quantization_of(const model_config& model);
+
+// Bytes of a shard's weights where its engine holds them, a device's own memory or the machine's.
+std::uint64_t held_bytes_of(const model_config& config, const model::description& model,
+                            const shard_plan& shard);
+
 // Bytes of a shard's weights in the memory of its machine, before what a process takes anyway.
 std::uint64_t weight_bytes_of(const model_config& config, const model::description& model,
                               const shard_plan& shard);

@@ -1,7 +1,7 @@
 #include "cluster/addresses.hpp"
 #include "cluster/expected_speed.hpp"
 #include "cluster/pipelines.hpp"
-#include "cluster/plan.hpp"
+#include "cluster/plan_engines.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -100,9 +100,10 @@ std::string plan_table(const cluster_config& config, const model::description& m
   for (const auto& s : plan.shards) {
     auto layers = fmt::format("{}{}-{}{}", s.layers.embeds ? "embed " : "", s.layers.first,
                               s.layers.end() - 1, s.layers.heads ? " head" : "");
-    text += fmt::format("  {:<9} {:<8} {:<9} {:>12} {:>8} {:>12} {:>12}{}\n", s.name, s.on,
-                        s.device, layers, s.threads, human_bytes(s.weight_bytes),
-                        human_bytes(s.kv_bytes), part_of(model, plan, s));
+    text +=
+        fmt::format("  {:<9} {:<8} {:<9} {:>12} {:>8} {:>12} {:>12}{}\n", s.name, s.on, s.device,
+                    layers, s.threads, human_bytes(held_bytes_of(config.model, model, s)),
+                    human_bytes(s.kv_bytes), part_of(model, plan, s));
   }
   if (config.has_default_layout)
     text += fmt::format("  layout: {}{} of every physical core, for no [[nodes]] are named\n",
@@ -153,7 +154,7 @@ std::string plan_json(const cluster_config& config, const model::description& mo
                               {"kv_heads", s.slice().kv_heads.count},
                               {"ffn_rows", s.slice().ffn.count},
                               {"threads", s.threads},
-                              {"weight_bytes", s.weight_bytes},
+                              {"weight_bytes", held_bytes_of(config.model, model, s)},
                               {"kv_bytes", s.kv_bytes}});
   for (const auto& e : expected)
     json["expected"].push_back(

@@ -71,6 +71,9 @@ result<std::shared_ptr<plugin::plugin_engine>> load_foreign(const cluster_contex
   settings.weights = weights_of(m, plan.on_device);
   settings.kv =
       m.kv_cache_dtype == cpu::kv_format::f32 ? plugin::element::f32 : plugin::element::f16;
+  settings.quantized = quantization_of(m);
+  settings.group = m.quantization_group_size;
+  settings.is_eager = m.enforce_eager;
   settings.threads = plan.threads;
   settings.blocks = all.blocks;
   settings.block_positions = all.block_positions;

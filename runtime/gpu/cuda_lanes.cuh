@@ -27,6 +27,17 @@ struct warp_lane {
       x = fmaxf(x, __shfl_xor_sync(all_lanes, x, static_cast<int>(apart)));
     return x;
   }
+  // Of `width` lanes side by side, a power of two; of the lanes with the same place among them.
+  __device__ float sum_within(float x, std::uint32_t width) const {
+    for (std::uint32_t apart = width / 2; apart > 0; apart /= 2)
+      x += __shfl_xor_sync(all_lanes, x, static_cast<int>(apart));
+    return x;
+  }
+  __device__ float sum_across(float x, std::uint32_t width) const {
+    for (std::uint32_t apart = warp / 2; apart >= width; apart /= 2)
+      x += __shfl_xor_sync(all_lanes, x, static_cast<int>(apart));
+    return x;
+  }
 };
 
 // A block, for rows that are longer than a warp is quick with.

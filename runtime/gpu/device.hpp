@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -46,6 +47,13 @@ struct product {
   bool is_out_f32 = false;
 };
 
+// Work of a device that can be run again as it was, with the memory it had.
+class recording {
+public:
+  virtual ~recording() = default;
+  virtual void replay() = 0; // ordered with the device's other work
+};
+
 class device {
 public:
   virtual ~device() = default;
@@ -66,6 +74,14 @@ public:
   virtual void download(void* to, const void* from, std::size_t bytes) = 0;
   virtual void zero(void* memory, std::size_t bytes) = 0;
   virtual void multiply(const product& p) = 0;
+  // In how many parts contexts are attended to, where so many teams of lanes would have one each:
+  // few of them leave a wide device idle. A row's bits depend on it (attend_args::splits).
+  virtual std::uint32_t splits_for(std::uint64_t teams) const noexcept = 0;
+  // Whether record() is possible.
+  virtual bool can_record() const noexcept = 0;
+  // What `work` launches is not run but kept: kernels, products and zero(); it may ask for nothing
+  // else. Throws what the device and `work` throw; the device can go on then.
+  virtual std::unique_ptr<recording> record(const std::function<void()>& work) = 0;
   // How this device's memory is summed up over the ranks of `with`; null: by the host.
   virtual std::unique_ptr<rank_sums> sums(const plugin::settings& with,
                                           const plugin::host& shard) = 0;

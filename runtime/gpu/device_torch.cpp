@@ -19,11 +19,14 @@
 
 #ifdef BATON_CUDA
 #include <ATen/cuda/CUDAContext.h>
+#include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
 #endif
 
+#include <algorithm>
 #include <cstring>
+#include <optional>
 #include <string_view>
 
 namespace baton::gpu {
@@ -87,11 +90,39 @@ void check_cuda(int index) {
 }
 #endif
 
+#ifdef BATON_CUDA
+class graph final : public recording {
+public:
+  explicit graph(const std::function<void()>& work) {
+    // Another thread's calls, an allocation for example, are none of this graph's business.
+    graph_.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
+    try {
+      work();
+    } catch (...) {
+      try {
+        graph_.capture_end();
+      } catch (...) { // what was thrown first says more
+      }
+      throw;
+    }
+    graph_.capture_end();
+  }
+  void replay() override { graph_.replay(); }
+
+private:
+  at::cuda::CUDAGraph graph_;
+};
+#endif
+
 class torch_device final : public device {
 public:
   explicit torch_device(c10::Device where) : where_(where) {
     at::globalContext().setAllowFP16ReductionCuBLAS(false);
     at::globalContext().setAllowBF16ReductionCuBLAS(false);
+#ifdef BATON_CUDA
+    if (where_.is_cuda()) // the default stream cannot be recorded
+      stream_ = c10::cuda::getStreamFromPool(/*isHighPriority=*/false, where_.index());
+#endif
   }
 
   std::string name() const override {
@@ -119,7 +150,7 @@ public:
 #ifdef BATON_CUDA
     if (where_.is_cuda()) {
       enter();
-      return at::cuda::getCurrentCUDAStream(where_.index()).stream();
+      return stream_->stream();
     }
 #endif
     return nullptr;
@@ -133,10 +164,12 @@ public:
   }
 
   void upload(void* to, const void* from, std::size_t bytes) override {
+    enter();
     if (bytes > 0)
       bytes_at(to, bytes, where_).copy_(bytes_at(from, bytes, c10::Device(c10::kCPU)));
   }
   void download(void* to, const void* from, std::size_t bytes) override {
+    enter();
 #ifdef BATON_CUDA
     if (where_.is_cuda()) // of our launches: torch looks at its own alone
       C10_CUDA_CHECK(cudaGetLastError());
@@ -145,6 +178,7 @@ public:
       bytes_at(to, bytes, c10::Device(c10::kCPU)).copy_(bytes_at(from, bytes, where_));
   }
   void zero(void* memory, std::size_t bytes) override {
+    enter();
     if (bytes > 0)
       bytes_at(memory, bytes, where_).zero_();
   }
@@ -171,6 +205,26 @@ public:
       at::mm_out(out, in, weights);
   }
 
+  std::uint32_t splits_for(std::uint64_t teams) const noexcept override {
+    constexpr std::uint64_t enough = 2048, most = 32; // 16 warps on each of 128 multiprocessors
+    return where_.is_cuda() ? static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
+                                  enough / std::max<std::uint64_t>(teams, 1), 1, most))
+                            : 1;
+  }
+  bool can_record() const noexcept override {
+    return where_.is_cuda();
+  }
+  std::unique_ptr<recording> record(const std::function<void()>& work) override {
+#ifdef BATON_CUDA
+    if (where_.is_cuda()) {
+      enter();
+      return std::make_unique<graph>(work);
+    }
+#endif
+    static_cast<void>(work);
+    throw refused(plugin::status::internal, "CPU tensors record nothing");
+  }
+
   std::unique_ptr<rank_sums> sums(const plugin::settings& with,
                                   const plugin::host& shard) override {
 #ifdef BATON_CUDA
@@ -183,11 +237,13 @@ public:
   }
 
 private:
-  // What is allocated and launched is on the calling thread's device.
+  // What is allocated and launched is on the calling thread's device and stream: this one's.
   void enter() const {
 #ifdef BATON_CUDA
-    if (where_.is_cuda())
+    if (where_.is_cuda()) {
       c10::cuda::set_device(where_.index());
+      c10::cuda::setCurrentCUDAStream(*stream_);
+    }
 #endif
   }
 
@@ -199,17 +255,26 @@ private:
     return {std::shared_ptr<void>(data, [memory](void*) {})};
   }
 
+  // With its device said, which would be asked of the driver otherwise.
+  static at::Tensor tensor_at(const void* memory, at::IntArrayRef sizes, c10::ScalarType type,
+                              c10::Device on) {
+    return at::for_blob(const_cast<void*>(memory), sizes)
+        .options(c10::TensorOptions(type).device(on))
+        .target_device(on)
+        .make_tensor();
+  }
   static at::Tensor bytes_at(const void* memory, std::size_t bytes, c10::Device on) {
-    return at::from_blob(const_cast<void*>(memory), {static_cast<std::int64_t>(bytes)},
-                         c10::TensorOptions(at::kByte).device(on));
+    return tensor_at(memory, {static_cast<std::int64_t>(bytes)}, at::kByte, on);
   }
   at::Tensor matrix_at(const void* memory, std::int64_t rows, std::int64_t columns,
                        c10::ScalarType type) const {
-    return at::from_blob(const_cast<void*>(memory), {rows, columns},
-                         c10::TensorOptions(type).device(where_));
+    return tensor_at(memory, {rows, columns}, type, where_);
   }
 
   c10::Device where_;
+#ifdef BATON_CUDA
+  std::optional<c10::cuda::CUDAStream> stream_; // of a CUDA device
+#endif
 };
 
 } // namespace

@@ -14,11 +14,14 @@ namespace baton::gpu {
 
 inline constexpr float lowest = -3.402823466e38F;
 
-// The host's team.
+// The host's team. sum_within() is of `width` lanes side by side, sum_across() of those with the
+// same place among their `width`; lanes are a multiple of it.
 struct one_lane {
   static constexpr std::uint32_t lane = 0, lanes = 1;
   float sum(float x) const { return x; }
   float max(float x) const { return x; }
+  float sum_within(float x, std::uint32_t) const { return x; }
+  float sum_across(float x, std::uint32_t) const { return x; }
   void sync() const {}
   void add(double* to, double x) const { *to += x; }
 };
@@ -128,55 +131,6 @@ BATON_BODY void rotate_head(Team& team, const rotate_args& a, std::uint32_t row,
   }
   for (std::uint32_t i = rotated + team.lane; i < size; i += team.lanes)
     put(i, read(i));
-}
-
-// One query over the pages of its sequence, position by position with the online softmax of
-// arXiv 1805.02867. A lane has every lanes-th dimension: PerLane of them at most.
-template <class T, class KV, std::uint32_t PerLane, class Team>
-BATON_BODY void attend_head(Team& team, const attend_args& a, std::uint32_t row,
-                            std::uint32_t head) {
-  const std::uint32_t size = a.kv.head_size, positions = a.kv.block_positions;
-  const std::uint32_t kv_head = head / (a.heads / a.kv.kv_heads);
-  const auto* query = static_cast<const T*>(a.projected) + std::uint64_t{row} * a.row_elements +
-                      std::uint64_t{head} * size;
-  const auto* keys = static_cast<const KV*>(a.kv.keys);
-  const auto* values = static_cast<const KV*>(a.kv.values);
-  const std::uint32_t* blocks = a.blocks + a.tables[row];
-  const std::uint32_t last = a.positions[row];
-  const std::uint32_t first = a.window != 0 && last >= a.window ? last - a.window + 1 : 0;
-  float q[PerLane], sum[PerLane];
-  for (std::uint32_t i = 0; i < PerLane; ++i) {
-    const std::uint32_t dimension = team.lane + i * team.lanes;
-    q[i] = dimension < size ? widen(query[dimension]) : 0;
-    sum[i] = 0;
-  }
-  float most = lowest, total = 0;
-  for (std::uint32_t p = first; p <= last; ++p) {
-    const std::uint64_t at =
-        ((std::uint64_t{blocks[p / positions]} * a.kv.kv_heads + kv_head) * positions +
-         p % positions) *
-        size;
-    float product = 0;
-    for (std::uint32_t i = 0; i < PerLane; ++i) {
-      const std::uint32_t dimension = team.lane + i * team.lanes;
-      product += dimension < size ? q[i] * widen(keys[at + dimension]) : 0;
-    }
-    const float score = soft_capped(team.sum(product), a.soft_cap);
-    const float higher = score > most ? score : most;
-    const float kept = expf(most - higher), weight = expf(score - higher);
-    total = total * kept + weight;
-    for (std::uint32_t i = 0; i < PerLane; ++i) {
-      const std::uint32_t dimension = team.lane + i * team.lanes;
-      sum[i] = sum[i] * kept + (dimension < size ? weight * widen(values[at + dimension]) : 0);
-    }
-    most = higher;
-  }
-  auto* out = static_cast<T*>(a.out) + (std::uint64_t{row} * a.heads + head) * size;
-  for (std::uint32_t i = 0; i < PerLane; ++i) {
-    const std::uint32_t dimension = team.lane + i * team.lanes;
-    if (dimension < size)
-      narrow(sum[i] / total, out[dimension]);
-  }
 }
 
 template <class T, class Team>

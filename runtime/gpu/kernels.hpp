@@ -10,6 +10,7 @@ namespace baton::gpu {
 using plugin::element;
 
 inline constexpr std::uint32_t head_size_max = 256;
+inline constexpr std::uint32_t split_positions_min = 16;
 inline constexpr std::uint32_t experts_max = 512;
 inline constexpr std::uint32_t experts_used_max = 64;
 
@@ -74,6 +75,11 @@ struct attend_args {
   std::uint32_t window;           // 0: none
   float soft_cap;                 // 0: none
   paged_kv kv;
+  // A row's positions are cut into so many parts, of split_positions_min at least, that are
+  // attended to side by side and merged: a row's sums depend on it.
+  std::uint32_t splits;
+  float*
+      parts; // [rows, heads, splits, head_size + 2]: maximum, total, sums; null where splits is 1
 };
 
 // out = act(gate) * up
@@ -134,6 +140,31 @@ struct draw_args {
   std::int32_t* drawn;   // [rows]
 };
 
+// out = in * weights^T with weights that are quantised (packed_format.hpp), for a few rows: the
+// weights become numbers in registers.
+struct packed_args {
+  element kind; // of in, and of out where it is not float32
+  plugin::quantization form;
+  std::uint32_t group, rows;
+  std::uint64_t columns, outputs;
+  const void* in;     // [rows, columns]
+  const void* values; // [outputs, columns], packed
+  const void* scales; // [outputs] of fp8, [outputs, columns / group] of int4
+  void* out;          // [rows, outputs]
+  bool is_out_f32;
+};
+
+// out = the weights as numbers of a kind
+struct unpack_args {
+  element kind;
+  plugin::quantization form;
+  std::uint32_t group;
+  std::uint64_t columns, outputs;
+  const void* values;
+  const void* scales;
+  void* out; // [outputs, columns]
+};
+
 // One function a kernel; `stream` is the device's (cudaStream_t), null on the host. A launch that
 // the device refuses shows where the stream is waited for.
 struct kernel_table {
@@ -147,6 +178,8 @@ struct kernel_table {
   void (*gather)(const gather_args&, void* stream);
   void (*scatter)(const scatter_args&, void* stream);
   void (*draw)(const draw_args&, void* stream);
+  void (*multiply_packed)(const packed_args&, void* stream);
+  void (*unpack)(const unpack_args&, void* stream);
 };
 
 const kernel_table& host_kernels();

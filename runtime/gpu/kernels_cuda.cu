@@ -1,14 +1,18 @@
 // The kernels on CUDA: a warp for each row, or for each head of one. The bodies are those of the
 // host; here is what makes lanes of threads. No torch header: see docs/decisions/0030.
-#include <cuda_fp16.h>
-#include <cuda_runtime.h>
-
 #include "runtime/gpu/cuda_lanes.cuh"
 #include "runtime/gpu/kernel_bodies.hpp"
 
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
 namespace baton::gpu {
 
-void draw_on_cuda(const draw_args& a, void* stream); // kernels_cuda_draw.cu
+void attend_on_cuda(const attend_args& a, void* stream); // kernels_cuda_attend.cu
+void draw_on_cuda(const draw_args& a, void* stream);     // kernels_cuda_draw.cu
+// kernels_cuda_packed.cu
+void multiply_packed_on_cuda(const packed_args& a, void* stream);
+void unpack_on_cuda(const unpack_args& a, void* stream);
 
 namespace {
 
@@ -29,12 +33,6 @@ template <class T, class KV>
 __global__ void rotate_kernel(rotate_args a) {
   warp_lane team{threadIdx.x};
   rotate_head<T, KV>(team, a, blockIdx.x, blockIdx.y);
-}
-
-template <class T, class KV, std::uint32_t PerLane>
-__global__ void attend_kernel(attend_args a) {
-  warp_lane team{threadIdx.x};
-  attend_head<T, KV, PerLane>(team, a, blockIdx.x, blockIdx.y);
 }
 
 template <class T>
@@ -98,22 +96,6 @@ void rotate(const rotate_args& a, void* stream) {
   });
 }
 
-void attend(const attend_args& a, void* stream) {
-  const dim3 grid(a.rows, a.heads);
-  with_type(a.kind, [&](auto t) {
-    with_type(a.kv.kind, [&](auto kv) {
-      using T = decltype(t);
-      using KV = decltype(kv);
-      if (a.kv.head_size <= 64)
-        attend_kernel<T, KV, 64 / warp><<<grid, warp, 0, on(stream)>>>(a);
-      else if (a.kv.head_size <= 128)
-        attend_kernel<T, KV, 128 / warp><<<grid, warp, 0, on(stream)>>>(a);
-      else
-        attend_kernel<T, KV, head_size_max / warp><<<grid, warp, 0, on(stream)>>>(a);
-    });
-  });
-}
-
 void gate(const gate_args& a, void* stream) {
   with_type(a.kind, [&](auto t) { gate_kernel<decltype(t)><<<a.rows, wide, 0, on(stream)>>>(a); });
 }
@@ -138,8 +120,9 @@ void scatter(const scatter_args& a, void* stream) {
 } // namespace
 
 const kernel_table& cuda_kernels() {
-  static const kernel_table table{embed, norm,   rotate, attend, gate,
-                                  cap,   choose, gather, scatter, draw_on_cuda};
+  static const kernel_table table{
+      embed,  norm,    rotate,       attend_on_cuda,          gate,          cap, choose,
+      gather, scatter, draw_on_cuda, multiply_packed_on_cuda, unpack_on_cuda};
   return table;
 }
 

@@ -1,7 +1,9 @@
 // The kernels on the host: the bodies with one lane, row by row. What the plugin runs on CPU
 // tensors, and the reference of the device's.
+#include "runtime/gpu/attend_body.hpp"
 #include "runtime/gpu/draw_body.hpp"
 #include "runtime/gpu/kernel_bodies.hpp"
+#include "runtime/gpu/packed_bodies.hpp"
 
 namespace baton::gpu {
 namespace {
@@ -54,11 +56,16 @@ void attend(const attend_args& a, void* /*stream*/) {
   with_type(a.kind, [&]<class T>(T) {
     with_type(a.kv.kind, [&]<class KV>(KV) {
       for_rows(a.rows, [&](std::uint32_t row) {
-        for (std::uint32_t head = 0; head < a.heads; ++head)
-          if (a.kv.head_size <= 64)
-            attend_head<T, KV, 64>(alone, a, row, head);
-          else
-            attend_head<T, KV, head_size_max>(alone, a, row, head);
+        with_group(a, [&]<std::uint32_t Group>(heads_together<Group>) {
+          for (std::uint32_t group = 0; group < groups_of<Group>(a); ++group)
+            for (std::uint32_t split = 0; split < a.splits; ++split)
+              if (a.kv.head_size <= 64)
+                attend_group<T, KV, Group, 64>(alone, a, row, group, split);
+              else
+                attend_group<T, KV, Group, head_size_max>(alone, a, row, group, split);
+        });
+        for (std::uint32_t head = 0; a.splits > 1 && head < a.heads; ++head)
+          merge_head<T>(alone, a, row, head);
       });
     });
   });
@@ -93,11 +100,31 @@ void draw(const draw_args& a, void* /*stream*/) {
   for_rows(a.rows, [&](std::uint32_t row) { draw_row(alone, a, row); });
 }
 
+void multiply_packed(const packed_args& a, void* /*stream*/) {
+  with_type(a.kind, [&]<class T>(T) {
+    with_format(a.form, [&]<class Format>(Format) {
+      for (std::uint64_t output = 0; output < a.outputs; ++output)
+        for_rows(a.rows, [&](std::uint32_t row) {
+          multiply_packed_rows<T, Format, 1>(alone, a, row, output);
+        });
+    });
+  });
+}
+
+void unpack(const unpack_args& a, void* /*stream*/) {
+  with_type(a.kind, [&]<class T>(T) {
+    with_format(a.form, [&]<class Format>(Format) {
+      for (std::uint64_t output = 0; output < a.outputs; ++output)
+        unpack_row<T, Format>(alone, a, output);
+    });
+  });
+}
+
 } // namespace
 
 const kernel_table& host_kernels() {
-  static constexpr kernel_table table{embed, norm,   rotate, attend,  gate,
-                                      cap,   choose, gather, scatter, draw};
+  static constexpr kernel_table table{embed,  norm,    rotate, attend,          gate,  cap, choose,
+                                      gather, scatter, draw,   multiply_packed, unpack};
   return table;
 }
 

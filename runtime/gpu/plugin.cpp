@@ -1,4 +1,5 @@
 // The entry of the library: runtime/plugin/abi.hpp's table over a stage. Every exception ends here.
+#include "runtime/gpu/packed_format.hpp"
 #include "runtime/gpu/stage.hpp"
 
 #include <algorithm>
@@ -51,8 +52,12 @@ status check(const plugin::settings* with, plugin::facts* out, failure* why) {
     text += name_of(with->weights);
     text += ", ";
     text += name_of(with->kv);
-    put(out->device, text + " KV");
-    out->is_exact = on->is_exact();
+    text += " KV";
+    if (with->quantized != plugin::quantization::none)
+      text += std::string(", ") + quantization_name(with->quantized) + " weights";
+    put(out->device, text);
+    // Few rows and many are multiplied with quantised weights in two ways.
+    out->is_exact = on->is_exact() && with->quantized == plugin::quantization::none;
   });
 }
 

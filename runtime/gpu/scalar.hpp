@@ -1,6 +1,10 @@
 // Numbers of 16 bits as they lie in memory, and the words that let one kernel body be compiled for
-// a device and for the host. Standard library only; in a .cu file behind <cuda_fp16.h>.
+// a device and for the host. Standard library only, but in a .cu file.
 #pragma once
+
+#ifdef __CUDACC__
+#include <cuda_fp16.h>
+#endif
 
 #include <cmath>
 #include <cstdint>
@@ -8,8 +12,12 @@
 
 #ifdef __CUDACC__
 #define BATON_BODY __device__ inline
+#define BATON_BOTH __host__ __device__ inline
+#define BATON_UNROLL _Pragma("unroll") // so that an array stays in registers
 #else
 #define BATON_BODY inline
+#define BATON_BOTH inline
+#define BATON_UNROLL
 #endif
 
 namespace baton::gpu {
@@ -20,6 +28,11 @@ struct f16 {
 struct bf16 {
   std::uint16_t bits;
 };
+// 1 bit of sign, 4 of exponent, 3 of mantissa, no infinities (arXiv 2209.05433): up to 448.
+struct e4m3 {
+  std::uint8_t bits;
+};
+inline constexpr float e4m3_max = 448;
 
 BATON_BODY std::uint32_t bits_of(float x) {
   std::uint32_t bits;
@@ -53,6 +66,15 @@ BATON_BODY float widen(f16 x) {
 #endif
 }
 
+// The exponent moves from 7 to 127 by a product, which is exact, of denormals too.
+BATON_BODY float widen(e4m3 x) {
+  const auto rest = static_cast<std::uint32_t>(x.bits & 0x7FU);
+  const std::uint32_t sign = static_cast<std::uint32_t>(x.bits & 0x80U) << 24;
+  if (rest == 0x7FU)
+    return float_of(sign | 0x7FC00000U);
+  return float_of(sign | bits_of(float_of(rest << 20) * 0x1p120F));
+}
+
 // To nearest, ties to even; a NaN stays one.
 BATON_BODY void narrow(float x, float& to) {
   to = x;
@@ -80,6 +102,21 @@ BATON_BODY void narrow(float x, f16& to) {
     half = (rest + 0xFFFU + (rest >> 13 & 1U) - (112U << 23)) >> 13;
   to.bits = static_cast<std::uint16_t>(sign | half);
 #endif
+}
+
+// What is beyond e4m3_max becomes it.
+BATON_BODY void narrow(float x, e4m3& to) {
+  const std::uint32_t bits = bits_of(x), sign = bits >> 24 & 0x80U, rest = bits & 0x7FFFFFFFU;
+  std::uint32_t small = 0;
+  if (rest > 0x7F800000U)
+    small = 0x7F;
+  else if (rest >= 0x43E00000U) // 448
+    small = 0x7E;
+  else if (rest < 0x3C800000U) // below 2^-6: a whole number of 2^-9
+    small = bits_of(float_of(rest) + 0x1p14F) - bits_of(0x1p14F);
+  else
+    small = (rest + 0x7FFFFU + (rest >> 20 & 1U) - (120U << 23)) >> 20;
+  to.bits = static_cast<std::uint8_t>(sign | small);
 }
 
 } // namespace baton::gpu

@@ -32,7 +32,13 @@ void check(const plugin::decoder& m, const plugin::settings& with) {
     if (m.layers[i].frequencies > 1 || (m.layers[i].is_rotated && m.rotated_dimensions > 0 &&
                                         m.frequencies[m.layers[i].frequencies] == nullptr))
       refuse("this rotation");
-  if (std::uint64_t{with.blocks} * with.block_positions > UINT32_MAX)
+  if (with.quantized != plugin::quantization::none && with.quantized != plugin::quantization::fp8 &&
+      with.quantized != plugin::quantization::int4)
+    throw refused(plugin::status::invalid_value, "there is no such quantization");
+  if (with.quantized == plugin::quantization::int4 && with.group != 32 && with.group != 128)
+    throw refused(plugin::status::invalid_value, "groups of int4 must be 32 or 128");
+  // and a block beside them that no sequence has
+  if ((std::uint64_t{with.blocks} + 1) * with.block_positions > UINT32_MAX)
     throw refused(plugin::status::invalid_value, "more positions than 32 bits count");
   if (with.width > 1 && with.rank >= with.width)
     throw refused(plugin::status::invalid_value, "a rank that its group does not have");
@@ -49,6 +55,11 @@ stage::stage(std::unique_ptr<device> on, const plugin::decoder& model, const plu
   model_.layers = layers_.data();
   model_.frequencies[0] = model_.frequencies[1] = nullptr; // the giver's; they are in the tables
   with_.device = "";
+  if (!with_.is_eager && on_->can_record() && with_.width == 1 && model_.expert_count == 0)
+    recorded_.emplace(*on_, [this](const std::string& line) {
+      if (shard_.say != nullptr)
+        shard_.say(shard_.context, line.c_str());
+    });
   take_memory();
   if (with_.width > 1)
     sums_ = on_->sums(with_, shard_);
@@ -60,14 +71,23 @@ void stage::take_memory() {
                       query = std::uint64_t{m.head_count} * m.head_size,
                       kv = std::uint64_t{m.kv_head_count} * m.head_size;
   for (std::uint32_t i = 0; i < m.layer_count; ++i) {
-    keys_.push_back(on_->take(with_.blocks * kv_bytes_of_block()));
-    values_.push_back(on_->take(with_.blocks * kv_bytes_of_block()));
+    // Rows that pad a step have a block of their own.
+    const std::uint64_t blocks = std::uint64_t{with_.blocks} + (recorded_ ? 1 : 0);
+    keys_.push_back(on_->take(blocks * kv_bytes_of_block()));
+    values_.push_back(on_->take(blocks * kv_bytes_of_block()));
   }
+  products_.emplace(*on_, with_,
+                    m.hidden_size * std::max({query + 2 * kv, 2 * std::uint64_t{ffn_size()}}));
   stream_ = on_->take(rows * m.hidden_size * sizeof(float));
   added_ = on_->take(rows * m.hidden_size * sizeof(float));
   normed_ = on_->take(rows * m.hidden_size * own);
   projected_ = on_->take(rows * (query + 2 * kv) * own);
   attended_ = on_->take(rows * query * own);
+  std::uint64_t parts = 0;
+  for (std::uint64_t step = 1; step <= rows; ++step)
+    if (const auto splits = on_->splits_for(step * m.kv_head_count); splits > 1)
+      parts = std::max(parts, step * splits);
+  attended_parts_ = on_->take(parts * m.head_count * (m.head_size + 2) * sizeof(float));
   gate_up_ = on_->take(rows * 2 * ffn_size() * own);
   gated_ = on_->take(rows * ffn_size() * own);
   host_rows_ = on_->take_host(rows * m.hidden_size * sizeof(float));
@@ -107,23 +127,22 @@ plugin::outcome stage::run(const plugin::batch& batch) {
   if (sums_)
     sums_->enter(batch.epoch);
   make_copies(batch);
-  rows_.set(*on_, batch, with_.block_positions);
-  has_added_ = false;
-  enter(batch);
-  for (std::uint32_t i = 0; i < model_.layer_count; ++i)
-    run_layer(i);
-  norm(weights_.layers.back().post_ffn_norm, nullptr);
+  const std::uint32_t size = size_to_record(batch);
+  lay_out(batch, size);
+  if (size > 0)
+    recorded_->run(size, rows_.moves() + logits_moves_, [this] { compute(); });
+  else
+    compute();
   if (sums_) // a copy back would wait without end for ranks that are gone
     sums_->finish();
   plugin::outcome out;
   if (model_.heads) {
     if (batch.draws == 0)
       return out;
-    make_logits();
     if (batch.how.draws != nullptr && with_.width == 1)
-      out.tokens = draw_tokens(batch.how);
+      out.tokens = draw_tokens(batch.how, batch.draws);
     else
-      out.logits = gathered_logits();
+      out.logits = gathered_logits(batch.draws);
     return out;
   }
   out.activations = host_rows_.as<float>();
@@ -149,15 +168,43 @@ void stage::make_copies(const plugin::batch& batch) {
   }
 }
 
-void stage::enter(const plugin::batch& batch) {
-  if (!model_.embeds) {
-    on_->upload(stream_.as<void>(), batch.activations,
-                std::size_t{batch.rows} * model_.hidden_size * sizeof(float));
+// Of a step in which every sequence has one row, and draws; 0: it is no such step.
+std::uint32_t stage::size_to_record(const plugin::batch& batch) const {
+  const bool has_a_row_each = batch.slice_count == batch.rows;
+  if (!recorded_ || !recorded_->is_on() || !has_a_row_each || batch.rows == 0 ||
+      (model_.heads && batch.draws != batch.rows))
+    return 0;
+  return recorded_size(batch.rows, with_.rows_max);
+}
+
+// What differs from one step of a size to the next, and all memory that the step needs.
+void stage::lay_out(const plugin::batch& batch, std::uint32_t size) {
+  if (size > 0)
+    rows_.set_padded(*on_, batch, with_.block_positions, size, with_.blocks);
+  else
+    rows_.set(*on_, batch, with_.block_positions);
+  if (model_.heads)
+    reserve_logits(rows_.draws());
+  if (model_.embeds)
     return;
-  }
-  on_->kernels().embed({with_.weights, batch.rows, model_.hidden_size, rows_.tokens(),
-                        weights_.embedding, model_.embedding_scale, stream_.as<float>()},
-                       on_->stream());
+  const std::size_t row_bytes = model_.hidden_size * sizeof(float);
+  on_->upload(stream_.as<void>(), batch.activations, batch.rows * row_bytes);
+  if (size > batch.rows)
+    on_->zero(stream_.as<std::byte>() + batch.rows * row_bytes, (size - batch.rows) * row_bytes);
+}
+
+// A function of `rows_` and of what lies on the device alone: it may be recorded.
+void stage::compute() {
+  has_added_ = false;
+  if (model_.embeds)
+    on_->kernels().embed({with_.weights, rows_.rows(), model_.hidden_size, rows_.tokens(),
+                          weights_.embedding, model_.embedding_scale, stream_.as<float>()},
+                         on_->stream());
+  for (std::uint32_t i = 0; i < model_.layer_count; ++i)
+    run_layer(i);
+  norm(weights_.layers.back().post_ffn_norm, nullptr);
+  if (model_.heads && rows_.draws() > 0)
+    make_logits();
 }
 
 // What waits joins the stream; then its norm, where there is a gain.
@@ -177,8 +224,9 @@ void stage::norm(const float* added_gain, const float* gain) {
 }
 
 void stage::multiply(std::uint64_t outputs, std::uint64_t columns, const void* in,
-                     const void* weights, void* out, bool is_out_f32, std::uint32_t rows) {
-  on_->multiply({with_.weights, rows, columns, outputs, in, weights, out, is_out_f32});
+                     const matrix& weights, void* out, bool is_out_f32, std::uint32_t rows) {
+  products_->multiply({with_.weights, rows, columns, outputs, in, nullptr, out, is_out_f32},
+                      weights);
 }
 
 void stage::run_layer(std::uint32_t index) {
@@ -221,13 +269,15 @@ void stage::run_layer(std::uint32_t index) {
   a.window = layer.window;
   a.soft_cap = m.attention_soft_cap;
   a.kv = r.kv;
+  a.splits = on_->splits_for(std::uint64_t{rows_.rows()} * m.kv_head_count);
+  a.parts = attended_parts_.as<float>();
   on_->kernels().attend(a, on_->stream());
   multiply(hidden, query, attended_.as<void>(), w.attention_out, added_.as<void>(), true,
            rows_.rows());
   sum_ranks();
   has_added_ = true;
   norm(w.post_attention_norm, w.ffn_norm);
-  if (w.router != nullptr)
+  if (w.router)
     run_experts(w);
   else
     run_ffn(w);
@@ -313,25 +363,30 @@ void stage::sum_ranks() {
   on_->upload(added_.as<void>(), values, count * sizeof(float));
 }
 
+void stage::reserve_logits(std::uint32_t draws) {
+  const std::size_t own = model_.logit_count;
+  if (draws <= logits_room_)
+    return;
+  ++logits_moves_;
+  logits_room_ = 0; // should there be no memory for more
+  const std::size_t room = std::min(with_.rows_max, std::max(2 * draws, 16U));
+  logits_ = {};
+  logits_ = on_->take(room * own * sizeof(float));
+  if (with_.width == 1) {
+    draw_weights_ = draw_tokens_ = draw_sums_ = draw_buckets_ = drawn_ = {};
+    draw_weights_ = on_->take(room * own * sizeof(float));
+    draw_tokens_ = on_->take(room * own * sizeof(std::uint32_t));
+    draw_sums_ = on_->take(room * runs_of(model_.logit_count) * sizeof(double));
+    draw_buckets_ = on_->take(room * weight_buckets * sizeof(double));
+    drawn_ = on_->take(room * sizeof(std::int32_t));
+  }
+  logits_room_ = room;
+}
+
 // Of the rows that draw, on the device.
 void stage::make_logits() {
   const std::uint32_t draws = rows_.draws();
   const std::size_t own = model_.logit_count;
-  if (draws > logits_room_) {
-    logits_room_ = 0; // should there be no memory for more
-    const std::size_t room = std::min(with_.rows_max, std::max(2 * draws, 16U));
-    logits_ = {};
-    logits_ = on_->take(room * own * sizeof(float));
-    if (with_.width == 1) {
-      draw_weights_ = draw_tokens_ = draw_sums_ = draw_buckets_ = drawn_ = {};
-      draw_weights_ = on_->take(room * own * sizeof(float));
-      draw_tokens_ = on_->take(room * own * sizeof(std::uint32_t));
-      draw_sums_ = on_->take(room * runs_of(model_.logit_count) * sizeof(double));
-      draw_buckets_ = on_->take(room * weight_buckets * sizeof(double));
-      drawn_ = on_->take(room * sizeof(std::int32_t));
-    }
-    logits_room_ = room;
-  }
   norm_args a{};
   a.kind = with_.weights;
   a.rows = draws;
@@ -349,8 +404,8 @@ void stage::make_logits() {
 }
 
 // [draws, vocabulary] at rank 0.
-float* stage::gathered_logits() {
-  const std::size_t draws = rows_.draws(), own = model_.logit_count,
+float* stage::gathered_logits(std::uint32_t draw_count) {
+  const std::size_t draws = draw_count, own = model_.logit_count,
                     vocabulary = model_.vocabulary_size;
   if (with_.rank == 0)
     host_logits_.resize(draws * vocabulary);
@@ -371,8 +426,7 @@ float* stage::gathered_logits() {
 }
 
 // [draws], where the logits are.
-const std::int32_t* stage::draw_tokens(const plugin::draw_lists& how) {
-  const std::uint32_t draws = rows_.draws();
+const std::int32_t* stage::draw_tokens(const plugin::draw_lists& how, std::uint32_t draws) {
   host_lists_.clear();
   // Each begins where numbers of 8 bytes may.
   const auto append = [&](const void* list, std::size_t bytes) {

@@ -8,9 +8,17 @@
 
 namespace baton::gpu {
 
+// Elements, or quantised: packed_format.hpp.
+struct matrix {
+  const void* values = nullptr; // null: the model has it not
+  const void* scales = nullptr; // null: elements
+
+  explicit operator bool() const noexcept { return values != nullptr; }
+};
+
 struct ffn_weights {
-  const void* gate_up = nullptr; // [2 * ffn, hidden]
-  const void* down = nullptr;    // [hidden, ffn]
+  matrix gate_up; // [2 * ffn, hidden]
+  matrix down;    // [hidden, ffn]
 };
 
 struct layer_weights {
@@ -18,16 +26,16 @@ struct layer_weights {
   const float *ffn_norm = nullptr, *post_ffn_norm = nullptr;
   const float *query_norm = nullptr, *key_norm = nullptr;
   const float* projection_bias = nullptr; // [(heads + 2 * kv_heads) * head_size]
-  const void* projection = nullptr;       // [as many, hidden]: query, key, value
-  const void* attention_out = nullptr;    // [hidden, heads * head_size]
-  const void* router = nullptr;           // [experts, hidden]; null: dense
+  matrix projection;                      // [as many, hidden]: query, key, value
+  matrix attention_out;                   // [hidden, heads * head_size]
+  matrix router;                          // [experts, hidden]; none: dense
   std::vector<ffn_weights> ffn;           // one, or one an expert
 };
 
 // Null where the model has no such weight, or not on this stage.
 struct stage_weights {
   const void* embedding = nullptr; // [vocabulary, hidden]
-  const void* head = nullptr;      // [logits, hidden]
+  matrix head;                     // [logits, hidden]
   const float* output_norm = nullptr;
   // [context, rotated dimensions / 2] of each of decoder::frequencies.
   const float *cosine[2] = {nullptr, nullptr}, *sine[2] = {nullptr, nullptr};
@@ -35,8 +43,9 @@ struct stage_weights {
   std::vector<buffer> memory; // of all these
 };
 
-// Reads all weights with so many threads. Throws what the device throws, and refused (what the
-// shard answers; an extent that is not the model's).
+// Reads all weights with so many threads, and quantises the layers' matrices where that is asked
+// for. Throws what the device throws, and refused (what the shard answers; an extent that is not
+// the model's).
 stage_weights load_weights(device& on, const plugin::decoder& model, const plugin::settings& with,
                            const plugin::host& shard);
 

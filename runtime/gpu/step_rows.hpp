@@ -12,9 +12,15 @@ class step_rows {
 public:
   // Lays the batch out and copies it over. Requires: the batch is valid.
   void set(device& on, const plugin::batch& batch, std::uint32_t block_positions);
+  // The same with rows up to `size` behind those of the batch: of token 0 at the first position of
+  // a block that is no sequence's. Every row is picked. Requires: each slice has one row.
+  void set_padded(device& on, const plugin::batch& batch, std::uint32_t block_positions,
+                  std::uint32_t size, std::uint32_t spare_block);
 
   std::uint32_t rows() const noexcept { return rows_; }
   std::uint32_t draws() const noexcept { return draws_; }
+  // How often what lies on the device has moved.
+  std::uint64_t moves() const noexcept { return moves_; }
   // On the device: [rows] each, but for `picked` [draws] and `blocks`.
   const std::int32_t* tokens() const noexcept { return on_device_.as<std::int32_t>(); }
   const std::uint32_t* positions() const noexcept { return part(1); }
@@ -24,6 +30,7 @@ public:
   const std::uint32_t* blocks() const noexcept { return part(4) + draws_; }
 
 private:
+  void copy_over(device& on);
   const std::uint32_t* part(std::size_t which) const noexcept {
     return on_device_.as<std::uint32_t>() + which * rows_;
   }
@@ -32,6 +39,7 @@ private:
   std::vector<std::uint32_t> host_;
   buffer on_device_;
   std::size_t room_ = 0; // numbers that it holds
+  std::uint64_t moves_ = 0;
 };
 
 } // namespace baton::gpu

@@ -14,7 +14,7 @@ namespace baton::plugin {
 
 // Another number: another layout or meaning of what follows. Both sides were built for one number;
 // nothing but table::abi is read of a library with another.
-inline constexpr std::uint32_t abi_version = 1;
+inline constexpr std::uint32_t abi_version = 2;
 
 enum class status : std::int32_t {
   ok = 0,
@@ -34,6 +34,10 @@ struct failure {
 };
 
 enum class element : std::uint32_t { f32 = 0, f16 = 1, bf16 = 2 };
+// In which form an engine holds the matrices of the layers; embedding, head, router, norms and
+// biases are elements. fp8: e4m3 with a scale for each output. int4: groups of settings::group
+// weights along the inputs, each with a step and a minimum. Rows and sums stay settings::weights.
+enum class quantization : std::uint32_t { none = 0, fp8 = 1, int4 = 2 };
 enum class activation : std::uint32_t { silu = 0, gelu_tanh = 1 };
 // Which numbers of a head are rotated together: x[2i] and x[2i+1], or x[i] and x[i + dimensions/2].
 enum class rotation : std::uint32_t { pairs = 0, halves = 1 };
@@ -137,6 +141,10 @@ struct settings {
   const char* device = "";        // as in nodes.toml: "cuda:0"
   element weights = element::f32; // and what passes between them; sums are wider
   element kv = element::f16;
+  // An engine that has not the one asked for refuses it (invalid_value).
+  quantization quantized = quantization::none;
+  std::uint32_t group = 128; // of int4: 32 or 128
+  bool is_eager = false;     // steps are not recorded to be run again
   std::uint32_t threads = 1;
   std::uint32_t blocks = 0, block_positions = 0; // the KV cache
   std::uint32_t swap_blocks = 0;                 // KV blocks beside it, in memory of the machine

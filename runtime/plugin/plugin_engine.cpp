@@ -26,6 +26,9 @@ result<void> check(const config& c) {
     return fail_param(errc::invalid_value, "block_positions",
                       "block_positions must be 1 to {}, not {}", block_positions_limit,
                       c.block_positions);
+  if (c.quantized == quantization::int4 && c.group != 32 && c.group != 128)
+    return fail_param(errc::invalid_value, "group", "groups of int4 must be 32 or 128, not {}",
+                      c.group);
   if (c.threads == 0)
     return fail_param(errc::invalid_value, "threads", "threads must be at least 1");
   return {};
@@ -163,6 +166,9 @@ result<void> plugin_engine::state::create() {
   with.device = settings.device.c_str();
   with.weights = settings.weights;
   with.kv = settings.kv;
+  with.quantized = settings.quantized;
+  with.group = settings.group;
+  with.is_eager = settings.is_eager;
   with.threads = settings.threads;
   with.blocks = settings.blocks;
   with.block_positions = settings.block_positions;

@@ -17,6 +17,9 @@ struct config {
   std::string device; // "cuda:0"
   element weights = element::f32;
   element kv = element::f16;
+  quantization quantized = quantization::none;
+  std::uint32_t group = 128; // of int4
+  bool is_eager = false;
   std::uint32_t threads = 1;
   std::uint32_t blocks = 0, block_positions = 64;
   std::uint32_t swap_blocks = 0;

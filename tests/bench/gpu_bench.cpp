@@ -14,7 +14,9 @@ using namespace baton;
 namespace {
 
 struct options {
-  std::string engine = "torch", device = "cuda:0", model, dtype = "bfloat16";
+  std::string engine = "torch", device = "cuda:0", model, dtype = "bfloat16", quantization = "none";
+  std::uint32_t group = 128;
+  bool is_eager = false;
   std::uint32_t threads = 8, prompt = 4096, steps = 64, position = 128, rounds = 3;
   std::vector<std::uint32_t> batches{1, 256};
 };
@@ -124,6 +126,12 @@ result<void> measure(const options& o) {
               : o.dtype == "float16" ? plugin::element::f16
                                      : plugin::element::bf16;
   c.kv = c.weights;
+  c.quantized = o.quantization == "fp8"    ? plugin::quantization::fp8
+                : o.quantization == "int4" ? plugin::quantization::int4
+                                           : plugin::quantization::none;
+  c.group = o.group;
+  c.is_eager = o.is_eager;
+  c.say = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
   c.threads = o.threads;
   const auto most = *std::max_element(o.batches.begin(), o.batches.end());
   c.context_max = std::max(o.prompt, o.position + o.steps);
@@ -137,17 +145,20 @@ result<void> measure(const options& o) {
   print("load", seconds_since(begin), "s");
   const double element = c.weights == plugin::element::f32 ? 4 : 2;
   const double embedding = static_cast<double>(description->vocab_size) * description->hidden_size;
-  print("weights read by a step",
-        (static_cast<double>(description->parameter_count) -
-         (description->has_tied_embeddings ? 0 : embedding)) *
-            element,
-        "bytes");
+  // The head once; of the layers what they are quantised to.
+  const double layers = static_cast<double>(description->parameter_count) -
+                        (description->has_tied_embeddings ? 1 : 2) * embedding;
+  const double packed = c.quantized == plugin::quantization::fp8    ? 1
+                        : c.quantized == plugin::quantization::int4 ? 0.5 + 4.0 / o.group
+                                                                    : element;
+  print("weights read by a step", embedding * element + layers * packed, "bytes");
   bench b(**engine, o);
   for (const auto batch : o.batches) {
     const auto rate = b.decode(batch);
     if (!rate)
       return rate.error();
     print(fmt::format("decode batch {}", batch), *rate, "tokens/s");
+    print(fmt::format("step of batch {}", batch), batch / *rate * 1e6, "us");
   }
   if (o.prompt > 0) {
     const auto rate = b.prefill();
@@ -167,6 +178,10 @@ int main(int argc, char** argv) {
   app.add_option("--device", o.device);
   app.add_option("--model", o.model, "GGUF file or directory")->required();
   app.add_option("--dtype", o.dtype)->check(CLI::IsMember({"float32", "float16", "bfloat16"}));
+  app.add_option("--quantization", o.quantization, "of the layers' matrices")
+      ->check(CLI::IsMember({"none", "fp8", "int4"}));
+  app.add_option("--group", o.group, "weights of a group of int4")->check(CLI::IsMember({32, 128}));
+  app.add_flag("--eager", o.is_eager, "steps are not recorded");
   app.add_option("--threads", o.threads)->check(CLI::PositiveNumber);
   app.add_option("--prompt", o.prompt, "rows of the prefill; 0: none");
   app.add_option("--steps", o.steps)->check(CLI::PositiveNumber);

@@ -25,3 +25,22 @@ def test_the_tiny_shape_is_measured():
     assert all(rows[name]["value"] > 0 for name in ("decode batch 1", "decode batch 4", "prefill 64"))
     # Layers, norms and head: not the embedding, of which a step reads a row alone.
     assert rows["weights read by a step"]["value"] == 2 * (2 * (64 * 64 + 2 * 32 * 64 + 64 * 64 + 3 * 128 * 64 + 2 * 64) + 64 + 320 * 64)
+
+
+def rows_of(*words, code):
+    done = subprocess.run([sys.executable, ROOT / "tests/bench/gpu.py", "--engine", "plain", "--device", "plain", "--shape", "tiny",
+                           "--build-dir", BUILD, "--python", "/bin/false", *words], capture_output=True, text=True, timeout=120)
+    assert done.returncode == code, done.stderr
+    return {row["row"]: row for row in map(json.loads, done.stdout.splitlines())}
+
+
+def test_packed_weights_are_measured_by_what_a_step_reads_of_them():
+    layers = 2 * (64 * 64 + 2 * 32 * 64 + 64 * 64 + 3 * 128 * 64 + 2 * 64) + 64
+    assert rows_of("--quantization", "fp8", code=2)["weights read by a step"]["value"] == 2 * 320 * 64 + layers
+    assert rows_of("--quantization", "int4", "--group", "32", code=2)["weights read by a step"]["value"] == 2 * 320 * 64 + layers * (0.5 + 4 / 32)
+
+
+def test_attention_and_the_host_have_rows_of_their_own():
+    assert "attention of a step" in rows_of("--only", "attention", code=2)
+    row = rows_of("--only", "host", code=0)["host time per step"]
+    assert row["value"] > 0 and "bar" not in row  # a bar of GPUs

@@ -1,7 +1,8 @@
 // A device of plain memory and plain loops: what the stage of runtime/gpu is tested on where there
 // is no torch, and the oracle of the devices that have it. Sums are double, so that they hardly
 // round and a row never depends on the rows beside it. As "plain-sums" it sums up over ranks by
-// itself, as a device with NCCL does, and insists on the order of calls that NCCL needs.
+// itself, as a device with NCCL does, and insists on the order of calls that NCCL needs. What is
+// recorded is kept as a list of calls; "plain-torn" fails to record, "plain-still" cannot at all.
 #include "runtime/gpu/device.hpp"
 #include "runtime/gpu/scalar.hpp"
 
@@ -9,6 +10,7 @@
 #include <cstring>
 #include <new>
 #include <string_view>
+#include <vector>
 
 namespace baton::gpu {
 namespace {
@@ -55,15 +57,71 @@ private:
   bool has_entered_ = false;
 };
 
+using calls = std::vector<std::function<void()>>;
+
+class plain_recording final : public recording {
+public:
+  explicit plain_recording(calls made) : made_(std::move(made)) {}
+  void replay() override {
+    for (const auto& each : made_)
+      each();
+  }
+
+private:
+  calls made_;
+};
+
+// The host's kernels; `stream` is the list that they are kept in while a device records, else null.
+template <auto Kernel>
+struct kept;
+template <class Args, void (*kernel_table::*Kernel)(const Args&, void*)>
+struct kept<Kernel> {
+  static void call(const Args& args, void* stream) {
+    auto* list = *static_cast<calls**>(stream);
+    if (list == nullptr)
+      (host_kernels().*Kernel)(args, nullptr);
+    else
+      list->push_back([args] { (host_kernels().*Kernel)(args, nullptr); });
+  }
+};
+
+template <auto... Kernels>
+constexpr kernel_table kept_table() {
+  return {kept<Kernels>::call...};
+}
+
 class plain_device final : public device {
 public:
-  explicit plain_device(bool sums_itself) : sums_itself_(sums_itself) {}
+  explicit plain_device(std::string_view name) : name_(name), sums_itself_(name == "plain-sums") {}
 
-  std::string name() const override { return sums_itself_ ? "plain-sums" : "plain"; }
+  std::string name() const override { return name_; }
   bool is_exact() const noexcept override { return true; }
-  const kernel_table& kernels() const noexcept override { return host_kernels(); }
-  void* stream() noexcept override { return nullptr; }
+  const kernel_table& kernels() const noexcept override {
+    using k = kernel_table;
+    static constexpr auto table =
+        kept_table<&k::embed, &k::norm, &k::rotate, &k::attend, &k::gate, &k::cap, &k::choose,
+                   &k::gather, &k::scatter, &k::draw, &k::multiply_packed, &k::unpack>();
+    return table;
+  }
+  void* stream() noexcept override { return &list_; }
+  std::uint32_t splits_for(std::uint64_t /*teams*/) const noexcept override { return 3; }
+  bool can_record() const noexcept override { return name_ != "plain-still"; }
+  std::unique_ptr<recording> record(const std::function<void()>& work) override {
+    calls made;
+    list_ = &made;
+    try {
+      work();
+    } catch (...) {
+      list_ = nullptr;
+      throw;
+    }
+    list_ = nullptr;
+    if (name_ == "plain-torn")
+      throw refused(plugin::status::internal, "torn while recording");
+    return std::make_unique<plain_recording>(std::move(made));
+  }
   buffer take(std::size_t bytes) override {
+    runs_now("memory");
     void* memory = std::malloc(bytes);
     if (memory == nullptr)
       throw std::bad_alloc();
@@ -72,19 +130,28 @@ public:
   }
   buffer take_host(std::size_t bytes) override { return take(bytes); }
   void upload(void* to, const void* from, std::size_t bytes) override {
+    runs_now("a copy");
     std::memcpy(to, from, bytes);
   }
   void download(void* to, const void* from, std::size_t bytes) override {
+    runs_now("a copy back");
     if (is_under_way_) // on a device this would wait for ranks that may be gone
       throw refused(plugin::status::internal, "a copy back before the ranks have finished");
     std::memcpy(to, from, bytes);
   }
-  void zero(void* memory, std::size_t bytes) override { std::memset(memory, 0, bytes); }
+  void zero(void* memory, std::size_t bytes) override {
+    run_or_keep([memory, bytes] { std::memset(memory, 0, bytes); });
+  }
   std::unique_ptr<rank_sums> sums(const plugin::settings& /*with*/,
                                   const plugin::host& shard) override {
     return sums_itself_ ? std::make_unique<plain_sums>(shard, is_under_way_) : nullptr;
   }
   void multiply(const product& p) override {
+    run_or_keep([p] { multiply_now(p); });
+  }
+
+private:
+  static void multiply_now(const product& p) {
     switch (p.kind) {
     case element::f32:
       return multiply_as<float>(p);
@@ -94,9 +161,20 @@ public:
       return multiply_as<bf16>(p);
     }
   }
+  void run_or_keep(std::function<void()> call) {
+    if (list_ != nullptr)
+      list_->push_back(std::move(call));
+    else
+      call();
+  }
+  void runs_now(const std::string& what) const {
+    if (list_ != nullptr)
+      throw refused(plugin::status::internal, what + " while a step is recorded");
+  }
 
-private:
+  std::string name_;
   bool sums_itself_;
+  calls* list_ = nullptr; // of what is being recorded; null: calls are run
   bool is_under_way_ = false;
 };
 
@@ -104,10 +182,11 @@ private:
 
 std::unique_ptr<device> open_device(const plugin::settings& with) {
   const std::string_view wanted = with.device;
-  if (wanted != "plain" && wanted != "plain-sums")
+  if (wanted != "plain" && wanted != "plain-sums" && wanted != "plain-torn" &&
+      wanted != "plain-still")
     throw refused(plugin::status::no_device,
                   "there is no device " + std::string(wanted) + ", only plain");
-  return std::make_unique<plain_device>(wanted == "plain-sums");
+  return std::make_unique<plain_device>(wanted);
 }
 
 meaning meaning_of(const std::exception& thrown) {

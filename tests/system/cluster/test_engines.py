@@ -60,6 +60,17 @@ def test_streams_outlive_a_shard_whose_kv_goes_with_it(tiny, native):
         assert {name for name in after if after[name] != before[name]} == {"shard-1"}
 
 
+@pytest.mark.parametrize("form", ["fp8", "int4"])
+def test_packed_weights_are_served_recorded_and_not(tiny, form):
+    said = []
+    for more in ("", "\nenforce_eager = true"):
+        model = f'dtype = "float32"\nkv_cache_dtype = "f32"\nquantization = "{form}"\nquantization_group_size = 32{more}'
+        with running(path=tiny, devices=[PLAIN], kv_cache="8MiB", model=model) as cluster:
+            said.append(texts(cluster))
+            assert f"plain plain, float32, float32 KV, {form} weights" in json.dumps(cluster.status())
+    assert said[0] == said[1] and all(said[0])
+
+
 TORCH = pathlib.Path(os.environ.get("BATON_ENGINES", BUILD / "cluster/engines")) / "engine_torch.so"
 
 
@@ -92,5 +103,9 @@ def test_devices_that_are_not_there_are_named(tiny, tmp_path):
     assert "no KV cache of type q8_0" in refused(config, "plan")
     config.write_text(base + 'dtype = "float32"\n[[nodes]]\nname = "a"\ndevices = ["cpu"]\n')
     assert "the native engine computes with the types of the model's file" in refused(config, "plan")
+    config.write_text(base + 'quantization = "fp8"\n[[nodes]]\nname = "a"\ndevices = ["cpu"]\n')
+    assert 'model.quantization is "fp8", but the native engine' in refused(config, "plan")
+    config.write_text(base + 'quantization = "awq"\n' + f'[[nodes]]\nname = "a"\ndevices = ["{PLAIN}"]\n')
+    assert "model.quantization 'awq' must be none, fp8 or int4" in refused(config, "plan")
     config.write_text(base + f'tensor_parallel_size = 2\n[[nodes]]\nname = "a"\ndevices = ["cpu", "{PLAIN}"]\n')
     assert "ranks of one stage need one kind of engine" in refused(config, "plan")

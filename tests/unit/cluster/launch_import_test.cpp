@@ -154,6 +154,11 @@ TEST_CASE("what is said twice holds as it was said last") {
         7);
 }
 
+TEST_CASE("a server whose steps were never recorded stays one") {
+  CHECK(import_of("vllm serve /m --enforce-eager").config.model.enforce_eager);
+  CHECK(!import_of("vllm serve /m").config.model.enforce_eager);
+}
+
 TEST_CASE("wrong commands are refused by the option's name") {
   CHECK(refusal("vllm serve") == "the command names no model");
   CHECK(refusal("vllm bench --model m").find("none of: vllm serve") != std::string::npos);

@@ -92,6 +92,37 @@ TEST_CASE("weights have the type that is asked for, or the device's own") {
   CHECK(weights_of(m, gpu) == plugin::element::f32);
 }
 
+TEST_CASE("the memory of weights follows what they are quantised to") {
+  auto config = on({"cpu-torch"});
+  const auto model = small_model();
+  const auto held = [&](const char* form, std::uint32_t group = 128) {
+    config.model.quantization = form;
+    config.model.quantization_group_size = group;
+    const auto plan = make_plan(config, model, one_machine());
+    REQUIRE_MESSAGE(plan, plan.error().message);
+    CHECK(plan->shards[0].machine_bytes == held_bytes_of(config.model, model, plan->shards[0]));
+    return static_cast<double>(plan->shards[0].machine_bytes);
+  };
+  const double whole = held("none"), fp8 = held("fp8"), int4 = held("int4"),
+               fine = held("int4", 32);
+  // float32: what is in the layers takes a quarter, an eighth and a bit; the embedding stays.
+  const double share =
+      static_cast<double>(model.embedding_bytes) /
+      static_cast<double>(make_plan(config, model, one_machine())->shards[0].weight_bytes);
+  const auto expected = [&](double bytes) { return whole * (share + (1 - share) * bytes / 4); };
+  CHECK(fp8 == doctest::Approx(expected(1)));
+  CHECK(int4 == doctest::Approx(expected(0.5 + 4.0 / 128)));
+  CHECK(fine == doctest::Approx(expected(0.5 + 4.0 / 32)));
+  // On a GPU the same, in 16 bits, and none of the machine's.
+  config = on({"cuda:0"});
+  config.model.quantization = "fp8";
+  const auto plan = make_plan(config, model, one_machine());
+  REQUIRE(plan);
+  CHECK(plan->shards[0].machine_bytes == 0);
+  CHECK(static_cast<double>(held_bytes_of(config.model, model, plan->shards[0])) ==
+        doctest::Approx(whole * (share / 2 + (1 - share) / 4)));
+}
+
 TEST_CASE("what devices of several engines cannot do together is refused by its key") {
   auto config = on({"cuda:0"});
   config.model.kv_cache_bytes.reset();
@@ -106,6 +137,9 @@ TEST_CASE("what devices of several engines cannot do together is refused by its 
   config = on({"cpu"});
   config.model.dtype = "bfloat16";
   CHECK(refusal(config, "model.dtype").find("leave it out") != std::string::npos);
+  config = on({"cpu"});
+  config.model.quantization = "fp8";
+  CHECK(refusal(config, "model.quantization").find("leave it out") != std::string::npos);
   CHECK(refusal(on({"cuda:0", "cpu"}, 2), "nodes.devices").find("cuda:0 and cpu") !=
         std::string::npos);
   CHECK(make_plan(on({"cuda:0", "cuda:1"}, 2), small_model(), one_machine()));

@@ -31,6 +31,21 @@ struct thread_lane {
     meeting->barrier.arrive_and_wait();
     return all;
   }
+  float join_some(float x, std::uint32_t first, std::uint32_t step, std::uint32_t count) const {
+    meeting->values[lane] = x;
+    meeting->barrier.arrive_and_wait();
+    float all = 0;
+    for (std::uint32_t i = 0; i < count; ++i)
+      all += meeting->values[first + i * step];
+    meeting->barrier.arrive_and_wait();
+    return all;
+  }
+  float sum_within(float x, std::uint32_t width) const {
+    return join_some(x, lane / width * width, 1, width);
+  }
+  float sum_across(float x, std::uint32_t width) const {
+    return join_some(x, lane % width, width, lanes / width);
+  }
   void sync() const { meeting->barrier.arrive_and_wait(); }
   void add(double* to, double x) const { std::atomic_ref<double>(*to).fetch_add(x); }
   float sum(float x) const {

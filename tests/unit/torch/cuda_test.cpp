@@ -41,6 +41,54 @@ TEST_CASE("on cuda:0 the engine keeps the contract of engines") {
     }
 }
 
+TEST_CASE("on cuda:0 engines with packed weights keep the contract") {
+  if (!has_cuda())
+    return;
+  const auto torch = open_engine("torch");
+  const auto tiny = std::make_shared<const tiny_file>(tiny_llama{.layers = 3});
+  for (const auto& [form, kind, tolerance] :
+       {std::tuple(plugin::quantization::fp8, element::f32, 5e-5F),
+        {plugin::quantization::fp8, element::bf16, 0.03F},
+        {plugin::quantization::int4, element::f32, 5e-5F}}) {
+    auto settings = plugin_settings("cuda:0");
+    settings.weights = kind;
+    settings.kv = kind == element::f32 ? element::f16 : kind;
+    settings.quantized = form;
+    settings.group = 32;
+    CAPTURE(static_cast<int>(form));
+    conformance::check_engine(plugin_subject(torch, tiny, settings, tolerance));
+  }
+}
+
+// The cases above run recorded steps where a size comes back; here are those that do not.
+TEST_CASE("on cuda:0 recorded steps give what steps give that are not") {
+  if (!has_cuda())
+    return;
+  const family_golden golden("llama3");
+  std::vector<std::string> said;
+  std::vector<logits_by_position> found;
+  for (const bool is_eager : {true, false}) {
+    plugin::config c;
+    c.device = "cuda:0";
+    c.blocks = 16;
+    c.rows_max = 256;
+    c.is_eager = is_eager;
+    c.keeps_logits = true;
+    c.say = [&](const std::string& line) { said.push_back(line); };
+    auto engine =
+        plugin::plugin_engine::load(open_engine("torch"), *golden.file, golden.description,
+                                    model::whole(golden.description), c);
+    REQUIRE_MESSAGE(engine, engine.error().message);
+    found.push_back(run_in_steps(**engine, golden.prompt, {1}));
+    CHECK(said.empty() == is_eager);
+  }
+  for (const auto& line : said)
+    CHECK(line.starts_with("recorded a step of 1 rows"));
+  for (const auto& [position, logits] : found[0])
+    for (std::size_t i = 0; i < logits.size(); ++i)
+      REQUIRE(std::abs(logits[i] - found[1].at(position)[i]) < 1e-4F);
+}
+
 TEST_CASE("on cuda:0 a family's logits are those of transformers") {
   if (!has_cuda())
     return;

@@ -41,6 +41,20 @@ std::unique_ptr<plugin::plugin_engine> load(const model::model_file& file,
   return *std::move(engine);
 }
 
+// Root mean square of what `found` is off, in units of the logits' deviation.
+double deviation(const std::vector<float>& right, const std::vector<float>& found) {
+  double squares = 0, errors = 0, sum = 0;
+  for (const float x : right)
+    sum += double{x};
+  const double mean = sum / static_cast<double>(right.size());
+  for (std::size_t i = 0; i < right.size(); ++i) {
+    const double error = double{found[i]} - double{right[i]};
+    squares += (double{right[i]} - mean) * (double{right[i]} - mean);
+    errors += error * error;
+  }
+  return std::sqrt(errors / squares);
+}
+
 } // namespace
 
 TEST_CASE("on CPU tensors the engine keeps the contract of engines") {
@@ -75,6 +89,41 @@ TEST_CASE("on CPU tensors a family's logits are those of transformers") {
   }
 }
 
+// Few rows go through the kernel, many through the device's product of what was unpacked.
+TEST_CASE("on CPU tensors engines with packed weights keep the contract, and families stay near") {
+  const auto torch = open_engine("torch");
+  const auto tiny = std::make_shared<const tiny_file>(tiny_llama{.layers = 3});
+  for (const auto& [form, kind, tolerance] :
+       {std::tuple(plugin::quantization::fp8, element::f32, tolerance_f32),
+        {plugin::quantization::fp8, element::bf16, tolerance_bf16},
+        {plugin::quantization::int4, element::f32, tolerance_f32}}) {
+    auto settings = plugin_settings("cpu-torch");
+    settings.weights = kind;
+    settings.kv = kind == element::f32 ? element::f16 : kind;
+    settings.quantized = form;
+    settings.group = 32;
+    CAPTURE(static_cast<int>(form));
+    conformance::check_engine(plugin_subject(torch, tiny, settings, tolerance));
+  }
+  for (const auto* name : {"llama3", "qwen3", "gemma2"})
+    for (const auto& [form, limit] :
+         {std::pair(plugin::quantization::fp8, 0.20), {plugin::quantization::int4, 0.50}}) {
+      const family_golden golden(name);
+      auto settings = settings_of(element::f32, element::f16);
+      settings.quantized = form;
+      settings.group = 32;
+      const auto engine = load(*golden.file, golden.description, settings);
+      for (const bool at_once : {false, true}) {
+        const auto found = golden.compare(at_once ? run_at_once(*engine, golden.prompt)
+                                                  : run_in_steps(*engine, golden.prompt, {1}));
+        MESSAGE(std::string(name), std::string(at_once ? " at once: " : " row by row: "),
+                found.mean);
+        CHECK(found.mean < limit);
+        CHECK(found.mean > 1e-3);
+      }
+    }
+}
+
 TEST_CASE("on CPU tensors the default model chooses as float32 does") {
   const auto path = source_directory() / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf";
   if (!std::filesystem::exists(path)) {
@@ -94,27 +143,30 @@ TEST_CASE("on CPU tensors the default model chooses as float32 does") {
   MESSAGE("torch, float32: ", a.same, " of ", a.steps, " as float32; worst loss ", a.worst_loss);
   CHECK(a.wrong == 0);
   CHECK(a.same == a.steps);
-  // Beside the native engine, whose activations are of 16 bits: root mean square, in units of the
-  // logits' deviation.
+  // Beside the native engine, whose activations are of 16 bits; and beside itself with packed
+  // weights.
   const auto ids = reference["cases"][0]["prompt_ids"].get<std::vector<token_id>>();
   auto native =
       cpu::engine_cpu::load(**file, *description, model::whole(*description),
                             {.threads = 2, .kv_blocks = 16, .kv_cache_dtype = cpu::kv_format::f32});
   REQUIRE_MESSAGE(native, native.error().message);
-  const auto expected = run_in_steps(**native, ids, {ids.size()});
-  const auto found = run_in_steps(*engine, ids, {ids.size()});
-  double squares = 0, errors = 0, sum = 0;
-  const auto& right = expected.begin()->second;
-  for (const float x : right)
-    sum += double{x};
-  const double mean = sum / static_cast<double>(right.size());
-  for (std::size_t i = 0; i < right.size(); ++i) {
-    const double error = double{found.begin()->second[i]} - double{right[i]};
-    squares += (double{right[i]} - mean) * (double{right[i]} - mean);
-    errors += error * error;
+  const auto found = run_in_steps(*engine, ids, {ids.size()}).begin()->second;
+  const double apart = deviation(run_in_steps(**native, ids, {ids.size()}).begin()->second, found);
+  MESSAGE("torch beside the native engine: ", apart);
+  CHECK(apart < 5e-3);
+  // Measured: 0.23 and 0.10 (docs/engines.md); the file's own weights are in groups of 32 of 4
+  // bits.
+  for (const auto& [form, limit] :
+       {std::pair(plugin::quantization::fp8, 0.35), {plugin::quantization::int4, 0.2}}) {
+    settings.quantized = form;
+    settings.group = 32;
+    const auto packed = load(**file, *description, settings);
+    const double lost = deviation(found, run_in_steps(*packed, ids, {ids.size()}).begin()->second);
+    const agreement kept = compare_greedy(*packed, reference["cases"]);
+    MESSAGE("packed beside float32: ", lost, "; ", kept.same, " of ", kept.steps, " tokens");
+    CHECK(lost < limit);
+    CHECK(kept.same > kept.steps * 3 / 4);
   }
-  MESSAGE("torch beside the native engine: ", std::sqrt(errors / squares));
-  CHECK(std::sqrt(errors / squares) < 5e-3);
 }
 
 TEST_CASE("a device that is not there is refused by what is missing") {

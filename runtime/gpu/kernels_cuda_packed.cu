@@ -1,0 +1,79 @@
+// Products with quantised weights on CUDA: a warp for each output, which reads the weights once for
+// up to eight rows; blocks of eight warps share what they read of the rows in their cache.
+#include "runtime/gpu/cuda_lanes.cuh"
+#include "runtime/gpu/packed_bodies.hpp"
+
+#include <cuda_runtime.h>
+
+namespace baton::gpu {
+namespace {
+
+constexpr std::uint32_t warps = 8; // of a block
+
+template <class T, class Output, std::uint32_t Rows>
+__global__ void __launch_bounds__(warp* warps) multiply_packed_kernel(packed_args a) {
+  const std::uint64_t output = std::uint64_t{blockIdx.x} * warps + threadIdx.y;
+  if (output >= a.outputs) // a warp as a whole
+    return;
+  warp_lane team{threadIdx.x};
+  multiply_packed_rows<T, Output, Rows>(team, a, blockIdx.y * Rows, output);
+}
+
+template <class T, class Output>
+__global__ void unpack_kernel(unpack_args a) {
+  const std::uint64_t output = std::uint64_t{blockIdx.x} * warps + threadIdx.y;
+  if (output >= a.outputs)
+    return;
+  warp_lane team{threadIdx.x};
+  unpack_row<T, Output>(team, a, output);
+}
+
+template <class F>
+void with_type(element kind, const F& f) {
+  if (kind == element::f32)
+    f(float{});
+  else if (kind == element::f16)
+    f(f16{});
+  else
+    f(bf16{});
+}
+
+unsigned blocks_of(std::uint64_t outputs) {
+  return static_cast<unsigned>((outputs + warps - 1) / warps);
+}
+
+template <class T, class Output, std::uint32_t Rows>
+void launch(const packed_args& a, void* stream) {
+  const dim3 grid(blocks_of(a.outputs), (a.rows + Rows - 1) / Rows), block(warp, warps);
+  multiply_packed_kernel<T, Output, Rows><<<grid, block, 0, static_cast<cudaStream_t>(stream)>>>(a);
+}
+
+} // namespace
+
+void multiply_packed_on_cuda(const packed_args& a, void* stream) {
+  with_type(a.kind, [&](auto t) {
+    with_format(a.form, [&](auto output) {
+      using T = decltype(t);
+      using Output = decltype(output);
+      if (a.rows == 1)
+        launch<T, Output, 1>(a, stream);
+      else if (a.rows == 2)
+        launch<T, Output, 2>(a, stream);
+      else if (a.rows <= 4)
+        launch<T, Output, 4>(a, stream);
+      else
+        launch<T, Output, 8>(a, stream);
+    });
+  });
+}
+
+void unpack_on_cuda(const unpack_args& a, void* stream) {
+  with_type(a.kind, [&](auto t) {
+    with_format(a.form, [&](auto output) {
+      unpack_kernel<decltype(t), decltype(output)>
+          <<<blocks_of(a.outputs), dim3(warp, warps), 0, static_cast<cudaStream_t>(stream)>>>(a);
+    });
+  });
+}
+
+} // namespace baton::gpu

@@ -1,0 +1,138 @@
+// Products with weights that are quantised, and the weights as numbers again, by a team of lanes: a
+// lane takes 16 bytes of packed weights at a time, so that a warp reads 512 bytes that lie
+// together.
+//
+// A row's sums do not depend on the rows beside it. Called by kernels_host.cpp and
+// kernels_cuda_packed.cu.
+#pragma once
+
+#include "runtime/gpu/kernels.hpp"
+#include "runtime/gpu/load_run.hpp"
+#include "runtime/gpu/packed_format.hpp"
+
+#ifdef __CUDACC__
+#include <cuda_fp8.h>
+#endif
+
+namespace baton::gpu {
+
+// One output's weights, read in runs of 16 bytes; what they add up to is scaled at the end.
+struct fp8_output {
+  static constexpr std::uint32_t run = 16;
+  const std::uint8_t* values;
+  float scale;
+
+  template <class Args>
+  BATON_BODY static fp8_output of(const Args& a, std::uint64_t output) {
+    return {static_cast<const std::uint8_t*>(a.values) + output * a.columns,
+            static_cast<const float*>(a.scales)[output]};
+  }
+  BATON_BODY void read(std::uint64_t which, float (&to)[run]) const {
+    const sixteen_bytes found = load_sixteen(values + which * run);
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890 // two by one instruction
+    BATON_UNROLL
+    for (std::uint32_t i = 0; i < run; i += 2) {
+      const auto pair = static_cast<__nv_fp8x2_storage_t>(found.word[i / 4] >> (i % 4 * 8));
+      const __half2 wide(__nv_cvt_fp8x2_to_halfraw2(pair, __NV_E4M3));
+      to[i] = __low2float(wide);
+      to[i + 1] = __high2float(wide);
+    }
+#else
+    BATON_UNROLL
+    for (std::uint32_t i = 0; i < run; ++i)
+      to[i] = widen(e4m3{static_cast<std::uint8_t>(found.word[i / 4] >> (i % 4 * 8))});
+#endif
+  }
+  BATON_BODY float scaled(float sum) const {
+    return sum * scale;
+  }
+};
+
+struct int4_output {
+  static constexpr std::uint32_t run = 32;
+  const std::uint8_t* values;
+  const int4_group* groups;
+  std::uint32_t group;
+
+  template <class Args>
+  BATON_BODY static int4_output of(const Args& a, std::uint64_t output) {
+    return {static_cast<const std::uint8_t*>(a.values) + output * (a.columns / 2),
+            static_cast<const int4_group*>(a.scales) + output * (a.columns / a.group), a.group};
+  }
+  BATON_BODY void read(std::uint64_t which, float (&to)[run]) const {
+    const sixteen_bytes found = load_sixteen(values + which * (run / 2));
+    const int4_group own = groups[which * run / group];
+    const float step = widen(own.step), minimum = widen(own.minimum);
+    BATON_UNROLL
+    for (std::uint32_t i = 0; i < run; ++i)
+      to[i] = static_cast<float>(found.word[i / 8] >> (i % 8 * 4) & 15U) * step + minimum;
+  }
+  BATON_BODY float scaled(float sum) const { return sum; }
+};
+
+// Rows [first, first + Rows) as far as there are any, of one output.
+template <class T, class Output, std::uint32_t Rows, class Team>
+BATON_BODY void multiply_packed_rows(Team& team, const packed_args& a, std::uint32_t first,
+                                     std::uint64_t output) {
+  constexpr std::uint32_t part = 16 / sizeof(T);
+  const Output weights = Output::of(a, output);
+  const auto* in = static_cast<const T*>(a.in);
+  const std::uint32_t last = first + Rows < a.rows ? first + Rows : a.rows;
+  float sum[Rows];
+  BATON_UNROLL
+  for (std::uint32_t r = 0; r < Rows; ++r)
+    sum[r] = 0;
+  for (std::uint64_t run = team.lane; run < a.columns / Output::run; run += team.lanes) {
+    float w[Output::run];
+    weights.read(run, w);
+    BATON_UNROLL
+    for (std::uint32_t r = 0; r < Rows; ++r) {
+      if (first + r >= last)
+        continue;
+      const T* row = in + (std::uint64_t{first} + r) * a.columns + run * Output::run;
+      BATON_UNROLL
+      for (std::uint32_t i = 0; i < Output::run; i += part) {
+        float x[part];
+        load_run(row + i, x);
+        BATON_UNROLL
+        for (std::uint32_t k = 0; k < part; ++k)
+          sum[r] += w[i + k] * x[k];
+      }
+    }
+  }
+  BATON_UNROLL
+  for (std::uint32_t r = 0; r < Rows && first + r < last; ++r) {
+    const float all = weights.scaled(team.sum(sum[r]));
+    const std::uint64_t at = (std::uint64_t{first} + r) * a.outputs + output;
+    if (team.lane != 0)
+      continue;
+    if (a.is_out_f32)
+      static_cast<float*>(a.out)[at] = all;
+    else
+      narrow(all, static_cast<T*>(a.out)[at]);
+  }
+}
+
+template <class T, class Output, class Team>
+BATON_BODY void unpack_row(Team& team, const unpack_args& a, std::uint64_t output) {
+  const Output weights = Output::of(a, output);
+  auto* out = static_cast<T*>(a.out) + output * a.columns;
+  for (std::uint64_t run = team.lane; run < a.columns / Output::run; run += team.lanes) {
+    float w[Output::run];
+    weights.read(run, w);
+    BATON_UNROLL
+    for (std::uint32_t i = 0; i < Output::run; ++i)
+      narrow(weights.scaled(w[i]), out[run * Output::run + i]);
+  }
+}
+
+// Calls f(Output{}) with that of the form. Requires: it is one.
+template <class F>
+void with_format(plugin::quantization form, const F& f) {
+  if (form == plugin::quantization::fp8)
+    f(fp8_output{});
+  else
+    f(int4_output{});
+}
+
+} // namespace baton::gpu

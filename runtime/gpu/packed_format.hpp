@@ -1,0 +1,42 @@
+// Weights in fewer than 16 bits, as they lie in memory of a device:
+//
+//   fp8   values[output][column]: e4m3; scales[output]: float, a power of two, so that a weight
+//   times
+//         its scale is exact in every type of 16 bits that has the exponent
+//   int4  values[output][column / 2]: two a byte, the even column in the lower half;
+//         scales[output][column / group]: step and minimum, weight = number * step + minimum
+//
+// Packing is the host's, while weights are uploaded; packed_bodies.hpp has the way back.
+#pragma once
+
+#include "runtime/gpu/scalar.hpp"
+#include "runtime/plugin/abi.hpp"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace baton::gpu {
+
+struct int4_group {
+  bf16 step, minimum;
+};
+
+// "fp8"
+const char* quantization_name(plugin::quantization form);
+
+// Bytes of an output's values, and of its scales.
+struct packed_extent {
+  std::uint64_t values = 0, scales = 0;
+};
+packed_extent packed_extent_of(plugin::quantization form, std::uint32_t group,
+                               std::uint64_t columns);
+
+// Columns must be a multiple of it.
+std::uint32_t packed_columns_step(plugin::quantization form, std::uint32_t group);
+
+// Packs one output. False: a weight is no finite number, and what was written is undefined.
+// Requires: `columns` is a multiple of packed_columns_step, `scales` is aligned to 4 bytes.
+bool pack_output(plugin::quantization form, std::uint32_t group, const float* weights,
+                 std::uint64_t columns, std::byte* values, std::byte* scales);
+
+} // namespace baton::gpu

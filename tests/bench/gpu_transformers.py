@@ -1,0 +1,55 @@
+"""transformers on the same model and device, as its documentation says it is quickest: static cache, compiled forward.
+
+    PYTHON tests/bench/gpu_transformers.py --model DIR [--device cuda:0] [--dtype bfloat16] [--batch 1] [--prompt 128] [--steps 512] [--no-compile]
+
+PYTHON has torch and transformers (pip install torch==2.11.0 transformers==4.57.6); DIR is written by
+`gpu.py --shape 8b --write DIR`. Prints one JSON object: tokens/s of all sequences, prompt and compilation left out, which is what
+`gpu_bench --batches BATCH --position PROMPT --steps STEPS` measures as well.
+"""
+import argparse
+import json
+import time
+
+import torch
+from transformers import AutoModelForCausalLM, StaticCache
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--device", default="cuda:0")
+    parser.add_argument("--dtype", choices=("float32", "float16", "bfloat16"), default="bfloat16")
+    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--prompt", type=int, default=128)
+    parser.add_argument("--steps", type=int, default=512)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--no-compile", action="store_true")
+    options = parser.parse_args()
+    dtype = getattr(torch, options.dtype)
+    torch.manual_seed(1)
+    model = AutoModelForCausalLM.from_pretrained(options.model, dtype=dtype).to(options.device).eval()
+    forward = model.forward if options.no_compile else torch.compile(model.forward, mode="reduce-overhead", fullgraph=True)
+    wait = torch.cuda.synchronize if options.device.startswith("cuda") else lambda: None
+    best = 0
+    with torch.inference_mode():
+        cache = StaticCache(config=model.config, max_cache_len=options.prompt + options.steps)
+        for round_number in range(options.rounds + 1):  # the first one compiles
+            cache.reset()
+            ids = torch.randint(model.config.vocab_size, (options.batch, options.prompt), device=options.device)
+            at = torch.arange(options.prompt, device=options.device)
+            logits = model(input_ids=ids, past_key_values=cache, cache_position=at, use_cache=True, logits_to_keep=1).logits
+            token = logits[:, -1:].argmax(-1)
+            wait()
+            begin = time.perf_counter()
+            for step in range(options.steps):
+                at = torch.tensor([options.prompt + step], device=options.device)
+                token = forward(input_ids=token, past_key_values=cache, cache_position=at, use_cache=True).logits[:, -1:].argmax(-1).clone()
+            wait()
+            took = time.perf_counter() - begin
+            if round_number > 0:
+                best = max(best, options.batch * options.steps / took)
+    print(json.dumps({"row": f"transformers, decode batch {options.batch}", "value": best, "unit": "tokens/s"}))
+
+
+if __name__ == "__main__":
+    main()
