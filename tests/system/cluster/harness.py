@@ -18,14 +18,32 @@ MODEL = ROOT / "models/SmolLM2-135M-Instruct.Q4_1.gguf"
 START_SECONDS_MAX = 60
 
 
+PORTS = range(20000, 32000)  # below the ephemeral ones, so that no outgoing connection takes one between now and the bind
+_next_port = PORTS.start + os.getpid() % 5000
+
+
+def is_free(address, port):
+    with socket.socket() as s, contextlib.suppress(OSError):
+        s.bind((address, port))
+        return True
+    return False
+
+
+def free_ports(count, hosts=("127.0.0.1",)):
+    """The first of so many in a row. What was given once is not given again until all have been: whoever has it may not have bound it yet, or
+    may come again."""
+    global _next_port
+    for _ in range(len(PORTS)):
+        first = _next_port if _next_port + count <= PORTS.stop else PORTS.start
+        if all(is_free(host, port) for host in hosts for port in range(first, first + count)):
+            _next_port = first + count
+            return first
+        _next_port = first + 1
+    raise RuntimeError(f"no {count} free ports in a row")
+
+
 def free_port():
-    """Below the ephemeral range, so that no outgoing connection takes it between now and the bind."""
-    for port in range(20000 + os.getpid() % 5000, 32000):
-        with socket.socket() as s:
-            with contextlib.suppress(OSError):
-                s.bind(("127.0.0.1", port))
-                return port
-    raise RuntimeError("no free port")
+    return free_ports(1)
 
 
 class Cluster:

@@ -5,33 +5,17 @@ import os
 import pathlib
 import re
 import signal
-import socket
 import subprocess
 import tempfile
 import time
 
 import zmq
-from harness import CLUSTER, ROOT, START_SECONDS_MAX, Cluster, free_port
+from harness import CLUSTER, ROOT, START_SECONDS_MAX, Cluster, free_ports
 
 FAR = "127.0.0.2"
 
 
 PORTS = 6  # root, head, the desk, another head and two agents
-
-
-def is_free(address, port):
-    with socket.socket() as s, contextlib.suppress(OSError):
-        s.bind((address, port))
-        return True
-    return False
-
-
-def free_ports():
-    """The first of PORTS in a row."""
-    first = free_port() + 100
-    while not all(is_free(a, p) for a in ("127.0.0.1", FAR) for p in range(first, first + PORTS)):
-        first += PORTS
-    return first
 
 
 def wait_for(what, seconds=20):
@@ -89,7 +73,7 @@ class Machines:
     def __init__(self, directory, model="", token=True, here="127.0.0.1", there=FAR, inside=(), waits=False, cluster="", kv_cache="256MiB", stages=None,
                  tensor=1):
         self.directory = pathlib.Path(directory)
-        self.port = free_ports()
+        self.port = free_ports(PORTS, ("127.0.0.1", FAR))
         self.key = self.directory / "key"
         made = subprocess.run([CLUSTER, "keygen", self.key], capture_output=True, text=True, check=True)
         self.public_key = made.stdout.split('"')[1]

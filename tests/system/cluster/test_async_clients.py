@@ -2,7 +2,6 @@
 import asyncio
 import json
 import pathlib
-import socket
 import sys
 
 import numpy as np
@@ -28,14 +27,7 @@ DOORS = ("kserve_grpc", "torchserve_inference", "torchserve_management", "torchs
 
 @pytest.fixture(scope="module")
 def cluster():
-    first, ports = free_port() + 80, []  # beyond what the cluster takes for itself
-    for port in range(first, 32000):
-        with socket.socket() as s:
-            if s.connect_ex(("127.0.0.1", port)) != 0:
-                ports.append(port)
-        if len(ports) == len(DOORS):
-            break
-    addresses = {door: f"127.0.0.1:{port}" for door, port in zip(DOORS, ports)}
+    addresses = {door: f"127.0.0.1:{free_port()}" for door in DOORS}
     with running(gateway="\n".join(f'{door} = "{address}"' for door, address in addresses.items())) as c:
         c.doors = addresses
         c.text = c.post("/v1/completions", {"model": "smollm2", "prompt": PROMPT, **GREEDY})[2]["choices"][0]["text"]
@@ -216,7 +208,7 @@ def test_prometheus_reads_every_metrics_door(cluster):
     everything = {"baton_blocks_total", "vllm:num_requests_running", "tgi_queue_size", "nv_inference_count"}
     assert everything <= families_at(cluster.url)
     assert "ts_inference_requests" in families_at(f"http://{cluster.doors['torchserve_metrics']}")
-    admin = f"127.0.0.1:{free_port() + 100}"  # beyond those of the other one
+    admin = f"127.0.0.1:{free_port()}"
     with running(gateway=f'admin = "{admin}"') as other:
         assert {"baton_blocks_total", "vllm:num_requests_running"} <= families_at(f"http://{admin}")
         assert requests.get(other.url + "/metrics", timeout=30).status_code == 403  # it has moved there

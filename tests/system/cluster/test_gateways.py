@@ -7,19 +7,10 @@ import tempfile
 import urllib.request
 
 import pytest
-from harness import CLUSTER, Cluster, free_port, running
-from machines import is_free
+from harness import CLUSTER, Cluster, free_ports, running
 from streams import begin_stories, texts
 
 GATEWAYS = ("gateway", "gateway-1")
-
-
-def two_ports():
-    """The first of two in a row, away from those that the harness takes."""
-    first = free_port() + 200
-    while not (is_free("127.0.0.1", first) and is_free("127.0.0.1", first + 1)):
-        first += 2
-    return first
 
 
 def several(admin):
@@ -28,7 +19,7 @@ def several(admin):
 
 @pytest.fixture(scope="module")
 def cluster():
-    admin = two_ports()
+    admin = free_ports(2)
     with running(gateway=several(admin)) as c:
         c.admin = admin
         yield c
@@ -92,14 +83,14 @@ def test_the_shared_address_has_no_metrics_for_the_operator_either():
     with tempfile.TemporaryDirectory(prefix="baton-") as directory:
         keys = f"{directory}/keys.toml"
         made = subprocess.run([CLUSTER, "keygen", "--api", "ops", "--admin", keys], capture_output=True, text=True, check=True)
-        with running(gateway=f'{several(two_ports())}\napi_keys = "{keys}"') as c:
+        with running(gateway=f'{several(free_ports(2))}\napi_keys = "{keys}"') as c:
             status, _, body = get(c, "/metrics", made.stdout.strip())
             assert status == 409 and "gateway.admin" in body["error"]["message"], body
             assert get(c, "/load", made.stdout.strip())[0] == 200
 
 
 def test_all_of_them_drain():
-    with running(gateway=several(two_ports())) as c:
+    with running(gateway=several(free_ports(2))) as c:
         told = texts(begin_stories(c))
         streams = begin_stories(c)
         done = c.command("down", str(c.config), timeout=60)
@@ -115,7 +106,7 @@ def directory():
 
 
 def test_an_address_that_is_taken_is_found_out_before_anything_starts(cluster, directory):
-    other = Cluster(directory, gateway=several(two_ports()))
+    other = Cluster(directory, gateway=several(free_ports(2)))
     other.config.write_text(other.config.read_text().replace(f"127.0.0.1:{other.http_port}", f"127.0.0.1:{cluster.http_port}"))
     done = other.command("up", str(other.config))
     assert done.returncode == 78 and "in use" in done.stderr, done

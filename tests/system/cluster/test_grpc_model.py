@@ -5,7 +5,6 @@ import queue
 import threading
 
 import numpy as np
-import pytest
 import tritonclient.grpc as triton
 from harness import free_port, running
 
@@ -14,7 +13,7 @@ PROMPT = "Once upon a time, in a small town by the sea,"
 
 @contextlib.contextmanager
 def served():
-    address = f"127.0.0.1:{free_port() + 60}"  # beyond what the cluster takes for itself
+    address = f"127.0.0.1:{free_port()}"
     with running(gateway=f'kserve_grpc = "{address}"') as cluster, triton.InferenceServerClient(address) as client:
         yield cluster, client
 

@@ -60,14 +60,13 @@ def imported(system, text, folder):
 
 def with_free_ports(tables):
     """-> old port -> new port"""
-    port, found = free_port() + 120, {}
+    found = {}
     for key, value in tables["gateway"].items():
         if isinstance(value, str) and re.fullmatch(r"[\d.]+:\d+", value):
             host, old = value.rsplit(":", 1)
-            found[old] = str(port)
-            tables["gateway"][key] = f"{host}:{port}"
-            port += 1
-    return found, port
+            found[old] = str(free_port())
+            tables["gateway"][key] = f"{host}:{found[old]}"
+    return found
 
 
 def as_toml(tables):
@@ -95,9 +94,9 @@ def test_the_page_of_each_system_is_true(system, folder):
         made.pop("nodes", None)  # of this machine
         made["model"] = {k: v for k, v in made["model"].items() if (k, v) not in (("pipeline_parallel_size", 1), ("tensor_parallel_size", 1))}
         assert made == tables
-    ports, spare = with_free_ports(tables)
+    ports = with_free_ports(tables)
     tables["model"]["path"] = str(MODEL)
-    tables["gateway"].setdefault("http", f"127.0.0.1:{spare}")
+    tables["gateway"].setdefault("http", f"127.0.0.1:{free_port()}")
     tables["gateway"]["zmq"] = ""
     tables["cluster"] = {"run_dir": str(folder / "run")}
     config, output = folder / "nodes.toml", folder / "up.out"

@@ -1,26 +1,17 @@
 """TorchServe's doors before a real model: the same text by every way, through a killed shard, with the shards as workers."""
 import json
-import socket
 import threading
 
 import pytest
 import requests
-from harness import free_port, running
+from harness import free_port, free_ports, running
 
 PROMPT = "Once upon a time, in a small town by the sea,"
 
 
 @pytest.fixture(scope="module")
 def cluster():
-    first = free_port() + 40  # beyond what the cluster takes for itself
-    ports = []
-    for port in range(first, 32000):
-        with socket.socket() as s:
-            if s.connect_ex(("127.0.0.1", port)) != 0:
-                ports.append(port)
-        if len(ports) == 3:
-            break
-    doors = dict(zip(("inference", "management", "metrics"), (f"127.0.0.1:{p}" for p in ports)))
+    doors = {name: f"127.0.0.1:{free_port()}" for name in ("inference", "management", "metrics")}
     with running(gateway="\n".join(f'torchserve_{name} = "{address}"' for name, address in doors.items())) as c:
         c.torchserve = {name: f"http://{address}" for name, address in doors.items()}
         yield c
@@ -68,7 +59,7 @@ def test_the_workers_are_the_shards(cluster):
 
 
 def test_several_gateways_share_two_addresses_and_have_metrics_of_their_own(tmp_path):
-    at = free_port() + 100
+    at = free_ports(14)
     doors = f"""processes = 2
 admin = "127.0.0.1:{at}"
 torchserve_inference = "127.0.0.1:{at + 10}"
