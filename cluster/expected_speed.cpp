@@ -18,6 +18,9 @@ constexpr std::array<std::uint32_t, 3> streams_shown{1, 8, 32};
 // them is held beside what is served by ./check growth (`plan`).
 constexpr double hop_seconds = 100e-6;
 constexpr double turn_seconds = 400e-6;
+// Of a core, for a token on its way through head and gateway (./check bench, `door.cores`: 0.08
+// cores at 730 tokens/s). The team that it takes the core from stands still meanwhile.
+constexpr double serving_token_seconds = 110e-6;
 
 // The ranks of a stage are one engine here: what they lose by meeting is not in it, but for those
 // that meet over the bus, behind attention and behind the ffn of every layer. Measured over
@@ -80,11 +83,27 @@ std::vector<cpu::probe_seat> seats_here(const std::vector<stage_seat>& stages) {
   return here;
 }
 
+// What serving takes from each stage beside the head and the gateway, which are on the root's
+// machine.
+double served_here(const std::vector<stage_seat>& stages, std::uint32_t rows) {
+  std::uint32_t count = 0, threads = 0;
+  for (const auto& s : stages)
+    if (s.is_here) {
+      ++count;
+      threads += s.seat.threads;
+    }
+  return serving_seconds(
+      rows, count, threads,
+      static_cast<std::uint32_t>(facts_of_this_machine().physical_cores().size()));
+}
+
 // Of each stage, from the whole model's step by the seats that are here; elsewhere it takes as much
 // longer as its machine is slower.
 std::vector<double> stage_seconds(const std::vector<stage_seat>& stages,
                                   const std::vector<cpu::probe_seat>& here,
-                                  const std::vector<double>& measured, std::size_t row_bytes) {
+                                  const std::vector<double>& measured, std::uint32_t rows,
+                                  std::size_t row_bytes) {
+  const double served = served_here(stages, rows);
   std::vector<double> seconds;
   std::size_t next = 0;
   const auto first =
@@ -94,7 +113,7 @@ std::vector<double> stage_seconds(const std::vector<stage_seat>& stages,
         first != stages.end() ? first->speed / s.speed : 1.0 * here[0].threads / s.seat.threads;
     const auto whole = s.is_here ? measured[next++] : measured[0] * slower;
     const double meeting = s.meeting_seconds + s.slowest_byte * static_cast<double>(row_bytes);
-    seconds.push_back(whole * s.share + s.meetings * meeting);
+    seconds.push_back(whole * s.share + s.meetings * meeting + (s.is_here ? served : 0));
   }
   return seconds;
 }
@@ -117,6 +136,11 @@ double way_of(const std::vector<stage_seat>& stages, const machines& known, std:
 batches_under_way batches_of(std::uint32_t streams, std::uint32_t stages) {
   const auto count = std::min(streams, stages);
   return {count, (streams + count - 1) / count};
+}
+
+double serving_seconds(std::uint32_t rows, std::uint32_t stages, std::uint32_t threads,
+                       std::uint32_t cores) noexcept {
+  return stages == 0 || threads < cores ? 0 : rows * serving_token_seconds / stages;
 }
 
 double tokens_per_second(std::span<const double> stage_seconds, std::uint32_t streams,
@@ -159,8 +183,9 @@ result<std::vector<expected_speed>> expect(const cluster_config& config,
     if (!measured)
       return measured.error();
     const auto row_bytes = std::size_t{batches.rows} * model.hidden_size * sizeof(float);
-    all.push_back({streams, tokens_per_second(stage_seconds(stages, here, *measured, row_bytes),
-                                              streams, way_of(stages, known, row_bytes))});
+    all.push_back(
+        {streams, tokens_per_second(stage_seconds(stages, here, *measured, batches.rows, row_bytes),
+                                    streams, way_of(stages, known, row_bytes))});
   }
   return all;
 }

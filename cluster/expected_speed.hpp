@@ -17,6 +17,11 @@ struct batches_under_way {
 };
 batches_under_way batches_of(std::uint32_t streams, std::uint32_t stages);
 
+// What serving tokens takes from each of the stages of one machine, in seconds of a micro-batch of
+// so many rows: nothing where a core is left for the gateway and the head. Pure.
+double serving_seconds(std::uint32_t rows, std::uint32_t stages, std::uint32_t threads,
+                       std::uint32_t cores) noexcept;
+
 // `stage_seconds`: of a micro-batch of those rows, by stage. `way_between`: what links add from
 // machine to machine until it begins again. Pure.
 double tokens_per_second(std::span<const double> stage_seconds, std::uint32_t streams,

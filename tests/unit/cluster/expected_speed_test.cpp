@@ -38,6 +38,16 @@ TEST_CASE("a slow link holds up one stream, and many as far as stages wait for i
   CHECK(tokens_per_second(uneven, 32, 0.01) == doctest::Approx(32 / 0.06).epsilon(0.01));
 }
 
+TEST_CASE("serving takes its time from the stages whose threads hold every core") {
+  CHECK(serving_seconds(32, 1, 1, 2) == 0); // a core is left
+  CHECK(serving_seconds(32, 0, 0, 2) == 0); // no stage is here
+  const double one = serving_seconds(32, 1, 2, 2);
+  CHECK(one > 0);
+  CHECK(one == doctest::Approx(32 * serving_seconds(1, 1, 2, 2)));
+  CHECK(serving_seconds(32, 2, 2, 2) == doctest::Approx(one / 2)); // they take turns
+  CHECK(serving_seconds(32, 1, 4, 2) == doctest::Approx(one));     // more threads than cores
+}
+
 TEST_CASE("what a step costs goes by what it reads: more layers more, the head beside them") {
   const auto model = small_model();
   const auto cost = [&](std::uint32_t first, std::uint32_t count, bool heads) {
