@@ -69,8 +69,10 @@ result<std::shared_ptr<plugin::plugin_engine>> load_foreign(const cluster_contex
   plugin::config settings;
   settings.device = plan.on_device.at;
   settings.weights = weights_of(m, plan.on_device);
-  settings.kv =
-      m.kv_cache_dtype == cpu::kv_format::f32 ? plugin::element::f32 : plugin::element::f16;
+  // Of 16 bits: as the rows are, for kernels that want one type of both.
+  settings.kv = m.kv_cache_dtype == cpu::kv_format::f32     ? plugin::element::f32
+                : settings.weights == plugin::element::bf16 ? plugin::element::bf16
+                                                            : plugin::element::f16;
   settings.quantized = quantization_of(m);
   settings.group = m.quantization_group_size;
   settings.is_eager = m.enforce_eager;

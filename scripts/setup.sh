@@ -73,6 +73,7 @@ torch_version=2.11.0
 fetch_torch() {
   local nvcc=/usr/local/cuda/bin/nvcc
   if command -v nvcc >/dev/null || [ -x "$nvcc" ]; then export BATON_TORCH=cuda; else export BATON_TORCH=cpu; fi
+  [ "$BATON_TORCH" = cpu ] || fetch_flashinfer
   [ -z "${BATON_TORCH_PYTHON-}" ] || return 0
   # What the toolkit on the machine does not have; without one, what the CPU's part of torch asks for.
   local beside=(nvidia-cusparselt-cu13==0.8.0 nvidia-nvshmem-cu13==3.4.5 nvidia-cufile==1.15.1.6)
@@ -84,5 +85,30 @@ fetch_torch() {
   mkdir -p build && python3 -m venv build/torch \
     && build/torch/bin/pip install -q --disable-pip-version-check --no-deps "torch==$torch_version" "${beside[@]}" \
     || die "pip could not install torch $torch_version; is PyPI reachable?"
+  echo "$wanted" >"$stamp"
+}
+
+flashinfer_version=0.7.2.post1
+flashinfer_sha256=bfdc18b9e1e4d8d0730fe4343dc0e284cd0c160086de80f99888bc4867922d49
+
+# The headers of FlashInfer's attention, out of its wheel into build/flashinfer, where CMake looks for them
+# (cmake/FlashInfer.cmake). Of the wheel's 421 MB: the headers, the CCCL that they are written for, the licences.
+fetch_flashinfer() {
+  local stamp="build/flashinfer/stamp" wanted="$flashinfer_version $flashinfer_sha256"
+  [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ] || return 0
+  say "fetching the headers of FlashInfer $flashinfer_version (62 MB, PyPI package flashinfer-python)"
+  local work; work=$(mktemp -d)
+  python3 -m venv "$work/venv" && "$work/venv/bin/pip" download -q --disable-pip-version-check --no-deps -d "$work" "flashinfer-python==$flashinfer_version" \
+    || die "pip could not download flashinfer-python $flashinfer_version; is PyPI reachable?"
+  local wheel="$work/flashinfer_python-$flashinfer_version-py3-none-any.whl"
+  [ "$(sha256sum "$wheel" | cut -d' ' -f1)" = "$flashinfer_sha256" ] || die "flashinfer-python $flashinfer_version: wrong checksum"
+  rm -rf build/flashinfer && mkdir -p build/flashinfer
+  python3 - "$wheel" build/flashinfer <<'PY'
+import re, sys, zipfile
+wanted = re.compile(r"flashinfer/data/include/|flashinfer/data/cccl/(libcudacxx/include|cub/cub|thrust/thrust)/|flashinfer_python-[^/]*\.dist-info/(METADATA|licenses/)")
+with zipfile.ZipFile(sys.argv[1]) as z:
+    z.extractall(sys.argv[2], [n for n in z.namelist() if wanted.match(n)])
+PY
+  rm -rf "$work"
   echo "$wanted" >"$stamp"
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "runtime/gpu/kernels.hpp"
+#include "runtime/gpu/paged_attention.hpp"
 #include "runtime/gpu/rank_sums.hpp"
 
 #include <cstddef>
@@ -77,6 +78,11 @@ public:
   // In how many parts contexts are attended to, where so many teams of lanes would have one each:
   // few of them leave a wide device idle. A row's bits depend on it (attend_args::splits).
   virtual std::uint32_t splits_for(std::uint64_t teams) const noexcept = 0;
+  // Up to how many rows a mixture is computed by kernels of our own, which find on the device what
+  // rows an expert has (expert_layers.hpp). A row's bits depend on it.
+  virtual std::uint32_t expert_rows_max() const noexcept { return 0; }
+  // What a library computes of such a model's attention; by default, nothing that is worth a word.
+  virtual chosen_attention attention(const attention_shape& /*shape*/) { return {}; }
   // Whether record() is possible.
   virtual bool can_record() const noexcept = 0;
   // What `work` launches is not run but kept: kernels, products and zero(); it may ask for nothing

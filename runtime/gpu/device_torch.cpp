@@ -3,6 +3,7 @@
 // library alone, because torch brings headers of other libraries along (docs/decisions/0030).
 #include "runtime/gpu/device.hpp"
 #ifdef BATON_CUDA
+#include "runtime/gpu/flashinfer.hpp"
 #include "runtime/gpu/nccl_library.hpp"
 #include "runtime/gpu/nccl_sums.hpp"
 #endif
@@ -25,6 +26,7 @@
 #endif
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <string_view>
@@ -131,7 +133,12 @@ public:
     if (where_.is_cuda())
       text += std::string(" ") + at::cuda::getDeviceProperties(where_.index())->name;
 #endif
-    return text + ", torch " TORCH_VERSION;
+    text += ", torch " TORCH_VERSION;
+#ifdef BATON_FLASHINFER
+    if (where_.is_cuda())
+      text += ", FlashInfer " BATON_FLASHINFER;
+#endif
+    return text;
   }
   // Libraries choose a product's order of sums by its shape.
   bool is_exact() const noexcept override {
@@ -210,6 +217,33 @@ public:
     return where_.is_cuda() ? static_cast<std::uint32_t>(std::clamp<std::uint64_t>(
                                   enough / std::max<std::uint64_t>(teams, 1), 1, most))
                             : 1;
+  }
+  std::uint32_t expert_rows_max() const noexcept override {
+    // Without tensor cores: as many as a step may have that is recorded and decodes. On CPU tensors
+    // few, so that its tests see both ways.
+    return where_.is_cuda() ? 256 : 4;
+  }
+  chosen_attention attention(const attention_shape& shape) override {
+    chosen_attention out;
+#ifdef BATON_FLASHINFER
+    if (where_.is_cuda()) {
+      // So that one build shows what each way gives, and can do without FlashInfer where it fails.
+      const char* wanted = std::getenv("BATON_GPU_ATTENTION");
+      out.name = "FlashInfer " BATON_FLASHINFER;
+      out.use = flashinfer_use(shape, wanted == nullptr ? "" : wanted);
+      if (out.use.prompts)
+        out.library = make_flashinfer(
+            shape, {[this](std::size_t bytes) { return take(bytes); },
+                    [this](std::size_t bytes) { return take_host(bytes); }, stream()});
+    }
+#elif defined(BATON_CUDA)
+    if (where_.is_cuda()) {
+      out.name = "FlashInfer";
+      out.use.why_not = "this engine was built without its headers";
+    }
+#endif
+    static_cast<void>(shape);
+    return out;
   }
   bool can_record() const noexcept override {
     return where_.is_cuda();

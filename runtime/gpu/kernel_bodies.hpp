@@ -182,4 +182,12 @@ BATON_BODY void scatter_row(Team& team, const scatter_args& a, std::uint32_t row
     to[i] += a.weights[row] * from[i];
 }
 
+template <class Team>
+BATON_BODY void spread_row(Team& team, const spread_args& a, std::uint32_t row) {
+  const float* from = a.from + std::uint64_t{row} * a.own;
+  float* to = a.out + std::uint64_t{row} * a.width;
+  for (std::uint32_t i = team.lane; i < a.width; i += team.lanes)
+    to[i] = i >= a.first && i - a.first < a.own ? from[i - a.first] : 0;
+}
+
 } // namespace baton::gpu

@@ -14,6 +14,14 @@ inline constexpr std::uint32_t split_positions_min = 16;
 inline constexpr std::uint32_t experts_max = 512;
 inline constexpr std::uint32_t experts_used_max = 64;
 
+// A weight's elements, or quantised: packed_format.hpp.
+struct matrix {
+  const void* values = nullptr; // null: the model has it not
+  const void* scales = nullptr; // null: elements
+
+  explicit operator bool() const noexcept { return values != nullptr; }
+};
+
 struct embed_args {
   element kind;
   std::uint32_t rows, hidden;
@@ -125,6 +133,14 @@ struct scatter_args {
   float* out;
 };
 
+// out[row] = zeros, but for from[row] from column `first` on: a rank's part of rows that are summed
+// up over the ranks.
+struct spread_args {
+  std::uint32_t rows, own, first, width;
+  const float* from; // [rows, own]
+  float* out;        // [rows, width]
+};
+
 // The tokens of some rows, by draw_body.hpp.
 struct draw_args {
   std::uint32_t rows, vocabulary;
@@ -154,6 +170,49 @@ struct packed_args {
   bool is_out_f32;
 };
 
+// Some pairs of one expert; none: there are fewer tiles than the launch has.
+struct expert_tile {
+  std::uint32_t expert, first, count; // of group_args::pairs
+};
+
+// Which rows an expert has, where the host does not know it. A pair is a row and one of its
+// experts, by its place in `chosen`.
+struct group_args {
+  std::uint32_t rows, experts, used;
+  std::uint32_t height;        // pairs of a tile
+  std::uint32_t tile_count;    // tiles_max() of expert_bodies.hpp
+  const std::uint32_t* chosen; // [rows, used]; no expert twice in a row
+  std::uint32_t* counts;       // [experts]; what is in it does not matter
+  expert_tile* tiles;          // [tile_count]
+  std::uint32_t* pairs;        // [rows * used] by expert, those of one in order
+  std::uint32_t* order;        // [rows, used]: a row's pairs by expert
+};
+
+// out[pair] = in[row of the pair] * weights^T of the pair's expert, for all tiles.
+struct expert_args {
+  element kind; // of in, and of out where it is not float32
+  plugin::quantization form;
+  std::uint32_t group;              // of int4
+  std::uint32_t height, tile_count; // as they were grouped
+  std::uint32_t pairs_of_row;       // of `in`: used where it has the step's rows, 1 where pairs
+  std::uint64_t columns, outputs;   // Requires: rows of weights are multiples of 16 bytes
+  const expert_tile* tiles;
+  const std::uint32_t* pairs;
+  const matrix* matrices; // [experts]
+  const void* in;         // [.., columns]
+  void* out;              // [rows * used, outputs]
+  bool is_out_f32;
+};
+
+// out[row] = the sum of its pairs, weighed, in the order of experts.
+struct combine_args {
+  std::uint32_t rows, used, width;
+  const std::uint32_t* order; // [rows, used]
+  const float* weights;       // [rows, used]
+  const float* from;          // [rows * used, width]
+  float* out;                 // [rows, width]
+};
+
 // out = the weights as numbers of a kind
 struct unpack_args {
   element kind;
@@ -177,9 +236,13 @@ struct kernel_table {
   void (*choose)(const choose_args&, void* stream);
   void (*gather)(const gather_args&, void* stream);
   void (*scatter)(const scatter_args&, void* stream);
+  void (*spread)(const spread_args&, void* stream);
   void (*draw)(const draw_args&, void* stream);
   void (*multiply_packed)(const packed_args&, void* stream);
   void (*unpack)(const unpack_args&, void* stream);
+  void (*group)(const group_args&, void* stream);
+  void (*multiply_experts)(const expert_args&, void* stream);
+  void (*combine)(const combine_args&, void* stream);
 };
 
 const kernel_table& host_kernels();

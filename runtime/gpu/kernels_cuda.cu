@@ -13,6 +13,10 @@ void draw_on_cuda(const draw_args& a, void* stream);     // kernels_cuda_draw.cu
 // kernels_cuda_packed.cu
 void multiply_packed_on_cuda(const packed_args& a, void* stream);
 void unpack_on_cuda(const unpack_args& a, void* stream);
+// kernels_cuda_experts.cu
+void group_on_cuda(const group_args& a, void* stream);
+void multiply_experts_on_cuda(const expert_args& a, void* stream);
+void combine_on_cuda(const combine_args& a, void* stream);
 
 namespace {
 
@@ -62,6 +66,11 @@ __global__ void gather_kernel(gather_args a) {
 __global__ void scatter_kernel(scatter_args a) {
   block_lane team{threadIdx.x, nullptr};
   scatter_row(team, a, blockIdx.x);
+}
+
+__global__ void spread_kernel(spread_args a) {
+  block_lane team{threadIdx.x, nullptr};
+  spread_row(team, a, blockIdx.x);
 }
 
 // Calls f(T{}) with the type of that kind.
@@ -117,12 +126,19 @@ void scatter(const scatter_args& a, void* stream) {
   scatter_kernel<<<a.rows, wide, 0, on(stream)>>>(a);
 }
 
+void spread(const spread_args& a, void* stream) {
+  spread_kernel<<<a.rows, wide, 0, on(stream)>>>(a);
+}
+
 } // namespace
 
 const kernel_table& cuda_kernels() {
-  static const kernel_table table{
-      embed,  norm,    rotate,       attend_on_cuda,          gate,          cap, choose,
-      gather, scatter, draw_on_cuda, multiply_packed_on_cuda, unpack_on_cuda};
+  static const kernel_table table{embed,          norm,          rotate,
+                                  attend_on_cuda, gate,          cap,
+                                  choose,         gather,        scatter,
+                                  spread,         draw_on_cuda,  multiply_packed_on_cuda,
+                                  unpack_on_cuda, group_on_cuda, multiply_experts_on_cuda,
+                                  combine_on_cuda};
   return table;
 }
 

@@ -2,6 +2,7 @@
 // tensors, and the reference of the device's.
 #include "runtime/gpu/attend_body.hpp"
 #include "runtime/gpu/draw_body.hpp"
+#include "runtime/gpu/expert_bodies.hpp"
 #include "runtime/gpu/kernel_bodies.hpp"
 #include "runtime/gpu/packed_bodies.hpp"
 
@@ -96,6 +97,10 @@ void scatter(const scatter_args& a, void* /*stream*/) {
   for_rows(a.rows, [&](std::uint32_t row) { scatter_row(alone, a, row); });
 }
 
+void spread(const spread_args& a, void* /*stream*/) {
+  for_rows(a.rows, [&](std::uint32_t row) { spread_row(alone, a, row); });
+}
+
 void draw(const draw_args& a, void* /*stream*/) {
   for_rows(a.rows, [&](std::uint32_t row) { draw_row(alone, a, row); });
 }
@@ -120,11 +125,30 @@ void unpack(const unpack_args& a, void* /*stream*/) {
   });
 }
 
+void group(const group_args& a, void* /*stream*/) {
+  group_pairs(alone, a);
+}
+
+void multiply_experts(const expert_args& a, void* /*stream*/) {
+  with_type(a.kind, [&]<class T>(T) {
+    with_weights<T>(a.form, [&]<class Output>(Output) {
+      for (std::uint32_t tile = 0; tile < a.tile_count; ++tile)
+        for (std::uint64_t output = 0; output < a.outputs; ++output)
+          multiply_tile<T, Output, tile_height_max>(alone, a, tile, output);
+    });
+  });
+}
+
+void combine(const combine_args& a, void* /*stream*/) {
+  for_rows(a.rows, [&](std::uint32_t row) { combine_row(alone, a, row); });
+}
+
 } // namespace
 
 const kernel_table& host_kernels() {
-  static constexpr kernel_table table{embed,  norm,    rotate, attend,          gate,  cap, choose,
-                                      gather, scatter, draw,   multiply_packed, unpack};
+  static constexpr kernel_table table{
+      embed,   norm,   rotate, attend,          gate,   cap,   choose,           gather,
+      scatter, spread, draw,   multiply_packed, unpack, group, multiply_experts, combine};
   return table;
 }
 

@@ -70,38 +70,57 @@ struct int4_output {
   BATON_BODY float scaled(float sum) const { return sum; }
 };
 
-// Rows [first, first + Rows) as far as there are any, of one output.
+// Where weights are, for Output::of(); a kernel's arguments say it in the same words.
+struct weights_place {
+  const void* values;
+  const void* scales;
+  std::uint32_t group;
+  std::uint64_t columns;
+};
+
+// What the lane's runs of one output's weights and of so many rows add up to.
 template <class T, class Output, std::uint32_t Rows, class Team>
-BATON_BODY void multiply_packed_rows(Team& team, const packed_args& a, std::uint32_t first,
-                                     std::uint64_t output) {
+BATON_BODY void sum_products(Team& team, const Output& weights, std::uint64_t columns,
+                             const T* const (&rows)[Rows], std::uint32_t count,
+                             float (&sum)[Rows]) {
   constexpr std::uint32_t part = 16 / sizeof(T);
-  const Output weights = Output::of(a, output);
-  const auto* in = static_cast<const T*>(a.in);
-  const std::uint32_t last = first + Rows < a.rows ? first + Rows : a.rows;
-  float sum[Rows];
   BATON_UNROLL
   for (std::uint32_t r = 0; r < Rows; ++r)
     sum[r] = 0;
-  for (std::uint64_t run = team.lane; run < a.columns / Output::run; run += team.lanes) {
+  for (std::uint64_t run = team.lane; run < columns / Output::run; run += team.lanes) {
     float w[Output::run];
     weights.read(run, w);
     BATON_UNROLL
     for (std::uint32_t r = 0; r < Rows; ++r) {
-      if (first + r >= last)
+      if (r >= count)
         continue;
-      const T* row = in + (std::uint64_t{first} + r) * a.columns + run * Output::run;
       BATON_UNROLL
       for (std::uint32_t i = 0; i < Output::run; i += part) {
         float x[part];
-        load_run(row + i, x);
+        load_run(rows[r] + run * Output::run + i, x);
         BATON_UNROLL
         for (std::uint32_t k = 0; k < part; ++k)
           sum[r] += w[i + k] * x[k];
       }
     }
   }
+}
+
+// Rows [first, first + Rows) as far as there are any, of one output. Requires: first < rows.
+template <class T, class Output, std::uint32_t Rows, class Team>
+BATON_BODY void multiply_packed_rows(Team& team, const packed_args& a, std::uint32_t first,
+                                     std::uint64_t output) {
+  const Output weights = Output::of(a, output);
+  const std::uint32_t count = a.rows - first < Rows ? a.rows - first : Rows;
+  const T* rows[Rows];
   BATON_UNROLL
-  for (std::uint32_t r = 0; r < Rows && first + r < last; ++r) {
+  for (std::uint32_t r = 0; r < Rows; ++r)
+    rows[r] =
+        static_cast<const T*>(a.in) + (std::uint64_t{first} + (r < count ? r : 0)) * a.columns;
+  float sum[Rows];
+  sum_products<T, Output, Rows>(team, weights, a.columns, rows, count, sum);
+  BATON_UNROLL
+  for (std::uint32_t r = 0; r < Rows && r < count; ++r) {
     const float all = weights.scaled(team.sum(sum[r]));
     const std::uint64_t at = (std::uint64_t{first} + r) * a.outputs + output;
     if (team.lane != 0)

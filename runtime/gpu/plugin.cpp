@@ -56,6 +56,7 @@ status check(const plugin::settings* with, plugin::facts* out, failure* why) {
     if (with->quantized != plugin::quantization::none)
       text += std::string(", ") + quantization_name(with->quantized) + " weights";
     put(out->device, text);
+    out->gives_states = true;
     // Few rows and many are multiplied with quantised weights in two ways.
     out->is_exact = on->is_exact() && with->quantized == plugin::quantization::none;
   });

@@ -1,10 +1,6 @@
 #include "runtime/gpu/stage.hpp"
 
-#include "runtime/gpu/draw_body.hpp"
-
 #include <algorithm>
-#include <bit>
-#include <cstring>
 
 namespace baton::gpu {
 namespace {
@@ -55,14 +51,20 @@ stage::stage(std::unique_ptr<device> on, const plugin::decoder& model, const plu
   model_.layers = layers_.data();
   model_.frequencies[0] = model_.frequencies[1] = nullptr; // the giver's; they are in the tables
   with_.device = "";
-  if (!with_.is_eager && on_->can_record() && with_.width == 1 && model_.expert_count == 0)
-    recorded_.emplace(*on_, [this](const std::string& line) {
-      if (shard_.say != nullptr)
-        shard_.say(shard_.context, line.c_str());
-    });
+  const auto say = [this](const std::string& line) {
+    if (shard_.say != nullptr)
+      shard_.say(shard_.context, line.c_str());
+  };
+  if (!with_.is_eager && on_->can_record() && with_.width == 1 && rows_without_host() > 0)
+    recorded_.emplace(*on_, say);
   take_memory();
+  attention_.emplace(*on_, model_, with_, say);
   if (with_.width > 1)
     sums_ = on_->sums(with_, shard_);
+  if (model_.heads)
+    draws_.emplace(*on_, model_, with_, shard_, sums_.get());
+  if (model_.heads && with_.rank == 0)
+    states_.emplace(*on_, model_);
 }
 
 void stage::take_memory() {
@@ -83,31 +85,25 @@ void stage::take_memory() {
   normed_ = on_->take(rows * m.hidden_size * own);
   projected_ = on_->take(rows * (query + 2 * kv) * own);
   attended_ = on_->take(rows * query * own);
-  std::uint64_t parts = 0;
-  for (std::uint64_t step = 1; step <= rows; ++step)
-    if (const auto splits = on_->splits_for(step * m.kv_head_count); splits > 1)
-      parts = std::max(parts, step * splits);
-  attended_parts_ = on_->take(parts * m.head_count * (m.head_size + 2) * sizeof(float));
-  gate_up_ = on_->take(rows * 2 * ffn_size() * own);
-  gated_ = on_->take(rows * ffn_size() * own);
+  if (m.expert_count == 0) {
+    gate_up_ = on_->take(rows * 2 * m.ffn_size * own);
+    gated_ = on_->take(rows * m.ffn_size * own);
+  }
   host_rows_ = on_->take_host(rows * m.hidden_size * sizeof(float));
   if (with_.swap_blocks > 0)
     swap_.reset(new std::byte[with_.swap_blocks * kv_bytes_of_block() * 2 * m.layer_count]);
-  if (m.expert_count == 0)
-    return;
-  scores_ = on_->take(rows * m.expert_count * sizeof(float));
-  chosen_ = on_->take(rows * m.expert_used_count * sizeof(std::uint32_t));
-  chosen_weights_ = on_->take(rows * m.expert_used_count * sizeof(float));
-  expert_in_ = on_->take(rows * m.hidden_size * own);
-  expert_out_ = on_->take(rows * m.hidden_size * sizeof(float));
-  picked_ = on_->take(rows * sizeof(std::uint32_t));
-  picked_weights_ = on_->take(rows * sizeof(float));
-  by_expert_.resize(m.expert_count);
+  if (m.expert_count > 0)
+    experts_.emplace(*on_, model_, with_, *products_, weights_.layers);
 }
 
 std::uint64_t stage::kv_bytes_of_block() const noexcept {
   return std::uint64_t{model_.kv_head_count} * model_.head_size * with_.block_positions *
          bytes_of(with_.kv);
+}
+
+// Up to so many rows a step is computed without a look at what lies on the device.
+std::uint32_t stage::rows_without_host() const {
+  return model_.expert_count > 0 ? expert_rows_on_device(*on_, model_, with_) : with_.rows_max;
 }
 
 std::uint32_t stage::ffn_size() const noexcept {
@@ -130,19 +126,17 @@ plugin::outcome stage::run(const plugin::batch& batch) {
   const std::uint32_t size = size_to_record(batch);
   lay_out(batch, size);
   if (size > 0)
-    recorded_->run(size, rows_.moves() + logits_moves_, [this] { compute(); });
+    recorded_->run(size, rows_.moves() + (draws_ ? draws_->moves() : 0), [this] { compute(); });
   else
     compute();
+  if (draws_)
+    draws_->launch();
   if (sums_) // a copy back would wait without end for ranks that are gone
     sums_->finish();
   plugin::outcome out;
-  if (model_.heads) {
-    if (batch.draws == 0)
-      return out;
-    if (batch.how.draws != nullptr && with_.width == 1)
-      out.tokens = draw_tokens(batch.how, batch.draws);
-    else
-      out.logits = gathered_logits(batch.draws);
+  if (draws_) {
+    out = draws_->take();
+    out.states = states_ ? states_->take() : nullptr;
     return out;
   }
   out.activations = host_rows_.as<float>();
@@ -174,7 +168,7 @@ std::uint32_t stage::size_to_record(const plugin::batch& batch) const {
   if (!recorded_ || !recorded_->is_on() || !has_a_row_each || batch.rows == 0 ||
       (model_.heads && batch.draws != batch.rows))
     return 0;
-  return recorded_size(batch.rows, with_.rows_max);
+  return recorded_size(batch.rows, rows_without_host());
 }
 
 // What differs from one step of a size to the next, and all memory that the step needs.
@@ -183,8 +177,11 @@ void stage::lay_out(const plugin::batch& batch, std::uint32_t size) {
     rows_.set_padded(*on_, batch, with_.block_positions, size, with_.blocks);
   else
     rows_.set(*on_, batch, with_.block_positions);
-  if (model_.heads)
-    reserve_logits(rows_.draws());
+  attention_->plan(rows_, /*is_recorded=*/size > 0);
+  if (draws_)
+    draws_->lay_out(batch, rows_.draws());
+  if (states_)
+    states_->lay_out(batch);
   if (model_.embeds)
     return;
   const std::size_t row_bytes = model_.hidden_size * sizeof(float);
@@ -205,6 +202,8 @@ void stage::compute() {
   norm(weights_.layers.back().post_ffn_norm, nullptr);
   if (model_.heads && rows_.draws() > 0)
     make_logits();
+  if (states_ && states_->has_rows())
+    states_->compute(stream_.as<float>(), weights_.output_norm);
 }
 
 // What waits joins the stream; then its norm, where there is a gain.
@@ -258,27 +257,21 @@ void stage::run_layer(std::uint32_t index) {
   on_->kernels().rotate(r, on_->stream());
   attend_args a{};
   a.kind = with_.weights;
-  a.rows = rows_.rows();
   a.heads = m.head_count;
   a.row_elements = static_cast<std::uint32_t>(query + 2 * kv);
   a.projected = projected_.as<void>();
   a.out = attended_.as<void>();
-  a.positions = rows_.positions();
-  a.tables = rows_.tables();
-  a.blocks = rows_.blocks();
   a.window = layer.window;
   a.soft_cap = m.attention_soft_cap;
   a.kv = r.kv;
-  a.splits = on_->splits_for(std::uint64_t{rows_.rows()} * m.kv_head_count);
-  a.parts = attended_parts_.as<float>();
-  on_->kernels().attend(a, on_->stream());
+  attention_->attend(a, rows_);
   multiply(hidden, query, attended_.as<void>(), w.attention_out, added_.as<void>(), true,
            rows_.rows());
   sum_ranks();
   has_added_ = true;
   norm(w.post_attention_norm, w.ffn_norm);
   if (w.router)
-    run_experts(w);
+    experts_->run(index, w, rows_.rows(), normed_.as<void>(), added_.as<float>(), sums_.get());
   else
     run_ffn(w);
   sum_ranks();
@@ -294,57 +287,6 @@ void stage::run_ffn(const layer_weights& layer) {
       {with_.weights, rows_.rows(), ffn_size(), gate_up_.as<void>(), gated_.as<void>(), model_.act},
       on_->stream());
   multiply(hidden, width, gated_.as<void>(), ffn.down, added_.as<void>(), true, rows_.rows());
-}
-
-// Which rows an expert has is decided on the host: the device waits for it in every layer.
-void stage::run_experts(const layer_weights& layer) {
-  const auto& m = model_;
-  const std::uint32_t rows = rows_.rows(), used = m.expert_used_count;
-  multiply(m.expert_count, m.hidden_size, normed_.as<void>(), layer.router, scores_.as<void>(),
-           true, rows);
-  on_->kernels().choose({rows, m.expert_count, used, scores_.as<float>(), m.normalises_experts,
-                         chosen_.as<std::uint32_t>(), chosen_weights_.as<float>()},
-                        on_->stream());
-  if (sums_)
-    sums_->finish();
-  const std::size_t count = std::size_t{rows} * used;
-  host_chosen_.resize(count);
-  host_weights_.resize(count);
-  on_->download(host_chosen_.data(), chosen_.as<void>(), count * sizeof(std::uint32_t));
-  on_->download(host_weights_.data(), chosen_weights_.as<void>(), count * sizeof(float));
-  for (auto& own : by_expert_)
-    own = {};
-  for (std::uint32_t row = 0; row < rows; ++row)
-    for (std::uint32_t k = 0; k < used; ++k) {
-      auto& own = by_expert_.at(host_chosen_[std::size_t{row} * used + k]);
-      own.rows.push_back(row);
-      own.weights.push_back(host_weights_[std::size_t{row} * used + k]);
-    }
-  on_->zero(added_.as<void>(), std::size_t{rows} * m.hidden_size * sizeof(float));
-  // In the order of experts: a row's sum does not depend on the rows beside it.
-  for (std::size_t e = 0; e < by_expert_.size(); ++e)
-    if (!by_expert_[e].rows.empty())
-      run_expert(layer.ffn[e], by_expert_[e]);
-}
-
-void stage::run_expert(const ffn_weights& expert, const expert_rows& own) {
-  const auto& m = model_;
-  const auto rows = static_cast<std::uint32_t>(own.rows.size());
-  on_->upload(picked_.as<void>(), own.rows.data(), rows * sizeof(std::uint32_t));
-  on_->upload(picked_weights_.as<void>(), own.weights.data(), rows * sizeof(float));
-  on_->kernels().gather({with_.weights, rows, m.hidden_size, picked_.as<std::uint32_t>(),
-                         normed_.as<void>(), expert_in_.as<void>()},
-                        on_->stream());
-  multiply(2 * std::uint64_t{ffn_size()}, m.hidden_size, expert_in_.as<void>(), expert.gate_up,
-           gate_up_.as<void>(), false, rows);
-  on_->kernels().gate(
-      {with_.weights, rows, ffn_size(), gate_up_.as<void>(), gated_.as<void>(), m.act},
-      on_->stream());
-  multiply(m.hidden_size, ffn_size(), gated_.as<void>(), expert.down, expert_out_.as<void>(), true,
-           rows);
-  on_->kernels().scatter({rows, m.hidden_size, picked_.as<std::uint32_t>(),
-                          picked_weights_.as<float>(), expert_out_.as<float>(), added_.as<float>()},
-                         on_->stream());
 }
 
 // `added_` becomes the sum over the ranks.
@@ -363,26 +305,6 @@ void stage::sum_ranks() {
   on_->upload(added_.as<void>(), values, count * sizeof(float));
 }
 
-void stage::reserve_logits(std::uint32_t draws) {
-  const std::size_t own = model_.logit_count;
-  if (draws <= logits_room_)
-    return;
-  ++logits_moves_;
-  logits_room_ = 0; // should there be no memory for more
-  const std::size_t room = std::min(with_.rows_max, std::max(2 * draws, 16U));
-  logits_ = {};
-  logits_ = on_->take(room * own * sizeof(float));
-  if (with_.width == 1) {
-    draw_weights_ = draw_tokens_ = draw_sums_ = draw_buckets_ = drawn_ = {};
-    draw_weights_ = on_->take(room * own * sizeof(float));
-    draw_tokens_ = on_->take(room * own * sizeof(std::uint32_t));
-    draw_sums_ = on_->take(room * runs_of(model_.logit_count) * sizeof(double));
-    draw_buckets_ = on_->take(room * weight_buckets * sizeof(double));
-    drawn_ = on_->take(room * sizeof(std::int32_t));
-  }
-  logits_room_ = room;
-}
-
 // Of the rows that draw, on the device.
 void stage::make_logits() {
   const std::uint32_t draws = rows_.draws();
@@ -397,73 +319,10 @@ void stage::make_logits() {
   a.epsilon = model_.rms_epsilon;
   a.out = normed_.as<void>();
   on_->kernels().norm(a, on_->stream());
-  multiply(own, model_.hidden_size, normed_.as<void>(), weights_.head, logits_.as<void>(), true,
+  multiply(own, model_.hidden_size, normed_.as<void>(), weights_.head, draws_->logits(), true,
            draws);
   if (model_.final_soft_cap > 0)
-    on_->kernels().cap({draws * own, logits_.as<float>(), model_.final_soft_cap}, on_->stream());
-}
-
-// [draws, vocabulary] at rank 0.
-float* stage::gathered_logits(std::uint32_t draw_count) {
-  const std::size_t draws = draw_count, own = model_.logit_count,
-                    vocabulary = model_.vocabulary_size;
-  if (with_.rank == 0)
-    host_logits_.resize(draws * vocabulary);
-  if (with_.width == 1) {
-    on_->download(host_logits_.data(), logits_.as<void>(), draws * own * sizeof(float));
-    return host_logits_.data();
-  }
-  own_logits_.resize(draws * own);
-  on_->download(own_logits_.data(), logits_.as<void>(), draws * own * sizeof(float));
-  for (std::size_t i = 0; i < draws; ++i) {
-    plugin::failure why;
-    float* all = with_.rank == 0 ? host_logits_.data() + i * vocabulary : nullptr;
-    if (const auto s = shard_.gather(shard_.context, own_logits_.data() + i * own, own, all, &why);
-        s != plugin::status::ok)
-      throw refused(s, why.message);
-  }
-  return with_.rank == 0 ? host_logits_.data() : nullptr;
-}
-
-// [draws], where the logits are.
-const std::int32_t* stage::draw_tokens(const plugin::draw_lists& how, std::uint32_t draws) {
-  host_lists_.clear();
-  // Each begins where numbers of 8 bytes may.
-  const auto append = [&](const void* list, std::size_t bytes) {
-    const std::size_t begin = (host_lists_.size() + 7) / 8 * 8;
-    host_lists_.resize(begin + bytes);
-    if (bytes > 0)
-      std::memcpy(host_lists_.data() + begin, list, bytes);
-    return begin;
-  };
-  const auto draws_at = append(how.draws, draws * sizeof(plugin::draw));
-  const auto biases_at = append(how.biases, how.bias_count * sizeof(plugin::logit_bias));
-  const auto banned_at = append(how.banned, how.banned_count * sizeof(std::int32_t));
-  const auto history_at = append(how.history, how.history_count * sizeof(plugin::token_count));
-  if (host_lists_.size() > lists_room_) {
-    lists_room_ = 0;
-    lists_ = on_->take(std::bit_ceil(host_lists_.size()));
-    lists_room_ = std::bit_ceil(host_lists_.size());
-  }
-  on_->upload(lists_.as<void>(), host_lists_.data(), host_lists_.size());
-  const auto* lists = lists_.as<std::byte>();
-  draw_args a{};
-  a.rows = draws;
-  a.vocabulary = model_.logit_count;
-  a.draws = reinterpret_cast<const plugin::draw*>(lists + draws_at);
-  a.biases = reinterpret_cast<const plugin::logit_bias*>(lists + biases_at);
-  a.banned = reinterpret_cast<const std::int32_t*>(lists + banned_at);
-  a.history = reinterpret_cast<const plugin::token_count*>(lists + history_at);
-  a.logits = logits_.as<float>();
-  a.weights = draw_weights_.as<float>();
-  a.tokens = draw_tokens_.as<std::uint32_t>();
-  a.sums = draw_sums_.as<double>();
-  a.buckets = draw_buckets_.as<double>();
-  a.drawn = drawn_.as<std::int32_t>();
-  on_->kernels().draw(a, on_->stream());
-  host_drawn_.resize(draws);
-  on_->download(host_drawn_.data(), drawn_.as<void>(), draws * sizeof(std::int32_t));
-  return host_drawn_.data();
+    on_->kernels().cap({draws * own, draws_->logits(), model_.final_soft_cap}, on_->stream());
 }
 
 } // namespace baton::gpu

@@ -8,10 +8,13 @@
 // behind out and down: as the device can (rank_sums.hpp), else in memory of the host.
 #pragma once
 
+#include "runtime/gpu/expert_layers.hpp"
 #include "runtime/gpu/packed_products.hpp"
 #include "runtime/gpu/recorded_steps.hpp"
 #include "runtime/gpu/stage_weights.hpp"
-#include "runtime/gpu/step_rows.hpp"
+#include "runtime/gpu/step_attention.hpp"
+#include "runtime/gpu/step_draws.hpp"
+#include "runtime/gpu/step_states.hpp"
 
 #include <optional>
 
@@ -30,10 +33,6 @@ public:
   const device& on() const noexcept { return *on_; }
 
 private:
-  struct expert_rows { // of a step, of one expert
-    std::vector<std::uint32_t> rows;
-    std::vector<float> weights;
-  };
   void take_memory();
   void make_copies(const plugin::batch& batch);
   std::uint32_t size_to_record(const plugin::batch& batch) const;
@@ -41,19 +40,15 @@ private:
   void compute();
   void run_layer(std::uint32_t index);
   void run_ffn(const layer_weights& layer);
-  void run_experts(const layer_weights& layer);
-  void run_expert(const ffn_weights& expert, const expert_rows& own);
   void norm(const float* added_gain, const float* gain);
   void multiply(std::uint64_t outputs, std::uint64_t columns, const void* in, const matrix& weights,
                 void* out, bool is_out_f32, std::uint32_t rows);
   void sum_ranks();
-  void reserve_logits(std::uint32_t draws);
   void make_logits();
-  float* gathered_logits(std::uint32_t draws);
-  const std::int32_t* draw_tokens(const plugin::draw_lists& how, std::uint32_t draws);
   paged_kv kv_of(std::uint32_t layer) const;
   std::uint64_t kv_bytes_of_block() const noexcept; // of the keys of one layer
   std::uint32_t ffn_size() const noexcept;
+  std::uint32_t rows_without_host() const;
 
   std::unique_ptr<device> on_;
   std::unique_ptr<rank_sums> sums_; // null: one rank, or by the host
@@ -64,32 +59,19 @@ private:
   stage_weights weights_;
   step_rows rows_;
   std::optional<packed_products> products_;
+  std::optional<step_attention> attention_;
+  std::optional<expert_layers> experts_;   // of a mixture
   std::optional<recorded_steps> recorded_; // none: steps are not recorded
+  std::optional<step_draws> draws_;        // of a last stage
+  std::optional<step_states> states_;      // of a last stage, at rank 0
   bool has_added_ = false;                 // `added_` waits for the next norm
 
   std::vector<buffer> keys_, values_; // [layer]
   buffer stream_, added_;             // [rows, hidden] float32
   buffer normed_;                     // [rows, hidden]
-  buffer attended_parts_;             // attend_args::parts, of the step that needs most
   buffer projected_, attended_;       // [rows, (heads + 2 * kv_heads) * size], [rows, heads * size]
-  buffer gate_up_, gated_;            // [rows, 2 * ffn], [rows, ffn]
-  buffer scores_, chosen_, chosen_weights_; // of a mixture: [rows, experts], [rows, used]
-  buffer expert_in_, expert_out_;           // [rows, hidden]; the second float32
-  buffer picked_, picked_weights_;          // [rows]
-  buffer logits_;                           // [draws, logits of this rank]
-  std::size_t logits_room_ = 0;             // draws that it holds, as those below
-  std::uint64_t logits_moves_ = 0;
-  buffer draw_weights_, draw_tokens_, draw_sums_, draw_buckets_, drawn_;
-  buffer lists_;               // of draw_lists, one behind the other
-  std::size_t lists_room_ = 0; // bytes
-  std::vector<std::byte> host_lists_;
-  std::vector<std::int32_t> host_drawn_;
-  buffer host_rows_;               // [rows, hidden]
-  std::vector<float> host_logits_; // [draws, vocabulary]
-  std::vector<float> own_logits_;  // [draws, logits of this rank], where there are ranks
-  std::vector<float> host_weights_;
-  std::vector<std::uint32_t> host_chosen_;
-  std::vector<expert_rows> by_expert_;
+  buffer gate_up_, gated_;            // [rows, 2 * ffn], [rows, ffn]; not of a mixture
+  buffer host_rows_;                  // [rows, hidden]
   std::unique_ptr<std::byte[]> swap_; // [swap block][layer][keys, values]
 };
 

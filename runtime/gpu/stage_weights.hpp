@@ -8,14 +8,6 @@
 
 namespace baton::gpu {
 
-// Elements, or quantised: packed_format.hpp.
-struct matrix {
-  const void* values = nullptr; // null: the model has it not
-  const void* scales = nullptr; // null: elements
-
-  explicit operator bool() const noexcept { return values != nullptr; }
-};
-
 struct ffn_weights {
   matrix gate_up; // [2 * ffn, hidden]
   matrix down;    // [hidden, ffn]

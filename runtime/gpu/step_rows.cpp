@@ -1,6 +1,5 @@
 #include "runtime/gpu/step_rows.hpp"
 
-#include <algorithm>
 #include <bit>
 #include <numeric>
 
@@ -9,60 +8,73 @@ namespace baton::gpu {
 void step_rows::set(device& on, const plugin::batch& batch, std::uint32_t block_positions) {
   rows_ = batch.rows;
   draws_ = batch.draws;
-  std::size_t blocks = 0;
-  for (std::uint32_t i = 0; i < batch.slice_count; ++i)
-    blocks += batch.slices[i].block_count;
-  host_.assign(std::size_t{4} * rows_ + draws_ + blocks, 0);
-  std::uint32_t* tokens = host_.data();
-  std::uint32_t *positions = tokens + rows_, *places = positions + rows_, *tables = places + rows_;
-  std::uint32_t *picked = tables + rows_, *table = picked + draws_;
-  for (std::uint32_t i = 0; i < rows_; ++i)
-    tokens[i] = std::bit_cast<std::uint32_t>(batch.tokens[i]);
-  std::uint32_t row = 0, draw = 0, table_at = 0;
+  groups_.set(batch, block_positions);
+  fill(batch, block_positions);
+  std::uint32_t *picked = host_.data() + std::size_t{4} * rows_, row = 0;
   for (std::uint32_t i = 0; i < batch.slice_count; ++i) {
-    const auto& slice = batch.slices[i];
-    for (std::uint32_t r = 0; r < slice.rows; ++r) {
-      const std::uint32_t position = slice.position + r;
-      positions[row + r] = position;
-      places[row + r] =
-          slice.blocks[position / block_positions] * block_positions + position % block_positions;
-      tables[row + r] = table_at;
-    }
-    row += slice.rows;
-    for (std::uint32_t left = slice.draws; left > 0; --left)
-      picked[draw++] = row - left;
-    table = std::copy_n(slice.blocks, slice.block_count, table);
-    table_at += slice.block_count;
+    row += batch.slices[i].rows;
+    for (std::uint32_t left = batch.slices[i].draws; left > 0; --left)
+      *picked++ = row - left;
   }
+  append_groups();
   copy_over(on);
 }
 
 void step_rows::set_padded(device& on, const plugin::batch& batch, std::uint32_t block_positions,
                            std::uint32_t size, std::uint32_t spare_block) {
   rows_ = draws_ = size;
-  std::size_t blocks = 1;
-  for (std::uint32_t i = 0; i < batch.slice_count; ++i)
-    blocks += batch.slices[i].block_count;
-  host_.assign(std::size_t{5} * size + blocks, 0);
-  std::uint32_t *tokens = host_.data(), *positions = tokens + size, *places = positions + size,
-                *tables = places + size, *picked = tables + size, *begin = picked + size,
-                *table = begin;
-  for (std::uint32_t row = 0; row < batch.rows; ++row) {
-    const auto& slice = batch.slices[row];
-    tokens[row] = std::bit_cast<std::uint32_t>(batch.tokens[row]);
-    positions[row] = slice.position;
-    places[row] = slice.blocks[slice.position / block_positions] * block_positions +
-                  slice.position % block_positions;
-    tables[row] = static_cast<std::uint32_t>(table - begin);
-    table = std::copy_n(slice.blocks, slice.block_count, table);
-  }
-  *table = spare_block;
+  groups_.set_padded(batch, block_positions, size, spare_block);
+  fill(batch, block_positions);
+  std::uint32_t* places = host_.data() + std::size_t{2} * rows_;
+  std::uint32_t *tables = places + rows_, *picked = tables + rows_;
   for (std::uint32_t row = batch.rows; row < size; ++row) {
     places[row] = spare_block * block_positions;
-    tables[row] = static_cast<std::uint32_t>(table - begin);
+    tables[row] = groups_.first_pages()[row];
   }
   std::iota(picked, picked + size, 0U);
+  append_groups();
   copy_over(on);
+}
+
+// The rows of the batch; what is behind them stays 0.
+void step_rows::fill(const plugin::batch& batch, std::uint32_t block_positions) {
+  host_.assign(std::size_t{4} * rows_ + draws_, 0);
+  std::uint32_t* tokens = host_.data();
+  std::uint32_t *positions = tokens + rows_, *places = positions + rows_, *tables = places + rows_;
+  for (std::uint32_t i = 0; i < batch.rows; ++i)
+    tokens[i] = std::bit_cast<std::uint32_t>(batch.tokens[i]);
+  std::uint32_t row = 0;
+  for (std::uint32_t i = 0; i < batch.slice_count; ++i) {
+    const auto& slice = batch.slices[i];
+    for (std::uint32_t r = 0; r < slice.rows; ++r, ++row) {
+      const std::uint32_t position = slice.position + r;
+      positions[row] = position;
+      places[row] =
+          slice.blocks[position / block_positions] * block_positions + position % block_positions;
+      tables[row] = groups_.first_pages()[i];
+    }
+  }
+}
+
+// Of a number of rows and draws the single ones lie where they always do.
+void step_rows::append_groups() {
+  const auto append = [this](const query_group& group) {
+    const std::size_t at = host_.size();
+    for (const auto* list : {&group.row_begin, &group.page_begin, &group.last_page})
+      host_.insert(host_.end(), list->begin(), list->end());
+    return at;
+  };
+  singles_at_ = append(groups_.singles());
+  prompts_at_ = append(groups_.prompts());
+  pages_at_ = host_.size();
+  host_.insert(host_.end(), groups_.pages().begin(), groups_.pages().end());
+}
+
+query_tables step_rows::on_device(const query_group& group, std::size_t at) const noexcept {
+  const auto* rows = on_device_.as<std::int32_t>() + at;
+  const auto queries = group.queries();
+  const auto* pages = rows + queries + 1;
+  return {queries, group.rows, rows, pages, pages + queries + 1, blocks() + group.first_page};
 }
 
 void step_rows::copy_over(device& on) {

@@ -3,8 +3,7 @@
 #pragma once
 
 #include "runtime/gpu/device.hpp"
-
-#include <vector>
+#include "runtime/gpu/query_groups.hpp"
 
 namespace baton::gpu {
 
@@ -27,16 +26,27 @@ public:
   const std::uint32_t* places() const noexcept { return part(2); } // in the KV memory
   const std::uint32_t* tables() const noexcept { return part(3); } // where in `blocks`
   const std::uint32_t* picked() const noexcept { return part(4); } // rows that draw
-  const std::uint32_t* blocks() const noexcept { return part(4) + draws_; }
+  const std::uint32_t* blocks() const noexcept {
+    return on_device_.as<std::uint32_t>() + pages_at_;
+  }
+  // The sequences in two groups: on the host, and on the device.
+  const query_groups& groups() const noexcept { return groups_; }
+  query_tables singles() const noexcept { return on_device(groups_.singles(), singles_at_); }
+  query_tables prompts() const noexcept { return on_device(groups_.prompts(), prompts_at_); }
 
 private:
+  void fill(const plugin::batch& batch, std::uint32_t block_positions);
+  void append_groups();
   void copy_over(device& on);
+  query_tables on_device(const query_group& group, std::size_t at) const noexcept;
   const std::uint32_t* part(std::size_t which) const noexcept {
     return on_device_.as<std::uint32_t>() + which * rows_;
   }
 
   std::uint32_t rows_ = 0, draws_ = 0;
+  query_groups groups_;
   std::vector<std::uint32_t> host_;
+  std::size_t singles_at_ = 0, prompts_at_ = 0, pages_at_ = 0; // in it
   buffer on_device_;
   std::size_t room_ = 0; // numbers that it holds
   std::uint64_t moves_ = 0;

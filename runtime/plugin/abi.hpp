@@ -14,7 +14,7 @@ namespace baton::plugin {
 
 // Another number: another layout or meaning of what follows. Both sides were built for one number;
 // nothing but table::abi is read of a library with another.
-inline constexpr std::uint32_t abi_version = 2;
+inline constexpr std::uint32_t abi_version = 3;
 
 enum class status : std::int32_t {
   ok = 0,
@@ -66,6 +66,7 @@ struct decoder {
   std::uint32_t head_count = 0, kv_head_count = 0, head_size = 0;
   std::uint32_t vocabulary_size = 0; // of the whole model: rows of the embedding
   std::uint32_t logit_count = 0;     // rows of the head that this rank has; 0: none
+  std::uint32_t first_logit = 0;     // of the whole head's, the first of them
   bool embeds = false;               // stage 0
   bool heads = false;                // last stage
   float rms_epsilon = 0;
@@ -159,6 +160,7 @@ struct slice {
   std::uint32_t draws = 0; // logits are wanted of the last so many rows
   const std::uint32_t* blocks = nullptr;
   std::uint32_t block_count = 0;
+  bool is_pooled = false; // its rows are wanted behind the output norm, and it draws nothing
 };
 
 struct copy {
@@ -219,6 +221,9 @@ struct outcome {
   float* activations = nullptr; // [rows, hidden_size]; null on the last stage
   float* logits =
       nullptr; // [draws, vocabulary_size] at rank 0 of the last stage; may be written to
+  // [rows of the slices that are pooled, hidden_size], in their order and behind the output norm,
+  // at rank 0 of the last stage.
+  const float* states = nullptr;
 };
 
 struct facts {
@@ -226,6 +231,7 @@ struct facts {
   // Whether a row's bits are the same whatever its company and chunks. If not, they are near: an
   // engine says in its documentation how near.
   bool is_exact = false;
+  bool gives_states = false; // outcome::states; else no slice of a last stage is pooled
 };
 
 // One engine of a library.

@@ -1,6 +1,7 @@
 #include "runtime/plugin/plugin_engine.hpp"
 
 #include "runtime/engine/constraint_masks.hpp"
+#include "runtime/engine/pooling.hpp"
 #include "runtime/engine/sampler.hpp"
 #include "runtime/plugin/draw_writer.hpp"
 #include "runtime/plugin/weight_feed.hpp"
@@ -100,9 +101,10 @@ struct plugin_engine::state {
   plugin::batch translated(const micro_batch& batch, std::span<const float> activations);
   plugin::draw_lists lists_of(const std::vector<baton::draw>& draws);
   result<std::vector<sample>> draw_all(const micro_batch& batch);
-  result<baton::engine::step_output> take_tokens(const std::int32_t* tokens,
-                                                 const std::vector<baton::draw>& draws,
-                                                 std::string_view name) const;
+  std::vector<pooled> pool_all(const micro_batch& batch, const float* states) const;
+  result<std::vector<sample>> take_tokens(const std::int32_t* tokens,
+                                          const std::vector<baton::draw>& draws,
+                                          std::string_view name) const;
 };
 
 host plugin_engine::state::callbacks() {
@@ -192,6 +194,8 @@ plugin::batch plugin_engine::state::translated(const micro_batch& batch,
   for (const auto& s : batch.slices)
     batch_slices.push_back({s.position, s.rows, s.draws(), s.blocks.data(),
                             static_cast<std::uint32_t>(s.blocks.size())});
+  for (const auto& p : batch.pools)
+    batch_slices[p.slice].is_pooled = true;
   for (const auto& c : batch.copies)
     batch_copies.push_back({c.block, c.swap_block, c.is_out});
   plugin::batch b;
@@ -236,11 +240,25 @@ result<std::vector<sample>> plugin_engine::state::draw_all(const micro_batch& ba
   return samples;
 }
 
+// `states`: the rows of the pooled slices, one slice's behind the other's.
+std::vector<pooled> plugin_engine::state::pool_all(const micro_batch& batch,
+                                                   const float* states) const {
+  std::vector<pooled> all;
+  for (const pool& how : batch.pools) {
+    const auto& of = batch.slices[how.slice];
+    baton::engine::pooler sum(how, of, limits.hidden_size);
+    for (std::uint32_t row = 0; row < of.rows; ++row, states += limits.hidden_size)
+      sum.add({states, limits.hidden_size});
+    all.push_back(std::move(sum).finish());
+  }
+  return all;
+}
+
 // What a library has drawn by itself.
-result<baton::engine::step_output>
-plugin_engine::state::take_tokens(const std::int32_t* tokens, const std::vector<baton::draw>& draws,
-                                  std::string_view name) const {
-  baton::engine::step_output out;
+result<std::vector<sample>> plugin_engine::state::take_tokens(const std::int32_t* tokens,
+                                                              const std::vector<baton::draw>& draws,
+                                                              std::string_view name) const {
+  std::vector<sample> out;
   for (std::size_t i = 0; i < draws.size(); ++i) {
     if (tokens[i] == -1)
       return fail(errc::internal, "no token can be drawn for index {}: logits are NaN or all -inf",
@@ -248,7 +266,7 @@ plugin_engine::state::take_tokens(const std::int32_t* tokens, const std::vector<
     if (tokens[i] < 0 || static_cast<std::uint32_t>(tokens[i]) >= limits.vocabulary_size)
       return fail(errc::internal, "engine {} draws token {} of {}", name, tokens[i],
                   limits.vocabulary_size);
-    out.samples.push_back({tokens[i], 0, {}});
+    out.push_back({tokens[i], 0, {}});
   }
   return out;
 }
@@ -286,9 +304,9 @@ result<std::unique_ptr<plugin_engine>> plugin_engine::load(const library& from,
                            ? model.context_length
                            : std::min(settings.context_max, model.context_length);
   limits.model_hash = file.fingerprint();
-  limits.pools = !range.heads; // a library is asked for logits alone
   if (auto ok = s->create(); !ok)
     return ok.error();
+  limits.pools = !range.heads || s->told.gives_states;
   limits.device = fmt::format(
       "{} {}{}", from.calls().name, s->told.device,
       s->slices.size() > 1 ? fmt::format(", rank {} of {}", settings.rank, s->slices.size()) : "");
@@ -343,10 +361,20 @@ result<baton::engine::step_output> plugin_engine::run(const micro_batch& batch,
     out.activations = {found.activations, hidden};
     return out;
   }
-  if (s.settings.rank != 0 || batch.draws.empty())
+  if (s.settings.rank != 0)
     return out;
-  if (found.tokens != nullptr && what.how.draws != nullptr)
-    return s.take_tokens(found.tokens, batch.draws, calls.name);
+  if (!batch.pools.empty() && found.states == nullptr)
+    return fail(errc::internal, "engine {} gives no rows to pool", calls.name);
+  out.pooled = s.pool_all(batch, found.states);
+  if (batch.draws.empty())
+    return out;
+  if (found.tokens != nullptr && what.how.draws != nullptr) {
+    auto samples = s.take_tokens(found.tokens, batch.draws, calls.name);
+    if (!samples)
+      return samples.error();
+    out.samples = *std::move(samples);
+    return out;
+  }
   if (found.logits == nullptr)
     return fail(errc::internal, "engine {} gives no logits", calls.name);
   s.logits = {found.logits, batch.draws.size() * s.limits.vocabulary_size};

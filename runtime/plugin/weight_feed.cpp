@@ -89,6 +89,7 @@ plugin::decoder weight_feed::describe() const {
   m.head_size = own_.head_size;
   m.vocabulary_size = own_.vocab_size;
   m.logit_count = range_.heads ? slice_.vocabulary.count : 0;
+  m.first_logit = range_.heads ? slice_.vocabulary.first : 0;
   m.embeds = range_.embeds;
   m.heads = range_.heads;
   m.rms_epsilon = own_.rms_epsilon;
@@ -253,6 +254,9 @@ result<void> weight_feed::read(const weight_name& name, std::uint64_t first, std
   const std::uint64_t row_bytes = is_whole ? tensor->size_bytes() : tensor->row_bytes();
   const std::uint64_t columns = is_whole ? tensor->elements() : tensor->columns();
   const std::uint64_t rows = is_whole ? tensor->rows() * count : count;
+  const bool is_cut = from->size.columns != columns;
+  if (is_same(tensor->type, as) && !is_cut) // from the file to where it is wanted
+    return file_->copy_rows(tensor->name, from->first_row + first, rows, {out, row_bytes * count});
   std::vector<std::byte> raw(row_bytes * count);
   if (auto ok = file_->copy_rows(tensor->name, from->first_row + first, rows, raw); !ok)
     return ok;

@@ -23,8 +23,9 @@ public:
   plugin::decoder describe() const;
   // Nothing if the model has no such weight.
   std::optional<extent> find(const weight_name& name) const;
-  // Rows [first, first + count) of it. Requires: `out` has room for them. Thread-safe. Errors:
-  // not_found, invalid_value (rows out of range), io_failed.
+  // Rows [first, first + count) of it. What the file has in that type is read into `out` itself,
+  // unless a rank has some columns of it alone. Requires: `out` has room for them. Thread-safe.
+  // Errors: not_found, invalid_value (rows out of range), io_failed.
   result<void> read(const weight_name& name, std::uint64_t first, std::uint64_t count, element as,
                     std::byte* out) const;
 

@@ -3,8 +3,11 @@
 // round and a row never depends on the rows beside it. As "plain-sums" it sums up over ranks by
 // itself, as a device with NCCL does, and insists on the order of calls that NCCL needs. What is
 // recorded is kept as a list of calls; "plain-torn" fails to record, "plain-still" cannot at all.
+// "plain-paged" has attention of a library (plain_attention.hpp), "plain-prompts" for prompts
+// alone. "plain-hosted" has the host group the rows of a mixture.
 #include "runtime/gpu/device.hpp"
 #include "runtime/gpu/scalar.hpp"
+#include "tests/support/plain_attention.hpp"
 
 #include <cstdlib>
 #include <cstring>
@@ -95,16 +98,32 @@ public:
   explicit plain_device(std::string_view name) : name_(name), sums_itself_(name == "plain-sums") {}
 
   std::string name() const override { return name_; }
-  bool is_exact() const noexcept override { return true; }
+  // A row alone and one of a prompt are computed in two ways there.
+  bool is_exact() const noexcept override { return name_ != "plain-prompts"; }
   const kernel_table& kernels() const noexcept override {
     using k = kernel_table;
     static constexpr auto table =
         kept_table<&k::embed, &k::norm, &k::rotate, &k::attend, &k::gate, &k::cap, &k::choose,
-                   &k::gather, &k::scatter, &k::draw, &k::multiply_packed, &k::unpack>();
+                   &k::gather, &k::scatter, &k::spread, &k::draw, &k::multiply_packed, &k::unpack,
+                   &k::group, &k::multiply_experts, &k::combine>();
     return table;
   }
   void* stream() noexcept override { return &list_; }
   std::uint32_t splits_for(std::uint64_t /*teams*/) const noexcept override { return 3; }
+  std::uint32_t expert_rows_max() const noexcept override {
+    return name_ == "plain-hosted" ? 0 : UINT32_MAX;
+  }
+  chosen_attention attention(const attention_shape& /*shape*/) override {
+    chosen_attention out;
+    out.use.prompts = name_ == "plain-paged" || name_ == "plain-prompts";
+    out.use.singles = name_ == "plain-paged";
+    if (out.use.prompts) {
+      out.name = "plain loops";
+      out.library = std::make_unique<plain_attention>(
+          [this](std::function<void()> call) { run_or_keep(std::move(call)); });
+    }
+    return out;
+  }
   bool can_record() const noexcept override { return name_ != "plain-still"; }
   std::unique_ptr<recording> record(const std::function<void()>& work) override {
     calls made;
@@ -131,6 +150,8 @@ public:
   buffer take_host(std::size_t bytes) override { return take(bytes); }
   void upload(void* to, const void* from, std::size_t bytes) override {
     runs_now("a copy");
+    if (is_under_way_) // on a device it may wait for what was asked before
+      throw refused(plugin::status::internal, "a copy before the ranks have finished");
     std::memcpy(to, from, bytes);
   }
   void download(void* to, const void* from, std::size_t bytes) override {
@@ -183,7 +204,8 @@ private:
 std::unique_ptr<device> open_device(const plugin::settings& with) {
   const std::string_view wanted = with.device;
   if (wanted != "plain" && wanted != "plain-sums" && wanted != "plain-torn" &&
-      wanted != "plain-still")
+      wanted != "plain-still" && wanted != "plain-paged" && wanted != "plain-prompts" &&
+      wanted != "plain-hosted")
     throw refused(plugin::status::no_device,
                   "there is no device " + std::string(wanted) + ", only plain");
   return std::make_unique<plain_device>(wanted);

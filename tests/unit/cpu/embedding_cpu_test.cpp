@@ -3,6 +3,7 @@
 // golden logits are a linear image of the hidden states that an embedding is made of.
 #include "tests/support/family_golden.hpp"
 #include "tests/support/reference_llama.hpp"
+#include "tests/unit/cpu/embeddings.hpp"
 #include "tests/unit/cpu/sequences.hpp"
 #include "tests/unit/cpu/tensor_group.hpp"
 #include "tests/unit/cpu/tiny_file.hpp"
@@ -18,38 +19,6 @@ using model::tensor_type;
 namespace {
 
 using values = std::vector<float>;
-constexpr auto all_poolings = {pooling::mean, pooling::last, pooling::cls};
-
-std::vector<token_id> part_of(const std::vector<token_id>& all, std::size_t from,
-                              std::size_t count) {
-  const auto begin = all.begin() + static_cast<std::ptrdiff_t>(from);
-  return {begin, begin + static_cast<std::ptrdiff_t>(count)};
-}
-
-// In steps of the given sizes, the last one repeated, each beside `company`.
-template <class Engine>
-values embedding_of(Engine& engine, const std::vector<token_id>& tokens, pooling how,
-                    const std::vector<std::size_t>& sizes, const std::vector<part>& company = {}) {
-  pooled came_to;
-  for (std::size_t at = 0, i = 0; at < tokens.size(); ++i) {
-    const std::size_t count = std::min(sizes[std::min(i, sizes.size() - 1)], tokens.size() - at);
-    auto parts = company;
-    parts.push_back({.sequence = 99,
-                     .tokens = part_of(tokens, at, count),
-                     .position = static_cast<std::uint32_t>(at),
-                     .samples = false});
-    at += count;
-    auto batch = batch_of(parts);
-    batch.pools = {{static_cast<std::uint32_t>(parts.size() - 1), how, at == tokens.size(),
-                    std::move(came_to.values)}};
-    auto step = engine.run(batch, {});
-    REQUIRE_MESSAGE(step, step.error().message);
-    REQUIRE(step->pooled.size() == 1);
-    REQUIRE(step->samples.size() == company.size());
-    came_to = std::move(step->pooled[0]);
-  }
-  return came_to.values;
-}
 
 // Both of length 1 or scaled so: their cosine, and the largest difference of a value.
 struct likeness {

@@ -58,6 +58,23 @@ TEST_CASE("behind the boundary, a family's logits are those of transformers") {
     }
 }
 
+TEST_CASE("with a library's attention, a family's logits are those of transformers") {
+  for (const auto& name : family_names)
+    for (const auto* device : {"plain-paged", "plain-prompts"}) {
+      const family_golden golden(name);
+      auto settings = settings_of(element::f32, element::f16);
+      settings.device = device;
+      const auto engine = load(golden, settings);
+      for (const bool at_once : {false, true}) {
+        const auto found = golden.compare(at_once ? run_at_once(*engine, golden.prompt)
+                                                  : run_in_steps(*engine, golden.prompt, {1}));
+        CAPTURE(name);
+        CHECK(found.mean < bound);
+        CHECK(found.worst < bound_worst);
+      }
+    }
+}
+
 TEST_CASE("behind the boundary, a family goes on greedily as transformers does") {
   for (const auto& name : family_names) {
     CAPTURE(name);

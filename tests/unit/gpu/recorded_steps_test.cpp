@@ -211,6 +211,26 @@ TEST_CASE("recorded steps give the bits of steps that are not") {
   }
 }
 
+TEST_CASE("with a library's attention, recorded steps give the bits of steps that are not") {
+  // The library sees that each step's tables are those of its plan, in replayed steps too.
+  for (const auto* name : {"llama3", "gemma2"})
+    for (const auto* device : {"plain-paged", "plain-prompts"}) {
+      CAPTURE(name);
+      const family_golden golden(name);
+      driven recorded, eager;
+      load(recorded, golden, device);
+      load(eager, golden, device, /*is_eager=*/true);
+      const auto expected = play(*eager.engine), found = play(*recorded.engine);
+      REQUIRE(found.size() == expected.size());
+      for (std::size_t i = 0; i < found.size(); ++i)
+        REQUIRE(first_difference(expected[i], found[i]) == -1);
+      REQUIRE(eager.said.size() == 1); // which rows are whose
+      CHECK(eager.said[0].starts_with("attention: plain loops for prompts"));
+      CHECK(std::count(recorded.said.begin(), recorded.said.end(), "recorded a step of 6 rows") >=
+            1);
+    }
+}
+
 TEST_CASE("stages of a pipeline record their parts, with activations of fewer rows than the size") {
   const family_golden golden("llama3");
   driven whole, first, second;

@@ -3,9 +3,11 @@
 #include "runtime/plugin/plugin_engine.hpp"
 #include "tests/support/family_golden.hpp"
 #include "tests/support/shared_ranks.hpp"
-#include "tests/unit/cpu/sequences.hpp"
+#include "tests/unit/cpu/embeddings.hpp"
 
 #include <doctest/doctest.h>
+
+#include <atomic>
 
 using namespace baton;
 using namespace baton::testing;
@@ -15,10 +17,33 @@ namespace {
 // The feed cuts any weight behind any column.
 constexpr model::slice_blocks anywhere{1, 1};
 
+// The shard's way to the other ranks, which counts what goes over it.
+class counting_group final : public collective::collective {
+public:
+  counting_group(std::shared_ptr<baton::collective::collective> of, std::atomic<int>& gathers)
+      : of_(std::move(of)), gathers_(gathers) {}
+  std::uint32_t rank() const noexcept override { return of_->rank(); }
+  std::uint32_t width() const noexcept override { return of_->width(); }
+  result<void> agree(std::uint64_t what) override { return of_->agree(what); }
+  result<void> all_reduce(std::span<float> values) override { return of_->all_reduce(values); }
+  result<void> gather(std::span<const float> own, std::span<float> all,
+                      std::span<const std::size_t> counts) override {
+    ++gathers_;
+    return of_->gather(own, all, counts);
+  }
+  result<void> look() override { return of_->look(); }
+  void give_up(const error& why) override { of_->give_up(why); }
+
+private:
+  std::shared_ptr<baton::collective::collective> of_;
+  std::atomic<int>& gathers_;
+};
+
 // Ranks of one stage, driven like a single engine.
 class ranks {
 public:
-  ranks(const family_golden& golden, std::uint32_t width, const std::string& device = "plain")
+  ranks(const family_golden& golden, std::uint32_t width, const std::string& device = "plain",
+        bool keeps_logits = true)
       : group_(width) {
     auto opened = plugin::library::open(engines_directory() / "engine_plain.so");
     REQUIRE_MESSAGE(opened, opened.error().message);
@@ -26,7 +51,7 @@ public:
     c.device = device;
     c.blocks = 16;
     c.rows_max = 256;
-    c.keeps_logits = true;
+    c.keeps_logits = keeps_logits;
     auto slices = model::split(golden.description, width, {}, anywhere);
     REQUIRE_MESSAGE(slices, slices.error().message);
     c.slices = *std::move(slices);
@@ -35,7 +60,7 @@ public:
                                                 model::whole(golden.description), c);
       REQUIRE_MESSAGE(engine, engine.error().message);
       CHECK(!(*engine)->run(batch_of({{1, {5}, 0}}), {})); // before it has met the others
-      REQUIRE((*engine)->meet(group_.of(c.rank)));
+      REQUIRE((*engine)->meet(std::make_shared<counting_group>(group_.of(c.rank), gathers_)));
       engines_.push_back(*std::move(engine));
     }
   }
@@ -54,15 +79,42 @@ public:
     for (const auto& each : all)
       REQUIRE_MESSAGE(each, each.error().message);
     for (std::size_t rank = 1; rank < all.size(); ++rank)
-      CHECK(all[rank]->samples.empty());
+      CHECK((all[rank]->samples.empty() && all[rank]->pooled.empty()));
     return std::move(all.front());
   }
   std::span<const float> logits(std::size_t index) const { return engines_[0]->logits(index); }
+  int gathers() const { return gathers_; } // of logits, by the shard
 
 private:
+  std::atomic<int> gathers_{0};
   shared_ranks group_;
   std::vector<std::unique_ptr<plugin::plugin_engine>> engines_;
 };
+
+// One row of each of eight sequences, each drawn in its own way.
+micro_batch drawing_batch(std::uint32_t step) {
+  std::vector<part> parts;
+  for (std::uint32_t i = 0; i < 8; ++i)
+    parts.push_back({.sequence = i + 1,
+                     .tokens = {static_cast<token_id>((5 + 7 * i + 3 * step) % 60)},
+                     .position = step,
+                     .blocks_from = i});
+  auto batch = batch_of(parts);
+  for (std::uint32_t i = 1; i < 8; ++i) { // the first one stays greedy
+    auto& d = batch.draws[i];
+    d.token_index = step;
+    d.sampling.seed = 977 * i + step;
+    d.sampling.temperature = 1.3F;
+    d.sampling.top_k = i % 2 == 0 ? 20 : 0;
+    d.sampling.top_p = i % 3 == 0 ? 0.9F : 1;
+    d.sampling.min_p = i == 5 ? 0.02F : 0;
+  }
+  batch.draws[6].sampling.repetition_penalty = 1.4F;
+  batch.draws[6].history = {{1, 1, 0}, {50, 0, 2}};
+  batch.draws[7].sampling.biases = {{2, 9.0F}, {55, 9.0F}};
+  batch.draws[7].banned = {2};
+  return batch;
+}
 
 } // namespace
 
@@ -95,4 +147,56 @@ TEST_CASE("ranks that are given different steps fail, and serve in the next epoc
     CHECK(!each); // until the group has begun anew
   two.enter_next_epoch();
   check_same(expected, run_in_steps(two, golden.prompt, {50}));
+}
+
+TEST_CASE("ranks whose device sums up by itself draw on it what the shard would draw") {
+  for (const auto* name : {"phi3", "gemma2"}) {
+    CAPTURE(name);
+    const family_golden golden(name);
+    ranks by_shard(golden, 2, "plain", /*keeps_logits=*/false);
+    ranks by_device(golden, 2, "plain-sums", /*keeps_logits=*/false);
+    std::map<token_id, int> drawn;
+    for (std::uint32_t step = 0; step < 30; ++step) {
+      CAPTURE(step);
+      const auto batch = drawing_batch(step);
+      const auto expected = by_shard.run(batch, {}), found = by_device.run(batch, {});
+      REQUIRE_MESSAGE(expected, expected.error().message);
+      REQUIRE_MESSAGE(found, found.error().message);
+      REQUIRE(found->samples.size() == 8);
+      CHECK(found->samples == expected->samples);
+      for (const auto& each : found->samples)
+        ++drawn[each.token];
+    }
+    CHECK(drawn.size() > 20);
+    CHECK(by_shard.gathers() > 0);
+    CHECK(by_device.gathers() == 0);
+    auto asks_for_more = drawing_batch(30);
+    asks_for_more.draws[3].sampling.logprobs = 2;
+    const auto expected = by_shard.run(asks_for_more, {}), found = by_device.run(asks_for_more, {});
+    REQUIRE_MESSAGE(found, found.error().message);
+    CHECK(found->samples == expected->samples);
+    CHECK(by_device.gathers() > 0); // whose logits the shard wants
+  }
+}
+
+TEST_CASE("two ranks make the embedding of one") {
+  const family_golden golden("phi3");
+  const auto library = plugin::library::open(engines_directory() / "engine_plain.so");
+  REQUIRE_MESSAGE(library, library.error().message);
+  plugin::config c;
+  c.device = "plain";
+  c.blocks = 16;
+  c.rows_max = 256;
+  const auto one = plugin::plugin_engine::load(*library, *golden.file, golden.description,
+                                               model::whole(golden.description), c);
+  REQUIRE_MESSAGE(one, one.error().message);
+  ranks two(golden, 2), by_itself(golden, 2, "plain-sums");
+  for (const auto how : all_poolings) {
+    const auto expected = embedding_of(**one, golden.prompt, how, {50});
+    const auto summed = embedding_of(two, golden.prompt, how, {50});
+    REQUIRE(expected.size() == golden.description.hidden_size);
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      REQUIRE(std::abs(expected[i] - summed[i]) < 1e-4F);
+    CHECK(embedding_of(by_itself, golden.prompt, how, {50}) == summed);
+  }
 }

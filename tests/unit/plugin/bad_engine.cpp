@@ -1,4 +1,5 @@
-// Libraries that a host refuses, one by each definition: built by CMakeLists.txt.
+// Libraries that a host refuses, or one that can no more than it must, one by each definition:
+// built by CMakeLists.txt.
 #include "runtime/plugin/abi.hpp"
 
 #if defined(BATON_BAD_NONE)
@@ -10,6 +11,18 @@ namespace {
 using namespace baton::plugin;
 #ifdef BATON_BAD_OLD
 constexpr table calls{.abi = abi_version + 1, .name = "old"};
+#elif defined(BATON_BAD_MODEST)
+constexpr table calls{
+    abi_version,
+    "modest",
+    [](const settings*, facts*, failure*) { return status::ok; },
+    [](const decoder*, const settings*, const host*, engine_handle** out, failure*) {
+      static int handle = 0;
+      *out = &handle;
+      return status::ok;
+    },
+    [](engine_handle*, const batch*, outcome*, failure*) { return status::ok; },
+    [](engine_handle*) {}};
 #else
 constexpr table calls{.name = "gap"};
 #endif

@@ -1,6 +1,7 @@
 // Goal: every engine keeps the promises of the seam. Method: the conformance checks over the toy
 // engine, the native one in each KV format, and the stage of the GPU engine on a plain device, in
 // each type of weights, dense and as a mixture.
+#include "tests/unit/cpu/embeddings.hpp"
 #include "tests/unit/plugin/subjects.hpp"
 
 #include <doctest/doctest.h>
@@ -69,8 +70,18 @@ TEST_CASE("an engine behind the boundary keeps the contract of engines") {
     }
 }
 
-TEST_CASE("a last stage behind the boundary refuses embeddings by name, others pass rows on") {
+TEST_CASE("an engine whose device has attention of a library keeps the contract") {
   const auto plain = open_engine("plain");
+  const auto tiny = std::make_shared<const tiny_file>(tiny_llama{.layers = 3});
+  conformance::check_engine(
+      plugin_subject(plain, tiny, plugin_settings("plain-paged"), /*tolerance=*/0));
+  // A row alone is our kernel's, and the library's in a prompt: other orders of sums.
+  conformance::check_engine(
+      plugin_subject(plain, tiny, plugin_settings("plain-prompts"), /*tolerance=*/5e-5F));
+}
+
+TEST_CASE("a last stage that gives no rows refuses embeddings by name, others pass rows on") {
+  const auto plain = open_engine("bad_modest");
   const tiny_file tiny(tiny_llama{.layers = 2});
   micro_batch batch;
   batch.slices = {{{{1}, 0}, 0, 3, false, {0}}};
@@ -84,9 +95,44 @@ TEST_CASE("a last stage behind the boundary refuses embeddings by name, others p
   const auto first =
       load_plugin(plain, tiny, plugin_settings("plain"), model::layer_range{0, 1, true, false});
   CHECK(first->limits().pools);
-  const auto out = first->run(batch, {});
-  REQUIRE_MESSAGE(out, out.error().message);
-  CHECK(out->activations.size() == 3 * first->limits().hidden_size);
+}
+
+TEST_CASE("embeddings behind the boundary are those of the native engine, and never other bits") {
+  const auto plain = open_engine("plain");
+  const tiny_file tiny({.layers = 3, .type = model::tensor_type::f32});
+  const auto tokens = some_tokens(60);
+  auto settings = plugin_settings("plain");
+  settings.block_positions = 64;
+  settings.keeps_logits = true;
+  const auto engine = load_plugin(plain, tiny, settings);
+  const auto first = load_plugin(plain, tiny, settings, model::layer_range{0, 2, true, false});
+  const auto second = load_plugin(plain, tiny, settings, model::layer_range{2, 1, false, true});
+  const part decoding{.sequence = 1, .tokens = {7}, .blocks_from = 8};
+  REQUIRE(engine->run(batch_of({decoding}), {}));
+  const std::vector<float> alone(engine->logits(0).begin(), engine->logits(0).end());
+  for (const auto how : all_poolings) {
+    CAPTURE(static_cast<int>(how));
+    CHECK(engine->limits().pools);
+    const auto whole = embedding_of(*engine, tokens, how, {60});
+    const auto native = embedding_of(*tiny.load(settings_of(16)), tokens, how, {60});
+    REQUIRE(whole.size() == native.size());
+    for (std::size_t i = 0; i < whole.size(); ++i)
+      REQUIRE(std::abs(whole[i] - native[i]) < 1e-4F);
+    for (const auto& sizes : std::vector<std::vector<std::size_t>>{{1}, {7, 30, 9}, {59, 1}}) {
+      CHECK(embedding_of(*engine, tokens, how, sizes) == whole);
+      CHECK(embedding_of(*engine, tokens, how, sizes, {decoding}) == whole);
+      CHECK(first_difference(alone, engine->logits(0)) == -1);
+    }
+    auto batch = batch_of({{.tokens = tokens, .samples = false}});
+    batch.pools = {{0, how, true, {}}};
+    const auto middle = first->run(batch, {});
+    REQUIRE_MESSAGE(middle, middle.error().message);
+    CHECK(middle->pooled.empty());
+    const auto out = second->run(batch, middle->activations);
+    REQUIRE_MESSAGE(out, out.error().message);
+    REQUIRE(out->pooled.size() == 1);
+    CHECK(out->pooled[0].values == whole);
+  }
 }
 
 // The checks themselves must be able to fail: an engine that breaks one promise at a time.

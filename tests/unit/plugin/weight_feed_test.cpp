@@ -32,6 +32,44 @@ std::vector<float> read_all(const plugin::weight_feed& feed, const plugin::weigh
   return out;
 }
 
+// A file that keeps where its rows were read to.
+class watched_file final : public model::model_file {
+public:
+  explicit watched_file(const model::model_file& of) : of_(of) {}
+  mutable std::vector<const std::byte*> read_to;
+
+  const std::filesystem::path& path() const noexcept override { return of_.path(); }
+  std::uint64_t size_bytes() const noexcept override { return of_.size_bytes(); }
+  std::string_view form() const noexcept override { return of_.form(); }
+  std::uint64_t fingerprint() const noexcept override { return of_.fingerprint(); }
+  bool rotates_halves() const noexcept override { return of_.rotates_halves(); }
+  std::string spelled(std::string_view name) const override { return of_.spelled(name); }
+  bool has(std::string_view key) const noexcept override { return of_.has(key); }
+  std::vector<std::string> keys() const override { return of_.keys(); }
+  std::optional<std::uint64_t> array_size(std::string_view key) const noexcept override {
+    return of_.array_size(key);
+  }
+  result<std::uint32_t> get_u32(std::string_view key) const override { return of_.get_u32(key); }
+  result<std::uint64_t> get_u64(std::string_view key) const override { return of_.get_u64(key); }
+  result<float> get_f32(std::string_view key) const override { return of_.get_f32(key); }
+  result<bool> get_bool(std::string_view key) const override { return of_.get_bool(key); }
+  result<std::string> get_string(std::string_view key) const override {
+    return of_.get_string(key);
+  }
+  std::span<const model::tensor_view> tensors() const noexcept override { return of_.tensors(); }
+  std::optional<model::tensor_view> find(std::string_view name) const override {
+    return of_.find(name);
+  }
+  result<void> copy_rows(std::string_view name, std::uint64_t first, std::uint64_t count,
+                         std::span<std::byte> out) const override {
+    read_to.push_back(out.data());
+    return of_.copy_rows(name, first, count, out);
+  }
+
+private:
+  const model::model_file& of_;
+};
+
 constexpr weight of_layers[] = {weight::query, weight::key, weight::value, weight::attention_out,
                                 weight::gate,  weight::up,  weight::down};
 
@@ -122,4 +160,34 @@ TEST_CASE("a stage has its own layers, and not the ends that are others'") {
   CHECK(middle.read({weight::gate, 0}, 0, 1U << 30U, element::f32, unused).error().code ==
         errc::invalid_value);
   CHECK(middle.read({weight::head}, 0, 1, element::f32, unused).error().code == errc::not_found);
+}
+
+TEST_CASE("weights of the wanted type are read to where they are wanted, others are not") {
+  const tiny_file tiny({.type = model::tensor_type::bf16});
+  const watched_file file(*tiny.file);
+  const auto slices = model::split(tiny.description, 2);
+  REQUIRE(slices);
+  const auto open = [&](const model::tensor_slice& slice) {
+    auto feed =
+        plugin::weight_feed::open(file, tiny.description, model::whole(tiny.description), slice);
+    REQUIRE_MESSAGE(feed, feed.error().message);
+    return *std::move(feed);
+  };
+  const auto whole = open(model::split(tiny.description, 1)->front()), rank = open((*slices)[1]);
+  // Whether rows 1 and 2 of it came straight.
+  const auto came_straight = [&](const plugin::weight_feed& feed, weight which, element as) {
+    const auto columns = feed.find({which, 1})->columns;
+    std::vector<std::byte> out(2 * columns * (as == element::f32 ? 4 : 2));
+    file.read_to.clear();
+    const auto ok = feed.read({which, 1}, 1, 2, as, out.data());
+    REQUIRE_MESSAGE(ok, ok.error().message);
+    return file.read_to == std::vector<const std::byte*>{out.data()};
+  };
+  for (const auto which : of_layers) {
+    CAPTURE(static_cast<int>(which));
+    CHECK(came_straight(whole, which, element::bf16));
+    CHECK(!came_straight(whole, which, element::f16));
+    CHECK(!came_straight(whole, which, element::f32));
+    CHECK(came_straight(rank, which, element::bf16) == !is_cut_by_columns(which));
+  }
 }

@@ -2,10 +2,15 @@
 // engine_torch_test.cpp on cuda:0; every case says that it was left out where there is no such
 // device.
 #include "tests/support/family_golden.hpp"
+#include "tests/unit/cpu/embeddings.hpp"
 #include "tests/unit/cpu/sequences.hpp"
 #include "tests/unit/plugin/subjects.hpp"
 
 #include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
 
 using namespace baton;
 using namespace baton::testing;
@@ -74,7 +79,10 @@ TEST_CASE("on cuda:0 recorded steps give what steps give that are not") {
     c.rows_max = 256;
     c.is_eager = is_eager;
     c.keeps_logits = true;
-    c.say = [&](const std::string& line) { said.push_back(line); };
+    c.say = [&](const std::string& line) {
+      if (!line.starts_with("attention: ")) // which is said of every model
+        said.push_back(line);
+    };
     auto engine =
         plugin::plugin_engine::load(open_engine("torch"), *golden.file, golden.description,
                                     model::whole(golden.description), c);
@@ -111,5 +119,92 @@ TEST_CASE("on cuda:0 a family's logits are those of transformers") {
       CHECK(found.mean < 2e-4);
       CHECK(found.worst < 2e-3);
     }
+  }
+}
+
+TEST_CASE("on cuda:0 embeddings are those of the native engine") {
+  if (!has_cuda())
+    return;
+  const family_golden golden("llama3");
+  auto native = cpu::engine_cpu::load(*golden.file, golden.description,
+                                      model::whole(golden.description), settings_of(16));
+  REQUIRE_MESSAGE(native, native.error().message);
+  plugin::config c;
+  c.device = "cuda:0";
+  c.blocks = 16;
+  c.rows_max = 256;
+  auto engine = plugin::plugin_engine::load(open_engine("torch"), *golden.file, golden.description,
+                                            model::whole(golden.description), c);
+  REQUIRE_MESSAGE(engine, engine.error().message);
+  for (const auto how : all_poolings) {
+    const auto expected = embedding_of(**native, golden.prompt, how, {50}),
+               found = embedding_of(**engine, golden.prompt, how, {50, 7});
+    REQUIRE(found.size() == expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i)
+      REQUIRE(std::abs(found[i] - expected[i]) < 1e-3F);
+  }
+}
+
+// The heads of the default model are among FlashInfer's; those of the tiny ones above are not.
+TEST_CASE("on cuda:0 the default model says whose attention it has, and is near with either") {
+  const auto path = source_directory() / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf";
+  if (!has_cuda())
+    return;
+  if (!std::filesystem::exists(path)) {
+    MESSAGE("skipped: models/SmolLM2-135M-Instruct.Q4_1.gguf is not there");
+    return;
+  }
+  const auto file = model::open_model(path);
+  REQUIRE_MESSAGE(file, file.error().message);
+  const auto description = model::describe(**file);
+  REQUIRE_MESSAGE(description, description.error().message);
+  std::vector<token_id> ids;
+  for (int i = 0; i < 200; ++i)
+    ids.push_back(5 + 37 * i % 1000);
+  std::vector<logits_by_position> found, stepped;
+  std::vector<std::string> said;
+  for (const auto* attention : {"own", "prompts", "all"}) {
+    setenv("BATON_GPU_ATTENTION", attention, 1);
+    plugin::config c;
+    c.device = "cuda:0";
+    c.weights = c.kv = element::bf16;
+    c.blocks = 16;
+    c.rows_max = 256;
+    c.keeps_logits = true;
+    c.say = [&](const std::string& line) {
+      if (line.starts_with("attention: "))
+        said.push_back(line);
+    };
+    auto engine = plugin::plugin_engine::load(open_engine("torch"), **file, *description,
+                                              model::whole(*description), c);
+    REQUIRE_MESSAGE(engine, engine.error().message);
+    found.push_back(run_at_once(**engine, ids));
+    stepped.push_back(run_in_steps(**engine, ids, {150, 1})); // recorded from the second row on
+  }
+  unsetenv("BATON_GPU_ATTENTION");
+  REQUIRE(said.size() == 3);
+  for (const auto& line : said)
+    MESSAGE(line);
+#ifdef BATON_FLASHINFER
+  CHECK(said[0].starts_with("attention: own kernels"));
+  CHECK(said[1].starts_with("attention: FlashInfer " BATON_FLASHINFER " for prompts, own"));
+  CHECK(said[2] == "attention: FlashInfer " BATON_FLASHINFER " for prompts and single rows");
+#endif
+  // By the deviation of logits: what two orders of sums in bfloat16 make of 30 layers.
+  const auto apart = [](const logits_by_position& a, const logits_by_position& b) {
+    double errors = 0, squares = 0;
+    for (const auto& [position, logits] : a)
+      for (std::size_t i = 0; i < logits.size(); ++i) {
+        const double error = double{b.at(position)[i]} - double{logits[i]};
+        errors += error * error;
+        squares += double{logits[i]} * double{logits[i]};
+      }
+    return std::sqrt(errors / squares);
+  };
+  for (std::size_t i = 1; i < found.size(); ++i) {
+    const double at_once = apart(found[0], found[i]), in_steps = apart(stepped[0], stepped[i]);
+    MESSAGE("beside own attention: ", at_once, " at once, ", in_steps, " row by row");
+    CHECK(at_once < 0.05);
+    CHECK(in_steps < 0.05);
   }
 }

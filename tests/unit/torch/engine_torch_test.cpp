@@ -2,6 +2,7 @@
 // engines within a stated tolerance, the families with the answers of transformers, the default
 // model beside the native engine; and a device that is not there.
 #include "tests/support/family_golden.hpp"
+#include "tests/unit/cpu/embeddings.hpp"
 #include "tests/unit/cpu/greedy_reference.hpp"
 #include "tests/unit/plugin/subjects.hpp"
 
@@ -87,6 +88,23 @@ TEST_CASE("on CPU tensors a family's logits are those of transformers") {
       CHECK(found.worst < 2e-3);
     }
   }
+}
+
+TEST_CASE("on CPU tensors embeddings are those of the native engine") {
+  const family_golden golden("llama3");
+  const auto engine =
+      load(*golden.file, golden.description, settings_of(element::f32, element::f16));
+  auto native = cpu::engine_cpu::load(*golden.file, golden.description,
+                                      model::whole(golden.description), testing::settings_of(16));
+  REQUIRE_MESSAGE(native, native.error().message);
+  for (const auto how : all_poolings)
+    for (const std::size_t chunk : {50U, 7U}) {
+      const auto expected = embedding_of(**native, golden.prompt, how, {50}),
+                 found = embedding_of(*engine, golden.prompt, how, {chunk});
+      REQUIRE(found.size() == expected.size());
+      for (std::size_t i = 0; i < found.size(); ++i)
+        REQUIRE(std::abs(found[i] - expected[i]) < 1e-3F);
+    }
 }
 
 // Few rows go through the kernel, many through the device's product of what was unpacked.

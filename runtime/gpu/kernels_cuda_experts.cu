@@ -1,0 +1,75 @@
+// A mixture's products on CUDA: a warp for each output of a tile, blocks of eight warps; a launch
+// has as many tiles as there may be, and those that are empty end at once.
+#include "runtime/gpu/cuda_lanes.cuh"
+#include "runtime/gpu/expert_bodies.hpp"
+
+#include <cuda_runtime.h>
+
+namespace baton::gpu {
+namespace {
+
+constexpr std::uint32_t warps = 8; // of a block
+
+__global__ void __launch_bounds__(wide) group_kernel(group_args a) {
+  block_lane team{threadIdx.x, nullptr};
+  group_pairs(team, a);
+}
+
+template <class T, class Output, std::uint32_t Rows>
+__global__ void __launch_bounds__(warp* warps) multiply_tile_kernel(expert_args a) {
+  const std::uint64_t output = std::uint64_t{blockIdx.x} * warps + threadIdx.y;
+  if (output >= a.outputs) // a warp as a whole
+    return;
+  warp_lane team{threadIdx.x};
+  multiply_tile<T, Output, Rows>(team, a, blockIdx.y, output);
+}
+
+__global__ void combine_kernel(combine_args a) {
+  block_lane team{threadIdx.x, nullptr};
+  combine_row(team, a, blockIdx.x);
+}
+
+cudaStream_t on(void* stream) {
+  return static_cast<cudaStream_t>(stream);
+}
+
+template <class T, class Output, std::uint32_t Rows>
+void launch(const expert_args& a, void* stream) {
+  const dim3 grid(static_cast<unsigned>((a.outputs + warps - 1) / warps), a.tile_count),
+      block(warp, warps);
+  multiply_tile_kernel<T, Output, Rows><<<grid, block, 0, on(stream)>>>(a);
+}
+
+template <class T>
+void multiply_as(const expert_args& a, void* stream) {
+  with_weights<T>(a.form, [&](auto output) {
+    using Output = decltype(output);
+    if (a.height == 1)
+      launch<T, Output, 1>(a, stream);
+    else if (a.height == 4)
+      launch<T, Output, 4>(a, stream);
+    else
+      launch<T, Output, 8>(a, stream);
+  });
+}
+
+} // namespace
+
+void group_on_cuda(const group_args& a, void* stream) {
+  group_kernel<<<1, wide, 0, on(stream)>>>(a);
+}
+
+void multiply_experts_on_cuda(const expert_args& a, void* stream) {
+  if (a.kind == element::f32)
+    multiply_as<float>(a, stream);
+  else if (a.kind == element::f16)
+    multiply_as<f16>(a, stream);
+  else
+    multiply_as<bf16>(a, stream);
+}
+
+void combine_on_cuda(const combine_args& a, void* stream) {
+  combine_kernel<<<a.rows, wide, 0, on(stream)>>>(a);
+}
+
+} // namespace baton::gpu

@@ -1,0 +1,129 @@
+#include "runtime/gpu/step_draws.hpp"
+
+#include "runtime/gpu/draw_body.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+namespace baton::gpu {
+
+void step_draws::lay_out(const plugin::batch& batch, std::uint32_t draws) {
+  draws_ = batch.draws;
+  draws_here_ = draws_ > 0 && batch.how.draws != nullptr && can_draw();
+  reserve(draws);
+  if (draws_here_ && with_.rank == 0)
+    upload_lists(batch.how);
+}
+
+void step_draws::reserve(std::uint32_t draws) {
+  if (draws <= room_)
+    return;
+  ++moves_;
+  room_ = 0; // should there be no memory for more
+  const std::size_t room = std::min(with_.rows_max, std::max(2 * draws, 16U));
+  const std::size_t own = model_.logit_count, vocabulary = model_.vocabulary_size;
+  logits_ = all_logits_ = {};
+  logits_ = on_.take(room * own * sizeof(float));
+  if (has_ranks() && can_draw())
+    all_logits_ = on_.take(room * vocabulary * sizeof(float));
+  if (with_.rank == 0 && can_draw()) {
+    weights_ = tokens_ = sums_ = buckets_ = drawn_ = {};
+    weights_ = on_.take(room * vocabulary * sizeof(float));
+    tokens_ = on_.take(room * vocabulary * sizeof(std::uint32_t));
+    sums_ = on_.take(room * runs_of(model_.vocabulary_size) * sizeof(double));
+    buckets_ = on_.take(room * weight_buckets * sizeof(double));
+    drawn_ = on_.take(room * sizeof(std::int32_t));
+  }
+  room_ = room;
+}
+
+void step_draws::upload_lists(const plugin::draw_lists& how) {
+  host_lists_.clear();
+  // Each begins where numbers of 8 bytes may.
+  const auto append = [&](const void* list, std::size_t bytes) {
+    const std::size_t begin = (host_lists_.size() + 7) / 8 * 8;
+    host_lists_.resize(begin + bytes);
+    if (bytes > 0)
+      std::memcpy(host_lists_.data() + begin, list, bytes);
+    return begin;
+  };
+  const auto draws_at = append(how.draws, draws_ * sizeof(plugin::draw));
+  const auto biases_at = append(how.biases, how.bias_count * sizeof(plugin::logit_bias));
+  const auto banned_at = append(how.banned, how.banned_count * sizeof(std::int32_t));
+  const auto history_at = append(how.history, how.history_count * sizeof(plugin::token_count));
+  if (host_lists_.size() > lists_room_) {
+    lists_room_ = 0;
+    lists_ = on_.take(std::bit_ceil(host_lists_.size()));
+    lists_room_ = std::bit_ceil(host_lists_.size());
+  }
+  on_.upload(lists_.as<void>(), host_lists_.data(), host_lists_.size());
+  const auto* lists = lists_.as<std::byte>();
+  lists_at_.draws = reinterpret_cast<const plugin::draw*>(lists + draws_at);
+  lists_at_.biases = reinterpret_cast<const plugin::logit_bias*>(lists + biases_at);
+  lists_at_.banned = reinterpret_cast<const std::int32_t*>(lists + banned_at);
+  lists_at_.history = reinterpret_cast<const plugin::token_count*>(lists + history_at);
+}
+
+void step_draws::launch() {
+  if (!draws_here_)
+    return;
+  if (has_ranks()) {
+    on_.kernels().spread({draws_, model_.logit_count, model_.first_logit, model_.vocabulary_size,
+                          logits_.as<float>(), all_logits_.as<float>()},
+                         on_.stream());
+    ranks_->sum(all_logits_.as<float>(), std::size_t{draws_} * model_.vocabulary_size);
+  }
+  if (with_.rank == 0)
+    draw();
+}
+
+void step_draws::draw() {
+  draw_args a = lists_at_;
+  a.rows = draws_;
+  a.vocabulary = model_.vocabulary_size;
+  a.logits = has_ranks() ? all_logits_.as<float>() : logits_.as<float>();
+  a.weights = weights_.as<float>();
+  a.tokens = tokens_.as<std::uint32_t>();
+  a.sums = sums_.as<double>();
+  a.buckets = buckets_.as<double>();
+  a.drawn = drawn_.as<std::int32_t>();
+  on_.kernels().draw(a, on_.stream());
+}
+
+plugin::outcome step_draws::take() {
+  plugin::outcome out;
+  if (draws_ == 0)
+    return out;
+  if (!draws_here_) {
+    out.logits = gathered();
+  } else if (with_.rank == 0) {
+    host_drawn_.resize(draws_);
+    on_.download(host_drawn_.data(), drawn_.as<void>(), draws_ * sizeof(std::int32_t));
+    out.tokens = host_drawn_.data();
+  }
+  return out;
+}
+
+// [draws, vocabulary] at rank 0.
+float* step_draws::gathered() {
+  const std::size_t draws = draws_, own = model_.logit_count, vocabulary = model_.vocabulary_size;
+  if (with_.rank == 0)
+    host_logits_.resize(draws * vocabulary);
+  if (!has_ranks()) {
+    on_.download(host_logits_.data(), logits_.as<void>(), draws * own * sizeof(float));
+    return host_logits_.data();
+  }
+  own_logits_.resize(draws * own);
+  on_.download(own_logits_.data(), logits_.as<void>(), draws * own * sizeof(float));
+  for (std::size_t i = 0; i < draws; ++i) {
+    plugin::failure why;
+    float* all = with_.rank == 0 ? host_logits_.data() + i * vocabulary : nullptr;
+    if (const auto s = shard_.gather(shard_.context, own_logits_.data() + i * own, own, all, &why);
+        s != plugin::status::ok)
+      throw refused(s, why.message);
+  }
+  return with_.rank == 0 ? host_logits_.data() : nullptr;
+}
+
+} // namespace baton::gpu

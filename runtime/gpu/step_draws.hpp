@@ -1,0 +1,67 @@
+// The logits of the rows of a step that draw, and what becomes of them: tokens drawn on the device,
+// or logits for the shard, which draws by itself. Driven by stage.cpp on the last stage.
+//
+// Where ranks share the stage each has some columns of the logits. If the device sums up over the
+// ranks by itself, each lays its own between zeros and the sum over the ranks is all of them, bit
+// for bit (x + 0 is x), without the host; rank 0 draws. Else the shard gathers them.
+#pragma once
+
+#include "runtime/gpu/device.hpp"
+
+#include <vector>
+
+namespace baton::gpu {
+
+class step_draws {
+public:
+  // Keeps references to all of them. `sums`: of the ranks; null: there are none, or by the host.
+  step_draws(device& on, const plugin::decoder& model, const plugin::settings& with,
+             const plugin::host& shard, rank_sums* sums)
+      : on_(on), model_(model), with_(with), shard_(shard), ranks_(sums) {}
+
+  // Memory for `draws` rows of logits, at least batch.draws, and how the batch's are drawn on the
+  // device. Before the step's work: a copy to a device may wait for all that it was given. Throws
+  // what the device throws.
+  void lay_out(const plugin::batch& batch, std::uint32_t draws);
+  // [draws, decoder::logit_count] of this rank, to be written by the step's work.
+  float* logits() const noexcept { return logits_.as<float>(); }
+  // How often that memory has moved.
+  std::uint64_t moves() const noexcept { return moves_; }
+
+  // Behind the step's work, on the device: what lay_out() was told to do with the logits. Throws
+  // what the device throws, and refused(group_failed).
+  void launch();
+  // Tokens or logits; waits for the device. Nothing at ranks that do not draw. What it points to
+  // is valid until the next lay_out(). Requires: the sums of the ranks have finished.
+  plugin::outcome take();
+
+private:
+  void reserve(std::uint32_t draws);
+  void upload_lists(const plugin::draw_lists& how);
+  void draw();
+  float* gathered();
+  bool has_ranks() const noexcept { return with_.width > 1; }
+  bool can_draw() const noexcept { return !has_ranks() || ranks_ != nullptr; }
+
+  device& on_;
+  const plugin::decoder& model_;
+  const plugin::settings& with_;
+  const plugin::host& shard_;
+  rank_sums* ranks_;
+  std::uint32_t draws_ = 0; // of the batch
+  bool draws_here_ = false; // on the device
+  buffer logits_;           // [draws, logits of this rank]
+  buffer all_logits_;       // [draws, vocabulary], where ranks share them on the device
+  std::size_t room_ = 0;    // draws that these hold, and those below
+  std::uint64_t moves_ = 0;
+  buffer weights_, tokens_, sums_, buckets_, drawn_; // of draw_args
+  buffer lists_;                                     // of draw_lists, one behind the other
+  std::size_t lists_room_ = 0;                       // bytes
+  draw_args lists_at_{};                             // where each begins in it
+  std::vector<std::byte> host_lists_;
+  std::vector<std::int32_t> host_drawn_;
+  std::vector<float> host_logits_; // [draws, vocabulary]
+  std::vector<float> own_logits_;  // [draws, logits of this rank], where there are ranks
+};
+
+} // namespace baton::gpu

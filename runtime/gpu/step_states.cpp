@@ -1,0 +1,50 @@
+#include "runtime/gpu/step_states.hpp"
+
+#include <bit>
+
+namespace baton::gpu {
+
+void step_states::lay_out(const plugin::batch& batch) {
+  rows_.clear();
+  std::uint32_t row = 0;
+  for (std::uint32_t i = 0; i < batch.slice_count; ++i) {
+    const auto end = row + batch.slices[i].rows;
+    for (; row < end; ++row)
+      if (batch.slices[i].is_pooled)
+        rows_.push_back(row);
+  }
+  if (rows_.empty())
+    return;
+  if (rows_.size() > room_) {
+    room_ = 0; // should there be no memory for more
+    picked_ = states_ = {};
+    const auto room = std::bit_ceil(rows_.size());
+    picked_ = on_.take(room * sizeof(std::uint32_t));
+    states_ = on_.take(room * model_.hidden_size * sizeof(float));
+    room_ = room;
+  }
+  on_.upload(picked_.as<void>(), rows_.data(), rows_.size() * sizeof(std::uint32_t));
+}
+
+void step_states::compute(float* stream, const float* gain) {
+  norm_args a{};
+  a.kind = element::f32;
+  a.rows = static_cast<std::uint32_t>(rows_.size());
+  a.hidden = model_.hidden_size;
+  a.picked = picked_.as<std::uint32_t>();
+  a.stream = stream;
+  a.gain = gain;
+  a.epsilon = model_.rms_epsilon;
+  a.out = states_.as<void>();
+  on_.kernels().norm(a, on_.stream());
+}
+
+const float* step_states::take() {
+  if (rows_.empty())
+    return nullptr;
+  host_states_.resize(rows_.size() * model_.hidden_size);
+  on_.download(host_states_.data(), states_.as<void>(), host_states_.size() * sizeof(float));
+  return host_states_.data();
+}
+
+} // namespace baton::gpu

@@ -1,0 +1,76 @@
+// Goal: each model gets FlashInfer's attention for what its templates here compute, and words for
+// the rest. Method: models that are known, and one difference at a time.
+#include "runtime/gpu/flashinfer.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace baton::gpu;
+
+namespace {
+
+attention_shape llama_8b() {
+  attention_shape s;
+  s.kind = s.kv = element::bf16;
+  s.heads = 32;
+  s.kv_heads = 8;
+  s.head_size = 128;
+  s.block_positions = 64;
+  s.rows_max = 2048;
+  s.windows = {0};
+  return s;
+}
+
+void check_use(const attention_shape& s, bool prompts, bool singles, const std::string& why) {
+  const auto use = flashinfer_use(s);
+  CAPTURE(why);
+  CHECK(use.prompts == prompts);
+  CHECK(use.singles == singles);
+  CHECK(use.why_not == why);
+}
+
+} // namespace
+
+TEST_CASE("heads, types and groups that FlashInfer has are its, others are our kernels'") {
+  check_use(llama_8b(), true, true, "");
+  for (const std::uint32_t size : {64U, 256U}) {
+    auto s = llama_8b();
+    s.head_size = size;
+    s.kind = s.kv = element::f16;
+    check_use(s, true, true, "");
+  }
+  auto phi = llama_8b();
+  phi.head_size = 96;
+  check_use(phi, false, false, "heads of 96");
+  auto wide = llama_8b();
+  wide.kind = element::f32;
+  check_use(wide, false, false, "rows of float32");
+  auto mixed = llama_8b();
+  mixed.kv = element::f16;
+  check_use(mixed, false, false, "keys and values of another type than the rows");
+  auto qwen = llama_8b();
+  qwen.heads = 28;
+  qwen.kv_heads = 4;
+  check_use(qwen, true, false, "7 query heads share a KV head");
+}
+
+TEST_CASE("single rows of layers with a window are our kernels'") {
+  auto gemma = llama_8b();
+  gemma.heads = 8;
+  gemma.kv_heads = 4;
+  gemma.head_size = 256;
+  gemma.soft_cap = 50;
+  gemma.windows = {0, 4096};
+  check_use(gemma, true, true, "");
+  gemma.windows = {4096};
+  check_use(gemma, true, false, "every layer has a window");
+}
+
+TEST_CASE("who runs it may ask for less") {
+  CHECK(!flashinfer_use(llama_8b(), "own").prompts);
+  CHECK(!flashinfer_use(llama_8b(), "own").singles);
+  const auto prompts = flashinfer_use(llama_8b(), "prompts");
+  CHECK(prompts.prompts);
+  CHECK(!prompts.singles);
+  CHECK(prompts.why_not == "so it is asked for");
+  CHECK(flashinfer_use(llama_8b(), "anything else").singles);
+}
