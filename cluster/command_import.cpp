@@ -3,6 +3,7 @@
 #include "cluster/config.hpp"
 #include "cluster/launch_import.hpp"
 #include "cluster/torchserve_import.hpp"
+#include "cluster/triton_completion.hpp"
 #include "cluster/triton_directory.hpp"
 #include "cluster/triton_import.hpp"
 
@@ -47,21 +48,26 @@ result<imported_config> import_repository(const import_options& options) {
   if (!std::filesystem::is_directory(place, ec))
     place = place.has_parent_path() ? place.parent_path() : ".";
   std::vector<std::filesystem::path> directories;
-  if (std::filesystem::exists(place / triton_config_file, ec))
+  const auto is_model = [](const std::filesystem::path& at) {
+    std::error_code is_gone;
+    return std::filesystem::exists(at / triton_config_file, is_gone) || is_completable(at);
+  };
+  if (is_model(place))
     directories.push_back(place);
   else
     for (std::filesystem::directory_iterator it(place, ec), end; !ec && it != end; it.increment(ec))
-      if (std::filesystem::exists(it->path() / triton_config_file, ec))
+      if (is_model(it->path()))
         directories.push_back(it->path());
   if (directories.empty() || directories.size() > triton_models_max)
-    return fail(errc::bad_config, "{} models with a {} are in it: 1 to {} are needed",
+    return fail(errc::bad_config,
+                "{} models with a {}, or a file that one is made of, are in it: 1 to {} are needed",
                 directories.size(), triton_config_file, triton_models_max);
   std::sort(directories.begin(), directories.end());
   std::vector<triton_model> models;
   for (const auto& directory : directories) {
     auto one = read_triton_model(directory);
     if (!one)
-      return one.error();
+      return fail(one.error().code, "{}: {}", directory.string(), one.error().message);
     models.push_back(*std::move(one));
   }
   return import_triton(models, options.model, options.name);

@@ -60,6 +60,7 @@ result<void> read_model(const toml::table* table, const std::string& path,
   std::string file;
   std::string kv_cache_dtype = "auto", pools = "mean";
   s.read("name", m.name);
+  s.read("aliases", m.aliases);
   s.read("path", file);
   s.read("replicas", m.replicas, 1, pipelines_max);
   s.read("nodes", m.nodes);
@@ -122,6 +123,40 @@ result<void> read_model(const toml::table* table, const std::string& path,
   if (auto ok = read_pooling(pools, path, origin, m); !ok)
     return ok;
   return read_kv_format(kv_cache_dtype, path, origin, m);
+}
+
+// Names as people write them for models elsewhere: "Qwen/Qwen2.5-1.5B-Instruct", "gpt-4o:latest".
+bool is_alias(std::string_view text) noexcept {
+  constexpr std::size_t bytes_max = 128;
+  return !text.empty() && text.size() <= bytes_max &&
+         std::all_of(text.begin(), text.end(), [](char c) {
+           return is_name(std::string_view(&c, 1)) || c == '.' || c == '/' || c == ':' ||
+                  c == '@' || c == '+';
+         });
+}
+
+// No other model, of whatever kind, has such a name.
+result<void> check_aliases(const std::string& origin, const cluster_config& config,
+                           const std::string& path) {
+  std::set<std::string, std::less<>> names;
+  for (const auto& m : config.models)
+    names.insert(m.name);
+  for (const auto& w : config.workers)
+    names.insert(w.name);
+  for (const auto& alias : config.models.front().aliases) {
+    if (!is_alias(alias))
+      return bad(origin, path,
+                 fmt::format("{}: '{}' must be 1 to 128 of [A-Za-z0-9._-/:@+]", path, alias));
+    if (!names.insert(alias).second)
+      return bad(origin, path, fmt::format("{}: two models are named '{}'", path, alias));
+  }
+  for (std::size_t i = 1; i < config.models.size(); ++i)
+    if (!config.models[i].aliases.empty())
+      return bad(origin, fmt::format("models[{}].aliases", i),
+                 fmt::format("models[{}].aliases: the first of several models alone has further "
+                             "names",
+                             i));
+  return {};
 }
 
 // [model], or several [[models]].
@@ -372,6 +407,8 @@ result<cluster_config> read_all(const toml::table& root, const std::string& orig
   if (auto ok = read_gateway(tables[2], origin, config.gateway); !ok)
     return ok.error();
   if (auto ok = read_workers(workers, origin, config); !ok)
+    return ok.error();
+  if (auto ok = check_aliases(origin, config, models ? "models[0].aliases" : "model.aliases"); !ok)
     return ok.error();
   if (auto ok = read_repository(repository, origin, config); !ok)
     return ok.error();

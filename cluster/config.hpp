@@ -21,10 +21,11 @@
 namespace baton::cluster {
 
 struct model_config {
-  std::string name;               // as clients ask for it
-  std::filesystem::path path;     // a GGUF file or a directory; relative to where `cluster` runs
-  std::uint32_t replicas = 1;     // pipelines that serve it
-  std::vector<std::string> nodes; // whose devices these take; none named: all
+  std::string name;                 // as clients ask for it
+  std::vector<std::string> aliases; // as they may ask as well; of the first model alone
+  std::filesystem::path path;       // a GGUF file or a directory; relative to where `cluster` runs
+  std::uint32_t replicas = 1;       // pipelines that serve it
+  std::vector<std::string> nodes;   // whose devices these take; none named: all
   std::uint32_t pipeline_parallel_size = 1;
   std::uint32_t tensor_parallel_size = 1;     // shards that share each stage
   std::uint32_t max_num_seqs = 64;            // sequences running at once
@@ -117,6 +118,7 @@ struct worker_config {
   std::uint32_t max_batch_size = 0;
   bool decoupled = false;
   std::vector<gateway::worker_tensor> inputs, outputs;
+  gateway::version_policy version_policy;
 
   friend bool operator==(const worker_config&, const worker_config&) = default;
 };

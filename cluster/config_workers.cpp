@@ -4,8 +4,10 @@
 #include "schema/limits.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <optional>
 #include <set>
+#include <sstream>
 
 namespace baton::cluster {
 namespace {
@@ -94,6 +96,29 @@ result<void> read_levels(const toml::node* node, const std::string& path, const 
   return {};
 }
 
+// "latest 2", "all", "specific 1 3".
+std::optional<gateway::version_policy> version_policy_of(const std::string& text) {
+  std::istringstream words(text);
+  std::string kind, word;
+  std::vector<std::uint32_t> numbers;
+  words >> kind;
+  while (words >> word) {
+    std::uint32_t number = 0;
+    const auto* last = word.data() + word.size();
+    const auto read = std::from_chars(word.data(), last, number);
+    if (read.ec != std::errc() || read.ptr != last)
+      return std::nullopt;
+    numbers.push_back(number);
+  }
+  if (kind == "all" && numbers.empty())
+    return gateway::version_policy{0, true, {}};
+  if (kind == "latest" && numbers.size() == 1 && numbers.front() > 0)
+    return gateway::version_policy{numbers.front(), false, {}};
+  if (kind == "specific" && !numbers.empty())
+    return gateway::version_policy{0, false, std::move(numbers)};
+  return std::nullopt;
+}
+
 // What contradicts itself, as Triton sees it.
 result<void> check_queue(const worker_config& w, const std::string& path,
                          const std::string& origin) {
@@ -138,6 +163,8 @@ result<worker_config> read_worker(const toml::table* table, const std::string& p
   s.read("platform", w.platform);
   s.read("max_batch_size", w.max_batch_size, 0, worker_max_batch_size);
   s.read("decoupled", w.decoupled);
+  std::string versions = "latest 1";
+  s.read("version_policy", versions);
   const auto* inputs = s.take("inputs");
   const auto* outputs = s.take("outputs");
   if (auto ok = s.finish(); !ok)
@@ -148,6 +175,13 @@ result<worker_config> read_worker(const toml::table* table, const std::string& p
     return ok.error();
   if (wrong)
     return *std::move(wrong);
+  const auto policy = version_policy_of(versions);
+  if (!policy)
+    return bad(origin, path + ".version_policy",
+               "{}.version_policy must be \"latest NUMBER\", \"all\" or \"specific NUMBER ...\", "
+               "not \"{}\"",
+               path, versions);
+  w.version_policy = *policy;
   if (auto ok = read_preferred(preferred, path, origin, w); !ok)
     return ok.error();
   if (auto ok = read_levels(levels, path, origin, w); !ok)

@@ -209,6 +209,7 @@ private:
   void take_guesses(std::string_view name, const std::string& value);
   void write_address();
   // `to`: table.key. What is said later replaces what was said before.
+  void set_aliases(const std::vector<std::string>& names);
   void set(std::string_view to, std::string value) { said_[std::string(to)] = std::move(value); }
   void note(std::string text) { out_.notes.push_back(std::move(text)); }
   void refuse(std::string_view name, const std::string& why) {
@@ -223,6 +224,16 @@ private:
   imported_config out_;
   std::optional<error> first_;
 };
+
+// The first name is the model's own.
+void translation::set_aliases(const std::vector<std::string>& names) {
+  std::vector<std::string> quoted;
+  for (const auto& name : names)
+    if (auto text = toml_string(name);
+        name != name_ && std::find(quoted.begin(), quoted.end(), text) == quoted.end())
+      quoted.push_back(std::move(text));
+  set("model.aliases", fmt::format("[{}]", fmt::join(quoted, ", ")));
+}
 
 std::optional<error> translation::read(std::span<const std::string> words) {
   const auto is_option = [](const std::string& word) {
@@ -258,7 +269,7 @@ std::optional<error> translation::read(std::span<const std::string> words) {
     else
       take(*o, name, is_bare ? "" : values.front());
     if (o && o->is == kind::name && values.size() > 1)
-      note(fmt::format("{}: a model has one name here; clients have to ask for {}", name, name_));
+      set_aliases({values.begin() + 1, values.end()});
   }
   return first_;
 }

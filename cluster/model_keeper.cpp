@@ -13,8 +13,10 @@ constexpr std::size_t events_max = 1u << 16;
 
 std::set<std::string> names_of(const cluster_config& config) {
   std::set<std::string> names;
-  for (const auto& m : config.models)
+  for (const auto& m : config.models) {
     names.insert(m.name);
+    names.insert(m.aliases.begin(), m.aliases.end());
+  }
   for (const auto& w : config.workers)
     names.insert(w.name);
   return names;

@@ -31,6 +31,40 @@ std::string wrong_name(const std::string& config, const std::string& directory) 
              : fmt::format("config.pbtxt names it '{}', its directory is '{}'", name, directory);
 }
 
+// Of a config.pbtxt that was read, in the words of [[workers]].
+std::string words_of(const gateway::version_policy& policy) {
+  if (policy.is_all)
+    return "all";
+  return policy.specific.empty() ? fmt::format("latest {}", policy.latest)
+                                 : fmt::format("specific {}", fmt::join(policy.specific, " "));
+}
+
+result<gateway::version_policy> policy_of(const std::string& config, const std::string& model) {
+  const auto parsed = parse_pbtxt(config);
+  if (!parsed)
+    return fail(errc::bad_config, "config.pbtxt: {}", parsed.error().message);
+  pbtxt_fields fields(*parsed, model);
+  auto policy = fields.message("version_policy");
+  auto latest = policy.message("latest");
+  auto specific = policy.message("specific");
+  constexpr std::int64_t versions_max = 1 << 20;
+  const auto newest = latest.integer("num_versions", 1, versions_max);
+  const auto named = specific.integers("versions", 0, UINT32_MAX);
+  for (const auto* part : {&fields, &policy, &latest, &specific})
+    if (part->wrong())
+      return *part->wrong();
+  gateway::version_policy out;
+  out.latest = static_cast<std::uint32_t>(std::max<std::int64_t>(newest, 1));
+  out.is_all = policy.find("all") != nullptr;
+  if (!out.is_all && policy.find("specific")) {
+    for (const auto version : named)
+      out.specific.push_back(static_cast<std::uint32_t>(version));
+    if (out.specific.empty())
+      return fail(errc::bad_config, "version_policy.specific names no version");
+  }
+  return out;
+}
+
 scanned_version version_of(const repository_directory& from, std::uint32_t version) {
   auto alone = from.model;
   alone.versions = {version};
@@ -41,6 +75,9 @@ scanned_version version_of(const repository_directory& from, std::uint32_t versi
     return out;
   out.notes = std::move(made->notes);
   out.table = std::move(made->toml);
+  if (const auto policy = policy_of(from.model.config, from.name);
+      policy && *policy != gateway::version_policy())
+    out.table += fmt::format("version_policy = \"{}\"\n", words_of(*policy));
   auto worker = parse_worker(out.table, from.name);
   if (!worker)
     out.refusal = worker.error().message;
@@ -78,26 +115,16 @@ std::vector<scanned_version> model_of(const repository_directory& from,
 result<std::vector<std::uint32_t>> chosen_versions(const std::string& config,
                                                    const std::vector<std::uint32_t>& there,
                                                    const std::string& model) {
-  const auto parsed = parse_pbtxt(config);
-  if (!parsed)
-    return fail(errc::bad_config, "config.pbtxt: {}", parsed.error().message);
+  const auto policy = policy_of(config, model);
+  if (!policy)
+    return policy.error();
   if (there.empty())
     return fail(errc::bad_config, "it has no version: a directory that is a number");
-  pbtxt_fields fields(*parsed, model);
-  auto policy = fields.message("version_policy");
-  auto latest = policy.message("latest");
-  auto specific = policy.message("specific");
-  constexpr std::int64_t versions_max = 1 << 20;
-  const auto newest = latest.integer("num_versions", 1, versions_max);
-  const auto named = specific.integers("versions", 0, UINT32_MAX);
-  for (const auto* part : {&fields, &policy, &latest, &specific})
-    if (part->wrong())
-      return *part->wrong();
-  if (policy.find("all"))
+  if (policy->is_all)
     return there;
-  if (!policy.find("specific")) {
-    const auto count =
-        std::min(there.size(), static_cast<std::size_t>(std::max<std::int64_t>(newest, 1)));
+  const auto& named = policy->specific;
+  if (named.empty()) {
+    const auto count = std::min<std::size_t>(there.size(), policy->latest);
     return std::vector<std::uint32_t>(there.end() - static_cast<std::ptrdiff_t>(count),
                                       there.end());
   }

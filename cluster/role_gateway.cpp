@@ -41,6 +41,7 @@ gateway::gateway_config settings(const cluster_context& context, const identity&
   auto c = door_settings(g, std::move(keys), self.node.value - place::first_gateway.value);
   c.self = self.node;
   c.epoch = self.epoch;
+  c.model_aliases = context.config.models.front().aliases;
   c.pipelines.clear();
   for (const auto& head : heads)
     c.pipelines.push_back(head.seat);

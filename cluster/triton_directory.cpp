@@ -1,11 +1,13 @@
 #include "cluster/triton_directory.hpp"
 
 #include "cluster/config.hpp"
+#include "cluster/triton_completion.hpp"
 #include "schema/digest.hpp"
 #include "schema/limits.hpp"
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
 
 namespace baton::cluster {
 namespace {
@@ -55,11 +57,6 @@ result<std::uint64_t> digest_of_version(const fs::path& directory) {
 repository_directory read_one(const fs::path& directory) {
   repository_directory out;
   out.name = directory.filename().string();
-  std::error_code ec;
-  if (!fs::exists(directory / triton_config_file, ec)) {
-    out.unreadable = "it has no config.pbtxt, of which nothing is guessed here";
-    return out;
-  }
   auto model = read_triton_model(directory);
   if (!model) {
     out.unreadable = model.error().message;
@@ -78,37 +75,52 @@ repository_directory read_one(const fs::path& directory) {
   return out;
 }
 
+std::optional<std::uint32_t> version_of(const std::string& name) {
+  std::uint32_t version = 0;
+  const auto* last = name.data() + name.size();
+  const auto read = std::from_chars(name.data(), last, version);
+  return read.ec == std::errc() && read.ptr == last && name == std::to_string(version)
+             ? std::optional(version)
+             : std::nullopt;
+}
+
 } // namespace
+
+bool is_triton_version(const std::string& name) {
+  return version_of(name).has_value();
+}
 
 result<triton_model> read_triton_model(const fs::path& directory) {
   triton_model out;
   out.directory = directory.string();
-  auto config = read_config_file(directory / triton_config_file);
-  if (!config)
-    return config.error();
-  out.config = *std::move(config);
   std::error_code ec;
+  if (fs::exists(directory / triton_config_file, ec)) {
+    auto config = read_config_file(directory / triton_config_file);
+    if (!config)
+      return config.error();
+    out.config = *std::move(config);
+  }
   for (fs::directory_iterator it(directory, ec), end; !ec && it != end; it.increment(ec)) {
-    const auto name = it->path().filename().string();
-    std::uint32_t version = 0;
-    const auto* last = name.data() + name.size();
-    const auto read = std::from_chars(name.data(), last, version);
+    const auto version = version_of(it->path().filename().string());
     std::error_code is_gone;
-    // As Triton: "007" is no version.
-    if (read.ec == std::errc() && read.ptr == last && name == std::to_string(version) &&
-        it->is_directory(is_gone))
-      out.versions.push_back(version);
+    if (version && it->is_directory(is_gone))
+      out.versions.push_back(*version);
   }
   std::sort(out.versions.begin(), out.versions.end());
+  if (out.versions.empty() && out.config.empty())
+    return fail(errc::bad_config, "it has no config.pbtxt, and no version: a directory that is a "
+                                  "number");
   if (out.versions.empty())
     return out;
-  const auto engine = directory / std::to_string(out.versions.back()) / "model.json";
-  if (!fs::exists(engine, ec))
-    return out;
-  auto text = read_config_file(engine);
-  if (!text)
-    return text.error();
-  out.engine = *std::move(text);
+  const auto newest = directory / std::to_string(out.versions.back());
+  if (fs::exists(newest / "model.json", ec)) {
+    auto text = read_config_file(newest / "model.json");
+    if (!text)
+      return text.error();
+    out.engine = *std::move(text);
+  }
+  if (auto ok = complete(out, newest); !ok)
+    return ok.error();
   return out;
 }
 

@@ -12,7 +12,11 @@ namespace baton::cluster {
 
 inline constexpr const char* triton_config_file = "config.pbtxt";
 
-// A directory of a repository. Errors: of its files (io_failed, bad_config).
+// As Triton: "007" is none.
+bool is_triton_version(const std::string& name);
+
+// A directory of a repository, its configuration completed (triton_completion.hpp). Errors: of its
+// files (io_failed, bad_config).
 result<triton_model> read_triton_model(const std::filesystem::path& directory);
 
 // The same, and how its files are now.

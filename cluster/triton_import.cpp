@@ -169,14 +169,19 @@ std::optional<error> translation::take_worker(const triton_model& of, fields& co
     return tensors.error();
   workers_ += fmt::format(
       "\n[[workers]]\nname = {}\nversion = \"{}\"\ncommand = [\"python3\", "
-      "\"-m\", \"{}\", {}]\ncount = {}\n{}",
+      "\"-m\", \"{}\", {}{}]\ncount = {}\n{}",
       toml_string(name), newest, by.module,
       toml_string(fmt::format("{}/{}/{}", of.directory, newest, file.empty() ? by.file : file)),
+      of.completed_batch > 0 ? fmt::format(", \"--max-batch-size\", \"{}\"", of.completed_batch)
+                             : std::string(),
       count, batching->toml + tensors->toml);
   for (const auto& one : batching->notes)
     note(of, one);
   for (const auto& one : tensors->notes)
     note(of, one);
+  if (by.backend == "pytorch" && (!config.find("input") || !config.find("output")))
+    note(of, "inputs and outputs are not checked: a TorchScript file does not name them, and "
+             "config.pbtxt leaves some out");
   note_rest(of, config, by);
   return std::nullopt;
 }

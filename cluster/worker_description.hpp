@@ -24,6 +24,13 @@ inline std::shared_ptr<const gateway::worker_facts> facts_of(const worker_config
   facts.response_timeout = w.response_timeout;
   facts.startup_timeout = w.startup_timeout;
   facts.use_job_ticket = w.use_job_ticket;
+  facts.preferred_batch_size = w.preferred_batch_size;
+  facts.preserve_ordering = w.preserve_ordering;
+  facts.priority_levels = w.priority_levels;
+  facts.default_priority_level = w.default_priority_level;
+  facts.queue_policy = w.queue_policy;
+  facts.priority_queue_policy = w.priority_queue_policy;
+  facts.versions = w.version_policy;
   return std::make_shared<const gateway::worker_facts>(std::move(facts));
 }
 

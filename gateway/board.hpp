@@ -4,6 +4,7 @@
 
 #include "gateway/config.hpp"
 #include "gateway/gate.hpp"
+#include "gateway/metric_book.hpp"
 #include "gateway/metrics.hpp"
 #include "gateway/open_seats.hpp"
 #include "gateway/snapshot.hpp"
@@ -29,6 +30,8 @@ public:
   gateway::metrics& metrics() noexcept { return metrics_; }
   const gateway::metrics& metrics() const noexcept { return metrics_; }
   torchserve_metrics& torchserve() noexcept { return torchserve_; }
+  // What the handlers of worker models count. Never null.
+  const std::shared_ptr<metric_book>& handler_metrics() const noexcept { return handler_metrics_; }
   gateway::gate& gate() noexcept { return gate_; }
 
   // Null: nothing is traced.
@@ -64,6 +67,7 @@ private:
   const gateway_config config_;
   gateway::metrics metrics_;
   torchserve_metrics torchserve_;
+  const std::shared_ptr<metric_book> handler_metrics_ = std::make_shared<metric_book>();
   gateway::gate gate_;
   const std::shared_ptr<gateway::tracer> tracer_;
   open_seats seats_;

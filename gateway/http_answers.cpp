@@ -186,7 +186,7 @@ asio::awaitable<after> event_answer(http_connection& client, open_requests& open
     co_await client.bell_of().wait(ping_interval);
     const bool has_comments = with.event_type == event_stream_type && !with.frames_itself;
     if (has_comments && http_connection::clock::now() - before >= ping_interval) {
-      out += ": waiting\n\n"; // a comment: keeps proxies from giving up
+      out += event_comment;
     }
   }
   const bool was_cut = open.is_cut();

@@ -251,6 +251,16 @@ std::string_view http_api::route_name(const http_call& call) {
   return row ? row->path : "other";
 }
 
+http_reply http_api::refuse_early(const http_call& call, const error& e) {
+  if (is_torchserve(call.door)) {
+    return errors_of(api_family::torchserve).failure(e);
+  }
+  const auto path = path_of(call.target);
+  auto reply = refusal(e, find_route(path, call.method), path);
+  reply.status = row_of(e.code).http_status; // a proxy goes by it
+  return reply;
+}
+
 // What no row of the table lets in needs a key all the same: nobody learns which routes there are.
 result<caller> http_api::identify(const http_call& call, const route_row* row) const {
   const auto access = row ? row->access : route_access::user;
@@ -433,9 +443,10 @@ http_reply http_api::answer_get(std::string_view path, const http_call& call) co
     return json_reply(cluster_body(*now, facts_->requests_open()));
   }
   if (path == "/metrics") {
-    auto reply = json_reply(facts_->metrics().text(*now, facts_->requests_open(),
-                                                   facts_->gate().usage(), facts_->worker_views()) +
-                            worker_metrics(facts_->worker_views()));
+    auto reply =
+        json_reply(facts_->metrics().text(*now, facts_->requests_open(), facts_->gate().usage(),
+                                          facts_->worker_views()) +
+                   worker_metrics(facts_->worker_views()) + facts_->handler_metrics()->text());
     reply.content_type = "text/plain; version=0.0.4; charset=utf-8";
     return reply;
   }

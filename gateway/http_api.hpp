@@ -123,6 +123,9 @@ public:
   http_plan plan(const http_call& call) const;
   // The label of the call's route in /metrics; "other" if there is none.
   static std::string_view route_name(const http_call& call);
+  // Of a call of which perhaps no more than its first line was read: in the words of its path's
+  // API, with HTTP's own status.
+  static http_reply refuse_early(const http_call& call, const error& e);
 
 private:
   result<openai_generate> read_chat(const http_call& call) const;

@@ -36,13 +36,18 @@ http_reply refusal_of(http_connection& client, const worker_call& call, rejected
   return errors_of(call.speaks).refusal(no, client.core().config().overload_status);
 }
 
-void append_piece(std::string& out, const std::string& body, bool is_last, bool is_chunked) {
+void append_piece(std::string& out, std::string_view body, bool is_last, bool is_chunked) {
   if (!is_chunked)
     out += body;
   else if (!body.empty()) // an empty chunk is the end
     append_chunk(out, body);
   if (is_last && is_chunked)
     out += "0\r\n\r\n";
+}
+
+// TorchServe's example client takes each chunk for an event with data: there are no others there.
+bool is_between_events(const worker_call& call, const http_reply& head, std::string_view sent) {
+  return call.speaks != api_family::torchserve && takes_comment(head.content_type, sent);
 }
 
 void note_end(const worker_call& call, const open_requests& open, reply_times when) {
@@ -55,8 +60,10 @@ void note_end(const worker_call& call, const open_requests& open, reply_times wh
 
 // An answer that breaks off without a word has no end: the connection is closed before it.
 asio::awaitable<after> rest_of(http_connection& client, open_requests& open, worker_call& call,
-                               std::string out, reply_times when) {
+                               const http_reply& head, std::string out, bool is_between,
+                               reply_times when) {
   const bool is_chunked = !client.framing.is_http_1_0;
+  const auto ping_interval = client.limits().sse_ping_interval;
   for (;;) {
     bool is_over = false;
     bool is_broken = false;
@@ -69,6 +76,8 @@ asio::awaitable<after> rest_of(http_connection& client, open_requests& open, wor
       is_over = !piece || piece->is_last;
       if (!is_broken)
         append_piece(out, piece ? piece->bytes : words, is_over, is_chunked);
+      if (piece && !piece->bytes.empty())
+        is_between = is_between_events(call, head, piece->bytes);
     }
     if (!out.empty() && !co_await client.write(std::exchange(out, {})))
       co_return after::close;
@@ -80,7 +89,10 @@ asio::awaitable<after> rest_of(http_connection& client, open_requests& open, wor
       co_return client.framing.keeps_alive ? after::next_request : after::close;
     if (client.is_over())
       co_return after::close;
-    co_await client.bell_of().wait(std::chrono::hours{24});
+    const auto before = http_connection::clock::now();
+    co_await client.bell_of().wait(ping_interval);
+    if (is_between && http_connection::clock::now() - before >= ping_interval)
+      append_piece(out, event_comment, /*is_last=*/false, is_chunked);
   }
 }
 
@@ -106,10 +118,11 @@ asio::awaitable<after> tell(http_connection& client, open_requests& open, worker
     co_return co_await client.reply(reply);
   }
   client.framing.keeps_alive = client.framing.keeps_alive && !client.framing.is_http_1_0;
+  const bool is_between = is_between_events(call, reply, so_far.bytes);
   auto out = stream_header(reply, client.framing);
   append_piece(out, so_far.bytes, /*is_last=*/false, !client.framing.is_http_1_0);
   client.count_request(reply.status);
-  co_return co_await rest_of(client, open, call, std::move(out), when);
+  co_return co_await rest_of(client, open, call, reply, std::move(out), is_between, when);
 }
 
 } // namespace

@@ -94,7 +94,7 @@ bool http_request::expects_continue() const {
 
 http_api::admission http_request::admit_head(const http_api& api) const {
   const auto refused = [this](const error& e) {
-    return http_api::admission{{}, errors_of(family_of(door_)).failure(e)};
+    return http_api::admission{{}, http_api::refuse_early(call(), e)};
   };
   const auto& m = get();
   const auto lines = std::distance(m.begin(), m.end());
@@ -140,6 +140,18 @@ http_call http_request::call() const {
   call.door = door_;
   call.body = m.body();
   return call;
+}
+
+void read_first_line(http_call& call, std::string_view unread) {
+  const auto end = unread.find("\r\n");
+  const auto line = unread.substr(0, end == unread.npos ? 0 : end);
+  const auto first = line.find(' ');
+  const auto last = line.rfind(" HTTP/");
+  if (first == line.npos || last == line.npos || last <= first) {
+    return;
+  }
+  call.method = line.substr(0, first);
+  call.target = line.substr(first + 1, last - first - 1);
 }
 
 std::optional<error> read_error(const boost::system::error_code& ec, const http_limits& limits) {

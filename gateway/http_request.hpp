@@ -41,6 +41,10 @@ private:
   parser reader_;
 };
 
+// Method and target of a request whose header is not read yet: of the first line of its bytes, if
+// that has come. Views into `unread`.
+void read_first_line(http_call& call, std::string_view unread);
+
 // What is wrong with bytes that could not be read as a request; nothing if the client hung up.
 std::optional<error> read_error(const boost::system::error_code& ec, const http_limits& limits);
 

@@ -137,7 +137,7 @@ asio::awaitable<after> tell(http_connection& client, std::shared_ptr<kept_respon
       const auto before = clock::now();
       co_await client.bell_of().wait(client.limits().sse_ping_interval);
       if (clock::now() - before >= client.limits().sse_ping_interval) {
-        out += ": waiting\n\n"; // a comment: keeps proxies from giving up
+        out += event_comment;
       }
     }
   }

@@ -88,18 +88,22 @@ asio::awaitable<error_code> http_session::read_head(http_request& request, bool 
 
 asio::awaitable<after> http_session::judge_read_error(const http_request& request, error_code ec) {
   client_->framing.keeps_alive = false;
-  const auto& words = errors_of(family_of(client_->door()));
   if (ec == asio::error::eof) {
     co_return after::close;
   }
+  auto call = request.call();
+  if (call.target.empty()) { // the parser looks at nothing before the header's end
+    const auto unread = client_->buffer().data();
+    read_first_line(call, {static_cast<const char*>(unread.data()), unread.size()});
+  }
   if (client_->deadline().has_bitten()) {
-    const auto late =
-        words.failure(fail(errc::request_timeout, "the request did not come in time"));
+    const auto late = http_api::refuse_early(
+        call, fail(errc::request_timeout, "the request did not come in time"));
     trace_refusal(request, client_->who, late.status);
     co_return co_await client_->reply(late, true);
   }
   if (const auto e = read_error(ec, client_->limits())) {
-    const auto refusal = words.failure(*e);
+    const auto refusal = http_api::refuse_early(call, *e);
     trace_refusal(request, client_->who, refusal.status);
     co_return co_await client_->reply(refusal, true);
   }

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <ctime>
 #include <iterator>
 
@@ -148,6 +149,14 @@ std::string stream_header(const http_reply& reply, const reply_framing& framing)
   }
   out += "\r\n";
   return out;
+}
+
+bool takes_comment(std::string_view content_type, std::string_view sent) noexcept {
+  constexpr std::string_view events = "text/event-stream";
+  const auto media = content_type.substr(0, content_type.find_first_of("; "));
+  const bool is_events = std::equal(media.begin(), media.end(), events.begin(), events.end(),
+                                    [](unsigned char a, char b) { return std::tolower(a) == b; });
+  return is_events && (sent.ends_with("\n\n") || sent.ends_with("\r\n\r\n"));
 }
 
 void append_chunk(std::string& out, std::string_view bytes) {

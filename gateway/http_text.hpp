@@ -38,6 +38,10 @@ std::string render(const http_reply& reply, const reply_framing& framing);
 // Header of an answer that comes in pieces: chunked for HTTP/1.1, until the connection's end for
 // 1.0.
 inline constexpr std::string_view event_stream_type = "text/event-stream; charset=utf-8";
+// A comment among server-sent events: keeps proxies from giving up.
+inline constexpr std::string_view event_comment = ": waiting\n\n";
+// Whether one may stand behind `sent`, the last of a body: between two events, and of nothing else.
+bool takes_comment(std::string_view content_type, std::string_view sent) noexcept;
 std::string event_stream_header(const reply_framing& framing, const header_list& further = {},
                                 std::string_view content_type = event_stream_type);
 // The same of a body that is sent as it comes. Content type and headers are those of `reply`.

@@ -1,6 +1,7 @@
 #include "gateway/kserve_worker.hpp"
 
 #include "gateway/kserve_body.hpp"
+#include "gateway/kserve_raw.hpp"
 #include "gateway/tensor_data.hpp"
 #include "schema/limits.hpp"
 
@@ -337,11 +338,42 @@ result<void> take_member(worker_reader& reader, kserve_parameter_map& parameters
                           bytes_of_json(name, row->datatype, value, *count));
 }
 
+// -- A body of bytes alone --
+
+result<kserve_worker_call> read_raw(const worker_view& of, std::string_view body) {
+  const auto& facts = *of.facts;
+  if (facts.inputs.size() != 1) {
+    return fail_param(errc::invalid_request, "Inference-Header-Content-Length",
+                      "a body of bytes alone is for models with one input, and '{}' {}: send JSON",
+                      of.name,
+                      facts.inputs.empty() ? "does not say which it has"
+                                           : fmt::format("has {}", facts.inputs.size()));
+  }
+  auto input = tensor_of_raw(facts.inputs.front(), facts.max_batch_size > 0, body);
+  if (!input) {
+    return input.error();
+  }
+  worker_reader reader(of, kserve_route::infer);
+  if (auto ok = reader.begin_input(input->name, input->datatype, input->shape); !ok) {
+    return ok.error();
+  }
+  if (auto ok = reader.add_input(std::move(input->name), std::move(input->datatype),
+                                 std::move(input->shape), std::move(input->data));
+      !ok) {
+    return ok.error();
+  }
+  reader.shape().is_binary = true;
+  return reader.finish({}, {});
+}
+
 } // namespace
 
 result<kserve_worker_call> read_worker_infer(const worker_view& of, std::string_view body,
                                              std::string_view json_bytes,
                                              const request_limits& limits) {
+  if (!json_bytes.empty() && json_bytes.find_first_not_of('0') == json_bytes.npos) {
+    return read_raw(of, body);
+  }
   worker_reader reader(of, kserve_route::infer);
   const infer_readers readers{
       [&reader](const said_input& said) -> result<void> {

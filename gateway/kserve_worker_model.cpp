@@ -41,6 +41,42 @@ ordered config_of(const std::vector<worker_tensor>& tensors) {
   return all;
 }
 
+ordered config_of(const version_policy& policy) {
+  if (policy.is_all) {
+    return {{"all", ordered::object()}};
+  }
+  return policy.specific.empty() ? ordered{{"latest", {{"num_versions", policy.latest}}}}
+                                 : ordered{{"specific", {{"versions", policy.specific}}}};
+}
+
+// `bound`: that holds where the policy has none of its own.
+ordered config_of(const schedule::queue_policy& policy, std::size_t bound) {
+  return {{"timeout_action", policy.is_delayed ? "DELAY" : "REJECT"},
+          {"default_timeout_microseconds", policy.timeout.count()},
+          {"allow_timeout_override", policy.allow_timeout_override},
+          {"max_queue_size", policy.max_queue_size > 0 ? policy.max_queue_size : bound}};
+}
+
+// As Triton has it: nothing for a model whose requests go one by one, as they come.
+std::optional<ordered> batching_of(const worker_facts& facts) {
+  if (facts.batch_size == 1 && facts.priority_levels == 0 && !facts.preserve_ordering &&
+      facts.queue_policy == schedule::queue_policy()) {
+    return std::nullopt;
+  }
+  auto levels = ordered::object();
+  for (const auto& [level, policy] : facts.priority_queue_policy) {
+    levels[std::to_string(level)] = config_of(policy, facts.max_queued);
+  }
+  return ordered{
+      {"preferred_batch_size", facts.preferred_batch_size},
+      {"max_queue_delay_microseconds", facts.batch_size > 1 ? facts.max_batch_delay.count() : 0},
+      {"preserve_ordering", facts.preserve_ordering},
+      {"priority_levels", facts.priority_levels},
+      {"default_priority_level", facts.default_priority_level},
+      {"default_queue_policy", config_of(facts.queue_policy, facts.max_queued)},
+      {"priority_queue_policy", std::move(levels)}};
+}
+
 } // namespace
 
 std::optional<result<worker_view>> kserve_worker_named(const board& facts, std::string_view name,
@@ -83,17 +119,15 @@ std::string worker_config_body(const worker_view& of) {
   ordered body{{"name", of.name},
                {"platform", ""},
                {"backend", facts.platform},
-               {"version_policy", {{"latest", {{"num_versions", 1}}}}},
+               {"version_policy", config_of(facts.versions)},
                {"max_batch_size", facts.max_batch_size},
                {"input", config_of(facts.inputs)},
                {"output", config_of(facts.outputs)},
                {"instance_group", ordered::array({{{"name", of.name},
                                                    {"kind", "KIND_MODEL"},
                                                    {"count", facts.processes.size()}}})}};
-  if (facts.batch_size > 1) {
-    body["dynamic_batching"] = {{"preferred_batch_size", {facts.batch_size}},
-                                {"max_queue_delay_microseconds", facts.max_batch_delay.count()},
-                                {"default_queue_policy", {{"max_queue_size", facts.max_queued}}}};
+  if (auto batching = batching_of(facts)) {
+    body["dynamic_batching"] = *std::move(batching);
   }
   body["parameters"] = ordered::object();
   body["model_transaction_policy"] = {{"decoupled", facts.is_decoupled}};

@@ -30,8 +30,14 @@ class family_list {
 public:
   explicit family_list(const std::vector<std::string>& names) : names_(names) {}
 
+  bool is_asked(const char* name) const {
+    return names_.empty() || std::find(names_.begin(), names_.end(), name) != names_.end();
+  }
+  bool has(const std::string& name) const {
+    return std::any_of(all_.begin(), all_.end(), [&](const auto& f) { return f.name == name; });
+  }
   MetricFamily* begin(const char* name, MetricType type, const char* unit) {
-    if (!names_.empty() && std::find(names_.begin(), names_.end(), name) == names_.end()) {
+    if (!is_asked(name)) {
       return nullptr;
     }
     auto& family = all_.emplace_back();
@@ -94,7 +100,8 @@ void torchserve_metrics::predicted(const std::string& model, bool has_version, d
   last_queue_millis_ = micros(queue) / micros_of_milli;
 }
 
-std::string torchserve_metrics::text(const std::vector<std::string>& names) {
+std::string torchserve_metrics::text(const std::vector<std::string>& names,
+                                     const metric_book& of_handlers) {
   const std::lock_guard lock(mutex_);
   family_list out(names);
   const label_list of_host{{"Level", "Host"}, {"Hostname", host_}};
@@ -139,7 +146,9 @@ std::string torchserve_metrics::text(const std::vector<std::string>& names) {
   out.one("DiskUsage", gauge, "Gigabytes", of_host, now.disk_used_gib);
   out.one("DiskAvailable", gauge, "Gigabytes", of_host, now.disk_available_gib);
   out.one("DiskUtilization", gauge, "Percent", of_host, now.disk_percent);
-  return out.text();
+  return out.text() + of_handlers.text([&](const std::string& name) {
+    return out.is_asked(name.c_str()) && !out.has(name);
+  });
 }
 
 } // namespace baton::gateway

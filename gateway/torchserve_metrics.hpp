@@ -4,6 +4,7 @@
 #pragma once
 
 #include "gateway/host_load.hpp"
+#include "gateway/metric_book.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -27,8 +28,8 @@ public:
   void asked(const std::string& model, bool has_version);
   // It has ended well: the wait for its ticket, and from its arrival to its end.
   void predicted(const std::string& model, bool has_version, duration queue, duration whole);
-  // Of these names alone, unless there are none.
-  std::string text(const std::vector<std::string>& names);
+  // Of these names alone, unless there are none; behind its own those that handlers count.
+  std::string text(const std::vector<std::string>& names, const metric_book& of_handlers);
 
 private:
   struct of_model {

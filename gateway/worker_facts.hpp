@@ -2,9 +2,12 @@
 // what it is asked before a worker has to.
 #pragma once
 
+#include "runtime/schedule/waiting_line.hpp"
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,6 +23,16 @@ struct worker_tensor {
   friend bool operator==(const worker_tensor&, const worker_tensor&) = default;
 };
 
+// Which of a model's versions are served, in Triton's words: so many of the newest, unless all, or
+// those that are named.
+struct version_policy {
+  std::uint32_t latest = 1;
+  bool is_all = false;
+  std::vector<std::uint32_t> specific{};
+
+  friend bool operator==(const version_policy&, const version_policy&) = default;
+};
+
 struct worker_facts {
   std::string platform = "baton_worker";
   std::vector<worker_tensor> inputs, outputs; // none: not declared, whatever comes passes
@@ -33,6 +46,12 @@ struct worker_facts {
   std::chrono::milliseconds response_timeout{120'000};
   std::chrono::milliseconds startup_timeout{120'000};
   bool use_job_ticket = false;
+  std::vector<std::uint32_t> preferred_batch_size{}; // ascending
+  bool preserve_ordering = false;
+  std::uint32_t priority_levels = 0, default_priority_level = 0;
+  schedule::queue_policy queue_policy{};
+  std::map<std::uint32_t, schedule::queue_policy> priority_queue_policy{}; // of levels
+  version_policy versions{};
 };
 
 } // namespace baton::gateway

@@ -39,7 +39,8 @@ struct pool_state {
   std::unordered_map<std::uint64_t, open_entry> open;
   // Lives that the root is to end, and why, until they have: one that comes later hears as well.
   std::map<node_id, std::pair<worker_life, std::string>> condemned;
-  answer_order order; // of requests that are open, where it is kept
+  answer_order order;          // of requests that are open, where it is kept
+  metric_book::source counted; // by the handlers
   std::optional<instant> armed_for;
   std::optional<instant> draining_since, drain_until;
   bool is_drained = false; // and it was said
@@ -326,12 +327,17 @@ worker_pool_actor::behavior_type pool(worker_pool_actor::stateful_pointer<pool_s
   auto& state = self->state;
   state.queue = schedule::worker_queue(config.limits);
   state.config = std::move(config);
+  state.counted = {state.config.facts->handler_metrics(), state.config.model, state.config.version};
   state.self = self;
   return {
       [self](open_infer& m) { self->state.start(m); },
       [self](const close_request& m) { self->state.close(m); },
       [self](const worker_greeted& m) { self->state.greeted(m.worker); },
       [self](worker_said& m) { self->state.take(m); },
+      [self](const worker_counted& m) {
+        for (const auto& wrong : self->state.counted.take(m.all))
+          spdlog::warn("{}", wrong);
+      },
       [self](const worker_leaving& m) {
         self->state.queue.worker_leaves(m.worker);
         self->state.obey();

@@ -40,6 +40,10 @@ struct worker_said {
   worker_life worker;
   inferred piece;
 };
+struct worker_counted {
+  worker_life worker;
+  std::vector<handler_metric> all;
+};
 struct worker_leaving { // it says `drain`
   worker_life worker;
 };
@@ -57,6 +61,7 @@ struct worker_silent {
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::gateway::open_infer)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::gateway::worker_greeted)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::gateway::worker_said)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::gateway::worker_counted)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::gateway::worker_leaving)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::gateway::worker_lost)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::gateway::worker_silent)
@@ -64,8 +69,8 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::gateway::worker_silent)
 namespace baton::gateway {
 
 using worker_pool_actor =
-    actors::takes<open_infer, close_request, worker_greeted, worker_said, worker_leaving,
-                  worker_lost, worker_silent, actors::peer_up, drain, actors::tick>;
+    actors::takes<open_infer, close_request, worker_greeted, worker_said, worker_counted,
+                  worker_leaving, worker_lost, worker_silent, actors::peer_up, drain, actors::tick>;
 
 // How a worker stands in the cluster.
 struct worker_place {

@@ -209,6 +209,8 @@ void worker_door::wall::take(linked_worker& from, const envelope& head, message 
   if (auto* piece = std::get_if<inferred>(&m)) {
     give_credit(from, bytes);
     caf::anon_send(from.pool, worker_said{from.life, std::move(*piece)});
+  } else if (auto* counted = std::get_if<handler_metrics>(&m)) {
+    caf::anon_send(from.pool, worker_counted{from.life, std::move(counted->all)});
   } else if (std::holds_alternative<drain>(m)) {
     caf::anon_send(from.pool, worker_leaving{from.life});
   } else if (!std::holds_alternative<heartbeat>(m)) {

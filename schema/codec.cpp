@@ -24,24 +24,57 @@ struct kind_row {
 
 // In the order of `message`, which is the order on the wire.
 constexpr std::array<kind_row, kinds> rows{{
-    {"reserve", false},       {"granted", false},       {"rejected", false},
-    {"submit", true},         {"admit", true},          {"cancel", false},
-    {"micro_batch", true},    {"sampled", false},       {"tokens", true},
-    {"chunk", true},          {"tokenize", true},       {"tokenized", true},
-    {"detokenize", true},     {"detokenized", true},    {"stage_ready", false},
-    {"open_epoch", false},    {"epoch_opened", false},  {"hello", false},
-    {"hello_ack", false},     {"heartbeat", false},     {"credit", false},
-    {"status", false},        {"model_card", false},    {"load_report", false},
-    {"drain", false},         {"query_status", false},  {"cluster_status", false},
-    {"list_models", false},   {"models", false},        {"generate", true},
-    {"chunks", true},         {"resume", false},        {"change_nodes", false},
-    {"nodes_changed", false}, {"generations", false},   {"serves", false},
-    {"joined", false},        {"scale_model", false},   {"remove_node", false},
-    {"group_values", false},  {"infer", true},          {"inferred", true},
-    {"infer_batch", true},    {"cancel_infer", false},  {"served_models", false},
-    {"change_model", false},  {"model_changed", false}, {"model_drained", false},
+    {"reserve", false},
+    {"granted", false},
+    {"rejected", false},
+    {"submit", true},
+    {"admit", true},
+    {"cancel", false},
+    {"micro_batch", true},
+    {"sampled", false},
+    {"tokens", true},
+    {"chunk", true},
+    {"tokenize", true},
+    {"tokenized", true},
+    {"detokenize", true},
+    {"detokenized", true},
+    {"stage_ready", false},
+    {"open_epoch", false},
+    {"epoch_opened", false},
+    {"hello", false},
+    {"hello_ack", false},
+    {"heartbeat", false},
+    {"credit", false},
+    {"status", false},
+    {"model_card", false},
+    {"load_report", false},
+    {"drain", false},
+    {"query_status", false},
+    {"cluster_status", false},
+    {"list_models", false},
+    {"models", false},
+    {"generate", true},
+    {"chunks", true},
+    {"resume", false},
+    {"change_nodes", false},
+    {"nodes_changed", false},
+    {"generations", false},
+    {"serves", false},
+    {"joined", false},
+    {"scale_model", false},
+    {"remove_node", false},
+    {"group_values", false},
+    {"infer", true},
+    {"inferred", true},
+    {"infer_batch", true},
+    {"cancel_infer", false},
+    {"served_models", false},
+    {"change_model", false},
+    {"model_changed", false},
+    {"model_drained", false},
+    {"handler_metrics", false},
 }};
-static_assert(kinds == 48, "a new message needs a row, a table in a .fbs file, and a put/get pair");
+static_assert(kinds == 49, "a new message needs a row, a table in a .fbs file, and a put/get pair");
 
 // The table below is indexed by kind - 1.
 const kind_row* row_for(message_kind kind) noexcept {
@@ -49,7 +82,7 @@ const kind_row* row_for(message_kind kind) noexcept {
   return number >= 1 && number <= kinds ? &rows[number - 1] : nullptr;
 }
 
-// "BT01" to "BT48": a body can not be read as another kind's.
+// "BT01" to "BT49": a body can not be read as another kind's.
 std::array<char, 5> identifier_of(std::size_t number) noexcept {
   return {'B', 'T', static_cast<char>('0' + number / 10), static_cast<char>('0' + number % 10),
           '\0'};

@@ -1,6 +1,8 @@
 // What worker models are asked and answer.
 #include "schema/codec_parts.hpp"
 
+#include <cmath>
+
 namespace baton::codec {
 namespace {
 
@@ -124,6 +126,34 @@ offset<wire::CancelInfer> put(writer& out, const cancel_infer& m) {
 
 void get(reader&, const wire::CancelInfer& from, cancel_infer& to) {
   to.request = from.request();
+}
+
+offset<wire::HandlerMetric> put(writer& out, const handler_metric& m) {
+  auto name = out.text(m.name, limits::name_bytes_max);
+  auto help = out.text(m.help, limits::name_bytes_max);
+  auto labels = out.tables(m.labels, limits::metric_labels_max);
+  return wire::CreateHandlerMetric(out.buffer, name, help, static_cast<wire::MetricKind>(m.kind),
+                                   labels, m.sets, m.value);
+}
+
+void get(reader& in, const wire::HandlerMetric& from, handler_metric& to) {
+  in.text(from.name(), to.name, limits::name_bytes_max, "metric.name");
+  in.text(from.help(), to.help, limits::name_bytes_max, "metric.help");
+  in.one_of(from.kind(), to.kind, metric_kind::counter, metric_kind::gauge, "metric.kind");
+  in.tables(from.labels(), to.labels, limits::metric_labels_max, "metric.labels");
+  to.sets = from.sets();
+  if (!std::isfinite(from.value()))
+    in.refuse("metric.value is not finite");
+  to.value = from.value();
+}
+
+offset<wire::HandlerMetrics> put(writer& out, const handler_metrics& m) {
+  auto all = out.tables(m.all, limits::metrics_max);
+  return wire::CreateHandlerMetrics(out.buffer, all);
+}
+
+void get(reader& in, const wire::HandlerMetrics& from, handler_metrics& to) {
+  in.tables(from.all(), to.all, limits::metrics_max, "handler_metrics.all");
 }
 
 } // namespace baton::codec

@@ -180,6 +180,7 @@ offset<wire::StageAddress> put(writer& out, const stage_address& m);
 offset<wire::Generation> put(writer& out, const generation& m);
 offset<wire::Tensor> put(writer& out, const tensor& m);
 offset<wire::HeaderField> put(writer& out, const header_field& m);
+offset<wire::HandlerMetric> put(writer& out, const handler_metric& m);
 offset<wire::ModelWorker> put(writer& out, const model_worker& m);
 offset<wire::ServedModel> put(writer& out, const served_model& m);
 void get(reader& in, const wire::Error& from, error& to);
@@ -199,6 +200,7 @@ void get(reader& in, const wire::StageAddress& from, stage_address& to);
 void get(reader& in, const wire::Generation& from, generation& to);
 void get(reader& in, const wire::Tensor& from, tensor& to);
 void get(reader& in, const wire::HeaderField& from, header_field& to);
+void get(reader& in, const wire::HandlerMetric& from, handler_metric& to);
 void get(reader& in, const wire::ModelWorker& from, model_worker& to);
 void get(reader& in, const wire::ServedModel& from, served_model& to);
 
@@ -260,6 +262,7 @@ offset<wire::ServedModels> put(writer& out, const served_models& m);
 offset<wire::ChangeModel> put(writer& out, const change_model& m);
 offset<wire::ModelChanged> put(writer& out, const model_changed& m);
 offset<wire::ModelDrained> put(writer& out, const model_drained& m);
+offset<wire::HandlerMetrics> put(writer& out, const handler_metrics& m);
 
 void get(reader& in, const wire::Reserve& from, reserve& to);
 void get(reader& in, const wire::Granted& from, granted& to);
@@ -311,6 +314,7 @@ void get(reader& in, const wire::ServedModels& from, served_models& to);
 void get(reader& in, const wire::ChangeModel& from, change_model& to);
 void get(reader& in, const wire::ModelChanged& from, model_changed& to);
 void get(reader& in, const wire::ModelDrained& from, model_drained& to);
+void get(reader& in, const wire::HandlerMetrics& from, handler_metrics& to);
 
 // A finished buffer as a payload that owns it, 16-byte aligned.
 template <class W>

@@ -68,4 +68,21 @@ struct cancel_infer {
   std::uint64_t request = 0;
 };
 
+enum class metric_kind : std::uint8_t { counter = 1, gauge };
+
+// Something that a handler counts or measures, under a name and labels of its own.
+struct handler_metric {
+  std::string name;
+  std::string help;
+  metric_kind kind = metric_kind::counter;
+  std::vector<header_field> labels;
+  bool sets = false; // `value` is what it is from now on; else it is added
+  double value = 0;
+};
+
+// Worker to gateway: what its handler has counted since the last of these.
+struct handler_metrics {
+  std::vector<handler_metric> all;
+};
+
 } // namespace baton

@@ -63,6 +63,8 @@ inline constexpr std::size_t headers_max = 128;
 inline constexpr std::size_t header_bytes_max = 8192; // one value
 inline constexpr std::size_t parameters_bytes_max = 64u << 10;
 inline constexpr std::size_t batch_items_max = 1024;
+inline constexpr std::size_t metrics_max = 256; // of handlers, in one message
+inline constexpr std::size_t metric_labels_max = 32;
 inline constexpr std::size_t batch_bytes_max = body_bytes_max - (1u << 20); // room for the tables
 
 // Longer than this means "never", and would overflow when added to a clock.

@@ -13,6 +13,8 @@ from .errors import BatonError
 from .tensors import Tensor
 from .wire import CancelInfer as wire_cancel_infer
 from .wire import Error as wire_error
+from .wire import HandlerMetric as wire_metric
+from .wire import HandlerMetrics as wire_metrics
 from .wire import HeaderField as wire_header
 from .wire import Infer as wire_infer
 from .wire import Inferred as wire_inferred
@@ -23,10 +25,12 @@ from .wire.Drain import Drain as WireDrain
 from .wire.InferBatch import InferBatch as WireInferBatch
 from .wire.Inferred import Inferred as WireInferred
 from .wire.MessageKind import MessageKind
+from .wire.MetricKind import MetricKind
 
 BYTES_MAX = (16 << 20) - (256 << 10)  # infer_bytes_max of schema/limits.hpp
 TENSORS_MAX = 256
 DIMENSIONS_MAX = 32
+METRICS_MAX = 256  # in one message
 HEADERS_MAX = 128
 NAME_BYTES_MAX = 1024
 HEADER_BYTES_MAX = 8192
@@ -233,6 +237,28 @@ def cancel_infer(request: int) -> bytes:
     wire_cancel_infer.CancelInferStart(b)
     wire_cancel_infer.CancelInferAddRequest(b, request)
     return codec._finished(b, MessageKind.cancel_infer, wire_cancel_infer.CancelInferEnd(b))
+
+
+def _metric(b: flatbuffers.Builder, m: Any) -> int:
+    name, about, labels = b.CreateString(m.name), _optional_text(b, m.help), _headers(b, m.labels)
+    wire_metric.HandlerMetricStart(b)
+    wire_metric.HandlerMetricAddName(b, name)
+    if about is not None:
+        wire_metric.HandlerMetricAddHelp(b, about)
+    wire_metric.HandlerMetricAddKind(b, getattr(MetricKind, m.kind))
+    wire_metric.HandlerMetricAddLabels(b, labels)
+    wire_metric.HandlerMetricAddSets(b, m.sets)
+    wire_metric.HandlerMetricAddValue(b, m.value)
+    return wire_metric.HandlerMetricEnd(b)
+
+
+def handler_metrics(told: Sequence[Any]) -> bytes:
+    """Of baton_worker.metrics.Told, up to METRICS_MAX."""
+    b = flatbuffers.Builder(1024)
+    every = codec._offset_vector(b, [_metric(b, m) for m in told])
+    wire_metrics.HandlerMetricsStart(b)
+    wire_metrics.HandlerMetricsAddAll(b, every)
+    return codec._finished(b, MessageKind.handler_metrics, wire_metrics.HandlerMetricsEnd(b))
 
 
 # -- In --

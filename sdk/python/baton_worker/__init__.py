@@ -13,5 +13,6 @@ docs/workers.md has the rest.
 from baton_client.tensors import Tensor
 
 from .handler import Context, Handler, Request, RequestError, Response, Unusable
+from .metrics import MetricError
 
-__all__ = ["Context", "Handler", "Request", "RequestError", "Response", "Tensor", "Unusable"]
+__all__ = ["Context", "Handler", "MetricError", "Request", "RequestError", "Response", "Tensor", "Unusable"]

@@ -11,6 +11,8 @@ from baton_client.errors import BatonError
 from baton_client.inference import Infer, Inferred, json_of
 from baton_client.tensors import Tensor
 
+from .metrics import Metrics
+
 
 @dataclass
 class Context:
@@ -22,6 +24,7 @@ class Context:
     batch_size: int
     door: str  # the gateway's ZeroMQ door, for calls of other models; "" if there is none
     options: Sequence[str] = ()  # of the command line, behind the handler's file
+    metrics: Metrics = field(default_factory=Metrics)  # what it counts, for the gateway's /metrics
 
     @classmethod
     def of_environment(cls, options: Sequence[str] = ()) -> "Context":

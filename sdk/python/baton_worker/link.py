@@ -20,11 +20,13 @@ from typing import Deque, List, Optional, Set, Tuple
 
 import zmq
 
-from baton_client import codec
+from baton_client import codec, inference
 from baton_client.errors import BatonError, LinkDown
 from baton_client.inference import Infer
 from baton_client.wire.MessageKind import MessageKind
 from baton_client.wire.Role import Role
+
+from .metrics import Metrics
 
 HEARTBEAT_INTERVAL = 1.0
 SILENCE_MAX = 5.0
@@ -50,10 +52,12 @@ class Batch:
 class Link:
     """`put`, `next_batch` and `is_cancelled` are the handler's thread's; `leave` anybody's."""
 
-    def __init__(self, door: str, node: int, epoch: int, name: str):
+    def __init__(self, door: str, node: int, epoch: int, name: str, metrics: Optional[Metrics] = None):
         self._endpoint = door
         self._us = codec.Address(node, epoch, WORKER_ACTOR)
         self._name = name
+        self._metrics = metrics or Metrics()
+        self._told_epoch = 0  # of the door that has heard the metrics so far
         self._changed = threading.Condition(threading.RLock())  # a signal may come while it is held
         self._life = 0
         self._is_open = False
@@ -186,6 +190,7 @@ class Link:
             if self._is_open and now >= beat_at:
                 beats, beat_at = beats + 1, now + HEARTBEAT_INTERVAL
                 self._send(MessageKind.heartbeat, codec.heartbeat(beats))
+                self._send_metrics()
             if self._send_queued():
                 return
             ready = dict(self._poller.poll(POLL_INTERVAL_MS))
@@ -198,6 +203,13 @@ class Link:
                 raise LinkDown("the door closed the connection")
             if time.monotonic() - heard_at > SILENCE_MAX:
                 raise LinkDown("the door fell silent")
+
+    def _send_metrics(self) -> None:
+        """Small, and once a second: without credit."""
+        told = self._metrics.take()
+        for at in range(0, len(told), inference.METRICS_MAX):
+            body = inference.handler_metrics(told[at : at + inference.METRICS_MAX])
+            self._send(MessageKind.handler_metrics, body)
 
     def _send_queued(self) -> bool:
         """True: released, nothing is left to say."""
@@ -212,6 +224,8 @@ class Link:
                     else:
                         return self._is_released
                 kind, body = self._queued.popleft()
+            if kind == MessageKind.drain:
+                self._send_metrics()  # behind it nothing is heard
             self._send(kind, body)
 
     def _drain_wake(self) -> None:
@@ -238,6 +252,9 @@ class Link:
                     raise heard.value.refused
                 self._door.node, self._door.epoch = heard.value.node, heard.value.epoch
                 self._window_bytes = heard.value.window_bytes
+                if self._told_epoch not in (0, heard.value.epoch):
+                    self._metrics.tell_again()
+                self._told_epoch = heard.value.epoch
                 self._sent_bytes = self._credited_bytes = 0
                 self._is_open, self._is_told = True, False
             elif heard.kind == MessageKind.infer_batch:

@@ -56,4 +56,4 @@ def start(make: Callable[[Context], Handler], options: List[str]) -> None:
         handler.initialize(context)
     except Unusable as wrong:
         give_up(str(wrong))
-    serve(handler, Link(door, int(node), int(epoch), context.name))
+    serve(handler, Link(door, int(node), int(epoch), context.name, context.metrics))

@@ -168,10 +168,13 @@ def _rows_of(arrays: Arrays) -> int:
 
 
 def options_of(context: Context, program: str) -> Tuple[Path, Optional[Dict[str, Any]]]:
-    """The model's file and its config.pbtxt, of the command line MODEL [--config FILE]. Raises ValueError."""
+    """The model's file and its config.pbtxt, of the command line MODEL [--config FILE] [--max-batch-size ROWS]. Raises ValueError.
+
+    The rows are said where config.pbtxt says none, by who completed it of the model's file."""
     parser = argparse.ArgumentParser(prog=program)
     parser.add_argument("model")
     parser.add_argument("--config", default=None)
+    parser.add_argument("--max-batch-size", type=int, default=0)
     try:
         options = parser.parse_args(list(context.options))
     except SystemExit as wrong:
@@ -179,7 +182,10 @@ def options_of(context: Context, program: str) -> Tuple[Path, Optional[Dict[str,
     file = Path(options.model).resolve()
     if not file.is_file():
         raise ValueError(f"{file} is no file")
-    return file, pbtxt.beside(file, options.config)
+    config = pbtxt.beside(file, options.config)
+    if options.max_batch_size:
+        config = {**(config or {}), "max_batch_size": options.max_batch_size}
+    return file, config
 
 
 class Parameters:

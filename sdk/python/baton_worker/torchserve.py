@@ -23,6 +23,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from .handler import Context, Handler, Request, RequestError, Response
 from .start import load_module, start
+from .torchserve_metrics import Dimension, MetricTypes, ModelMetrics
 
 
 class PredictionException(Exception):
@@ -71,15 +72,6 @@ class RequestProcessor:
         return self.response_headers.get(key)
 
 
-class Metrics:
-    """Takes what handlers count; the gateway has its own metrics, and does not show these."""
-
-    def __getattr__(self, name: str) -> Callable[..., None]:
-        if not name.startswith("add_"):
-            raise AttributeError(name)
-        return lambda *args, **kwargs: None
-
-
 class TorchContext:
     """ts.context.Context."""
 
@@ -102,7 +94,7 @@ class TorchContext:
             "server_version": "0.1",
             "limit_max_image_pixels": True,
         }
-        self.metrics = Metrics()
+        self.metrics = ModelMetrics(context)
         self.request_ids: Dict[int, str] = {}
         self.request_processor: List[RequestProcessor] = []
 
@@ -211,6 +203,8 @@ def provide_ts() -> None:
         "ts.protocol.otf_message_handler": {"send_intermediate_predict_response": send_intermediate_predict_response},
         "ts.utils.util": {"PredictionException": PredictionException},
         "ts.context": {"Context": TorchContext, "RequestProcessor": RequestProcessor},
+        "ts.metrics.dimension": {"Dimension": Dimension},
+        "ts.metrics.metric_type_enum": {"MetricTypes": MetricTypes},
     }
     if not is_installed:
         contents["ts.torch_handler.base_handler"] = {"BaseHandler": BaseHandler}

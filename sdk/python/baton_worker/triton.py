@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import inspect
 import json
 import logging
@@ -18,15 +19,16 @@ import sys
 import threading
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 import numpy
 
 from baton_client import tensors
 from baton_client.errors import BatonError
 
-from . import pbtxt
+from . import metrics, pbtxt
 from .handler import Context, Handler, Request, RequestError, Response
+from .metrics import COUNTER, GAUGE
 from .start import load_module, start
 from .triton_config import ModelConfig
 
@@ -83,6 +85,53 @@ class Logger:
     @classmethod
     def log_verbose(cls, message: str) -> None:
         cls.log(message, cls.VERBOSE)
+
+
+class MetricFamily:
+    """Metrics of one name, shown at the gateway's /metrics. They stay there until the model goes."""
+
+    COUNTER, GAUGE, HISTOGRAM = COUNTER, GAUGE, "histogram"
+
+    def __init__(self, name: str, description: str, kind: str):
+        if kind not in (COUNTER, GAUGE):
+            raise TritonModelException(f"the metric '{name}' cannot be a {kind}: a counter or a gauge can be told")
+        with _as_model_exception():
+            self._family = _metrics().family(kind, name, description)
+
+    def Metric(self, labels: Optional[Dict[str, str]] = None) -> "Metric":
+        with _as_model_exception():
+            return Metric(self._family.of(labels or {}))
+
+
+class Metric:
+    def __init__(self, of: metrics.Metric):
+        self._of = of
+
+    def increment(self, value: float) -> None:
+        with _as_model_exception():
+            self._of.increment(value)
+
+    def set(self, value: float) -> None:
+        with _as_model_exception():
+            self._of.set(value)
+
+    def value(self) -> float:
+        """As this process has counted it."""
+        return self._of.value
+
+
+@contextlib.contextmanager
+def _as_model_exception() -> Iterator[None]:
+    try:
+        yield
+    except metrics.MetricError as wrong:
+        raise TritonModelException(str(wrong)) from None
+
+
+def _metrics() -> metrics.Metrics:
+    if _context is None:
+        raise TritonModelException("no model is served yet: metrics are made in `initialize`")
+    return _context.metrics
 
 
 class Tensor:

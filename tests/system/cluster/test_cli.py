@@ -5,8 +5,9 @@ import re
 import subprocess
 import tempfile
 
+import openai
 import pytest
-from harness import CLUSTER, MODEL, ROOT, Cluster
+from harness import CLUSTER, MODEL, ROOT, Cluster, running
 
 
 def cluster(*words):
@@ -150,6 +151,20 @@ def test_what_does_not_run_is_said(short_path):
     c = Cluster(short_path)
     assert c.command("status", str(c.config)).returncode == 3
     assert c.command("down", str(c.config)).returncode == 3
+
+
+def test_the_doors_answer_to_an_alias_of_the_model():
+    imported = cluster("import", "vllm", "serve", MODEL, "--served-model-name", "small", "org/small:latest", "gpt").stdout
+    (aliases,) = re.findall(r"^aliases = .*$", imported, re.M)
+    with running(model=aliases, devices=("cpu:0",)) as c:
+        client = openai.OpenAI(base_url=c.url + "/v1", api_key="none")
+        assert [m.id for m in client.models.list()][1:] == ["org/small:latest", "gpt"]
+        assert client.models.retrieve("org/small:latest").id == "org/small:latest"
+        for name in ("org/small:latest", "gpt"):
+            told = client.completions.create(model=name, prompt="The sky is", max_tokens=2)
+            assert told.model == name and told.usage.completion_tokens == 2
+        with pytest.raises(openai.NotFoundError):
+            client.completions.create(model="small", prompt="x")
 
 
 def test_chat_answers_one_question(shared):

@@ -1,12 +1,9 @@
 """A model repository of Triton served as it is: Triton's own clients load, unload and list, files change under the cluster, and no request is lost."""
 import concurrent.futures
 import contextlib
-import json
 import os
 import pathlib
-import re
 import shutil
-import socket
 import sys
 import tempfile
 import threading
@@ -16,14 +13,15 @@ from unittest import mock
 import pytest
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
-from harness import ROOT, Cluster, free_port
+from harness import ROOT, Cluster, free_port, free_ports
 
 SDK = ROOT / "sdk" / "python"
-sys.path.insert(0, str(SDK))
+sys.path[:0] = [str(SDK), str(SDK / "tests")]
 
 from baton_client import BatonError, Client, Tensor  # noqa: E402
 
 import numpy as np  # noqa: E402
+import onnx_bytes  # noqa: E402
 from tritonclient.utils import InferenceServerException  # noqa: E402
 
 CONFIG = """
@@ -58,10 +56,8 @@ class WithRepository(Cluster):
         self.grpc_port = free_port()
         for name, factor in (models or {}).items():
             self.write(name, factor)
-        with socket.socket() as held:  # so that HTTP's is another
-            held.bind(("127.0.0.1", self.grpc_port))
-            super().__init__(directory, devices=("cpu:0",), gateway=f'kserve_grpc = "127.0.0.1:{self.grpc_port}"',
-                             nodes=f'[model_repository]\npath = "{self.models}"\n{section}', **options)
+        super().__init__(directory, devices=("cpu:0",), gateway=f'kserve_grpc = "127.0.0.1:{self.grpc_port}"',
+                         nodes=f'[model_repository]\npath = "{self.models}"\n{section}', **options)
 
     def start(self, wait=True):
         """The python3 that workers run has numpy, and finds the SDK."""
@@ -160,6 +156,39 @@ def explicit():
     with running(section=EXPLICIT, models={"double": 2, "triple": 3}) as c:
         c.wait_state("double", "READY")
         yield c
+
+
+def test_a_model_without_a_configuration_is_completed_of_its_file(explicit):
+    pytest.importorskip("onnxruntime")
+    made = pathlib.Path(tempfile.mkdtemp(dir=explicit.models, prefix="."))
+    (made / "1").mkdir()
+    (made / "1" / "model.onnx").write_bytes(onnx_bytes.add_sub())
+    made.chmod(0o755)
+    made.rename(explicit.models / "add_sub")
+    (explicit.models / "script" / "1").mkdir(parents=True)
+    (explicit.models / "script" / "1" / "model.pt").write_bytes(b"nothing")
+    with explicit.http as client:
+        client.load_model("add_sub")
+        told = client.get_model_config("add_sub")
+        assert (told["max_batch_size"], told["backend"], told["dynamic_batching"]["preferred_batch_size"]) == (4, "onnxruntime", [])
+        assert [(t["name"], t["data_type"], t["dims"]) for t in told["input"]] == [("INPUT0", "TYPE_FP32", [2]), ("INPUT1", "TYPE_FP32", [2])]
+        assert [t["shape"] for t in client.get_model_metadata("add_sub")["outputs"]] == [[-1, 2], [-1, 2]]
+
+        def ask(rows):
+            inputs = [triton_http.InferInput(name, [rows, 2], "FP32") for name in ("INPUT0", "INPUT1")]
+            for one, values in zip(inputs, (2, 1)):
+                one.set_data_from_numpy(np.full([rows, 2], values, np.float32))
+            answer = client.infer("add_sub", inputs)
+            return answer.as_numpy("OUTPUT0").tolist(), answer.as_numpy("OUTPUT1").tolist()
+
+        assert ask(4) == ([[3, 3]] * 4, [[1, 1]] * 4)
+        with pytest.raises(InferenceServerException, match="4"):
+            ask(5)
+        with pytest.raises(InferenceServerException, match="TorchScript"):
+            client.load_model("script")
+        client.unload_model("add_sub")
+    shutil.rmtree(explicit.models / "script")
+    shutil.rmtree(explicit.models / "add_sub")
 
 
 def test_what_is_not_loaded_is_listed_and_not_served(explicit):
@@ -412,15 +441,13 @@ def test_all_are_loaded_at_the_start_if_that_is_asked_for():
 def test_two_gateways_have_each_a_worker():
     with tempfile.TemporaryDirectory(prefix="baton-") as directory:
         c = WithRepository(directory, section='control_mode = "explicit"\n', models={"double": 2})
-        more = f'[gateway]\nprocesses = 2\nadmin = "127.0.0.1:{c.grpc_port}"'  # and the port behind it
+        admin = free_ports(2)
+        more = f'[gateway]\nprocesses = 2\nadmin = "127.0.0.1:{admin}"'
         c.config.write_text(c.config.read_text().replace("[gateway]", more).replace(f'kserve_grpc = "127.0.0.1:{c.grpc_port}"', ""))
-        c.http_port = c.grpc_port + 4
-        c.url = f"http://127.0.0.1:{c.http_port}"
-        c.config.write_text(re.sub(r'http = "127.0.0.1:\d+"', f'http = "127.0.0.1:{c.http_port}"', c.config.read_text()))
         asked = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1], "data": [4]}]}
         try:
             c.start()
-            with triton_http.InferenceServerClient(f"127.0.0.1:{c.grpc_port}") as client:
+            with triton_http.InferenceServerClient(f"127.0.0.1:{admin}") as client:
                 client.load_model("double")
                 assert len(c.workers("double")) == 2
                 for _ in range(12):  # whichever gateway takes the connection

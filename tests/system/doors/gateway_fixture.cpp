@@ -49,7 +49,7 @@ int read_flags(int argc, char** argv, settings& s) {
   CLI::App app{"the doors of a gateway over a fake head"};
   auto& g = s.gateway;
   std::uint64_t header_ms = 0, body_ms = 0, write_ms = 0, idle_ms = 0, answer_ms = 0,
-                handshake_ms = 0, kept_ms = 0, message_ms = 0;
+                handshake_ms = 0, kept_ms = 0, message_ms = 0, ping_ms = 0;
   app.add_option("--http", g.http);
   app.add_option("--zmq", g.zmq);
   app.add_option("--threads", g.threads);
@@ -88,6 +88,7 @@ int read_flags(int argc, char** argv, settings& s) {
   app.add_option("--write-timeout-ms", write_ms);
   app.add_option("--idle-timeout-ms", idle_ms);
   app.add_option("--answer-timeout-ms", answer_ms);
+  app.add_option("--sse-ping-ms", ping_ms);
   app.add_option("--responses-kept-ms", kept_ms);
   app.add_option("--otlp-endpoint", g.otlp_endpoint);
   app.add_option("--trace-sampling-ratio", g.trace_sampling_ratio);
@@ -105,6 +106,7 @@ int read_flags(int argc, char** argv, settings& s) {
   set(g.answer_timeout, answer_ms);
   set(g.responses.kept_for, kept_ms);
   set(g.grpc_bounds.message_timeout, message_ms);
+  set(g.http_bounds.sse_ping_interval, ping_ms);
   return -1;
 }
 
@@ -259,6 +261,8 @@ void read_queue(std::istringstream& words, schedule::worker_limits& limits) {
       limits.preserve_ordering = value > 0;
     else if (key == "allow_timeout_override")
       limits.default_queue_policy.allow_timeout_override = value > 0;
+    else if (key == "delay_of_level") // those that wait for so many milliseconds go behind others
+      limits.priority_queue_policy[value % 10] = {std::chrono::milliseconds(value / 10), true};
   }
 }
 
@@ -330,6 +334,12 @@ result<worker_side> open_workers(caf::actor_system& system, const settings& s,
     told->max_batch_delay = c.limits.max_batch_delay;
     told->max_queued = c.limits.max_queued;
     told->response_timeout = c.limits.response_timeout;
+    told->preferred_batch_size = c.limits.preferred_batch_sizes;
+    told->preserve_ordering = c.limits.preserve_ordering;
+    told->priority_levels = c.limits.priority_levels;
+    told->default_priority_level = c.limits.default_priority_level;
+    told->queue_policy = c.limits.default_queue_policy;
+    told->priority_queue_policy = c.limits.priority_queue_policy;
     for (const auto& place : c.places)
       told->processes.push_back(place.name);
     c.model = name;

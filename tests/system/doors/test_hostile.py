@@ -121,6 +121,36 @@ def test_hostile_bytes_are_refused_in_openais_shape(besieged, name):
     assert exchange(besieged, request("GET", "/health")).status == 200
 
 
+EARLY = {
+    "no_host": ([], None, b"", 400),
+    "huge_header": (["X: " + "a" * 20000], "x", b"", 431),
+    "declared_too_large": (["Content-Length: 99999999"], "x", b"x", 413),
+    "sent_too_large_in_chunks": (CHUNKED, "x", (b"100000\r\n" + b"a" * (1 << 20) + b"\r\n") * 5, 413),
+    "bad_chunk": (CHUNKED, "x", b"zz\r\n", 400),
+}
+SHAPES = {"/v2/models/fake/infer": {"error"}, "/v2/models/fake/generate": {"error"}, "/v2/nowhere": {"error"}, "/generate": {"error", "error_type"},
+          "/generate_stream": {"error", "error_type"}, "/": {"error", "error_type"}}
+
+
+@pytest.mark.parametrize("name", EARLY)
+@pytest.mark.parametrize("path", SHAPES)
+def test_what_is_refused_early_has_the_shape_of_its_path(besieged, path, name):
+    headers, host, body, status = EARLY[name]
+    reply = answer_to(besieged, request("POST", path, body, headers=headers, host=host))
+    assert reply is not None and reply.status in (status, 404 if path == "/v2/nowhere" else status)  # for which no body is read
+    told = reply.json()
+    assert isinstance(told["error"], str) and set(told) <= SHAPES[path]
+
+
+def test_a_late_body_is_refused_in_the_words_of_its_path(start):
+    g = start("--body-timeout-ms", "200", "--header-timeout-ms", "200")
+    for path, head in (("/v2/models/fake/infer", b"\r\n"), ("/generate", b"\r\n"), ("/v2/models/fake/infer", b"")):
+        with connect(g) as s:
+            s.sendall(b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n" % path.encode() + head)
+            reply = read_reply(s)[0]
+        assert reply.status == 408 and isinstance(reply.json()["error"], str)
+
+
 # -- Slowly, byte by byte --
 
 DRIPS = {

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
+from prometheus_client.parser import text_string_to_metric_families
 from tritonclient.grpc import aio as grpc_aio
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 from tritonclient.http import aio as http_aio
@@ -144,6 +145,72 @@ def test_what_clients_ask_of_a_worker_model(over):
     index = as_dict(over.get_model_repository_index())
     index = {m["name"]: m for m in (index if isinstance(index, list) else index["models"])}
     assert index["tensors"]["state"] == "READY" and index["tensors"]["version"] == "1" and "fake" in index
+
+
+def test_comments_keep_a_quiet_stream_open(start, tmp_path):
+    door, until = f"ipc://{tmp_path}/w", tmp_path / "go"
+    g = start("--sse-ping-ms", "50", "--worker-door", door, "--workers", "tensors 1 1 0 60000 9", "--declared", TENSORS)
+    d = Doors(g, door)
+    try:
+        d.begin(5000, "tensors", worker(HANDLER))
+        with httpx.stream("POST", f"{g.url}/v2/models/tensors/generate_stream", json={"DO": f"stream 2 {until}"}, timeout=30) as answer:
+            lines = answer.iter_lines()
+            first = next(lines)
+            assert json.loads(first.removeprefix("data: "))["OUT"] == 0
+            waited = [next(lines) for _ in range(4)]
+            assert set(waited) == {"", ": waiting"}
+            until.touch()
+            rest = [line for line in lines if line.startswith("data: ")]
+        assert [json.loads(line.removeprefix("data: "))["OUT"] for line in rest] == [1]
+    finally:
+        d.stop()
+
+
+def test_a_body_of_bytes_alone_is_the_one_input(start, tmp_path):
+    door = f"ipc://{tmp_path}/w"
+    tables = ("raw 1 1 0 60000 9", "text 1 1 0 60000 9", "several 1 1 0 60000 9")
+    all_declared = (declared("raw", ("IN", "FP32", [-1]), max_batch_size=4), declared("text", ("NAMES", "BYTES", [1])),
+                    declared("several", ("IN", "FP32", [-1], True), ("NAMES", "BYTES", [-1], True)))
+    g = start("--worker-door", door, *(f for t in tables for f in ("--workers", t)), *(f for t in all_declared for f in ("--declared", t)))
+    d = Doors(g, door)
+
+    def told(model, body):
+        fields = {"Inference-Header-Content-Length": "0", "Content-Type": "application/octet-stream"}
+        return httpx.post(f"{g.url}/v2/models/{model}/infer", content=body, headers=fields, timeout=30)
+
+    def read(answer):
+        assert answer.status_code == 200, answer.text
+        return triton_http.InferenceServerClient.parse_response_body(answer.content, header_length=int(answer.headers["inference-header-content-length"]))
+
+    try:
+        for place, model in enumerate(("raw", "text", "several"), 5000):
+            d.begin(place, model, worker(HANDLER))
+        values = read(told("raw", np.array([1, 2, 3], "float32").tobytes())).as_numpy("OUT")
+        assert values.shape == (1, 3) and values.tolist() == [[2, 4, 6]]  # a batch of one
+        assert read(told("text", "Ä".encode())).as_numpy("TEXT") is not None
+        for model, body, why in (("raw", b"12345", "5 bytes"), ("several", b"", "models with one input")):
+            refused = told(model, body)
+            assert refused.status_code == 400 and why in refused.json()["error"]
+    finally:
+        d.stop()
+
+
+def test_a_configuration_tells_the_queue_as_it_is(start, tmp_path):
+    queue_of = "priority_levels=3 preferred_batch_size=2 preferred_batch_size=4 allow_timeout_override=1 delay_of_level=502"
+    g = start("--kserve-grpc", "127.0.0.1:0", "--worker-door", f"ipc://{tmp_path}/w", "--workers", f"queued 2 4 30 60000 20 {queue_of}", "--workers", "plain 1 1 0 60000 9")
+    d = Doors(g, "")
+    with triton_grpc.InferenceServerClient(d.grpc) as over_grpc, triton_http.InferenceServerClient(d.http) as over_http:
+        config = over_grpc.get_model_config("queued").config
+        batching = config.dynamic_batching
+        assert list(batching.preferred_batch_size) == [2, 4] and batching.max_queue_delay_microseconds == 30_000
+        assert (batching.priority_levels, batching.default_priority_level, batching.preserve_ordering) == (3, 3, False)
+        assert (batching.default_queue_policy.allow_timeout_override, batching.default_queue_policy.max_queue_size) == (True, 20)
+        (level, policy), = batching.priority_queue_policy.items()
+        assert (level, policy.timeout_action, policy.default_timeout_microseconds) == (2, 1, 50_000)
+        assert config.instance_group[0].count == 2 and config.version_policy.latest.num_versions == 1
+        told = over_http.get_model_config("queued")
+        assert told["dynamic_batching"]["priority_queue_policy"]["2"]["timeout_action"] == "DELAY" and told["dynamic_batching"]["preferred_batch_size"] == [2, 4]
+        assert not over_grpc.get_model_config("plain").config.HasField("dynamic_batching") and "dynamic_batching" not in over_http.get_model_config("plain")
 
 
 def test_what_is_not_there_is_unknown(over):
@@ -465,6 +532,36 @@ def test_statistics_and_metrics_count_worker_models(doors):
     assert f'nv_inference_request_success{{model="batched",version="1"}} {int(after.inference_stats.success.count)}' in text
     assert 'nv_inference_pending_request_count{model="batched",version="1"} 0' in text
     assert text.count("# TYPE nv_inference_exec_count") == 1
+
+
+def test_what_a_model_of_the_python_backend_counts(start, tmp_path):
+    door = f"ipc://{tmp_path}/w"
+    g = start("--zmq", "tcp://127.0.0.1:*", "--worker-door", door, "--workers", "counts 2 1 0 60000 9", "--declared", declared("counts", ("IN", "FP32", [-1])))
+    d = Doors(g, door)
+
+    def told():
+        families = list(text_string_to_metric_families(httpx.get(g.url + "/metrics").text))
+        assert len({f.name for f in families}) == len(families)
+        return {s.labels.get("sign", s.name): (f.type, s.value) for f in families if f.name in ("elements_served", "largest_element") for s in f.samples}
+
+    def ask(*values):
+        with triton_http.InferenceServerClient(d.http) as c:
+            return c.infer("counts", [tensor(triton_http, "IN", values)])
+
+    try:
+        d.begin(5000, "counts", worker(SHIMMED / "triton_metrics.py", module="baton_worker.triton"))
+        wait_for(lambda: told() == {"plus": ("counter", 0), "minus": ("counter", 0), "largest_element": ("gauge", 0)})
+        ask(1, 2, -3)
+        wait_for(lambda: told() == {"plus": ("counter", 2), "minus": ("counter", 1), "largest_element": ("gauge", 2)})
+        with pytest.raises(InferenceServerException, match="the counter 'elements_served' cannot go down by 1"):
+            ask()
+        d.processes[5000].terminate()  # what it has counted last is said before it leaves, and stays
+        assert d.processes[5000].wait(30) == 0
+        d.begin(5001, "counts", worker(SHIMMED / "triton_metrics.py", module="baton_worker.triton"))
+        ask(5)
+        wait_for(lambda: told() == {"plus": ("counter", 3), "minus": ("counter", 1), "largest_element": ("gauge", 5)})
+    finally:
+        d.stop()
 
 
 def test_keys_and_draining(start, keys_file, tmp_path):

@@ -4,8 +4,10 @@ import json
 import sys
 
 import grpc
+import httpx
 import pytest
 import requests
+from prometheus_client.parser import text_string_to_metric_families
 
 from test_grpc import bearer
 from test_grpc_torchserve import channel_to, stubs  # noqa: F401
@@ -25,6 +27,10 @@ class Doors(Models):
 
     def do(self, what, model="play", **more):
         return self.predict(model, json.dumps({"do": what, **more}), headers={"Content-Type": "application/json"}, stream=what in ("stream", "endless"))
+
+
+def parsed(text):
+    return list(text_string_to_metric_families(text))
 
 
 def worker(*words, module="baton_worker"):
@@ -168,6 +174,22 @@ def test_worker_models_are_listed_described_and_scaled_as_far_as_they_are(doors)
     assert more.status_code == 409 and "count" in more.json()["message"] and more.json()["type"] == "ConflictStatusException"
     assert put("/models/play/1/set-default").status_code == 200
     assert requests.delete(doors.at("management", "/models/play"), timeout=30).status_code == 405
+
+
+def test_what_a_handler_counts_is_told_with_its_dimensions(doors):
+    def words():
+        rows = [s for family in parsed(requests.get(doors.at("metrics", "/metrics"), timeout=30).text) if family.name == "Words" for s in family.samples]
+        return [(s.labels["ModelName"], s.labels["Level"], s.labels["Hostname"] != "", s.value) for s in rows if s.name in ("Words", "Words_total")]
+
+    before, many = sum(row[-1] for row in words()), 10_000  # more than other tests have asked for in the last second
+    assert doors.predict("words", "word " * many, headers={"Content-Type": "text/plain"}).json()["words"] == many
+    wait_for(lambda: sum(row[-1] for row in words()) >= before + many)
+    (row,) = words()
+    assert row[:3] == ("words", "Model", True) and row[3] < before + 2 * many
+    of_server = parsed(httpx.get(doors.gateway.url + "/metrics").text)
+    (value,) = (s.value for family in of_server if family.name == "Words" for s in family.samples)
+    assert value >= row[3]
+    assert "Requests2XX" not in requests.get(doors.at("metrics", "/metrics?name[]=Words"), timeout=30).text
 
 
 def test_its_metrics_count_predictions_of_worker_models(doors):

@@ -439,3 +439,26 @@ TEST_CASE("a model repository is read, with Triton's defaults") {
         "model_repository.load_models");
   CHECK(param("path = \"m\"\ncontrolmode = \"poll\"") == "model_repository.controlmode");
 }
+
+TEST_CASE("a model has further names, which are no other model's") {
+  const auto aliased = [](const std::string& aliases) {
+    return parse_config(
+        with("use_job_ticket = true", "use_job_ticket = true\naliases = " + aliases), "c.toml");
+  };
+  const auto c = aliased(R"(["Qwen/Qwen2.5-1.5B", "gpt-4o:latest"])");
+  REQUIRE_MESSAGE(c, c.error().message);
+  CHECK(c->model.aliases == std::vector<std::string>{"Qwen/Qwen2.5-1.5B", "gpt-4o:latest"});
+  for (const auto* wrong : {R"([""])", R"(["a b"])", R"(["a", "a"])", R"(["m"])"}) {
+    CAPTURE(wrong);
+    const auto refused = aliased(wrong);
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().param == "model.aliases");
+  }
+  CHECK(aliased("\"a\"").error().param == "model.aliases");
+  const auto several = parse_config("[[models]]\nname = \"a\"\npath = \"a.gguf\"\naliases = "
+                                    "[\"x\"]\n[[models]]\nname = \"b\"\npath = \"b.gguf\"\n"
+                                    "aliases = [\"y\"]\n",
+                                    "c.toml");
+  REQUIRE_FALSE(several);
+  CHECK(several.error().param == "models[1].aliases");
+}

@@ -72,6 +72,14 @@ TEST_CASE("vllm serve becomes nodes.toml") {
   CHECK(config.gateway.http == "127.0.0.1:8100");
 }
 
+TEST_CASE("several served names are the model's and its aliases") {
+  const auto made = import_of("vllm serve /models/m --served-model-name qwen Qwen/Qwen2.5 qwen "
+                              "Qwen/Qwen2.5 gpt-4o:latest --port 8100");
+  CHECK(made.config.model.name == "qwen");
+  CHECK(made.config.model.aliases == std::vector<std::string>{"Qwen/Qwen2.5", "gpt-4o:latest"});
+  CHECK(made.notes.empty() == import_of("vllm serve /models/m --port 8100").notes.empty());
+}
+
 TEST_CASE("the module of older versions is the same server") {
   const auto made = import_of("/usr/bin/python3 -m vllm.entrypoints.openai.api_server --model "
                               "/models/q.gguf --max-model-len 4K");

@@ -74,6 +74,7 @@ TEST_CASE("what version_policy chooses is served, each version for itself") {
       {directory("m", "backend: \"python\" version_policy { all {} }", {1, 2})}, {});
   REQUIRE(all.at("m").size() == 2);
   CHECK(all.at("m")[0].worker.version == "1");
+  CHECK(all.at("m")[0].worker.version_policy.is_all);
   CHECK(all.at("m")[1].worker.command.back() == "repository/m/2/model.py");
 }
 

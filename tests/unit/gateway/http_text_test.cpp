@@ -333,3 +333,14 @@ TEST_CASE("metrics have the own names, vLLM's and TGI's") {
     CHECK(text.find(line) != std::string::npos);
   }
 }
+
+TEST_CASE("a comment stands between server-sent events, and in nothing else") {
+  for (const auto* type : {"text/event-stream", "Text/Event-Stream; charset=utf-8"}) {
+    CHECK(takes_comment(type, "data: a\n\n"));
+    CHECK(takes_comment(type, "data: a\r\n\r\n"));
+    for (const auto* within : {"", "data: a", "data: a\n", "\n"})
+      CHECK_FALSE(takes_comment(type, within));
+  }
+  for (const auto* type : {"", "text/plain", "text/event-stream2", "application/x-ndjson"})
+    CHECK_FALSE(takes_comment(type, "data: a\n\n"));
+}

@@ -285,6 +285,46 @@ struct world {
 
 } // namespace
 
+TEST_CASE("a body of bytes alone is the one input of a model, whose shape it says") {
+  const auto told = [](worker_tensor input, std::string body, std::uint32_t batch = 0) {
+    worker_facts facts;
+    facts.inputs = {std::move(input)};
+    facts.max_batch_size = batch;
+    return read_worker_infer(view_of(std::move(facts)), body, "0", bounds);
+  };
+  const auto shape = [&](std::vector<std::int64_t> declared, std::size_t bytes,
+                         std::uint32_t batch = 0) {
+    const auto call = told({"IN", "FP32", std::move(declared)}, std::string(bytes, 'x'), batch);
+    REQUIRE_MESSAGE(call, call.error().message);
+    CHECK(call->shape.is_binary);
+    CHECK(call->request.inputs[0].data.size() == bytes);
+    return call->request.inputs[0].shape;
+  };
+  using dims = std::vector<std::int64_t>;
+  CHECK(shape({2, 3}, 24) == dims{2, 3});
+  CHECK(shape({2, -1}, 24) == dims{2, 3});
+  CHECK(shape({-1}, 0) == dims{0});
+  CHECK(shape({}, 4) == dims{});
+  CHECK(shape({2, -1}, 24, 8) == dims{1, 2, 3});
+  const auto text = told({"TEXT", "BYTES", {-1}}, "hello", 4);
+  REQUIRE(text);
+  CHECK(text->request.inputs[0].shape == dims{1, 1});
+  CHECK(text->request.inputs[0].data == std::string("\x05\0\0\0hello", 9));
+  const auto wrong = [&](worker_tensor input, std::size_t bytes) {
+    const auto call = told(std::move(input), std::string(bytes, 'x'));
+    REQUIRE_FALSE(call);
+    return call.error().message;
+  };
+  CHECK(wrong({"IN", "FP32", {2, 3}}, 23).find("23 bytes") != std::string::npos);
+  CHECK(wrong({"IN", "FP32", {2, -1}}, 12).find("12 bytes") != std::string::npos);
+  CHECK(wrong({"IN", "FP32", {-1, -1}}, 24).find("one open dimension") != std::string::npos);
+  CHECK(wrong({"IN", "BYTES", {2}}, 24).find("one element") != std::string::npos);
+  const auto several = read_worker_infer(view_of(declared()), "x", "0", bounds);
+  CHECK(several.error().message.find("models with one input") != std::string::npos);
+  CHECK(read_worker_infer(view_of({}), "x", "0", bounds).error().message.find("does not say") !=
+        std::string::npos);
+}
+
 TEST_CASE("worker models are told of beside the language models") {
   const world w;
   const auto told = json::parse(w.ask("/v2/models/m").body);
@@ -303,6 +343,50 @@ TEST_CASE("worker models are told of beside the language models") {
   REQUIRE(index.size() == 3);
   CHECK(index[1] == json{{"name", "m"}, {"version", "3"}, {"state", "READY"}, {"reason", ""}});
   CHECK(index[2]["state"] == "LOADING");
+}
+
+TEST_CASE("a configuration tells the queue, the processes and the versions as they are") {
+  worker_facts facts;
+  facts.processes = {"worker-m-0", "worker-m-1"};
+  facts.versions = {0, false, {1, 3}};
+  auto alone = facts;
+  alone.versions = {2, false, {}};
+  facts.is_decoupled = true;
+  facts.max_batch_size = 8;
+  facts.batch_size = 8;
+  facts.preferred_batch_size = {4, 8};
+  facts.max_batch_delay = std::chrono::microseconds(250);
+  facts.max_queued = 50;
+  facts.priority_levels = 2;
+  facts.default_priority_level = 2;
+  facts.queue_policy = {std::chrono::microseconds(1000), false, true, 0};
+  facts.priority_queue_policy[1] = {std::chrono::microseconds(0), true, false, 7};
+  worker_view view;
+  view.name = "m";
+  view.facts = std::make_shared<worker_facts>(facts);
+  auto told = json::parse(worker_config_body(view));
+  CHECK(told["max_batch_size"] == 8);
+  CHECK(told["instance_group"][0]["count"] == 2);
+  CHECK(told["model_transaction_policy"]["decoupled"] == true);
+  CHECK(told["version_policy"] == json{{"specific", {{"versions", {1, 3}}}}});
+  CHECK(told["dynamic_batching"] == json::parse(R"({
+    "preferred_batch_size": [4, 8], "max_queue_delay_microseconds": 250, "preserve_ordering": false,
+    "priority_levels": 2, "default_priority_level": 2,
+    "default_queue_policy": {"timeout_action": "REJECT", "default_timeout_microseconds": 1000,
+                             "allow_timeout_override": true, "max_queue_size": 50},
+    "priority_queue_policy": {"1": {"timeout_action": "DELAY", "default_timeout_microseconds": 0,
+                                    "allow_timeout_override": false, "max_queue_size": 7}}})"));
+  view.facts = std::make_shared<worker_facts>(alone);
+  told = json::parse(worker_config_body(view));
+  CHECK_FALSE(told.contains("dynamic_batching")); // one by one, as they come
+  CHECK(told["version_policy"] == json{{"latest", {{"num_versions", 2}}}});
+  alone.preserve_ordering = true;
+  alone.versions.is_all = true;
+  view.facts = std::make_shared<worker_facts>(alone);
+  told = json::parse(worker_config_body(view));
+  CHECK(told["dynamic_batching"]["preserve_ordering"] == true);
+  CHECK(told["dynamic_batching"]["max_queue_delay_microseconds"] == 0);
+  CHECK(told["version_policy"] == json{{"all", json::object()}});
 }
 
 TEST_CASE("a call of a worker model's name is one to a worker, in its words") {

@@ -234,6 +234,7 @@ TEST_CASE("a refusal for load names the model and keeps its reason") {
 TEST_CASE("metrics have TorchServe's names, labels and units") {
   using std::chrono::milliseconds;
   torchserve_metrics m;
+  const metric_book none;
   m.answered(200);
   m.answered(404);
   m.answered(503);
@@ -243,7 +244,7 @@ TEST_CASE("metrics have TorchServe's names, labels and units") {
   m.asked("smol", true);
   m.predicted("smol", true, milliseconds(2), milliseconds(12));
   const auto host = host_name();
-  const auto text = m.text({});
+  const auto text = m.text({}, none);
   for (const auto& line :
        {"Requests2XX{Level=\"Host\",Hostname=\"" + host + "\"} 1",
         "Requests4XX{Level=\"Host\",Hostname=\"" + host + "\"} 1",
@@ -263,10 +264,10 @@ TEST_CASE("metrics have TorchServe's names, labels and units") {
     CAPTURE(line);
     CHECK(has_line(text, line));
   }
-  const auto some = m.text({"QueueTime", "no_such"});
+  const auto some = m.text({"QueueTime", "no_such"}, none);
   CHECK(has_line(some, "QueueTime"));
   CHECK_FALSE(has_line(some, "MemoryUsed"));
-  CHECK(m.text({"no_such"}).empty());
+  CHECK(m.text({"no_such"}, none).empty());
 }
 
 TEST_CASE("the system's words for processors and memory are read, and nothing else") {

@@ -1,0 +1,143 @@
+#include "cluster/triton_completion.hpp"
+
+#include "cluster/onnx_file.hpp"
+#include "cluster/pbtxt.hpp"
+#include "cluster/pbtxt_fields.hpp"
+#include "cluster/triton_directory.hpp"
+#include "gateway/datatype.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+namespace baton::cluster {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct model_file {
+  std::string_view name;
+  std::string_view backend;
+};
+constexpr std::array files{model_file{"model.onnx", "onnxruntime"},
+                           model_file{"model.py", "python"}, model_file{"model.pt", "pytorch"}};
+
+// Empty: nothing says it.
+std::string backend_of(const fs::path& version, const std::string& named) {
+  for (const auto& f : files) {
+    std::error_code ec;
+    const auto file = named.empty() ? std::string(f.name) : named;
+    if (fs::path(file).extension() == fs::path(f.name).extension() &&
+        fs::exists(version / file, ec))
+      return std::string(f.backend);
+  }
+  return {};
+}
+
+std::string text_of(std::string_view text) {
+  std::string out = "\"";
+  for (const auto c : text) {
+    if (c == '"' || c == '\\')
+      out += '\\';
+    out += c;
+  }
+  return out + '"';
+}
+
+std::string lines_of(std::string_view kind, const std::vector<gateway::worker_tensor>& tensors,
+                     bool is_batched) {
+  std::string out;
+  for (const auto& t : tensors) {
+    auto dims = t.shape;
+    if (is_batched)
+      dims.erase(dims.begin());
+    out += fmt::format("{} {{ name: {} data_type: {} dims: [{}] }}\n", kind, text_of(t.name),
+                       gateway::config_type_of(t.datatype), fmt::join(dims, ", "));
+  }
+  return out;
+}
+
+// Null: each has a first dimension of any size.
+const gateway::worker_tensor* without_batch(const onnx_signature& of) {
+  for (const auto* all : {&of.inputs, &of.outputs})
+    for (const auto& t : *all)
+      if (t.shape.empty() || t.shape.front() != -1)
+        return &t;
+  return nullptr;
+}
+
+result<void> complete_onnx(triton_model& model, pbtxt_fields& config, const fs::path& version) {
+  const auto* input = config.find("input");
+  const auto* output = config.find("output");
+  if (input && output)
+    return {};
+  auto file = config.text("default_model_filename");
+  auto batch = config.integer("max_batch_size", 0, std::numeric_limits<std::int32_t>::max());
+  if (config.wrong())
+    return *config.wrong();
+  const auto read = read_onnx_signature(version / (file.empty() ? "model.onnx" : file));
+  if (!read)
+    return read.error();
+  const auto* fixed = without_batch(*read);
+  if (fixed && batch > 0)
+    return fail(errc::bad_config,
+                "config.pbtxt says max_batch_size {}, but '{}' of the model has no first dimension "
+                "of any size",
+                batch, fixed->name);
+  if (!fixed && !config.find("max_batch_size")) {
+    batch = model.completed_batch = completed_batch_size;
+    model.config += fmt::format("max_batch_size: {}\n", batch);
+  }
+  if (batch > 1 && !config.find("dynamic_batching") && !config.find("sequence_batching"))
+    model.config += "dynamic_batching { }\n";
+  if (!input)
+    model.config += lines_of("input", read->inputs, batch > 0);
+  if (!output)
+    model.config += lines_of("output", read->outputs, batch > 0);
+  return {};
+}
+
+} // namespace
+
+bool is_completable(const fs::path& directory) {
+  std::error_code ec;
+  for (fs::directory_iterator it(directory, ec), end; !ec && it != end; it.increment(ec))
+    if (is_triton_version(it->path().filename().string()) && !backend_of(it->path(), {}).empty())
+      return true;
+  return false;
+}
+
+result<void> complete(triton_model& model, const fs::path& directory) {
+  const bool is_missing = model.config.empty();
+  const auto parsed = parse_pbtxt(model.config);
+  if (!parsed)
+    return {}; // the translation says so
+  pbtxt_fields config(*parsed, model.directory);
+  auto backend = config.text("backend");
+  const auto platform = config.text("platform");
+  const auto file = config.text("default_model_filename");
+  if (config.wrong())
+    return {};
+  if (!model.config.empty() && !model.config.ends_with('\n'))
+    model.config += '\n';
+  if (backend.empty() && platform.empty()) {
+    backend = backend_of(directory, file);
+    if (backend.empty() && is_missing)
+      return fail(errc::bad_config, "it has no config.pbtxt, and no model.onnx or model.py of "
+                                    "which one could be made");
+    if (backend == "pytorch" && is_missing)
+      return fail(errc::bad_config,
+                  "it has no config.pbtxt, and none can be made of a TorchScript file, which does "
+                  "not name its inputs and outputs: write one");
+    if (!backend.empty())
+      model.config += fmt::format("backend: \"{}\"\n", backend);
+  }
+  if (backend == "onnxruntime" || (backend.empty() && platform == "onnxruntime_onnx"))
+    return complete_onnx(model, config, directory);
+  return {};
+}
+
+} // namespace baton::cluster

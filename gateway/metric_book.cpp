@@ -1,0 +1,193 @@
+#include "gateway/metric_book.hpp"
+
+#include <fmt/format.h>
+#include <prometheus/metric_family.h>
+#include <prometheus/text_serializer.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <iterator>
+#include <sstream>
+#include <utility>
+
+namespace baton::gateway {
+namespace {
+
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+
+constexpr std::string_view digits = "0123456789";
+constexpr std::string_view letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_";
+
+bool is_word(std::string_view text, std::string_view more) {
+  const auto is_of = [more](char c) {
+    return letters.find(c) != letters.npos || more.find(c) != more.npos;
+  };
+  return !text.empty() && text.size() <= metric_book::name_bytes_max && is_of(text.front()) &&
+         std::all_of(text.begin(), text.end(),
+                     [&](char c) { return is_of(c) || digits.find(c) != digits.npos; });
+}
+
+bool is_label(const header_field& l) {
+  return is_word(l.name, "") && !l.name.starts_with("__") &&
+         l.value.size() <= metric_book::value_bytes_max;
+}
+
+MetricFamily family_of(const std::string& name, const std::string& help, metric_kind kind) {
+  MetricFamily made;
+  made.name = name;
+  made.help = help;
+  made.type = kind == metric_kind::counter ? MetricType::Counter : MetricType::Gauge;
+  return made;
+}
+
+void add_to(MetricFamily& to, double value, std::vector<ClientMetric::Label> labels) {
+  ClientMetric metric;
+  metric.label = std::move(labels);
+  (to.type == MetricType::Counter ? metric.counter.value : metric.gauge.value) = value;
+  to.metric.push_back(std::move(metric));
+}
+
+} // namespace
+
+bool is_reserved_metric(std::string_view name) noexcept {
+  constexpr std::string_view own[] = {"baton_", "vllm:", "tgi_", "nv_", "ts_"};
+  return std::any_of(std::begin(own), std::end(own),
+                     [name](std::string_view prefix) { return name.starts_with(prefix); });
+}
+
+metric_book::source::source(std::shared_ptr<metric_book> book, const std::string& model,
+                            const std::string& version)
+    : book_(std::move(book)), number_(book_->open(model, version)) {}
+
+metric_book::source::source(source&& other) noexcept
+    : book_(std::move(other.book_)), number_(other.number_) {}
+
+metric_book::source& metric_book::source::operator=(source&& other) noexcept {
+  std::swap(book_, other.book_);
+  std::swap(number_, other.number_);
+  return *this;
+}
+
+metric_book::source::~source() {
+  if (book_)
+    book_->close(number_);
+}
+
+std::vector<std::string> metric_book::source::take(const std::vector<handler_metric>& all) {
+  std::vector<std::string> wrong;
+  for (const auto& m : all)
+    if (auto words = book_->take(number_, m); !words.empty())
+      wrong.push_back(std::move(words));
+  return wrong;
+}
+
+std::uint64_t metric_book::open(const std::string& model, const std::string& version) {
+  const std::lock_guard lock(mutex_);
+  tellers_[++last_source_] = {model, version, {}, 0, {}};
+  return last_source_;
+}
+
+void metric_book::close(std::uint64_t number) {
+  const std::lock_guard lock(mutex_);
+  tellers_.erase(number);
+  for (auto f = families_.begin(); f != families_.end();) {
+    auto& all = f->second.all;
+    for (auto s = all.begin(); s != all.end();) {
+      s->second.sources.erase(number);
+      const bool is_over = s->second.sources.empty();
+      series_ -= is_over ? 1 : 0;
+      s = is_over ? all.erase(s) : std::next(s);
+    }
+    f = all.empty() ? families_.erase(f) : std::next(f);
+  }
+}
+
+std::string metric_book::take(std::uint64_t number, const handler_metric& m) {
+  const std::lock_guard lock(mutex_);
+  auto& by = tellers_.at(number);
+  const auto* why = refusal_of(by, number, m);
+  return why && ++by.refused[why] == 1
+             ? fmt::format("the metric '{}' of the model {} is not told: {}", m.name, by.model, why)
+             : std::string();
+}
+
+// A worker's SDK refuses what is wrong in itself, where the handler hears of it; what a handler can
+// not know is found here: that another model has the name, and how many there are together.
+const char* metric_book::refusal_of(teller& by, std::uint64_t number, const handler_metric& m) {
+  if (!is_word(m.name, ":") || is_reserved_metric(m.name))
+    return "name";
+  if (!std::all_of(m.labels.begin(), m.labels.end(), is_label))
+    return "labels";
+  if (!std::isfinite(m.value) || (m.kind == metric_kind::counter && (m.sets || m.value < 0)))
+    return "value";
+  label_set labels;
+  for (const auto& l : m.labels)
+    labels[l.name] = l.value;
+  const auto known = families_.find(m.name);
+  if (known != families_.end() && known->second.kind != m.kind)
+    return "kind";
+  const bool is_new_name = known == families_.end();
+  const bool is_new = is_new_name || !known->second.all.contains(labels);
+  const bool is_new_of_source = is_new || !known->second.all.at(labels).sources.contains(number);
+  if ((is_new_name && families_.size() >= names_max) || (is_new && series_ >= series_max) ||
+      (is_new_of_source && by.series >= source_series_max) ||
+      (!by.names.contains(m.name) && by.names.size() >= source_names_max))
+    return "too many";
+  auto& of_name = families_[m.name];
+  if (is_new_name) {
+    of_name.help = m.help;
+    of_name.kind = m.kind;
+  }
+  auto& one = of_name.all[std::move(labels)];
+  series_ += is_new ? 1 : 0;
+  if (is_new_of_source) {
+    one.sources.insert(number);
+    by.names.insert(m.name);
+    ++by.series;
+  }
+  one.value = m.sets ? m.value : one.value + m.value;
+  return nullptr;
+}
+
+std::string metric_book::text() const {
+  return text([](const std::string&) { return true; });
+}
+
+std::string metric_book::text(const std::function<bool(const std::string&)>& is_wanted) const {
+  std::vector<MetricFamily> out;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [name, f] : families_) {
+    if (!is_wanted(name))
+      continue;
+    auto& made = out.emplace_back(family_of(name, f.help, f.kind));
+    for (const auto& [labels, s] : f.all) {
+      std::vector<ClientMetric::Label> told;
+      for (const auto& [label, value] : labels)
+        told.push_back({label, value});
+      add_to(made, s.value, std::move(told));
+    }
+  }
+  // Two revisions of a version may be there at once.
+  std::map<std::array<std::string, 3>, std::uint64_t> refused;
+  for (const auto& [number, t] : tellers_)
+    for (const auto& [why, count] : t.refused)
+      refused[{t.model, t.version, why}] += count;
+  const std::string name_of_refused = "baton_handler_metrics_refused_total";
+  if (!refused.empty() && is_wanted(name_of_refused)) {
+    auto& made = out.emplace_back(family_of(
+        name_of_refused, "Metrics of handlers that are not told, by why.", metric_kind::counter));
+    for (const auto& [who, count] : refused)
+      add_to(made, static_cast<double>(count),
+             {{"model_name", who[0]}, {"version", who[1]}, {"reason", who[2]}});
+  }
+  if (out.empty())
+    return {};
+  std::ostringstream text;
+  prometheus::TextSerializer{}.Serialize(text, out);
+  return std::move(text).str();
+}
+
+} // namespace baton::gateway

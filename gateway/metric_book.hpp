@@ -1,0 +1,84 @@
+// What the handlers of worker models count, told under their own names at /metrics. Processes of a
+// model, and models, that say the same name and labels share one value: counters are summed up, of
+// a gauge that is set the last word holds. Bounded, since names are a handler's text. Any thread.
+//
+//   series: (unknown) --first told by a source--> told --every source of it has closed--> (unknown)
+#pragma once
+
+#include "schema/inference.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace baton::gateway {
+
+class metric_book {
+public:
+  static constexpr std::size_t names_max = 1024, series_max = 16'384; // of the gateway
+  static constexpr std::size_t source_names_max = 128, source_series_max = 2048;
+  static constexpr std::size_t name_bytes_max = 256, value_bytes_max = 256; // of a label
+
+  // Who counts: the pool of a model's version. Closed by its end.
+  class source {
+  public:
+    source() = default;
+    source(std::shared_ptr<metric_book> book, const std::string& model, const std::string& version);
+    source(source&& other) noexcept;
+    source& operator=(source&& other) noexcept;
+    ~source();
+    // What is wrong costs that metric alone, and is counted. Gives what is wrong for the first
+    // time, in words.
+    std::vector<std::string> take(const std::vector<handler_metric>& all);
+
+  private:
+    std::shared_ptr<metric_book> book_;
+    std::uint64_t number_ = 0;
+  };
+
+  // Prometheus' text format 0.0.4, of the names that are wanted; nothing if nobody counts.
+  std::string text(const std::function<bool(const std::string&)>& is_wanted) const;
+  std::string text() const;
+
+private:
+  using label_set = std::map<std::string, std::string>;
+  struct series {
+    double value = 0;
+    std::set<std::uint64_t> sources;
+  };
+  struct family {
+    std::string help;
+    metric_kind kind = metric_kind::counter;
+    std::map<label_set, series> all;
+  };
+  struct teller {
+    std::string model, version;
+    std::set<std::string, std::less<>> names;
+    std::size_t series = 0;
+    std::map<std::string, std::uint64_t> refused; // by why
+  };
+
+  std::uint64_t open(const std::string& model, const std::string& version);
+  void close(std::uint64_t number);
+  std::string take(std::uint64_t number, const handler_metric& m);
+  // Null: taken. Else why not, a word for a label.
+  const char* refusal_of(teller& by, std::uint64_t number, const handler_metric& m);
+
+  mutable std::mutex mutex_;
+  std::map<std::string, family> families_;
+  std::size_t series_ = 0;
+  std::map<std::uint64_t, teller> tellers_;
+  std::uint64_t last_source_ = 0;
+};
+
+// The server's own: no handler has them.
+bool is_reserved_metric(std::string_view name) noexcept;
+
+} // namespace baton::gateway

@@ -1,0 +1,193 @@
+"""What a handler counts and measures, told at the gateway's /metrics under its own names.
+
+    served = context.metrics.counter("answers_served", "Answers, by kind.")
+    served.labels(kind="short").increment()
+
+A thread of the link takes what is new once a second. Whatever is wrong raises MetricError here, where the handler hears of it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import threading
+from dataclasses import dataclass
+from typing import Dict, List, Mapping, Tuple
+
+NAMES_MAX, SERIES_MAX, LABELS_MAX = 128, 2048, 32  # of a process; as gateway/metric_book.hpp
+NAME_BYTES_MAX, VALUE_BYTES_MAX, HELP_BYTES_MAX = 256, 256, 1024
+RESERVED = ("baton_", "vllm:", "tgi_", "nv_", "ts_")  # the server's own
+COUNTER, GAUGE = "counter", "gauge"
+NAME = re.compile(r"[A-Za-z_:][A-Za-z0-9_:]*\Z", re.ASCII)
+LABEL = re.compile(r"(?!__)[A-Za-z_][A-Za-z0-9_]*\Z", re.ASCII)
+
+
+class MetricError(ValueError):
+    """A metric that cannot be: which, and why."""
+
+
+@dataclass
+class Told:
+    """What the gateway is told of one metric."""
+
+    name: str
+    help: str
+    kind: str
+    labels: List[Tuple[str, str]]
+    sets: bool
+    value: float
+
+
+class Metric:
+    """Of one name and one set of labels. Any thread."""
+
+    def __init__(self, family: "Family", labels: Mapping[str, str]):
+        self._family, self._labels = family, dict(labels)
+        self._value = self._added = 0.0
+        self._was_set = self._sets = False
+        self._is_new = True  # told as 0 before anything is counted
+
+    @property
+    def value(self) -> float:
+        """As this process has counted it."""
+        return self._value
+
+    def increment(self, by: float = 1.0) -> None:
+        amount = _number(by, self._family.name)
+        if amount < 0 and self._family.kind == COUNTER:
+            raise MetricError(f"the counter '{self._family.name}' cannot go down by {-amount:g}")
+        with self._family.lock:
+            _number(self._value + amount, self._family.name)
+            _number(self._added + amount, self._family.name)
+            self._value += amount
+            self._added += amount
+            self._is_new = True
+
+    def set(self, to: float) -> None:
+        amount = _number(to, self._family.name)
+        if self._family.kind == COUNTER:
+            raise MetricError(f"the counter '{self._family.name}' cannot be set, only incremented")
+        with self._family.lock:
+            self._value = amount
+            self._sets = self._was_set = self._is_new = True
+
+    def tell_again(self) -> None:
+        """To a gateway that has heard nothing: a counter begins there at 0, a gauge is what it was."""
+        self._is_new = True
+        if self._family.kind == GAUGE:
+            self._sets, self._added = self._was_set, self._value
+
+    def take(self) -> Told:
+        told = Told(
+            self._family.name,
+            self._family.help,
+            self._family.kind,
+            sorted(self._labels.items()),
+            self._sets,
+            self._value if self._sets else self._added,
+        )
+        self._is_new, self._sets, self._added = False, False, 0.0
+        return told
+
+    @property
+    def is_new(self) -> bool:
+        return self._is_new
+
+
+class Family:
+    """Of one name."""
+
+    def __init__(self, metrics: "Metrics", kind: str, name: str, help: str):
+        self._metrics, self.kind, self.name, self.help = metrics, kind, name, help
+        self.lock = metrics.lock
+        self.all: Dict[Tuple[Tuple[str, str], ...], Metric] = {}
+
+    def labels(self, **labels: str) -> Metric:
+        return self.of(labels)
+
+    def of(self, labels: Mapping[str, str]) -> Metric:
+        if len(labels) > LABELS_MAX:
+            raise MetricError(f"the metric '{self.name}' has {len(labels)} labels, at most {LABELS_MAX} are possible")
+        for label, value in labels.items():
+            if not isinstance(label, str) or not LABEL.match(label) or len(label) > NAME_BYTES_MAX:
+                raise MetricError(f"the metric '{self.name}' cannot have the label {label!r}: letters, digits and _, no digit first, not __")
+            if not _is_text(value) or len(value.encode()) > VALUE_BYTES_MAX:
+                raise MetricError(f"the label '{label}' of the metric '{self.name}' is a text of up to {VALUE_BYTES_MAX} bytes")
+        with self.lock:
+            key = tuple(sorted(labels.items()))
+            if key not in self.all:
+                self._metrics.count_series(self.name)
+                self.all[key] = Metric(self, labels)
+            return self.all[key]
+
+    def increment(self, by: float = 1.0) -> None:
+        self.of({}).increment(by)
+
+    def set(self, to: float) -> None:
+        self.of({}).set(to)
+
+
+class Metrics:
+    """Of a process."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self._families: Dict[str, Family] = {}
+        self._series = 0
+
+    def counter(self, name: str, help: str = "") -> Family:
+        """One that only grows. The same name gives the same one."""
+        return self.family(COUNTER, name, help)
+
+    def gauge(self, name: str, help: str = "") -> Family:
+        return self.family(GAUGE, name, help)
+
+    def family(self, kind: str, name: str, help: str = "") -> Family:
+        if not isinstance(name, str) or not NAME.match(name) or len(name) > NAME_BYTES_MAX:
+            raise MetricError(f"a metric cannot be called {name!r}: letters, digits, _ and :, no digit first, up to {NAME_BYTES_MAX}")
+        if name.startswith(RESERVED):
+            raise MetricError(f"a metric cannot be called '{name}': the server's own begin with {', '.join(RESERVED)}")
+        with self.lock:
+            known = self._families.get(name)
+            if known is None:
+                if len(self._families) == NAMES_MAX:
+                    raise MetricError(f"'{name}' is one metric too many: {NAMES_MAX} are possible")
+                text = str(help).encode(errors="replace")[:HELP_BYTES_MAX].decode(errors="ignore")
+                known = self._families[name] = Family(self, kind, name, text)
+            elif known.kind != kind:
+                raise MetricError(f"the metric '{name}' is a {known.kind}, and cannot be a {kind} as well")
+            return known
+
+    def count_series(self, name: str) -> None:
+        if self._series == SERIES_MAX:
+            raise MetricError(f"the metric '{name}' has one set of labels too many: {SERIES_MAX} are possible, of all metrics together")
+        self._series += 1
+
+    def take(self) -> List[Told]:
+        """What is new since the last time."""
+        with self.lock:
+            return [m.take() for f in self._families.values() for m in f.all.values() if m.is_new]
+
+    def tell_again(self) -> None:
+        with self.lock:
+            for family in self._families.values():
+                for metric in family.all.values():
+                    metric.tell_again()
+
+
+def _is_text(value: object) -> bool:
+    """Half a surrogate is a str in Python, and no text."""
+    try:
+        return isinstance(value, str) and value.encode() is not None
+    except UnicodeEncodeError:
+        return False
+
+
+def _number(value: float, name: str) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if isinstance(value, str) or not math.isfinite(number):
+        raise MetricError(f"the metric '{name}' takes finite numbers, not {value!r}")
+    return number

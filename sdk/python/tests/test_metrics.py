@@ -1,0 +1,143 @@
+"""What handlers count: names, kinds and bounds are checked where the handler hears of it, and what is new is told once."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from baton_client import codec, inference
+from baton_client.wire import HandlerMetrics
+from baton_client.wire.MessageKind import MessageKind
+from baton_worker import Context, MetricError, torchserve
+from baton_worker.metrics import NAMES_MAX, SERIES_MAX, Metrics
+
+MODELS = Path(__file__).parent / "models"
+
+
+def told(metrics):
+    return {(t.name, *(v for _, v in t.labels)): (t.sets, t.value) for t in metrics.take()}
+
+
+def test_what_is_new_is_told_once():
+    all_of_them = Metrics()
+    words = all_of_them.counter("words", "Words.")
+    words.labels(kind="short").increment()
+    words.labels(kind="short").increment(2.5)
+    depth = all_of_them.gauge("depth")
+    depth.set(4)
+    depth.increment(-1)
+    assert told(all_of_them) == {("words", "short"): (False, 3.5), ("depth",): (True, 3.0)}
+    assert all_of_them.take() == []
+    depth.increment(-1)
+    words.labels(kind="short").increment()
+    assert told(all_of_them) == {("words", "short"): (False, 1.0), ("depth",): (False, -1.0)}
+    assert all_of_them.counter("words").labels(kind="short").value == 4.5
+    all_of_them.tell_again()  # to a gateway that knows nothing: gauges are what they are, counters begin again
+    assert told(all_of_them) == {("words", "short"): (False, 0.0), ("depth",): (True, 2.0)}
+
+
+def test_a_counter_is_told_before_anything_is_counted():
+    all_of_them = Metrics()
+    all_of_them.counter("errors").labels()
+    assert told(all_of_them) == {("errors",): (False, 0.0)}
+
+
+@pytest.mark.parametrize("wrong, why", [
+    (lambda m: m.counter("1st"), "cannot be called '1st'"),
+    (lambda m: m.counter("a-b"), "cannot be called"),
+    (lambda m: m.counter("x" * 300), "cannot be called"),
+    (lambda m: m.gauge("nv_mine"), "the server's own"),
+    (lambda m: (m.counter("both"), m.gauge("both")), "is a counter, and cannot be a gauge"),
+    (lambda m: m.counter("c").labels(__name="x"), "cannot have the label"),
+    (lambda m: m.counter("c").of({"a b": "x"}), "cannot have the label"),
+    (lambda m: m.counter("c").labels(a=1), "is a text of up to"),
+    (lambda m: m.counter("c").labels(a="x" * 300), "is a text of up to"),
+    (lambda m: m.counter("c").labels(a="\ud800"), "is a text of up to"),
+    (lambda m: [m.counter("c").increment(1e308) for _ in range(2)], "takes finite numbers"),
+    (lambda m: m.counter("c").of({f"l{i}": "" for i in range(33)}), "33 labels"),
+    (lambda m: m.counter("c").increment(-1), "cannot go down"),
+    (lambda m: m.counter("c").set(1), "cannot be set"),
+    (lambda m: m.gauge("g").set(float("nan")), "takes finite numbers"),
+    (lambda m: m.gauge("g").set("3"), "takes finite numbers"),
+    (lambda m: [m.counter(f"c{i}") for i in range(NAMES_MAX + 1)], "one metric too many"),
+    (lambda m: [m.counter("c").labels(i=str(i)) for i in range(SERIES_MAX + 1)], "one set of labels too many"),
+])
+def test_what_is_wrong_is_the_handlers_error(wrong, why):
+    with pytest.raises(MetricError, match=why):
+        wrong(Metrics())
+
+
+def test_metrics_on_the_wire():
+    all_of_them = Metrics()
+    all_of_them.gauge("depth", "How deep.").labels(of="sea").set(2.5)
+    body = inference.handler_metrics(all_of_them.take())
+    assert body[4:8] == b"BT%02d" % MessageKind.handler_metrics
+    one = HandlerMetrics.HandlerMetrics.GetRootAs(body, 0).All(0)
+    assert (one.Name(), one.Help(), one.Kind(), one.Sets(), one.Value()) == (b"depth", b"How deep.", 2, True, 2.5)
+    assert (one.Labels(0).Name(), one.Labels(0).Value()) == (b"of", b"sea")
+    assert codec.pack(codec.envelope(MessageKind.handler_metrics, *2 * [codec.Address(1, 2, 8)], 0, 1), body)
+
+
+@pytest.fixture
+def of_torchserve():
+    context = Context(model="m", version="1", name="w", batch_size=1, door="", options=[str(MODELS / "ts_class_handler.py")])
+    handler = torchserve.make(context)
+    handler.initialize(context)
+    yield context.metrics, handler._context.metrics
+    for name in [n for n in sys.modules if n == "ts" or n.startswith("ts.")]:
+        del sys.modules[name]
+
+
+def test_the_metrics_of_torchserve_handlers(of_torchserve):
+    from ts.metrics.dimension import Dimension
+    from ts.metrics.metric_type_enum import MetricTypes
+
+    kept, metrics = of_torchserve
+    metrics.add_counter("Words", 3)
+    metrics.add_counter("Words", 2, None, [Dimension("Language", "en")])
+    metrics.add_time("Took", 12.5, 0, "ms")
+    metrics.add_size("Size", 3, unit="kB")
+    metrics.add_percent("Load", 50)
+    metrics.add_error("Failed", 1)
+    metrics.add_metric("Cows", 2, unit="cows")
+    metrics.add_gauge("Heads", 2)
+    tail = metrics.add_metric_to_cache("Tails", "count", ["Of"], MetricTypes.GAUGE)
+    tail.add_or_update(4, ["cow"])
+    metrics.get_metric("Tails", MetricTypes.GAUGE).add_or_update(5, ["cow"])
+    rows = {(t.name, t.kind, tuple(f"{n}={v}" for n, v in t.labels if n != "Hostname")): t.value for t in kept.take()}
+    model = ("Level=Model", "ModelName=m")
+    assert rows == {
+        ("Words", "counter", model): 3, ("Words", "counter", ("Language=en",)): 2, ("Took", "gauge", model): 12.5,
+        ("Size", "gauge", model): 3, ("Load", "gauge", model): 50, ("Failed", "counter", ("Level=Error", "ModelName=m")): 1,
+        ("Cows", "counter", model): 2, ("Heads", "gauge", model): 2, ("Tails", "gauge", ("Of=cow",)): 5,
+    }
+    for wrong, why in ((lambda: metrics.add_time("Took", 1, unit="h"), "cannot have the unit 'h'"),
+                       (lambda: metrics.add_counter("two words", 1), "cannot be called"),
+                       (lambda: metrics.add_percent("Words", 1), "is a counter"),
+                       (lambda: metrics.add_metric("H", 1, "x", metric_type=MetricTypes.HISTOGRAM), "cannot be a histogram"),
+                       (lambda: metrics.get_metric("Nothing"), "no counter 'Nothing'"),
+                       (lambda: tail.add_or_update(1, []), "has the dimensions")):
+        with pytest.raises(MetricError, match=why):
+            wrong()
+
+
+def test_the_metrics_of_triton_models():
+    pytest.importorskip("numpy")
+    from baton_worker import triton
+
+    triton._context = Context(model="m", version="1", name="w", batch_size=1, door="")
+    family = triton.MetricFamily(name="latency_ns", description="Latency.", kind=triton.MetricFamily.COUNTER)
+    one = family.Metric(labels={"model": "m", "version": "1"})
+    one.increment(2)
+    level = triton.MetricFamily("level", "Level.", triton.MetricFamily.GAUGE).Metric()
+    level.set(7)
+    level.increment(-1)
+    assert (one.value(), level.value()) == (2, 6)
+    assert told(triton._context.metrics) == {("latency_ns", "m", "1"): (False, 2.0), ("level",): (True, 6.0)}
+    for wrong, why in ((lambda: one.set(1), "cannot be set"), (lambda: one.increment(-1), "cannot go down"),
+                       (lambda: triton.MetricFamily("h", "", triton.MetricFamily.HISTOGRAM), "cannot be a histogram"),
+                       (lambda: triton.MetricFamily("level", "", triton.MetricFamily.COUNTER), "is a gauge"),
+                       (lambda: triton.MetricFamily("nv_x", "", triton.MetricFamily.COUNTER), "the server's own"),
+                       (lambda: family.Metric(labels={"a-b": "c"}), "cannot have the label")):
+        with pytest.raises(triton.TritonModelException, match=why):
+            wrong()
