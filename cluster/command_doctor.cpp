@@ -1,5 +1,6 @@
 // `cluster doctor`: what this machine offers and what would go wrong, each with the fix.
 #include "cluster/commands.hpp"
+#include "cluster/device_check.hpp"
 #include "cluster/gateway_files.hpp"
 #include "cluster/open_files.hpp"
 #include "cluster/plan.hpp"
@@ -64,6 +65,22 @@ finding check_files() {
               : ""};
 }
 
+finding check_device(const std::string& text, const device& where) {
+  const auto file = plugin::find_library(where.engine);
+  const auto says = file ? plugin::examine(*file, where.at) : result<std::string>(file.error());
+  return says ? finding{text, verdict::good, *says, ""}
+              : finding{text, verdict::bad, says.error().message, fix_of(where)};
+}
+
+// The one that `--device` names.
+finding check_named_device(const std::string& text) {
+  const auto where = parse_device(text);
+  if (!where)
+    return {text, verdict::bad, where.error().message, "see the message"};
+  return where->is_native() ? finding{text, verdict::good, "the native engine", ""}
+                            : check_device(text, *where);
+}
+
 // The devices of this machine that have engines in libraries: each library is opened and asked.
 std::vector<finding> check_engines_here(const cluster_config& config) {
   std::vector<finding> findings;
@@ -73,13 +90,7 @@ std::vector<finding> check_engines_here(const cluster_config& config) {
       const auto where = parse_device(text);
       if (!where || where->is_native() || node.is_elsewhere || !seen.insert(text).second)
         continue;
-      const auto file = plugin::find_library(where->engine);
-      const auto says =
-          file ? plugin::examine(*file, where->at) : result<std::string>(file.error());
-      const std::string fix =
-          where->engine == "torch" ? "./up --gpu builds and installs it" : "docs/engines.md";
-      findings.push_back(says ? finding{text, verdict::good, *says, ""}
-                              : finding{text, verdict::bad, says.error().message, fix});
+      findings.push_back(check_device(text, *where));
     }
   return findings;
 }
@@ -113,11 +124,9 @@ void print_table(const std::vector<finding>& all) {
   }
 }
 
-} // namespace
-
-int command_doctor(const std::string& config, bool json) {
+std::vector<finding> check_machine() {
   auto facts = facts_of_this_machine();
-  std::vector<finding> all{
+  return {
       {"instruction set", verdict::good, std::string(cpu::name_of(cpu::detect_isa())), ""},
       {"cores", facts.cores.size() > 1 ? verdict::good : verdict::advice,
        facts.siblings.empty() ? fmt::format("{}", facts.cores.size())
@@ -129,6 +138,12 @@ int command_doctor(const std::string& config, bool json) {
       check_files(),
       check_kernel(),
   };
+}
+
+} // namespace
+
+int command_doctor(const std::string& config, const std::string& device, bool json) {
+  auto all = device.empty() ? check_machine() : std::vector{check_named_device(device)};
   if (!config.empty())
     for (auto& f : check_config(config))
       all.push_back(std::move(f));

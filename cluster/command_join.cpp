@@ -2,6 +2,7 @@
 // there is a plan, looks whether this machine can do its part, then is the node's agent.
 #include "cluster/bus_zmq_desk.hpp"
 #include "cluster/commands.hpp"
+#include "cluster/device_check.hpp"
 #include "cluster/join_book.hpp"
 #include "cluster/link_probe.hpp"
 #include "cluster/pipelines.hpp"
@@ -182,6 +183,10 @@ int command_join(const join_options& options) {
   auto all = settle(*dir, grant, *named, options.node, key_file);
   if (!all)
     return cannot(all.error());
+  for (const auto& n : all->front().config.nodes)
+    if (n.name == options.node)
+      if (auto ok = check_devices(n, *dir); !ok)
+        return cannot(ok.error());
   if (auto ok = check_reach(options, *own, grant); !ok)
     return cannot(ok.error());
   const auto* agent = agent_on(all->front().plan.agents, options.node);

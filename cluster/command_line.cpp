@@ -21,6 +21,7 @@ struct choices {
   up_options up;
   std::string which;
   std::string node;
+  std::string device;
   bool json = false;
   bool watch = false;
   join_options join;
@@ -101,9 +102,10 @@ void add_questions(CLI::App& app, choices& c) {
   plan->callback([&c] { c.status = command_plan(c.which, c.json); });
   auto* doctor = app.add_subcommand(
       "doctor", "Look at this machine (and a nodes.toml) for what would go wrong.");
-  doctor->add_option("CONFIG", c.which, "nodes.toml");
+  auto* doctor_config = doctor->add_option("CONFIG", c.which, "nodes.toml");
+  doctor->add_option("--device", c.device, "only this one: \"cuda:0\"")->excludes(doctor_config);
   doctor->add_flag("--json", c.json, "for scripts");
-  doctor->callback([&c] { c.status = command_doctor(c.which, c.json); });
+  doctor->callback([&c] { c.status = command_doctor(c.which, c.device, c.json); });
 }
 
 void add_nodes(CLI::App& app, choices& c) {

@@ -1,5 +1,6 @@
 // `cluster up`: waits for the machines elsewhere, if there are any, then becomes the root.
 #include "cluster/commands.hpp"
+#include "cluster/device_check.hpp"
 #include "cluster/gateway_files.hpp"
 #include "cluster/join_desk.hpp"
 #include "cluster/process.hpp"
@@ -89,6 +90,18 @@ result<join_grant> grant_of(const cluster_contexts& all, const std::filesystem::
   return g;
 }
 
+// The devices of nodes that are on this machine, before anything starts.
+result<void> check_devices_here(const cluster_config& config) {
+  auto dir = run_dir::open(config.run_dir);
+  if (!dir)
+    return dir.error();
+  for (const auto& node : config.nodes)
+    if (!node.is_elsewhere)
+      if (auto ok = check_devices(node, *dir); !ok)
+        return ok.error();
+  return {};
+}
+
 int up_over_machines(const cluster_config& config, const up_options& options, plan_note with,
                      bool is_left) {
   const auto key_file =
@@ -144,6 +157,9 @@ int command_up(const up_options& options) {
       if (auto ok = take_places(members, *config); !ok)
         return refuse(ok.error(), options.json, 1);
     }
+  if (!is_left)
+    if (auto ok = check_devices_here(*config); !ok)
+      return refuse(ok.error(), options.json, exit_permanent);
   if (config->is_over_network())
     return up_over_machines(*config, options, std::move(with), is_left);
   auto all = load_contexts(options.config, std::move(with));

@@ -64,7 +64,8 @@ struct import_options {
 // Writes the nodes.toml to stdout, and to stderr what is otherwise here.
 int command_import(const import_options& options);
 int command_down(const std::string& which, std::chrono::seconds patience);
-int command_doctor(const std::string& config, bool json);
+// `device`: only that one; empty: the machine, and what the configuration needs.
+int command_doctor(const std::string& config, const std::string& device, bool json);
 int command_model_inspect(const std::filesystem::path& file, bool json);
 
 struct chat_options {

@@ -1,6 +1,6 @@
-#include "cluster/machine_links.hpp"
 #include "cluster/model_identity.hpp"
 #include "cluster/pipelines.hpp"
+#include "cluster/plan_picture.hpp"
 #include "cluster/roles.hpp"
 
 #include <algorithm>
@@ -179,17 +179,19 @@ result<cluster_context> load_context_of_child(const std::filesystem::path& confi
 std::string plan_table(const cluster_contexts& all, const expected_speeds& expected) {
   std::string text;
   for (std::size_t i = 0; i < all.size(); ++i)
-    text += plan_table(all[i].config, all[i].model, all[i].plan, of(expected, i));
-  return all.empty() ? text : text + links_text(all.front().made_with.known);
+    text += plan_table(all[i].config, all[i].model, all[i].plan, of(expected, i),
+                       all[i].made_with.known);
+  return all.empty() ? text : text + machines_text(all.front().made_with.known);
 }
 
 std::string plan_json(const cluster_contexts& all, const expected_speeds& expected) {
   if (all.size() == 1)
-    return plan_json(all[0].config, all[0].model, all[0].plan, of(expected, 0));
+    return plan_json(all[0].config, all[0].model, all[0].plan, of(expected, 0),
+                     all[0].made_with.known);
   std::string text = "{\"pipelines\": [\n";
   for (std::size_t i = 0; i < all.size(); ++i)
-    text += (i == 0 ? "" : ",\n") +
-            plan_json(all[i].config, all[i].model, all[i].plan, of(expected, i));
+    text += (i == 0 ? "" : ",\n") + plan_json(all[i].config, all[i].model, all[i].plan,
+                                              of(expected, i), all[i].made_with.known);
   return text + "]}\n";
 }
 

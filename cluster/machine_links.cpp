@@ -1,7 +1,5 @@
 #include "cluster/machine_links.hpp"
 
-#include <fmt/format.h>
-
 namespace baton::cluster {
 namespace {
 
@@ -22,15 +20,6 @@ double way_seconds(const machines& known, const std::string& from, const std::st
     if (link)
       seconds += link->round_trip_seconds / 2 + static_cast<double>(bytes) / link->bytes_per_second;
   return seconds;
-}
-
-std::string links_text(const machines& known) {
-  std::string text;
-  for (const auto& [name, machine] : known)
-    if (const auto* link = link_of(known, name))
-      text += fmt::format("  link to node {}: {:.2f} ms there and back, {:.0f} MB/s\n", name,
-                          link->round_trip_seconds * 1e3, link->bytes_per_second / 1e6);
-  return text;
 }
 
 } // namespace baton::cluster

@@ -13,7 +13,4 @@ namespace baton::cluster {
 double way_seconds(const machines& known, const std::string& from, const std::string& to,
                    std::size_t bytes);
 
-// "link to node b: 0.21 ms there and back, 940 MB/s", a line for each that is known.
-std::string links_text(const machines& known);
-
 } // namespace baton::cluster

@@ -147,9 +147,11 @@ struct expected_speed {
 };
 // A table for people, and the same as JSON for scripts.
 std::string plan_table(const cluster_config& config, const model::description& model,
-                       const cluster_plan& plan, const std::vector<expected_speed>& expected = {});
+                       const cluster_plan& plan, const std::vector<expected_speed>& expected = {},
+                       const machines& known = {});
 std::string plan_json(const cluster_config& config, const model::description& model,
-                      const cluster_plan& plan, const std::vector<expected_speed>& expected = {});
+                      const cluster_plan& plan, const std::vector<expected_speed>& expected = {},
+                      const machines& known = {});
 
 // "512.0 MiB"
 std::string human_bytes(std::uint64_t bytes);

@@ -1,7 +1,7 @@
-#include "cluster/addresses.hpp"
 #include "cluster/expected_speed.hpp"
 #include "cluster/pipelines.hpp"
 #include "cluster/plan_engines.hpp"
+#include "cluster/plan_picture.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -50,15 +50,6 @@ std::string part_of(const model::description& model, const cluster_plan& plan,
                      own.kv_heads.end() * group - 1, own.ffn.count);
 }
 
-// "(shard-2 + shard-3)": what a stage is on the way of a token.
-std::string stage_on_the_way(const cluster_plan& plan, stage_index stage) {
-  std::string names;
-  for (const auto& s : plan.shards)
-    if (s.stage == stage)
-      names += (names.empty() ? "" : " + ") + s.name;
-  return plan.width == 1 ? names : "(" + names + ")";
-}
-
 // Nothing where the ranks of every stage are on one node.
 std::string meetings_over_bus(const cluster_plan& plan) {
   std::string text;
@@ -89,7 +80,8 @@ std::string speeds(const std::vector<expected_speed>& expected) {
 } // namespace
 
 std::string plan_table(const cluster_config& config, const model::description& model,
-                       const cluster_plan& plan, const std::vector<expected_speed>& expected) {
+                       const cluster_plan& plan, const std::vector<expected_speed>& expected,
+                       const machines& known) {
   const bool is_one = models_of_pipelines(config).size() <= 1;
   auto text = is_one ? std::string() : fmt::format("pipeline {}: ", plan.pipeline);
   text += fmt::format("{}: {} ({}, {}, {:.0f} M parameters, {} layers)\n", config.model.name,
@@ -120,15 +112,12 @@ std::string plan_table(const cluster_config& config, const model::description& m
                         plan.swap_blocks, std::uint64_t{plan.swap_blocks} * plan.block_positions,
                         config.run_dir.string());
   text += speeds(expected);
-  const auto head = head_name(plan.pipeline).name;
-  text += "  client -> gateway -> " + head;
-  for (stage_index stage = 0; stage < plan.stages; ++stage)
-    text += " -> " + stage_on_the_way(plan, stage);
-  return text + fmt::format(" -> {} -> gateway -> client\n", head);
+  return text + plan_picture(plan, model, known);
 }
 
 std::string plan_json(const cluster_config& config, const model::description& model,
-                      const cluster_plan& plan, const std::vector<expected_speed>& expected) {
+                      const cluster_plan& plan, const std::vector<expected_speed>& expected,
+                      const machines& known) {
   nlohmann::ordered_json json{{"pipeline", plan.pipeline},
                               {"model", config.model.name},
                               {"architecture", model.architecture},
@@ -159,6 +148,8 @@ std::string plan_json(const cluster_config& config, const model::description& mo
   for (const auto& e : expected)
     json["expected"].push_back(
         {{"streams", e.streams}, {"tokens_per_second", std::round(e.tokens_per_second * 10) / 10}});
+  if (!known.empty())
+    json["machines"] = machines_json(known);
   return json.dump(2) + "\n";
 }
 

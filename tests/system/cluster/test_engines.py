@@ -95,8 +95,12 @@ def test_devices_that_are_not_there_are_named(tiny, tmp_path):
     base = f'[model]\nname = "m"\npath = "{tiny}"\nkv_cache_bytes = "8MiB"\n'
     config.write_text(base + '[[nodes]]\nname = "a"\ndevices = ["gone/x"]\n')
     assert "engine_gone.so is not in" in refused(config, "doctor")
+    said = refused(config, "up")  # before anything starts
+    assert "error: device gone/x: engine_gone.so is not in" in said and "docs/engines.md" in said
     config.write_text(base + f'[[nodes]]\nname = "a"\ndevices = ["plain/other"]\n')
     assert "there is no device other, only plain" in refused(config, "doctor")
+    assert "there is no device other, only plain" in refused(config, "up")
+    assert "there is no device other, only plain" in refused("plain/other", "doctor", "--device")
     config.write_text(base.replace("8MiB", "auto") + f'[[nodes]]\nname = "a"\ndevices = ["{PLAIN}"]\n')
     assert f"not that of device {PLAIN}: give a size" in refused(config, "plan")
     config.write_text(base + 'kv_cache_dtype = "q8_0"\n' + f'[[nodes]]\nname = "a"\ndevices = ["{PLAIN}"]\n')

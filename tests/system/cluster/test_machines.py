@@ -318,6 +318,19 @@ def test_without_a_key_nothing_listens_beyond_the_machine(tmp_path):
         assert "cluster keygen" in both.near.output.read_text()
 
 
+def test_a_machine_without_the_engine_of_its_device_says_so_before_it_joins():
+    with two_machines(start=False) as both:
+        text = both.near.config.read_text()
+        both.near.config.write_text(text.replace('devices = ["cpu:1"]', 'devices = ["gone/x"]'))
+        both.up()
+        asked = both.invitation()
+        both.far.join(asked["endpoint"], token=asked["token"])
+        assert both.far.process.wait(20) == 78
+        assert "device gone/x: engine_gone.so is not in" in both.far.said() and "docs/engines.md" in both.far.said()
+        wait_for(lambda: any("device gone/x" in e["reason"] for e in both.events("node")))
+        assert both.near.process.poll() is None  # it waits for one that has it
+
+
 def test_down_ends_both_machines():
     with two_machines() as both:
         wait_for(lambda: both.events("ready"))

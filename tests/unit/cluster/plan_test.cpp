@@ -213,7 +213,7 @@ TEST_CASE("a stage of two ranks is two shards on the devices of one node, each w
   CHECK(plan->blocks == (512ull << 20) / (30ull * 2 * 3 * 64 * 2 * 64));
   const auto table = plan_table(config, small_model(), *plan);
   CHECK(table.find("rank 1 of 2: KV heads 2-2, heads 6-8, ffn 768") != std::string::npos);
-  CHECK(table.find("head -> (shard-0 + shard-1) -> head") != std::string::npos);
+  CHECK(table.find("]  shard-0 + shard-1 on a\n") != std::string::npos);
   const auto json = plan_json(config, small_model(), *plan);
   CHECK(json.find("\"tensor_parallel_size\": 2") != std::string::npos);
   CHECK(json.find("\"kv_heads\": 1,") != std::string::npos);
@@ -237,7 +237,7 @@ TEST_CASE("two stages of two ranks are four shards; a rank with more cores gets 
   CHECK(plan->shards[2].slice().ffn.count == 768);
   CHECK(plan->shards[3].layers.heads);
   const auto table = plan_table(config, small_model(), *plan);
-  CHECK(table.find("(shard-0 + shard-1) -> (shard-2 + shard-3)") != std::string::npos);
+  CHECK(table.find("]  shard-2 + shard-3 on b\n") != std::string::npos);
 }
 
 TEST_CASE("what cannot be cut into so many ranks is refused by name and number") {

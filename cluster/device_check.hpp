@@ -1,0 +1,22 @@
+// Before shards start: are the devices there that have engines in libraries? Asked of `cluster
+// doctor --device` in a process of its own, because a library brings along drivers and half a
+// gigabyte of torch, and may crash or hang; nothing of it stays in the one that asks.
+#pragma once
+
+#include "cluster/config.hpp"
+#include "cluster/run_dir.hpp"
+
+#include <chrono>
+#include <string>
+
+namespace baton::cluster {
+
+inline constexpr std::chrono::seconds device_answer_max{60}; // a cold torch takes some of them
+
+// What whoever misses this engine does.
+const char* fix_of(const device& where) noexcept;
+
+// Of the node's devices. Errors: start_failed (names the device, what is wrong with it, the fix).
+result<void> check_devices(const node_config& node, const run_dir& dir);
+
+} // namespace baton::cluster
