@@ -66,6 +66,7 @@ result<choice_stream> begin(const text::tokenizer& words, const tokens& m) {
   stream.stop_texts = m.stopping.stop_texts;
   stream.decoder = std::move(*decoder);
   stream.told = static_cast<std::uint32_t>(m.delivered.size());
+  stream.prompt = m.prompt_scores;
   std::vector<sample> delivered;
   for (const token_id token : m.delivered)
     delivered.push_back({token, 0, {}});
@@ -96,8 +97,9 @@ static_assert(parcel_chunks_max <= limits::slices_max &&
 std::size_t size_of(const chunk& c) {
   constexpr std::size_t entry_bytes = 64; // a token's text, id and logprob, with their offsets
   std::size_t entries = 4 + c.ids.size();
-  for (const auto& d : c.details)
-    entries += 1 + d.top.size();
+  for (const auto* details : {&c.details, &c.prompt_details})
+    for (const auto& d : *details)
+      entries += 1 + d.top.size();
   return c.text.size() + c.embedding.size() * sizeof(float) + entries * entry_bytes;
 }
 
@@ -120,19 +122,41 @@ void tell(pointer self, node_id gateway, chunk c) {
 constexpr std::uint32_t chunk_tokens_max = 1024;
 static_assert(chunk_tokens_max <= limits::details_max);
 
+// What every chunk of a stream has.
+chunk chunk_of(sequence_id id, const choice_stream& stream) {
+  chunk c;
+  c.request = stream.request;
+  c.ticket = id.ticket;
+  c.choice = id.choice;
+  c.prompt_tokens = stream.prompt_tokens;
+  c.cached_tokens = stream.cached_tokens;
+  return c;
+}
+
+// Ahead of the first text.
+void tell_prompt(pointer self, sequence_id id, choice_stream& stream) {
+  const auto& words = *self->state.config.tokenizer;
+  while (stream.prompt_told < stream.prompt.size()) {
+    const auto some = std::span(stream.prompt).subspan(stream.prompt_told);
+    auto c = chunk_of(id, stream);
+    c.index = c.output_tokens = stream.told;
+    c.prompt_from = static_cast<std::uint32_t>(stream.prompt_told);
+    for (const auto& s : some.first(std::min<std::size_t>(some.size(), chunk_tokens_max)))
+      c.prompt_details.push_back(detail_of(words, s));
+    stream.prompt_told += c.prompt_details.size();
+    tell(self, stream.gateway, std::move(c));
+  }
+}
+
 // What has not been told yet, and the end behind all of it. After a resume also how much text there
 // was before.
 void tell_rest(pointer self, sequence_id id, choice_stream& stream, bool is_resumed) {
+  tell_prompt(self, id, stream);
   bool is_told = stream.told >= stream.said.tokens() && !stream.end;
   while (!is_told) {
-    chunk c;
+    auto c = chunk_of(id, stream);
     const auto from = std::min(stream.told, stream.said.tokens());
     stream.said.cut(from, chunk_tokens_max, c);
-    c.request = stream.request;
-    c.ticket = id.ticket;
-    c.choice = id.choice;
-    c.prompt_tokens = stream.prompt_tokens;
-    c.cached_tokens = stream.cached_tokens;
     c.output_tokens = c.index;
     if (is_resumed)
       c.characters_before = stream.said.characters_before(from);
@@ -159,8 +183,11 @@ void forget_oldest(detokenizer_state& s) {
 
 void keep(pointer self, sequence_id id, const choice_stream& stream) {
   auto& s = self->state;
+  std::size_t prompt_bytes = 0;
+  for (const auto& token : stream.prompt)
+    prompt_bytes += sizeof token + token.top.size() * sizeof(token_logprob);
   s.kept.push_back({id, self->clock().now(),
-                    sizeof(choice_stream) + stream.said.size_bytes() +
+                    sizeof(choice_stream) + stream.said.size_bytes() + prompt_bytes +
                         stream.end->embedding.size() * sizeof(float)});
   s.kept_bytes += s.kept.back().size_bytes;
   while (s.kept_bytes > kept_bytes_max)
@@ -300,6 +327,8 @@ void on_resume(pointer self, const resume_text& m) {
     stream.request = what.request;
     stream.gateway = what.gateway;
     stream.told = what.from[choice].index;
+    if (stream.told == 0) // whoever has text has the prompt
+      stream.prompt_told = 0;
     tell_rest(self, it->first, stream, /*is_resumed=*/true);
   }
   pass_on_all(self);

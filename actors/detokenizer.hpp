@@ -33,7 +33,9 @@ struct choice_stream {
   std::optional<text::stream_decoder> decoder; // until the end
   std::vector<sample> uncovered;               // tokens whose text is held back
   transcript said;
-  std::uint32_t told = 0; // tokens that the gateway has, or is about to be sent
+  std::uint32_t told = 0;     // tokens that the gateway has, or is about to be sent
+  std::vector<sample> prompt; // its tokens, if they are to be told: ahead of all text
+  std::size_t prompt_told = 0;
   std::optional<text::stop_hit> stopped;
   std::optional<ending> end;
 };

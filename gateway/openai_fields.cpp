@@ -186,8 +186,10 @@ void read_stopping(field_reader& fields, openai_api api, const request_limits& l
                   "'max_tokens' and 'max_completion_tokens' say the same: send one of them");
   }
   const char* name = has_new ? "max_completion_tokens" : "max_tokens";
-  s.tokens_max =
-      static_cast<std::uint32_t>(fields.integer(name, limits.completion_tokens_default, 1, most));
+  // None, of a prompt that is told as likely as it is: read_several says whether it is.
+  const std::int64_t least = api == openai_api::completions ? 0 : 1;
+  s.tokens_max = static_cast<std::uint32_t>(
+      fields.integer(name, limits.completion_tokens_default, least, most));
   // A chat may use all that the context leaves; a completion has OpenAI's default.
   out.tokens_max_given = has_old || has_new || api == openai_api::completions;
   s.tokens_min = static_cast<std::uint32_t>(fields.integer("min_tokens", 0, 0, most));

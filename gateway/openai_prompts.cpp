@@ -2,6 +2,8 @@
 
 #include "gateway/openai_fields.hpp"
 
+#include <algorithm>
+
 namespace baton::gateway {
 namespace {
 
@@ -35,22 +37,27 @@ void refuse_names(field_reader& fields, const generate& request) {
   }
 }
 
-void read_echo(field_reader& fields, const std::vector<prompt>& all, reply_shape& shape) {
-  if (!fields.boolean("echo", false)) {
+// With `logprobs` the prompt's tokens have theirs as well; of ids the text is known by them alone.
+void read_echo(field_reader& fields, const request_limits& limits, const std::vector<prompt>& all,
+               openai_generate& out) {
+  auto& sampling = out.request.sampling;
+  const bool echoes = fields.boolean("echo", false);
+  if (out.request.stop.tokens_max == 0 && !(echoes && out.shape.has_logprobs)) {
+    fields.refuse(errc::invalid_value, "max_tokens",
+                  fmt::format("'max_tokens' must be between 1 and {}, not 0, which is for 'echo' "
+                              "with 'logprobs'",
+                              limits.tokens_max));
+  }
+  if (!echoes) {
     return;
   }
-  if (shape.has_logprobs) {
-    return fields.refuse(
-        errc::unsupported_parameter, "echo",
-        "'echo' with 'logprobs', those of the prompt, is not supported by this server");
-  }
+  sampling.prompt_logprobs = sampling.logprobs;
   for (const auto& one : all) {
     const auto* text = std::get_if<std::string>(&one);
+    out.shape.echo.push_back(text ? *text : std::string());
     if (!text) {
-      return fields.refuse(errc::unsupported_parameter, "echo",
-                           "'echo' of a prompt of token ids is not supported: send it as a text");
+      sampling.prompt_logprobs = std::max(sampling.prompt_logprobs, 0);
     }
-    shape.echo.push_back(*text);
   }
 }
 
@@ -90,7 +97,7 @@ std::vector<prompt> read_prompts(field_reader& fields, std::string_view name,
 
 void read_several(field_reader& fields, const request_limits& limits, std::vector<prompt> all,
                   openai_generate& out) {
-  read_echo(fields, all, out.shape);
+  read_echo(fields, limits, all, out);
   if (all.size() == 1) {
     return;
   }

@@ -30,10 +30,12 @@ struct reply_shape {
   bool is_stream = false;
   bool includes_usage = false; // in a stream; without one it is always there
   bool has_logprobs = false;
-  std::uint32_t prompts = 1;       // that are answered; choices are counted on through all of them
-  std::uint32_t choices = 1;       // of each prompt
-  std::uint32_t best_of = 0;       // answers drawn, of which the likeliest are given; 0: as many
-  std::vector<std::string> echo{}; // per prompt, what its answers begin with; or none
+  std::uint32_t prompts = 1; // that are answered; choices are counted on through all of them
+  std::uint32_t choices = 1; // of each prompt
+  std::uint32_t best_of = 0; // answers drawn, of which the likeliest are given; 0: as many
+  // Per prompt, what its answers begin with; or none. An empty one: what its tokens say, which come
+  // with the answer (chunk::prompt_details).
+  std::vector<std::string> echo{};
   std::shared_ptr<const call_reading> calls{}; // tools may be called
 };
 

@@ -2,6 +2,7 @@
 
 #include "gateway/best_of.hpp"
 #include "gateway/call_reply.hpp"
+#include "gateway/openai_logprobs.hpp"
 #include "runtime/text/utf8.hpp"
 
 #include <nlohmann/json.hpp>
@@ -16,68 +17,9 @@ namespace {
 
 using ordered = nlohmann::ordered_json;
 
-// What JSON has for minus infinity, as in OpenAI's answers.
-constexpr double least_logprob = -9999.0;
-
 // Bytes that are no UTF-8 are replaced, never an exception.
 std::string dump(const ordered& value) {
   return value.dump(-1, ' ', false, ordered::error_handler_t::replace);
-}
-
-double shown_logprob(float logprob) {
-  return std::isfinite(logprob) ? static_cast<double>(logprob) : least_logprob;
-}
-
-ordered bytes_json(const std::string& text) {
-  auto bytes = ordered::array();
-  for (const char c : text) {
-    bytes.push_back(static_cast<unsigned>(static_cast<unsigned char>(c)));
-  }
-  return bytes;
-}
-
-ordered chat_entry(const logprob_entry& e) {
-  return {{"token", e.text}, {"logprob", shown_logprob(e.logprob)}, {"bytes", bytes_json(e.text)}};
-}
-
-ordered chat_logprobs(const std::vector<token_detail>& details) {
-  auto content = ordered::array();
-  for (const auto& d : details) {
-    auto entry = chat_entry(d.chosen);
-    auto top = ordered::array();
-    for (const auto& t : d.top) {
-      top.push_back(chat_entry(t));
-    }
-    entry["top_logprobs"] = std::move(top);
-    content.push_back(std::move(entry));
-  }
-  return {{"content", std::move(content)}, {"refusal", nullptr}};
-}
-
-ordered completion_logprobs(const std::vector<token_detail>& details, std::size_t offset) {
-  auto texts = ordered::array();
-  auto values = ordered::array();
-  auto tops = ordered::array();
-  auto offsets = ordered::array();
-  for (const auto& d : details) {
-    texts.push_back(d.chosen.text);
-    values.push_back(shown_logprob(d.chosen.logprob));
-    auto top = ordered::object();
-    for (const auto& t : d.top) {
-      top[t.text] = shown_logprob(t.logprob);
-    }
-    tops.push_back(std::move(top));
-    offsets.push_back(offset);
-    offset += text::utf8_characters(d.chosen.text);
-  }
-  return {{"text_offset", std::move(offsets)},
-          {"token_logprobs", std::move(values)},
-          {"tokens", std::move(texts)},
-          {"top_logprobs", std::move(tops)}};
-}
-
-ordered logprobs_of(openai_api api, const std::vector<token_detail>& details, std::size_t offset) {
-  return api == openai_api::chat ? chat_logprobs(details) : completion_logprobs(details, offset);
 }
 
 ordered usage_json(const token_usage& u) {
@@ -152,8 +94,8 @@ void append_json_string(std::string& out, std::string_view text) {
 }
 
 std::string logprobs_json(openai_api api, const std::vector<token_detail>& details,
-                          std::size_t characters_before) {
-  return dump(logprobs_of(api, details, characters_before));
+                          std::size_t characters_before, const std::vector<token_detail>& prompt) {
+  return dump(logprobs_of(api, details, characters_before, prompt));
 }
 
 std::string error_body(const error& e) {
@@ -247,6 +189,7 @@ std::vector<std::uint32_t> whole_reply::given() const {
 void whole_reply::add(chunk c) {
   ENSURE(c.choice < choices_.size(), "chunk of choice {} of {}", c.choice, choices_.size());
   auto& choice = choices_[c.choice];
+  add_prompt(choice.prompt, c);
   choice.text += c.text;
   choice.details.insert(choice.details.end(), std::make_move_iterator(c.details.begin()),
                         std::make_move_iterator(c.details.end()));
@@ -284,10 +227,11 @@ std::string whole_reply::body(const reply_identity& who) const {
     if (is_chat) {
       one["message"] = message_json(read.text, read.calls, owner);
     } else {
-      one["text"] = shape_.echo.empty() ? c.text : shape_.echo[place / drawn_] + c.text;
+      one["text"] =
+          shape_.echo.empty() ? c.text : echo_text(shape_.echo[place / drawn_], c.prompt) + c.text;
     }
     one["logprobs"] =
-        shape_.has_logprobs ? logprobs_of(shape_.api, c.details, 0) : ordered(nullptr);
+        shape_.has_logprobs ? logprobs_of(shape_.api, c.details, 0, c.prompt) : ordered(nullptr);
     one["finish_reason"] = reason_word(c.how, !read.calls.empty());
     choices.push_back(std::move(one));
   }
@@ -315,6 +259,9 @@ event_writer::event_writer(const reply_shape& shape, reply_identity who,
     auto& choice = choices_[i];
     choice.has_role = place_.from[i].index > 0 || place_.from[i].has_finish;
     choice.owes_echo = !choice.has_role && !shape.echo.empty();
+    if (shape.has_logprobs && !shape.echo.empty()) {
+      choice.echo_characters = text::utf8_characters(shape.echo[i / shape.choices]);
+    }
     if (shape.calls) {
       choice.calls.emplace(shape.calls);
       choice.bytes_had = place_.text_bytes[i];
@@ -332,8 +279,24 @@ event_writer::event_writer(const reply_shape& shape, reply_identity who,
   tail_ = shape.includes_usage ? "],\"usage\":null}\n\n" : "]}\n\n";
 }
 
-const std::string& event_writer::echo_of(std::uint32_t choice) const {
-  return shape_.echo[choice / shape_.choices];
+std::string event_writer::echo_of(std::uint32_t choice) const {
+  return echo_text(shape_.echo[choice / shape_.choices], choices_[choice].prompt);
+}
+
+std::string event_writer::text_behind_echo(const chunk& c) const {
+  return choices_[c.choice].owes_echo ? echo_of(c.choice) + c.text : c.text;
+}
+
+std::string event_writer::logprobs_behind_echo(const chunk& c) const {
+  const auto& choice = choices_[c.choice];
+  if (!shape_.has_logprobs ||
+      (c.details.empty() && !(choice.owes_echo && !choice.prompt.empty()))) {
+    return "null";
+  }
+  return choice.owes_echo && !choice.prompt.empty()
+             ? logprobs_json(shape_.api, c.details, 0, choice.prompt)
+             : logprobs_json(shape_.api, c.details,
+                             choice.echo_characters + choice.text_characters);
 }
 
 void event_writer::begin_event(std::string& out) const {
@@ -362,15 +325,12 @@ void event_writer::add_text(const chunk& c, std::string& out) {
   const bool is_chat = shape_.api == openai_api::chat;
   fmt::format_to(std::back_inserter(out), R"({{"index":{},{})", c.choice,
                  is_chat ? R"("delta":{"content":)" : R"("text":)");
-  if (std::exchange(choice.owes_echo, false)) {
-    append_json_string(out, echo_of(c.choice) + c.text);
-  } else {
-    append_json_string(out, c.text);
-  }
+  append_json_string(out, text_behind_echo(c));
   out += is_chat ? R"(},"logprobs":)" : R"(,"logprobs":)";
-  out += shape_.has_logprobs && !c.details.empty()
-             ? logprobs_json(shape_.api, c.details, choice.text_characters)
-             : "null";
+  out += logprobs_behind_echo(c);
+  if (std::exchange(choice.owes_echo, false) && shape_.has_logprobs) {
+    choice.echo_characters = text::utf8_characters(echo_of(c.choice));
+  }
   out += R"(,"finish_reason":null})";
   out += tail_;
   choice.text_characters += text::utf8_characters(c.text);
@@ -414,9 +374,13 @@ void event_writer::add_calls(const chunk& c, std::string& out) {
 
 void event_writer::add_finish(const chunk& c, std::string& out) {
   std::string delta = R"("delta":{})";
+  std::string logprobs = "null";
   if (shape_.api == openai_api::completions) {
+    chunk echo; // alone: the text was told before
+    echo.choice = c.choice;
     delta = R"("text":)";
-    append_json_string(delta, choices_[c.choice].owes_echo ? echo_of(c.choice) : std::string());
+    append_json_string(delta, text_behind_echo(echo));
+    logprobs = logprobs_behind_echo(echo);
   }
   bool has_calls = false;
   if (auto& calls = choices_[c.choice].calls) {
@@ -426,9 +390,8 @@ void event_writer::add_finish(const chunk& c, std::string& out) {
     has_calls = calls->calls() > 0;
   }
   begin_event(out);
-  fmt::format_to(std::back_inserter(out),
-                 R"({{"index":{},{},"logprobs":null,"finish_reason":"{}"}})", c.choice, delta,
-                 reason_word(c.finish, has_calls));
+  fmt::format_to(std::back_inserter(out), R"({{"index":{},{},"logprobs":{},"finish_reason":"{}"}})",
+                 c.choice, delta, logprobs, reason_word(c.finish, has_calls));
   out += tail_;
 }
 
@@ -454,6 +417,7 @@ void event_writer::add(const chunk& c, std::string& out) {
   }
   choice.has_role = true;
   choice.output_tokens = c.output_tokens;
+  add_prompt(choice.prompt, c);
   note_prompt(c, shape_.choices, prompts_);
   auto& place = place_.from[c.choice];
   place.index = std::max(place.index, c.index);

@@ -49,6 +49,7 @@ private:
   std::vector<std::uint32_t> given() const;
 
   struct choice_text {
+    std::vector<token_detail> prompt; // its tokens, if they are told
     std::string text;
     std::vector<token_detail> details;
     finish how = finish::none;
@@ -80,6 +81,8 @@ private:
   struct choice_state {
     bool has_role = false;
     bool owes_echo = false;
+    std::vector<token_detail> prompt{}; // for the echo
+    std::size_t echo_characters = 0;    // ahead of the answer's text, where places count them
     bool has_finished = false;
     std::uint32_t output_tokens = 0;
     std::size_t text_characters = 0;
@@ -87,7 +90,10 @@ private:
     std::uint64_t bytes_had = 0; // of text that is still to be read again
     std::uint32_t index_had = 0;
   };
-  const std::string& echo_of(std::uint32_t choice) const;
+  std::string echo_of(std::uint32_t choice) const;
+  // The echo, if it is owed, and behind it this text; the same of logprobs, or "null".
+  std::string text_behind_echo(const chunk& c) const;
+  std::string logprobs_behind_echo(const chunk& c) const;
   void begin_event(std::string& out) const;
   void add_role(const chunk& c, std::string& out);
   void add_text(const chunk& c, std::string& out);
@@ -108,7 +114,9 @@ private:
 };
 
 // The `logprobs` object of a choice. `characters_before`: text of the choice before these tokens.
+// `prompt`: tokens of an echo, ahead of them; the first of these has no logprob.
 std::string logprobs_json(openai_api api, const std::vector<token_detail>& details,
-                          std::size_t characters_before);
+                          std::size_t characters_before,
+                          const std::vector<token_detail>& prompt = {});
 
 } // namespace baton::gateway

@@ -239,6 +239,7 @@ ordered tgi_schemas(const request_limits& l) {
           {"watermark", typed("boolean")},
           {"max_new_tokens", whole(1, l.tokens_max)},
           {"details", typed("boolean")},
+          {"decoder_input_details", typed("boolean")},
           {"return_full_text", typed("boolean")},
           {"top_n_tokens", whole(0, l.logprobs_max)},
           {"truncate", whole(1, static_cast<std::int64_t>(l.prompt_ids_max))},

@@ -44,6 +44,11 @@ result<void> check_sampling(const sampling_params& s, const request_limits& limi
     return fail_param(errc::invalid_value, "logprobs",
                       "'logprobs' must be between 0 and {}, not {}", most, s.logprobs);
   }
+  if (s.prompt_logprobs < -1 || s.prompt_logprobs > most) {
+    return fail_param(errc::invalid_value, "prompt_logprobs",
+                      "'prompt_logprobs' must be between 0 and {}, not {}", most,
+                      s.prompt_logprobs);
+  }
   if (s.biases.size() > limits.logit_biases_max) {
     return fail_param(errc::invalid_value, "logit_bias",
                       "'logit_bias' has {} entries of at most {}", s.biases.size(),
@@ -57,8 +62,9 @@ result<void> check_sampling(const sampling_params& s, const request_limits& limi
   return {};
 }
 
-result<void> check_stopping(const stopping& s, const request_limits& limits) {
-  if (s.tokens_max < 1 || s.tokens_max > limits.tokens_max) {
+// `may_be_none`: tokens of the answer.
+result<void> check_stopping(const stopping& s, const request_limits& limits, bool may_be_none) {
+  if ((s.tokens_max < 1 && !may_be_none) || s.tokens_max > limits.tokens_max) {
     return fail_param(errc::invalid_value, "max_tokens",
                       "'max_tokens' must be between 1 and {}, not {}", limits.tokens_max,
                       s.tokens_max);
@@ -121,7 +127,9 @@ result<void> check_ranges(const generate& request, const request_limits& limits)
   if (auto ok = check_sampling(request.sampling, limits); !ok) {
     return ok;
   }
-  if (auto ok = check_stopping(request.stop, limits); !ok) {
+  if (auto ok = check_stopping(request.stop, limits,
+                               /*may_be_none=*/request.sampling.prompt_logprobs >= 0);
+      !ok) {
     return ok;
   }
   if (request.tokens_max_given && request.stop.tokens_min > request.stop.tokens_max) {

@@ -19,7 +19,6 @@ constexpr std::string_view schema_path[] = {"parameters", "grammar", "value", "s
 
 constexpr unsupported_field unsupported_parameters[] = {
     {"adapter_id", ""},
-    {"decoder_input_details", "false"},
 };
 
 std::string read_inputs(field_reader& fields) {
@@ -108,6 +107,14 @@ private:
     } else if (shape.top_n_tokens > 0) {
       fields_.refuse(errc::invalid_value, "top_n_tokens",
                      "'parameters.top_n_tokens' needs 'details' to be true, or a stream");
+    }
+    if (fields_.boolean("decoder_input_details", false)) {
+      if (shape.is_stream || !shape.has_details) {
+        fields_.refuse(errc::invalid_value, "decoder_input_details",
+                       "'parameters.decoder_input_details' needs 'details' to be true, and no "
+                       "stream");
+      }
+      out_.request.sampling.prompt_logprobs = 0;
     }
     if (fields_.boolean("return_full_text", shape.is_list)) {
       shape.lead = std::get<std::string>(out_.request.input);

@@ -1,6 +1,7 @@
 #include "gateway/tgi_response.hpp"
 
 #include "gateway/best_of.hpp"
+#include "gateway/openai_logprobs.hpp"
 #include "gateway/openai_response.hpp"
 #include "gateway/tgi_error.hpp"
 #include "schema/ensure.hpp"
@@ -50,6 +51,18 @@ ordered seed_json(const tgi_shape& shape, std::uint32_t choice) {
   return shape.seed ? ordered(*shape.seed + choice) : ordered(nullptr);
 }
 
+// Of the first token TGI says null.
+ordered prefill_json(const std::vector<token_detail>& prompt) {
+  auto out = ordered::array();
+  for (const auto& d : prompt) {
+    const auto& [text, id, logprob, is_control] = d.chosen;
+    out.push_back({{"id", id},
+                   {"text", text},
+                   {"logprob", &d == &prompt.front() ? ordered(nullptr) : shown(logprob)}});
+  }
+  return out;
+}
+
 ordered details_json(const tgi_shape& shape, const chunk& answer) {
   auto tokens = ordered::array();
   auto tops = ordered::array();
@@ -60,7 +73,7 @@ ordered details_json(const tgi_shape& shape, const chunk& answer) {
   ordered details{{"finish_reason", reason_of(answer)},
                   {"generated_tokens", answer.output_tokens},
                   {"seed", seed_json(shape, answer.choice)},
-                  {"prefill", ordered::array()},
+                  {"prefill", prefill_json(answer.prompt_details)},
                   {"tokens", std::move(tokens)}};
   if (shape.top_n_tokens > 0) {
     details["top_tokens"] = std::move(tops);
@@ -117,6 +130,7 @@ void tgi_whole::add(chunk c) {
     d.text_end += static_cast<std::uint32_t>(answer.text.size());
     answer.details.push_back(std::move(d));
   }
+  add_prompt(answer.prompt_details, c);
   answer.text += c.text;
   answer.choice = c.choice;
   answer.finish = c.finish;

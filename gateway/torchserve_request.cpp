@@ -268,6 +268,9 @@ result<torchserve_generate> parse_prediction(const torchserve_body& body,
   if (out.call.shape.has_logprobs && out.speaks == torchserve_words::text) {
     return refused("logprobs", "needs an answer in JSON: do not ask for text alone");
   }
+  if (out.call.request.sampling.prompt_logprobs >= 0) {
+    return refused("echo", "with 'logprobs', or of token ids, is for OpenAI's routes");
+  }
   return out;
 }
 

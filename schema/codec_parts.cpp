@@ -136,6 +136,7 @@ offset<wire::SamplingParams> put_with(writer& out, const sampling_params& m,
   table.add_typical_p(m.typical_p);
   table.add_watermark_gamma(m.watermark_gamma);
   table.add_watermark_delta(m.watermark_delta);
+  table.add_prompt_logprobs(m.prompt_logprobs);
   return table.Finish();
 }
 
@@ -160,6 +161,7 @@ void get(reader& in, const wire::SamplingParams& from, sampling_params& to) {
   to.seed = from.seed();
   to.logprobs = from.logprobs();
   to.num_speculative_tokens = from.num_speculative_tokens();
+  to.prompt_logprobs = from.prompt_logprobs();
   in.table(from.constraint(), to.constraint);
   in.finite(from.typical_p(), to.typical_p, "typical_p");
   in.finite(from.watermark_gamma(), to.watermark_gamma, "watermark_gamma");

@@ -81,23 +81,28 @@ void get(reader& in, const wire::Draw& from, draw& to) {
 
 offset<wire::Pool> put(writer& out, const pool& m) {
   auto before = out.numbers(m.before, limits::embedding_values_max);
-  return wire::CreatePool(out.buffer, m.slice, static_cast<wire::Pooling>(m.how), m.is_last,
-                          before);
+  return wire::CreatePool(out.buffer, m.slice, static_cast<wire::Pooling>(m.how), m.is_last, before,
+                          m.next, m.top);
 }
 
 void get(reader& in, const wire::Pool& from, pool& to) {
   to.slice = from.slice();
-  in.one_of(from.how(), to.how, pooling::mean, pooling::cls, "pool.how");
+  in.one_of(from.how(), to.how, pooling::mean, pooling::scores, "pool.how");
   to.is_last = from.is_last();
   in.numbers(from.before(), to.before, limits::embedding_values_max, "pool.before");
+  to.next = from.next();
+  to.top = from.top();
 }
 
 offset<wire::Pooled> put(writer& out, const pooled& m) {
-  return wire::CreatePooled(out.buffer, out.numbers(m.values, limits::embedding_values_max));
+  auto values = out.numbers(m.values, limits::embedding_values_max);
+  auto scores = out.tables(m.scores, limits::rows_max);
+  return wire::CreatePooled(out.buffer, values, scores);
 }
 
 void get(reader& in, const wire::Pooled& from, pooled& to) {
   in.numbers(from.values(), to.values, limits::embedding_values_max, "pooled.values");
+  in.tables(from.scores(), to.scores, limits::rows_max, "pooled.scores");
 }
 
 offset<wire::MicroBatch> put(writer& out, const micro_batch& m) {
@@ -202,6 +207,7 @@ offset<wire::Tokens> put(writer& out, const tokens& m) {
   auto failure = out.optional(m.failure);
   auto delivered = out.numbers(m.delivered, limits::ids_max);
   auto embedding = out.numbers(m.embedding, limits::embedding_values_max);
+  auto prompt_scores = out.tables(m.prompt_scores, limits::ids_max);
   wire::TokensBuilder table(out.buffer);
   table.add_ticket(m.ticket.value);
   table.add_choice(m.choice);
@@ -221,6 +227,7 @@ offset<wire::Tokens> put(writer& out, const tokens& m) {
   table.add_delivered(delivered);
   table.add_continues_prompt(m.continues_prompt);
   table.add_embedding(embedding);
+  table.add_prompt_scores(prompt_scores);
   return table.Finish();
 }
 
@@ -243,6 +250,7 @@ void get(reader& in, const wire::Tokens& from, tokens& to) {
   to.resume_key = from.resume_key();
   in.numbers(from.delivered(), to.delivered, limits::ids_max, "tokens.delivered");
   in.numbers(from.embedding(), to.embedding, limits::embedding_values_max, "tokens.embedding");
+  in.tables(from.prompt_scores(), to.prompt_scores, limits::ids_max, "tokens.prompt_scores");
 }
 
 offset<wire::LogprobEntry> put(writer& out, const logprob_entry& m) {
@@ -278,6 +286,7 @@ offset<wire::Chunk> put(writer& out, const chunk& m) {
   auto stop_text = out.text(m.stop_text, limits::stop_bytes_max);
   auto failure = out.optional(m.failure);
   auto embedding = out.numbers(m.embedding, limits::embedding_values_max);
+  auto prompt_details = out.tables(m.prompt_details, limits::details_max);
   wire::ChunkBuilder table(out.buffer);
   table.add_request(m.request);
   table.add_ticket(m.ticket.value);
@@ -295,6 +304,8 @@ offset<wire::Chunk> put(writer& out, const chunk& m) {
   table.add_cached_tokens(m.cached_tokens);
   table.add_characters_before(m.characters_before);
   table.add_embedding(embedding);
+  table.add_prompt_details(prompt_details);
+  table.add_prompt_from(m.prompt_from);
   return table.Finish();
 }
 
@@ -315,6 +326,8 @@ void get(reader& in, const wire::Chunk& from, chunk& to) {
   to.characters_before = from.characters_before();
   in.optional(from.failure(), to.failure);
   in.numbers(from.embedding(), to.embedding, limits::embedding_values_max, "chunk.embedding");
+  in.tables(from.prompt_details(), to.prompt_details, limits::details_max, "chunk.prompt_details");
+  to.prompt_from = from.prompt_from();
 }
 
 offset<wire::Chunks> put(writer& out, const chunks& m) {

@@ -71,6 +71,9 @@ result<void> check_limits(const sampling_params& s) {
   if (s.logprobs > static_cast<std::int32_t>(limits::top_logprobs_max))
     return fail_param(errc::invalid_value, "top_logprobs", "top_logprobs is {}, at most {}",
                       s.logprobs, limits::top_logprobs_max);
+  if (s.prompt_logprobs > static_cast<std::int32_t>(limits::prompt_logprobs_max))
+    return fail_param(errc::invalid_value, "prompt_logprobs", "prompt_logprobs is {}, at most {}",
+                      s.prompt_logprobs, limits::prompt_logprobs_max);
   if (s.biases.size() > limits::biases_max)
     return too_many("logit_bias", s.biases.size(), limits::biases_max);
   for (const auto& bias : s.biases)
@@ -208,12 +211,13 @@ namespace {
 
 // What is about tokens means nothing for an embedding, of which there is one.
 result<void> check_embeds(const generate& request) {
-  const char* param = request.choices != 1             ? "n"
-                      : request.is_resumable           ? "resumable"
-                      : request.sampling.constraint    ? "structured_outputs"
-                      : request.sampling.logprobs >= 0 ? "logprobs"
-                      : !request.tools.empty()         ? "tools"
-                                                       : nullptr;
+  const char* param = request.choices != 1                    ? "n"
+                      : request.is_resumable                  ? "resumable"
+                      : request.sampling.constraint           ? "structured_outputs"
+                      : request.sampling.logprobs >= 0        ? "logprobs"
+                      : request.sampling.prompt_logprobs >= 0 ? "prompt_logprobs"
+                      : !request.tools.empty()                ? "tools"
+                                                              : nullptr;
   if (!request.embeds || param == nullptr)
     return {};
   return fail_param(errc::unsupported_parameter, param, "an embedding is made without '{}'", param);

@@ -35,15 +35,16 @@ inline constexpr std::size_t machines_bytes_max = 16u << 20; // facts or keys of
 // Counts. A context of 2^20 tokens is the longest any model of today has.
 inline constexpr std::size_t ids_max = 1u << 20;
 inline constexpr std::size_t chat_messages_max = 16u << 10;
-inline constexpr std::size_t choices_max = 128;      // OpenAI's bound of n
-inline constexpr std::size_t stop_texts_max = 64;    // OpenAI allows 4, others more
-inline constexpr std::size_t stop_ids_max = 1024;    // ids that end a sequence
-inline constexpr std::size_t biases_max = 4096;      // OpenAI allows 300
-inline constexpr std::size_t top_logprobs_max = 128; // OpenAI allows 20
-inline constexpr std::size_t rows_max = 64u << 10;   // of one micro_batch
-inline constexpr std::size_t slices_max = 4096;      // sequences in one micro_batch
-inline constexpr std::size_t draws_max = 4096;       // of one micro_batch, guesses' among them
-inline constexpr std::size_t blocks_max = 64u << 10; // of one slice: 2^20 positions by 16
+inline constexpr std::size_t choices_max = 128;        // OpenAI's bound of n
+inline constexpr std::size_t stop_texts_max = 64;      // OpenAI allows 4, others more
+inline constexpr std::size_t stop_ids_max = 1024;      // ids that end a sequence
+inline constexpr std::size_t biases_max = 4096;        // OpenAI allows 300
+inline constexpr std::size_t top_logprobs_max = 128;   // OpenAI allows 20
+inline constexpr std::size_t prompt_logprobs_max = 20; // of each token of a prompt
+inline constexpr std::size_t rows_max = 64u << 10;     // of one micro_batch
+inline constexpr std::size_t slices_max = 4096;        // sequences in one micro_batch
+inline constexpr std::size_t draws_max = 4096;         // of one micro_batch, guesses' among them
+inline constexpr std::size_t blocks_max = 64u << 10;   // of one slice: 2^20 positions by 16
 inline constexpr std::size_t copies_max = 1u
                                           << 20; // of KV blocks in one micro_batch: 64 Mi positions
 inline constexpr std::size_t embedding_values_max = 16u << 10; // as wide as rows may be: see bulk

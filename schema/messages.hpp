@@ -199,6 +199,9 @@ struct tokens {
   std::uint32_t tokens_total = 0; // output tokens that count
   std::optional<error> failure;   // finish::failed and cancelled
   std::vector<float> embedding{}; // of the prompt, if it was asked for and nothing failed
+  // First message of a choice: each of the prompt's tokens behind those before it, if that was
+  // asked for; of the first the id alone.
+  std::vector<sample> prompt_scores{};
 };
 
 struct logprob_entry {
@@ -236,6 +239,10 @@ struct chunk {
   baton::lease lease;
   std::uint32_t characters_before = 0; // of text before `text`, if this is behind a resume
   std::vector<float> embedding{};      // with the end of one that was asked for: of length 1
+  // The prompt's tokens, if these were asked for: ahead of all text, in as many chunks as it takes.
+  // The first token of all has no logprob.
+  std::vector<token_detail> prompt_details{};
+  std::uint32_t prompt_from = 0; // which of the prompt's is the first of them
 };
 
 // Detokenizer to gateway: the chunks of one step. Together, because waking a dozen threads for each

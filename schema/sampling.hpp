@@ -40,6 +40,8 @@ struct sampling_params {
   // share of the vocabulary, get so much more. Share 0: none.
   float watermark_gamma = 0; // [0, 1]
   float watermark_delta = 0; // >= 0
+  // The same as `logprobs`, of the prompt's tokens behind the first.
+  std::int32_t prompt_logprobs = -1;
 
   bool is_greedy() const noexcept { return temperature == 0; }
   bool has_watermark() const noexcept { return watermark_gamma != 0; }

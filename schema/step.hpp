@@ -58,23 +58,20 @@ struct feed {
 };
 
 // What of its prompt's hidden states, behind the final norm, becomes a request's embedding: their
-// mean, the last one, the first one.
-enum class pooling : std::uint8_t { none = 0, mean = 1, last = 2, cls = 3 };
+// mean, the last one, the first one. Or how likely its tokens were, each behind those before it.
+enum class pooling : std::uint8_t { none = 0, mean = 1, last = 2, cls = 3, scores = 4 };
 
-// Of a slice whose sequence wants an embedding: it draws nothing. What its earlier rows came to
-// travels with the step, so that the last stage keeps nothing between two of them.
+// Of a slice whose sequence wants an embedding, or its prompt scored: it draws nothing. What its
+// earlier rows came to travels with the step, so that the last stage keeps nothing between two of
+// them.
 struct pool {
   std::uint32_t slice = 0; // of the batch
   pooling how = pooling::mean;
   bool is_last = false;        // the prompt ends with its last row
   std::vector<float> before{}; // [hidden] what came back of the rows before; or empty
+  token_id next = 0;           // scores: behind the last row
+  std::uint32_t top = 0;       // scores: so many of the likeliest beside each
   friend bool operator==(const pool&, const pool&) = default;
-};
-
-// Of a pool: what the next step goes on from, or the embedding, of length 1, where it is the last.
-struct pooled {
-  std::vector<float> values; // [hidden], or empty
-  friend bool operator==(const pooled&, const pooled&) = default;
 };
 
 // Of a KV block, within each stage: out into its swap space, or back from there.
@@ -114,6 +111,14 @@ struct sample {
   float logprob = 0;              // natural logarithm; 0 if not asked for
   std::vector<token_logprob> top; // likeliest first
   friend bool operator==(const sample&, const sample&) = default;
+};
+
+// Of a pool: what the next step goes on from, or the embedding, of length 1, where it is the last;
+// or the scores.
+struct pooled {
+  std::vector<float> values;    // [hidden], or empty
+  std::vector<sample> scores{}; // [rows] of the token behind each, or empty
+  friend bool operator==(const pooled&, const pooled&) = default;
 };
 
 // Last stage to scheduler: receiving it under the current epoch is what acknowledges a step. And to

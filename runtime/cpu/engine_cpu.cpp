@@ -6,6 +6,7 @@
 #include "runtime/cpu/swap_file.hpp"
 #include "runtime/engine/constraint_masks.hpp"
 #include "runtime/engine/pooling.hpp"
+#include "runtime/engine/prompt_scores.hpp"
 #include "runtime/engine/sampler.hpp"
 
 #include <algorithm>
@@ -163,6 +164,7 @@ struct engine_cpu::state {
     limits.swap_blocks = c.swap_blocks;
     limits.kv_life = kv.life();
     limits.pools = true;
+    limits.scores = true;
     limits.rows_max = c.rows_max;
     limits.hidden_size = model.hidden_size;
     limits.vocabulary_size = model.vocab_size;
@@ -184,6 +186,7 @@ struct engine_cpu::state {
   result<void> make_copies(const std::vector<block_copy>& copies);
   result<std::vector<sample>> draw_all(const micro_batch& batch);
   std::vector<pooled> pool_all(const micro_batch& batch);
+  result<void> score_all(const micro_batch& batch, std::vector<pooled>& all);
 };
 
 engine_cpu::engine_cpu(std::unique_ptr<state> s) : state_(std::move(s)) {}
@@ -290,6 +293,8 @@ result<baton::engine::step_output> engine_cpu::run(const micro_batch& batch,
     return samples.error();
   out.samples = *std::move(samples);
   out.pooled = s.pool_all(batch);
+  if (auto ok = s.score_all(batch, out.pooled); !ok)
+    return ok.error();
   return out;
 }
 
@@ -394,6 +399,8 @@ std::vector<pooled> engine_cpu::state::pool_all(const micro_batch& batch) {
   team.run([&](unsigned member) {
     for (std::size_t i = member; i < all.size(); i += team.size()) {
       const pool& how = batch.pools[i];
+      if (how.how == pooling::scores)
+        continue;
       const slice& of = batch.slices[how.slice];
       baton::engine::pooler sum(how, of, model.hidden_size);
       for (std::size_t r = first_rows[how.slice]; r < first_rows[how.slice] + of.rows; ++r) {
@@ -405,6 +412,25 @@ std::vector<pooled> engine_cpu::state::pool_all(const micro_batch& batch) {
     }
   });
   return all;
+}
+
+// Their logits lie behind those of the draws.
+result<void> engine_cpu::state::score_all(const micro_batch& batch, std::vector<pooled>& all) {
+  const auto rows = baton::engine::scored_rows(batch);
+  std::vector<std::optional<result<sample>>> scored(rows.size());
+  if (!rows.empty())
+    team.run([&](unsigned member) {
+      for (std::size_t i = member; i < rows.size(); i += team.size())
+        scored[i] = baton::engine::score_token(
+            {memory.logits.row(batch.draws.size() + i), model.vocab_size}, rows[i].token,
+            batch.pools[rows[i].pool].top, scratch[member]);
+    });
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!*scored[i])
+      return scored[i]->error();
+    all[rows[i].pool].scores.push_back(**std::move(scored[i]));
+  }
+  return {};
 }
 
 std::span<const float> engine_cpu::logits(std::size_t index) const {

@@ -2,6 +2,8 @@
 // and values are in forward_attention.cpp.
 #include "runtime/cpu/forward.hpp"
 
+#include "runtime/engine/prompt_scores.hpp"
+
 #include <cstring>
 
 namespace baton::cpu {
@@ -34,6 +36,8 @@ void forward::plan(const micro_batch& batch) {
       sampling_rows_.push_back(rows_.size() - left);
     p_.ropes.extend_to(s.position + s.rows - 1);
   }
+  for (const auto& scored : baton::engine::scored_rows(batch))
+    sampling_rows_.push_back(scored.row);
   appends_within_ = items_.size() == batch.slices.size();
 }
 

@@ -24,6 +24,7 @@ struct capacity {
   std::uint64_t kv_life = 0;    // which KV contents these are; 0: they go with the process
   std::string device;           // "cpu:0 avx512-vnni, 1 thread"
   bool pools = false;           // runs batches with pools; on the last stage it makes embeddings
+  bool scores = false;          // and tells how likely a prompt's tokens are
 };
 
 struct step_output {
@@ -53,7 +54,7 @@ public:
 // Checks a batch against the limits before any memory is touched: counts agree, ids and blocks are
 // in range, slices cover the tokens, draws match, pools are of slices that draw nothing and bring
 // what is needed. Called by every engine first. Errors: invalid_value, unsupported_parameter
-// (pools, for an engine that has none).
+// (pools or scores, for an engine that has none).
 result<void> validate(const micro_batch& batch, std::span<const float> activations,
                       const capacity& limits, bool is_first_stage);
 

@@ -1,6 +1,7 @@
 #include "runtime/engine/sampler.hpp"
 
 #include "runtime/engine/philox.hpp"
+#include "runtime/engine/prompt_scores.hpp"
 #include "runtime/engine/watermark.hpp"
 
 #include <algorithm>
@@ -444,6 +445,18 @@ result<void> check_draw(const draw& d, std::size_t vocabulary_size) {
     if (auto bad = id_out_of_range(h.token, vocabulary_size, "history"))
       return *bad;
   return {};
+}
+
+result<sample> score_token(std::span<const float> logits, token_id token, std::uint32_t top,
+                           sampler_scratch& scratch) {
+  const summary raw = summarize(logits);
+  if (!raw.is_sound)
+    return fail(errc::internal, "the logits for a token of the prompt are not numbers");
+  scratch.raw.assign(logits.begin(), logits.end());
+  sample scored;
+  scored.token = token;
+  report_logprobs(scored, static_cast<std::int32_t>(top), raw.max, scratch);
+  return scored;
 }
 
 result<sample> draw_token(std::span<float> logits, const draw& d, sampler_scratch& scratch,

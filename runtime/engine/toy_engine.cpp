@@ -1,6 +1,7 @@
 #include "runtime/engine/toy_engine.hpp"
 
 #include "runtime/engine/pooling.hpp"
+#include "runtime/engine/prompt_scores.hpp"
 #include "schema/ensure.hpp"
 
 #include <algorithm>
@@ -68,7 +69,8 @@ toy_engine::toy_engine(const toy_model& model, std::uint32_t first_layer, const 
              .context_max = memory.context_max,
              .model_hash = mix(mix(model.seed, model.layers), model.vocabulary_size),
              .device = "toy",
-             .pools = memory.pools};
+             .pools = memory.pools,
+             .scores = memory.pools};
   kv_.resize(std::size_t{count} * memory.blocks * memory.block_positions);
   is_written_.resize(kv_.size());
   swap_.resize(memory.swap_blocks);
@@ -116,8 +118,11 @@ result<step_output> toy_engine::run(const micro_batch& batch, std::span<const fl
     if (is_last && next_pool < batch.pools.size() && batch.pools[next_pool].slice == place)
       out.pooled.push_back(pool_slice(batch.pools[next_pool++], s, first_row - s.rows));
   }
-  if (is_last)
+  if (is_last) {
+    if (auto ok = score_rows(batch, out); !ok)
+      return ok.error();
     return out;
+  }
   activations_.resize(rows_.size() * floats_per_row);
   for (std::size_t i = 0; i < activations_.size(); ++i)
     activations_[i] =
@@ -127,6 +132,8 @@ result<step_output> toy_engine::run(const micro_batch& batch, std::span<const fl
 }
 
 pooled toy_engine::pool_slice(const pool& how, const slice& s, std::size_t first_row) const {
+  if (how.how == pooling::scores)
+    return {}; // score_rows
   pooler sum(how, s, floats_per_row);
   std::array<float, floats_per_row> hidden{};
   for (std::size_t r = first_row; r < first_row + s.rows; ++r) {
@@ -134,6 +141,17 @@ pooled toy_engine::pool_slice(const pool& how, const slice& s, std::size_t first
     sum.add(hidden);
   }
   return std::move(sum).finish();
+}
+
+result<void> toy_engine::score_rows(const micro_batch& batch, step_output& out) {
+  for (const scored_row& r : scored_rows(batch)) {
+    fill_logits(rows_[r.row], logits_);
+    auto scored = score_token(logits_, r.token, batch.pools[r.pool].top, scratch_);
+    if (!scored)
+      return scored.error();
+    out.pooled[r.pool].scores.push_back(*std::move(scored));
+  }
+  return {};
 }
 
 result<void> toy_engine::make_copy(const micro_batch& batch, const block_copy& c) {
@@ -263,6 +281,26 @@ std::vector<float> toy_embedding(const toy_model& model, std::span<const token_i
     sum.add(hidden);
   }
   return std::move(sum).finish().values;
+}
+
+std::vector<sample> toy_scores(const toy_model& model, std::span<const token_id> prompt_ids,
+                               std::uint32_t top) {
+  std::vector<sample> all;
+  std::vector<std::uint64_t> histories(model.layers);
+  std::vector<float> logits(model.vocabulary_size);
+  sampler_scratch scratch;
+  for (std::size_t position = 0; position < prompt_ids.size(); ++position) {
+    if (position == 0)
+      all.push_back({prompt_ids[0], 0, {}});
+    const auto row = fold(model, prompt_ids[position], position, histories);
+    if (position + 1 == prompt_ids.size())
+      break;
+    fill_logits(row, logits);
+    auto scored = score_token(logits, prompt_ids[position + 1], top, scratch);
+    ENSURE(scored.has_value(), "the oracle cannot score: {}", scored.error().message);
+    all.push_back(*std::move(scored));
+  }
+  return all;
 }
 
 } // namespace baton::engine

@@ -59,6 +59,7 @@ private:
   result<void> run_slice(const micro_batch& batch, const slice& s, std::size_t first_row,
                          std::uint32_t layer);
   pooled pool_slice(const pool& how, const slice& s, std::size_t first_row) const;
+  result<void> score_rows(const micro_batch& batch, step_output& out);
   std::size_t plane() const noexcept { return kv_.size() / layers_; } // of one layer
 
   toy_model model_;
@@ -86,5 +87,9 @@ std::vector<token_id> toy_continuation(const toy_model& model, std::span<const t
 // The same of an embedding.
 std::vector<float> toy_embedding(const toy_model& model, std::span<const token_id> prompt_ids,
                                  pooling how);
+
+// What an engine of this model says of the tokens of this prompt: of the first the id alone.
+std::vector<sample> toy_scores(const toy_model& model, std::span<const token_id> prompt_ids,
+                               std::uint32_t top);
 
 } // namespace baton::engine

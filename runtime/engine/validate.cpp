@@ -76,6 +76,17 @@ result<void> check_copies(const micro_batch& batch, const capacity& limits) {
   return {};
 }
 
+result<void> check_scores(const micro_batch& batch, const pool& p, const capacity& limits) {
+  if (!limits.scores)
+    return fail_param(errc::unsupported_parameter, "prompt_logprobs",
+                      "this engine tells no log-probabilities of prompts ({})", limits.device);
+  if (p.next < 0 || static_cast<std::uint32_t>(p.next) >= limits.vocabulary_size ||
+      p.top > limits.vocabulary_size || p.is_last || !p.before.empty())
+    return wrong(batch, "slice {} is scored with token {} behind it and {} of the likeliest",
+                 p.slice, p.next, p.top);
+  return {};
+}
+
 result<void> check_pools(const micro_batch& batch, const capacity& limits) {
   if (!batch.pools.empty() && !limits.pools)
     return fail(errc::unsupported_parameter, "micro_batch {}: this engine makes no embeddings ({})",
@@ -86,6 +97,11 @@ result<void> check_pools(const micro_batch& batch, const capacity& limits) {
       return wrong(batch, "a pool of slice {} of {}, which comes too late, or draws", p.slice,
                    batch.slices.size());
     next = p.slice + 1;
+    if (p.how == pooling::scores) {
+      if (auto ok = check_scores(batch, p, limits); !ok)
+        return ok;
+      continue;
+    }
     if (p.how == pooling::none)
       return wrong(batch, "slice {} is pooled in no way", p.slice);
     const bool has_rows_before = p.how != pooling::last && batch.slices[p.slice].position > 0;

@@ -307,6 +307,7 @@ result<std::unique_ptr<plugin_engine>> plugin_engine::load(const library& from,
   if (auto ok = s->create(); !ok)
     return ok.error();
   limits.pools = !range.heads || s->told.gives_states;
+  limits.scores = !range.heads; // what the last stage tells
   limits.device = fmt::format(
       "{} {}{}", from.calls().name, s->told.device,
       s->slices.size() > 1 ? fmt::format(", rank {} of {}", settings.rank, s->slices.size()) : "");

@@ -11,13 +11,29 @@
 
 namespace baton::schedule {
 
+namespace {
+
+// A score for every row of the slices that are scored, none for others. Requires: one for each.
+template <class Parts>
+bool has_scores(const sampled& step, const Parts& parts) {
+  auto next = step.pooled.begin();
+  for (const auto& p : parts)
+    if (p.pools && next++->scores.size() != (p.scores ? p.rows : 0))
+      return false;
+  return true;
+}
+
+} // namespace
+
 // What came back of pools is finite: nobody has words for another embedding.
 bool scheduler::is_whole(const sampled& step, std::size_t draws, std::size_t pools) const {
   const auto is_known = [this](const sample& s) {
     return s.token >= 0 && static_cast<std::uint32_t>(s.token) < config_.vocabulary_size;
   };
-  const auto is_finite = [](const pooled& p) {
-    return std::all_of(p.values.begin(), p.values.end(), [](float v) { return std::isfinite(v); });
+  const auto is_finite = [&](const pooled& p) {
+    return std::all_of(p.values.begin(), p.values.end(),
+                       [](float v) { return std::isfinite(v); }) &&
+           std::all_of(p.scores.begin(), p.scores.end(), is_known);
   };
   return step.samples.size() == draws && step.pooled.size() == pools &&
          std::all_of(step.samples.begin(), step.samples.end(), is_known) &&
@@ -49,10 +65,10 @@ void scheduler::on_sampled(const sampled& step) {
     pools += p.pools ? 1 : 0;
   }
   std::optional<error> failure = step.failure;
-  if (!failure && !is_whole(step, draws, pools))
+  if (!failure && !(is_whole(step, draws, pools) && has_scores(step, parts)))
     failure = fail(errc::internal,
                    "a step drew {} tokens instead of {}, or unknown ones, or pooled {} prompts "
-                   "instead of {}, or to no numbers",
+                   "instead of {}, or to no numbers or scores",
                    step.samples.size(), draws, step.pooled.size(), pools);
   if (failure) {
     fail_step(step.batch, parts, *failure);
@@ -98,7 +114,7 @@ bool scheduler::land_late(const sampled& step) {
     draws += p.draws;
     pools += p.pools ? 1 : 0;
   }
-  if (step.failure || !is_whole(step, draws, pools))
+  if (step.failure || !is_whole(step, draws, pools) || !has_scores(step, parts))
     return false; // done again, which tells who is to blame
   add_up(step);
   std::span<const sample> drawn = step.samples;
@@ -201,12 +217,21 @@ void scheduler::take_token(sequence& s, const sample& drawn) {
 
 // Of the rows up to the last acknowledged one: the embedding, if that is the prompt's last.
 void scheduler::take_pooled(sequence& s, const pooled& came_to) {
+  if (!s.embeds)
+    return take_scores(s, came_to);
   s.pooled = came_to.values;
   if (s.computed < s.ids.size())
     return;
   tokens m = message_of(s);
   m.embedding = came_to.values;
   end_choice(s, std::move(m), finish::stop, std::nullopt, 0);
+}
+
+// They are told with the first token; where none is wanted, at once.
+void scheduler::take_scores(sequence& s, const pooled& came_to) {
+  s.scores.insert(s.scores.end(), came_to.scores.begin(), came_to.scores.end());
+  if (s.stop.tokens_max == 0 && !s.wants_scores())
+    end_choice(s, message_of(s), finish::length, std::nullopt, 0);
 }
 
 // Could a sequence of so many ids draw another one, with all blocks to itself?
@@ -259,6 +284,8 @@ void scheduler::settle(sequence& s) {
     blocks_.release(s.id);
     s.computed = s.published = s.cached = 0;
     s.pooled.clear();
+    if (s.wants_scores())
+      s.scores.clear();
   }
   s.issued = s.computed;
   s.drawing = 0;
@@ -323,7 +350,7 @@ void scheduler::close_epoch(time_point now) {
     for (const part& p : f.parts) {
       suspects_.try_emplace(p.of->turn(), range{p.position, 0}).first->second.until =
           p.position + p.rows;
-      late.push_back({p.of->turn(), p.position, p.rows - p.drafts, p.draws(), p.pools});
+      late.push_back({p.of->turn(), p.position, p.rows - p.drafts, p.draws(), p.pools, p.scores});
     }
     if (!f.copied.empty()) // whose copies are lost
       late_.erase(batch);
@@ -422,6 +449,8 @@ void scheduler::check_integrity() const {
            id.ticket.value, s.drawing);
     ENSURE(s.computed <= s.issued && s.issued <= s.ids_expected(), "ticket {}: {} of {} of {}",
            id.ticket.value, s.computed, s.issued, s.ids_expected());
+    ENSURE(!s.wants_scores() || s.scores.size() == s.computed, "ticket {}: {} scores of {} rows",
+           id.ticket.value, s.scores.size(), s.computed);
     ENSURE(s.in_flight > 0 || s.issued == s.computed, "ticket {}: issued, not in flight",
            id.ticket.value);
     ENSURE(s.in_flight > 0 || s.drafts.empty(), "ticket {}: guesses, not in flight",

@@ -130,7 +130,7 @@ bool scheduler::can_take_room(const sequence& s) const {
 void scheduler::adopt(sequence& s) {
   if (!config_.enable_prefix_caching || s.in_flight > 0)
     return;
-  if (s.embeds) // of every row of its prompt something is wanted
+  if (s.embeds || s.wants_scores()) // of every row of its prompt something is wanted
     return;
   const std::size_t reached = blocks_.adopt(s.id, s.cache_salt, s.ids, s.computed);
   s.cached += std::min(reached, s.prompt_count) - std::min(s.computed, s.prompt_count);
@@ -264,7 +264,7 @@ void scheduler::plan_prefill(std::vector<planned>& plan) {
   for (const auto& [who, s] : lists_.prefilling()) {
     if (left == 0 || plan.size() == prompts_max)
       break;
-    if (!can_issue(*s) || (s->embeds && pools == limits::pools_max))
+    if (!can_issue(*s) || (s->pools_next() && pools == limits::pools_max))
       continue;
     adopt(*s); // one before it may have computed the same meanwhile
     if (s->must_run_alone()) {
@@ -275,7 +275,7 @@ void scheduler::plan_prefill(std::vector<planned>& plan) {
     if (bytes > 0 && bytes + more > bytes_max)
       break;
     bytes += more;
-    pools += s->embeds ? 1 : 0;
+    pools += s->pools_next() ? 1 : 0;
     const std::size_t rows = std::min(left, s->rows_in_company());
     plan.push_back({s, rows});
     left -= rows;
@@ -320,7 +320,8 @@ void scheduler::put_back(sequence& s) {
 // What it has computed is kept there, if there is room; not for a prompt alone.
 void scheduler::swap_out(sequence& s) {
   const std::size_t before = copies_.size();
-  if (s.computed == 0 || s.embeds || !blocks_.swap_out(s.id, s.computed, copies_))
+  if (s.computed == 0 || s.embeds || s.wants_scores() ||
+      !blocks_.swap_out(s.id, s.computed, copies_))
     return;
   s.swapped = s.computed;
   ++s.copying;
@@ -342,6 +343,13 @@ void scheduler::swap_in(sequence& s) {
   s.swapped = 0;
 }
 
+pool scheduler::pool_of(const sequence& s, std::size_t end, std::uint32_t slice) const {
+  if (s.embeds)
+    return {slice, config_.pooling, end == s.ids.size(), s.pooled};
+  return {slice,         pooling::scores, /*is_last=*/false,
+          /*before=*/{}, s.ids[end],      static_cast<std::uint32_t>(s.sampling.prompt_logprobs)};
+}
+
 micro_batch scheduler::form(const std::vector<planned>& plan) {
   micro_batch batch;
   batch.batch = next_batch_;
@@ -357,7 +365,8 @@ micro_batch scheduler::form(const std::vector<planned>& plan) {
   for (const auto& [which, rows] : plan) {
     sequence& s = *which;
     const std::size_t end = s.issued + rows;
-    const bool samples = !s.embeds && end == s.ids_expected();
+    const bool pools = s.pools_next();
+    const bool samples = !pools && end == s.ids_expected();
     const auto blocks = blocks_.of(s.id).first(blocks_.needed(end));
     batch.slices.push_back({s.id,
                             static_cast<std::uint32_t>(s.issued),
@@ -380,10 +389,9 @@ micro_batch scheduler::form(const std::vector<planned>& plan) {
         batch.draws.push_back(s.next_draw(config_.eos_ids, guessed));
       ++s.drawing;
     }
-    if (s.embeds)
-      batch.pools.push_back({static_cast<std::uint32_t>(batch.slices.size() - 1), config_.pooling,
-                             end == s.ids.size(), s.pooled});
-    parts.push_back({&s, s.issued, rows, samples, s.drafts.size(), s.embeds});
+    if (pools)
+      batch.pools.push_back(pool_of(s, end, static_cast<std::uint32_t>(batch.slices.size() - 1)));
+    parts.push_back({&s, s.issued, rows, samples, s.drafts.size(), pools, pools && !s.embeds});
     s.issued = end;
     ++s.in_flight;
     file(s);

@@ -190,6 +190,7 @@ private:
     bool samples = false;
     std::size_t drafts = 0; // the last of the rows, which are guesses
     bool pools = false;
+    bool scores = false; // which it pools
     std::size_t draws() const noexcept { return samples ? 1 + drafts : 0; }
   };
   struct range { // of positions
@@ -206,6 +207,7 @@ private:
     std::size_t rows = 0; // without guesses
     std::size_t draws = 0;
     bool pools = false;
+    bool scores = false;
   };
   struct planned {
     sequence* which = nullptr;
@@ -264,6 +266,8 @@ private:
   void swap_in(sequence& s);
   bool has_blocks_coming() const noexcept { return lists_.leaving() > 0; }
   micro_batch form(const std::vector<planned>& plan);
+  // Of rows up to `end`, as slice of the batch.
+  pool pool_of(const sequence& s, std::size_t end, std::uint32_t slice) const;
 
   // acknowledge.cpp
   bool is_whole(const sampled& step, std::size_t draws, std::size_t pools) const;
@@ -272,6 +276,7 @@ private:
   void acknowledge(sequence& s, std::size_t rows);
   void take_token(sequence& s, const sample& drawn);
   void take_pooled(sequence& s, const baton::pooled& came_to);
+  void take_scores(sequence& s, const baton::pooled& came_to);
   sequence& land(batch_id batch, const part& p);
   bool land_late(const sampled& step);
   void clear_of_suspicion(const late_part& p);

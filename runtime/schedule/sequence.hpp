@@ -78,6 +78,7 @@ struct sequence {
   draw_place last_draw;         // where the latest of them is drawn
   std::vector<token_id> drafts; // ids guessed behind the last known one, in flight or about to be
   std::vector<float> pooled;    // of one that embeds: what [0, computed) came to
+  std::vector<sample> scores;   // of the prompt's tokens behind the first, if they are wanted
   std::uint64_t last_batch = 0; // the latest that came back with rows of it, for fair turns
   bool is_void = false;         // what is in flight does not count and will be done again
   bool is_leaving = false;      // preempted: goes to swap space when nothing of it is in flight
@@ -110,11 +111,24 @@ struct sequence {
   bool must_wait() const noexcept { return embeds && in_flight > 0; }
   // With those to come and those guessed.
   std::size_t ids_expected() const noexcept { return ids.size() + drawing + drafts.size(); }
+  // The prompt's tokens are to be told as likely as they were: with the first word of it, also of
+  // one that goes on in another life of the head.
+  bool wants_scores() const noexcept {
+    return sampling.prompt_logprobs >= 0 && !has_begun && scores.size() + 1 < prompt_count;
+  }
+  // The next rows are pooled, and draw nothing. The prompt's last row has no token to score.
+  bool pools_next() const noexcept {
+    return embeds || (wants_scores() && issued + 1 < prompt_count);
+  }
   // Not yet issued: many in prefill, one in decode.
-  std::size_t rows_left() const noexcept { return ids_expected() - issued; }
+  std::size_t rows_left() const noexcept {
+    const bool is_scored = !embeds && (pools_next() || stop.tokens_max == 0);
+    return (is_scored ? prompt_count - 1 : ids_expected()) - issued;
+  }
   // Of these, those that may run beside rows of others: up to the suspect ones.
   std::size_t rows_in_company() const noexcept {
-    return is_isolated ? suspect_from - std::min(issued, suspect_from) : rows_left();
+    return is_isolated ? std::min(suspect_from - std::min(issued, suspect_from), rows_left())
+                       : rows_left();
   }
   bool must_run_alone() const noexcept { return is_isolated && issued >= suspect_from; }
   // No shard has died of rows that are valid.

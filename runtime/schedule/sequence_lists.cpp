@@ -10,9 +10,9 @@ filing place_of(const sequence& s, bool is_parked) {
   f.waits = s.state == sequence_state::waiting && !is_parked;
   f.runs = s.state == sequence_state::running;
   f.is_isolated = f.runs && s.must_run_alone();
-  f.prefills = f.runs && !f.is_isolated && s.rows_left() > (s.embeds ? 0 : 1);
+  f.prefills = f.runs && !f.is_isolated && s.rows_left() > (s.pools_next() ? 0 : 1);
   f.is_ready = f.runs && !f.is_isolated && s.rows_left() == 1 && s.drawing == 0 && !s.is_void &&
-               s.drafts.empty() && !s.embeds;
+               s.drafts.empty() && !s.pools_next();
   f.is_leaving = !f.runs && s.in_flight > 0;
   f.is_gone = s.state == sequence_state::ended && s.in_flight == 0;
   return f;

@@ -153,6 +153,14 @@ void scheduler::admit(const baton::admit& request) {
     file(s);
   }
   recount(request.ticket);
+  if (stop.tokens_max > 0 || t.prompt_tokens > 1)
+    return;
+  // A first token has nothing before it that would tell how likely it was.
+  for_choices(request.ticket, [this](sequence& s) {
+    if (s.state != sequence_state::ended)
+      end_choice(s, message_of(s), finish::length, std::nullopt, 0);
+  });
+  sweep();
 }
 
 error scheduler::no_embeddings() {
@@ -185,7 +193,8 @@ std::optional<error> scheduler::refuse_admit(const baton::admit& request, const 
     if (!is_known(b.token))
       return fail_param(errc::invalid_value, "logit_bias", "token id {} is outside the vocabulary",
                         b.token);
-  if (request.tokens_max_given && request.stop.tokens_max == 0)
+  if (request.tokens_max_given && request.stop.tokens_max == 0 &&
+      request.sampling.prompt_logprobs < 0)
     return fail_param(errc::invalid_value, "max_tokens", "max_tokens must be at least 1");
   if (prompt + 1 > config_.max_model_len)
     return fail_param(errc::context_length_exceeded, "prompt",
@@ -212,7 +221,8 @@ std::optional<error> scheduler::refuse_admit(const baton::admit& request, const 
       return fail_param(errc::invalid_value, "delivered", "a token id outside the vocabulary");
     if (ends)
       continue;
-    const bool is_full = request.tokens_max_given && ids.size() >= request.stop.tokens_max;
+    const bool is_full = request.tokens_max_given && request.stop.tokens_max > 0 &&
+                         ids.size() >= request.stop.tokens_max;
     if (is_full || prompt + ids.size() >= config_.max_model_len ||
         (epoch_ && !fits(prompt + ids.size())))
       return fail_param(errc::invalid_value, "delivered",
@@ -417,9 +427,13 @@ tokens scheduler::message_of(sequence& s) {
     m.resume_key = t.resume_key;
     m.delivered.assign(s.ids.begin() + static_cast<std::ptrdiff_t>(s.prompt_count), s.ids.end());
     m.continues_prompt = t.continues_prompt;
+    if (s.sampling.prompt_logprobs >= 0 && !s.wants_scores()) {
+      m.prompt_scores = std::exchange(s.scores, {});
+      m.prompt_scores.insert(m.prompt_scores.begin(), {s.ids.front(), 0, {}});
+    }
     totals_.prompt_tokens += t.has_begun ? 0 : t.prompt_tokens;
     totals_.prefix_cache_queries +=
-        config_.enable_prefix_caching && !s.embeds ? t.prompt_tokens : 0;
+        config_.enable_prefix_caching && !s.embeds && m.prompt_scores.empty() ? t.prompt_tokens : 0;
     totals_.prefix_cache_hits += s.cached;
     s.has_begun = t.has_begun = true;
   }

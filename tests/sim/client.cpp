@@ -16,6 +16,8 @@ client::client(std::uint64_t number, client_plan plan, const engine::toy_model& 
     choices_[0].how_expected = finish::stop;
     return;
   }
+  if (plan_.prompt_logprobs >= 0)
+    scores_ = toy_scores(toy, plan_.input, static_cast<std::uint32_t>(plan_.prompt_logprobs));
   const auto masker =
       plan_.looks_like ? std::make_shared<grammar::masker>(grammar::texts_of(words)) : nullptr;
   for (std::uint32_t c = 0; c < plan_.choices; ++c)
@@ -47,6 +49,7 @@ sampling_params client::sampling(std::uint32_t of_choice) const {
   }
   if (plan_.looks_like)
     s.constraint = *plan_.looks_like; // and so does the output
+  s.prompt_logprobs = plan_.prompt_logprobs;
   return s;
 }
 
@@ -129,6 +132,7 @@ void client::take(const chunk& c) {
     say("tokens up to {} after {}, {} ids", c.index, of.ids.size(), c.ids.size());
   of.ids.insert(of.ids.end(), c.ids.begin(), c.ids.end());
   check_embedding(c);
+  take_prompt(c);
   if (c.finish == finish::none)
     return;
   of.how = c.finish;
@@ -143,6 +147,26 @@ void client::check_embedding(const chunk& c) {
   const bool is_due = plan_.embeds && c.finish == finish::stop;
   if (c.embedding != (is_due ? embedding_ : std::vector<float>()))
     say("an embedding of {} values that is not the fault-free run's", c.embedding.size());
+}
+
+// Ahead of all text; some of it twice, if a head has come back. Bit for bit.
+void client::take_prompt(const chunk& c) {
+  auto& of = choices_[c.choice];
+  if (c.prompt_from > of.scored)
+    say("the prompt goes on with token {} after {}", c.prompt_from, of.scored);
+  std::size_t place = c.prompt_from;
+  for (const auto& d : c.prompt_details) {
+    sample told{d.chosen.token, d.chosen.logprob, {}};
+    for (const auto& t : d.top)
+      told.top.push_back({t.token, t.logprob});
+    if (place >= scores_.size() || told != scores_[place])
+      say("token {} of the prompt is scored otherwise than in the fault-free run", place);
+    ++place;
+  }
+  of.scored = std::max(of.scored, place);
+  const bool is_good_end = c.finish == finish::stop || c.finish == finish::length;
+  if ((c.count > 0 || is_good_end) && of.scored != scores_.size())
+    say("text behind {} of {} tokens of the prompt", of.scored, scores_.size());
 }
 
 void client::check_choice(const choice& c) {

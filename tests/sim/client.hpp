@@ -25,6 +25,7 @@ struct client_plan {
   std::string request_id = {}; // asks again by it where it knows of no ticket
   std::optional<constraint> looks_like = std::nullopt;
   bool embeds = false; // wants the input's embedding, and no token
+  std::int32_t prompt_logprobs = -1;
 };
 
 class client {
@@ -63,13 +64,15 @@ private:
     std::vector<token_id> ids;
     finish how = finish::none;
     finish how_expected = finish::none;
-    bool had_end = false; // when it came back
+    bool had_end = false;   // when it came back
+    std::size_t scored = 0; // tokens of the prompt that were told
   };
   void begin_again(std::uint64_t number);
   void take(const chunk& c);
   void fail_stream(const error& why);
   void check_choice(const choice& c);
   void check_embedding(const chunk& c);
+  void take_prompt(const chunk& c);
   sampling_params sampling(std::uint32_t of_choice) const;
   template <class... Args>
   void say(fmt::format_string<Args...> text, Args&&... args) {
@@ -85,6 +88,7 @@ private:
   bool is_back_ = false;
   std::vector<choice> choices_;
   std::vector<float> embedding_; // expected
+  std::vector<sample> scores_;   // expected, of the prompt's tokens
   std::uint32_t choices_left_;
   bool is_over_ = false; // the stream has had its last event
   std::optional<error> failure_;

@@ -186,7 +186,8 @@ TEST_CASE("no more wait than may, and who is told so gets nothing") {
 }
 
 // The other streams keep the shards busy, and take blocks away.
-TEST_CASE("embeddings among streams have their bits and one end each, whoever dies meanwhile") {
+TEST_CASE(
+    "embeddings and scored prompts among streams have their bits and one end each, whoever dies") {
   std::size_t preempted = 0, recovered = 0;
   for_seeds(
       [&](std::uint64_t seed) {
@@ -197,6 +198,8 @@ TEST_CASE("embeddings among streams have their bits and one end each, whoever di
           client_plan plan = some_plan(w);
           if (w.draw(2) == 0)
             plan = {.input = plan.input, .priority = plan.priority, .embeds = true};
+          else if (w.draw(2) == 0)
+            plan.prompt_logprobs = static_cast<std::int32_t>(w.draw(4));
           for (auto copies = plan.embeds ? 1 + w.draw(3) : 1; copies > 0; --copies)
             w.open(plan);
           if (w.draw(3) == 0) {

@@ -212,6 +212,27 @@ void embed(fake_self self, const step& m) {
   forget_if_done(self->state, m.ticket);
 }
 
+// Token i of the prompt, a byte of its text, has -i / 4; in two chunks, the second of which says
+// the last token of the first once more, as a head does that comes back.
+void tell_prompt(fake_self self, const step& m) {
+  const auto& t = self->state.tickets.at(m.ticket);
+  auto first = chunk_of(t, m.ticket, m.choice);
+  for (std::size_t i = 0; i < t.request.prompt_ids.size(); ++i) {
+    auto d = detail_of(std::string(1, static_cast<char>(t.request.prompt_ids[i])),
+                       t.request.sampling.prompt_logprobs);
+    d.chosen.token = t.request.prompt_ids[i];
+    d.chosen.logprob = -static_cast<float>(i) / 4;
+    first.prompt_details.push_back(std::move(d));
+  }
+  auto rest = first;
+  const auto half = first.prompt_details.size() / 2;
+  rest.prompt_details.erase(rest.prompt_details.begin(),
+                            rest.prompt_details.begin() + static_cast<std::ptrdiff_t>(half));
+  rest.prompt_from = static_cast<std::uint32_t>(half);
+  first.prompt_details.resize(std::min(half + 1, first.prompt_details.size()));
+  self->send(*self->state.config.gateway, chunks{{std::move(first), std::move(rest)}, {}});
+}
+
 void make_token(fake_self self, const step& m) {
   auto& s = self->state;
   const auto it = s.tickets.find(m.ticket);
@@ -223,6 +244,12 @@ void make_token(fake_self self, const step& m) {
     return embed(self, m);
   }
   const auto wanted = std::min(t.what.tokens, t.request.stop.tokens_max);
+  if (t.made[m.choice] == 0 && t.request.sampling.prompt_logprobs >= 0) {
+    tell_prompt(self, m);
+  }
+  if (wanted == 0) {
+    return end_choice(self, m.ticket, m.choice, finish::length, std::nullopt);
+  }
   const auto index = ++t.made[m.choice];
   if (index == t.what.fail_at) {
     --t.made[m.choice];

@@ -65,6 +65,24 @@ def test_a_beginning_that_was_read_before_is_found_and_gives_the_same_text(share
     assert again.usage.prompt_tokens_details.cached_tokens == found
 
 
+STORY = "The harbour was quiet before dawn, and the boats lay still. " * 20 + "Then the old keeper"
+
+
+def test_a_prompt_is_as_likely_as_it_was_when_it_was_drawn(shared):
+    """Bit for bit: a row that scores is a row that draws. Long enough for several chunks and, the second time, for the prefix cache to have it."""
+    client = openai.OpenAI(base_url=f"{shared.url}/v1", api_key="none")
+    ask = {"model": "smollm2", "temperature": 0, "logprobs": 3}
+    drawn = client.completions.create(prompt=STORY, max_tokens=40, extra_body={"ignore_eos": True}, **ask)
+    text, told = STORY + drawn.choices[0].text, drawn.choices[0].logprobs
+    for _ in range(2):
+        scored = client.completions.create(prompt=text, echo=True, max_tokens=0, **ask)
+        assert scored.choices[0].text == text and scored.usage.completion_tokens == 0
+        own = scored.choices[0].logprobs
+        assert own.tokens[-40:] == told.tokens and own.token_logprobs[-40:] == told.token_logprobs and own.top_logprobs[-40:] == told.top_logprobs
+        assert own.token_logprobs[0] is None and "".join(own.tokens) == text
+        assert scored.usage.prompt_tokens_details.cached_tokens == 0
+
+
 def test_guesses_never_change_the_text(shared):
     """Speculation by prompt lookup: an answer that repeats its prompt, with and without, alone and among others."""
     code = "def area(width, height):\n    return width * height\n\ndef volume(width, height, depth):\n    return area(width, height) * depth\n\n"

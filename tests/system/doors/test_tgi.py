@@ -48,6 +48,12 @@ def test_details(client):
     assert say(client, "tokens=2 stop=##", details=True, stop=["##"]).details.finish_reason == "stop_sequence"
 
 
+def test_details_of_the_prompt(client):
+    d = say(client, "tokens=1", details=True, decoder_input_details=True).details
+    assert [t.text for t in d.prefill] == [*"tokens=1"] and [t.id for t in d.prefill] == [*b"tokens=1"]
+    assert [t.logprob for t in d.prefill] == [None] + [-i / 4 for i in range(1, 8)] and len(d.tokens) == 1
+
+
 def test_best_of_several(client):
     r = say(client, "tokens=2", best_of=3, do_sample=True, details=True)
     assert r.generated_text == "w0 w1 "
@@ -95,7 +101,7 @@ def test_every_parameter_of_the_client_passes(client):
 @pytest.mark.parametrize("fields, name", [
     ({"temperature": 0}, "temperature"), ({"top_p": 3}, "top_p"), ({"top_k": 0}, "top_k"), ({"typical_p": -1}, "typical_p"),
     ({"repetition_penalty": 0}, "repetition_penalty"), ({"max_new_tokens": 0}, "max_new_tokens"), ({"truncate": 0}, "truncate"),
-    ({"best_of": 99}, "best_of"), ({"decoder_input_details": True, "details": True}, "decoder_input_details"), ({"adapter_id": "a"}, "adapter_id"),
+    ({"best_of": 99}, "best_of"), ({"adapter_id": "a"}, "adapter_id"),
     ({"grammar": {"type": "regex", "value": "(?=a)"}}, "parameters.grammar"), ({"stop": [""]}, "stop"),
 ])
 def test_wrong_values_are_the_clients_own_validation_errors(client, fields, name, stream):

@@ -171,6 +171,25 @@ def test_bad_tools_are_typed_errors(client, fields, param):
     assert e.value.param == param and e.value.body["type"] == "invalid_request_error"
 
 
+def test_an_echo_with_logprobs_has_those_of_the_prompt(client):
+    prompt = "tokens=2 abc"
+    values = [None] + [-i / 4 for i in range(1, len(prompt))]
+    for asked in (prompt, list(prompt.encode())):  # of ids the text is what they say
+        r = client.completions.create(model="fake", prompt=asked, echo=True, logprobs=2, max_tokens=1).choices[0]
+        assert r.text == prompt + "w0 " and r.logprobs.tokens == [*prompt, "w0 "]
+        assert r.logprobs.token_logprobs == values + [-0.5] and r.logprobs.text_offset == list(range(len(prompt) + 1))
+        assert r.logprobs.top_logprobs[0] is None and len(r.logprobs.top_logprobs[1]) == 2
+        r = client.completions.create(model="fake", prompt=asked, echo=True, logprobs=0, max_tokens=0)
+        assert r.choices[0].text == prompt and r.choices[0].logprobs.token_logprobs == values
+        assert r.choices[0].finish_reason == "length" and r.usage.completion_tokens == 0
+        streamed = list(client.completions.create(model="fake", prompt=asked, echo=True, logprobs=0, max_tokens=2, stream=True))
+        assert "".join(c.choices[0].text for c in streamed) == prompt + "w0 w1 "
+        told = [c.choices[0].logprobs for c in streamed if c.choices[0].logprobs]
+        assert sum((t.token_logprobs for t in told), []) == values + [-0.5] * 2
+        assert sum((t.text_offset for t in told), []) == [*range(len(prompt)), len(prompt), len(prompt) + 3]
+    assert client.completions.create(model="fake", prompt=list(prompt.encode()), echo=True, max_tokens=1).choices[0].text == prompt + "w0 "
+
+
 def test_echo_and_best_of(client):
     prompt = "tokens=2 é"
     assert client.completions.create(model="fake", prompt=prompt, echo=True).choices[0].text == prompt + "w0 w1 "
@@ -183,7 +202,7 @@ def test_echo_and_best_of(client):
     r = client.completions.create(model="fake", prompt=prompt, best_of=4, n=2)
     assert [c.text for c in r.choices] == ["w0 w1 "] * 2 and r.choices[0].logprobs is None
     assert r.usage.completion_tokens == 8
-    for fields, param in (({"echo": True, "logprobs": 1}, "echo"), ({"best_of": 2, "stream": True}, "best_of"), ({"best_of": 1, "n": 2}, "best_of"),
+    for fields, param in (({"max_tokens": 0, "logprobs": 1}, "max_tokens"), ({"best_of": 2, "stream": True}, "best_of"), ({"best_of": 1, "n": 2}, "best_of"),
                           ({"suffix": "x"}, "suffix")):
         with pytest.raises(openai.BadRequestError) as e:
             client.completions.create(model="fake", prompt=prompt, **fields)

@@ -6,7 +6,7 @@
 
 namespace baton::testing {
 
-constexpr auto all_poolings = {pooling::mean, pooling::last, pooling::cls};
+inline constexpr auto all_poolings = {pooling::mean, pooling::last, pooling::cls};
 
 inline std::vector<token_id> part_of(const std::vector<token_id>& all, std::size_t from,
                                      std::size_t count) {

@@ -295,9 +295,13 @@ TEST_CASE("completions may echo their prompt, and draw more answers than they gi
   CHECK(same->request.sampling.logprobs == -1);
   CHECK(parse(R"("best_of":3,"logprobs":4)")->request.sampling.logprobs == 4);
   const std::pair<const char*, const char*> rows[] = {
-      {R"("echo":true,"logprobs":1)", "echo"},     {R"("echo":1)", "echo"},
-      {R"("n":3,"best_of":2)", "best_of"},         {R"("best_of":17)", "best_of"},
-      {R"("best_of":2,"stream":true)", "best_of"}, {R"("best_of":"2")", "best_of"},
+      {R"("max_tokens":0,"echo":true)", "max_tokens"},
+      {R"("echo":1)", "echo"},
+      {R"("max_tokens":0,"logprobs":1)", "max_tokens"},
+      {R"("n":3,"best_of":2)", "best_of"},
+      {R"("best_of":17)", "best_of"},
+      {R"("best_of":2,"stream":true)", "best_of"},
+      {R"("best_of":"2")", "best_of"},
   };
   for (const auto& [fields, param] : rows) {
     CAPTURE(fields);
@@ -307,8 +311,25 @@ TEST_CASE("completions may echo their prompt, and draw more answers than they gi
   }
   const auto ids =
       parse_generation(openai_api::completions, R"({"prompt":[1,2],"echo":true})", bounds);
-  REQUIRE_FALSE(ids);
-  CHECK(ids.error().param == "echo");
+  REQUIRE(ids);
+  CHECK(ids->shape.echo == std::vector<std::string>{""}); // what its tokens say
+  CHECK(ids->request.sampling.prompt_logprobs == 0);
+  CHECK_FALSE(ids->shape.has_logprobs);
+}
+
+TEST_CASE("an echo with logprobs asks for those of the prompt, and needs no token behind it") {
+  const auto parse = [](const std::string& fields) {
+    return parse_generation(openai_api::completions, completion_with(fields), bounds);
+  };
+  const auto scored = parse(R"("echo":true,"logprobs":2,"max_tokens":0)");
+  REQUIRE_MESSAGE(scored, scored.error().message);
+  CHECK(scored->request.sampling.prompt_logprobs == 2);
+  CHECK(scored->request.stop.tokens_max == 0);
+  CHECK(scored->shape.echo == std::vector<std::string>{"hi"});
+  CHECK(parse(R"("echo":true)")->request.sampling.prompt_logprobs == -1);
+  CHECK(parse(R"("logprobs":2)")->request.sampling.prompt_logprobs == -1);
+  const auto chat = chat_error(chat_with(R"("max_tokens":0)"));
+  CHECK(chat.param == "max_tokens");
 }
 
 TEST_CASE("an unknown field is refused with the nearest name") {

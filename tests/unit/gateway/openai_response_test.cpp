@@ -250,6 +250,92 @@ TEST_CASE("an echo comes before each answer, once, also behind a resume") {
   CHECK(json::parse(events_of(out)[0].data)["choices"][0]["text"] == "y");
 }
 
+namespace {
+
+// Two tokens of a prompt, told in two chunks, the first of them twice.
+std::vector<chunk> prompt_chunks() {
+  auto c = chunk_of(0, "");
+  c.count = 0;
+  c.prompt_details = {{{"sa", 3, 0}, {}}};
+  auto more = c;
+  more.prompt_details.push_back({{"y: ", 4, -1.5F}, {{"y", 5, -0.5F}}});
+  auto rest = more;
+  rest.prompt_from = 1;
+  rest.prompt_details.erase(rest.prompt_details.begin());
+  return {c, more, rest};
+}
+
+} // namespace
+
+TEST_CASE("an echo with logprobs has those of the prompt, of the first token none") {
+  auto shape = shape_of(openai_api::completions);
+  shape.echo = {"say: "};
+  shape.has_logprobs = true;
+  whole_reply whole(shape);
+  event_writer w(shape, who());
+  std::string out;
+  auto all = prompt_chunks();
+  all.push_back(chunk_of(1, "x"));
+  all.back().details = {{{"x", 7, -1.0F}, {}}};
+  all.push_back(chunk_of(2, "yz", finish::length));
+  all.back().details = {{{"yz", 8, -2.0F}, {}}};
+  for (const auto& c : all) {
+    whole.add(c);
+    w.add(c, out);
+  }
+  const auto one = json::parse(whole.body(who()))["choices"][0];
+  CHECK(one["text"] == "say: xyz");
+  const auto& told = one["logprobs"];
+  CHECK(told["tokens"] == json({"sa", "y: ", "x", "yz"}));
+  CHECK(told["token_logprobs"] == json({nullptr, -1.5, -1.0, -2.0}));
+  CHECK(told["text_offset"] == json({0, 2, 5, 6}));
+  CHECK(told["top_logprobs"][0].is_null());
+  CHECK(told["top_logprobs"][1] == json({{"y", -0.5}}));
+  const auto events = events_of(out);
+  REQUIRE(events.size() == 4); // two texts, the end, [DONE]
+  const auto first = json::parse(events[0].data)["choices"][0];
+  CHECK(first["text"] == "say: x");
+  CHECK(first["logprobs"]["tokens"] == json({"sa", "y: ", "x"}));
+  const auto second = json::parse(events[1].data)["choices"][0];
+  CHECK(second["text"] == "yz");
+  CHECK(second["logprobs"]["text_offset"] == json({6}));
+  const auto place = parse_position(events[0].id, 1);
+  REQUIRE(place);
+  event_writer rest(shape, who(), *place);
+  out.clear();
+  auto again = chunk_of(2, "yz");
+  again.details = {{{"yz", 8, -2.0F}, {}}};
+  again.characters_before = 1;
+  rest.add(again, out);
+  CHECK(json::parse(events_of(out)[0].data)["choices"][0]["logprobs"]["text_offset"] == json({6}));
+}
+
+TEST_CASE("an echo without any token behind it comes with the end") {
+  auto shape = shape_of(openai_api::completions);
+  shape.echo = {""}; // of ids: what its tokens say
+  shape.has_logprobs = true;
+  whole_reply whole(shape);
+  event_writer w(shape, who());
+  std::string out;
+  auto all = prompt_chunks();
+  all.push_back(chunk_of(0, "", finish::length));
+  all.back().count = 0;
+  for (const auto& c : all) {
+    whole.add(c);
+    w.add(c, out);
+  }
+  const auto one = json::parse(whole.body(who()))["choices"][0];
+  CHECK(one["text"] == "say: ");
+  CHECK(one["finish_reason"] == "length");
+  CHECK(one["logprobs"]["token_logprobs"] == json({nullptr, -1.5}));
+  const auto events = events_of(out);
+  REQUIRE(events.size() == 2);
+  const auto told = json::parse(events[0].data)["choices"][0];
+  CHECK(told["text"] == "say: ");
+  CHECK(told["logprobs"] == one["logprobs"]);
+  CHECK(told["finish_reason"] == "length");
+}
+
 TEST_CASE("behind a resume the offsets of logprobs count the text before") {
   auto shape = shape_of(openai_api::completions);
   shape.has_logprobs = true;

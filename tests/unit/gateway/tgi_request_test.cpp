@@ -49,6 +49,15 @@ TEST_CASE(
   CHECK(r.shape.prompt_characters == 2);
 }
 
+TEST_CASE("details of the prompt are asked for with the details of the answer") {
+  const auto r = generate_of(R"("details":true,"decoder_input_details":true)");
+  CHECK(r.request.sampling.prompt_logprobs == 0);
+  CHECK(generate_of(R"("details":true)").request.sampling.prompt_logprobs == -1);
+  const auto streamed = error_of(tgi_route::generate_stream,
+                                 body_with(R"("details":true,"decoder_input_details":true)"));
+  CHECK(streamed.param == "parameters.decoder_input_details");
+}
+
 TEST_CASE("every field of TGI reaches its typed place") {
   const auto r = generate_of(
       R"("temperature":0.5,"top_k":40,"top_p":0.25,"typical_p":0.75,"repetition_penalty":1.5,)"
@@ -191,8 +200,7 @@ TEST_CASE("what is wrong in a parameter is refused by its name") {
       {R"_("grammar":{"type":"regex","value":"(?=a)"})_", "parameters.grammar",
        errc::unsupported_parameter},
       {R"("adapter_id":"a")", "parameters.adapter_id", errc::unsupported_parameter},
-      {R"("decoder_input_details":true)", "parameters.decoder_input_details",
-       errc::unsupported_parameter},
+      {R"("decoder_input_details":true)", "parameters.decoder_input_details"},
       {R"("best_of":0)", "parameters.best_of"},
       {R"("best_of":17,"do_sample":true)", "parameters.best_of"},
       {R"("best_of":2)", "parameters.best_of"}, // greedy answers are all the same

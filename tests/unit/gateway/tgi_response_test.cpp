@@ -97,6 +97,20 @@ TEST_CASE("a token's text is what it adds to the answer, a control token's its n
   CHECK(tokens_of(wrong)[1].text.empty());
 }
 
+TEST_CASE("the prompt's tokens are the prefill of the details, the first without a logprob") {
+  tgi_whole w(shape());
+  chunk prompt;
+  prompt.prompt_details = {{{"<s>", 1, 0, /*is_control=*/true}, {}}, {{"sa", 3, -1.5F}, {}}};
+  w.add(prompt);
+  w.add(prompt); // again, of a head that came back
+  w.add(three_tokens());
+  w.add(eos());
+  const auto d = json::parse(w.reply({}, times()).body)["details"];
+  CHECK(d["prefill"] == json({{{"id", 1}, {"text", "<s>"}, {"logprob", nullptr}},
+                              {{"id", 3}, {"text", "sa"}, {"logprob", -1.5}}}));
+  CHECK(d["tokens"].size() == 4);
+}
+
 TEST_CASE("a whole answer has TGI's shape and headers") {
   auto s = shape();
   s.top_n_tokens = 2;

@@ -24,6 +24,7 @@ struct dice {
 struct choice_seen {
   std::vector<token_id> tokens;
   std::vector<float> embedding;
+  std::vector<sample> prompt_scores;
   std::optional<finish> end;
   bool is_quarantined = false; // in flight, and in the end alone, at several deaths
   std::uint32_t total = 0;
@@ -159,6 +160,13 @@ struct world {
     seen.request = a;
     seen.choices.resize(choices);
     seen.request.embeds = a.embeds = choices == 1 && random.chance(15);
+    if (!a.embeds && random.chance(20))
+      a.sampling.prompt_logprobs = static_cast<std::int32_t>(random.from(0, 3));
+    if (a.sampling.prompt_logprobs >= 0 && random.chance(30)) {
+      a.tokens_max_given = true;
+      a.stop.tokens_max = a.stop.tokens_min = 0;
+    }
+    seen.request = a;
     if (random.chance(5)) {
       seen.is_disturbed = true; // never submitted: ends by cancel or time
       return;
@@ -250,6 +258,10 @@ struct world {
       CHECK_FALSE(choice.end.has_value());
       CHECK(m.index == choice.tokens.size());
       CHECK((!m.begins || choice.tokens.empty()));
+      if (m.begins)
+        choice.prompt_scores = m.prompt_scores;
+      else
+        CHECK(m.prompt_scores.empty());
       for (const auto& drawn : m.samples)
         choice.tokens.push_back(drawn.token);
       if (m.finish == finish::none)
@@ -297,6 +309,12 @@ struct world {
     const auto& request = seen.request;
     if (request.embeds)
       return compare_embedding(seen, choice);
+    if (request.sampling.prompt_logprobs >= 0 && !choice.prompt_scores.empty())
+      CHECK(choice.prompt_scores ==
+            engine::toy_scores(model, request.prompt_ids,
+                               static_cast<std::uint32_t>(request.sampling.prompt_logprobs)));
+    if (!choice.tokens.empty())
+      CHECK(choice.prompt_scores.empty() == (request.sampling.prompt_logprobs < 0));
     std::vector<token_id> ends = request.stop.stop_ids;
     if (!request.stop.ignore_eos)
       ends.insert(ends.end(), config.eos_ids.begin(), config.eos_ids.end());

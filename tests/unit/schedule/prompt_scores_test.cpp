@@ -1,0 +1,232 @@
+// Goal: a prompt that is to be scored is computed row by row, none of it taken from the cache; its
+// scores come once, with the first token or, where none is wanted, as the end; and again from their
+// beginning whenever its KV is lost. Method: the test answers the steps in the place of an engine:
+// the score of a token is minus its position.
+#include "tests/unit/schedule/fixture.hpp"
+
+using namespace baton;
+using namespace baton::schedule;
+
+namespace {
+
+struct scores_fixture : fixture {
+  using fixture::fixture;
+
+  ticket_id score(std::size_t prompt, std::uint32_t tokens_max = 2) {
+    const auto ticket = grant();
+    auto a = request(ticket, prompt, tokens_max);
+    for (std::size_t i = 0; i < prompt; ++i)
+      a.prompt_ids[i] = static_cast<token_id>(10 + i);
+    a.sampling.prompt_logprobs = 3;
+    s.admit(a);
+    s.check_integrity();
+    return ticket;
+  }
+  static sampled scores_of(const micro_batch& batch) {
+    sampled step{batch.batch, batch.epoch, {}, {}, std::nullopt};
+    step.samples.resize(batch.draws.size(), {5, 0, {}});
+    std::size_t first = 0, slice = 0;
+    for (const pool& p : batch.pools) {
+      for (; slice < p.slice; ++slice)
+        first += batch.slices[slice].rows;
+      const auto& of = batch.slices[p.slice];
+      pooled came_to;
+      for (std::uint32_t r = 0; r < of.rows; ++r)
+        came_to.scores.push_back({r + 1 < of.rows ? batch.tokens[first + r + 1] : p.next,
+                                  -static_cast<float>(of.position + r + 1),
+                                  {}});
+      step.pooled.push_back(std::move(came_to));
+    }
+    return step;
+  }
+  void answer_scores(const micro_batch& batch) {
+    s.on_sampled(scores_of(batch));
+    s.check_integrity();
+  }
+  void run_scores() {
+    while (auto batch = s.next())
+      answer_scores(*batch);
+  }
+  // Of one ticket: its first message has them, no other.
+  void check_scores(std::size_t prompt, std::uint32_t tokens) {
+    const auto out = s.take();
+    REQUIRE(out.refusals.empty());
+    REQUIRE(out.tokens.size() == std::max<std::size_t>(tokens, 1));
+    for (const auto& m : out.tokens)
+      CHECK(m.prompt_scores.empty() != m.begins);
+    const auto& scores = out.tokens[0].prompt_scores;
+    REQUIRE(scores.size() == prompt);
+    for (std::size_t i = 0; i < prompt; ++i) {
+      CHECK(scores[i].token == static_cast<token_id>(10 + i));
+      CHECK(scores[i].logprob == -static_cast<float>(i));
+    }
+    CHECK(out.tokens.back().finish == finish::length);
+    CHECK(out.tokens.back().tokens_total == tokens);
+  }
+};
+
+constexpr std::size_t long_prompt = 40; // three chunks of at most 16
+
+} // namespace
+
+TEST_CASE("a prompt's rows but the last are scored, in chunks, and the last one draws") {
+  scores_fixture f;
+  f.score(long_prompt);
+  for (const std::uint32_t position : {0U, 16U, 32U}) {
+    const auto batch = f.next();
+    CHECK(batch.draws.empty());
+    REQUIRE(batch.pools.size() == 1);
+    CHECK(batch.pools[0].how == pooling::scores);
+    CHECK(batch.pools[0].top == 3);
+    CHECK(batch.slices[0].position == position);
+    const auto end = position + batch.slices[0].rows;
+    CHECK(batch.pools[0].next == static_cast<token_id>(10 + end));
+    CHECK(end == std::min<std::uint32_t>(position + 16, long_prompt - 1));
+    f.answer_scores(batch);
+    CHECK(f.s.take().tokens.empty());
+  }
+  const auto last = f.next();
+  CHECK(last.rows() == 1);
+  CHECK(last.pools.empty());
+  CHECK(last.draws.size() == 1);
+  f.answer_scores(last);
+  f.run_scores();
+  f.check_scores(long_prompt, 2);
+  f.check_at_rest();
+}
+
+TEST_CASE("where no token is wanted the scores are the end") {
+  for (const std::size_t prompt : {1u, 2u, 17u, 40u}) {
+    scores_fixture f;
+    f.score(prompt, 0);
+    std::size_t draws = 0;
+    while (auto batch = f.s.next()) {
+      draws += batch->draws.size();
+      f.answer_scores(*batch);
+    }
+    CHECK(draws == 0);
+    f.check_scores(prompt, 0);
+    f.check_at_rest();
+  }
+}
+
+TEST_CASE("a prompt of one token has nothing to score, and draws") {
+  scores_fixture f;
+  f.score(1);
+  CHECK(f.next().pools.empty());
+}
+
+TEST_CASE("no tokens are for prompts that are scored alone") {
+  scores_fixture f;
+  f.s.admit(f.request(f.grant(), 5, 0));
+  const auto out = f.s.take();
+  REQUIRE(out.refusals.size() == 1);
+  CHECK(out.refusals[0].message.reason.param == "max_tokens");
+}
+
+TEST_CASE("what others have computed of its beginning is computed again") {
+  auto config = small_config();
+  config.enable_prefix_caching = true;
+  scores_fixture f(config);
+  for (int i = 0; i < 2; ++i) {
+    f.score(20);
+    f.run_scores();
+    f.check_scores(20, 2);
+  }
+  CHECK(f.s.load().prefix_cache_queries == 0);
+}
+
+TEST_CASE("an epoch later it goes on where its KV was kept, and begins anew where it was lost") {
+  for (const auto kv : {kv_fate::kept, kv_fate::lost}) {
+    scores_fixture f;
+    f.score(long_prompt);
+    f.answer_scores(f.next());
+    const auto lost = f.next(); // in flight when the epoch closes
+    f.s.close_epoch(f.now);
+    f.s.open_epoch({2}, small_shape, loss::link, kv);
+    f.s.on_sampled(f.scores_of(lost)); // stale by now
+    const auto again = f.next();
+    CHECK(again.slices[0].position == (kv == kv_fate::kept ? 16 : 0));
+    f.answer_scores(again);
+    f.run_scores();
+    f.check_scores(long_prompt, 2);
+    f.check_at_rest();
+  }
+}
+
+TEST_CASE("scores that land after their epoch count, once") {
+  scores_fixture f;
+  f.score(10, 0);
+  const auto batch = f.next();
+  f.s.close_epoch(f.now);
+  f.answer_scores(batch);
+  f.check_scores(10, 0);
+  f.s.open_epoch({2}, small_shape);
+  f.answer_scores(batch);
+  CHECK(f.s.take().tokens.empty());
+  f.check_at_rest();
+}
+
+TEST_CASE("a preempted prompt is scored anew, with nothing in swap space") {
+  auto config = small_config();
+  config.prefill_chunk = 2;
+  scores_fixture f(config, {.stages = 1, .blocks = 14, .block_positions = 4, .swap_blocks = 14});
+  f.start(15, 30); // grows into what the scored one has
+  const auto younger = f.score(29, 0);
+  std::vector<tokens> told;
+  while (auto batch = f.s.next()) {
+    CHECK(batch->copies.empty());
+    f.answer_scores(*batch);
+    for (auto& m : f.s.take().tokens)
+      if (m.ticket == younger)
+        told.push_back(std::move(m));
+  }
+  CHECK(f.s.load().preemptions == 1);
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].prompt_scores.size() == 29);
+  CHECK(told[0].prompt_scores.back().logprob == -28);
+  f.check_at_rest();
+}
+
+TEST_CASE("another head scores again what it is told of, beside the tokens that were delivered") {
+  scores_fixture f;
+  const auto ticket = f.score(5, 4);
+  f.answer_scores(f.next());
+  f.answer_scores(f.next());
+  resume to;
+  to.ticket = ticket;
+  to.from.resize(1);
+  to.from[0].index = 1;
+  auto told = f.s.retell(to, f.now);
+  REQUIRE(told);
+  CHECK(told->submit.sampling.prompt_logprobs == 3);
+  scores_fixture next;
+  auto a = next.request(next.grant(), 5, 4);
+  a.prompt_ids = {10, 11, 12, 13, 14};
+  a.sampling.prompt_logprobs = 3;
+  a.delivered = told->submit.delivered;
+  next.s.admit(a);
+  next.run_scores();
+  const auto out = next.s.take();
+  REQUIRE(out.tokens.size() == 3);
+  CHECK(out.tokens[0].delivered.size() == 1);
+  CHECK(out.tokens[0].prompt_scores.size() == 5);
+  next.check_at_rest();
+}
+
+TEST_CASE("a step that brings too few scores, or unknown tokens, fails") {
+  for (const bool is_unknown : {false, true}) {
+    scores_fixture f;
+    f.score(5);
+    auto step = f.scores_of(f.next());
+    if (is_unknown)
+      step.pooled[0].scores[1].token = 100;
+    else
+      step.pooled[0].scores.pop_back();
+    f.s.on_sampled(step);
+    const auto out = f.s.take();
+    REQUIRE(out.refusals.size() == 1);
+    CHECK(out.refusals[0].message.reason.code == errc::internal);
+    f.check_at_rest();
+  }
+}
