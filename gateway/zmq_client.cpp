@@ -1,7 +1,11 @@
 #include "gateway/zmq_client.hpp"
 
+#include "gateway/desk_state.hpp"
+#include "gateway/kserve_model.hpp"
+#include "gateway/openai_response.hpp"
 #include "gateway/refusal.hpp"
 #include "gateway/request_check.hpp"
+#include "gateway/worker_lookup.hpp"
 
 #include <algorithm>
 
@@ -185,7 +189,30 @@ void zmq_client::on(infer& m) {
   if (auto ok = has_room(); !ok) {
     return refuse(number, ok.error());
   }
+  auto& facts = desk_.facts();
+  if (!is_worker_model(facts, m.model)) {
+    const auto language =
+        kserve_model_named(*facts.look(), facts.config().model_aliases, m.model, m.version);
+    if (language) {
+      return ask_language(m, *language);
+    }
+  }
   enter(number, desk_.infer(asker_, std::move(m), wires_.wake_for(number)), /*choices=*/0);
+}
+
+void zmq_client::ask_language(const infer& m, const std::string& model) {
+  auto read = read_language_infer(m, model, desk_.facts().config());
+  if (!read) {
+    return refuse(m.request, read.error());
+  }
+  read->request.deadline = sooner(read->request.deadline, m.deadline);
+  enter(m.request,
+        desk_.open(asker_, std::move(read->request), /*add_generation_prompt=*/true,
+                   /*is_stream=*/false, wires_.wake_for(m.request)),
+        /*choices=*/0);
+  if (const auto it = requests_.find(m.request); it != requests_.end()) {
+    it->second.pieces.emplace(std::move(read->shape));
+  }
 }
 
 void zmq_client::on(const cancel_infer& m) {
@@ -278,6 +305,22 @@ bool zmq_client::tell_chunk(std::uint64_t request, open_entry& entry, chunk c) {
   return all;
 }
 
+// Dropped before its end, with a choice that failed, it is cancelled.
+bool zmq_client::tell_piece(std::uint64_t request, open_entry& entry, const chunk& c) {
+  if (const auto why = failure_of(c)) {
+    tell_failure(request, entry, *why);
+    return true;
+  }
+  if (auto piece = entry.pieces->take(c)) {
+    piece->request = request;
+    say(*std::move(piece), request);
+  }
+  if (entry.pieces->has_ended()) {
+    entry.open.ended();
+  }
+  return entry.pieces->has_ended();
+}
+
 // A request that had begun ends with one failed chunk for each choice that was open.
 void zmq_client::tell_failure(std::uint64_t request, open_entry& entry, const error& reason) {
   if (entry.tickets.empty()) {
@@ -300,6 +343,9 @@ void zmq_client::tell_failure(std::uint64_t request, open_entry& entry, const er
 
 bool zmq_client::tell(std::uint64_t request, open_entry& entry, stream_event e) {
   if (auto* g = std::get_if<granted>(&e)) {
+    if (entry.pieces) {
+      return false; // it is cancelled by its number, and not resumed
+    }
     g->request = request;
     entry.tickets.push_back(g->ticket);
     tickets_.emplace(g->ticket, request);
@@ -307,7 +353,8 @@ bool zmq_client::tell(std::uint64_t request, open_entry& entry, stream_event e) 
     return false;
   }
   if (auto* c = std::get_if<chunk>(&e)) {
-    return tell_chunk(request, entry, std::move(*c));
+    return entry.pieces ? tell_piece(request, entry, *c)
+                        : tell_chunk(request, entry, std::move(*c));
   }
   if (auto* i = std::get_if<inferred>(&e)) {
     const bool is_last = i->is_last;

@@ -7,6 +7,7 @@
 //      +--> gone                                   (all its tickets are cancelled)
 #pragma once
 
+#include "gateway/kserve_infer.hpp"
 #include "gateway/reception.hpp"
 #include "schema/codec.hpp"
 
@@ -52,6 +53,7 @@ private:
     open_request open;
     std::vector<ticket_id> tickets; // the last one is its own; those before, of where it was
     std::vector<bool> finished;     // per choice; empty: not a generation
+    std::optional<language_pieces> pieces = {}; // of a language model that was asked with tensors
   };
 
   void on(generate& m);
@@ -59,6 +61,8 @@ private:
   void on(tokenize& m);
   void on(detokenize& m);
   void on(infer& m);
+  // A language model, by the name of its card.
+  void ask_language(const infer& m, const std::string& model);
   void on(const cancel_infer& m);
   void on(const cancel& m);
   void on(const credit& m);
@@ -77,6 +81,7 @@ private:
   // True: the request has ended.
   bool tell(std::uint64_t request, open_entry& entry, stream_event e);
   bool tell_chunk(std::uint64_t request, open_entry& entry, chunk c);
+  bool tell_piece(std::uint64_t request, open_entry& entry, const chunk& c);
   void tell_failure(std::uint64_t request, open_entry& entry, const error& reason);
   void say(const message& m, std::uint64_t correlation);
   bool has_credit() const noexcept;

@@ -138,7 +138,8 @@ def gpu():
             pytest("engines, served", "tests/system/cluster/test_engines.py",
                    env={"BATON_BUILD": str(ROOT / "build/dev"), "BATON_ENGINES": str(ROOT / "build/gpu/cluster/engines")})
             if step("python sdk: wire code", [sys.executable, "sdk/python/generate_wire.py"]):
-                pytest("workers with torch", "sdk/python/tests/test_torchscript.py", env={"PYTHONPATH": str(ROOT / "sdk/python")})
+                pytest("workers with torch", "sdk/python/tests/test_torchscript.py", "tests/system/cluster/test_torch_worker.py",
+                       env={"PYTHONPATH": str(ROOT / "sdk/python"), "BATON_BUILD": str(ROOT / "build/dev")})
 
 
 def without_torch():

@@ -54,6 +54,44 @@ ticket_id stream::ticket() const {
   return connection_->ticket_of(request_);
 }
 
+pieces::pieces(std::shared_ptr<sdk::connection> connection, std::uint64_t request)
+    : connection_(std::move(connection)), request_(request) {}
+
+pieces::~pieces() {
+  if (connection_ == nullptr)
+    return;
+  if (is_open_)
+    connection_->cancel(request_);
+  connection_->forget(request_);
+}
+
+pieces& pieces::operator=(pieces&& other) noexcept {
+  std::swap(connection_, other.connection_);
+  std::swap(request_, other.request_);
+  std::swap(is_open_, other.is_open_);
+  return *this;
+}
+
+result<std::optional<inferred>> pieces::next(std::chrono::milliseconds deadline) {
+  if (!is_open_)
+    return std::optional<inferred>{};
+  auto m = connection_->take(request_, deadline);
+  if (!m) {
+    if (m.error().code != errc::deadline_exceeded)
+      is_open_ = false;
+    return m.error();
+  }
+  auto* piece = std::get_if<inferred>(&*m);
+  is_open_ = piece != nullptr && !piece->is_last;
+  if (const auto* refusal = std::get_if<rejected>(&*m))
+    return refusal->reason;
+  if (piece == nullptr)
+    return fail(errc::bad_frame, "the door answered infer with {}", name_of(kind_of(*m)));
+  if (piece->failure)
+    return *piece->failure;
+  return std::optional(std::move(*piece));
+}
+
 result<client> client::connect(const std::string& endpoint, const client_options& options) {
   auto connection = sdk::connection::open(endpoint, options);
   if (!connection)
@@ -112,6 +150,34 @@ result<answer> client::chat(std::string model, chat_prompt messages, std::uint32
   if (!answers)
     return answers.error();
   return std::move(answers->front());
+}
+
+result<pieces> client::infer_stream(baton::infer request) {
+  if (auto checked = check_limits(request); !checked)
+    return checked.error();
+  return pieces(connection_, connection_->ask(std::move(request)));
+}
+
+result<inferred> client::infer(baton::infer request, std::chrono::milliseconds deadline) {
+  const auto end = std::chrono::steady_clock::now() + deadline;
+  auto open = infer_stream(std::move(request));
+  if (!open)
+    return open.error();
+  std::optional<inferred> only;
+  for (;;) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        end - std::chrono::steady_clock::now());
+    auto piece = open->next(std::max(left, std::chrono::milliseconds{0}));
+    if (!piece)
+      return piece.error();
+    if (!*piece)
+      return *std::move(only); // an answer has a piece at least
+    const bool is_empty = (*piece)->body.empty() && (*piece)->outputs.empty();
+    if (only && !is_empty)
+      return fail(errc::invalid_value, "the answer has several pieces: use infer_stream");
+    if (!only)
+      only = std::move(**piece);
+  }
 }
 
 template <class Answer>

@@ -152,12 +152,14 @@ result<void> connection::await_model(clock::time_point deadline, const std::stop
 void connection::ask_again() {
   std::lock_guard lock(mutex_);
   is_connected_ = true;
-  std::erase_if(inboxes_, [this](const auto& entry) {
-    auto rest = entry.second.rest(entry.first);
+  for (auto it = inboxes_.begin(); it != inboxes_.end();) {
+    auto rest = it->second.rest(it->first);
+    const bool is_done = !rest && it->second.is_forgotten;
     if (rest)
       enqueue(std::move(*rest));
-    return !rest && entry.second.is_forgotten;
-  });
+    it = is_done ? inboxes_.erase(it) : std::next(it);
+  }
+  arrived_.notify_all(); // those whose rest cannot be asked for
 }
 
 result<void> connection::come_back(const error& why, const std::stop_token& stop) {
@@ -320,14 +322,14 @@ result<void> connection::deliver(message m, std::size_t bytes) {
   if (const auto* ticket = std::get_if<granted>(&m)) {
     box.grant(*ticket);
     if (box.cancel_wanted)
-      end(box);
+      end(found->first, box);
   } else {
     auto taken = box.put(std::move(m), bytes);
     if (!taken && taken.error().code != errc::slow_reader)
       return taken;
     if (!taken) {
       box.ended = taken.error();
-      end(box);
+      end(found->first, box);
     }
     arrived_.notify_all();
   }
@@ -398,12 +400,14 @@ void connection::cancel(std::uint64_t request) {
   const auto found = inboxes_.find(request);
   if (found == inboxes_.end())
     return;
-  end(found->second);
+  end(request, found->second);
 }
 
-void connection::end(inbox& box) {
+void connection::end(std::uint64_t request, inbox& box) {
   box.cancel_wanted = true;
-  if (box.ticket)
+  if (box.is_inference())
+    enqueue(cancel_infer{request});
+  else if (box.ticket)
     enqueue(cancel_of(box.ticket));
 }
 

@@ -37,7 +37,7 @@ public:
   std::uint64_t ask(message question);
   // Next answer to `request`. Errors: deadline_exceeded, link_down and what else lost the door.
   result<message> take(std::uint64_t request, std::chrono::milliseconds deadline);
-  // Ends `request` at the door, as soon as its ticket is known.
+  // Ends `request` at the door; a generation as soon as its ticket is known.
   void cancel(std::uint64_t request);
   // No more answers wanted: what still comes is taken in and dropped.
   void forget(std::uint64_t request);
@@ -66,9 +66,9 @@ private:
   result<message> hear(clock::time_point deadline, const std::stop_token& stop);
   result<void> receive_all(clock::time_point& silent_since);
   result<void> deliver(message m, std::size_t bytes);
-  void enqueue(message m);           // with mutex_ held
-  void end(inbox& box);              // with mutex_ held
-  void give_back(std::size_t bytes); // with mutex_ held
+  void enqueue(message m);                     // with mutex_ held
+  void end(std::uint64_t request, inbox& box); // with mutex_ held
+  void give_back(std::size_t bytes);           // with mutex_ held
   void disconnect();
   void lose(error why);
   frames framed(const message& m);

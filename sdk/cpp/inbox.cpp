@@ -15,6 +15,7 @@ constexpr std::size_t inbox_bytes_max = limits::chunk_bytes_max;
 inbox::inbox(message question) : question_(std::move(question)) {
   if (const auto* g = std::get_if<generate>(&*question_))
     places_.resize(g->choices);
+  is_inference_ = std::holds_alternative<infer>(*question_);
 }
 
 void inbox::grant(const granted& m) {
@@ -33,7 +34,9 @@ result<void> inbox::put(message m, std::size_t bytes) {
     is_over_ =
         std::all_of(places_.begin(), places_.end(), [](const auto& p) { return p.has_finish; });
   } else {
-    is_over_ = true;
+    const auto* piece = std::get_if<inferred>(&m);
+    has_begun_ = piece != nullptr;
+    is_over_ = piece == nullptr || piece->is_last;
     question_.reset();
   }
   if (is_forgotten || ended)
@@ -55,9 +58,14 @@ std::optional<message> inbox::take() {
   return std::move(first.content);
 }
 
-std::optional<message> inbox::rest(std::uint64_t request) const {
+std::optional<message> inbox::rest(std::uint64_t request) {
   if (is_over_)
     return {};
+  if (has_begun_) {
+    is_over_ = true;
+    ended = fail(errc::link_down, "the door was lost within the answer");
+    return {};
+  }
   if (!ticket)
     return is_forgotten ? std::nullopt : question_;
   resume m;

@@ -2,7 +2,7 @@
 // door was lost in the middle. Used by connection, with its lock held.
 //
 //   asked --granted--> streaming --a finish of every choice--> over
-//     +-----------a refusal, an answer-------------------------^
+//     +-----------a refusal, an answer, the last piece---------^
 #pragma once
 
 #include "schema/messages.hpp"
@@ -27,9 +27,11 @@ public:
   std::optional<message> take();
   bool is_empty() const noexcept { return arrived_.empty(); }
 
-  // What to ask a door that knows nothing of it. None: nothing is missing.
-  std::optional<message> rest(std::uint64_t request) const;
+  // What to ask a door that knows nothing of it. None: nothing is missing; or `ended` says why the
+  // rest cannot be asked for.
+  std::optional<message> rest(std::uint64_t request);
   bool is_over() const noexcept { return is_over_; }
+  bool is_inference() const noexcept { return is_inference_; } // it has no ticket
 
   ticket_id ticket;
   bool cancel_wanted = false; // said as soon as the ticket is known to this connection
@@ -47,6 +49,8 @@ private:
   std::deque<delivery> arrived_;
   std::size_t unread_bytes_ = 0;
   bool is_over_ = false;
+  bool is_inference_ = false;
+  bool has_begun_ = false; // an answer in pieces
 };
 
 } // namespace baton::sdk

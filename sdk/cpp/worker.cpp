@@ -114,6 +114,15 @@ std::jthread leave_on_sigterm(sdk::worker_link& link) {
 
 } // namespace
 
+result<client> worker_place::connect(client_options options) const {
+  if (door.empty())
+    return fail(errc::bad_config, "gateway.zmq is empty: there is no door to ask at");
+  if (const char* key = std::getenv("BATON_API_KEY"); key != nullptr && options.api_key.empty())
+    options.api_key = key;
+  options.name = name;
+  return client::connect(door, options);
+}
+
 void work::say(inferred p, bool is_last) {
   if (has_ended_)
     return;

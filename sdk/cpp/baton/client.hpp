@@ -1,4 +1,4 @@
-// Client of a Baton gateway's ZeroMQ door: generate, stream, cancel, chat, models.
+// Client of a Baton gateway's ZeroMQ door: generate, stream, cancel, chat, infer, models.
 //
 //   auto client = baton::client::connect("tcp://127.0.0.1:8002");
 //   auto stream = client->generate({.model = "smollm2", .input = "Once upon a time"});
@@ -69,6 +69,27 @@ private:
   std::uint32_t choices_open_ = 0;
 };
 
+// The pieces of an answer to `infer`. Dropping it cancels what is not finished.
+class pieces {
+public:
+  pieces(std::shared_ptr<sdk::connection> connection, std::uint64_t request);
+  ~pieces();
+  pieces(pieces&&) noexcept = default;
+  pieces& operator=(pieces&& other) noexcept;
+
+  // The next piece; nothing behind the last one. Errors: deadline_exceeded (nothing came in time:
+  // ask again), the model's failure, the door's refusal, link_down (which within an answer is for
+  // good: the rest of it cannot be asked for). After another error than deadline_exceeded it is
+  // over.
+  result<std::optional<inferred>> next(std::chrono::milliseconds deadline);
+  bool is_open() const noexcept { return is_open_; } // it had neither its last piece nor an error
+
+private:
+  std::shared_ptr<sdk::connection> connection_;
+  std::uint64_t request_ = 0;
+  bool is_open_ = true;
+};
+
 class client {
 public:
   // Errors: link_down (nobody answers), what the door refuses hello with, bad_config (endpoint).
@@ -83,6 +104,15 @@ public:
   // A conversation in, the assistant's answer out; tokens_max 0: all that the context leaves.
   result<answer> chat(std::string model, chat_prompt messages, std::uint32_t tokens_max,
                       std::chrono::milliseconds deadline);
+
+  // A worker model, with tensors or one body; or a language model, with the tensors of Triton's
+  // vLLM backend (docs/workers.md). `request.request` is chosen by the client. A worker may be
+  // given a request twice, if the first one ends before it has said anything. Errors: those of
+  // check_limits; the door's refusal comes with the first next().
+  result<pieces> infer_stream(baton::infer request);
+  // An answer in one piece; `deadline` is of all of it. Errors: those of pieces::next;
+  // invalid_value: it has several pieces.
+  result<inferred> infer(baton::infer request, std::chrono::milliseconds deadline);
 
   // Errors of the rest: the door's, deadline_exceeded after call_timeout, link_down.
   result<std::vector<model_card>> models();

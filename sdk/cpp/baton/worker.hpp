@@ -11,6 +11,7 @@
 
 #include "schema/messages.hpp"
 #include "schema/result.hpp"
+#include "sdk/cpp/baton/client.hpp"
 
 #include <functional>
 #include <span>
@@ -26,6 +27,13 @@ struct worker_place {
   std::string name; // of this process
   std::uint32_t batch_size = 1;
   std::string door; // the gateway's ZeroMQ door, for a client of other models; empty: there is none
+
+  // A client for other models of the cluster, language models among them, which may be kept and
+  // used from any thread. Where the gateway asks for keys, the one in the environment,
+  // BATON_API_KEY, is told unless `options` has one. Whoever asks for its own model waits for
+  // another process of it: with count = 1 that is nobody, and the call ends by its deadline.
+  // Errors: bad_config (there is no door), those of client::connect.
+  result<client> connect(client_options options = {}) const;
 };
 
 // One request of a batch, and the way of its answer. Pieces go out at once and wait for room; what

@@ -12,7 +12,9 @@
 extern "C" {
 #endif
 
-#define BATON_WORKER_ABI_VERSION 1u
+/* What a library was compiled with, back to 1, is loaded: nothing of a version changes in later
+ * ones. What came with version 2 is marked. */
+#define BATON_WORKER_ABI_VERSION 2u
 
 /* Elements row by row, little-endian; datatypes are KServe's ("FP32", "BYTES", ...). */
 typedef struct baton_tensor {
@@ -26,6 +28,11 @@ typedef struct baton_tensor {
 
 typedef struct baton_work baton_work; /* one request of the batch, and the way of its answer */
 
+typedef struct baton_header {
+  const char* name;
+  const char* value;
+} baton_header;
+
 typedef struct baton_request {
   baton_work* work;
   const void* body;
@@ -35,6 +42,16 @@ typedef struct baton_request {
   size_t inputs_count;
 } baton_request;
 
+/* What else a request says (version 2); good until the batch is answered. Nothing said: "", 0. */
+typedef struct baton_details {
+  const char* id;              /* the client's name for it */
+  const char* parameters;      /* a JSON object */
+  const baton_header* headers; /* of the client's call */
+  size_t headers_count;
+  const char* const* outputs; /* wanted of them; none: all */
+  size_t outputs_count;
+} baton_details;
+
 /* One piece of an answer; zero what is not said. */
 typedef struct baton_piece {
   const void* body;
@@ -42,7 +59,41 @@ typedef struct baton_piece {
   const char* content_type;
   const baton_tensor* outputs;
   size_t outputs_count;
+  /* Version 2; of the first piece, where a door speaks HTTP. */
+  const char* parameters; /* a JSON object */
+  const baton_header* headers;
+  size_t headers_count;
+  uint32_t status;
 } baton_piece;
+
+/* A question to another model (version 2): a worker model, with tensors or one body, or a language
+ * model, with the tensors of Triton's vLLM backend. Zero what is not said. */
+typedef struct baton_question {
+  const char* model;
+  const char* version; /* NULL: the newest */
+  const void* body;
+  size_t body_bytes;
+  const char* content_type;
+  const baton_tensor* inputs;
+  size_t inputs_count;
+  const char* const* outputs; /* wanted of them; none: all */
+  size_t outputs_count;
+  const char* parameters; /* a JSON object */
+  const baton_header* headers;
+  size_t headers_count;
+  const char* id;
+  int64_t deadline_ms; /* of the whole answer, kept by the cluster; 0: none */
+} baton_question;
+
+typedef struct baton_call baton_call; /* a question that is open */
+
+/* What `next` says. */
+enum {
+  BATON_CALL_ENDED = 0, /* the answer had its last piece before */
+  BATON_CALL_PIECE = 1,
+  BATON_CALL_LATE = 2,  /* nothing came in time: it may be asked again */
+  BATON_CALL_FAILED = 3 /* the answer ends with this, or has never begun */
+};
 
 /* What the library may call while it handles a batch. */
 typedef struct baton_worker_calls {
@@ -52,6 +103,18 @@ typedef struct baton_worker_calls {
   void (*fail)(baton_work* work, const char* why);
   /* Not 0: nobody waits for the answer any more. */
   int (*is_cancelled)(const baton_work* work);
+  /* Version 2. */
+  const baton_details* (*details)(baton_work* work);
+  /* Asks another model of the cluster, through the gateway, as any client. These three may be
+   * called from any thread, each call from one at a time. Reasons are "name: words", of at most
+   * `why_bytes` bytes with their 0. NULL: it cannot be asked, and why. */
+  baton_call* (*ask)(const baton_question* question, char* why, size_t why_bytes);
+  /* One of BATON_CALL_*; waits for `timeout_ms` at most. The piece is good until the next `next` or
+   * `close` of this call. */
+  int (*next)(baton_call* call, int64_t timeout_ms, baton_piece* piece, char* why,
+              size_t why_bytes);
+  /* Once for every call, ended or not: what has not ended is cancelled. */
+  void (*close)(baton_call* call);
 } baton_worker_calls;
 
 /* What the library exports. */

@@ -23,7 +23,9 @@ void answer(const baton_request& request, const baton_worker_calls& calls) {
       sum += value;
     }
     const baton_tensor out{in.name, "FP32", shape, 1, &sum, sizeof sum};
-    const baton_piece piece{nullptr, 0, nullptr, &out, 1};
+    baton_piece piece{};
+    piece.outputs = &out;
+    piece.outputs_count = 1;
     calls.piece(request.work, &piece, i + 1 == request.inputs_count ? 1 : 0);
   }
 }

@@ -270,7 +270,8 @@ class Client:
         deadline: float = 0.0,
         timeout: Optional[float] = None,
     ) -> Pieces:
-        """Pieces of a worker model's answer to named tensors or one body, as they come.
+        """Pieces of a worker model's answer to named tensors or one body, as they come; or of a language
+        model's, to the tensors of Triton's vLLM backend.
 
         A request is given to a worker again, once, if the first one ends before it has said
         anything; asked again by a client whose door was lost, it may be done twice.

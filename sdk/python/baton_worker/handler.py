@@ -43,12 +43,14 @@ class Context:
         """A baton_client.Client for other models of the cluster, LLMs among them.
 
         One that is asked for this worker's own model waits for another process of it: with
-        count = 1 that is nobody, and the call ends by its deadline.
+        count = 1 that is nobody, and the call ends by its deadline. Where the gateway asks for keys, the one
+        in the environment, BATON_API_KEY, is told unless `options` has an api_key.
         """
         from baton_client import Client
 
         if not self.door:
             raise BatonError(90, "bad_config", "gateway.zmq is empty: there is no door to ask at")
+        options.setdefault("api_key", os.environ.get("BATON_API_KEY", ""))
         return Client(self.door, name=self.name, **options)
 
 

@@ -3,7 +3,7 @@
     python3 -m baton_worker.triton REPOSITORY/MODEL/1/model.py [--config CONFIG.pbtxt]
 
 `import triton_python_backend_utils as pb_utils` finds what is here: tensors, requests, responses, errors,
-response senders of decoupled models, calls of other worker models (`InferenceRequest.exec`, "BLS").
+response senders of decoupled models, calls of other models (`InferenceRequest.exec`, "BLS").
 config.pbtxt is looked for beside the version's directory; what it says of batching is said in nodes.toml.
 """
 
@@ -24,13 +24,21 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence
 import numpy
 
 from baton_client import tensors
-from baton_client.errors import BatonError
 
 from . import metrics, pbtxt
 from .handler import Context, Handler, Request, RequestError, Response
 from .metrics import COUNTER, GAUGE
 from .start import load_module, start
+from .triton_calls import (  # noqa: F401: models find them here
+    TRITONSERVER_MEMORY_CPU,
+    TRITONSERVER_MEMORY_GPU,
+    InferenceRequest,
+    InferenceTrace,
+    PreferredMemory,
+    calls_from,
+)
 from .triton_config import ModelConfig
+from .triton_values import InferenceResponse, Tensor, TritonError, TritonModelException  # noqa: F401
 
 TRITONSERVER_RESPONSE_COMPLETE_FINAL = 1
 TRITONSERVER_REQUEST_FLAG_SEQUENCE_START = 1
@@ -39,28 +47,6 @@ TRITONSERVER_REQUEST_FLAG_SEQUENCE_END = 2
 _log = logging.getLogger("baton_worker")
 _context: Optional[Context] = None
 _model_dir = ""
-_client: Any = None
-_client_lock = threading.Lock()
-
-
-class TritonModelException(Exception):
-    pass
-
-
-class TritonError:
-    """An answer's failure. The codes are HTTP's here."""
-
-    UNKNOWN, INTERNAL, NOT_FOUND, INVALID_ARG, UNAVAILABLE, UNSUPPORTED = 500, 500, 404, 400, 503, 501
-    ALREADY_EXISTS, CANCELLED = 409, 499
-
-    def __init__(self, message: str, code: int = INTERNAL):
-        self._message, self._code = str(message), code
-
-    def message(self) -> str:
-        return self._message
-
-    def code(self) -> int:
-        return self._code
 
 
 class Logger:
@@ -134,43 +120,6 @@ def _metrics() -> metrics.Metrics:
     return _context.metrics
 
 
-class Tensor:
-    def __init__(self, name: str, array: Any):
-        self._name, self._array = name, numpy.asarray(array)
-
-    def name(self) -> str:
-        return self._name
-
-    def as_numpy(self) -> Any:
-        return self._array
-
-    def is_cpu(self) -> bool:
-        return True
-
-    def shape(self) -> Sequence[int]:
-        return self._array.shape
-
-    def triton_dtype(self) -> str:
-        return tensors.Tensor.of(self._name, self._array).datatype
-
-
-class InferenceResponse:
-    def __init__(self, output_tensors: Sequence[Tensor] = (), error: Optional[TritonError] = None, parameters: Any = None):
-        self._outputs, self._error, self._parameters = list(output_tensors), error, parameters
-
-    def output_tensors(self) -> List[Tensor]:
-        return self._outputs
-
-    def has_error(self) -> bool:
-        return self._error is not None
-
-    def error(self) -> Optional[TritonError]:
-        return self._error
-
-    def parameters(self) -> str:
-        return json.dumps(self._parameters or {})
-
-
 class ResponseSender:
     """Of a decoupled model: any number of responses, then the mark of the last."""
 
@@ -227,6 +176,9 @@ class ReceivedRequest:
     def parameters(self) -> str:
         return json.dumps(dict(self._request.parameters))
 
+    def trace(self) -> InferenceTrace:
+        return InferenceTrace()
+
     def is_cancelled(self) -> bool:
         return self._request.is_cancelled
 
@@ -239,55 +191,6 @@ class ReceivedRequest:
         if self.sender is None:
             self.sender = ResponseSender(self._request)
         return self.sender
-
-
-class InferenceRequest:
-    """A call of another worker model from within `execute`."""
-
-    def __init__(
-        self,
-        model_name: str,
-        requested_output_names: Sequence[str] = (),
-        inputs: Sequence[Tensor] = (),
-        request_id: str = "",
-        model_version: int = -1,
-        parameters: Optional[Dict[str, Any]] = None,
-    ):
-        self._model, self._outputs, self._inputs = model_name, list(requested_output_names), list(inputs)
-        self._id, self._version, self._parameters = request_id, model_version, parameters
-
-    def exec(self, decoupled: bool = False) -> Any:
-        """The response, or an iterator over those of a decoupled model."""
-        pieces = self._pieces()
-        return pieces if decoupled else next(pieces, InferenceResponse())
-
-    async def async_exec(self, decoupled: bool = False) -> Any:
-        return await asyncio.to_thread(self.exec, decoupled)
-
-    def _pieces(self) -> Any:
-        try:
-            for piece in _shared_client().infer_stream(
-                self._model,
-                [tensors.Tensor.of(t.name(), t.as_numpy()) for t in self._inputs],
-                version="" if self._version < 0 else str(self._version),
-                outputs=self._outputs,
-                parameters=self._parameters,
-                request_id=self._id,
-            ):
-                if piece.outputs or not piece.is_last:
-                    yield InferenceResponse([Tensor(t.name, t.numpy()) for t in piece.outputs])
-        except BatonError as wrong:
-            yield InferenceResponse(error=TritonError(str(wrong)))
-
-
-def _shared_client() -> Any:
-    global _client
-    with _client_lock:
-        if _client is None:
-            if _context is None:
-                raise TritonModelException("no model is served yet")
-            _client = _context.client()
-        return _client
 
 
 def get_input_tensor_by_name(request: ReceivedRequest, name: str) -> Optional[Tensor]:
@@ -337,6 +240,7 @@ class TritonHandler(Handler):
     def initialize(self, context: Context) -> None:
         global _context, _model_dir
         _context, _model_dir = context, str(self._dir)
+        calls_from(context)
         if hasattr(self._model, "initialize"):
             self._model.initialize(
                 {

@@ -8,7 +8,8 @@ import pytest
 from test_worker import FakeLink, ends
 
 from baton_client import Tensor, inference
-from baton_client.inference import Infer
+from baton_client.errors import BatonError
+from baton_client.inference import Infer, Inferred
 from baton_worker import Context, pbtxt, torchserve
 from baton_worker.link import Batch
 from baton_worker.serve import run_batch
@@ -128,6 +129,100 @@ def test_a_triton_model_may_send_some_responses_and_return_others():
     handler._model = type("M", (), {"execute": execute})()
     (_, first), (_, second) = run(handler, {"inputs": [floats("INPUT0", 1)]}, {"inputs": [floats("INPUT0", 1)]})
     assert first.failure is None and second.failure.message == "no"
+
+
+class Called:
+    """Other models, by what they answer: pieces, the last of which may be an exception."""
+
+    def __init__(self, **answers):
+        self.answers, self.asked, self.closed = answers, [], []
+
+    def infer_stream(self, model, inputs, **said):
+        self.asked.append((model, inputs, said))
+        return self.pieces(model)
+
+    def pieces(self, model):
+        try:
+            for piece in self.answers[model]:
+                if isinstance(piece, Exception):
+                    raise piece
+                yield piece
+        finally:
+            self.closed.append(model)
+
+
+def calling(monkeypatch, file, **answers):
+    handler = triton(str(MODELS / file))
+    called = Called(**answers)
+    monkeypatch.setattr(Context, "client", lambda self: called)
+    return handler, called
+
+
+def text(name, *values):
+    return Tensor.of(name, list(values))
+
+
+def test_a_triton_model_calls_another(monkeypatch):
+    handler, called = calling(monkeypatch, "triton_bls.py", tensors=[Inferred(outputs=[floats("OUT", 2, 4), text("SAID", "x")])])
+    ((_, piece),) = run(handler, {"inputs": [text("DO", "double"), floats("IN", 1, 2)], "request_id": "r"})
+    assert [t.name for t in piece.outputs] == ["OUT", "SAID"] and piece.outputs[0].numpy().tolist() == [2, 4]
+    ((model, inputs, said),) = called.asked
+    assert (model, [t.name for t in inputs], said["outputs"], said["request_id"]) == ("tensors", ["IN"], ["OUT", "SAID"], "r")
+    assert said["parameters"] == {"colour": "red", "timeout": 1500} and said["version"] == ""
+
+
+def test_a_triton_model_calls_decoupled_ones(monkeypatch):
+    import numpy
+
+    counted = [Inferred(outputs=[Tensor.of("OUT", numpy.array([n], "int32"))], is_last=False) for n in range(3)] + [Inferred()]
+    handler, called = calling(monkeypatch, "triton_bls.py", square=counted, tensors=counted)
+    ((_, piece),) = run(handler, {"inputs": [text("DO", "count"), floats("IN", 3)]})
+    assert piece.outputs[0].numpy().tolist() == [0, 1, 2]
+    ((_, piece),) = run(handler, {"inputs": [text("DO", "leave"), floats("IN", 3)]})
+    assert piece.outputs[0].numpy().tolist() == [0] and called.closed == ["square", "tensors"]
+    ((_, piece),) = run(handler, {"inputs": [text("DO", "double"), floats("IN", 3)]})
+    assert "more than one response: exec(decoupled=True)" in piece.failure.message and called.closed[2:] == ["tensors"]
+
+
+def test_calls_of_async_models_are_under_way_together(monkeypatch):
+    import numpy
+
+    answers = {"tensors": [Inferred(outputs=[floats("OUT", 7)])], "square": [Inferred(outputs=[Tensor.of("OUT", numpy.array([5], "int32"))])]}
+    handler, called = calling(monkeypatch, "triton_bls_async.py", **answers)
+    ((_, piece),) = run(handler, {"inputs": [floats("IN", 1)]})
+    assert [(t.name, t.numpy().tolist()) for t in piece.outputs] == [("OUT0", [7]), ("OUT1", [7]), ("TOLD", [5])]
+    assert [model for model, _, _ in called.asked] == ["tensors", "tensors", "square"]
+
+
+@pytest.mark.parametrize(
+    "pieces, is_not_found, why",
+    [
+        ([BatonError(7, "model_not_found", "no such")], True, "model_not_found: no such"),
+        ([Inferred(outputs=[Tensor("OUT", "INT8", [1], b"1")], is_last=False), BatonError(56, "worker_lost", "gone", retryable=True)], False, "worker_lost: gone"),
+        ([Inferred(body=b"text")], False, "it is a body, not tensors"),
+        ([Inferred(outputs=[Tensor("OUT", "BF16", [1], b"12")])], False, "no numpy type for BF16"),
+    ],
+)
+def test_what_a_called_model_has_wrong_is_an_error_of_its_response(monkeypatch, pieces, is_not_found, why):
+    handler, called = calling(monkeypatch, "triton_bls.py", other=pieces)
+    ((_, piece),) = run(handler, {"inputs": [text("DO", "fail"), text("IN", "other")]})
+    said = piece.outputs[0].numpy()[0].decode()
+    assert said.startswith(f"True {is_not_found} ") and why in said and called.closed == ["other"]
+
+
+def test_a_call_without_a_door_is_an_error_of_its_response():
+    handler = triton(str(MODELS / "triton_bls.py"))
+    ((_, piece),) = run(handler, {"inputs": [text("DO", "fail"), text("IN", "other")]})
+    assert "gateway.zmq is empty" in piece.outputs[0].numpy()[0].decode()
+
+
+def test_what_calls_cannot_say_is_refused():
+    triton(str(MODELS / "triton_bls.py"))
+    from baton_worker import triton as shim
+
+    for wrong in ({"correlation_id": 3}, {"flags": shim.TRITONSERVER_REQUEST_FLAG_SEQUENCE_START}, {"parameters": "{}"}):
+        with pytest.raises(shim.TritonModelException):
+            shim.InferenceRequest("other", **wrong)
 
 
 COMPLETES = """

@@ -36,8 +36,8 @@ def table(name, *words, module="baton_worker", **settings):
 class WithWorkers(Cluster):
     """One stage for the LLM; the workers' tables stand behind the gateway's."""
 
-    def __init__(self, directory, workers, **options):
-        super().__init__(directory, devices=("cpu:0",), gateway="", nodes=workers, **options)
+    def __init__(self, directory, workers, gateway="", **options):
+        super().__init__(directory, devices=("cpu:0",), gateway=gateway, nodes=workers, **options)
 
     def ask(self, model, body, content_type="application/json", timeout=30):
         """-> (status, headers, body)"""
@@ -318,12 +318,13 @@ def others():
         + table("refused", CPP / "baton_worker_host", CPP / "libbaton_sum_worker.so", "refuse", module=None)
         + table("words", SHIMMED / "ts_class_handler.py", module="baton_worker.torchserve")
         + table("ask", HANDLERS / "ask.py")
+        + table("rhyme", EXAMPLES / "top_p.py", batch_size=8, max_batch_delay=0.5)
         + table("add_sub", EXAMPLES / "models/add_sub/1/model.onnx", module="baton_worker.onnx", batch_size=8, preferred_batch_size=[2], max_batch_delay=10)
         + table("tensors", HANDLERS / "tensors.py", platform="python")
         + 'inputs = [{ name = "IN", datatype = "FP32", shape = [-1] }]\n'
     )
     with running(WithWorkers, workers=tables) as c:
-        for model in ("echo", "sum", "words", "ask", "add_sub", "tensors"):
+        for model in ("echo", "sum", "words", "ask", "rhyme", "add_sub", "tensors"):
             c.wait_workers(model)
         yield c
 
@@ -404,3 +405,17 @@ def test_a_handler_asks_other_models(others):
     with Client(others.door) as client:
         assert told["llm"] == client.generate("Once upon a time", max_tokens=8, temperature=0).text != ""
     assert told["worker"] == told["llm"]
+
+
+def test_a_generation_loop_with_top_p(others, pool):
+    """examples/workers/top_p.py: tokens as they are drawn, and the same ones whatever else is in the batch."""
+    drawn = {"prompt": "the ", "max_tokens": 40, "top_p": 0.9, "seed": 7}
+    connection, answer = others.open_stream("rhyme", **drawn)
+    with contextlib.closing(connection):
+        assert answer.headers["Transfer-Encoding"] == "chunked"
+        alone = answer.read()
+    assert len(alone) == 40
+    asked = [drawn, {**drawn, "seed": 8}, {"prompt": "the wheel ", "max_tokens": 12, "top_p": 0.01}, drawn]
+    together = [body for _, _, body in pool.map(lambda a: others.ask("rhyme", a), asked)]
+    assert together[0] == together[3] == alone != together[1] and len(together[2]) == 12
+    assert others.refused("rhyme", top_p=0)[:2] == (422, "unprocessable")

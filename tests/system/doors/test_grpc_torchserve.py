@@ -1,4 +1,5 @@
-"""TorchServe over gRPC, with messages and stubs made from the .proto as its users make them."""
+"""TorchServe over gRPC: with the messages of TorchServe's own package, and with stubs made from our .proto as users make them."""
+import base64
 import json
 import pathlib
 import subprocess
@@ -8,6 +9,11 @@ import grpc
 import pytest
 
 from test_grpc import bearer, refusal
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "clients"))
+
+from proto_files import described  # noqa: E402
+from torchserve_client import calls  # noqa: E402
 
 TORCHSERVE = ("--torchserve-grpc-inference", "127.0.0.1:0", "--torchserve-grpc-management", "127.0.0.1:0")
 PROTOS = pathlib.Path(__file__).resolve().parents[3] / "gateway" / "grpc"
@@ -56,7 +62,7 @@ def test_predictions(doors, stubs):
                               (messages.PredictionsRequest(model_name="fake", input={"image": b"x"}), grpc.StatusCode.INVALID_ARGUMENT)):
             assert refusal(stub.Predictions, request=message).code() == code
         with pytest.raises(grpc.RpcError) as e:
-            list(stub.StreamPredictions2(iter([ask(b"x", sequenceId="1")]), timeout=20))
+            list(stub.StreamPredictions2(iter([ask(b"x", sequence_id="1")]), timeout=20))
         assert e.value.code() == grpc.StatusCode.UNIMPLEMENTED and "StreamPredictions2" in e.value.details()
         with pytest.raises(grpc.RpcError) as e:
             list(stub.StreamPredictions(ask(b"tokens=9 fail_at=3"), timeout=20))
@@ -90,6 +96,47 @@ def test_management(doors, stubs):
             e = refusal(getattr(stub, name), request=message)
             assert e.code() == grpc.StatusCode.UNIMPLEMENTED and "nodes.toml" in e.details()
         assert refusal(stub.DescribeModel, request=messages.DescribeModelRequest(model_name="nope")).code() == grpc.StatusCode.NOT_FOUND
+
+
+def test_our_definitions_are_those_of_torchserve(tmp_path):
+    """Names, numbers and types; what is not served (a status of sequences) is left out and nothing has its number."""
+    from google.protobuf.descriptor_pb2 import FileDescriptorSet
+    (theirs,) = calls({"describe": True})
+    out = tmp_path / "ours.bin"
+    subprocess.run([sys.executable, "-m", "grpc_tools.protoc", f"-I{PROTOS}", f"--descriptor_set_out={out}", "torchserve_inference.proto",
+                    "torchserve_management.proto"], check=True)
+    files = FileDescriptorSet.FromString(out.read_bytes()).file
+    ours = described(files)
+    status = theirs["org.pytorch.serve.grpc.inference.PredictionResponse"].pop("status")
+    assert ours == theirs
+    response = next(m for m in files[0].message_type if m.name == "PredictionResponse")
+    assert [(r.start, r.end) for r in response.reserved_range] == [(status[0], status[0] + 1)]
+
+
+def test_torchserves_own_messages_are_understood(doors):
+    inference, management = "org.pytorch.serve.grpc.inference.InferenceAPIsService/", "org.pytorch.serve.grpc.management.ManagementAPIsService/"
+    data = lambda text: {"data": base64.b64encode(text).decode()}  # noqa: E731
+    ask = lambda method, **message: {"address": doors.grpc["inference"], "method": inference + method, "message": message}  # noqa: E731
+    manage = lambda method, **message: {"address": doors.grpc["management"], "method": management + method, "message": message}  # noqa: E731
+    (ping, one, of_version, other_version, stream, no_such, sequence, listed, described_one, scaled, too_many, default, registered, unregistered) = calls(
+        ask("Ping"), ask("Predictions", model_name="fake", input=data(b"tokens=3")),
+        ask("Predictions", model_name="fake", model_version="1.0", input=data(b"tokens=3")),
+        ask("Predictions", model_name="fake", model_version="2.0", input=data(b"tokens=3")),
+        ask("StreamPredictions", model_name="fake", input=data(b"tokens=4 pace_ms=5")), ask("Predictions", model_name="nope", input=data(b"x")),
+        ask("Predictions", model_name="fake", input=data(b"tokens=1"), sequence_id="s"),
+        manage("ListModels", limit=5), manage("DescribeModel", model_name="fake", model_version="1.0", customized=True),
+        manage("ScaleWorker", model_name="fake", min_worker=2, max_worker=2, synchronous=True), manage("ScaleWorker", model_name="fake", min_worker=5),
+        manage("SetDefault", model_name="fake", model_version="1.0"), manage("RegisterModel", url="x.mar", startup_timeout=3),
+        manage("UnregisterModel", model_name="fake", model_version="1.0"))
+    assert ping == {"answers": [{"health": "Healthy"}]}
+    said = lambda told: [base64.b64decode(a["prediction"]) for a in told["answers"]]  # noqa: E731
+    assert said(one) == said(of_version) == [b"w0 w1 w2 "] and said(stream) == [b"w0 ", b"w1 ", b"w2 ", b"w3 "]
+    assert [t["error"] for t in (other_version, no_such)] == ["NOT_FOUND"] * 2
+    assert said(sequence) == [b"w0 "]
+    msg = lambda told: told["answers"][0]["msg"]  # noqa: E731
+    assert json.loads(msg(listed))["models"] == [{"modelName": "fake", "modelUrl": "fake"}]
+    assert "customizedMetadata" in json.loads(msg(described_one))[0] and "scaled" in msg(scaled) and "1.0" in msg(default)
+    assert [t["error"] for t in (too_many, registered, unregistered)] == ["FAILED_PRECONDITION", "UNIMPLEMENTED", "UNIMPLEMENTED"]
 
 
 def test_management_is_an_admins(start, stubs, keys_file):

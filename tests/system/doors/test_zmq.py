@@ -10,8 +10,9 @@ from raw_zmq import Raw
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "sdk" / "python"))
 
-from baton_client import BatonError, Client  # noqa: E402
-from baton_client import codec  # noqa: E402
+from baton_client import BatonError, Client, Tensor  # noqa: E402
+from baton_client import codec, inference  # noqa: E402
+from baton_client.tensors import pack_elements, unpack_elements  # noqa: E402
 from baton_client.wire.MessageKind import MessageKind  # noqa: E402
 
 
@@ -132,4 +133,62 @@ def test_malformed_frames_are_counted_and_ignored(start):
     assert 'baton_messages_dropped_total{kind="zmq_stranger"} 1' in text
     with Client(g.zmq) as c:
         assert c.generate("tokens=1").text == "w0 "
+    raw.socket.close()
+
+
+def text(name, value):
+    return Tensor(name, "BYTES", [1], pack_elements([value]))
+
+
+def texts_of(pieces):
+    return [unpack_elements(t.data)[0].decode() for p in pieces for t in p.outputs if t.name == "text_output"]
+
+
+def test_a_language_model_is_asked_with_tensors(client):
+    whole = client.infer("fake", [text("text_input", "tokens=3")], outputs=["finish_reason", "text_output"])
+    assert [t.name for t in whole.outputs] == ["finish_reason", "text_output"] and texts_of([whole]) == ["tokens=3w0 w1 w2 "]
+    stream = [text("text_input", "tokens=9 pace_ms=5"), Tensor("stream", "BOOL", [1], b"\1"), text("sampling_parameters", '{"max_tokens": 4}')]
+    pieces = list(client.infer_stream("fake", stream, version="1"))
+    assert "".join(texts_of(pieces)) == "w0 w1 w2 w3 " and len(pieces) > 1
+    assert [p.is_last for p in pieces] == [False] * (len(pieces) - 1) + [True] and [p.index for p in pieces] == list(range(len(pieces)))
+
+
+@pytest.mark.parametrize("model, inputs, options, code", [
+    ("fake", ["x"], {"version": "2"}, "model_not_found"),
+    ("other", ["x"], {}, "model_not_found"),
+    ("fake", [], {"body": b"x"}, "invalid_request"),
+    ("fake", [], {}, "invalid_request"),
+    ("fake", ["x"], {"parameters": {"colour": "red"}}, "unsupported_parameter"),
+    ("fake", ["x"], {"parameters": {"temperature": 9.0}}, "invalid_value"),
+    ("fake", ["refuse=context_length_exceeded"], {}, "context_length_exceeded"),
+    ("fake", ["tokens=5 fail_at=3"], {}, "internal"),
+])
+def test_what_is_wrong_with_it_is_an_error_of_its_request(client, model, inputs, options, code):
+    with pytest.raises(BatonError) as e:
+        client.infer(model, [text("text_input", i) for i in inputs], **options)
+    assert e.value.name == code
+    assert texts_of([client.infer("fake", [text("text_input", "tokens=1")])]) == ["tokens=1w0 "]
+
+
+def test_a_language_model_whose_answer_is_left_is_cancelled(start):
+    g = start("--zmq", "tcp://127.0.0.1:*")
+    asked = [text("text_input", "tokens=100000 pace_ms=5"), Tensor("stream", "BOOL", [1], b"\1"), text("sampling_parameters", '{"max_tokens": 100000}')]
+    with Client(g.zmq) as c:
+        with c.infer_stream("fake", asked) as pieces:
+            assert texts_of([next(pieces)]) == ["w0 "]
+            ticket = g.wait_for("reserve")["ticket"]
+        assert g.cancelled(ticket)["why"] == 2
+
+
+def test_one_that_is_not_read_holds_up_nobody(start):
+    g = start("--zmq", "tcp://127.0.0.1:*", "--stream-buffer", "100000")
+    raw = Raw(g.zmq)
+    raw.greet()
+    asked = inference.Infer(request=1, model="fake", inputs=[text("text_input", "tokens=100000 bytes=5000"), Tensor("stream", "BOOL", [1], b"\1")],
+                            parameters_json='{"max_tokens": 1000}')  # 5 MB: more than window and buffer
+    raw.send(MessageKind.infer, inference.infer(asked))
+    ticket = g.wait_for("reserve")["ticket"]
+    with Client(g.zmq) as other:
+        assert other.generate("tokens=3").text == "w0 w1 w2 "
+        assert g.cancelled(ticket, seconds=20)["why"] == 3
     raw.socket.close()

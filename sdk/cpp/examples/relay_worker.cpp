@@ -1,0 +1,84 @@
+// A worker model that asks others from within its handler: what its request says is asked of a
+// language model, and each piece of the answer goes on as it comes. In nodes.toml:
+//   [[workers]]
+//   name = "relay"
+//   command = ["build/dev/sdk/cpp/baton_relay_worker", "smollm2"]
+// and then: curl -N --data "Once upon a time" http://127.0.0.1:8000/v1/workers/relay
+#include "sdk/cpp/baton/worker.hpp"
+
+#include <cstdio>
+#include <optional>
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto silence_max = 60s; // until the next piece
+constexpr std::uint32_t tokens_max = 32;
+
+class relay : public baton::worker_handler {
+public:
+  explicit relay(std::string model) : model_(std::move(model)) {}
+
+  // The door may not be there yet: it is connected to by the first question.
+  baton::result<void> initialize(const baton::worker_place& place) override {
+    place_ = place;
+    return {};
+  }
+
+  void handle(std::span<baton::work> batch) override {
+    for (auto& one : batch)
+      if (auto ok = answer(one); !ok)
+        one.fail(ok.error());
+  }
+
+private:
+  // Leaving it before the end drops `told`, which cancels what was asked.
+  baton::result<void> answer(baton::work& one) {
+    if (!others_) {
+      auto made = place_.connect();
+      if (!made)
+        return made.error();
+      others_.emplace(std::move(*made));
+    }
+    baton::generate question;
+    question.model = model_;
+    question.input = one.asked().body;
+    question.sampling.temperature = 0;
+    question.stop.tokens_max = tokens_max;
+    question.tokens_max_given = true;
+    auto told = others_->generate(std::move(question));
+    if (!told)
+      return told.error();
+    while (!one.is_cancelled()) {
+      auto next = told->next(silence_max);
+      if (!next)
+        return next.error();
+      if (!*next)
+        break;
+      if ((*next)->failure)
+        return *(*next)->failure;
+      baton::inferred piece;
+      piece.body = std::move((*next)->text);
+      piece.content_type = "text/plain; charset=utf-8";
+      one.piece(std::move(piece));
+    }
+    one.finish();
+    return {};
+  }
+
+  std::string model_;
+  baton::worker_place place_;
+  std::optional<baton::client> others_;
+};
+
+} // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "baton_worker error usage: %s MODEL\n", argv[0]);
+    return 78;
+  }
+  relay handler(argv[1]);
+  return baton::serve_worker(handler);
+}

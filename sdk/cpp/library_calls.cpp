@@ -1,0 +1,138 @@
+#include "sdk/cpp/library_calls.hpp"
+
+#include "sdk/cpp/abi_values.hpp"
+
+#include <algorithm>
+#include <mutex>
+
+namespace baton::sdk {
+namespace {
+
+// Of the process.
+struct surroundings {
+  worker_place place;
+  std::uint32_t version = BATON_WORKER_ABI_VERSION;
+  std::mutex mutex;
+  std::optional<client> others; // connected by the first question
+
+  result<pieces> ask(infer question) {
+    const std::lock_guard lock(mutex);
+    if (!others || !others->is_open()) {
+      auto made = place.connect();
+      if (!made)
+        return made.error();
+      others = std::move(*made);
+    }
+    return others->infer_stream(std::move(question));
+  }
+};
+
+surroundings& around() {
+  static surroundings one;
+  return one;
+}
+
+struct open_call {
+  pieces answer;
+  inferred last; // what the pointers below go to
+  std::vector<baton_tensor> outputs = {};
+  std::vector<baton_header> headers = {};
+};
+
+open_call& of(baton_call* c) {
+  return *reinterpret_cast<open_call*>(c);
+}
+
+void say_why(const error& e, char* why, std::size_t bytes) {
+  if (bytes == 0)
+    return;
+  const auto text = fmt::format("{}: {}", row_of(e.code).name, e.message);
+  const auto size = std::min(text.size(), bytes - 1);
+  std::copy_n(text.data(), size, why);
+  why[size] = '\0';
+}
+
+void say_piece(baton_work* w, const baton_piece* piece, int is_last) {
+  auto& answer = library_work::of(w).answer();
+  auto p = value_of(*piece, around().version);
+  if (is_last != 0)
+    answer.finish(std::move(p));
+  else
+    answer.piece(std::move(p));
+}
+
+void say_failure(baton_work* w, const char* why) {
+  library_work::of(w).answer().fail(fail(errc::handler_failed, "{}", text_of(why)));
+}
+
+int ask_cancelled(const baton_work* w) {
+  return library_work::of(const_cast<baton_work*>(w)).answer().is_cancelled() ? 1 : 0;
+}
+
+const baton_details* ask_details(baton_work* w) {
+  return library_work::of(w).details();
+}
+
+baton_call* ask_other(const baton_question* question, char* why, std::size_t why_bytes) {
+  auto open = around().ask(value_of(*question));
+  if (!open) {
+    say_why(open.error(), why, why_bytes);
+    return nullptr;
+  }
+  return reinterpret_cast<baton_call*>(new open_call{*std::move(open), {}});
+}
+
+int next_of(baton_call* call, std::int64_t timeout_ms, baton_piece* piece, char* why,
+            std::size_t why_bytes) {
+  auto& c = of(call);
+  auto next = c.answer.next(std::chrono::milliseconds(std::max<std::int64_t>(timeout_ms, 0)));
+  if (!next) {
+    say_why(next.error(), why, why_bytes);
+    const bool is_late = next.error().code == errc::deadline_exceeded && c.answer.is_open();
+    return is_late ? BATON_CALL_LATE : BATON_CALL_FAILED;
+  }
+  if (!*next)
+    return BATON_CALL_ENDED;
+  c.last = std::move(**next);
+  c.outputs = views_of(c.last.outputs);
+  c.headers = views_of(c.last.headers);
+  *piece = {c.last.body.data(), c.last.body.size(), c.last.content_type.c_str(),
+            c.outputs.data(),   c.outputs.size(),   c.last.parameters.c_str(),
+            c.headers.data(),   c.headers.size(),   c.last.http_status};
+  return BATON_CALL_PIECE;
+}
+
+void close_call(baton_call* call) {
+  delete &of(call);
+}
+
+} // namespace
+
+library_work::library_work(work& of) : work_(of), inputs_(views_of(of.asked().inputs)) {}
+
+baton_request library_work::request() {
+  const auto& asked = work_.asked();
+  return {handle(),       asked.body.data(), asked.body.size(), asked.content_type.c_str(),
+          inputs_.data(), inputs_.size()};
+}
+
+const baton_details* library_work::details() {
+  if (!details_) {
+    const auto& asked = work_.asked();
+    headers_ = views_of(asked.headers);
+    outputs_ = views_of(asked.outputs);
+    details_ = {asked.request_id.c_str(), asked.parameters.c_str(), headers_.data(),
+                headers_.size(),          outputs_.data(),          outputs_.size()};
+  }
+  return &*details_;
+}
+
+const baton_worker_calls& library_calls(const worker_place& place, std::uint32_t version) {
+  static constexpr baton_worker_calls calls{say_piece, say_failure, ask_cancelled, ask_details,
+                                            ask_other, next_of,     close_call};
+  around().place = place;
+  around().version = version;
+  return calls;
+}
+
+} // namespace baton::sdk

@@ -1,0 +1,37 @@
+// What a library behind the C boundary may call: its answers, and other models. One of each
+// process: functions of C have no object of their own.
+#pragma once
+
+#include "sdk/cpp/baton/worker.hpp"
+#include "sdk/cpp/baton/worker_abi.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace baton::sdk {
+
+// A request while its batch is answered: what a baton_work is.
+class library_work {
+public:
+  explicit library_work(work& of);
+  library_work(library_work&&) = delete;
+
+  baton_request request();
+  baton_work* handle() { return reinterpret_cast<baton_work*>(this); }
+  static library_work& of(baton_work* w) { return *reinterpret_cast<library_work*>(w); }
+  work& answer() { return work_; }
+  const baton_details* details();
+
+private:
+  work& work_;
+  std::vector<baton_tensor> inputs_;
+  std::vector<baton_header> headers_;
+  std::vector<const char*> outputs_;
+  std::optional<baton_details> details_; // made when it is asked for
+};
+
+// `version`: of the library.
+const baton_worker_calls& library_calls(const worker_place& place, std::uint32_t version);
+
+} // namespace baton::sdk

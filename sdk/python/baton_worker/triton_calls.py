@@ -1,0 +1,198 @@
+"""Calls of other models from within `execute`, as models of Triton's Python backend make them ("BLS"): worker
+models, and the cluster's language models with the tensors of Triton's vLLM backend, over the gateway's door."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from typing import Any, Dict, Iterator, List, Optional, Sequence
+
+from baton_client import tensors
+from baton_client.errors import BatonError
+from baton_client.inference import Inferred
+
+from .handler import Context
+from .triton_values import InferenceResponse, Tensor, TritonError, TritonModelException
+
+TRITONSERVER_MEMORY_CPU, TRITONSERVER_MEMORY_GPU = 0, 2
+# Until a called model says something more. What calls has its own response_timeout, most often shorter.
+SILENCE_SECONDS_MAX = 600.0
+
+_context: Optional[Context] = None
+_client: Any = None
+_lock = threading.Lock()
+
+
+def calls_from(context: Context) -> None:
+    """The worker that calls; its connection is made by its first call."""
+    global _context, _client
+    with _lock:
+        _context, _client = context, None
+
+
+def _shared_client() -> Any:
+    global _client
+    with _lock:
+        if _client is None:
+            if _context is None:
+                raise TritonModelException("no model is served yet")
+            _client = _context.client()
+        return _client
+
+
+class PreferredMemory:
+    """Where outputs would best be; here they are numpy's."""
+
+    def __init__(self, preferred_memory_type: int, preferred_device_id: int = 0):
+        self.type, self.device_id = preferred_memory_type, preferred_device_id
+
+
+class InferenceTrace:
+    """Of a request that is not traced, as Triton has it."""
+
+    def get_context(self) -> None:
+        return None
+
+
+class ResponseIterator:
+    """The responses of a call, as they come. A failure is the last of them. Left early, or closed by `cancel`, the
+    call is cancelled."""
+
+    def __init__(self, pieces: Any, model: str):
+        self._pieces, self._model = pieces, model
+
+    def __iter__(self) -> Iterator[InferenceResponse]:
+        return self
+
+    def __next__(self) -> InferenceResponse:
+        try:
+            for piece in self._pieces:
+                if piece.outputs or piece.body or not piece.is_last:
+                    return self._response_of(piece)
+        except BatonError as wrong:
+            self.cancel()
+            return _failed(wrong)
+        raise StopIteration
+
+    def cancel(self) -> None:
+        """No further response."""
+        close = getattr(self._pieces, "close", None)
+        if close is not None:
+            close()
+        self._pieces = iter(())
+
+    def _response_of(self, piece: Inferred) -> InferenceResponse:
+        try:
+            if piece.body:
+                raise ValueError("it is a body, not tensors: ask it by baton_client")
+            return InferenceResponse([Tensor(t.name, t.numpy()) for t in piece.outputs], parameters=piece.parameters)
+        except ValueError as wrong:
+            self.cancel()
+            return InferenceResponse(error=TritonError(f"the answer of '{self._model}': {wrong}", TritonError.UNSUPPORTED))
+
+
+class InferenceRequest:
+    """A call of another model."""
+
+    def __init__(
+        self,
+        model_name: str,
+        requested_output_names: Sequence[str] = (),
+        inputs: Sequence[Tensor] = (),
+        request_id: str = "",
+        correlation_id: Any = 0,
+        model_version: int = -1,
+        flags: int = 0,
+        timeout: int = 0,
+        preferred_memory: Optional[PreferredMemory] = None,
+        trace: Optional[InferenceTrace] = None,
+        parameters: Optional[Dict[str, Any]] = None,
+    ):
+        """timeout: microseconds; as of Triton's clients, in the queue of a worker model, of a language model's answer."""
+        if correlation_id or flags:
+            raise TritonModelException("correlation ids and sequence flags are absent: no model here has sequences")
+        if parameters is not None and not isinstance(parameters, dict):
+            raise TritonModelException(f"parameters are a dict, not a {type(parameters).__name__}")
+        self._model, self._outputs, self._inputs = model_name, list(requested_output_names), list(inputs)
+        self._id, self._version, self._timeout = request_id, model_version, timeout
+        self._parameters = dict(parameters or {})
+
+    def model_name(self) -> str:
+        return self._model
+
+    def model_version(self) -> int:
+        return self._version
+
+    def request_id(self) -> str:
+        return self._id
+
+    def correlation_id(self) -> int:
+        return 0
+
+    def flags(self) -> int:
+        return 0
+
+    def timeout(self) -> int:
+        return self._timeout
+
+    def inputs(self) -> List[Tensor]:
+        return self._inputs
+
+    def requested_output_names(self) -> List[str]:
+        return self._outputs
+
+    def parameters(self) -> str:
+        return json.dumps(self._parameters)
+
+    def exec(self, decoupled: bool = False) -> Any:
+        """The response, or an iterator over those of a decoupled model."""
+        responses = self._asked()
+        if decoupled:
+            return responses
+        first = next(responses, InferenceResponse())
+        second = None if first.has_error() else next(responses, None)
+        responses.cancel()
+        if second is None or second.has_error():
+            return second or first
+        why = f"the model '{self._model}' answers with more than one response: exec(decoupled=True)"
+        return InferenceResponse(error=TritonError(why, TritonError.UNSUPPORTED))
+
+    async def async_exec(self, decoupled: bool = False) -> Any:
+        """Others may be under way meanwhile; the iterator of a decoupled model waits, as Triton's."""
+        return await asyncio.to_thread(self.exec, decoupled)
+
+    def _asked(self) -> ResponseIterator:
+        parameters = dict(self._parameters, **({"timeout": self._timeout} if self._timeout else {}))
+        try:
+            pieces = _shared_client().infer_stream(
+                self._model,
+                [tensors.Tensor.of(t.name(), t.as_numpy()) for t in self._inputs],
+                version="" if self._version < 0 else str(self._version),
+                outputs=self._outputs,
+                parameters=parameters,
+                request_id=self._id,
+                timeout=SILENCE_SECONDS_MAX,
+            )
+        except BatonError as wrong:
+            pieces = _refused(wrong)
+        return ResponseIterator(pieces, self._model)
+
+
+def _refused(wrong: BatonError) -> Iterator[Inferred]:
+    raise wrong
+    yield
+
+
+# Of schema/error.cpp: what the caller has wrong is below this number.
+_CALLERS_MAX = 30
+_CODES = {6: TritonError.NOT_FOUND, 7: TritonError.NOT_FOUND, 50: TritonError.CANCELLED, 52: TritonError.CANCELLED}
+
+
+def _failed(wrong: BatonError) -> InferenceResponse:
+    code = TritonError.UNAVAILABLE if wrong.retryable else TritonError.INTERNAL
+    if wrong.code in _CODES:
+        code = _CODES[wrong.code]
+    elif wrong.code < _CALLERS_MAX and not wrong.retryable:
+        code = TritonError.INVALID_ARG
+    return InferenceResponse(error=TritonError(str(wrong), code))

@@ -1,0 +1,58 @@
+// A library made for version 1 of sdk/cpp/baton/worker_abi.h: what that was is written out here, so
+// that it is not what the header says today. It says its body again.
+#include <cstdint>
+#include <cstring>
+
+extern "C" {
+
+struct tensor_1 {
+  const char* name;
+  const char* datatype;
+  const std::int64_t* shape;
+  std::size_t dimensions;
+  const void* data;
+  std::size_t data_bytes;
+};
+struct request_1 {
+  void* work;
+  const void* body;
+  std::size_t body_bytes;
+  const char* content_type;
+  const tensor_1* inputs;
+  std::size_t inputs_count;
+};
+struct piece_1 {
+  const void* body;
+  std::size_t body_bytes;
+  const char* content_type;
+  const tensor_1* outputs;
+  std::size_t outputs_count;
+};
+struct calls_1 {
+  void (*piece)(void* work, const piece_1* piece, int is_last);
+  void (*fail)(void* work, const char* why);
+  int (*is_cancelled)(const void* work);
+};
+
+std::uint32_t baton_worker_abi() {
+  return 1;
+}
+
+void* baton_worker_create(const char* const*, std::size_t, char* why, std::size_t) {
+  return why; // anything
+}
+
+void baton_worker_handle(void*, const request_1* batch, std::size_t count, const calls_1* calls) {
+  for (std::size_t i = 0; i < count; ++i) {
+    struct {
+      piece_1 piece;
+      unsigned char beyond[128]; // not of this version: no pointers, and not to be followed
+    } said;
+    std::memset(&said, 0xFF, sizeof said);
+    said.piece = {batch[i].body, batch[i].body_bytes, batch[i].content_type, nullptr, 0};
+    calls->piece(batch[i].work, &said.piece, 1);
+  }
+}
+
+void baton_worker_destroy(void*) {}
+}

@@ -1,0 +1,149 @@
+// A language model that is asked as worker models are: `infer` of the ZeroMQ door to a typed
+// request, chunks to pieces of tensors.
+#include "gateway/kserve_infer.hpp"
+#include "schema/limits.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+
+using namespace baton;
+using namespace baton::gateway;
+
+namespace {
+
+const gateway_config config;
+
+std::string raw_text(std::string_view text) {
+  const auto size = static_cast<std::uint32_t>(text.size());
+  std::string out(4, '\0');
+  std::memcpy(out.data(), &size, 4);
+  return out + std::string(text);
+}
+
+tensor text_of(std::string name, std::string_view text) {
+  return {std::move(name), "BYTES", {1}, raw_text(text)};
+}
+
+infer asking(std::vector<tensor> more = {}) {
+  infer m;
+  m.inputs = std::move(more);
+  m.inputs.push_back(text_of("text_input", "hi"));
+  return m;
+}
+
+result<kserve_generate> read(const infer& m) {
+  return read_language_infer(m, "smol", config);
+}
+
+chunk piece(std::string text, finish how = finish::none, std::uint32_t choice = 0) {
+  chunk c;
+  c.choice = choice;
+  c.count = 1;
+  c.text = std::move(text);
+  c.finish = how;
+  return c;
+}
+
+} // namespace
+
+TEST_CASE("tensors, wanted outputs and parameters are those of Triton's vLLM backend") {
+  auto m = asking({{"stream", "BOOL", {1}, std::string(1, '\1')},
+                   text_of("sampling_parameters", R"({"temperature":0.5,"max_tokens":7})")});
+  m.outputs = {"text_output", "num_output_tokens"};
+  m.parameters = R"({"top_k": 3, "timeout": 1500000})";
+  const auto r = read(m);
+  REQUIRE_MESSAGE(r, r.error().message);
+  CHECK(std::get<std::string>(r->request.input) == "hi");
+  CHECK(r->request.model == "smol");
+  CHECK(r->request.sampling.temperature == 0.5F);
+  CHECK(r->request.sampling.top_k == 3);
+  CHECK(r->request.stop.tokens_max == 7);
+  CHECK(r->request.deadline == std::chrono::milliseconds(1500));
+  CHECK(r->shape.is_stream);
+  CHECK(r->shape.lead.empty());
+  REQUIRE(r->shape.outputs.size() == 2);
+  CHECK(r->shape.outputs[1].which == kserve_output::num_output_tokens);
+}
+
+TEST_CASE("a schema among the parameters keeps the order of its members") {
+  auto m = asking();
+  m.parameters =
+      R"({"structured_outputs": {"json": {"properties": {"b": {}, "a": {}}, "type": "object"}}})";
+  const auto r = read(m);
+  REQUIRE_MESSAGE(r, r.error().message);
+  const auto& text = r->request.sampling.constraint->text;
+  CHECK(text.find(R"("b")") < text.find(R"("a")"));
+}
+
+TEST_CASE("what is no question to a language model is refused by name") {
+  auto body = asking();
+  body.body = "hi";
+  auto twice = asking();
+  twice.inputs.push_back(twice.inputs.front());
+  auto unknown = asking({text_of("INPUT0", "x")});
+  auto other_type = asking({{"stream", "INT32", {1}, std::string(4, '\0')}});
+  auto cut_off = asking({{"stream", "BOOL", {1}, {}}});
+  auto no_output = asking();
+  no_output.outputs = {"OUT"};
+  auto no_parameter = asking();
+  no_parameter.parameters = R"({"colour": "red"})";
+  auto no_object = asking();
+  no_object.parameters = "[]";
+  infer nothing;
+  auto shapeless = asking();
+  shapeless.inputs[0].shape.assign(limits::dimensions_max + 1, 1);
+  const std::pair<infer, std::string_view> cases[] = {
+      {body, "body"},           {twice, "text_input"}, {unknown, "INPUT0"},
+      {other_type, "stream"},   {cut_off, "stream"},   {no_output, "OUT"},
+      {no_parameter, "colour"}, {no_object, ""},       {nothing, "text_input"},
+      {shapeless, "inputs"},
+  };
+  for (const auto& [m, param] : cases) {
+    const auto r = read(m);
+    CAPTURE(param);
+    REQUIRE_FALSE(r);
+    CHECK(r.error().param == param);
+  }
+}
+
+TEST_CASE("without `stream` the whole answer is one piece, with the prompt before it") {
+  const auto r = read(asking());
+  REQUIRE(r);
+  language_pieces told(r->shape);
+  CHECK_FALSE(told.take(piece(" there")));
+  CHECK_FALSE(told.has_ended());
+  const auto last = told.take(piece("!", finish::stop));
+  REQUIRE(last);
+  CHECK(told.has_ended());
+  CHECK(last->index == 0);
+  CHECK(last->is_last);
+  REQUIRE(last->outputs.size() == 1);
+  CHECK(last->outputs[0].name == "text_output");
+  CHECK(last->outputs[0].datatype == "BYTES");
+  CHECK(last->outputs[0].shape == std::vector<std::int64_t>{1});
+  CHECK(last->outputs[0].data == raw_text("hi there!"));
+  CHECK_FALSE(told.take(piece("more")));
+}
+
+TEST_CASE("with `stream` each chunk is a piece of what is new, all choices together") {
+  auto m = asking({{"stream", "BOOL", {1}, std::string(1, '\1')}});
+  m.parameters = R"({"n": 2})";
+  const auto r = read(m);
+  REQUIRE(r);
+  language_pieces told(r->shape);
+  std::vector<inferred> all;
+  for (const auto& c :
+       {piece("a"), piece("x", finish::stop, 1), chunk{}, piece("b", finish::stop)}) {
+    if (auto p = told.take(c)) {
+      all.push_back(*std::move(p));
+    }
+  }
+  REQUIRE(all.size() == 3);
+  CHECK(all[0].outputs[0].data == raw_text("a") + raw_text(""));
+  CHECK(all[1].outputs[0].data == raw_text("") + raw_text("x"));
+  CHECK(all[2].outputs[0].data == raw_text("b") + raw_text(""));
+  CHECK(all[2].index == 2);
+  CHECK_FALSE(all[1].is_last);
+  CHECK(all[2].is_last);
+}

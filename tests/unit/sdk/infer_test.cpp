@@ -1,0 +1,175 @@
+// The C++ SDK asks worker models, against scripted doors: pieces in order, failures, what is left
+// early, and a door that goes away.
+#include "schema/limits.hpp"
+#include "sdk/cpp/baton/client.hpp"
+#include "tests/unit/sdk/fake_door.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace baton;
+using namespace std::chrono_literals;
+using baton::test::fake_door;
+
+namespace {
+
+constexpr auto patience = std::chrono::milliseconds{5000};
+
+infer question(std::string body = "x") {
+  infer q;
+  q.model = "upper";
+  q.body = std::move(body);
+  return q;
+}
+
+// Answers with these bodies, a piece each; the last one is marked if it is to be.
+fake_door::script says(std::vector<std::string> bodies, bool ends = true) {
+  return [bodies, ends](fake_door& door, fake_door::peer& to, const message& m) {
+    const auto* asked = std::get_if<infer>(&m);
+    if (asked == nullptr)
+      return;
+    for (std::size_t i = 0; i < bodies.size(); ++i) {
+      inferred piece;
+      piece.request = asked->request;
+      piece.index = static_cast<std::uint32_t>(i);
+      piece.is_last = ends && i + 1 == bodies.size();
+      piece.body = bodies[i];
+      door.say(to, piece);
+    }
+  };
+}
+
+client connected(const fake_door& door, const client_options& options = {}) {
+  auto made = client::connect(door.endpoint(), options);
+  REQUIRE_MESSAGE(made, made.error().message);
+  return std::move(*made);
+}
+
+bool is_cancel(const message& m) {
+  return std::holds_alternative<cancel_infer>(m);
+}
+
+} // namespace
+
+TEST_CASE("pieces come in order, then nothing, and the door hears all that was asked") {
+  fake_door door(says({"a", "b", "c"}));
+  auto c = connected(door);
+  auto q = question();
+  q.version = "2";
+  q.inputs = {{"x", "FP32", {1}, "1234"}};
+  q.outputs = {"y"};
+  q.parameters = R"({"priority": 1})";
+  q.headers = {{"n", "v"}};
+  q.request_id = "r";
+  q.deadline = 1500ms;
+  auto told = c.infer_stream(q);
+  REQUIRE(told);
+  std::string bodies;
+  for (auto p = told->next(patience); p && *p; p = told->next(patience))
+    bodies += (*p)->body;
+  CHECK(bodies == "abc");
+  CHECK_FALSE(told->is_open());
+  CHECK(door.hears([](const message& m) {
+    const auto* i = std::get_if<infer>(&m);
+    return i != nullptr && i->model == "upper" && i->version == "2" && i->inputs.size() == 1 &&
+           i->outputs == std::vector<std::string>{"y"} && i->parameters == R"({"priority": 1})" &&
+           i->headers.size() == 1 && i->request_id == "r" && i->deadline == 1500ms;
+  }));
+  door.close();
+  CHECK(door.faults.empty());
+  const auto all = door.heard();
+  CHECK(std::none_of(all.begin(), all.end(), is_cancel));
+}
+
+TEST_CASE("infer gives the one piece, also with an empty end behind it, and refuses several") {
+  for (const auto& bodies : {std::vector<std::string>{"a"}, {"a", ""}, {""}}) {
+    fake_door door(says(bodies));
+    auto one = connected(door).infer(question(), patience);
+    REQUIRE(one);
+    CHECK(one->body == bodies[0]);
+  }
+  fake_door door(says({"a", "b"}, /*ends=*/false));
+  auto several = connected(door).infer(question(), patience);
+  REQUIRE_FALSE(several);
+  CHECK(several.error().code == errc::invalid_value);
+  CHECK(door.hears(is_cancel));
+}
+
+TEST_CASE("a refusal, a failure and a request beyond the limits are errors") {
+  fake_door door([](fake_door& d, fake_door::peer& to, const message& m) {
+    const auto* asked = std::get_if<infer>(&m);
+    if (asked == nullptr)
+      return;
+    if (asked->body == "refuse")
+      return void(d.say(to, rejected{asked->request, {}, fail(errc::overloaded, "full"), 1s, 3}));
+    inferred piece;
+    piece.request = asked->request;
+    piece.is_last = true;
+    piece.failure = fail(errc::handler_failed, "it broke");
+    d.say(to, piece);
+  });
+  auto c = connected(door);
+  CHECK(c.infer(question("refuse"), patience).error().code == errc::overloaded);
+  const auto failed = c.infer(question("fail"), patience);
+  REQUIRE_FALSE(failed);
+  CHECK(failed.error().message == "it broke");
+  auto large = question(std::string(limits::infer_bytes_max + 1, 'x'));
+  CHECK(c.infer(large, patience).error().code == errc::payload_too_large);
+}
+
+TEST_CASE("what is dropped unfinished is cancelled by its number, a late piece may be waited for") {
+  fake_door door(says({"a"}, /*ends=*/false));
+  auto c = connected(door);
+  {
+    auto told = c.infer_stream(question());
+    REQUIRE(told);
+    REQUIRE(*told->next(patience));
+    const auto late = told->next(10ms);
+    REQUIRE_FALSE(late);
+    CHECK(late.error().code == errc::deadline_exceeded);
+    CHECK(told->is_open());
+  }
+  CHECK(door.hears([](const message& m) {
+    const auto* gone = std::get_if<cancel_infer>(&m);
+    return gone != nullptr && gone->request == 1;
+  }));
+}
+
+TEST_CASE(
+    "a door that comes back is asked again for what had not begun, and no more for the rest") {
+  auto door = std::make_unique<fake_door>([](fake_door& d, fake_door::peer& to, const message& m) {
+    if (const auto* asked = std::get_if<infer>(&m); asked != nullptr && asked->body == "begun")
+      says({"half"}, /*ends=*/false)(d, to, m);
+  });
+  const auto endpoint = door->endpoint();
+  auto c = connected(*door);
+  auto begun = c.infer_stream(question("begun"));
+  auto waiting = c.infer_stream(question("waiting"));
+  REQUIRE(begun);
+  REQUIRE(waiting);
+  REQUIRE(*begun->next(patience));
+  REQUIRE(door->hears([](const message& m) {
+    const auto* asked = std::get_if<infer>(&m);
+    return asked != nullptr && asked->body == "waiting";
+  }));
+  door.reset();
+  fake_door::manners there;
+  there.at = endpoint;
+  fake_door next(
+      [](fake_door& d, fake_door::peer& to, const message& m) {
+        if (const auto* l = std::get_if<list_models>(&m)) {
+          models listed{l->request, {model_card{}}};
+          listed.cards[0].phase = phase::ready;
+          d.say(to, listed);
+        }
+        says({"whole"})(d, to, m);
+      },
+      there);
+  auto again = waiting->next(patience);
+  REQUIRE_MESSAGE(again, again.error().message);
+  CHECK((*again)->body == "whole");
+  auto rest = begun->next(patience);
+  REQUIRE_FALSE(rest);
+  CHECK(rest.error().code == errc::link_down);
+  CHECK_FALSE(begun->is_open());
+  CHECK(c.infer(question(), patience)->body == "whole");
+}
