@@ -1,6 +1,7 @@
 #include "cluster/triton_directory.hpp"
 
 #include "cluster/config.hpp"
+#include "cluster/pbtxt.hpp"
 #include "cluster/triton_completion.hpp"
 #include "cluster/triton_versions.hpp"
 #include "schema/digest.hpp"
@@ -136,9 +137,10 @@ bool is_triton_version(const std::string& name) {
 
 result<triton_model> read_triton_model(const fs::path& directory) {
   auto model = read_as_written(directory);
-  if (!model || model->versions.empty())
-    return model;
-  const auto chosen = chosen_versions(model->config, model->versions, model->directory);
+  if (!model || model->versions.empty() || !parse_pbtxt(model->config))
+    return model; // the translation says what is wrong
+  const auto name = (directory / "").parent_path().filename().string();
+  const auto chosen = chosen_versions(model->config, model->versions, name);
   if (!chosen)
     return chosen.error();
   auto newest = read_version(*std::move(model), chosen->back());
