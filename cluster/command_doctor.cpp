@@ -2,6 +2,7 @@
 #include "cluster/commands.hpp"
 #include "cluster/device_check.hpp"
 #include "cluster/gateway_files.hpp"
+#include "cluster/json_text.hpp"
 #include "cluster/open_files.hpp"
 #include "cluster/plan.hpp"
 #include "cluster/roles.hpp"
@@ -155,7 +156,7 @@ int command_doctor(const std::string& config, const std::string& device, bool js
         {{"check", f.what}, {"ok", f.is != verdict::bad}, {"found", f.found}, {"fix", f.fix}});
   }
   if (json)
-    std::printf("%s\n", list.dump().c_str());
+    std::printf("%s\n", json_text(list).c_str());
   else
     print_table(all);
   return bad ? 1 : 0;

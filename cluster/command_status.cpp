@@ -1,5 +1,6 @@
 // `cluster status`: asks the root over the bus, as any process of the cluster would.
 #include "cluster/commands.hpp"
+#include "cluster/json_text.hpp"
 #include "cluster/root_client.hpp"
 #include "gateway/board.hpp"
 
@@ -97,7 +98,7 @@ std::string status_json(const cluster_status& s) {
     if (p.load)
       json["pipelines"].back()["load"] = load_json(*p.load);
   }
-  return json.dump() + "\n";
+  return json_text(json) + "\n";
 }
 
 } // namespace

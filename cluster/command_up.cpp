@@ -3,6 +3,7 @@
 #include "cluster/device_check.hpp"
 #include "cluster/gateway_files.hpp"
 #include "cluster/join_desk.hpp"
+#include "cluster/json_text.hpp"
 #include "cluster/process.hpp"
 #include "cluster/roles.hpp"
 
@@ -20,9 +21,9 @@ constexpr std::chrono::milliseconds look_interval{50};
 
 int refuse(const error& e, bool json, int status) {
   if (json)
-    std::puts(nlohmann::ordered_json{
-        {"event", "error"}, {"code", row_of(e.code).name}, {"message", e.message}}
-                  .dump()
+    std::puts(json_text(nlohmann::ordered_json{{"event", "error"},
+                                               {"code", row_of(e.code).name},
+                                               {"message", e.message}})
                   .c_str());
   else
     std::fprintf(stderr, "error: %s\n", e.message.c_str());
@@ -31,14 +32,13 @@ int refuse(const error& e, bool json, int status) {
 
 void show(const join_desk::invitation& i, bool json) {
   if (json) {
-    std::puts(nlohmann::ordered_json{{"event", "join"},
-                                     {"node", i.node},
-                                     {"host", i.host},
-                                     {"endpoint", i.endpoint},
-                                     {"token", i.token},
-                                     {"joined", i.has_joined},
-                                     {"failed", i.failed}}
-                  .dump()
+    std::puts(json_text(nlohmann::ordered_json{{"event", "join"},
+                                               {"node", i.node},
+                                               {"host", i.host},
+                                               {"endpoint", i.endpoint},
+                                               {"token", i.token},
+                                               {"joined", i.has_joined},
+                                               {"failed", i.failed}})
                   .c_str());
   } else if (!i.failed.empty()) {
     std::printf("  node %s cannot: %s\n", i.node.c_str(), i.failed.c_str());

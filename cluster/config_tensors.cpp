@@ -1,6 +1,7 @@
 #include "cluster/config_tensors.hpp"
 
 #include "gateway/datatype.hpp"
+#include "runtime/text/utf8.hpp"
 #include "schema/limits.hpp"
 
 #include <fmt/ranges.h>
@@ -10,8 +11,6 @@
 
 namespace baton::cluster {
 namespace {
-
-constexpr std::size_t name_bytes_max = 256; // as a client may name one
 
 error bad(const std::string& origin, const std::string& key, std::string_view what) {
   return fail_param(errc::bad_config, key, "{}: {} {}", origin, key, what);
@@ -63,11 +62,19 @@ result<gateway::worker_tensor> read_tensor(const toml::table* table, const std::
 
 } // namespace
 
-std::string fault_of(const gateway::worker_tensor& t) {
+std::string fault_of_name(std::string_view name) {
   const auto is_control = [](unsigned char c) { return c < 0x20 || c == 0x7f; };
-  if (t.name.empty() || t.name.size() > name_bytes_max ||
-      std::any_of(t.name.begin(), t.name.end(), is_control))
-    return fmt::format("name must be a text of 1 to {} bytes", name_bytes_max);
+  if (name.empty() || name.size() > tensor_name_bytes_max ||
+      std::any_of(name.begin(), name.end(), is_control) ||
+      text::utf8_valid_prefix(name) < name.size())
+    return fmt::format("name must be a text of 1 to {} bytes, UTF-8 without control characters",
+                       tensor_name_bytes_max);
+  return {};
+}
+
+std::string fault_of(const gateway::worker_tensor& t) {
+  if (auto fault = fault_of_name(t.name); !fault.empty())
+    return fault;
   if (!gateway::is_datatype(t.datatype)) {
     std::vector<std::string_view> known;
     for (const auto& row : gateway::datatypes)

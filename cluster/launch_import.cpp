@@ -208,8 +208,8 @@ private:
   void take_word(const option& o, std::string_view name, const std::string& value);
   void take_guesses(std::string_view name, const std::string& value);
   void write_address();
+  void set_aliases();
   // `to`: table.key. What is said later replaces what was said before.
-  void set_aliases(const std::vector<std::string>& names);
   void set(std::string_view to, std::string value) { said_[std::string(to)] = std::move(value); }
   void note(std::string text) { out_.notes.push_back(std::move(text)); }
   void refuse(std::string_view name, const std::string& why) {
@@ -220,19 +220,21 @@ private:
   const dialect& from_;
   std::map<std::string, std::string> said_;
   std::string model_, name_, host_, port_;
+  std::vector<std::string> further_names_;
   bool has_key_ = false;
   imported_config out_;
   std::optional<error> first_;
 };
 
 // The first name is the model's own.
-void translation::set_aliases(const std::vector<std::string>& names) {
+void translation::set_aliases() {
   std::vector<std::string> quoted;
-  for (const auto& name : names)
+  for (const auto& name : further_names_)
     if (auto text = toml_string(name);
         name != name_ && std::find(quoted.begin(), quoted.end(), text) == quoted.end())
       quoted.push_back(std::move(text));
-  set("model.aliases", fmt::format("[{}]", fmt::join(quoted, ", ")));
+  if (!quoted.empty())
+    set("model.aliases", fmt::format("[{}]", fmt::join(quoted, ", ")));
 }
 
 std::optional<error> translation::read(std::span<const std::string> words) {
@@ -268,8 +270,8 @@ std::optional<error> translation::read(std::span<const std::string> words) {
       refuse(name, "needs a value");
     else
       take(*o, name, is_bare ? "" : values.front());
-    if (o && o->is == kind::name && values.size() > 1)
-      set_aliases({values.begin() + 1, values.end()});
+    if (o && o->is == kind::name && !values.empty()) // all that were said before go
+      further_names_.assign(values.begin() + 1, values.end());
   }
   return first_;
 }
@@ -423,7 +425,10 @@ result<imported_config> translation::write(const std::string& model, const std::
                      "give the directory that has it (--model)",
                      model_));
   set("model.path", toml_string(model_));
-  set("model.name", toml_string(name_.empty() ? name_of(model_) : name_));
+  if (name_.empty())
+    name_ = name_of(model_);
+  set("model.name", toml_string(name_));
+  set_aliases();
   write_address();
   out_.toml = fmt::format("# Made of a command of {} by `cluster import`.\n", from_.name);
   for (const auto& line : out_.notes)

@@ -1,6 +1,7 @@
 #include "cluster/models_note.hpp"
 
 #include "cluster/config_workers.hpp"
+#include "cluster/json_text.hpp"
 #include "schema/ensure.hpp"
 
 #include <nlohmann/json.hpp>
@@ -51,7 +52,7 @@ result<void> note_models(const run_dir& dir, const noted_models& now) {
     all.push_back(json_of(n));
   const json told{
       {"last_revision", now.last_revision}, {"next_seat", now.next_seat}, {"models", all}};
-  return dir.write(note_name, told.dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
+  return dir.write(note_name, json_text(told) + "\n");
 }
 
 // What is not such a note is none: its cluster was another build's, and is refused as that.

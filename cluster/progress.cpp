@@ -1,12 +1,13 @@
 #include "cluster/progress.hpp"
 
+#include "cluster/json_text.hpp"
+#include "cluster/run_dir.hpp"
 #include "gateway/board.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 
 namespace baton::cluster {
 progress::progress(const cluster_contexts& all, bool json) : context_(all.front()), json_(json) {
@@ -20,12 +21,7 @@ void progress::line(const std::string& text) {
 }
 
 std::string progress::log_end(const std::string& name) const {
-  std::ifstream in(context_.dir.log(name));
-  std::string last;
-  for (std::string text; std::getline(in, text);)
-    if (!text.empty())
-      last = text;
-  return last;
+  return last_line(context_.dir.log(name));
 }
 
 void progress::show_node(const status& s) {
@@ -41,7 +37,7 @@ void progress::show_node(const status& s) {
         {"event", "node"},    {"name", s.name}, {"phase", gateway::name_of(s.phase)},
         {"reason", s.reason}, {"pid", s.pid},   {"restarts", s.restarts},
         {"seconds", seconds}};
-    line(j.dump() + "\n");
+    line(json_text(j) + "\n");
     return;
   }
   line(fmt::format("  {:7.3f} s  {}\n", seconds, text));
@@ -53,7 +49,8 @@ void progress::show_node(const status& s) {
 
 void progress::show_ready(const cluster_status& now) {
   if (json_) {
-    line(nlohmann::ordered_json{{"event", "ready"}, {"url", now.url}, {"model", now.model}}.dump() +
+    line(json_text(
+             nlohmann::ordered_json{{"event", "ready"}, {"url", now.url}, {"model", now.model}}) +
          "\n");
     return;
   }
@@ -82,9 +79,8 @@ void progress::show(const cluster_status& now) {
 
 void progress::failed(const error& e) {
   if (json_)
-    line(nlohmann::ordered_json{
-             {"event", "error"}, {"code", row_of(e.code).name}, {"message", e.message}}
-             .dump() +
+    line(json_text(nlohmann::ordered_json{
+             {"event", "error"}, {"code", row_of(e.code).name}, {"message", e.message}}) +
          "\n");
   else
     std::fprintf(stderr, "error: %s\n", e.message.c_str());

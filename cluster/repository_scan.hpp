@@ -1,8 +1,6 @@
 // What a model repository asks to be served: of each model the versions that its version_policy
 // chooses, each as a [[workers]] table by the translation of `cluster import`, or why it cannot be
 // served. Pure: the directories were read before.
-// https://github.com/triton-inference-server/server/blob/main/docs/user_guide/
-// model_configuration.md#version-policy
 #pragma once
 
 #include "cluster/config.hpp"
@@ -32,10 +30,5 @@ using scanned_models = std::map<std::string, std::vector<scanned_version>, std::
 // `taken`: names that others have, LLMs and [[workers]] of nodes.toml.
 scanned_models scan_repository(const std::vector<repository_directory>& directories,
                                const std::set<std::string>& taken);
-
-// The versions that are to be served of those that there are, which ascend. Errors: bad_config.
-result<std::vector<std::uint32_t>> chosen_versions(const std::string& config,
-                                                   const std::vector<std::uint32_t>& there,
-                                                   const std::string& model);
 
 } // namespace baton::cluster

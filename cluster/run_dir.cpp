@@ -1,6 +1,7 @@
 #include "cluster/run_dir.hpp"
 
 #include "cluster/proc_stat.hpp"
+#include "runtime/text/utf8.hpp"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -46,6 +47,20 @@ std::optional<std::uint64_t> start_ticks_of(std::int32_t pid) {
   return std::stoull((*fields)[19]); // field 22
 }
 
+// Whatever a process has written: reasons are told by protocols whose texts are UTF-8.
+std::string as_utf8(std::string_view bytes) {
+  std::string out;
+  for (;;) {
+    const auto valid = text::utf8_valid_prefix(bytes);
+    out += bytes.substr(0, valid);
+    bytes.remove_prefix(valid);
+    if (bytes.empty())
+      return out;
+    out += text::replacement_character;
+    bytes.remove_prefix(text::utf8_at(bytes, 0).length);
+  }
+}
+
 } // namespace
 
 int open_noted(const process_note& note) {
@@ -88,7 +103,7 @@ std::string last_line(const fs::path& log) {
   for (std::string line; std::getline(in, line);)
     if (!line.empty())
       last = std::move(line);
-  return last;
+  return as_utf8(last);
 }
 
 result<run_dir> run_dir::open(fs::path path) {

@@ -65,7 +65,7 @@ void signal_noted(const process_note& note, int number);
 // read, for the caller to close. None of what cannot be opened; closed on exec.
 std::vector<int> open_memory_of(const process_note& note, std::string_view suffix);
 
-// The last line of a log that is not empty; nothing if there is none.
+// The last line of a log that is not empty, U+FFFD for what is no UTF-8; nothing if there is none.
 std::string last_line(const std::filesystem::path& log);
 
 } // namespace baton::cluster

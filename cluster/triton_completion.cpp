@@ -70,9 +70,9 @@ const gateway::worker_tensor* without_batch(const onnx_signature& of) {
 }
 
 result<void> complete_onnx(triton_model& model, pbtxt_fields& config, const fs::path& version) {
-  const auto* input = config.find("input");
   const auto* output = config.find("output");
-  if (input && output)
+  const bool has_input = config.find("input") || config.find("batch_input");
+  if (has_input && output)
     return {};
   auto file = config.text("default_model_filename");
   auto batch = config.integer("max_batch_size", 0, std::numeric_limits<std::int32_t>::max());
@@ -93,7 +93,7 @@ result<void> complete_onnx(triton_model& model, pbtxt_fields& config, const fs::
   }
   if (batch > 1 && !config.find("dynamic_batching") && !config.find("sequence_batching"))
     model.config += "dynamic_batching { }\n";
-  if (!input)
+  if (!has_input)
     model.config += lines_of("input", read->inputs, batch > 0);
   if (!output)
     model.config += lines_of("output", read->outputs, batch > 0);

@@ -1,7 +1,9 @@
 #include "cluster/triton_directory.hpp"
 
 #include "cluster/config.hpp"
+#include "cluster/pbtxt.hpp"
 #include "cluster/triton_completion.hpp"
+#include "cluster/triton_versions.hpp"
 #include "schema/digest.hpp"
 #include "schema/limits.hpp"
 
@@ -54,27 +56,6 @@ result<std::uint64_t> digest_of_version(const fs::path& directory) {
   return digest;
 }
 
-repository_directory read_one(const fs::path& directory) {
-  repository_directory out;
-  out.name = directory.filename().string();
-  auto model = read_triton_model(directory);
-  if (!model) {
-    out.unreadable = model.error().message;
-    return out;
-  }
-  out.model = *std::move(model);
-  for (const auto version : out.model.versions) {
-    const auto digest = digest_of_version(directory / std::to_string(version));
-    if (!digest) {
-      out.unreadable = digest.error().message;
-      return out;
-    }
-    // The text itself: what writes the same again changes nothing.
-    out.digests[version] = digest_behind(*digest, out.model.config + out.model.engine);
-  }
-  return out;
-}
-
 std::optional<std::uint32_t> version_of(const std::string& name) {
   std::uint32_t version = 0;
   const auto* last = name.data() + name.size();
@@ -84,13 +65,7 @@ std::optional<std::uint32_t> version_of(const std::string& name) {
              : std::nullopt;
 }
 
-} // namespace
-
-bool is_triton_version(const std::string& name) {
-  return version_of(name).has_value();
-}
-
-result<triton_model> read_triton_model(const fs::path& directory) {
+result<triton_model> read_as_written(const fs::path& directory) {
   triton_model out;
   out.directory = directory.string();
   std::error_code ec;
@@ -110,18 +85,68 @@ result<triton_model> read_triton_model(const fs::path& directory) {
   if (out.versions.empty() && out.config.empty())
     return fail(errc::bad_config, "it has no config.pbtxt, and no version: a directory that is a "
                                   "number");
-  if (out.versions.empty())
-    return out;
-  const auto newest = directory / std::to_string(out.versions.back());
-  if (fs::exists(newest / "model.json", ec)) {
-    auto text = read_config_file(newest / "model.json");
+  return out;
+}
+
+// One of its versions, alone.
+result<triton_model> read_version(triton_model model, std::uint32_t version) {
+  model.versions = {version};
+  const auto place = fs::path(model.directory) / std::to_string(version);
+  std::error_code ec;
+  if (fs::exists(place / "model.json", ec)) {
+    auto text = read_config_file(place / "model.json");
     if (!text)
       return text.error();
-    out.engine = *std::move(text);
+    model.engine = *std::move(text);
   }
-  if (auto ok = complete(out, newest); !ok)
+  if (auto ok = complete(model, place); !ok)
     return ok.error();
+  return model;
+}
+
+repository_directory read_one(const fs::path& directory) {
+  repository_directory out;
+  out.name = directory.filename().string();
+  auto model = read_as_written(directory);
+  if (!model) {
+    out.unreadable = model.error().message;
+    return out;
+  }
+  out.model = *std::move(model);
+  for (const auto version : out.model.versions) {
+    const auto digest = digest_of_version(directory / std::to_string(version));
+    if (!digest) {
+      out.unreadable = digest.error().message;
+      return out;
+    }
+    // The text itself: what writes the same again changes nothing.
+    out.digests[version] = digest_behind(*digest, out.model.config);
+  }
+  const auto chosen = chosen_versions(out.model.config, out.model.versions, out.name);
+  if (chosen) // why nothing is: scan_repository says it
+    for (const auto version : *chosen)
+      out.chosen.emplace(version, read_version(out.model, version));
   return out;
+}
+
+} // namespace
+
+bool is_triton_version(const std::string& name) {
+  return version_of(name).has_value();
+}
+
+result<triton_model> read_triton_model(const fs::path& directory) {
+  auto model = read_as_written(directory);
+  if (!model || model->versions.empty() || !parse_pbtxt(model->config))
+    return model; // the translation says what is wrong
+  const auto name = (directory / "").parent_path().filename().string();
+  const auto chosen = chosen_versions(model->config, model->versions, name);
+  if (!chosen)
+    return chosen.error();
+  auto newest = read_version(*std::move(model), chosen->back());
+  if (newest)
+    newest->versions = *chosen;
+  return newest;
 }
 
 result<std::vector<repository_directory>> read_model_repository(const fs::path& repository) {

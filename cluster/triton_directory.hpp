@@ -15,14 +15,18 @@ inline constexpr const char* triton_config_file = "config.pbtxt";
 // As Triton: "007" is none.
 bool is_triton_version(const std::string& name);
 
-// A directory of a repository, its configuration completed (triton_completion.hpp). Errors: of its
-// files (io_failed, bad_config).
+// A directory of a repository, of which one version is served: of those that version_policy
+// chooses the newest, whose files complete the configuration (triton_completion.hpp). Errors: of
+// its files (io_failed, bad_config).
 result<triton_model> read_triton_model(const std::filesystem::path& directory);
 
-// The same, and how its files are now.
+// All of it, and how its files are now.
 struct repository_directory {
   std::string name;
-  triton_model model;
+  triton_model model; // as it is written: all versions, and config.pbtxt
+  // By version, those that version_policy chooses: it alone, the configuration completed of its own
+  // files; or why that cannot be.
+  std::map<std::uint32_t, result<triton_model>> chosen;
   // By version: of names, sizes and times of its files, and of config.pbtxt.
   std::map<std::uint32_t, std::uint64_t> digests;
   std::string unreadable; // why; empty: it was read

@@ -60,7 +60,7 @@ struct model_platform {
   std::string_view backend;
   std::string_view name; // of older repositories; empty: none
   std::string_view module;
-  std::string_view file; // of the newest version
+  std::string_view file; // of the version that is served
   bool reads_optimization = false;
 };
 constexpr model_platform platforms[] = {
@@ -124,8 +124,10 @@ std::optional<error> translation::take(const triton_model& of) {
     note(of, "LEFT OUT: engines of TensorRT-LLM cannot be read; --model says which GGUF file or "
              "directory of safetensors is to be served");
   else
-    note(of, fmt::format("LEFT OUT: '{}' needs a handler of a few lines (docs/workers.md)",
-                         backend.empty() ? platform : backend));
+    note(of, fmt::format("LEFT OUT: {} needs a handler of a few lines (docs/workers.md)",
+                         is_name(backend)    ? fmt::format("'{}'", backend)
+                         : is_name(platform) ? fmt::format("'{}'", platform)
+                                             : "what it is"));
   return std::nullopt;
 }
 

@@ -18,8 +18,8 @@ namespace baton::cluster {
 struct triton_model {
   std::string directory;               // as a worker's command can name it
   std::string config;                  // config.pbtxt
-  std::vector<std::uint32_t> versions; // directories with a number for a name
-  std::string engine{};                // model.json of the newest version; empty: it has none
+  std::vector<std::uint32_t> versions; // directories with a number for a name; the newest is served
+  std::string engine{};                // model.json of that version; empty: it has none
   int completed_batch = 0; // max_batch_size that config.pbtxt does not say (triton_completion.hpp)
 };
 

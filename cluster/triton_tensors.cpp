@@ -54,7 +54,11 @@ private:
         if (one.find(field))
           out_.notes.push_back(fmt::format("{}.{} is left out: {}", theirs, field, why));
       if (const auto fault = fault_of(all.back()); !fault.empty() && !one.wrong())
-        config_.fail_with(fail(errc::bad_config, "{} '{}': {}", theirs, all.back().name, fault));
+        config_.fail_with(fail(errc::bad_config, "{} {}: {}", theirs,
+                               fault_of_name(all.back().name).empty()
+                                   ? fmt::format("'{}'", all.back().name)
+                                   : fmt::format("{}", all.size()),
+                               fault));
       if (one.wrong())
         config_.fail_with(*one.wrong());
     }

@@ -1,8 +1,10 @@
 // A worker model's answer over HTTP: whole if it comes in one piece, or if its API tells it so;
 // else chunked, piece by piece. Heavy: Asio.
 #include "gateway/http_answers.hpp"
+#include "gateway/http_header.hpp"
 #include "gateway/torchserve_error.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace baton::gateway {
@@ -45,9 +47,17 @@ void append_piece(std::string& out, std::string_view body, bool is_last, bool is
     out += "0\r\n\r\n";
 }
 
+// Whatever bytes a coded body has, its events end nowhere that can be seen.
+bool is_coded(const http_reply& head) {
+  return std::any_of(head.headers.begin(), head.headers.end(), [](const auto& field) {
+    return lower(field.first) == "content-encoding" && lower(field.second) != "identity";
+  });
+}
+
 // TorchServe's example client takes each chunk for an event with data: there are no others there.
 bool is_between_events(const worker_call& call, const http_reply& head, std::string_view sent) {
-  return call.speaks != api_family::torchserve && takes_comment(head.content_type, sent);
+  return call.speaks != api_family::torchserve && !is_coded(head) &&
+         takes_comment(head.content_type, sent);
 }
 
 void note_end(const worker_call& call, const open_requests& open, reply_times when) {

@@ -92,7 +92,8 @@ struct worker_door::wall {
   void wait();
   void receive_some();
   void take(const std::string& id, const std::vector<zmq::message_t>& parts);
-  void take(linked_worker& from, const envelope& head, message m, std::size_t bytes);
+  void take(linked_worker& from, message m, std::size_t bytes);
+  bool is_next(linked_worker& from, const envelope& head);
   void greet(const std::string& id, const hello& h);
   void refuse(const std::string& id, const hello& h, const error& why);
   linked_worker* known(const std::string& id, const envelope& head);
@@ -175,13 +176,19 @@ linked_worker* worker_door::wall::known(const std::string& id, const envelope& h
 
 void worker_door::wall::take(const std::string& id, const std::vector<zmq::message_t>& parts) {
   auto f = router_socket::packet_of(parts);
-  const auto head = f ? decode_envelope(f->head) : f.error();
-  if (!head) {
+  const auto head = f ? decode_foreign_envelope(f->head) : f.error();
+  if (!head || head->version != protocol_version) {
     facts->metrics().dropped("worker_bad_frame");
     return;
   }
-  auto body = decode_body(*head, f->body, f->bulk);
   auto* worker = known(id, *head);
+  if (name_of(head->kind) == "unknown") { // of a newer build, whose gateway would hear it
+    facts->metrics().dropped("worker_unknown_kind");
+    if (worker)
+      (void)is_next(*worker, *head);
+    return;
+  }
+  auto body = decode_body(*head, f->body, f->bulk);
   if (!body) {
     facts->metrics().dropped("worker_bad_frame");
     if (worker)
@@ -190,22 +197,28 @@ void worker_door::wall::take(const std::string& id, const std::vector<zmq::messa
   } else if (const auto* h = std::get_if<hello>(&*body)) {
     greet(id, *h);
   } else if (worker) {
-    take(*worker, *head, *std::move(body), f->size_bytes());
+    if (is_next(*worker, *head))
+      take(*worker, *std::move(body), f->size_bytes());
   } else {
     facts->metrics().dropped("worker_stranger");
   }
 }
 
-void worker_door::wall::take(linked_worker& from, const envelope& head, message m,
-                             std::size_t bytes) {
-  if (head.sequence != from.sequence_in + 1)
-    return lose(
-        from.life.node,
-        fmt::format("its message {} came in place of {}", head.sequence, from.sequence_in + 1),
-        /*has_ended=*/false);
+// A worker that says another is lost.
+bool worker_door::wall::is_next(linked_worker& from, const envelope& head) {
+  if (head.sequence != from.sequence_in + 1) {
+    lose(from.life.node,
+         fmt::format("its message {} came in place of {}", head.sequence, from.sequence_in + 1),
+         /*has_ended=*/false);
+    return false;
+  }
   from.sequence_in = head.sequence;
   from.heard = clock::now();
   from.is_told_silent = false;
+  return true;
+}
+
+void worker_door::wall::take(linked_worker& from, message m, std::size_t bytes) {
   if (auto* piece = std::get_if<inferred>(&m)) {
     give_credit(from, bytes);
     caf::anon_send(from.pool, worker_said{from.life, std::move(*piece)});

@@ -143,8 +143,9 @@ def field(number, value):
     if isinstance(value, int):
         return bytes([number << 3, value])
     data = value.encode() if isinstance(value, str) else value
-    assert len(data) < 128
-    return bytes([number << 3 | 2, len(data)]) + data
+    assert len(data) < 1 << 14
+    size = bytes([len(data)]) if len(data) < 128 else bytes([len(data) & 127 | 128, len(data) >> 7])
+    return bytes([number << 3 | 2]) + size + data
 
 
 def infer_input(name, datatype, contents):
@@ -163,7 +164,29 @@ def grpc_seeds():
     put("grpc/scale_worker", bytes([27]) + field(1, "m") + field(4, 2))
 
 
+def onnx_value(name, element, *dims):
+    """-1: of any size"""
+    shape = b"".join(field(1, field(2, "any") if n < 0 else field(1, n)) for n in dims)
+    return field(1, name) + field(2, field(1, field(1, element) + field(2, shape)))
+
+
+def onnx(inputs, outputs, more=b""):
+    graph = field(1, field(4, "Add")) + field(2, "g") + more
+    graph += b"".join(field(11, onnx_value(*i)) for i in inputs) + b"".join(field(12, onnx_value(*o)) for o in outputs)
+    return field(1, 8) + field(7, graph) + field(8, field(2, 13))
+
+
+def onnx_seeds():
+    """model.onnx is also that of which the target triton_config completes what it reads."""
+    constant = field(1, 2) + field(2, 1) + field(8, "W")
+    weights = field(5, constant + field(9, b"w" * 300)) + field(15, field(1, field(8, "S")) + field(3, 4))
+    put("onnx_file/model.onnx", onnx([("A", 1, -1, 2), ("B", 8, -1, 3, -1), ("W", 1, 2), ("S", 1, 4)], [("C", 7, -1, 2)], weights))
+    put("onnx_file/fixed", onnx([("na\u00efve", 11, 5)], [("C", 9, 5), ("D", 10)]))
+    put("onnx_file/no_shape", onnx([], []) + field(7, field(12, field(1, "C") + field(2, field(1, field(1, 1))))))
+
+
 if __name__ == "__main__":
+    onnx_seeds()
     tokenizer_json_seeds()
     gguf_seeds()
     safetensors_seeds()

@@ -1,12 +1,14 @@
 // The JSON of clients: each door that takes some reads the same bytes. What a door accepts must fit
 // the wire.
 #include "gateway/embedding_request.hpp"
+#include "gateway/kserve_raw.hpp"
 #include "gateway/kserve_request.hpp"
 #include "gateway/kserve_worker_reply.hpp"
 #include "gateway/openai_request.hpp"
 #include "gateway/openai_tools.hpp"
 #include "gateway/request_check.hpp"
 #include "gateway/responses_request.hpp"
+#include "gateway/tensor_data.hpp"
 #include "gateway/tgi_request.hpp"
 #include "gateway/torchserve_request.hpp"
 #include "gateway/vllm_generate.hpp"
@@ -100,6 +102,24 @@ void check_workers(std::string_view body, const gateway_config& config) {
   }
 }
 
+// A body that is an input's bytes: what is taken has as many as its shape says.
+void check_raw(std::string_view body) {
+  static const std::vector<worker_tensor> declared{{"a", "FP32", {-1, 3}, false},
+                                                   {"b", "INT64", {2, 2}, false},
+                                                   {"c", "BYTES", {1, -1}, false},
+                                                   {"d", "BOOL", {-1, -1}, false},
+                                                   {"e", "UINT8", {}, false}};
+  for (const auto& of : declared)
+    for (const bool is_batched : {false, true})
+      if (const auto made = tensor_of_raw(of, is_batched, body)) {
+        const auto count = element_count(made->name, made->shape);
+        ENSURE(count, "taken, but no shape: {}", count.error().message);
+        const auto checked = check_bytes(made->name, made->datatype, made->data, *count);
+        ENSURE(checked, "taken, but no tensor: {}", checked.error().message);
+        ENSURE(made->shape.size() == of.shape.size() + (is_batched ? 1 : 0), "another shape");
+      }
+}
+
 } // namespace
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -142,6 +162,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
       check_accepted(request, config);
   check_kserve(body, config);
   check_workers(body, config);
+  check_raw(body);
   for (const auto* media : {"application/x-www-form-urlencoded", "multipart/form-data; boundary=x"})
     (void)worker_input_of({media, "", body});
   const auto of_tgi = parse_tgi_tokenize(body, config.request);

@@ -49,6 +49,7 @@ TARGETS = {
     "model_index": Target(["tests/data/model/families/qwen2/model.safetensors.index.json"], MODEL, JSON),
     "nodes_toml": Target(["examples/*.toml"], ["cluster/config.cpp", "cluster/toml_section.cpp"],
                          ["[", "]", "[[", "]]", "=", '"', "'''", '"""', "inf", "nan", "0x", "1979-05-27T07:32:00Z"]),
+    "onnx_file": Target(),
     "packet": Target(["tests/data/schema/packet.bin"]),
     "grpc": Target([], ["gateway/grpc_*.cpp", "gateway/kserve_*.cpp", "gateway/torchserve_request.cpp"]),
     "request": Target([], ["gateway/json_reader.cpp", "gateway/kserve_*.cpp", "gateway/openai_*.[ch]pp", "gateway/request_check.cpp",
@@ -60,7 +61,7 @@ TARGETS = {
                              ["runtime/text/tokenizer_json_steps.cpp", "runtime/text/vocabulary_checkpoint.cpp", "runtime/text/pre_tokenizer*.cpp"],
                              JSON),
     "torchserve_yaml": Target([], ["cluster/torchserve_import.cpp"], [": ", "- ", "[", "]", "{", "}", "&a", "*a", "|", "---", "!!str", '"']),
-    "triton_config": Target([], ["cluster/pbtxt.cpp", "cluster/triton_import.cpp"], ["{", "}", "[", "]", ": ", '"', "#", "<", ">", "python", "vllm"]),
+    "triton_config": Target([], ["cluster/pbtxt.cpp", "cluster/triton_*.cpp"], ["{", "}", "[", "]", ": ", '"', "#", "<", ">", "python", "vllm"]),
     "websocket": Target([], ["gateway/websocket_messages.cpp"], ["\\x81\\x80", "\\x88\\x80", "\\x89\\x80", "\\xfe", "\\xff"]),
 }
 

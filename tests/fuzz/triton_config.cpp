@@ -1,17 +1,43 @@
 // A config.pbtxt, and behind a byte of zero the model.json of its newest version: whatever they
-// say, what is made of them is a configuration of ours with one LLM, or is refused by one.
+// say, what is made of them is a configuration of ours with one LLM, or is refused by one. The same
+// completed of an ONNX file (a seed of the target onnx_file) is a config.pbtxt still.
 #include "cluster/config.hpp"
+#include "cluster/config_workers.hpp"
+#include "cluster/pbtxt.hpp"
+#include "cluster/triton_completion.hpp"
 #include "cluster/triton_import.hpp"
 #include "schema/ensure.hpp"
 #include "tests/fuzz/input.hpp"
 
 using namespace baton;
 
+namespace {
+
+void check_completion(cluster::triton_model model) {
+  const bool was_read = cluster::parse_pbtxt(model.config).has_value();
+  const auto completed = cluster::complete(model, BATON_SOURCE_DIR "/tests/fuzz/seeds/onnx_file");
+  if (!completed) {
+    ENSURE(!completed.error().message.empty(), "an error without words");
+    return;
+  }
+  ENSURE(cluster::parse_pbtxt(model.config).has_value() == was_read,
+         "what was added cannot be read");
+  const auto made = cluster::import_triton_worker(model);
+  if (!made)
+    return;
+  const auto worker = cluster::parse_worker(made->toml, "config.pbtxt");
+  ENSURE(worker, "a worker that cannot be read: {}", worker.error().message);
+  ENSURE(worker->name == "one", "a field became another setting");
+}
+
+} // namespace
+
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(fuzz::text_of(data, size));
   const auto end = std::min(text.find('\0'), text.size());
   const cluster::triton_model one{
       "models/one", text.substr(0, end), {1}, text.substr(std::min(end + 1, text.size()))};
+  check_completion(one);
   const auto made = cluster::import_triton({&one, 1}, "m.gguf", "m");
   if (!made) {
     ENSURE(!made.error().message.empty(), "an error without words");

@@ -255,6 +255,16 @@ def test_one_that_fails_to_load_says_why_and_can_be_mended(explicit):
     assert explicit.ask("broken", 1) == [7]
 
 
+def test_what_a_model_says_last_is_told_though_it_is_no_text(explicit):
+    explicit.write("binary", 1, initialize=r"sys = __import__('sys'); sys.stderr.buffer.write(b'\xff\xfe gone\n'); sys.stderr.flush(); os._exit(3)")
+    with explicit.http as client, pytest.raises(InferenceServerException, match="failed to load 'binary'"):
+        client.load_model("binary")
+    shown = next(p for p in explicit.status()["processes"] if p["name"] == "model-binary-1")
+    assert shown["phase"] == "failed" and "\ufffd\ufffd gone" in shown["reason"]
+    assert "gone" in explicit.index()["binary"][1]
+    assert explicit.health()[0] == 200 and explicit.ask("double", 1) == [2]
+
+
 def test_a_reload_that_fails_leaves_what_is_served(explicit):
     explicit.write("kept", 4)
     with explicit.http as client:

@@ -2,6 +2,8 @@
 import json
 import os
 import re
+import shlex
+import shutil
 import subprocess
 import time
 import urllib.request
@@ -119,3 +121,46 @@ def test_the_image_installs_what_the_binary_is_linked_with():
     everywhere = {"libc6", "libgcc-s1", "libstdc++6", ""}
     final = (ROOT / "examples/Containerfile").read_text().split("FROM ")[-1]
     assert needed - everywhere and needed - everywhere <= set(final.split()), needed
+
+
+def commands_of_examples():
+    """-> (file, words) of each `cluster` that the units and the image name, in comments as well."""
+    for name in ("baton.service", "baton-node.service", "Containerfile"):
+        text = (ROOT / "examples" / name).read_text()
+        found = re.findall(r"^ExecStart=/usr/local/bin/cluster (.+)$|-u baton cluster (.+)$|`cluster ([^`]+)`", text, re.M)
+        found += [(words,) for words in re.findall(r"^#.* baton (up .+)$", text, re.M)]
+        if name == "Containerfile":
+            assert 'ENTRYPOINT ["cluster"]' in text
+            found.append((" ".join(json.loads(re.search(r"^CMD (.+)$", text, re.M)[1])),))
+        for groups in found:
+            yield name, shlex.split("".join(groups))
+
+
+def test_what_units_and_image_call_is_there():
+    def help_of(*words):
+        return subprocess.run([CLUSTER, *words, "--help"], capture_output=True, text=True, check=True).stdout
+
+    named = list(commands_of_examples())
+    assert {(file, words[0]) for file, words in named} == {("baton.service", "up"), ("baton-node.service", "join"), ("baton-node.service", "up"),
+                                                           ("baton-node.service", "keygen"), ("Containerfile", "up"), ("Containerfile", "--help")}
+    for file, words in named:
+        command = [w for w in words[:1] if not w.startswith("-")]
+        assert all(re.search(rf"^\s+{w}\b", help_of(), re.M) for w in command), (file, words)
+        for flag in (w for w in words if w.startswith("--")):
+            assert re.search(rf"(?<![-\w]){re.escape(flag)}\b", help_of(*command)), (file, words)
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+@pytest.mark.parametrize("unit", ["baton.service", "baton-node.service"])
+def test_systemd_takes_the_units(unit, tmp_path):
+    """Where they have no fault it says nothing; the binary is ours, which is not installed."""
+    text = (ROOT / "examples" / unit).read_text()
+    (tmp_path / unit).write_text(text.replace("/usr/local/bin/cluster", str(CLUSTER)))
+    (tmp_path / "wrong.service").write_text(text.replace("KillMode=process", "KillMode=proces"))
+
+    def said(file):
+        done = subprocess.run(["systemd-analyze", "verify", "--man=no", str(tmp_path / file)], capture_output=True, text=True)
+        return done.returncode, "\n".join(row for row in done.stderr.splitlines() if file in row or "baton" in row)
+
+    assert said(unit) == (0, "")
+    assert "kill mode" in said("wrong.service")[1]

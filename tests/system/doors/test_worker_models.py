@@ -2,6 +2,7 @@
 Supervision is tested with a whole cluster (tests/system/cluster/test_workers.py)."""
 
 import concurrent.futures
+import contextlib
 import http.client
 import json
 import os
@@ -17,7 +18,10 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "sdk" / "python"))
 
-from baton_client import BatonError, Client, Tensor  # noqa: E402
+from baton_client import BatonError, Client, Tensor, codec  # noqa: E402
+from baton_client.wire.MessageKind import MessageKind  # noqa: E402
+from baton_client.wire.Role import Role  # noqa: E402
+from raw_zmq import Raw  # noqa: E402
 
 PLAY = ROOT / "tests" / "system" / "cluster" / "handlers" / "play.py"
 JSON = {"Content-Type": "application/json"}
@@ -121,6 +125,50 @@ def test_bodies_errors_and_headers(models):
     assert len(m.ask("play", do="large", bytes=15 << 20).content) == 15 << 20
     assert m.refused("play/2", do="who") == m.refused("nobody", do="who") == (404, "model_not_found")
     assert m.told("play", do="who")["pid"] == m.processes[5000].pid  # through all of it
+
+
+def test_comments_stand_between_plain_events_alone_and_not_at_torchserves_address(start, tmp_path):
+    door, until = f"ipc://{tmp_path}/w", tmp_path / "go"
+    g = start("--sse-ping-ms", "50", "--torchserve-inference", "127.0.0.1:0", "--worker-door", door, "--workers", "play 3 1 0 60000 9")
+    m = Models(g, door)
+    try:
+        for place in range(5000, 5003):
+            m.begin(place, "play")
+        with contextlib.ExitStack() as streams:
+
+            def begun(url, **more):
+                asked = {"do": "events", "until": str(until), **more}
+                pieces = streams.enter_context(httpx.stream("POST", url, json=asked, timeout=30)).iter_raw()
+                assert next(pieces) == b"data: 0\n\n"
+                return pieces
+
+            coded = begun(f"{g.url}/v1/workers/play", as_if="gzip")
+            foreign = begun(f"{g.torchserve['inference']}/predictions/play")
+            plain, seen = begun(f"{g.url}/v1/workers/play"), b""
+            while seen.count(b": waiting\n\n") < 4:  # the others are as quiet, and for longer
+                seen += next(plain)
+            until.touch()
+            assert set((seen + b"".join(plain)).split(b"\n\n")) == {b": waiting", b"data: 1", b""}
+            assert b"".join(coded) == b"".join(foreign) == b"data: 1\n\n"
+    finally:
+        m.stop()
+
+
+def test_what_a_worker_of_a_newer_build_says_is_passed_over(models):
+    m = models("play 1 1 0 60000 10")
+    m.processes[5000] = subprocess.Popen(["sleep", "60"])  # whose end would be seen
+    newer = Raw(m.door)
+    newer.us = codec.Address(5000, 1, 8)
+    newer.send(MessageKind.hello, codec.hello(newer.us, "newer", m.processes[5000].pid, role=Role.worker))
+    ack = newer.heard().value
+    newer.door.node, newer.door.epoch = ack.node, ack.epoch
+    m.wait(5000, "ready")
+    newer.send(4000, codec.heartbeat(1))
+    newer.send(MessageKind.heartbeat, codec.heartbeat(1))
+    newer.send(MessageKind.drain, codec.drain())
+    while newer.heard().kind != MessageKind.drain:
+        pass  # it is heard on, as nothing had come between
+    assert 'baton_messages_dropped_total{kind="worker_unknown_kind"} 1' in httpx.get(m.gateway.url + "/metrics").text
 
 
 def test_batches_form_and_load_is_shared(models, pool, tmp_path):

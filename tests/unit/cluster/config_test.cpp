@@ -297,6 +297,36 @@ TEST_CASE("models of workers are read, with TorchServe's defaults") {
         "workers[1].name"); // the LLM's
 }
 
+TEST_CASE("a version_policy is read, and refused by its name") {
+  const auto read = [](const std::string& policy) {
+    return parse_config(
+        good + "[[workers]]\nname = \"w\"\ncommand = [\"a\"]\nversion_policy = " + policy,
+        "x.toml");
+  };
+  using policy = gateway::version_policy;
+  const std::pair<const char*, policy> right[] = {{"\"latest 1\"", {}},
+                                                  {"\"latest 2\"", {2, false, {}}},
+                                                  {"\" latest  2 \"", {2, false, {}}},
+                                                  {"\"all\"", {0, true, {}}},
+                                                  {"\"specific 1 3\"", {0, false, {1, 3}}},
+                                                  {"\"specific 0\"", {0, false, {0}}}};
+  for (const auto& [text, is] : right) {
+    CAPTURE(text);
+    const auto c = read(text);
+    REQUIRE_MESSAGE(c, c.error().message);
+    CHECK(c->workers[0].version_policy == is);
+  }
+  for (const auto* wrong :
+       {"\"\"", "\"newest\"", "\"latest\"", "\"latest 0\"", "\"latest -1\"", "\"latest 1 2\"",
+        "\"latest two\"", "\"all 1\"", "\"specific\"", "\"specific 1, 3\"", "\"specific 1.5\"",
+        "\"specific 4294967296\"", "\"Latest 1\"", "2"}) {
+    CAPTURE(wrong);
+    const auto c = read(wrong);
+    REQUIRE_FALSE(c);
+    CHECK(c.error().param == "workers[0].version_policy");
+  }
+}
+
 TEST_CASE("tensors of worker models are read as they are declared") {
   const auto read = [](const std::string& more) {
     return parse_config(good + "[[workers]]\nname = \"w\"\ncommand = [\"a\"]\n" + more, "x.toml");

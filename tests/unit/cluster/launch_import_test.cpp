@@ -80,6 +80,22 @@ TEST_CASE("several served names are the model's and its aliases") {
   CHECK(made.notes.empty() == import_of("vllm serve /models/m --port 8100").notes.empty());
 }
 
+TEST_CASE("served names that are said again replace those before") {
+  const auto again = [](const std::string& words) {
+    return import_of("vllm serve /m --served-model-name a b " + words).config.model;
+  };
+  CHECK(again("--served-model-name b").name == "b");
+  CHECK(again("--served-model-name b").aliases.empty());
+  CHECK(again("--served-model-name=c").aliases.empty());
+  CHECK(again("--served-model-name c a").aliases == std::vector<std::string>{"a"});
+  CHECK(again("").aliases == std::vector<std::string>{"b"});
+  const auto renamed = import_launch(words_of("vllm serve /m --served-model-name a b"), "", "b");
+  REQUIRE(renamed);
+  CHECK(renamed->toml.find("name = \"b\"") != std::string::npos);
+  CHECK(renamed->toml.find("aliases") == std::string::npos);
+  CHECK(parse_config(renamed->toml, "nodes.toml"));
+}
+
 TEST_CASE("the module of older versions is the same server") {
   const auto made = import_of("/usr/bin/python3 -m vllm.entrypoints.openai.api_server --model "
                               "/models/q.gguf --max-model-len 4K");

@@ -1,4 +1,6 @@
+#include "cluster/config_workers.hpp"
 #include "cluster/repository_scan.hpp"
+#include "cluster/triton_versions.hpp"
 
 #include <doctest/doctest.h>
 #include <unistd.h>
@@ -19,8 +21,10 @@ repository_directory directory(std::string name, std::string config,
   d.model.directory = "repository/" + name;
   d.name = std::move(name);
   d.model.config = std::move(config);
-  for (const auto v : versions)
+  for (const auto v : versions) {
     d.digests[v] = 100 + v;
+    d.chosen.emplace(v, triton_model{d.model.directory, d.model.config, {v}});
+  }
   d.model.versions = std::move(versions);
   return d;
 }
@@ -73,9 +77,44 @@ TEST_CASE("what version_policy chooses is served, each version for itself") {
   const auto all = scan_repository(
       {directory("m", "backend: \"python\" version_policy { all {} }", {1, 2})}, {});
   REQUIRE(all.at("m").size() == 2);
+  CHECK(all.at("m")[0].table.find("version_policy = \"all\"") != std::string::npos);
   CHECK(all.at("m")[0].worker.version == "1");
   CHECK(all.at("m")[0].worker.version_policy.is_all);
   CHECK(all.at("m")[1].worker.command.back() == "repository/m/2/model.py");
+}
+
+TEST_CASE("a version_policy is the same in config.pbtxt and in [[workers]]") {
+  using policy = gateway::version_policy;
+  const struct {
+    std::string pbtxt, words;
+    policy is;
+  } rows[] = {
+      {"", "latest 1", {}},
+      {"version_policy { latest { } }", "latest 1", {}},
+      {"version_policy { latest { num_versions: 2 } }", "latest 2", {2, false, {}}},
+      {"version_policy { all { } }", "all", {0, true, {}}},
+      {"version_policy { specific { versions: [1, 3] } }", "specific 1 3", {0, false, {1, 3}}},
+      {"version_policy { specific { versions: 4294967295 } }",
+       "specific 4294967295",
+       {0, false, {UINT32_MAX}}},
+  };
+  for (const auto& row : rows) {
+    CAPTURE(row.pbtxt);
+    const auto read = read_version_policy(row.pbtxt, "m");
+    REQUIRE_MESSAGE(read, read.error().message);
+    CHECK(*read == row.is);
+    CHECK(words_of(*read) == row.words);
+    const auto worker = parse_worker(
+        fmt::format("[[workers]]\nname = \"m\"\ncommand = [\"x\"]\nversion_policy = \"{}\"\n",
+                    row.words),
+        "m");
+    REQUIRE_MESSAGE(worker, worker.error().message);
+    CHECK(worker->version_policy == row.is);
+  }
+  for (const auto* wrong :
+       {"specific { }", "specific { versions: [] }", "specific { versions: -1 }",
+        "specific { versions: 4294967296 }", "latest { num_versions: -1 }"})
+    CHECK_FALSE(read_version_policy(fmt::format("version_policy {{ {} }}", wrong), "m"));
 }
 
 TEST_CASE("what cannot be served has a reason, and the others are served") {

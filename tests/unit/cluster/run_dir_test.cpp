@@ -172,3 +172,17 @@ TEST_CASE("a path that leaves no room for socket names is refused") {
   REQUIRE_FALSE(dir);
   CHECK(dir.error().message.find("run_dir") != std::string::npos);
 }
+
+TEST_CASE("the last line of a log is UTF-8, whatever was written") {
+  const auto path =
+      std::filesystem::temp_directory_path() / fmt::format("run-dir-log-{}", getpid());
+  const auto last_of = [&](const std::string& written) {
+    std::ofstream(path, std::ios::binary) << written;
+    return last_line(path);
+  };
+  CHECK(last_of("first\nna\u00efve\n\n") == "na\u00efve");
+  CHECK(last_of("\xff\xfe gone \xc3") == "\ufffd\ufffd gone \ufffd");
+  CHECK(last_of("") == "");
+  std::filesystem::remove(path);
+  CHECK(last_line(path) == "");
+}

@@ -1,12 +1,15 @@
 #include "cluster/onnx_file.hpp"
 #include "cluster/repository_scan.hpp"
 #include "cluster/triton_completion.hpp"
+#include "schema/limits.hpp"
 #include "tests/support/scratch_directory.hpp"
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <fstream>
+#include <sstream>
 
 using namespace baton;
 using namespace baton::cluster;
@@ -45,6 +48,20 @@ std::string model(std::int64_t rows, const std::string& more = "") {
          bytes(8, number(2, 13));
 }
 
+result<onnx_signature> read(const std::string& content) {
+  std::istringstream in(content);
+  return read_onnx_signature(in, content.size());
+}
+
+std::string refusal_of(const std::string& content) {
+  const auto made = read(content);
+  return made ? std::string() : made.error().message;
+}
+
+bool is_shown(const std::string& text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return c >= 0x20 && c < 0x7f; });
+}
+
 struct repository {
   baton::testing::scratch_directory place;
 
@@ -54,12 +71,15 @@ struct repository {
     std::ofstream(path, std::ios::binary) << text;
   }
   // The one model, "m".
+  std::vector<scanned_version> scan_all() const {
+    const auto there = read_model_repository(place.path());
+    REQUIRE(there);
+    return scan_repository(*there, {}).at("m");
+  }
   scanned_version scan() const {
-    const auto read = read_model_repository(place.path());
-    REQUIRE(read);
-    auto all = scan_repository(*read, {});
-    REQUIRE(all.at("m").size() == 1);
-    return all.at("m").front();
+    auto all = scan_all();
+    REQUIRE(all.size() == 1);
+    return all.front();
   }
 };
 
@@ -76,23 +96,120 @@ TEST_CASE("an ONNX file names its inputs and outputs, without reading its weight
 }
 
 TEST_CASE("what is no ONNX file, or does not say enough, is refused wherever it ends") {
-  const repository r;
-  const auto refusal = [&](const std::string& content) {
-    r.write("f.onnx", content);
-    const auto read = read_onnx_signature(r.place.path() / "f.onnx");
-    return read ? std::string() : read.error().message;
-  };
   const auto whole = model(2);
   for (std::size_t size = 0; size < 400; ++size) // the rest is weights
-    CHECK(refusal(whole.substr(0, size)).find("no ONNX file") != std::string::npos);
-  for (std::size_t left = 1; left < 100; ++left)
-    refusal(whole.substr(0, whole.size() - left));
-  CHECK(refusal(std::string(2000, '\xff')).find("no ONNX file") != std::string::npos);
-  CHECK(refusal(model(2, bytes(12, bytes(1, "D") + bytes(2, bytes(1, number(1, 1))))))
+    CHECK(refusal_of(whole.substr(0, size)) == "it is no ONNX file");
+  constexpr std::size_t behind_graph = 4; // opset_import, which is not needed
+  for (std::size_t left = 1; left < 100; ++left) {
+    CAPTURE(left);
+    CHECK(refusal_of(whole.substr(0, whole.size() - left)) ==
+          (left == behind_graph ? "" : "it is no ONNX file"));
+  }
+  CHECK(refusal_of(std::string(2000, '\xff')) == "it is no ONNX file");
+  CHECK(refusal_of(model(2, bytes(12, bytes(1, "D") + bytes(2, bytes(1, number(1, 1))))))
             .find("output 'D' has no shape") != std::string::npos);
-  CHECK(refusal(model(2, bytes(11, value("E", 16, {2})))).find("input 'E' has the type 16") !=
+  CHECK(refusal_of(model(2, bytes(11, value("E", 16, {2})))).find("input 'E' has the type 16") !=
         std::string::npos);
+}
+
+TEST_CASE("no field has the number 0, or ends behind what it is in") {
+  CHECK(refusal_of(model(2) + number(0, 0)) == "it is no ONNX file");
+  CHECK(refusal_of(model(2) + bytes(0, "x")) == "it is no ONNX file");
+  CHECK(refusal_of(model(2, number(0, 0))) == "it is no ONNX file");
+  // A name of 9 bytes in an input of 4: within the file, and not within the input.
+  const auto name = varint(1 << 3 | 2) + varint(9) + "ab";
+  CHECK(refusal_of(model(2, bytes(11, name))) == "it is no ONNX file");
+  CHECK(refusal_of(model(2) + varint(9 << 3 | 2) + varint(UINT64_MAX)) == "it is no ONNX file");
+}
+
+TEST_CASE("a file that is made to take long is refused after so many fields") {
+  const repository r;
+  r.write("m/1/model.onnx", "");
+  const auto file = r.place.path() / "m/1/model.onnx";
+  std::filesystem::resize_file(file, std::uintmax_t{1} << 42); // zeros, which take no room
+  const auto zeros = read_onnx_signature(file);
+  REQUIRE_FALSE(zeros);
+  CHECK(zeros.error().message.find("no ONNX file") != std::string::npos);
+  std::string many;
+  for (int i = 0; i < 1 << 20; ++i)
+    many += number(1, 8);
+  CHECK(refusal_of(model(2, many)) == "it has more than 1048576 fields");
+}
+
+TEST_CASE("what is no regular file is not opened") {
+  const repository r;
+  r.write("m/config.pbtxt", "");
+  std::filesystem::create_directories(r.place.path() / "m/1");
+  REQUIRE(::mkfifo((r.place.path() / "m/1/model.onnx").c_str(), 0600) == 0);
+  CHECK(read_onnx_signature(r.place.path() / "m/1/model.onnx").error().code == errc::io_failed);
+  CHECK(r.scan().refusal.find("no file that can be read") != std::string::npos);
+  CHECK(read_onnx_signature(r.place.path() / "m").error().code == errc::io_failed);
   CHECK(read_onnx_signature(r.place.path() / "absent").error().code == errc::io_failed);
+}
+
+TEST_CASE("names and tensors have bounds, and what is constant does not count") {
+  const auto named = [](std::size_t size) { return std::string(size, 'n'); };
+  const auto constant = [](const std::string& name) {
+    return bytes(5, number(1, 2) + bytes(8, name));
+  };
+  CHECK(refusal_of(model(2, bytes(11, value(named(256), 1, {2})))).empty());
+  CHECK(refusal_of(model(2, bytes(11, value(named(257), 1, {2})))) ==
+        "its input 3: name must be a text of 1 to 256 bytes, UTF-8 without control characters");
+  CHECK(refusal_of(model(2, bytes(11, value(named(257), 1, {2})) + constant(named(257)))).empty());
+  CHECK(refusal_of(model(2, constant(named((64 << 10) + 1)))).find("a name in it has more than") !=
+        std::string::npos);
+  std::string inputs, constants, outputs;
+  for (std::size_t i = 2; i <= limits::tensors_max; ++i) { // A and B are there
+    inputs += bytes(11, value("i" + std::to_string(i), 1, {2}));
+    constants += constant("i" + std::to_string(i));
+    outputs += bytes(12, value("o" + std::to_string(i), 1, {2}));
+  }
+  CHECK(refusal_of(model(2, inputs)) == "it has 257 inputs, at most 256 are served");
+  CHECK(refusal_of(model(2, outputs + bytes(12, value("o", 1, {2})))) ==
+        "it has 257 outputs, at most 256 are served");
+  const auto two = read(model(2, inputs + constants));
+  REQUIRE_MESSAGE(two, two.error().message);
+  CHECK(two->inputs.size() == 2);
+}
+
+TEST_CASE("what is kept of a file has a bound, whatever it says") {
+  std::string names, inputs;
+  for (int i = 0; i < 1'500; ++i) // 96 MB
+    names += bytes(5, bytes(8, std::string(64 << 10, 'n')));
+  CHECK(refusal_of(model(2, names)).find("a name in it has more than") != std::string::npos);
+  const auto one = bytes(11, value(std::string(200, 'n'), 1, {}));
+  for (int i = 0; i < 80'000; ++i)
+    inputs += one;
+  CHECK(refusal_of(model(2, inputs)) ==
+        "what it says of its tensors takes more than 16777216 bytes");
+}
+
+TEST_CASE("what a sparse initializer names is constant") {
+  const auto values = number(1, 2) + bytes(8, "S");
+  const auto made =
+      read(model(2, bytes(11, value("S", 1, {2})) + bytes(15, bytes(1, values) + number(3, 9))));
+  REQUIRE_MESSAGE(made, made.error().message);
+  CHECK(made->inputs.size() == 2);
+}
+
+TEST_CASE("no name is shown that is no text") {
+  for (const std::string name : {"", "a\nb", "\x1b[2J", "\xff", "a\xc3", "\xed\xa0\x80"}) {
+    for (const auto& more : {bytes(11, value(name, 16, {2})), bytes(12, value(name, 1, {2}))}) {
+      const auto refusal = refusal_of(model(2, more));
+      CHECK(refusal.find("name must be a text") != std::string::npos);
+      CHECK(is_shown(refusal));
+    }
+    const repository r;
+    r.write("m/1/model.onnx", model(-1));
+    r.write("m/config.pbtxt", "input { name: \"" + name +
+                                  "\" data_type: TYPE_FP32 dims: 1 } "
+                                  "output { name: \"C\" data_type: TYPE_FP32 dims: 1 }");
+    CHECK_FALSE(r.scan().refusal.empty());
+    CHECK_MESSAGE(is_shown(r.scan().refusal), r.scan().refusal);
+    r.write("m/config.pbtxt", "name: \"" + name + "\" backend: \"" + name + "\"");
+    CHECK(is_shown(r.scan().refusal));
+  }
+  CHECK(refusal_of(model(2, bytes(11, value("na\u00efve", 1, {2})))).empty());
 }
 
 TEST_CASE("without a config.pbtxt an ONNX model is served as its file says, in batches of four") {
@@ -123,6 +240,36 @@ TEST_CASE("a tensor of a batch that has no other dimension is one number") {
                                         worker_tensor{"N", "INT64", {}, false}});
 }
 
+TEST_CASE("each version is completed of its own file, and only those that are chosen") {
+  const repository r;
+  r.write("m/1/model.onnx", model(-1));
+  r.write("m/2/model.onnx", model(5));
+  r.write("m/3/model.onnx", "none");
+  r.write("m/config.pbtxt", "version_policy { specific { versions: [ 1, 2 ] } }");
+  auto all = r.scan_all();
+  REQUIRE(all.size() == 2);
+  REQUIRE_MESSAGE(all[0].refusal.empty(), all[0].refusal);
+  CHECK(all[0].worker.max_batch_size == 4);
+  CHECK(all[0].worker.inputs.front() == worker_tensor{"A", "FP32", {2}, false});
+  REQUIRE_MESSAGE(all[1].refusal.empty(), all[1].refusal);
+  CHECK(all[1].worker.max_batch_size == 0);
+  CHECK(all[1].worker.inputs.front() == worker_tensor{"A", "FP32", {5, 2}, false});
+  const auto imported = read_triton_model(r.place.path() / "m");
+  REQUIRE_MESSAGE(imported, imported.error().message);
+  CHECK(imported->versions == std::vector<std::uint32_t>{1, 2});
+  CHECK(imported->completed_batch == 0);
+  CHECK(imported->config.find("dims: [5, 2]") != std::string::npos);
+  r.write("m/config.pbtxt", "version_policy { all { } }");
+  all = r.scan_all(); // one that is broken is so alone
+  REQUIRE(all.size() == 3);
+  CHECK(all[0].refusal.empty());
+  CHECK(all[2].version == "3");
+  CHECK(all[2].refusal.find("no ONNX file") != std::string::npos);
+  r.write("m/config.pbtxt", "version_policy { specific { versions: 7 } }");
+  CHECK(r.scan().refusal == "version_policy names 7, there are 1, 2, 3");
+  CHECK_FALSE(read_triton_model(r.place.path() / "m"));
+}
+
 TEST_CASE("what config.pbtxt says stays, and the rest is added") {
   const repository r;
   r.write("m/1/model.onnx", model(-1));
@@ -146,6 +293,11 @@ TEST_CASE("what config.pbtxt says stays, and the rest is added") {
   v = r.scan(); // complete, as Triton sees it
   CHECK(v.worker.max_batch_size == 0);
   CHECK(v.worker.inputs.size() == 1);
+  r.write("m/config.pbtxt", "batch_input { kind: BATCH_ELEMENT_COUNT target_name: \"A\" }");
+  v = r.scan(); // an input, as Triton counts
+  REQUIRE_MESSAGE(v.refusal.empty(), v.refusal);
+  CHECK(v.worker.inputs.empty());
+  CHECK(v.worker.outputs.size() == 1);
 }
 
 TEST_CASE("a model without a first dimension of any size takes no batches") {

@@ -51,6 +51,14 @@ class Play(Handler):
                 wait_for(asked["until"])
             yield f"{i} "
 
+    def do_events(self, asked, request):
+        """Two, the second when a file is there; `as_if`: of that encoding, which the bytes are not."""
+        headers = [("Content-Encoding", asked["as_if"])] if "as_if" in asked else []
+        for i in range(2):
+            if i == 1:
+                wait_for(asked["until"])
+            yield Response(f"data: {i}\n\n".encode(), "text/event-stream", headers=headers if i == 0 else [])
+
     def do_endless(self, asked, request):
         try:
             while True:

@@ -1,0 +1,26 @@
+// Which versions of a model `version_policy` of its config.pbtxt chooses. Pure.
+// https://github.com/triton-inference-server/server/blob/main/docs/user_guide/
+// model_configuration.md#version-policy
+#pragma once
+
+#include "gateway/worker_facts.hpp"
+#include "schema/result.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace baton::cluster {
+
+// `config`: config.pbtxt; `model` is for messages. Errors: bad_config.
+result<gateway::version_policy> read_version_policy(const std::string& config,
+                                                    const std::string& model);
+// In the words of [[workers]], which config_workers.cpp reads.
+std::string words_of(const gateway::version_policy& policy);
+
+// The versions that are to be served of those that there are; both ascend. Errors: bad_config.
+result<std::vector<std::uint32_t>> chosen_versions(const std::string& config,
+                                                   const std::vector<std::uint32_t>& there,
+                                                   const std::string& model);
+
+} // namespace baton::cluster
