@@ -264,6 +264,7 @@ void worker_door::wall::beat(clock::time_point now) {
   for (auto& [node, w] : workers) {
     heartbeat h;
     h.count = ++w.beats;
+    h.steps = w.sequence_in; // up to this message it was heard
     say(w, h);
     if (now - w.heard > silence_max && !std::exchange(w.is_told_silent, true))
       caf::anon_send(w.pool, worker_silent{w.life});

@@ -221,6 +221,8 @@ offset<wire::Tokens> put(writer& out, const tokens& m) {
   table.add_delivered(delivered);
   table.add_continues_prompt(m.continues_prompt);
   table.add_embedding(embedding);
+  table.add_prepare_micros(m.prepare_micros);
+  table.add_queue_micros(m.queue_micros);
   return table.Finish();
 }
 
@@ -243,6 +245,8 @@ void get(reader& in, const wire::Tokens& from, tokens& to) {
   to.resume_key = from.resume_key();
   in.numbers(from.delivered(), to.delivered, limits::ids_max, "tokens.delivered");
   in.numbers(from.embedding(), to.embedding, limits::embedding_values_max, "tokens.embedding");
+  to.prepare_micros = from.prepare_micros();
+  to.queue_micros = from.queue_micros();
 }
 
 offset<wire::LogprobEntry> put(writer& out, const logprob_entry& m) {
@@ -295,6 +299,8 @@ offset<wire::Chunk> put(writer& out, const chunk& m) {
   table.add_cached_tokens(m.cached_tokens);
   table.add_characters_before(m.characters_before);
   table.add_embedding(embedding);
+  table.add_prepare_micros(m.prepare_micros);
+  table.add_queue_micros(m.queue_micros);
   return table.Finish();
 }
 
@@ -315,6 +321,8 @@ void get(reader& in, const wire::Chunk& from, chunk& to) {
   to.characters_before = from.characters_before();
   in.optional(from.failure(), to.failure);
   in.numbers(from.embedding(), to.embedding, limits::embedding_values_max, "chunk.embedding");
+  to.prepare_micros = from.prepare_micros();
+  to.queue_micros = from.queue_micros();
 }
 
 offset<wire::Chunks> put(writer& out, const chunks& m) {

@@ -199,6 +199,8 @@ struct tokens {
   std::uint32_t tokens_total = 0; // output tokens that count
   std::optional<error> failure;   // finish::failed and cancelled
   std::vector<float> embedding{}; // of the prompt, if it was asked for and nothing failed
+  // First message of a choice: from the ticket to the prompt's ids, and from there to a step.
+  std::uint64_t prepare_micros = 0, queue_micros = 0;
 };
 
 struct logprob_entry {
@@ -236,6 +238,7 @@ struct chunk {
   baton::lease lease;
   std::uint32_t characters_before = 0; // of text before `text`, if this is behind a resume
   std::vector<float> embedding{};      // with the end of one that was asked for: of length 1
+  std::uint64_t prepare_micros = 0, queue_micros = 0; // with the end: as in tokens
 };
 
 // Detokenizer to gateway: the chunks of one step. Together, because waking a dozen threads for each
