@@ -162,7 +162,7 @@ void worker_door::wall::greet(const std::string& id, const hello& h) {
   ack.epoch = facts->config().epoch;
   ack.credit_bytes = window_bytes;
   say(w, ack);
-  caf::anon_send(w.pool, worker_greeted{life});
+  caf::anon_send(w.pool, worker_greeted{life, h.load_micros});
 }
 
 linked_worker* worker_door::wall::known(const std::string& id, const envelope& head) {
