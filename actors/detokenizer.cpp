@@ -62,6 +62,8 @@ result<choice_stream> begin(const text::tokenizer& words, const tokens& m) {
   stream.resume_key = m.resume_key;
   stream.prompt_tokens = m.prompt_tokens;
   stream.cached_tokens = m.cached_tokens;
+  stream.prepare_micros = m.prepare_micros;
+  stream.queue_micros = m.queue_micros;
   stream.wants_logprobs = m.logprobs >= 0;
   stream.stop_texts = m.stopping.stop_texts;
   stream.decoder = std::move(*decoder);
@@ -168,6 +170,8 @@ void tell_rest(pointer self, sequence_id id, choice_stream& stream, bool is_resu
       c.stop_text = stream.end->stop_text;
       c.failure = stream.end->failure;
       c.embedding = stream.end->embedding;
+      c.prepare_micros = stream.prepare_micros;
+      c.queue_micros = stream.queue_micros;
     }
     tell(self, stream.gateway, std::move(c));
   }

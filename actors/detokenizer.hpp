@@ -28,6 +28,7 @@ struct choice_stream {
   std::uint64_t resume_key = 0;
   std::uint32_t prompt_tokens = 0;
   std::uint32_t cached_tokens = 0; // of these
+  std::uint64_t prepare_micros = 0, queue_micros = 0;
   bool wants_logprobs = false;
   std::vector<std::string> stop_texts;
   std::optional<text::stream_decoder> decoder; // until the end

@@ -110,7 +110,7 @@ void pump(pointer self) {
     s.stepped_at = s.options.now();
   switch_if_due(self);
   while (!s.line->is_switch_due()) {
-    auto batch = s.core->next();
+    auto batch = s.core->next(s.options.now());
     if (!batch)
       break;
     self->send(s.options.peers.stage(s.line->first_stage()), std::move(*batch));
@@ -332,7 +332,7 @@ scheduler_actor::behavior_type scheduler(pointer self, scheduler_options options
   return {
       then_pump<reserve>(self, on_reserve),
       [self](const admit& m) {
-        self->state.core->admit(m);
+        self->state.core->admit(m, self->state.options.now());
         pump(self);
       },
       [self](const cancel& m) {

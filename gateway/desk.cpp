@@ -252,7 +252,10 @@ void desk_state::on_chunk(chunk& m) {
   spend(entry, m, now());
   const bool is_last = take_in(entry, m);
   if (is_last) {
-    counts().request_ended(config.pipeline, entry.model(), ended_as(entry, m.finish, now()));
+    const auto facts_now = facts().look();
+    const auto& card = facts_now->pipelines.at(config.pipeline).card;
+    counts().request_ended(config.pipeline, entry.model(),
+                           ended_as(entry, m.finish, now(), card ? card->context_max : 0));
   }
   const bool delivered = deliver(entry, std::move(m));
   if (is_last || !delivered) {

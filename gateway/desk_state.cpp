@@ -188,13 +188,14 @@ void note_tokens(metrics& counts, std::uint32_t pipeline, open_entry& entry, con
     if (!entry.last_token_at) {
       counts.first_token(pipeline, entry.model(), seconds_since(entry.opened_at));
       counts.next_tokens(pipeline, entry.model(), c.count, -1);
+      entry.first_token_at = now;
     } else {
       counts.next_tokens(pipeline, entry.model(), c.count, seconds_since(*entry.last_token_at));
     }
     entry.last_token_at = now;
   }
   if (c.finish != finish::none) {
-    counts.choice_ended(pipeline, entry.model(), c.finish);
+    counts.choice_ended(pipeline, entry.model(), c.finish, c.output_tokens);
   }
 }
 
@@ -207,18 +208,42 @@ void spend(open_entry& entry, const chunk& c, time_point now) {
   entry.lease->account().spend(tokens, now);
 }
 
-ended_request ended_as(const open_entry& entry, finish how, time_point now) {
+ended_request ended_as(const open_entry& entry, finish how, time_point now,
+                       std::uint32_t context_max) {
+  const auto since_opened = [&entry](time_point at) {
+    return std::chrono::duration<double>(at - entry.opened_at).count();
+  };
   ended_request r;
-  r.seconds = std::chrono::duration<double>(now - entry.opened_at).count();
+  r.seconds = since_opened(now);
   r.prompt_tokens = entry.prompt_tokens;
   for (const auto tokens : entry.delivered) {
     r.output_tokens += tokens;
+    r.longest_output_tokens = std::max<std::uint64_t>(r.longest_output_tokens, tokens);
   }
   r.is_well = how != finish::failed && how != finish::cancelled;
   r.is_cancelled = how == finish::cancelled;
-  r.queue_seconds =
-      std::chrono::duration<double>(entry.granted_at.value_or(entry.opened_at) - entry.opened_at)
-          .count();
+  if (entry.granted_at) { // else it had waited before its client came here
+    constexpr double micros_of_second = 1e6;
+    r.prepare_seconds = static_cast<double>(entry.prepare_micros) / micros_of_second;
+    r.queue_seconds = since_opened(*entry.granted_at) +
+                      static_cast<double>(entry.queue_micros) / micros_of_second;
+  }
+  if (entry.first_token_at && entry.last_token_at) {
+    r.first_token_seconds = since_opened(*entry.first_token_at);
+    r.last_token_seconds = since_opened(*entry.last_token_at);
+  }
+  if (!entry.has_request) { // its client came from another life of a gateway
+    return r;
+  }
+  r.choices = entry.submit.choices;
+  if (entry.submit.tokens_max_given) {
+    r.tokens_max = entry.submit.stop.tokens_max;
+  } else if (context_max > entry.prompt_tokens) {
+    r.tokens_max = context_max - entry.prompt_tokens;
+  }
+  if (entry.submit.embeds) {
+    r.tokens_max.reset();
+  }
   return r;
 }
 
@@ -228,6 +253,8 @@ bool take_in(open_entry& entry, const chunk& c) {
   ids.insert(ids.end(), c.ids.begin(), c.ids.end());
   entry.gaps = 0;
   entry.prompt_tokens = std::max(entry.prompt_tokens, c.prompt_tokens);
+  entry.prepare_micros = std::max(entry.prepare_micros, c.prepare_micros);
+  entry.queue_micros = std::max(entry.queue_micros, c.queue_micros);
   if (c.finish == finish::none) {
     return false;
   }

@@ -53,7 +53,8 @@ struct open_entry {
   time_point opened_at;                 // none yet, before its first desk
   std::optional<time_point> granted_at; // the first time
   time_point asked_at;                  // the head, or lost it
-  std::optional<time_point> last_token_at;
+  std::optional<time_point> first_token_at, last_token_at;
+  std::uint64_t prepare_micros = 0, queue_micros = 0; // at the head
 
   ticket_id ticket() const noexcept { return reserve.ticket; }
   bool is_granted() const noexcept { return ticket() || left; } // here or elsewhere
@@ -108,7 +109,9 @@ void note_tokens(metrics& counts, std::uint32_t pipeline, open_entry& entry, con
 void spend(open_entry& entry, const chunk& c, time_point now);
 
 // What it came to, of one whose last chunk has been taken in.
-ended_request ended_as(const open_entry& entry, finish how, time_point now);
+// `context_max`: of its model; 0: not known.
+ended_request ended_as(const open_entry& entry, finish how, time_point now,
+                       std::uint32_t context_max);
 
 // Takes the numbers and ids of a chunk to be delivered. True: it was the last one of the request.
 bool take_in(open_entry& entry, const chunk& c);

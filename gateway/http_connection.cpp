@@ -82,7 +82,7 @@ asio::awaitable<bool> http_connection::write(std::string_view bytes) {
 
 void http_connection::count_request(int status) {
   const auto took = std::chrono::duration<double>(clock::now() - started_at).count();
-  core_.facts->metrics().http_request(route, status, took);
+  core_.facts->metrics().http_request(route, method, status, took);
   core_.facts->torchserve().answered(status);
 }
 

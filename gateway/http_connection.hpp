@@ -68,6 +68,7 @@ public:
   // Of the request at hand; set by the session.
   reply_framing framing;
   std::string route = "other";
+  std::string_view method = "other"; // known_method's
   caller who;
   clock::time_point started_at;
 

@@ -113,19 +113,21 @@ asio::awaitable<after> http_session::judge_read_error(const http_request& reques
 asio::awaitable<after> http_session::one_request(bool is_first) {
   const auto& limits = client_->limits();
   client_->framing = {};
-  client_->route = "other";
+  client_->route = client_->method = "other";
   client_->started_at = http_connection::clock::now();
   http_request request(limits, client_->door());
   if (auto ec = co_await read_head(request, is_first); ec) {
     client_->who = {};
     if (ec == http::error::body_limit) { // the header is read, and says so
       client_->route = http_api::route_name(request.call());
+      client_->method = known_method(request.call().method);
       client_->who.trace = request.trace_for(client_->core().api);
     }
     co_return co_await judge_read_error(request, ec);
   }
   client_->framing = request.framing();
   client_->route = http_api::route_name(request.call());
+  client_->method = known_method(request.call().method);
   auto& reader = request.reader();
   auto admitted = request.admit_head(client_->core().api);
   if (admitted.refusal) {

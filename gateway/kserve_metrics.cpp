@@ -1,5 +1,6 @@
 #include "gateway/kserve_metrics.hpp"
 
+#include <algorithm>
 #include <chrono>
 
 namespace baton::gateway {
@@ -52,6 +53,9 @@ kserve_series::kserve_series(Registry& all, const std::string& model, const std:
       queue_us_(counter(all, "nv_inference_queue_duration_us",
                         "Cumulative inference queuing duration in microseconds.",
                         labels_of(model, version))),
+      input_us_(counter(all, "nv_inference_compute_input_duration_us",
+                        "Cumulative compute input duration in microseconds.",
+                        labels_of(model, version))),
       compute_us_(counter(all, "nv_inference_compute_infer_duration_us",
                           "Cumulative compute inference duration in microseconds.",
                           labels_of(model, version))),
@@ -60,7 +64,11 @@ kserve_series::kserve_series(Registry& all, const std::string& model, const std:
               .Name("nv_inference_first_response_histogram_ms")
               .Help("Duration from request to first response in milliseconds.")
               .Register(all)
-              .Add(labels_of(model, version), Histogram::BucketBoundaries{100, 500, 2000, 5000})) {}
+              .Add(labels_of(model, version), Histogram::BucketBoundaries{100, 500, 2000, 5000})) {
+  counter(all, "nv_inference_compute_output_duration_us",
+          "Cumulative inference compute output duration in microseconds.",
+          labels_of(model, version)); // nobody waits for a copy: it stays 0
+}
 
 void kserve_series::ended(const ended_request& r) {
   if (!r.is_well) {
@@ -72,7 +80,8 @@ void kserve_series::ended(const ended_request& r) {
   count_.Increment();
   duration_us_.Increment(r.seconds * 1e6);
   queue_us_.Increment(r.queue_seconds * 1e6);
-  compute_us_.Increment((r.seconds - r.queue_seconds) * 1e6);
+  input_us_.Increment(r.prepare_seconds * 1e6);
+  compute_us_.Increment(std::max(0.0, r.seconds - r.queue_seconds - r.prepare_seconds) * 1e6);
   last_ms_ = std::chrono::duration_cast<std::chrono::milliseconds>(
                  std::chrono::system_clock::now().time_since_epoch())
                  .count();
@@ -85,6 +94,7 @@ model_tally kserve_series::tally() const {
   t.success_seconds = duration_us_.Value() / 1e6;
   t.failure_seconds = failure_seconds_;
   t.queue_seconds = queue_us_.Value() / 1e6;
+  t.prepare_seconds = input_us_.Value() / 1e6;
   t.last_ms = last_ms_;
   return t;
 }
@@ -109,7 +119,23 @@ std::vector<model_statistics> statistics_of(const snapshot& now, const metrics& 
 }
 
 model_statistics worker_statistics(const worker_view& of, const metrics& counts) {
-  return {of.name, counts.tally_of(of.name, of.version), of.load->batches, of.version};
+  return {of.name, counts.tally_of(of.name, of.version), of.load->batches, of.version,
+          of.load->tally.batches()};
+}
+
+void add_kserve_host(std::vector<MetricFamily>& out, const host_load& now) {
+  constexpr double percent = 100, mib = 1 << 20;
+  const auto add = [&out](const char* name, const char* help, double value) {
+    auto family = family_of(name, help, MetricType::Gauge);
+    ClientMetric metric;
+    metric.gauge.value = value;
+    family.metric.push_back(std::move(metric));
+    out.push_back(std::move(family));
+  };
+  add("nv_cpu_utilization", "CPU utilization rate [0.0 - 1.0].", now.cpu_percent / percent);
+  add("nv_cpu_memory_total_bytes", "CPU total memory (RAM), in bytes.",
+      (now.memory_used_mib + now.memory_available_mib) * mib);
+  add("nv_cpu_memory_used_bytes", "CPU used memory (RAM), in bytes.", now.memory_used_mib * mib);
 }
 
 void add_kserve_loads(std::vector<MetricFamily>& out, const snapshot& now,

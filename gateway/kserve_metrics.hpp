@@ -2,6 +2,7 @@
 // model, whichever pipelines serve it. Behind metrics.cpp's wall: prometheus-cpp.
 #pragma once
 
+#include "gateway/host_load.hpp"
 #include "gateway/kserve_model.hpp"
 #include "gateway/metrics.hpp"
 #include "gateway/snapshot.hpp"
@@ -26,7 +27,7 @@ public:
 
 private:
   prometheus::Counter &success_, &failure_, &cancelled_, &count_;
-  prometheus::Counter &duration_us_, &queue_us_, &compute_us_;
+  prometheus::Counter &duration_us_, &queue_us_, &input_us_, &compute_us_;
   prometheus::Histogram& first_; // in milliseconds, as Triton's
   std::atomic<double> failure_seconds_{0};
   std::atomic<std::int64_t> last_ms_{0};
@@ -38,6 +39,8 @@ std::uint64_t steps_of(const snapshot& now, std::string_view model);
 std::vector<model_statistics> statistics_of(const snapshot& now, const metrics& counts,
                                             std::string_view model = {});
 model_statistics worker_statistics(const worker_view& of, const metrics& counts);
+// Of the gateway's machine.
+void add_kserve_host(std::vector<prometheus::MetricFamily>& out, const host_load& now);
 // What the schedulers and the pools of worker models have said last.
 void add_kserve_loads(std::vector<prometheus::MetricFamily>& out, const snapshot& now,
                       const std::vector<worker_view>& workers);

@@ -135,16 +135,35 @@ std::string kserve_index_body(const std::vector<kserve_standing>& all, bool read
   return dump(told);
 }
 
-// Tensors are not copied anywhere for the model to read them: that is 0.
+namespace {
+
+// One for each size that batches have had.
+ordered batch_statistics(const std::map<std::uint32_t, batch_tally>& batches) {
+  auto all = ordered::array();
+  for (const auto& [size, tally] : batches) {
+    all.push_back({{"batch_size", size},
+                   {"compute_input", duration(tally.count, 0)},
+                   {"compute_infer", duration(tally.count, tally.seconds)},
+                   {"compute_output", duration(tally.count, 0)}});
+  }
+  return all;
+}
+
+} // namespace
+
+// What is prepared is a prompt, which becomes ids. Tensors are not copied anywhere for the model to
+// read them, nor is what comes of it: that is 0.
 std::string kserve_statistics_body(const std::vector<model_statistics>& models) {
   auto all = ordered::array();
-  for (const auto& [name, tally, steps, version] : models) {
+  for (const auto& [name, tally, steps, version, batches] : models) {
     ordered inference{
         {"success", duration(tally.succeeded, tally.success_seconds)},
         {"fail", duration(tally.failed, tally.failure_seconds)},
         {"queue", duration(tally.succeeded, tally.queue_seconds)},
-        {"compute_input", duration(tally.succeeded, 0)},
-        {"compute_infer", duration(tally.succeeded, tally.success_seconds - tally.queue_seconds)},
+        {"compute_input", duration(tally.succeeded, tally.prepare_seconds)},
+        {"compute_infer",
+         duration(tally.succeeded, std::max(0.0, tally.success_seconds - tally.queue_seconds -
+                                                     tally.prepare_seconds))},
         {"compute_output", duration(tally.succeeded, 0)},
         {"cache_hit", duration(0, 0)},
         {"cache_miss", duration(0, 0)}};
@@ -154,7 +173,7 @@ std::string kserve_statistics_body(const std::vector<model_statistics>& models) 
                    {"inference_count", tally.succeeded},
                    {"execution_count", steps},
                    {"inference_stats", std::move(inference)},
-                   {"batch_stats", ordered::array()},
+                   {"batch_stats", batch_statistics(batches)},
                    {"memory_usage", ordered::array()},
                    {"response_stats", ordered::object()}});
   }

@@ -5,6 +5,7 @@
 #include "gateway/metrics.hpp"
 #include "gateway/snapshot.hpp"
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,6 +34,7 @@ struct model_statistics {
   model_tally tally;
   std::uint64_t steps = 0; // executions
   std::string version = "1";
+  std::map<std::uint32_t, batch_tally> batches{}; // of a worker model, by their sizes
 };
 // {"model_stats":[...]}
 std::string kserve_statistics_body(const std::vector<model_statistics>& models);

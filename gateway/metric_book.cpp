@@ -5,7 +5,6 @@
 #include <prometheus/text_serializer.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <iterator>
 #include <sstream>
@@ -35,12 +34,39 @@ bool is_label(const header_field& l) {
          l.value.size() <= metric_book::value_bytes_max;
 }
 
-MetricFamily family_of(const std::string& name, const std::string& help, metric_kind kind) {
+// What the format wants of a help text, and prometheus-cpp leaves to its caller: of labels it does
+// so itself. A line break would end the line, and begin one that says anything.
+std::string one_line(std::string_view help) {
+  std::string out;
+  for (const char c : help) {
+    if (c == '\\' || c == '\n')
+      out += '\\';
+    out += c == '\n' ? 'n' : c;
+  }
+  return out;
+}
+
+MetricFamily family_of(const std::string& name, std::string_view help, metric_kind kind) {
   MetricFamily made;
   made.name = name;
-  made.help = help;
+  made.help = one_line(help);
   made.type = kind == metric_kind::counter ? MetricType::Counter : MetricType::Gauge;
   return made;
+}
+
+// A rough charge for the nodes that hold them beside their texts.
+constexpr std::size_t node_bytes = 64;
+
+std::size_t bytes_of(const std::string& name, const std::string& help) {
+  return node_bytes + name.size() + help.size();
+}
+
+template <class Labels>
+std::size_t bytes_of(const Labels& labels) {
+  std::size_t bytes = node_bytes;
+  for (const auto& [name, value] : labels)
+    bytes += name.size() + value.size();
+  return bytes;
 }
 
 void add_to(MetricFamily& to, double value, std::vector<ClientMetric::Label> labels) {
@@ -53,7 +79,8 @@ void add_to(MetricFamily& to, double value, std::vector<ClientMetric::Label> lab
 } // namespace
 
 bool is_reserved_metric(std::string_view name) noexcept {
-  constexpr std::string_view own[] = {"baton_", "vllm:", "tgi_", "nv_", "ts_"};
+  constexpr std::string_view own[] = {
+      "baton_", "vllm:", "tgi_", "nv_", "ts_", "http_requests_total", "http_request_duration_"};
   return std::any_of(std::begin(own), std::end(own),
                      [name](std::string_view prefix) { return name.starts_with(prefix); });
 }
@@ -86,7 +113,7 @@ std::vector<std::string> metric_book::source::take(const std::vector<handler_met
 
 std::uint64_t metric_book::open(const std::string& model, const std::string& version) {
   const std::lock_guard lock(mutex_);
-  tellers_[++last_source_] = {model, version, {}, 0, {}};
+  tellers_[++last_source_] = {model, version, {}, 0, 0, {}};
   return last_source_;
 }
 
@@ -99,8 +126,10 @@ void metric_book::close(std::uint64_t number) {
       s->second.sources.erase(number);
       const bool is_over = s->second.sources.empty();
       series_ -= is_over ? 1 : 0;
+      bytes_ -= is_over ? bytes_of(s->first) : 0;
       s = is_over ? all.erase(s) : std::next(s);
     }
+    bytes_ -= all.empty() ? bytes_of(f->first, f->second.help) : 0;
     f = all.empty() ? families_.erase(f) : std::next(f);
   }
 }
@@ -110,7 +139,8 @@ std::string metric_book::take(std::uint64_t number, const handler_metric& m) {
   auto& by = tellers_.at(number);
   const auto* why = refusal_of(by, number, m);
   return why && ++by.refused[why] == 1
-             ? fmt::format("the metric '{}' of the model {} is not told: {}", m.name, by.model, why)
+             ? fmt::format("the metric {:?} of the model {} is not told: {}",
+                           std::string_view(m.name).substr(0, name_bytes_max), by.model, why)
              : std::string();
 }
 
@@ -132,9 +162,15 @@ const char* metric_book::refusal_of(teller& by, std::uint64_t number, const hand
   const bool is_new_name = known == families_.end();
   const bool is_new = is_new_name || !known->second.all.contains(labels);
   const bool is_new_of_source = is_new || !known->second.all.at(labels).sources.contains(number);
+  const std::size_t more =
+      (is_new ? bytes_of(labels) : 0) + (is_new_name ? bytes_of(m.name, m.help) : 0);
+  const bool is_name_of_source = by.names.contains(m.name);
+  const std::size_t more_of_source = (is_new_of_source ? bytes_of(labels) : 0) +
+                                     (is_name_of_source ? 0 : bytes_of(m.name, m.help));
   if ((is_new_name && families_.size() >= names_max) || (is_new && series_ >= series_max) ||
       (is_new_of_source && by.series >= source_series_max) ||
-      (!by.names.contains(m.name) && by.names.size() >= source_names_max))
+      (!is_name_of_source && by.names.size() >= source_names_max) || bytes_ + more > bytes_max ||
+      by.bytes + more_of_source > source_bytes_max)
     return "too many";
   auto& of_name = families_[m.name];
   if (is_new_name) {
@@ -143,6 +179,8 @@ const char* metric_book::refusal_of(teller& by, std::uint64_t number, const hand
   }
   auto& one = of_name.all[std::move(labels)];
   series_ += is_new ? 1 : 0;
+  bytes_ += more;
+  by.bytes += more_of_source;
   if (is_new_of_source) {
     one.sources.insert(number);
     by.names.insert(m.name);
@@ -156,12 +194,24 @@ std::string metric_book::text() const {
   return text([](const std::string&) { return true; });
 }
 
-std::string metric_book::text(const std::function<bool(const std::string&)>& is_wanted) const {
-  std::vector<MetricFamily> out;
+metric_book::contents
+metric_book::copy(const std::function<bool(const std::string&)>& is_wanted) const {
+  contents now;
   const std::lock_guard lock(mutex_);
-  for (const auto& [name, f] : families_) {
-    if (!is_wanted(name))
-      continue;
+  for (const auto& [name, f] : families_)
+    if (is_wanted(name))
+      now.families.emplace_back(name, f);
+  // Two revisions of a version may be there at once.
+  for (const auto& [number, t] : tellers_)
+    for (const auto& [why, count] : t.refused)
+      now.refused[{t.model, t.version, why}] += count;
+  return now;
+}
+
+std::string metric_book::text(const std::function<bool(const std::string&)>& is_wanted) const {
+  const auto now = copy(is_wanted);
+  std::vector<MetricFamily> out;
+  for (const auto& [name, f] : now.families) {
     auto& made = out.emplace_back(family_of(name, f.help, f.kind));
     for (const auto& [labels, s] : f.all) {
       std::vector<ClientMetric::Label> told;
@@ -170,16 +220,11 @@ std::string metric_book::text(const std::function<bool(const std::string&)>& is_
       add_to(made, s.value, std::move(told));
     }
   }
-  // Two revisions of a version may be there at once.
-  std::map<std::array<std::string, 3>, std::uint64_t> refused;
-  for (const auto& [number, t] : tellers_)
-    for (const auto& [why, count] : t.refused)
-      refused[{t.model, t.version, why}] += count;
   const std::string name_of_refused = "baton_handler_metrics_refused_total";
-  if (!refused.empty() && is_wanted(name_of_refused)) {
+  if (!now.refused.empty() && is_wanted(name_of_refused)) {
     auto& made = out.emplace_back(family_of(
         name_of_refused, "Metrics of handlers that are not told, by why.", metric_kind::counter));
-    for (const auto& [who, count] : refused)
+    for (const auto& [who, count] : now.refused)
       add_to(made, static_cast<double>(count),
              {{"model_name", who[0]}, {"version", who[1]}, {"reason", who[2]}});
   }

@@ -7,6 +7,7 @@
 
 #include "schema/inference.hpp"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -16,6 +17,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace baton::gateway {
@@ -24,6 +26,8 @@ class metric_book {
 public:
   static constexpr std::size_t names_max = 1024, series_max = 16'384; // of the gateway
   static constexpr std::size_t source_names_max = 128, source_series_max = 2048;
+  // Of names, helps, labels and their values: what a scrape copies.
+  static constexpr std::size_t bytes_max = 8u << 20, source_bytes_max = 1u << 20;
   static constexpr std::size_t name_bytes_max = 256, value_bytes_max = 256; // of a label
 
   // Who counts: the pool of a model's version. Closed by its end.
@@ -61,19 +65,25 @@ private:
   struct teller {
     std::string model, version;
     std::set<std::string, std::less<>> names;
-    std::size_t series = 0;
+    std::size_t series = 0, bytes = 0;
     std::map<std::string, std::uint64_t> refused; // by why
+  };
+  struct contents {
+    std::vector<std::pair<std::string, family>> families;
+    std::map<std::array<std::string, 3>, std::uint64_t> refused; // by model, version, why
   };
 
   std::uint64_t open(const std::string& model, const std::string& version);
   void close(std::uint64_t number);
   std::string take(std::uint64_t number, const handler_metric& m);
+  // What a text is made of, outside of the lock: pools wait for it.
+  contents copy(const std::function<bool(const std::string&)>& is_wanted) const;
   // Null: taken. Else why not, a word for a label.
   const char* refusal_of(teller& by, std::uint64_t number, const handler_metric& m);
 
   mutable std::mutex mutex_;
   std::map<std::string, family> families_;
-  std::size_t series_ = 0;
+  std::size_t series_ = 0, bytes_ = 0;
   std::map<std::uint64_t, teller> tellers_;
   std::uint64_t last_source_ = 0;
 };

@@ -1,9 +1,12 @@
 #include "gateway/metrics.hpp"
 
 #include "gateway/board.hpp"
+#include "gateway/host_load.hpp"
 #include "gateway/kserve_metrics.hpp"
 #include "gateway/kserve_request.hpp"
+#include "gateway/load_metrics.hpp"
 #include "gateway/tgi_metrics.hpp"
+#include "gateway/vllm_metrics.hpp"
 
 #include <prometheus/counter.h>
 #include <prometheus/gauge.h>
@@ -11,6 +14,8 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <sstream>
@@ -80,104 +85,6 @@ MetricFamily family_with(const one_value& v) {
   return family;
 }
 
-double share_of(std::uint32_t part, std::uint32_t all) {
-  return all == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(all);
-}
-
-std::vector<one_value> values_of(const load_report& l) {
-  constexpr auto gauge = MetricType::Gauge;
-  constexpr auto counter = MetricType::Counter;
-  const auto number = [](std::uint64_t n) { return static_cast<double>(n); };
-  return {
-      {"baton_requests_running", "Sequences in steps.", gauge, number(l.running)},
-      {"baton_requests_waiting", "Tickets that wait for a slot.", gauge, number(l.waiting)},
-      {"baton_blocks_used", "KV blocks in use.", gauge, number(l.blocks_used)},
-      {"baton_blocks_total", "KV blocks of the pipeline.", gauge, number(l.blocks_total)},
-      {"baton_micro_batches_in_flight", "Micro-batches between scheduler and last stage.", gauge,
-       number(l.in_flight)},
-      {"baton_bubble_ratio", "Share of time that stages waited.", gauge, l.bubble_ratio},
-      {"baton_steps_total", "Steps acknowledged.", counter, number(l.steps)},
-      {"baton_preemptions_total", "Sequences preempted.", counter, number(l.preemptions)},
-      {"baton_requests_swapped", "Sequences whose KV is in swap space.", gauge, number(l.swapped)},
-      {"baton_swap_blocks_used", "KV blocks in swap space.", gauge, number(l.swap_blocks_used)},
-      {"baton_swap_blocks_total", "KV blocks that swap space holds.", gauge,
-       number(l.swap_blocks_total)},
-      {"baton_swapped_out_blocks_total", "KV blocks copied to swap space.", counter,
-       number(l.swapped_out_blocks)},
-      {"baton_swapped_in_blocks_total", "KV blocks copied back from swap space.", counter,
-       number(l.swapped_in_blocks)},
-      {"baton_max_batch_total_tokens", "Positions of all KV blocks.", gauge,
-       number(l.max_batch_total_tokens)},
-      {"baton_prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache.", counter,
-       number(l.prefix_cache_queries)},
-      {"baton_prefix_cache_hits_total", "Prompt tokens found in the prefix cache.", counter,
-       number(l.prefix_cache_hits)},
-      {"baton_spec_decode_accepted_tokens_total", "Guessed tokens that were right.", counter,
-       number(l.spec_decode_accepted_tokens)},
-      {"baton_streams_detached", "Streams that nobody listens to at the moment.", gauge,
-       number(l.detached)},
-      {"baton_epochs_total", "Epochs opened by the head.", counter, number(l.epochs)},
-      {"baton_recoveries_total", "Recoveries of the pipeline.", counter, number(l.recoveries)},
-      {"baton_recovery_seconds", "Duration of the last recovery.", gauge, l.recovery_seconds},
-      {"vllm:num_requests_running", "Number of requests in model execution batches.", gauge,
-       number(l.running)},
-      {"vllm:num_requests_waiting", "Number of requests waiting to be processed.", gauge,
-       number(l.waiting)},
-      {"vllm:num_requests_swapped", "Number of requests swapped to CPU.", gauge, number(l.swapped)},
-      {"vllm:cpu_cache_usage_perc", "CPU KV-cache usage. 1 means 100 percent usage.", gauge,
-       share_of(l.swap_blocks_used, l.swap_blocks_total)},
-      {"vllm:kv_cache_usage_perc", "KV-cache usage. 1 means 100 percent usage.", gauge,
-       share_of(l.blocks_used, l.blocks_total)},
-      {"vllm:prefix_cache_queries_total", "Prefix cache queries, in terms of number of tokens.",
-       counter, number(l.prefix_cache_queries)},
-      {"vllm:prefix_cache_hits_total", "Prefix cache hits, in terms of number of cached tokens.",
-       counter, number(l.prefix_cache_hits)},
-      {"vllm:spec_decode_num_drafts_total", "Number of spec decoding drafts.", counter,
-       number(l.spec_decode_drafts)},
-      {"vllm:spec_decode_num_draft_tokens_total", "Number of draft tokens.", counter,
-       number(l.spec_decode_draft_tokens)},
-      {"vllm:spec_decode_num_accepted_tokens_total", "Number of accepted tokens.", counter,
-       number(l.spec_decode_accepted_tokens)},
-      {"vllm:num_preemptions_total", "Cumulative number of preemptions.", counter,
-       number(l.preemptions)},
-      {"tgi_queue_size", "Current queue size.", gauge, number(l.waiting)},
-      {"tgi_batch_current_size", "Current batch size.", gauge, number(l.running)},
-      {"tgi_batch_max_total_tokens", "Maximum tokens for a batch.", gauge,
-       number(l.max_batch_total_tokens)},
-  };
-}
-
-// The series of all pipelines are one family.
-void add_loads(std::vector<MetricFamily>& out, const std::vector<pipeline_view>& pipelines) {
-  const auto first = out.size();
-  auto busy = family_of(
-      {"baton_stage_busy_seconds_total", "Compute time of each stage.", MetricType::Counter, 0});
-  for (std::size_t i = 0; i < pipelines.size(); ++i) {
-    if (!pipelines[i].load) {
-      continue;
-    }
-    const auto& load = *pipelines[i].load;
-    const auto engine = std::to_string(i);
-    const auto values = values_of(load);
-    for (std::size_t row = 0; row < values.size(); ++row) {
-      if (first + row == out.size()) {
-        out.push_back(family_of(values[row]));
-      }
-      add_to(out[first + row], values[row].value, {{"engine", engine}, {"model_name", load.model}});
-    }
-    for (std::size_t stage = 0; stage < load.stage_busy_micros.size(); ++stage) {
-      label_list labels{{"model_name", load.model}, {"stage", std::to_string(stage)}};
-      if (pipelines.size() > 1) { // one alone has never had it
-        labels.insert(labels.begin(), {"engine", engine});
-      }
-      add_to(busy, static_cast<double>(load.stage_busy_micros[stage]) / 1e6, std::move(labels));
-    }
-  }
-  if (!busy.metric.empty()) {
-    out.push_back(std::move(busy));
-  }
-}
-
 // The supervision tree as the root last told it.
 void add_processes(std::vector<MetricFamily>& out, const std::vector<status>& processes) {
   MetricFamily ready;
@@ -244,8 +151,9 @@ void add_keys(std::vector<MetricFamily>& out, const std::vector<key_usage>& keys
 struct metrics::model_series {
   model_series(registry& in, const Labels& labels, kserve_series& of_model);
 
-  Histogram &first, &next, &whole, &vllm_first, &vllm_next, &vllm_whole;
-  Counter &prompt_tokens, &output_tokens, &vllm_prompt, &vllm_output;
+  Histogram &first, &next, &whole;
+  Counter &prompt_tokens, &output_tokens;
+  vllm_series vllm;
   tgi_series tgi;
   kserve_series& kserve; // of all pipelines of the model
 };
@@ -292,6 +200,10 @@ struct metrics::registry {
   Family<Counter>& spans_dropped = counters(
       "baton_spans_dropped_total", "Spans lost, because the collector did not take them in time.");
 
+  gateway::vllm_http vllm_http{all};
+  std::mutex host_mutex;
+  host_reader host;
+
   Counter& tgi_opened = counters("tgi_request_count", "Total number of requests.").Add({});
   Family<Counter>& tgi_failed = counters("tgi_request_failure", "Number of failed requests.");
 
@@ -335,29 +247,24 @@ metrics::model_series::model_series(registry& in, const Labels& labels, kserve_s
                         labels, next_token_buckets)),
       whole(in.histogram("baton_e2e_request_latency_seconds",
                          "From the request's arrival to its last token.", labels, request_buckets)),
-      vllm_first(in.histogram("vllm:time_to_first_token_seconds",
-                              "Histogram of time to first token in seconds.", labels,
-                              first_token_buckets)),
-      vllm_next(in.histogram("vllm:inter_token_latency_seconds",
-                             "Histogram of inter-token latency in seconds.", labels,
-                             next_token_buckets)),
-      vllm_whole(in.histogram("vllm:e2e_request_latency_seconds",
-                              "Histogram of e2e request latency in seconds.", labels,
-                              request_buckets)),
       prompt_tokens(
           in.counter("baton_prompt_tokens_total", "Prompt tokens of ended requests.", labels)),
       output_tokens(
           in.counter("baton_output_tokens_total", "Tokens delivered to clients.", labels)),
-      vllm_prompt(
-          in.counter("vllm:prompt_tokens_total", "Number of prefill tokens processed.", labels)),
-      vllm_output(in.counter("vllm:generation_tokens_total",
-                             "Number of generation tokens processed.", labels)),
-      tgi(in.all, labels), kserve(of_model) {}
+      vllm(in.all, labels), tgi(in.all, labels), kserve(of_model) {}
 
 metrics::metrics() : registry_(std::make_unique<registry>()) {}
 metrics::~metrics() = default;
 
-void metrics::http_request(std::string_view route, int code, double seconds) {
+std::string_view known_method(std::string_view said) noexcept {
+  constexpr std::string_view all[] = {"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"};
+  const auto* at = std::find(std::begin(all), std::end(all), said);
+  return at == std::end(all) ? "other" : *at;
+}
+
+void metrics::http_request(std::string_view route, std::string_view method, int code,
+                           double seconds) {
+  registry_->vllm_http.request(route, method, code, seconds);
   registry_->http_requests.Add({{"route", std::string(route)}, {"code", std::to_string(code)}})
       .Increment();
   registry_->http_seconds.Add({{"route", std::string(route)}}, request_buckets).Observe(seconds);
@@ -398,7 +305,7 @@ void metrics::dropped(std::string_view what) {
 void metrics::first_token(std::uint32_t pipeline, const std::string& model, double seconds) {
   auto& m = registry_->of(pipeline, model);
   m.first.Observe(seconds);
-  m.vllm_first.Observe(seconds);
+  m.vllm.first_token(seconds);
   m.kserve.first_token(seconds);
 }
 
@@ -406,18 +313,22 @@ void metrics::next_tokens(std::uint32_t pipeline, const std::string& model, std:
                           double seconds) {
   auto& m = registry_->of(pipeline, model);
   m.output_tokens.Increment(count);
-  m.vllm_output.Increment(count);
-  if (count == 0 || seconds < 0) {
+  if (count == 0) {
     return;
   }
   const double each = seconds / count;
+  m.vllm.next_tokens(count, each);
+  if (seconds < 0) {
+    return;
+  }
   for (std::uint32_t i = 0; i < count; ++i) {
     m.next.Observe(each);
-    m.vllm_next.Observe(each);
   }
 }
 
-void metrics::choice_ended(std::uint32_t pipeline, const std::string& model, finish how) {
+void metrics::choice_ended(std::uint32_t pipeline, const std::string& model, finish how,
+                           std::uint32_t output_tokens) {
+  registry_->of(pipeline, model).vllm.choice_ended(output_tokens);
   const std::string reason(finished_reason(how));
   registry_->ended.Add({{"model_name", model}, {"how", reason}}).Increment();
   auto labels = model_labels(pipeline, model);
@@ -429,12 +340,10 @@ void metrics::request_ended(std::uint32_t pipeline, const std::string& model,
                             const ended_request& r) {
   auto& m = registry_->of(pipeline, model);
   m.whole.Observe(r.seconds);
-  m.vllm_whole.Observe(r.seconds);
+  m.vllm.ended(r);
   m.tgi.ended(r);
   m.kserve.ended(r);
-  const auto count = static_cast<double>(r.prompt_tokens);
-  m.prompt_tokens.Increment(count);
-  m.vllm_prompt.Increment(count);
+  m.prompt_tokens.Increment(static_cast<double>(r.prompt_tokens));
 }
 
 void metrics::worker_answered(const std::string& model, const std::string& version,
@@ -479,6 +388,10 @@ std::string metrics::text(const snapshot& now, std::size_t requests_open,
                                   MetricType::Gauge, static_cast<double>(requests_open)}));
   add_loads(families, now.pipelines);
   add_kserve_loads(families, now, workers);
+  {
+    const std::lock_guard lock(registry_->host_mutex);
+    add_kserve_host(families, registry_->host.read());
+  }
   if (now.cluster) {
     add_processes(families, now.cluster->nodes);
   }

@@ -8,6 +8,7 @@
 #include "schema/messages.hpp"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,16 +25,24 @@ struct ended_request {
   std::uint64_t output_tokens = 0;
   bool is_well = true; // it neither failed nor was cancelled
   bool is_cancelled = false;
-  double queue_seconds = 0; // of `seconds`: until its ticket
+  double queue_seconds = 0; // of `seconds`: until its ticket, and behind it until it was in a step
+  double prepare_seconds = 0; // of `seconds`: text to ids, and the checks of them
+  std::optional<double> first_token_seconds{}, last_token_seconds{}; // of `seconds`; none: no token
+  std::uint64_t longest_output_tokens = 0;                           // of its choices
+  std::uint32_t choices = 0;                 // that were asked for; 0: not known here
+  std::optional<std::uint64_t> tokens_max{}; // of a choice; none: not known here, or no text
 };
 
 // Of a model's requests that have ended, for Triton's statistics.
 struct model_tally {
   std::uint64_t succeeded = 0, failed = 0;
   double success_seconds = 0, failure_seconds = 0; // together
-  double queue_seconds = 0;                        // of those that succeeded
+  double queue_seconds = 0, prepare_seconds = 0;   // of those that succeeded
   std::int64_t last_ms = 0;                        // since 1970; 0: none has succeeded yet
 };
+
+// Of HTTP, or "other": a client may say anything.
+std::string_view known_method(std::string_view said) noexcept;
 
 class metrics {
 public:
@@ -42,8 +51,9 @@ public:
   metrics(const metrics&) = delete;
   metrics& operator=(const metrics&) = delete;
 
-  // `route` is a name of the route table, never a client's text: labels must stay few.
-  void http_request(std::string_view route, int code, double seconds);
+  // `route` is a name of the route table, never a client's text: labels must stay few. `method` is
+  // known_method's.
+  void http_request(std::string_view route, std::string_view method, int code, double seconds);
   void connection_opened();
   void connection_closed();
   // `door` is http, websocket, zmq or grpc.
@@ -58,7 +68,8 @@ public:
   // `count` tokens came `seconds` after those before them.
   void next_tokens(std::uint32_t pipeline, const std::string& model, std::uint32_t count,
                    double seconds);
-  void choice_ended(std::uint32_t pipeline, const std::string& model, finish how);
+  void choice_ended(std::uint32_t pipeline, const std::string& model, finish how,
+                    std::uint32_t output_tokens);
   void request_ended(std::uint32_t pipeline, const std::string& model, const ended_request& r);
   // The same of a worker model, whose seconds until its first piece are those of a first token.
   void worker_answered(const std::string& model, const std::string& version, double seconds);

@@ -1,5 +1,7 @@
 #include "gateway/tgi_metrics.hpp"
 
+#include <algorithm>
+
 namespace baton::gateway {
 namespace {
 
@@ -33,10 +35,19 @@ prometheus::Labels with_err(prometheus::Labels labels, std::string_view word) {
 tgi_series::tgi_series(prometheus::Registry& all, const prometheus::Labels& labels)
     : duration_(histogram(all, "tgi_request_duration", "Duration of the entire request.", labels,
                           request_seconds)),
+      validation_(histogram(all, "tgi_request_validation_duration",
+                            "Duration of the request's validation: its text becomes tokens.",
+                            labels, request_seconds)),
+      queue_(histogram(all, "tgi_request_queue_duration", "Time that the request waited.", labels,
+                       request_seconds)),
+      inference_(histogram(all, "tgi_request_inference_duration",
+                           "Duration of the request's inference.", labels, request_seconds)),
       input_length_(histogram(all, "tgi_request_input_length", "Length of the prompt in tokens.",
                               labels, token_counts)),
       generated_tokens_(histogram(all, "tgi_request_generated_tokens",
                                   "Generated tokens of the request.", labels, token_counts)),
+      max_new_tokens_(histogram(all, "tgi_request_max_new_tokens",
+                                "Tokens that the request may come to.", labels, token_counts)),
       time_per_token_(histogram(all, "tgi_request_mean_time_per_token_duration",
                                 "Mean time per token of the request.", labels, token_seconds)),
       success_(counter(all, "tgi_request_success", "Number of successful requests.", labels)),
@@ -50,6 +61,12 @@ void tgi_series::ended(const ended_request& r) {
   }
   success_.Increment();
   duration_.Observe(r.seconds);
+  validation_.Observe(r.prepare_seconds);
+  queue_.Observe(r.queue_seconds);
+  inference_.Observe(std::max(0.0, r.seconds - r.queue_seconds - r.prepare_seconds));
+  if (r.tokens_max) {
+    max_new_tokens_.Observe(static_cast<double>(*r.tokens_max));
+  }
   input_length_.Observe(static_cast<double>(r.prompt_tokens));
   generated_tokens_.Observe(static_cast<double>(r.output_tokens));
   if (r.output_tokens > 0) {

@@ -17,7 +17,8 @@ struct tgi_series {
   void ended(const ended_request& r);
 
 private:
-  prometheus::Histogram &duration_, &input_length_, &generated_tokens_, &time_per_token_;
+  prometheus::Histogram &duration_, &validation_, &queue_, &inference_;
+  prometheus::Histogram &input_length_, &generated_tokens_, &max_new_tokens_, &time_per_token_;
   prometheus::Counter &success_, &failure_;
 };
 

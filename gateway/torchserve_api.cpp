@@ -122,7 +122,8 @@ http_plan torchserve_api::plan(const http_call& call) const {
   case operation::metrics: {
     http_reply reply;
     reply.content_type = "text/plain; version=0.0.4; charset=utf-8";
-    reply.body = facts_->torchserve().text(target->all("name[]"), *facts_->handler_metrics());
+    reply.body = facts_->torchserve().text(target->all("name[]"), *facts_->handler_metrics(),
+                                           facts_->worker_views());
     return reply;
   }
   default:

@@ -16,6 +16,8 @@ using prometheus::MetricFamily;
 using prometheus::MetricType;
 using label_list = std::vector<ClientMetric::Label>;
 
+constexpr double millis_of_second = 1000;
+
 double micros(std::chrono::steady_clock::duration d) {
   return std::chrono::duration<double, std::micro>(d).count();
 }
@@ -101,7 +103,8 @@ void torchserve_metrics::predicted(const std::string& model, bool has_version, d
 }
 
 std::string torchserve_metrics::text(const std::vector<std::string>& names,
-                                     const metric_book& of_handlers) {
+                                     const metric_book& of_handlers,
+                                     const std::vector<worker_view>& workers) {
   const std::lock_guard lock(mutex_);
   family_list out(names);
   const label_list of_host{{"Level", "Host"}, {"Hostname", host_}};
@@ -136,6 +139,14 @@ std::string torchserve_metrics::text(const std::vector<std::string>& names,
     for (const auto& [model, millis] : last_millis_) {
       family_list::add(family, {{"ModelName", model}, {"Level", "Model"}, {"Hostname", host_}},
                        millis);
+    }
+  }
+  if (auto* family = out.begin("WorkerLoadTime", gauge, "Milliseconds")) {
+    for (const auto& one : workers) {
+      for (const auto& [process, seconds] : one.load->tally.load_seconds()) {
+        family_list::add(family, {{"WorkerName", process}, {"Level", "Host"}, {"Hostname", host_}},
+                         seconds * millis_of_second);
+      }
     }
   }
   const auto now = system_.read();

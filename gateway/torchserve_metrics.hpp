@@ -5,6 +5,7 @@
 
 #include "gateway/host_load.hpp"
 #include "gateway/metric_book.hpp"
+#include "gateway/worker_load.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -29,7 +30,8 @@ public:
   // It has ended well: the wait for its ticket, and from its arrival to its end.
   void predicted(const std::string& model, bool has_version, duration queue, duration whole);
   // Of these names alone, unless there are none; behind its own those that handlers count.
-  std::string text(const std::vector<std::string>& names, const metric_book& of_handlers);
+  std::string text(const std::vector<std::string>& names, const metric_book& of_handlers,
+                   const std::vector<worker_view>& workers = {});
 
 private:
   struct of_model {

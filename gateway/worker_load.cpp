@@ -6,6 +6,28 @@
 
 namespace baton::gateway {
 
+void worker_tally::batch_ended(std::uint32_t size, double seconds) {
+  const std::lock_guard lock(mutex_);
+  auto& of_size = batches_[size];
+  ++of_size.count;
+  of_size.seconds += seconds;
+}
+
+void worker_tally::loaded(const std::string& process, double seconds) {
+  const std::lock_guard lock(mutex_);
+  load_seconds_[process] = seconds;
+}
+
+std::map<std::uint32_t, batch_tally> worker_tally::batches() const {
+  const std::lock_guard lock(mutex_);
+  return batches_;
+}
+
+std::map<std::string, double> worker_tally::load_seconds() const {
+  const std::lock_guard lock(mutex_);
+  return load_seconds_;
+}
+
 // Names and versions are of [A-Za-z0-9._-]: nothing in them is to be escaped.
 std::string worker_metrics(const std::vector<worker_view>& all) {
   struct gauge {

@@ -7,18 +7,40 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
 namespace baton::gateway {
 
 // Written by the model's pool, read by any thread.
+struct batch_tally {
+  std::uint64_t count = 0;
+  double seconds = 0; // together, from their workers' side
+};
+
+// What is told of seldom, and kept by size or name. Any thread.
+class worker_tally {
+public:
+  void batch_ended(std::uint32_t size, double seconds);
+  void loaded(const std::string& process, double seconds); // its handler was ready after so long
+  std::map<std::uint32_t, batch_tally> batches() const;
+  std::map<std::string, double> load_seconds() const;
+
+private:
+  mutable std::mutex mutex_;
+  std::map<std::uint32_t, batch_tally> batches_; // as many as a batch may have requests
+  std::map<std::string, double> load_seconds_;   // by process
+};
+
 struct worker_load {
   std::atomic<std::size_t> workers{0}; // that take requests
   std::atomic<std::size_t> waiting{0};
   std::atomic<std::size_t> running{0};
   std::atomic<std::uint64_t> batches{0}; // so far
+  worker_tally tally;
 };
 
 struct worker_view {

@@ -29,6 +29,12 @@ struct pool_state {
     std::shared_ptr<quota_lease> lease;
     trace_handle trace;
     instant arrived;
+    std::uint64_t batch = 0; // that it is in
+  };
+  struct open_batch {
+    std::uint32_t size = 0, left = 0;
+    instant begun;
+    bool is_well = false; // one of its requests at least has ended so
   };
 
   static inline const char* name = "worker_pool";
@@ -37,6 +43,7 @@ struct pool_state {
   schedule::worker_queue queue{schedule::worker_limits{}};
   worker_pool_actor::stateful_pointer<pool_state> self = nullptr;
   std::unordered_map<std::uint64_t, open_entry> open;
+  std::unordered_map<std::uint64_t, open_batch> batches; // whose requests are open
   // Lives that the root is to end, and why, until they have: one that comes later hears as well.
   std::map<node_id, std::pair<worker_life, std::string>> condemned;
   answer_order order;          // of requests that are open, where it is kept
@@ -79,7 +86,21 @@ struct pool_state {
     obey();
   }
 
+  // The batch has taken until the last of its requests has ended.
+  void leave_batch(const open_entry& of) {
+    const auto it = batches.find(of.batch);
+    if (it == batches.end() || --it->second.left > 0)
+      return;
+    const auto& b = it->second;
+    if (b.is_well)
+      config.load->tally.batch_ended(b.size,
+                                     std::chrono::duration<double>(now() - b.begun).count());
+    batches.erase(it);
+  }
+
   void count_end(const open_entry& of, bool is_well, bool is_cancelled) {
+    if (const auto it = batches.find(of.batch); it != batches.end())
+      it->second.is_well |= is_well;
     constexpr auto seconds = [](auto d) { return std::chrono::duration<double>(d).count(); };
     ended_request r;
     r.seconds = seconds(now() - of.arrived);
@@ -92,8 +113,12 @@ struct pool_state {
 
   void erase(std::uint64_t request) {
     order.leave(request);
-    if (open.erase(request) > 0)
-      config.facts->leave();
+    const auto it = open.find(request);
+    if (it == open.end())
+      return;
+    leave_batch(it->second);
+    open.erase(it);
+    config.facts->leave();
   }
 
   // False: the stream was cut, its entry is gone.
@@ -198,8 +223,12 @@ struct pool_state {
     ++config.load->batches;
     infer_batch batch;
     batch.batch = o.batch;
+    const auto size = static_cast<std::uint32_t>(o.requests.size());
+    batches[o.batch] = {size, size, now()};
     for (const auto request : o.requests) {
-      const auto& entry = open.at(request);
+      auto& entry = open.at(request);
+      batches.erase(entry.batch); // its worker was lost with it
+      entry.batch = o.batch;
       entry.out->begun(now());
       if (entry.trace)
         entry.trace->what.begun(now());
@@ -243,7 +272,9 @@ struct pool_state {
     config.report({w.node, w.epoch, role::worker, name_of(w.node), p, std::move(reason), 0, 0, 0});
   }
 
-  void greeted(worker_life w) {
+  void greeted(worker_life w, std::uint64_t load_micros) {
+    if (load_micros > 0)
+      config.load->tally.loaded(name_of(w.node), static_cast<double>(load_micros) / 1e6);
     const auto c = condemned.find(w.node);
     if (c != condemned.end() && c->second.first == w)
       return report(w, phase::failed, c->second.second); // its end is on its way
@@ -332,7 +363,7 @@ worker_pool_actor::behavior_type pool(worker_pool_actor::stateful_pointer<pool_s
   return {
       [self](open_infer& m) { self->state.start(m); },
       [self](const close_request& m) { self->state.close(m); },
-      [self](const worker_greeted& m) { self->state.greeted(m.worker); },
+      [self](const worker_greeted& m) { self->state.greeted(m.worker, m.load_micros); },
       [self](worker_said& m) { self->state.take(m); },
       [self](const worker_counted& m) {
         for (const auto& wrong : self->state.counted.take(m.all))

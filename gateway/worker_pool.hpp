@@ -35,6 +35,7 @@ struct open_infer {
 // The worker door to the pool.
 struct worker_greeted {
   worker_life worker;
+  std::uint64_t load_micros = 0; // 0: it did not say
 };
 struct worker_said {
   worker_life worker;

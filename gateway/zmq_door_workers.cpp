@@ -163,7 +163,7 @@ void worker_door::wall::greet(const std::string& id, const hello& h) {
   ack.epoch = facts->config().epoch;
   ack.credit_bytes = window_bytes;
   say(w, ack);
-  caf::anon_send(w.pool, worker_greeted{life});
+  caf::anon_send(w.pool, worker_greeted{life, h.load_micros});
 }
 
 linked_worker* worker_door::wall::known(const std::string& id, const envelope& head) {
@@ -277,6 +277,7 @@ void worker_door::wall::beat(clock::time_point now) {
   for (auto& [node, w] : workers) {
     heartbeat h;
     h.count = ++w.beats;
+    h.steps = w.sequence_in; // up to this message it was heard
     say(w, h);
     if (now - w.heard > silence_max && !std::exchange(w.is_told_silent, true))
       caf::anon_send(w.pool, worker_silent{w.life});

@@ -145,7 +145,7 @@ offset<wire::Hello> put(writer& out, const hello& m) {
   auto build = out.text(m.build, limits::name_bytes_max);
   auto api_key = out.text(m.api_key, limits::name_bytes_max);
   return wire::CreateHello(out.buffer, m.node.value, m.epoch.value, static_cast<wire::Role>(m.role),
-                           name, endpoint, build, m.pid, api_key);
+                           name, endpoint, build, m.pid, api_key, m.load_micros);
 }
 
 void get(reader& in, const wire::Hello& from, hello& to) {
@@ -157,6 +157,7 @@ void get(reader& in, const wire::Hello& from, hello& to) {
   in.text(from.build(), to.build, limits::name_bytes_max, "hello.build");
   to.pid = from.pid();
   in.text(from.api_key(), to.api_key, limits::name_bytes_max, "hello.api_key");
+  to.load_micros = from.load_micros();
 }
 
 offset<wire::HelloAck> put(writer& out, const hello_ack& m) {
@@ -241,8 +242,20 @@ void get(reader& in, const wire::ModelCard& from, model_card& to) {
             "model_card.call_format");
 }
 
+offset<wire::SizeCounts> put(writer& out, const size_counts& m) {
+  return wire::CreateSizeCounts(out.buffer, out.numbers(m.counts, limits::size_counts_max), m.sum);
+}
+
+void get(reader& in, const wire::SizeCounts& from, size_counts& to) {
+  in.numbers(from.counts(), to.counts, limits::size_counts_max, "load_report.counts");
+  to.sum = from.sum();
+}
+
 offset<wire::LoadReport> put(writer& out, const load_report& m) {
   auto model = out.text(m.model, limits::name_bytes_max);
+  auto step_rows = put(out, m.step_rows);
+  auto prefill_micros = put(out, m.prefill_micros);
+  auto decode_micros = put(out, m.decode_micros);
   auto stage_busy_micros = out.numbers(m.stage_busy_micros, limits::stages_max);
   wire::LoadReportBuilder table(out.buffer);
   table.add_model(model);
@@ -272,6 +285,13 @@ offset<wire::LoadReport> put(writer& out, const load_report& m) {
   table.add_swapped_in_blocks(m.swapped_in_blocks);
   table.add_max_batch_total_tokens(m.max_batch_total_tokens);
   table.add_detached(m.detached);
+  table.add_running_tokens(m.running_tokens);
+  table.add_running_max_tokens(m.running_max_tokens);
+  table.add_step_rows(step_rows);
+  table.add_prefill_micros(prefill_micros);
+  table.add_decode_micros(decode_micros);
+  table.add_prefills_failed(m.prefills_failed);
+  table.add_decodes_failed(m.decodes_failed);
   return table.Finish();
 }
 
@@ -302,6 +322,13 @@ void get(reader& in, const wire::LoadReport& from, load_report& to) {
   to.swapped_in_blocks = from.swapped_in_blocks();
   to.max_batch_total_tokens = from.max_batch_total_tokens();
   to.detached = from.detached();
+  to.running_tokens = from.running_tokens();
+  to.running_max_tokens = from.running_max_tokens();
+  in.table(from.step_rows(), to.step_rows);
+  in.table(from.prefill_micros(), to.prefill_micros);
+  in.table(from.decode_micros(), to.decode_micros);
+  to.prefills_failed = from.prefills_failed();
+  to.decodes_failed = from.decodes_failed();
   in.numbers(from.stage_busy_micros(), to.stage_busy_micros, limits::stages_max,
              "load_report.stage_busy_micros");
 }

@@ -228,6 +228,8 @@ offset<wire::Tokens> put(writer& out, const tokens& m) {
   table.add_continues_prompt(m.continues_prompt);
   table.add_embedding(embedding);
   table.add_prompt_scores(prompt_scores);
+  table.add_prepare_micros(m.prepare_micros);
+  table.add_queue_micros(m.queue_micros);
   return table.Finish();
 }
 
@@ -251,6 +253,8 @@ void get(reader& in, const wire::Tokens& from, tokens& to) {
   in.numbers(from.delivered(), to.delivered, limits::ids_max, "tokens.delivered");
   in.numbers(from.embedding(), to.embedding, limits::embedding_values_max, "tokens.embedding");
   in.tables(from.prompt_scores(), to.prompt_scores, limits::ids_max, "tokens.prompt_scores");
+  to.prepare_micros = from.prepare_micros();
+  to.queue_micros = from.queue_micros();
 }
 
 offset<wire::LogprobEntry> put(writer& out, const logprob_entry& m) {
@@ -306,6 +310,8 @@ offset<wire::Chunk> put(writer& out, const chunk& m) {
   table.add_embedding(embedding);
   table.add_prompt_details(prompt_details);
   table.add_prompt_from(m.prompt_from);
+  table.add_prepare_micros(m.prepare_micros);
+  table.add_queue_micros(m.queue_micros);
   return table.Finish();
 }
 
@@ -328,6 +334,8 @@ void get(reader& in, const wire::Chunk& from, chunk& to) {
   in.numbers(from.embedding(), to.embedding, limits::embedding_values_max, "chunk.embedding");
   in.tables(from.prompt_details(), to.prompt_details, limits::details_max, "chunk.prompt_details");
   to.prompt_from = from.prompt_from();
+  to.prepare_micros = from.prepare_micros();
+  to.queue_micros = from.queue_micros();
 }
 
 offset<wire::Chunks> put(writer& out, const chunks& m) {

@@ -51,6 +51,7 @@ inline constexpr std::size_t embedding_values_max = 16u << 10; // as wide as row
 inline constexpr std::size_t pools_max = 256;    // of one micro_batch; all of them: 16 MiB
 inline constexpr std::size_t details_max = 4096; // tokens with logprobs in one chunk
 inline constexpr std::size_t stages_max = 1024;
+inline constexpr std::size_t size_counts_max = 64; // of a load_report's distributions
 inline constexpr std::size_t nodes_max = 4096;
 inline constexpr std::size_t models_max = 1024;
 inline constexpr std::size_t model_config_bytes_max = 16u << 10; // of a worker model, as TOML

@@ -2,11 +2,35 @@
 // `cluster status`.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 namespace baton {
+
+// How often something was of which size, so far.
+struct size_counts {
+  std::vector<std::uint64_t> counts; // up to each border, beyond the one before; the last: larger
+  std::uint64_t sum = 0;             // of the sizes
+
+  void add(std::uint64_t size, std::span<const std::uint64_t> borders) {
+    const auto at = std::lower_bound(borders.begin(), borders.end(), size) - borders.begin();
+    counts.resize(borders.size() + 1);
+    ++counts[static_cast<std::size_t>(at)];
+    sum += size;
+  }
+};
+
+// vLLM's for its iterations, and TGI's for its batches.
+inline constexpr std::array<std::uint64_t, 13> step_rows_borders{
+    1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384};
+inline constexpr std::array<std::uint64_t, 16> step_micros_borders{
+    500,     1'000,   2'500,   5'000,     10'000,    20'000,    50'000,     100'000,
+    200'000, 500'000, 750'000, 1'000'000, 2'500'000, 5'000'000, 10'000'000, 30'000'000};
 
 // Head to gateways and root a few times a second.
 struct load_report {
@@ -37,6 +61,12 @@ struct load_report {
   std::uint64_t swapped_in_blocks = 0;      // and back
   std::uint64_t max_batch_total_tokens = 0; // positions of all KV blocks
   std::uint32_t detached = 0;               // sequences that nobody listens to at the moment
+  std::uint64_t running_tokens = 0;         // positions computed of sequences in steps
+  std::uint64_t running_max_tokens = 0;     // to which they may come
+  size_counts step_rows{};                  // of steps that came back well
+  size_counts prefill_micros{},
+      decode_micros{}; // all stages' work at those with prompts' rows in them, and at others
+  std::uint64_t prefills_failed = 0, decodes_failed = 0; // steps
 };
 
 } // namespace baton

@@ -33,6 +33,8 @@ struct hello {
   std::string build;    // version and source hash: a mixed cluster is refused
   std::int32_t pid = 0;
   std::string api_key = {}; // of a client, where the door asks for one; never logged
+  std::uint64_t load_micros =
+      0; // of a worker: what its handler took to be ready; 0: it did not say
 };
 
 struct hello_ack {

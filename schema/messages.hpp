@@ -202,6 +202,8 @@ struct tokens {
   // First message of a choice: each of the prompt's tokens behind those before it, if that was
   // asked for; of the first the id alone.
   std::vector<sample> prompt_scores{};
+  // First message of a choice: from the ticket to the prompt's ids, and from there to a step.
+  std::uint64_t prepare_micros = 0, queue_micros = 0;
 };
 
 struct logprob_entry {
@@ -242,7 +244,8 @@ struct chunk {
   // The prompt's tokens, if these were asked for: ahead of all text, in as many chunks as it takes.
   // The first token of all has no logprob.
   std::vector<token_detail> prompt_details{};
-  std::uint32_t prompt_from = 0; // which of the prompt's is the first of them
+  std::uint32_t prompt_from = 0;                      // which of the prompt's is the first of them
+  std::uint64_t prepare_micros = 0, queue_micros = 0; // with the end: as in tokens
 };
 
 // Detokenizer to gateway: the chunks of one step. Together, because waking a dozen threads for each

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <set>
 
 namespace baton::schedule {
@@ -58,7 +59,6 @@ void scheduler::on_sampled(const sampled& step) {
     if (sequence* s = find(who))
       --s->copying;
   has_isolated_in_flight_ = false;
-  add_up(step);
   std::size_t draws = 0, pools = 0;
   for (const part& p : parts) {
     draws += p.draws();
@@ -70,6 +70,7 @@ void scheduler::on_sampled(const sampled& step) {
                    "a step drew {} tokens instead of {}, or unknown ones, or pooled {} prompts "
                    "instead of {}, or to no numbers or scores",
                    step.samples.size(), draws, step.pooled.size(), pools);
+  add_up(step, parts, failure.has_value());
   if (failure) {
     fail_step(step.batch, parts, *failure);
     for (const turn& who : copied)
@@ -90,8 +91,23 @@ void scheduler::on_sampled(const sampled& step) {
   sweep();
 }
 
-void scheduler::add_up(const sampled& step) {
+template <class Parts>
+void scheduler::add_up(const sampled& step, const Parts& parts, bool has_failed) {
   ++totals_.steps;
+  std::uint64_t rows = 0;
+  bool is_prefill = false;
+  for (const auto& p : parts) {
+    rows += p.rows;
+    is_prefill |= p.is_prefill;
+  }
+  if (has_failed) {
+    ++(is_prefill ? totals_.prefills_failed : totals_.decodes_failed);
+  } else {
+    totals_.step_rows.add(rows, step_rows_borders);
+    (is_prefill ? totals_.prefill_micros : totals_.decode_micros)
+        .add(std::accumulate(step.stage_micros.begin(), step.stage_micros.end(), std::uint64_t{0}),
+             step_micros_borders);
+  }
   auto& busy = totals_.stage_busy_micros;
   busy.resize(
       std::max(busy.size(), std::min<std::size_t>(step.stage_micros.size(), shape_.stages)));
@@ -116,7 +132,7 @@ bool scheduler::land_late(const sampled& step) {
   }
   if (step.failure || !is_whole(step, draws, pools) || !has_scores(step, parts))
     return false; // done again, which tells who is to blame
-  add_up(step);
+  add_up(step, parts, /*has_failed=*/false);
   std::span<const sample> drawn = step.samples;
   auto next_pooled = step.pooled.begin();
   for (const late_part& p : parts) {
@@ -350,7 +366,8 @@ void scheduler::close_epoch(time_point now) {
     for (const part& p : f.parts) {
       suspects_.try_emplace(p.of->turn(), range{p.position, 0}).first->second.until =
           p.position + p.rows;
-      late.push_back({p.of->turn(), p.position, p.rows - p.drafts, p.draws(), p.pools, p.scores});
+      late.push_back({p.of->turn(), p.position, p.rows - p.drafts, p.draws(), p.pools, p.scores,
+                      p.is_prefill});
     }
     if (!f.copied.empty()) // whose copies are lost
       late_.erase(batch);
@@ -410,6 +427,10 @@ load_report scheduler::load() const {
   report.running = running_count();
   report.waiting = static_cast<std::uint32_t>(lists_.waiting().size());
   report.swapped = static_cast<std::uint32_t>(blocks_.swapped_count());
+  for (const auto& [who, s] : lists_.running()) {
+    report.running_tokens += s->computed;
+    report.running_max_tokens += s->prompt_count + (s->embeds ? 0 : s->stop.tokens_max);
+  }
   for (const auto& [id, t] : tickets_) {
     report.waiting += t.is_admitted ? 0 : t.choices;
     report.detached += t.is_detached ? t.choices_open : 0;

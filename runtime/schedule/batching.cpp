@@ -37,19 +37,19 @@ std::size_t row_bytes(const sequence& s, std::size_t blocks) {
 
 } // namespace
 
-std::optional<micro_batch> scheduler::next() {
+std::optional<micro_batch> scheduler::next(time_point now) {
   if (!epoch_ || flights_.size() >= flights_max() || has_isolated_in_flight_)
     return std::nullopt;
   start_waiting();
   is_guessing_ = is_worth_guessing();
   if (!lists_.isolated().empty() && !are_suspects_coming())
-    return next_alone();
+    return next_alone(now);
   std::vector<planned> plan;
   plan_decodes(plan);
   plan_prefill(plan);
   if (!plan.empty())
-    return form(plan);
-  return lists_.isolated().empty() ? std::nullopt : next_alone();
+    return form(plan, now);
+  return lists_.isolated().empty() ? std::nullopt : next_alone(now);
 }
 
 // Those whose KV is lost are computed again in company, up to the rows that are suspect, before the
@@ -62,13 +62,13 @@ bool scheduler::are_suspects_coming() const {
 
 // Requires that one must run alone. Not before all others have come home, so that the blame is
 // certain.
-std::optional<micro_batch> scheduler::next_alone() {
+std::optional<micro_batch> scheduler::next_alone(time_point now) {
   sequence& s = *lists_.isolated().begin()->second;
   if (!flights_.empty() || !make_room(s))
     return std::nullopt;
   has_isolated_in_flight_ = true;
   const auto rows = std::min(config_.prefill_chunk, config_.max_num_batched_tokens);
-  return form({{&s, std::min<std::size_t>(s.rows_left(), rows)}});
+  return form({{&s, std::min<std::size_t>(s.rows_left(), rows)}}, now);
 }
 
 // Nobody overtakes the first that does not fit: among equals nobody starves.
@@ -350,7 +350,15 @@ pool scheduler::pool_of(const sequence& s, std::size_t end, std::uint32_t slice)
           /*before=*/{}, s.ids[end],      static_cast<std::uint32_t>(s.sampling.prompt_logprobs)};
 }
 
-micro_batch scheduler::form(const std::vector<planned>& plan) {
+// The first of its ticket ends its waiting.
+void scheduler::note_step(sequence& s, time_point now) {
+  if (std::exchange(s.has_stepped, true))
+    return;
+  auto& since = tickets_.at(s.id.ticket).stepped_at;
+  since = since.value_or(now);
+}
+
+micro_batch scheduler::form(const std::vector<planned>& plan, time_point now) {
   micro_batch batch;
   batch.batch = next_batch_;
   batch.epoch = *epoch_;
@@ -367,6 +375,8 @@ micro_batch scheduler::form(const std::vector<planned>& plan) {
     const std::size_t end = s.issued + rows;
     const bool pools = s.pools_next();
     const bool samples = !pools && end == s.ids_expected();
+    const bool is_prefill = s.issued < s.prompt_count || rows - s.drafts.size() > 1;
+    note_step(s, now);
     const auto blocks = blocks_.of(s.id).first(blocks_.needed(end));
     batch.slices.push_back({s.id,
                             static_cast<std::uint32_t>(s.issued),
@@ -391,7 +401,8 @@ micro_batch scheduler::form(const std::vector<planned>& plan) {
     }
     if (pools)
       batch.pools.push_back(pool_of(s, end, static_cast<std::uint32_t>(batch.slices.size() - 1)));
-    parts.push_back({&s, s.issued, rows, samples, s.drafts.size(), pools, pools && !s.embeds});
+    parts.push_back(
+        {&s, s.issued, rows, samples, s.drafts.size(), pools, pools && !s.embeds, is_prefill});
     s.issued = end;
     ++s.in_flight;
     file(s);

@@ -108,7 +108,8 @@ public:
   // last choice, or one refusal before any of its tokens.
   std::variant<granted, rejected> reserve(const baton::reserve& request, time_point now);
   // A request that cannot be is refused through the output; one whose ticket has ended is dropped.
-  void admit(const baton::admit& request);
+  // `now`: for what `tokens` tells of its waiting; nothing is decided by it.
+  void admit(const baton::admit& request, time_point now = {});
   void cancel(const baton::cancel& request);
   // A gateway is gone, or out of reach: it or another one may come back to its tickets.
   void detach_all_of(node_id gateway);
@@ -133,7 +134,7 @@ public:
   // one more that waits at stage 0: sequences go on in it with the tokens that are being drawn, so
   // that no stage waits for the scheduler (batching.cpp). on_sampled acknowledges one
   // (acknowledge.cpp).
-  std::optional<micro_batch> next();
+  std::optional<micro_batch> next(time_point now = {}); // `now`: as of admit
   void on_sampled(const sampled& step);
 
   // -- the pipeline's life (acknowledge.cpp). Closing voids what is in flight; what had come as far
@@ -173,6 +174,8 @@ private:
     std::uint64_t tokens_estimate = 0;
     std::uint32_t prompt_tokens = 0;
     time_point reserved_at;
+    time_point admitted_at;
+    std::optional<time_point> stepped_at; // rows of it were in a step for the first time
     std::optional<time_point> deadline;
     std::uint64_t resume_key = 0;
     bool is_resumable = false; // worth to be parked
@@ -191,6 +194,7 @@ private:
     std::size_t drafts = 0; // the last of the rows, which are guesses
     bool pools = false;
     bool scores = false; // which it pools
+    bool is_prefill = false;
     std::size_t draws() const noexcept { return samples ? 1 + drafts : 0; }
   };
   struct range { // of positions
@@ -208,6 +212,7 @@ private:
     std::size_t draws = 0;
     bool pools = false;
     bool scores = false;
+    bool is_prefill = false;
   };
   struct planned {
     sequence* which = nullptr;
@@ -241,7 +246,8 @@ private:
   bool can_take_room(const sequence& s) const;
   void adopt(sequence& s);
   bool are_suspects_coming() const;
-  std::optional<micro_batch> next_alone();
+  std::optional<micro_batch> next_alone(time_point now);
+  void note_step(sequence& s, time_point now);
   std::size_t flights_max() const noexcept {
     return shape_.stages + (config_.async_scheduling ? 1u : 0u);
   }
@@ -265,7 +271,7 @@ private:
   void swap_out(sequence& s);
   void swap_in(sequence& s);
   bool has_blocks_coming() const noexcept { return lists_.leaving() > 0; }
-  micro_batch form(const std::vector<planned>& plan);
+  micro_batch form(const std::vector<planned>& plan, time_point now);
   // Of rows up to `end`, as slice of the batch.
   pool pool_of(const sequence& s, std::size_t end, std::uint32_t slice) const;
 
@@ -280,7 +286,8 @@ private:
   sequence& land(batch_id batch, const part& p);
   bool land_late(const sampled& step);
   void clear_of_suspicion(const late_part& p);
-  void add_up(const sampled& step);
+  template <class Parts>
+  void add_up(const sampled& step, const Parts& parts, bool has_failed);
   void fail_step(batch_id batch, const std::vector<part>& parts, const error& why);
   void lose_copies(sequence& s);
   void settle(sequence& s);

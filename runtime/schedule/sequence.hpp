@@ -85,6 +85,7 @@ struct sequence {
   std::size_t swapped = 0;      // positions in swap space, of one that waits
   std::uint32_t copying = 0;    // times to or from there that are not acknowledged
   bool has_started = false;     // has been running: goes before its equals that have not
+  bool has_stepped = false;     // rows of it have been in a step
   bool has_begun = false;       // its first `tokens` message is out
 
   // -- suspicion: rows that were in flight when a step failed or a shard died --

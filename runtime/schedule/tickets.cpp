@@ -8,6 +8,16 @@
 #include <set>
 
 namespace baton::schedule {
+namespace {
+
+// 0 for a time that nobody has told.
+std::uint64_t micros_between(time_point from, time_point to) {
+  using std::chrono::microseconds;
+  const auto span = std::chrono::duration_cast<microseconds>(to - from).count();
+  return static_cast<std::uint64_t>(std::max<microseconds::rep>(span, 0));
+}
+
+} // namespace
 
 scheduler::scheduler(scheduler_config config)
     : config_(std::move(config)), next_ticket_(config_.first_ticket),
@@ -105,7 +115,7 @@ void scheduler::recount(ticket_id id) {
     queue_.put(id, {t.priority, t.choices_open, t.tokens_estimate, t.choices_started > 0});
 }
 
-void scheduler::admit(const baton::admit& request) {
+void scheduler::admit(const baton::admit& request, time_point now) {
   const auto it = tickets_.find(request.ticket);
   if (it == tickets_.end()) {
     const bool was_ours =
@@ -125,6 +135,7 @@ void scheduler::admit(const baton::admit& request) {
   if (auto why = refuse_admit(request, t))
     return refuse(request.ticket, std::move(*why));
   t.is_admitted = true;
+  t.admitted_at = now;
   t.continues_prompt = request.continues_prompt;
   t.prompt_tokens = static_cast<std::uint32_t>(request.prompt_ids.size());
   stopping stop = request.stop;
@@ -431,6 +442,8 @@ tokens scheduler::message_of(sequence& s) {
       m.prompt_scores = std::exchange(s.scores, {});
       m.prompt_scores.insert(m.prompt_scores.begin(), {s.ids.front(), 0, {}});
     }
+    m.prepare_micros = micros_between(t.reserved_at, t.admitted_at);
+    m.queue_micros = micros_between(t.admitted_at, t.stepped_at.value_or(t.admitted_at));
     totals_.prompt_tokens += t.has_begun ? 0 : t.prompt_tokens;
     totals_.prefix_cache_queries +=
         config_.enable_prefix_caching && !s.embeds && m.prompt_scores.empty() ? t.prompt_tokens : 0;

@@ -1,4 +1,4 @@
-"""The tables of docs/compatibility*.md say what is tested, and by which test: each row of theirs names one that exists, or its section does; and every link
+"""The tables of docs/compatibility*.md and docs/workers.md say what is tested, and by which test: each row of theirs names one that exists, or its section does; and every link
 between the documents leads somewhere."""
 import pathlib
 import re
@@ -7,7 +7,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-PAGES = sorted([*DOCS.glob("compatibility*.md"), *DOCS.glob("compatibility/*.md")])
+PAGES = sorted([DOCS / "workers.md", *DOCS.glob("compatibility*.md"), *DOCS.glob("compatibility/*.md")])
 WITH_LINKS = sorted([ROOT / "README.md", *DOCS.glob("*.md"), *DOCS.glob("compatibility/*.md"), *DOCS.glob("decisions/*.md")])
 FILE = re.compile(r"\b(?:test_\w+\.py|\w+_test\.cpp)\b")
 FUNCTION = re.compile(r"`(?:test_\w+\.py: )?(test_\w+)`")

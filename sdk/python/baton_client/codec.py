@@ -309,7 +309,12 @@ def generate(
 
 
 def hello(
-    us: Address, name: str, pid: int, api_key: str = "", role: int = Role.client
+    us: Address,
+    name: str,
+    pid: int,
+    api_key: str = "",
+    role: int = Role.client,
+    load_micros: int = 0,
 ) -> bytes:
     b = flatbuffers.Builder(256)
     text = b.CreateString(name)
@@ -322,6 +327,7 @@ def hello(
     wire_hello.HelloAddPid(b, pid)
     if key is not None:
         wire_hello.HelloAddApiKey(b, key)
+    wire_hello.HelloAddLoadMicros(b, load_micros)
     return _finished(b, MessageKind.hello, wire_hello.HelloEnd(b))
 
 

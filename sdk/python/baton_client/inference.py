@@ -22,6 +22,7 @@ from .wire import Tensor as wire_tensor
 from .wire.CancelInfer import CancelInfer as WireCancelInfer
 from .wire.Credit import Credit as WireCredit
 from .wire.Drain import Drain as WireDrain
+from .wire.Heartbeat import Heartbeat as WireHeartbeat
 from .wire.InferBatch import InferBatch as WireInferBatch
 from .wire.Inferred import Inferred as WireInferred
 from .wire.MessageKind import MessageKind
@@ -332,5 +333,6 @@ codec.READERS.update(
         MessageKind.cancel_infer: (WireCancelInfer, lambda t: t.Request()),
         MessageKind.credit: (WireCredit, lambda t: t.BytesTotal()),
         MessageKind.drain: (WireDrain, lambda t: True),
+        MessageKind.heartbeat: (WireHeartbeat, lambda t: t.Steps()),
     }
 )

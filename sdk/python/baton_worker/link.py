@@ -26,12 +26,14 @@ from baton_client.inference import Infer
 from baton_client.wire.MessageKind import MessageKind
 from baton_client.wire.Role import Role
 
-from .metrics import Metrics
+from .metrics import Metrics, Told
 
 HEARTBEAT_INTERVAL = 1.0
 SILENCE_MAX = 5.0
 BATCH_BYTES_MAX = 64 << 20  # body_bytes_max of schema/limits.hpp
 PACKET_EXTRA_BYTES_MAX = 2048
+METRIC_BYTES_MAX = 256 << 10  # of one message of what is counted
+UNHEARD_MAX = 32  # such messages that the door has not said to have heard: what is counted further waits
 RECONNECT_PAUSE = 0.05
 POLL_INTERVAL_MS = 250
 LINGER_MS = 500
@@ -49,15 +51,27 @@ class Batch:
     items: List[Infer]
 
 
+def _part_of(left: Deque[Told]) -> List[Told]:
+    """What fits into the next message: at least one."""
+    part = [left.popleft()]
+    size = part[0].size
+    while left and len(part) < inference.METRICS_MAX and size + left[0].size <= METRIC_BYTES_MAX:
+        size += left[0].size
+        part.append(left.popleft())
+    return part
+
+
 class Link:
     """`put`, `next_batch` and `is_cancelled` are the handler's thread's; `leave` anybody's."""
 
-    def __init__(self, door: str, node: int, epoch: int, name: str, metrics: Optional[Metrics] = None):
+    def __init__(self, door: str, node: int, epoch: int, name: str, metrics: Optional[Metrics] = None, load_seconds: float = 0):
         self._endpoint = door
         self._us = codec.Address(node, epoch, WORKER_ACTOR)
         self._name = name
         self._metrics = metrics or Metrics()
+        self._load_micros = int(load_seconds * 1e6)
         self._told_epoch = 0  # of the door that has heard the metrics so far
+        self._unheard: Deque[Tuple[int, List[Told]]] = deque()  # by the sequence of their message
         self._changed = threading.Condition(threading.RLock())  # a signal may come while it is held
         self._life = 0
         self._is_open = False
@@ -170,7 +184,7 @@ class Link:
         self._poller = zmq.Poller()
         for readable in (self._socket, self._monitor, self._wake_in):
             self._poller.register(readable, zmq.POLLIN)
-        body = codec.hello(self._us, self._name, os.getpid(), role=Role.worker)
+        body = codec.hello(self._us, self._name, os.getpid(), role=Role.worker, load_micros=self._load_micros)
         self._send(MessageKind.hello, body)
 
     def _send(self, kind: int, body: bytes) -> None:
@@ -204,12 +218,32 @@ class Link:
             if time.monotonic() - heard_at > SILENCE_MAX:
                 raise LinkDown("the door fell silent")
 
-    def _send_metrics(self) -> None:
-        """Small, and once a second: without credit."""
-        told = self._metrics.take()
-        for at in range(0, len(told), inference.METRICS_MAX):
-            body = inference.handler_metrics(told[at : at + inference.METRICS_MAX])
-            self._send(MessageKind.handler_metrics, body)
+    def _send_metrics(self, is_last: bool = False) -> None:
+        """Bounded, and once a second: without credit."""
+        if len(self._unheard) >= UNHEARD_MAX and not is_last:
+            return
+        left = deque(self._metrics.take())
+        while left:
+            part = _part_of(left)
+            try:
+                self._send(MessageKind.handler_metrics, inference.handler_metrics(part))
+            except BaseException:
+                self._metrics.put_back([*part, *left])
+                raise
+            self._unheard.append((self._sequence_out, part))
+
+    def _settle_unheard(self, epoch: int) -> None:
+        """Of a door that is there anew. Another life of it counts from the beginning: what the one before may not have heard is told to
+        it. The same one may still come upon it, and would count it twice."""
+        if self._told_epoch != epoch:
+            for _, part in self._unheard:
+                self._metrics.put_back(part)
+        self._unheard.clear()
+
+    def _heard_up_to(self, sequence: int) -> None:
+        """0: a door that does not say; it hears what is said in order."""
+        while self._unheard and (sequence == 0 or self._unheard[0][0] <= sequence):
+            self._unheard.popleft()
 
     def _send_queued(self) -> bool:
         """True: released, nothing is left to say."""
@@ -225,7 +259,7 @@ class Link:
                         return self._is_released
                 kind, body = self._queued.popleft()
             if kind == MessageKind.drain:
-                self._send_metrics()  # behind it nothing is heard
+                self._send_metrics(is_last=True)  # behind it nothing is heard
             self._send(kind, body)
 
     def _drain_wake(self) -> None:
@@ -252,6 +286,7 @@ class Link:
                     raise heard.value.refused
                 self._door.node, self._door.epoch = heard.value.node, heard.value.epoch
                 self._window_bytes = heard.value.window_bytes
+                self._settle_unheard(heard.value.epoch)
                 if self._told_epoch not in (0, heard.value.epoch):
                     self._metrics.tell_again()
                 self._told_epoch = heard.value.epoch
@@ -261,6 +296,8 @@ class Link:
                 self._batches.append(Batch(self._life, heard.value))
             elif heard.kind == MessageKind.cancel_infer:
                 self._cancelled.add(heard.value)
+            elif heard.kind == MessageKind.heartbeat:
+                self._heard_up_to(heard.value)
             elif heard.kind == MessageKind.credit:
                 self._credited_bytes = heard.value
             elif heard.kind == MessageKind.drain:

@@ -12,11 +12,12 @@ import math
 import re
 import threading
 from dataclasses import dataclass
-from typing import Dict, List, Mapping, Tuple
+from typing import Dict, List, Mapping, Sequence, Tuple
 
 NAMES_MAX, SERIES_MAX, LABELS_MAX = 128, 2048, 32  # of a process; as gateway/metric_book.hpp
 NAME_BYTES_MAX, VALUE_BYTES_MAX, HELP_BYTES_MAX = 256, 256, 1024
-RESERVED = ("baton_", "vllm:", "tgi_", "nv_", "ts_")  # the server's own
+BYTES_MAX, NODE_BYTES = 1 << 20, 64  # of names, helps, labels and their values, and a charge for each name and each set
+RESERVED = ("baton_", "vllm:", "tgi_", "nv_", "ts_", "http_requests_total", "http_request_duration_")  # the server's own
 COUNTER, GAUGE = "counter", "gauge"
 NAME = re.compile(r"[A-Za-z_:][A-Za-z0-9_:]*\Z", re.ASCII)
 LABEL = re.compile(r"(?!__)[A-Za-z_][A-Za-z0-9_]*\Z", re.ASCII)
@@ -36,6 +37,11 @@ class Told:
     labels: List[Tuple[str, str]]
     sets: bool
     value: float
+    of: "Metric"
+
+    @property
+    def size(self) -> int:
+        return _size(self.name, self.help) + _size(*(text for label in self.labels for text in label))
 
 
 class Metric:
@@ -85,9 +91,17 @@ class Metric:
             sorted(self._labels.items()),
             self._sets,
             self._value if self._sets else self._added,
+            self,
         )
         self._is_new, self._sets, self._added = False, False, 0.0
         return told
+
+    def put_back(self, told: Told) -> None:
+        """It was not heard: what has been counted or set since goes with it."""
+        self._is_new = True
+        self._sets = self._sets or told.sets
+        if not told.sets:
+            self._added += told.value
 
     @property
     def is_new(self) -> bool:
@@ -116,7 +130,7 @@ class Family:
         with self.lock:
             key = tuple(sorted(labels.items()))
             if key not in self.all:
-                self._metrics.count_series(self.name)
+                self._metrics.count_series(self.name, labels)
                 self.all[key] = Metric(self, labels)
             return self.all[key]
 
@@ -133,7 +147,7 @@ class Metrics:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self._families: Dict[str, Family] = {}
-        self._series = 0
+        self._series = self._bytes = 0
 
     def counter(self, name: str, help: str = "") -> Family:
         """One that only grows. The same name gives the same one."""
@@ -153,14 +167,21 @@ class Metrics:
                 if len(self._families) == NAMES_MAX:
                     raise MetricError(f"'{name}' is one metric too many: {NAMES_MAX} are possible")
                 text = str(help).encode(errors="replace")[:HELP_BYTES_MAX].decode(errors="ignore")
+                self._count_bytes(name, _size(name, text))
                 known = self._families[name] = Family(self, kind, name, text)
             elif known.kind != kind:
                 raise MetricError(f"the metric '{name}' is a {known.kind}, and cannot be a {kind} as well")
             return known
 
-    def count_series(self, name: str) -> None:
+    def _count_bytes(self, name: str, more: int) -> None:
+        if self._bytes + more > BYTES_MAX:
+            raise MetricError(f"the metric '{name}' has labels too many or too long: {BYTES_MAX} bytes are possible, of all metrics together")
+        self._bytes += more
+
+    def count_series(self, name: str, labels: Mapping[str, str]) -> None:
         if self._series == SERIES_MAX:
             raise MetricError(f"the metric '{name}' has one set of labels too many: {SERIES_MAX} are possible, of all metrics together")
+        self._count_bytes(name, _size(*labels.keys(), *labels.values()))
         self._series += 1
 
     def take(self) -> List[Told]:
@@ -168,11 +189,21 @@ class Metrics:
         with self.lock:
             return [m.take() for f in self._families.values() for m in f.all.values() if m.is_new]
 
+    def put_back(self, told: Sequence[Told]) -> None:
+        """What was taken, and not heard."""
+        with self.lock:
+            for one in told:
+                one.of.put_back(one)
+
     def tell_again(self) -> None:
         with self.lock:
             for family in self._families.values():
                 for metric in family.all.values():
                     metric.tell_again()
+
+
+def _size(*texts: str) -> int:
+    return NODE_BYTES + sum(len(text.encode()) for text in texts)
 
 
 def _is_text(value: object) -> bool:

@@ -6,6 +6,7 @@ import importlib.util
 import logging
 import os
 import sys
+import time
 from pathlib import Path
 from types import ModuleType
 from typing import Callable, List, NoReturn
@@ -41,6 +42,7 @@ def load_module(path: str) -> ModuleType:
 def start(make: Callable[[Context], Handler], options: List[str]) -> None:
     """Serves what `make` gives until SIGTERM. What it raises is for good, what `initialize` raises is
     tried again by the supervisor, unless it is Unusable."""
+    begun = time.monotonic()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     try:
         context = Context.of_environment(options)
@@ -56,4 +58,4 @@ def start(make: Callable[[Context], Handler], options: List[str]) -> None:
         handler.initialize(context)
     except Unusable as wrong:
         give_up(str(wrong))
-    serve(handler, Link(door, int(node), int(epoch), context.name, context.metrics))
+    serve(handler, Link(door, int(node), int(epoch), context.name, context.metrics, time.monotonic() - begun))

@@ -1,19 +1,25 @@
 """`context.metrics` of a TorchServe handler: its counters and gauges, with their dimensions as labels.
 
 As TorchServe tells them in its Prometheus mode: a counter grows by each value, a gauge (times, sizes, percentages) is the last
-one; the host is a label more. Units and request ids are no labels, there as here. Histograms are refused: the
-gateway knows counters and gauges.
+one; the host is a label more. Units and request ids are no labels, there as here. What cannot be told (a histogram, a name that
+Prometheus does not know, labels of clients' data beyond all bounds) costs that metric alone, never the batch: it is
+dropped, and the log says so once.
 """
 
 from __future__ import annotations
 
 import enum
+import logging
 import socket
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 from .handler import Context
-from .metrics import COUNTER, GAUGE, Family, MetricError
+from .metrics import COUNTER, GAUGE, NAME_BYTES_MAX, Family, MetricError
 
+log = logging.getLogger("baton_worker")
+
+# Names of metrics may be of clients' data as well.
+DROPS_LOGGED_MAX, CACHED_MAX = 64, 1024
 TIME_UNITS, SIZE_UNITS = ("ms", "s"), ("B", "kB", "MB", "GB")
 
 
@@ -47,11 +53,12 @@ class CachingMetric:
         self._all = all
         self.metric_name, self.unit, self.metric_type = name, unit, kind
         self.dimension_names = list(dimension_names)
-        all.family(name, unit, kind)  # a name that cannot be is refused here
+        if kind != MetricTypes.HISTOGRAM:
+            all.declare(name, unit, kind)
 
     def add_or_update(self, value: float, dimension_values: Sequence[Any] = (), request_id: str = "") -> None:
-        if len(dimension_values) != len(self.dimension_names):
-            raise MetricError(f"the metric '{self.metric_name}' has the dimensions {self.dimension_names}, not {list(dimension_values)}")
+        if len(dimension_values or ()) != len(self.dimension_names):
+            return self._all.drop(self.metric_name, f"it has the dimensions {self.dimension_names}, not {list(dimension_values or ())}")
         dimensions = [Dimension(n, v) for n, v in zip(self.dimension_names, dimension_values)]
         self._all.tell(self.metric_name, value, self.unit, dimensions, self.metric_type)
 
@@ -67,58 +74,59 @@ class ModelMetrics:
         self._metrics, self._model = context.metrics, context.model
         self._host = socket.gethostname()
         self.cache: Dict[MetricTypes, Dict[str, CachingMetric]] = {}
+        self._dropped: Set[str] = set()
 
-    def add_counter(self, metric_name: str, value: float, idx: Any = None, dimensions: Optional[List[Dimension]] = None) -> None:
-        self.add_metric(metric_name, value, "count", idx, dimensions, MetricTypes.COUNTER)
+    def add_counter(self, name: str, value: float, idx: Any = None, dimensions: Optional[List[Dimension]] = None) -> None:
+        self.add_metric(name, value, "count", idx, dimensions, MetricTypes.COUNTER)
 
-    def add_gauge(self, metric_name: str, value: float, idx: Any = None, unit: str = "count", dimensions: Optional[List[Dimension]] = None) -> None:
-        self.add_metric(metric_name, value, unit, idx, dimensions, MetricTypes.GAUGE)
+    def add_gauge(self, name: str, value: float, idx: Any = None, unit: str = "count", dimensions: Optional[List[Dimension]] = None) -> None:
+        self.add_metric(name, value, unit, idx, dimensions, MetricTypes.GAUGE)
 
     def add_time(
         self,
-        metric_name: str,
+        name: str,
         value: float,
         idx: Any = None,
         unit: str = "ms",
         dimensions: Optional[List[Dimension]] = None,
         metric_type: MetricTypes = MetricTypes.GAUGE,
     ) -> None:
-        self._add_of_unit(metric_name, value, idx, unit, TIME_UNITS, dimensions, metric_type)
+        self._add_of_unit(name, value, idx, unit, TIME_UNITS, dimensions, metric_type)
 
     def add_size(
         self,
-        metric_name: str,
+        name: str,
         value: float,
         idx: Any = None,
         unit: str = "MB",
         dimensions: Optional[List[Dimension]] = None,
         metric_type: MetricTypes = MetricTypes.GAUGE,
     ) -> None:
-        self._add_of_unit(metric_name, value, idx, unit, SIZE_UNITS, dimensions, metric_type)
+        self._add_of_unit(name, value, idx, unit, SIZE_UNITS, dimensions, metric_type)
 
     def add_percent(
         self,
-        metric_name: str,
+        name: str,
         value: float,
         idx: Any = None,
         dimensions: Optional[List[Dimension]] = None,
         metric_type: MetricTypes = MetricTypes.GAUGE,
     ) -> None:
-        self.add_metric(metric_name, value, "percent", idx, dimensions, metric_type)
+        self.add_metric(name, value, "percent", idx, dimensions, metric_type)
 
-    def add_error(self, metric_name: str, value: float, dimensions: Optional[List[Dimension]] = None) -> None:
-        self.add_metric(metric_name, value, "", None, dimensions or self._dimensions("Error"), MetricTypes.COUNTER)
+    def add_error(self, name: str, value: float, dimensions: Optional[List[Dimension]] = None) -> None:
+        self._add(name, value, "", _with(dimensions, Level="Error"), MetricTypes.COUNTER)
 
     def add_metric(
         self,
-        metric_name: str,
+        name: str,
         value: float,
         unit: str = "count",
         idx: Any = None,
         dimensions: Optional[List[Dimension]] = None,
         metric_type: MetricTypes = MetricTypes.COUNTER,
     ) -> None:
-        self.tell(metric_name, value, unit, dimensions or self._dimensions("Model"), metric_type)
+        self._add(name, value, unit, _with(dimensions, ModelName=self._model, Level="Model"), type_of(metric_type))
 
     def add_metric_to_cache(
         self,
@@ -139,24 +147,51 @@ class ModelMetrics:
 
     # -- What is told --
 
-    def family(self, name: str, unit: str, kind: MetricTypes) -> Family:
-        if type_of(kind) == MetricTypes.HISTOGRAM:
+    def tell(self, name: str, value: float, unit: str, dimensions: Sequence[Dimension], kind: MetricTypes) -> None:
+        try:
+            labels = {str(d.name): str(d.value) for d in dimensions}
+            one = self._family(name, unit, kind).of({**labels, "Hostname": self._host})
+            if kind == MetricTypes.COUNTER:
+                one.increment(value)
+            else:
+                one.set(value)
+        except MetricError as wrong:
+            self.drop(name, str(wrong))
+
+    def declare(self, name: str, unit: str, kind: MetricTypes) -> None:
+        """The name belongs to this kind from now on."""
+        try:
+            self._family(name, unit, kind)
+        except MetricError as wrong:
+            self.drop(name, str(wrong))
+
+    def drop(self, name: str, why: str) -> None:
+        shown = str(name)[:NAME_BYTES_MAX]
+        if shown not in self._dropped and len(self._dropped) < DROPS_LOGGED_MAX:
+            self._dropped.add(shown)
+            log.warning("the metric %r is not told: %.1024s", shown, why)
+
+    def _family(self, name: str, unit: str, kind: MetricTypes) -> Family:
+        if kind == MetricTypes.HISTOGRAM:
             raise MetricError(f"the metric '{name}' cannot be a histogram here: a counter or a gauge can be told")
-        told = COUNTER if type_of(kind) == MetricTypes.COUNTER else GAUGE
+        told = COUNTER if kind == MetricTypes.COUNTER else GAUGE
         return self._metrics.family(told, name, f"Torchserve prometheus {told} metric with unit: {unit}")
 
-    def tell(self, name: str, value: float, unit: str, dimensions: Sequence[Dimension], kind: MetricTypes) -> None:
-        labels = {str(d.name): str(d.value) for d in dimensions}
-        one = self.family(name, unit, kind).of({**labels, "Hostname": self._host})
-        if type_of(kind) == MetricTypes.COUNTER:
-            one.increment(value)
-        else:
-            one.set(value)
+    def _add(self, name: str, value: float, unit: str, dimensions: List[Dimension], kind: MetricTypes) -> None:
+        """Under the dimensions of this call, whichever it was made with; get_metric finds it from now on."""
+        known = self.cache.get(kind, {}).get(name)
+        if known is None and sum(len(of_kind) for of_kind in self.cache.values()) < CACHED_MAX:
+            known = self.add_metric_to_cache(name, unit, [d.name for d in dimensions], kind)
+        self.tell(name, value, known.unit if known else unit, dimensions, kind)
 
     def _add_of_unit(self, name: str, value: float, idx: Any, unit: str, units: Tuple[str, ...], dimensions: Any, kind: MetricTypes) -> None:
         if unit not in units:
             raise MetricError(f"the metric '{name}' cannot have the unit '{unit}', only {', '.join(units)}")
         self.add_metric(name, value, unit, idx, dimensions, kind)
 
-    def _dimensions(self, level: str) -> List[Dimension]:
-        return [Dimension("ModelName", self._model), Dimension("Level", level)]
+
+def _with(dimensions: Optional[Sequence[Dimension]], **missing: str) -> List[Dimension]:
+    """The caller's, and behind them those that it has not named."""
+    given = list(dimensions or ())
+    names = {d.name for d in given}
+    return given + [Dimension(name, value) for name, value in missing.items() if name not in names]

@@ -59,12 +59,12 @@ def finished(b, kind, root):
     return kind, bytes(b.Output())
 
 
-def hello_ack(window, refused=None):
+def hello_ack(window, refused=None, epoch=DOOR.epoch):
     b = flatbuffers.Builder(64)
     why = error(b, *refused) if refused else None
     HelloAck.HelloAckStart(b)
     HelloAck.HelloAckAddNode(b, DOOR.node)
-    HelloAck.HelloAckAddEpoch(b, DOOR.epoch)
+    HelloAck.HelloAckAddEpoch(b, epoch)
     HelloAck.HelloAckAddCreditBytes(b, window)
     if why:
         HelloAck.HelloAckAddRefused(b, why)

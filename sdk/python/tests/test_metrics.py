@@ -36,6 +36,26 @@ def test_what_is_new_is_told_once():
     assert told(all_of_them) == {("words", "short"): (False, 0.0), ("depth",): (True, 2.0)}
 
 
+def test_what_was_not_heard_is_told_with_what_came_since():
+    all_of_them = Metrics()
+    words, depth, level = all_of_them.counter("words"), all_of_them.gauge("depth"), all_of_them.gauge("level")
+    words.increment(2)
+    depth.set(4)
+    level.increment(1)
+    lost = all_of_them.take()
+    words.increment()
+    depth.increment(-1)
+    level.set(7)
+    all_of_them.put_back(lost)
+    assert told(all_of_them) == {("words",): (False, 3.0), ("depth",): (True, 3.0), ("level",): (True, 7.0)}
+    assert all_of_them.take() == []
+    words.increment()
+    level.increment(1)
+    all_of_them.put_back(all_of_them.take())
+    all_of_them.put_back([])
+    assert told(all_of_them) == {("words",): (False, 1.0), ("level",): (False, 1.0)}
+
+
 def test_a_counter_is_told_before_anything_is_counted():
     all_of_them = Metrics()
     all_of_them.counter("errors").labels()
@@ -47,6 +67,8 @@ def test_a_counter_is_told_before_anything_is_counted():
     (lambda m: m.counter("a-b"), "cannot be called"),
     (lambda m: m.counter("x" * 300), "cannot be called"),
     (lambda m: m.gauge("nv_mine"), "the server's own"),
+    (lambda m: m.gauge("tgi_mine"), "the server's own"),
+    (lambda m: m.counter("http_requests_total"), "the server's own"),
     (lambda m: (m.counter("both"), m.gauge("both")), "is a counter, and cannot be a gauge"),
     (lambda m: m.counter("c").labels(__name="x"), "cannot have the label"),
     (lambda m: m.counter("c").of({"a b": "x"}), "cannot have the label"),
@@ -61,6 +83,8 @@ def test_a_counter_is_told_before_anything_is_counted():
     (lambda m: m.gauge("g").set("3"), "takes finite numbers"),
     (lambda m: [m.counter(f"c{i}") for i in range(NAMES_MAX + 1)], "one metric too many"),
     (lambda m: [m.counter("c").labels(i=str(i)) for i in range(SERIES_MAX + 1)], "one set of labels too many"),
+    (lambda m: [m.counter("c").of({f"l{n}": f"{i:0256}" for n in range(32)}) for i in range(200)], "labels too many or too long"),
+    (lambda m: [m.counter(f"c{i:0255}", "x" * 1024).of({f"l{n}": f"{i:0256}" for n in range(28)}) for i in range(NAMES_MAX)], "labels too many or too long"),
 ])
 def test_what_is_wrong_is_the_handlers_error(wrong, why):
     with pytest.raises(MetricError, match=why):
@@ -88,37 +112,73 @@ def of_torchserve():
         del sys.modules[name]
 
 
+def rows_of(kept):
+    return {(t.name, t.kind, tuple(f"{n}={v}" for n, v in t.labels if n != "Hostname")): t.value for t in kept.take()}
+
+
 def test_the_metrics_of_torchserve_handlers(of_torchserve):
     from ts.metrics.dimension import Dimension
     from ts.metrics.metric_type_enum import MetricTypes
 
     kept, metrics = of_torchserve
+    given = [Dimension("Language", "en")]
     metrics.add_counter("Words", 3)
-    metrics.add_counter("Words", 2, None, [Dimension("Language", "en")])
-    metrics.add_time("Took", 12.5, 0, "ms")
-    metrics.add_size("Size", 3, unit="kB")
-    metrics.add_percent("Load", 50)
-    metrics.add_error("Failed", 1)
-    metrics.add_metric("Cows", 2, unit="cows")
-    metrics.add_gauge("Heads", 2)
-    tail = metrics.add_metric_to_cache("Tails", "count", ["Of"], MetricTypes.GAUGE)
+    metrics.add_counter(name="Words", value=2, idx=None, dimensions=given)
+    metrics.add_counter("Words", 1, None, [Dimension("ModelName", "other"), Dimension("Level", "Mine")])
+    metrics.add_time(name="Took", value=12.5, idx=0, unit="ms")
+    metrics.add_size(name="Size", value=3, unit="kB")
+    metrics.add_percent(name="Load", value=50)
+    metrics.add_error(name="Failed", value=1)
+    metrics.add_error("Failed", 2, given)
+    metrics.add_metric(name="Cows", value=2, unit="cows")
+    metrics.add_gauge(name="Heads", value=2)
+    tail = metrics.add_metric_to_cache(metric_name="Tails", unit="count", dimension_names=["Of"], metric_type=MetricTypes.GAUGE)
     tail.add_or_update(4, ["cow"])
-    metrics.get_metric("Tails", MetricTypes.GAUGE).add_or_update(5, ["cow"])
-    rows = {(t.name, t.kind, tuple(f"{n}={v}" for n, v in t.labels if n != "Hostname")): t.value for t in kept.take()}
+    metrics.get_metric(metric_name="Tails", metric_type=MetricTypes.GAUGE).add_or_update(5, ["cow"])
+    metrics.get_metric("Cows").add_or_update(1, ["m", "Model"])  # add_metric has made it
+    metrics.get_metric("Took", MetricTypes.GAUGE).update(13, dimensions=given)
     model = ("Level=Model", "ModelName=m")
-    assert rows == {
-        ("Words", "counter", model): 3, ("Words", "counter", ("Language=en",)): 2, ("Took", "gauge", model): 12.5,
-        ("Size", "gauge", model): 3, ("Load", "gauge", model): 50, ("Failed", "counter", ("Level=Error", "ModelName=m")): 1,
-        ("Cows", "counter", model): 2, ("Heads", "gauge", model): 2, ("Tails", "gauge", ("Of=cow",)): 5,
+    assert rows_of(kept) == {
+        ("Words", "counter", model): 3, ("Words", "counter", ("Language=en", *model)): 2, ("Words", "counter", ("Level=Mine", "ModelName=other")): 1,
+        ("Took", "gauge", model): 12.5, ("Took", "gauge", ("Language=en",)): 13, ("Size", "gauge", model): 3, ("Load", "gauge", model): 50,
+        ("Failed", "counter", ("Level=Error",)): 1, ("Failed", "counter", ("Language=en", "Level=Error")): 2,
+        ("Cows", "counter", model): 3, ("Heads", "gauge", model): 2, ("Tails", "gauge", ("Of=cow",)): 5,
     }
+    assert [d.name for d in given] == ["Language"]
     for wrong, why in ((lambda: metrics.add_time("Took", 1, unit="h"), "cannot have the unit 'h'"),
-                       (lambda: metrics.add_counter("two words", 1), "cannot be called"),
-                       (lambda: metrics.add_percent("Words", 1), "is a counter"),
-                       (lambda: metrics.add_metric("H", 1, "x", metric_type=MetricTypes.HISTOGRAM), "cannot be a histogram"),
                        (lambda: metrics.get_metric("Nothing"), "no counter 'Nothing'"),
-                       (lambda: tail.add_or_update(1, []), "has the dimensions")):
+                       (lambda: metrics.get_metric("Cows", MetricTypes.GAUGE), "no gauge 'Cows'")):
         with pytest.raises(MetricError, match=why):
             wrong()
+
+
+def test_what_torchserve_handlers_count_in_vain_costs_no_batch(of_torchserve, caplog):
+    from ts.metrics.dimension import Dimension
+    from ts.metrics.metric_type_enum import MetricTypes
+
+    kept, metrics = of_torchserve
+    metrics.add_counter("Words", 1)
+    tail = metrics.add_metric_to_cache("Tails", "count", ["Of"])
+    for _ in range(2):  # said once
+        metrics.add_counter("two words", 1)
+        metrics.add_counter("Dashed", 1, dimensions=[Dimension("Model-Name", "m")])
+        metrics.add_counter("Long", 1, dimensions=[Dimension("Text", "x" * 300)])
+        metrics.add_counter("Down", -1)
+        metrics.add_percent("Words", 1)
+        metrics.add_metric("Spread", 1, "x", metric_type=MetricTypes.HISTOGRAM)
+        metrics.get_metric("Spread", MetricTypes.HISTOGRAM).add_or_update(1, ["m", "Model"])
+        metrics.add_metric_to_cache("three more words", "count").add_or_update(1)
+        tail.add_or_update(1, [])
+    for user in range(SERIES_MAX + 10):
+        metrics.add_counter("Seen", 1, dimensions=[Dimension("User", user)])
+    for name in range(NAMES_MAX + 10):
+        metrics.add_counter(f"N{name}", 1)
+    for name in ("two words", "Dashed", "Long", "Down", "Words", "Spread", "three more words", "Tails", "Seen"):
+        assert [r.levelname for r in caplog.records if r.getMessage().startswith(f"the metric '{name}' is not told: ")] == ["WARNING"], name
+    assert len(caplog.records) <= 64
+    rows = rows_of(kept)
+    assert rows["Words", "counter", ("Level=Model", "ModelName=m")] == 1
+    assert sum(1 for name, *_ in rows if name == "Seen") == SERIES_MAX - 2 and {name for name, *_ in rows} == {"Words", "Seen", "Down"}
 
 
 def test_the_metrics_of_triton_models():

@@ -3,6 +3,7 @@
 import contextlib
 import threading
 import time
+from collections import deque
 
 import flatbuffers
 import pytest
@@ -12,11 +13,12 @@ from fake_door import Peer, hello_ack
 from baton_client import codec, inference
 from baton_client.errors import BatonError
 from baton_client.inference import Inferred
-from baton_client.wire import Envelope, InferBatch
+from baton_client.wire import Envelope, HandlerMetrics, Hello, InferBatch
 from baton_client.wire import Infer as wire_infer
 from baton_client.wire.MessageKind import MessageKind
 from baton_worker import link as link_module
 from baton_worker.link import Link
+from baton_worker.metrics import Metrics
 
 
 def infer_batch(*requests):
@@ -33,11 +35,22 @@ def infer_batch(*requests):
     return MessageKind.infer_batch, codec._finished(b, MessageKind.infer_batch, InferBatch.InferBatchEnd(b))
 
 
-class WorkerDoor:
-    """`on_hello(peer, count)` answers; what comes is kept by kind."""
+def values_of(body):
+    """(name, is it set, value) of each metric."""
+    told = HandlerMetrics.HandlerMetrics.GetRootAs(body, 0)
+    return [(m.Name().decode(), m.Sets(), m.Value()) for m in (told.All(i) for i in range(told.AllLength()))]
 
-    def __init__(self, on_hello, endpoint):
-        self.on_hello, self.hellos, self.kinds = on_hello, 0, []
+
+def heartbeat(heard):
+    """Of a door that has heard its peer up to this message."""
+    return MessageKind.heartbeat, codec.heartbeat(heard)
+
+
+class WorkerDoor:
+    """`on_hello(peer, count)` answers; what comes is kept by kind. With `hears` it says that it has heard what was counted."""
+
+    def __init__(self, on_hello, endpoint, hears):
+        self.hears, self.on_hello, self.hellos, self.kinds, self.counted = hears, on_hello, 0, [], []
         self.context = zmq.Context()
         self.router = self.context.socket(zmq.ROUTER)
         self.router.setsockopt(zmq.LINGER, 0)
@@ -51,12 +64,19 @@ class WorkerDoor:
         while not self.stopping.is_set():
             if self.router.poll(20):
                 routing, packet = self.router.recv_multipart()
-                kind = Envelope.Envelope.GetRootAs(codec.unpack(packet)[0], 0).Kind()
+                head, body, _ = codec.unpack(packet)
+                envelope = Envelope.Envelope.GetRootAs(head, 0)
+                kind = envelope.Kind()
                 peer = self.peers.setdefault(routing, Peer(self, routing))
                 self.kinds.append(kind)
                 if kind == MessageKind.hello:
+                    self.greeting = Hello.Hello.GetRootAs(body, 0)
                     self.hellos += 1
                     self.on_hello(peer, self.hellos)
+                elif kind == MessageKind.handler_metrics:
+                    self.counted.append((self.hellos, envelope.Sequence(), *values_of(body)))
+                    if self.hears:
+                        peer.say(heartbeat(envelope.Sequence()))
         self.router.close()
         self.context.term()
 
@@ -65,9 +85,9 @@ class WorkerDoor:
 def door(tmp_path):
     opened = []
 
-    def go(on_hello):
-        opened.append(WorkerDoor(on_hello, f"ipc://{tmp_path}/door"))
-        return opened[-1], Link(f"ipc://{tmp_path}/door", 5000, 1, "worker-m-0")
+    def go(on_hello, metrics=None, hears=False, **more):
+        opened.append(WorkerDoor(on_hello, f"ipc://{tmp_path}/door", hears))
+        return opened[-1], Link(f"ipc://{tmp_path}/door", 5000, 1, "worker-m-0", metrics, **more)
 
     with contextlib.ExitStack() as ends:
         yield go
@@ -125,6 +145,12 @@ def test_what_cannot_be_read_ends_the_worker(door):
         link.next_batch()
 
 
+def test_a_worker_says_how_long_its_handler_took_to_be_ready(door):
+    there, _ = door(lambda *_: None, load_seconds=2.5)
+    wait_for(lambda: there.hellos)
+    assert there.greeting.LoadMicros() == 2_500_000
+
+
 def test_a_worker_that_leaves_says_so_behind_what_it_answered(door):
     there, link = door(lambda peer, _: (peer.say(hello_ack(1 << 20)), peer.say(infer_batch(1))))
     batch = link.next_batch()
@@ -134,3 +160,100 @@ def test_a_worker_that_leaves_says_so_behind_what_it_answered(door):
     assert there.kinds.index(MessageKind.inferred) < there.kinds.index(MessageKind.drain)
     next(iter(there.peers.values())).say((MessageKind.drain, codec.drain()))
     assert link.next_batch() is None
+
+
+# -- what is counted --
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    monkeypatch.setattr(link_module, "HEARTBEAT_INTERVAL", 0.05)
+    monkeypatch.setattr(link_module, "SILENCE_MAX", 0.8)
+    metrics = Metrics()
+    metrics.counter("words").increment(2)
+    metrics.gauge("depth").set(4)
+    return metrics
+
+
+FIRST = [("words", False, 2.0), ("depth", True, 4.0)]
+
+
+def greeting(epochs):
+    """A door that is silent behind its greeting until it is another life, whose epochs these are; the last one lives."""
+    def greet(peer, count):
+        peer.say(hello_ack(1 << 20, epoch=epochs[min(count, len(epochs)) - 1]))
+    return greet
+
+
+def rows_since(there, hello):
+    return [row[2:] for row in list(there.counted) if row[0] >= hello]
+
+
+def test_what_another_life_of_the_door_did_not_hear_it_is_told(door, counted):
+    there, _ = door(greeting([1, 2]), counted)
+    wait_for(lambda: rows_since(there, 2))
+    assert rows_since(there, 1)[:2] == [tuple(FIRST), tuple(FIRST)]
+
+
+def test_what_the_door_has_heard_no_other_life_counts_again(door, counted):
+    there, _ = door(greeting([1, 2]), counted, hears=True)
+    wait_for(lambda: rows_since(there, 2))
+    assert rows_since(there, 1)[:2] == [tuple(FIRST), (("words", False, 0.0), ("depth", True, 4.0))]
+
+
+def test_the_same_life_of_the_door_counts_nothing_twice(door, counted):
+    there, _ = door(greeting([1]), counted)
+    wait_for(lambda: there.hellos >= 2)
+    counted.counter("words").increment(5)
+    wait_for(lambda: rows_since(there, 2))
+    assert rows_since(there, 1) == [tuple(FIRST), (("words", False, 5.0),)]
+
+
+def test_what_could_not_be_sent_is_told_by_the_next_connection(door, counted, monkeypatch):
+    send, refused = Link._send, []
+
+    def once_in_vain(self, kind, body):
+        if kind == MessageKind.handler_metrics and not refused:
+            refused.append(values_of(body))
+            counted.counter("words").increment()
+            raise zmq.Again
+        send(self, kind, body)
+
+    monkeypatch.setattr(Link, "_send", once_in_vain)
+    there, _ = door(greeting([1]), counted)
+    wait_for(lambda: there.counted)
+    assert refused == [FIRST] and rows_since(there, 1)[0] == (("words", False, 3.0), ("depth", True, 4.0))
+
+
+def test_messages_of_what_is_counted_are_bounded(door, counted, monkeypatch):
+    for i in range(300):
+        counted.counter("wide").labels(i=str(i), text="x" * 250).increment()
+    left, parts = deque(counted.take()), []
+    while left:
+        parts.append(link_module._part_of(left))
+    assert [len(part) for part in parts] == [256, 46]
+    monkeypatch.setattr(link_module, "METRIC_BYTES_MAX", 2000)
+    left = deque([told for part in parts for told in part])
+    assert {len(link_module._part_of(left)) for _ in range(20)} <= {4, 5, 6}
+    monkeypatch.setattr(link_module, "METRIC_BYTES_MAX", 1)
+    assert len(link_module._part_of(left)) == 1
+
+
+def test_a_door_that_hears_nothing_is_told_no_more(door, counted, monkeypatch):
+    monkeypatch.setattr(link_module, "SILENCE_MAX", 30)
+    monkeypatch.setattr(link_module, "UNHEARD_MAX", 2)
+    there, link = door(greeting([1]), counted)
+    wait_for(lambda: len(there.counted) == 1)
+    counted.counter("words").increment()
+    wait_for(lambda: len(there.counted) == 2)
+    counted.counter("words").increment(10)
+    beats = there.kinds.count(MessageKind.heartbeat)
+    wait_for(lambda: there.kinds.count(MessageKind.heartbeat) > beats + 2)
+    assert len(there.counted) == 2
+    next(iter(there.peers.values())).say(heartbeat(there.counted[0][1]))
+    wait_for(lambda: len(there.counted) == 3)
+    assert there.counted[-1][2:] == (("words", False, 10.0),)
+    counted.counter("words").increment(20)
+    link.leave()
+    wait_for(lambda: MessageKind.drain in there.kinds)
+    assert there.counted[-1][2:] == (("words", False, 20.0),)

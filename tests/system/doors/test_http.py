@@ -8,6 +8,7 @@ import time
 
 import httpx
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from raw import chat, connect, exchange, read_all, read_reply, request
 
@@ -321,6 +322,39 @@ def test_metrics_count_what_happened(start):
     assert "baton_requests_open 0" in text
     assert "tgi_request_count 2" in text
     assert 'tgi_request_generated_tokens_sum{engine="0",model_name="fake"} 4' in text
+
+
+def samples_at(g):
+    return {(s.name, *sorted(s.labels.items())): s.value for f in text_string_to_metric_families(httpx.get(g.url + "/metrics").text) for s in f.samples}
+
+
+def test_metrics_tell_the_phases_of_a_request(start):
+    g = start()
+    httpx.post(g.url + CHAT, json=chat("tokens=3 pace_ms=20", n=2, max_tokens=8))
+    told = samples_at(g)
+    of = lambda name: told[f"vllm:{name}", ("engine", "0"), ("model_name", "fake")]  # noqa: E731
+    assert of("request_queue_time_seconds_sum") >= 0.002  # what the head says that it waited there
+    assert of("request_decode_time_seconds_sum") >= 2 * 0.02
+    phases = sum(of(f"request_{phase}_time_seconds_sum") for phase in ("queue", "prefill", "decode"))
+    assert abs(of("request_prefill_time_seconds_sum") + of("request_decode_time_seconds_sum") - of("request_inference_time_seconds_sum")) < 1e-6
+    assert phases <= of("e2e_request_latency_seconds_sum")
+    assert of("request_params_n_sum") == 2 and of("request_params_max_tokens_sum") == 8 and of("request_max_num_generation_tokens_sum") == 3
+    assert of("request_generation_tokens_count") == 2 and of("request_generation_tokens_sum") == 6 and of("request_prompt_tokens_count") == 1
+    tgi = lambda name: told[f"tgi_request_{name}_sum", ("engine", "0"), ("model_name", "fake")]  # noqa: E731
+    assert abs(tgi("validation_duration") + tgi("queue_duration") + tgi("inference_duration") - tgi("duration")) < 1e-6
+
+
+def test_metrics_count_requests_as_an_instrumentator(start):
+    g = start()
+    httpx.post(g.url + CHAT, json=chat("tokens=1"))
+    httpx.get(g.url + "/nope")
+    httpx.request("BREW", g.url + CHAT)
+    httpx.get(g.url + "/health")
+    told = samples_at(g)
+    counted = {key[1:]: value for key, value in told.items() if key[0] == "http_requests_total"}
+    row = lambda handler, method, status: (("handler", handler), ("method", method), ("status", status))  # noqa: E731
+    assert counted == {row(CHAT, "POST", "2xx"): 1, row("none", "GET", "4xx"): 1, row(CHAT, "other", "4xx"): 1}
+    assert told["http_request_duration_seconds_count", ("handler", CHAT), ("method", "POST")] == 1
 
 
 def is_cut(connection):

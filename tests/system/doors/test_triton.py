@@ -8,6 +8,7 @@ import httpx
 import numpy as np
 import pytest
 import tritonclient.http as triton
+from prometheus_client.parser import text_string_to_metric_families
 from tritonclient.http import aio as triton_aio
 from tritonclient.utils import InferenceServerException
 
@@ -169,12 +170,20 @@ def test_statistics_and_metrics_count_what_happened(client, start):
     assert told["inference_count"] == 3 and told["last_inference"] > 1_700_000_000_000
     stats = told["inference_stats"]
     assert stats["success"]["count"] == 3 and stats["fail"]["count"] == 1
+    assert stats["compute_input"] == {"count": 3, "ns": 3_000_000}  # what the head says that the text took to become tokens
+    assert stats["queue"]["ns"] >= 3 * 2_000_000 and not told.get("batch_stats")
     assert stats["success"]["ns"] >= 3 * 10_000_000 and stats["success"]["ns"] >= stats["queue"]["ns"] + stats["compute_infer"]["ns"] - 3
     lines = httpx.get(g.url + "/metrics").text.splitlines()
     labels = '{model="fake",version="1"}'
     for line in (f"nv_inference_request_success{labels} 3", f"nv_inference_count{labels} 3", f"nv_inference_pending_request_count{labels} 0",
                  'nv_inference_request_failure{model="fake",reason="BACKEND",version="1"} 1'):
         assert line in lines
+
+
+def test_metrics_of_the_host(gateway):
+    told = {s.name: s.value for f in text_string_to_metric_families(httpx.get(gateway.url + "/metrics").text) for s in f.samples if s.name.startswith("nv_cpu_")}
+    assert 0 <= told["nv_cpu_utilization"] <= 1
+    assert 0 < told["nv_cpu_memory_used_bytes"] < told["nv_cpu_memory_total_bytes"]
 
 
 def test_generate_as_curl_has_it(gateway):

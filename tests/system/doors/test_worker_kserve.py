@@ -527,6 +527,9 @@ def test_statistics_and_metrics_count_worker_models(doors):
         assert after.inference_stats.success.count == before.inference_stats.success.count + 1
         assert after.inference_stats.fail.count == before.inference_stats.fail.count + 1
         assert after.execution_count == before.execution_count + 2 and after.inference_stats.compute_infer.ns > 0
+        counts = lambda stats: {b.batch_size: b.compute_infer.count for b in stats.batch_stats}  # noqa: E731
+        assert counts(after).get(1, 0) == counts(before).get(1, 0) + 1  # the one that went well
+        assert all(b.compute_infer.ns > 0 and b.compute_input.ns == 0 for b in after.batch_stats)
         assert {m.name for m in c.get_inference_statistics().model_stats} >= {"tensors", "batched", "square", "free", "fake"}
     text = httpx.get(doors.gateway.url + "/metrics").text
     assert f'nv_inference_request_success{{model="batched",version="1"}} {int(after.inference_stats.success.count)}' in text

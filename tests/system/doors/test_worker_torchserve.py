@@ -192,6 +192,13 @@ def test_what_a_handler_counts_is_told_with_its_dimensions(doors):
     assert "Requests2XX" not in requests.get(doors.at("metrics", "/metrics?name[]=Words"), timeout=30).text
 
 
+def test_how_long_handlers_took_to_be_ready(doors):
+    (family,) = parsed(requests.get(doors.at("metrics", "/metrics?name[]=WorkerLoadTime"), timeout=30).text)
+    took = {s.labels["WorkerName"]: s.value for s in family.samples}
+    assert took and all(0 < millis < 120_000 for millis in took.values())
+    assert all(s.labels["Level"] == "Host" and s.labels["Hostname"] for s in family.samples)
+
+
 def test_its_metrics_count_predictions_of_worker_models(doors):
     def count(name, version="default"):
         text = requests.get(doors.at("metrics", f"/metrics?name[]={name}"), timeout=30).text

@@ -23,6 +23,20 @@ TEST_CASE(
   CHECK(a.last.output_tokens == 12);
 }
 
+TEST_CASE("the end of a choice says what its ticket waited for, and nothing before it does") {
+  world w;
+  w.run();
+  w.clock_step = std::chrono::microseconds(7);
+  const auto ticket = w.ask(ids_prompt{10, 20, 30}, 12);
+  w.run();
+  const auto last = w.of(ticket).last;
+  CHECK(last.prepare_micros > 0);
+  CHECK(last.queue_micros > 0);
+  for (const auto& c : w.gateway.chunks)
+    if (c.finish == finish::none)
+      CHECK(c.prepare_micros + c.queue_micros == 0);
+}
+
 TEST_CASE("a prompt is cut to its last tokens, if that is asked for") {
   world w;
   w.run();

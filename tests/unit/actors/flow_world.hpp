@@ -83,6 +83,7 @@ struct world {
   std::optional<text::chat_template> chat;
   seen gateway;
   schedule::time_point now{};
+  std::chrono::microseconds clock_step{0}; // from one look at the clock to the next
   gateway_actor listening;
   detokenizer_actor detok;
   scheduler_actor sched;
@@ -115,7 +116,7 @@ struct world {
     o.card.name = "toy";
     o.report = [](const load_report&) {};
     o.stands = [](phase, const std::string&) {};
-    o.now = [this] { return now; };
+    o.now = [this] { return now += clock_step; };
     sched = system->spawn(actors::scheduler, o);
     tok = system->spawn(actors::tokenizer,
                         tokenizer_config{sched, peers, words, chat, memory.context_max});

@@ -284,56 +284,6 @@ TEST_CASE("the cluster's picture says where each shard lives, and how its pipeli
         nlohmann::json::parse(R"([{"generation":2,"coming_generation":3,"change":"loading"}])"));
 }
 
-TEST_CASE("metrics have the own names, vLLM's and TGI's") {
-  auto facts = facts_with({});
-  facts->change([](snapshot& s) {
-    load_report l;
-    l.model = "smol";
-    l.running = 3;
-    l.blocks_used = 1;
-    l.blocks_total = 4;
-    l.stage_busy_micros = {1000, 2000};
-    s.pipelines[0].load = l;
-    s.cluster.emplace();
-    s.cluster->nodes = {{node_id{7}, {}, role::shard, "shard-0", phase::ready, {}, 1, 3, 0},
-                        {node_id{8}, {}, role::agent, "agent-a", phase::recovering, {}, 2, 0, 0}};
-  });
-  auto& m = facts->metrics();
-  m.first_token(0, "smol", 0.03);
-  m.next_tokens(0, "smol", 2, 0.02);
-  m.choice_ended(0, "smol", finish::length);
-  m.request_ended(0, "smol", {.seconds = 1.0, .prompt_tokens = 12, .output_tokens = 4});
-  m.refused("http", errc::overloaded);
-  m.http_request("/v1/models", 200, 0.001);
-  const http_api api(facts);
-  const auto text = std::get<http_reply>(api.plan(call_of("GET", "/metrics"))).body;
-  for (const auto* line :
-       {"vllm:num_requests_running{engine=\"0\",model_name=\"smol\"} 3",
-        "vllm:kv_cache_usage_perc{engine=\"0\",model_name=\"smol\"} 0.25",
-        "vllm:prompt_tokens_total{engine=\"0\",model_name=\"smol\"} 12",
-        "vllm:generation_tokens_total{engine=\"0\",model_name=\"smol\"} 2",
-        "vllm:time_to_first_token_seconds_count{engine=\"0\",model_name=\"smol\"} 1",
-        "vllm:inter_token_latency_seconds_count{engine=\"0\",model_name=\"smol\"} 2",
-        "vllm:request_success_total{engine=\"0\",finished_reason=\"length\",model_name=\"smol\"} 1",
-        "baton_requests_refused_total{door=\"http\",reason=\"overloaded\"} 1",
-        "baton_http_requests_total{code=\"200\",route=\"/v1/models\"} 1",
-        "baton_stage_busy_seconds_total{model_name=\"smol\",stage=\"1\"} 0.002",
-        "baton_ready 1",
-        "tgi_batch_current_size{engine=\"0\",model_name=\"smol\"} 3",
-        "tgi_request_success{engine=\"0\",model_name=\"smol\"} 1",
-        "tgi_request_failure{err=\"overloaded\"} 1",
-        "tgi_request_count 0",
-        "tgi_request_input_length_sum{engine=\"0\",model_name=\"smol\"} 12",
-        "tgi_request_generated_tokens_sum{engine=\"0\",model_name=\"smol\"} 4",
-        "tgi_request_mean_time_per_token_duration_sum{engine=\"0\",model_name=\"smol\"} 0.25",
-        "baton_process_ready{process=\"shard-0\",role=\"shard\"} 1",
-        "baton_process_ready{process=\"agent-a\",role=\"agent\"} 0",
-        "baton_process_restarts_total{process=\"shard-0\",role=\"shard\"} 3"}) {
-    CAPTURE(line);
-    CHECK(text.find(line) != std::string::npos);
-  }
-}
-
 TEST_CASE("a comment stands between server-sent events, and in nothing else") {
   for (const auto* type : {"text/event-stream", "Text/Event-Stream; charset=utf-8"}) {
     CHECK(takes_comment(type, "data: a\n\n"));

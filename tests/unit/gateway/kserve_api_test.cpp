@@ -2,6 +2,7 @@
 #include "gateway/http_api.hpp"
 #include "gateway/http_header.hpp"
 #include "gateway/kserve_api.hpp"
+#include "gateway/kserve_model.hpp"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -143,12 +144,27 @@ TEST_CASE("what is served is loaded; nothing is unloaded or loaded otherwise") {
   CHECK(w.ask("/v2/repository/models/smol/unload", "POST").status == 503);
 }
 
+TEST_CASE("statistics have a worker model's batches by their size") {
+  model_statistics of{"m", {}, 3, "1", {{1, {2, 0.5}}, {4, {1, 0.25}}}};
+  const auto told = json::parse(kserve_statistics_body({of}))["model_stats"][0]["batch_stats"];
+  REQUIRE(told.size() == 2);
+  CHECK(told[0]["batch_size"] == 1);
+  CHECK(told[0]["compute_infer"] == json({{"count", 2}, {"ns", 500'000'000}}));
+  CHECK(told[1]["batch_size"] == 4);
+  CHECK(told[1]["compute_input"] == json({{"count", 1}, {"ns", 0}}));
+  CHECK(told[1]["compute_output"] == json({{"count", 1}, {"ns", 0}}));
+}
+
 TEST_CASE("statistics and nv_ metrics add up what a model's pipelines did") {
   const world w;
   auto& m = w.facts->metrics();
   m.first_token(0, "smol", 0.2);
   m.request_ended(0, "smol",
-                  {.seconds = 1.5, .prompt_tokens = 1, .output_tokens = 2, .queue_seconds = 0.5});
+                  {.seconds = 1.5,
+                   .prompt_tokens = 1,
+                   .output_tokens = 2,
+                   .queue_seconds = 0.5,
+                   .prepare_seconds = 0.25});
   m.request_ended(1, "smol", {.seconds = 0.5});
   m.request_ended(1, "smol", {.seconds = 2, .is_well = false});
   m.request_ended(0, "smol", {.seconds = 1, .is_well = false, .is_cancelled = true});
@@ -164,7 +180,9 @@ TEST_CASE("statistics and nv_ metrics add up what a model's pipelines did") {
   CHECK(said["success"] == json({{"count", 2}, {"ns", 2'000'000'000}}));
   CHECK(said["fail"] == json({{"count", 2}, {"ns", 3'000'000'000}}));
   CHECK(said["queue"]["ns"] == 500'000'000);
-  CHECK(said["compute_infer"]["ns"] == 1'500'000'000);
+  CHECK(said["compute_input"] == json({{"count", 2}, {"ns", 250'000'000}}));
+  CHECK(said["compute_infer"]["ns"] == 1'250'000'000);
+  CHECK(one[0]["batch_stats"] == json::array());
   CHECK(all[1]["inference_count"] == 0);
   const auto text = w.ask("/metrics").body;
   for (const auto* line :
@@ -177,7 +195,9 @@ TEST_CASE("statistics and nv_ metrics add up what a model's pipelines did") {
         "nv_inference_pending_request_count{model=\"big\",version=\"1\"} 0",
         "nv_inference_request_duration_us{model=\"smol\",version=\"1\"} 2000000",
         "nv_inference_queue_duration_us{model=\"smol\",version=\"1\"} 500000",
-        "nv_inference_compute_infer_duration_us{model=\"smol\",version=\"1\"} 1500000",
+        "nv_inference_compute_infer_duration_us{model=\"smol\",version=\"1\"} 1250000",
+        "nv_inference_compute_input_duration_us{model=\"smol\",version=\"1\"} 250000",
+        "nv_inference_compute_output_duration_us{model=\"smol\",version=\"1\"} 0",
         "nv_inference_first_response_histogram_ms_count{model=\"smol\",version=\"1\"} 1"}) {
     CAPTURE(line);
     CHECK(text.find(line) != std::string::npos);

@@ -4,7 +4,9 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <atomic>
 #include <cmath>
+#include <thread>
 
 using namespace baton;
 using namespace baton::gateway;
@@ -49,6 +51,15 @@ TEST_CASE("counters are summed up, gauges are set or moved, each under its label
         text.npos);
 }
 
+TEST_CASE("a help text stays one line, whatever is in it") {
+  world w;
+  auto forged = counter("words", 1);
+  forged.help = "Words.\n# TYPE baton_ready gauge\nbaton_ready 0 \\ \r\"";
+  w.first.take({forged});
+  CHECK(w.text() == "# HELP words Words.\\n# TYPE baton_ready gauge\\nbaton_ready 0 \\\\ \r\"\n"
+                    "# TYPE words counter\nwords 1\n");
+}
+
 TEST_CASE("what a model counted goes with the last of those who counted it") {
   world w;
   w.first.take({counter("mine", 1), counter("ours", 1)});
@@ -64,9 +75,10 @@ TEST_CASE("what a model counted goes with the last of those who counted it") {
 
 TEST_CASE("names, labels and values that cannot be told are counted as refused") {
   world w;
-  CHECK(w.first.take({counter("1st", 1)}) ==
-        std::vector<std::string>{"the metric '1st' of the model m is not told: name"});
-  for (const auto* name : {"", "a b", "a-b", "\xc3\xa4", "baton_ready", "nv_x", "ts_y", "vllm:z"})
+  CHECK(w.first.take({counter("1\nst\x1b", 1)}) ==
+        std::vector<std::string>{R"(the metric "1\nst\x1b" of the model m is not told: name)"});
+  for (const auto* name : {"", "a b", "a-b", "\xc3\xa4", "baton_ready", "nv_x", "ts_y", "vllm:z",
+                           "tgi_t", "http_requests_total", "http_request_duration_seconds"})
     CHECK(w.first.take({counter(name, 1)}).empty()); // it was said once
   w.first.take({counter("a", 1, {{"__name__", "x"}}), counter("a", 1, {{"b:c", "x"}})});
   w.first.take({counter("a", 1, {{"b", std::string(metric_book::value_bytes_max + 1, 'x')}})});
@@ -77,7 +89,7 @@ TEST_CASE("names, labels and values that cannot be told are counted as refused")
   w.first.take({counter("both", 1), gauge("both", 1, true)});
   const auto text = w.text();
   for (const auto& [reason, count] :
-       {std::pair("name", 9), std::pair("labels", 3), std::pair("value", 3), std::pair("kind", 1)})
+       {std::pair("name", 12), std::pair("labels", 3), std::pair("value", 3), std::pair("kind", 1)})
     CHECK(has(text, fmt::format("baton_handler_metrics_refused_total{{model_name=\"m\",version="
                                 "\"1\",reason=\"{}\"}} {}\n",
                                 reason, count)));
@@ -85,7 +97,7 @@ TEST_CASE("names, labels and values that cannot be told are counted as refused")
   CHECK_FALSE(has(text, "# TYPE a "));
   metric_book::source next(w.book, "m", "1"); // one line for both revisions
   next.take({counter("1st", 1)});
-  CHECK(has(w.text(), "version=\"1\",reason=\"name\"} 10\n"));
+  CHECK(has(w.text(), "version=\"1\",reason=\"name\"} 13\n"));
   w.first = {};
   CHECK(has(w.text(), "version=\"1\",reason=\"name\"} 1\n"));
   next = {};
@@ -120,6 +132,81 @@ TEST_CASE("names and sets of labels are bounded, of a model and together") {
   CHECK(lines() == metric_book::series_max);
   others.clear();
   CHECK(lines() == metric_book::source_series_max);
+}
+
+TEST_CASE("names are bounded together as well") {
+  world w;
+  std::vector<metric_book::source> all;
+  for (std::size_t i = 0; i * metric_book::source_names_max <= metric_book::names_max; ++i) {
+    auto& by = all.emplace_back(w.book, "m", std::to_string(i));
+    for (std::size_t n = 0; n < metric_book::source_names_max; ++n)
+      by.take({counter(fmt::format("m{}_{}", i, n), 1)});
+  }
+  const auto text = w.text();
+  const auto last = all.size() - 1; // the first beyond the bound
+  CHECK(has(text, fmt::format("m{}_{} 1\n", last - 1, metric_book::source_names_max - 1)));
+  CHECK_FALSE(has(text, fmt::format("m{}_0 1\n", last)));
+  CHECK(has(text, fmt::format("version=\"{}\",reason=\"too many\"}} {}\n", last,
+                              metric_book::source_names_max)));
+  all.erase(all.begin());
+  all.back().take({counter("late", 1)}); // there is room again
+  CHECK(has(w.text(), "late 1\n"));
+}
+
+TEST_CASE("bytes are bounded, of a model and together, and come free with their last teller") {
+  const auto fill = [](metric_book::source& by, const std::string& name) {
+    labels wide;
+    for (int i = 0; i < 30; ++i)
+      wide.push_back({fmt::format("l{}", i), std::string(metric_book::value_bytes_max, 'x')});
+    for (std::size_t s = 0; s < metric_book::source_series_max; ++s) {
+      wide.front().value = std::to_string(s);
+      by.take({counter(name, 1, wide)});
+    }
+  };
+  world w;
+  for (int round = 0; round < 2; ++round) {
+    {
+      metric_book::source one(w.book, "m", "1");
+      fill(one, "a");
+      const auto text = w.text();
+      CHECK(text.size() > metric_book::source_bytes_max / 2);
+      CHECK(text.size() < metric_book::source_bytes_max * 2);
+      CHECK(has(text, "reason=\"too many\""));
+      std::vector<metric_book::source> others;
+      for (std::size_t i = 0; i < 10; ++i)
+        fill(others.emplace_back(w.book, "m", "2"), fmt::format("b{}", i));
+      CHECK(w.text().size() > metric_book::bytes_max / 2);
+      CHECK(w.text().size() < metric_book::bytes_max * 2);
+    }
+    CHECK(w.text().empty());
+  }
+}
+
+// For ThreadSanitizer, and that nothing is lost or told by halves.
+TEST_CASE("pools tell it while it is read, and others come and go") {
+  world w;
+  constexpr int rounds = 500;
+  const auto tell = [&](const char* name) {
+    for (int i = 0; i < rounds; ++i) {
+      metric_book::source passing(w.book, "m", "2");
+      passing.take({counter(name, 1, {{"of", "passing"}}), gauge("1st", 1, true)});
+      w.first.take({counter("both", 1), gauge("depth", i, true)});
+    }
+  };
+  std::atomic<bool> is_over{false};
+  std::thread first(tell, "one"), second(tell, "two");
+  std::thread reader([&] {
+    while (!is_over) {
+      const auto text = w.text();
+      CHECK((text.empty() || text.ends_with('\n')));
+    }
+  });
+  first.join();
+  second.join();
+  is_over = true;
+  reader.join();
+  CHECK(has(w.text(), fmt::format("both {}\n", 2 * rounds)));
+  CHECK_FALSE(has(w.text(), "passing"));
 }
 
 TEST_CASE("TorchServe's address tells them behind its own, which nobody takes") {

@@ -231,6 +231,22 @@ TEST_CASE("a refusal for load names the model and keeps its reason") {
   CHECK(torchserve_refusal(no, 429).status == 503); // whatever the operator says of others
 }
 
+TEST_CASE("how long a handler took to be ready is told by its process") {
+  torchserve_metrics m;
+  auto load = std::make_shared<worker_load>();
+  const std::vector<worker_view> workers{{"play", "1", load}};
+  const metric_book none;
+  CHECK(m.text({"WorkerLoadTime"}, none, workers).find("WorkerLoadTime{") == std::string::npos);
+  load->tally.loaded("worker-play-0", 9);
+  load->tally.loaded("worker-play-0", 1.25); // its next life
+  const auto line = "WorkerLoadTime{WorkerName=\"worker-play-0\",Level=\"Host\",Hostname=\"" +
+                    host_name() + "\"} 1250\n";
+  const auto text = m.text({}, none, workers);
+  CHECK(text.find(line) != std::string::npos);
+  CHECK(text.find("unit: Milliseconds\n# TYPE WorkerLoadTime gauge") != std::string::npos);
+  CHECK(m.text({"QueueTime"}, none, workers).find("WorkerLoadTime") == std::string::npos);
+}
+
 TEST_CASE("metrics have TorchServe's names, labels and units") {
   using std::chrono::milliseconds;
   torchserve_metrics m;

@@ -47,6 +47,50 @@ TEST_CASE("how the model stands is told") {
   CHECK(worker_metrics({}).empty());
 }
 
+TEST_CASE("batches are counted by their size, once the last of their requests has ended") {
+  world w({.batch_size = 2, .max_batch_delay = 40ms});
+  CHECK(w.load->tally.load_seconds().empty());
+  w.tell(worker_greeted{first, 2'500'000});
+  CHECK(w.load->tally.load_seconds() == std::map<std::string, double>{{"worker-m-0", 2.5}});
+  auto a = w.ask();
+  auto b = w.ask();
+  w.pass(10ms);
+  w.piece(*a, 0, true);
+  CHECK(w.load->tally.batches().empty());
+  w.pass(20ms);
+  w.piece(*b, 0, true);
+  auto told = w.load->tally.batches();
+  REQUIRE(told.size() == 1);
+  CHECK(told.at(2).count == 1);
+  CHECK(told.at(2).seconds == doctest::Approx(0.03));
+  for (int i = 0; i < 2; ++i) {
+    auto alone = w.ask();
+    w.pass(45ms);
+    w.piece(*alone, 0, true);
+  }
+  told = w.load->tally.batches();
+  CHECK(told.at(1).count == 2);
+  CHECK(told.at(2).count == 1);
+}
+
+TEST_CASE("a batch of which nothing went well is no batch, and one that is tried again is new") {
+  world w;
+  w.tell(worker_greeted{first});
+  auto gone = w.ask();
+  gone->detach();
+  w.tell(close_request{gone->number()});
+  w.piece(*gone, 0, true);
+  CHECK(w.load->tally.batches().empty());
+  auto again = w.ask();
+  w.tell(worker_lost{first, "it ended", true});
+  w.tell(worker_greeted{first_again});
+  w.pass(50ms);
+  w.piece(*again, 0, true, "a", first_again);
+  const auto told = w.load->tally.batches();
+  CHECK(told.size() == 1);
+  CHECK(told.at(1).count == 1);
+}
+
 TEST_CASE("a handler's failure is the end of its request") {
   world w;
   w.tell(worker_greeted{first});
