@@ -97,7 +97,7 @@ frames connection::framed(const message& m) {
 
 void connection::connect() {
   socket_->connect(endpoint_);
-  epoch_ = {now_ns()};
+  epoch_ = {std::max(now_ns(), epoch_.value + 1)}; // the clock may have been set back
   door_ = {};
   door_epoch_ = {};
   sequence_out_ = sequence_in_ = 0;

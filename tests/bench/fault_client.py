@@ -1,14 +1,21 @@
 """Clients for faults.py: one streamed answer each, read strictly and with the time of each piece; crowds, and clients that go away."""
+import base64
+import contextlib
 import dataclasses
 import http.client
 import json
 import math
 import os
 import pathlib
+import socket
+import sys
 import threading
 import time
 
+import machine
 from load import percentile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "sdk" / "python"))  # for its client
 
 __all__ = ["percentile"]
 SUBJECTS = ("a fox", "the sea", "a clock", "rain", "a bridge", "bread", "the moon", "a train", "a harbour", "a garden", "snow", "a market",
@@ -22,7 +29,11 @@ def body_of(number, tokens, stream=True):
 
 def body_about(subject, tokens, stream=True):
     return json.dumps({"model": "bench", "stream": stream, "max_tokens": tokens, "temperature": 0, "ignore_eos": True,
-                       "messages": [{"role": "user", "content": f"Write a short story about {subject}."}]})
+                       "messages": messages_about(subject)})
+
+
+def messages_about(subject):
+    return [{"role": "user", "content": f"Write a short story about {subject}."}]
 
 
 class Client(threading.Thread):
@@ -104,8 +115,128 @@ class Client(threading.Thread):
         return max((b - a for a, b in zip(times, times[1:]) if a < moment + within), default=None) if later else None
 
 
-def started(port, count, tokens, comes_back=False):
-    clients = [Client(port, number, tokens, comes_back) for number in range(count)]
+class WebSocket:
+    """As little of RFC 6455 as /v1/stream takes: whole text frames, pings, a close. Raises OSError when the connection is over."""
+
+    TEXT, CLOSE, PING, PONG, FINAL, MASKED = 0x1, 0x8, 0x9, 0xA, 0x80, 0x80
+
+    def __init__(self, port):
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=SECONDS_MAX)
+        self._in = self._socket.makefile("rb")
+        key = base64.b64encode(os.urandom(16)).decode()
+        self._socket.sendall(f"GET /v1/stream HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                             f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n".encode())
+        if b" 101 " not in (first := self._in.readline()):
+            raise OSError(f"no WebSocket: {first.decode(errors='replace').strip()}")
+        while self._in.readline() not in (b"\r\n", b""):
+            pass
+
+    def send(self, message):
+        self._frame(self.TEXT, json.dumps(message).encode())
+
+    def receive(self):
+        while True:
+            kind, length = self._exactly(2)
+            if length == 126:
+                length = int.from_bytes(self._exactly(2), "big")
+            elif length == 127:
+                length = int.from_bytes(self._exactly(8), "big")
+            data = self._exactly(length)
+            if kind == self.FINAL | self.TEXT:
+                return json.loads(data)
+            if kind == self.FINAL | self.PING:
+                self._frame(self.PONG, data)
+            elif kind == self.FINAL | self.CLOSE:
+                raise ConnectionResetError("closed by the server")
+
+    def close(self):
+        self._in.close()
+        self._socket.close()
+
+    def _frame(self, kind, data):
+        mask = os.urandom(4)
+        size = bytes([self.MASKED | len(data)]) if len(data) < 126 else bytes([self.MASKED | 126]) + len(data).to_bytes(2, "big")
+        self._socket.sendall(bytes([self.FINAL | kind]) + size + mask + bytes(b ^ mask[i % 4] for i, b in enumerate(data)))
+
+    def _exactly(self, count):
+        if len(data := self._in.read(count)) < count:
+            raise ConnectionResetError("the connection is over")
+        return data
+
+
+class WebSocketClient(Client):
+    """Over /v1/stream; comes back with `resume`."""
+
+    def __init__(self, *args, **options):
+        super().__init__(*args, **options)
+        self._resume, self._index = None, 0
+
+    def _read(self):
+        with contextlib.closing(WebSocket(self._port)) as door:
+            door.send({"type": "resume", "id": "a", "resume": self._resume, "from": self._index} if self._resume
+                      else {"type": "start", "id": "a", **json.loads(self._body)})
+            while not self.dones and not self.error:
+                self._take_message(door.receive(), time.monotonic())
+
+    def _take_message(self, message, now):
+        if message["type"] == "granted":
+            self._resume = message["resume"]
+        elif message["type"] == "tokens":
+            if message["index"] - message["count"] != self._index:
+                self._broken.append(f"{message['count']} tokens up to {message['index']} behind {self._index}")
+            self._index = message["index"]
+            self.text += message["text"]
+            self.stamps.append(now)
+            self.begun.set()
+        elif message["type"] == "done":
+            self.finishes += 1
+            self.dones += message["last"]
+        else:
+            self.error = f"HTTP: {message['error']['code']}"  # as its status would be
+
+
+class SdkClient(Client):
+    """The Python SDK, which goes on by itself."""
+
+    def __init__(self, door, number, tokens, comes_back, subject=""):
+        super().__init__(0, number, tokens, comes_back, subject)
+        self._door, self._asked = door, (subject or SUBJECTS[number % len(SUBJECTS)], tokens)
+
+    def run(self):
+        try:
+            import baton_client  # its wire format is made by the build
+        except ImportError as error:
+            self.error = f"ImportError: {error}"
+            self.begun.set()
+            return
+        subject, tokens = self._asked
+        try:
+            with baton_client.Client(self._door, model="bench", timeout=SECONDS_MAX, reconnect_timeout=SECONDS_MAX) as client:
+                for chunk in client.stream(messages=messages_about(subject), max_tokens=tokens, temperature=0.0, ignore_eos=True):
+                    self._take_chunk(chunk, time.monotonic())
+                self.dones += 1
+        except (baton_client.BatonError, OSError) as error:
+            self.error = f"{type(error).__name__}: {error}"
+        self.begun.set()
+
+    def _take_chunk(self, chunk, now):
+        if chunk.text:
+            self.text += chunk.text
+            self.stamps.append(now)
+            self.begun.set()
+        self.finishes += chunk.finish_reason is not None
+
+
+def started(port, count, tokens, comes_back=False, door=""):
+    """With a ZeroMQ door half of them come over HTTP, a quarter by WebSocket, a quarter by SDK: whatever way, number n asks the same."""
+    def made(number):
+        if door and number % 4 == 1:
+            return WebSocketClient(port, number, tokens, comes_back)
+        if door and number % 4 == 3:
+            return SdkClient(door, number, tokens, comes_back)
+        return Client(port, number, tokens, comes_back)
+
+    clients = [made(number) for number in range(count)]
     for client in clients:
         client.start()
     return clients
@@ -139,6 +270,7 @@ class Crowd:
     seconds: float = 0.0
     tokens: int = 0
     refusals: list = dataclasses.field(default_factory=list)  # seconds to each
+    accepted: list = dataclasses.field(default_factory=list)  # seconds to each whole answer
     faults: list = dataclasses.field(default_factory=list)
 
 
@@ -165,6 +297,7 @@ def crowd(port, clients, tokens, seconds):
             with lock:
                 if answer.status == 200:
                     result.tokens += body["usage"]["completion_tokens"]
+                    result.accepted.append(took)
                 elif answer.status == 503 and answer.headers["Retry-After"]:
                     result.refusals.append(took)
                 else:
@@ -182,18 +315,35 @@ def crowd(port, clients, tokens, seconds):
 
 
 def abrupt(port, clients):
-    """So many streams at once that are dropped after their first bytes."""
+    """So many streams at once that are dropped after their first bytes, every other one a WebSocket."""
     connections = []
     for number in range(clients):
+        if number % 2:
+            door = WebSocket(port)
+            door.send({"type": "start", "id": "a", **json.loads(body_of(number, 2000))})
+            connections.append((door, door.receive))
+            continue
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=SECONDS_MAX)
         connection.request("POST", "/v1/chat/completions", body_of(number, 2000), {"Content-Type": "application/json"})
-        connections.append(connection)
-    for connection in connections:
-        connection.getresponse().readline()
-    for connection in connections:
+        connections.append((connection, lambda c=connection: c.getresponse().readline()))
+    for _, first in connections:
+        first()
+    for connection, _ in connections:
         connection.close()
 
 
-def held_by(pid):
-    process = pathlib.Path(f"/proc/{pid}")
-    return {"files": len(list((process / "fd").iterdir())), "threads": len(list((process / "task").iterdir()))}
+def held_by(root):
+    """What this process and all that descend from it hold: open files, threads, files of shared memory and their bytes."""
+    files = threads = 0
+    shared = {}  # once, however many have it
+    for pid in machine.tree(root):
+        with contextlib.suppress(OSError):
+            threads += len(os.listdir(f"/proc/{pid}/task"))
+            for fd in os.listdir(f"/proc/{pid}/fd"):
+                files += 1
+                with contextlib.suppress(OSError):  # closed meanwhile
+                    name = os.readlink(f"/proc/{pid}/fd/{fd}")
+                    if name.startswith(("/memfd:", "/dev/shm/")):
+                        about = os.stat(f"/proc/{pid}/fd/{fd}")
+                        shared[about.st_dev, about.st_ino] = about.st_size
+    return {"files": files, "threads": threads, "shared_files": len(shared), "shared_bytes": sum(shared.values())}

@@ -1,6 +1,6 @@
 """./check faults: what clients see while processes of a running cluster die, hang or are asked for too much.
 
-    ./check faults [--injections N] [--only ROW[,ROW]] [--json] [--write] [--build-dir DIR]
+    ./check faults [--injections N] [--all | --only ROW[,ROW]] [--json] [--write] [--build-dir DIR]
 
 Real processes, the default model, two stages, 16 streams. Each injection comes at a random moment (from a seed that is printed) and is
 judged by all streams: one end each, and the text of the undisturbed run. Prints a table for people, or with --json one object a line: row,
@@ -10,11 +10,14 @@ import argparse
 import contextlib
 import datetime
 import math
+import os
 import pathlib
 import random
+import select
 import signal
 import statistics
 import sys
+import threading
 import time
 
 import fault_client
@@ -42,6 +45,8 @@ CALM_SECONDS_MIN = 0.25  # from the blow on, at least: the kernel counts in hund
 MORE_INJECTIONS = 2  # times as many as asked for, if the host takes the processor away in some
 DEADLY = ("rhizomes", "whooping")  # words for tests/system/cluster/cluster_poisoned.cpp: for the first stage, for the last
 DEATHS_MAX = 2  # in company, then alone
+STOPPED_SECONDS = (0.2, 4.0)  # after so long a stopped process is woken: before it is found, while it is replaced, or when it long has been
+CLOSING_SECONDS = 1.0
 SILENT_SECONDS = 0.5  # a stream that nothing came for is looked at only above this, in "no stream notices"
 
 
@@ -55,7 +60,7 @@ def shards(server):
 
 def inject(server, dice, texts, strike, tally, comes_back, aftermath=math.inf):
     """All streams, the blow at a random moment of theirs, and what came of it. Their gaps count if the host has left us the processor meanwhile."""
-    clients = fault_client.started(server.port, STREAMS, TOKENS, comes_back)
+    clients = fault_client.started(server.port, STREAMS, TOKENS, comes_back, server.door)
     for client in clients:
         client.begun.wait(60)
     time.sleep(dice.random() * 0.8)
@@ -86,14 +91,15 @@ def undisturbed(server):
     return [c.text for c in clients]
 
 
-def blows(settings, strike_of, count, comes_back=False, per_cluster=INJECTIONS_PER_CLUSTER, binary=None, after=None, aftermath=math.inf):
+def blows(settings, strike_of, count, comes_back=False, per_cluster=INJECTIONS_PER_CLUSTER, binary=None, after=None, aftermath=math.inf,
+          has_door=False):
     """`strike_of(server, dice, index)` gives what to do. Fresh clusters now and then: supervisors have a limit.
 
-    `after(server)` looks at what it has left.
+    `after(server)` looks at what it has left. `has_door`: some clients come by WebSocket or SDK.
     """
     tally, dice, texts = Tally(), random.Random(settings.seed), None
     while tally.injections - tally.disturbed < count and tally.injections < MORE_INJECTIONS * count:
-        with servers.Cluster(binary or settings.cluster, MODEL, settings.devices) as server:
+        with servers.Cluster(binary or settings.cluster, MODEL, settings.devices, has_door=has_door) as server:
             texts = texts or undisturbed(server)
             for _ in range(min(per_cluster, count + tally.disturbed - tally.injections)):
                 say(f"injection {tally.injections + 1}, of {count} that the host leaves alone {tally.injections - tally.disturbed}")
@@ -133,14 +139,58 @@ def kill_stage_memory_gone(settings):
             *of_texts("kill_stage_memory_gone", tally)]
 
 
+class Sleeper:
+    """A process that is stopped, and woken by a thread after a while, if it is still there: by its pidfd, so that nobody else is."""
+
+    def __init__(self, pid, seconds):
+        self._fd = os.pidfd_open(pid)
+        signal.pidfd_send_signal(self._fd, signal.SIGSTOP)
+        self.has_woken = False
+        self._thread = threading.Thread(target=self._wake, args=(seconds,), daemon=True)
+        self._thread.start()
+
+    def _wake(self, seconds):
+        time.sleep(seconds)
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._fd, signal.SIGCONT)
+            self.has_woken = True
+
+    def lives(self):
+        """Once it was to wake up: whether it is a process still."""
+        self._thread.join()
+        over, _, _ = select.select([self._fd], [], [], 0)
+        os.close(self._fd)
+        return not over
+
+
 def stop_stage(settings):
-    """It is found by its silence: the gap is the time until then, and the recovery."""
-    tally = blows(settings, shard_signal(signal.SIGSTOP), settings.injections)
-    return [gap("stop_stage", tally, 50, None), gap("stop_stage", tally, 99, 2.0), *of_texts("stop_stage", tally)]
+    """It is found by its silence: the gap is the time until then, and the recovery. It is woken after a drawn time. Whoever finds it ends it before
+    its next life begins, so that none is there beside it; what it says on waking, if it was not found yet, counts, and else nobody hears: the texts
+    would tell."""
+    sleepers, doubles, woken = [], 0, 0
+
+    def strike_of(server, dice, index):
+        listed = shards(server)
+        pid, seconds = listed[index % len(listed)][1], dice.uniform(*STOPPED_SECONDS)
+        return lambda: sleepers.append((pid, Sleeper(pid, seconds)))
+
+    def after(server):
+        nonlocal doubles, woken
+        pid, sleeper = sleepers[-1]
+        lives = sleeper.lives()
+        woken += sleeper.has_woken and lives
+        doubles += lives and pid not in server.shard_pids().values()
+
+    tally = blows(settings, strike_of, settings.injections, after=after)
+    return [gap("stop_stage", tally, 50, None), gap("stop_stage", tally, 99, 2.0),
+            report.judged("stop_stage.woken_unfound", woken, "shards", rounds=tally.injections),
+            report.judged("stop_stage.beside_their_next_life", doubles, "shards", 1, lower_is_better=True, rounds=tally.injections),
+            *of_texts("stop_stage", tally)]
 
 
 def kill_gateway(settings):
-    tally = blows(settings, process_signal("gateway"), settings.injections, comes_back=True)
+    """Half of the clients come over HTTP, with Last-Event-ID; a quarter by WebSocket, with `resume`; a quarter are the SDK, which does so itself."""
+    tally = blows(settings, process_signal("gateway"), settings.injections, comes_back=True, has_door=True)
     return [back("kill_gateway", tally, 0.5), report.judged("kill_gateway.returns", tally.returns, "times", rounds=tally.injections),
             *of_texts("kill_gateway", tally)]
 
@@ -197,19 +247,29 @@ def overload(settings):
 
 
 def disconnects(settings):
-    """Clients that go away in the middle: what they held comes back."""
+    """Clients that go away in the middle, over HTTP and WebSocket: what they held comes back, in whatever process."""
     count = 10 * settings.injections
     with servers.Cluster(settings.cluster, MODEL, settings.devices) as server:
         undisturbed(server)
-        before = fault_client.held_by(process_pid(server, "gateway"))
+        fault_client.abrupt(server.port, STREAMS)  # of both kinds: what is made once is there
+        _at_rest(server)
+        before = fault_client.held_by(server.process.pid)
         for _ in range(count // STREAMS + 1):
             fault_client.abrupt(server.port, STREAMS)
-        deadline = time.monotonic() + RECOVERED_SECONDS_MAX
-        while (load := server.status()["load"])["running"] + load["kv_blocks_used"] > 0 and time.monotonic() < deadline:
-            time.sleep(0.1)
-        after = fault_client.held_by(process_pid(server, "gateway"))
-    leaks = {"blocks": load["kv_blocks_used"], "files": after["files"] - before["files"], "threads": after["threads"] - before["threads"]}
-    return [report.judged(f"disconnects.{what}_left", max(0, left), what, 1, lower_is_better=True, rounds=count) for what, left in leaks.items()]
+        load = _at_rest(server)
+        after = fault_client.held_by(server.process.pid)
+    leaks = {"blocks": load["kv_blocks_used"], **{what: after[what] - before[what] for what in before}}
+    return [report.judged(f"disconnects.{what}_left", max(0, left), "bytes" if what == "shared_bytes" else what, 1, lower_is_better=True, rounds=count)
+            for what, left in leaks.items()]
+
+
+def _at_rest(server):
+    """Nothing runs, and connections that were closed are gone."""
+    deadline = time.monotonic() + RECOVERED_SECONDS_MAX
+    while (load := server.status()["load"])["running"] + load["kv_blocks_used"] > 0 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    time.sleep(CLOSING_SECONDS)
+    return load
 
 
 def soak(settings):
@@ -230,6 +290,7 @@ def arguments():
     parser = argparse.ArgumentParser(prog="./check faults", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--injections", type=int, default=100, help="of each row")
     parser.add_argument("--only", default="", help=f"of {', '.join(ROWS)}; without this all but {', '.join(BY_NAME_ALONE)}")
+    parser.add_argument("--all", action="store_true", help="all rows, with " + ", ".join(BY_NAME_ALONE))
     parser.add_argument("--seed", type=int, default=0, help="of the moments; 0: drawn")
     parser.add_argument("--overload-seconds", type=float, default=60, dest="overload_seconds")
     parser.add_argument("--soak-seconds", type=float, default=1800, dest="soak_seconds")
@@ -237,7 +298,9 @@ def arguments():
     parser.add_argument("--write", action="store_true", help="rewrite the results in docs/reliability.md")
     parser.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build" / "release", help="of a release build")
     options = parser.parse_args()
-    options.names = options.only.split(",") if options.only else [name for name in ROWS if name not in BY_NAME_ALONE]
+    if options.all and options.only:
+        parser.error("--all and --only exclude one another")
+    options.names = options.only.split(",") if options.only else [name for name in ROWS if options.all or name not in BY_NAME_ALONE]
     if unknown := set(options.names) - set(ROWS):
         parser.error(f"no row {', '.join(sorted(unknown))}; there are {', '.join(ROWS)}")
     options.seed = options.seed or random.randrange(1, 1 << 30)

@@ -12,6 +12,9 @@ from settings import DISTURBED_CORES
 GATHERING_SECONDS = 3  # until all clients of a crowd are there
 WINDOW_SECONDS = 5
 WINDOWS_MIN = 3
+# What an accepted request may take: there are as many places in the queue as slots, so it waits for one other answer at most, and the prompts
+# of those before it are read meanwhile.
+SLO_TIMES = 3  # of the median without overload
 OUTPUT = re.compile(r"^baton_output_tokens_total\{[^}]*\} ([0-9.e+]+)$", re.MULTILINE)
 
 
@@ -51,6 +54,17 @@ def _output(server):
     return sum(float(count) for count in counts)
 
 
+def _accepted(calm, flood):
+    """Seconds to whole answers, without and under overload."""
+    if not calm or not flood:
+        return [report.missing("overload.accepted_in_slo", "no answer was whole", "share", 0.99)]
+    slo = SLO_TIMES * statistics.median(calm)
+    kept = sum(took <= slo for took in flood) / len(flood)
+    return [report.judged("overload.accepted_in_slo", kept, "share", 0.99, rounds=len(flood)),
+            report.judged("overload.accepted.p99", fault_client.percentile(flood, 99), "s", slo, lower_is_better=True, low=min(flood),
+                          high=max(flood), rounds=len(flood))]
+
+
 def rows(before, flood, after):
     """Of three phases: as many clients as slots, ten times as many, as many as slots."""
     peak = before.rates + after.rates
@@ -67,6 +81,7 @@ def rows(before, flood, after):
     if refusals:
         made.append(report.judged("overload.refusal.p99", fault_client.percentile(refusals, 99), "s", 0.05, lower_is_better=True,
                                   low=min(refusals), high=max(refusals)))
+    made += _accepted(before.crowd.accepted + after.crowd.accepted, flood.crowd.accepted)
     wrong = report.judged("overload.wrong", len(faults), "requests", 1, lower_is_better=True)
     wrong.reason = "; ".join(sorted(set(faults)))[:300]
     return [*made, wrong]

@@ -35,7 +35,7 @@ enable_prefix_caching = {caching}
 
 [gateway]
 http = "127.0.0.1:{port}"
-zmq = ""
+zmq = "{door}"
 
 [[nodes]]
 name = "a"
@@ -145,16 +145,20 @@ class LlamaServer(Server):
 
 
 class Cluster(Server):
-    """Ours: `cluster up` of a generated nodes.toml. `devices`: one for each shard, ["cpu:0", "cpu:1"]; `ranks` of them share a stage; `more`: of nodes.toml."""
+    """Ours: `cluster up` of a generated nodes.toml. `devices`: one for each shard, ["cpu:0", "cpu:1"]; `ranks` of them share a stage; `more`: of nodes.toml.
+
+    `has_door`: for the SDKs, at `door`.
+    """
 
     def __init__(self, binary, model, devices, waits=True, enable_prefix_caching=True, max_num_seqs=64, max_num_queued_reqs=128, ranks=1,
-                 more=""):
+                 more="", has_door=False):
         super().__init__("cluster up", waits)
+        self.door = f"ipc://{self.directory}/door.sock" if has_door else ""
         self._binary = binary
         self.config = self.directory / "nodes.toml"
         self.config.write_text(NODES_TOML.format(directory=self.directory, model=pathlib.Path(model).resolve(), stages=len(devices) // ranks,
                                                  ranks=ranks,
-                                                 port=self.port, devices=json.dumps(devices),
+                                                 door=self.door, port=self.port, devices=json.dumps(devices),
                                                  caching=json.dumps(enable_prefix_caching), slots=max_num_seqs,
                                                  queue=max_num_queued_reqs) + more)
 

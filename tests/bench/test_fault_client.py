@@ -1,9 +1,15 @@
 """What the clients of ./check faults count as wrong, and how long they say that they waited: pytest tests/bench."""
+import contextlib
 import json
+import mmap
+import os
 import pathlib
 import sys
+import threading
+import types
 
 import pytest
+import websockets.sync.server
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import fault_client  # noqa: E402
@@ -57,3 +63,118 @@ def test_texts_that_differ_and_streams_that_broke_are_two_rows():
     tally.injections, tally.compared, tally.different, tally.faults = 1, 16, 1, ["error: pipeline_lost"]
     wrong, same = faults.of_texts("kill_head", tally)
     assert (wrong.ok, wrong.reason, same.ok, same.value) == (False, "error: pipeline_lost", False, 15 / 16)
+
+
+def told(client, *messages):
+    for number, message in enumerate(messages):
+        client._take_message(message, float(number))
+    return client
+
+
+GRANTED = {"type": "granted", "id": "a", "ticket": 7, "resume": "7-00ab"}
+
+
+def tokens(index, count, text):
+    return {"type": "tokens", "id": "a", "index": index, "count": count, "text": text}
+
+
+def test_a_websocket_answer_in_two_connections_is_whole():
+    client = told(fault_client.WebSocketClient(1, 0, 3, True), GRANTED, tokens(1, 1, "a"), tokens(2, 1, " b"), GRANTED, tokens(3, 1, " c"),
+                  {"type": "done", "last": True, "finish_reason": "length"})
+    assert (client.text, client.faults(), client.stamps) == ("a b c", [], [1.0, 2.0, 4.0])
+
+
+@pytest.mark.parametrize("second", [tokens(3, 1, "c"), tokens(1, 1, "a")])
+def test_tokens_that_are_lost_or_come_twice_over_a_websocket_are_wrong(second):
+    client = told(fault_client.WebSocketClient(1, 0, 3, True), GRANTED, tokens(1, 1, "a"), second, {"type": "done", "last": True})
+    assert client.faults() == [f"1 tokens up to {second['index']} behind 1"]
+    assert told(fault_client.WebSocketClient(1, 0, 3, True), {"type": "error", "error": {"code": "quarantined"}}).faults() == ["HTTP: quarantined"]
+
+
+def test_a_websocket_client_says_what_it_wants_and_goes_on_where_it_was():
+    heard = []
+
+    def serve(door):
+        heard.append(json.loads(door.recv()))
+        if len(heard) == 1:
+            for message in (GRANTED, tokens(1, 1, "a" * 200)):  # of a length in two bytes
+                door.send(json.dumps(message))
+            door.socket.close()  # as when its process dies
+            return
+        door.ping()
+        for message in (GRANTED, tokens(2, 1, "b"), {"type": "done", "last": True, "finish_reason": "length"}):
+            door.send(json.dumps(message))
+        with contextlib.suppress(websockets.ConnectionClosed):
+            door.recv()
+
+    with websockets.sync.server.serve(serve, "127.0.0.1", 0) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        client = fault_client.WebSocketClient(server.socket.getsockname()[1], 0, 2, comes_back=True)
+        client.run()
+        server.shutdown()
+    assert (client.text, client.faults(), client.returns) == ("a" * 200 + "b", [], 1)
+    assert [h["type"] for h in heard] == ["start", "resume"]
+    assert (heard[1]["resume"], heard[1]["from"], heard[0]["max_tokens"]) == ("7-00ab", 1, 2)
+
+
+def test_an_sdk_clients_chunks_are_one_answer():
+    client = fault_client.SdkClient("ipc:///nowhere", 0, 2, True)
+    for now, (text, end) in enumerate([("a", None), ("", None), (" b", "length")]):
+        client._take_chunk(types.SimpleNamespace(text=text, finish_reason=end), float(now))
+    client.dones += 1
+    assert (client.text, client.stamps, client.faults()) == ("a b", [0.0, 2.0], [])
+
+
+def test_where_there_is_a_door_a_half_comes_by_other_ways_and_asks_the_same(monkeypatch):
+    monkeypatch.setattr(fault_client.Client, "start", lambda self: None)
+    kinds = [type(c).__name__ for c in fault_client.started(1, 8, 3, True, door="ipc:///x")]
+    assert kinds == ["Client", "WebSocketClient", "Client", "SdkClient"] * 2
+    assert {type(c).__name__ for c in fault_client.started(1, 8, 3, True)} == {"Client"}
+
+
+def test_what_a_process_holds_has_its_shared_memory_once():
+    before = fault_client.held_by(os.getpid())
+    fd = os.memfd_create("kv")
+    os.truncate(fd, 3 * mmap.PAGESIZE)
+    again = os.dup(fd)
+    after = fault_client.held_by(os.getpid())
+    os.close(fd)
+    os.close(again)
+    assert {what: after[what] - before[what] for what in before} == {"files": 2, "threads": 0, "shared_files": 1, "shared_bytes": 3 * mmap.PAGESIZE}
+    assert fault_client.held_by(os.getpid()) == before
+
+
+def test_all_is_all(monkeypatch):
+    def names(*words):
+        monkeypatch.setattr(sys, "argv", ["faults", *words])
+        return set(faults.arguments().names)
+
+    assert names("--all") == set(faults.ROWS)
+    assert names() == set(faults.ROWS) - {"soak"}
+    assert names("--only", "soak") == {"soak"}
+    with pytest.raises(SystemExit):
+        names("--all", "--only", "soak")
+
+
+def test_a_sleeper_is_woken_unless_it_was_ended_before():
+    def child():
+        read, write = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.close(write)
+            os.read(read, 1)
+            os._exit(0)
+        os.close(read)
+        return pid, write
+
+    pid, write = child()
+    slept = faults.Sleeper(pid, 0.01)
+    assert slept.lives() and slept.has_woken
+    os.close(write)
+    os.waitpid(pid, 0)
+    pid, write = child()
+    slept = faults.Sleeper(pid, 0.3)
+    os.kill(pid, 9)
+    os.waitpid(pid, 0)
+    assert not slept.lives() and not slept.has_woken
+    os.close(write)

@@ -10,8 +10,9 @@ import fault_client  # noqa: E402
 import overload  # noqa: E402
 
 
-def phase(*rates, disturbed=0, refusals=(), faults=()):
-    return types.SimpleNamespace(rates=list(rates), disturbed=disturbed, crowd=fault_client.Crowd(refusals=list(refusals), faults=list(faults)))
+def phase(*rates, disturbed=0, refusals=(), faults=(), accepted=(1.0,)):
+    crowd = fault_client.Crowd(refusals=list(refusals), faults=list(faults), accepted=list(accepted))
+    return types.SimpleNamespace(rates=list(rates), disturbed=disturbed, crowd=crowd)
 
 
 def rows_of(*phases):
@@ -44,3 +45,12 @@ def test_the_servers_count_is_read_from_its_metrics():
     assert overload._output(types.SimpleNamespace(get=lambda path: (200, text))) == 1120
     with pytest.raises(OSError):
         overload._output(types.SimpleNamespace(get=lambda path: (503, "")))
+
+
+def test_what_is_accepted_is_measured_by_what_it_takes_without_overload():
+    calm = phase(1, 1, accepted=[1.0, 2.0, 3.0])
+    rows = rows_of(calm, phase(1, 1, 1, accepted=[3.0] * 99 + [6.0]), calm)
+    assert (rows["overload.accepted_in_slo"].value, rows["overload.accepted.p99"].ok) == (1, True)
+    rows = rows_of(calm, phase(1, 1, 1, accepted=[3.0] * 97 + [6.1] * 3), calm)
+    assert (rows["overload.accepted_in_slo"].value, rows["overload.accepted_in_slo"].ok, rows["overload.accepted.p99"].ok) == (0.97, False, False)
+    assert not rows_of(calm, phase(1, 1, 1, accepted=[]), calm)["overload.accepted_in_slo"].ok

@@ -185,7 +185,7 @@ class Connection:
     def _connect(self) -> None:
         self._context.destroy(linger=0)  # the sockets of the last time
         self._context = zmq.Context()
-        self._us.epoch = time.time_ns()
+        self._us.epoch = max(time.time_ns(), self._us.epoch + 1)  # the clock may have been set back
         self._door = codec.Address(0, 0, DOOR_ACTOR)
         self._window_bytes = self._arrived_bytes = self._credited_bytes = 0
         self._sequence_out = self._sequence_in = 0

@@ -176,6 +176,7 @@ class FakeDoor:
         self.script, self.window, self.greets, self.beats = script, window, greets, beats
         self.refuses = refuses
         self.heard = []  # (kind, table)
+        self.lives = []  # epochs of those that greeted, in order
         self.faults = []
         self.changed = threading.Condition()
         self.context = zmq.Context()
@@ -216,6 +217,7 @@ class FakeDoor:
             self.faults.append(f"a body of {body[4:8]} for kind {kind}")
         table = READ[kind].GetRootAs(body, 0)
         if kind == MessageKind.hello:
+            self.lives.append(e.SourceEpoch())
             if self.greets:
                 peer.say(hello_ack(self.window, self.refuses))
         elif kind != MessageKind.heartbeat:

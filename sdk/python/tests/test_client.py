@@ -285,6 +285,26 @@ def test_garbage_a_gap_and_another_life_of_the_door_lose_the_link(fault):
         assert lost.value.name == ("bad_frame" if fault == "garbage" else "link_down")
 
 
+def test_a_clock_that_is_set_back_does_not_make_a_client_older(monkeypatch):
+    """A door hears nobody of an earlier life than the last."""
+    now = iter(range(10**18, 0, -(10**15)))
+    monkeypatch.setattr(connection.time, "time_ns", lambda: next(now))
+    asked = []
+
+    def script(peer, kind, table):
+        if kind == MessageKind.list_models:
+            peer.say(fake_door.models(table.Request(), "tiny"))
+        if kind in (MessageKind.generate, MessageKind.resume):
+            asked.append(kind)
+            peer.say(fake_door.granted(table.Request(), 9), skip=len(asked) == 1)  # a gap: it comes again
+            if len(asked) > 1:
+                peer.say(fake_door.chunk(table.Request(), "x", STOP, 0, output_tokens=1))
+
+    with FakeDoor(script) as door, connected(door) as client:
+        assert client.generate("x").text == "x"
+        assert door.lives == [10**18, 10**18 + 1]
+
+
 def test_threads_share_one_client():
     good = []
     with FakeDoor(says("1", "2", "3")) as door, connected(door) as client:
