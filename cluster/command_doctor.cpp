@@ -68,6 +68,9 @@ finding check_files() {
 std::vector<finding> check_engines_here(const cluster_config& config) {
   std::vector<finding> findings;
   std::set<std::string> seen;
+  std::uint32_t width = 1; // ranks need more than a device alone
+  for (const auto& m : config.models)
+    width = std::max(width, m.tensor_parallel_size);
   for (const auto& node : config.nodes)
     for (const auto& text : node.devices) {
       const auto where = parse_device(text);
@@ -75,7 +78,7 @@ std::vector<finding> check_engines_here(const cluster_config& config) {
         continue;
       const auto file = plugin::find_library(where->engine);
       const auto says =
-          file ? plugin::examine(*file, where->at) : result<std::string>(file.error());
+          file ? plugin::examine(*file, where->at, width) : result<std::string>(file.error());
       const std::string fix =
           where->engine == "torch" ? "./up --gpu builds and installs it" : "docs/engines.md";
       findings.push_back(says ? finding{text, verdict::good, *says, ""}
