@@ -148,9 +148,10 @@ child_watch::ended child_launcher::ends_of(const actors::child_spec& spec, epoch
   return [this, node = spec.node, log = dir_.log(spec.name), epoch](std::int32_t,
                                                                     const child_end& how) {
     judge_memory(node, how);
-    const bool is_permanent = how.how == child_end::way::exit && how.number == exit_permanent;
+    const bool has_exited = how.how == child_end::way::exit,
+               is_permanent = has_exited && how.number == exit_permanent;
     auto text = how.text();
-    if (is_permanent)
+    if (is_permanent || (has_exited && how.number == exit_device_lost))
       if (const auto why = last_words(log); !why.empty())
         text += ": " + why;
     ended({node, epoch, std::move(text), is_permanent});

@@ -66,20 +66,22 @@ finding check_files() {
               : ""};
 }
 
-finding check_device(const std::string& text, const device& where) {
+// For a stage of so many ranks, which need more than a device alone.
+finding check_device(const std::string& text, const device& where, std::uint32_t ranks) {
   const auto file = plugin::find_library(where.engine);
-  const auto says = file ? plugin::examine(*file, where.at) : result<std::string>(file.error());
+  const auto says =
+      file ? plugin::examine(*file, where.at, ranks) : result<std::string>(file.error());
   return says ? finding{text, verdict::good, *says, ""}
               : finding{text, verdict::bad, says.error().message, fix_of(where)};
 }
 
 // The one that `--device` names.
-finding check_named_device(const std::string& text) {
+finding check_named_device(const std::string& text, std::uint32_t ranks) {
   const auto where = parse_device(text);
   if (!where)
     return {text, verdict::bad, where.error().message, "see the message"};
   return where->is_native() ? finding{text, verdict::good, "the native engine", ""}
-                            : check_device(text, *where);
+                            : check_device(text, *where, ranks);
 }
 
 // The devices of this machine that have engines in libraries: each library is opened and asked.
@@ -91,7 +93,7 @@ std::vector<finding> check_engines_here(const cluster_config& config) {
       const auto where = parse_device(text);
       if (!where || where->is_native() || node.is_elsewhere || !seen.insert(text).second)
         continue;
-      findings.push_back(check_device(text, *where));
+      findings.push_back(check_device(text, *where, ranks_max(config)));
     }
   return findings;
 }
@@ -143,10 +145,11 @@ std::vector<finding> check_machine() {
 
 } // namespace
 
-int command_doctor(const std::string& config, const std::string& device, bool json) {
-  auto all = device.empty() ? check_machine() : std::vector{check_named_device(device)};
-  if (!config.empty())
-    for (auto& f : check_config(config))
+int command_doctor(const doctor_options& what) {
+  auto all = what.device.empty() ? check_machine()
+                                 : std::vector{check_named_device(what.device, what.ranks)};
+  if (!what.config.empty())
+    for (auto& f : check_config(what.config))
       all.push_back(std::move(f));
   bool bad = false;
   auto list = nlohmann::ordered_json::array();
@@ -155,7 +158,7 @@ int command_doctor(const std::string& config, const std::string& device, bool js
     list.push_back(
         {{"check", f.what}, {"ok", f.is != verdict::bad}, {"found", f.found}, {"fix", f.fix}});
   }
-  if (json)
+  if (what.json)
     std::printf("%s\n", json_text(list).c_str());
   else
     print_table(all);

@@ -185,7 +185,7 @@ int command_join(const join_options& options) {
     return cannot(all.error());
   for (const auto& n : all->front().config.nodes)
     if (n.name == options.node)
-      if (auto ok = check_devices(n, *dir); !ok)
+      if (auto ok = check_devices(all->front().config, n, *dir); !ok)
         return cannot(ok.error());
   if (auto ok = check_reach(options, *own, grant); !ok)
     return cannot(ok.error());

@@ -21,7 +21,6 @@ struct choices {
   up_options up;
   std::string which;
   std::string node;
-  std::string device;
   bool json = false;
   bool watch = false;
   join_options join;
@@ -31,6 +30,7 @@ struct choices {
   import_options import;
   long patience = 60;
   chat_options chat;
+  doctor_options doctor;
   role_arguments role;
   int status = 0;
 };
@@ -102,10 +102,14 @@ void add_questions(CLI::App& app, choices& c) {
   plan->callback([&c] { c.status = command_plan(c.which, c.json); });
   auto* doctor = app.add_subcommand(
       "doctor", "Look at this machine (and a nodes.toml) for what would go wrong.");
-  auto* doctor_config = doctor->add_option("CONFIG", c.which, "nodes.toml");
-  doctor->add_option("--device", c.device, "only this one: \"cuda:0\"")->excludes(doctor_config);
-  doctor->add_flag("--json", c.json, "for scripts");
-  doctor->callback([&c] { c.status = command_doctor(c.which, c.device, c.json); });
+  auto* doctor_config = doctor->add_option("CONFIG", c.doctor.config, "nodes.toml");
+  auto* device = doctor->add_option("--device", c.doctor.device, "only this one: \"cuda:0\"");
+  device->excludes(doctor_config);
+  doctor->add_option("--ranks", c.doctor.ranks, "of a stage on such devices, which meet")
+      ->needs(device)
+      ->check(CLI::Range(1, 64));
+  doctor->add_flag("--json", c.doctor.json, "for scripts");
+  doctor->callback([&c] { c.status = command_doctor(c.doctor); });
 }
 
 void add_nodes(CLI::App& app, choices& c) {

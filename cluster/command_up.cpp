@@ -97,7 +97,7 @@ result<void> check_devices_here(const cluster_config& config) {
     return dir.error();
   for (const auto& node : config.nodes)
     if (!node.is_elsewhere)
-      if (auto ok = check_devices(node, *dir); !ok)
+      if (auto ok = check_devices(config, node, *dir); !ok)
         return ok.error();
   return {};
 }

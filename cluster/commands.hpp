@@ -64,8 +64,13 @@ struct import_options {
 // Writes the nodes.toml to stdout, and to stderr what is otherwise here.
 int command_import(const import_options& options);
 int command_down(const std::string& which, std::chrono::seconds patience);
-// `device`: only that one; empty: the machine, and what the configuration needs.
-int command_doctor(const std::string& config, const std::string& device, bool json);
+struct doctor_options {
+  std::string config;      // what it needs is looked at as well
+  std::string device;      // only that one
+  std::uint32_t ranks = 1; // of a stage on such devices
+  bool json = false;
+};
+int command_doctor(const doctor_options& what);
 int command_model_inspect(const std::filesystem::path& file, bool json);
 
 struct chat_options {

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <csignal>
 #include <fstream>
 #include <future>
@@ -24,11 +25,14 @@ std::string answer_in(const std::filesystem::path& log) {
   return last;
 }
 
-result<void> ask(const device& where, const std::string& text, const run_dir& dir) {
+result<void> ask(const device& where, const std::string& text, std::uint32_t ranks,
+                 const run_dir& dir) {
   const auto log = dir.log("device-check");
   std::error_code ec;
   std::filesystem::remove(log, ec); // what an earlier one said is no answer
-  launch what{"/proc/self/exe", {"cluster", "doctor", "--json", "--device", text}, log};
+  launch what{"/proc/self/exe",
+              {"cluster", "doctor", "--json", "--device", text, "--ranks", std::to_string(ranks)},
+              log};
   auto ended = std::make_shared<std::promise<child_end>>();
   child_watch watch;
   const auto pid =
@@ -56,13 +60,21 @@ const char* fix_of(const device& where) noexcept {
   return where.engine == "torch" ? "./up --gpu builds and installs it" : "docs/engines.md";
 }
 
-result<void> check_devices(const node_config& node, const run_dir& dir) {
+std::uint32_t ranks_max(const cluster_config& config) noexcept {
+  std::uint32_t most = 1;
+  for (const auto& m : config.models)
+    most = std::max(most, m.tensor_parallel_size);
+  return most;
+}
+
+result<void> check_devices(const cluster_config& config, const node_config& node,
+                           const run_dir& dir) {
   std::set<std::string> seen;
   for (const auto& text : node.devices) {
     const auto where = parse_device(text);
     if (!where || where->is_native() || !seen.insert(text).second)
       continue;
-    if (auto ok = ask(*where, text, dir); !ok)
+    if (auto ok = ask(*where, text, ranks_max(config), dir); !ok)
       return ok.error();
   }
   return {};

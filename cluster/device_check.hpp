@@ -16,7 +16,12 @@ inline constexpr std::chrono::seconds device_answer_max{60}; // a cold torch tak
 // What whoever misses this engine does.
 const char* fix_of(const device& where) noexcept;
 
-// Of the node's devices. Errors: start_failed (names the device, what is wrong with it, the fix).
-result<void> check_devices(const node_config& node, const run_dir& dir);
+// Of the stages of its models, the most that meet.
+std::uint32_t ranks_max(const cluster_config& config) noexcept;
+
+// Of one of its nodes the devices. Errors: start_failed (names the device, what is wrong with it,
+// the fix).
+result<void> check_devices(const cluster_config& config, const node_config& node,
+                           const run_dir& dir);
 
 } // namespace baton::cluster

@@ -22,6 +22,9 @@ namespace baton::cluster {
 inline constexpr int exit_permanent = 78;
 // A process ends itself with this one where it cannot go on: a restart may help (EX_SOFTWARE).
 inline constexpr int exit_software = 70;
+// A shard ends with this one where its process has lost its device (a kernel that trapped): the
+// next one has it again (EX_OSERR).
+inline constexpr int exit_device_lost = 71;
 
 // How the name of the memory ends in which a shard has its KV.
 inline constexpr std::string_view kv_file_suffix = "-kv";

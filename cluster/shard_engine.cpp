@@ -53,6 +53,21 @@ cpu::config settings_of(const cluster_context& context, const cluster_plan& all,
   return settings;
 }
 
+// Nothing is answered: the step is done again by the next process, behind the same streams.
+[[noreturn]] void end_without_device(const error& why) {
+  spdlog::critical("{}; the process ends", why.message);
+  spdlog::shutdown();
+  _exit(exit_device_lost);
+}
+
+// Each sequence draws in a step, and the few that guess draw behind each guess as well.
+std::uint32_t draws_usual(const model_config& m) {
+  const auto guessing = m.speculative_disable_by_batch_size == 0
+                            ? m.max_num_seqs
+                            : std::min(m.speculative_disable_by_batch_size, m.max_num_seqs);
+  return m.max_num_seqs + guessing * m.num_speculative_tokens;
+}
+
 // With its weights; it has yet to meet the other ranks.
 result<std::shared_ptr<plugin::plugin_engine>> load_foreign(const cluster_context& context,
                                                             const cluster_plan& all,
@@ -81,11 +96,13 @@ result<std::shared_ptr<plugin::plugin_engine>> load_foreign(const cluster_contex
   settings.block_positions = all.block_positions;
   settings.swap_blocks = all.swap_blocks;
   settings.rows_max = m.max_num_batched_tokens;
+  settings.draws_usual = draws_usual(m);
   settings.context_max = all.max_model_len;
   settings.slices = plan.slices;
   settings.rank = plan.rank;
   settings.masker = masker_of(context);
   settings.say = [](const std::string& line) { spdlog::info("{}", line); };
+  settings.on_lost = end_without_device;
   auto loaded = plugin::plugin_engine::load(*library, file, context.model, plan.layers, settings);
   if (!loaded)
     return loaded.error();

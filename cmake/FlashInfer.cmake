@@ -1,10 +1,10 @@
-# FlashInfer's headers for runtime/gpu/flashinfer.cu, where the GPU engine is built with nvcc; without them its own
+# FlashInfer's headers for runtime/gpu/flashinfer.cu, where there is nvcc; without them its own
 # kernels do all attention. Only that file may see them. BATON_FLASHINFER_VERSION is empty where there are none.
 set(BATON_FLASHINFER AUTO CACHE STRING
   "the folder flashinfer/data of an unpacked flashinfer-python; AUTO: where scripts/setup.sh puts it, if it is there; OFF")
 set(BATON_FLASHINFER_WANTED 0.7.2.post1)
 set(BATON_FLASHINFER_VERSION "")
-if(NOT BATON_TORCH STREQUAL cuda OR NOT BATON_FLASHINFER)
+if(NOT BATON_NVCC OR NOT BATON_FLASHINFER)
   return()
 endif()
 

@@ -65,14 +65,23 @@ PY
   echo "$model_sha256" >"$model_file.sha256"
 }
 
+# Where nvcc is; fails where it is not.
+find_nvcc() { command -v nvcc || { [ -x /usr/local/cuda/bin/nvcc ] && echo /usr/local/cuda/bin/nvcc; }; }
+
+# The GPU engine's kernels as objects, which wants nvcc but neither torch nor a GPU.
+build_kernels() {
+  fetch_flashinfer
+  grep -qs 'flashinfer\.cu\.o' build/dev/build.ninja || cmake --preset dev >/dev/null || die "cmake failed"
+  build dev gpu_kernels
+}
+
 torch_version=2.11.0
 
 # The GPU engine's torch, in a folder of its own (build/torch): only its library and headers are used, so the
 # packages of its Python side are left out. Sets what the preset "gpu" reads. BATON_TORCH_PYTHON names a Python
 # that has it already.
 fetch_torch() {
-  local nvcc=/usr/local/cuda/bin/nvcc
-  if command -v nvcc >/dev/null || [ -x "$nvcc" ]; then export BATON_TORCH=cuda; else export BATON_TORCH=cpu; fi
+  if find_nvcc >/dev/null; then export BATON_TORCH=cuda; else export BATON_TORCH=cpu; fi
   [ "$BATON_TORCH" = cpu ] || fetch_flashinfer
   [ -z "${BATON_TORCH_PYTHON-}" ] || return 0
   # What the toolkit on the machine does not have; without one, what the CPU's part of torch asks for.

@@ -142,9 +142,18 @@ def gpu():
                        env={"PYTHONPATH": str(ROOT / "sdk/python"), "BATON_BUILD": str(ROOT / "build/dev")})
 
 
-def without_torch():
+def skip(name, why):
     TALLY.add(0, 0, skipped=1)
-    print("  skip unit_torch                         no torch in this build: ./check gpu", flush=True)
+    print(f"  skip {name:<34} {why}", flush=True)
+
+
+def kernels():
+    """The GPU engine's kernels, compiled: one case. What they compute is tested on the host, from the same source."""
+    setup = "set -euo pipefail; . scripts/setup.sh; "
+    if run(["bash", "-c", setup + "find_nvcc"])[0]:
+        skip("kernels (nvcc)", "nvcc of CUDA 13 is neither in PATH nor in /usr/local/cuda/bin")
+    else:
+        step("kernels (nvcc)", ["bash", "-c", setup + "build_kernels"])
 
 
 def sim(preset="dev", extra=(), env=None):
@@ -221,7 +230,8 @@ def main(arguments):
     elif build("dev"):
         if level in ("default", "all", "unit"):
             unit()
-            without_torch()
+            skip("unit_torch", "no torch in this build: ./check gpu")
+            kernels()
         if level in ("default", "all", "sim"):
             sim(extra=arguments[1:])
         if level in ("default", "all", "system"):

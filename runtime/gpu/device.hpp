@@ -74,6 +74,12 @@ public:
   virtual void upload(void* to, const void* from, std::size_t bytes) = 0;
   virtual void download(void* to, const void* from, std::size_t bytes) = 0;
   virtual void zero(void* memory, std::size_t bytes) = 0;
+  // Throws if something of ours that was launched could not be. Does not wait.
+  virtual void check_launches() {}
+  // Why this process cannot use the device any more; empty: it can. Asked when something has
+  // failed: a kernel that traps fails whatever is asked of the device afterwards, in the words of
+  // whoever asked.
+  virtual std::string why_lost() { return {}; }
   virtual void multiply(const product& p) = 0;
   // In how many parts contexts are attended to, where so many teams of lanes would have one each:
   // few of them leave a wide device idle. A row's bits depend on it (attend_args::splits).
@@ -88,6 +94,8 @@ public:
   // What `work` launches is not run but kept: kernels, products and zero(); it may ask for nothing
   // else. Throws what the device and `work` throw; the device can go on then.
   virtual std::unique_ptr<recording> record(const std::function<void()>& work) = 0;
+  // Throws refused(no_device) if what several ranks need is missing, or of a wrong version.
+  virtual void check_ranks() {}
   // How this device's memory is summed up over the ranks of `with`; null: by the host.
   virtual std::unique_ptr<rank_sums> sums(const plugin::settings& with,
                                           const plugin::host& shard) = 0;

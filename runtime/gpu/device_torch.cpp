@@ -2,8 +2,9 @@
 // one file that sees torch's headers: it includes nothing of this tree that is not the standard
 // library alone, because torch brings headers of other libraries along (docs/decisions/0030).
 #include "runtime/gpu/device.hpp"
-#ifdef BATON_CUDA
 #include "runtime/gpu/flashinfer.hpp"
+#include "runtime/gpu/requirements.hpp"
+#ifdef BATON_CUDA
 #include "runtime/gpu/nccl_library.hpp"
 #include "runtime/gpu/nccl_sums.hpp"
 #endif
@@ -55,30 +56,19 @@ std::string torch_version() {
   return text.substr(begin, text.find_first_of(", \n", begin) - begin);
 }
 
-void check_torch() {
-  const auto loaded = torch_version();
-  if (loaded != TORCH_VERSION)
-    refuse("was built with torch " TORCH_VERSION ", torch " + loaded +
-           " is installed: build it again");
-}
-
 c10::ScalarType type_of(element e) {
   return e == element::f32 ? at::kFloat : e == element::f16 ? at::kHalf : at::kBFloat16;
 }
 
 #ifdef BATON_CUDA
-std::string cuda_version(int number) {
-  return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10);
-}
-
 // Why there is no such device, in the order in which an operator would look.
 void check_cuda(int index) {
   int driver = 0, runtime = 0;
-  if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0)
-    refuse("cuda:" + std::to_string(index) + ": this machine has no NVIDIA driver");
-  if (cudaRuntimeGetVersion(&runtime) != cudaSuccess || driver / 1000 < runtime / 1000)
-    refuse("cuda:" + std::to_string(index) + ": the driver is for CUDA " + cuda_version(driver) +
-           ", this engine needs " + cuda_version(runtime));
+  if (cudaDriverGetVersion(&driver) != cudaSuccess)
+    driver = 0;
+  if (cudaRuntimeGetVersion(&runtime) != cudaSuccess)
+    refuse("cuda:" + std::to_string(index) + ": the CUDA runtime does not say its version");
+  check_driver(index, driver, runtime);
   int count = 0;
   if (const auto e = cudaGetDeviceCount(&count); e != cudaSuccess)
     refuse("cuda:" + std::to_string(index) + ": " + cudaGetErrorString(e));
@@ -95,7 +85,9 @@ void check_cuda(int index) {
 #ifdef BATON_CUDA
 class graph final : public recording {
 public:
-  explicit graph(const std::function<void()>& work) {
+  // On the device and stream that `enter` makes the calling thread's.
+  graph(std::function<void()> enter, const std::function<void()>& work) : enter_(std::move(enter)) {
+    enter_();
     // Another thread's calls, an allocation for example, are none of this graph's business.
     graph_.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
     try {
@@ -109,9 +101,13 @@ public:
     }
     graph_.capture_end();
   }
-  void replay() override { graph_.replay(); }
+  void replay() override {
+    enter_();
+    graph_.replay();
+  }
 
 private:
+  std::function<void()> enter_;
   at::cuda::CUDAGraph graph_;
 };
 #endif
@@ -177,10 +173,7 @@ public:
   }
   void download(void* to, const void* from, std::size_t bytes) override {
     enter();
-#ifdef BATON_CUDA
-    if (where_.is_cuda()) // of our launches: torch looks at its own alone
-      C10_CUDA_CHECK(cudaGetLastError());
-#endif
+    check_launches();
     if (bytes > 0)
       bytes_at(to, bytes, c10::Device(c10::kCPU)).copy_(bytes_at(from, bytes, where_));
   }
@@ -188,6 +181,26 @@ public:
     enter();
     if (bytes > 0)
       bytes_at(memory, bytes, where_).zero_();
+  }
+  void check_launches() override {
+#ifdef BATON_CUDA
+    if (where_.is_cuda()) // torch looks at its own alone
+      C10_CUDA_CHECK(cudaGetLastError());
+#endif
+  }
+  std::string why_lost() override {
+#ifdef BATON_CUDA
+    if (where_.is_cuda()) {
+      enter();
+      // An error of one call is forgotten when it has been asked for; one that has ended the
+      // context comes back from every call, and so does a recording that was left open.
+      static_cast<void>(cudaGetLastError());
+      const auto state = cudaStreamQuery(*stream_);
+      if (state != cudaSuccess && state != cudaErrorNotReady)
+        return cudaGetErrorString(state);
+    }
+#endif
+    return {};
   }
 
   void multiply(const product& p) override {
@@ -227,10 +240,8 @@ public:
     chosen_attention out;
 #ifdef BATON_FLASHINFER
     if (where_.is_cuda()) {
-      // So that one build shows what each way gives, and can do without FlashInfer where it fails.
-      const char* wanted = std::getenv("BATON_GPU_ATTENTION");
       out.name = "FlashInfer " BATON_FLASHINFER;
-      out.use = flashinfer_use(shape, wanted == nullptr ? "" : wanted);
+      out.use = flashinfer_use(shape, attention_wanted_of(std::getenv("BATON_GPU_ATTENTION")));
       if (out.use.prompts)
         out.library = make_flashinfer(
             shape, {[this](std::size_t bytes) { return take(bytes); },
@@ -250,15 +261,19 @@ public:
   }
   std::unique_ptr<recording> record(const std::function<void()>& work) override {
 #ifdef BATON_CUDA
-    if (where_.is_cuda()) {
-      enter();
-      return std::make_unique<graph>(work);
-    }
+    if (where_.is_cuda())
+      return std::make_unique<graph>([this] { enter(); }, work);
 #endif
     static_cast<void>(work);
     throw refused(plugin::status::internal, "CPU tensors record nothing");
   }
 
+  void check_ranks() override {
+#ifdef BATON_CUDA
+    if (where_.is_cuda())
+      static_cast<void>(open_nccl(stream()));
+#endif
+  }
   std::unique_ptr<rank_sums> sums(const plugin::settings& with,
                                   const plugin::host& shard) override {
 #ifdef BATON_CUDA
@@ -314,7 +329,8 @@ private:
 } // namespace
 
 std::unique_ptr<device> open_device(const plugin::settings& with) {
-  check_torch();
+  check_torch(TORCH_VERSION, torch_version());
+  attention_wanted_of(std::getenv("BATON_GPU_ATTENTION")); // misspelt, it is refused at once
   const std::string_view wanted = with.device;
   if (wanted == "cpu-torch") {
     at::set_num_threads(static_cast<int>(with.threads));

@@ -143,8 +143,71 @@ struct drawing {
     return total;
   }
 
+  // Whether no sum of weights at that border or above it can round: they are multiples of one unit,
+  // of which 53 bits count all that there is. Then it does not matter in which order they are
+  // added.
+  BATON_BODY static bool is_sum_exact(std::uint32_t border, double total) {
+    const auto likeliest_there = static_cast<double>(float_of(border << 19 | ((1U << 19) - 1)));
+    return 2 * total < likeliest_there * 0x1p-24 * 0x1p53;
+  }
+
+  // Weights whose upper bits, down to `shift`, are `prefix`: where their shares reach the target,
+  // by `more` bits of theirs. Those above are added to the sum.
+  BATON_BODY std::uint32_t narrow_border(std::uint32_t prefix, std::uint32_t shift,
+                                         std::uint32_t more, double target, double* sum) {
+    const std::uint32_t count = 1U << more;
+    for (std::uint32_t i = team.lane; i < count; i += team.lanes)
+      buckets[i] = 0;
+    team.sync();
+    for (std::uint32_t i = team.lane; i < size(); i += team.lanes) {
+      const std::uint32_t bits = bits_of(weights[i]);
+      if (bits >> shift == prefix)
+        team.add(buckets + (bits >> (shift - more) & (count - 1)), static_cast<double>(weights[i]));
+    }
+    team.sync();
+    std::uint32_t border = count - 1;
+    while (border > 0 && *sum + buckets[border] < target)
+      *sum += buckets[border--];
+    team.sync();
+    return prefix << more | border;
+  }
+
+  // The token at which that many equals of a weight are passed, in the order of tokens.
+  BATON_BODY std::uint32_t find_equal(float weight, double count) {
+    for (std::uint32_t run = team.lane; run < runs_of(size()); run += team.lanes) {
+      double equals = 0;
+      for (std::uint32_t i = run * run_length; i < size() && i < (run + 1) * run_length; ++i)
+        equals += weights[i] == weight ? 1 : 0;
+      sums[run] = equals;
+    }
+    team.sync();
+    std::uint32_t run = 0;
+    while (run + 1 < runs_of(size()) && sums[run] < count)
+      count -= sums[run++];
+    std::uint32_t token = run * run_length;
+    for (;; ++token) {
+      count -= weights[token] == weight ? 1 : 0;
+      if (count <= 0 || token + 1 >= size())
+        return token;
+    }
+  }
+
+  // Of the bucket at the border, the least weight that is kept and the last token of that weight:
+  // as if they were taken one after the other, the likeliest first, in a few looks at all of them.
+  BATON_BODY void cut_border(std::uint32_t border, double target, double sum, float* least,
+                             std::uint32_t* last) {
+    constexpr std::uint32_t bits_left = 19, first = 10;
+    const std::uint32_t half = narrow_border(border, bits_left, first, target, &sum);
+    *least = float_of(narrow_border(half, bits_left - first, bits_left - first, target, &sum));
+    const auto each = static_cast<double>(*least);
+    double count = static_cast<double>(static_cast<std::uint64_t>((target - sum) / each));
+    while (sum + count * each < target)
+      count += 1;
+    *last = find_equal(*least, count);
+  }
+
   // Sets to 0 what top_p does not keep.
-  BATON_BODY void keep_nucleus(double target) {
+  BATON_BODY void keep_nucleus(double target, double total) {
     for (std::uint32_t i = team.lane; i < weight_buckets; i += team.lanes)
       buckets[i] = 0;
     team.sync();
@@ -155,27 +218,36 @@ struct drawing {
     std::uint32_t border = weight_buckets - 1;
     while (border > 0 && sum + buckets[border] < target)
       sum += buckets[border--];
-    // In the bucket at the border one after the other, the likeliest first.
+    team.sync();
+    float least = INFINITY; // of those kept in the bucket at the border
+    std::uint32_t last = 0;
+    if (border > 0 && sum < target && is_sum_exact(border, total))
+      cut_border(border, target, sum, &least, &last);
+    else
+      cut_border_one_by_one(border, target, sum, &least, &last);
+    for (std::uint32_t i = team.lane; i < size(); i += team.lanes) {
+      const float w = weights[i];
+      const std::uint32_t bucket = bits_of(w) >> 19;
+      const bool stays =
+          bucket > border || (bucket == border && (w > least || (w == least && i <= last)));
+      weights[i] = stays ? w : 0;
+    }
+    team.sync();
+  }
+
+  // The same with a look at all of them for each that is kept. Nothing is: `least` stays.
+  BATON_BODY void cut_border_one_by_one(std::uint32_t border, double target, double sum,
+                                        float* least, std::uint32_t* last) {
     const float above = border == 0 ? 0.0F : float_of((border << 19) - 1);
     const float below_or_at = float_of((border << 19) + ((1U << 19) - 1));
     float value = 0;
     std::uint32_t token = 0;
     bool is_first = true;
-    float least = INFINITY; // of those kept there
-    std::uint32_t last = 0;
     while (sum < target && next(weights, &value, &token, is_first, below_or_at, above)) {
       sum += static_cast<double>(value);
       is_first = false;
-      least = value;
-      last = token;
-    }
-    team.sync();
-    for (std::uint32_t i = team.lane; i < size(); i += team.lanes) {
-      const float w = weights[i];
-      const std::uint32_t bucket = bits_of(w) >> 19;
-      const bool stays = bucket > border || (bucket == border && !is_first &&
-                                             (w > least || (w == least && i <= last)));
-      weights[i] = stays ? w : 0;
+      *least = value;
+      *last = token;
     }
     team.sync();
   }
@@ -202,7 +274,7 @@ struct drawing {
       weights[i] = exp_negative((logits[i] - most) / d.temperature);
     double total = sum_runs();
     if (d.top_p < 1)
-      keep_nucleus(static_cast<double>(d.top_p) * total);
+      keep_nucleus(static_cast<double>(d.top_p) * total, total);
     if (d.min_p > 0)
       for (std::uint32_t i = team.lane; i < size(); i += team.lanes)
         weights[i] = weights[i] < d.min_p ? 0 : weights[i];

@@ -5,13 +5,6 @@
 #include <algorithm>
 
 namespace baton::gpu {
-namespace {
-
-std::uint64_t bytes_of(element e) {
-  return e == element::f32 ? 4 : 2;
-}
-
-} // namespace
 
 std::uint32_t expert_rows_on_device(const device& on, const plugin::decoder& model,
                                     const plugin::settings& with) {

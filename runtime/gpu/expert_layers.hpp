@@ -1,7 +1,7 @@
 // The mixtures of a stage's layers: each row through the experts that the router chooses for it.
-// Two ways. Up to rows_on_device() rows the device finds by itself which rows an expert has, and
-// kernels of our own multiply (expert_bodies.hpp): nothing waits for the host, and a step can be
-// recorded. For more rows the host groups them and the device multiplies expert by expert, which
+// Two ways. Up to expert_rows_on_device() rows the device finds by itself which rows an expert has,
+// and kernels of our own multiply (expert_bodies.hpp): nothing waits for the host, and a step can
+// be recorded. For more rows the host groups them and the device multiplies expert by expert, which
 // has tensor cores but waits in every layer. The second is the oracle of the first.
 #pragma once
 
@@ -20,8 +20,6 @@ public:
   // references to all but `layers`. Throws what the device throws.
   expert_layers(device& on, const plugin::decoder& model, const plugin::settings& with,
                 packed_products& products, const std::vector<layer_weights>& layers);
-
-  std::uint32_t rows_on_device() const noexcept { return rows_on_device_; }
 
   // out = what the experts of layer `index` give for each row, weighed: of `in`, [rows, hidden] of
   // settings::weights; out [rows, hidden] float32. `sums`: of the ranks, whose work is waited for

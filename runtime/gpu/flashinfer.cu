@@ -14,6 +14,7 @@
 #include <flashinfer/attention/scheduler.cuh>
 #include <flashinfer/attention/variants.cuh>
 
+#include <algorithm>
 #include <map>
 #include <numeric>
 #include <type_traits>
@@ -106,7 +107,8 @@ public:
   flashinfer_attention(const attention_shape& shape, const attention_memory& memory)
       : shape_(shape), stream_(static_cast<cudaStream_t>(memory.stream)), single_(memory) {
     for (const auto window : shape.windows)
-      prompts_.try_emplace(window, memory);
+      prompts_.try_emplace(window, memory).first->second.space.reserve(prompt_number_bytes(),
+                                                                       prompt_part_bytes());
     if (flashinfer_use(shape).singles)
       reserve_singles();
   }
@@ -127,15 +129,7 @@ public:
 
   void plan_prompts(const query_tables& tables) override {
     for (auto& [window, own] : prompts_) {
-      std::size_t parts = 0, numbers = 0;
-      check(fi::PrefillPlanWorkspaceSize<index>(
-                parts, numbers, given<index>(tables.row_begin), given<index>(tables.page_begin),
-                tables.rows, tables.queries, shape_.heads, shape_.kv_heads, Head, Head,
-                shape_.block_positions, false, sizeof(T), before_own(window), 0, false, 0, 0,
-                stream_, sizeof(T)),
-            "the size of a plan");
       own.space.wait_for_copy();
-      own.space.reserve(numbers, parts);
       check(fi::PrefillPlan<index>(
                 own.space.parts(), own.space.part_bytes(), own.space.numbers(), own.space.host(),
                 own.space.number_bytes(), own.plan, given<index>(tables.row_begin),
@@ -220,6 +214,32 @@ private:
     });
   }
 
+  // What PrefillPlan lays out, at most; a plan that needs more throws. Queries are packed with the
+  // heads that share a KV head into tiles of 16 to 128; a step that leaves the device room is cut
+  // along its keys until there is a block for each of two on a multiprocessor, and no further.
+  static constexpr std::size_t plan_tile_min = 16, plan_tile_max = 128, plan_alignment = 16;
+  static std::size_t blocks_at_once() {
+    int device = 0, multiprocessors = 0;
+    check(cudaGetDevice(&device), "a device");
+    check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device),
+          "its multiprocessors");
+    return 2 * static_cast<std::size_t>(multiprocessors);
+  }
+  std::size_t cut_tiles_max() const { return blocks_at_once() / shape_.kv_heads; }
+  std::size_t prompt_number_bytes() const {
+    const std::size_t rows = shape_.rows_max, shared = shape_.heads / shape_.kv_heads;
+    // Each query begins a tile of its own.
+    const std::size_t tiles = std::max(rows * shared / plan_tile_min + rows, cut_tiles_max());
+    constexpr std::size_t lists_of_tiles = 3, ends = 2, lists = 6;
+    return (lists_of_tiles * tiles + ends * (rows + 1) + 1) * sizeof(index) +
+           lists * plan_alignment;
+  }
+  std::size_t prompt_part_bytes() const {
+    const std::size_t shared = shape_.heads / shape_.kv_heads;
+    const std::size_t rows = (cut_tiles_max() * plan_tile_max + shared - 1) / shared;
+    return shape_.heads * rows * (Head + 1) * sizeof(float) + 2 * plan_alignment;
+  }
+
   // For any step: what is recorded must not move. One sequence is cut into the most parts, and as
   // many as there may be have the most numbers.
   void reserve_singles() {
@@ -285,8 +305,18 @@ private:
       launch_prompts<16, Variant>(p, values, sums);
     else if (own.plan.cta_tile_q == 64)
       launch_prompts<64, Variant>(p, values, sums);
-    else if constexpr (Head < 256) // which has no larger tile
-      launch_prompts<128, Variant>(p, values, sums);
+    else
+      run_largest_tile<Variant>(own.plan.cta_tile_q, p, values, sums);
+  }
+
+  template <class Variant>
+  void run_largest_tile(std::int64_t tile, const prompt_params& p, T* values, float* sums) {
+    if constexpr (Head < 256) // which has no larger tile
+      if (tile == plan_tile_max)
+        return launch_prompts<plan_tile_max, Variant>(p, values, sums);
+    throw refused(plugin::status::internal, "FlashInfer plans prompts in tiles of " +
+                                                std::to_string(tile) +
+                                                ", for which there is no kernel here");
   }
 
   template <std::uint32_t Tile, class Variant>

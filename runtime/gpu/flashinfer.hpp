@@ -5,14 +5,19 @@
 #include "runtime/gpu/device.hpp"
 
 #include <functional>
-#include <string_view>
 
 namespace baton::gpu {
 
+// What of it may be used, so that one build shows what each way gives, and can do without it.
+enum class attention_wanted { all, prompts, nothing };
+
 // What the templates that flashinfer.cu instantiates compute of such a model. Its decoding kernel
-// reads all keys of a sequence, so that layers with a window are none of its. `wanted`: "own" for
-// nothing, "prompts" for those alone; else all.
-attention_use flashinfer_use(const attention_shape& shape, std::string_view wanted = {});
+// reads all keys of a sequence, so that layers with a window are none of its.
+attention_use flashinfer_use(const attention_shape& shape,
+                             attention_wanted wanted = attention_wanted::all);
+
+// What BATON_GPU_ATTENTION asks for; null: all. Throws refused(invalid_value), naming it.
+attention_wanted attention_wanted_of(const char* value);
 
 // Memory as device::take and device::take_host give it; `stream` is that of the device.
 struct attention_memory {
@@ -20,9 +25,8 @@ struct attention_memory {
   void* stream = nullptr;
 };
 
-// On the current CUDA device, of sm_80 or later. What single rows need is taken here, what prompts
-// need as they come. Throws refused(internal) with CUDA's words. Requires: flashinfer_use() of this
-// shape has something.
+// On the current CUDA device, of sm_80 or later. What any step needs is taken here. Throws
+// refused(internal) with CUDA's words. Requires: flashinfer_use() of this shape has something.
 std::unique_ptr<paged_attention> make_flashinfer(const attention_shape& shape,
                                                  const attention_memory& memory);
 

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
 
 namespace baton::gpu {
 
-attention_use flashinfer_use(const attention_shape& s, std::string_view wanted) {
+attention_use flashinfer_use(const attention_shape& s, attention_wanted wanted) {
   // DISPATCH_GQA_GROUP_SIZE of its utils.cuh; prompts take any number.
   constexpr std::array<std::uint32_t, 7> groups{1, 2, 3, 4, 6, 8, 16};
   constexpr std::array<std::uint32_t, 3> head_sizes{64, 128, 256}; // of flashinfer.cu
@@ -13,7 +14,7 @@ attention_use flashinfer_use(const attention_shape& s, std::string_view wanted) 
     return std::find(list.begin(), list.end(), x) != list.end();
   };
   attention_use use;
-  if (wanted == "own")
+  if (wanted == attention_wanted::nothing)
     use.why_not = "so it is asked for";
   else if (s.kind == element::f32)
     use.why_not = "rows of float32";
@@ -25,7 +26,7 @@ attention_use flashinfer_use(const attention_shape& s, std::string_view wanted) 
     return use;
   use.prompts = true;
   const std::uint32_t shared = s.heads / s.kv_heads;
-  if (wanted == "prompts")
+  if (wanted == attention_wanted::prompts)
     use.why_not = "so it is asked for";
   else if (!is_in(groups, shared))
     use.why_not = std::to_string(shared) + " query heads share a KV head";
@@ -33,6 +34,18 @@ attention_use flashinfer_use(const attention_shape& s, std::string_view wanted) 
     use.why_not = "every layer has a window";
   use.singles = use.why_not.empty();
   return use;
+}
+
+attention_wanted attention_wanted_of(const char* value) {
+  const std::string_view wanted = value == nullptr ? "all" : value;
+  if (wanted == "all")
+    return attention_wanted::all;
+  if (wanted == "prompts")
+    return attention_wanted::prompts;
+  if (wanted == "own")
+    return attention_wanted::nothing;
+  throw refused(plugin::status::invalid_value, "BATON_GPU_ATTENTION is '" + std::string(wanted) +
+                                                   "': all, prompts and own are possible");
 }
 
 } // namespace baton::gpu

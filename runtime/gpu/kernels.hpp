@@ -9,6 +9,10 @@ namespace baton::gpu {
 
 using plugin::element;
 
+constexpr std::uint64_t bytes_of(element e) {
+  return e == element::f32 ? 4 : 2;
+}
+
 inline constexpr std::uint32_t head_size_max = 256;
 inline constexpr std::uint32_t split_positions_min = 16;
 inline constexpr std::uint32_t experts_max = 512;

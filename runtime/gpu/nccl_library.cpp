@@ -3,6 +3,7 @@
 #include "runtime/gpu/nccl_library.hpp"
 
 #include "runtime/gpu/device.hpp"
+#include "runtime/gpu/requirements.hpp"
 
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
@@ -32,16 +33,11 @@ template <class F>
 void find(void* library, const char* name, F& out) {
   out = reinterpret_cast<F>(::dlsym(library, name));
   if (out == nullptr)
-    throw refused(plugin::status::no_device, std::string("libnccl.so.2 has no ") + name);
+    throw refused(plugin::status::no_device, std::string("this NCCL has no ") + name);
 }
 
-std::string version_text(int code) {
-  return std::to_string(code / 10000) + "." + std::to_string(code % 10000 / 100) + "." +
-         std::to_string(code % 100);
-}
-
-functions open_functions() {
-  void* library = ::dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
+functions open_functions(const char* file) {
+  void* library = ::dlopen(file, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr)
     throw refused(plugin::status::no_device,
                   std::string("several ranks on CUDA devices need NCCL: ") + ::dlerror());
@@ -55,17 +51,16 @@ functions open_functions() {
   find(library, "ncclCommAbort", f.abort);
   find(library, "ncclAllReduce", f.all_reduce);
   int version = 0;
-  if (f.get_version(&version) != ncclSuccess || version < NCCL_VERSION_CODE)
-    throw refused(plugin::status::no_device, "NCCL " + version_text(version) +
-                                                 " is installed, this engine needs " +
-                                                 version_text(NCCL_VERSION_CODE) + " or later");
+  if (f.get_version(&version) != ncclSuccess)
+    version = 0;
+  check_nccl(NCCL_VERSION_CODE, version);
   return f;
 }
 
 class nccl_library final : public nccl_calls {
 public:
-  explicit nccl_library(void* stream)
-      : nccl_(open_functions()), stream_(static_cast<cudaStream_t>(stream)) {}
+  nccl_library(void* stream, const char* file)
+      : nccl_(open_functions(file)), stream_(static_cast<cudaStream_t>(stream)) {}
 
   nccl_id make_id() override {
     ncclUniqueId made;
@@ -146,8 +141,8 @@ private:
 
 } // namespace
 
-std::unique_ptr<nccl_calls> open_nccl(void* stream) {
-  return std::make_unique<nccl_library>(stream);
+std::unique_ptr<nccl_calls> open_nccl(void* stream, const char* file) {
+  return std::make_unique<nccl_library>(stream, file);
 }
 
 } // namespace baton::gpu

@@ -7,8 +7,8 @@
 
 namespace baton::gpu {
 
-// `stream`: a cudaStream_t of the current device. Throws refused(no_device): libnccl.so.2 is not
+// `stream`: a cudaStream_t of the current device. Throws refused(no_device): the library is not
 // there, lacks a function, or is older than the header that was compiled.
-std::unique_ptr<nccl_calls> open_nccl(void* stream);
+std::unique_ptr<nccl_calls> open_nccl(void* stream, const char* file = "libnccl.so.2");
 
 } // namespace baton::gpu

@@ -41,6 +41,19 @@ status guarded(failure* why, const F& f) noexcept {
   }
 }
 
+// What a device that is lost to this process fails is not this step alone, whoever noticed it.
+status judged(status ended, device* on, failure* why) noexcept {
+  if (ended == status::ok || on == nullptr)
+    return ended;
+  std::string lost;
+  failure ignored;
+  if (guarded(&ignored, [&] { lost = on->why_lost(); }) != status::ok || lost.empty())
+    return ended;
+  guarded(&ignored,
+          [&] { put(why->message, "the device is lost: " + lost + "; " + why->message); });
+  return status::device_lost;
+}
+
 std::string_view name_of(element e) {
   return e == element::f32 ? "float32" : e == element::f16 ? "float16" : "bfloat16";
 }
@@ -48,6 +61,8 @@ std::string_view name_of(element e) {
 status check(const plugin::settings* with, plugin::facts* out, failure* why) {
   return guarded(why, [&] {
     const auto on = open_device(*with);
+    if (with->width > 1)
+      on->check_ranks();
     std::string text = on->name() + ", ";
     text += name_of(with->weights);
     text += ", ";
@@ -64,12 +79,18 @@ status check(const plugin::settings* with, plugin::facts* out, failure* why) {
 
 status create(const plugin::decoder* what, const plugin::settings* with, const plugin::host* shard,
               plugin::engine_handle** out, failure* why) {
-  return guarded(why, [&] { *out = new stage(open_device(*with), *what, *with, *shard); });
+  std::shared_ptr<device> on;
+  const auto ended = guarded(why, [&] {
+    on = open_device(*with);
+    *out = new stage(on, *what, *with, *shard);
+  });
+  return judged(ended, on.get(), why);
 }
 
 status run(plugin::engine_handle* self, const plugin::batch* what, plugin::outcome* out,
            failure* why) {
-  return guarded(why, [&] { *out = static_cast<stage*>(self)->run(*what); });
+  auto& own = *static_cast<stage*>(self);
+  return judged(guarded(why, [&] { *out = own.run(*what); }), &own.on(), why);
 }
 
 void destroy(plugin::engine_handle* self) {

@@ -5,10 +5,6 @@
 namespace baton::gpu {
 namespace {
 
-std::uint64_t bytes_of(element e) {
-  return e == element::f32 ? 4 : 2;
-}
-
 void check(const plugin::decoder& m, const plugin::settings& with) {
   const auto refuse = [](const std::string& what) {
     throw refused(plugin::status::unsupported_model, "does not run " + what);
@@ -42,7 +38,7 @@ void check(const plugin::decoder& m, const plugin::settings& with) {
 
 } // namespace
 
-stage::stage(std::unique_ptr<device> on, const plugin::decoder& model, const plugin::settings& with,
+stage::stage(std::shared_ptr<device> on, const plugin::decoder& model, const plugin::settings& with,
              const plugin::host& shard)
     : on_(std::move(on)), model_(model), layers_(model.layers, model.layers + model.layer_count),
       with_(with), shard_(shard) {
@@ -61,10 +57,16 @@ stage::stage(std::unique_ptr<device> on, const plugin::decoder& model, const plu
   attention_.emplace(*on_, model_, with_, say);
   if (with_.width > 1)
     sums_ = on_->sums(with_, shard_);
-  if (model_.heads)
-    draws_.emplace(*on_, model_, with_, shard_, sums_.get());
+  if (model_.heads) {
+    // Steps are padded, where they are recorded.
+    const auto draws = std::min(std::max(with_.draws_usual, 1U), with_.rows_max);
+    draws_.emplace(*on_, model_, with_, shard_, sums_.get(),
+                   std::max(draws, recorded_size(draws, with_.rows_max)));
+  }
   if (model_.heads && with_.rank == 0)
-    states_.emplace(*on_, model_);
+    states_.emplace(*on_, model_, with_.rows_max);
+  warm_up();
+  take_kv(); // last: what is short then is the cache's, whose size is the operator's to choose
 }
 
 void stage::take_memory() {
@@ -72,12 +74,7 @@ void stage::take_memory() {
   const std::uint64_t rows = with_.rows_max, own = bytes_of(with_.weights),
                       query = std::uint64_t{m.head_count} * m.head_size,
                       kv = std::uint64_t{m.kv_head_count} * m.head_size;
-  for (std::uint32_t i = 0; i < m.layer_count; ++i) {
-    // Rows that pad a step have a block of their own.
-    const std::uint64_t blocks = std::uint64_t{with_.blocks} + (recorded_ ? 1 : 0);
-    keys_.push_back(on_->take(blocks * kv_bytes_of_block()));
-    values_.push_back(on_->take(blocks * kv_bytes_of_block()));
-  }
+  rows_.emplace(*on_, with_);
   products_.emplace(*on_, with_,
                     m.hidden_size * std::max({query + 2 * kv, 2 * std::uint64_t{ffn_size()}}));
   stream_ = on_->take(rows * m.hidden_size * sizeof(float));
@@ -90,10 +87,28 @@ void stage::take_memory() {
     gated_ = on_->take(rows * m.ffn_size * own);
   }
   host_rows_ = on_->take_host(rows * m.hidden_size * sizeof(float));
-  if (with_.swap_blocks > 0)
-    swap_.reset(new std::byte[with_.swap_blocks * kv_bytes_of_block() * 2 * m.layer_count]);
   if (m.expert_count > 0)
     experts_.emplace(*on_, model_, with_, *products_, weights_.layers);
+}
+
+// Libraries take memory of their own with their first product.
+void stage::warm_up() {
+  const std::uint64_t query = std::uint64_t{model_.head_count} * model_.head_size,
+                      kv = std::uint64_t{model_.kv_head_count} * model_.head_size;
+  multiply(query + 2 * kv, model_.hidden_size, normed_.as<void>(),
+           weights_.layers.front().projection, projected_.as<void>(), false,
+           std::min(with_.rows_max, packed_rows_max + 1));
+}
+
+void stage::take_kv() {
+  // Rows that pad a step have a block of their own.
+  const std::uint64_t blocks = std::uint64_t{with_.blocks} + (recorded_ ? 1 : 0);
+  for (std::uint32_t i = 0; i < model_.layer_count; ++i) {
+    keys_.push_back(on_->take(blocks * kv_bytes_of_block()));
+    values_.push_back(on_->take(blocks * kv_bytes_of_block()));
+  }
+  if (with_.swap_blocks > 0)
+    swap_.reset(new std::byte[with_.swap_blocks * kv_bytes_of_block() * 2 * model_.layer_count]);
 }
 
 std::uint64_t stage::kv_bytes_of_block() const noexcept {
@@ -126,13 +141,14 @@ plugin::outcome stage::run(const plugin::batch& batch) {
   const std::uint32_t size = size_to_record(batch);
   lay_out(batch, size);
   if (size > 0)
-    recorded_->run(size, rows_.moves() + (draws_ ? draws_->moves() : 0), [this] { compute(); });
+    recorded_->run(size, rows_->moves() + (draws_ ? draws_->moves() : 0), [this] { compute(); });
   else
     compute();
   if (draws_)
     draws_->launch();
   if (sums_) // a copy back would wait without end for ranks that are gone
     sums_->finish();
+  on_->check_launches(); // a step that copies nothing back would not hear of it
   plugin::outcome out;
   if (draws_) {
     out = draws_->take();
@@ -174,12 +190,12 @@ std::uint32_t stage::size_to_record(const plugin::batch& batch) const {
 // What differs from one step of a size to the next, and all memory that the step needs.
 void stage::lay_out(const plugin::batch& batch, std::uint32_t size) {
   if (size > 0)
-    rows_.set_padded(*on_, batch, with_.block_positions, size, with_.blocks);
+    rows_->set_padded(*on_, batch, with_.block_positions, size, with_.blocks);
   else
-    rows_.set(*on_, batch, with_.block_positions);
-  attention_->plan(rows_, /*is_recorded=*/size > 0);
+    rows_->set(*on_, batch, with_.block_positions);
+  attention_->plan(*rows_, /*is_recorded=*/size > 0);
   if (draws_)
-    draws_->lay_out(batch, rows_.draws());
+    draws_->lay_out(batch, rows_->draws());
   if (states_)
     states_->lay_out(batch);
   if (model_.embeds)
@@ -194,13 +210,13 @@ void stage::lay_out(const plugin::batch& batch, std::uint32_t size) {
 void stage::compute() {
   has_added_ = false;
   if (model_.embeds)
-    on_->kernels().embed({with_.weights, rows_.rows(), model_.hidden_size, rows_.tokens(),
+    on_->kernels().embed({with_.weights, rows_->rows(), model_.hidden_size, rows_->tokens(),
                           weights_.embedding, model_.embedding_scale, stream_.as<float>()},
                          on_->stream());
   for (std::uint32_t i = 0; i < model_.layer_count; ++i)
     run_layer(i);
   norm(weights_.layers.back().post_ffn_norm, nullptr);
-  if (model_.heads && rows_.draws() > 0)
+  if (model_.heads && rows_->draws() > 0)
     make_logits();
   if (states_ && states_->has_rows())
     states_->compute(stream_.as<float>(), weights_.output_norm);
@@ -210,7 +226,7 @@ void stage::compute() {
 void stage::norm(const float* added_gain, const float* gain) {
   norm_args a{};
   a.kind = with_.weights;
-  a.rows = rows_.rows();
+  a.rows = rows_->rows();
   a.hidden = model_.hidden_size;
   a.stream = stream_.as<float>();
   a.added = has_added_ ? added_.as<float>() : nullptr;
@@ -236,10 +252,10 @@ void stage::run_layer(std::uint32_t index) {
                       kv = std::uint64_t{m.kv_head_count} * m.head_size, hidden = m.hidden_size;
   norm(index > 0 ? weights_.layers[index - 1].post_ffn_norm : nullptr, w.attention_norm);
   multiply(query + 2 * kv, hidden, normed_.as<void>(), w.projection, projected_.as<void>(), false,
-           rows_.rows());
+           rows_->rows());
   rotate_args r{};
   r.kind = with_.weights;
-  r.rows = rows_.rows();
+  r.rows = rows_->rows();
   r.heads = m.head_count;
   r.projected = projected_.as<void>();
   r.bias = w.projection_bias;
@@ -251,8 +267,8 @@ void stage::run_layer(std::uint32_t index) {
   r.rotates_pairs = m.rotates == plugin::rotation::pairs;
   r.epsilon = m.rms_epsilon;
   r.query_scale = m.attention_scale;
-  r.positions = rows_.positions();
-  r.places = rows_.places();
+  r.positions = rows_->positions();
+  r.places = rows_->places();
   r.kv = kv_of(index);
   on_->kernels().rotate(r, on_->stream());
   attend_args a{};
@@ -264,14 +280,14 @@ void stage::run_layer(std::uint32_t index) {
   a.window = layer.window;
   a.soft_cap = m.attention_soft_cap;
   a.kv = r.kv;
-  attention_->attend(a, rows_);
+  attention_->attend(a, *rows_);
   multiply(hidden, query, attended_.as<void>(), w.attention_out, added_.as<void>(), true,
-           rows_.rows());
+           rows_->rows());
   sum_ranks();
   has_added_ = true;
   norm(w.post_attention_norm, w.ffn_norm);
   if (w.router)
-    experts_->run(index, w, rows_.rows(), normed_.as<void>(), added_.as<float>(), sums_.get());
+    experts_->run(index, w, rows_->rows(), normed_.as<void>(), added_.as<float>(), sums_.get());
   else
     run_ffn(w);
   sum_ranks();
@@ -282,18 +298,18 @@ void stage::run_ffn(const layer_weights& layer) {
   const std::uint64_t hidden = model_.hidden_size, width = ffn_size();
   const auto& ffn = layer.ffn.front();
   multiply(2 * width, hidden, normed_.as<void>(), ffn.gate_up, gate_up_.as<void>(), false,
-           rows_.rows());
-  on_->kernels().gate(
-      {with_.weights, rows_.rows(), ffn_size(), gate_up_.as<void>(), gated_.as<void>(), model_.act},
-      on_->stream());
-  multiply(hidden, width, gated_.as<void>(), ffn.down, added_.as<void>(), true, rows_.rows());
+           rows_->rows());
+  on_->kernels().gate({with_.weights, rows_->rows(), ffn_size(), gate_up_.as<void>(),
+                       gated_.as<void>(), model_.act},
+                      on_->stream());
+  multiply(hidden, width, gated_.as<void>(), ffn.down, added_.as<void>(), true, rows_->rows());
 }
 
 // `added_` becomes the sum over the ranks.
 void stage::sum_ranks() {
   if (with_.width == 1)
     return;
-  const std::size_t count = std::size_t{rows_.rows()} * model_.hidden_size;
+  const std::size_t count = std::size_t{rows_->rows()} * model_.hidden_size;
   if (sums_)
     return sums_->sum(added_.as<float>(), count);
   float* values = host_rows_.as<float>();
@@ -307,13 +323,13 @@ void stage::sum_ranks() {
 
 // Of the rows that draw, on the device.
 void stage::make_logits() {
-  const std::uint32_t draws = rows_.draws();
+  const std::uint32_t draws = rows_->draws();
   const std::size_t own = model_.logit_count;
   norm_args a{};
   a.kind = with_.weights;
   a.rows = draws;
   a.hidden = model_.hidden_size;
-  a.picked = rows_.picked();
+  a.picked = rows_->picked();
   a.stream = stream_.as<float>();
   a.gain = weights_.output_norm;
   a.epsilon = model_.rms_epsilon;

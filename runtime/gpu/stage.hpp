@@ -24,16 +24,18 @@ class stage {
 public:
   // Takes all memory and loads the weights. Throws what device and shard say, and refused
   // (unsupported_model: a feature that the kernels do not compute).
-  stage(std::unique_ptr<device> on, const plugin::decoder& model, const plugin::settings& with,
+  stage(std::shared_ptr<device> on, const plugin::decoder& model, const plugin::settings& with,
         const plugin::host& shard);
 
   // Throws what device and shard say.
   plugin::outcome run(const plugin::batch& batch);
 
-  const device& on() const noexcept { return *on_; }
+  device& on() noexcept { return *on_; }
 
 private:
   void take_memory();
+  void warm_up();
+  void take_kv();
   void make_copies(const plugin::batch& batch);
   std::uint32_t size_to_record(const plugin::batch& batch) const;
   void lay_out(const plugin::batch& batch, std::uint32_t size);
@@ -50,14 +52,14 @@ private:
   std::uint32_t ffn_size() const noexcept;
   std::uint32_t rows_without_host() const;
 
-  std::unique_ptr<device> on_;
+  std::shared_ptr<device> on_;
   std::unique_ptr<rank_sums> sums_; // null: one rank, or by the host
   plugin::decoder model_;
   std::vector<plugin::layer> layers_;
   plugin::settings with_;
   plugin::host shard_;
   stage_weights weights_;
-  step_rows rows_;
+  std::optional<step_rows> rows_;
   std::optional<packed_products> products_;
   std::optional<step_attention> attention_;
   std::optional<expert_layers> experts_;   // of a mixture

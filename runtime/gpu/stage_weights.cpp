@@ -18,10 +18,6 @@ using plugin::weight_name;
 // Read and uploaded at a time by a thread: large enough for a transfer at full speed.
 constexpr std::uint64_t chunk_bytes_max = std::uint64_t{8} << 20U;
 
-std::uint64_t bytes_of(element e) {
-  return e == element::f32 ? 4 : 2;
-}
-
 // Rows of a weight and where they go.
 struct chunk {
   weight_name name;

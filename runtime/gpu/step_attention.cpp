@@ -5,10 +5,6 @@
 namespace baton::gpu {
 namespace {
 
-std::uint64_t bytes_of(element e) {
-  return e == element::f32 ? 4 : 2;
-}
-
 // One line for the log; empty: there is nothing to choose.
 std::string told(const chosen_attention& c) {
   const auto& why = c.use.why_not;

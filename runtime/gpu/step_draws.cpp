@@ -7,21 +7,34 @@
 #include <cstring>
 
 namespace baton::gpu {
+namespace {
+
+// Tokens that a draw has in its lists, as far as memory for them is taken before they come.
+constexpr std::size_t history_usual = 512;
+
+} // namespace
+
+step_draws::step_draws(device& on, const plugin::decoder& model, const plugin::settings& with,
+                       const plugin::host& shard, rank_sums* sums, std::uint32_t draws)
+    : on_(on), model_(model), with_(with), shard_(shard), ranks_(sums) {
+  reserve(draws);
+  if (with_.rank == 0 && can_draw())
+    reserve_lists(draws * (sizeof(plugin::draw) + history_usual * sizeof(plugin::token_count)));
+}
 
 void step_draws::lay_out(const plugin::batch& batch, std::uint32_t draws) {
   draws_ = batch.draws;
   draws_here_ = draws_ > 0 && batch.how.draws != nullptr && can_draw();
-  reserve(draws);
+  if (draws > room_)
+    reserve(std::min(with_.rows_max, 2 * draws));
   if (draws_here_ && with_.rank == 0)
     upload_lists(batch.how);
 }
 
 void step_draws::reserve(std::uint32_t draws) {
-  if (draws <= room_)
-    return;
   ++moves_;
   room_ = 0; // should there be no memory for more
-  const std::size_t room = std::min(with_.rows_max, std::max(2 * draws, 16U));
+  const std::size_t room = draws;
   const std::size_t own = model_.logit_count, vocabulary = model_.vocabulary_size;
   logits_ = all_logits_ = {};
   logits_ = on_.take(room * own * sizeof(float));
@@ -38,6 +51,15 @@ void step_draws::reserve(std::uint32_t draws) {
   room_ = room;
 }
 
+void step_draws::reserve_lists(std::size_t bytes) {
+  if (bytes <= lists_room_)
+    return;
+  lists_room_ = 0;
+  lists_ = {};
+  lists_ = on_.take(std::bit_ceil(bytes));
+  lists_room_ = std::bit_ceil(bytes);
+}
+
 void step_draws::upload_lists(const plugin::draw_lists& how) {
   host_lists_.clear();
   // Each begins where numbers of 8 bytes may.
@@ -52,11 +74,7 @@ void step_draws::upload_lists(const plugin::draw_lists& how) {
   const auto biases_at = append(how.biases, how.bias_count * sizeof(plugin::logit_bias));
   const auto banned_at = append(how.banned, how.banned_count * sizeof(std::int32_t));
   const auto history_at = append(how.history, how.history_count * sizeof(plugin::token_count));
-  if (host_lists_.size() > lists_room_) {
-    lists_room_ = 0;
-    lists_ = on_.take(std::bit_ceil(host_lists_.size()));
-    lists_room_ = std::bit_ceil(host_lists_.size());
-  }
+  reserve_lists(host_lists_.size());
   on_.upload(lists_.as<void>(), host_lists_.data(), host_lists_.size());
   const auto* lists = lists_.as<std::byte>();
   lists_at_.draws = reinterpret_cast<const plugin::draw*>(lists + draws_at);

@@ -15,9 +15,10 @@ namespace baton::gpu {
 class step_draws {
 public:
   // Keeps references to all of them. `sums`: of the ranks; null: there are none, or by the host.
+  // `draws`: of a step, as they are expected: memory for them is taken here, for more of them as
+  // they come. Throws what the device throws.
   step_draws(device& on, const plugin::decoder& model, const plugin::settings& with,
-             const plugin::host& shard, rank_sums* sums)
-      : on_(on), model_(model), with_(with), shard_(shard), ranks_(sums) {}
+             const plugin::host& shard, rank_sums* sums, std::uint32_t draws);
 
   // Memory for `draws` rows of logits, at least batch.draws, and how the batch's are drawn on the
   // device. Before the step's work: a copy to a device may wait for all that it was given. Throws
@@ -37,6 +38,7 @@ public:
 
 private:
   void reserve(std::uint32_t draws);
+  void reserve_lists(std::size_t bytes);
   void upload_lists(const plugin::draw_lists& how);
   void draw();
   float* gathered();

@@ -1,9 +1,17 @@
 #include "runtime/gpu/step_rows.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <numeric>
 
 namespace baton::gpu {
+
+step_rows::step_rows(device& on, const plugin::settings& with) {
+  const std::size_t rows = with.rows_max;
+  constexpr std::size_t of_a_row = 5 + 3; // fill(), picked; its own sequence: append_groups()
+  constexpr std::size_t ends = 2 * 2;     // of the lists of two groups
+  reserve(on, rows * of_a_row + ends + std::max<std::size_t>(with.blocks, rows));
+}
 
 void step_rows::set(device& on, const plugin::batch& batch, std::uint32_t block_positions) {
   rows_ = batch.rows;
@@ -77,12 +85,17 @@ query_tables step_rows::on_device(const query_group& group, std::size_t at) cons
   return {queries, group.rows, rows, pages, pages + queries + 1, blocks() + group.first_page};
 }
 
+void step_rows::reserve(device& on, std::size_t numbers) {
+  ++moves_;
+  room_ = 0; // should there be no memory for more
+  on_device_ = {};
+  on_device_ = on.take(numbers * sizeof(std::uint32_t));
+  room_ = numbers;
+}
+
 void step_rows::copy_over(device& on) {
-  if (host_.size() > room_) {
-    ++moves_;
-    room_ = std::bit_ceil(host_.size());
-    on_device_ = on.take(room_ * sizeof(std::uint32_t));
-  }
+  if (host_.size() > room_)
+    reserve(on, std::bit_ceil(host_.size()));
   on.upload(on_device_.as<void>(), host_.data(), host_.size() * sizeof(std::uint32_t));
 }
 

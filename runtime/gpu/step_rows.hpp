@@ -9,6 +9,10 @@ namespace baton::gpu {
 
 class step_rows {
 public:
+  // Takes memory for the steps that are expected: with as many pages as there are blocks. Where
+  // many sequences share theirs there may be more, for which more is taken as they come.
+  step_rows(device& on, const plugin::settings& with);
+
   // Lays the batch out and copies it over. Requires: the batch is valid.
   void set(device& on, const plugin::batch& batch, std::uint32_t block_positions);
   // The same with rows up to `size` behind those of the batch: of token 0 at the first position of
@@ -37,6 +41,7 @@ public:
 private:
   void fill(const plugin::batch& batch, std::uint32_t block_positions);
   void append_groups();
+  void reserve(device& on, std::size_t numbers);
   void copy_over(device& on);
   query_tables on_device(const query_group& group, std::size_t at) const noexcept;
   const std::uint32_t* part(std::size_t which) const noexcept {

@@ -1,8 +1,10 @@
 #include "runtime/gpu/step_states.hpp"
 
-#include <bit>
-
 namespace baton::gpu {
+
+step_states::step_states(device& on, const plugin::decoder& model, std::uint32_t rows)
+    : on_(on), model_(model), picked_(on.take(rows * sizeof(std::uint32_t))),
+      states_(on.take(rows * std::size_t{model.hidden_size} * sizeof(float))) {}
 
 void step_states::lay_out(const plugin::batch& batch) {
   rows_.clear();
@@ -15,14 +17,6 @@ void step_states::lay_out(const plugin::batch& batch) {
   }
   if (rows_.empty())
     return;
-  if (rows_.size() > room_) {
-    room_ = 0; // should there be no memory for more
-    picked_ = states_ = {};
-    const auto room = std::bit_ceil(rows_.size());
-    picked_ = on_.take(room * sizeof(std::uint32_t));
-    states_ = on_.take(room * model_.hidden_size * sizeof(float));
-    room_ = room;
-  }
   on_.upload(picked_.as<void>(), rows_.data(), rows_.size() * sizeof(std::uint32_t));
 }
 

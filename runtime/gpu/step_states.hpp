@@ -11,10 +11,11 @@ namespace baton::gpu {
 
 class step_states {
 public:
-  // Keeps references to both.
-  step_states(device& on, const plugin::decoder& model) : on_(on), model_(model) {}
+  // Keeps references to both. Takes memory for `rows` of a step, the most that it can have. Throws
+  // what the device throws.
+  step_states(device& on, const plugin::decoder& model, std::uint32_t rows);
 
-  // Which rows, and memory for them. Before the step's work: a copy to a device may wait for all
+  // Which rows. Before the step's work: a copy to a device may wait for all
   // that it was given. Throws what the device throws.
   void lay_out(const plugin::batch& batch);
   bool has_rows() const noexcept { return !rows_.empty(); }
@@ -28,7 +29,6 @@ private:
   device& on_;
   const plugin::decoder& model_;
   std::vector<std::uint32_t> rows_; // of the step
-  std::size_t room_ = 0;            // rows that these hold
   buffer picked_, states_;          // [rows], [rows, hidden] float32
   std::vector<float> host_states_;
 };

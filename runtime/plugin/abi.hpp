@@ -14,7 +14,7 @@ namespace baton::plugin {
 
 // Another number: another layout or meaning of what follows. Both sides were built for one number;
 // nothing but table::abi is read of a library with another.
-inline constexpr std::uint32_t abi_version = 3;
+inline constexpr std::uint32_t abi_version = 4;
 
 enum class status : std::int32_t {
   ok = 0,
@@ -25,6 +25,9 @@ enum class status : std::int32_t {
   no_device = 5,         // the device, its driver or a library is missing, or of a wrong version
   group_failed = 6,      // a call for the other ranks failed; only another epoch helps
   internal = 7,
+  // This process cannot use the device any more (a kernel that trapped, an error of the hardware):
+  // every later call would fail too. The shard ends, and its supervisor starts another one.
+  device_lost = 8,
 };
 
 inline constexpr std::size_t message_bytes_max = 1024;
@@ -150,6 +153,9 @@ struct settings {
   std::uint32_t blocks = 0, block_positions = 0; // the KV cache
   std::uint32_t swap_blocks = 0;                 // KV blocks beside it, in memory of the machine
   std::uint32_t rows_max = 0, context_max = 0;
+  // Draws of a step as they are expected; there may be up to rows_max. Memory for so many is best
+  // taken by create(), so that what does not fit shows there.
+  std::uint32_t draws_usual = 0;
   std::uint32_t rank = 0, width = 1;
 };
 

@@ -31,6 +31,7 @@ errc code_of(status s) {
   case status::group_failed:
     return errc::link_down;
   case status::ok:
+  case status::device_lost: // plugin_engine tells who has to know
   case status::internal:
     break;
   }
@@ -98,12 +99,14 @@ result<void> outcome_of(status s, const failure& why, std::string_view engine) {
   return fail(code_of(s), "engine {}: {}", engine, text.empty() ? "gives no reason" : text);
 }
 
-result<std::string> examine(const std::filesystem::path& file, const std::string& device) {
+result<std::string> examine(const std::filesystem::path& file, const std::string& device,
+                            std::uint32_t width) {
   const auto opened = library::open(file);
   if (!opened)
     return opened.error();
   settings with;
   with.device = device.c_str();
+  with.width = width;
   facts found;
   failure why;
   if (auto ok = outcome_of(opened->calls().check(&with, &found, &why), why, opened->calls().name);

@@ -37,8 +37,9 @@ private:
 // What an engine has answered, in our terms: errors by their kind, with its name.
 result<void> outcome_of(status s, const failure& why, std::string_view engine);
 
-// Whether the device is there and all that it needs: what an engine says of itself, for people.
-// Errors: as library::open, and the engine's.
-result<std::string> examine(const std::filesystem::path& file, const std::string& device);
+// Whether the device is there and all that it needs for a rank of so many: what an engine says of
+// itself, for people. Errors: as library::open, and the engine's.
+result<std::string> examine(const std::filesystem::path& file, const std::string& device,
+                            std::uint32_t width = 1);
 
 } // namespace baton::plugin

@@ -55,6 +55,22 @@ result<std::vector<model::tensor_slice>> slices_of(const model::description& m, 
   return slices;
 }
 
+// What a device draws with a look at all logits for each token that is kept: 256 looks at 128k
+// logits are about 1 ms of a GPU, in which all others of the step wait; beyond that, and where the
+// CPU's sampler leaves its heap (heap_top_k_max), the shard draws.
+constexpr std::int32_t device_top_k_max = 256;
+// Up to here the sums of a nucleus cannot round in vocabularies of up to 2^18 tokens, so that a
+// device finds its border in a few looks (is_sum_exact, draw_body.hpp): a border deep enough has
+// 2^-9 of all weights at most below it. Beyond, a device looks once for each token there.
+constexpr float device_top_p_max = 0.998F;
+
+// Whether tokens alone are asked for, by steps that libraries know and are quick with.
+bool is_for_device(const baton::draw& d) {
+  const auto& s = d.sampling;
+  return s.logprobs < 0 && !s.constraint && s.typical_p >= 1 && !s.has_watermark() &&
+         s.top_k <= device_top_k_max && (s.top_p >= 1 || s.top_p <= device_top_p_max);
+}
+
 status failed(status s, const error& e, failure* why) {
   const auto count = std::min(e.message.size(), message_bytes_max - 1);
   std::memcpy(why->message, e.message.data(), count);
@@ -98,6 +114,7 @@ struct plugin_engine::state {
 
   host callbacks();
   result<void> create();
+  result<void> heard(status ended, const failure& why) const;
   plugin::batch translated(const micro_batch& batch, std::span<const float> activations);
   plugin::draw_lists lists_of(const std::vector<baton::draw>& draws);
   result<std::vector<sample>> draw_all(const micro_batch& batch);
@@ -176,6 +193,7 @@ result<void> plugin_engine::state::create() {
   with.block_positions = settings.block_positions;
   with.swap_blocks = settings.swap_blocks;
   with.rows_max = settings.rows_max;
+  with.draws_usual = std::min(settings.draws_usual, settings.rows_max);
   with.context_max = limits.context_max;
   with.rank = settings.rank;
   with.width = static_cast<std::uint32_t>(slices.size());
@@ -184,7 +202,14 @@ result<void> plugin_engine::state::create() {
   const auto& calls = lib.calls();
   if (auto ok = outcome_of(calls.check(&with, &told, &why), why, calls.name); !ok)
     return ok;
-  return outcome_of(calls.create(&model, &with, &shard, &handle, &why), why, calls.name);
+  return heard(calls.create(&model, &with, &shard, &handle, &why), why);
+}
+
+result<void> plugin_engine::state::heard(status ended, const failure& why) const {
+  auto said = outcome_of(ended, why, lib.calls().name);
+  if (ended == status::device_lost && settings.on_lost)
+    settings.on_lost(said.error());
+  return said;
 }
 
 plugin::batch plugin_engine::state::translated(const micro_batch& batch,
@@ -213,14 +238,10 @@ plugin::batch plugin_engine::state::translated(const micro_batch& batch,
   return b;
 }
 
-// Nothing where more is asked for than tokens by the steps that libraries know: then the shard
-// draws.
+// Nothing where a draw is not for devices: then the shard draws all of them.
 plugin::draw_lists plugin_engine::state::lists_of(const std::vector<baton::draw>& draws) {
-  const bool wants_more = std::any_of(draws.begin(), draws.end(), [](const baton::draw& d) {
-    const auto& s = d.sampling;
-    return s.logprobs >= 0 || s.constraint || s.typical_p < 1 || s.has_watermark();
-  });
-  if (!heads || draws.empty() || wants_more || settings.keeps_logits)
+  if (!heads || draws.empty() || settings.keeps_logits ||
+      !std::all_of(draws.begin(), draws.end(), is_for_device))
     return {};
   return batch_draws.write(draws);
 }
@@ -348,11 +369,12 @@ result<baton::engine::step_output> plugin_engine::run(const micro_batch& batch,
   failure why;
   const auto& calls = s.lib.calls();
   const auto ended = calls.run(s.handle, &what, &found, &why);
-  if (s.group_failure) // its own kind says more than the library can
+  // Its own kind says more than the library can, but for what is wrong with this process.
+  if (s.group_failure && ended != status::device_lost)
     return *s.group_failure;
   if (ended == status::group_failed && s.group) // by a way of its own: the ranks have lost step
     s.group->give_up(outcome_of(ended, why, calls.name).error());
-  if (auto ok = outcome_of(ended, why, calls.name); !ok)
+  if (auto ok = s.heard(ended, why); !ok)
     return ok.error();
   baton::engine::step_output out;
   const std::size_t hidden = std::size_t{batch.rows()} * s.limits.hidden_size;

@@ -24,13 +24,17 @@ struct config {
   std::uint32_t blocks = 0, block_positions = 64;
   std::uint32_t swap_blocks = 0;
   std::uint32_t rows_max = 512;
-  std::uint32_t context_max = 0; // 0: as trained; never more than that
+  std::uint32_t draws_usual = 64; // of a step; there may be more
+  std::uint32_t context_max = 0;  // 0: as trained; never more than that
   // A rank of a group: the slices of all its ranks, and which one this is. Empty: no other.
   std::vector<model::tensor_slice> slices = {};
   std::uint32_t rank = 0;
   // Of the last stage; null: a draw under a constraint is an error.
   std::shared_ptr<grammar::masker> masker = nullptr;
   std::function<void(const std::string&)> say = {}; // lines for the log; any thread
+  // Hears that this process has lost its device, before anyone is told what failed with it: no
+  // later step can succeed, another process has to take over. It need not return.
+  std::function<void(const error&)> on_lost = {};
   // For tests and tools: logits() has those of the last run. Else an engine may draw by itself.
   bool keeps_logits = false;
 };

@@ -340,6 +340,41 @@ void constraints_are_kept(const subject& s) {
   CHECK(refused.error().code == errc::unsupported_parameter);
 }
 
+// Which engines do is theirs to say; whose limits say so gives the same in any cut and company.
+void pools_rows(const subject& s) {
+  pipeline p(s);
+  const auto& l = p.limits();
+  const auto tokens = some_tokens(l, length_of(l)), other = some_tokens(l, length_of(l), 1);
+  const auto length = static_cast<std::uint32_t>(tokens.size());
+  const auto blocks = consecutive(0, 3);
+  if (!l.pools) {
+    auto batch = p.batch_of({{&tokens, 0, length, blocks, /*samples=*/false}});
+    batch.pools = {{0, pooling::mean, true, {}}};
+    const auto refused = p.run(batch);
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().code == errc::unsupported_parameter);
+    return;
+  }
+  const piece guest{&other, 0, length, consecutive(4, 3)};
+  for (const auto how : {pooling::mean, pooling::last, pooling::cls}) {
+    CAPTURE(static_cast<int>(how));
+    const auto whole = p.embedding_of(tokens, blocks, how, {length});
+    REQUIRE(whole.size() == l.hidden_size);
+    double squares = 0;
+    for (const float x : whole)
+      squares += double{x} * double{x};
+    CHECK(std::abs(squares - 1) < 1e-4);
+    for (const std::vector<std::uint32_t>& sizes :
+         {std::vector<std::uint32_t>{1}, {l.block_positions - 1, 2}, {length - 1, 1}})
+      check_near(s, whole, p.embedding_of(tokens, blocks, how, sizes));
+    check_near(s, whole, p.embedding_of(tokens, blocks, how, {length / 2}, {guest}));
+    pipeline cut(s, {1});
+    check_near(s, whole, cut.embedding_of(tokens, blocks, how, {length / 2}));
+    const auto another = p.embedding_of(other, blocks, how, {length});
+    CHECK(another != whole);
+  }
+}
+
 void says_what_overflowed(const subject& s) {
   if (!s.has_real_activations)
     return;
@@ -372,6 +407,7 @@ void check_engine(const subject& s) {
   guesses_are_rows(s);
   draws_by_the_contract(s);
   constraints_are_kept(s);
+  pools_rows(s);
   says_what_overflowed(s);
 }
 

@@ -49,9 +49,11 @@ result<std::vector<sample>> pipeline::run(const micro_batch& batch) {
       return out.error();
     if (stage == stages_.back()) {
       CHECK(out->activations.empty());
+      pooled_ = std::move(out->pooled);
       return std::move(out->samples);
     }
     CHECK(out->samples.empty());
+    CHECK(out->pooled.empty());
     activations.assign(out->activations.begin(), out->activations.end());
   }
   return std::vector<sample>{};
@@ -86,6 +88,29 @@ distribution pipeline::last_of(const std::vector<token_id>& tokens,
     at += count;
   }
   return last;
+}
+
+std::vector<float> pipeline::embedding_of(const std::vector<token_id>& tokens,
+                                          const std::vector<block_index>& blocks, pooling how,
+                                          const std::vector<std::uint32_t>& sizes,
+                                          const std::vector<piece>& company) {
+  std::vector<float> values;
+  const auto length = static_cast<std::uint32_t>(tokens.size());
+  for (std::uint32_t at = 0, i = 0; at < length; ++i) {
+    const auto count = std::min(sizes[std::min<std::size_t>(i, sizes.size() - 1)], length - at);
+    auto pieces = company;
+    pieces.push_back({&tokens, at, count, blocks, /*samples=*/false, 0, /*ticket=*/9});
+    at += count;
+    auto batch = batch_of(pieces);
+    batch.pools = {
+        {static_cast<std::uint32_t>(company.size()), how, at == length, std::move(values)}};
+    const auto samples = run(batch);
+    REQUIRE_MESSAGE(samples, samples.error().message);
+    CHECK(samples->size() == batch.draws.size());
+    REQUIRE(pooled_.size() == 1);
+    values = std::move(pooled_.front().values);
+  }
+  return values;
 }
 
 std::vector<token_id> some_tokens(const engine::capacity& limits, std::size_t count,

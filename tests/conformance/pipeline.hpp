@@ -31,6 +31,14 @@ public:
   micro_batch batch_of(const std::vector<piece>& pieces) const;
   // Through all stages; the samples of the last.
   result<std::vector<sample>> run(const micro_batch& batch);
+  // Of that run.
+  const std::vector<pooled>& pooled_rows() const noexcept { return pooled_; }
+  // What the rows of `tokens` are pooled to, in steps of these sizes, the last one repeated, each
+  // beside the rows of `company`. Requires: the engine pools.
+  std::vector<float> embedding_of(const std::vector<token_id>& tokens,
+                                  const std::vector<block_index>& blocks, pooling how,
+                                  const std::vector<std::uint32_t>& sizes,
+                                  const std::vector<piece>& company = {});
   // One distribution a draw. Requires: the step succeeds.
   std::vector<distribution> step(const std::vector<piece>& pieces,
                                  std::vector<block_copy> copies = {});
@@ -41,6 +49,7 @@ public:
 
 private:
   stages stages_;
+  std::vector<pooled> pooled_;
   std::uint64_t batches_ = 0;
 };
 
@@ -48,7 +57,7 @@ private:
 std::vector<token_id> some_tokens(const engine::capacity& limits, std::size_t count,
                                   std::uint32_t seed = 0);
 std::vector<block_index> consecutive(block_index first, std::size_t count);
-// Within the subject's tolerance; with none, by their bits.
+// Log-probabilities, or an embedding: within the subject's tolerance; with none, by their bits.
 void check_near(const subject& s, const distribution& expected, const distribution& found);
 
 } // namespace baton::conformance

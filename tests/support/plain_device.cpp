@@ -4,11 +4,15 @@
 // itself, as a device with NCCL does, and insists on the order of calls that NCCL needs. What is
 // recorded is kept as a list of calls; "plain-torn" fails to record, "plain-still" cannot at all.
 // "plain-paged" has attention of a library (plain_attention.hpp), "plain-prompts" for prompts
-// alone. "plain-hosted" has the host group the rows of a mixture.
+// alone. "plain-hosted" has the host group the rows of a mixture, "plain-alone" lacks what ranks
+// need. "plain-trapping" has a kernel that traps once the file exists that BATON_PLAIN_TRAP names,
+// and is lost to its process from then on; the file is gone by then, so that another process has a
+// device that works.
 #include "runtime/gpu/device.hpp"
 #include "runtime/gpu/scalar.hpp"
 #include "tests/support/plain_attention.hpp"
 
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -141,6 +145,8 @@ public:
   }
   buffer take(std::size_t bytes) override {
     runs_now("memory");
+    trap_where_told();
+    check_launches();
     void* memory = std::malloc(bytes);
     if (memory == nullptr)
       throw std::bad_alloc();
@@ -150,12 +156,14 @@ public:
   buffer take_host(std::size_t bytes) override { return take(bytes); }
   void upload(void* to, const void* from, std::size_t bytes) override {
     runs_now("a copy");
+    check_launches();
     if (is_under_way_) // on a device it may wait for what was asked before
       throw refused(plugin::status::internal, "a copy before the ranks have finished");
     std::memcpy(to, from, bytes);
   }
   void download(void* to, const void* from, std::size_t bytes) override {
     runs_now("a copy back");
+    check_launches();
     if (is_under_way_) // on a device this would wait for ranks that may be gone
       throw refused(plugin::status::internal, "a copy back before the ranks have finished");
     std::memcpy(to, from, bytes);
@@ -163,12 +171,25 @@ public:
   void zero(void* memory, std::size_t bytes) override {
     run_or_keep([memory, bytes] { std::memset(memory, 0, bytes); });
   }
+  // As on a device: what traps is heard of by whoever asks for something next, and by all others.
+  void check_launches() override {
+    if (is_lost_)
+      throw std::runtime_error("an illegal memory access was encountered");
+  }
+  std::string why_lost() override { return is_lost_ ? "an illegal memory access" : ""; }
+  void check_ranks() override {
+    if (name_ == "plain-alone")
+      throw refused(plugin::status::no_device, "several ranks need what this machine has not");
+  }
   std::unique_ptr<rank_sums> sums(const plugin::settings& /*with*/,
                                   const plugin::host& shard) override {
     return sums_itself_ ? std::make_unique<plain_sums>(shard, is_under_way_) : nullptr;
   }
   void multiply(const product& p) override {
-    run_or_keep([p] { multiply_now(p); });
+    run_or_keep([this, p] {
+      trap_where_told();
+      multiply_now(p);
+    });
   }
 
 private:
@@ -188,6 +209,10 @@ private:
     else
       call();
   }
+  void trap_where_told() {
+    const char* file = name_ == "plain-trapping" ? std::getenv("BATON_PLAIN_TRAP") : nullptr;
+    is_lost_ = is_lost_ || (file != nullptr && std::remove(file) == 0);
+  }
   void runs_now(const std::string& what) const {
     if (list_ != nullptr)
       throw refused(plugin::status::internal, what + " while a step is recorded");
@@ -197,6 +222,7 @@ private:
   bool sums_itself_;
   calls* list_ = nullptr; // of what is being recorded; null: calls are run
   bool is_under_way_ = false;
+  bool is_lost_ = false;
 };
 
 } // namespace
@@ -205,7 +231,7 @@ std::unique_ptr<device> open_device(const plugin::settings& with) {
   const std::string_view wanted = with.device;
   if (wanted != "plain" && wanted != "plain-sums" && wanted != "plain-torn" &&
       wanted != "plain-still" && wanted != "plain-paged" && wanted != "plain-prompts" &&
-      wanted != "plain-hosted")
+      wanted != "plain-hosted" && wanted != "plain-alone" && wanted != "plain-trapping")
     throw refused(plugin::status::no_device,
                   "there is no device " + std::string(wanted) + ", only plain");
   return std::make_unique<plain_device>(wanted);

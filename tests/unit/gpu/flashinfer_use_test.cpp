@@ -65,12 +65,26 @@ TEST_CASE("single rows of layers with a window are our kernels'") {
   check_use(gemma, true, false, "every layer has a window");
 }
 
-TEST_CASE("who runs it may ask for less") {
-  CHECK(!flashinfer_use(llama_8b(), "own").prompts);
-  CHECK(!flashinfer_use(llama_8b(), "own").singles);
-  const auto prompts = flashinfer_use(llama_8b(), "prompts");
-  CHECK(prompts.prompts);
-  CHECK(!prompts.singles);
-  CHECK(prompts.why_not == "so it is asked for");
-  CHECK(flashinfer_use(llama_8b(), "anything else").singles);
+TEST_CASE("who runs it may ask for less, in words that are known") {
+  const auto of = [](const char* value) {
+    return flashinfer_use(llama_8b(), attention_wanted_of(value));
+  };
+  CHECK(!of("own").prompts);
+  CHECK(!of("own").singles);
+  CHECK(of("prompts").prompts);
+  CHECK(!of("prompts").singles);
+  CHECK(of("prompts").why_not == "so it is asked for");
+  CHECK(of(nullptr).singles);
+  CHECK(of("all").singles);
+  for (const auto* misspelt : {"", "OWN", "prompt", "all "}) {
+    CAPTURE(std::string(misspelt));
+    try {
+      of(misspelt);
+      FAIL("is taken for something");
+    } catch (const refused& e) {
+      CHECK(e.why() == baton::plugin::status::invalid_value);
+      CHECK(std::string(e.what()).find("BATON_GPU_ATTENTION is '" + std::string(misspelt) + "'") !=
+            std::string::npos);
+    }
+  }
 }

@@ -170,12 +170,20 @@ TEST_CASE("ranks whose device sums up by itself draw on it what the shard would 
     CHECK(drawn.size() > 20);
     CHECK(by_shard.gathers() > 0);
     CHECK(by_device.gathers() == 0);
-    auto asks_for_more = drawing_batch(30);
-    asks_for_more.draws[3].sampling.logprobs = 2;
-    const auto expected = by_shard.run(asks_for_more, {}), found = by_device.run(asks_for_more, {});
-    REQUIRE_MESSAGE(found, found.error().message);
-    CHECK(found->samples == expected->samples);
-    CHECK(by_device.gathers() > 0); // whose logits the shard wants
+    // What the shard draws, of logits that it wants: more than a token, or what a device is slow
+    // with.
+    for (const auto& change : std::vector<std::function<void(sampling_params&)>>{
+             [](auto& s) { s.logprobs = 2; }, [](auto& s) { s.top_k = 257; },
+             [](auto& s) { s.top_p = 0.9995F; }}) {
+      auto asks_for_more = drawing_batch(30);
+      change(asks_for_more.draws[3].sampling);
+      const auto before = by_device.gathers();
+      const auto expected = by_shard.run(asks_for_more, {}),
+                 found = by_device.run(asks_for_more, {});
+      REQUIRE_MESSAGE(found, found.error().message);
+      CHECK(found->samples == expected->samples);
+      CHECK(by_device.gathers() > before);
+    }
   }
 }
 

@@ -145,7 +145,8 @@ public:
     swaps_blocks,
     depends_on_company,
     draws_otherwise,
-    passes_over_constraints
+    passes_over_constraints,
+    pools_a_chunk_alone
   };
   faulty_engine(fault what, std::unique_ptr<engine> real) : what_(what), real_(std::move(real)) {}
   const baton::engine::capacity& limits() const noexcept override { return real_->limits(); }
@@ -168,6 +169,9 @@ public:
     if (what_ == fault::passes_over_constraints)
       for (auto& d : changed.draws)
         d.sampling.constraint = {};
+    if (what_ == fault::pools_a_chunk_alone)
+      for (auto& p : changed.pools)
+        p.before.assign(p.before.size(), 0.0F);
     return real_->run(changed, activations);
   }
 
@@ -205,4 +209,7 @@ TEST_CASE("an engine that draws by itself is found out" * doctest::should_fail()
 }
 TEST_CASE("an engine that passes over constraints is found out" * doctest::should_fail()) {
   conformance::constraints_are_kept(faulty(faulty_engine::fault::passes_over_constraints));
+}
+TEST_CASE("an engine that forgets what a prompt came to is found out" * doctest::should_fail()) {
+  conformance::pools_rows(faulty(faulty_engine::fault::pools_a_chunk_alone));
 }

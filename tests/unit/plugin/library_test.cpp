@@ -65,6 +65,15 @@ TEST_CASE("an engine says which device it has, and refuses others") {
   CHECK(bad.error().message == "engine plain: there is no device cuda:0, only plain");
 }
 
+TEST_CASE("what ranks need is looked for where there are ranks") {
+  const auto file = engines / "engine_plain.so";
+  CHECK(plugin::examine(file, "plain-alone"));
+  CHECK(plugin::examine(file, "plain", 2));
+  const auto bad = plugin::examine(file, "plain-alone", 2);
+  REQUIRE(!bad);
+  CHECK(bad.error().message == "engine plain: several ranks need what this machine has not");
+}
+
 TEST_CASE("settings that cannot be are refused before weights are read") {
   const auto plain = open_engine("plain");
   const tiny_file tiny(tiny_llama{});

@@ -1,5 +1,6 @@
 // Goal: NCCL as it is installed answers through the seam. Method: the calls that need no GPU; where
 // there is none, a communicator is refused with NCCL's words, and nothing crashes or waits.
+#include "runtime/gpu/device.hpp"
 #include "runtime/gpu/nccl_library.hpp"
 
 #include <cuda_runtime_api.h>
@@ -36,6 +37,22 @@ TEST_CASE("NCCL is found, makes ids, and refuses a communicator where there is n
   MESSAGE(nccl->last_error());
   CHECK(nccl->last_error().starts_with("NCCL: "));
   nccl->abort(communicator);
+}
+
+TEST_CASE("an NCCL that is not the one that is needed is refused by what it lacks") {
+  const auto refusal = [](const char* file) -> std::string {
+    try {
+      open_nccl(nullptr, file);
+      return {};
+    } catch (const refused& e) {
+      CHECK(e.why() == baton::plugin::status::no_device);
+      return e.what();
+    }
+  };
+  CHECK(refusal(OLD_NCCL).starts_with("NCCL 2.26.5 is installed, this engine needs 2.2"));
+  CHECK(refusal(GAP_NCCL) == "this NCCL has no ncclGetErrorString");
+  CHECK(refusal("libnccl-of-nobody.so").starts_with("several ranks on CUDA devices need NCCL: "));
+  CHECK(refusal("libnccl.so.2").empty());
 }
 
 TEST_CASE("on cuda:0 a rank alone begins a communicator, sums up and ends it") {
