@@ -183,7 +183,16 @@ result<engine::step_output> compute(pointer self, const micro_batch& batch) {
     self->send(s.config.peers.stage(member(s, s.config.stage, rank).node), batch);
   const std::span<const float> in(reinterpret_cast<const float*>(batch.activations.data),
                                   batch.activations.size_bytes / sizeof(float));
-  return s.config.engine->run(batch, in);
+  try {
+    return s.config.engine->run(batch, in);
+  } catch (const std::bad_alloc&) {
+    // One sequence may ask for more than there is: the scheduler finds it (scheduler::fail_step).
+    // Ranks of a stage go on together, or not at all.
+    if (s.config.width > 1)
+      throw;
+    return fail(errc::internal, "stage {} has no memory for a step of {} rows", s.config.stage,
+                batch.tokens.size());
+  }
 }
 
 // Requires: not the last stage.

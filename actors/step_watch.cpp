@@ -1,23 +1,46 @@
 #include "actors/step_watch.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace baton::actors {
+namespace {
+
+// Which power of two rows are.
+std::size_t size_of(std::uint32_t rows) {
+  return static_cast<std::size_t>(std::bit_width(rows)) - 1;
+}
+
+} // namespace
+
+// The least of what the steps so far allow to say: rows together never take longer than one by one,
+// and more rows take no less than fewer.
+std::optional<double> step_watch::slowest_alike_seconds() const {
+  std::optional<double> least;
+  for (std::size_t size = 0; size < slowest_seconds_.size(); ++size) {
+    if (slowest_seconds_[size] == 0)
+      continue;
+    const auto times = std::max(1.0, static_cast<double>(rows_) / static_cast<double>(1u << size));
+    least =
+        std::min(least.value_or(slowest_seconds_[size] * times), slowest_seconds_[size] * times);
+  }
+  return least;
+}
 
 void step_watch::begin(time_point now, std::uint32_t rows) {
   rows_ = std::max(rows, 1u);
   using seconds = std::chrono::duration<double>;
   seconds allowed = limits_.most;
-  if (slowest_row_seconds_ > 0)
-    allowed = std::min<seconds>(allowed, limits_.floor +
-                                             seconds(limits_.slack * slowest_row_seconds_ * rows_));
+  if (const auto slowest = slowest_alike_seconds())
+    allowed = std::clamp<seconds>(seconds(limits_.slack * *slowest), limits_.floor, limits_.most);
   due_ = (now + std::chrono::duration_cast<ticks>(allowed)).time_since_epoch().count();
   began_ = now.time_since_epoch().count();
 }
 
 void step_watch::end(time_point now) {
   const std::chrono::duration<double> took = now - time_point(ticks(began_.exchange(0)));
-  slowest_row_seconds_ = std::max(slowest_row_seconds_, took.count() / rows_);
+  auto& slowest = slowest_seconds_[size_of(rows_)];
+  slowest = std::max(slowest, took.count());
 }
 
 // A step that ends meanwhile is taken for one that runs only if it was overdue anyway.

@@ -3,6 +3,7 @@
 // silence. Pure; time is given.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -11,11 +12,10 @@
 namespace baton::actors {
 
 struct step_limits {
-  std::chrono::milliseconds floor{5000}; // what every step may take: the machine may be busy
+  std::chrono::milliseconds floor{2000}; // what every step may take
   std::chrono::milliseconds most{
-      60'000}; // and what none may: the first ones, of which nothing is known
-  double slack =
-      3; // times as long per row as the slowest step so far: rows together never take longer
+      60'000};       // and what none may: the first ones, of which nothing is known
+  double slack = 10; // times as long as the slowest like it
 };
 
 class step_watch {
@@ -34,8 +34,11 @@ public:
 private:
   using ticks = std::chrono::steady_clock::duration;
 
+  std::optional<double> slowest_alike_seconds() const;
+
   step_limits limits_;
-  double slowest_row_seconds_ = 0; // 0: no step has ended yet
+  // Of steps of 2^i to 2^(i + 1) - 1 rows; 0: none has ended yet.
+  std::array<double, 32> slowest_seconds_{};
   std::uint32_t rows_ = 1;
   std::atomic<ticks::rep> began_{0}; // 0: none runs
   std::atomic<ticks::rep> due_{0};

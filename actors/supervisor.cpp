@@ -59,6 +59,7 @@ void back_off_or_give_up(pointer self, child& c, const std::string& how) {
   const auto now = s.config.now();
   const bool was_settled = c.ready_at && now - *c.ready_at >= settled_after;
   c.ready_at.reset();
+  c.killed_at.reset();
   if (auto delay = c.policy.on_exit(now, was_settled)) {
     c.phase = child_phase::backing_off;
     c.due = now + *delay;
@@ -129,6 +130,8 @@ void stop_next(pointer self) {
     }
     c->phase = child_phase::stopped;
   }
+  for (const auto& u : s.undead)
+    spdlog::error("{} was left behind and has not ended yet: pid {}", u.name, u.pid);
   report(self);
   s.config.stopped();
 }
@@ -145,6 +148,8 @@ void kill(pointer self, child& c) {
   auto& config = self->state.config;
   config.stop(c.spec, c.pid, /*force=*/true);
   c.due = config.now() + config.kill_after;
+  if (!c.killed_at)
+    c.killed_at = config.now();
 }
 
 void end_silence(pointer self, child& c) {
@@ -157,6 +162,12 @@ void end_silence(pointer self, child& c) {
   }
   spdlog::warn("{} does not answer: killed", c.spec.name);
   kill(self, c);
+}
+
+bool is_undying(pointer self, const child& c) {
+  const auto& s = self->state;
+  return c.pid != 0 && c.killed_at && !s.is_stopping && !c.is_retiring && !c.spec.is_elsewhere &&
+         s.config.now() >= *c.killed_at + s.config.fence_max;
 }
 
 // By strategy: those that share the fate of `culprit` stop, last first, to be started with it.
@@ -188,6 +199,34 @@ bool has_to_wait(pointer self, const child& c) {
   });
 }
 
+// Its next life begins beside it, later by its epoch, with nothing that it has. Where that cannot
+// be, it is killed again.
+void leave_behind(pointer self, child& c) {
+  auto& s = self->state;
+  if (!s.config.abandon(c.spec)) {
+    c.killed_at = s.config.now();
+    return;
+  }
+  const auto how = fmt::format("pid {} did not end within {} ms of SIGKILL: left behind", c.pid,
+                               s.config.fence_max.count());
+  s.undead.push_back({c.spec.name, c.spec.node, c.epoch, c.pid});
+  back_off_or_give_up(self, c, how);
+  take_along(self, c);
+}
+
+// True if it is of one that was left behind.
+bool has_ended_at_last(pointer self, const child_exited& m) {
+  auto& undead = self->state.undead;
+  const auto it = std::find_if(undead.begin(), undead.end(), [&](const undead_life& u) {
+    return u.node == m.node && u.epoch == m.epoch;
+  });
+  if (it == undead.end())
+    return false;
+  spdlog::info("{}, which was left behind, has ended: pid {}, {}", it->name, it->pid, m.how);
+  undead.erase(it);
+  return true;
+}
+
 void on_exit(pointer self, const child_exited& m);
 
 void on_tick(pointer self) {
@@ -195,6 +234,10 @@ void on_tick(pointer self) {
   auto now = s.config.now();
   bool changed = false;
   for (auto& c : s.children) {
+    if (is_undying(self, c)) {
+      leave_behind(self, c);
+      changed = true;
+    }
     if (c.phase == child_phase::backing_off && !s.is_stopping && now >= c.due &&
         !has_to_wait(self, c)) {
       start(self, c);
@@ -235,7 +278,7 @@ void reindex(pointer self) {
 }
 
 child first_seen(const child_spec& spec) {
-  return {spec, restart_policy(spec.intensity), {}, {}, 0, {}, {}, {}, {}, {}, {}, {}};
+  return {spec, restart_policy(spec.intensity), {}, {}, 0, {}, {}, {}, {}, {}, {}, {}, {}};
 }
 
 void take_up(pointer self, child& c) {
@@ -303,6 +346,8 @@ child* find(pointer self, node_id node, epoch_id epoch) {
 
 void on_exit(pointer self, const child_exited& m) {
   auto& s = self->state;
+  if (has_ended_at_last(self, m))
+    return;
   auto* c = find(self, m.node, m.epoch);
   if (c == nullptr || c->pid == 0)
     return;
@@ -320,6 +365,7 @@ void on_exit(pointer self, const child_exited& m) {
   if (c->phase == child_phase::stopping) { // it went with another, which counts, not this
     c->pid = 0;
     c->ready_at.reset();
+    c->killed_at.reset();
     c->phase = child_phase::backing_off;
     c->due = s.config.now();
     note(self, *c, phase::recovering, m.how);

@@ -50,6 +50,8 @@ struct child_exited {
   std::string how; // "killed by signal 9", "exit status 1"
   bool is_permanent =
       false; // it said itself that a restart cannot help (bad configuration, address in use)
+  bool has_failed = false; // whoever asked it to end would not have expected this
+  std::string name = {};   // of the child
 };
 
 // Who the children are from now on: the new ones are started; those that are not among them are
@@ -80,6 +82,9 @@ struct supervisor_config {
   std::function<void(const std::vector<status>&)> changed;
   std::function<void(const status& failed)> escalate; // a child is beyond its intensity
   std::function<void()> stopped;                      // after drain: all children are gone
+  // It was killed and has not ended: may its next life begin beside it? What it could still write
+  // to, that must not get. Its end is told as any other, if it comes.
+  std::function<bool(const child_spec&)> abandon = [](const child_spec&) { return false; };
   // One that is not wanted any more is gone, for good.
   std::function<void(const child_spec&)> retired = [](const child_spec&) {};
   std::function<time_point()> now;
@@ -95,6 +100,9 @@ struct supervisor_config {
   // How long an adopted child may take to greet: its link to the supervisor of before has fallen,
   // it tries again by itself.
   std::chrono::milliseconds adoption_max{5000};
+  // How long after SIGKILL a child may be there (in a call to the system that does not return)
+  // until it is abandoned.
+  std::chrono::milliseconds fence_max{10'000};
 };
 
 //   waiting --adopt--> silent (see below)
@@ -108,6 +116,7 @@ struct supervisor_config {
 //                         | one restart too many within the period
 //                         v
 //                      given_up  -> escalate
+//   any --SIGKILL, and no exit for fence_max--> backing_off: fenced by its epoch and what it had
 //   any --drain--> stopping --exit--> stopped      (children in reverse order, one after the other)
 //   any --a sibling ended, by strategy--> stopping --exit--> backing_off, started in order
 //   any --not wanted any more--> stopping --exit--> retired, forgotten
@@ -135,10 +144,19 @@ struct child {
   std::optional<time_point> ready_at; // of this life
   time_point due{}; // backing_off: when to start; starting, silent, stopping: when to kill
   time_point silent_since{};
-  status last;              // as the child said, or as we saw
-  bool is_untold = false;   // `last`, yet
-  bool is_retiring = false; // stopping for good
-  bool comes_back = false;  // it is wanted again meanwhile
+  std::optional<time_point> killed_at; // this life, for the first time
+  status last;                         // as the child said, or as we saw
+  bool is_untold = false;              // `last`, yet
+  bool is_retiring = false;            // stopping for good
+  bool comes_back = false;             // it is wanted again meanwhile
+};
+
+// A life that was abandoned.
+struct undead_life {
+  std::string name;
+  node_id node;
+  epoch_id epoch;
+  std::int32_t pid = 0;
 };
 
 struct supervisor_state {
@@ -147,6 +165,7 @@ struct supervisor_state {
   std::vector<child> children; // in start order
   std::map<node_id, child*> by_node;
   std::vector<child*> untold;
+  std::vector<undead_life> undead; // each cost its child a restart: bounded by their intensity
   bool is_stopping = false;
 };
 

@@ -35,11 +35,19 @@ std::string last_words(const std::filesystem::path& log) {
   return last.substr(0, bytes_max);
 }
 
+// As the end of one that was asked to end. What a worker says then is its own: it may be anybody's
+// command.
+bool has_failed(role as, const child_end& how) {
+  if (how.how == child_end::way::exit)
+    return how.number != 0 && as != role::worker;
+  return how.how == child_end::way::signal && how.number != SIGTERM;
+}
+
 } // namespace
 
 child_launcher::child_launcher(child_watch& watch, const cluster_contexts& all,
-                               std::filesystem::path config)
-    : watch_(watch), dir_(all.front().dir), config_(std::move(config)) {
+                               std::filesystem::path config, life_clock& lives)
+    : watch_(watch), dir_(all.front().dir), config_(std::move(config)), lives_(lives) {
   for (const auto& context : all) {
     know(context.plan);
     if (context.coming)
@@ -67,7 +75,7 @@ void child_launcher::forget(const actors::child_spec& spec) {
   widths_.erase(spec.node);
   leaders_.erase(spec.node);
   adopted_.erase(spec.node);
-  last_epoch_.erase(spec.node);
+  now_.erase(spec.node);
   dir_.forget(spec.name);
 }
 
@@ -82,17 +90,10 @@ void child_launcher::serve(actors::supervisor_config& config) {
   config.is_starved = [watch = std::make_shared<starvation_watch>()](std::int32_t pid) {
     return watch->look(pid, starvation_watch::clock::now());
   };
+  config.abandon = [this](const actors::child_spec& spec) { return abandon(spec); };
   config.retired = [this](const actors::child_spec& spec) { forget(spec); };
   config.now = [] { return std::chrono::steady_clock::now(); };
-  // Wall-clock microseconds, so that a life begun by another supervisor is older; never backwards
-  // within this one.
-  config.next_epoch = [this](node_id node) {
-    const auto micros = wall_micros();
-    std::lock_guard lock(mutex_);
-    auto& last = last_epoch_[node];
-    last.value = std::max(last.value + 1, micros);
-    return last;
-  };
+  config.next_epoch = [this](node_id) { return lives_.next(); };
 }
 
 // By its note: pid, start time and epoch; it is a child of ours only once it has greeted as that
@@ -106,8 +107,8 @@ std::optional<actors::left_child> child_launcher::adopt(const actors::child_spec
       return std::nullopt;
     {
       std::lock_guard lock(mutex_);
-      last_epoch_[spec.node] = note.epoch;
       adopted_[spec.node] = note.pid;
+      now_[spec.node] = {note.pid, note.epoch};
     }
     watch_.adopt(note.pid, pidfd, ends_of(spec, note.epoch));
     end_those_left_apart();
@@ -140,21 +141,28 @@ result<std::int32_t> child_launcher::start(const actors::child_spec& spec, epoch
     what.argv.insert(what.argv.end(),
                      {"--generation", std::to_string(place::generation_of(spec.node))});
   what.log = dir_.log(spec.name);
-  return spec.role == role::shard ? start_shard(spec, epoch, std::move(what))
-                                  : watch_.start(what, ends_of(spec, epoch));
+  if (spec.role != role::shard)
+    return watch_.start(what, ends_of(spec, epoch));
+  {
+    std::lock_guard lock(mutex_);
+    now_[spec.node] = {0, epoch}; // before it can end
+  }
+  auto started = start_shard(spec, epoch, std::move(what));
+  std::lock_guard lock(mutex_);
+  now_[spec.node].pid = started ? *started : 0;
+  return started;
 }
 
 child_watch::ended child_launcher::ends_of(const actors::child_spec& spec, epoch_id epoch) {
-  return [this, node = spec.node, log = dir_.log(spec.name), epoch](std::int32_t,
-                                                                    const child_end& how) {
-    judge_memory(node, how);
+  return [this, spec, log = dir_.log(spec.name), epoch](std::int32_t, const child_end& how) {
+    judge_memory(spec.node, epoch, how);
     const bool has_exited = how.how == child_end::way::exit,
                is_permanent = has_exited && how.number == exit_permanent;
     auto text = how.text();
     if (is_permanent || (has_exited && how.number == exit_device_lost))
       if (const auto why = last_words(log); !why.empty())
         text += ": " + why;
-    ended({node, epoch, std::move(text), is_permanent});
+    ended({spec.node, epoch, std::move(text), is_permanent, has_failed(spec.role, how), spec.name});
   };
 }
 
@@ -257,10 +265,35 @@ result<memory_file> child_launcher::make_group_file(node_id leader) {
 // A shard that was killed from outside has left its KV as its last finished step wrote it. One that
 // crashed, or whose end was not seen, may have written anywhere before: the next begins with new
 // memory.
-void child_launcher::judge_memory(node_id shard, const child_end& how) {
+void child_launcher::judge_memory(node_id shard, epoch_id life, const child_end& how) {
   std::lock_guard lock(mutex_);
+  if (const auto last = now_.find(shard); last != now_.end() && last->second.epoch != life)
+    return; // it was left behind, and what it had as well
   if (how.how != child_end::way::signal || how.number != SIGKILL)
     kv_files_.erase(shard);
+}
+
+// A shard that does not die of SIGKILL hangs in the system, which may write to its memory yet: its
+// KV stays its own, and so does the memory in which it met the other ranks of its stage, who begin
+// anew. A shard listens where no other life of it does; what others listen at cannot be had twice.
+bool child_launcher::abandon(const actors::child_spec& spec) {
+  if (spec.role != role::shard)
+    return false;
+  std::vector<std::int32_t> ranks;
+  {
+    std::lock_guard lock(mutex_);
+    kv_files_.erase(spec.node);
+    if (const auto of = leaders_.find(spec.node); of != leaders_.end()) {
+      group_files_.erase(of->second);
+      for (const auto& [node, leader] : leaders_)
+        if (const auto it = now_.find(node);
+            leader == of->second && node != spec.node && it != now_.end())
+          ranks.push_back(it->second.pid);
+    }
+  }
+  for (const auto pid : ranks)
+    watch_.signal(pid, SIGKILL);
+  return true;
 }
 
 void child_launcher::ended(actors::child_exited what) {

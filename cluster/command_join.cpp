@@ -4,6 +4,7 @@
 #include "cluster/commands.hpp"
 #include "cluster/device_check.hpp"
 #include "cluster/join_book.hpp"
+#include "cluster/life_clock.hpp"
 #include "cluster/link_probe.hpp"
 #include "cluster/pipelines.hpp"
 #include "cluster/process.hpp"
@@ -193,7 +194,7 @@ int command_join(const join_options& options) {
   ENSURE(agent != nullptr, "the plan has every node that joins");
   role_arguments arguments;
   arguments.config = dir->config();
-  arguments.epoch = epoch_id{wall_micros()};
+  arguments.epoch = life_clock(*dir, agent->name, wall_micros).next();
   arguments.index = place::index_of_agent(agent->node);
   std::printf("joined as %s; log: %s\n", options.node.c_str(),
               dir->log("agent-" + options.node).c_str());

@@ -10,6 +10,38 @@
 #include <cstdio>
 
 namespace baton::cluster {
+namespace {
+
+// A gateway says within this time that it drains, and how many requests are open.
+constexpr std::chrono::milliseconds drain_answer_max{1000};
+
+// How the gateways stand while they drain.
+struct draining_gateways {
+  bool is_over = true;    // none has an open stream
+  bool has_said = true;   // each that is there has heard that it drains
+  std::string lost;       // the name of one that is gone
+  std::string still_open; // what is open
+};
+
+draining_gateways look_at(const std::vector<status>& nodes) {
+  draining_gateways all;
+  for (const auto& s : nodes) {
+    if (s.role != role::gateway || s.phase == phase::stopped)
+      continue;
+    if (s.phase != phase::ready && s.phase != phase::draining) {
+      all.lost = s.name;
+      continue;
+    }
+    all.is_over = false;
+    all.has_said = all.has_said && s.phase == phase::draining;
+    all.still_open += fmt::format("{}{}: {}", all.still_open.empty() ? "" : ", ", s.name,
+                                  s.phase == phase::draining ? s.reason : "has not answered");
+  }
+  return all;
+}
+
+} // namespace
+
 progress::progress(const cluster_contexts& all, bool json) : context_(all.front()), json_(json) {
   if (!json_)
     line(plan_table(all));
@@ -91,8 +123,18 @@ void progress::draining() {
     line("\nstopping: open streams may finish; ^C again cuts them\n");
 }
 
-void progress::stopped() {
-  line(json_ ? "{\"event\":\"stopped\"}\n" : "stopped\n");
+void progress::stopped(const root_end& how) {
+  if (json_)
+    line(nlohmann::ordered_json{{"event", "stopped"}, {"status", how.status}, {"reason", how.why}}
+             .dump() +
+         "\n");
+  else
+    line(how.why.empty() ? "stopped\n" : fmt::format("stopped, not cleanly: {}\n", how.why));
+}
+
+std::string progress::failure() const {
+  std::lock_guard lock(mutex_);
+  return last_.phase == phase::failed ? last_.reason : "";
 }
 
 bool progress::wait_ready(const std::function<bool()>& interrupted) {
@@ -107,16 +149,28 @@ bool progress::wait_ready(const std::function<bool()>& interrupted) {
   return was_ready_;
 }
 
-void progress::wait_drained(std::chrono::milliseconds grace,
-                            const std::function<bool()>& interrupted) {
-  auto deadline = std::chrono::steady_clock::now() + grace;
-  while (std::chrono::steady_clock::now() < deadline && !interrupted()) {
-    std::lock_guard lock(mutex_);
-    bool drained = std::all_of(last_.nodes.begin(), last_.nodes.end(), [](const status& s) {
-      return s.role != role::gateway || (s.phase != phase::ready && s.phase != phase::draining);
-    });
-    if (drained)
-      return;
+std::string progress::wait_drained(std::chrono::milliseconds grace,
+                                   const std::function<bool()>& interrupted) {
+  using clock = std::chrono::steady_clock;
+  const auto began = clock::now();
+  bool is_asked_again = false;
+  std::string lost; // it may come back, without the streams that it had
+  for (;;) {
+    const auto waited = clock::now() - began;
+    {
+      std::lock_guard lock(mutex_);
+      const auto now = look_at(last_.nodes);
+      if (!now.lost.empty())
+        lost = fmt::format("{} was lost while it drained", now.lost);
+      if (now.is_over)
+        return lost;
+      if ((is_asked_again || waited >= grace) && (now.has_said || waited >= drain_answer_max))
+        return fmt::format("streams were cut {} ({})",
+                           is_asked_again ? std::string("because it was asked again")
+                                          : fmt::format("after {} ms of grace", grace.count()),
+                           now.still_open);
+    }
+    is_asked_again = interrupted() || is_asked_again;
   }
 }
 

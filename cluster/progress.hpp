@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cluster/roles.hpp"
+#include "cluster/root_end.hpp"
 #include "schema/messages.hpp"
 
 #include <chrono>
@@ -21,12 +22,16 @@ public:
   void show(const cluster_status& now);
   void failed(const error& e);
   void draining();
-  void stopped();
+  void stopped(const root_end& how);
 
   // True when all are ready; false if one failed before, or `interrupted` says so.
   bool wait_ready(const std::function<bool()>& interrupted);
-  // Returns when the gateway has no open stream, after `grace`, or when `interrupted` says so.
-  void wait_drained(std::chrono::milliseconds grace, const std::function<bool()>& interrupted);
+  // Returns when no gateway has an open stream, after `grace`, or when `interrupted` says so: why
+  // streams were cut, or nothing if none was.
+  std::string wait_drained(std::chrono::milliseconds grace,
+                           const std::function<bool()>& interrupted);
+  // What has been given up, and why; nothing if all is well.
+  std::string failure() const;
 
 private:
   void show_node(const status& s);

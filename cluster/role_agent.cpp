@@ -6,11 +6,13 @@
 #include "cluster/process.hpp"
 #include "cluster/proxy.hpp"
 #include "cluster/roles.hpp"
+#include "cluster/root_end.hpp"
 
 #include <spdlog/spdlog.h>
 #include <sys/prctl.h>
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <mutex>
 #include <set>
@@ -161,12 +163,21 @@ int run_agent(const cluster_contexts& all, const role_arguments& arguments) {
   // A shard's copy becomes ours when the shard that made it dies.
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   end_left_over(all);
+  std::atomic<bool> is_stopping{false};
+  std::atomic<bool> has_failed{false}; // one of its shards, at that
   child_watch watch;
-  child_launcher launcher(watch, all, arguments.config);
+  life_clock lives(context.dir, agent.name, wall_micros);
+  child_launcher launcher(watch, all, arguments.config, lives);
 
   actors::supervisor_config config;
   config.children = shards_of(all, agent);
   launcher.serve(config);
+  launcher.observe([&](const actors::child_exited& m) {
+    if (!is_stopping || !m.has_failed)
+      return;
+    spdlog::error("{} while it was stopped: {}", m.name, m.how);
+    has_failed = true;
+  });
   config.changed = [&self](const std::vector<status>& shards) {
     for (const auto& s : shards) // once: it waits for room on the road
       self.links().post(place::root, actors::well_known::supervisor, message(s));
@@ -190,6 +201,7 @@ int run_agent(const cluster_contexts& all, const role_arguments& arguments) {
         if (auto* s = std::get_if<status>(&m)) {
           caf::anon_send(supervisor, std::move(*s));
         } else if (const auto* d = std::get_if<drain>(&m)) {
+          is_stopping = true;
           caf::anon_send(supervisor, *d);
         } else if (const auto* j = std::get_if<joined>(&m)) {
           if (said.take(*j))
@@ -213,9 +225,10 @@ int run_agent(const cluster_contexts& all, const role_arguments& arguments) {
   self.begin();
   self.report(phase::ready);
   self.wait();
+  is_stopping = true;
   caf::anon_send(supervisor, drain{});
   self.wait_stopped();
-  return 0;
+  return has_failed ? exit_process_failed : 0;
 }
 
 } // namespace baton::cluster

@@ -5,6 +5,8 @@
 #include "cluster/child_launch.hpp"
 #include "cluster/gateway_files.hpp"
 #include "cluster/join_desk.hpp"
+#include "cluster/left_over.hpp"
+#include "cluster/life_clock.hpp"
 #include "cluster/model_keeper.hpp"
 #include "cluster/models_note.hpp"
 #include "cluster/overview.hpp"
@@ -14,113 +16,28 @@
 #include "cluster/proxies.hpp"
 #include "cluster/roles.hpp"
 #include "cluster/root_children.hpp"
+#include "cluster/root_claim.hpp"
 
 #include <nlohmann/json.hpp>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <fstream>
+#include <atomic>
 
 namespace baton::cluster {
 namespace {
 
-std::string text_of(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-// The running cluster reads its own copy: an edit of the original takes effect at the next `cluster
-// up`.
-result<std::filesystem::path> copy_config(const cluster_context& context,
-                                          const std::filesystem::path& original) {
-  auto copy = context.dir.config();
-  std::error_code failed;
-  std::filesystem::copy_file(original, copy, std::filesystem::copy_options::overwrite_existing,
-                             failed);
-  if (failed)
-    return fail(errc::io_failed, "{}: {}", copy.string(), failed.message());
-  return copy;
-}
-
-// What it runs with, and what the file says now, which may have nodes that it has not.
-result<void> judge_config(const cluster_context& context, plan_note noted,
-                          const std::filesystem::path& config) {
-  auto running = parse_config(text_of(context.dir.config()), config.string());
-  auto fresh = load_config(config);
-  if (!fresh)
-    return fresh.error();
-  if (!running)
-    return running.error();
-  if (auto ok = take_places(noted.members, *running); !ok)
-    return ok.error();
-  return check_grown(*running, *fresh, noted.members);
-}
-
-// What a root that died has left can be adopted if we would have started the same.
-result<void> judge_left(const cluster_contexts& all, const std::filesystem::path& config,
-                        const std::vector<process_note>& left) {
-  const auto& context = all.front();
-  const auto refuse = [&](const std::string& why) {
-    return fail(errc::conflict,
-                "{} runs without its root ({}, pid {}{}), {}: `cluster down {}` ends it",
-                context.config.name, left[0].name, left[0].pid, left.size() > 1 ? ", ..." : "", why,
-                context.config.name);
-  };
-  const auto plan = noted_plan(context.dir);
-  if (!plan || plan->build != build_version())
-    return refuse(fmt::format("and is build {}, this is {}", plan ? plan->build : "(unknown)",
-                              build_version()));
-  if (auto ok = judge_config(context, *plan, config); !ok)
-    return refuse(
-        fmt::format("with another configuration than {}: {}", config.string(), ok.error().message));
-  const auto planned =
-      children_of(all, context.plan.agents,
-                  workers_of(context.config, noted_standing(context.config, context.dir)));
-  for (const auto& note : left)
-    if (!note.name.starts_with("shard-") && // of any generation: its agent knows
-        std::none_of(planned.begin(), planned.end(),
-                     [&](const actors::child_spec& s) { return s.name == note.name; }))
-      return refuse(fmt::format("and {} is not in the plan", note.name));
-  return {};
-}
-
-// This process becomes the root: of a new cluster, or of what another root has left.
-result<void> claim(const cluster_contexts& all, const std::filesystem::path& config,
-                   epoch_id life) {
-  const auto& context = all.front(); // for what is the same in all
-  const auto alive = context.dir.alive();
-  const auto root = std::find_if(alive.begin(), alive.end(),
-                                 [](const process_note& n) { return n.name == "root"; });
-  if (root != alive.end())
-    return fail(errc::conflict, "{} is already running (root, pid {}): `cluster down {}` ends it",
-                context.config.name, root->pid, context.config.name);
-  if (auto ok = context.dir.lock(); !ok)
-    return ok;
-  if (auto ok = alive.empty() ? check_gateway_is_free(context.config.gateway)
-                              : judge_left(all, config, alive);
-      !ok)
-    return ok;
-  if (alive.empty()) {
-    context.dir.clear_sockets();
-    if (auto ok = note_models(context.dir, {}); !ok) // of a cluster that has ended
-      return ok;
-  }
-  auto plan = context.made_with;
-  plan.build = build_version();
-  if (auto ok = note_plan(context.dir, plan); !ok)
-    return ok;
-  return context.dir.note("root", life);
-}
+constexpr std::size_t bad_ends_max = 8; // that are told
 
 // The root's actors, and the order in which they end.
 class root {
 public:
   // `original`: nodes.toml as the operator has it; `copy`: as the cluster does.
   root(const cluster_contexts& all, std::filesystem::path original,
-       const std::filesystem::path& copy, process& self, progress& board, join_desk* desk,
-       model_keeper& models)
+       const std::filesystem::path& copy, life_clock& lives, process& self, progress& board,
+       join_desk* desk, model_keeper& models)
       : all_(all), context_(all.front()), self_(self), board_(board), desk_(desk), models_(models),
-        original_(std::move(original)), launcher_(watch_, all, copy),
+        original_(std::move(original)), launcher_(watch_, all, copy, lives),
         keeper_(all, {[this](const plan_word& w) { say(w); },
                       [this](const plan_standing&) { change_children(); }}) {
     start_overview();
@@ -130,16 +47,28 @@ public:
 
   // Ends what is open within the grace, unless it is asked again; then stops the children, last
   // started first.
-  void shut_down(std::chrono::milliseconds grace) {
+  root_end shut_down(bool came_up, std::chrono::milliseconds grace) {
     models_.stop();
     drain order{grace};
+    auto failed = board_.failure();
+    is_draining_ = true;
     for (std::uint32_t i = 0; i < context_.config.gateway.processes; ++i)
       self_.links().send(place::gateway(i), actors::well_known::gateway, message(order));
     for (const auto& c : all_)
       self_.links().send(place::head(c.pipeline()), actors::well_known::scheduler, message(order));
-    board_.wait_drained(grace, [this] { return self_.wait_briefly(); });
+    const auto cut = came_up ? board_.wait_drained(grace, [this] { return self_.wait_briefly(); })
+                             : std::string();
+    if (failed.empty())
+      failed = board_.failure();
+    is_stopping_ = true;
     caf::anon_send(supervisor_, order);
     self_.wait_stopped();
+    const auto left = end_left_over(context_.dir, root_name.name);
+    if (failed.empty())
+      failed = has_stopped_ ? bad_ends() : "what it supervises has not ended";
+    if (failed.empty() && !left.empty())
+      failed = fmt::format("{} had no supervisor any more", left);
+    return end_of(came_up, failed, cut);
   }
 
   plan_standing plan() const { return keeper_.standing(); }
@@ -193,6 +122,20 @@ private:
       self_.links().post(gateway, actors::well_known::models, message(m));
     };
     models_.begin(std::move(to));
+  }
+
+  // Of a child, while they are asked to stop.
+  void on_end(const actors::child_exited& m) {
+    if (!is_stopping_ || !m.has_failed)
+      return;
+    const std::lock_guard lock(children_mutex_);
+    if (bad_ends_.size() < bad_ends_max)
+      bad_ends_.push_back(fmt::format("{} while it was stopped: {}", m.name, m.how));
+  }
+
+  std::string bad_ends() {
+    const std::lock_guard lock(children_mutex_);
+    return fmt::format("{}", fmt::join(bad_ends_, "; "));
   }
 
   // What its log says last, where the supervisor has not read it.
@@ -302,7 +245,10 @@ private:
   void start_supervisor() {
     actors::supervisor_config config;
     config.children = children_of(all_, context_.plan.agents, models_.workers());
-    launcher_.observe([this](const actors::child_exited& m) { on_worker_end(m); });
+    launcher_.observe([this](const actors::child_exited& m) {
+      on_end(m);
+      on_worker_end(m);
+    });
     launcher_.serve(config);
     config.retired = [this, here = config.retired](const actors::child_spec& spec) {
       here(spec);
@@ -326,7 +272,10 @@ private:
       }
     };
     config.escalate = [](const status&) {}; // there is nobody above: the overview shows it
-    config.stopped = [this] { self_.stop(); };
+    config.stopped = [this] {
+      has_stopped_ = true;
+      self_.stop();
+    };
     supervisor_ = self_.own_typed(self_.system().spawn(actors::supervisor, config));
     launcher_.reports_to(supervisor_);
     self_.tell_peers(supervisor_);
@@ -340,6 +289,8 @@ private:
             keeper_.tell([&](const plan_word& w) { say_to(peer.node, w); });
           if (peer.role == role::gateway)
             models_.on_gateway();
+          if (peer.role == role::gateway && is_draining_) // another life of it
+            self_.links().send(peer.node, actors::well_known::gateway, message(drain{}));
           keeper_.on_agent(peer.node, true);
         },
         [this](node_id who, epoch_id, const std::string&) {
@@ -394,7 +345,11 @@ private:
   progress& board_;
   join_desk* desk_; // null: all of it is on this machine
   model_keeper& models_;
+  std::atomic<bool> is_draining_{false};
+  std::atomic<bool> is_stopping_{false}; // behind it
+  std::atomic<bool> has_stopped_{false};
   std::mutex children_mutex_;
+  std::vector<std::string> bad_ends_; // while stopping
   std::filesystem::path original_;
   child_watch watch_;
   child_launcher launcher_;
@@ -412,8 +367,11 @@ int run_root(const cluster_contexts& pipelines, const up_options& options, join_
     board.failed(e);
     return exit_permanent;
   };
-  const epoch_id life{now_micros()};
-  if (auto ok = claim(pipelines, options.config, life); !ok)
+  if (auto ok = claim_cluster(pipelines, options.config); !ok)
+    return refuse(ok.error());
+  life_clock lives(context.dir, "root", wall_micros); // nobody else gives them, as of the claim
+  const auto life = lives.next();
+  if (auto ok = context.dir.note("root", life); !ok)
     return refuse(ok.error());
   auto config = copy_config(context, options.config);
   if (!config)
@@ -427,8 +385,8 @@ int run_root(const cluster_contexts& pipelines, const up_options& options, join_
   auto models = model_keeper::create(context.config, context.dir);
   if (!models)
     return refuse(models.error());
-  auto all =
-      std::make_unique<root>(pipelines, options.config, *config, self, board, desk, **models);
+  auto all = std::make_unique<root>(pipelines, options.config, *config, lives, self, board, desk,
+                                    **models);
   if (desk) {
     self.on_tick([desk] { desk->tick(); });
     self.on_key([desk](const key_pair& own) { desk->use_key(own); });
@@ -452,7 +410,8 @@ int run_root(const cluster_contexts& pipelines, const up_options& options, join_
     desk->on_joined(nullptr);
     desk->on_keys(nullptr);
   }
-  all->shut_down(came_up ? context.config.shutdown_timeout : std::chrono::milliseconds(0));
+  const auto end = all->shut_down(came_up, came_up ? context.config.shutdown_timeout
+                                                   : std::chrono::milliseconds(0));
   const auto left = everybody(pipelines, all->plan(), (*models)->workers());
   started->reset();
   all.reset();
@@ -460,8 +419,10 @@ int run_root(const cluster_contexts& pipelines, const up_options& options, join_
     context.dir.forget(note.name);
   context.dir.forget("root");
   context.dir.clear_sockets();
-  board.stopped();
-  return came_up ? 0 : 1;
+  if (!end.why.empty())
+    spdlog::error("did not end cleanly: {}", end.why);
+  board.stopped(end);
+  return end.status;
 }
 
 } // namespace baton::cluster

@@ -8,6 +8,7 @@
 #include "cluster/proxies.hpp"
 #include "cluster/roles.hpp"
 #include "cluster/shard_engine.hpp"
+#include "cluster/starvation.hpp"
 #include "cluster/watched_engine.hpp"
 #include "runtime/collective/bus_group.hpp"
 #include "runtime/collective/shared_group.hpp"
@@ -81,15 +82,49 @@ result<membership> join_group(process& self, const cluster_plan& all, const shar
 }
 
 // An engine that hangs, while its process goes on answering: only another process helps. What it
-// wrote is not trusted, as after a crash.
-void end_if_overdue(const actors::step_watch& watch) {
-  const auto late = watch.overdue(std::chrono::steady_clock::now());
-  if (!late)
-    return;
-  spdlog::critical("a step has run for {} ms: the engine hangs, the process ends", late->count());
-  spdlog::shutdown();
-  _exit(exit_software);
-}
+// wrote is not trusted, as after a crash. One that waits for a processor does not hang, and its
+// next life would wait as well.
+class hang_watch {
+public:
+  explicit hang_watch(std::shared_ptr<const actors::step_watch> steps) : steps_(std::move(steps)) {}
+
+  // By one thread, a few times in look_back.
+  void look() {
+    const auto now = std::chrono::steady_clock::now();
+    if (!steps_->overdue(now + look_back)) {
+      since_.reset();
+      return;
+    }
+    if (!since_) {
+      since_ = looked_ = now;
+      static_cast<void>(is_starved(now)); // from now on
+      return;
+    }
+    const auto late = steps_->overdue(now);
+    if (!late || now - looked_ < look_back)
+      return;
+    looked_ = now;
+    if (is_starved(now) && now - *since_ < starved_max) {
+      spdlog::warn("a step has run for {} ms: it waits for a processor", late->count());
+      return;
+    }
+    spdlog::critical("a step has run for {} ms: the engine hangs, the process ends", late->count());
+    spdlog::shutdown();
+    _exit(exit_software);
+  }
+
+private:
+  using time_point = std::chrono::steady_clock::time_point;
+  static constexpr std::chrono::milliseconds look_back{300};
+  static constexpr std::chrono::seconds starved_max{10};
+
+  bool is_starved(time_point now) { return starved_.look(getpid(), now, gettid()); }
+
+  std::shared_ptr<const actors::step_watch> steps_;
+  starvation_watch starved_;
+  std::optional<time_point> since_; // that the step is nearly overdue
+  time_point looked_;
+};
 
 } // namespace
 
@@ -167,7 +202,7 @@ int run_shard(const cluster_context& context, const role_arguments& first,
   auto stage = self.own_typed(self.system().spawn<caf::detached>(actors::stage, config));
   deliver_to(self.links(), actors::well_known::stage, stage);
   self.tell_peers(stage);
-  self.on_tick([watch] { end_if_overdue(*watch); });
+  self.on_tick([hangs = std::make_shared<hang_watch>(watch)] { hangs->look(); });
   self.begin();
   if (auto linked = self.links().connect(config.head, context.where.find(name_of_head(context)));
       !linked)

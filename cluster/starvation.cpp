@@ -30,11 +30,14 @@ std::optional<process_use> use_of_thread(const fs::path& stat) {
 
 } // namespace
 
-std::optional<process_use> use_of(std::int32_t pid) {
+std::optional<process_use> use_of(std::int32_t pid, std::int32_t but) {
   std::optional<process_use> all;
   std::error_code failed;
+  const auto left_out = std::to_string(but);
   for (const auto& thread : fs::directory_iterator(fmt::format("/proc/{}/task", pid), failed))
-    if (const auto one = use_of_thread(thread.path() / "stat")) {
+    if (thread.path().filename() == left_out)
+      continue;
+    else if (const auto one = use_of_thread(thread.path() / "stat")) {
       if (!all)
         all.emplace();
       all->cpu_ticks += one->cpu_ticks;
@@ -50,9 +53,9 @@ bool is_starved(const process_use& before, const process_use& now, std::chrono::
   return before.is_runnable && now.is_runnable && got * share_divisor < could;
 }
 
-bool starvation_watch::look(std::int32_t pid, clock::time_point now) {
+bool starvation_watch::look(std::int32_t pid, clock::time_point now, std::int32_t but_thread) {
   std::erase_if(seen_, [&](const auto& one) { return now - one.second.at > remembered_for; });
-  const auto use = use_of(pid);
+  const auto use = use_of(pid, but_thread);
   if (!use)
     return false;
   const auto [it, is_first] = seen_.try_emplace(pid, seen{*use, now});

@@ -30,7 +30,22 @@ bool is_derived(const fs::path& file) {
   return file.filename() == "__pycache__" || file.extension() == ".pyc";
 }
 
-result<std::uint64_t> digest_of_version(const fs::path& directory) {
+// Who may write one model's directory is not to have another file of this machine read as if it
+// were a part of it. Links within the repository are fine. `root` is canonical.
+result<void> check_stays_in(const fs::path& root, const fs::directory_entry& file) {
+  std::error_code ec;
+  if (!file.is_symlink(ec))
+    return {}; // what it lies in was looked at
+  const auto real = fs::canonical(file.path(), ec);
+  if (ec)
+    return fail(errc::bad_config, "{} leads nowhere: {}", file.path().string(), ec.message());
+  const auto [end, rest] = std::mismatch(root.begin(), root.end(), real.begin(), real.end());
+  if (end != root.end())
+    return fail(errc::bad_config, "{} leads out of the model repository", file.path().string());
+  return {};
+}
+
+result<std::uint64_t> digest_of_version(const fs::path& root, const fs::path& directory) {
   std::vector<std::string> stamps;
   std::error_code ec;
   const auto options = fs::directory_options::follow_directory_symlink;
@@ -43,6 +58,8 @@ result<std::uint64_t> digest_of_version(const fs::path& directory) {
     if (stamps.size() == files_of_version_max)
       return fail(errc::bad_config, "{} has more than {} files", directory.string(),
                   files_of_version_max);
+    if (auto ok = check_stays_in(root, *it); !ok)
+      return ok.error();
     std::error_code is_gone;
     if (!it->is_directory(is_gone))
       stamps.push_back(stamp_of(*it, it->path().lexically_relative(directory).string()));
@@ -54,6 +71,17 @@ result<std::uint64_t> digest_of_version(const fs::path& directory) {
   for (const auto& s : stamps)
     digest = digest_behind(digest, s);
   return digest;
+}
+
+// The model's directory and what lies in it, down to its versions.
+result<void> check_model_stays_in(const fs::path& root, const fs::directory_entry& directory) {
+  if (auto ok = check_stays_in(root, directory); !ok)
+    return ok;
+  std::error_code ec;
+  for (fs::directory_iterator it(directory.path(), ec), end; !ec && it != end; it.increment(ec))
+    if (auto ok = check_stays_in(root, *it); !ok)
+      return ok;
+  return {};
 }
 
 std::optional<std::uint32_t> version_of(const std::string& name) {
@@ -104,9 +132,14 @@ result<triton_model> read_version(triton_model model, std::uint32_t version) {
   return model;
 }
 
-repository_directory read_one(const fs::path& directory) {
+repository_directory read_one(const fs::path& root, const fs::directory_entry& entry) {
+  const auto& directory = entry.path();
   repository_directory out;
   out.name = directory.filename().string();
+  if (auto ok = check_model_stays_in(root, entry); !ok) {
+    out.unreadable = ok.error().message;
+    return out;
+  }
   auto model = read_as_written(directory);
   if (!model) {
     out.unreadable = model.error().message;
@@ -114,7 +147,7 @@ repository_directory read_one(const fs::path& directory) {
   }
   out.model = *std::move(model);
   for (const auto version : out.model.versions) {
-    const auto digest = digest_of_version(directory / std::to_string(version));
+    const auto digest = digest_of_version(root, directory / std::to_string(version));
     if (!digest) {
       out.unreadable = digest.error().message;
       return out;
@@ -152,6 +185,7 @@ result<triton_model> read_triton_model(const fs::path& directory) {
 result<std::vector<repository_directory>> read_model_repository(const fs::path& repository) {
   std::error_code ec;
   std::vector<repository_directory> all;
+  const auto root = fs::canonical(repository, ec); // it may be a link itself
   for (fs::directory_iterator it(repository, ec), end; !ec && it != end; it.increment(ec)) {
     std::error_code is_gone;
     const auto name = it->path().filename().string();
@@ -160,7 +194,7 @@ result<std::vector<repository_directory>> read_model_repository(const fs::path& 
     if (all.size() == limits::models_max)
       return fail(errc::bad_config, "{} has more than {} models", repository.string(),
                   limits::models_max);
-    all.push_back(read_one(it->path()));
+    all.push_back(read_one(root, *it));
   }
   if (ec)
     return fail(errc::io_failed, "{}: {}", repository.string(), ec.message());

@@ -149,6 +149,11 @@ std::int64_t translation::count_instances(const triton_model& of, fields& config
   return std::max<std::int64_t>(count, 1);
 }
 
+// A file in the version's directory, or in one below it.
+bool stays_below(const std::filesystem::path& file) {
+  return !file.is_absolute() && std::find(file.begin(), file.end(), "..") == file.end();
+}
+
 std::optional<error> translation::take_worker(const triton_model& of, fields& config,
                                               const model_platform& by) {
   const auto name = name_of(of);
@@ -165,6 +170,9 @@ std::optional<error> translation::take_worker(const triton_model& of, fields& co
   const auto tensors = import_triton_tensors(config, by.backend);
   if (config.wrong())
     return config.wrong();
+  if (!stays_below(file))
+    return fail(errc::bad_config,
+                "default_model_filename: '{}' leads out of the version's directory", file);
   if (!batching)
     return batching.error();
   if (!tensors)

@@ -20,9 +20,11 @@ public:
                                          std::span<const float> activations) override {
     using clock = std::chrono::steady_clock;
     watch_->begin(clock::now(), static_cast<std::uint32_t>(batch.tokens.size()));
-    auto out = inner_->run(batch, activations);
-    watch_->end(clock::now());
-    return out;
+    struct until_end { // by an exception, too
+      actors::step_watch& watch;
+      ~until_end() { watch.end(clock::now()); }
+    } const end{*watch_};
+    return inner_->run(batch, activations);
   }
 
 private:

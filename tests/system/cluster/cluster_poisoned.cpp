@@ -1,10 +1,13 @@
-// `cluster` with a bug: a shard ends when one of two words is among the rows of a step, wherever it
-// stands in the text. For test_poison.py and the row `poison` of ./check faults; the product has no
-// such thing.
+// `cluster` with bugs: a shard ends when one of two words is among the rows of a step, wherever it
+// stands in the text; a step never returns, and one has no memory, when a file says so. For
+// test_poison.py and the row `poison` of ./check faults; the product has no such thing.
 #include "cluster/command_line.hpp"
+
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <new>
 
 namespace {
 
@@ -13,6 +16,15 @@ using namespace baton;
 // Tokens of SmolLM2 that its stories do without.
 constexpr token_id deadly_first = 48072; // " rhizomes": to the first stage
 constexpr token_id deadly_last = 48909;  // " whooping": to those behind it
+
+// The file whose name this variable holds is taken away by whoever does what it asks for: once.
+constexpr auto hang_file = "BATON_TEST_HANG";     // a step that never returns
+constexpr auto no_memory_file = "BATON_TEST_OOM"; // a step that throws std::bad_alloc
+
+bool is_asked_for(const char* variable) {
+  const char* file = std::getenv(variable);
+  return file != nullptr && unlink(file) == 0;
+}
 
 class poisoned_engine final : public engine::engine {
 public:
@@ -26,6 +38,10 @@ public:
     const auto deadly = activations.empty() ? deadly_first : deadly_last;
     if (std::find(batch.tokens.begin(), batch.tokens.end(), deadly) != batch.tokens.end())
       std::abort();
+    for (const bool hangs = is_asked_for(hang_file); hangs;)
+      pause();
+    if (is_asked_for(no_memory_file))
+      throw std::bad_alloc();
     return healthy_->run(batch, activations);
   }
 

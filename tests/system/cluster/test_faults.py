@@ -341,7 +341,7 @@ def test_further_signals_cut_streams_and_leave_nobody_behind(pause):
         for _ in range(3):
             cluster.process.send_signal(signal.SIGTERM)
             time.sleep(pause)
-        cluster.process.wait(20)
+        assert cluster.process.wait(20) == 4  # streams were cut
         assert {name for name, pid in pids.items() if os.path.exists(f"/proc/{pid}")} == set()
 
 
@@ -377,5 +377,5 @@ def test_shards_that_hang_do_not_outlive_a_cluster_that_stops():
         for name in ("shard-0", "shard-1"):
             cluster.kill(name, signal.SIGSTOP)
         cluster.process.send_signal(signal.SIGTERM)
-        cluster.process.wait(60)
+        assert cluster.process.wait(60) == 5  # they had to be killed
         assert {name for name, pid in pids.items() if os.path.exists(f"/proc/{pid}")} == set()

@@ -123,6 +123,7 @@ def test_what_is_no_model_file_is_named(short_path):
     assert "gone.gguf" in refused(short_path, short_path / "gone.gguf")
     os.mkfifo(short_path / "pipe.gguf")
     assert "not a regular file" in refused(short_path, short_path / "pipe.gguf")
+    assert "model.gguf" in refused(short_path, "https://127.0.0.1/model.gguf")  # nothing is fetched
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")

@@ -1,4 +1,7 @@
-"""A request that ends every shard which computes it, among others: it alone does not get its answer."""
+"""Engines that fail as none should: requests that end every shard which computes them, steps that never return, steps that have no memory. Nobody
+but the offender hears of it."""
+import time
+
 import pytest
 from harness import BUILD, running
 from streams import Stream
@@ -38,3 +41,57 @@ def test_a_request_that_ends_the_shard_is_quarantined_and_nobody_else_is(poisone
     assert "signal 6" in poisoned.log("agent-a")
     poisoned.wait_ready()
     assert Stream(poisoned, PROMPTS[0]).check().text == undisturbed[0]
+
+
+@pytest.fixture
+def asked(tmp_path, monkeypatch):
+    """-> (a cluster whose engines do what a file asks for, once; {what: that file})"""
+    files = {what: tmp_path / what for what in ("BATON_TEST_HANG", "BATON_TEST_OOM")}
+    for what, file in files.items():
+        monkeypatch.setenv(what, str(file))
+    with running(binary=POISONED) as cluster:
+        yield cluster, files
+
+
+def gone(file, seconds=30):
+    deadline = time.monotonic() + seconds
+    while file.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def test_a_step_that_never_returns_is_found_while_its_process_goes_on_answering(asked, undisturbed):
+    cluster, files = asked
+    before = {p["name"]: p["restarts"] for p in cluster.status()["processes"]}
+    assert Stream(cluster, PROMPTS[0]).check().text == undisturbed[0]  # the engines know how long steps take
+    streams = [Stream(cluster, p) for p in PROMPTS]
+    for s in streams:
+        assert s.begun.wait(60)
+    files["BATON_TEST_HANG"].touch()
+    gone(files["BATON_TEST_HANG"])
+    healths = set()
+    while any(s.is_alive() for s in streams):
+        healths.add(cluster.health()[0])
+        time.sleep(0.02)
+    for s, expected in zip(streams, undisturbed):
+        assert s.check().text == expected
+    assert 503 in healths  # it said so meanwhile
+    hung = {name for name in ("shard-0", "shard-1") if "the engine hangs, the process ends" in cluster.log(name)}
+    restarts = {p["name"]: p["restarts"] - before[p["name"]] for p in cluster.status()["processes"]}
+    assert {name for name, n in restarts.items() if n} == hung and len(hung) == 1, restarts
+    assert "exit status 70" in cluster.log("agent-a")
+    cluster.wait_ready()
+
+
+def test_a_step_without_memory_ends_no_process_and_its_rows_are_done_again_alone(asked, undisturbed):
+    """Where a sequence asks for too much each time, it alone ends: tests/unit/actors/flow_test.cpp."""
+    cluster, files = asked
+    before = cluster.pids()
+    streams = [Stream(cluster, p) for p in PROMPTS]
+    for s in streams:
+        assert s.begun.wait(60)
+    files["BATON_TEST_OOM"].touch()
+    gone(files["BATON_TEST_OOM"])
+    for s, expected in zip(streams, undisturbed):
+        assert s.check().text == expected
+    assert cluster.pids() == before

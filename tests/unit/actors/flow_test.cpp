@@ -123,6 +123,37 @@ TEST_CASE("a step that never comes back is done again after its deadline, and no
   }
 }
 
+TEST_CASE("a step that has no memory costs the sequence that asks for it, and no other") {
+  for (stage_index where : {0u, 1u}) {
+    CAPTURE(where);
+    world w;
+    static constexpr token_id large = 99;
+    w.before_step = [where](stage_index stage, const micro_batch& batch) {
+      if (stage == where &&
+          std::find(batch.tokens.begin(), batch.tokens.end(), large) != batch.tokens.end())
+        throw std::bad_alloc();
+    };
+    w.run();
+    const ids_prompt first{10, 20, 30, 40}, second{11, 21};
+    const auto a = w.ask(first, 15);
+    const auto b = w.ask(ids_prompt{12, large, 22}, 15);
+    const auto c = w.ask(second, 20);
+    w.run();
+    CHECK(w.of(a).ids == oracle(first, 15));
+    CHECK(w.of(c).ids == oracle(second, 20));
+    CHECK(w.of(b).ids.empty());
+    REQUIRE(w.gateway.refusals.size() == 1); // before its first token
+    CHECK(w.gateway.refusals[0].ticket == b);
+    CHECK(w.gateway.refusals[0].reason.code == errc::internal);
+    CHECK(w.gateway.refusals[0].reason.message ==
+          fmt::format("stage {} has no memory for a step of 3 rows", where));
+    w.gateway.refusals.clear();
+    const auto d = w.ask(second, 20); // the stages go on
+    w.run();
+    CHECK(w.of(d).ids == oracle(second, 20));
+  }
+}
+
 TEST_CASE("an epoch that a stage never opens is given up after the deadline, for the next one") {
   world w;
   w.swallow_next_epoch(1);

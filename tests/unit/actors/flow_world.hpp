@@ -61,6 +61,24 @@ inline gateway_actor::behavior_type listener(gateway_actor::pointer, seen* s) {
   };
 }
 
+// Asks before each step, and throws what is thrown there.
+class asking_engine final : public engine::engine {
+public:
+  using question = std::function<void(const micro_batch&)>;
+  asking_engine(std::shared_ptr<baton::engine::engine> inner, question before)
+      : inner_(std::move(inner)), before_(std::move(before)) {}
+  const baton::engine::capacity& limits() const noexcept override { return inner_->limits(); }
+  result<baton::engine::step_output> run(const micro_batch& batch,
+                                         std::span<const float> activations) override {
+    before_(batch);
+    return inner_->run(batch, activations);
+  }
+
+private:
+  std::shared_ptr<baton::engine::engine> inner_;
+  question before_;
+};
+
 // For all of `tokens_max`, whatever comes.
 inline submit greedy_submit(std::uint64_t request, ticket_id ticket, prompt input,
                             std::uint32_t tokens_max) {
@@ -91,6 +109,7 @@ struct world {
   std::map<node_id, stage_actor> stages;
   std::vector<stage_actor> behind; // those that a swallower stands before
   std::vector<std::uint64_t> lives = std::vector<std::uint64_t>(2, 1);
+  std::function<void(stage_index, const micro_batch&)> before_step; // what it throws, engines throw
 
   world() : world(words_of_file()) {}
   explicit world(const text::vocabulary& vocabulary) {
@@ -205,7 +224,11 @@ struct world {
     c.connect = [this, i](const stage_address& other) {
       caf::anon_send(stages.at(shard_node(i)), peer_up{shard_hello(other.node.value - 1024)});
     };
-    c.engine = std::make_shared<engine::toy_engine>(toy, i, memory);
+    c.engine = std::make_shared<asking_engine>(std::make_shared<engine::toy_engine>(toy, i, memory),
+                                               [this, i](const micro_batch& batch) {
+                                                 if (before_step)
+                                                   before_step(i, batch);
+                                               });
     c.announcement = {shard_node(i), epoch_id{lives[i]},     i, 2,
                       memory.blocks, memory.block_positions, 1, "toy"};
     c.announcement.pools = c.engine->limits().pools;

@@ -9,7 +9,7 @@ using namespace std::chrono_literals;
 namespace {
 
 struct bench {
-  step_watch watch{{.floor = 5s, .most = 60s, .slack = 3}};
+  step_watch watch{{.floor = 2s, .most = 60s, .slack = 10}};
   step_watch::time_point now{1h};
 
   void step(std::uint32_t rows, std::chrono::milliseconds took) {
@@ -39,22 +39,55 @@ TEST_CASE("the first step has all the time that one may take") {
   CHECK(other.is_overdue_after(1, 60s));
 }
 
-TEST_CASE("the next ones have some times that of the slowest row so far") {
+TEST_CASE(
+    "the next ones have some times that of the slowest alike so far, and no less than the floor") {
   bench b;
   b.step(1, 100ms);
-  b.step(100, 1s); // 10 ms a row: not the slowest
-  CHECK_FALSE(b.is_overdue_after(1, 5'299ms));
-  CHECK(b.is_overdue_after(1, 5'301ms));
-  CHECK_FALSE(b.is_overdue_after(100, 34'999ms));
-  CHECK(b.is_overdue_after(100, 35'001ms));
-  CHECK_FALSE(b.is_overdue_after(1000, 59'999ms));
-  CHECK(b.is_overdue_after(1000, 60s)); // however many
+  CHECK_FALSE(b.is_overdue_after(1, 1'999ms));
+  CHECK(b.is_overdue_after(1, 2s)); // 10 times 100 ms is less
+  b.step(1, 300ms);
+  CHECK_FALSE(b.is_overdue_after(1, 2'999ms));
+  CHECK(b.is_overdue_after(1, 3s));
+}
+
+TEST_CASE("of a size that there was not yet, rows take no longer than one by one") {
+  bench b;
+  b.step(1, 300ms);
+  CHECK_FALSE(b.is_overdue_after(4, 11'999ms));
+  bench other;
+  other.step(1, 300ms);
+  CHECK(other.is_overdue_after(4, 12s));
+  bench many;
+  many.step(1, 300ms);
+  CHECK_FALSE(many.is_overdue_after(1000, 59'999ms));
+  bench bound;
+  bound.step(1, 300ms);
+  CHECK(bound.is_overdue_after(1000, 60s)); // however many
+}
+
+TEST_CASE("of a size that there was, they take what they took, and fewer take no longer") {
+  bench b;
+  b.step(1, 300ms);
+  b.step(128, 1s); // 300 ms each would be 38 s
+  CHECK_FALSE(b.is_overdue_after(128, 9'999ms));
+  bench other;
+  other.step(1, 300ms);
+  other.step(128, 1s);
+  CHECK(other.is_overdue_after(128, 10s));
+  bench fewer;
+  fewer.step(128, 1s);
+  CHECK_FALSE(fewer.is_overdue_after(2, 9'999ms));
+  bench twice;
+  twice.step(128, 1s);
+  CHECK(twice.is_overdue_after(256, 20s));
 }
 
 TEST_CASE("a step that was slow gives the next ones more time") {
   bench b;
   b.step(1, 10ms);
-  CHECK(b.is_overdue_after(1, 6s));
-  b.step(1, 1s);
-  CHECK_FALSE(b.is_overdue_after(1, 6s));
+  CHECK_FALSE(b.is_overdue_after(1, 1'999ms));
+  bench slow;
+  slow.step(1, 10ms);
+  slow.step(1, 1s);
+  CHECK_FALSE(slow.is_overdue_after(1, 9'999ms));
 }

@@ -71,6 +71,10 @@ struct world {
     c.escalate = [this](const status& s) { log.push_back("escalate " + s.name); };
     c.stopped = [this] { log.push_back("stopped"); };
     c.retired = [this](const child_spec& s) { log.push_back("retired " + s.name); };
+    c.abandon = [this](const child_spec& s) {
+      log.push_back("abandon " + s.name);
+      return s.role == role::shard;
+    };
     c.is_starved = [this](std::int32_t) { return is_starved; };
     c.now = [this] { return now; };
     c.next_epoch = [n = std::uint64_t{0}](node_id) mutable { return epoch_id{++n}; };

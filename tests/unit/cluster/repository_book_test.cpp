@@ -292,10 +292,14 @@ TEST_CASE("explicit: a load that fails says why, and the next one tries again") 
 TEST_CASE("explicit: what is not there cannot be loaded or unloaded") {
   fixture f(model_control::clients);
   f.book.take({{"m", {version("1", 7)}}}, f.now);
-  f.book.load(f.door, 5, "x", f.now);
-  CHECK(f.answer()->code == errc::model_not_found);
-  f.book.unload(f.door, 5, "x", f.now);
-  CHECK(f.answer()->code == errc::model_not_found);
+  // A name is looked up among those that a look at the directory found: none of it is a path.
+  for (const auto* name : {"x", "", ".", "..", "../m", "./m", "m/", "m/1", "m/../m", "/etc", "M"}) {
+    CAPTURE(name);
+    f.book.load(f.door, 5, name, f.now);
+    CHECK(f.answer()->code == errc::model_not_found);
+    f.book.unload(f.door, 5, name, f.now);
+    CHECK(f.answer()->code == errc::model_not_found);
+  }
 }
 
 TEST_CASE("explicit: an unload is answered when no request is taken any more") {

@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 using namespace baton;
 using namespace baton::cluster;
@@ -38,8 +39,11 @@ scanned_version only(const scanned_models& all, const std::string& name) {
 
 // Removed with it.
 struct temporary {
-  fs::path path = fs::temp_directory_path() / fmt::format("baton_repository_{}", getpid());
-  temporary() { fs::create_directories(path); }
+  fs::path path;
+  explicit temporary(const std::string& name = "repository")
+      : path(fs::temp_directory_path() / fmt::format("baton_{}_{}", name, getpid())) {
+    fs::create_directories(path);
+  }
   ~temporary() {
     std::error_code ec;
     fs::remove_all(path, ec);
@@ -135,6 +139,54 @@ TEST_CASE("what cannot be served has a reason, and the others are served") {
   CHECK_FALSE(only(all, "llm").refusal.empty());
   CHECK(only(all, "taken").refusal.find("nodes.toml") != std::string::npos);
   CHECK(only(all, "add").refusal.empty());
+}
+
+TEST_CASE("what leads out of the repository is refused, and the other models are served") {
+  const temporary t;
+  const temporary outside{"outside"};
+  outside.write("1/model.py", "secret");
+  outside.write("config.pbtxt", "backend: \"python\"");
+  const auto model = [&](const std::string& name) {
+    t.write(name + "/config.pbtxt", "backend: \"python\"");
+    t.write(name + "/1/model.py", "one");
+  };
+  for (const auto* name : {"good", "within", "file", "version", "config", "deep", "nowhere"})
+    model(name);
+  fs::create_symlink(outside.path, t.path / "directory");
+  const auto replace = [&](const std::string& what, const fs::path& by) {
+    fs::remove_all(t.path / what);
+    fs::create_symlink(by, t.path / what);
+  };
+  replace("within/1/model.py", "../../good/1/model.py");
+  replace("file/1/model.py", outside.path / "1/model.py");
+  replace("version/1", outside.path / "1");
+  replace("config/config.pbtxt", outside.path / "config.pbtxt");
+  fs::create_directories(t.path / "deep/1/data");
+  fs::create_symlink("../../../../" + outside.path.filename().string() + "/1/model.py",
+                     t.path / "deep/1/data/weights");
+  fs::create_symlink("not there", t.path / "nowhere/1/weights");
+  const auto look = [&] {
+    std::map<std::string, std::string> refusals;
+    const auto all = read_model_repository(t.path);
+    REQUIRE(all);
+    for (const auto& d : *all)
+      refusals[d.name] = d.unreadable;
+    return refusals;
+  };
+  const auto found = look();
+  CHECK(found.size() == 8);
+  CHECK(found.at("good").empty());
+  CHECK(found.at("within").empty());
+  for (const auto* name : {"file", "version", "config", "deep", "directory"}) {
+    CAPTURE(name);
+    CHECK(found.at(name).find("leads out of the model repository") != std::string::npos);
+  }
+  CHECK(found.at("nowhere").find("leads nowhere") != std::string::npos);
+  fs::create_directory_symlink(t.path, outside.path / "link"); // the repository itself
+  const auto again = read_model_repository(outside.path / "link");
+  REQUIRE(again);
+  CHECK((*again)[3].name == "file");
+  CHECK((*again)[4].unreadable.empty()); // good
 }
 
 TEST_CASE("a look at a directory finds models, and whether their files have changed") {

@@ -194,6 +194,16 @@ TEST_CASE("what dynamic_batching cannot mean is refused by its name") {
   }
 }
 
+TEST_CASE("a model's file is one of its version's directory") {
+  for (const auto* file : {"/etc/passwd", "../2/model.py", "a/../../model.py", ".."}) {
+    CAPTURE(file);
+    CHECK(refusal({python(fmt::format("default_model_filename: \"{}\"", file))})
+              .find("leads out of the version's directory") != std::string::npos);
+  }
+  const auto made = import_of({python("default_model_filename: \"sub/other.py\"")});
+  CHECK(made.config.workers.at(0).command.back().ends_with("/1/sub/other.py"));
+}
+
 TEST_CASE("models of ONNX Runtime and of PyTorch become workers of their platform") {
   const auto made = import_of({
       {"r/a", "platform: \"onnxruntime_onnx\" optimization { graph { level: 1 } }", {1, 2}, ""},

@@ -1,0 +1,100 @@
+#include "cluster/root_claim.hpp"
+
+#include "cluster/gateway_files.hpp"
+#include "cluster/membership.hpp"
+#include "cluster/models_note.hpp"
+#include "cluster/process.hpp"
+#include "cluster/root_children.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
+namespace baton::cluster {
+namespace {
+
+std::string text_of(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// What it runs with, and what the file says now, which may have nodes that it has not.
+result<void> judge_config(const cluster_context& context, plan_note noted,
+                          const std::filesystem::path& config) {
+  auto running = parse_config(text_of(context.dir.config()), config.string());
+  auto fresh = load_config(config);
+  if (!fresh)
+    return fresh.error();
+  if (!running)
+    return running.error();
+  if (auto ok = take_places(noted.members, *running); !ok)
+    return ok.error();
+  return check_grown(*running, *fresh, noted.members);
+}
+
+// What a root that died has left can be adopted if we would have started the same.
+result<void> judge_left(const cluster_contexts& all, const std::filesystem::path& config,
+                        const std::vector<process_note>& left) {
+  const auto& context = all.front();
+  const auto refuse = [&](const std::string& why) {
+    return fail(errc::conflict,
+                "{} runs without its root ({}, pid {}{}), {}: `cluster down {}` ends it",
+                context.config.name, left[0].name, left[0].pid, left.size() > 1 ? ", ..." : "", why,
+                context.config.name);
+  };
+  const auto plan = noted_plan(context.dir);
+  if (!plan || plan->build != build_version())
+    return refuse(fmt::format("and is build {}, this is {}", plan ? plan->build : "(unknown)",
+                              build_version()));
+  if (auto ok = judge_config(context, *plan, config); !ok)
+    return refuse(
+        fmt::format("with another configuration than {}: {}", config.string(), ok.error().message));
+  const auto planned =
+      children_of(all, context.plan.agents,
+                  workers_of(context.config, noted_standing(context.config, context.dir)));
+  for (const auto& note : left)
+    if (!note.name.starts_with("shard-") && // of any generation: its agent knows
+        std::none_of(planned.begin(), planned.end(),
+                     [&](const actors::child_spec& s) { return s.name == note.name; }))
+      return refuse(fmt::format("and {} is not in the plan", note.name));
+  return {};
+}
+
+} // namespace
+
+result<std::filesystem::path> copy_config(const cluster_context& context,
+                                          const std::filesystem::path& original) {
+  auto copy = context.dir.config();
+  std::error_code failed;
+  std::filesystem::copy_file(original, copy, std::filesystem::copy_options::overwrite_existing,
+                             failed);
+  if (failed)
+    return fail(errc::io_failed, "{}: {}", copy.string(), failed.message());
+  return copy;
+}
+
+result<void> claim_cluster(const cluster_contexts& all, const std::filesystem::path& config) {
+  const auto& context = all.front(); // for what is the same in all
+  const auto alive = context.dir.alive();
+  const auto root = std::find_if(alive.begin(), alive.end(),
+                                 [](const process_note& n) { return n.name == "root"; });
+  if (root != alive.end())
+    return fail(errc::conflict, "{} is already running (root, pid {}): `cluster down {}` ends it",
+                context.config.name, root->pid, context.config.name);
+  if (auto ok = context.dir.lock(); !ok)
+    return ok;
+  if (auto ok = alive.empty() ? check_gateway_is_free(context.config.gateway)
+                              : judge_left(all, config, alive);
+      !ok)
+    return ok;
+  if (alive.empty()) {
+    context.dir.clear_sockets();
+    if (auto ok = note_models(context.dir, {}); !ok) // of a cluster that has ended
+      return ok;
+  }
+  auto plan = context.made_with;
+  plan.build = build_version();
+  return note_plan(context.dir, plan);
+}
+
+} // namespace baton::cluster

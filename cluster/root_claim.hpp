@@ -1,0 +1,18 @@
+// How a process becomes the root of a cluster: alone, and of what another root has left only if it
+// would have started the same.
+#pragma once
+
+#include "cluster/roles.hpp"
+
+namespace baton::cluster {
+
+// The running cluster reads its own copy of nodes.toml: an edit of the original takes effect at the
+// next `cluster up`.
+result<std::filesystem::path> copy_config(const cluster_context& context,
+                                          const std::filesystem::path& original);
+
+// This process becomes the root: of a new cluster, or of what another root has left. Errors:
+// conflict, address_in_use, io_failed.
+result<void> claim_cluster(const cluster_contexts& all, const std::filesystem::path& config);
+
+} // namespace baton::cluster

@@ -1,0 +1,64 @@
+// Epochs grow, whatever the machine's clock does.
+#include "cluster/life_clock.hpp"
+
+#include <doctest/doctest.h>
+
+#include <fstream>
+
+using namespace baton;
+using namespace baton::cluster;
+
+namespace {
+
+struct place {
+  std::filesystem::path path =
+      std::filesystem::temp_directory_path() / fmt::format("baton-life-{}", ::getpid());
+  std::uint64_t clock = 1'000'000;
+
+  ~place() { std::filesystem::remove_all(path); }
+  life_clock giver(const std::string& name) {
+    return life_clock(*run_dir::open(path), name, [this] { return clock; });
+  }
+};
+
+constexpr std::uint64_t hour = 3'600'000'000;
+
+} // namespace
+
+TEST_CASE("a life's epoch is the clock's, and two of one moment differ") {
+  place p;
+  auto root = p.giver("root");
+  CHECK(root.next() == epoch_id{1'000'000});
+  CHECK(root.next() == epoch_id{1'000'001});
+  p.clock += hour;
+  CHECK(root.next() == epoch_id{1'000'000 + hour});
+}
+
+TEST_CASE("a clock that is set back makes nobody older, for whoever gives them next either") {
+  place p;
+  p.clock += hour;
+  const auto before = p.giver("root").next();
+  p.clock -= hour;
+  auto next = p.giver("root");
+  CHECK(next.next().value == before.value + 1);
+  CHECK(next.next().value == before.value + 2);
+  CHECK(p.giver("root").next().value == before.value + 3);
+  SUBCASE("others have their own") {
+    CHECK(p.giver("agent-a").next() == epoch_id{1'000'000});
+  }
+  SUBCASE("also where processes were forgotten meanwhile, as when a cluster stops") {
+    run_dir::open(p.path)->forget("root");
+    CHECK(p.giver("root").next().value == before.value + 4);
+  }
+  SUBCASE("and the clock counts again once it is later") {
+    p.clock += 2 * hour;
+    CHECK(p.giver("root").next() == epoch_id{p.clock});
+  }
+}
+
+TEST_CASE("a note that is no number is none") {
+  place p;
+  (void)run_dir::open(p.path);
+  std::ofstream(p.path / "root.life") << "soon";
+  CHECK(p.giver("root").next() == epoch_id{1'000'000});
+}
