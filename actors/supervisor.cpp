@@ -325,8 +325,10 @@ void on_wanted(pointer self, const wanted_children& m) {
       continue;
     }
     c->is_retiring = true;
-    if (c->phase != child_phase::stopping)
+    if (c->phase != child_phase::stopping) {
       ask_to_stop(self, *c);
+      c->due = std::max(c->due, s.config.now() + c->spec.retire_max);
+    }
   }
   for (const auto& spec : m.all)
     if (find(self, spec.node) == nullptr)

@@ -28,6 +28,9 @@ struct child_spec {
   std::uint32_t children = 0;
   // How long a life of it may take until it is ready; 0: as long as it takes.
   std::chrono::milliseconds startup_max{0};
+  // How long it may bring to its end what it has when it alone is wanted no more; less than
+  // `kill_after` counts as that.
+  std::chrono::milliseconds retire_max{0};
 };
 
 // Who goes down with a child that ended, to come back with it (Erlang/OTP, "Supervisor Behaviour").

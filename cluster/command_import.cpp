@@ -14,27 +14,47 @@
 namespace baton::cluster {
 namespace {
 
-result<imported_config> import_yaml(const import_options& options) {
+result<torchserve_properties> read_properties(const std::string& file) {
+  if (file.empty())
+    return torchserve_properties();
+  const auto text = read_config_file(file);
+  if (!text)
+    return text.error();
+  auto read = parse_torchserve_properties(*text);
+  return read ? read : fail(errc::bad_config, "{}: {}", file, read.error().message);
+}
+
+std::string stem_of(const std::string& file) {
+  return std::filesystem::path(file).stem().string();
+}
+
+bool is_properties(const std::string& file) {
+  return std::filesystem::path(file).extension() == ".properties";
+}
+
+result<imported_config> import_torchserve_file(const import_options& options) {
   if (options.words.size() > 1)
     return fail(errc::bad_config, "'{}' is not understood", options.words[1]);
   if (options.model.empty())
-    return fail(errc::bad_config, "such a file names no model: --model says which");
-  auto text = read_config_file(options.from);
+    return fail(errc::bad_config, "such a file names no model: --model says which LLM is served");
+  const bool is_server = is_properties(options.from);
+  if (is_server && (!options.properties.empty() || !options.handler.empty()))
+    return fail(errc::bad_config, "--properties and --handler are for a model-config.yaml");
+  const auto server = read_properties(is_server ? options.from : options.properties);
+  if (!server)
+    return server.error();
+  const auto own = stem_of(options.model);
+  const auto& name = options.name.empty() ? own : options.name;
+  if (is_server)
+    return import_torchserve_server(options.model, name, *server);
+  const auto text = read_config_file(options.from);
   if (!text)
     return text.error();
-  torchserve_properties server;
-  if (!options.properties.empty()) {
-    const auto properties = read_config_file(options.properties);
-    if (!properties)
-      return properties.error();
-    auto read = parse_torchserve_properties(*properties);
-    if (!read)
-      return fail(errc::bad_config, "{}: {}", options.properties, read.error().message);
-    server = *std::move(read);
-  }
-  const auto stem = std::filesystem::path(options.model).stem().string();
-  const auto& name = options.name.empty() ? stem : options.name;
-  return import_torchserve(*text, options.model, name, server);
+  if (options.handler.empty())
+    return import_torchserve(*text, options.model, name, *server);
+  const torchserve_handler handler{options.handler, options.from,
+                                   options.name.empty() ? stem_of(options.handler) : options.name};
+  return import_torchserve_handler(*text, handler, options.model, own, *server);
 }
 
 constexpr std::size_t triton_models_max = 1024;
@@ -88,7 +108,7 @@ int command_import(const import_options& options) {
   const auto made = is_known_launcher(options.from)
                         ? import_launch(options.words, options.model, options.name)
                     : is_repository(options.from) ? import_repository(options)
-                                                  : import_yaml(options);
+                                                  : import_torchserve_file(options);
   if (!made)
     return refuse(made.error().message);
   if (auto ok = parse_config(made->toml, "nodes.toml"); !ok)

@@ -170,19 +170,24 @@ void add_import(CLI::App& app, choices& c) {
   auto* sub = app.add_subcommand(
       "import", "Make a nodes.toml of what another server was started with.\n"
                 "  cluster import model-config.yaml --model model.gguf > nodes.toml\n"
+                "  cluster import model-config.yaml --handler handler.py --model model.gguf > "
+                "nodes.toml\n"
+                "  cluster import config.properties --model model.gguf > nodes.toml\n"
                 "  cluster import models/repository --model model.gguf > nodes.toml\n"
                 "  cluster import vllm serve models/qwen --max-model-len 32k > nodes.toml\n"
                 "  cluster import text-generation-launcher --model-id models/qwen > nodes.toml");
-  sub->add_option(
-         "FROM", c.import.from,
-         "TorchServe's model-config.yaml, Triton's model repository or config.pbtxt, or the "
-         "whole command of vLLM or TGI")
+  sub->add_option("FROM", c.import.from,
+                  "TorchServe's model-config.yaml or config.properties, Triton's model repository "
+                  "or config.pbtxt, or the "
+                  "whole command of vLLM or TGI")
       ->required();
   sub->add_option("--model", c.import.model,
                   "a GGUF file, or a directory of safetensors; default: the command's");
   sub->add_option("--name", c.import.name, "as clients ask for it; default: the file's");
   sub->add_option("--properties", c.import.properties,
                   "TorchServe's config.properties, which says where it listens");
+  sub->add_option("--handler", c.import.handler,
+                  "of TorchServe's: the model of this model-config.yaml has it, and is no LLM");
   sub->prefix_command(); // of a command, all that follows is its own
   sub->callback([&c, sub] {
     const auto rest = sub->remaining();

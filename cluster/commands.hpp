@@ -60,6 +60,7 @@ struct import_options {
   std::string model;              // empty: the command's
   std::string name;               // empty: the model file's
   std::string properties;         // config.properties; empty: as TorchServe without one
+  std::string handler;            // TorchServe's, of a model-config.yaml; empty: it is an LLM's
 };
 // Writes the nodes.toml to stdout, and to stderr what is otherwise here.
 int command_import(const import_options& options);

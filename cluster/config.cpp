@@ -379,6 +379,7 @@ result<cluster_config> read_all(const toml::table& root, const std::string& orig
   const auto* models = top.take("models");
   const auto* workers = top.take("workers");
   const auto* repository = top.take("model_repository");
+  const auto* store = top.take("model_store");
   const toml::table* tables[3] = {};
   constexpr std::string_view names[3] = {"cluster", "model", "gateway"};
   for (std::size_t i = 0; i < 3; ++i) {
@@ -410,7 +411,7 @@ result<cluster_config> read_all(const toml::table& root, const std::string& orig
     return ok.error();
   if (auto ok = check_aliases(origin, config, models ? "models[0].aliases" : "model.aliases"); !ok)
     return ok.error();
-  if (auto ok = read_repository(repository, origin, config); !ok)
+  if (auto ok = read_changing_models(repository, store, origin, config); !ok)
     return ok.error();
   if (auto ok = read_nodes(nodes, origin, config); !ok)
     return ok.error();

@@ -133,6 +133,19 @@ struct repository_config {
   friend bool operator==(const repository_config&, const repository_config&) = default;
 };
 
+// A model store of TorchServe: archives that clients register (docs/operations.md). Names and
+// defaults are those of its config.properties, where it has them.
+struct store_config {
+  std::filesystem::path path;                  // relative to where `cluster` runs
+  std::vector<std::string> load_models;        // at first: "all", "NAME.mar" or "MODEL=NAME.mar"
+  std::uint32_t default_workers_per_model = 1; // of those
+  std::uint32_t job_queue_size = 100;
+  std::uint32_t default_response_timeout = 120; // seconds
+  std::uint32_t default_startup_timeout = 120;
+
+  friend bool operator==(const store_config&, const store_config&) = default;
+};
+
 inline constexpr std::uint32_t nodes_of_cluster_max = 1968;
 
 struct node_config {
@@ -178,7 +191,10 @@ struct cluster_config {
   std::optional<repository_config> repository;
   std::vector<node_config> nodes;  // none named: this machine, all of it
   bool has_default_layout = false; // none were
+  std::optional<store_config> store;
 
+  // Whether worker models may come and go while it runs.
+  bool has_changing_models() const noexcept { return repository || store; }
   // Other machines may join it.
   bool is_over_network() const noexcept { return !network.host.empty(); }
   bool has_node(std::string_view node) const noexcept;

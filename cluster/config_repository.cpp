@@ -17,10 +17,17 @@ constexpr control_word controls[] = {{"none", model_control::none},
                                      {"explicit", model_control::clients}};
 
 template <class... Args>
+error bad_in(std::string_view table, const std::string& origin, const std::string& key,
+             fmt::format_string<Args...> text, Args&&... args) {
+  const auto path = fmt::format("{}.{}", table, key);
+  return fail_param(errc::bad_config, path, "{}: {} {}", origin, path,
+                    fmt::format(text, std::forward<Args>(args)...));
+}
+
+template <class... Args>
 error bad(const std::string& origin, const std::string& key, fmt::format_string<Args...> text,
           Args&&... args) {
-  return fail_param(errc::bad_config, "model_repository." + key, "{}: model_repository.{} {}",
-                    origin, key, fmt::format(text, std::forward<Args>(args)...));
+  return bad_in("model_repository", origin, key, text, std::forward<Args>(args)...);
 }
 
 // Triton takes several; their models would have one name space all the same.
@@ -31,8 +38,6 @@ result<void> check_path(const toml::table& table, const std::string& origin) {
                "is one directory here: put the models of several into one, as links");
   return {};
 }
-
-} // namespace
 
 result<void> read_repository(const toml::node* node, const std::string& origin,
                              cluster_config& config) {
@@ -69,6 +74,54 @@ result<void> read_repository(const toml::node* node, const std::string& origin,
       return bad(origin, "load_models", "has '{}', which names no model", m);
   config.repository = std::move(r);
   return {};
+}
+
+result<void> read_store(const toml::node* node, const std::string& origin, cluster_config& config) {
+  if (!node)
+    return {};
+  if (!node->is_table())
+    return fail_param(errc::bad_config, "model_store",
+                      "{}: model_store must be a table: [model_store]", origin);
+  constexpr std::uint32_t seconds_max = 86400;
+  store_config c;
+  std::string path;
+  toml_section s(node->as_table(), "model_store", origin);
+  s.read("path", path);
+  s.read("load_models", c.load_models);
+  s.read("default_workers_per_model", c.default_workers_per_model, 0, workers_of_cluster_max);
+  s.read("job_queue_size", c.job_queue_size, 1, worker_queued_max);
+  s.read("default_response_timeout", c.default_response_timeout, 1, seconds_max);
+  s.read("default_startup_timeout", c.default_startup_timeout, 1, seconds_max);
+  if (auto ok = s.finish(); !ok)
+    return ok;
+  if (path.empty())
+    return bad_in("model_store", origin, "path", "is missing: the directory of the archives");
+  c.path = path;
+  for (const auto& m : c.load_models)
+    if (!is_store_load(m))
+      return bad_in("model_store", origin, "load_models",
+                    "has '{}': \"all\", \"NAME.mar\" or \"MODEL=NAME.mar\" are there", m);
+  config.store = std::move(c);
+  return {};
+}
+
+} // namespace
+
+bool is_archive_name(std::string_view text) noexcept {
+  return is_name(text) && text.front() != '.';
+}
+
+bool is_store_load(std::string_view text) noexcept {
+  const auto equals = text.find('=');
+  return equals == text.npos
+             ? is_archive_name(text)
+             : is_name(text.substr(0, equals)) && is_archive_name(text.substr(equals + 1));
+}
+
+result<void> read_changing_models(const toml::node* repository, const toml::node* store,
+                                  const std::string& origin, cluster_config& config) {
+  auto ok = read_repository(repository, origin, config);
+  return ok ? read_store(store, origin, config) : ok;
 }
 
 } // namespace baton::cluster

@@ -1,4 +1,5 @@
-// [model_repository] of nodes.toml: a model repository of Triton that is served as it is.
+// [model_repository] and [model_store] of nodes.toml: a model repository of Triton that is served
+// as it is, and a model store of TorchServe's.
 #pragma once
 
 #include "cluster/config.hpp"
@@ -6,8 +7,13 @@
 
 namespace baton::cluster {
 
-// `node`: the table, or null. Errors: bad_config, unknown_key.
-result<void> read_repository(const toml::node* node, const std::string& origin,
-                             cluster_config& config);
+// The tables, or null. Errors: bad_config, unknown_key.
+result<void> read_changing_models(const toml::node* repository, const toml::node* store,
+                                  const std::string& origin, cluster_config& config);
+
+// What load_models may have: "all", "NAME.mar", "MODEL=NAME.mar".
+bool is_store_load(std::string_view text) noexcept;
+// Whether this names an archive, or the directory of one, within a store.
+bool is_archive_name(std::string_view text) noexcept;
 
 } // namespace baton::cluster

@@ -31,19 +31,29 @@ schedule::worker_limits limits_of(const worker_config& w) {
   return limits;
 }
 
-// Of nodes.toml always, for they wait there until one comes; of the repository once it is ready.
+// Of nodes.toml and of a store always, for requests wait there until a worker comes; of the
+// repository once it is ready.
 bool is_asked(const served_model& m) {
-  return !m.is_of_repository || m.state == model_state::ready;
+  return !m.is_of_repository || m.state == model_state::ready ||
+         (m.state == model_state::loading && !m.archive.empty());
 }
 
-bool is_newer(const gateway::worker_model& a, const gateway::worker_model& b) {
-  return gateway::is_newer_version(a.version, b.version);
+// Else it is only shown.
+bool has_pool(const served_model& m) {
+  return !m.workers.empty() || m.state == model_state::ready;
 }
 
-// Null: nodes.toml has no model repository.
+std::vector<std::string> processes_of(const served_model& m) {
+  std::vector<std::string> names;
+  for (const auto& w : m.workers)
+    names.push_back(w.name);
+  return names;
+}
+
+// Null: nodes.toml has neither a model repository nor a store.
 gateway::repository_actor start_desk(process& self, const cluster_config& config,
                                      gateway::board& board) {
-  if (!config.repository)
+  if (!config.has_changing_models())
     return {};
   gateway::repository_desk_config desk;
   desk.root = place::root;
@@ -51,8 +61,8 @@ gateway::repository_actor start_desk(process& self, const cluster_config& config
     self.links().post(place::root, actors::well_known::models, message(m));
   };
   const auto made = self.own_typed(gateway::spawn_repository_desk(self.system(), std::move(desk)));
-  board.set_repository(
-      std::make_shared<const gateway::repository_link>(gateway::repository_link{made}));
+  board.set_repository(std::make_shared<const gateway::repository_link>(
+      gateway::repository_link{made, config.store.has_value()}));
   self.tell_peers(made);
   return made;
 }
@@ -64,7 +74,7 @@ gateway_workers::start(process& self, const cluster_context& context,
                        std::shared_ptr<gateway::board> board, std::uint32_t gateway_index) {
   auto made = std::make_shared<gateway_workers>(self, context, std::move(board), gateway_index);
   const auto& config = context.config;
-  if (config.workers.empty() && !config.repository)
+  if (config.workers.empty() && !config.has_changing_models())
     return made;
   auto door = gateway::worker_door::bind(context.dir.endpoint(worker_door_name(gateway_index)),
                                          made->board_);
@@ -124,8 +134,8 @@ void gateway_workers::take(served_models now) {
 }
 
 bool gateway_workers::take(const served_model& one) {
-  if (one.workers.empty())
-    return false; // it is only shown
+  if (!has_pool(one))
+    return false;
   auto at = pools_.find(one.revision);
   if (one.state == model_state::unloading) {
     if (at == pools_.end() || *at->second.is_drained)
@@ -133,8 +143,32 @@ bool gateway_workers::take(const served_model& one) {
     caf::anon_send(at->second.pool, drain{context_.config.shutdown_timeout});
   } else if (at == pools_.end()) {
     pools_.emplace(one.revision, make(one, config_of(context_.config, one)));
+  } else {
+    follow(at->second, one);
   }
   return false;
+}
+
+// It may have been scaled, or chosen.
+void gateway_workers::follow(serving& s, const served_model& one) {
+  s.view.is_default = one.is_default;
+  auto processes = processes_of(one);
+  if (processes == s.view.facts->processes)
+    return;
+  s.places = places_of(one);
+  s.has_workers(!one.workers.empty());
+  auto facts = *s.view.facts;
+  facts.processes = std::move(processes);
+  s.view.facts = std::make_shared<const gateway::worker_facts>(std::move(facts));
+  caf::anon_send(s.pool, gateway::worker_places{s.places});
+}
+
+std::vector<gateway::worker_place> gateway_workers::places_of(const served_model& one) const {
+  std::vector<gateway::worker_place> places;
+  for (const auto& w : one.workers)
+    if (w.gateway_index == index_)
+      places.push_back({w.node, w.name});
+  return places;
 }
 
 void gateway_workers::tick() {
@@ -159,9 +193,7 @@ gateway_workers::serving gateway_workers::make(const served_model& one,
   options.version = one.version;
   options.limits = limits_of(config);
   options.facts = board_;
-  for (const auto& w : one.workers)
-    if (w.gateway_index == index_)
-      options.places.push_back({w.node, w.name});
+  options.places = places_of(one);
   options.say = [door = door_](schedule::worker_life to, message m) {
     door->say(to, std::move(m));
   };
@@ -173,10 +205,10 @@ gateway_workers::serving gateway_workers::make(const served_model& one,
     say_drained(revision);
   };
   s.places = options.places;
-  std::vector<std::string> processes;
-  for (const auto& w : one.workers)
-    processes.push_back(w.name);
-  s.view = {one.name, one.version, options.load, facts_of(config, std::move(processes))};
+  s.has_workers = [load = options.load](bool has) { load->has_workers = has; };
+  s.has_workers(!one.workers.empty());
+  s.view = {one.name,    one.version,   options.load, facts_of(config, processes_of(one)),
+            one.archive, one.is_default};
   s.pool = gateway::spawn_worker_pool(self_.system(), std::move(options));
   process::guard(caf::actor_cast<caf::actor>(s.pool));
   return s;
@@ -191,7 +223,7 @@ void gateway_workers::end_others(const served_models& now) {
   for (auto& [number, s] : pools_) {
     const bool is_told =
         std::any_of(now.all.begin(), now.all.end(), [&, revision = number](const served_model& m) {
-          return m.revision == revision && !m.workers.empty();
+          return m.revision == revision && has_pool(m);
         });
     if (is_told || s.idle_since)
       continue;
@@ -206,17 +238,17 @@ void gateway_workers::show(served_models now) {
   gateway::worker_door::pools_by_place places;
   for (const auto& m : now.all) {
     const auto at = pools_.find(m.revision);
-    if (at == pools_.end() || m.workers.empty())
+    if (at == pools_.end() || !has_pool(m))
       continue;
     for (const auto& p : at->second.places)
       places.emplace(p.node, at->second.pool);
     if (!is_asked(m))
       continue;
     views.push_back(at->second.view);
-    models->by_name[m.name].push_back({m.version, at->second.pool});
+    models->by_name[m.name].push_back({m.version, at->second.pool, m.is_default});
   }
   for (auto& [name, versions] : models->by_name)
-    std::sort(versions.begin(), versions.end(), is_newer);
+    std::sort(versions.begin(), versions.end(), gateway::goes_ahead<gateway::worker_model>);
   board_->set_workers(std::move(models), std::move(views), std::move(now));
   if (std::exchange(is_open_, true))
     door_->change(std::move(places));

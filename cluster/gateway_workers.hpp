@@ -25,8 +25,8 @@ namespace baton::cluster {
 class gateway_workers {
 public:
   // Begins with what the run directory has noted, and tells the board. Nothing is opened where
-  // nodes.toml has neither [[workers]] nor a [model_repository]. Only before `self` begins.
-  // Errors: address_in_use, io_failed.
+  // nodes.toml has neither [[workers]] nor a [model_repository] or a [model_store]. Only before
+  // `self` begins. Errors: address_in_use, io_failed.
   static result<std::shared_ptr<gateway_workers>> start(process& self,
                                                         const cluster_context& context,
                                                         std::shared_ptr<gateway::board> board,
@@ -42,6 +42,7 @@ private:
     gateway::worker_pool_actor pool;
     gateway::worker_view view;
     std::vector<gateway::worker_place> places;
+    std::function<void(bool)> has_workers{}; // of its load
     std::shared_ptr<std::atomic<bool>> is_drained = std::make_shared<std::atomic<bool>>(false);
     std::optional<std::chrono::steady_clock::time_point> idle_since{}; // told no more
   };
@@ -50,6 +51,8 @@ private:
   // True: it has drained, which the root is to hear.
   bool take(const served_model& one);
   serving make(const served_model& one, const worker_config& config);
+  void follow(serving& s, const served_model& one);
+  std::vector<gateway::worker_place> places_of(const served_model& one) const;
   void end_others(const served_models& now);
   void show(served_models now);
   void say_drained(std::uint64_t revision);

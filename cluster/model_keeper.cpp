@@ -1,8 +1,11 @@
 #include "cluster/model_keeper.hpp"
 
+#include "cluster/config_repository.hpp"
+
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <chrono>
 
 namespace baton::cluster {
 namespace {
@@ -23,11 +26,32 @@ std::set<std::string> names_of(const cluster_config& config) {
 }
 
 error refusal(const change_model& order, model_control control) {
-  const auto* word = order.is_unload ? "unload" : "load";
+  const auto* word = order.what == model_order::unload ? "unload" : "load";
   return fail(errc::conflict, "failed to {} '{}': explicit model load / unload is not allowed{}",
               word, order.model,
               control == model_control::poll ? " if polling is enabled"
                                              : ": model_repository.control_mode is \"none\"");
+}
+
+bool is_of_store(model_order what) {
+  return what != model_order::load && what != model_order::unload;
+}
+
+// Whether processes of an earlier root are there: then what was noted goes on.
+bool goes_on(const run_dir& dir) {
+  const auto alive = dir.alive();
+  return std::any_of(alive.begin(), alive.end(),
+                     [](const process_note& n) { return n.name != "root"; });
+}
+
+struct named_archive {
+  std::string archive, model; // empty: its own name
+};
+
+named_archive read_load(const std::string& text) {
+  const auto equals = text.find('=');
+  return equals == text.npos ? named_archive{text, ""}
+                             : named_archive{text.substr(equals + 1), text.substr(0, equals)};
 }
 
 } // namespace
@@ -36,10 +60,13 @@ result<std::unique_ptr<model_keeper>> model_keeper::create(const cluster_config&
                                                            const run_dir& dir) {
   auto made = std::make_unique<model_keeper>(config, dir);
   const auto now = instant::clock::now();
-  if (const auto left = noted_models_of(dir))
+  if (const auto left = noted_models_of(config, dir))
     made->book_.restore(*left, now);
   if (auto ok = made->look(now); !ok)
     return ok.error();
+  if (config.store && !goes_on(dir))
+    if (auto ok = made->load_store(now); !ok)
+      return ok.error();
   made->publish();
   return made;
 }
@@ -123,17 +150,84 @@ void model_keeper::post(event e) {
   bell_.notify_all();
 }
 
-void model_keeper::carry_out(node_id gateway, const change_model& order, instant now) {
-  const auto no = [&](error why) { to_.answer(gateway, {order.request, std::move(why)}); };
+void model_keeper::carry_out(node_id gateway, change_model order, instant now) {
+  if (is_of_store(order.what))
+    return carry_out_store(gateway, std::move(order), now);
+  const auto no = [&](error why) {
+    to_.answer(gateway, {order.request, std::move(why), order.model, "", 0});
+  };
   if (!config_.repository || !book_.takes_changes())
     return no(
         refusal(order, config_.repository ? config_.repository->control : model_control::none));
-  if (auto ok = look(now); !ok && !order.is_unload)
+  const bool is_unload = order.what == model_order::unload;
+  if (auto ok = look(now); !ok && !is_unload)
     return no(fail(errc::io_failed, "failed to load '{}': {}", order.model, ok.error().message));
-  if (order.is_unload)
+  if (is_unload)
     book_.unload(gateway, order.request, order.model, now);
   else
     book_.load(gateway, order.request, order.model, now);
+}
+
+void model_keeper::carry_out_store(node_id gateway, change_model order, instant now) {
+  const auto request = order.request;
+  auto done = config_.store ? result<void>()
+                            : result<void>(fail(errc::conflict, "nodes.toml has no [model_store]"));
+  if (done && order.what == model_order::enlist)
+    done = enlist(gateway, std::move(order), now);
+  else if (done && order.what == model_order::strike)
+    book_.strike(gateway, order, now);
+  else if (done && order.what == model_order::scale)
+    book_.scale(gateway, order, now);
+  else if (done)
+    book_.set_default(gateway, order);
+  if (!done)
+    to_.answer(gateway, {request, done.error(), "", "", 0});
+}
+
+result<void> model_keeper::enlist(node_id gateway, change_model order, instant now) {
+  if (!is_archive_name(order.archive)) // the doors have said so
+    return fail(errc::model_not_found, "Model not found in the model store: {}", order.archive);
+  const auto refused = [&](const error& why) { // a client's own, though it is of a file
+    const auto code = why.code == errc::bad_config ? errc::invalid_request : why.code;
+    return fail(code, "{}: {}", order.archive, why.message);
+  };
+  const auto archive = read_model_archive(config_.store->path / order.archive);
+  if (!archive)
+    return refused(archive.error());
+  const auto workers = order.request == 0 ? config_.store->default_workers_per_model : 0;
+  auto made = model_of_archive(*archive, order.model, order.settings, *config_.store, workers);
+  if (!made)
+    return refused(made.error());
+  if (names_of(config_).contains(made->name))
+    return fail(errc::conflict, "Model {} is one of nodes.toml", made->name);
+  order.model = made->name;
+  book_.enlist(gateway, order, *std::move(made), now);
+  return {};
+}
+
+// Those that cannot be served do not keep the others from it.
+result<void> model_keeper::load_store(instant now) {
+  std::vector<named_archive> wanted;
+  for (const auto& one : config_.store->load_models) {
+    if (one != "all") {
+      wanted.push_back(read_load(one));
+      continue;
+    }
+    auto all = archives_of(config_.store->path);
+    if (!all)
+      return all.error();
+    for (auto& name : *all)
+      wanted.push_back({std::move(name), ""});
+  }
+  for (auto& [archive, model] : wanted) {
+    change_model order;
+    order.model = model;
+    order.what = model_order::enlist;
+    order.archive = archive;
+    if (auto ok = enlist({}, std::move(order), now); !ok)
+      spdlog::error("the model store: {}", ok.error().message);
+  }
+  return {};
 }
 
 // What cannot be looked at leaves all as it is.
@@ -146,7 +240,9 @@ result<void> model_keeper::look(instant now) {
     spdlog::error("the model repository: {}", failure);
   if (!found)
     return found.error();
-  book_.take(scan_repository(*found, names_of(config_)), now);
+  auto taken = names_of(config_);
+  taken.merge(book_.enlisted());
+  book_.take(scan_repository(*found, taken), now);
   return {};
 }
 
@@ -181,9 +277,15 @@ void model_keeper::publish() {
     spdlog::info("{}", line);
   if (book_.take_change()) {
     const auto now = book_.standing();
-    if (config_.repository)
+    if (config_.has_changing_models())
       if (auto ok = note_models(dir_, book_.note()); !ok)
         spdlog::error("the worker models cannot be noted: {}", ok.error().message);
+    std::set<std::uint64_t> running;
+    for (const auto& m : now.all)
+      running.insert(m.revision);
+    for (const auto& n : book_.note().all)
+      running.insert(n.model.revision);
+    remove_files_of_others(dir_, running);
     auto workers = workers_of(config_, now);
     {
       const std::lock_guard lock(mutex_);

@@ -1,7 +1,7 @@
-// The root's hand on the worker models: looks at the model repository, keeps the book of what is
-// served, notes it, and tells whoever has to do it. All that it hears is done one after the other
-// on a thread of its own, which alone reads the repository: a file system that hangs costs loads
-// and looks, and nothing that is served.
+// The root's hand on the worker models: looks at the model repository, reads archives of the model
+// store, keeps the book of what is served, notes it, and tells whoever has to do it. All that it
+// hears is done one after the other on a thread of its own, which alone reads the repository: a
+// file system that hangs costs loads and looks, and nothing that is served.
 #pragma once
 
 #include "cluster/models_note.hpp"
@@ -56,7 +56,10 @@ private:
   void post(event e);
   void run();
   void publish();
-  void carry_out(node_id gateway, const change_model& order, instant now);
+  void carry_out(node_id gateway, change_model order, instant now);
+  void carry_out_store(node_id gateway, change_model order, instant now);
+  result<void> enlist(node_id gateway, change_model order, instant now);
+  result<void> load_store(instant now);
 
   const cluster_config& config_;
   const run_dir dir_;

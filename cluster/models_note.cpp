@@ -20,10 +20,11 @@ json json_of(const noted_model& n) {
   auto workers = json::array();
   for (const auto& w : m.workers)
     workers.push_back({{"node", w.node.value}, {"name", w.name}, {"gateway", w.gateway_index}});
-  return {{"name", m.name},         {"version", m.version},
-          {"revision", m.revision}, {"state", static_cast<int>(m.state)},
-          {"reason", m.reason},     {"config", m.config},
-          {"digest", n.digest},     {"workers", std::move(workers)}};
+  return {{"name", m.name},          {"version", m.version},
+          {"revision", m.revision},  {"state", static_cast<int>(m.state)},
+          {"reason", m.reason},      {"config", m.config},
+          {"digest", n.digest},      {"archive", m.archive},
+          {"default", m.is_default}, {"workers", std::move(workers)}};
 }
 
 // Throws json::exception if it is none.
@@ -37,6 +38,8 @@ noted_model model_from(const json& from) {
   m.state = static_cast<model_state>(from.at("state").get<int>());
   m.reason = from.at("reason").get<std::string>();
   m.config = from.at("config").get<std::string>();
+  m.archive = from.at("archive").get<std::string>();
+  m.is_default = from.at("default").get<bool>();
   m.is_of_repository = true;
   for (const auto& w : from.at("workers"))
     m.workers.push_back({node_id{w.at("node").get<std::uint32_t>()},
@@ -56,7 +59,7 @@ result<void> note_models(const run_dir& dir, const noted_models& now) {
 }
 
 // What is not such a note is none: its cluster was another build's, and is refused as that.
-std::optional<noted_models> noted_models_of(const run_dir& dir) {
+std::optional<noted_models> noted_models_of(const cluster_config& config, const run_dir& dir) {
   const auto text = dir.read(note_name);
   if (!text)
     return std::nullopt;
@@ -67,6 +70,9 @@ std::optional<noted_models> noted_models_of(const run_dir& dir) {
                      {}};
     for (const auto& one : told.at("models"))
       out.all.push_back(model_from(one));
+    std::erase_if(out.all, [&](const noted_model& n) {
+      return n.model.archive.empty() ? !config.repository : !config.store;
+    });
     return out;
   } catch (const json::exception&) {
     return std::nullopt;
@@ -87,7 +93,7 @@ repository_book::options book_options(const cluster_config& config) {
 
 served_models noted_standing(const cluster_config& config, const run_dir& dir) {
   repository_book book(book_options(config), config);
-  if (const auto left = noted_models_of(dir))
+  if (const auto left = noted_models_of(config, dir))
     book.restore(*left, {});
   return book.standing();
 }
@@ -120,8 +126,37 @@ std::optional<worker_post> find_worker(const cluster_config& config, const serve
   for (const auto& m : all.all)
     for (const auto& w : m.workers)
       if (w.node == worker)
-        return worker_post{w, config_of(config, m)};
+        return worker_post{w, config_of(config, m), m.revision};
   return std::nullopt;
+}
+
+namespace {
+
+std::filesystem::path all_files(const run_dir& dir) {
+  return dir.path() / "unpacked";
+}
+
+} // namespace
+
+std::filesystem::path files_of(const run_dir& dir, std::uint64_t revision) {
+  return all_files(dir) / std::to_string(revision);
+}
+
+void remove_files_of_others(const run_dir& dir, const std::set<std::uint64_t>& revisions) {
+  std::vector<std::filesystem::path> others;
+  std::error_code ec;
+  for (std::filesystem::directory_iterator it(all_files(dir), ec), end; !ec && it != end;
+       it.increment(ec)) {
+    const auto name = it->path().stem().string(); // "7", and "7.lock" beside it
+    const bool is_of_one = std::any_of(revisions.begin(), revisions.end(),
+                                       [&](std::uint64_t r) { return name == std::to_string(r); });
+    if (!is_of_one)
+      others.push_back(it->path());
+  }
+  for (const auto& path : others) {
+    std::error_code ignored; // it costs room, and nothing else
+    std::filesystem::remove_all(path, ignored);
+  }
 }
 
 } // namespace baton::cluster

@@ -5,14 +5,16 @@
 #include "cluster/repository_book.hpp"
 #include "cluster/run_dir.hpp"
 
+#include <filesystem>
 #include <optional>
+#include <set>
 
 namespace baton::cluster {
 
 // Errors: io_failed.
 result<void> note_models(const run_dir& dir, const noted_models& now);
-// Nothing if there is none.
-std::optional<noted_models> noted_models_of(const run_dir& dir);
+// Nothing if there is none. Without what nodes.toml has no repository or store for any more.
+std::optional<noted_models> noted_models_of(const cluster_config& config, const run_dir& dir);
 
 // As this cluster's root would start: what nodes.toml and the note say.
 repository_book::options book_options(const cluster_config& config);
@@ -30,7 +32,14 @@ std::vector<worker_child> workers_of(const cluster_config& config, const served_
 struct worker_post {
   model_worker process;
   worker_config of;
+  std::uint64_t revision = 0;
 };
+
+// Where workers of this revision unpack an archive, if they serve one: sdk/python/baton_worker/
+// archive.py.
+std::filesystem::path files_of(const run_dir& dir, std::uint64_t revision);
+// Removes what was unpacked for others than these.
+void remove_files_of_others(const run_dir& dir, const std::set<std::uint64_t>& revisions);
 std::optional<worker_post> find_worker(const cluster_config& config, const served_models& all,
                                        node_id worker);
 // The same of one model. Requires: nodes.toml or this build's translation has made it.

@@ -49,12 +49,29 @@ void repository_book::restore(const noted_models& left, instant now) {
   for (const auto& n : left.all) {
     const auto worker = parse_worker(n.model.config, n.model.name);
     ENSURE(worker, "{}", worker.error().message); // this build wrote it
-    revisions_.push_back({n.model, n.digest, worker->startup_timeout, now, {}, {}, {}, {}, false});
-    if (how_.control == model_control::clients && is_asked(n.model))
+    revisions_.push_back(
+        {n.model, n.digest, worker->startup_timeout, now, {}, {}, {}, {}, false, {}});
+    if (!n.model.archive.empty() && is_asked(n.model)) {
+      auto& of = enlisted_[n.model.name];
+      const auto count = static_cast<std::uint32_t>(n.model.workers.size());
+      of.versions.push_back({n.model.version,
+                             n.digest,
+                             n.model.config,
+                             *worker,
+                             "",
+                             {},
+                             n.model.archive,
+                             count,
+                             n.model.state == model_state::loading});
+      if (n.model.is_default || of.default_version.empty())
+        of.default_version = n.model.version;
+    } else if (n.model.archive.empty() && how_.control == model_control::clients &&
+               is_asked(n.model))
       targets_[n.model.name].push_back(
           {n.model.version, n.digest, n.model.config, *worker, "", {}});
   }
-  has_begun_ = !left.all.empty();
+  has_begun_ = std::any_of(left.all.begin(), left.all.end(),
+                           [](const noted_model& n) { return n.model.archive.empty(); });
   has_changed_ = true;
 }
 
@@ -121,14 +138,16 @@ void repository_book::on_ready(node_id worker, instant now) {
     return;
   r->given_up.erase(worker);
   r->ready.insert(worker);
-  if (r->model.state == model_state::loading && r->ready.size() == r->model.workers.size()) {
-    turn(*r, model_state::ready, "", now);
+  r->coming.erase(worker);
+  check_ready(*r, now);
+  if (r->model.state == model_state::ready)
     settle(now);
-  }
 }
 
 void repository_book::on_end(node_id worker, const std::string& how, instant now) {
   auto* r = revision_of(worker);
+  if (r != nullptr && r->coming.contains(worker))
+    return give_up_coming(*r, how, now);
   if (r == nullptr || r->model.state != model_state::loading)
     return; // its supervisor starts it again
   const bool is_late = r->startup_timeout.count() > 0 && now - r->since >= r->startup_timeout;
@@ -155,6 +174,8 @@ void repository_book::on_given_up(node_id worker, const std::string& why, instan
   auto* r = revision_of(worker);
   if (r == nullptr || !is_asked(r->model))
     return;
+  if (r->coming.contains(worker))
+    return give_up_coming(*r, why, now);
   r->given_up.insert(worker);
   if (r->model.state == model_state::loading || r->given_up.size() == r->model.workers.size()) {
     stop(*r, why, now);
@@ -200,7 +221,7 @@ served_models repository_book::standing() const {
   served_models out{how_.control, static_};
   for (const auto& r : revisions_) {
     if (r.model.state != model_state::unavailable) {
-      out.all.push_back(r.model);
+      out.all.push_back(told(r));
       continue;
     }
     auto* other = static_cast<served_model*>(nullptr);
@@ -212,13 +233,14 @@ served_models repository_book::standing() const {
       other->reason =
           fmt::format("its files have changed, and cannot be served: {}", r.model.reason);
     else if (is_current)
-      out.all.push_back(r.model);
+      out.all.push_back(told(r));
   }
   for (auto& m : not_loaded())
     out.all.push_back(std::move(m));
   // What runs is told in any case: a cluster has fewer workers than a message has room.
-  std::stable_partition(out.all.begin(), out.all.end(),
-                        [](const served_model& m) { return !m.workers.empty(); });
+  std::stable_partition(out.all.begin(), out.all.end(), [](const served_model& m) {
+    return !m.workers.empty() || m.state == model_state::ready;
+  });
   if (out.all.size() > limits::nodes_max)
     out.all.resize(limits::nodes_max);
   return out;
@@ -255,9 +277,10 @@ std::vector<served_model> repository_book::not_loaded() const {
 noted_models repository_book::note() const {
   noted_models out{last_revision_, next_seat_, {}};
   for (const auto& r : revisions_) {
-    if (r.model.workers.empty() && r.leaving.empty())
+    const bool has_none = !r.model.archive.empty() && r.model.state == model_state::ready;
+    if (r.model.workers.empty() && r.leaving.empty() && !has_none)
       continue;
-    auto m = r.model;
+    auto m = told(r);
     if (!r.leaving.empty()) { // who comes after this root lets them end as well
       m.workers = r.leaving;
       m.state = model_state::unloading;
@@ -269,13 +292,17 @@ noted_models repository_book::note() const {
 
 const std::vector<scanned_version>& repository_book::wanted(const std::string& name) const {
   static const std::vector<scanned_version> nothing;
-  const auto at = targets_.find(name);
-  return at == targets_.end() ? nothing : at->second;
+  if (const auto at = targets_.find(name); at != targets_.end())
+    return at->second;
+  const auto at = enlisted_.find(name);
+  return at == enlisted_.end() ? nothing : at->second.versions;
 }
 
 void repository_book::settle(instant now) {
   std::set<std::string> names;
   for (const auto& [name, versions] : targets_)
+    names.insert(name);
+  for (const auto& [name, model] : enlisted_)
     names.insert(name);
   for (const auto& r : revisions_)
     names.insert(r.model.name);
@@ -288,6 +315,8 @@ void repository_book::settle(const std::string& name, instant now) {
     if (find(name, v) == nullptr)
       start(name, v, now);
   replace(name, now);
+  answer_enlisted(name);
+  drop_failed(name);
   std::erase_if(revisions_, [&](const revision& r) {
     return r.model.name == name && r.model.state == model_state::unavailable && r.leaving.empty() &&
            !is_wanted(r);
@@ -313,7 +342,8 @@ void repository_book::start(const std::string& name, const scanned_version& v, i
   r.model.config = v.table;
   r.digest = v.digest;
   r.startup_timeout = v.worker.startup_timeout;
-  const auto count = std::max(v.worker.count, how_.gateways);
+  r.model.archive = v.archive;
+  const auto count = count_for(v);
   const auto others = worker_count();
   auto refusal = v.refusal;
   if (refusal.empty() && others + count > workers_of_cluster_max)
@@ -321,12 +351,13 @@ void repository_book::start(const std::string& name, const scanned_version& v, i
                           "{}",
                           count, others, workers_of_cluster_max);
   if (refusal.empty())
-    r.model.workers = seats_for(name, v.worker);
+    r.model.workers = seats_for(name, count);
   for (const auto& n : v.notes)
     remarks_.push_back(n);
   revisions_.push_back(std::move(r));
   turn(revisions_.back(), refusal.empty() ? model_state::loading : model_state::unavailable,
        refusal, now);
+  check_ready(revisions_.back(), now);
 }
 
 std::size_t repository_book::worker_count() const {
@@ -338,8 +369,8 @@ std::size_t repository_book::worker_count() const {
   return all;
 }
 
-std::vector<model_worker> repository_book::seats_for(const std::string& name,
-                                                     const worker_config& worker) {
+std::vector<model_worker> repository_book::seats_for(const std::string& name, std::uint32_t count,
+                                                     std::uint32_t before) {
   std::set<std::string> names;
   std::set<std::uint32_t> seats;
   const auto add = [&](const std::vector<model_worker>& all) {
@@ -355,7 +386,6 @@ std::vector<model_worker> repository_book::seats_for(const std::string& name,
     add(r.leaving);
   }
   std::vector<model_worker> out;
-  const auto count = std::max(worker.count, how_.gateways);
   for (std::uint32_t number = 0; out.size() < count; ++number) {
     auto own = fmt::format("worker-{}-{}", name, number); // logs are few, for names come back
     if (names.contains(own))
@@ -363,7 +393,7 @@ std::vector<model_worker> repository_book::seats_for(const std::string& name,
     while (seats.contains(next_seat_ % seats_max))
       ++next_seat_;
     out.push_back({place::worker(next_seat_++ % seats_max), std::move(own),
-                   static_cast<std::uint32_t>(out.size()) % how_.gateways});
+                   (before + static_cast<std::uint32_t>(out.size())) % how_.gateways});
   }
   return out;
 }
@@ -416,10 +446,11 @@ void repository_book::answer_loads(const std::string& name) {
   }
   if (is_open)
     return;
+  const auto is_meant = [&](const asked& w) { return w.model == name && !w.version; };
   for (const auto& w : waiting_)
-    if (w.model == name)
+    if (is_meant(w))
       reply(w, failure);
-  std::erase_if(waiting_, [&](const asked& w) { return w.model == name; });
+  std::erase_if(waiting_, is_meant);
 }
 
 void repository_book::turn(revision& r, model_state to, std::string reason, instant now) {
@@ -440,7 +471,7 @@ void repository_book::stop(revision& r, std::string reason, instant now) {
 }
 
 void repository_book::reply(const asked& to, std::optional<error> failure) {
-  answers_.push_back({to.gateway, {to.request, std::move(failure)}});
+  answers_.push_back({to.gateway, {to.request, std::move(failure), "", "", 0}});
 }
 
 repository_book::revision* repository_book::revision_of(node_id worker) {

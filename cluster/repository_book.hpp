@@ -1,6 +1,7 @@
-// Which models workers serve: those of nodes.toml, and those of a model repository as its files are
-// and as clients ask. Pure: time is given, what a look at the files found and what befalls
-// processes is told; what is to run, and who is answered, is taken out.
+// Which models workers serve: those of nodes.toml, those of a model repository as its files are and
+// as clients ask, and those that clients enlist from a model store. Pure: time is given, what a
+// look at the files found and what befalls processes is told; what is to run, and who is answered,
+// is taken out.
 //
 // One revision of a version of a model of the repository:
 //
@@ -20,9 +21,14 @@
 // that they are gone, and their names are not given away before. It is wanted no more with its
 // files: it is forgotten. Other files of a model, or a client that loads it again, begin a new
 // revision; what serves goes on until that one is ready, and stays if it never is.
+//
+// A version of a store's model (repository_enlisted.cpp) may have no workers: it is ready with
+// none. Scaled up, more load beside those that serve; scaled down, the last ones leave, each when
+// it has answered what it has. One that fails before it was ready is not enlisted any more.
 #pragma once
 
 #include "cluster/repository_scan.hpp"
+#include "cluster/store_models.hpp"
 #include "schema/served_models.hpp"
 
 #include <chrono>
@@ -66,6 +72,14 @@ public:
   void load(node_id gateway, std::uint64_t request, const std::string& model, instant now);
   void unload(node_id gateway, std::uint64_t request, const std::string& model, instant now);
 
+  // Of a store. A client, through a gateway; `order`: its model, version, settings and whether it
+  // waits. Nobody is answered where there is no `order.request`.
+  void enlist(node_id gateway, const change_model& order, stored_model what, instant now);
+  void strike(node_id gateway, const change_model& order, instant now);
+  void scale(node_id gateway, const change_model& order, instant now);
+  void set_default(node_id gateway, const change_model& order);
+  std::set<std::string> enlisted() const; // their names
+
   // Of a worker's process.
   void on_ready(node_id worker, instant now);
   void on_end(node_id worker, const std::string& how, instant now);
@@ -101,23 +115,46 @@ private:
     std::set<std::uint32_t> drained;     // gateways
     std::vector<model_worker> leaving{}; // not to run any more, and not gone
     bool is_void = false;                // its files, if they are wanted, are another revision
+    std::set<node_id> coming{};          // beside those that made it ready
   };
   struct asked {
     node_id gateway;
     std::uint64_t request = 0;
     std::string model;
+    std::optional<std::string> version{}; // of a store
+  };
+  struct enlisted_model {
+    std::vector<scanned_version> versions; // as they came
+    std::string default_version;
   };
 
   void settle(instant now);
   void settle(const std::string& name, instant now);
   revision* find(const std::string& name, const scanned_version& wanted);
   void start(const std::string& name, const scanned_version& wanted, instant now);
-  std::vector<model_worker> seats_for(const std::string& name, const worker_config& worker);
+  // Behind those that the model has.
+  std::vector<model_worker> seats_for(const std::string& name, std::uint32_t count,
+                                      std::uint32_t before = 0);
+  std::uint32_t count_for(const scanned_version& v) const;
   void replace(const std::string& name, instant now);
   void answer_loads(const std::string& name);
   void turn(revision& r, model_state to, std::string reason, instant now);
   void stop(revision& r, std::string reason, instant now);
   void reply(const asked& to, std::optional<error> failure);
+  // Of a store.
+  void check_ready(revision& r, instant now);
+  void answer_enlisted(const std::string& name);
+  void drop_failed(const std::string& name);
+  void forget(const std::string& name, const std::string& version);
+  void grow(revision& r, std::uint32_t count);
+  void shrink(const revision& of, const std::vector<model_worker>& removed);
+  void give_up_coming(revision& r, const std::string& why, instant now);
+  scanned_version* find_enlisted(const std::string& name, const std::string& version);
+  revision* serving(const std::string& name, const std::string& version);
+  result<scanned_version*> named(const change_model& order);
+  void tell(node_id gateway, const change_model& order, const scanned_version& of,
+            std::optional<error> failure);
+  served_model told(const revision& r) const;
   revision* revision_of(node_id worker);
   served_model* static_of(node_id worker);
   std::vector<served_model> not_loaded() const;
@@ -132,6 +169,7 @@ private:
   scanned_models there_;   // at the last look
   scanned_models targets_; // that are to be served
   std::vector<revision> revisions_;
+  std::map<std::string, enlisted_model, std::less<>> enlisted_;
   std::vector<asked> waiting_; // for a load
   std::set<std::string, std::less<>> unloaded_;
   std::uint64_t last_revision_ = 0;

@@ -7,6 +7,7 @@
 #include "cluster/triton_directory.hpp"
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -20,6 +21,10 @@ struct scanned_version {
   worker_config worker;           // the same, read; `command` and `count` are as it says
   std::string refusal;            // why it cannot be served; empty: it can
   std::vector<std::string> notes; // what was left out of it, or means something else here
+  // Of a model store (store_models.hpp).
+  std::string archive{};                  // its name there; empty: it is of a repository
+  std::optional<std::uint32_t> workers{}; // as asked for, in place of the table's `count`
+  bool is_tentative = false;              // it has not been ready yet, and leaves if it fails
 
   friend bool operator==(const scanned_version&, const scanned_version&) = default;
 };

@@ -30,6 +30,7 @@ void set_environment(const cluster_config& config, const run_dir& dir, const wor
   set("BATON_WORKER_MODEL", post.of.name);
   set("BATON_WORKER_VERSION", post.of.version);
   set("BATON_WORKER_BATCH_SIZE", std::to_string(post.of.batch_size));
+  set("BATON_WORKER_FILES", files_of(dir, post.revision).string());
   set("BATON_DOOR", config.gateway.zmq); // where a handler asks other models
 }
 

@@ -71,7 +71,7 @@ std::vector<actors::child_spec> children_of(const cluster_contexts& all,
                      a.machine != root_machine, std::min(2 * a.devices, hanging_shards_max)});
   for (const auto& w : workers)
     specs.push_back({w.name, w.node, role::worker, actors::worker_intensity, /*is_elsewhere=*/false,
-                     /*children=*/0, w.startup_timeout});
+                     /*children=*/0, w.startup_timeout, all.front().config.shutdown_timeout});
   return specs;
 }
 

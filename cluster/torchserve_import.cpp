@@ -1,6 +1,8 @@
 #include "cluster/torchserve_import.hpp"
 
 #include "cluster/config.hpp"
+#include "cluster/torchserve_worker.hpp"
+#include "cluster/yaml_reader.hpp"
 #include "schema/ids.hpp"
 
 #include <fmt/format.h>
@@ -20,7 +22,8 @@ constexpr std::uint32_t devices_max = 1024; // of all workers
 // Keys that have no counterpart, and why none is needed.
 const std::map<std::string, std::string, std::less<>> left_out{
     {"maxBatchDelay", "a step is formed whenever one has ended: nobody waits for a batch to fill"},
-    {"batchSize", "sequences join and leave between steps: model.max_num_seqs bounds them"},
+    {"batchSize", "sequences join and leave between steps: model.max_num_seqs bounds them; of a "
+                  "model with a handler of its own, --handler says so"},
     {"maxWorkers", "`cluster scale` changes how many replicas serve, up to model.replicas"},
     {"startupTimeout", "a shard that loads is waited for as long as it answers"},
     {"maxRetryTimeoutInSec", "shards are started again with a back-off of their own"},
@@ -30,103 +33,8 @@ const std::map<std::string, std::string, std::less<>> left_out{
     {"rpc_timeout", "every wait of the bus has a deadline of its own"},
     {"pippy", "stages need no such settings"},
     {"deepspeed", "ranks need no such settings"},
-    {"handler", "there is no handler to configure"},
+    {"handler", "there is no handler to configure; --handler names one, and makes it a worker"},
     {"micro_batching", "micro-batches are formed by the scheduler"},
-};
-
-// The document as it is read: remembers which keys were asked for.
-class reader {
-public:
-  explicit reader(YAML::Node root) : root_(std::move(root)) {}
-
-  std::optional<std::uint32_t> number(const YAML::Node& in, const std::string& key,
-                                      std::uint32_t most) {
-    const auto node = take(in, key);
-    if (!node)
-      return std::nullopt;
-    std::int64_t value = 0;
-    if (!node.IsScalar() || !YAML::convert<std::int64_t>::decode(node, value) || value < 1 ||
-        value > most) {
-      refuse(key, fmt::format("is {}: a number from 1 to {} is needed", shown(node), most));
-      return std::nullopt;
-    }
-    return static_cast<std::uint32_t>(value);
-  }
-
-  std::optional<std::string> word(const std::string& key, const std::set<std::string>& words) {
-    const auto node = take(root_, key);
-    if (!node)
-      return std::nullopt;
-    if (!node.IsScalar() || !words.contains(node.Scalar())) {
-      refuse(key, fmt::format("is {}: one of {} is needed", shown(node), fmt::join(words, ", ")));
-      return std::nullopt;
-    }
-    return node.Scalar();
-  }
-
-  bool flag(const std::string& key) {
-    const auto node = take(root_, key);
-    bool value = false;
-    if (node && (!node.IsScalar() || !YAML::convert<bool>::decode(node, value)))
-      refuse(key, fmt::format("is {}: true or false is needed", shown(node)));
-    return value;
-  }
-
-  std::vector<std::uint32_t> numbers(const std::string& key, std::uint32_t most) {
-    std::vector<std::uint32_t> values;
-    const auto node = take(root_, key);
-    if (!node)
-      return values;
-    if (!node.IsSequence() || node.size() == 0 || node.size() > devices_max)
-      refuse(key, "is no list of 1 to 1024 numbers");
-    else
-      for (const auto& element : node) {
-        std::int64_t value = -1;
-        if (!element.IsScalar() || !YAML::convert<std::int64_t>::decode(element, value) ||
-            value < 0 || value > most)
-          refuse(key, fmt::format("has {}: numbers from 0 to {} are needed", shown(element), most));
-        values.push_back(static_cast<std::uint32_t>(value));
-      }
-    return values;
-  }
-
-  // Null if there is none.
-  YAML::Node map(const std::string& key) {
-    auto node = take(root_, key);
-    if (node && !node.IsMap()) {
-      refuse(key, "is no map of settings");
-      return YAML::Node(YAML::NodeType::Undefined);
-    }
-    return node;
-  }
-
-  const YAML::Node& root() const noexcept { return root_; }
-  void refuse(const std::string& key, const std::string& why) {
-    if (!first_)
-      first_ = error{errc::bad_config, fmt::format("{} {}", key, why), key};
-  }
-  const std::optional<error>& refusal() const noexcept { return first_; }
-  // The keys that nobody asked for; one that is no name is not repeated.
-  std::vector<std::string> rest(const YAML::Node& in) const {
-    std::vector<std::string> keys;
-    for (const auto& entry : in)
-      if (const auto& key = entry.first.Scalar(); !taken_.contains(key))
-        keys.push_back(is_name(key) ? key : "a key that is no name");
-    return keys;
-  }
-
-private:
-  static std::string shown(const YAML::Node& node) {
-    return node.IsScalar() ? fmt::format("'{}'", node.Scalar().substr(0, 40)) : "no single value";
-  }
-  YAML::Node take(const YAML::Node& in, const std::string& key) {
-    taken_.insert(key);
-    return in[key];
-  }
-
-  YAML::Node root_;
-  std::set<std::string> taken_;
-  std::optional<error> first_;
 };
 
 struct layout {
@@ -136,7 +44,7 @@ struct layout {
 
 // How many devices a worker has, and what it makes of them. torchrun starts so many processes;
 // parallelLevel says it where another launcher does.
-layout layout_of(reader& in, imported_config& out) {
+layout layout_of(yaml_reader& in, imported_config& out) {
   const auto type = in.word("parallelType", {"pp", "tp", "pptp", "custom"});
   const auto torchrun = in.map("torchrun");
   const auto processes =
@@ -168,7 +76,7 @@ layout layout_of(reader& in, imported_config& out) {
 }
 
 // Of all workers, one after the other: each takes the next ones, and begins again at the end.
-std::vector<std::string> devices_of(reader& in, std::size_t count, imported_config& out) {
+std::vector<std::string> devices_of(yaml_reader& in, std::size_t count, imported_config& out) {
   const auto type = in.word("deviceType", {"cpu", "gpu"});
   const auto ids = in.numbers("deviceIds", 4095);
   if (type == "gpu")
@@ -197,8 +105,40 @@ std::string gateway_of(const torchserve_properties& server) {
   return toml;
 }
 
-result<imported_config> translate(reader& in, const std::string& model, const std::string& name,
-                                  const torchserve_properties& server) {
+// [model_store], if there is one.
+std::string store_of(const torchserve_properties& server) {
+  if (server.model_store.empty())
+    return {};
+  auto toml = fmt::format("\n[model_store]\npath = {}\n", toml_string(server.model_store));
+  std::vector<std::string> loaded;
+  for (const auto& m : server.load_models)
+    loaded.push_back(toml_string(m));
+  if (!loaded.empty())
+    toml += fmt::format("load_models = [{}]\n", fmt::join(loaded, ", "));
+  const auto add = [&](std::string_view key, const std::optional<std::uint32_t>& value) {
+    if (value)
+      toml += fmt::format("{} = {}\n", key, *value);
+  };
+  add("default_workers_per_model", server.workers_per_model);
+  add("job_queue_size", server.job_queue_size);
+  add("default_response_timeout", server.response_timeout);
+  add("default_startup_timeout", server.startup_timeout);
+  return toml;
+}
+
+std::string model_table(const std::string& model, const std::string& name) {
+  return fmt::format("\n[model]\nname = {}\npath = {}\n", toml_string(name), toml_string(model));
+}
+
+std::string beginning(std::string_view file, const imported_config& of) {
+  auto toml = fmt::format("# Made of TorchServe's {} by `cluster import`.\n", file);
+  for (const auto& note : of.notes)
+    toml += toml_comment(note);
+  return toml;
+}
+
+result<imported_config> translate(yaml_reader& in, const std::string& model,
+                                  const std::string& name, const torchserve_properties& server) {
   imported_config out;
   out.notes = server.notes;
   const auto parallel = layout_of(in, out);
@@ -224,11 +164,7 @@ result<imported_config> translate(reader& in, const std::string& model, const st
   }
   if (in.refusal())
     return *in.refusal();
-  out.toml = "# Made of TorchServe's model-config.yaml by `cluster import`.\n";
-  for (const auto& note : out.notes)
-    out.toml += toml_comment(note);
-  out.toml +=
-      fmt::format("\n[model]\nname = {}\npath = {}\n", toml_string(name), toml_string(model));
+  out.toml = beginning("model-config.yaml", out) + model_table(model, name);
   if (workers > 1)
     out.toml += fmt::format("replicas = {}  # minWorkers\n", workers);
   out.toml += fmt::format("pipeline_parallel_size = {}\ntensor_parallel_size = {}\n",
@@ -240,6 +176,7 @@ result<imported_config> translate(reader& in, const std::string& model, const st
   out.toml += gateway_of(server);
   if (timeout)
     out.toml += fmt::format("request_timeout = {}  # responseTimeout\n", *timeout);
+  out.toml += store_of(server);
   out.toml +=
       fmt::format("\n[[nodes]]\nname = \"here\"\ndevices = [{}]\n", fmt::join(devices, ", "));
   return out;
@@ -251,13 +188,50 @@ result<imported_config> import_torchserve(std::string_view yaml, const std::stri
                                           const std::string& name,
                                           const torchserve_properties& server) {
   try { // yaml-cpp's boundary
-    reader in(YAML::Load(std::string(yaml)));
+    yaml_reader in(YAML::Load(std::string(yaml)));
     if (!in.root().IsMap())
       return fail(errc::bad_config, "it is no map of settings, as a model-config.yaml is");
     return translate(in, model, name, server);
   } catch (const YAML::Exception& e) {
     return fail(errc::bad_config, "line {}: {}", e.mark.line + 1, e.msg);
   }
+}
+
+result<imported_config> import_torchserve_handler(std::string_view yaml,
+                                                  const torchserve_handler& handler,
+                                                  const std::string& model, const std::string& name,
+                                                  const torchserve_properties& server) {
+  auto settings = read_torchserve_settings(yaml);
+  if (!settings)
+    return settings.error();
+  imported_config out;
+  out.notes = server.notes;
+  out.notes.insert(out.notes.end(), settings->notes.begin(), settings->notes.end());
+  torchserve_worker worker;
+  worker.name = handler.name;
+  worker.version = "1.0";
+  worker.command = {
+      "python3",     "-m", "baton_worker.torchserve", handler.file, "--model-yaml-config",
+      handler.config};
+  auto& s = worker.settings = *std::move(settings);
+  const auto otherwise = [](auto& value, const std::optional<std::uint32_t>& server_says) {
+    value = value ? value : server_says;
+  };
+  otherwise(s.job_queue_size, server.job_queue_size);
+  otherwise(s.response_timeout, server.response_timeout);
+  otherwise(s.startup_timeout, server.startup_timeout);
+  out.toml = beginning("model-config.yaml", out) + model_table(model, name) + gateway_of(server) +
+             store_of(server) + "\n" + worker_table(worker);
+  return out;
+}
+
+imported_config import_torchserve_server(const std::string& model, const std::string& name,
+                                         const torchserve_properties& server) {
+  imported_config out;
+  out.notes = server.notes;
+  out.toml = beginning("config.properties", out) + model_table(model, name) + gateway_of(server) +
+             store_of(server);
+  return out;
 }
 
 } // namespace baton::cluster

@@ -19,4 +19,18 @@ result<imported_config> import_torchserve(std::string_view yaml, const std::stri
                                           const std::string& name,
                                           const torchserve_properties& server = {});
 
+// A model-config.yaml of a model that has a handler, which is one of the [[workers]] beside the
+// LLM; config.properties alone, with its store.
+struct torchserve_handler {
+  std::string file;   // of Python's
+  std::string config; // the model-config.yaml, which it reads as well
+  std::string name;   // of the worker model
+};
+result<imported_config> import_torchserve_handler(std::string_view yaml,
+                                                  const torchserve_handler& handler,
+                                                  const std::string& model, const std::string& name,
+                                                  const torchserve_properties& server = {});
+imported_config import_torchserve_server(const std::string& model, const std::string& name,
+                                         const torchserve_properties& server);
+
 } // namespace baton::cluster

@@ -1,5 +1,7 @@
 #include "cluster/torchserve_properties.hpp"
 
+#include "cluster/config_repository.hpp"
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -56,10 +58,9 @@ constexpr std::array listener_keys{
 
 // Keys that something here stands for, or that need nothing.
 const std::map<std::string, std::string, std::less<>> left_out{
-    {"model_store", "model.path names the model"},
-    {"load_models", "all models of nodes.toml are loaded"},
-    {"models", "model-config.yaml says the same"},
-    {"default_workers_per_model", "model.replicas says how many"},
+    {"load_models", "there is no model_store"},
+    {"default_workers_per_model", "there is no model_store"},
+    {"models", "the archives' model-config.yaml says the same"},
     {"number_of_netty_threads", "gateway.threads"},
     {"max_request_size", "a body has at most 4 MiB"},
     {"max_response_size", "answers are streamed: nothing bounds them but max_tokens"},
@@ -181,6 +182,42 @@ result<std::string> take_path(properties& all, const char* key) {
   return is_text ? result<std::string>(path) : refused(key, "is no path in ASCII");
 }
 
+// What config.properties separates by commas. Errors: bad_config.
+result<void> take_store(properties& all, torchserve_properties& out) {
+  auto store = take_path(all, "model_store");
+  if (!store) {
+    return store.error();
+  }
+  out.model_store = *std::move(store);
+  if (out.model_store.empty()) {
+    return {};
+  }
+  const auto workers = take_number(all, "default_workers_per_model");
+  auto models = take_path(all, "load_models");
+  if (!workers || !models) {
+    return workers ? models.error() : workers.error();
+  }
+  out.workers_per_model = *workers;
+  for (std::size_t begin = 0; begin < models->size();) {
+    const auto end = std::min(models->find(',', begin), models->size());
+    const auto word = trimmed(std::string_view(*models).substr(begin, end - begin));
+    begin = end + 1;
+    if (word.empty() || word == "none" || word == "N/A") {
+      continue;
+    }
+    if (word == "ALL" || word == "all") {
+      out.load_models.emplace_back("all");
+    } else if (is_store_load(word)) {
+      out.load_models.emplace_back(word);
+    } else {
+      out.notes.push_back(fmt::format("load_models: '{}' is left out: it is no archive of the "
+                                      "store, and nothing is downloaded",
+                                      word.substr(0, 80)));
+    }
+  }
+  return {};
+}
+
 result<void> take_certificate(properties& all, torchserve_properties& out) {
   auto certificate = take_path(all, "certificate_file");
   auto key = take_path(all, "private_key_file");
@@ -227,6 +264,14 @@ result<torchserve_properties> parse_torchserve_properties(std::string_view text)
     out.metrics = it->second == "false" ? "" : out.metrics;
     all.erase(it);
   }
+  if (auto ok = take_store(all, out); !ok) {
+    return ok.error();
+  }
+  const auto startup = take_number(all, "default_startup_timeout");
+  if (!startup) {
+    return startup.error();
+  }
+  out.startup_timeout = *startup;
   const auto queue = take_number(all, "job_queue_size");
   const auto timeout = take_number(all, "default_response_timeout");
   if (!queue || !timeout) {

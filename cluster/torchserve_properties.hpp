@@ -20,8 +20,12 @@ struct torchserve_properties {
   std::string grpc_inference, grpc_management; // empty: the file names no port
   std::string certificate, key;                // PEM files
   std::optional<std::uint32_t> job_queue_size;
-  std::optional<std::uint32_t> response_timeout; // in seconds
-  std::vector<std::string> notes;                // what was left out, or means something else here
+  std::optional<std::uint32_t> response_timeout;  // in seconds
+  std::optional<std::uint32_t> startup_timeout;   // in seconds
+  std::string model_store;                        // a directory; empty: the file names none
+  std::vector<std::string> load_models;           // of it: "all", "NAME.mar", "MODEL=NAME.mar"
+  std::optional<std::uint32_t> workers_per_model; // of those
+  std::vector<std::string> notes;                 // what was left out, or means something else here
 };
 
 // Errors: bad_config (an address or a number that is none; names the key).

@@ -1,7 +1,9 @@
 #include "gateway/grpc_api.hpp"
 
+#include "gateway/json_reader.hpp"
 #include "gateway/kserve_error.hpp"
 #include "gateway/torchserve_error.hpp"
+#include "gateway/torchserve_store.hpp"
 
 #include <algorithm>
 
@@ -88,12 +90,17 @@ grpc_plan plan_grpc(const grpc_method& method, std::string_view message, const g
   if (!codec.json_of(method.asks, message, asked)) {
     return fail(errc::invalid_request, "the message is no {}", method.asks);
   }
-  if (const auto change =
-          is_kserves ? plan_repository_change(method, asked, facts) : std::nullopt) {
+  if (const auto change = is_kserves ? plan_repository_change(method, asked, facts)
+                                     : plan_store_change(method, asked, facts)) {
     if (!*change) {
       return change->error();
     }
-    return grpc_ask_root{**change, codec.message_of(method.answers, "{}")};
+    return grpc_ask_root{
+        **change,
+        [type = method.answers, is_kserves, order = **change, &codec](const model_changed& done) {
+          const json told{{"msg", is_kserves ? std::string() : tell_store(order, done).body}};
+          return codec.message_of(type, is_kserves ? "{}" : told.dump());
+        }};
   }
   const auto answer =
       is_kserves ? answer_kserve(method, asked, facts) : answer_torchserve(method, asked, facts);

@@ -28,6 +28,7 @@ public:
   virtual result<void> take(inferred, std::vector<std::string>& /*out*/) {
     return fail(errc::internal, "the answer was of another kind");
   }
+  virtual void take(const model_changed&, std::vector<std::string>& /*out*/) {}
   virtual bool has_ended() const noexcept = 0;
   // What is said of a failure in a message; nothing: the call ends with it.
   virtual std::optional<std::string> failure(const error&) const { return std::nullopt; }
@@ -49,10 +50,10 @@ struct grpc_ask_worker {
   std::string busy_model{};
   std::function<void(const reply_times&)> ended_well{};
 };
-// The root answers it; with `bytes`, if all is well.
+// The root answers it; what it says becomes a message, if all is well.
 struct grpc_ask_root {
   change_model change;
-  std::string bytes;
+  std::function<std::string(const model_changed&)> tell;
 };
 // What was wrong with one message of many, said in another.
 struct grpc_complaint {
@@ -81,6 +82,9 @@ grpc_plan plan_kserve_infer(const grpc_method& method, std::string_view message,
 // Of RepositoryModelLoad and RepositoryModelUnload; nothing: it is no matter of a model repository.
 std::optional<result<change_model>>
 plan_repository_change(const grpc_method& method, const std::string& asked, const board& facts);
+// Of a model of the store; nothing: it is no matter of the root.
+std::optional<result<change_model>> plan_store_change(const grpc_method& method,
+                                                      const std::string& asked, const board& facts);
 result<std::string> answer_kserve(const grpc_method& method, const std::string& asked,
                                   const board& facts); // JSON both
 grpc_plan plan_torchserve_prediction(const grpc_method& method, std::string_view message,

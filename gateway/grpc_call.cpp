@@ -13,14 +13,15 @@ namespace {
 // The root has done it: one message, known before.
 class root_answer final : public grpc_answer {
 public:
-  explicit root_answer(std::string bytes) : bytes_(std::move(bytes)) {}
-  void add(const chunk&, std::vector<std::string>& out) override {
-    out.push_back(std::exchange(bytes_, {}));
+  using words = std::function<std::string(const model_changed&)>;
+  explicit root_answer(words tell) : tell_(std::move(tell)) {}
+  void take(const model_changed& done, std::vector<std::string>& out) override {
+    out.push_back(tell_(done));
   }
   bool has_ended() const noexcept override { return true; }
 
 private:
-  std::string bytes_;
+  words tell_;
 };
 
 } // namespace
@@ -151,7 +152,7 @@ void grpc_call::open(grpc_ask_worker what) {
 
 void grpc_call::open(grpc_ask_root what) {
   auto opened = one_of(world_.desk.change(what.change, wake_), /*choices=*/1);
-  enter(std::move(opened), {std::make_unique<root_answer>(std::move(what.bytes)), {}, {}, {}});
+  enter(std::move(opened), {std::make_unique<root_answer>(std::move(what.tell)), {}, {}, {}});
 }
 
 void grpc_call::enter(openings opened, telling how) {
@@ -221,7 +222,7 @@ void grpc_call::take(std::size_t place, stream_event& event) {
     if (done->failure) {
       failure.emplace().reason = *std::move(done->failure);
     } else {
-      how.answer->add({}, out);
+      how.answer->take(*done, out);
     }
   } else if (auto* piece = std::get_if<inferred>(&event)) {
     if (auto ok = how.answer->take(std::move(*piece), out); !ok) {

@@ -4,6 +4,7 @@
 #include "gateway/torchserve_models.hpp"
 #include "gateway/torchserve_request.hpp"
 #include "gateway/torchserve_response.hpp"
+#include "gateway/torchserve_store.hpp"
 #include "gateway/torchserve_worker.hpp"
 
 #include <algorithm>
@@ -76,6 +77,32 @@ torchserve_target numbers_of(const json& said, std::initializer_list<const char*
     if (const auto n = said.value(name, 0); n != 0) {
       asked.query.emplace_back(name, std::to_string(n));
     }
+  }
+  return asked;
+}
+
+// A message in the words of a query.
+torchserve_target registration_of(const json& said) {
+  auto asked = numbers_of(said, {"batch_size", "initial_workers", "max_batch_delay",
+                                 "response_timeout", "queue_timeout"});
+  for (const auto* name : {"url", "handler", "model_name", "runtime"}) {
+    if (auto text = said.value(name, std::string()); !text.empty()) {
+      asked.query.emplace_back(name, std::move(text));
+    }
+  }
+  for (const auto* name : {"synchronous", "s3_sse_kms"}) {
+    if (said.value(name, false)) {
+      asked.query.emplace_back(name, "true");
+    }
+  }
+  return asked;
+}
+
+torchserve_target scaling_of(const json& said) {
+  auto asked = numbers_of(said, {"max_worker", "number_gpu", "timeout"});
+  asked.query.emplace_back("min_worker", std::to_string(said.value("min_worker", 0)));
+  if (said.value("synchronous", false)) {
+    asked.query.emplace_back("synchronous", "true");
   }
   return asked;
 }
@@ -157,6 +184,33 @@ grpc_plan plan_torchserve_prediction(const grpc_method& method, std::string_view
   return out;
 }
 
+std::optional<result<change_model>>
+plan_store_change(const grpc_method& method, const std::string& asked, const board& facts) {
+  const bool is_registration = method.name == "RegisterModel";
+  if (is_registration && !has_store(facts)) {
+    return std::nullopt;
+  }
+  const auto said = json::parse(asked);
+  if (is_registration) {
+    return read_registration(registration_of(said));
+  }
+  const auto model = said.value("model_name", std::string());
+  const auto version = version_of(said.value("model_version", std::string()));
+  if (!is_stored(facts, model)) {
+    return std::nullopt;
+  }
+  if (method.name == "ScaleWorker") {
+    return read_scaling(model, version, scaling_of(said));
+  }
+  if (method.name == "SetDefault") {
+    return order_of(model_order::set_default, model, version);
+  }
+  if (method.name == "UnregisterModel") {
+    return order_of(model_order::strike, model, version);
+  }
+  return std::nullopt;
+}
+
 result<std::string> answer_torchserve(const grpc_method& method, const std::string& asked,
                                       const board& facts) {
   const auto now = facts.look();
@@ -170,7 +224,7 @@ result<std::string> answer_torchserve(const grpc_method& method, const std::stri
   const auto said = json::parse(asked);
   if (method.name == "ListModels") {
     return told(
-        list_managed(*now, numbers_of(said, {"limit", "next_page_token"}), worker_names(facts)));
+        list_managed(*now, numbers_of(said, {"limit", "next_page_token"}), worker_urls(facts)));
   }
   auto version = said.value("model_version", std::string());
   const bool is_all = method.name == "DescribeModel" && version == "all";

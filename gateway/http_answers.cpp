@@ -209,7 +209,17 @@ stream_position chunks_from(const openai_generate& call) {
   return from;
 }
 
-// A question that the tokenizer answers with one message of this type, or with why not.
+http_reply reply_with(std::string body) {
+  http_reply r;
+  r.body = std::move(body);
+  return r;
+}
+
+http_reply reply_with(http_reply r) {
+  return r;
+}
+
+// A question that is answered with one message of this type, or with why not.
 template <class Told, class Body>
 asio::awaitable<after> single_answer(http_connection& client, api_family speaks, opening open,
                                      Body body_of) {
@@ -228,9 +238,7 @@ asio::awaitable<after> single_answer(http_connection& client, api_family speaks,
   if (told->failure) {
     co_return co_await client.reply(errors_of(speaks).failure(*told->failure));
   }
-  http_reply r;
-  r.body = body_of(*told);
-  co_return co_await client.reply(r);
+  co_return co_await client.reply(reply_with(body_of(*told)));
 }
 
 } // namespace
@@ -441,9 +449,7 @@ asio::awaitable<after> answer(http_connection& client, detokenize_call call) {
 
 asio::awaitable<after> answer(http_connection& client, repository_call call) {
   auto open = client.core().http.change(call.change, client.wake());
-  co_return co_await single_answer<model_changed>(
-      client, api_family::kserve, std::move(open),
-      [](const model_changed&) { return std::string("{}"); });
+  co_return co_await single_answer<model_changed>(client, call.speaks, std::move(open), call.tell);
 }
 
 } // namespace baton::gateway

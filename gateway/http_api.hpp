@@ -84,9 +84,17 @@ struct worker_call {
   std::string busy_model{};               // TorchServe's, in whose words a refusal for load has it
   std::function<void(const reply_times&)> ended_well{}; // none: nobody counts
 };
-// A model of the repository is to be loaded or unloaded: the root answers.
+// Which models are served is to change: the root answers.
 struct repository_call {
   change_model change;
+  api_family speaks = api_family::kserve; // of errors
+  std::function<http_reply(const model_changed&)> tell = nothing_to_tell;
+
+  static http_reply nothing_to_tell(const model_changed&) {
+    http_reply r;
+    r.body = "{}";
+    return r;
+  }
 };
 using http_plan = std::variant<http_reply, openai_generate, tgi_generate, vllm_generate,
                                kserve_generate, embedding_call, response_create, response_question,

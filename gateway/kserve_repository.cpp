@@ -79,7 +79,10 @@ std::optional<result<change_model>> plan_model_change(const board& facts, const 
   if (auto ok = check_parameters(parameters.is_null() ? json::object() : parameters, is_unload);
       !ok)
     return ok.error();
-  return change_model{0, model, is_unload};
+  change_model order;
+  order.model = model;
+  order.what = is_unload ? model_order::unload : model_order::load;
+  return order;
 }
 
 } // namespace baton::gateway

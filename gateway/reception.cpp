@@ -333,7 +333,8 @@ opening reception::change(const change_model& what, std::function<void()> wake) 
   if (facts_->look()->is_draining)
     return refuse(fail(errc::draining, "the server is draining: it loads no models"));
   if (!facts_->repository())
-    return refuse(fail(errc::conflict, "nodes.toml has no [model_repository]"));
+    return refuse(
+        fail(errc::conflict, "nodes.toml has no [model_repository], and no [model_store]"));
   auto out =
       std::make_shared<stream>(facts_->next_number(), worker_answer_bytes_max, std::move(wake));
   const auto& desk = facts_->repository()->desk;

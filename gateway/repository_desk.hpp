@@ -1,6 +1,6 @@
-// Loads and unloads of the model repository, between the doors and the root, which decides: a
-// number for each, the answer to the stream that waits for it, an end for those that are not
-// answered.
+// Loads and unloads of the model repository, and orders of the model store, between the doors and
+// the root, which decides: a number for each, the answer to the stream that waits for it, an end
+// for those that are not answered.
 //
 //   door -open_change-> repository_desk -change_model-> root
 //   door <-model_changed or failed- repository_desk <-model_changed- root
@@ -43,6 +43,7 @@ repository_actor spawn_repository_desk(caf::actor_system& system, repository_des
 // On the board.
 struct repository_link {
   repository_actor desk;
+  bool has_store = false; // clients may register models
 };
 
 } // namespace baton::gateway

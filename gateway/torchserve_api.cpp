@@ -6,6 +6,7 @@
 #include "gateway/torchserve_error.hpp"
 #include "gateway/torchserve_models.hpp"
 #include "gateway/torchserve_openapi.hpp"
+#include "gateway/torchserve_store.hpp"
 #include "gateway/torchserve_worker.hpp"
 
 #include <utility>
@@ -21,6 +22,17 @@ http_reply refuse(const error& e) {
 
 http_plan plan_of(result<http_reply> made) {
   return made ? *std::move(made) : refuse(made.error());
+}
+
+http_plan plan_of(result<change_model> order) {
+  if (!order) {
+    return refuse(order.error());
+  }
+  repository_call call;
+  call.change = *std::move(order);
+  call.speaks = api_family::torchserve;
+  call.tell = [asked = call.change](const model_changed& done) { return tell_store(asked, done); };
+  return call;
 }
 
 torchserve_body body_of(const http_call& call) {
@@ -107,7 +119,7 @@ http_plan torchserve_api::plan(const http_call& call) const {
   ENSURE(target, "a target that cannot be read was not refused");
   const auto route = find_torchserve_route(call.door, *target);
   if (route.is == operation::describe_api || call.method == "OPTIONS") {
-    return torchserve_reply(torchserve_openapi(call.door, facts_->config()));
+    return torchserve_reply(torchserve_openapi(call.door, facts_->config(), has_store(*facts_)));
   }
   switch (route.is) {
   case operation::ping:
@@ -275,9 +287,9 @@ http_plan torchserve_api::manage(const http_call& call, const torchserve_route& 
     return manage_model(call, route, target);
   }
   if (call.method == "POST") {
-    return refuse(refusal_to_register());
+    return has_store(*facts_) ? plan_of(read_registration(target)) : refuse(refusal_to_register());
   }
-  return plan_of(list_managed(*facts_->look(), target, worker_names(*facts_)));
+  return plan_of(list_managed(*facts_->look(), target, worker_urls(*facts_)));
 }
 
 http_plan torchserve_api::manage_model(const http_call& call, const torchserve_route& route,
@@ -288,6 +300,9 @@ http_plan torchserve_api::manage_model(const http_call& call, const torchserve_r
   auto version = route.version;
   if (route.is == operation::manage_model && is_read && version == "all") {
     version.reset();
+  }
+  if (!is_read && is_stored(*facts_, route.model)) {
+    return manage_stored(call, route, target);
   }
   if (const auto worker = find_managed_worker(*facts_, route.model, version)) {
     return *worker ? manage_worker(**worker, call, route, target) : refuse(worker->error());
@@ -310,6 +325,15 @@ http_plan torchserve_api::manage_model(const http_call& call, const torchserve_r
   }
   const auto wanted = target.find("customized");
   return describe_managed(*now, config, *model, wanted && lower(*wanted) == "true");
+}
+
+http_plan torchserve_api::manage_stored(const http_call& call, const torchserve_route& route,
+                                        const torchserve_target& target) const {
+  if (route.is == operation::set_default) {
+    return plan_of(order_of(model_order::set_default, route.model, route.version));
+  }
+  return call.method == "PUT" ? plan_of(read_scaling(route.model, route.version, target))
+                              : plan_of(order_of(model_order::strike, route.model, route.version));
 }
 
 http_plan torchserve_api::manage_worker(const worker_view& of, const http_call& call,

@@ -34,6 +34,8 @@ private:
                    const torchserve_target& target) const;
   http_plan manage_model(const http_call& call, const torchserve_route& route,
                          const torchserve_target& target) const;
+  http_plan manage_stored(const http_call& call, const torchserve_route& route,
+                          const torchserve_target& target) const;
   http_plan manage_worker(const worker_view& of, const http_call& call,
                           const torchserve_route& route, const torchserve_target& target) const;
   result<std::string> model_for(const torchserve_route& route, const std::string& named) const;

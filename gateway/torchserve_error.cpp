@@ -40,6 +40,7 @@ torchserve_kind kind_of(const error& e) noexcept {
     return {409, "ConflictStatusException"};
   case errc::does_not_fit: // a worker that the system killed for its memory
     return {507, "InternalServerException"};
+  case errc::start_failed:
   case errc::deadline_exceeded: // a worker that did not answer in time has died there
   case errc::cancelled:
   case errc::slow_reader:

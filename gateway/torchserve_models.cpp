@@ -23,13 +23,11 @@ http_reply status_reply(const std::string& text) {
   return reply_of({{"status", text}});
 }
 
-std::vector<std::string> names_of(const snapshot& s, std::vector<std::string> names) {
+std::vector<std::pair<std::string, std::string>> all_of(const snapshot& s, model_urls urls) {
   for (const auto& p : s.pipelines) {
-    names.push_back(model_of(p));
+    urls.emplace(model_of(p), model_of(p));
   }
-  std::sort(names.begin(), names.end());
-  names.erase(std::unique(names.begin(), names.end()), names.end());
-  return names;
+  return {urls.begin(), urls.end()};
 }
 
 // Which pipeline a shard is of, by its name: "shard-0", "shard-0-g2" of the first, "shard-3.0" of
@@ -114,23 +112,23 @@ result<managed_model> find_managed(const snapshot& s, const gateway_config& conf
 }
 
 result<http_reply> list_managed(const snapshot& s, const torchserve_target& asked,
-                                const std::vector<std::string>& further) {
+                                model_urls further) {
   const auto limit = asked.integer("limit", list_max);
   const auto token = asked.integer("next_page_token", 0);
   if (!limit || !token) {
     return limit ? token.error() : limit.error();
   }
-  const auto names = names_of(s, further);
+  const auto all = all_of(s, std::move(further));
   const auto wanted = *limit < 0 || *limit > list_max ? list_max : *limit;
-  const auto begin = std::min(names.size(), static_cast<std::size_t>(std::max(0, *token)));
-  const auto end = std::min(names.size(), begin + static_cast<std::size_t>(wanted));
+  const auto begin = std::min(all.size(), static_cast<std::size_t>(std::max(0, *token)));
+  const auto end = std::min(all.size(), begin + static_cast<std::size_t>(wanted));
   ordered out = ordered::object();
-  if (end < names.size()) {
+  if (end < all.size()) {
     out["nextPageToken"] = std::to_string(end);
   }
   out["models"] = ordered::array();
   for (auto i = begin; i < end; ++i) {
-    out["models"].push_back({{"modelName", names[i]}, {"modelUrl", names[i]}});
+    out["models"].push_back({{"modelName", all[i].first}, {"modelUrl", all[i].second}});
   }
   return reply_of(out);
 }
@@ -223,14 +221,15 @@ result<http_reply> scale_managed(const snapshot& s, const managed_model& model,
 
 error refusal_to_register() {
   return fail(errc::method_not_allowed,
-              "Requested method is not allowed: models are registered in nodes.toml ([model] or "
-              "[[models]]), and `cluster up` loads them.");
+              "Requested method is not allowed: nodes.toml has no [model_store] whose models "
+              "are registered; LLMs are its [model] or [[models]], and `cluster up` loads them.");
 }
 
 error refusal_to_unregister() {
-  return fail(errc::method_not_allowed,
-              "Requested method is not allowed: a model is taken out of nodes.toml, and `cluster "
-              "up` leaves it out.");
+  return fail(
+      errc::method_not_allowed,
+      "Requested method is not allowed: a model that is not of the [model_store] is taken out "
+      "of nodes.toml, and `cluster up` leaves it out.");
 }
 
 http_reply set_default_managed(const managed_model& model) {

@@ -9,6 +9,7 @@
 #include "gateway/http_text.hpp"
 #include "gateway/torchserve_target.hpp"
 
+#include <map>
 #include <string>
 
 namespace baton::gateway {
@@ -26,9 +27,10 @@ result<managed_model> find_managed(const snapshot& s, const gateway_config& conf
 
 // {"nextPageToken","models":[{"modelName","modelUrl"}]}. `limit` and `next_page_token` count as
 // TorchServe's do: what is out of range is the default. Errors: invalid_value.
-// `further`: names of models beside those of the pipelines.
+// `further`: names of models beside those of the pipelines, and where each is from.
+using model_urls = std::map<std::string, std::string>;
 result<http_reply> list_managed(const snapshot& s, const torchserve_target& asked,
-                                const std::vector<std::string>& further = {});
+                                model_urls further = {});
 // [{"modelName",...,"workers","jobQueueStatus"}]
 http_reply describe_managed(const snapshot& s, const gateway_config& config,
                             const managed_model& model, bool is_customized);

@@ -21,6 +21,7 @@ struct operation_row {
   std::vector<const char*> query = {};
   const char* body = nullptr; // the name of its schema
   const char* media = "application/json";
+  bool needs_store = false;
 };
 
 constexpr auto inference = door_kind::torchserve_inference;
@@ -86,6 +87,34 @@ const operation_row rows[] = {
      "text/plain"},
     {management, "/models", "get", "listModels", "The models", {"limit", "next_page_token"}},
     {management,
+     "/models",
+     "post",
+     "registerModel",
+     "Registers a model of the store",
+     {"url", "model_name", "handler", "runtime", "batch_size", "max_batch_delay", "initial_workers",
+      "response_timeout", "startup_timeout", "synchronous"},
+     nullptr,
+     "application/json",
+     true},
+    {management,
+     "/models/{model_name}",
+     "delete",
+     "unregisterModel",
+     "Unregisters it: what it has is answered",
+     {},
+     nullptr,
+     "application/json",
+     true},
+    {management,
+     "/models/{model_name}/{model_version}",
+     "delete",
+     "version_unregisterModel",
+     "The same of a version",
+     {},
+     nullptr,
+     "application/json",
+     true},
+    {management,
      "/models/{model_name}",
      "get",
      "describeModel",
@@ -95,8 +124,8 @@ const operation_row rows[] = {
      "/models/{model_name}",
      "put",
      "setAutoScale",
-     "Whether so many workers serve; 409 says how to change that",
-     {"min_worker", "max_worker"}},
+     "How many workers serve; 409 says how to change that where it is not of the store",
+     {"min_worker", "max_worker", "synchronous"}},
     {management,
      "/models/{model_name}/{model_version}",
      "get",
@@ -108,7 +137,7 @@ const operation_row rows[] = {
      "put",
      "version_setAutoScale",
      "The same of a version",
-     {"min_worker", "max_worker"}},
+     {"min_worker", "max_worker", "synchronous"}},
     {management, "/models/{model_name}/{model_version}/set-default", "put", "setDefault",
      "The version that is served where none is asked for"},
     {management, "/v1/models/{model_name}", "get", "kserve_ready", "Whether the model is served"},
@@ -215,12 +244,12 @@ ordered operation_of(const operation_row& row) {
 
 } // namespace
 
-std::string torchserve_openapi(door_kind door, const gateway_config& config) {
+std::string torchserve_openapi(door_kind door, const gateway_config& config, bool has_store) {
   const operation_row own{door, "/", "options", "apiDescription", "This document"};
   auto paths = ordered::object();
   paths[own.path][own.method] = operation_of(own);
   for (const auto& row : rows) {
-    if (row.door == door) {
+    if (row.door == door && (has_store || !row.needs_store)) {
       paths[row.path][row.method] = operation_of(row);
     }
   }

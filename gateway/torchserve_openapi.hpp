@@ -9,6 +9,7 @@
 namespace baton::gateway {
 
 // The operations of this door, without a line end behind it. Requires: is_torchserve(door).
-std::string torchserve_openapi(door_kind door, const gateway_config& config);
+std::string torchserve_openapi(door_kind door, const gateway_config& config,
+                               bool has_store = false);
 
 } // namespace baton::gateway

@@ -62,6 +62,10 @@ ordered tensors_of(const std::vector<worker_tensor>& all) {
   return told;
 }
 
+const std::string& url_of(const worker_view& of) {
+  return of.archive.empty() ? of.name : of.archive;
+}
+
 ordered description_of(const snapshot& now, const worker_view& of, bool is_customized) {
   const auto& facts = *of.facts;
   const auto seconds = [](auto d) {
@@ -73,10 +77,10 @@ ordered description_of(const snapshot& now, const worker_view& of, bool is_custo
   ordered out{
       {"modelName", of.name},
       {"modelVersion", of.version},
-      {"modelUrl", of.name},
+      {"modelUrl", url_of(of)},
       {"engine", "Baton"},
       {"runtime", facts.platform},
-      {"minWorkers", of.load->workers.load()},
+      {"minWorkers", of.archive.empty() ? of.load->workers.load() : facts.processes.size()},
       {"maxWorkers", facts.processes.size()},
       {"batchSize", facts.batch_size},
       {"maxBatchDelay",
@@ -84,9 +88,11 @@ ordered description_of(const snapshot& now, const worker_view& of, bool is_custo
       {"responseTimeout", seconds(facts.response_timeout)},
       {"startupTimeout", seconds(facts.startup_timeout)},
       {"useJobTicket", facts.use_job_ticket},
-      {"loadedAtStartup", true},
       {"workers", processes_of(now, facts)},
       {"jobQueueStatus", {{"remainingCapacity", room}, {"pendingRequests", pending}}}};
+  if (of.archive.empty()) { // who registered one is not kept
+    out["loadedAtStartup"] = true;
+  }
   if (is_customized) {
     out["customizedMetadata"] = {{"running", of.load->running.load()},
                                  {"inputs", tensors_of(facts.inputs)},
@@ -182,12 +188,15 @@ result<void> check_prediction(const inferred& piece) {
   return fail(code, "{}", piece.body.substr(0, limits::reason_bytes_max));
 }
 
-std::vector<std::string> worker_names(const board& facts) {
-  std::vector<std::string> names;
+model_urls worker_urls(const board& facts) {
+  model_urls all;
   for (const auto& one : facts.worker_views()) {
-    names.push_back(one.name);
+    auto& url = all[one.name];
+    if (url.empty() || one.is_default) {
+      url = url_of(one);
+    }
   }
-  return names;
+  return all;
 }
 
 http_reply describe_worker(const snapshot& now, const std::vector<worker_view>& versions,

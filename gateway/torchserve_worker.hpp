@@ -35,8 +35,9 @@ std::function<void(const reply_times&)> begin_prediction(board& facts, const std
 // its kind with the body's words. Errors: handler_failed and others.
 result<void> check_prediction(const inferred& piece);
 
-std::vector<std::string> worker_names(const board& facts);
-// As torchserve_models.hpp has them of language models. `versions`: of one name, the newest first.
+model_urls worker_urls(const board& facts);
+// As torchserve_models.hpp has them of language models. `versions`: of one name, the one without a
+// name first.
 http_reply describe_worker(const snapshot& now, const std::vector<worker_view>& versions,
                            bool is_customized);
 result<http_reply> scale_worker(const worker_view& of, const managed_model& model,

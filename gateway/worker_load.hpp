@@ -41,6 +41,9 @@ struct worker_load {
   std::atomic<std::size_t> running{0};
   std::atomic<std::uint64_t> batches{0}; // so far
   worker_tally tally;
+  // Written by whoever made the pool: whether the model has any worker, here or elsewhere. One of a
+  // model store may be scaled to none.
+  std::atomic<bool> has_workers{true};
 };
 
 struct worker_view {
@@ -48,6 +51,8 @@ struct worker_view {
   std::string version;
   std::shared_ptr<const worker_load> load;
   std::shared_ptr<const worker_facts> facts = std::make_shared<worker_facts>();
+  std::string archive{};   // of a model store; empty: its model is no client's to change
+  bool is_default = false; // of several versions, where one was chosen
 };
 
 // Gauges in Prometheus' text format 0.0.4; nothing if there are no worker models.

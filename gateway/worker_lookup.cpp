@@ -34,9 +34,7 @@ std::optional<worker_view> find_worker(const board& facts, std::string_view name
 std::vector<worker_view> versions_of_worker(const board& facts, std::string_view name) {
   auto all = facts.worker_views();
   std::erase_if(all, [&](const worker_view& w) { return w.name != name; });
-  std::stable_sort(all.begin(), all.end(), [](const worker_view& a, const worker_view& b) {
-    return is_newer_version(a.version, b.version);
-  });
+  std::stable_sort(all.begin(), all.end(), goes_ahead<worker_view>);
   return all;
 }
 

@@ -60,9 +60,9 @@ struct pool_state {
     schedule::worker_queue::asked a{number, bytes_of(m.request)};
     if (m.request.deadline.count() > 0)
       a.deadline = now() + m.request.deadline;
-    auto ok = is_drained
-                  ? result<void>(fail(errc::not_ready, "the model '{}' was unloaded", config.model))
-                  : read_queue_parameters(m.request, config.limits, a);
+    auto ok = check_open();
+    if (ok)
+      ok = read_queue_parameters(m.request, config.limits, a);
     open.emplace(number, open_entry{std::move(m.out), std::move(m.request), std::move(m.lease),
                                     std::move(m.trace), now()});
     if (ok)
@@ -72,6 +72,14 @@ struct pool_state {
     else if (config.limits.preserve_ordering)
       order.enter(number);
     obey();
+  }
+
+  result<void> check_open() const {
+    if (is_drained)
+      return fail(errc::not_ready, "the model '{}' was unloaded", config.model);
+    if (!config.load->has_workers)
+      return fail(errc::overloaded, "the model '{}' has been scaled to no workers", config.model);
+    return {};
   }
 
   void close(const close_request& m) {
@@ -375,6 +383,7 @@ worker_pool_actor::behavior_type pool(worker_pool_actor::stateful_pointer<pool_s
       },
       [self](const worker_lost& m) { self->state.lost(m); },
       [self](const worker_silent& m) { self->state.silent(m.worker); },
+      [self](worker_places& m) { self->state.config.places = std::move(m.all); },
       [self](const actors::peer_up& m) {
         if (m.peer.role == role::root)
           self->state.tell_root();

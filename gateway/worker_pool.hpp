@@ -56,6 +56,15 @@ struct worker_lost {
 struct worker_silent {
   worker_life worker;
 };
+// How a worker stands in the cluster.
+struct worker_place {
+  node_id node;
+  std::string name; // "worker-echo-0"
+};
+// Whoever made the pool: there are others from now on.
+struct worker_places {
+  std::vector<worker_place> all;
+};
 
 } // namespace baton::gateway
 
@@ -66,18 +75,13 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::gateway::worker_counted)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::gateway::worker_leaving)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::gateway::worker_lost)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::gateway::worker_silent)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::gateway::worker_places)
 
 namespace baton::gateway {
 
-using worker_pool_actor =
-    actors::takes<open_infer, close_request, worker_greeted, worker_said, worker_counted,
-                  worker_leaving, worker_lost, worker_silent, actors::peer_up, drain, actors::tick>;
-
-// How a worker stands in the cluster.
-struct worker_place {
-  node_id node;
-  std::string name; // "worker-echo-0"
-};
+using worker_pool_actor = actors::takes<open_infer, close_request, worker_greeted, worker_said,
+                                        worker_counted, worker_leaving, worker_lost, worker_silent,
+                                        worker_places, actors::peer_up, drain, actors::tick>;
 
 struct worker_pool_config {
   std::string model, version = "1"; // the labels of its metrics
@@ -100,11 +104,13 @@ worker_pool_actor spawn_worker_pool(caf::actor_system& system, worker_pool_confi
 struct worker_model {
   std::string version;
   worker_pool_actor pool;
+  bool is_default = false;
 };
 struct worker_models {
-  std::map<std::string, std::vector<worker_model>, std::less<>> by_name; // the newest version first
+  // The version that was chosen, else the newest, first.
+  std::map<std::string, std::vector<worker_model>, std::less<>> by_name;
 
-  // `version`: empty is the newest. Null: there is none.
+  // `version`: empty is the first. Null: there is none.
   const worker_model* find(std::string_view name, std::string_view version) const;
 };
 

@@ -2,6 +2,21 @@
 #include "schema/codec_parts.hpp"
 
 namespace baton::codec {
+namespace {
+
+using number = std::optional<std::uint32_t>;
+
+std::int64_t said(const number& value) noexcept {
+  return value ? std::int64_t{*value} : -1;
+}
+
+number heard(reader& in, std::int64_t value, std::string_view field) {
+  if (value > std::int64_t{UINT32_MAX} || value < -1)
+    in.refuse(fmt::format("{} is {}", field, value));
+  return value < 0 ? std::nullopt : number(static_cast<std::uint32_t>(value));
+}
+
+} // namespace
 
 offset<wire::ModelWorker> put(writer& out, const model_worker& m) {
   const auto name = out.text(m.name, limits::name_bytes_max);
@@ -20,9 +35,10 @@ offset<wire::ServedModel> put(writer& out, const served_model& m) {
   const auto reason = out.reason(m.reason);
   const auto config = out.text(m.config, limits::model_config_bytes_max);
   const auto workers = out.tables(m.workers, limits::nodes_max);
+  const auto archive = out.text(m.archive, limits::name_bytes_max);
   return wire::CreateServedModel(out.buffer, name, version, m.revision,
                                  static_cast<wire::ModelState>(m.state), reason, m.is_of_repository,
-                                 config, workers);
+                                 config, workers, archive, m.is_default);
 }
 
 void get(reader& in, const wire::ServedModel& from, served_model& to) {
@@ -35,6 +51,8 @@ void get(reader& in, const wire::ServedModel& from, served_model& to) {
   to.is_of_repository = from.is_of_repository();
   in.text(from.config(), to.config, limits::model_config_bytes_max, "served_model.config");
   in.tables(from.workers(), to.workers, limits::nodes_max, "served_model.workers");
+  in.text(from.archive(), to.archive, limits::name_bytes_max, "served_model.archive");
+  to.is_default = from.is_default();
 }
 
 offset<wire::ServedModels> put(writer& out, const served_models& m) {
@@ -48,25 +66,59 @@ void get(reader& in, const wire::ServedModels& from, served_models& to) {
   in.tables(from.all(), to.all, limits::nodes_max, "served_models.all");
 }
 
+offset<wire::ModelSettings> put(writer& out, const model_settings& m) {
+  const auto handler = out.text(m.handler, limits::name_bytes_max);
+  return wire::CreateModelSettings(out.buffer, handler, said(m.batch_size), said(m.max_batch_delay),
+                                   said(m.response_timeout), said(m.startup_timeout),
+                                   said(m.workers_min), said(m.workers_max));
+}
+
+void get(reader& in, const wire::ModelSettings& from, model_settings& to) {
+  in.text(from.handler(), to.handler, limits::name_bytes_max, "model_settings.handler");
+  to.batch_size = heard(in, from.batch_size(), "model_settings.batch_size");
+  to.max_batch_delay = heard(in, from.max_batch_delay(), "model_settings.max_batch_delay");
+  to.response_timeout = heard(in, from.response_timeout(), "model_settings.response_timeout");
+  to.startup_timeout = heard(in, from.startup_timeout(), "model_settings.startup_timeout");
+  to.workers_min = heard(in, from.workers_min(), "model_settings.workers_min");
+  to.workers_max = heard(in, from.workers_max(), "model_settings.workers_max");
+}
+
 offset<wire::ChangeModel> put(writer& out, const change_model& m) {
   const auto model = out.text(m.model, limits::name_bytes_max);
-  return wire::CreateChangeModel(out.buffer, m.request, model, m.is_unload);
+  const auto version = out.text(m.version, limits::name_bytes_max);
+  const auto archive = out.text(m.archive, limits::name_bytes_max);
+  const auto settings = put(out, m.settings);
+  return wire::CreateChangeModel(out.buffer, m.request, model, m.what == model_order::unload,
+                                 static_cast<wire::ModelOrder>(m.what), version, archive, settings,
+                                 m.waits);
 }
 
 void get(reader& in, const wire::ChangeModel& from, change_model& to) {
   to.request = from.request();
   in.text(from.model(), to.model, limits::name_bytes_max, "change_model.model");
-  to.is_unload = from.is_unload();
+  in.one_of(from.what(), to.what, model_order::load, model_order::set_default, "change_model.what");
+  if (from.is_unload()) // as it was said before there were other orders
+    to.what = model_order::unload;
+  in.text(from.version(), to.version, limits::name_bytes_max, "change_model.version");
+  in.text(from.archive(), to.archive, limits::name_bytes_max, "change_model.archive");
+  if (from.settings() != nullptr)
+    get(in, *from.settings(), to.settings);
+  to.waits = from.waits();
 }
 
 offset<wire::ModelChanged> put(writer& out, const model_changed& m) {
   const auto failure = out.optional(m.failure);
-  return wire::CreateModelChanged(out.buffer, m.request, failure);
+  const auto model = out.text(m.model, limits::name_bytes_max);
+  const auto version = out.text(m.version, limits::name_bytes_max);
+  return wire::CreateModelChanged(out.buffer, m.request, failure, model, version, m.workers);
 }
 
 void get(reader& in, const wire::ModelChanged& from, model_changed& to) {
   to.request = from.request();
   in.optional(from.failure(), to.failure);
+  in.text(from.model(), to.model, limits::name_bytes_max, "model_changed.model");
+  in.text(from.version(), to.version, limits::name_bytes_max, "model_changed.version");
+  to.workers = from.workers();
 }
 
 offset<wire::ModelDrained> put(writer& out, const model_drained& m) {

@@ -45,6 +45,7 @@ TARGETS = {
                                                 "Content-Length: ", "Connection: close\r\n", "Expect: 100-continue\r\n", "0\r\n\r\n"]),
     "launch_command": Target([], ["cluster/launch_import.cpp"], ["vllm", "serve", "\n", "=", "{", "}", "32k"]),
     "message": Target(["tests/data/schema/*.bin"]),
+    "model_archive": Target([], ["cluster/model_archive.cpp", "cluster/torchserve_worker.cpp"], ["PK\\x03\\x04", "PK\\x01\\x02", "PK\\x05\\x06", *JSON]),
     "model_config": Target(["tests/data/model/checkpoint/config.json", "tests/data/model/families/*/config.json"], MODEL, JSON),
     "model_index": Target(["tests/data/model/families/qwen2/model.safetensors.index.json"], MODEL, JSON),
     "nodes_toml": Target(["examples/*.toml"], ["cluster/config.cpp", "cluster/toml_section.cpp"],
@@ -60,7 +61,7 @@ TARGETS = {
     "tokenizer_json": Target(["tests/data/model/checkpoint/tokenizer.json"],
                              ["runtime/text/tokenizer_json_steps.cpp", "runtime/text/vocabulary_checkpoint.cpp", "runtime/text/pre_tokenizer*.cpp"],
                              JSON),
-    "torchserve_yaml": Target([], ["cluster/torchserve_import.cpp"], [": ", "- ", "[", "]", "{", "}", "&a", "*a", "|", "---", "!!str", '"']),
+    "torchserve_yaml": Target([], ["cluster/torchserve_import.cpp", "cluster/torchserve_worker.cpp"], [": ", "- ", "[", "]", "{", "}", "&a", "*a", "|", "---", "!!str", '"']),
     "triton_config": Target([], ["cluster/pbtxt.cpp", "cluster/triton_*.cpp"], ["{", "}", "[", "]", ": ", '"', "#", "<", ">", "python", "vllm"]),
     "websocket": Target([], ["gateway/websocket_messages.cpp"], ["\\x81\\x80", "\\x88\\x80", "\\x89\\x80", "\\xfe", "\\xff"]),
 }

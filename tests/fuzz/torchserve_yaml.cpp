@@ -26,7 +26,10 @@ void check(const result<cluster::imported_config>& made) {
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto text = fuzz::text_of(data, size);
   check(cluster::import_torchserve(text, "m.gguf", "m"));
+  check(cluster::import_torchserve_handler(text, {"h.py", "c.yaml", "w"}, "m.gguf", "m"));
   if (const auto server = cluster::parse_torchserve_properties(text))
     check(cluster::import_torchserve("minWorkers: 1\n", "m.gguf", "m", *server));
+  if (const auto server = cluster::parse_torchserve_properties(text))
+    check(cluster::import_torchserve_server("m.gguf", "m", *server));
   return 0;
 }

@@ -2,8 +2,10 @@
 
     python3 -m baton_worker.torchserve handler.py [--model-dir DIR] [--serialized-file FILE]
                                                   [--model-yaml-config FILE]
+    python3 -m baton_worker.torchserve NAME.mar [--handler FILE.py[:FUNCTION]]
 
-The handler is a class with `initialize(context)` and `handle(data, context)`, or a function
+An archive (`torch-model-archiver` makes it), or a directory of its layout, names its handler, its weights and
+its model-config.yaml itself. Else the handler is a class with `initialize(context)` and `handle(data, context)`, or a function
 `handle(data, context)`, which is called with None at first. It sees of `ts` what handlers import:
 BaseHandler, PredictionException, send_intermediate_predict_response; BaseHandler loads no model here
 unless TorchServe itself is installed: override `initialize`.
@@ -21,6 +23,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
+from .archive import Archive, is_archive, open_archive
 from .handler import Context, Handler, Request, RequestError, Response
 from .start import load_module, start
 from .torchserve_metrics import Dimension, MetricTypes, ModelMetrics
@@ -77,7 +80,7 @@ class TorchContext:
 
     def __init__(self, context: Context, options: argparse.Namespace):
         self.model_name = context.model
-        self.manifest = {
+        self.manifest = options.manifest or {
             "model": {
                 "modelName": context.model,
                 "modelVersion": context.version,
@@ -194,10 +197,10 @@ def read_yaml(path: Optional[str]) -> Dict[str, Any]:
         return yaml.safe_load(file) or {}
 
 
-def provide_ts() -> None:
+def provide_ts() -> bool:
     """The modules that handlers import; of an installed TorchServe only what would talk to its
-    frontend is replaced."""
-    is_installed = importlib.util.find_spec("ts") is not None
+    frontend is replaced. True: it is installed."""
+    is_installed = is_torchserve_installed()
     contents = {
         "ts.handler_utils.utils": {"send_intermediate_predict_response": send_intermediate_predict_response},
         "ts.protocol.otf_message_handler": {"send_intermediate_predict_response": send_intermediate_predict_response},
@@ -215,6 +218,14 @@ def provide_ts() -> None:
             module = _made_module(name)
         for key, value in members.items():
             setattr(module, key, value)
+    return is_installed
+
+
+def is_torchserve_installed() -> bool:
+    try:
+        return importlib.util.find_spec("ts") is not None
+    except ValueError:
+        return False  # what is there was made here
 
 
 def _made_module(name: str) -> ModuleType:
@@ -238,7 +249,7 @@ class TorchServeHandler(Handler):
 
     def __init__(self, module: ModuleType, options: argparse.Namespace):
         self._options = options
-        self._entry, self._begin = entry_of(module)
+        self._entry, self._begin = entry_of(module, options.entry)
 
     def initialize(self, context: Context) -> None:
         self._context = TorchContext(context, self._options)
@@ -255,9 +266,11 @@ class TorchServeHandler(Handler):
         return [self._context.response(i, value) for i, value in enumerate(made)]
 
 
-def entry_of(module: ModuleType) -> Tuple[Callable[..., Any], Callable[[Any], Any]]:
-    """Raises ValueError if the file has neither."""
-    function = getattr(module, "handle", None)
+def entry_of(module: ModuleType, name: str = "") -> Tuple[Callable[..., Any], Callable[[Any], Any]]:
+    """`name`: of the function, if it is said. Raises ValueError if the file has neither."""
+    function = getattr(module, name or "handle", None)
+    if name and not inspect.isfunction(function):
+        raise ValueError(f"{module.__file__} has no function {name}")
     if inspect.isfunction(function):
         return function, lambda context: function(None, context)
     found = [
@@ -299,13 +312,36 @@ def make(context: Context) -> Handler:
     parser.add_argument("--model-dir", default=None)
     parser.add_argument("--serialized-file", default="")
     parser.add_argument("--model-yaml-config", default=None)
+    parser.add_argument("--handler", dest="handler_of_archive", default="")
     try:
         options = parser.parse_args(list(context.options))
     except SystemExit as wrong:
         raise ValueError("the options of baton_worker.torchserve") from wrong
+    options.has_torchserve = provide_ts()
+    options.manifest, options.entry = None, ""
+    if is_archive(options.handler):
+        module = use_archive(open_archive(options.handler), options)
+    else:
+        module = load_module(options.handler)
     options.model_dir = options.model_dir or str(Path(options.handler).resolve().parent)
-    provide_ts()
-    return TorchServeHandler(load_module(options.handler), options)
+    return TorchServeHandler(module, options)
+
+
+def use_archive(archive: Archive, options: argparse.Namespace) -> ModuleType:
+    """Its handler's module; `options` say what they would without an archive. Raises ValueError."""
+    options.manifest = archive.manifest
+    options.model_dir = str(archive.directory)
+    config = archive.file_of("configFile")
+    options.model_yaml_config = options.model_yaml_config or (config and str(config))
+    said = options.handler_of_archive or archive.manifest["model"].get("handler") or ""
+    name, _, options.entry = str(said).partition(":")
+    file = name if name.endswith(".py") else f"{name}.py"
+    if name and (archive.directory / file).is_file():
+        options.handler = str(archive.inside(file))
+        return load_module(options.handler)
+    if not options.has_torchserve:
+        raise ValueError(f"the archive has no {file}, and TorchServe, which has handlers of its own, is not installed here")
+    return importlib.import_module(f"ts.torch_handler.{name}")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import pathlib
 import re
 import subprocess
 import tempfile
+import tomllib
 
 import openai
 import pytest
@@ -56,7 +57,14 @@ def test_a_torchserve_configuration_is_imported(tmp_path):
     properties = tmp_path / "config.properties"
     properties.write_text("inference_address=http://127.0.0.1:9080\nmodel_store=/models\n")
     carried = cluster("import", yaml, "--model", MODEL, "--properties", properties)
-    assert 'torchserve_inference = "127.0.0.1:9080"' in carried.stdout and "model_store is left out" in carried.stderr
+    assert 'torchserve_inference = "127.0.0.1:9080"' in carried.stdout and '[model_store]\npath = "/models"' in carried.stdout
+    alone = cluster("import", properties, "--model", MODEL)
+    assert '[model_store]\npath = "/models"' in alone.stdout and alone.returncode == 0, alone.stderr
+    yaml.write_text("minWorkers: 2\nbatchSize: 4\nmaxBatchDelay: 50\nstartupTimeout: 9\nhandler:\n  word: hello\n")
+    worker = tomllib.loads(cluster("import", yaml, "--model", MODEL, "--handler", "own/shout.py").stdout)["workers"][0]
+    assert worker == {"name": "shout", "version": "1.0", "count": 2, "batch_size": 4, "max_batch_delay": 0.05, "startup_timeout": 9,
+                      "command": ["python3", "-m", "baton_worker.torchserve", "own/shout.py", "--model-yaml-config", str(yaml)]}
+    assert "note: batchSize is left out" in cluster("import", yaml, "--model", MODEL).stderr
     yaml.write_text("parallelType: dp\n")
     refused = cluster("import", yaml, "--model", MODEL)
     assert refused.returncode == 1 and "parallelType is 'dp': one of custom, pp, pptp, tp is needed" in refused.stderr

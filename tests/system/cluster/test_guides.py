@@ -10,11 +10,12 @@ import tempfile
 import time
 import tomllib
 import urllib.request
+import zipfile
 
 import pytest
 from harness import CLUSTER, MODEL, ROOT, START_SECONDS_MAX, free_port
 
-PAGES = {"OpenAI clients": "compatibility-openai.md", "vLLM": "compatibility-openai.md", "TGI": "compatibility.md", "TorchServe": "compatibility.md",
+PAGES = {"OpenAI clients": "compatibility-openai.md", "vLLM": "compatibility-openai.md", "TGI": "compatibility.md", "TorchServe": "compatibility.md", "TorchServe with handlers": "compatibility.md",
          "Triton": "compatibility-triton.md"}
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 # Put before each command block.
@@ -48,6 +49,9 @@ def imported(system, text, folder):
         (at / "model.json").write_text(re.search(r"`(\{\"model\".*?\})`", text)[1])
         (folder / "repo" / "vllm_model" / "config.pbtxt").write_text(re.search(r"config.pbtxt` of `(.*?)`", text)[1])
         words = [folder / "repo"]
+    elif system == "TorchServe with handlers":
+        (folder / "config.properties").write_text(block_of(text, "properties"))
+        words = [folder / "config.properties", "--model", "/models/smollm2"]
     elif system == "TorchServe":
         (folder / "model-config.yaml").write_text(re.search(r"model-config.yaml of `\{(.*?)\}`", text)[1].replace(", ", "\n") + "\n")
         words = [folder / "model-config.yaml", "--model", "/models/smollm2"]
@@ -56,6 +60,19 @@ def imported(system, text, folder):
     done = subprocess.run([CLUSTER, "import", *words], capture_output=True, text=True, timeout=30)
     assert done.returncode == 0, done.stderr
     return tomllib.loads(done.stdout)
+
+
+def block_of(text, kind):
+    return next(body for k, body in BLOCK.findall(text) if k == kind)
+
+
+def write_store(text, folder):
+    """The archive that the page shows, as torch-model-archiver packs it."""
+    about = {"modelName": "shout", "modelVersion": "1.0", "handler": "handler.py", "configFile": "model-config.yaml"}
+    with zipfile.ZipFile(folder / "shout.mar", "w") as made:
+        made.writestr("MAR-INF/MANIFEST.json", json.dumps({"runtime": "python", "model": about}))
+        made.writestr("handler.py", block_of(text, "python"))
+        made.writestr("model-config.yaml", block_of(text, "yaml"))
 
 
 def with_free_ports(tables):
@@ -71,6 +88,12 @@ def with_free_ports(tables):
 
 def as_toml(tables):
     return "\n".join(f"[{name}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in table.items()) for name, table in tables.items())
+
+
+def with_sdk():
+    """The python3 that workers run finds the SDK."""
+    path = os.pathsep.join([str(pathlib.Path(sys.executable).parent), os.environ["PATH"]])
+    return {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT / "sdk" / "python")}
 
 
 def wait_ready(process, port, output):
@@ -98,13 +121,16 @@ def test_the_page_of_each_system_is_true(system, folder):
     tables["model"]["path"] = str(MODEL)
     tables["gateway"].setdefault("http", f"127.0.0.1:{free_port()}")
     tables["gateway"]["zmq"] = ""
+    if "model_store" in tables:
+        write_store(text, folder)
+        tables["model_store"]["path"] = str(folder)
     tables["cluster"] = {"run_dir": str(folder / "run")}
     config, output = folder / "nodes.toml", folder / "up.out"
     config.write_text(as_toml(tables))
     for old, new in ports.items():
         commands = commands.replace(f"localhost:{old}", f"localhost:{new}")
     with open(output, "wb") as out:
-        process = subprocess.Popen([CLUSTER, "up", config], stdout=out, stderr=subprocess.STDOUT, cwd=ROOT)
+        process = subprocess.Popen([CLUSTER, "up", config], stdout=out, stderr=subprocess.STDOUT, cwd=ROOT, env=with_sdk())
     try:
         wait_ready(process, tables["gateway"]["http"].rsplit(":", 1)[1], output)
         for line in re.split(r"\n(?=curl |\w+=\S+ .*python3 |python3 )", commands.strip()):

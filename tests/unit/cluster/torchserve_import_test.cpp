@@ -148,3 +148,27 @@ TEST_CASE("names with quotes stay names") {
   REQUIRE_MESSAGE(config, config.error().message);
   CHECK(config->model.path == "mo\"del\\s/m.gguf");
 }
+
+TEST_CASE("a model with a handler of its own is a worker beside the LLM") {
+  const auto made = import_torchserve_handler(
+      "minWorkers: 2\nmaxWorkers: 4\nbatchSize: 4\nmaxBatchDelay: 50\nstartupTimeout: 9\n"
+      "responseTimeout: 8\nhandler:\n  word: x\n",
+      {"own/shout.py", "model-config.yaml", "shout"}, "m.gguf", "m");
+  REQUIRE_MESSAGE(made, made.error().message);
+  CHECK(mentions(made->notes, "maxWorkers is left out"));
+  const auto config = parse_config(made->toml, "nodes.toml");
+  REQUIRE_MESSAGE(config, config.error().message, "\n", made->toml);
+  REQUIRE(config->workers.size() == 1);
+  const auto& w = config->workers.front();
+  CHECK(w.name == "shout");
+  CHECK(w.count == 2);
+  CHECK(w.batch_size == 4);
+  CHECK(w.max_batch_delay == std::chrono::milliseconds(50));
+  CHECK(w.startup_timeout == std::chrono::seconds(9));
+  CHECK(w.response_timeout == std::chrono::seconds(8));
+  CHECK(w.command == std::vector<std::string>{"python3", "-m", "baton_worker.torchserve",
+                                              "own/shout.py", "--model-yaml-config",
+                                              "model-config.yaml"});
+  CHECK_FALSE(
+      import_torchserve_handler("continuousBatching: true\n", {"h.py", "c", "h"}, "m", "m"));
+}

@@ -125,3 +125,23 @@ TEST_CASE("gRPC listens where the file says a port") {
         "grpc_inference_address");
   CHECK(mentions(read("grpc_inference_address=127.0.0.1\n"), "grpc_inference_port says"));
 }
+
+TEST_CASE("a model store is carried over, but for what is no archive of it") {
+  const auto p =
+      read("model_store=/models/store\nload_models=a.mar, b=c.mar,http://x/d.mar,../e.mar\n"
+           "default_workers_per_model=2\njob_queue_size=7\ndefault_startup_timeout=9\n");
+  CHECK(mentions(p, "'http://x/d.mar' is left out"));
+  CHECK(mentions(p, "'../e.mar' is left out"));
+  const auto made = import_torchserve_server("m.gguf", "m", p);
+  const auto config = parse_config(made.toml, "nodes.toml");
+  REQUIRE_MESSAGE(config, config.error().message, "\n", made.toml);
+  REQUIRE(config->store);
+  CHECK(config->store->path == "/models/store");
+  CHECK(config->store->load_models == std::vector<std::string>{"a.mar", "b=c.mar"});
+  CHECK(config->store->default_workers_per_model == 2);
+  CHECK(config->store->job_queue_size == 7);
+  CHECK(config->store->default_startup_timeout == 9);
+  CHECK(read("model_store=s\nload_models=all\n").load_models == std::vector<std::string>{"all"});
+  CHECK(read("model_store=s\nload_models=none\n").load_models.empty());
+  CHECK(mentions(read("load_models=a.mar\n"), "there is no model_store"));
+}

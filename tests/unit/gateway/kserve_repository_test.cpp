@@ -71,11 +71,11 @@ TEST_CASE("with explicit control a load or unload of whatever name is the root's
     const auto load = w.change("load", "m%20x", body);
     REQUIRE(std::holds_alternative<repository_call>(load));
     CHECK(std::get<repository_call>(load).change.model == "m x");
-    CHECK_FALSE(std::get<repository_call>(load).change.is_unload);
+    CHECK(std::get<repository_call>(load).change.what == model_order::load);
   }
   const auto unload = w.change("unload", "m", R"({"parameters": {"unload_dependents": true}})");
   REQUIRE(std::holds_alternative<repository_call>(unload));
-  CHECK(std::get<repository_call>(unload).change.is_unload);
+  CHECK(std::get<repository_call>(unload).change.what == model_order::unload);
 }
 
 TEST_CASE("what a load cannot be told is refused by its name") {

@@ -81,6 +81,7 @@ private:
   static role other(role) { return role::shard; }
   static phase other(phase) { return phase::draining; }
   static model_state other(model_state) { return model_state::unloading; }
+  static model_order other(model_order) { return model_order::set_default; }
   static metric_kind other(metric_kind) { return metric_kind::gauge; }
   static model_control other(model_control) { return model_control::clients; }
 

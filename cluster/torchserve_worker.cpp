@@ -1,0 +1,107 @@
+#include "cluster/torchserve_worker.hpp"
+
+#include "cluster/imported_config.hpp"
+#include "cluster/yaml_reader.hpp"
+#include "schema/limits.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace baton::cluster {
+namespace {
+
+constexpr std::uint32_t seconds_max = 86'400;
+
+struct refused_key {
+  const char* key;
+  const char* why; // nothing here does what it asks for
+};
+// Each changes how the frontend speaks with a handler, or how many processes it is.
+constexpr std::array refused_flags{
+    refused_key{"continuousBatching", "a worker is given whole batches"},
+    refused_key{"sequenceBatching", "requests of a sequence may go to different workers"},
+    refused_key{"asyncCommunication", "a worker is given a batch when it has answered the last"},
+    refused_key{"useVenv", "workers run the first python3 in the PATH of `cluster up`"}};
+
+// Keys that have no counterpart, and why none is needed.
+constexpr std::array left_out_keys{
+    refused_key{"maxWorkers", "clients scale up to what a cluster can have"},
+    refused_key{"maxRetryTimeoutInSec", "workers are started again with a back-off of their own"},
+    refused_key{"clientTimeoutInMills", "gateway.request_timeout is for all clients"},
+    refused_key{"deviceType", "a handler takes the device that it likes"},
+    refused_key{"deviceIds", "a handler takes the device that it likes"}};
+
+void refuse_what_cannot_be(yaml_reader& in) {
+  for (const auto& [key, why] : refused_flags)
+    if (in.flag(key))
+      in.refuse(key, fmt::format("is not possible here: {}", why));
+  constexpr std::uint32_t processes_max = 1024;
+  const auto torchrun = in.map("torchrun");
+  const auto processes =
+      torchrun ? in.number(torchrun, "nproc-per-node", processes_max) : std::nullopt;
+  const auto level = in.number(in.root(), "parallelLevel", processes_max);
+  if (processes.value_or(1) > 1 || level.value_or(1) > 1)
+    in.refuse(processes ? "torchrun.nproc-per-node" : "parallelLevel",
+              "is not possible here: a worker is one process. An LLM needs no handler: [model] "
+              "with pipeline_parallel_size and tensor_parallel_size");
+  (void)in.word("parallelType", {"pp", "tp", "pptp", "custom"});
+}
+
+result<torchserve_settings> read(yaml_reader& in) {
+  torchserve_settings out;
+  out.workers = in.number(in.root(), "minWorkers", workers_of_cluster_max);
+  out.batch_size = in.number(in.root(), "batchSize", limits::batch_items_max);
+  out.max_batch_delay = in.number(in.root(), "maxBatchDelay", seconds_max * 1000, 0);
+  out.response_timeout = in.number(in.root(), "responseTimeout", seconds_max);
+  out.startup_timeout = in.number(in.root(), "startupTimeout", seconds_max);
+  out.job_queue_size = in.number(in.root(), "jobQueueSize", worker_queued_max);
+  out.use_job_ticket = in.flag("useJobTicket");
+  refuse_what_cannot_be(in);
+  if (in.refusal())
+    return *in.refusal();
+  for (const auto& [key, why] : left_out_keys)
+    if (in.root()[key])
+      out.notes.push_back(fmt::format("{} is left out: {}", key, why));
+  return out; // all else is the handler's, which reads it itself
+}
+
+} // namespace
+
+result<torchserve_settings> read_torchserve_settings(std::string_view yaml) {
+  try { // yaml-cpp's boundary
+    yaml_reader in(YAML::Load(std::string(yaml)));
+    if (in.root().IsNull())
+      return torchserve_settings();
+    if (!in.root().IsMap())
+      return fail(errc::bad_config, "it is no map of settings, as a model-config.yaml is");
+    return read(in);
+  } catch (const YAML::Exception& e) {
+    return fail(errc::bad_config, "line {}: {}", e.mark.line + 1, e.msg);
+  }
+}
+
+std::string worker_table(const torchserve_worker& of) {
+  std::vector<std::string> words;
+  for (const auto& word : of.command)
+    words.push_back(toml_string(word));
+  auto text = fmt::format("[[workers]]\nname = {}\nversion = {}\ncommand = [{}]\n",
+                          toml_string(of.name), toml_string(of.version), fmt::join(words, ", "));
+  const auto add = [&](std::string_view key, const std::optional<std::uint32_t>& value) {
+    if (value)
+      text += fmt::format("{} = {}\n", key, *value);
+  };
+  const auto& s = of.settings;
+  if (s.workers)
+    add("count", std::max(1u, *s.workers));
+  add("batch_size", s.batch_size);
+  if (s.max_batch_delay)
+    text += fmt::format("max_batch_delay = {}\n", *s.max_batch_delay / 1000.0);
+  add("max_queued", s.job_queue_size);
+  add("response_timeout", s.response_timeout);
+  add("startup_timeout", s.startup_timeout);
+  if (s.use_job_ticket)
+    text += "use_job_ticket = true\n";
+  return text;
+}
+
+} // namespace baton::cluster

@@ -1,0 +1,26 @@
+// An archive of TorchServe's: whatever its bytes say, what is made of it is a worker model within
+// its bounds, or is refused with a reason.
+#include "cluster/config_workers.hpp"
+#include "cluster/store_models.hpp"
+#include "schema/ensure.hpp"
+#include "schema/limits.hpp"
+#include "tests/fuzz/input.hpp"
+
+using namespace baton;
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const auto archive = cluster::read_archive_bytes(fuzz::text_of(data, size));
+  if (!archive) {
+    ENSURE(!archive.error().message.empty(), "an error without words");
+    return 0;
+  }
+  ENSURE(cluster::is_name(archive->model) && cluster::is_name(archive->version),
+         "an archive without a name");
+  const auto made = cluster::model_of_archive(*archive, "", {}, cluster::store_config(), 1);
+  if (!made)
+    return 0;
+  ENSURE(made->version.table.size() <= limits::model_config_bytes_max, "a table is too large");
+  const auto read = cluster::parse_worker(made->version.table, "again");
+  ENSURE(read && read->command.at(2) == "baton_worker.torchserve", "a manifest became a command");
+  return 0;
+}

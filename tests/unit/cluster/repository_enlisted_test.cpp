@@ -1,0 +1,303 @@
+// Models of a store in the book: enlisted, struck off, scaled, chosen. No files, no processes.
+#include "cluster/repository_book.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+using namespace baton;
+using namespace baton::cluster;
+using namespace std::chrono_literals;
+
+namespace {
+
+stored_model archive(std::string version, std::uint32_t workers, std::string name = "m") {
+  stored_model out;
+  out.name = std::move(name);
+  auto& v = out.version;
+  v.version = std::move(version);
+  v.digest = std::hash<std::string>()(v.version);
+  v.archive = "m.mar";
+  v.workers = workers;
+  v.table = fmt::format("[[workers]]\nname = \"{}\"\nversion = \"{}\"\ncommand = [\"true\"]\n",
+                        out.name, v.version);
+  v.worker.startup_timeout = 10s;
+  return out;
+}
+
+struct fixture {
+  repository_book::instant now{};
+  cluster_config config;
+  repository_book book;
+  node_id door{2};
+  std::uint64_t requests = 0;
+
+  explicit fixture(std::uint32_t gateways = 1)
+      : config(config_with(gateways)), book(how(gateways), config) {}
+
+  static cluster_config config_with(std::uint32_t gateways) {
+    cluster_config c;
+    c.gateway.processes = gateways;
+    worker_config w;
+    w.name = "fixed";
+    w.count = gateways;
+    c.workers.push_back(w);
+    return c;
+  }
+  static repository_book::options how(std::uint32_t gateways) {
+    repository_book::options o;
+    o.gateways = gateways;
+    return o;
+  }
+  change_model order(std::string version = "", bool waits = true, std::string model = "m") {
+    change_model out;
+    out.request = ++requests;
+    out.model = std::move(model);
+    out.version = std::move(version);
+    out.waits = waits;
+    return out;
+  }
+  void enlist(std::string version, std::uint32_t workers, bool waits = true) {
+    book.enlist(door, order("", waits), archive(std::move(version), workers), now);
+  }
+  void scale(std::uint32_t least, std::uint32_t most, bool waits = true) {
+    auto o = order("", waits);
+    o.settings.workers_min = least;
+    o.settings.workers_max = most;
+    book.scale(door, o, now);
+  }
+  std::vector<served_model> all() {
+    std::vector<served_model> out;
+    for (const auto& m : book.standing().all)
+      if (m.name == "m")
+        out.push_back(m);
+    return out;
+  }
+  served_model only() {
+    const auto those = all();
+    REQUIRE(those.size() == 1);
+    return those.front();
+  }
+  void make_ready() {
+    for (const auto& m : all())
+      for (const auto& w : m.workers)
+        book.on_ready(w.node, now);
+  }
+  model_changed answer() {
+    const auto all_answers = book.take_answers();
+    REQUIRE(all_answers.size() == 1);
+    return all_answers.front().what;
+  }
+  bool is_answered() { return !book.take_answers().empty(); }
+};
+
+} // namespace
+
+TEST_CASE("a model of a store is served when all its workers are ready") {
+  fixture f;
+  f.enlist("1.0", 2);
+  CHECK(f.only().state == model_state::loading);
+  CHECK(f.only().is_of_repository);
+  CHECK(f.only().archive == "m.mar");
+  const auto workers = f.only().workers;
+  REQUIRE(workers.size() == 2);
+  f.book.on_ready(workers[0].node, f.now);
+  CHECK_FALSE(f.is_answered());
+  f.book.on_ready(workers[1].node, f.now);
+  const auto said = f.answer();
+  CHECK_FALSE(said.failure);
+  CHECK(said.model == "m");
+  CHECK(said.version == "1.0");
+  CHECK(said.workers == 2);
+  CHECK(f.only().state == model_state::ready);
+}
+
+TEST_CASE("who does not wait is answered at once, and a model may have no workers") {
+  fixture f;
+  f.enlist("1.0", 1, /*waits=*/false);
+  CHECK(f.answer().workers == 1);
+  CHECK(f.only().state == model_state::loading);
+  fixture g;
+  g.enlist("1.0", 0);
+  CHECK(g.answer().workers == 0);
+  CHECK(g.only().state == model_state::ready);
+  CHECK(g.only().workers.empty());
+}
+
+TEST_CASE("one that fails is not enlisted any more") {
+  fixture f;
+  f.enlist("1.0", 1);
+  const auto worker = f.only().workers.front().node;
+  f.book.on_end(worker, "exit status 78: no weights", f.now);
+  const auto said = f.answer();
+  REQUIRE(said.failure);
+  CHECK(said.failure->code == errc::start_failed);
+  CHECK(said.failure->message.find("no weights") != std::string::npos);
+  CHECK(f.all().empty());
+  f.book.on_gone(worker, f.now);
+  f.enlist("1.0", 1); // another try
+  CHECK(f.only().state == model_state::loading);
+}
+
+TEST_CASE("what nodes.toml asks for at the start stays when it fails, and may be tried again") {
+  fixture f;
+  change_model at_start;
+  at_start.model = "m";
+  f.book.enlist({}, at_start, archive("1.0", 1), f.now);
+  CHECK_FALSE(f.is_answered());
+  f.book.on_end(f.only().workers.front().node, "no weights", f.now);
+  CHECK(f.only().state == model_state::unavailable);
+  CHECK(f.only().reason == "no weights");
+  f.scale(1, 1);
+  CHECK(f.only().state == model_state::loading);
+}
+
+TEST_CASE("a version is enlisted once, and no name twice") {
+  fixture f;
+  f.enlist("1.0", 1, false);
+  (void)f.answer();
+  f.enlist("1.0", 1);
+  CHECK(f.answer().failure->message == "Model version 1.0 is already registered for model m");
+  f.book.enlist(f.door, f.order("", true, "fixed"), archive("1.0", 1, "fixed"), f.now);
+  CHECK(f.answer().failure->code == errc::conflict);
+}
+
+TEST_CASE("a model that is struck off takes no more requests, and ends when it has drained") {
+  fixture f;
+  f.enlist("1.0", 1);
+  f.make_ready();
+  (void)f.answer();
+  f.book.strike(f.door, f.order(), f.now);
+  CHECK_FALSE(f.answer().failure);
+  const auto m = f.only();
+  CHECK(m.state == model_state::unloading);
+  f.enlist("1.0", 1); // at once, beside it
+  CHECK(f.all().size() == 2);
+  f.book.on_drained(0, m.revision, f.now);
+  CHECK(f.only().state == model_state::loading);
+  CHECK(f.only().workers.front().name != m.workers.front().name);
+  f.book.strike(f.door, f.order("", true, "unknown"), f.now);
+  const auto said = f.book.take_answers().back().what;
+  CHECK(said.failure->code == errc::model_not_found);
+}
+
+TEST_CASE("a model that loads is struck off: who waits for it hears of it") {
+  fixture f;
+  f.enlist("1.0", 1);
+  f.book.strike(f.door, f.order(), f.now);
+  const auto answers = f.book.take_answers();
+  REQUIRE(answers.size() == 2);
+  CHECK_FALSE(answers[0].what.failure);
+  CHECK(answers[1].what.failure->code == errc::cancelled);
+  CHECK(f.all().empty());
+}
+
+TEST_CASE("scaled up, those that serve go on while others load") {
+  fixture f;
+  f.enlist("1.0", 1);
+  f.make_ready();
+  (void)f.answer();
+  const auto before = f.only();
+  f.scale(3, 3);
+  const auto now = f.only();
+  CHECK(now.state == model_state::ready);
+  CHECK(now.revision == before.revision);
+  REQUIRE(now.workers.size() == 3);
+  CHECK(now.workers.front().node == before.workers.front().node);
+  f.book.on_ready(now.workers[1].node, f.now);
+  CHECK_FALSE(f.is_answered());
+  f.book.on_ready(now.workers[2].node, f.now);
+  CHECK(f.answer().workers == 3);
+}
+
+TEST_CASE("further workers that fail leave, and what serves goes on") {
+  fixture f;
+  f.enlist("1.0", 1);
+  f.make_ready();
+  (void)f.answer();
+  f.scale(2, 2);
+  const auto second = f.only().workers[1];
+  f.book.on_end(second.node, "out of memory", f.now);
+  CHECK(f.answer().failure->code == errc::start_failed);
+  CHECK(f.only().state == model_state::ready);
+  CHECK(f.only().workers.size() == 1);
+  f.scale(2, 2); // its place is given again when it is gone
+  CHECK(f.only().workers[1].name != second.name);
+}
+
+TEST_CASE("scaled down, the last ones leave; to none, and up again") {
+  fixture f;
+  f.enlist("1.0", 3);
+  f.make_ready();
+  (void)f.answer();
+  const auto before = f.only();
+  f.scale(1, 2);
+  CHECK(f.answer().workers == 2);
+  CHECK(f.only().workers.size() == 2);
+  CHECK(f.only().workers[0].node == before.workers[0].node);
+  const auto noted = f.book.note();
+  REQUIRE(noted.all.size() == 2); // a later root lets the third end as well
+  CHECK(noted.all[1].model.state == model_state::unloading);
+  CHECK(noted.all[1].model.workers.front().node == before.workers[2].node);
+  CHECK(noted.all[1].model.revision != before.revision);
+  f.book.on_gone(before.workers[2].node, f.now);
+  CHECK(f.book.note().all.size() == 1);
+  f.scale(0, 0);
+  CHECK(f.answer().workers == 0);
+  CHECK(f.only().state == model_state::ready);
+  CHECK(f.only().workers.empty());
+  f.scale(1, 1, /*waits=*/false);
+  CHECK(f.answer().workers == 1);
+  CHECK(f.only().workers.size() == 1);
+}
+
+TEST_CASE("each gateway has a worker of its own") {
+  fixture f(2);
+  f.enlist("1.0", 1, false);
+  const auto workers = f.only().workers;
+  REQUIRE(workers.size() == 2);
+  CHECK(workers[0].gateway_index != workers[1].gateway_index);
+  CHECK(f.answer().workers == 2);
+}
+
+TEST_CASE("of several versions one is the default, which goes last") {
+  fixture f;
+  f.enlist("1.0", 1, false);
+  f.enlist("2.0", 1, false);
+  f.make_ready();
+  (void)f.book.take_answers();
+  const auto default_of = [&] {
+    for (const auto& m : f.all())
+      if (m.is_default)
+        return m.version;
+    return std::string();
+  };
+  CHECK(default_of() == "1.0");
+  f.book.strike(f.door, f.order(), f.now);
+  CHECK(f.answer().failure->message == "Cannot remove default version 1.0 for model m");
+  f.book.set_default(f.door, f.order("3.0"));
+  CHECK(f.answer().failure->param == "model_version");
+  f.book.set_default(f.door, f.order("2.0"));
+  CHECK_FALSE(f.answer().failure);
+  CHECK(default_of() == "2.0");
+  f.book.strike(f.door, f.order("1.0"), f.now);
+  CHECK_FALSE(f.answer().failure);
+}
+
+TEST_CASE("another root takes up what was enlisted, scaled and chosen") {
+  fixture f;
+  f.enlist("1.0", 1, false);
+  f.enlist("2.0", 0, false);
+  f.make_ready();
+  f.book.set_default(f.door, f.order("2.0"));
+  fixture g;
+  g.book.restore(f.book.note(), g.now);
+  CHECK(g.all().size() == 2);
+  for (const auto& m : g.all()) {
+    CHECK(m.state == model_state::ready);
+    CHECK(m.is_default == (m.version == "2.0"));
+    CHECK(m.workers.size() == (m.version == "1.0" ? 1 : 0));
+  }
+  g.book.strike(g.door, g.order("1.0"), g.now);
+  CHECK_FALSE(g.answer().failure);
+}
