@@ -3,7 +3,7 @@
     python3 tests/bench/gpu.py [--device cuda:0] [--shape 8b|1b|tiny] [--dtype bfloat16] [--python PYTHON] [--build-dir build/gpu]
     python3 tests/bench/gpu.py --quantization fp8          the same with packed weights; also int4
     python3 tests/bench/gpu.py --only attention            decode of 64 sequences at 4096 positions, less the same at 64
-    python3 tests/bench/gpu.py --only host                 what a step costs that has nothing to compute
+    python3 tests/bench/gpu.py --only host [--batch 256]   what a step costs that has nothing to compute
     python3 tests/bench/gpu.py --shape 8b --write DIR      only writes the model
 
 Writes a model of random weights at the shape asked for (a directory as transformers saves it), measures copy bandwidth and
@@ -65,6 +65,31 @@ def tensors_of(shape):
     yield "lm_head.weight", [vocabulary, hidden]
 
 
+def byte_letters():
+    """How byte-level tokenizers write the bytes 0 to 255: printable ones as they are, the others from U+0100 on."""
+    plain = {*range(33, 127), *range(161, 173), *range(174, 256)}
+    others = iter(range(256, 512))
+    return [chr(byte if byte in plain else next(others)) for byte in range(256)]
+
+
+def write_tokenizer(directory, vocabulary):
+    """A token for each byte, and words that nobody's text has but the model may say: the model can be served, also over HTTP."""
+    specials = ["<s>", "</s>"]
+    words = specials + byte_letters()
+    words += [f"\u0120w{i}" for i in range(len(words), vocabulary)]
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+    added = [{"id": i, "content": text, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+             for i, text in enumerate(specials)]
+    (directory / "tokenizer.json").write_text(json.dumps({
+        "version": "1.0", "truncation": None, "padding": None, "added_tokens": added, "normalizer": None, "pre_tokenizer": byte_level,
+        "post_processor": None, "decoder": byte_level, "model": {
+            "type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None, "end_of_word_suffix": None, "fuse_unk": False,
+            "byte_fallback": False, "ignore_merges": False, "vocab": {text: i for i, text in enumerate(words)}, "merges": []}}))
+    (directory / "tokenizer_config.json").write_text(json.dumps({
+        "tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<s>", "eos_token": "</s>",
+        "chat_template": "{% for m in messages %}{{ m['content'] }}\n{% endfor %}"}))
+
+
 def write_model(directory, shape):
     """bf16 weights in [-1/32, 1/32]: 0x3C00 to 0x3CFF with a random sign, so that no sum overflows; norms are 1."""
     hidden, ffn, layers, heads, kv_heads, vocabulary = SHAPES[shape]
@@ -73,6 +98,7 @@ def write_model(directory, shape):
         "num_attention_heads": heads, "num_key_value_heads": kv_heads, "head_dim": hidden // heads, "vocab_size": vocabulary, "hidden_act": "silu",
         "max_position_embeddings": 8192, "rms_norm_eps": 1e-5, "rope_theta": 500000.0, "tie_word_embeddings": False, "torch_dtype": "bfloat16",
         "bos_token_id": 0, "eos_token_id": 1}))
+    write_tokenizer(directory, vocabulary)
     header, at = {}, 0
     for name, dims in tensors_of(shape):
         count = 2
@@ -149,6 +175,7 @@ def main():
     parser.add_argument("--group", type=int, choices=(32, 128), default=128, help="weights of a group of int4")
     parser.add_argument("--eager", action="store_true", help="steps are not recorded")
     parser.add_argument("--only", choices=("attention", "host"))
+    parser.add_argument("--batch", type=int, default=1, help="sequences of --only host")
     parser.add_argument("--python", default=os.environ.get("BATON_TORCH_PYTHON", sys.executable), help="with torch, for what the device can do")
     parser.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build/gpu")
     parser.add_argument("--write", type=pathlib.Path, help="write the model to this directory and end")
@@ -163,9 +190,9 @@ def main():
     with tempfile.TemporaryDirectory(prefix="baton-gpu-") as directory:
         write_model(pathlib.Path(directory), options.shape)
         if options.only == "host":
-            row = measure(options, directory, "--prompt", 0, "--batches", 1)["step of batch 1"]
+            row = measure(options, directory, "--prompt", 0, "--batches", options.batch)[f"step of batch {options.batch}"]
             is_held = options.device.startswith("cuda") and not options.eager
-            return int(say_bar("host time per step", row["value"], "us", HOST_BAR_US, row["value"] <= HOST_BAR_US, is_held))
+            return int(say_bar(f"host time per step of batch {options.batch}", row["value"], "us", HOST_BAR_US, row["value"] <= HOST_BAR_US, is_held))
         if options.only == "attention":
             count, seconds = measure_attention(options, directory)
             device = probe(options)

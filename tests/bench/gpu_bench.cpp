@@ -36,12 +36,20 @@ class bench {
 public:
   bench(plugin::plugin_engine& engine, const options& o) : engine_(engine), o_(o) {}
 
+  struct rates {
+    double decode = 0;       // tokens/s
+    double with_prompts = 0; // the same, by the time that their prompts took as well
+  };
   // Sequences side by side, each at its own blocks; greedy.
-  result<double> decode(std::uint32_t batch) {
-    double best = 0;
-    for (std::uint32_t i = 0; i < batch; ++i) // what they hold by then
-      if (auto ok = fill(i, o_.position); !ok)
+  result<rates> decode(std::uint32_t batch) {
+    double best = 0, filled = 0;
+    for (const bool is_warm : {false, true}) { // what they hold by then
+      const auto begin = clock_type::now();
+      if (auto ok = fill_all(batch); !ok)
         return ok.error();
+      if (is_warm)
+        filled = seconds_since(begin);
+    }
     for (std::uint32_t round = 0; round <= o_.rounds; ++round) { // the first warms up
       const auto begin = clock_type::now();
       for (std::uint32_t step = 0; step < o_.steps; ++step)
@@ -50,7 +58,8 @@ public:
       if (round > 0)
         best = std::max(best, batch * o_.steps / seconds_since(begin));
     }
-    return best;
+    const double tokens = batch * o_.steps;
+    return rates{best, tokens / (tokens / best + filled)};
   }
 
   // Rows of one prompt.
@@ -67,6 +76,17 @@ public:
   }
 
 private:
+  // As many prompts in a step as its rows allow.
+  result<void> fill_all(std::uint32_t batch) {
+    const auto at_once = std::max(engine_.limits().rows_max / std::max(o_.position, 1U), 1U);
+    for (std::uint32_t i = 0; i < batch; i += at_once) {
+      const auto count = std::min(at_once, batch - i);
+      if (auto ok = count > 1 ? run(i, count, 0, o_.position) : fill(i, o_.position); !ok)
+        return ok;
+    }
+    return {};
+  }
+
   // The first so many positions of a sequence, in steps of rows_max.
   result<void> fill(std::uint32_t sequence, std::uint32_t positions) {
     const auto at_a_time = engine_.limits().rows_max;
@@ -135,7 +155,8 @@ result<void> measure(const options& o) {
   c.threads = o.threads;
   const auto most = *std::max_element(o.batches.begin(), o.batches.end());
   c.context_max = std::max(o.prompt, o.position + o.steps);
-  c.rows_max = std::max(most, std::min(o.prompt, 4096U));
+  c.rows_max = std::max(most, std::min(std::max(o.prompt, most * o.position), 4096U));
+  c.draws_usual = most;
   c.blocks = most * ((c.context_max + c.block_positions - 1) / c.block_positions);
   const auto begin = clock_type::now();
   const auto engine =
@@ -157,8 +178,9 @@ result<void> measure(const options& o) {
     const auto rate = b.decode(batch);
     if (!rate)
       return rate.error();
-    print(fmt::format("decode batch {}", batch), *rate, "tokens/s");
-    print(fmt::format("step of batch {}", batch), batch / *rate * 1e6, "us");
+    print(fmt::format("decode batch {}", batch), rate->decode, "tokens/s");
+    print(fmt::format("decode batch {} with its prompts", batch), rate->with_prompts, "tokens/s");
+    print(fmt::format("step of batch {}", batch), batch / rate->decode * 1e6, "us");
   }
   if (o.prompt > 0) {
     const auto rate = b.prefill();

@@ -1,17 +1,39 @@
 """transformers on the same model and device, as its documentation says it is quickest: static cache, compiled forward.
 
     PYTHON tests/bench/gpu_transformers.py --model DIR [--device cuda:0] [--dtype bfloat16] [--batch 1] [--prompt 128] [--steps 512] [--no-compile]
+    PYTHON tests/bench/gpu_transformers.py --model DIR --continuous --batch 256 ...   its continuous batching (generate_batch) in place of that
 
 PYTHON has torch and transformers (pip install torch==2.11.0 transformers==4.57.6); DIR is written by
 `gpu.py --shape 8b --write DIR`. Prints one JSON object: tokens/s of all sequences, prompt and compilation left out, which is what
-`gpu_bench --batches BATCH --position PROMPT --steps STEPS` measures as well.
+`gpu_bench --batches BATCH --position PROMPT --steps STEPS` measures as well. Continuous batching reads the prompts itself: its row is of
+all that it did, and the row of gpu_bench beside it is `decode batch BATCH with its prompts`.
 """
 import argparse
 import json
 import time
 
 import torch
-from transformers import AutoModelForCausalLM, StaticCache
+from transformers import AutoModelForCausalLM, GenerationConfig, StaticCache
+
+
+def continuous(model, options):
+    """Tokens/s of greedy sequences that all come at once, with a cache that holds all of them and no end token."""
+    block = 32  # positions
+    how = GenerationConfig(max_new_tokens=options.steps, do_sample=False, eos_token_id=-1, pad_token_id=0, block_size=block,
+                           num_blocks=options.batch * ((options.prompt + options.steps) // block + 2), max_batch_tokens=max(512, options.batch))
+    how.use_cuda_graph = options.device.startswith("cuda") and not options.no_compile
+    prompts = torch.randint(2, model.config.vocab_size, (options.batch, options.prompt)).tolist()
+    best = 0
+    for round_number in range(options.rounds + 1):  # the first one warms up
+        begin = time.perf_counter()
+        made = model.generate_batch(prompts, generation_config=how, progress_bar=False)
+        took = time.perf_counter() - begin
+        tokens = sum(len(one.generated_tokens) for one in made.values())
+        if tokens != options.batch * options.steps:
+            raise SystemExit(f"transformers made {tokens} tokens of {options.batch * options.steps}")
+        if round_number > 0:
+            best = max(best, tokens / took)
+    return best
 
 
 def main():
@@ -24,10 +46,16 @@ def main():
     parser.add_argument("--steps", type=int, default=512)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--no-compile", action="store_true")
+    parser.add_argument("--continuous", action="store_true")
     options = parser.parse_args()
     dtype = getattr(torch, options.dtype)
     torch.manual_seed(1)
-    model = AutoModelForCausalLM.from_pretrained(options.model, dtype=dtype).to(options.device).eval()
+    ways = {"attn_implementation": "sdpa_paged"} if options.continuous else {}
+    model = AutoModelForCausalLM.from_pretrained(options.model, dtype=dtype, **ways).to(options.device).eval()
+    if options.continuous:
+        row = f"transformers, continuous batching of {options.batch} with their prompts"
+        print(json.dumps({"row": row, "value": continuous(model, options), "unit": "tokens/s"}))
+        return
     forward = model.forward if options.no_compile else torch.compile(model.forward, mode="reduce-overhead", fullgraph=True)
     wait = torch.cuda.synchronize if options.device.startswith("cuda") else lambda: None
     best = 0

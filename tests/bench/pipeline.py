@@ -4,6 +4,8 @@ Called by run.py. The two layouts take turns over HTTP: prefill with two request
 time that stages wait is that of /metrics while all streams decode. `balance` is how evenly the cut shares out the work, by the compute time
 of each stage meanwhile: of two stages with 1 and 0.9 s, the one waits for the other 5 % of the time, whatever the pipeline does. Layers are
 not divided, and prompts and decoding have one cut, so it is what the ratio and the bubble can reach at best.
+
+With --devices cuda:0,cuda:0 the stages are two processes on the one GPU, beside one process that has it alone.
 """
 import re
 import threading
@@ -17,6 +19,8 @@ from settings import say
 PREFILL_STREAMS, PREFILL_REQUESTS, PREFILL_TOKENS = 2, 8, 500
 PREFILL_BAR = 0.95
 DECODE_BARS = {16: 0.85, 32: 0.92}
+BARS = {"prefill": PREFILL_BAR, **DECODE_BARS}
+DEVICES_BAR = 0.9  # of all rows, where devices are named
 DECODE_TOKENS = 96
 BUBBLE_BAR = 0.05
 SAMPLE_SECONDS = 0.2
@@ -113,7 +117,9 @@ def one_server(settings, devices, seed):
 
 
 def rows(settings):
-    two_stages, one_stage = servers.core_devices(settings.threads)
+    if settings.is_tensor:
+        return [report.missing("pipeline", "--tensor makes one stage of the two shards: no pipeline")]
+    two_stages, one_stage = servers.shard_devices(settings)
     sides = {"stages": two_stages, "one": one_stage}
     results = {name: [] for name in sides}
     for round_index in range(settings.rounds):
@@ -123,12 +129,15 @@ def rows(settings):
                 results[name].append(one_server(settings, sides[name], round_index + 1))
         except servers.ServerFailed as error:
             return [report.missing("pipeline", str(error))]
+    if settings.devices:
+        bars = dict.fromkeys(BARS, DEVICES_BAR)
+        return judge(results, "+".join(two_stages), one_stage[0], bars)
     return judge(results, f"{len(two_stages)}x1", f"1x{settings.threads}")
 
 
-def judge(results, stages_name, one_name):
+def judge(results, stages_name, one_name, bars=None):
     made = []
-    for key, bar in {"prefill": PREFILL_BAR, **DECODE_BARS}.items():
+    for key, bar in (bars or BARS).items():
         what = key if key == "prefill" else f"decode.{key}"
         by_side = {name: [one[key] for one in rounds] for name, rounds in results.items()}
         made += [report.median_row(f"pipeline.{stages_name}.{what}", by_side["stages"], "tokens/s"),

@@ -1,6 +1,7 @@
 """./check bench: measures Baton beside llama.cpp, raw ZeroMQ and the hardware, in interleaved rounds of the same run.
 
     ./check bench [--quick] [--json] [--write] [--only SECTION[,SECTION]] [--model FILE] [--rounds N] [--threads N]
+    ./check bench --only pipeline,kill --devices cuda:0,cuda:0 [--tensor] [--build-dir build/gpu] ...
 
 Prints a table for people, or with --json one object a line: row, value, unit, bar, ok, min, max, rounds (and reason where
 a row could not be had). Exit status 1 if a bar is missed. --write puts the tables into docs/benchmarks.md, which says how
@@ -45,6 +46,7 @@ SECTIONS = {"engine": (engine.rows, 5), "types": (engine.type_rows, 3), "perplex
 ONLY_BY_NAME = {"schemas"}  # it would not fit beneath SECONDS_MAX
 BY_DEFAULT = [name for name in SECTIONS if name not in ONLY_BY_NAME]
 NEED_PEER = {"engine", "types", "perplexity", "served", "interference"}
+TAKE_DEVICES = {"pipeline", "kill"}
 SECONDS_MAX = 900
 BUILD_SECONDS_MAX = 3600
 
@@ -58,18 +60,27 @@ def arguments():
     parser.add_argument("--model", type=pathlib.Path, default=MODEL, help="GGUF file for both sides")
     parser.add_argument("--rounds", type=int, default=0, help="of every section; by default from 1 to 5, as the section needs")
     parser.add_argument("--threads", type=int, default=2, help="compute threads of both sides, default 2")
+    parser.add_argument("--devices", default="", help="of two shards, cuda:0,cuda:0, in place of a core each: for pipeline and kill")
+    parser.add_argument("--tensor", action="store_true", help="with --devices: the two are ranks of one stage, for kill")
     parser.add_argument("--build-dir", type=pathlib.Path, default=None, help="use this build, do not build")
     parser.add_argument("--no-peer", action="store_true", help="do not fetch and build llama.cpp")
     options = parser.parse_args()
     options.sections = options.only.split(",") if options.only else BY_DEFAULT
     if unknown := set(options.sections) - set(SECTIONS):
         parser.error(f"no section {', '.join(sorted(unknown))}; there are {', '.join(SECTIONS)}")
+    options.devices = options.devices.split(",") if options.devices else []
+    if options.devices and (len(options.devices) != 2 or not set(options.sections) <= TAKE_DEVICES):
+        parser.error(f"--devices names two, and is for --only {','.join(sorted(TAKE_DEVICES))}")
+    if options.tensor and (options.sections != ["kill"] or not options.devices):
+        parser.error("--tensor is for --only kill, with --devices")
     cores = len(os.sched_getaffinity(0))
     if options.rounds < 0 or not 2 <= options.threads <= cores:
         parser.error(f"--rounds is 1 or more; --threads is 2 (two stages have one each) to {cores}, the cores of this machine")
     if options.write and options.quick:
         parser.error("--quick proves no speed: not to be written down")
-    if not options.model.is_file():
+    if options.write and options.devices:
+        parser.error("--devices: rows of other devices, not of docs/benchmarks.md's tables")
+    if not options.model.is_file() and not (options.devices and (options.model / "config.json").is_file()):
         parser.error(f"{options.model}: no such file")
     return options
 
@@ -83,7 +94,7 @@ def build_release():
 
 def prepare(options):
     settings = Settings(model=options.model.resolve(), build=options.build_dir or ROOT / "build" / "release", threads=options.threads,
-                        is_quick=options.quick)
+                        is_quick=options.quick, devices=options.devices, is_tensor=options.tensor)
     if options.build_dir is None:
         build_release()
     if NEED_PEER & set(options.sections):

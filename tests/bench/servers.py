@@ -210,6 +210,11 @@ class Cluster(Server):
         super().stop()
 
 
+def shard_devices(settings):
+    """-> (devices of two shards, devices of one process that has as much): as they were asked for, else cores."""
+    return (settings.devices, settings.devices[:1]) if settings.devices else core_devices(settings.threads)
+
+
 def core_devices(threads):
     """`threads` cores that this process may use, as (a device per core, one device of them all)."""
     cores = sorted(os.sched_getaffinity(0))[:threads]

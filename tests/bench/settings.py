@@ -23,6 +23,8 @@ class Settings:
     rounds: int = 1  # of the section that is measured
     peer_bin: pathlib.Path = None  # of llama.cpp; None: it could not be had
     peer_reason: str = ""
+    devices: list = dataclasses.field(default_factory=list)  # of two shards; none: a core each
+    is_tensor: bool = False  # these are ranks of one stage
     disturbed: int = 0  # measurements that were thrown away
     neighbours: list = dataclasses.field(default_factory=list)  # (what ran, cores used by others, cores stolen by the host)
 

@@ -1,6 +1,7 @@
 """What the sections of the benches read out of streams and of other programs' output: pytest tests/bench."""
 import os
 import pathlib
+import subprocess
 import sys
 
 import pytest
@@ -15,6 +16,7 @@ import perplexity  # noqa: E402
 import pipeline  # noqa: E402
 import report  # noqa: E402
 import schema_judge  # noqa: E402
+import servers  # noqa: E402
 import start  # noqa: E402
 import tensor  # noqa: E402
 from settings import Settings, ToolFailed  # noqa: E402
@@ -75,6 +77,8 @@ def test_stages_are_judged_beside_one_process():
     rows = {row.row: row for row in pipeline.judge(results, "2x1", "1x2")}
     assert [rows[f"pipeline.2x1/1x2.{what}"].ok for what in ("prefill", "decode.16", "decode.32")] == [True, False, True]
     assert rows["pipeline.2x1.bubble"].value == 0.02 and rows["pipeline.2x1.bubble"].ok
+    on_one_gpu = {row.row: row for row in pipeline.judge(results, "cuda:0+cuda:0", "cuda:0", dict.fromkeys(pipeline.BARS, pipeline.DEVICES_BAR))}
+    assert {row.bar for name, row in on_one_gpu.items() if name.startswith("pipeline.cuda:0+cuda:0/cuda:0.")} == {0.9}
     assert rows["pipeline.2x1.prefill.balance"].value == 0.94 and not rows["pipeline.2x1.decode.32.balance"].ok
 
 
@@ -150,3 +154,21 @@ def test_a_stream_is_hit_by_a_blow_between_its_first_piece_and_its_last():
     assert [answer.was_in_the_middle(t) for t in (0.5, 1.0, 2.5, 3.0)] == [False, True, True, False]
     answer.finish, answer.finishes, answer.dones = "length", 1, 1
     assert answer.faults() == ["it ended by length"]
+
+
+@pytest.mark.parametrize("words, why", [
+    (["--devices", "cuda:0"], "--devices names two"),
+    (["--devices", "cuda:0,cuda:0", "--only", "bus"], "--devices names two, and is for --only kill,pipeline"),
+    (["--tensor", "--only", "kill"], "--tensor is for --only kill, with --devices"),
+    (["--devices", "cuda:0,cuda:0", "--tensor", "--only", "pipeline"], "--tensor is for --only kill, with --devices"),
+    (["--devices", "cuda:0,cuda:0", "--only", "kill", "--write"], "not of docs/benchmarks.md's tables")])
+def test_devices_are_for_the_sections_that_have_two_shards(words, why):
+    done = subprocess.run([sys.executable, pathlib.Path(__file__).parent / "run.py", *words], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and why in done.stderr, done.stderr
+
+
+def test_shards_are_where_they_are_asked_for_and_one_process_on_the_first():
+    settings = Settings(model=None, build=None, threads=2, is_quick=True, devices=["cuda:0", "cuda:1"])
+    assert servers.shard_devices(settings) == (["cuda:0", "cuda:1"], ["cuda:0"])
+    settings.devices = []
+    assert servers.shard_devices(settings) == servers.core_devices(2)

@@ -24,13 +24,13 @@ def tiny(tmp_path_factory):
     return path
 
 
-def texts(cluster):
-    streams = [Stream(cluster, p, max_tokens=TOKENS) for p in PROMPTS]
+def texts(cluster, tokens=TOKENS):
+    streams = [Stream(cluster, p, max_tokens=tokens) for p in PROMPTS]
     return [s.check().text for s in streams]
 
 
 def served(tiny, devices, **options):
-    return running(path=tiny, devices=devices, kv_cache="8MiB", model='dtype = "float32"' if PLAIN in devices else "", **options)
+    return running(path=tiny, devices=devices, kv_cache="8MiB", model='dtype = "float32"' if any("/" in d for d in devices) else "", **options)
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +58,33 @@ def test_streams_outlive_a_shard_whose_kv_goes_with_it(tiny, native):
         assert time.monotonic() - at < 30
         after = cluster.pids()
         assert {name for name in after if after[name] != before[name]} == {"shard-1"}
+
+
+TRAPPING = "plain/plain-trapping"
+LONG = 150  # tokens: streams that run when the kernel traps
+
+
+@pytest.mark.parametrize("devices, tensor", [(["cpu:0", TRAPPING], 1), ([TRAPPING, TRAPPING], 2)])
+def test_a_shard_that_loses_its_device_ends_and_streams_go_on(tiny, tmp_path, monkeypatch, devices, tensor):
+    """A kernel that traps: the process cannot use its device any more, and must not answer for it."""
+    trap = tmp_path / "trap"
+    monkeypatch.setenv("BATON_PLAIN_TRAP", str(trap))
+    with served(tiny, devices, tensor=tensor) as cluster:
+        undisturbed = texts(cluster, LONG)
+        before = cluster.pids()
+        streams = [Stream(cluster, p, max_tokens=LONG) for p in PROMPTS]
+        for s in streams:
+            assert s.begun.wait(60)
+        trap.write_text("now")
+        assert [s.check().text for s in streams] == undisturbed
+        assert not trap.exists()
+        after = cluster.pids()
+        lost = {name for name in after if after[name] != before[name]}
+        assert len(lost) == 1 and lost < {"shard-0", "shard-1"}, lost
+        assert "the device is lost: an illegal memory access" in cluster.log(*lost)
+        assert "status 71" in cluster.log("agent-a")
+        cluster.wait_ready()
+        assert texts(cluster, LONG) == undisturbed
 
 
 @pytest.mark.parametrize("form", ["fp8", "int4"])
@@ -101,6 +128,10 @@ def test_devices_that_are_not_there_are_named(tiny, tmp_path):
     assert "there is no device other, only plain" in refused(config, "doctor")
     assert "there is no device other, only plain" in refused(config, "up")
     assert "there is no device other, only plain" in refused("plain/other", "doctor", "--device")
+    ranks = 'tensor_parallel_size = 2\n[[nodes]]\nname = "a"\ndevices = ["plain/plain-alone", "plain/plain-alone"]\n'
+    config.write_text(base + ranks)
+    assert "several ranks need what this machine has not" in refused(config, "doctor")
+    assert "several ranks need what this machine has not" in refused(config, "up")
     config.write_text(base.replace("8MiB", "auto") + f'[[nodes]]\nname = "a"\ndevices = ["{PLAIN}"]\n')
     assert f"not that of device {PLAIN}: give a size" in refused(config, "plan")
     config.write_text(base + 'kv_cache_dtype = "q8_0"\n' + f'[[nodes]]\nname = "a"\ndevices = ["{PLAIN}"]\n')
