@@ -88,6 +88,9 @@ TEST_CASE("a connection may fall at any message") {
 TEST_CASE("any one step may fail") {
   sweep_steps(step_fault::error);
 }
+TEST_CASE("there may be no memory for any one step") {
+  sweep_steps(step_fault::no_memory);
+}
 TEST_CASE("the engine may throw in any one step") {
   sweep_steps(step_fault::exception);
 }

@@ -45,7 +45,7 @@ inline constexpr std::uint32_t generation_of(node_id node) {
 inline constexpr std::uint32_t layers_of_toy = 4;
 
 // What befalls a shard at a step of its engine. `kill`: from outside, so that its KV is trusted.
-enum class step_fault : std::uint8_t { none, error, exception, death, kill };
+enum class step_fault : std::uint8_t { none, error, exception, death, kill, no_memory };
 
 // How a generation cuts the model: the first layers of its stages, and the ranks of each.
 struct layout {

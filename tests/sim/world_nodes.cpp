@@ -10,6 +10,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <new>
 #include <stdexcept>
 
 namespace baton::sim {
@@ -392,6 +393,9 @@ result<void> world::before_step(node_id shard, const micro_batch& batch) {
     return {};
   case step_fault::error:
     return fail(errc::internal, "the engine failed");
+  case step_fault::no_memory:
+    kept_[shard].is_distrusted |= options_.width > 1; // then the process ends
+    throw std::bad_alloc();
   case step_fault::exception:
     kept_[shard].is_distrusted = true;
     throw std::runtime_error("the engine throws");
