@@ -21,4 +21,9 @@ std::optional<std::chrono::milliseconds> restart_policy::on_exit(time_point now,
   return delay;
 }
 
+std::uint32_t restart_policy::restarts_recent(time_point now) const noexcept {
+  return static_cast<std::uint32_t>(std::count_if(
+      recent_.begin(), recent_.end(), [&](auto at) { return now - at <= limits_.period; }));
+}
+
 } // namespace baton::actors

@@ -39,6 +39,8 @@ public:
   std::optional<std::chrono::milliseconds> on_exit(time_point now, bool was_settled);
 
   std::uint32_t restarts_total() const noexcept { return total_; }
+  // Within the period that ends at `now`.
+  std::uint32_t restarts_recent(time_point now) const noexcept;
   const restart_intensity& limits() const noexcept { return limits_; }
 
 private:

@@ -11,9 +11,19 @@ namespace {
 
 using pointer = supervisor_actor::stateful_pointer<supervisor_state>;
 
-status standing_of(const child& c) {
+status standing_of(pointer self, child& c) {
+  const auto& config = self->state.config;
+  const auto& limits = c.policy.limits();
   auto standing = c.last;
   standing.restarts = c.policy.restarts_total();
+  c.recent = c.policy.restarts_recent(config.now());
+  standing.supervision =
+      supervision{config.name,
+                  config.strategy,
+                  c.spec.is_elsewhere ? 0 : limits.restarts_max,
+                  c.spec.is_elsewhere ? 0 : static_cast<std::uint32_t>(limits.period.count()),
+                  c.recent,
+                  c.phase == child_phase::given_up};
   return standing;
 }
 
@@ -22,7 +32,7 @@ void report(pointer self) {
   std::vector<status> changed;
   for (auto* c : std::exchange(self->state.untold, {})) {
     c->is_untold = false;
-    changed.push_back(standing_of(*c));
+    changed.push_back(standing_of(self, *c));
   }
   if (!changed.empty())
     self->state.config.changed(changed);
@@ -30,8 +40,8 @@ void report(pointer self) {
 
 void report_all(pointer self) {
   std::vector<status> all;
-  for (const auto& c : self->state.children)
-    all.push_back(standing_of(c));
+  for (auto& c : self->state.children)
+    all.push_back(standing_of(self, c));
   self->state.config.changed(all);
 }
 
@@ -234,6 +244,10 @@ void on_tick(pointer self) {
   auto now = s.config.now();
   bool changed = false;
   for (auto& c : s.children) {
+    if (c.recent != c.policy.restarts_recent(now)) { // some lie longer back than the period
+      note(self, c, c.last);
+      changed = true;
+    }
     if (is_undying(self, c)) {
       leave_behind(self, c);
       changed = true;
@@ -278,7 +292,7 @@ void reindex(pointer self) {
 }
 
 child first_seen(const child_spec& spec) {
-  return {spec, restart_policy(spec.intensity), {}, {}, 0, {}, {}, {}, {}, {}, {}, {}, {}};
+  return {spec, restart_policy(spec.intensity), {}, {}, 0, {}, {}, {}, {}, {}, {}, {}, {}, {}};
 }
 
 void take_up(pointer self, child& c) {

@@ -33,13 +33,6 @@ struct child_spec {
   std::chrono::milliseconds retire_max{0};
 };
 
-// Who goes down with a child that ended, to come back with it (Erlang/OTP, "Supervisor Behaviour").
-enum class restart_strategy : std::uint8_t {
-  one_for_one,  // nobody
-  one_for_all,  // all others
-  rest_for_one, // those that were started after it
-};
-
 // A child that another supervisor has left running.
 struct left_child {
   std::int32_t pid = 0;
@@ -74,6 +67,7 @@ using supervisor_actor =
     takes<status, drain, child_exited, wanted_children, peer_up, peer_down, tick>;
 
 struct supervisor_config {
+  std::string name;                 // as its children's standing says it: "root", "agent-a"
   std::vector<child_spec> children; // in start order
   restart_strategy strategy = restart_strategy::one_for_one;
   // The one that runs already, if there is one; asked once for each child. Its end will be told.
@@ -150,6 +144,7 @@ struct child {
   std::optional<time_point> killed_at; // this life, for the first time
   status last;                         // as the child said, or as we saw
   bool is_untold = false;              // `last`, yet
+  std::uint32_t recent = 0;            // restarts within the period, as they were told
   bool is_retiring = false;            // stopping for good
   bool comes_back = false;             // it is wanted again meanwhile
 };

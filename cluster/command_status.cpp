@@ -2,11 +2,13 @@
 #include "cluster/commands.hpp"
 #include "cluster/json_text.hpp"
 #include "cluster/root_client.hpp"
+#include "cluster/stable_name.hpp"
 #include "gateway/board.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <cstdio>
+#include <map>
 #include <thread>
 
 namespace baton::cluster {
@@ -40,17 +42,50 @@ std::string pipeline_lines(const cluster_status& s) {
   return text;
 }
 
+std::string of_period(const std::optional<supervision>& by) {
+  if (!by || by->restarts_max == 0)
+    return "";
+  return fmt::format("{} of {} in {} s", by->restarts_recent, by->restarts_max, by->period_seconds);
+}
+
+// The supervisor's children, and theirs, each beneath it. Those of whom no supervisor has spoken
+// yet are the root's.
+void add_children(std::string& text, const cluster_status& s, const std::string& supervisor,
+                  std::size_t depth) {
+  for (const auto& n : s.nodes) {
+    if ((n.supervision ? n.supervision->by : root_name.name) != supervisor)
+      continue;
+    text += fmt::format("  {:<16} {:<11} {:>8} {:>9}  {:<14} {}\n",
+                        std::string(2 * depth, ' ') + n.name, gateway::name_of(n.phase), n.pid,
+                        n.restarts, of_period(n.supervision), n.reason);
+    if (n.name != supervisor)
+      add_children(text, s, n.name, depth + 1);
+  }
+}
+
+// Each supervisor with its strategy, where its children stand.
+std::string strategies(const cluster_status& s) {
+  std::map<std::string, std::string_view> all;
+  for (const auto& n : s.nodes)
+    if (n.supervision)
+      all.emplace(n.supervision->by,
+                  restart_strategy_names.at(static_cast<std::size_t>(n.supervision->strategy)));
+  std::string text;
+  for (const auto& [name, strategy] : all)
+    text += fmt::format("{}{}: {}", text.empty() ? "  supervisors  " : ", ", name, strategy);
+  return text.empty() ? text : text + "\n";
+}
+
 std::string status_table(const cluster_status& s) {
   auto text = fmt::format("{}  {}{}  {}\n", s.model, gateway::name_of(s.phase),
                           s.reason.empty() ? "" : " (" + s.reason + ")", s.url);
-  text += fmt::format("  {:<12} {:<11} {:>8} {:>9}  {}\n", "process", "phase", "pid", "restarts",
-                      "reason");
+  text += fmt::format("  {:<16} {:<11} {:>8} {:>9}  {:<14} {}\n", "process", "phase", "pid",
+                      "restarts", "of late", "reason");
   const bool is_one = s.pipelines.size() <= 1;
   if (is_one && (s.generation > 0 || !s.change.empty()))
     text += fmt::format("  {}\n", generation_of(s.generation, s.change));
-  for (const auto& n : s.nodes)
-    text += fmt::format("  {:<12} {:<11} {:>8} {:>9}  {}\n", n.name, gateway::name_of(n.phase),
-                        n.pid, n.restarts, n.reason);
+  add_children(text, s, root_name.name, 0);
+  text += strategies(s);
   if (!is_one)
     return text + pipeline_lines(s);
   return s.load ? text + load_lines(*s.load) : text;
@@ -71,6 +106,17 @@ nlohmann::ordered_json load_json(const load_report& l) {
           {"bubble_ratio", l.bubble_ratio}};
 }
 
+nlohmann::ordered_json supervision_json(const std::optional<supervision>& by) {
+  if (!by)
+    return nullptr;
+  return {{"by", by->by},
+          {"strategy", restart_strategy_names.at(static_cast<std::size_t>(by->strategy))},
+          {"restarts_max", by->restarts_max},
+          {"period_seconds", by->period_seconds},
+          {"restarts_recent", by->restarts_recent},
+          {"has_given_up", by->has_given_up}};
+}
+
 std::string status_json(const cluster_status& s) {
   nlohmann::ordered_json json{{"phase", gateway::name_of(s.phase)},
                               {"reason", s.reason},
@@ -86,7 +132,8 @@ std::string status_json(const cluster_status& s) {
                                  {"reason", n.reason},
                                  {"pid", n.pid},
                                  {"epoch", n.epoch.value},
-                                 {"restarts", n.restarts}});
+                                 {"restarts", n.restarts},
+                                 {"supervision", supervision_json(n.supervision)}});
   if (s.load)
     json["load"] = load_json(*s.load);
   json["pipelines"] = nlohmann::ordered_json::array();

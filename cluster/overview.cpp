@@ -10,6 +10,32 @@ namespace {
 
 using pointer = overview_actor::stateful_pointer<overview_state>;
 
+// What it means that this one is not started again.
+std::string_view what_is_lost(role r) {
+  switch (r) {
+  case role::head:
+    return "its pipeline serves nobody";
+  case role::gateway:
+    return "its doors are closed";
+  case role::agent:
+    return "its shards go on, and have no next life";
+  case role::shard:
+    return "its pipeline serves nobody, unless others take its layers";
+  case role::worker:
+    return "its model is not served";
+  default:
+    return "it is missing";
+  }
+}
+
+std::string reason_of(const status& s) {
+  const bool has_given_up = s.supervision && s.supervision->has_given_up;
+  return fmt::format("{}: {}{}", s.name, s.reason,
+                     has_given_up ? fmt::format("; {} has given it up: {}", s.supervision->by,
+                                                what_is_lost(s.role))
+                                  : std::string());
+}
+
 // Whose reason it is: of one that failed rather than of those who wait for it.
 const status* teller_of(const std::vector<status>& nodes) {
   const status* teller = nullptr;
@@ -33,7 +59,7 @@ cluster_status picture(const overview_state& s) {
   }
   all.phase = overall_phase(judged, s.was_ready);
   if (const auto* n = teller_of(judged))
-    all.reason = fmt::format("{}: {}", n->name, n->reason);
+    all.reason = reason_of(*n);
   all.pipelines = s.expected.pipelines;
   for (const auto& [number, load] : s.loads)
     if (number < all.pipelines.size())
@@ -96,8 +122,10 @@ overview_actor::behavior_type overview(pointer self, overview_config config) {
         if (m.epoch < known.epoch)
           return; // from a life that is over
         auto restarts = std::max(known.restarts, m.restarts);
+        auto supervision = m.supervision ? m.supervision : known.supervision;
         known = m;
         known.restarts = restarts;
+        known.supervision = std::move(supervision); // a child itself does not say it
         tell(self);
       },
       [self](const asked& m) {

@@ -134,7 +134,12 @@ void progress::stopped(const root_end& how) {
 
 std::string progress::failure() const {
   std::lock_guard lock(mutex_);
-  return last_.phase == phase::failed ? last_.reason : "";
+  if (last_.phase == phase::failed)
+    return last_.reason;
+  for (const auto& n : last_.nodes) // of a worker model, without which the cluster is ready
+    if (n.supervision && n.supervision->has_given_up)
+      return fmt::format("{}: {}", n.name, n.reason);
+  return "";
 }
 
 bool progress::wait_ready(const std::function<bool()>& interrupted) {

@@ -170,6 +170,7 @@ int run_agent(const cluster_contexts& all, const role_arguments& arguments) {
   child_launcher launcher(watch, all, arguments.config, lives);
 
   actors::supervisor_config config;
+  config.name = agent.name;
   config.children = shards_of(all, agent);
   launcher.serve(config);
   launcher.observe([&](const actors::child_exited& m) {

@@ -244,6 +244,7 @@ private:
 
   void start_supervisor() {
     actors::supervisor_config config;
+    config.name = root_name.name;
     config.children = children_of(all_, context_.plan.agents, models_.workers());
     launcher_.observe([this](const actors::child_exited& m) {
       on_end(m);
@@ -271,7 +272,10 @@ private:
         caf::anon_send(overview_, s);
       }
     };
-    config.escalate = [](const status&) {}; // there is nobody above: the overview shows it
+    // There is nobody above: the overview shows it, and whoever ends the root hears of it.
+    config.escalate = [](const status& s) {
+      spdlog::error("{} is not started again until the next `cluster up`: {}", s.name, s.reason);
+    };
     config.stopped = [this] {
       has_stopped_ = true;
       self_.stop();

@@ -85,7 +85,39 @@ MetricFamily family_with(const one_value& v) {
   return family;
 }
 
-// The supervision tree as the root last told it.
+// Who starts whom again, and how much of what it allows is used up.
+void add_supervision(std::vector<MetricFamily>& out, const std::vector<status>& processes) {
+  const auto gauge = [](const char* name, const char* help) {
+    return family_of({name, help, MetricType::Gauge, 0});
+  };
+  auto recent = gauge("baton_supervision_restarts_recent",
+                      "Restarts of the process within its supervisor's period.");
+  auto allowed = gauge("baton_supervision_restarts_max",
+                       "Restarts of the process that its supervisor allows within the period.");
+  auto period = gauge("baton_supervision_period_seconds", "The period of a process's supervisor.");
+  auto given_up = gauge("baton_supervision_given_up", "1 if the process is not started again.");
+  for (const auto& p : processes) {
+    if (!p.supervision) {
+      continue;
+    }
+    const auto& by = *p.supervision;
+    const label_list labels{
+        {"process", p.name},
+        {"strategy", std::string(restart_strategy_names[static_cast<std::size_t>(by.strategy)])},
+        {"supervisor", by.by}};
+    add_to(recent, by.restarts_recent, labels);
+    add_to(allowed, by.restarts_max, labels);
+    add_to(period, by.period_seconds, labels);
+    add_to(given_up, by.has_given_up ? 1 : 0, labels);
+  }
+  for (auto* family : {&recent, &allowed, &period, &given_up}) {
+    if (!family->metric.empty()) {
+      out.push_back(std::move(*family));
+    }
+  }
+}
+
+// The processes as the root last told of them.
 void add_processes(std::vector<MetricFamily>& out, const std::vector<status>& processes) {
   MetricFamily ready;
   ready.name = "baton_process_ready";
@@ -394,6 +426,7 @@ std::string metrics::text(const snapshot& now, std::size_t requests_open,
   }
   if (now.cluster) {
     add_processes(families, now.cluster->nodes);
+    add_supervision(families, now.cluster->nodes);
   }
   add_keys(families, keys);
   std::ostringstream out;

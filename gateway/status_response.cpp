@@ -64,6 +64,20 @@ ordered place_json(const snapshot& s, node_id node) {
           {"layers", at->layers}};
 }
 
+// Its place in the supervision tree.
+ordered supervision_json(const status& n) {
+  if (!n.supervision) {
+    return nullptr;
+  }
+  const auto& by = *n.supervision;
+  return {{"by", by.by},
+          {"strategy", restart_strategy_names[static_cast<std::size_t>(by.strategy)]},
+          {"restarts_max", by.restarts_max},
+          {"period_seconds", by.period_seconds},
+          {"restarts_recent", by.restarts_recent},
+          {"has_given_up", by.has_given_up}};
+}
+
 ordered node_json(const snapshot& s, const status& n) {
   return {{"node", n.node.value},
           {"epoch", n.epoch.value},
@@ -74,6 +88,7 @@ ordered node_json(const snapshot& s, const status& n) {
           {"pid", n.pid},
           {"restarts", n.restarts},
           {"progress", n.progress},
+          {"supervision", supervision_json(n)},
           {"place", place_json(s, n.node)}};
 }
 

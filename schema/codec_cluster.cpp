@@ -188,12 +188,29 @@ void get(reader&, const wire::Credit& from, credit& to) {
   to = {from.bytes_total()};
 }
 
+offset<wire::Supervision> put(writer& out, const supervision& m) {
+  return wire::CreateSupervision(out.buffer, out.text(m.by, limits::name_bytes_max),
+                                 static_cast<wire::RestartStrategy>(m.strategy), m.restarts_max,
+                                 m.period_seconds, m.restarts_recent, m.has_given_up);
+}
+
+void get(reader& in, const wire::Supervision& from, supervision& to) {
+  in.text(from.by(), to.by, limits::name_bytes_max, "supervision.by");
+  in.one_of(from.strategy(), to.strategy, restart_strategy::one_for_one,
+            restart_strategy::rest_for_one, "supervision.strategy");
+  to.restarts_max = from.restarts_max();
+  to.period_seconds = from.period_seconds();
+  to.restarts_recent = from.restarts_recent();
+  to.has_given_up = from.has_given_up();
+}
+
 offset<wire::Status> put(writer& out, const status& m) {
   auto name = out.text(m.name, limits::name_bytes_max);
   auto reason = out.reason(m.reason);
+  auto supervision = out.optional(m.supervision);
   return wire::CreateStatus(
       out.buffer, m.node.value, m.epoch.value, static_cast<wire::Role>(m.role), name,
-      static_cast<wire::Phase>(m.phase), reason, m.pid, m.restarts, m.progress);
+      static_cast<wire::Phase>(m.phase), reason, m.pid, m.restarts, m.progress, supervision);
 }
 
 void get(reader& in, const wire::Status& from, status& to) {
@@ -206,6 +223,7 @@ void get(reader& in, const wire::Status& from, status& to) {
   to.pid = from.pid();
   to.restarts = from.restarts();
   to.progress = from.progress();
+  in.optional(from.supervision(), to.supervision);
 }
 
 offset<wire::ModelCard> put(writer& out, const model_card& m) {

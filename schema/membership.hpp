@@ -5,10 +5,12 @@
 #include "schema/ids.hpp"
 #include "schema/load_report.hpp"
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace baton {
@@ -64,6 +66,26 @@ enum class phase : std::uint8_t {
   failed = 7
 };
 
+// Who goes down with a child that ended, to come back with it (Erlang/OTP, "Supervisor Behaviour").
+enum class restart_strategy : std::uint8_t {
+  one_for_one = 0,  // nobody
+  one_for_all = 1,  // all others
+  rest_for_one = 2, // those that were started after it
+};
+inline constexpr std::array<std::string_view, 3> restart_strategy_names{
+    "one_for_one", "one_for_all", "rest_for_one"};
+
+// A process's place in the supervision tree, as its supervisor says it.
+struct supervision {
+  std::string by; // its supervisor's name: "root", "agent-a"
+  restart_strategy strategy = restart_strategy::one_for_one;
+  std::uint32_t restarts_max = 0; // within the period; 0: others start it, on its machine
+  std::uint32_t period_seconds = 0;
+  std::uint32_t restarts_recent = 0; // within the period that ends now
+  bool has_given_up = false;         // nobody starts it again: status.reason says why
+  friend bool operator==(const supervision&, const supervision&) = default;
+};
+
 // Any process to root (and head to gateways): how it stands.
 struct status {
   node_id node;
@@ -75,6 +97,8 @@ struct status {
   std::int32_t pid = 0;
   std::uint32_t restarts = 0;
   double progress = 0; // of the phase, 0 to 1
+  // Only of those that a supervisor has spoken of.
+  std::optional<baton::supervision> supervision = {};
 };
 
 // How a model writes calls of tools (runtime/text/call_style.hpp). Numbers are on the wire.

@@ -29,6 +29,7 @@ struct lab {
     system_ = std::make_unique<caf::actor_system>(config_);
     const auto before = bytes_in_use();
     actors::supervisor_config c;
+    c.name = "root";
     for (std::uint32_t i = 0; i < nodes; ++i)
       c.children.push_back({fmt::format("agent-{}", i), node_id{first_node + i}, role::agent,
                             actors::agent_intensity});

@@ -145,6 +145,7 @@ void world::tell_peers(life& l, Handle actor) {
 void world::start_root() {
   auto& l = begin(root_node, role::root, "root");
   actors::supervisor_config c;
+  c.name = "root";
   book_.emplace(noted_, now());
   const auto planned = planned_shards();
   for (const auto& [node, running] : lives_) // whom the root before has not seen end

@@ -44,3 +44,15 @@ TEST_CASE("a life that was of use is followed by the next at once, and counts al
   CHECK(policy.on_exit(now, true) == 0ms);
   CHECK_FALSE(policy.on_exit(now, true));
 }
+
+TEST_CASE("restarts of late are those within the period that ends now") {
+  restart_policy policy({3, 10s});
+  CHECK(policy.restarts_recent(time_point{}) == 0);
+  policy.on_exit(time_point{} + 1s, false);
+  policy.on_exit(time_point{} + 5s, false);
+  CHECK(policy.restarts_recent(time_point{} + 5s) == 2);
+  CHECK(policy.restarts_recent(time_point{} + 11s) == 2);
+  CHECK(policy.restarts_recent(time_point{} + 12s) == 1);
+  CHECK(policy.restarts_recent(time_point{} + 16s) == 0);
+  CHECK(policy.restarts_total() == 2);
+}

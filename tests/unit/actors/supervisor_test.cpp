@@ -407,3 +407,38 @@ TEST_CASE("while all stop, nobody new is wanted") {
   w.send(child_exited{a.node, epoch_id{1}, "exit status 0", false});
   CHECK(w.take() == lines{"stopped"});
 }
+
+TEST_CASE("what a supervisor says of a child has its place in the tree") {
+  world w;
+  w.strategy = restart_strategy::rest_for_one;
+  w.start({a, b});
+  const auto of = [&](std::size_t child) {
+    REQUIRE(w.last[child].supervision);
+    return *w.last[child].supervision;
+  };
+  CHECK(of(0) == supervision{"root", restart_strategy::rest_for_one, 2, 10, 0, false});
+  w.send(child_exited{b.node, w.epochs[1], "exit status 1", false});
+  CHECK(of(1).restarts_recent == 1);
+  CHECK(w.last[1].restarts == 1);
+  w.told.clear();
+  w.now += 10s;
+  w.send(tick{});
+  CHECK(w.told.empty());
+  w.now += 1ms; // it lies longer back than the period
+  w.send(tick{});
+  REQUIRE(w.told.size() == 1);
+  CHECK(of(1).restarts_recent == 0);
+  CHECK(w.last[1].restarts == 1);
+  w.send(child_exited{b.node, w.epochs.back(), "exit status 78", true});
+  CHECK(of(1).has_given_up);
+  CHECK(w.last[1].reason == "exit status 78");
+}
+
+TEST_CASE("a child elsewhere is restarted by others") {
+  world w;
+  auto far = b;
+  far.is_elsewhere = true;
+  w.start({far});
+  REQUIRE(w.last[0].supervision);
+  CHECK(w.last[0].supervision->restarts_max == 0);
+}

@@ -41,6 +41,7 @@ struct world {
 
   void start(std::vector<child_spec> children) {
     supervisor_config c;
+    c.name = "root";
     c.children = std::move(children);
     c.strategy = strategy;
     c.adopt = [this](const child_spec& s) {

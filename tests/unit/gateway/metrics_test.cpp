@@ -30,6 +30,8 @@ TEST_CASE("metrics have the own names, vLLM's and TGI's") {
     now.cluster.emplace();
     now.cluster->nodes = {{node_id{7}, {}, role::shard, "shard-0", phase::ready, {}, 1, 3, 0},
                           {node_id{8}, {}, role::agent, "agent-a", phase::recovering, {}, 2, 0, 0}};
+    now.cluster->nodes[0].supervision =
+        supervision{"agent-a", restart_strategy::one_for_one, 5, 30, 2, true};
   }
   metrics m;
   m.first_token(0, "smol", 0.03);
@@ -107,7 +109,15 @@ TEST_CASE("metrics have the own names, vLLM's and TGI's") {
         "nv_cpu_memory_used_bytes ",
         "baton_process_ready{process=\"shard-0\",role=\"shard\"} 1",
         "baton_process_ready{process=\"agent-a\",role=\"agent\"} 0",
-        "baton_process_restarts_total{process=\"shard-0\",role=\"shard\"} 3"}) {
+        "baton_process_restarts_total{process=\"shard-0\",role=\"shard\"} 3",
+        "baton_supervision_restarts_recent{process=\"shard-0\",strategy=\"one_for_one\","
+        "supervisor=\"agent-a\"} 2",
+        "baton_supervision_restarts_max{process=\"shard-0\",strategy=\"one_for_one\","
+        "supervisor=\"agent-a\"} 5",
+        "baton_supervision_period_seconds{process=\"shard-0\",strategy=\"one_for_one\","
+        "supervisor=\"agent-a\"} 30",
+        "baton_supervision_given_up{process=\"shard-0\",strategy=\"one_for_one\","
+        "supervisor=\"agent-a\"} 1"}) {
     CAPTURE(line);
     CHECK(text.find(line) != std::string::npos);
   }

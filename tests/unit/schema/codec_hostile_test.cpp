@@ -183,6 +183,9 @@ TEST_CASE("enums out of range are refused") {
   status s;
   s.phase = static_cast<phase>(0);
   CHECK(refusal_of(s) == errc::bad_frame);
+  status supervised;
+  supervised.supervision.emplace().strategy = static_cast<restart_strategy>(3);
+  CHECK(refusal_of(supervised) == errc::bad_frame);
   model_card card;
   card.phase = static_cast<phase>(8);
   CHECK(refusal_of(card) == errc::bad_frame);

@@ -80,6 +80,7 @@ private:
   static pooling other(pooling) { return pooling::last; }
   static role other(role) { return role::shard; }
   static phase other(phase) { return phase::draining; }
+  static restart_strategy other(restart_strategy) { return restart_strategy::rest_for_one; }
   static model_state other(model_state) { return model_state::unloading; }
   static model_order other(model_order) { return model_order::set_default; }
   static metric_kind other(metric_kind) { return metric_kind::gauge; }
