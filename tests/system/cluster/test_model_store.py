@@ -77,7 +77,7 @@ class WithStore(Cluster):
 
     def ask(self, method, target, body=None, at=None, timeout=60, headers=None):
         """-> (status, its JSON)"""
-        request = urllib.request.Request(f"http://{at or self.management}{target}", data=body, method=method, headers=headers or {})
+        request = urllib.request.Request(f"http://{at or self.management}{target}", data=body, method=method, headers={"Content-Type": "text/plain", **(headers or {})})
         try:
             with urllib.request.urlopen(request, timeout=timeout) as r:
                 return r.status, json.loads(r.read())
