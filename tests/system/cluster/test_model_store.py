@@ -287,7 +287,7 @@ def test_load_models_are_there_at_the_start_and_what_is_registered_outlives_the_
         wait_for(lambda: cluster.predict("mine")[0] == 200)
         assert cluster.register("two.mar", initial_workers=1, synchronous="true")[0] == 200
         pids = {**cluster.workers("two"), **cluster.workers("mine")}
-        cluster.kill("root")
+        cluster.process.kill()
         cluster.process.wait(30)
         assert cluster.predict("two")[0] == 200
         cluster.start()
