@@ -43,7 +43,9 @@ struct world {
   }
   std::shared_ptr<stream> load(const std::string& model) {
     auto out = std::make_shared<stream>(++last, 1 << 20, nullptr);
-    tell(open_change{out, {0, model, false}});
+    change_model order;
+    order.model = model;
+    tell(open_change{out, order});
     return out;
   }
   void see_root(bool is_there) {
