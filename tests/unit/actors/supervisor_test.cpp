@@ -137,6 +137,10 @@ TEST_CASE("what has changed is told once, and all of it to a root that greets") 
   w.told.clear();
   w.now += 60s;
   w.send(tick{});
+  REQUIRE(w.told.size() == 1); // its restart lies longer back than the period
+  CHECK(w.told[0].name == "c");
+  CHECK(w.told[0].supervision->restarts_recent == 0);
+  w.told.clear();
   w.send(peer_up{{node_id{99}, epoch_id{5}, role::client, "status", {}, {}, 0}});
   CHECK(w.told.empty());
   w.send(peer_up{{node_id{1}, epoch_id{5}, role::root, "root", {}, {}, 0}});
