@@ -292,7 +292,7 @@ def test_load_models_are_there_at_the_start_and_what_is_registered_outlives_the_
         assert cluster.predict("two")[0] == 200
         cluster.start()
         assert cluster.predict("two")[1]["word"] == "two" and cluster.predict("mine")[0] == 200
-        assert {**cluster.workers("two"), **cluster.workers("mine")} == pids
+        wait_for(lambda: {**cluster.workers("two"), **cluster.workers("mine")} == pids)  # once they have greeted the new root
         assert cluster.ask("DELETE", "/models/two")[0] == 200
         wait_for(lambda: not cluster.workers("two"))
 
