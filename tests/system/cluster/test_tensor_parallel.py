@@ -45,7 +45,7 @@ def test_two_ranks_give_the_same_texts_every_time_in_any_company(group, undistur
 
 def test_the_plan_names_what_each_rank_holds(group):
     table = group.output.read_text()
-    assert "rank 0 of 2: KV heads 0-1, heads 0-5, ffn 768" in table and "(shard-0 + shard-1)" in table
+    assert "rank 0 of 2: KV heads 0-1, heads 0-5, ffn 768" in table and "]  shard-0 + shard-1 on a\n" in table
     plan = json.loads(group.command("plan", group.config, "--json").stdout)
     assert plan["tensor_parallel_size"] == 2 and plan["stages"] == 1
     assert [(s["rank"], s["kv_heads"]) for s in plan["shards"]] == [(0, 2), (1, 1)]
