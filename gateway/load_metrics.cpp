@@ -1,5 +1,7 @@
 #include "gateway/load_metrics.hpp"
 
+#include "gateway/metric_family.hpp"
+
 #include <limits>
 #include <numeric>
 #include <span>
@@ -10,30 +12,6 @@ namespace baton::gateway {
 namespace {
 
 using namespace prometheus;
-
-struct one_value {
-  const char* name;
-  const char* help;
-  MetricType type;
-  double value;
-};
-
-using label_list = std::vector<ClientMetric::Label>;
-
-MetricFamily family_of(const one_value& v) {
-  MetricFamily family;
-  family.name = v.name;
-  family.help = v.help;
-  family.type = v.type;
-  return family;
-}
-
-void add_to(MetricFamily& family, double value, label_list labels) {
-  ClientMetric metric;
-  metric.label = std::move(labels);
-  (family.type == MetricType::Counter ? metric.counter.value : metric.gauge.value) = value;
-  family.metric.push_back(std::move(metric));
-}
 
 double share_of(std::uint32_t part, std::uint32_t all) {
   return all == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(all);

@@ -5,6 +5,7 @@
 #include "gateway/kserve_metrics.hpp"
 #include "gateway/kserve_request.hpp"
 #include "gateway/load_metrics.hpp"
+#include "gateway/metric_family.hpp"
 #include "gateway/tgi_metrics.hpp"
 #include "gateway/vllm_metrics.hpp"
 
@@ -53,30 +54,6 @@ std::string_view finished_reason(finish how) {
     break;
   }
   return "none";
-}
-
-struct one_value {
-  const char* name;
-  const char* help;
-  MetricType type;
-  double value;
-};
-
-using label_list = std::vector<ClientMetric::Label>;
-
-MetricFamily family_of(const one_value& v) {
-  MetricFamily family;
-  family.name = v.name;
-  family.help = v.help;
-  family.type = v.type;
-  return family;
-}
-
-void add_to(MetricFamily& family, double value, label_list labels) {
-  ClientMetric metric;
-  metric.label = std::move(labels);
-  (family.type == MetricType::Counter ? metric.counter.value : metric.gauge.value) = value;
-  family.metric.push_back(std::move(metric));
 }
 
 MetricFamily family_with(const one_value& v) {

@@ -1,0 +1,37 @@
+// A family of counters or gauges that is written out as it is told, value by value. Behind
+// metrics.cpp's wall: prometheus-cpp.
+#pragma once
+
+#include <prometheus/metric_family.h>
+
+#include <utility>
+#include <vector>
+
+namespace baton::gateway {
+
+struct one_value {
+  const char* name;
+  const char* help;
+  prometheus::MetricType type;
+  double value;
+};
+
+using label_list = std::vector<prometheus::ClientMetric::Label>;
+
+inline prometheus::MetricFamily family_of(const one_value& v) {
+  prometheus::MetricFamily family;
+  family.name = v.name;
+  family.help = v.help;
+  family.type = v.type;
+  return family;
+}
+
+inline void add_to(prometheus::MetricFamily& family, double value, label_list labels) {
+  prometheus::ClientMetric metric;
+  metric.label = std::move(labels);
+  (family.type == prometheus::MetricType::Counter ? metric.counter.value : metric.gauge.value) =
+      value;
+  family.metric.push_back(std::move(metric));
+}
+
+} // namespace baton::gateway
