@@ -216,7 +216,10 @@ def main(arguments):
         with contextlib.redirect_stdout(sys.stderr):
             if "--build-dir" not in arguments and not {"-h", "--help"} & set(arguments) and not build("release", *MEASURES[level]):
                 return 1
-        return run([sys.executable, f"tests/bench/{level}.py", *arguments[1:]], show=True)[0]
+            if level == "faults" and not (venv() and step("python sdk: wire code", [sys.executable, "sdk/python/generate_wire.py"])):
+                return 1  # its clients are the SDK's as well
+        python = f"{VENV}/bin/python" if level == "faults" else sys.executable
+        return run([python, f"tests/bench/{level}.py", *arguments[1:]], show=True)[0]
     if level not in ("default", "all", "unit", "sim", "system", "planted", "fuzz", "gpu"):
         print(f"unknown level '{level}'; see ./check --help")
         return 2
