@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <utility>
 
 namespace baton::cluster {
 namespace {
@@ -30,12 +31,12 @@ std::string bar_of(const model::layer_range& layers, std::uint32_t layer_count) 
 
 // "shard-2 + shard-3 on b".
 std::string shards_of(const cluster_plan& plan, stage_index stage) {
-  std::string names, places;
+  std::string names, places, last;
   for (const auto& s : plan.shards) {
     if (s.stage != stage)
       continue;
     names += (names.empty() ? "" : " + ") + s.name;
-    if (places.empty() || !places.ends_with(s.on))
+    if (std::exchange(last, s.on) != s.on) // the ranks of a node stand together
       places += (places.empty() ? "" : ", ") + s.on;
   }
   return names + " on " + places;

@@ -72,3 +72,14 @@ TEST_CASE("machines are told by what they have measured, and nothing else") {
   CHECK(json[1]["read_gb_per_second"]["all_cores"] == 21);
   CHECK(json[1]["link"]["bytes_per_second"] == 100e6);
 }
+
+TEST_CASE("every node of a stage is named, also where one name ends as another") {
+  auto plan = plan_over_both();
+  plan.stages = 1;
+  plan.width = 2;
+  plan.shards[1].stage = 0;
+  plan.shards[0].on = "ba";
+  plan.shards[1].on = "a";
+  CHECK(plan_picture(plan, small_model(), {}).find("shard-0 + shard-1 on ba, a\n") !=
+        std::string::npos);
+}
