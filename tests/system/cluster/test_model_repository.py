@@ -1,6 +1,7 @@
 """A model repository of Triton served as it is: Triton's own clients load, unload and list, files change under the cluster, and no request is lost."""
 import concurrent.futures
 import contextlib
+import functools
 import os
 import pathlib
 import shutil
@@ -8,14 +9,14 @@ import sys
 import tempfile
 import threading
 import time
-from unittest import mock
 
+import harness
 import pytest
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
-from harness import ROOT, Cluster, free_port, free_ports
+from harness import free_port, free_ports
+from worker_models import SDK, WithWorkers, wait_for
 
-SDK = ROOT / "sdk" / "python"
 sys.path[:0] = [str(SDK), str(SDK / "tests")]
 
 from baton_client import BatonError, Client, Tensor  # noqa: E402
@@ -48,7 +49,7 @@ class TritonPythonModel:
 """
 
 
-class WithRepository(Cluster):
+class WithRepository(WithWorkers):
     def __init__(self, directory, section="", models=None, **options):
         self.models = pathlib.Path(directory) / "models"
         self.models.mkdir()
@@ -58,12 +59,6 @@ class WithRepository(Cluster):
             self.write(name, factor)
         super().__init__(directory, devices=("cpu:0",), gateway=f'kserve_grpc = "127.0.0.1:{self.grpc_port}"',
                          nodes=f'[model_repository]\npath = "{self.models}"\n{section}', **options)
-
-    def start(self, wait=True):
-        """The python3 that workers run has numpy, and finds the SDK."""
-        path = os.pathsep.join([str(pathlib.Path(sys.executable).parent), os.environ["PATH"]])
-        with mock.patch.dict(os.environ, PATH=path, PYTHONPATH=str(SDK)):
-            return super().start(wait)
 
     def write(self, name, factor, version=1, initialize="pass", more=""):
         """At once, as the documentation asks of who serves it."""
@@ -105,26 +100,8 @@ class WithRepository(Cluster):
     def wait_state(self, model, state, seconds=30):
         return wait_for(lambda: (now := self.index().get(model, ("", ""))) and now[0] == state and now, seconds, self.index, self.logs)
 
-    def workers(self, model):
-        return {p["name"]: p["pid"] for p in self.status()["processes"] if p["name"].startswith(f"worker-{model}-")}
 
-
-def wait_for(condition, seconds=30, *about):
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, [a() for a in about]
-        time.sleep(0.05)
-    return found
-
-
-@contextlib.contextmanager
-def running(**options):
-    with tempfile.TemporaryDirectory(prefix="baton-") as directory:
-        cluster = WithRepository(directory, **options)
-        try:
-            yield cluster.start()
-        finally:
-            cluster.stop()
+running = functools.partial(harness.running, WithRepository)
 
 
 @contextlib.contextmanager

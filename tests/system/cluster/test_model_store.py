@@ -1,25 +1,24 @@
 """A model store of TorchServe: clients register, scale, choose and unregister its archives, and no request is lost."""
 import concurrent.futures
-import contextlib
+import functools
 import json
 import os
 import pathlib
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
 import zipfile
-from unittest import mock
 
 import grpc
+import harness
 import pytest
-from harness import CLUSTER, ROOT, Cluster, free_ports
+from harness import CLUSTER, ROOT, free_ports
+from worker_models import SDK, WithWorkers, wait_for
 
-SDK = ROOT / "sdk" / "python"
 sys.path[:0] = [str(SDK), str(ROOT / "tests" / "system" / "doors")]
 
 from test_grpc_torchserve import stubs  # noqa: E402, F401 (a fixture)
@@ -41,7 +40,7 @@ class Echo(BaseHandler):
 """
 
 
-class WithStore(Cluster):
+class WithStore(WithWorkers):
     def __init__(self, directory, section="", archives=None, **options):
         self.store = pathlib.Path(directory) / "store"
         self.store.mkdir()
@@ -53,12 +52,6 @@ class WithStore(Cluster):
         gateway = (f'torchserve_inference = "{self.inference}"\ntorchserve_management = "{self.management}"\n'
                    f'torchserve_grpc_management = "{self.grpc_port}"\n{options.pop("gateway", "")}')
         super().__init__(directory, devices=("cpu:0",), gateway=gateway, nodes=f'[model_store]\npath = "{self.store}"\n{section}', **options)
-
-    def start(self, wait=True):
-        """The python3 that workers run finds the SDK."""
-        path = os.pathsep.join([str(pathlib.Path(sys.executable).parent), os.environ["PATH"]])
-        with mock.patch.dict(os.environ, PATH=path, PYTHONPATH=str(SDK)):
-            return super().start(wait)
 
     def write(self, file, model="echo", version="1.0", word="one", initialize="pass", config="", extra=()):
         """As torch-model-archiver writes an archive, or with --archive-format no-archive a directory."""
@@ -95,26 +88,8 @@ class WithStore(Cluster):
         assert status == 200, told
         return told[0]
 
-    def workers(self, model):
-        return {p["name"]: p["pid"] for p in self.status()["processes"] if p["name"].startswith(f"worker-{model}-")}
 
-
-def wait_for(condition, seconds=30, *about):
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, [a() for a in about]
-        time.sleep(0.05)
-    return found
-
-
-@contextlib.contextmanager
-def running(**options):
-    with tempfile.TemporaryDirectory(prefix="baton-") as directory:
-        cluster = WithStore(directory, **options)
-        try:
-            yield cluster.start()
-        finally:
-            cluster.stop()
+running = functools.partial(harness.running, WithStore)
 
 
 @pytest.fixture(scope="module")
