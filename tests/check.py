@@ -16,16 +16,21 @@ import system.clients.own_venv as own_venv
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 STEP_SECONDS_MAX = 1800
+PYTEST_SECONDS_MAX = 3600  # the system tests take 24 minutes of two cores
 PLANTED_SECONDS_MAX = 3 * 3600  # each is a build of a file or two and a run
 SIM_PARTS_MAX = 8  # processes, one a core
 SANITIZED_SEEDS = 40  # of each scenario: a sanitizer takes ten times as long
 
 
 class Tally:
-    passed = failed = skipped = 0
+    def __init__(self):
+        self.passed = self.failed = self.skipped = 0
+        self.broken = []  # names of what failed
 
-    def add(self, passed, failed, skipped=0):
+    def add(self, name, passed, failed, skipped=0):
         self.passed, self.failed, self.skipped = self.passed + passed, self.failed + failed, self.skipped + skipped
+        if failed:
+            self.broken.append(name)
 
 
 TALLY = Tally()
@@ -50,7 +55,7 @@ def step(name, command, **options):
     """A step that counts as one case."""
     begin = time.monotonic()
     status, out = run(command, **options)
-    TALLY.add(status == 0, status != 0)
+    TALLY.add(name, status == 0, status != 0)
     line(name, "", time.monotonic() - begin, status == 0)
     if status:
         print(out[-8000:])
@@ -74,7 +79,7 @@ def doctest(preset, select, extra=(), env=None, parts=1):
             ended = list(side_by_side.map(lambda part, words=test["command"]: run([*words, *extra, *share(part)], env=env), range(parts)))
         counts = [cases(status, out) for status, out in ended]
         passed, failed = min(c[0] for c in counts), max(c[1] for c in counts)
-        TALLY.add(passed, failed)
+        TALLY.add(f"{test['name']} ({preset})", passed, failed)
         line(f"{test['name']} ({preset})", f"{passed} passed, {failed} failed", time.monotonic() - begin, not failed)
         for (_, out), count in zip(ended, counts):
             if count[1]:
@@ -108,12 +113,13 @@ def own_venvs():
 
 def pytest(name, *paths, env=None):
     begin = time.monotonic()
-    status, out = run([f"{VENV}/bin/python", "-m", "pytest", "-q", "--color=no", *paths], env=env)
-    count = lambda word: int((re.findall(rf"(\d+) {word}", out) or ["0"])[-1])
+    status, out = run([f"{VENV}/bin/python", "-m", "pytest", "-q", "--color=no", *paths], env=env, timeout=PYTEST_SECONDS_MAX)
+    totals = out.rstrip().rpartition("\n")[2]  # the last line alone: what tests print may look like it
+    count = lambda word: int((re.findall(rf"(\d+) {word}", totals) or ["0"])[-1])
     passed, failed, skipped = count("passed"), count("failed") + count("error"), count("skipped")
     if status and not failed:
         failed = 1
-    TALLY.add(passed, failed, skipped)
+    TALLY.add(name, passed, failed, skipped)
     line(name, f"{passed} passed, {failed} failed, {skipped} skipped", time.monotonic() - begin, not failed)
     if failed:
         print(out[-16000:])
@@ -143,7 +149,7 @@ def gpu():
 
 
 def skip(name, why):
-    TALLY.add(0, 0, skipped=1)
+    TALLY.add(name, 0, 0, skipped=1)
     print(f"  skip {name:<34} {why}", flush=True)
 
 
@@ -166,7 +172,7 @@ def planted(extra=()):
     status, out = run([sys.executable, "tests/sim/planted.py", *extra], timeout=PLANTED_SECONDS_MAX)
     found = re.search(r"^(\d+) passed, (\d+) failed$", out, re.M)
     passed, failed = (int(found[1]), int(found[2])) if found else (0, 1)
-    TALLY.add(passed, failed)
+    TALLY.add("planted bugs", passed, failed)
     line("planted bugs", f"{passed} caught, {failed} not", time.monotonic() - begin, not failed and not status)
     print(out[-16000:], end="")
 
@@ -191,7 +197,7 @@ def fuzz(arguments):
     for name in names:
         begin = time.monotonic()
         good, text, shown = fuzzing.fuzz(name, asked.seconds)
-        TALLY.add(good, not good)
+        TALLY.add(f"fuzz {name}", good, not good)
         line(f"fuzz {name}", text, time.monotonic() - begin, good)
         print(shown, end="")
 
@@ -203,7 +209,7 @@ SANITIZERS = {
 
 
 # tests/bench/NAME.py -> what of a release build it wants; nothing: all
-MEASURES = {"faults": (), "growth": (), "scale": ("scale_bench",)}
+MEASURES = {"faults": ("cluster", "cluster_poisoned"), "growth": (), "scale": ("scale_bench",)}
 
 
 def main(arguments):
@@ -249,6 +255,8 @@ def main(arguments):
         fuzz([])
     if TALLY.skipped:
         print(f"{TALLY.skipped} skipped")
+    if TALLY.broken:
+        print(f"failed: {', '.join(TALLY.broken)}")
     print(f"{TALLY.passed} passed, {TALLY.failed} failed")
     return 1 if TALLY.failed or not TALLY.passed else 0
 

@@ -37,7 +37,7 @@ TOKENS = 96
 RECOVERED_SECONDS_MAX = 30
 # A process that was of use is started again at once; so many of one kind are within every supervisor's intensity.
 INJECTIONS_PER_CLUSTER = 4
-PAUSE_SECONDS = 2.5  # between two: a life is settled then
+SETTLED_SECONDS = 2.5  # a life that has served so long was of use
 # What began this long after the death of a shard whose memory is kept is a stutter of the machine: its step of 30 ms takes 100 at times,
 # whatever died.
 AFTERMATH_SECONDS = 0.5
@@ -59,7 +59,10 @@ def shards(server):
 
 
 def inject(server, dice, texts, strike, tally, comes_back, aftermath=math.inf):
-    """All streams, the blow at a random moment of theirs, and what came of it. Their gaps count if the host has left us the processor meanwhile."""
+    """All streams, the blow at a random moment of theirs, and what came of it. Their gaps count if the host has left us the processor meanwhile.
+
+    -> when new requests were served again
+    """
     clients = fault_client.started(server.port, STREAMS, TOKENS, comes_back, server.door)
     for client in clients:
         client.begun.wait(60)
@@ -77,9 +80,10 @@ def inject(server, dice, texts, strike, tally, comes_back, aftermath=math.inf):
         tally.add(client, text)
     if stolen.cores_after(struck, max([back, CALM_SECONDS_MIN, *gaps])) > DISTURBED_CORES:
         tally.disturbed += 1
-        return
-    tally.back.append(back)
-    tally.gaps += [max(0.0, gap - step) for gap in gaps]
+    else:
+        tally.back.append(back)
+        tally.gaps += [max(0.0, gap - step) for gap in gaps]
+    return struck + back
 
 
 def undisturbed(server):
@@ -103,12 +107,12 @@ def blows(settings, strike_of, count, comes_back=False, per_cluster=INJECTIONS_P
             texts = texts or undisturbed(server)
             for _ in range(min(per_cluster, count + tally.disturbed - tally.injections)):
                 say(f"injection {tally.injections + 1}, of {count} that the host leaves alone {tally.injections - tally.disturbed}")
-                inject(server, dice, texts, strike_of(server, dice, tally.injections), tally, comes_back, aftermath)
+                recovered = inject(server, dice, texts, strike_of(server, dice, tally.injections), tally, comes_back, aftermath)
                 if after:
                     after(server)
                 if per_cluster > 1:
                     server.wait_ready_again()
-                    time.sleep(PAUSE_SECONDS)
+                    time.sleep(max(0.0, recovered + SETTLED_SECONDS - time.monotonic()))
     return tally
 
 

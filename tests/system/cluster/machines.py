@@ -132,9 +132,10 @@ def listeners(pids):
     inodes = set()
     for pid in pids:
         for fd in os.listdir(f"/proc/{pid}/fd"):
-            link = os.readlink(f"/proc/{pid}/fd/{fd}")
-            if link.startswith("socket:["):
-                inodes.add(link[8:-1])
+            with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+                link = os.readlink(f"/proc/{pid}/fd/{fd}")
+                if link.startswith("socket:["):
+                    inodes.add(link[8:-1])
     found = set()
     with open("/proc/net/tcp") as table:
         for line in list(table)[1:]:
