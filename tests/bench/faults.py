@@ -33,7 +33,7 @@ ROOT = servers.ROOT
 DOCUMENT = ROOT / "docs" / "reliability.md"
 MODEL = ROOT / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf"
 STREAMS = 16
-TOKENS = 96
+TOKENS = 64
 RECOVERED_SECONDS_MAX = 30
 # A process that was of use is started again at once; so many of one kind are within every supervisor's intensity.
 INJECTIONS_PER_CLUSTER = 4
