@@ -88,9 +88,6 @@ result<void> check_scores(const micro_batch& batch, const pool& p, const capacit
 }
 
 result<void> check_pools(const micro_batch& batch, const capacity& limits) {
-  if (!batch.pools.empty() && !limits.pools)
-    return fail(errc::unsupported_parameter, "micro_batch {}: this engine makes no embeddings ({})",
-                batch.batch.value, limits.device);
   std::uint32_t next = 0; // slice
   for (const pool& p : batch.pools) {
     if (p.slice < next || p.slice >= batch.slices.size() || batch.slices[p.slice].samples)
@@ -102,6 +99,10 @@ result<void> check_pools(const micro_batch& batch, const capacity& limits) {
         return ok;
       continue;
     }
+    if (!limits.pools)
+      return fail(errc::unsupported_parameter,
+                  "micro_batch {}: this engine makes no embeddings ({})", batch.batch.value,
+                  limits.device);
     if (p.how == pooling::none)
       return wrong(batch, "slice {} is pooled in no way", p.slice);
     const bool has_rows_before = p.how != pooling::last && batch.slices[p.slice].position > 0;

@@ -2,6 +2,7 @@
 
 #include "runtime/engine/constraint_masks.hpp"
 #include "runtime/engine/pooling.hpp"
+#include "runtime/engine/prompt_scores.hpp"
 #include "runtime/engine/sampler.hpp"
 #include "runtime/plugin/draw_writer.hpp"
 #include "runtime/plugin/weight_feed.hpp"
@@ -108,6 +109,9 @@ struct plugin_engine::state {
   std::vector<plugin::slice> batch_slices; // these live as long as the library looks at a batch
   std::vector<plugin::copy> batch_copies;
   draw_writer batch_draws;
+  // Of the batch: which rows of `logits` its draws are of, and its scored rows, one behind the
+  // other. To a library both are draws.
+  std::vector<std::size_t> draw_rows, score_rows;
   std::span<float> logits; // [draws, vocabulary] of the last run
   baton::engine::sampler_scratch scratch;
   baton::engine::constraint_masks masks;
@@ -117,7 +121,9 @@ struct plugin_engine::state {
   result<void> heard(status ended, const failure& why) const;
   plugin::batch translated(const micro_batch& batch, std::span<const float> activations);
   plugin::draw_lists lists_of(const std::vector<baton::draw>& draws);
+  std::span<float> logits_of(std::size_t row);
   result<std::vector<sample>> draw_all(const micro_batch& batch);
+  result<void> score_all(const micro_batch& batch, std::vector<pooled>& to);
   std::vector<pooled> pool_all(const micro_batch& batch, const float* states) const;
   result<std::vector<sample>> take_tokens(const std::int32_t* tokens,
                                           const std::vector<baton::draw>& draws,
@@ -219,8 +225,19 @@ plugin::batch plugin_engine::state::translated(const micro_batch& batch,
   for (const auto& s : batch.slices)
     batch_slices.push_back({s.position, s.rows, s.draws(), s.blocks.data(),
                             static_cast<std::uint32_t>(s.blocks.size())});
-  for (const auto& p : batch.pools)
-    batch_slices[p.slice].is_pooled = true;
+  for (const auto& p : batch.pools) {
+    auto& of = batch_slices[p.slice];
+    of.is_pooled = p.how != pooling::scores;
+    if (!of.is_pooled && heads)
+      of.draws = of.rows;
+  }
+  draw_rows.clear();
+  score_rows.clear();
+  for (std::size_t i = 0, row = 0; i < batch_slices.size(); ++i) {
+    auto& to = batch.slices[i].draws() > 0 ? draw_rows : score_rows;
+    for (std::uint32_t k = 0; k < batch_slices[i].draws; ++k)
+      to.push_back(row++);
+  }
   for (const auto& c : batch.copies)
     batch_copies.push_back({c.block, c.swap_block, c.is_out});
   plugin::batch b;
@@ -229,7 +246,7 @@ plugin::batch plugin_engine::state::translated(const micro_batch& batch,
   b.slices = batch_slices.data();
   b.slice_count = static_cast<std::uint32_t>(batch_slices.size());
   b.rows = batch.rows();
-  b.draws = static_cast<std::uint32_t>(batch.draws.size());
+  b.draws = static_cast<std::uint32_t>(draw_rows.size() + score_rows.size());
   b.tokens = batch.tokens.data();
   b.activations = embeds ? nullptr : activations.data();
   b.copies = batch_copies.data();
@@ -238,12 +255,28 @@ plugin::batch plugin_engine::state::translated(const micro_batch& batch,
   return b;
 }
 
-// Nothing where a draw is not for devices: then the shard draws all of them.
+// Nothing where a draw is not for devices, or a row is scored: then the shard draws all of them.
 plugin::draw_lists plugin_engine::state::lists_of(const std::vector<baton::draw>& draws) {
-  if (!heads || draws.empty() || settings.keeps_logits ||
+  if (!heads || draws.empty() || !score_rows.empty() || settings.keeps_logits ||
       !std::all_of(draws.begin(), draws.end(), is_for_device))
     return {};
   return batch_draws.write(draws);
+}
+
+std::span<float> plugin_engine::state::logits_of(std::size_t row) {
+  return logits.subspan(row * limits.vocabulary_size, limits.vocabulary_size);
+}
+
+result<void> plugin_engine::state::score_all(const micro_batch& batch, std::vector<pooled>& to) {
+  std::size_t i = 0;
+  for (const auto& r : baton::engine::scored_rows(batch)) {
+    auto scored = baton::engine::score_token(logits_of(score_rows.at(i++)), r.token,
+                                             batch.pools[r.pool].top, scratch);
+    if (!scored)
+      return scored.error();
+    to[r.pool].scores.push_back(*std::move(scored));
+  }
+  return {};
 }
 
 result<std::vector<sample>> plugin_engine::state::draw_all(const micro_batch& batch) {
@@ -251,9 +284,8 @@ result<std::vector<sample>> plugin_engine::state::draw_all(const micro_batch& ba
     return ok.error();
   std::vector<sample> samples;
   for (std::size_t i = 0; i < batch.draws.size(); ++i) {
-    auto drawn = baton::engine::draw_token(
-        logits.subspan(i * limits.vocabulary_size, limits.vocabulary_size), batch.draws[i], scratch,
-        masks.of(i));
+    auto drawn =
+        baton::engine::draw_token(logits_of(draw_rows.at(i)), batch.draws[i], scratch, masks.of(i));
     if (!drawn)
       return drawn.error();
     samples.push_back(*std::move(drawn));
@@ -261,11 +293,16 @@ result<std::vector<sample>> plugin_engine::state::draw_all(const micro_batch& ba
   return samples;
 }
 
-// `states`: the rows of the pooled slices, one slice's behind the other's.
+// `states`: the rows of the pooled slices, one slice's behind the other's. Those that are scored
+// come without what they are to hold.
 std::vector<pooled> plugin_engine::state::pool_all(const micro_batch& batch,
                                                    const float* states) const {
   std::vector<pooled> all;
   for (const pool& how : batch.pools) {
+    if (how.how == pooling::scores) {
+      all.emplace_back();
+      continue;
+    }
     const auto& of = batch.slices[how.slice];
     baton::engine::pooler sum(how, of, limits.hidden_size);
     for (std::uint32_t row = 0; row < of.rows; ++row, states += limits.hidden_size)
@@ -328,7 +365,7 @@ result<std::unique_ptr<plugin_engine>> plugin_engine::load(const library& from,
   if (auto ok = s->create(); !ok)
     return ok.error();
   limits.pools = !range.heads || s->told.gives_states;
-  limits.scores = !range.heads; // what the last stage tells
+  limits.scores = true; // what the last stage tells, of logits
   limits.device = fmt::format(
       "{} {}{}", from.calls().name, s->told.device,
       s->slices.size() > 1 ? fmt::format(", rank {} of {}", settings.rank, s->slices.size()) : "");
@@ -386,10 +423,12 @@ result<baton::engine::step_output> plugin_engine::run(const micro_batch& batch,
   }
   if (s.settings.rank != 0)
     return out;
-  if (!batch.pools.empty() && found.states == nullptr)
+  const bool pools = std::any_of(batch.pools.begin(), batch.pools.end(),
+                                 [](const pool& p) { return p.how != pooling::scores; });
+  if (pools && found.states == nullptr)
     return fail(errc::internal, "engine {} gives no rows to pool", calls.name);
   out.pooled = s.pool_all(batch, found.states);
-  if (batch.draws.empty())
+  if (what.draws == 0)
     return out;
   if (found.tokens != nullptr && what.how.draws != nullptr) {
     auto samples = s.take_tokens(found.tokens, batch.draws, calls.name);
@@ -400,7 +439,9 @@ result<baton::engine::step_output> plugin_engine::run(const micro_batch& batch,
   }
   if (found.logits == nullptr)
     return fail(errc::internal, "engine {} gives no logits", calls.name);
-  s.logits = {found.logits, batch.draws.size() * s.limits.vocabulary_size};
+  s.logits = {found.logits, std::size_t{what.draws} * s.limits.vocabulary_size};
+  if (auto ok = s.score_all(batch, out.pooled); !ok)
+    return ok.error();
   auto samples = s.draw_all(batch);
   if (!samples)
     return samples.error();
@@ -410,8 +451,10 @@ result<baton::engine::step_output> plugin_engine::run(const micro_batch& batch,
 
 std::span<const float> plugin_engine::logits(std::size_t index) const {
   const std::size_t width = state_->limits.vocabulary_size;
-  ENSURE((index + 1) * width <= state_->logits.size(), "logits of draw {}", index);
-  return state_->logits.subspan(index * width, width);
+  ENSURE(index < state_->draw_rows.size() &&
+             (state_->draw_rows[index] + 1) * width <= state_->logits.size(),
+         "logits of draw {}", index);
+  return state_->logits.subspan(state_->draw_rows[index] * width, width);
 }
 
 } // namespace baton::plugin

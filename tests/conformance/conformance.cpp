@@ -375,6 +375,34 @@ void pools_rows(const subject& s) {
   }
 }
 
+// How likely each token of a prompt is behind those before it: what a draw there would have told.
+void scores_prompts(const subject& s) {
+  pipeline p(s);
+  const auto& l = p.limits();
+  const auto tokens = some_tokens(l, length_of(l)), other = some_tokens(l, length_of(l), 1);
+  const auto length = static_cast<std::uint32_t>(tokens.size());
+  const auto blocks = consecutive(0, 3);
+  if (!l.scores) {
+    auto batch = p.batch_of({{&tokens, 0, length - 1, blocks, /*samples=*/false}});
+    batch.pools = {{0, pooling::scores, false, {}, tokens.back(), 0}};
+    const auto refused = p.run(batch);
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().code == errc::unsupported_parameter);
+    return;
+  }
+  std::vector<float> drawn;
+  for (std::uint32_t i = 0; i + 1 < length; ++i)
+    drawn.push_back(
+        p.step({{&tokens, i, 1, blocks}}).front().at(static_cast<std::size_t>(tokens[i + 1])));
+  for (const std::vector<std::uint32_t>& sizes :
+       {std::vector<std::uint32_t>{1}, {l.block_positions - 1, 2}, {length}})
+    check_near(s, drawn, p.scores_of(tokens, blocks, sizes));
+  const piece drawing{&other, 0, length, consecutive(4, 3)};
+  check_near(s, drawn, p.scores_of(tokens, blocks, {length / 2}, {drawing}));
+  pipeline cut(s, {1});
+  check_near(s, drawn, cut.scores_of(tokens, blocks, {length / 2}));
+}
+
 void says_what_overflowed(const subject& s) {
   if (!s.has_real_activations)
     return;
@@ -408,6 +436,7 @@ void check_engine(const subject& s) {
   draws_by_the_contract(s);
   constraints_are_kept(s);
   pools_rows(s);
+  scores_prompts(s);
   says_what_overflowed(s);
 }
 

@@ -113,6 +113,33 @@ std::vector<float> pipeline::embedding_of(const std::vector<token_id>& tokens,
   return values;
 }
 
+std::vector<float> pipeline::scores_of(const std::vector<token_id>& tokens,
+                                       const std::vector<block_index>& blocks,
+                                       const std::vector<std::uint32_t>& sizes,
+                                       const std::vector<piece>& company) {
+  std::vector<float> logprobs;
+  const auto rows = static_cast<std::uint32_t>(tokens.size()) - 1;
+  for (std::uint32_t at = 0, i = 0; at < rows; ++i) {
+    const auto count = std::min(sizes[std::min<std::size_t>(i, sizes.size() - 1)], rows - at);
+    auto pieces = company;
+    pieces.push_back({&tokens, at, count, blocks, /*samples=*/false, 0, /*ticket=*/9});
+    at += count;
+    auto batch = batch_of(pieces);
+    batch.pools = {
+        {static_cast<std::uint32_t>(company.size()), pooling::scores, false, {}, tokens[at], 1}};
+    const auto samples = run(batch);
+    REQUIRE_MESSAGE(samples, samples.error().message);
+    CHECK(samples->size() == batch.draws.size());
+    REQUIRE(pooled_.size() == 1);
+    REQUIRE(pooled_.front().scores.size() == count);
+    for (const auto& each : pooled_.front().scores) {
+      CHECK(each.top.size() == 1);
+      logprobs.push_back(each.logprob);
+    }
+  }
+  return logprobs;
+}
+
 std::vector<token_id> some_tokens(const engine::capacity& limits, std::size_t count,
                                   std::uint32_t seed) {
   std::vector<token_id> out;

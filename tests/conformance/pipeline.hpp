@@ -39,6 +39,12 @@ public:
                                   const std::vector<block_index>& blocks, pooling how,
                                   const std::vector<std::uint32_t>& sizes,
                                   const std::vector<piece>& company = {});
+  // How likely each token but the first is behind those before it, likewise. Requires: the engine
+  // scores.
+  std::vector<float> scores_of(const std::vector<token_id>& tokens,
+                               const std::vector<block_index>& blocks,
+                               const std::vector<std::uint32_t>& sizes,
+                               const std::vector<piece>& company = {});
   // One distribution a draw. Requires: the step succeeds.
   std::vector<distribution> step(const std::vector<piece>& pieces,
                                  std::vector<block_copy> copies = {});

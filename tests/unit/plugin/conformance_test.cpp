@@ -146,7 +146,8 @@ public:
     depends_on_company,
     draws_otherwise,
     passes_over_constraints,
-    pools_a_chunk_alone
+    pools_a_chunk_alone,
+    scores_another_token
   };
   faulty_engine(fault what, std::unique_ptr<engine> real) : what_(what), real_(std::move(real)) {}
   const baton::engine::capacity& limits() const noexcept override { return real_->limits(); }
@@ -172,6 +173,9 @@ public:
     if (what_ == fault::pools_a_chunk_alone)
       for (auto& p : changed.pools)
         p.before.assign(p.before.size(), 0.0F);
+    if (what_ == fault::scores_another_token)
+      for (auto& p : changed.pools)
+        p.next = p.next == 0 ? 1 : p.next - 1;
     return real_->run(changed, activations);
   }
 
@@ -212,4 +216,7 @@ TEST_CASE("an engine that passes over constraints is found out" * doctest::shoul
 }
 TEST_CASE("an engine that forgets what a prompt came to is found out" * doctest::should_fail()) {
   conformance::pools_rows(faulty(faulty_engine::fault::pools_a_chunk_alone));
+}
+TEST_CASE("an engine that scores other tokens is found out" * doctest::should_fail()) {
+  conformance::scores_prompts(faulty(faulty_engine::fault::scores_another_token));
 }
