@@ -190,7 +190,7 @@ result<engine::step_output> compute(pointer self, const micro_batch& batch) {
     // Ranks of a stage go on together, or not at all.
     if (s.config.width > 1)
       throw;
-    return fail(errc::internal, "stage {} has no memory for a step of {} rows", s.config.stage,
+    return fail(errc::does_not_fit, "stage {} has no memory for a step of {} rows", s.config.stage,
                 batch.tokens.size());
   }
 }

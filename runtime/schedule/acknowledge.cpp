@@ -255,14 +255,16 @@ bool scheduler::fits(std::size_t ids) const {
   return ids < config_.max_model_len && blocks_.needed(ids) <= blocks_.total();
 }
 
-// The offender ends, if it is known; else each of the batch is tried alone, once. A failure may be
-// heard of before that of the step which it ran ahead of: then it says nothing, and is done again.
+// The offender ends, if it is known; else each of the batch is tried alone, once. Where memory was
+// short (does_not_fit), that may have been the moment's fault: one that was alone by chance is
+// tried once more as well. A failure may be heard of before that of the step which it ran ahead of:
+// then it says nothing, and is done again.
 void scheduler::fail_step(batch_id batch, const std::vector<part>& parts, const error& why) {
   for (const part& p : parts) {
     const bool is_in_order = p.position == p.of->computed && p.of->copying == 0;
     sequence& s = land(batch, p);
     if (is_in_order && s.state != sequence_state::ended) {
-      if (parts.size() == 1) {
+      if (parts.size() == 1 && (s.is_isolated || why.code != errc::does_not_fit)) {
         fail_choice(s, why);
       } else {
         s.is_void = s.is_isolated = true;

@@ -9,13 +9,14 @@
 using namespace baton;
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const auto archive = cluster::read_archive_bytes(fuzz::text_of(data, size));
+  auto archive = cluster::read_archive_bytes(fuzz::text_of(data, size));
   if (!archive) {
     ENSURE(!archive.error().message.empty(), "an error without words");
     return 0;
   }
   ENSURE(cluster::is_name(archive->model) && cluster::is_name(archive->version),
          "an archive without a name");
+  archive->path = "/store/some.mar";
   const auto made = cluster::model_of_archive(*archive, "", {}, cluster::store_config(), 1);
   if (!made)
     return 0;

@@ -144,13 +144,33 @@ TEST_CASE("a step that has no memory costs the sequence that asks for it, and no
     CHECK(w.of(b).ids.empty());
     REQUIRE(w.gateway.refusals.size() == 1); // before its first token
     CHECK(w.gateway.refusals[0].ticket == b);
-    CHECK(w.gateway.refusals[0].reason.code == errc::internal);
+    CHECK(w.gateway.refusals[0].reason.code == errc::does_not_fit);
     CHECK(w.gateway.refusals[0].reason.message ==
           fmt::format("stage {} has no memory for a step of 3 rows", where));
     w.gateway.refusals.clear();
     const auto d = w.ask(second, 20); // the stages go on
     w.run();
     CHECK(w.of(d).ids == oracle(second, 20));
+  }
+}
+
+TEST_CASE("a step that has no memory once costs nobody, though it was one sequence's alone") {
+  for (stage_index where : {0u, 1u}) {
+    CAPTURE(where);
+    world w;
+    bool is_short = false;
+    w.before_step = [&](stage_index stage, const micro_batch&) {
+      if (stage == where && std::exchange(is_short, false))
+        throw std::bad_alloc();
+    };
+    w.run();
+    is_short = true;
+    const ids_prompt ids{10, 20, 30};
+    const auto ticket = w.ask(ids, 15);
+    w.run();
+    CHECK_FALSE(is_short);
+    CHECK(w.of(ticket).ids == oracle(ids, 15));
+    CHECK(w.of(ticket).ends == 1);
   }
 }
 
