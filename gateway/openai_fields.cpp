@@ -384,11 +384,6 @@ result<openai_generate> read_generation(field_reader& fields, std::string_view s
   read_stopping(fields, api, limits, request);
   const auto constraint = read_constraint(fields, source);
   request.sampling.constraint = constraint.is;
-  if (out.tools && constraint.is) {
-    fields.refuse(errc::invalid_value, constraint.field,
-                  fmt::format("'{}' and 'tools' cannot be combined, unless 'tool_choice' is 'none'",
-                              constraint.field));
-  }
   read_logprobs(fields, api, limits, out);
   read_stream(fields, out.shape);
   out.shape.choices = request.choices;

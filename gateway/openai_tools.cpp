@@ -184,7 +184,9 @@ std::string read_call(field_reader& call, const std::string& path) {
                      grammar::quoted(id), grammar::quoted(name), arguments);
 }
 
-std::string constraint_text(const asked_tools& asked, const text::call_row& row) {
+// `otherwise`: what an answer must be that calls nothing; none: any text.
+std::string constraint_text(const asked_tools& asked, const text::call_row& row,
+                            const shared_constraint& otherwise) {
   const bool is_forced = asked.choice != tool_choice::automatic;
   const bool is_one = asked.choice == tool_choice::named || !asked.is_parallel || !row.has_parallel;
   std::string tools;
@@ -197,8 +199,13 @@ std::string constraint_text(const asked_tools& asked, const text::call_row& row)
     tools += fmt::format(R"({}{{"name":{}{}}})", tools.empty() ? "" : ",",
                          grammar::quoted(tool.name), schema);
   }
-  return fmt::format(R"({{"format":{},"calls_max":{},"has_text":{},"tools":[{}]}})",
-                     grammar::quoted(row.name), is_one ? 1 : calls_at_once, !is_forced, tools);
+  const auto other =
+      otherwise ? fmt::format(R"(,"otherwise":{{"kind":{},"text":{}}})",
+                              static_cast<int>(otherwise->kind), grammar::quoted(otherwise->text))
+                : std::string();
+  return fmt::format(R"({{"format":{},"calls_max":{},"has_text":{},"tools":[{}]{}}})",
+                     grammar::quoted(row.name), is_one ? 1 : calls_at_once,
+                     !is_forced && !otherwise, tools, other);
 }
 
 } // namespace
@@ -277,9 +284,13 @@ result<void> settle_calls(openai_generate& call, call_format format) {
   }
   const bool is_strict = std::any_of(asked.all.begin(), asked.all.end(),
                                      [](const asked_tool& t) { return t.is_strict; });
-  how->is_constrained = asked.choice != tool_choice::automatic || is_strict || !asked.is_parallel;
-  if (how->is_constrained) {
-    constraint shape{constraint_kind::calls, constraint_text(asked, row)};
+  const bool is_forced = asked.choice != tool_choice::automatic;
+  // An answer that must call has no text that could have a format.
+  const auto otherwise = is_forced ? shared_constraint() : call.request.sampling.constraint;
+  const bool is_kept = is_forced || is_strict || !asked.is_parallel;
+  how->is_constrained = is_kept && !otherwise; // else what begins like a call may be that format
+  if (is_kept || otherwise) {
+    constraint shape{constraint_kind::calls, constraint_text(asked, row, otherwise)};
     if (auto rules = grammar::compile(shape); !rules) {
       return error{rules.error().code, rules.error().message, "tools"};
     }

@@ -150,17 +150,10 @@ private:
       format.erase("type");
       format = ordered{{"type", "json_schema"}, {"json_schema", std::move(format)}};
     }
-    asked_constraint asked;
     translated(ordered{{"response_format", std::move(format)}},
                [&](field_reader& inner, const std::string& source) {
-                 asked = read_constraint(inner, source);
+                 out.request.sampling.constraint = read_constraint(inner, source).is;
                });
-    out.request.sampling.constraint = asked.is;
-    if (out.tools && asked.is) {
-      fields_.refuse(errc::invalid_value, "text.format",
-                     "'text.format' and 'tools' cannot be combined, unless 'tool_choice' is "
-                     "'none'");
-    }
   }
 
   void read_metadata() {

@@ -7,6 +7,7 @@
 #include "runtime/text/call_style.hpp"
 
 #include <charconv>
+#include <optional>
 
 namespace baton::grammar {
 namespace {
@@ -18,10 +19,28 @@ struct asked_calls {
   std::uint32_t calls_max = 1;
   bool has_text = false;
   const json_value* tools = nullptr;
+  std::optional<constraint> otherwise;
 };
 
 error wrong(std::string_view what) {
   return fail(errc::invalid_value, "a constraint of calls: {}", what);
+}
+
+std::optional<std::uint32_t> number_of(const json_value* from) {
+  const auto digits = from && from->is_number() ? std::string_view(from->text) : std::string_view();
+  std::uint32_t number = 0;
+  const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  return code == std::errc{} && end == digits.data() + digits.size() ? std::optional(number)
+                                                                     : std::nullopt;
+}
+
+result<constraint> read_otherwise(const json_value& from) {
+  const auto kind = number_of(from.find("kind"));
+  const auto* text = from.find("text");
+  constexpr auto calls = static_cast<std::uint32_t>(constraint_kind::calls);
+  if (!kind || *kind >= calls || !text || !text->is_string())
+    return wrong("'otherwise' has a kind of constraint, which is no calls, and its text");
+  return constraint{static_cast<constraint_kind>(*kind), text->text};
 }
 
 result<asked_calls> read_asked(const json_value& from) {
@@ -32,18 +51,21 @@ result<asked_calls> read_asked(const json_value& from) {
       out.row = &text::row_of(f);
   if (!out.row)
     return wrong("'format' is not known");
-  const auto* most = from.find("calls_max");
-  const auto digits = most && most->is_number() ? std::string_view(most->text) : std::string_view();
-  const auto [end, code] =
-      std::from_chars(digits.data(), digits.data() + digits.size(), out.calls_max);
-  if (code != std::errc{} || end != digits.data() + digits.size() || out.calls_max < 1 ||
-      out.calls_max > calls_most)
+  const auto most = number_of(from.find("calls_max"));
+  if (!most || *most < 1 || *most > calls_most)
     return wrong("'calls_max' is not in range");
+  out.calls_max = *most;
   const auto* has_text = from.find("has_text");
   out.has_text = has_text && has_text->is_boolean() && has_text->boolean;
   out.tools = from.find("tools");
   if (!out.tools || !out.tools->is_array() || out.tools->items.empty())
     return wrong("'tools' is an array, at least of one");
+  if (const auto* other = from.find("otherwise")) {
+    auto read = read_otherwise(*other);
+    if (!read)
+      return read.error();
+    out.otherwise = *std::move(read);
+  }
   return out;
 }
 
@@ -134,7 +156,9 @@ private:
 
 } // namespace
 
-result<expression> read_calls(grammar_builder& to, std::string_view source) {
+result<expression>
+read_calls(grammar_builder& to, std::string_view source,
+           const std::function<result<expression>(const constraint&)>& read_other) {
   if (auto ok = check_source(source, "a constraint of calls"); !ok)
     return ok.error();
   const auto parsed = parse_json(source);
@@ -143,7 +167,11 @@ result<expression> read_calls(grammar_builder& to, std::string_view source) {
   const auto asked = read_asked(*parsed);
   if (!asked)
     return asked.error();
-  return call_reader(to, *asked).read();
+  auto calls = call_reader(to, *asked).read();
+  if (!calls || !asked->otherwise)
+    return calls;
+  const auto other = read_other(*asked->otherwise);
+  return other ? to.either({*calls, *other}) : other;
 }
 
 } // namespace baton::grammar

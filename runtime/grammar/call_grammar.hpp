@@ -5,17 +5,23 @@
 //    "tools": [{"name": "f", "schema": {...}}, {"name": "g"}]}
 //
 // A tool without a schema takes any object. With has_text the answer may be text instead, or begin
-// with text where the format has a mark that ends it: the mark stands in no text.
+// with text where the format has a mark that ends it: the mark stands in no text. With
+// "otherwise": {"kind": 2, "text": "{...}"} it may instead be what that other constraint allows
+// (constraint_kind, its text), and no other text.
 #pragma once
 
 #include "runtime/grammar/grammar_builder.hpp"
+#include "schema/constraint.hpp"
 
+#include <functional>
 #include <string_view>
 
 namespace baton::grammar {
 
-// Errors: invalid_value, unsupported_parameter (a schema that cannot be kept, with its tool's
-// name).
-result<expression> read_calls(grammar_builder& to, std::string_view source);
+// `read_other` reads what `otherwise` holds. Errors: invalid_value, unsupported_parameter (a schema
+// that cannot be kept, with its tool's name), those of `read_other`.
+result<expression>
+read_calls(grammar_builder& to, std::string_view source,
+           const std::function<result<expression>(const constraint&)>& read_other);
 
 } // namespace baton::grammar

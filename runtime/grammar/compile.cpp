@@ -46,7 +46,7 @@ result<expression> read(grammar_builder& to, const constraint& c) {
     return root ? to.call(*root) : result<expression>(root.error());
   }
   case constraint_kind::calls:
-    return read_calls(to, c.text);
+    return read_calls(to, c.text, [&to](const constraint& other) { return read(to, other); });
   }
   return fail(errc::invalid_value, "there is no constraint of kind {}", static_cast<int>(c.kind));
 }

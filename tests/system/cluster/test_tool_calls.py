@@ -130,3 +130,28 @@ def test_a_client_comes_back_in_the_middle_of_a_call(fresh):
         assert rest[-1][1]["finish_reason"] == "tool_calls"
     with urllib.request.urlopen(fresh.url + "/health", timeout=10) as health:
         assert health.status == 200
+
+
+def test_an_answer_calls_or_has_the_format(shared):
+    client = openai.OpenAI(base_url=shared.url + "/v1", api_key="x", max_retries=0, timeout=300)
+    shape = {"type": "json_schema", "json_schema": {"name": "book", "schema": BOOK}}
+    kinds = set()
+    for seed in range(8):
+        ask = dict(model="smollm2", messages=[{"role": "user", "content": PROMPT}], tools=TOOLS, response_format=shape, seed=seed, temperature=1.5, max_tokens=300)
+        answer = client.chat.completions.create(**ask).choices[0]
+        if answer.finish_reason == "length":
+            continue
+        for call in answer.message.tool_calls or []:
+            assert isinstance(json.loads(call.function.arguments), dict) and call.function.name in SCHEMAS
+        if answer.message.content:
+            CHECK(BOOK).validate(json.loads(answer.message.content))
+        assert bool(answer.message.content) != bool(answer.message.tool_calls)
+        kinds.add(answer.finish_reason)
+        streamed = list(client.chat.completions.create(**ask, stream=True))
+        assert "".join(c.choices[0].delta.content or "" for c in streamed if c.choices) == (answer.message.content or "")
+    assert kinds
+    r = client.responses.create(model="smollm2", input=PROMPT, temperature=1.0, max_output_tokens=300, tool_choice="auto",
+                                tools=[{"type": "function", **TOOLS[1]["function"]}], text={"format": {"type": "json_schema", "name": "book", "schema": BOOK}})
+    assert r.status in ("completed", "incomplete")
+    if r.status == "completed" and r.output_text:
+        CHECK(BOOK).validate(json.loads(r.output_text))

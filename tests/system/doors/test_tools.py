@@ -158,7 +158,7 @@ def put_together(events):
     ({"tools": [WEATHER], "tool_choice": {"type": "function", "function": {"name": "x"}}}, "tool_choice"),
     ({"tools": [WEATHER], "tool_choice": "any"}, "tool_choice"),
     ({"tool_choice": "required"}, "tool_choice"),
-    ({"tools": [WEATHER], "response_format": {"type": "json_object"}}, "response_format"),
+    ({"tools": [WEATHER], "response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": {"not": {}}}}}, "response_format"),
     ({"tools": [{"type": "function", "function": {"name": "f", "strict": True, "parameters": {"not": {}}}}]}, "tools"),
     ({"functions": [{"name": "f"}]}, "functions"),
     ({"messages": [{"role": "tool", "content": "x"}]}, "messages[0].tool_call_id"),

@@ -119,7 +119,9 @@ TEST_CASE("what is wrong with tools is refused by its name") {
       {with_tools(R"(,"tool_choice":{"type":"function","function":{}})"),
        "tool_choice.function.name"},
       {with_tools(R"(,"parallel_tool_calls":1)"), "parallel_tool_calls"},
-      {with_tools(R"(,"response_format":{"type":"json_object"})"), "response_format"},
+      {with_tools(R"(,"response_format":{"type":"json_schema","json_schema":{"name":"a",)"
+                  R"("schema":{"not":{}}}})"),
+       "response_format"},
       {R"(,"functions":[{"name":"f"}])", "functions"},
   };
   for (const auto& [fields, param] : rows) {
@@ -368,4 +370,24 @@ TEST_CASE("logprobs of a stream with calls come once each, also behind a resume"
   CHECK(write(stream_position{
             {9}, 0xAB, {{3, false}}, {words[0].size() + words[1].size() + words[2].size()}}) ==
         words.size() - 3);
+}
+
+TEST_CASE("an answer that calls nothing has the format that was asked for") {
+  const auto settled = [](const std::string& more) {
+    auto r = parse(with_tools(
+        R"(,"response_format":{"type":"json_schema","json_schema":{"name":"a","schema":)" + more));
+    REQUIRE_MESSAGE(r, r.error().message);
+    auto ok = settle_calls(*r, call_format::hermes);
+    return ok ? result<openai_generate>(*std::move(r)) : ok.error();
+  };
+  const auto either = settled(R"({"type":"integer"}}})");
+  REQUIRE_MESSAGE(either, either.error().message);
+  CHECK(either->request.sampling.constraint->kind == constraint_kind::calls);
+  CHECK(either->request.sampling.constraint->text.ends_with(
+      R"(,"otherwise":{"kind":2,"text":"{\"type\":\"integer\"}"}})"));
+  CHECK_FALSE(either->shape.calls->is_constrained);
+  const auto forced = settled(R"({"type":"integer"}}},"tool_choice":"required")");
+  REQUIRE(forced);
+  CHECK(forced->request.sampling.constraint->text.find("otherwise") == std::string::npos);
+  CHECK(forced->shape.calls->is_constrained);
 }

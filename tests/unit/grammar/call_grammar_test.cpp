@@ -119,3 +119,32 @@ TEST_CASE("a tool without parameters takes none") {
   CHECK(matches(one, hermes(R"({"name": "f", "arguments": {}})")));
   CHECK_FALSE(matches(one, hermes(R"({"name": "f", "arguments": {"a": 1}})")));
 }
+
+TEST_CASE("what calls nothing is what another constraint allows") {
+  const auto with = [](std::string_view format, std::string_view otherwise) {
+    return constraint{constraint_kind::calls,
+                      fmt::format(R"({{"format":"{}","calls_max":1,"has_text":false,)"
+                                  R"("tools":[{{"name":"g"}}],"otherwise":{}}})",
+                                  format, otherwise)};
+  };
+  constexpr std::string_view schema = R"({"kind":2,"text":"{\"type\":\"integer\"}"})";
+  for (const auto* format : {"hermes", "llama3", "mistral"}) {
+    auto of = automaton_of(with(format, schema));
+    CHECK(matches(of, "42"));
+    for (const auto* text : {"", "Hello", "{}", "4x"})
+      CHECK_FALSE(matches(of, text));
+  }
+  auto marked = automaton_of(with("hermes", schema));
+  CHECK(matches(marked, hermes(g_call)));
+  CHECK_FALSE(matches(marked, "42" + hermes(g_call)));
+  CHECK(matches(with("llama3", R"({"kind":1,"text":""})"), R"({"name": "g", "parameters": {}})"));
+  CHECK(matches(with("llama3", R"({"kind":1,"text":""})"), R"({"a":1})"));
+  CHECK(matches(with("hermes", R"({"kind":4,"text":"[\"yes\",\"no\"]"})"), "no"));
+  for (const auto* otherwise : {"{}", R"({"kind":2})", R"({"kind":6,"text":"{}"})",
+                                R"({"kind":0,"text":"x"})", R"({"kind":"2","text":"{}"})"}) {
+    CAPTURE(otherwise);
+    CHECK(refusal_of(with("hermes", otherwise)).code == errc::invalid_value);
+  }
+  CHECK(refusal_of(with("hermes", R"({"kind":2,"text":"{\"not\":{}}"})")).code ==
+        errc::unsupported_parameter);
+}
