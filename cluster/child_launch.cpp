@@ -47,7 +47,7 @@ bool has_failed(role as, const child_end& how) {
 
 child_launcher::child_launcher(child_watch& watch, const cluster_contexts& all,
                                std::filesystem::path config, life_clock& lives)
-    : watch_(watch), dir_(all.front().dir), config_(std::move(config)), lives_(lives) {
+    : watch_(watch), dir_(all.base.dir), config_(std::move(config)), lives_(lives) {
   for (const auto& context : all) {
     know(context.plan);
     if (context.coming)

@@ -89,7 +89,7 @@ int command_chat(const chat_options& given) {
     if (!models)
       return refuse(models.error());
     if (models->empty())
-      return refuse(fail(errc::not_ready, "no model is served yet"));
+      return refuse(fail(errc::not_ready, "no LLM is served there"));
     options.model = models->front().name;
   }
   chat_prompt conversation;

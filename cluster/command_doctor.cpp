@@ -102,16 +102,18 @@ std::vector<finding> check_config(const std::string& path) {
   auto all = load_contexts(path, with_this_machine());
   if (!all)
     return {{path, verdict::bad, all.error().message, "see the message"}};
-  const auto& gateway = all->front().config.gateway;
+  const auto& gateway = all->base.config.gateway;
   if (auto ok = check_gateway(gateway); !ok)
     return {{path, verdict::bad, ok.error().message, "see the message"}};
   std::vector<std::string> found;
   for (const auto& c : *all)
     found.push_back(
         fmt::format("{} stages, {} KV blocks, {}", c.plan.stages, c.plan.blocks, c.model.name));
+  if (found.empty())
+    found.push_back("worker models alone");
   std::vector<finding> findings{
       {path, verdict::good, fmt::format("{}", fmt::join(found, "; ")), ""}};
-  for (auto& f : check_engines_here(all->front().config))
+  for (auto& f : check_engines_here(all->base.config))
     findings.push_back(std::move(f));
   for (auto& r : remarks_on_gateway(gateway))
     findings.push_back({"gateway", verdict::advice, std::move(r.what), std::move(r.fix)});

@@ -35,8 +35,6 @@ bool is_properties(const std::string& file) {
 result<imported_config> import_torchserve_file(const import_options& options) {
   if (options.words.size() > 1)
     return fail(errc::bad_config, "'{}' is not understood", options.words[1]);
-  if (options.model.empty())
-    return fail(errc::bad_config, "such a file names no model: --model says which LLM is served");
   const bool is_server = is_properties(options.from);
   if (is_server && (!options.properties.empty() || !options.handler.empty()))
     return fail(errc::bad_config, "--properties and --handler are for a model-config.yaml");
@@ -45,6 +43,9 @@ result<imported_config> import_torchserve_file(const import_options& options) {
     return server.error();
   const auto own = stem_of(options.model);
   const auto& name = options.name.empty() ? own : options.name;
+  const bool has_others = is_server ? !server->model_store.empty() : !options.handler.empty();
+  if (options.model.empty() && !has_others)
+    return fail(errc::bad_config, "such a file names no model: --model says which LLM is served");
   if (is_server)
     return import_torchserve_server(options.model, name, *server);
   const auto text = read_config_file(options.from);

@@ -108,7 +108,7 @@ result<cluster_contexts> settle(const run_dir& dir, const join_grant& grant,
     if (auto ok = check_model(context, grant.pipelines.at(context.pipeline()).model_fingerprint);
         !ok)
       return ok.error();
-  if (auto ok = note_plan(dir, all->front().made_with); !ok)
+  if (auto ok = note_plan(dir, all->base.made_with); !ok)
     return ok.error();
   return all;
 }
@@ -184,13 +184,14 @@ int command_join(const join_options& options) {
   auto all = settle(*dir, grant, *named, options.node, key_file);
   if (!all)
     return cannot(all.error());
-  for (const auto& n : all->front().config.nodes)
+  for (const auto& n : all->base.config.nodes)
     if (n.name == options.node)
-      if (auto ok = check_devices(all->front().config, n, *dir); !ok)
+      if (auto ok = check_devices(all->base.config, n, *dir); !ok)
         return cannot(ok.error());
   if (auto ok = check_reach(options, *own, grant); !ok)
     return cannot(ok.error());
-  const auto* agent = agent_on(all->front().plan.agents, options.node);
+  const auto agents = agents_of(all->base.config);
+  const auto* agent = agent_on(agents, options.node);
   ENSURE(agent != nullptr, "the plan has every node that joins");
   role_arguments arguments;
   arguments.config = dir->config();

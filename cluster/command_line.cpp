@@ -170,10 +170,9 @@ void add_import(CLI::App& app, choices& c) {
   auto* sub = app.add_subcommand(
       "import", "Make a nodes.toml of what another server was started with.\n"
                 "  cluster import model-config.yaml --model model.gguf > nodes.toml\n"
-                "  cluster import model-config.yaml --handler handler.py --model model.gguf > "
-                "nodes.toml\n"
-                "  cluster import config.properties --model model.gguf > nodes.toml\n"
-                "  cluster import models/repository --model model.gguf > nodes.toml\n"
+                "  cluster import model-config.yaml --handler handler.py > nodes.toml\n"
+                "  cluster import config.properties > nodes.toml\n"
+                "  cluster import models/repository > nodes.toml\n"
                 "  cluster import vllm serve models/qwen --max-model-len 32k > nodes.toml\n"
                 "  cluster import text-generation-launcher --model-id models/qwen > nodes.toml");
   sub->add_option("FROM", c.import.from,
@@ -181,8 +180,10 @@ void add_import(CLI::App& app, choices& c) {
                   "or config.pbtxt, or the "
                   "whole command of vLLM or TGI")
       ->required();
-  sub->add_option("--model", c.import.model,
-                  "a GGUF file, or a directory of safetensors; default: the command's");
+  sub->add_option(
+      "--model", c.import.model,
+      "the LLM: a GGUF file, or a directory of safetensors; default: the command's, or none "
+      "where other models are served");
   sub->add_option("--name", c.import.name, "as clients ask for it; default: the file's");
   sub->add_option("--properties", c.import.properties,
                   "TorchServe's config.properties, which says where it listens");
@@ -225,7 +226,7 @@ int with_context(result<Context> context, const Run& run) {
   return exit_permanent;
 }
 
-// Of one pipeline: the gateway, which looks at none, has the first.
+// Of one pipeline.
 template <class Run>
 run_role of_pipeline(Run run) {
   return [run](const role_arguments& arguments) {
@@ -285,7 +286,11 @@ int run_command_line(int argc, char** argv, const engine_wrapper& wrap) {
   add_model(app, c);
   add_import(app, c);
   add_chat(app, c);
-  add_role(app, c, "gateway", of_pipeline(run_gateway));
+  add_role(app, c, "gateway", [](const role_arguments& arguments) {
+    return with_context(load_base_of_child(arguments.config), [&](const cluster_base& cluster) {
+      return run_gateway(cluster, arguments);
+    });
+  });
   add_role(app, c, "head", of_pipeline(run_head));
   add_role(app, c, "agent", [](const role_arguments& arguments) {
     return with_context(load_contexts_of_child(arguments.config),

@@ -77,8 +77,9 @@ std::string strategies(const cluster_status& s) {
 }
 
 std::string status_table(const cluster_status& s) {
-  auto text = fmt::format("{}  {}{}  {}\n", s.model, gateway::name_of(s.phase),
-                          s.reason.empty() ? "" : " (" + s.reason + ")", s.url);
+  auto text =
+      fmt::format("{}  {}{}  {}\n", s.pipelines.empty() ? "worker models" : s.model,
+                  gateway::name_of(s.phase), s.reason.empty() ? "" : " (" + s.reason + ")", s.url);
   text += fmt::format("  {:<16} {:<11} {:>8} {:>9}  {:<14} {}\n", "process", "phase", "pid",
                       "restarts", "of late", "reason");
   const bool is_one = s.pipelines.size() <= 1;

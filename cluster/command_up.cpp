@@ -71,15 +71,15 @@ bool wait_for_all(join_desk& desk, bool json) {
 
 result<join_grant> grant_of(const cluster_contexts& all, const std::filesystem::path& config,
                             const std::string& root_key) {
-  const auto& context = all.front(); // for what is the same in all
+  const auto& cluster = all.base;
   std::ifstream in(config, std::ios::binary);
   if (!in)
     return fail(errc::io_failed, "{}: cannot be read", config.string());
   join_grant g;
-  g.nodes = {{std::istreambuf_iterator<char>(in), {}}, context.made_with.members};
-  g.known = context.made_with.known;
-  g.root_host = context.config.network.host;
-  g.port = context.config.network.port;
+  g.nodes = {{std::istreambuf_iterator<char>(in), {}}, cluster.made_with.members};
+  g.known = cluster.made_with.known;
+  g.root_host = cluster.config.network.host;
+  g.port = cluster.config.network.port;
   g.root_key = root_key;
   for (const auto& c : all) {
     auto file = model::open_model(c.config.model.path);

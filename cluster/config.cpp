@@ -1,5 +1,6 @@
 #include "cluster/config.hpp"
 
+#include "cluster/config_checks.hpp"
 #include "cluster/config_repository.hpp"
 #include "cluster/config_workers.hpp"
 #include "cluster/curve_key.hpp"
@@ -125,41 +126,7 @@ result<void> read_model(const toml::table* table, const std::string& path,
   return read_kv_format(kv_cache_dtype, path, origin, m);
 }
 
-// Names as people write them for models elsewhere: "Qwen/Qwen2.5-1.5B-Instruct", "gpt-4o:latest".
-bool is_alias(std::string_view text) noexcept {
-  constexpr std::size_t bytes_max = 128;
-  return !text.empty() && text.size() <= bytes_max &&
-         std::all_of(text.begin(), text.end(), [](char c) {
-           return is_name(std::string_view(&c, 1)) || c == '.' || c == '/' || c == ':' ||
-                  c == '@' || c == '+';
-         });
-}
-
-// No other model, of whatever kind, has such a name.
-result<void> check_aliases(const std::string& origin, const cluster_config& config,
-                           const std::string& path) {
-  std::set<std::string, std::less<>> names;
-  for (const auto& m : config.models)
-    names.insert(m.name);
-  for (const auto& w : config.workers)
-    names.insert(w.name);
-  for (const auto& alias : config.models.front().aliases) {
-    if (!is_alias(alias))
-      return bad(origin, path,
-                 fmt::format("{}: '{}' must be 1 to 128 of [A-Za-z0-9._-/:@+]", path, alias));
-    if (!names.insert(alias).second)
-      return bad(origin, path, fmt::format("{}: two models are named '{}'", path, alias));
-  }
-  for (std::size_t i = 1; i < config.models.size(); ++i)
-    if (!config.models[i].aliases.empty())
-      return bad(origin, fmt::format("models[{}].aliases", i),
-                 fmt::format("models[{}].aliases: the first of several models alone has further "
-                             "names",
-                             i));
-  return {};
-}
-
-// [model], or several [[models]].
+// [model], several [[models]], or none where there are worker models.
 result<void> read_models(const toml::table* one, const toml::node* several,
                          const std::string& origin, cluster_config& config) {
   if (one && several)
@@ -168,11 +135,10 @@ result<void> read_models(const toml::table* one, const toml::node* several,
   if (one) {
     if (auto ok = read_model(one, "model", origin, config.models.emplace_back()); !ok)
       return ok;
-  } else {
-    const auto* array = several ? several->as_array() : nullptr;
+  } else if (several) {
+    const auto* array = several->as_array();
     if (!array || array->empty())
-      return bad(origin, "model",
-                 "there is no [model] table: name the model to serve and its file");
+      return bad(origin, "models", "models must be tables: [[models]]");
     for (std::size_t i = 0; i < array->size(); ++i) {
       const auto path = fmt::format("models[{}]", i);
       const auto* table = array->get(i)->as_table();
@@ -194,7 +160,8 @@ result<void> read_models(const toml::table* one, const toml::node* several,
     return bad(origin, "models.replicas",
                fmt::format("the models have {} replicas in all, a cluster has at most {}",
                            pipelines, pipelines_max));
-  config.model = config.models.front();
+  if (!config.models.empty())
+    config.model = config.models.front();
   return {};
 }
 
@@ -310,6 +277,8 @@ result<node_config> read_node(const toml::table* table, const std::string& path,
 
 result<void> read_nodes(const toml::node* nodes, const std::string& origin,
                         cluster_config& config) {
+  if (config.models.empty())
+    return {};
   if (!nodes) {
     config.has_default_layout = true;
     std::size_t devices = 0;
@@ -412,6 +381,8 @@ result<cluster_config> read_all(const toml::table& root, const std::string& orig
   if (auto ok = check_aliases(origin, config, models ? "models[0].aliases" : "model.aliases"); !ok)
     return ok.error();
   if (auto ok = read_changing_models(repository, store, origin, config); !ok)
+    return ok.error();
+  if (auto ok = check_models(origin, config, nodes != nullptr); !ok)
     return ok.error();
   if (auto ok = read_nodes(nodes, origin, config); !ok)
     return ok.error();

@@ -182,8 +182,8 @@ struct cluster_config {
   // them; 0: they never do.
   std::chrono::milliseconds node_timeout{10000};
   network_section network;
-  std::vector<model_config> models; // never empty
-  // Of the pipeline that this is seen from (pipelines.hpp); as it was read: of the first.
+  std::vector<model_config> models; // none: worker models alone
+  // Of the pipeline that this is seen from (pipelines.hpp); as it was read: of the first, if any.
   model_config model;
   std::uint32_t pipeline = 0;
   gateway_section gateway;

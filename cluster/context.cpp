@@ -94,6 +94,17 @@ result<void> check_together(const std::vector<pipeline_parts>& parts, const mach
   return {};
 }
 
+// `dir`: none is the configured one.
+result<cluster_base> base_of(cluster_config config, plan_note with, std::optional<run_dir> dir) {
+  auto opened = dir ? result<run_dir>(std::move(*dir)) : run_dir::open(config.run_dir);
+  if (!opened)
+    return opened.error();
+  auto where = addresses::create(*opened, with.network);
+  if (!where)
+    return where.error();
+  return cluster_base{std::move(config), std::move(with), *std::move(opened), *std::move(where)};
+}
+
 } // namespace
 
 result<cluster_contexts> load_contexts(const std::filesystem::path& config_file, plan_note with,
@@ -123,16 +134,16 @@ result<cluster_contexts> load_contexts(const std::filesystem::path& config_file,
   if (comes_up)
     if (auto ok = check_together(parts, with.known); !ok)
       return ok.error();
-  auto opened = dir ? result<run_dir>(std::move(*dir)) : run_dir::open(config->run_dir);
-  if (!opened)
-    return opened.error();
-  auto where = addresses::create(*opened, with.network);
-  if (!where)
-    return where.error();
-  cluster_contexts all;
+  auto base = base_of(*std::move(config), std::move(with), std::move(dir));
+  if (!base)
+    return base.error();
+  cluster_contexts all{*std::move(base), {}};
   for (auto& p : parts)
-    all.push_back({std::move(p.config), std::move(p.model), std::move(p.plan), std::move(p.coming),
-                   with, *opened, *where});
+    all.pipelines.push_back(
+        {{std::move(p.config), all.base.made_with, all.base.dir, all.base.where},
+         std::move(p.model),
+         std::move(p.plan),
+         std::move(p.coming)});
   return all;
 }
 
@@ -142,20 +153,33 @@ plan_note with_this_machine() {
 
 namespace {
 
-// `pipeline`: none is all that are noted.
-result<cluster_contexts> load_noted(const std::filesystem::path& config_copy,
-                                    std::optional<std::uint32_t> pipeline) {
+struct noted {
+  run_dir dir;
+  plan_note plan;
+};
+
+result<noted> noted_beside(const std::filesystem::path& config_copy) {
   auto dir = run_dir::open(config_copy.parent_path());
   if (!dir)
     return dir.error();
   auto with = noted_plan(*dir);
   if (!with)
     return fail(errc::io_failed, "{}: no plan is noted there", dir->path().string());
+  return noted{*std::move(dir), *std::move(with)};
+}
+
+// `pipeline`: none is all that are noted.
+result<cluster_contexts> load_noted(const std::filesystem::path& config_copy,
+                                    std::optional<std::uint32_t> pipeline) {
+  auto found = noted_beside(config_copy);
+  if (!found)
+    return found.error();
+  auto& with = found->plan;
   if (pipeline)
-    std::erase_if(with->pipelines, [&](const auto& p) { return p.first != *pipeline; });
-  if (with->pipelines.empty())
-    return fail(errc::not_found, "{}: no such pipeline is noted there", dir->path().string());
-  return load_contexts(config_copy, std::move(*with), std::move(*dir));
+    std::erase_if(with.pipelines, [&](const auto& p) { return p.first != *pipeline; });
+  if (with.pipelines.empty())
+    return fail(errc::not_found, "{}: no such pipeline is noted there", found->dir.path().string());
+  return load_contexts(config_copy, std::move(with), std::move(found->dir));
 }
 
 std::vector<expected_speed> of(const expected_speeds& expected, std::size_t pipeline) {
@@ -173,15 +197,29 @@ result<cluster_context> load_context_of_child(const std::filesystem::path& confi
   auto all = load_noted(config_copy, pipeline);
   if (!all)
     return all.error();
-  return std::move(all->front());
+  return std::move(all->pipelines.front());
+}
+
+result<cluster_base> load_base_of_child(const std::filesystem::path& config_copy) {
+  auto found = noted_beside(config_copy);
+  if (!found)
+    return found.error();
+  auto config = load_config(config_copy);
+  if (!config)
+    return config.error();
+  if (auto ok = take_places(found->plan.members, *config); !ok)
+    return ok.error();
+  return base_of(*std::move(config), std::move(found->plan), std::move(found->dir));
 }
 
 std::string plan_table(const cluster_contexts& all, const expected_speeds& expected) {
+  if (all.size() == 0)
+    return fmt::format("{}: no LLM, worker models alone\n", all.base.config.name);
   std::string text;
   for (std::size_t i = 0; i < all.size(); ++i)
     text += plan_table(all[i].config, all[i].model, all[i].plan, of(expected, i),
                        all[i].made_with.known);
-  return all.empty() ? text : text + machines_text(all.front().made_with.known);
+  return text + machines_text(all.base.made_with.known);
 }
 
 std::string plan_json(const cluster_contexts& all, const expected_speeds& expected) {

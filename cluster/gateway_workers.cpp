@@ -70,19 +70,19 @@ gateway::repository_actor start_desk(process& self, const cluster_config& config
 } // namespace
 
 result<std::shared_ptr<gateway_workers>>
-gateway_workers::start(process& self, const cluster_context& context,
+gateway_workers::start(process& self, const cluster_base& cluster,
                        std::shared_ptr<gateway::board> board, std::uint32_t gateway_index) {
-  auto made = std::make_shared<gateway_workers>(self, context, std::move(board), gateway_index);
-  const auto& config = context.config;
+  auto made = std::make_shared<gateway_workers>(self, cluster, std::move(board), gateway_index);
+  const auto& config = cluster.config;
   if (config.workers.empty() && !config.has_changing_models())
     return made;
-  auto door = gateway::worker_door::bind(context.dir.endpoint(worker_door_name(gateway_index)),
+  auto door = gateway::worker_door::bind(cluster.dir.endpoint(worker_door_name(gateway_index)),
                                          made->board_);
   if (!door)
     return door.error();
   made->door_ = *std::move(door);
   const auto repository = start_desk(self, config, *made->board_);
-  made->take(noted_standing(config, context.dir));
+  made->take(noted_standing(config, cluster.dir));
   self.links().publish(actors::well_known::models,
                        [repository, to = made](const envelope&, message&& m) {
                          if (auto* all = std::get_if<served_models>(&m))
@@ -103,9 +103,9 @@ gateway_workers::start(process& self, const cluster_context& context,
   return made;
 }
 
-gateway_workers::gateway_workers(process& self, const cluster_context& context,
+gateway_workers::gateway_workers(process& self, const cluster_base& cluster,
                                  std::shared_ptr<gateway::board> board, std::uint32_t gateway_index)
-    : self_(self), context_(context), board_(std::move(board)), index_(gateway_index) {}
+    : self_(self), cluster_(cluster), board_(std::move(board)), index_(gateway_index) {}
 
 gateway_workers::~gateway_workers() {
   stop();
@@ -140,9 +140,9 @@ bool gateway_workers::take(const served_model& one) {
   if (one.state == model_state::unloading) {
     if (at == pools_.end() || *at->second.is_drained)
       return true; // also to a root that has not heard it
-    caf::anon_send(at->second.pool, drain{context_.config.shutdown_timeout});
+    caf::anon_send(at->second.pool, drain{cluster_.config.shutdown_timeout});
   } else if (at == pools_.end()) {
-    pools_.emplace(one.revision, make(one, config_of(context_.config, one)));
+    pools_.emplace(one.revision, make(one, config_of(cluster_.config, one)));
   } else {
     follow(at->second, one);
   }

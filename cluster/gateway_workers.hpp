@@ -27,12 +27,11 @@ public:
   // Begins with what the run directory has noted, and tells the board. Nothing is opened where
   // nodes.toml has neither [[workers]] nor a [model_repository] or a [model_store]. Only before
   // `self` begins. Errors: address_in_use, io_failed.
-  static result<std::shared_ptr<gateway_workers>> start(process& self,
-                                                        const cluster_context& context,
+  static result<std::shared_ptr<gateway_workers>> start(process& self, const cluster_base& cluster,
                                                         std::shared_ptr<gateway::board> board,
                                                         std::uint32_t gateway_index);
-  gateway_workers(process& self, const cluster_context& context,
-                  std::shared_ptr<gateway::board> board, std::uint32_t gateway_index);
+  gateway_workers(process& self, const cluster_base& cluster, std::shared_ptr<gateway::board> board,
+                  std::uint32_t gateway_index);
   ~gateway_workers(); // stops
   // No worker is heard any more, and no pool is left. Idempotent.
   void stop();
@@ -60,7 +59,7 @@ private:
   void each(const std::function<void(const serving&)>& f);
 
   process& self_;
-  const cluster_context& context_;
+  const cluster_base& cluster_;
   std::shared_ptr<gateway::board> board_;
   std::uint32_t index_;
   std::shared_ptr<gateway::worker_door> door_; // null: there are none

@@ -35,6 +35,8 @@ std::string different_section(const cluster_config& a, const cluster_config& b) 
     return "[[workers]]";
   if (a.repository != b.repository)
     return "[model_repository]";
+  if (a.store != b.store)
+    return "[model_store]";
   return a.gateway == b.gateway ? "" : "[gateway]";
 }
 

@@ -65,7 +65,9 @@ cluster_status picture(const overview_state& s) {
     if (number < all.pipelines.size())
       all.pipelines[number].load = load;
   all.places = s.expected.places;
-  const auto& first = all.pipelines.at(0);
+  if (all.pipelines.empty())
+    return all;
+  const auto& first = all.pipelines.front();
   all.model = first.model;
   all.load = first.load;
   all.generation = first.generation;

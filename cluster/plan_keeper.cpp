@@ -33,11 +33,11 @@ plan_keeper::line::line(const cluster_context& of)
       serving(of.plan), coming(of.coming) {}
 
 plan_keeper::plan_keeper(const cluster_contexts& all, outside to)
-    : to_(std::move(to)), note_(all.front().made_with), dir_(all.front().dir),
+    : to_(std::move(to)), note_(all.base.made_with), dir_(all.base.dir),
       text_(dir_.read(dir_.config().filename().string()).value_or("")) {
   for (const auto& context : all)
     lines_.emplace_back(context);
-  use_nodes(all.front().config);
+  use_nodes(all.base.config);
 }
 
 void plan_keeper::use_nodes(cluster_config now) {

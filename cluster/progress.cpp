@@ -42,7 +42,7 @@ draining_gateways look_at(const std::vector<status>& nodes) {
 
 } // namespace
 
-progress::progress(const cluster_contexts& all, bool json) : context_(all.front()), json_(json) {
+progress::progress(const cluster_contexts& all, bool json) : cluster_(all.base), json_(json) {
   if (!json_)
     line(plan_table(all));
 }
@@ -53,7 +53,7 @@ void progress::line(const std::string& text) {
 }
 
 std::string progress::log_end(const std::string& name) const {
-  return last_line(context_.dir.log(name));
+  return last_line(cluster_.dir.log(name));
 }
 
 void progress::show_node(const status& s) {
@@ -76,7 +76,7 @@ void progress::show_node(const status& s) {
   if (s.phase == phase::failed)
     if (auto end = log_end(s.name); !end.empty())
       line(fmt::format("             {}\n             (log: {})\n", end,
-                       context_.dir.log(s.name).string()));
+                       cluster_.dir.log(s.name).string()));
 }
 
 void progress::show_ready(const cluster_status& now) {
@@ -86,17 +86,20 @@ void progress::show_ready(const cluster_status& now) {
          "\n");
     return;
   }
-  const auto& front = context_.config.gateway;
+  const auto& front = cluster_.config.gateway;
   const bool has_keys = !front.api_keys.empty();
   const auto page = !front.admin.empty() ? fmt::format("web page at http://{}/, ", front.admin)
                     : has_keys           ? ""
                                          : "web page at /, ";
-  line(fmt::format(
-      "\nready: {}    ({}^C drains and stops)\n\n  curl -N {}{}/v1/chat/completions -d "
-      "'{{\"model\":\"{}\",\"stream\":true,\"messages\":[{{\"role\":\"user\",\"content\":\"Why is "
-      "the "
-      "sky blue?\"}}]}}'\n\n",
-      now.url, page, has_keys ? "-H 'Authorization: Bearer KEY' " : "", now.url, now.model));
+  const auto header = has_keys ? "-H 'Authorization: Bearer KEY' " : "";
+  const auto paste =
+      cluster_.config.models.empty()
+          ? fmt::format("curl {}{}/v2/repository/index -X POST", header, now.url)
+          : fmt::format("curl -N {}{}/v1/chat/completions -d '{{\"model\":\"{}\",\"stream\":true,"
+                        "\"messages\":[{{\"role\":\"user\",\"content\":\"Why is the sky "
+                        "blue?\"}}]}}'",
+                        header, now.url, now.model);
+  line(fmt::format("\nready: {}    ({}^C drains and stops)\n\n  {}\n\n", now.url, page, paste));
 }
 
 void progress::show(const cluster_status& now) {

@@ -39,7 +39,7 @@ private:
   void line(const std::string& text);
   std::string log_end(const std::string& name) const;
 
-  const cluster_context& context_;
+  const cluster_base& cluster_;
   bool json_;
   std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   mutable std::mutex mutex_;

@@ -43,7 +43,7 @@ class said_here {
 public:
   said_here(const cluster_contexts& all, const agent_plan& agent)
       : all_(all), agent_(agent), is_noting_(agent.machine != root_machine),
-        note_(all.front().made_with), config_(all.front().config) {}
+        note_(all.base.made_with), config_(all.base.config) {}
 
   // True if it was noted here: the root waits for that.
   bool take(const joined& m) {
@@ -52,7 +52,7 @@ public:
     ENSURE(known && nodes, "the root says what it has noted");
     note_.known = std::move(*known);
     take(*nodes);
-    return is_noting_ && judge(note_keys(all_.front().dir, machine_keys::from(m.keys)));
+    return is_noting_ && judge(note_keys(all_.base.dir, machine_keys::from(m.keys)));
   }
   // False: of a pipeline that has no devices on this machine.
   bool take(const generations& m) {
@@ -61,7 +61,7 @@ public:
       return false;
     noted->second.generations = noted_elsewhere(m);
     if (is_noting_)
-      judge(note_plan(all_.front().dir, note_));
+      judge(note_plan(all_.base.dir, note_));
     return true;
   }
   // The shards of all generations of the root's last words.
@@ -87,14 +87,14 @@ private:
     if (nodes == heard_)
       return;
     heard_ = nodes;
-    const auto copy = all_.front().dir.config();
+    const auto copy = all_.base.dir.config();
     auto config = parse_config(nodes.config, copy.string());
     note_.members = nodes.members;
     ENSURE(config && take_places(note_.members, *config), "the root goes by it");
     config_ = std::move(*config);
     if (is_noting_) {
-      judge(all_.front().dir.write(copy.filename().string(), nodes.config));
-      judge(note_plan(all_.front().dir, note_));
+      judge(all_.base.dir.write(copy.filename().string(), nodes.config));
+      judge(note_plan(all_.base.dir, note_));
     }
   }
   void add(actors::wanted_children& wanted, const cluster_context& context, const generation& g,
@@ -121,7 +121,7 @@ private:
 
 // Shards of generations that ended while their agent was away: nobody else would end them.
 void end_left_over(const cluster_contexts& all) {
-  for (const auto& note : all.front().dir.alive()) {
+  for (const auto& note : all.base.dir.alive()) {
     const auto has_it = [&](const cluster_plan& plan) {
       return std::any_of(plan.shards.begin(), plan.shards.end(),
                          [&](const shard_plan& s) { return s.name == note.name; });
@@ -139,8 +139,8 @@ void end_left_over(const cluster_contexts& all) {
 } // namespace
 
 int run_agent(const cluster_contexts& all, const role_arguments& arguments) {
-  const auto& context = all.front(); // for what is the same in all
-  const auto& agents = context.plan.agents;
+  const auto& cluster = all.base;
+  const auto agents = agents_of(cluster.config);
   const auto own = std::find_if(agents.begin(), agents.end(), [&](const agent_plan& a) {
     return a.node == place::agent(arguments.index);
   });
@@ -151,22 +151,22 @@ int run_agent(const cluster_contexts& all, const role_arguments& arguments) {
   const auto& agent = *own;
   said_here said(all, agent); // of the links' thread, which ends with `started`
   auto started = process::start({agent.node, arguments.epoch, role::agent, agent.name,
-                                 context.where.listen(agent.listens_as), place::root,
-                                 context.where.find(root_name)},
-                                context.where, /*actor_threads=*/1);
+                                 cluster.where.listen(agent.listens_as), place::root,
+                                 cluster.where.find(root_name)},
+                                cluster.where, /*actor_threads=*/1);
   if (!started) {
     spdlog::error("{}", started.error().message);
     return 1;
   }
   auto& self = **started;
-  outlive_parent(context.dir, agent.name, arguments.epoch);
+  outlive_parent(cluster.dir, agent.name, arguments.epoch);
   // A shard's copy becomes ours when the shard that made it dies.
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   end_left_over(all);
   std::atomic<bool> is_stopping{false};
   std::atomic<bool> has_failed{false}; // one of its shards, at that
   child_watch watch;
-  life_clock lives(context.dir, agent.name, wall_micros);
+  life_clock lives(cluster.dir, agent.name, wall_micros);
   child_launcher launcher(watch, all, arguments.config, lives);
 
   actors::supervisor_config config;

@@ -34,14 +34,14 @@ std::vector<head_place> heads_of(const cluster_config& config) {
   return heads;
 }
 
-gateway::gateway_config settings(const cluster_context& context, const identity& self,
+gateway::gateway_config settings(const cluster_base& cluster, const identity& self,
                                  const std::vector<head_place>& heads,
                                  std::optional<std::vector<gateway::api_key>> keys) {
-  const auto& g = context.config.gateway;
+  const auto& g = cluster.config.gateway;
   auto c = door_settings(g, std::move(keys), self.node.value - place::first_gateway.value);
   c.self = self.node;
   c.epoch = self.epoch;
-  c.model_aliases = context.config.models.front().aliases;
+  c.model_aliases = cluster.config.model.aliases; // of the first
   c.pipelines.clear();
   for (const auto& head : heads)
     c.pipelines.push_back(head.seat);
@@ -68,6 +68,16 @@ std::size_t desk_of(node_id source, const message& m, const std::vector<head_pla
     if (const auto head = heads[i].seat.head; head == source || (about && about->node == head))
       return i;
   return 0;
+}
+
+// Where no desk is, because there is no LLM: what the root says of the whole cluster.
+void hear_root(process& self, const std::shared_ptr<gateway::board>& board) {
+  self.links().publish(actors::well_known::gateway, [board](const envelope&, message&& m) {
+    if (const auto* now = std::get_if<cluster_status>(&m))
+      board->change([&](gateway::snapshot& s) { s.cluster = *now; });
+    else if (std::holds_alternative<drain>(m))
+      board->change([](gateway::snapshot& s) { s.is_draining = true; });
+  });
 }
 
 // Clients beyond it would not be heard.
@@ -109,30 +119,30 @@ void follow_files(process& self, std::shared_ptr<gateway_files> files,
 
 } // namespace
 
-int run_gateway(const cluster_context& context, const role_arguments& arguments) {
+int run_gateway(const cluster_base& cluster, const role_arguments& arguments) {
   const auto own_name = name_of_gateway(arguments.index);
   auto started = process::start({place::gateway(arguments.index), arguments.epoch, role::gateway,
-                                 own_name, context.where.listen(own_name, arguments.epoch),
-                                 place::root, context.where.find(root_name)},
-                                context.where, /*actor_threads=*/1);
+                                 own_name, cluster.where.listen(own_name, arguments.epoch),
+                                 place::root, cluster.where.find(root_name)},
+                                cluster.where, /*actor_threads=*/1);
   if (!started) {
     spdlog::error("{}", started.error().message);
     return 1;
   }
   auto& self = **started;
-  outlive_parent(context.dir, own_name, arguments.epoch);
-  look_at_open_files(context.config.gateway.max_connections);
-  auto files = std::make_shared<gateway_files>(context.config.gateway);
-  auto keys = load_keys_of(context.config.gateway);
+  outlive_parent(cluster.dir, own_name, arguments.epoch);
+  look_at_open_files(cluster.config.gateway.max_connections);
+  auto files = std::make_shared<gateway_files>(cluster.config.gateway);
+  auto keys = load_keys_of(cluster.config.gateway);
   if (!keys) {
     spdlog::error("{}", keys.error().message);
     return exit_permanent;
   }
-  for (const auto& r : remarks_on_gateway(context.config.gateway))
+  for (const auto& r : remarks_on_gateway(cluster.config.gateway))
     spdlog::warn("{}: {}", r.what, r.fix);
-  const auto heads = heads_of(context.config);
+  const auto heads = heads_of(cluster.config);
   auto board =
-      std::make_shared<gateway::board>(settings(context, self.self(), heads, *std::move(keys)));
+      std::make_shared<gateway::board>(settings(cluster, self.self(), heads, *std::move(keys)));
   std::vector<gateway::head_actors> actors_of_heads;
   for (const auto& [seat, name] : heads)
     actors_of_heads.push_back(
@@ -144,7 +154,7 @@ int run_gateway(const cluster_context& context, const role_arguments& arguments)
   self.own_typed(front);
   for (const auto& desk : desks)
     self.own_typed(desk);
-  auto workers = gateway_workers::start(self, context, board, arguments.index);
+  auto workers = gateway_workers::start(self, cluster, board, arguments.index);
   if (!workers) {
     spdlog::error("{}", workers.error().message);
     return exit_permanent;
@@ -156,11 +166,14 @@ int run_gateway(const cluster_context& context, const role_arguments& arguments)
   }
   const std::shared_ptr<gateway::door_server> doors = *std::move(opened);
   files->attach(board, doors);
-  deliver_to_chosen<actors::gateway_actor>(
-      self.links(), actors::well_known::gateway,
-      [desks = desks, heads](const envelope& e, const message& m) -> actors::gateway_actor {
-        return desks[desk_of(e.source, m, heads)];
-      });
+  if (desks.empty())
+    hear_root(self, board);
+  else
+    deliver_to_chosen<actors::gateway_actor>(
+        self.links(), actors::well_known::gateway,
+        [desks = desks, heads](const envelope& e, const message& m) -> actors::gateway_actor {
+          return desks[desk_of(e.source, m, heads)];
+        });
   for (const auto& desk : desks) {
     self.tell_peers(desk);
     self.on_tick([desk = desk] { caf::anon_send(desk, actors::tick{}); });
@@ -169,7 +182,7 @@ int run_gateway(const cluster_context& context, const role_arguments& arguments)
   follow_files(self, files, board);
   self.begin();
   for (const auto& [seat, name] : heads)
-    if (auto linked = self.links().connect(seat.head, context.where.find(name)); !linked)
+    if (auto linked = self.links().connect(seat.head, cluster.where.find(name)); !linked)
       spdlog::error("cannot connect to the {}: {}", name.name, linked.error().message);
   self.report(phase::ready);
   self.wait();

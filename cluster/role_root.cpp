@@ -36,7 +36,7 @@ public:
   root(const cluster_contexts& all, std::filesystem::path original,
        const std::filesystem::path& copy, life_clock& lives, process& self, progress& board,
        join_desk* desk, model_keeper& models)
-      : all_(all), context_(all.front()), self_(self), board_(board), desk_(desk), models_(models),
+      : all_(all), cluster_(all.base), self_(self), board_(board), desk_(desk), models_(models),
         original_(std::move(original)), launcher_(watch_, all, copy, lives),
         keeper_(all, {[this](const plan_word& w) { say(w); },
                       [this](const plan_standing&) { change_children(); }}) {
@@ -52,7 +52,7 @@ public:
     drain order{grace};
     auto failed = board_.failure();
     is_draining_ = true;
-    for (std::uint32_t i = 0; i < context_.config.gateway.processes; ++i)
+    for (std::uint32_t i = 0; i < cluster_.config.gateway.processes; ++i)
       self_.links().send(place::gateway(i), actors::well_known::gateway, message(order));
     for (const auto& c : all_)
       self_.links().send(place::head(c.pipeline()), actors::well_known::scheduler, message(order));
@@ -63,7 +63,7 @@ public:
     is_stopping_ = true;
     caf::anon_send(supervisor_, order);
     self_.wait_stopped();
-    const auto left = end_left_over(context_.dir, root_name.name);
+    const auto left = end_left_over(cluster_.dir, root_name.name);
     if (failed.empty())
       failed = has_stopped_ ? bad_ends() : "what it supervises has not ended";
     if (failed.empty() && !left.empty())
@@ -114,7 +114,7 @@ private:
     });
     model_keeper::outside to;
     to.say = [this](const served_models& now) {
-      for (std::uint32_t i = 0; i < context_.config.gateway.processes; ++i)
+      for (std::uint32_t i = 0; i < cluster_.config.gateway.processes; ++i)
         self_.links().post(place::gateway(i), actors::well_known::models, message(now));
     };
     to.changed = [this] { change_children(); };
@@ -143,7 +143,7 @@ private:
     for (const auto& w : models_.workers())
       if (w.node == m.node) {
         const bool has_spoken = !m.is_permanent && m.how.starts_with("exit status");
-        const auto last = has_spoken ? last_line(context_.dir.log(w.name)) : std::string();
+        const auto last = has_spoken ? last_line(cluster_.dir.log(w.name)) : std::string();
         models_.on_end(m.node, last.empty() ? m.how : m.how + ": " + last);
       }
   }
@@ -185,7 +185,7 @@ private:
 
   void start_overview() {
     overview_config config;
-    const auto& front = context_.config.gateway;
+    const auto& front = cluster_.config.gateway;
     config.url = (front.tls_certificate.empty() ? "http://" : "https://") + front.http;
     config.expected = expected_of(all_, keeper_.standing(), models_.workers(), models_.standing());
     config.changed = [this](const cluster_status& s) { board_.show(s); };
@@ -245,7 +245,7 @@ private:
   void start_supervisor() {
     actors::supervisor_config config;
     config.name = root_name.name;
-    config.children = children_of(all_, context_.plan.agents, models_.workers());
+    config.children = children_of(all_, agents_of(cluster_.config), models_.workers());
     launcher_.observe([this](const actors::child_exited& m) {
       on_end(m);
       on_worker_end(m);
@@ -321,7 +321,7 @@ private:
     if (desk_ != nullptr)
       self_.links().send(
           agent, actors::well_known::supervisor,
-          joined{json_of(w.known).dump(), noted_keys(context_.dir).text(), text_of(w.nodes)});
+          joined{json_of(w.known).dump(), noted_keys(cluster_.dir).text(), text_of(w.nodes)});
   }
 
   // An agent has noted what was said to it.
@@ -344,7 +344,7 @@ private:
   }
 
   const cluster_contexts& all_;
-  const cluster_context& context_; // for what is the same in all
+  const cluster_base& cluster_;
   process& self_;
   progress& board_;
   join_desk* desk_; // null: all of it is on this machine
@@ -365,7 +365,7 @@ private:
 } // namespace
 
 int run_root(const cluster_contexts& pipelines, const up_options& options, join_desk* desk) {
-  const auto& context = pipelines.front(); // for what is the same in all
+  const auto& cluster = pipelines.base;
   progress board(pipelines, options.json);
   auto refuse = [&](const error& e) {
     board.failed(e);
@@ -373,20 +373,20 @@ int run_root(const cluster_contexts& pipelines, const up_options& options, join_
   };
   if (auto ok = claim_cluster(pipelines, options.config); !ok)
     return refuse(ok.error());
-  life_clock lives(context.dir, "root", wall_micros); // nobody else gives them, as of the claim
+  life_clock lives(cluster.dir, "root", wall_micros); // nobody else gives them, as of the claim
   const auto life = lives.next();
-  if (auto ok = context.dir.note("root", life); !ok)
+  if (auto ok = cluster.dir.note("root", life); !ok)
     return refuse(ok.error());
-  auto config = copy_config(context, options.config);
+  auto config = copy_config(cluster, options.config);
   if (!config)
     return refuse(config.error());
   auto started = process::start(
-      {place::root, life, role::root, "root", context.where.listen(root_name), {}, {}},
-      context.where, /*actor_threads=*/1);
+      {place::root, life, role::root, "root", cluster.where.listen(root_name), {}, {}},
+      cluster.where, /*actor_threads=*/1);
   if (!started)
     return refuse(started.error());
   auto& self = **started;
-  auto models = model_keeper::create(context.config, context.dir);
+  auto models = model_keeper::create(cluster.config, cluster.dir);
   if (!models)
     return refuse(models.error());
   auto all = std::make_unique<root>(pipelines, options.config, *config, lives, self, board, desk,
@@ -401,7 +401,7 @@ int run_root(const cluster_contexts& pipelines, const up_options& options, join_
       all->joined_late(node, facts);
     });
     for (const auto& [node, facts] : desk->gathered()) // who came before we could be told
-      if (!context.made_with.known.contains(node))
+      if (!cluster.made_with.known.contains(node))
         all->joined_late(node, facts);
   }
   self.begin();
@@ -414,15 +414,15 @@ int run_root(const cluster_contexts& pipelines, const up_options& options, join_
     desk->on_joined(nullptr);
     desk->on_keys(nullptr);
   }
-  const auto end = all->shut_down(came_up, came_up ? context.config.shutdown_timeout
+  const auto end = all->shut_down(came_up, came_up ? cluster.config.shutdown_timeout
                                                    : std::chrono::milliseconds(0));
   const auto left = everybody(pipelines, all->plan(), (*models)->workers());
   started->reset();
   all.reset();
   for (const auto& note : left)
-    context.dir.forget(note.name);
-  context.dir.forget("root");
-  context.dir.clear_sockets();
+    cluster.dir.forget(note.name);
+  cluster.dir.forget("root");
+  cluster.dir.clear_sockets();
   if (!end.why.empty())
     spdlog::error("did not end cleanly: {}", end.why);
   board.stopped(end);

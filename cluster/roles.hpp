@@ -41,15 +41,21 @@ struct role_arguments {
   std::optional<int> copies;     // shard: where its next life waits (next_life.hpp)
 };
 
-// Configuration, model and plan of one pipeline, as every role of a running cluster sees them.
-struct cluster_context {
-  cluster_config config; // as this pipeline sees it
+// What is the same for all pipelines of a cluster, and all there is where worker models alone are
+// served.
+struct cluster_base {
+  cluster_config config;
+  plan_note made_with; // what the plans were made with, whatever became of it since
+  run_dir dir;
+  addresses where;
+};
+
+// Configuration, model and plan of one pipeline, as every role of a running cluster sees them. Its
+// config is as this pipeline sees it.
+struct cluster_context : cluster_base {
   model::description model;
   cluster_plan plan;                  // of the generation that serves
   std::optional<cluster_plan> coming; // while it changes
-  plan_note made_with;                // what the plan was made with, whatever became of it since
-  run_dir dir;
-  addresses where;
 
   std::uint32_t pipeline() const noexcept { return config.pipeline; }
   const pipeline_note& noted() const { return made_with.pipelines.at(pipeline()); }
@@ -66,8 +72,16 @@ inline stable_name name_of_head(const cluster_context& context) {
   return head_name(context.pipeline());
 }
 
-// All that is different between pipelines is in their own.
-using cluster_contexts = std::vector<cluster_context>;
+// A cluster and its pipelines, by number; all that is different between these is in their own.
+struct cluster_contexts {
+  cluster_base base;
+  std::vector<cluster_context> pipelines;
+
+  auto begin() const noexcept { return pipelines.begin(); }
+  auto end() const noexcept { return pipelines.end(); }
+  std::size_t size() const noexcept { return pipelines.size(); }
+  const cluster_context& operator[](std::size_t i) const { return pipelines.at(i); }
+};
 
 // Of all pipelines, by number. Where `with` has none of them, the cluster comes up now; where it
 // has some, only these are loaded: they were with models of the identities noted there (0: not yet
@@ -79,8 +93,9 @@ result<cluster_contexts> load_contexts(const std::filesystem::path& config, plan
 plan_note with_this_machine();
 // Of a running cluster, by its copy of the configuration: the plan is that of its start; a child
 // must not plan otherwise, or refuse itself, because memory is in use now. All that this machine
-// has, or one. Errors: as load_contexts; not_found (there is no such pipeline).
+// has, or one, or no pipeline. Errors: as load_contexts; not_found (there is no such pipeline).
 result<cluster_contexts> load_contexts_of_child(const std::filesystem::path& config_copy);
+result<cluster_base> load_base_of_child(const std::filesystem::path& config_copy);
 result<cluster_context> load_context_of_child(const std::filesystem::path& config_copy,
                                               std::uint32_t pipeline);
 
@@ -90,7 +105,7 @@ using expected_speeds = std::vector<std::vector<expected_speed>>;
 std::string plan_table(const cluster_contexts& all, const expected_speeds& expected = {});
 std::string plan_json(const cluster_contexts& all, const expected_speeds& expected = {});
 
-int run_gateway(const cluster_context& context, const role_arguments& arguments);
+int run_gateway(const cluster_base& cluster, const role_arguments& arguments);
 int run_head(const cluster_context& context, const role_arguments& arguments);
 int run_agent(const cluster_contexts& all, const role_arguments& arguments);
 

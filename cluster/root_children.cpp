@@ -63,7 +63,7 @@ std::vector<actors::child_spec> children_of(const cluster_contexts& all,
   for (const auto& c : all)
     specs.push_back(
         {name_of_head(c).name, place::head(c.pipeline()), role::head, actors::head_intensity});
-  for (std::uint32_t i = 0; i < all.front().config.gateway.processes; ++i)
+  for (std::uint32_t i = 0; i < all.base.config.gateway.processes; ++i)
     specs.push_back(
         {name_of_gateway(i), place::gateway(i), role::gateway, actors::gateway_intensity});
   for (const auto& a : agents)
@@ -71,7 +71,7 @@ std::vector<actors::child_spec> children_of(const cluster_contexts& all,
                      a.machine != root_machine, std::min(2 * a.devices, hanging_shards_max)});
   for (const auto& w : workers)
     specs.push_back({w.name, w.node, role::worker, actors::worker_intensity, /*is_elsewhere=*/false,
-                     /*children=*/0, w.startup_timeout, all.front().config.shutdown_timeout});
+                     /*children=*/0, w.startup_timeout, all.base.config.shutdown_timeout});
   return specs;
 }
 

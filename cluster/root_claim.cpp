@@ -19,9 +19,9 @@ std::string text_of(const std::filesystem::path& file) {
 }
 
 // What it runs with, and what the file says now, which may have nodes that it has not.
-result<void> judge_config(const cluster_context& context, plan_note noted,
+result<void> judge_config(const cluster_base& cluster, plan_note noted,
                           const std::filesystem::path& config) {
-  auto running = parse_config(text_of(context.dir.config()), config.string());
+  auto running = parse_config(text_of(cluster.dir.config()), config.string());
   auto fresh = load_config(config);
   if (!fresh)
     return fresh.error();
@@ -35,23 +35,23 @@ result<void> judge_config(const cluster_context& context, plan_note noted,
 // What a root that died has left can be adopted if we would have started the same.
 result<void> judge_left(const cluster_contexts& all, const std::filesystem::path& config,
                         const std::vector<process_note>& left) {
-  const auto& context = all.front();
+  const auto& cluster = all.base;
   const auto refuse = [&](const std::string& why) {
     return fail(errc::conflict,
                 "{} runs without its root ({}, pid {}{}), {}: `cluster down {}` ends it",
-                context.config.name, left[0].name, left[0].pid, left.size() > 1 ? ", ..." : "", why,
-                context.config.name);
+                cluster.config.name, left[0].name, left[0].pid, left.size() > 1 ? ", ..." : "", why,
+                cluster.config.name);
   };
-  const auto plan = noted_plan(context.dir);
+  const auto plan = noted_plan(cluster.dir);
   if (!plan || plan->build != build_version())
     return refuse(fmt::format("and is build {}, this is {}", plan ? plan->build : "(unknown)",
                               build_version()));
-  if (auto ok = judge_config(context, *plan, config); !ok)
+  if (auto ok = judge_config(cluster, *plan, config); !ok)
     return refuse(
         fmt::format("with another configuration than {}: {}", config.string(), ok.error().message));
   const auto planned =
-      children_of(all, context.plan.agents,
-                  workers_of(context.config, noted_standing(context.config, context.dir)));
+      children_of(all, agents_of(cluster.config),
+                  workers_of(cluster.config, noted_standing(cluster.config, cluster.dir)));
   for (const auto& note : left)
     if (!note.name.starts_with("shard-") && // of any generation: its agent knows
         std::none_of(planned.begin(), planned.end(),
@@ -62,9 +62,9 @@ result<void> judge_left(const cluster_contexts& all, const std::filesystem::path
 
 } // namespace
 
-result<std::filesystem::path> copy_config(const cluster_context& context,
+result<std::filesystem::path> copy_config(const cluster_base& cluster,
                                           const std::filesystem::path& original) {
-  auto copy = context.dir.config();
+  auto copy = cluster.dir.config();
   std::error_code failed;
   std::filesystem::copy_file(original, copy, std::filesystem::copy_options::overwrite_existing,
                              failed);
@@ -74,27 +74,27 @@ result<std::filesystem::path> copy_config(const cluster_context& context,
 }
 
 result<void> claim_cluster(const cluster_contexts& all, const std::filesystem::path& config) {
-  const auto& context = all.front(); // for what is the same in all
-  const auto alive = context.dir.alive();
+  const auto& cluster = all.base;
+  const auto alive = cluster.dir.alive();
   const auto root = std::find_if(alive.begin(), alive.end(),
                                  [](const process_note& n) { return n.name == "root"; });
   if (root != alive.end())
     return fail(errc::conflict, "{} is already running (root, pid {}): `cluster down {}` ends it",
-                context.config.name, root->pid, context.config.name);
-  if (auto ok = context.dir.lock(); !ok)
+                cluster.config.name, root->pid, cluster.config.name);
+  if (auto ok = cluster.dir.lock(); !ok)
     return ok;
-  if (auto ok = alive.empty() ? check_gateway_is_free(context.config.gateway)
+  if (auto ok = alive.empty() ? check_gateway_is_free(cluster.config.gateway)
                               : judge_left(all, config, alive);
       !ok)
     return ok;
   if (alive.empty()) {
-    context.dir.clear_sockets();
-    if (auto ok = note_models(context.dir, {}); !ok) // of a cluster that has ended
+    cluster.dir.clear_sockets();
+    if (auto ok = note_models(cluster.dir, {}); !ok) // of a cluster that has ended
       return ok;
   }
-  auto plan = context.made_with;
+  auto plan = cluster.made_with;
   plan.build = build_version();
-  return note_plan(context.dir, plan);
+  return note_plan(cluster.dir, plan);
 }
 
 } // namespace baton::cluster

@@ -8,7 +8,7 @@ namespace baton::cluster {
 
 // The running cluster reads its own copy of nodes.toml: an edit of the original takes effect at the
 // next `cluster up`.
-result<std::filesystem::path> copy_config(const cluster_context& context,
+result<std::filesystem::path> copy_config(const cluster_base& cluster,
                                           const std::filesystem::path& original);
 
 // This process becomes the root: of a new cluster, or of what another root has left. Errors:

@@ -126,7 +126,10 @@ std::string store_of(const torchserve_properties& server) {
   return toml;
 }
 
+// The LLM beside worker models, if there is one.
 std::string model_table(const std::string& model, const std::string& name) {
+  if (model.empty())
+    return {};
   return fmt::format("\n[model]\nname = {}\npath = {}\n", toml_string(name), toml_string(model));
 }
 

@@ -255,10 +255,9 @@ std::optional<error> translation::take_vllm(const triton_model& of, fields& conf
 
 result<imported_config> translation::write() {
   std::string tables = llm_ ? llm_->toml : std::string();
-  if (!llm_) {
-    if (model_.empty())
-      return fail(errc::bad_config,
-                  "no model here is one of the vLLM backend: --model says which LLM is served");
+  if (!llm_ && model_.empty() && workers_.empty())
+    return fail(errc::bad_config, "no model of it can be served: {}", fmt::join(out_.notes, "; "));
+  if (!llm_ && !model_.empty()) {
     const auto name = name_.empty() ? std::filesystem::path(model_).stem().string() : name_;
     tables =
         fmt::format("\n[model]\nname = {}\npath = {}\n", toml_string(name), toml_string(model_));

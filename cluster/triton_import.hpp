@@ -23,9 +23,9 @@ struct triton_model {
   int completed_batch = 0; // max_batch_size that config.pbtxt does not say (triton_completion.hpp)
 };
 
-// `model` and `name`: for the LLM's path and name; needed where no model is vLLM's. Errors:
-// bad_config (a file is no config.pbtxt, a value is none of those that there are, there is no LLM,
-// or there are two; names the model).
+// `model` and `name`: for the path and name of an LLM beside them; empty where one is vLLM's, or
+// none is wanted. Errors: bad_config (a file is no config.pbtxt, a value is none of those that
+// there are, nothing of it can be served, or there are two LLMs; names the model).
 result<imported_config> import_triton(std::span<const triton_model> models,
                                       const std::string& model, const std::string& name);
 // One model alone, as its [[workers]] table and nothing else. Errors: bad_config, also of a model

@@ -38,7 +38,7 @@ public:
   const std::shared_ptr<gateway::tracer>& tracer() const noexcept { return tracer_; }
 
   std::shared_ptr<const snapshot> look() const;
-  // The desks only: copies, changes and publishes.
+  // The desks, or who is in their place where there is no LLM: copies, changes and publishes.
   void change(const std::function<void(snapshot&)>& edit);
 
   // One more open request, unless requests_max are open.

@@ -111,7 +111,8 @@ struct gateway_config {
   node_id self;
   epoch_id epoch;
   std::string build = "baton"; // version; /version, system_fingerprint, hello_ack
-  // Whom it is in front of, by number (see pipeline_of); at least one, at most pipelines_max.
+  // Whom it is in front of, by number (see pipeline_of); at most pipelines_max. None: worker models
+  // alone.
   std::vector<pipeline_seat> pipelines{pipeline_seat{}};
   // Doors.
   std::string http = "127.0.0.1:8000"; // address:port; [v6]:port; port 0 takes a free one

@@ -55,7 +55,7 @@ struct front_state {
     // One alone is asked in any case: it is the one who knows what a ticket of it is.
     const auto now = facts->look();
     const auto pipeline = desks.size() == 1 ? 0u : pipeline_of(m.ticket);
-    if (desks.size() > 1 && model_of(*now, m.ticket) != m.model) {
+    if (pipeline >= desks.size() || (desks.size() > 1 && model_of(*now, m.ticket) != m.model)) {
       refuse(*m.out, m.trace,
              {0,
               m.ticket,

@@ -151,6 +151,9 @@ standing standing_of(const snapshot& s) {
   if (s.pipelines.size() == 1) {
     return standing_of(s, s.pipelines.front());
   }
+  if (s.pipelines.empty() && s.cluster && s.cluster->phase == phase::failed) {
+    return {phase::failed, s.cluster->reason};
+  }
   for (const auto model : names_of_models(s)) {
     if (!is_served(s, model)) {
       const auto why = standing_of(s, spokesman_of(s, model));
@@ -180,6 +183,10 @@ bool is_served(const snapshot& s, std::string_view model, const pipeline_set& bu
   return false;
 }
 
+const load_report* first_load(const snapshot& s) noexcept {
+  return !s.pipelines.empty() && s.pipelines.front().load ? &*s.pipelines.front().load : nullptr;
+}
+
 std::vector<model_card> models_of(const snapshot& s) {
   std::vector<model_card> all;
   for (const auto model : names_of_models(s)) {
@@ -202,7 +209,7 @@ std::string_view model_of(const snapshot& s, ticket_id ticket) noexcept {
 
 std::uint32_t waiting_for(const snapshot& s, std::string_view model) {
   auto all = pipelines_of(s, model);
-  if (all.empty()) {
+  if (all.empty() && !s.pipelines.empty()) {
     all = pipelines_of(s, model_of(s.pipelines.front()));
   }
   std::optional<std::uint32_t> least;
@@ -218,6 +225,11 @@ result<model_card> find_model(const snapshot& s, const std::vector<std::string>&
                               std::string_view model) {
   if (s.is_draining) {
     return fail(errc::draining, "the server is draining: it takes no new requests");
+  }
+  if (s.pipelines.empty()) {
+    return fail_param(errc::model_not_found, "model",
+                      "the model '{}' does not exist: this server has no LLM, worker models alone",
+                      model);
   }
   if (std::none_of(s.pipelines.begin(), s.pipelines.end(), is_up)) {
     const auto stand = standing_of(s);

@@ -31,7 +31,7 @@ struct pipeline_view {
 using pipeline_set = std::bitset<pipelines_max>;
 
 struct snapshot {
-  std::vector<pipeline_view> pipelines{pipeline_view{}}; // by number; never empty
+  std::vector<pipeline_view> pipelines{pipeline_view{}}; // by number; none: worker models alone
   std::optional<cluster_status> cluster;
   bool is_draining = false;
 };
@@ -41,8 +41,8 @@ struct standing {
   std::string reason; // empty when ready
 };
 
-// The truth for /health: ready only if a request that came now would be served, whichever model it
-// is for.
+// The truth for /health: ready only if a request that came now would be served, whichever LLM it is
+// for.
 standing standing_of(const snapshot& s);
 standing standing_of(const snapshot& s, const pipeline_view& p);
 std::string_view name_of(phase p) noexcept; // "ready", "loading" ...
@@ -61,11 +61,14 @@ bool serves_streams(const pipeline_view& p) noexcept;
 std::vector<std::uint32_t> pipelines_of(const snapshot& s, std::string_view model);
 // Whether one of them that is not in `but` is ready.
 bool is_served(const snapshot& s, std::string_view model, const pipeline_set& but = {});
+// How full the first one is; null: nobody has said so.
+const load_report* first_load(const snapshot& s) noexcept;
 // Of those that have said what they serve, each model's once, in the order of the pipelines.
 std::vector<model_card> models_of(const snapshot& s);
 // The model of the pipeline that has granted the ticket; empty: there is none such.
 std::string_view model_of(const snapshot& s, ticket_id ticket) noexcept;
-// Requests that wait at the shortest queue of this model (of the first one, if there is none such).
+// Requests that wait at the shortest queue of this model (of the first one, if there is none such);
+// 0: there is no LLM.
 std::uint32_t waiting_for(const snapshot& s, std::string_view model);
 
 // The card that `model` (a name, an alias of the first model, or empty for it) means, of a pipeline

@@ -151,6 +151,7 @@ result<std::string> torchserve_api::model_for(const torchserve_route& route,
   const auto& asked = route.name == "/invocations" && route.model.empty() ? named : route.model;
   if (route.name == "/invocations" && asked.empty()) {
     const bool is_alone =
+        !now->pipelines.empty() &&
         pipelines_of(*now, model_of(now->pipelines.front())).size() == now->pipelines.size();
     return is_alone ? result<std::string>(model_of(now->pipelines.front()))
                     : fail(errc::invalid_request, "Parameter model_name is required.");

@@ -280,10 +280,11 @@ void zmq_client::on(const query_status& m) {
   answer.request = m.request;
   answer.phase = stand.phase;
   answer.reason = stand.reason;
-  const auto& first = now->pipelines.front();
-  answer.model = first.card ? first.card->name : std::string();
-  if (sees_all) {
-    answer.load = first.load;
+  if (!now->pipelines.empty() && now->pipelines.front().card) {
+    answer.model = now->pipelines.front().card->name;
+  }
+  if (const auto* load = first_load(*now); sees_all && load) {
+    answer.load = *load;
   }
   say(answer, m.request);
 }

@@ -147,7 +147,7 @@ function take(now, why) {
   if (models.length) {
     say(at("model"), models.join("; "));
     settings.offer_models([...new Set(now.models.map(m => m.name))]);
-  }
+  } else if (!now.pipelines.length) say(at("model"), "no LLM: worker models alone");
   if (!now.nodes.length) return; // a gateway that has just come: nobody has told it yet
   picture.show(now);
   numbers.show(now);

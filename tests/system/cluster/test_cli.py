@@ -60,6 +60,7 @@ def test_a_torchserve_configuration_is_imported(tmp_path):
     assert 'torchserve_inference = "127.0.0.1:9080"' in carried.stdout and '[model_store]\npath = "/models"' in carried.stdout
     alone = cluster("import", properties, "--model", MODEL)
     assert '[model_store]\npath = "/models"' in alone.stdout and alone.returncode == 0, alone.stderr
+    assert "model" not in tomllib.loads(cluster("import", properties).stdout)  # handlers need no LLM
     yaml.write_text("minWorkers: 2\nbatchSize: 4\nmaxBatchDelay: 50\nstartupTimeout: 9\nhandler:\n  word: hello\n")
     worker = tomllib.loads(cluster("import", yaml, "--model", MODEL, "--handler", "own/shout.py").stdout)["workers"][0]
     assert worker == {"name": "shout", "version": "1.0", "count": 2, "batch_size": 4, "max_batch_delay": 0.05, "startup_timeout": 9,
@@ -69,6 +70,10 @@ def test_a_torchserve_configuration_is_imported(tmp_path):
     refused = cluster("import", yaml, "--model", MODEL)
     assert refused.returncode == 1 and "parallelType is 'dp': one of custom, pp, pptp, tp is needed" in refused.stderr
     assert "--model says which" in cluster("import", yaml).stderr
+    yaml.write_text("minWorkers: 2\n")
+    assert set(tomllib.loads(cluster("import", yaml, "--handler", "own/shout.py").stdout)) == {"gateway", "workers"}
+    properties.write_text("inference_address=http://127.0.0.1:9080\n")
+    assert "--model says which" in cluster("import", properties).stderr
     assert "'--modle' is not understood" in cluster("import", yaml, "--modle", MODEL).stderr
 
 
@@ -99,7 +104,9 @@ def test_a_repository_of_triton_is_imported(tmp_path):
     config.write_text(done.stdout)
     assert len(json.loads(cluster("plan", config, "--json").stdout)["shards"]) == 1
     alone = cluster("import", add / "config.pbtxt")
-    assert alone.returncode == 1 and "--model says which LLM is served" in alone.stderr
+    assert alone.returncode == 0 and "[model]" not in alone.stdout, alone.stderr
+    config.write_text(alone.stdout)
+    assert "no LLM" in cluster("plan", config).stdout
     assert cluster("import", add, "--model", MODEL).returncode == 0
     shown = cluster("import", ROOT / "examples/workers/models", "--model", MODEL)
     assert shown.returncode == 0 and "left out" not in shown.stdout, shown.stderr

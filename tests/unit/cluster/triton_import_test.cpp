@@ -44,6 +44,12 @@ triton_model python(const std::string& config, std::vector<std::uint32_t> versio
 
 } // namespace
 
+TEST_CASE("models of handlers need no LLM") {
+  const auto made = import_of({python("max_batch_size: 4\n")}, "");
+  CHECK(made.config.models.empty());
+  CHECK(made.config.workers.size() == 1);
+}
+
 TEST_CASE("protobuf's text is read without a schema") {
   const auto read = parse_pbtxt(R"(
 # of a model
@@ -286,7 +292,8 @@ TEST_CASE("what cannot be taken over is said, and what is wrong is refused by it
   CHECK(made.mentions("eager: LEFT OUT: 'pytorch' needs a handler"));
   CHECK(made.mentions("chain: LEFT OUT"));
   CHECK(made.mentions("trt: LEFT OUT"));
-  CHECK(refusal({python("")}, "").find("--model") != std::string::npos);
+  CHECK(refusal({{"repo/plan", "platform: \"tensorrt_plan\"", {1}, ""}}, "")
+            .find("no model of it can be served: plan: LEFT OUT") != std::string::npos);
   CHECK(refusal({python("", {})}).find("has no version") != std::string::npos);
   CHECK(refusal({python("max_batch_size: -1")}).find("add_sub.max_batch_size") !=
         std::string::npos);

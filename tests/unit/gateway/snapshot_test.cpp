@@ -52,6 +52,26 @@ TEST_CASE("all heads are heard once each has said what it serves, or is away") {
   CHECK(has_heard_all(s));
 }
 
+TEST_CASE("without an LLM all is ready, and no model is found") {
+  snapshot s;
+  s.pipelines.clear();
+  CHECK(standing_of(s).phase == phase::ready);
+  CHECK(has_heard_all(s));
+  CHECK(find_model(s, {}, "a").error().code == errc::model_not_found);
+  CHECK(find_model(s, {}, "").error().code == errc::model_not_found);
+  CHECK(waiting_for(s, "a") == 0);
+  CHECK(first_load(s) == nullptr);
+  CHECK(models_of(s).empty());
+  CHECK(json::parse(load_body(s, 0))["scheduler"].is_null());
+  CHECK(json::parse(cluster_body(s, 0))["pipelines"].empty());
+  s.cluster.emplace();
+  s.cluster->phase = phase::failed;
+  s.cluster->reason = "the gateway";
+  CHECK(standing_of(s).phase == phase::failed);
+  s.is_draining = true;
+  CHECK(find_model(s, {}, "a").error().code == errc::draining);
+}
+
 TEST_CASE("all is ready while each model has a pipeline that is") {
   auto s = three();
   CHECK(standing_of(s).phase == phase::ready);
