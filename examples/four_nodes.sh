@@ -2,7 +2,8 @@
 # Four machines on one: the network namespaces baton-b, baton-c and baton-d at a bridge, for four_nodes.toml.
 # Wants root and iproute2.
 #   four_nodes.sh up                 makes them
-#   four_nodes.sh on NODE COMMAND    runs a command there, with a run directory and a key of its own
+#   four_nodes.sh on NODE COMMAND    runs a command there, with a /run of its own, where its run directory and key are
+#   four_nodes.sh pull NODE          pulls its cable; `plug NODE` puts it back
 #   four_nodes.sh down               takes them away
 set -eu
 network=10.213.78
@@ -36,12 +37,16 @@ on() {
   home="${TMPDIR:-/tmp}/baton-$node"
   mkdir -p -m 700 "$home"
   built=$(cd "$(dirname "$0")/.." && pwd)/build/release/cluster
-  exec ip netns exec "baton-$node" env XDG_RUNTIME_DIR="$home" XDG_CONFIG_HOME="$home/config" PATH="$PATH:$built" "$@"
+  # shellcheck disable=SC2016 # it is the inner shell that expands them
+  exec ip netns exec "baton-$node" unshare --mount sh -c 'mount --bind "$0" /run && exec "$@"' "$home" \
+    env XDG_RUNTIME_DIR=/run XDG_CONFIG_HOME=/run/config PATH="$PATH:$built" "$@"
 }
 
 case "${1:-}" in
 up) up ;;
 down) down ;;
+pull) ip link set "baton-$2" down ;;
+plug) ip link set "baton-$2" up ;;
 on) shift && on "$@" ;;
-*) sed -n '2,6s/^# //p' "$0" >&2 && exit 2 ;;
+*) sed -n '2,7s/^# //p' "$0" >&2 && exit 2 ;;
 esac

@@ -79,10 +79,13 @@ def texts(streams):
     return [s.check().text for s in streams]
 
 
+def pids_of(node):
+    return [int(pid) for pid in subprocess.run(["ip", "netns", "pids", f"baton-{node}"], capture_output=True, text=True, check=False).stdout.split()]
+
+
 def pids_within():
     """What runs on the other machines."""
-    found = [subprocess.run(["ip", "netns", "pids", f"baton-{node}"], capture_output=True, text=True, check=False).stdout for node in "bcd"]
-    return [int(pid) for pid in " ".join(found).split()]
+    return [pid for node in "bcd" for pid in pids_of(node)]
 
 
 def places(cluster):
@@ -149,6 +152,28 @@ def test_what_dies_on_any_machine_is_replaced_there(cluster, undisturbed):
         cluster.kill(name)
         assert texts(streams) == undisturbed, name
         cluster.wait_standing(former)
+
+
+def test_a_machine_sees_its_own_files_alone(cluster):
+    pid = next(p for p in pids_within() if b"baton" in open(f"/proc/{p}/cmdline", "rb").read())
+    assert os.readlink(f"/proc/{pid}/ns/mnt") != os.readlink("/proc/self/ns/mnt")
+    assert "baton" in os.listdir(f"/proc/{pid}/root/run")
+    assert set(os.listdir(f"/proc/{pid}/root/run")) != set(os.listdir("/run"))
+
+
+def test_a_machine_that_vanishes_is_done_without_until_it_is_back(cluster, undisturbed):
+    streams = begun(cluster)
+    assert script("pull", "b").returncode == 0
+    for pid in pids_of("b"):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    assert texts(streams) == undisturbed  # its layers are at others by then
+    assert cluster.health()[0] == 200
+    assert texts(begun(cluster)) == undisturbed
+    assert script("plug", "b").returncode == 0
+    cluster.wait_standing(seconds=90)
+    assert pids_of("b")
+    assert texts(begun(cluster)) == undisturbed
 
 
 def test_down_leaves_nothing_on_any_machine(cluster):
