@@ -29,6 +29,15 @@ payload copy_rows(std::span<const std::span<const std::byte>> parts) {
   return {std::move(memory), data, bytes};
 }
 
+// Without a copy where the engine lets go of them, and whoever receives them needs none.
+payload rows_of(const engine::step_output& out) {
+  const auto bytes = std::as_bytes(out.activations);
+  const auto address = reinterpret_cast<std::uintptr_t>(bytes.data());
+  if (!out.owner || address % static_cast<std::size_t>(activation_alignment) != 0)
+    return copy_rows({&bytes, 1});
+  return {out.owner, bytes.data(), bytes.size()};
+}
+
 bool is_last(const stage_state& s) {
   return s.config.stage + 1 == s.config.stages;
 }
@@ -224,10 +233,8 @@ void run(pointer self, micro_batch& batch) {
                     out.error().message);
     return;
   }
-  if (out && !is_last(s)) {
-    const auto rows = std::as_bytes(out->activations);
-    return pass_on(self, batch, copy_rows({&rows, 1}));
-  }
+  if (out && !is_last(s))
+    return pass_on(self, batch, rows_of(*out));
   sampled step{batch.batch, batch.epoch, {}, std::move(batch.stage_micros), std::nullopt};
   if (out) {
     step.samples = std::move(out->samples);

@@ -28,12 +28,14 @@ struct capacity {
 };
 
 struct step_output {
-  // [rows, hidden] float32, valid until the next run; empty on the last stage.
+  // [rows, hidden] float32, valid until the next run or as `owner` says; empty on the last stage.
   std::span<const float> activations;
   // One per draw, in order; only on the last stage.
   std::vector<sample> samples;
   // One per pool, in order; only on the last stage.
   std::vector<baton::pooled> pooled{};
+  // Whoever holds it has `activations` for as long; null: they are gone with the next run.
+  std::shared_ptr<const void> owner{};
 };
 
 class engine {

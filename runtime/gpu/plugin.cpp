@@ -97,7 +97,12 @@ void destroy(plugin::engine_handle* self) {
   delete static_cast<stage*>(self);
 }
 
-constexpr plugin::table calls{plugin::abi_version, BATON_ENGINE_NAME, check, create, run, destroy};
+void give_back(plugin::engine_handle* self, float* activations) {
+  static_cast<stage*>(self)->give_back(activations);
+}
+
+constexpr plugin::table calls{
+    plugin::abi_version, BATON_ENGINE_NAME, check, create, run, destroy, give_back};
 
 } // namespace
 } // namespace baton::gpu

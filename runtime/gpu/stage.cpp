@@ -1,9 +1,13 @@
 #include "runtime/gpu/stage.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace baton::gpu {
 namespace {
+
+// Of the largest steps: one is sent, one is kept by who sends until it has come, and as many again.
+constexpr std::uint64_t slabs_of_full_steps = 4;
 
 void check(const plugin::decoder& m, const plugin::settings& with) {
   const auto refuse = [](const std::string& what) {
@@ -87,6 +91,9 @@ void stage::take_memory() {
     gated_ = on_->take(rows * m.ffn_size * own);
   }
   host_rows_ = on_->take_host(rows * m.hidden_size * sizeof(float));
+  if (!m.heads)
+    slabs_.emplace([this](std::uint64_t bytes) { return on_->take_host(bytes); },
+                   slabs_of_full_steps * std::bit_ceil(rows * m.hidden_size * sizeof(float)));
   if (m.expert_count > 0)
     experts_.emplace(*on_, model_, with_, *products_, weights_.layers);
 }
@@ -149,15 +156,28 @@ plugin::outcome stage::run(const plugin::batch& batch) {
   if (sums_) // a copy back would wait without end for ranks that are gone
     sums_->finish();
   on_->check_launches(); // a step that copies nothing back would not hear of it
+  if (!draws_)
+    return take_rows(batch);
+  auto out = draws_->take();
+  out.states = states_ ? states_->take() : nullptr;
+  return out;
+}
+
+// Where too much of it is out, as with a next stage that is slow, in memory that is copied from.
+plugin::outcome stage::take_rows(const plugin::batch& batch) {
+  const std::uint64_t bytes = std::uint64_t{batch.rows} * model_.hidden_size * sizeof(float);
   plugin::outcome out;
-  if (draws_) {
-    out = draws_->take();
-    out.states = states_ ? states_->take() : nullptr;
-    return out;
+  out.activations = slabs_->take(bytes);
+  out.may_be_kept = out.activations != nullptr;
+  if (!out.may_be_kept)
+    out.activations = host_rows_.as<float>();
+  try {
+    on_->download(out.activations, stream_.as<void>(), bytes);
+  } catch (...) {
+    if (out.may_be_kept)
+      slabs_->give_back(out.activations);
+    throw;
   }
-  out.activations = host_rows_.as<float>();
-  on_->download(out.activations, stream_.as<void>(),
-                std::size_t{batch.rows} * model_.hidden_size * sizeof(float));
   return out;
 }
 

@@ -11,6 +11,7 @@
 #include "runtime/gpu/expert_layers.hpp"
 #include "runtime/gpu/packed_products.hpp"
 #include "runtime/gpu/recorded_steps.hpp"
+#include "runtime/gpu/row_slabs.hpp"
 #include "runtime/gpu/stage_weights.hpp"
 #include "runtime/gpu/step_attention.hpp"
 #include "runtime/gpu/step_draws.hpp"
@@ -29,6 +30,8 @@ public:
 
   // Throws what device and shard say.
   plugin::outcome run(const plugin::batch& batch);
+  // Activations that might be kept. Any thread.
+  void give_back(const float* activations) noexcept { slabs_->give_back(activations); }
 
   device& on() noexcept { return *on_; }
 
@@ -45,6 +48,7 @@ private:
   void norm(const float* added_gain, const float* gain);
   void multiply(std::uint64_t outputs, std::uint64_t columns, const void* in, const matrix& weights,
                 void* out, bool is_out_f32, std::uint32_t rows);
+  plugin::outcome take_rows(const plugin::batch& batch);
   void sum_ranks();
   void make_logits();
   paged_kv kv_of(std::uint32_t layer) const;
@@ -74,6 +78,7 @@ private:
   buffer projected_, attended_;       // [rows, (heads + 2 * kv_heads) * size], [rows, heads * size]
   buffer gate_up_, gated_;            // [rows, 2 * ffn], [rows, ffn]; not of a mixture
   buffer host_rows_;                  // [rows, hidden]
+  std::optional<row_slabs> slabs_;    // of a stage that is not the last
   std::unique_ptr<std::byte[]> swap_; // [swap block][layer][keys, values]
 };
 

@@ -4,7 +4,8 @@
 //
 // What the shard does itself is not asked of an engine: it reads the model's file, cuts it for the
 // stage and the rank, turns the weights into 16 or 32 bits, checks every batch, draws the tokens.
-// All calls come from one thread at a time. Memory that a call hands over is the giver's.
+// All calls come from one thread at a time, but for table::give_back. Memory that a call hands over
+// is the giver's.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +15,7 @@ namespace baton::plugin {
 
 // Another number: another layout or meaning of what follows. Both sides were built for one number;
 // nothing but table::abi is read of a library with another.
-inline constexpr std::uint32_t abi_version = 4;
+inline constexpr std::uint32_t abi_version = 5;
 
 enum class status : std::int32_t {
   ok = 0,
@@ -225,6 +226,9 @@ struct outcome {
   // -infinity, or from what is no number. Else null, and logits are given.
   const std::int32_t* tokens = nullptr;
   float* activations = nullptr; // [rows, hidden_size]; null on the last stage
+  // They stay as they are until they are given back, so that they leave the machine without a copy.
+  // Else they are gone with the next run. Only of an engine that has table::give_back.
+  bool may_be_kept = false;
   float* logits =
       nullptr; // [draws, vocabulary_size] at rank 0 of the last stage; may be written to
   // [rows of the slices that are pooled, hidden_size], in their order and behind the output norm,
@@ -255,6 +259,9 @@ struct table {
   // undefined, and nothing else.
   status (*run)(engine_handle* self, const batch* what, outcome* out, failure* why) = nullptr;
   void (*destroy)(engine_handle* self) = nullptr;
+  // Activations that might be kept are not needed any more: once each, ahead of destroy, by any
+  // thread, also while run() runs. Null: none may be kept.
+  void (*give_back)(engine_handle* self, float* activations) = nullptr;
 };
 
 // The one symbol of a library, with C linkage.

@@ -329,7 +329,7 @@ result<std::vector<sample>> plugin_engine::state::take_tokens(const std::int32_t
   return out;
 }
 
-plugin_engine::plugin_engine(std::unique_ptr<state> s) : state_(std::move(s)) {}
+plugin_engine::plugin_engine(std::shared_ptr<state> s) : state_(std::move(s)) {}
 plugin_engine::~plugin_engine() = default;
 
 result<std::unique_ptr<plugin_engine>> plugin_engine::load(const library& from,
@@ -348,7 +348,7 @@ result<std::unique_ptr<plugin_engine>> plugin_engine::load(const library& from,
   auto feed = weight_feed::open(file, model, range, (*slices)[settings.rank]);
   if (!feed)
     return feed.error();
-  auto s = std::make_unique<state>(from, *std::move(feed), *std::move(slices), settings);
+  auto s = std::make_shared<state>(from, *std::move(feed), *std::move(slices), settings);
   s->embeds = range.embeds;
   s->heads = range.heads;
   auto& limits = s->limits;
@@ -419,6 +419,10 @@ result<baton::engine::step_output> plugin_engine::run(const micro_batch& batch,
     if (found.activations == nullptr)
       return fail(errc::internal, "engine {} gives no activations", calls.name);
     out.activations = {found.activations, hidden};
+    if (found.may_be_kept && calls.give_back != nullptr)
+      out.owner = {found.activations, [kept = state_](float* rows) {
+                     kept->lib.calls().give_back(kept->handle, rows);
+                   }};
     return out;
   }
   if (s.settings.rank != 0)

@@ -66,8 +66,8 @@ public:
 
 private:
   struct state;
-  explicit plugin_engine(std::unique_ptr<state> s);
-  std::unique_ptr<state> state_;
+  explicit plugin_engine(std::shared_ptr<state> s);
+  std::shared_ptr<state> state_; // rows that are kept have it as well
 };
 
 } // namespace baton::plugin

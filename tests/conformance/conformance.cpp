@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numeric>
+#include <span>
 
 namespace baton::conformance {
 namespace {
@@ -375,6 +377,34 @@ void pools_rows(const subject& s) {
   }
 }
 
+// Rows that have an owner stay as they are while it is held; beyond what an engine can keep it
+// gives rows without one.
+void keeps_rows(const subject& s) {
+  const auto all = s.make({1}, nullptr);
+  pipeline p(s);
+  const auto tokens = some_tokens(p.limits(), length_of(p.limits()));
+  const auto length = static_cast<std::uint32_t>(tokens.size());
+  struct kept {
+    std::shared_ptr<const void> owner;
+    std::span<const float> rows;
+    std::vector<float> as_they_were;
+  };
+  std::vector<kept> held;
+  for (std::uint32_t i = 0; i < 40; ++i) {
+    const auto count = 1 + i * 7 % length;
+    const auto out = all[0]->run(p.batch_of({{&tokens, 0, count, consecutive(0, 3)}}), {});
+    REQUIRE_MESSAGE(out, out.error().message);
+    const std::vector<float> now(out->activations.begin(), out->activations.end());
+    if (out->owner)
+      held.push_back({out->owner, out->activations, now});
+    if (i % 5 == 4 && !held.empty())
+      held.erase(held.begin());
+    for (const auto& k : held)
+      REQUIRE(std::equal(k.rows.begin(), k.rows.end(), k.as_they_were.begin(),
+                         [](float a, float b) { return std::memcmp(&a, &b, sizeof a) == 0; }));
+  }
+}
+
 // How likely each token of a prompt is behind those before it: what a draw there would have told.
 void scores_prompts(const subject& s) {
   pipeline p(s);
@@ -436,6 +466,7 @@ void check_engine(const subject& s) {
   draws_by_the_contract(s);
   constraints_are_kept(s);
   pools_rows(s);
+  keeps_rows(s);
   scores_prompts(s);
   says_what_overflowed(s);
 }

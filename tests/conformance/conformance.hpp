@@ -45,6 +45,7 @@ void guesses_are_rows(const subject& s);          // behind each guess lies what
 void draws_by_the_contract(const subject& s);     // of sampler.hpp, over the engine's own logits
 void constraints_are_kept(const subject& s);      // and none is passed over without a vocabulary
 void pools_rows(const subject& s);                // to an embedding, or refuses by name
+void keeps_rows(const subject& s);                // that may be kept, whatever steps come behind
 void scores_prompts(const subject& s);            // as draws of each row would, or refuses by name
 void says_what_overflowed(const subject& s);      // rows that are no numbers fail the step
 

@@ -128,6 +128,7 @@ TEST_CASE("embeddings behind the boundary are those of the native engine, and ne
     const auto middle = first->run(batch, {});
     REQUIRE_MESSAGE(middle, middle.error().message);
     CHECK(middle->pooled.empty());
+    CHECK(middle->owner); // of the rows, which so go on without a copy
     const auto out = second->run(batch, middle->activations);
     REQUIRE_MESSAGE(out, out.error().message);
     REQUIRE(out->pooled.size() == 1);
