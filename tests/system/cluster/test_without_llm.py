@@ -59,6 +59,10 @@ def test_it_is_ready_and_says_what_it_is(cluster):
     page = requests.get(cluster.url + "/cluster", timeout=10).json()
     assert page["models"] == [] and page["pipelines"] == [] and page["load"] is None
     assert requests.get(cluster.url + "/load", timeout=10).json()["scheduler"] is None
+    assert 'model="play"' in requests.get(cluster.url + "/metrics", timeout=10).text
+    assert "Requests2XX" in requests.get(f"http://127.0.0.1:{cluster.torchserve + 2}/metrics", timeout=10).text
+    assert requests.get(cluster.url + "/", timeout=10).status_code == 200
+    assert "play" not in requests.get(cluster.url + "/v1/models", timeout=10).text
 
 
 def test_all_doors_serve_its_models(cluster):
