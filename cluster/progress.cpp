@@ -109,6 +109,9 @@ void progress::show(const cluster_status& now) {
   if (now.phase == phase::ready && last_.phase != phase::ready && !was_ready_)
     show_ready(now);
   was_ready_ = was_ready_ || now.phase == phase::ready;
+  if (is_draining_) // here, and not by who waits: it may be back before that one looks
+    if (const auto lost = look_at(now.nodes).lost; !lost.empty())
+      lost_while_draining_ = fmt::format("{} was lost while it drained", lost);
   last_ = now;
 }
 
@@ -122,6 +125,10 @@ void progress::failed(const error& e) {
 }
 
 void progress::draining() {
+  {
+    std::lock_guard lock(mutex_);
+    is_draining_ = true;
+  }
   if (!json_)
     line("\nstopping: open streams may finish; ^C again cuts them\n");
 }
@@ -162,16 +169,13 @@ std::string progress::wait_drained(std::chrono::milliseconds grace,
   using clock = std::chrono::steady_clock;
   const auto began = clock::now();
   bool is_asked_again = false;
-  std::string lost; // it may come back, without the streams that it had
   for (;;) {
     const auto waited = clock::now() - began;
     {
       std::lock_guard lock(mutex_);
       const auto now = look_at(last_.nodes);
-      if (!now.lost.empty())
-        lost = fmt::format("{} was lost while it drained", now.lost);
       if (now.is_over)
-        return lost;
+        return lost_while_draining_;
       if ((is_asked_again || waited >= grace) && (now.has_said || waited >= drain_answer_max))
         return fmt::format("streams were cut {} ({})",
                            is_asked_again ? std::string("because it was asked again")

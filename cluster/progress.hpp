@@ -46,6 +46,8 @@ private:
   cluster_status last_;
   std::map<std::string, std::string> shown_; // the last line for each process
   bool was_ready_ = false;
+  bool is_draining_ = false;
+  std::string lost_while_draining_; // a gateway; it may be back, without the streams that it had
 };
 
 } // namespace baton::cluster

@@ -1,5 +1,7 @@
 """TorchScript and packages of AOTInductor as Triton's backend serves them. Run by test_torchscript.py, in a Python that has torch."""
 
+import importlib.util
+
 import numpy
 import pytest
 import torch
@@ -156,6 +158,7 @@ def test_a_package_needs_a_config(tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(torch, "export"), reason=f"torch {torch.__version__} makes no packages of AOTInductor")
+@pytest.mark.skipif(importlib.util.find_spec("sympy") is None, reason="torch's compiler wants sympy, which `pip install torch` brings")
 def test_a_package_of_aotinductor(tmp_path):
     import torch._inductor
 

@@ -13,7 +13,7 @@ from streams import Stream
 
 
 def test_the_readme_curl_line_streams_english(shared):
-    """Without max_tokens an answer may be long: its beginning is read, then curl goes away."""
+    """Without max_tokens an answer may be long: its beginning is read, then curl goes away. It is drawn, so it may be short as well."""
     body = '{"model":"smollm2","stream":true,"messages":[{"role":"user","content":"Why is the sky blue?"}]}'
     curl = ["curl", "-sN", "--max-time", "60", f"{shared.url}/v1/chat/completions", "-d", body]
     with subprocess.Popen(curl, stdout=subprocess.PIPE, text=True) as reader:
@@ -21,7 +21,7 @@ def test_the_readme_curl_line_streams_english(shared):
         events = [json.loads(line[6:]) for line in itertools.islice(lines, 20)]
         reader.terminate()
     text = "".join(e["choices"][0]["delta"].get("content", "") for e in events if e["choices"])
-    assert len(events) == 20
+    assert len(events) == 20 or events[-1]["choices"][0]["finish_reason"] == "stop"
     assert sum(c.isascii() for c in text) > 0.9 * len(text) > 0
 
 
