@@ -6,10 +6,6 @@
 namespace baton::cluster {
 namespace {
 
-error bad(const std::string& origin, std::string_view key, std::string text) {
-  return error{errc::bad_config, fmt::format("{}: {}", origin, text), std::string(key)};
-}
-
 // Names as people write them for models elsewhere: "Qwen/Qwen2.5-1.5B-Instruct", "gpt-4o:latest".
 bool is_alias(std::string_view text) noexcept {
   constexpr std::size_t bytes_max = 128;
@@ -31,17 +27,18 @@ result<void> check_aliases(const std::string& origin, const cluster_config& conf
     names.insert(w.name);
   for (const auto& alias : config.model.aliases) { // of the first
     if (!is_alias(alias))
-      return bad(origin, path,
-                 fmt::format("{}: '{}' must be 1 to 128 of [A-Za-z0-9._-/:@+]", path, alias));
+      return fail_param(errc::bad_config, path,
+                        "{}: {}: '{}' must be 1 to 128 of [A-Za-z0-9._-/:@+]", origin, path, alias);
     if (!names.insert(alias).second)
-      return bad(origin, path, fmt::format("{}: two models are named '{}'", path, alias));
+      return fail_param(errc::bad_config, path, "{}: {}: two models are named '{}'", origin, path,
+                        alias);
   }
   for (std::size_t i = 1; i < config.models.size(); ++i)
-    if (!config.models[i].aliases.empty())
-      return bad(origin, fmt::format("models[{}].aliases", i),
-                 fmt::format("models[{}].aliases: the first of several models alone has further "
-                             "names",
-                             i));
+    if (!config.models[i].aliases.empty()) {
+      const auto key = fmt::format("models[{}].aliases", i);
+      return fail_param(errc::bad_config, key,
+                        "{}: {}: the first of several models alone has further names", origin, key);
+    }
   return {};
 }
 
@@ -49,17 +46,22 @@ result<void> check_models(const std::string& origin, const cluster_config& confi
   if (!config.models.empty())
     return {};
   if (config.workers.empty() && !config.has_changing_models())
-    return bad(origin, "model",
-               "there is no [model] table: name the model to serve and its file, or worker models "
-               "([[workers]], [model_repository], [model_store])");
+    return fail_param(
+        errc::bad_config, "model",
+        "{}: there is no [model] table: name the model to serve and its file, or worker models "
+        "([[workers]], [model_repository], [model_store])",
+        origin);
   if (has_nodes)
-    return bad(origin, "nodes",
-               "there is no [model] that the devices of [[nodes]] would compute: worker models run "
-               "on the machine of `cluster up`");
+    return fail_param(
+        errc::bad_config, "nodes",
+        "{}: there is no [model] that the devices of [[nodes]] would compute: worker models run "
+        "on the machine of `cluster up`",
+        origin);
   if (config.is_over_network())
-    return bad(
-        origin, "cluster.host",
-        "cluster.host lets machines join whose devices compute a [model], and there is none");
+    return fail_param(
+        errc::bad_config, "cluster.host",
+        "{}: cluster.host lets machines join whose devices compute a [model], and there is none",
+        origin);
   return {};
 }
 

@@ -379,7 +379,6 @@ result<cluster_plan> make_plan(const cluster_config& config, const model::descri
     if (devices[i].owner == config.pipeline)
       plan.shards.push_back(
           make_shard(config, devices[i], plan.shards.size(), std::move((*cores)[i]), which));
-  plan.agents = agents_of(config);
   if (plan.shards.empty()) // a replica that waits
     return plan;
   if (auto ok = check_engines(config, plan); !ok)

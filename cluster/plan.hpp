@@ -106,7 +106,6 @@ struct cluster_plan {
   std::uint32_t block_positions = 0;
   std::uint32_t swap_blocks = 0; // places for them in each shard's swap space
   std::uint32_t max_model_len = 0;
-  std::vector<agent_plan> agents;
   std::vector<shard_plan> shards; // [stage * width + rank]
 };
 

@@ -74,9 +74,9 @@ std::size_t desk_of(node_id source, const message& m, const std::vector<head_pla
 void hear_root(process& self, const std::shared_ptr<gateway::board>& board) {
   self.links().publish(actors::well_known::gateway, [board](const envelope&, message&& m) {
     if (const auto* now = std::get_if<cluster_status>(&m))
-      board->change([&](gateway::snapshot& s) { s.cluster = *now; });
+      board->take(*now);
     else if (std::holds_alternative<drain>(m))
-      board->change([](gateway::snapshot& s) { s.is_draining = true; });
+      board->begin_drain();
   });
 }
 

@@ -157,7 +157,8 @@ int run_shard(const cluster_context& context, const role_arguments& first,
       arguments.epoch = life->epoch;
       arguments.kv_file = life->file < 0 ? std::nullopt : std::optional(life->file);
     }
-  const auto* agent = agent_on(context.plan.agents, plan.on);
+  const auto agents = agents_of(context.config);
+  const auto* agent = agent_on(agents, plan.on);
   ENSURE(agent != nullptr, "a node with shards is not removed");
   auto started = process::start({plan.node, arguments.epoch, role::shard, plan.name,
                                  context.where.listen(plan.name, arguments.epoch), agent->node,

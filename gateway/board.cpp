@@ -55,6 +55,14 @@ void board::change(const std::function<void(snapshot&)>& edit) {
   now_ = std::move(next);
 }
 
+void board::take(const cluster_status& now) {
+  change([&](snapshot& s) { s.cluster = now; });
+}
+
+void board::begin_drain() {
+  change([](snapshot& s) { s.is_draining = true; });
+}
+
 std::shared_ptr<const worker_models> board::workers() const {
   const std::lock_guard lock(workers_mutex_);
   return workers_;

@@ -40,6 +40,9 @@ public:
   std::shared_ptr<const snapshot> look() const;
   // The desks, or who is in their place where there is no LLM: copies, changes and publishes.
   void change(const std::function<void(snapshot&)>& edit);
+  // What the root says of the whole cluster.
+  void take(const cluster_status& now);
+  void begin_drain();
 
   // One more open request, unless requests_max are open.
   bool enter() noexcept;

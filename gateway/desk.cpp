@@ -311,17 +311,13 @@ desk_actor::behavior_type desk(desk_actor::stateful_pointer<desk_state> self, de
           p.open_then = self->state.facts().seats().at(self->state.config.pipeline);
         });
       },
-      [self](const cluster_status& m) {
-        self->state.facts().change([&](snapshot& s) { s.cluster = m; });
-      },
+      [self](const cluster_status& m) { self->state.facts().take(m); },
       [self](const status& m) {
         if (m.role == role::head) {
           self->state.change([&](pipeline_view& p) { p.head = m; });
         }
       },
-      [self](const drain&) {
-        self->state.facts().change([](snapshot& s) { s.is_draining = true; });
-      },
+      [self](const drain&) { self->state.facts().begin_drain(); },
       then_wake<const actors::peer_up&>(self, [](auto& s, auto& m) { s.on_head_up(m); }),
       then_wake<const actors::peer_down&>(self, [](auto& s, auto& m) { s.on_head_lost(m); }),
       then_wake<const actors::tick&>(self, [](auto& s, auto&) { s.on_tick(); }),

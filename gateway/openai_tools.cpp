@@ -184,10 +184,15 @@ std::string read_call(field_reader& call, const std::string& path) {
                      grammar::quoted(id), grammar::quoted(name), arguments);
 }
 
+// An answer that must has no text.
+bool must_call(const asked_tools& asked) noexcept {
+  return asked.choice != tool_choice::automatic;
+}
+
 // `otherwise`: what an answer must be that calls nothing; none: any text.
 std::string constraint_text(const asked_tools& asked, const text::call_row& row,
                             const shared_constraint& otherwise) {
-  const bool is_forced = asked.choice != tool_choice::automatic;
+  const bool is_forced = must_call(asked);
   const bool is_one = asked.choice == tool_choice::named || !asked.is_parallel || !row.has_parallel;
   std::string tools;
   for (const auto& tool : asked.all) {
@@ -284,7 +289,7 @@ result<void> settle_calls(openai_generate& call, call_format format) {
   }
   const bool is_strict = std::any_of(asked.all.begin(), asked.all.end(),
                                      [](const asked_tool& t) { return t.is_strict; });
-  const bool is_forced = asked.choice != tool_choice::automatic;
+  const bool is_forced = must_call(asked);
   // An answer that must call has no text that could have a format.
   const auto otherwise = is_forced ? shared_constraint() : call.request.sampling.constraint;
   const bool is_kept = is_forced || is_strict || !asked.is_parallel;

@@ -183,8 +183,9 @@ bool is_served(const snapshot& s, std::string_view model, const pipeline_set& bu
   return false;
 }
 
-const load_report* first_load(const snapshot& s) noexcept {
-  return !s.pipelines.empty() && s.pipelines.front().load ? &*s.pipelines.front().load : nullptr;
+const pipeline_view& first_of(const snapshot& s) noexcept {
+  static const pipeline_view nobody;
+  return s.pipelines.empty() ? nobody : s.pipelines.front();
 }
 
 std::vector<model_card> models_of(const snapshot& s) {
@@ -209,8 +210,8 @@ std::string_view model_of(const snapshot& s, ticket_id ticket) noexcept {
 
 std::uint32_t waiting_for(const snapshot& s, std::string_view model) {
   auto all = pipelines_of(s, model);
-  if (all.empty() && !s.pipelines.empty()) {
-    all = pipelines_of(s, model_of(s.pipelines.front()));
+  if (all.empty()) {
+    all = pipelines_of(s, model_of(first_of(s)));
   }
   std::optional<std::uint32_t> least;
   for (const auto i : all) {

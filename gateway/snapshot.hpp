@@ -61,8 +61,8 @@ bool serves_streams(const pipeline_view& p) noexcept;
 std::vector<std::uint32_t> pipelines_of(const snapshot& s, std::string_view model);
 // Whether one of them that is not in `but` is ready.
 bool is_served(const snapshot& s, std::string_view model, const pipeline_set& but = {});
-// How full the first one is; null: nobody has said so.
-const load_report* first_load(const snapshot& s) noexcept;
+// The first one; without an LLM one of which nothing is known.
+const pipeline_view& first_of(const snapshot& s) noexcept;
 // Of those that have said what they serve, each model's once, in the order of the pipelines.
 std::vector<model_card> models_of(const snapshot& s);
 // The model of the pipeline that has granted the ticket; empty: there is none such.

@@ -92,8 +92,8 @@ ordered node_json(const snapshot& s, const status& n) {
           {"place", place_json(s, n.node)}};
 }
 
-ordered load_or_null(const load_report* load) {
-  return load ? load_json(*load) : ordered(nullptr);
+ordered load_or_null(const pipeline_view& p) {
+  return p.load ? load_json(*p.load) : ordered(nullptr);
 }
 
 // Which shards of each pipeline serve, which come, and how the change goes or ended.
@@ -122,7 +122,7 @@ void add_pipelines(ordered& out, const snapshot& s) {
                    {"model", model_of(p)},
                    {"phase", gateway::name_of(stand.phase)},
                    {"reason", text_or_null(stand.reason)},
-                   {"scheduler", load_or_null(p.load ? &*p.load : nullptr)}});
+                   {"scheduler", load_or_null(p)}});
   }
   out["pipelines"] = std::move(all);
 }
@@ -153,7 +153,7 @@ std::string version_body(const std::string& build) {
 
 std::string load_body(const snapshot& s, std::size_t requests_open) {
   ordered out{{"server_load", requests_open}};
-  out["scheduler"] = load_or_null(first_load(s));
+  out["scheduler"] = load_or_null(first_of(s));
   add_pipelines(out, s);
   return dump(out);
 }
@@ -182,7 +182,7 @@ std::string cluster_body(const snapshot& s, std::size_t requests_open) {
   }
   out["nodes"] = std::move(nodes);
   out["generations"] = generations_json(s);
-  out["load"] = load_or_null(first_load(s));
+  out["load"] = load_or_null(first_of(s));
   add_pipelines(out, s);
   return dump(out);
 }

@@ -280,11 +280,10 @@ void zmq_client::on(const query_status& m) {
   answer.request = m.request;
   answer.phase = stand.phase;
   answer.reason = stand.reason;
-  if (!now->pipelines.empty() && now->pipelines.front().card) {
-    answer.model = now->pipelines.front().card->name;
-  }
-  if (const auto* load = first_load(*now); sees_all && load) {
-    answer.load = *load;
+  const auto& first = first_of(*now);
+  answer.model = first.card ? first.card->name : std::string();
+  if (sees_all) {
+    answer.load = first.load;
   }
   say(answer, m.request);
 }

@@ -6,8 +6,8 @@
 namespace baton::gpu {
 namespace {
 
-constexpr std::uint64_t slab_bytes_min = 64U
-                                         << 10U; // such memory comes in pages, and is dear to get
+// Such memory comes in pages, and is dear to get.
+constexpr std::uint64_t slab_bytes_min = 64U << 10U;
 
 } // namespace
 

@@ -76,18 +76,43 @@ std::vector<distribution> pipeline::step(const std::vector<piece>& pieces,
   return out;
 }
 
+namespace {
+
+// `step(from, count)` for all rows, in steps of these sizes, the last one repeated.
+template <class Step>
+void in_steps(std::size_t rows, const std::vector<std::uint32_t>& sizes, const Step& step) {
+  const auto all = static_cast<std::uint32_t>(rows);
+  for (std::uint32_t at = 0, i = 0; at < all; ++i) {
+    const auto count = std::min(sizes[std::min<std::size_t>(i, sizes.size() - 1)], all - at);
+    step(at, count);
+    at += count;
+  }
+}
+
+} // namespace
+
 distribution pipeline::last_of(const std::vector<token_id>& tokens,
                                const std::vector<block_index>& blocks,
                                const std::vector<std::uint32_t>& sizes) {
   distribution last;
-  for (std::uint32_t at = 0, i = 0; at < tokens.size(); ++i) {
-    const auto wanted = sizes[std::min<std::size_t>(i, sizes.size() - 1)];
-    const auto count =
-        std::min<std::uint32_t>(wanted, static_cast<std::uint32_t>(tokens.size()) - at);
+  in_steps(tokens.size(), sizes, [&](std::uint32_t at, std::uint32_t count) {
     last = step({{&tokens, at, count, blocks}}).front();
-    at += count;
-  }
+  });
   return last;
+}
+
+// What the rows of `one`, beside those of `company`, come to.
+pooled pipeline::pool_of(const piece& one, const std::vector<piece>& company, pool how) {
+  auto pieces = company;
+  pieces.push_back(one);
+  auto batch = batch_of(pieces);
+  how.slice = static_cast<std::uint32_t>(company.size());
+  batch.pools = {std::move(how)};
+  const auto samples = run(batch);
+  REQUIRE_MESSAGE(samples, samples.error().message);
+  CHECK(samples->size() == batch.draws.size());
+  REQUIRE(pooled_.size() == 1);
+  return std::move(pooled_.front());
 }
 
 std::vector<float> pipeline::embedding_of(const std::vector<token_id>& tokens,
@@ -95,21 +120,12 @@ std::vector<float> pipeline::embedding_of(const std::vector<token_id>& tokens,
                                           const std::vector<std::uint32_t>& sizes,
                                           const std::vector<piece>& company) {
   std::vector<float> values;
-  const auto length = static_cast<std::uint32_t>(tokens.size());
-  for (std::uint32_t at = 0, i = 0; at < length; ++i) {
-    const auto count = std::min(sizes[std::min<std::size_t>(i, sizes.size() - 1)], length - at);
-    auto pieces = company;
-    pieces.push_back({&tokens, at, count, blocks, /*samples=*/false, 0, /*ticket=*/9});
-    at += count;
-    auto batch = batch_of(pieces);
-    batch.pools = {
-        {static_cast<std::uint32_t>(company.size()), how, at == length, std::move(values)}};
-    const auto samples = run(batch);
-    REQUIRE_MESSAGE(samples, samples.error().message);
-    CHECK(samples->size() == batch.draws.size());
-    REQUIRE(pooled_.size() == 1);
-    values = std::move(pooled_.front().values);
-  }
+  in_steps(tokens.size(), sizes, [&](std::uint32_t at, std::uint32_t count) {
+    const bool is_last = at + count == tokens.size();
+    values = pool_of({&tokens, at, count, blocks, /*samples=*/false, 0, /*ticket=*/9}, company,
+                     {0, how, is_last, std::move(values)})
+                 .values;
+  });
   return values;
 }
 
@@ -118,25 +134,15 @@ std::vector<float> pipeline::scores_of(const std::vector<token_id>& tokens,
                                        const std::vector<std::uint32_t>& sizes,
                                        const std::vector<piece>& company) {
   std::vector<float> logprobs;
-  const auto rows = static_cast<std::uint32_t>(tokens.size()) - 1;
-  for (std::uint32_t at = 0, i = 0; at < rows; ++i) {
-    const auto count = std::min(sizes[std::min<std::size_t>(i, sizes.size() - 1)], rows - at);
-    auto pieces = company;
-    pieces.push_back({&tokens, at, count, blocks, /*samples=*/false, 0, /*ticket=*/9});
-    at += count;
-    auto batch = batch_of(pieces);
-    batch.pools = {
-        {static_cast<std::uint32_t>(company.size()), pooling::scores, false, {}, tokens[at], 1}};
-    const auto samples = run(batch);
-    REQUIRE_MESSAGE(samples, samples.error().message);
-    CHECK(samples->size() == batch.draws.size());
-    REQUIRE(pooled_.size() == 1);
-    REQUIRE(pooled_.front().scores.size() == count);
-    for (const auto& each : pooled_.front().scores) {
+  in_steps(tokens.size() - 1, sizes, [&](std::uint32_t at, std::uint32_t count) {
+    const auto found = pool_of({&tokens, at, count, blocks, /*samples=*/false, 0, /*ticket=*/9},
+                               company, {0, pooling::scores, false, {}, tokens[at + count], 1});
+    REQUIRE(found.scores.size() == count);
+    for (const auto& each : found.scores) {
       CHECK(each.top.size() == 1);
       logprobs.push_back(each.logprob);
     }
-  }
+  });
   return logprobs;
 }
 

@@ -54,6 +54,8 @@ public:
                        const std::vector<std::uint32_t>& sizes);
 
 private:
+  pooled pool_of(const piece& one, const std::vector<piece>& company, pool how);
+
   stages stages_;
   std::vector<pooled> pooled_;
   std::uint64_t batches_ = 0;

@@ -10,6 +10,7 @@ import tempfile
 import time
 
 import zmq
+from bus_proxy import sockets_of
 from harness import CLUSTER, ROOT, START_SECONDS_MAX, Cluster, free_ports
 
 FAR = "127.0.0.2"
@@ -129,18 +130,12 @@ def two_machines(start=True, **options):
 
 def listeners(pids):
     """(address, port) of every tcp socket on which one of these processes listens."""
-    inodes = set()
-    for pid in pids:
-        for fd in os.listdir(f"/proc/{pid}/fd"):
-            with contextlib.suppress(FileNotFoundError):  # closed meanwhile
-                link = os.readlink(f"/proc/{pid}/fd/{fd}")
-                if link.startswith("socket:["):
-                    inodes.add(link[8:-1])
+    inodes = {inode for pid in pids for _, inode in sockets_of(pid)}
     found = set()
     with open("/proc/net/tcp") as table:
         for line in list(table)[1:]:
             fields = line.split()
-            if fields[3] == "0A" and fields[9] in inodes:
+            if fields[3] == "0A" and int(fields[9]) in inodes:
                 address, port = fields[1].split(":")
                 found.add((".".join(str(b) for b in bytes.fromhex(address)[::-1]), int(port, 16)))
     return found

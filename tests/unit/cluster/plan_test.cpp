@@ -305,7 +305,7 @@ TEST_CASE("over several machines every shard has cores and memory of its own mac
   CHECK(plan->shards[0].cores == std::vector<std::uint32_t>{0, 1});
   CHECK(plan->shards[1].cores == std::vector<std::uint32_t>{4, 5, 6});
   CHECK(plan->shards[1].machine == "b");
-  CHECK(plan->agents[1].machine == "b");
+  CHECK(agents_of(config)[1].machine == "b");
   SUBCASE("the smallest machine says how many KV blocks there are") {
     config.model.kv_cache_bytes.reset();
     config.model.max_num_seqs = 4096;

@@ -60,7 +60,7 @@ TEST_CASE("without an LLM all is ready, and no model is found") {
   CHECK(find_model(s, {}, "a").error().code == errc::model_not_found);
   CHECK(find_model(s, {}, "").error().code == errc::model_not_found);
   CHECK(waiting_for(s, "a") == 0);
-  CHECK(first_load(s) == nullptr);
+  CHECK_FALSE(first_of(s).load);
   CHECK(models_of(s).empty());
   CHECK(json::parse(load_body(s, 0))["scheduler"].is_null());
   CHECK(json::parse(cluster_body(s, 0))["pipelines"].empty());
