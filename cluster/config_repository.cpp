@@ -107,6 +107,12 @@ result<void> read_store(const toml::node* node, const std::string& origin, clust
 
 } // namespace
 
+std::string_view name_of(model_control mode) noexcept {
+  return std::find_if(std::begin(controls), std::end(controls),
+                      [&](const control_word& c) { return c.means == mode; })
+      ->word;
+}
+
 bool is_archive_name(std::string_view text) noexcept {
   return is_name(text) && text.front() != '.';
 }

@@ -11,6 +11,9 @@ namespace baton::cluster {
 result<void> read_changing_models(const toml::node* repository, const toml::node* store,
                                   const std::string& origin, cluster_config& config);
 
+// As control_mode has it.
+std::string_view name_of(model_control mode) noexcept;
+
 // What load_models may have: "all", "NAME.mar", "MODEL=NAME.mar".
 bool is_store_load(std::string_view text) noexcept;
 // Whether this names an archive, or the directory of one, within a store.

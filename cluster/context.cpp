@@ -1,7 +1,10 @@
 #include "cluster/model_identity.hpp"
 #include "cluster/pipelines.hpp"
 #include "cluster/plan_picture.hpp"
+#include "cluster/plan_workers.hpp"
 #include "cluster/roles.hpp"
+
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <map>
@@ -213,24 +216,25 @@ result<cluster_base> load_base_of_child(const std::filesystem::path& config_copy
 }
 
 std::string plan_table(const cluster_contexts& all, const expected_speeds& expected) {
-  if (all.size() == 0)
-    return fmt::format("{}: no LLM, worker models alone\n", all.base.config.name);
-  std::string text;
+  auto text = all.size() == 0
+                  ? fmt::format("{}: no LLM, worker models alone\n", all.base.config.name)
+                  : std::string();
   for (std::size_t i = 0; i < all.size(); ++i)
     text += plan_table(all[i].config, all[i].model, all[i].plan, of(expected, i),
                        all[i].made_with.known);
+  text += workers_text(all.base.config);
   return text + machines_text(all.base.made_with.known);
 }
 
 std::string plan_json(const cluster_contexts& all, const expected_speeds& expected) {
-  if (all.size() == 1)
-    return plan_json(all[0].config, all[0].model, all[0].plan, of(expected, 0),
-                     all[0].made_with.known);
-  std::string text = "{\"pipelines\": [\n";
+  auto pipelines = nlohmann::ordered_json::array();
   for (std::size_t i = 0; i < all.size(); ++i)
-    text += (i == 0 ? "" : ",\n") + plan_json(all[i].config, all[i].model, all[i].plan,
-                                              of(expected, i), all[i].made_with.known);
-  return text + "]}\n";
+    pipelines.push_back(plan_json(all[i].config, all[i].model, all[i].plan, of(expected, i),
+                                  all[i].made_with.known));
+  auto plan = all.size() == 1 ? std::move(pipelines[0])
+                              : nlohmann::ordered_json{{"pipelines", std::move(pipelines)}};
+  add_workers(plan, all.base.config);
+  return plan.dump(2) + "\n";
 }
 
 } // namespace baton::cluster

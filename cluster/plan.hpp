@@ -12,6 +12,8 @@
 #include "schema/ids.hpp"
 #include "schema/limits.hpp"
 
+#include <nlohmann/json_fwd.hpp>
+
 #include <span>
 #include <string>
 #include <vector>
@@ -144,13 +146,14 @@ struct expected_speed {
   std::uint32_t streams = 0;    // that decode, none of them guessing
   double tokens_per_second = 0; // of all together
 };
-// A table for people, and the same as JSON for scripts.
+// A table for people, and the same for scripts.
 std::string plan_table(const cluster_config& config, const model::description& model,
                        const cluster_plan& plan, const std::vector<expected_speed>& expected = {},
                        const machines& known = {});
-std::string plan_json(const cluster_config& config, const model::description& model,
-                      const cluster_plan& plan, const std::vector<expected_speed>& expected = {},
-                      const machines& known = {});
+nlohmann::ordered_json plan_json(const cluster_config& config, const model::description& model,
+                                 const cluster_plan& plan,
+                                 const std::vector<expected_speed>& expected = {},
+                                 const machines& known = {});
 
 // "512.0 MiB"
 std::string human_bytes(std::uint64_t bytes);

@@ -115,9 +115,10 @@ std::string plan_table(const cluster_config& config, const model::description& m
   return text + plan_picture(plan, model, known);
 }
 
-std::string plan_json(const cluster_config& config, const model::description& model,
-                      const cluster_plan& plan, const std::vector<expected_speed>& expected,
-                      const machines& known) {
+nlohmann::ordered_json plan_json(const cluster_config& config, const model::description& model,
+                                 const cluster_plan& plan,
+                                 const std::vector<expected_speed>& expected,
+                                 const machines& known) {
   nlohmann::ordered_json json{{"pipeline", plan.pipeline},
                               {"model", config.model.name},
                               {"architecture", model.architecture},
@@ -150,7 +151,7 @@ std::string plan_json(const cluster_config& config, const model::description& mo
         {{"streams", e.streams}, {"tokens_per_second", std::round(e.tokens_per_second * 10) / 10}});
   if (!known.empty())
     json["machines"] = machines_json(known);
-  return json.dump(2) + "\n";
+  return json;
 }
 
 } // namespace baton::cluster

@@ -103,7 +103,7 @@ const shortcuts = [
 ];
 
 function on_key(e) {
-  if (document.querySelector("dialog[open]") || e.ctrlKey || e.metaKey || e.isComposing) return;
+  if (serves_workers_alone() || document.querySelector("dialog[open]") || e.ctrlKey || e.metaKey || e.isComposing) return;
   const is_text = e.target.matches("input, textarea, select");
   const found = shortcuts.find(([, , code]) => code === e.code && (e.altKey || code === "Escape"));
   if (found) found[3]();
@@ -117,6 +117,17 @@ function on_key(e) {
 // -- cluster --
 
 let before = null, is_away = false;
+const serves_workers_alone = () => document.body.dataset.serves === "workers";
+
+// Without an LLM what is of the chat is not shown (page.css), and the processes are what there is to see.
+function show_what_is_served(now) {
+  const serves = now.pipelines.length ? "llm" : "workers";
+  if (document.body.dataset.serves === serves) return;
+  document.body.dataset.serves = serves;
+  say(at("numbers-title"), serves === "llm" ? "Tokens per second" : "Counts");
+  if (serves === "workers") at("processes").open = true;
+}
+
 const causes = {unreachable: "no answer from the server", key: "an API key is asked for", forbidden: "the picture needs an admin's API key, the chat does not"};
 
 async function name_models() { // who may not see the cluster may see these
@@ -143,6 +154,7 @@ function take(now, why) {
   }
   if (is_away) tell({what: "the gateway answers", kind: "good"});
   is_away = false;
+  show_what_is_served(now);
   const models = now.models.map(m => `${m.name} · ${m.architecture} · ${(m.parameters / 1e6).toFixed(0)} M parameters · context ${m.context_max}`);
   if (models.length) {
     say(at("model"), models.join("; "));

@@ -40,7 +40,7 @@ function draw_meters(loads) {
 
 function draw_counts(view, loads) {
   const all = name => sum(loads, p => p.load[name]);
-  const rows = {
+  const rows = !view.pipelines.length ? {"open requests": view.requests_open, "restarts": sum(view.nodes, n => n.restarts)} : {
     "open requests": view.requests_open,
     "micro-batches in flight": all("in_flight"),
     "steps per second": sum(loads, p => p.rates.steps).toFixed(0),

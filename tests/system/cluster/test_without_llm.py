@@ -1,5 +1,6 @@
 """A cluster of worker models alone, as users of TorchServe and Triton have it: no LLM, no shards, no head; every door says so or serves."""
 import json
+import re
 import signal
 
 import openai
@@ -8,6 +9,7 @@ import requests
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
 import worker_models
+from browser import browser, find_chromium
 from harness import free_port, free_ports, running
 from test_workers import PLAY, WithWorkers, table, wait_for
 
@@ -51,8 +53,10 @@ def test_it_is_ready_and_says_what_it_is(cluster):
     assert (told["phase"], told["model"], told["pipelines"]) == ("ready", "", [])
     assert sorted(p["name"] for p in told["processes"]) == ["gateway", "worker-play-0", "worker-play-1"]
     assert "worker models" in cluster.command("status", cluster.config).stdout
-    assert "no LLM" in cluster.command("plan", cluster.config).stdout
-    assert json.loads(cluster.command("plan", cluster.config, "--json").stdout) == {"pipelines": []}
+    plan = cluster.command("plan", cluster.config).stdout
+    assert "no LLM" in plan and re.search(r"play +1 +2 +\d+", plan), plan
+    plan = json.loads(cluster.command("plan", cluster.config, "--json").stdout)
+    assert plan["pipelines"] == [] and [(w["name"], w["count"]) for w in plan["workers"]] == [("play", 2)]
     assert "curl" in cluster.output.read_text() and "/v2/repository/index" in cluster.output.read_text()
     doctor = cluster.command("doctor", cluster.config)
     assert "worker models" in doctor.stdout and "Traceback" not in doctor.stderr, doctor.stdout
@@ -63,6 +67,23 @@ def test_it_is_ready_and_says_what_it_is(cluster):
     assert "Requests2XX" in requests.get(f"http://127.0.0.1:{cluster.torchserve + 2}/metrics", timeout=10).text
     assert requests.get(cluster.url + "/", timeout=10).status_code == 200
     assert "play" not in requests.get(cluster.url + "/v1/models", timeout=10).text
+
+
+@pytest.mark.skipif(not find_chromium(), reason="no chromium")
+def test_the_page_shows_what_runs_and_no_chat(cluster):
+    with browser() as page:
+        page.look(width=600)
+        page.open(cluster.url)
+        page.until(lambda: page.text("#phase") == "ready" and page.text("#model") == "no LLM: worker models alone")
+        names = "[...document.querySelectorAll('#rows th')].map(e => e.textContent)"
+        page.until(lambda: set(page.value(names)) == {"gateway", "worker-play-0", "worker-play-1"})
+        is_shown = "(id => document.getElementById(id).checkVisibility())"
+        assert [i for i in ("ask", "talk", "shelf", "views", "open-settings", "meters", "rate") if page.value(f"{is_shown}('{i}')")] == []
+        assert [i for i in ("phase", "numbers", "events", "rows") if not page.value(f"{is_shown}('{i}')")] == []
+        assert page.text("#numbers-title") == "Counts" and page.text("#count-open-requests") == "0"
+        page.press("s", "KeyS", alt=True)
+        assert not page.value("document.getElementById('settings').open")
+        assert page.complaints == []
 
 
 def test_all_doors_serve_its_models(cluster):

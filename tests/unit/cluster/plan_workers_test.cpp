@@ -1,0 +1,66 @@
+// What the plan says of worker models: as nodes.toml has them, and nothing where it has none.
+#include "cluster/plan_workers.hpp"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+using namespace baton;
+using namespace baton::cluster;
+using json = nlohmann::ordered_json;
+
+namespace {
+
+cluster_config read(const std::string& text) {
+  auto config = parse_config(text, "alone.toml");
+  REQUIRE_MESSAGE(config, config.error().message);
+  return *std::move(config);
+}
+
+json json_of(const cluster_config& config) {
+  json plan;
+  add_workers(plan, config);
+  return plan;
+}
+
+} // namespace
+
+TEST_CASE("each worker model has a line, with its processes and batches") {
+  const auto config = read(R"(
+[[workers]]
+name = "echo"
+command = ["python3", "echo.py"]
+count = 2
+batch_size = 8
+max_batch_delay = 0.02
+[[workers]]
+name = "sum"
+version = "3"
+command = ["./sum"]
+)");
+  const auto text = workers_text(config);
+  CHECK_MESSAGE(text.find("8 in 20 ms  python3 echo.py\n") != std::string::npos, text);
+  CHECK(text.find("\n  sum                  3                1              1  ./sum\n") !=
+        std::string::npos);
+  const auto all = json_of(config)["workers"];
+  REQUIRE(all.size() == 2);
+  CHECK(all[0]["command"] == json{"python3", "echo.py"});
+  CHECK(all[0]["count"] == 2);
+  CHECK(all[0]["max_batch_delay"] == 0.02);
+  CHECK(all[1]["version"] == "3");
+}
+
+TEST_CASE("directories whose models come and go are named") {
+  auto config = read("[model_repository]\npath = \"models\"\ncontrol_mode = \"explicit\"\n");
+  CHECK(workers_text(config).find("model repository models (control_mode explicit)") !=
+        std::string::npos);
+  CHECK(json_of(config) ==
+        json::parse(R"({"model_repository": {"path": "models", "control_mode": "explicit"}})"));
+  config = read("[model_store]\npath = \"store\"\n");
+  CHECK(workers_text(config).find("model store store: ") != std::string::npos);
+  CHECK(json_of(config)["model_store"]["path"] == "store");
+}
+
+TEST_CASE("without worker models there is nothing to say") {
+  CHECK(workers_text(cluster_config()).empty());
+  CHECK(json_of(cluster_config()).is_null());
+}
