@@ -1,10 +1,11 @@
 """./check faults: what clients see while processes of a running cluster die, hang or are asked for too much.
 
-    ./check faults [--injections N] [--all | --only ROW[,ROW]] [--json] [--write] [--build-dir DIR]
+    ./check faults [--injections N] [--all | --only ROW[,ROW]] [--json] [--write] [--resume] [--build-dir DIR]
 
 Real processes, the default model, two stages, 16 streams. Each injection comes at a random moment (from a seed that is printed) and is
 judged by all streams: one end each, and the text of the undisturbed run. Prints a table for people, or with --json one object a line: row,
-value, unit, bar, ok, min, max, rounds. Exit status 1 if a bar is missed. --write puts the table into docs/reliability.md.
+value, unit, bar, ok, min, max, rounds. Exit status 1 if a bar is missed. --write puts the table into docs/reliability.md. All
+rows take an hour and a half; --resume goes on where a run was ended.
 """
 import argparse
 import contextlib
@@ -24,6 +25,7 @@ import fault_client
 import machine
 import overload as overloading
 import report
+import resumed
 import servers
 import soak as soaking
 from settings import DISTURBED_CORES, say
@@ -300,6 +302,7 @@ def arguments():
     parser.add_argument("--soak-seconds", type=float, default=1800, dest="soak_seconds")
     parser.add_argument("--json", action="store_true", help="one object a line")
     parser.add_argument("--write", action="store_true", help="rewrite the results in docs/reliability.md")
+    parser.add_argument("--resume", action="store_true", help="rows that were made of this product, with as many injections, are printed again, not made")
     parser.add_argument("--build-dir", type=pathlib.Path, default=ROOT / "build" / "release", help="of a release build")
     options = parser.parse_args()
     if options.all and options.only:
@@ -319,19 +322,27 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     options = arguments()
     say(f"seed {options.seed}")
+    product = resumed.product()
+    book = resumed.Book(options.build_dir / "faults.jsonl", product,
+                        {"injections": options.injections, "overload_seconds": options.overload_seconds, "soak_seconds": options.soak_seconds})
     rows = []
     for name in options.names:
-        begin = time.monotonic()
-        try:
-            made = ROWS[name](options)
-        except (servers.ServerFailed, OSError, StopIteration) as error:
-            made = [report.missing(name, f"{type(error).__name__}: {error}")]
-        say(f"{name}: {time.monotonic() - begin:.0f} s")
+        made = book.find(name) if options.resume else None
+        if made:
+            say(f"{name}: of an earlier run")
+        else:
+            begin = time.monotonic()
+            try:
+                made = ROWS[name](options)
+            except (servers.ServerFailed, OSError, StopIteration) as error:
+                made = [report.missing(name, f"{type(error).__name__}: {error}")]
+            say(f"{name}: {time.monotonic() - begin:.0f} s")
+            book.keep(name, made)
         # At once: all of them take an hour, and somebody may end it.
         print("\n".join(row.as_json() for row in made) if options.json else report.render(made, report.as_text), flush=True)
         rows += made
     if options.write:
-        heading = f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d}, {options.injections} injections, seed {options.seed}."
+        heading = f"{datetime.datetime.now(datetime.timezone.utc):%Y-%m-%d}, {options.injections} injections on {product or 'changes that are not committed'}, seed {options.seed}."
         report.write_results(DOCUMENT, heading, rows)
     return 0 if all(row.ok for row in rows) else 1
 
