@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.machinery
 import importlib.util
 import logging
 import os
 import sys
 import time
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Callable, List, NoReturn
 
 from .handler import Context, Handler, Unusable
@@ -24,13 +25,23 @@ def give_up(why: str) -> NoReturn:
     sys.exit(EXIT_PERMANENT)
 
 
+class Fresh(importlib.machinery.SourceFileLoader):
+    """Compiles what the file has now. Python takes bytecode beside it for this source's if both have one size and second
+    (PEP 552): a model that is replaced soon would stay as it was."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
 def load_module(path: str) -> ModuleType:
-    """Raises what the file raises; ValueError if there is none."""
+    """Raises what the file raises; ValueError if there is none. Nothing is written beside it, and so what it imports from
+    there is as fresh."""
     file = Path(path).resolve()
     if not file.is_file():
         raise ValueError(f"{file} is no file")
+    sys.dont_write_bytecode = True
     sys.path.insert(0, str(file.parent))
-    spec = importlib.util.spec_from_file_location(file.stem, file)
+    spec = importlib.util.spec_from_file_location(file.stem, file, loader=Fresh(file.stem, str(file)))
     if spec is None or spec.loader is None:
         raise ValueError(f"{file} is no Python file")
     module = importlib.util.module_from_spec(spec)
