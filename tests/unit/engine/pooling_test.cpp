@@ -2,7 +2,7 @@
 // another one are refused. Method: rows of random values in every cut of a few; the toy engine
 // against its oracle; one change at a time from a good batch.
 #include "runtime/engine/pooling.hpp"
-#include "runtime/engine/toy_engine.hpp"
+#include "tests/unit/engine/toy_stages.hpp"
 
 #include <doctest/doctest.h>
 
@@ -121,38 +121,11 @@ TEST_CASE("the toy's embeddings are the oracle's in any stages, chunks and compa
     for (const auto how : {pooling::mean, pooling::last, pooling::cls})
       for (const std::size_t chunk : {1U, 3U, 10U}) {
         const toy_model model{.seed = 5, .layers = stages};
-        std::vector<std::unique_ptr<toy_engine>> all;
-        for (stage_index s = 0; s < stages; ++s)
-          all.push_back(std::make_unique<toy_engine>(model, s, toy_memory{}));
+        toy_stages all(model);
         std::vector<float> before;
         for (std::size_t at = 0; at < ids.size(); at += chunk) {
           const auto end = std::min(at + chunk, ids.size());
-          micro_batch b;
-          b.slices = {{{{9}, 0}, 0, 1, true, {7}}, // decodes beside it
-                      {{{1}, 0},
-                       static_cast<std::uint32_t>(at),
-                       static_cast<std::uint32_t>(end - at),
-                       false,
-                       {}}};
-          for (block_index i = 0; i * 4 < end; ++i)
-            b.slices[1].blocks.push_back(i);
-          b.tokens = {8};
-          b.tokens.insert(b.tokens.end(), ids.begin() + static_cast<std::ptrdiff_t>(at),
-                          ids.begin() + static_cast<std::ptrdiff_t>(end));
-          b.draws.resize(1);
-          b.pools = {{1, how, end == ids.size(), before}};
-          std::vector<float> activations;
-          for (auto& stage : all) {
-            auto out = stage->run(b, activations);
-            REQUIRE_MESSAGE(out.has_value(), out.error().message);
-            activations.assign(out->activations.begin(), out->activations.end());
-            if (&stage != &all.back()) {
-              CHECK(out->pooled.empty());
-              continue;
-            }
-            REQUIRE(out->pooled.size() == 1);
-            before = out->pooled[0].values;
-          }
+          before = all.run(ids, at, end, {0, how, end == ids.size(), std::move(before)}).values;
         }
         CHECK(before == toy_embedding(model, ids, how));
       }

@@ -2,7 +2,7 @@
 // score something else are refused. Method: draws of the same logits; the toy engine against its
 // oracle; one change at a time from a good batch.
 #include "runtime/engine/prompt_scores.hpp"
-#include "runtime/engine/toy_engine.hpp"
+#include "tests/unit/engine/toy_stages.hpp"
 
 #include <doctest/doctest.h>
 
@@ -30,39 +30,13 @@ micro_batch good() {
 // In chunks of so many rows, beside a row that decodes; all stages.
 std::vector<sample> scores_of(const toy_model& model, const std::vector<token_id>& ids,
                               std::size_t chunk) {
-  std::vector<std::unique_ptr<toy_engine>> all;
-  for (stage_index s = 0; s < model.layers; ++s)
-    all.push_back(std::make_unique<toy_engine>(model, s, toy_memory{}));
+  toy_stages all(model);
   std::vector<sample> scores{{ids[0], 0, {}}};
   for (std::size_t at = 0; at + 1 < ids.size(); at += chunk) {
     const auto end = std::min(at + chunk, ids.size() - 1);
-    micro_batch b;
-    b.slices = {{{{9}, 0}, 0, 1, true, {7}},
-                {{{1}, 0},
-                 static_cast<std::uint32_t>(at),
-                 static_cast<std::uint32_t>(end - at),
-                 false,
-                 {}}};
-    for (block_index i = 0; i * 4 < end; ++i)
-      b.slices[1].blocks.push_back(i);
-    b.tokens = {8};
-    b.tokens.insert(b.tokens.end(), ids.begin() + static_cast<std::ptrdiff_t>(at),
-                    ids.begin() + static_cast<std::ptrdiff_t>(end));
-    b.draws.resize(1);
-    b.pools = {{1, pooling::scores, false, {}, ids[end], 2}};
-    std::vector<float> activations;
-    for (auto& stage : all) {
-      auto out = stage->run(b, activations);
-      REQUIRE_MESSAGE(out.has_value(), out.error().message);
-      activations.assign(out->activations.begin(), out->activations.end());
-      if (&stage != &all.back()) {
-        CHECK(out->pooled.empty());
-        continue;
-      }
-      REQUIRE(out->pooled.size() == 1);
-      CHECK(out->pooled[0].values.empty());
-      scores.insert(scores.end(), out->pooled[0].scores.begin(), out->pooled[0].scores.end());
-    }
+    const auto found = all.run(ids, at, end, {0, pooling::scores, false, {}, ids[end], 2});
+    CHECK(found.values.empty());
+    scores.insert(scores.end(), found.scores.begin(), found.scores.end());
   }
   return scores;
 }
