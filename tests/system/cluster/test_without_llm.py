@@ -145,7 +145,7 @@ def test_who_dies_comes_back(cluster):
     cluster.process.kill()
     cluster.process.wait()
     cluster.start()
-    assert cluster.pids() == pids  # the next root adopts what the other one has left
+    wait_for(lambda: cluster.pids() == pids)  # the next root adopts what the other one has left, once it has heard of it
     assert cluster.told("play", do="who")
 
 
