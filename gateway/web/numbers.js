@@ -40,8 +40,7 @@ function draw_meters(loads) {
 
 function draw_counts(view, loads) {
   const all = name => sum(loads, p => p.load[name]);
-  const rows = !view.pipelines.length ? {"open requests": view.requests_open, "restarts": sum(view.nodes, n => n.restarts)} : {
-    "open requests": view.requests_open,
+  const of_llms = !view.pipelines.length ? {} : {
     "micro-batches in flight": all("in_flight"),
     "steps per second": sum(loads, p => p.rates.steps).toFixed(0),
     "prompt tokens per second": sum(loads, p => p.rates.prompt_tokens).toFixed(0),
@@ -51,8 +50,8 @@ function draw_counts(view, loads) {
     "tokens so far": all("output_tokens").toLocaleString("en"),
     "epochs": all("epochs"),
     "recoveries": all("recoveries") + (all("recoveries") ? `, last ${Math.max(...loads.map(p => p.load.recovery_seconds)).toFixed(2)} s` : ""),
-    "restarts": sum(view.nodes, n => n.restarts),
   };
+  const rows = {"open requests": view.requests_open, ...of_llms, "restarts": sum(view.nodes, n => n.restarts)};
   for (const [name, value] of Object.entries(rows)) {
     const id = "count-" + name.replace(/\W/g, "-");
     if (value === undefined) continue;
@@ -80,8 +79,10 @@ function draw_table(view) {
 
 export function show(view) {
   const loads = view.pipelines.filter(p => p.load);
-  draw_rate(view);
-  draw_meters(loads);
+  if (view.pipelines.length) {
+    draw_rate(view);
+    draw_meters(loads);
+  }
   draw_counts(view, loads);
   draw_table(view);
 }

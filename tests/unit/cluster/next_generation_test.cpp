@@ -76,6 +76,7 @@ TEST_CASE("what cannot be changed is refused by name") {
   const auto plan = make_plan(config, small_model(), roomy, *none);
   REQUIRE(plan);
   CHECK(plan->shards.empty());
+  CHECK(agents_of(config).size() == 3);
 }
 
 TEST_CASE("a pipeline that is switched off has its devices still, and is back with them") {
