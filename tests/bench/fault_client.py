@@ -21,6 +21,7 @@ __all__ = ["percentile"]
 SUBJECTS = ("a fox", "the sea", "a clock", "rain", "a bridge", "bread", "the moon", "a train", "a harbour", "a garden", "snow", "a market",
             "an old map", "a lamp", "the wind", "a violin")
 SECONDS_MAX = 90
+SETTLING_SECONDS = 8
 
 
 def body_of(number, tokens, stream=True):
@@ -330,6 +331,15 @@ def abrupt(port, clients):
         first()
     for connection, _ in connections:
         connection.close()
+
+
+def held_at_rest(root):
+    """held_by(), the least of each that is seen within some seconds: who asked the cluster how it is, is a peer with files of its own for a while."""
+    seen = [held_by(root)]
+    for _ in range(SETTLING_SECONDS):
+        time.sleep(1)
+        seen.append(held_by(root))
+    return {what: min(one[what] for one in seen) for what in seen[0]}
 
 
 def held_by(root):

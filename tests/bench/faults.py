@@ -259,11 +259,11 @@ def disconnects(settings):
         undisturbed(server)
         fault_client.abrupt(server.port, STREAMS)  # of both kinds: what is made once is there
         _at_rest(server)
-        before = fault_client.held_by(server.process.pid)
+        before = fault_client.held_at_rest(server.process.pid)
         for _ in range(count // STREAMS + 1):
             fault_client.abrupt(server.port, STREAMS)
         load = _at_rest(server)
-        after = fault_client.held_by(server.process.pid)
+        after = fault_client.held_at_rest(server.process.pid)
     leaks = {"blocks": load["kv_blocks_used"], **{what: after[what] - before[what] for what in before}}
     return [report.judged(f"disconnects.{what}_left", max(0, left), "bytes" if what == "shared_bytes" else what, 1, lower_is_better=True, rounds=count)
             for what, left in leaks.items()]
