@@ -37,7 +37,7 @@ TALLY = Tally()
 
 
 def run(command, env=None, timeout=STEP_SECONDS_MAX, show=False):
-    """-> (exit status, output)"""
+    """-> (exit status, output). `timeout`: None where somebody looks on, who may end it."""
     try:
         done = subprocess.run(command, cwd=ROOT, env={**os.environ, **(env or {})}, timeout=timeout, text=True, errors="replace",
                               stdout=None if show else subprocess.PIPE, stderr=None if show else subprocess.STDOUT)
@@ -217,7 +217,7 @@ def main(arguments):
     if level == "bench":
         with contextlib.redirect_stdout(sys.stderr):  # what the benches print may be read by a program
             venv()
-        return run([sys.executable, "tests/bench/run.py", *arguments[1:]], show=True)[0]
+        return run([sys.executable, "tests/bench/run.py", *arguments[1:]], show=True, timeout=None)[0]
     if level in MEASURES:
         with contextlib.redirect_stdout(sys.stderr):
             if "--build-dir" not in arguments and not {"-h", "--help"} & set(arguments) and not build("release", *MEASURES[level]):
@@ -225,7 +225,7 @@ def main(arguments):
             if level == "faults" and not (venv() and step("python sdk: wire code", [sys.executable, "sdk/python/generate_wire.py"])):
                 return 1  # its clients are the SDK's as well
         python = f"{VENV}/bin/python" if level == "faults" else sys.executable
-        return run([python, f"tests/bench/{level}.py", *arguments[1:]], show=True)[0]
+        return run([python, f"tests/bench/{level}.py", *arguments[1:]], show=True, timeout=None)[0]
     if level not in ("default", "all", "unit", "sim", "system", "planted", "fuzz", "gpu"):
         print(f"unknown level '{level}'; see ./check --help")
         return 2
