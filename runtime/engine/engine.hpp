@@ -28,13 +28,13 @@ struct capacity {
 };
 
 struct step_output {
-  // [rows, hidden] float32, valid until the next run or as `owner` says; empty on the last stage.
+  // [rows, hidden] float32, valid until the next call or as `owner` says; empty on the last stage.
   std::span<const float> activations;
   // One per draw, in order; only on the last stage.
   std::vector<sample> samples;
   // One per pool, in order; only on the last stage.
   std::vector<baton::pooled> pooled{};
-  // Whoever holds it has `activations` for as long; null: they are gone with the next run.
+  // Whoever holds it has `activations` for as long; null: they are gone with the next call.
   std::shared_ptr<const void> owner{};
 };
 
@@ -51,13 +51,30 @@ public:
   // chunks, gives the same bits. Not thread-safe; called by one thread at a time. Errors:
   // invalid_value (a field of the batch contradicts the limits), io_failed (swap space), internal.
   virtual result<step_output> run(const micro_batch& batch, std::span<const float> activations) = 0;
+
+  // Ahead of run(), whether the batch was begun: an engine whose device works by itself begins it
+  // behind those that it has begun before, and waits for nothing. run() of the batches in that
+  // order gives their outcomes; run() of any other forgets all of them. A batch is begun once; one
+  // that is begun need not be run; what is wrong with it is told by run(). `batch` and
+  // `activations` need not stay. Tokens may be to come, of draws of the batch that was begun last
+  // (batch::feeds); run() gets them all.
+  virtual bool begin(const micro_batch& /*batch*/, std::span<const float> /*activations*/) {
+    return false;
+  }
+  // How many may be begun and not run yet; 0: this engine works while run() waits for it.
+  virtual std::uint32_t begun_max() const noexcept { return 0; }
+  // Whether run() of the one that was begun first would have to wait.
+  virtual bool is_busy() { return false; }
+  // Nobody will run what was begun. An engine may as well notice when another batch is run.
+  virtual void forget_begun() {}
 };
 
 // Checks a batch against the limits before any memory is touched: counts agree, ids and blocks are
 // in range, slices cover the tokens, draws match, pools are of slices that draw nothing and bring
 // what is needed. Called by every engine first. Errors: invalid_value, unsupported_parameter
 // (pools or scores, for an engine that has none).
+// `may_be_fed`: tokens may be to come.
 result<void> validate(const micro_batch& batch, std::span<const float> activations,
-                      const capacity& limits, bool is_first_stage);
+                      const capacity& limits, bool is_first_stage, bool may_be_fed = false);
 
 } // namespace baton::engine

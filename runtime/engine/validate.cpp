@@ -116,7 +116,7 @@ result<void> check_pools(const micro_batch& batch, const capacity& limits) {
 } // namespace
 
 result<void> validate(const micro_batch& batch, std::span<const float> activations,
-                      const capacity& limits, bool is_first_stage) {
+                      const capacity& limits, bool is_first_stage, bool may_be_fed) {
   ENSURE(limits.block_positions > 0, "an engine without a block size");
   if (batch.slices.empty())
     return wrong(batch, "no slices");
@@ -129,7 +129,8 @@ result<void> validate(const micro_batch& batch, std::span<const float> activatio
   if (auto ok = check_copies(batch, limits); !ok)
     return ok;
   for (const token_id id : batch.tokens)
-    if (id < 0 || static_cast<std::uint32_t>(id) >= limits.vocabulary_size)
+    if ((id < 0 || static_cast<std::uint32_t>(id) >= limits.vocabulary_size) &&
+        !(may_be_fed && id == token_to_come))
       return wrong(batch, "token id {} is outside the vocabulary of {}", id,
                    limits.vocabulary_size);
   for (const draw& d : batch.draws)

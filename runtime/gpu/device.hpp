@@ -55,6 +55,16 @@ public:
   virtual void replay() = 0; // ordered with the device's other work
 };
 
+// A point in what a device was asked for.
+class mark {
+public:
+  virtual ~mark() = default;
+  // Returns when all before it is done. Throws what has failed.
+  virtual void wait() = 0;
+  // Whether wait() would return, or throw, at once.
+  virtual bool is_passed() noexcept = 0;
+};
+
 class device {
 public:
   virtual ~device() = default;
@@ -74,6 +84,18 @@ public:
   virtual void upload(void* to, const void* from, std::size_t bytes) = 0;
   virtual void download(void* to, const void* from, std::size_t bytes) = 0;
   virtual void zero(void* memory, std::size_t bytes) = 0;
+  // Copies that nobody waits for: memory of the host is of take_host(), and what they read stays as
+  // it is until a mark behind them is passed. In the order of the kernels:
+  virtual void upload_later(void* to, const void* from, std::size_t bytes) = 0;
+  virtual void download_later(void* to, const void* from, std::size_t bytes) = 0;
+  virtual void copy_later(void* to, const void* from, std::size_t bytes) = 0; // on the device
+  // Beside the kernels. The first begins at once, and all that is asked for later waits for it; the
+  // second begins when all that was asked for before is done, and only marks wait for it.
+  virtual void upload_beside(void* to, const void* from, std::size_t bytes) = 0;
+  virtual void download_beside(void* to, const void* from, std::size_t bytes) = 0;
+  virtual std::unique_ptr<mark> set_mark() = 0;
+  // Whether it works while nobody waits for it.
+  virtual bool works_by_itself() const noexcept = 0;
   // Throws if something of ours that was launched could not be. Does not wait.
   virtual void check_launches() {}
   // Why this process cannot use the device any more; empty: it can. Asked when something has

@@ -21,6 +21,7 @@
 
 #ifdef BATON_CUDA
 #include <ATen/cuda/CUDAContext.h>
+#include <ATen/cuda/CUDAEvent.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -112,14 +113,42 @@ private:
 };
 #endif
 
+#ifdef BATON_CUDA
+class passed_event final : public mark {
+public:
+  explicit passed_event(at::cuda::CUDAEvent event) : event_(std::move(event)) {}
+  void wait() override { event_.synchronize(); }
+  bool is_passed() noexcept override {
+    try {
+      return event_.query();
+    } catch (...) { // of which wait() tells
+      return true;
+    }
+  }
+
+private:
+  at::cuda::CUDAEvent event_;
+};
+#endif
+
+// All is done when it is asked for.
+class passed_already final : public mark {
+public:
+  void wait() override {}
+  bool is_passed() noexcept override { return true; }
+};
+
 class torch_device final : public device {
 public:
   explicit torch_device(c10::Device where) : where_(where) {
     at::globalContext().setAllowFP16ReductionCuBLAS(false);
     at::globalContext().setAllowBF16ReductionCuBLAS(false);
 #ifdef BATON_CUDA
-    if (where_.is_cuda()) // the default stream cannot be recorded
-      stream_ = c10::cuda::getStreamFromPool(/*isHighPriority=*/false, where_.index());
+    if (where_.is_cuda()) { // the default stream cannot be recorded
+      stream_ = stream_from_pool();
+      coming_ = stream_from_pool();
+      leaving_ = stream_from_pool();
+    }
 #endif
   }
 
@@ -181,6 +210,39 @@ public:
     enter();
     if (bytes > 0)
       bytes_at(memory, bytes, where_).zero_();
+  }
+  void upload_later(void* to, const void* from, std::size_t bytes) override {
+    copy_on(stream_, to, from, bytes);
+  }
+  void download_later(void* to, const void* from, std::size_t bytes) override {
+    copy_on(stream_, to, from, bytes);
+  }
+  void copy_later(void* to, const void* from, std::size_t bytes) override {
+    copy_on(stream_, to, from, bytes);
+  }
+  void upload_beside(void* to, const void* from, std::size_t bytes) override {
+    copy_on(coming_, to, from, bytes);
+    let_wait(stream_, coming_);
+  }
+  void download_beside(void* to, const void* from, std::size_t bytes) override {
+    let_wait(leaving_, stream_);
+    copy_on(leaving_, to, from, bytes);
+  }
+  std::unique_ptr<mark> set_mark() override {
+#ifdef BATON_CUDA
+    if (where_.is_cuda()) {
+      enter();
+      let_wait(leaving_, stream_);
+      at::cuda::CUDAEvent event;
+      event.record(*leaving_);
+      return std::make_unique<passed_event>(std::move(event));
+    }
+#endif
+    return std::make_unique<passed_already>();
+  }
+  // A step of CPU tensors is done when it has been asked for.
+  bool works_by_itself() const noexcept override {
+    return where_.is_cuda();
   }
   void check_launches() override {
 #ifdef BATON_CUDA
@@ -296,6 +358,43 @@ private:
 #endif
   }
 
+#ifdef BATON_CUDA
+  using stream_of_device = std::optional<c10::cuda::CUDAStream>; // none: CPU tensors
+  c10::cuda::CUDAStream stream_from_pool() const {
+    return c10::cuda::getStreamFromPool(/*isHighPriority=*/false, where_.index());
+  }
+#else
+  struct stream_of_device {};
+#endif
+
+  // torch's copies do not wait only where it made the tensors itself.
+  void copy_on(const stream_of_device& on, void* to, const void* from, std::size_t bytes) {
+    if (bytes == 0)
+      return;
+    enter();
+#ifdef BATON_CUDA
+    if (where_.is_cuda()) {
+      C10_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, *on));
+      return;
+    }
+#endif
+    static_cast<void>(on);
+    std::memcpy(to, from, bytes);
+  }
+  // What `later` is asked for from now on waits for what `earlier` was asked for until now.
+  void let_wait(const stream_of_device& later, const stream_of_device& earlier) {
+#ifdef BATON_CUDA
+    if (where_.is_cuda()) {
+      enter();
+      at::cuda::CUDAEvent event;
+      event.record(*earlier);
+      event.block(*later);
+    }
+#endif
+    static_cast<void>(later);
+    static_cast<void>(earlier);
+  }
+
   buffer held(std::size_t bytes, c10::Device on, bool is_pinned) {
     enter();
     const auto options = c10::TensorOptions(at::kByte).device(on).pinned_memory(is_pinned);
@@ -321,9 +420,7 @@ private:
   }
 
   c10::Device where_;
-#ifdef BATON_CUDA
-  std::optional<c10::cuda::CUDAStream> stream_; // of a CUDA device
-#endif
+  stream_of_device stream_, coming_, leaving_; // of kernels, and of copies beside them
 };
 
 } // namespace

@@ -190,4 +190,10 @@ BATON_BODY void spread_row(Team& team, const spread_args& a, std::uint32_t row) 
     to[i] = i >= a.first && i - a.first < a.own ? from[i - a.first] : 0;
 }
 
+// By one lane.
+BATON_BODY void feed_token(const feed_args& a, std::uint32_t i) {
+  const std::int32_t token = a.drawn[a.draws[i]];
+  a.tokens[a.rows[i]] = token < 0 ? 0 : token;
+}
+
 } // namespace baton::gpu

@@ -145,6 +145,15 @@ struct spread_args {
   float* out;        // [rows, width]
 };
 
+// tokens[rows[i]] = drawn[draws[i]]; 0 where that is no token.
+struct feed_args {
+  std::uint32_t count;
+  const std::uint32_t* rows;  // [count]
+  const std::uint32_t* draws; // [count]
+  const std::int32_t* drawn;
+  std::int32_t* tokens;
+};
+
 // The tokens of some rows, by draw_body.hpp.
 struct draw_args {
   std::uint32_t rows, vocabulary;
@@ -241,6 +250,7 @@ struct kernel_table {
   void (*gather)(const gather_args&, void* stream);
   void (*scatter)(const scatter_args&, void* stream);
   void (*spread)(const spread_args&, void* stream);
+  void (*feed)(const feed_args&, void* stream);
   void (*draw)(const draw_args&, void* stream);
   void (*multiply_packed)(const packed_args&, void* stream);
   void (*unpack)(const unpack_args&, void* stream);

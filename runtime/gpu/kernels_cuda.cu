@@ -73,6 +73,12 @@ __global__ void spread_kernel(spread_args a) {
   spread_row(team, a, blockIdx.x);
 }
 
+__global__ void feed_kernel(feed_args a) {
+  const auto i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < a.count)
+    feed_token(a, i);
+}
+
 // Calls f(T{}) with the type of that kind.
 template <class F>
 void with_type(element kind, const F& f) {
@@ -130,15 +136,19 @@ void spread(const spread_args& a, void* stream) {
   spread_kernel<<<a.rows, wide, 0, on(stream)>>>(a);
 }
 
+void feed(const feed_args& a, void* stream) {
+  feed_kernel<<<(a.count + warp - 1) / warp, warp, 0, on(stream)>>>(a);
+}
+
 } // namespace
 
 const kernel_table& cuda_kernels() {
   static const kernel_table table{embed,          norm,          rotate,
                                   attend_on_cuda, gate,          cap,
                                   choose,         gather,        scatter,
-                                  spread,         draw_on_cuda,  multiply_packed_on_cuda,
-                                  unpack_on_cuda, group_on_cuda, multiply_experts_on_cuda,
-                                  combine_on_cuda};
+                                  spread,         feed,          draw_on_cuda,
+                                  multiply_packed_on_cuda, unpack_on_cuda, group_on_cuda,
+                                  multiply_experts_on_cuda, combine_on_cuda};
   return table;
 }
 

@@ -101,6 +101,10 @@ void spread(const spread_args& a, void* /*stream*/) {
   for_rows(a.rows, [&](std::uint32_t row) { spread_row(alone, a, row); });
 }
 
+void feed(const feed_args& a, void* /*stream*/) {
+  for_rows(a.count, [&](std::uint32_t i) { feed_token(a, i); });
+}
+
 void draw(const draw_args& a, void* /*stream*/) {
   for_rows(a.rows, [&](std::uint32_t row) { draw_row(alone, a, row); });
 }
@@ -147,8 +151,8 @@ void combine(const combine_args& a, void* /*stream*/) {
 
 const kernel_table& host_kernels() {
   static constexpr kernel_table table{
-      embed,   norm,   rotate, attend,          gate,   cap,   choose,           gather,
-      scatter, spread, draw,   multiply_packed, unpack, group, multiply_experts, combine};
+      embed,  norm, rotate, attend,          gate,   cap,   choose,           gather, scatter,
+      spread, feed, draw,   multiply_packed, unpack, group, multiply_experts, combine};
   return table;
 }
 

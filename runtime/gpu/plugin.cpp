@@ -72,6 +72,7 @@ status check(const plugin::settings* with, plugin::facts* out, failure* why) {
       text += std::string(", ") + quantization_name(with->quantized) + " weights";
     put(out->device, text);
     out->gives_states = true;
+    out->begun_max = on->works_by_itself() && with->width == 1 ? turns : 0;
     // Few rows and many are multiplied with quantised weights in two ways.
     out->is_exact = on->is_exact() && with->quantized == plugin::quantization::none;
   });
@@ -101,8 +102,16 @@ void give_back(plugin::engine_handle* self, float* activations) {
   static_cast<stage*>(self)->give_back(activations);
 }
 
+bool begin(plugin::engine_handle* self, const plugin::batch* what) {
+  return static_cast<stage*>(self)->begin(*what);
+}
+
+bool is_busy(plugin::engine_handle* self) {
+  return static_cast<stage*>(self)->is_busy();
+}
+
 constexpr plugin::table calls{
-    plugin::abi_version, BATON_ENGINE_NAME, check, create, run, destroy, give_back};
+    plugin::abi_version, BATON_ENGINE_NAME, check, create, run, destroy, give_back, begin, is_busy};
 
 } // namespace
 } // namespace baton::gpu

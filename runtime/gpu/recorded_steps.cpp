@@ -17,7 +17,7 @@ std::uint32_t recorded_size(std::uint32_t rows, std::uint32_t rows_max) {
 void recorded_steps::run(std::uint32_t size, std::uint64_t memory,
                          const std::function<void()>& work) {
   if (memory != memory_)
-    sizes_.clear();
+    forget();
   memory_ = memory;
   if (!is_on_)
     return work();
@@ -31,13 +31,21 @@ void recorded_steps::run(std::uint32_t size, std::uint64_t memory,
   found->second->replay();
 }
 
+// When none of them is under way any more.
+void recorded_steps::forget() {
+  if (sizes_.empty())
+    return;
+  on_.set_mark()->wait();
+  sizes_.clear();
+}
+
 void recorded_steps::record(std::uint32_t size, const std::function<void()>& work) {
   try {
     sizes_[size] = on_.record(work);
     say_("recorded a step of " + std::to_string(size) + " rows");
   } catch (const std::exception& e) {
     is_on_ = false;
-    sizes_.clear();
+    forget();
     say_("steps are not recorded any more, which makes them slower: one of " +
          std::to_string(size) + " rows could not be: " + meaning_of(e).text);
   }

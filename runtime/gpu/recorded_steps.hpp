@@ -35,6 +35,7 @@ public:
 
 private:
   void record(std::uint32_t size, const std::function<void()>& work);
+  void forget();
 
   device& on_;
   std::function<void(const std::string&)> say_;

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
+#include <utility>
 
 namespace baton::gpu {
 namespace {
 
-// Of the largest steps: one is sent, one is kept by who sends until it has come, and as many again.
+// Of the largest steps: one is sent, one is kept by who sends until it has come, and as many again:
+// one of them may be under way.
 constexpr std::uint64_t slabs_of_full_steps = 4;
 
 void check(const plugin::decoder& m, const plugin::settings& with) {
@@ -90,7 +93,14 @@ void stage::take_memory() {
     gate_up_ = on_->take(rows * 2 * m.ffn_size * own);
     gated_ = on_->take(rows * m.ffn_size * own);
   }
-  host_rows_ = on_->take_host(rows * m.hidden_size * sizeof(float));
+  if (with_.width > 1)
+    host_rows_ = on_->take_host(rows * m.hidden_size * sizeof(float));
+  for (std::uint32_t turn = 0; turn < turns; ++turn) {
+    if (!m.embeds)
+      incoming_[turn] = on_->take(rows * m.hidden_size * sizeof(float));
+    if (!m.heads)
+      outgoing_[turn] = on_->take(rows * m.hidden_size * sizeof(float));
+  }
   if (!m.heads)
     slabs_.emplace([this](std::uint64_t bytes) { return on_->take_host(bytes); },
                    slabs_of_full_steps * std::bit_ceil(rows * m.hidden_size * sizeof(float)));
@@ -141,12 +151,66 @@ paged_kv stage::kv_of(std::uint32_t layer) const {
           model_.head_size};
 }
 
+stage::~stage() {
+  forget_begun();
+}
+
 plugin::outcome stage::run(const plugin::batch& batch) {
+  if (!is_next(batch)) {
+    forget_begun();
+    return take(launch(batch));
+  }
+  launched step = std::move(begun_.front());
+  begun_.pop_front();
+  return take(std::move(step));
+}
+
+bool stage::begin(const plugin::batch& batch) noexcept {
+  try {
+    if (begun_.size() == turns || !can_begin(batch))
+      return false;
+    begun_.push_back(launch(batch));
+    return true;
+  } catch (const std::exception&) { // and again, when it is run
+    return false;
+  }
+}
+
+bool stage::is_next(const plugin::batch& batch) const noexcept {
+  return !begun_.empty() && begun_.front().number == batch.number &&
+         begun_.front().epoch == batch.epoch;
+}
+
+// Nothing of it waits for the device: not for the other ranks, for swap space, or for where rows
+// are to go.
+bool stage::can_begin(const plugin::batch& batch) const {
+  return on_->works_by_itself() && with_.width == 1 && batch.copy_count == 0 &&
+         batch.rows <= rows_without_host() &&
+         (batch.feed_count == 0 ||
+          (model_.embeds && draws_ && !begun_.empty() && draws_->drawn() != nullptr));
+}
+
+stage::launched stage::launch(const plugin::batch& batch) {
+  launched step{batch.number, batch.epoch, turn_, nullptr, false, nullptr};
+  turn_ = (turn_ + 1) % turns;
+  try {
+    ask_for(batch, step);
+    return step;
+  } catch (...) {
+    if (with_.width == 1) // ranks that are gone would be waited for without end
+      settle();
+    if (step.may_be_kept)
+      slabs_->give_back(step.rows);
+    throw;
+  }
+}
+
+void stage::ask_for(const plugin::batch& batch, launched& step) {
   if (sums_)
     sums_->enter(batch.epoch);
   make_copies(batch);
   const std::uint32_t size = size_to_record(batch);
-  lay_out(batch, size);
+  lay_out(batch, size, step.turn);
   if (size > 0)
     recorded_->run(size, rows_->moves() + (draws_ ? draws_->moves() : 0), [this] { compute(); });
   else
@@ -155,30 +219,65 @@ plugin::outcome stage::run(const plugin::batch& batch) {
     draws_->launch();
   if (sums_) // a copy back would wait without end for ranks that are gone
     sums_->finish();
+  if (draws_)
+    draws_->fetch();
+  else
+    fetch_rows(batch, step);
+  if (states_)
+    states_->fetch();
   on_->check_launches(); // a step that copies nothing back would not hear of it
-  if (!draws_)
-    return take_rows(batch);
-  auto out = draws_->take();
-  out.states = states_ ? states_->take() : nullptr;
+  step.end = on_->set_mark();
+}
+
+// What it has written to KV are rows of its own.
+void stage::forget_begun() noexcept {
+  if (begun_.empty())
+    return;
+  settle();
+  for (const auto& step : begun_)
+    if (step.may_be_kept)
+      slabs_->give_back(step.rows);
+  begun_.clear();
+}
+
+// The device has nothing left to do, as far as it still does anything.
+void stage::settle() noexcept {
+  try {
+    on_->set_mark()->wait();
+  } catch (...) { // whoever asks for the next step hears of it
+  }
+}
+
+plugin::outcome stage::take(launched step) {
+  try {
+    step.end->wait();
+  } catch (...) {
+    if (step.may_be_kept)
+      slabs_->give_back(step.rows);
+    throw;
+  }
+  if (draws_) {
+    auto out = draws_->take(step.turn);
+    out.states = states_ ? states_->take(step.turn) : nullptr;
+    return out;
+  }
+  plugin::outcome out;
+  out.activations = step.rows;
+  out.may_be_kept = step.may_be_kept;
   return out;
 }
 
-// Where too much of it is out, as with a next stage that is slow, in memory that is copied from.
-plugin::outcome stage::take_rows(const plugin::batch& batch) {
+// Where too much of it is out, as with a next stage that is slow, to memory that is copied from.
+// From memory of the step's own: the next one writes to the stream.
+void stage::fetch_rows(const plugin::batch& batch, launched& step) {
   const std::uint64_t bytes = std::uint64_t{batch.rows} * model_.hidden_size * sizeof(float);
-  plugin::outcome out;
-  out.activations = slabs_->take(bytes);
-  out.may_be_kept = out.activations != nullptr;
-  if (!out.may_be_kept)
-    out.activations = host_rows_.as<float>();
-  try {
-    on_->download(out.activations, stream_.as<void>(), bytes);
-  } catch (...) {
-    if (out.may_be_kept)
-      slabs_->give_back(out.activations);
-    throw;
-  }
-  return out;
+  step.rows = slabs_->take(bytes);
+  step.may_be_kept = step.rows != nullptr;
+  if (!step.may_be_kept)
+    step.rows = reinterpret_cast<float*>(unkept_.take(*on_, step.turn, bytes));
+  void* own = outgoing_[step.turn].as<void>();
+  on_->copy_later(own, stream_.as<void>(), bytes);
+  on_->download_beside(step.rows, own, bytes);
 }
 
 void stage::make_copies(const plugin::batch& batch) {
@@ -208,22 +307,32 @@ std::uint32_t stage::size_to_record(const plugin::batch& batch) const {
 }
 
 // What differs from one step of a size to the next, and all memory that the step needs.
-void stage::lay_out(const plugin::batch& batch, std::uint32_t size) {
+void stage::lay_out(const plugin::batch& batch, std::uint32_t size, std::uint32_t turn) {
   if (size > 0)
-    rows_->set_padded(*on_, batch, with_.block_positions, size, with_.blocks);
+    rows_->set_padded(*on_, batch, with_.block_positions, size, with_.blocks, turn);
   else
-    rows_->set(*on_, batch, with_.block_positions);
+    rows_->set(*on_, batch, with_.block_positions, turn);
+  if (batch.feed_count > 0)
+    rows_->feed(*on_, draws_->drawn()); // before that memory may move
   attention_->plan(*rows_, /*is_recorded=*/size > 0);
   if (draws_)
-    draws_->lay_out(batch, rows_->draws());
+    draws_->lay_out(batch, rows_->draws(), turn);
   if (states_)
-    states_->lay_out(batch);
-  if (model_.embeds)
-    return;
+    states_->lay_out(batch, turn);
+  if (!model_.embeds)
+    upload_rows(batch, size, turn);
+}
+
+// Beside what the device does, to memory of the step's own: the stream is still the other's.
+void stage::upload_rows(const plugin::batch& batch, std::uint32_t size, std::uint32_t turn) {
   const std::size_t row_bytes = model_.hidden_size * sizeof(float);
-  on_->upload(stream_.as<void>(), batch.activations, batch.rows * row_bytes);
+  const std::size_t bytes = batch.rows * row_bytes;
+  std::byte* kept = staged_.take(*on_, turn, bytes);
+  std::memcpy(kept, batch.activations, bytes);
+  on_->upload_beside(incoming_[turn].as<void>(), kept, bytes);
+  on_->copy_later(stream_.as<void>(), incoming_[turn].as<void>(), bytes);
   if (size > batch.rows)
-    on_->zero(stream_.as<std::byte>() + batch.rows * row_bytes, (size - batch.rows) * row_bytes);
+    on_->zero(stream_.as<std::byte>() + bytes, (size - batch.rows) * row_bytes);
 }
 
 // A function of `rows_` and of what lies on the device alone: it may be recorded.

@@ -22,12 +22,13 @@ step_draws::step_draws(device& on, const plugin::decoder& model, const plugin::s
     reserve_lists(draws * (sizeof(plugin::draw) + history_usual * sizeof(plugin::token_count)));
 }
 
-void step_draws::lay_out(const plugin::batch& batch, std::uint32_t draws) {
-  draws_ = batch.draws;
-  draws_here_ = draws_ > 0 && batch.how.draws != nullptr && can_draw();
+void step_draws::lay_out(const plugin::batch& batch, std::uint32_t draws, std::uint32_t turn) {
+  turn_ = turn;
+  auto& own = by_turn_[turn];
+  own = {batch.draws, batch.draws > 0 && batch.how.draws != nullptr && can_draw(), nullptr};
   if (draws > room_)
     reserve(std::min(with_.rows_max, 2 * draws));
-  if (draws_here_ && with_.rank == 0)
+  if (own.are_here && with_.rank == 0)
     upload_lists(batch.how);
 }
 
@@ -70,12 +71,12 @@ void step_draws::upload_lists(const plugin::draw_lists& how) {
       std::memcpy(host_lists_.data() + begin, list, bytes);
     return begin;
   };
-  const auto draws_at = append(how.draws, draws_ * sizeof(plugin::draw));
+  const auto draws_at = append(how.draws, by_turn_[turn_].count * sizeof(plugin::draw));
   const auto biases_at = append(how.biases, how.bias_count * sizeof(plugin::logit_bias));
   const auto banned_at = append(how.banned, how.banned_count * sizeof(std::int32_t));
   const auto history_at = append(how.history, how.history_count * sizeof(plugin::token_count));
   reserve_lists(host_lists_.size());
-  on_.upload(lists_.as<void>(), host_lists_.data(), host_lists_.size());
+  staged_.upload(on_, turn_, lists_.as<void>(), host_lists_.data(), host_lists_.size());
   const auto* lists = lists_.as<std::byte>();
   lists_at_.draws = reinterpret_cast<const plugin::draw*>(lists + draws_at);
   lists_at_.biases = reinterpret_cast<const plugin::logit_bias*>(lists + biases_at);
@@ -84,13 +85,14 @@ void step_draws::upload_lists(const plugin::draw_lists& how) {
 }
 
 void step_draws::launch() {
-  if (!draws_here_)
+  const auto& own = by_turn_[turn_];
+  if (!own.are_here)
     return;
   if (has_ranks()) {
-    on_.kernels().spread({draws_, model_.logit_count, model_.first_logit, model_.vocabulary_size,
+    on_.kernels().spread({own.count, model_.logit_count, model_.first_logit, model_.vocabulary_size,
                           logits_.as<float>(), all_logits_.as<float>()},
                          on_.stream());
-    ranks_->sum(all_logits_.as<float>(), std::size_t{draws_} * model_.vocabulary_size);
+    ranks_->sum(all_logits_.as<float>(), std::size_t{own.count} * model_.vocabulary_size);
   }
   if (with_.rank == 0)
     draw();
@@ -98,7 +100,7 @@ void step_draws::launch() {
 
 void step_draws::draw() {
   draw_args a = lists_at_;
-  a.rows = draws_;
+  a.rows = by_turn_[turn_].count;
   a.vocabulary = model_.vocabulary_size;
   a.logits = has_ranks() ? all_logits_.as<float>() : logits_.as<float>();
   a.weights = weights_.as<float>();
@@ -109,29 +111,34 @@ void step_draws::draw() {
   on_.kernels().draw(a, on_.stream());
 }
 
-plugin::outcome step_draws::take() {
+void step_draws::fetch() {
+  auto& own = by_turn_[turn_];
+  if (own.count == 0 || with_.rank != 0 || (has_ranks() && !own.are_here))
+    return;
+  const void* from = own.are_here ? drawn_.as<void>() : logits_.as<void>();
+  const std::size_t bytes =
+      own.count * (own.are_here ? sizeof(std::int32_t) : model_.vocabulary_size * sizeof(float));
+  own.fetched = fetched_.take(on_, turn_, bytes);
+  on_.download_later(own.fetched, from, bytes);
+}
+
+plugin::outcome step_draws::take(std::uint32_t turn) {
+  const auto& own = by_turn_[turn];
   plugin::outcome out;
-  if (draws_ == 0)
-    return out;
-  if (!draws_here_) {
-    out.logits = gathered();
-  } else if (with_.rank == 0) {
-    host_drawn_.resize(draws_);
-    on_.download(host_drawn_.data(), drawn_.as<void>(), draws_ * sizeof(std::int32_t));
-    out.tokens = host_drawn_.data();
-  }
+  if (own.count > 0 && has_ranks() && !own.are_here)
+    out.logits = gathered(own.count);
+  else if (own.are_here)
+    out.tokens = reinterpret_cast<const std::int32_t*>(own.fetched);
+  else
+    out.logits = reinterpret_cast<float*>(own.fetched);
   return out;
 }
 
 // [draws, vocabulary] at rank 0.
-float* step_draws::gathered() {
-  const std::size_t draws = draws_, own = model_.logit_count, vocabulary = model_.vocabulary_size;
+float* step_draws::gathered(std::size_t draws) {
+  const std::size_t own = model_.logit_count, vocabulary = model_.vocabulary_size;
   if (with_.rank == 0)
     host_logits_.resize(draws * vocabulary);
-  if (!has_ranks()) {
-    on_.download(host_logits_.data(), logits_.as<void>(), draws * own * sizeof(float));
-    return host_logits_.data();
-  }
   own_logits_.resize(draws * own);
   on_.download(own_logits_.data(), logits_.as<void>(), draws * own * sizeof(float));
   for (std::size_t i = 0; i < draws; ++i) {

@@ -6,7 +6,7 @@
 // for bit (x + 0 is x), without the host; rank 0 draws. Else the shard gathers them.
 #pragma once
 
-#include "runtime/gpu/device.hpp"
+#include "runtime/gpu/turn_memory.hpp"
 
 #include <vector>
 
@@ -21,27 +21,34 @@ public:
              const plugin::host& shard, rank_sums* sums, std::uint32_t draws);
 
   // Memory for `draws` rows of logits, at least batch.draws, and how the batch's are drawn on the
-  // device. Before the step's work: a copy to a device may wait for all that it was given. Throws
+  // device, before the step's work. Requires: the step that had the turn before has ended. Throws
   // what the device throws.
-  void lay_out(const plugin::batch& batch, std::uint32_t draws);
+  void lay_out(const plugin::batch& batch, std::uint32_t draws, std::uint32_t turn);
   // [draws, decoder::logit_count] of this rank, to be written by the step's work.
   float* logits() const noexcept { return logits_.as<float>(); }
   // How often that memory has moved.
   std::uint64_t moves() const noexcept { return moves_; }
 
+  // What the step that was laid out last draws, on the device; null: it draws nothing there.
+  const std::int32_t* drawn() const noexcept {
+    return by_turn_[turn_].are_here && with_.rank == 0 ? drawn_.as<std::int32_t>() : nullptr;
+  }
+
   // Behind the step's work, on the device: what lay_out() was told to do with the logits. Throws
   // what the device throws, and refused(group_failed).
   void launch();
-  // Tokens or logits; waits for the device. Nothing at ranks that do not draw. What it points to
-  // is valid until the next lay_out(). Requires: the sums of the ranks have finished.
-  plugin::outcome take();
+  // Behind that: asks for tokens or logits. Requires: the sums of the ranks have finished.
+  void fetch();
+  // Tokens or logits; nothing at ranks that do not draw. What it points to is valid until the turn
+  // comes again. Requires: the step of that turn has ended. Throws: as launch().
+  plugin::outcome take(std::uint32_t turn);
 
 private:
   void reserve(std::uint32_t draws);
   void reserve_lists(std::size_t bytes);
   void upload_lists(const plugin::draw_lists& how);
   void draw();
-  float* gathered();
+  float* gathered(std::size_t draws);
   bool has_ranks() const noexcept { return with_.width > 1; }
   bool can_draw() const noexcept { return !has_ranks() || ranks_ != nullptr; }
 
@@ -50,20 +57,25 @@ private:
   const plugin::settings& with_;
   const plugin::host& shard_;
   rank_sums* ranks_;
-  std::uint32_t draws_ = 0; // of the batch
-  bool draws_here_ = false; // on the device
-  buffer logits_;           // [draws, logits of this rank]
-  buffer all_logits_;       // [draws, vocabulary], where ranks share them on the device
-  std::size_t room_ = 0;    // draws that these hold, and those below
+  struct turn_draws { // of a step
+    std::uint32_t count = 0;
+    bool are_here = false; // on the device
+    std::byte* fetched = nullptr;
+  };
+  std::uint32_t turn_ = 0; // of the step that was laid out last
+  std::array<turn_draws, turns> by_turn_;
+  buffer logits_;        // [draws, logits of this rank]
+  buffer all_logits_;    // [draws, vocabulary], where ranks share them on the device
+  std::size_t room_ = 0; // draws that these hold, and those below
   std::uint64_t moves_ = 0;
   buffer weights_, tokens_, sums_, buckets_, drawn_; // of draw_args
+  turn_memory staged_, fetched_;                     // lists; tokens or [draws, vocabulary] logits
   buffer lists_;                                     // of draw_lists, one behind the other
   std::size_t lists_room_ = 0;                       // bytes
   draw_args lists_at_{};                             // where each begins in it
   std::vector<std::byte> host_lists_;
-  std::vector<std::int32_t> host_drawn_;
-  std::vector<float> host_logits_; // [draws, vocabulary]
-  std::vector<float> own_logits_;  // [draws, logits of this rank], where there are ranks
+  // Where ranks share the logits and the shard gathers them: [draws, vocabulary], and of this rank.
+  std::vector<float> host_logits_, own_logits_;
 };
 
 } // namespace baton::gpu

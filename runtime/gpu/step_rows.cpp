@@ -8,12 +8,14 @@ namespace baton::gpu {
 
 step_rows::step_rows(device& on, const plugin::settings& with) {
   const std::size_t rows = with.rows_max;
-  constexpr std::size_t of_a_row = 5 + 3; // fill(), picked; its own sequence: append_groups()
-  constexpr std::size_t ends = 2 * 2;     // of the lists of two groups
+  // fill(), picked; its own sequence: append_groups(); append_feeds()
+  constexpr std::size_t of_a_row = 5 + 3 + 2;
+  constexpr std::size_t ends = 2 * 2; // of the lists of two groups
   reserve(on, rows * of_a_row + ends + std::max<std::size_t>(with.blocks, rows));
 }
 
-void step_rows::set(device& on, const plugin::batch& batch, std::uint32_t block_positions) {
+void step_rows::set(device& on, const plugin::batch& batch, std::uint32_t block_positions,
+                    std::uint32_t turn) {
   rows_ = batch.rows;
   draws_ = batch.draws;
   groups_.set(batch, block_positions);
@@ -25,11 +27,12 @@ void step_rows::set(device& on, const plugin::batch& batch, std::uint32_t block_
       *picked++ = row - left;
   }
   append_groups();
-  copy_over(on);
+  append_feeds(batch);
+  copy_over(on, turn);
 }
 
 void step_rows::set_padded(device& on, const plugin::batch& batch, std::uint32_t block_positions,
-                           std::uint32_t size, std::uint32_t spare_block) {
+                           std::uint32_t size, std::uint32_t spare_block, std::uint32_t turn) {
   rows_ = draws_ = size;
   groups_.set_padded(batch, block_positions, size, spare_block);
   fill(batch, block_positions);
@@ -41,7 +44,8 @@ void step_rows::set_padded(device& on, const plugin::batch& batch, std::uint32_t
   }
   std::iota(picked, picked + size, 0U);
   append_groups();
-  copy_over(on);
+  append_feeds(batch);
+  copy_over(on, turn);
 }
 
 // The rows of the batch; what is behind them stays 0.
@@ -78,6 +82,23 @@ void step_rows::append_groups() {
   host_.insert(host_.end(), groups_.pages().begin(), groups_.pages().end());
 }
 
+void step_rows::append_feeds(const plugin::batch& batch) {
+  feeds_ = batch.feed_count;
+  feeds_at_ = host_.size();
+  for (std::uint32_t i = 0; i < feeds_; ++i)
+    host_.push_back(batch.feeds[i].row);
+  for (std::uint32_t i = 0; i < feeds_; ++i)
+    host_.push_back(batch.feeds[i].draw);
+}
+
+void step_rows::feed(device& on, const std::int32_t* drawn) const {
+  if (feeds_ == 0)
+    return;
+  const auto* lists = on_device_.as<std::uint32_t>() + feeds_at_;
+  on.kernels().feed({feeds_, lists, lists + feeds_, drawn, on_device_.as<std::int32_t>()},
+                    on.stream());
+}
+
 query_tables step_rows::on_device(const query_group& group, std::size_t at) const noexcept {
   const auto* rows = on_device_.as<std::int32_t>() + at;
   const auto queries = group.queries();
@@ -93,10 +114,11 @@ void step_rows::reserve(device& on, std::size_t numbers) {
   room_ = numbers;
 }
 
-void step_rows::copy_over(device& on) {
+void step_rows::copy_over(device& on, std::uint32_t turn) {
   if (host_.size() > room_)
     reserve(on, std::bit_ceil(host_.size()));
-  on.upload(on_device_.as<void>(), host_.data(), host_.size() * sizeof(std::uint32_t));
+  staged_.upload(on, turn, on_device_.as<void>(), host_.data(),
+                 host_.size() * sizeof(std::uint32_t));
 }
 
 } // namespace baton::gpu

@@ -4,6 +4,7 @@
 
 #include "runtime/gpu/device.hpp"
 #include "runtime/gpu/query_groups.hpp"
+#include "runtime/gpu/turn_memory.hpp"
 
 namespace baton::gpu {
 
@@ -13,12 +14,14 @@ public:
   // many sequences share theirs there may be more, for which more is taken as they come.
   step_rows(device& on, const plugin::settings& with);
 
-  // Lays the batch out and copies it over. Requires: the batch is valid.
-  void set(device& on, const plugin::batch& batch, std::uint32_t block_positions);
+  // Lays the batch out and asks for a copy of it. Requires: the batch is valid, and the step that
+  // had the turn before has ended.
+  void set(device& on, const plugin::batch& batch, std::uint32_t block_positions,
+           std::uint32_t turn);
   // The same with rows up to `size` behind those of the batch: of token 0 at the first position of
   // a block that is no sequence's. Every row is picked. Requires: each slice has one row.
   void set_padded(device& on, const plugin::batch& batch, std::uint32_t block_positions,
-                  std::uint32_t size, std::uint32_t spare_block);
+                  std::uint32_t size, std::uint32_t spare_block, std::uint32_t turn);
 
   std::uint32_t rows() const noexcept { return rows_; }
   std::uint32_t draws() const noexcept { return draws_; }
@@ -33,6 +36,8 @@ public:
   const std::uint32_t* blocks() const noexcept {
     return on_device_.as<std::uint32_t>() + pages_at_;
   }
+  // Puts what was drawn for the batch ahead where rows of this one are fed from it, on the device.
+  void feed(device& on, const std::int32_t* drawn) const;
   // The sequences in two groups: on the host, and on the device.
   const query_groups& groups() const noexcept { return groups_; }
   query_tables singles() const noexcept { return on_device(groups_.singles(), singles_at_); }
@@ -41,8 +46,9 @@ public:
 private:
   void fill(const plugin::batch& batch, std::uint32_t block_positions);
   void append_groups();
+  void append_feeds(const plugin::batch& batch);
   void reserve(device& on, std::size_t numbers);
-  void copy_over(device& on);
+  void copy_over(device& on, std::uint32_t turn);
   query_tables on_device(const query_group& group, std::size_t at) const noexcept;
   const std::uint32_t* part(std::size_t which) const noexcept {
     return on_device_.as<std::uint32_t>() + which * rows_;
@@ -51,7 +57,9 @@ private:
   std::uint32_t rows_ = 0, draws_ = 0;
   query_groups groups_;
   std::vector<std::uint32_t> host_;
-  std::size_t singles_at_ = 0, prompts_at_ = 0, pages_at_ = 0; // in it
+  std::size_t singles_at_ = 0, prompts_at_ = 0, pages_at_ = 0, feeds_at_ = 0; // in it
+  std::uint32_t feeds_ = 0;
+  turn_memory staged_;
   buffer on_device_;
   std::size_t room_ = 0; // numbers that it holds
   std::uint64_t moves_ = 0;

@@ -6,7 +6,8 @@ step_states::step_states(device& on, const plugin::decoder& model, std::uint32_t
     : on_(on), model_(model), picked_(on.take(rows * sizeof(std::uint32_t))),
       states_(on.take(rows * std::size_t{model.hidden_size} * sizeof(float))) {}
 
-void step_states::lay_out(const plugin::batch& batch) {
+void step_states::lay_out(const plugin::batch& batch, std::uint32_t turn) {
+  turn_ = turn;
   rows_.clear();
   std::uint32_t row = 0;
   for (std::uint32_t i = 0; i < batch.slice_count; ++i) {
@@ -15,9 +16,8 @@ void step_states::lay_out(const plugin::batch& batch) {
       if (batch.slices[i].is_pooled)
         rows_.push_back(row);
   }
-  if (rows_.empty())
-    return;
-  on_.upload(picked_.as<void>(), rows_.data(), rows_.size() * sizeof(std::uint32_t));
+  staged_.upload(on_, turn_, picked_.as<void>(), rows_.data(),
+                 rows_.size() * sizeof(std::uint32_t));
 }
 
 void step_states::compute(float* stream, const float* gain) {
@@ -33,12 +33,14 @@ void step_states::compute(float* stream, const float* gain) {
   on_.kernels().norm(a, on_.stream());
 }
 
-const float* step_states::take() {
+void step_states::fetch() {
+  found_[turn_] = nullptr;
   if (rows_.empty())
-    return nullptr;
-  host_states_.resize(rows_.size() * model_.hidden_size);
-  on_.download(host_states_.data(), states_.as<void>(), host_states_.size() * sizeof(float));
-  return host_states_.data();
+    return;
+  const std::size_t bytes = rows_.size() * std::size_t{model_.hidden_size} * sizeof(float);
+  auto* to = reinterpret_cast<float*>(fetched_.take(on_, turn_, bytes));
+  on_.download_later(to, states_.as<void>(), bytes);
+  found_[turn_] = to;
 }
 
 } // namespace baton::gpu

@@ -3,7 +3,7 @@
 // ranks share it, at rank 0: all of them have the rows whole.
 #pragma once
 
-#include "runtime/gpu/device.hpp"
+#include "runtime/gpu/turn_memory.hpp"
 
 #include <vector>
 
@@ -15,22 +15,26 @@ public:
   // what the device throws.
   step_states(device& on, const plugin::decoder& model, std::uint32_t rows);
 
-  // Which rows. Before the step's work: a copy to a device may wait for all
-  // that it was given. Throws what the device throws.
-  void lay_out(const plugin::batch& batch);
+  // Which rows, before the step's work. Requires: the step that had the turn before has ended.
+  // Throws what the device throws.
+  void lay_out(const plugin::batch& batch, std::uint32_t turn);
   bool has_rows() const noexcept { return !rows_.empty(); }
   // Behind the layers: norms them from `stream`, [rows of the step, hidden].
   void compute(float* stream, const float* gain);
-  // [rows that are pooled, hidden], in their order; null: there are none. Waits for the device.
-  // Valid until the next lay_out().
-  const float* take();
+  // Behind that: asks for them.
+  void fetch();
+  // [rows that are pooled, hidden], in their order; null: there are none. Until the turn comes
+  // again. Requires: the step of that turn has ended.
+  const float* take(std::uint32_t turn) const noexcept { return found_[turn]; }
 
 private:
   device& on_;
   const plugin::decoder& model_;
-  std::vector<std::uint32_t> rows_; // of the step
+  std::uint32_t turn_ = 0;          // of the step that was laid out last
+  std::vector<std::uint32_t> rows_; // of it
   buffer picked_, states_;          // [rows], [rows, hidden] float32
-  std::vector<float> host_states_;
+  turn_memory staged_, fetched_;
+  std::array<const float*, turns> found_{};
 };
 
 } // namespace baton::gpu

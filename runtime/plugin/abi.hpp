@@ -15,7 +15,7 @@ namespace baton::plugin {
 
 // Another number: another layout or meaning of what follows. Both sides were built for one number;
 // nothing but table::abi is read of a library with another.
-inline constexpr std::uint32_t abi_version = 5;
+inline constexpr std::uint32_t abi_version = 6;
 
 enum class status : std::int32_t {
   ok = 0,
@@ -207,20 +207,30 @@ struct draw_lists {
   std::uint32_t bias_count = 0, banned_count = 0, history_count = 0;
 };
 
+// A row whose token is what a draw of the batch that was begun last finds. Where that finds none,
+// the row's token is any: nobody looks at what comes of it.
+struct feed {
+  std::uint32_t row = 0, draw = 0;
+};
+
 struct batch {
   std::uint64_t number = 0, epoch = 0; // in another epoch the ranks begin anew
   const slice* slices = nullptr;
   std::uint32_t slice_count = 0;
   std::uint32_t rows = 0;
   std::uint32_t draws = 0;
-  const std::int32_t* tokens = nullptr; // [rows]
+  const std::int32_t* tokens = nullptr; // [rows]; those that are fed are negative
   const float* activations = nullptr;   // [rows, hidden_size]; null into stage 0
   const copy* copies = nullptr;         // made in this order, before the rows
   std::uint32_t copy_count = 0;
   draw_lists how; // of the last stage, where nothing but tokens is asked for
+  // Of a batch that is begun, into a stage that is first and last. Behind draws that the engine was
+  // told how to draw, and of rows whose draws hang on no token before them.
+  const feed* feeds = nullptr;
+  std::uint32_t feed_count = 0;
 };
 
-// Valid until the next call.
+// Valid until the next call of run() or begin().
 struct outcome {
   // [draws], from an engine that draws by itself where the batch says how; -1: from nothing but
   // -infinity, or from what is no number. Else null, and logits are given.
@@ -241,7 +251,8 @@ struct facts {
   // Whether a row's bits are the same whatever its company and chunks. If not, they are near: an
   // engine says in its documentation how near.
   bool is_exact = false;
-  bool gives_states = false; // outcome::states; else no slice of a last stage is pooled
+  bool gives_states = false;   // outcome::states; else no slice of a last stage is pooled
+  std::uint32_t begun_max = 0; // batches that may be begun and not run yet
 };
 
 // One engine of a library.
@@ -256,12 +267,19 @@ struct table {
                    engine_handle** out, failure* why) = nullptr;
   // Makes the copies, then runs the rows: reads KV only in the blocks that the slices name, writes
   // only at the positions of the rows. After a failure what the positions of the rows hold is
-  // undefined, and nothing else.
+  // undefined, and nothing else. What was begun comes in its order; another batch, or the same in
+  // another epoch, forgets all that was begun.
   status (*run)(engine_handle* self, const batch* what, outcome* out, failure* why) = nullptr;
   void (*destroy)(engine_handle* self) = nullptr;
   // Activations that might be kept are not needed any more: once each, ahead of destroy, by any
   // thread, also while run() runs. Null: none may be kept.
   void (*give_back)(engine_handle* self, float* activations) = nullptr;
+  // Of an engine whose facts say begun_max, else null. Begins a batch behind those that are begun,
+  // and waits for nothing; false: it will be begun by run(), with all of its tokens. What is wrong
+  // with it is told by run().
+  bool (*begin)(engine_handle* self, const batch* what) = nullptr;
+  // Whether run() of what was begun first would have to wait.
+  bool (*is_busy)(engine_handle* self) = nullptr;
 };
 
 // The one symbol of a library, with C linkage.

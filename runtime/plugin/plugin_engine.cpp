@@ -4,7 +4,7 @@
 #include "runtime/engine/pooling.hpp"
 #include "runtime/engine/prompt_scores.hpp"
 #include "runtime/engine/sampler.hpp"
-#include "runtime/plugin/draw_writer.hpp"
+#include "runtime/plugin/batch_writer.hpp"
 #include "runtime/plugin/weight_feed.hpp"
 
 #include <algorithm>
@@ -56,22 +56,6 @@ result<std::vector<model::tensor_slice>> slices_of(const model::description& m, 
   return slices;
 }
 
-// What a device draws with a look at all logits for each token that is kept: 256 looks at 128k
-// logits are about 1 ms of a GPU, in which all others of the step wait; beyond that, and where the
-// CPU's sampler leaves its heap (heap_top_k_max), the shard draws.
-constexpr std::int32_t device_top_k_max = 256;
-// Up to here the sums of a nucleus cannot round in vocabularies of up to 2^18 tokens, so that a
-// device finds its border in a few looks (is_sum_exact, draw_body.hpp): a border deep enough has
-// 2^-9 of all weights at most below it. Beyond, a device looks once for each token there.
-constexpr float device_top_p_max = 0.998F;
-
-// Whether tokens alone are asked for, by steps that libraries know and are quick with.
-bool is_for_device(const baton::draw& d) {
-  const auto& s = d.sampling;
-  return s.logprobs < 0 && !s.constraint && s.typical_p >= 1 && !s.has_watermark() &&
-         s.top_k <= device_top_k_max && (s.top_p >= 1 || s.top_p <= device_top_p_max);
-}
-
 status failed(status s, const error& e, failure* why) {
   const auto count = std::min(e.message.size(), message_bytes_max - 1);
   std::memcpy(why->message, e.message.data(), count);
@@ -106,12 +90,7 @@ struct plugin_engine::state {
   std::optional<error> group_failure; // of this step: what the group said, not the library
   baton::engine::capacity limits;
   facts told;
-  std::vector<plugin::slice> batch_slices; // these live as long as the library looks at a batch
-  std::vector<plugin::copy> batch_copies;
-  draw_writer batch_draws;
-  // Of the batch: which rows of `logits` its draws are of, and its scored rows, one behind the
-  // other. To a library both are draws.
-  std::vector<std::size_t> draw_rows, score_rows;
+  batch_writer now, begun; // the batch that is run, and the last one that was begun
   std::span<float> logits; // [draws, vocabulary] of the last run
   baton::engine::sampler_scratch scratch;
   baton::engine::constraint_masks masks;
@@ -119,8 +98,7 @@ struct plugin_engine::state {
   host callbacks();
   result<void> create();
   result<void> heard(status ended, const failure& why) const;
-  plugin::batch translated(const micro_batch& batch, std::span<const float> activations);
-  plugin::draw_lists lists_of(const std::vector<baton::draw>& draws);
+  batch_reader reader() const { return {embeds, heads, !settings.keeps_logits}; }
   std::span<float> logits_of(std::size_t row);
   result<std::vector<sample>> draw_all(const micro_batch& batch);
   result<void> score_all(const micro_batch& batch, std::vector<pooled>& to);
@@ -218,51 +196,6 @@ result<void> plugin_engine::state::heard(status ended, const failure& why) const
   return said;
 }
 
-plugin::batch plugin_engine::state::translated(const micro_batch& batch,
-                                               std::span<const float> activations) {
-  batch_slices.clear();
-  batch_copies.clear();
-  for (const auto& s : batch.slices)
-    batch_slices.push_back({s.position, s.rows, s.draws(), s.blocks.data(),
-                            static_cast<std::uint32_t>(s.blocks.size())});
-  for (const auto& p : batch.pools) {
-    auto& of = batch_slices[p.slice];
-    of.is_pooled = p.how != pooling::scores;
-    if (!of.is_pooled && heads)
-      of.draws = of.rows;
-  }
-  draw_rows.clear();
-  score_rows.clear();
-  for (std::size_t i = 0, row = 0; i < batch_slices.size(); ++i) {
-    auto& to = batch.slices[i].draws() > 0 ? draw_rows : score_rows;
-    for (std::uint32_t k = 0; k < batch_slices[i].draws; ++k)
-      to.push_back(row++);
-  }
-  for (const auto& c : batch.copies)
-    batch_copies.push_back({c.block, c.swap_block, c.is_out});
-  plugin::batch b;
-  b.number = batch.batch.value;
-  b.epoch = batch.epoch.value;
-  b.slices = batch_slices.data();
-  b.slice_count = static_cast<std::uint32_t>(batch_slices.size());
-  b.rows = batch.rows();
-  b.draws = static_cast<std::uint32_t>(draw_rows.size() + score_rows.size());
-  b.tokens = batch.tokens.data();
-  b.activations = embeds ? nullptr : activations.data();
-  b.copies = batch_copies.data();
-  b.copy_count = static_cast<std::uint32_t>(batch_copies.size());
-  b.how = lists_of(batch.draws);
-  return b;
-}
-
-// Nothing where a draw is not for devices, or a row is scored: then the shard draws all of them.
-plugin::draw_lists plugin_engine::state::lists_of(const std::vector<baton::draw>& draws) {
-  if (!heads || draws.empty() || !score_rows.empty() || settings.keeps_logits ||
-      !std::all_of(draws.begin(), draws.end(), is_for_device))
-    return {};
-  return batch_draws.write(draws);
-}
-
 std::span<float> plugin_engine::state::logits_of(std::size_t row) {
   return logits.subspan(row * limits.vocabulary_size, limits.vocabulary_size);
 }
@@ -270,7 +203,7 @@ std::span<float> plugin_engine::state::logits_of(std::size_t row) {
 result<void> plugin_engine::state::score_all(const micro_batch& batch, std::vector<pooled>& to) {
   std::size_t i = 0;
   for (const auto& r : baton::engine::scored_rows(batch)) {
-    auto scored = baton::engine::score_token(logits_of(score_rows.at(i++)), r.token,
+    auto scored = baton::engine::score_token(logits_of(now.score_rows().at(i++)), r.token,
                                              batch.pools[r.pool].top, scratch);
     if (!scored)
       return scored.error();
@@ -284,8 +217,8 @@ result<std::vector<sample>> plugin_engine::state::draw_all(const micro_batch& ba
     return ok.error();
   std::vector<sample> samples;
   for (std::size_t i = 0; i < batch.draws.size(); ++i) {
-    auto drawn =
-        baton::engine::draw_token(logits_of(draw_rows.at(i)), batch.draws[i], scratch, masks.of(i));
+    auto drawn = baton::engine::draw_token(logits_of(now.draw_rows().at(i)), batch.draws[i],
+                                           scratch, masks.of(i));
     if (!drawn)
       return drawn.error();
     samples.push_back(*std::move(drawn));
@@ -401,7 +334,7 @@ result<baton::engine::step_output> plugin_engine::run(const micro_batch& batch,
   if (s.group) // whoever has no such step is not among them
     if (auto ok = s.group->agree(batch.batch.value); !ok)
       return ok.error();
-  const auto what = s.translated(batch, activations);
+  const auto& what = s.now.write(batch, activations, s.reader());
   outcome found;
   failure why;
   const auto& calls = s.lib.calls();
@@ -453,12 +386,35 @@ result<baton::engine::step_output> plugin_engine::run(const micro_batch& batch,
   return out;
 }
 
+std::uint32_t plugin_engine::begun_max() const noexcept {
+  const state& s = *state_;
+  const auto& calls = s.lib.calls();
+  return calls.begin != nullptr && calls.is_busy != nullptr && !s.group ? s.told.begun_max : 0;
+}
+
+// A library is never given a batch that contradicts the limits.
+bool plugin_engine::begin(const micro_batch& batch, std::span<const float> activations) {
+  state& s = *state_;
+  const bool is_fed = !batch.feeds.empty();
+  if (begun_max() == 0 || (is_fed && !s.begun.can_feed(batch, s.reader())) ||
+      !baton::engine::validate(batch, activations, s.limits, s.embeds, is_fed))
+    return false;
+  if (s.lib.calls().begin(s.handle, &s.begun.write(batch, activations, s.reader())))
+    return true;
+  s.begun.forget(); // nothing is fed from it
+  return false;
+}
+
+bool plugin_engine::is_busy() {
+  return begun_max() > 0 && state_->lib.calls().is_busy(state_->handle);
+}
+
 std::span<const float> plugin_engine::logits(std::size_t index) const {
   const std::size_t width = state_->limits.vocabulary_size;
-  ENSURE(index < state_->draw_rows.size() &&
-             (state_->draw_rows[index] + 1) * width <= state_->logits.size(),
+  const auto& rows = state_->now.draw_rows();
+  ENSURE(index < rows.size() && (rows[index] + 1) * width <= state_->logits.size(),
          "logits of draw {}", index);
-  return state_->logits.subspan(state_->draw_rows[index] * width, width);
+  return state_->logits.subspan(rows[index] * width, width);
 }
 
 } // namespace baton::plugin

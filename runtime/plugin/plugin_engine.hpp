@@ -58,6 +58,9 @@ public:
   // Errors: as engine::run; link_down where the group failed.
   result<baton::engine::step_output> run(const micro_batch& batch,
                                          std::span<const float> activations) override;
+  bool begin(const micro_batch& batch, std::span<const float> activations) override;
+  std::uint32_t begun_max() const noexcept override;
+  bool is_busy() override;
 
   // Whether a row's bits are the same in any company and cut.
   bool is_exact() const noexcept;

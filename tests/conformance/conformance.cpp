@@ -14,11 +14,6 @@
 namespace baton::conformance {
 namespace {
 
-// Two whole blocks and a part of a third.
-std::uint32_t length_of(const engine::capacity& limits) {
-  return 2 * limits.block_positions + (limits.block_positions + 1) / 2;
-}
-
 // Distributions differ by their tokens: else the checks below would see nothing.
 void check_sees(const subject& s, const distribution& one, const distribution& other) {
   double most = 0;
@@ -468,6 +463,8 @@ void check_engine(const subject& s) {
   pools_rows(s);
   keeps_rows(s);
   scores_prompts(s);
+  begun_steps_do_not_show(s);
+  fed_steps_do_not_show(s);
   says_what_overflowed(s);
 }
 

@@ -47,6 +47,8 @@ void constraints_are_kept(const subject& s);      // and none is passed over wit
 void pools_rows(const subject& s);                // to an embedding, or refuses by name
 void keeps_rows(const subject& s);                // that may be kept, whatever steps come behind
 void scores_prompts(const subject& s);            // as draws of each row would, or refuses by name
+void begun_steps_do_not_show(const subject& s);   // whether they come or not
+void fed_steps_do_not_show(const subject& s);     // begun before their tokens were drawn
 void says_what_overflowed(const subject& s);      // rows that are no numbers fail the step
 
 // All of these.

@@ -66,8 +66,12 @@ std::vector<distribution> pipeline::step(const std::vector<piece>& pieces,
   const auto samples = run(batch);
   REQUIRE_MESSAGE(samples, samples.error().message);
   REQUIRE(samples->size() == batch.draws.size());
+  return distributions_of(*samples);
+}
+
+std::vector<distribution> pipeline::distributions_of(const std::vector<sample>& samples) const {
   std::vector<distribution> out;
-  for (const auto& each : *samples) {
+  for (const auto& each : samples) {
     distribution d(limits().vocabulary_size, -std::numeric_limits<float>::infinity());
     for (const auto& entry : each.top)
       d.at(static_cast<std::size_t>(entry.token)) = entry.logprob;
@@ -144,6 +148,10 @@ std::vector<float> pipeline::scores_of(const std::vector<token_id>& tokens,
     }
   });
   return logprobs;
+}
+
+std::uint32_t length_of(const engine::capacity& limits) {
+  return 2 * limits.block_positions + (limits.block_positions + 1) / 2;
 }
 
 std::vector<token_id> some_tokens(const engine::capacity& limits, std::size_t count,

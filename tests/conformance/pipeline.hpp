@@ -45,7 +45,9 @@ public:
                                const std::vector<block_index>& blocks,
                                const std::vector<std::uint32_t>& sizes,
                                const std::vector<piece>& company = {});
-  // One distribution a draw. Requires: the step succeeds.
+  // One distribution a draw that asks for all log-probabilities.
+  std::vector<distribution> distributions_of(const std::vector<sample>& samples) const;
+  // The same of a step. Requires: the step succeeds.
   std::vector<distribution> step(const std::vector<piece>& pieces,
                                  std::vector<block_copy> copies = {});
   // Runs `tokens` in steps of these sizes, the last one repeated: what the last row of the last
@@ -61,6 +63,8 @@ private:
   std::uint64_t batches_ = 0;
 };
 
+// Two whole blocks and a part of a third: how long the sequences of the checks are.
+std::uint32_t length_of(const engine::capacity& limits);
 // As many tokens, which differ by `seed`.
 std::vector<token_id> some_tokens(const engine::capacity& limits, std::size_t count,
                                   std::uint32_t seed = 0);

@@ -97,11 +97,11 @@ void plain_attention::check_same(const planned& plan, const query_tables& t) {
 }
 
 void plain_attention::plan_singles(const query_tables& tables, bool /*is_recorded*/) {
-  singles_ = copy_of(tables);
+  run_([this, plan = copy_of(tables)] { singles_ = plan; });
 }
 
 void plain_attention::plan_prompts(const query_tables& tables) {
-  prompts_ = copy_of(tables);
+  run_([this, plan = copy_of(tables)] { prompts_ = plan; });
 }
 
 void plain_attention::attend_singles(const attend_args& a, const query_tables& tables) {

@@ -3,6 +3,8 @@
 // round and a row never depends on the rows beside it. As "plain-sums" it sums up over ranks by
 // itself, as a device with NCCL does, and insists on the order of calls that NCCL needs. What is
 // recorded is kept as a list of calls; "plain-torn" fails to record, "plain-still" cannot at all.
+// "plain-late" does nothing before it must, and copies beside the kernels as early or late as the
+// line of device.hpp allows: whoever touches memory that is still in use gets other numbers.
 // "plain-paged" has attention of a library (plain_attention.hpp), "plain-prompts" for prompts
 // alone. "plain-hosted" has the host group the rows of a mixture, "plain-alone" lacks what ranks
 // need. "plain-trapping" has a kernel that traps once the file exists that BATON_PLAIN_TRAP names,
@@ -12,11 +14,13 @@
 #include "runtime/gpu/scalar.hpp"
 #include "tests/support/plain_attention.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <new>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace baton::gpu {
@@ -66,19 +70,65 @@ private:
 
 using calls = std::vector<std::function<void()>>;
 
-class plain_recording final : public recording {
+// What a late device was asked for and has not done, in its order. Copies out beside the kernels
+// are done when somebody waits for a mark behind them.
+struct late_work {
+  calls list;
+  std::size_t done = 0; // of all that were ever asked for
+
+  void run(std::size_t until) { // of the same
+    const auto count = until - std::min(until, done);
+    for (std::size_t i = 0; i < count; ++i)
+      list[i]();
+    list.erase(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(count));
+    done += count;
+  }
+  std::size_t asked_for() const { return done + list.size(); }
+};
+
+class late_mark final : public mark {
 public:
-  explicit plain_recording(calls made) : made_(std::move(made)) {}
-  void replay() override {
-    for (const auto& each : made_)
+  late_mark(std::shared_ptr<late_work> work, calls leaving, bool is_overtaken)
+      : work_(std::move(work)), until_(work_->asked_for()), leaving_(std::move(leaving)),
+        is_overtaken_(is_overtaken) {}
+  bool is_passed() noexcept override { return ++looks_ > 2; }
+  // What is behind the mark may be done by then, or not.
+  void wait() override {
+    work_->run(is_overtaken_ ? work_->asked_for() : until_);
+    for (const auto& each : std::exchange(leaving_, {}))
       each();
   }
 
 private:
-  calls made_;
+  std::shared_ptr<late_work> work_;
+  std::size_t until_;
+  calls leaving_;
+  bool is_overtaken_;
+  int looks_ = 0;
 };
 
-// The host's kernels; `stream` is the list that they are kept in while a device records, else null.
+class passed_already final : public mark {
+public:
+  void wait() override {}
+  bool is_passed() noexcept override { return true; }
+};
+
+class plain_recording final : public recording {
+public:
+  using runner = std::function<void(std::function<void()>)>;
+  plain_recording(calls made, runner run) : made_(std::move(made)), run_(std::move(run)) {}
+  void replay() override {
+    for (const auto& each : made_)
+      run_(each);
+  }
+
+private:
+  calls made_;
+  runner run_;
+};
+
+// The host's kernels; `stream` points to the list that they are kept in, null: they are run at
+// once.
 template <auto Kernel>
 struct kept;
 template <class Args, void (*kernel_table::*Kernel)(const Args&, void*)>
@@ -99,7 +149,13 @@ constexpr kernel_table kept_table() {
 
 class plain_device final : public device {
 public:
-  explicit plain_device(std::string_view name) : name_(name), sums_itself_(name == "plain-sums") {}
+  explicit plain_device(std::string_view name)
+      : name_(name), sums_itself_(name == "plain-sums"),
+        late_(name == "plain-late" ? std::make_shared<late_work>() : nullptr),
+        list_(late_ ? &late_->list : nullptr) {}
+  plain_device(const plain_device&) = delete;
+  plain_device& operator=(const plain_device&) = delete;
+  ~plain_device() override { run_late(); } // among it what was given back
 
   std::string name() const override { return name_; }
   // A row alone and one of a prompt are computed in two ways there.
@@ -108,8 +164,8 @@ public:
     using k = kernel_table;
     static constexpr auto table =
         kept_table<&k::embed, &k::norm, &k::rotate, &k::attend, &k::gate, &k::cap, &k::choose,
-                   &k::gather, &k::scatter, &k::spread, &k::draw, &k::multiply_packed, &k::unpack,
-                   &k::group, &k::multiply_experts, &k::combine>();
+                   &k::gather, &k::scatter, &k::spread, &k::feed, &k::draw, &k::multiply_packed,
+                   &k::unpack, &k::group, &k::multiply_experts, &k::combine>();
     return table;
   }
   void* stream() noexcept override { return &list_; }
@@ -132,33 +188,41 @@ public:
   std::unique_ptr<recording> record(const std::function<void()>& work) override {
     calls made;
     list_ = &made;
+    is_recording_ = true;
+    const auto end = [this] {
+      list_ = late_ ? &late_->list : nullptr;
+      is_recording_ = false;
+    };
     try {
       work();
     } catch (...) {
-      list_ = nullptr;
+      end();
       throw;
     }
-    list_ = nullptr;
+    end();
     if (name_ == "plain-torn")
       throw refused(plugin::status::internal, "torn while recording");
-    return std::make_unique<plain_recording>(std::move(made));
+    return std::make_unique<plain_recording>(
+        std::move(made), [this](std::function<void()> call) { run_or_keep(std::move(call)); });
   }
+  // Given back, it is gone when all is done that was asked for before.
   buffer take(std::size_t bytes) override {
-    runs_now("memory");
-    trap_where_told();
-    check_launches();
-    void* memory = std::malloc(bytes);
-    if (memory == nullptr)
-      throw std::bad_alloc();
-    std::memset(memory, 0xFF, bytes); // NaN of every kind: what is read before it was written shows
-    return {std::shared_ptr<void>(memory, std::free)};
+    return {std::shared_ptr<void>(memory_of(bytes), [late = late_](void* p) {
+      if (late && !late->list.empty())
+        late->list.push_back([p] { std::free(p); });
+      else
+        std::free(p);
+    })};
   }
-  buffer take_host(std::size_t bytes) override { return take(bytes); }
+  buffer take_host(std::size_t bytes) override {
+    return {std::shared_ptr<void>(memory_of(bytes), std::free)};
+  }
   void upload(void* to, const void* from, std::size_t bytes) override {
     runs_now("a copy");
     check_launches();
     if (is_under_way_) // on a device it may wait for what was asked before
       throw refused(plugin::status::internal, "a copy before the ranks have finished");
+    run_late();
     std::memcpy(to, from, bytes);
   }
   void download(void* to, const void* from, std::size_t bytes) override {
@@ -166,8 +230,41 @@ public:
     check_launches();
     if (is_under_way_) // on a device this would wait for ranks that may be gone
       throw refused(plugin::status::internal, "a copy back before the ranks have finished");
+    run_late();
     std::memcpy(to, from, bytes);
   }
+  void upload_later(void* to, const void* from, std::size_t bytes) override {
+    copy_in_turn("a copy", to, from, bytes);
+  }
+  void download_later(void* to, const void* from, std::size_t bytes) override {
+    if (is_under_way_)
+      throw refused(plugin::status::internal, "a copy back before the ranks have finished");
+    copy_in_turn("a copy back", to, from, bytes);
+  }
+  void copy_later(void* to, const void* from, std::size_t bytes) override {
+    copy_in_turn("a copy on the device", to, from, bytes);
+  }
+  void upload_beside(void* to, const void* from, std::size_t bytes) override {
+    runs_now("a copy");
+    check_launches();
+    std::memcpy(to, from, bytes); // it need not wait for anything
+  }
+  void download_beside(void* to, const void* from, std::size_t bytes) override {
+    runs_now("a copy back");
+    check_launches();
+    auto copy = [to, from, bytes] { std::memcpy(to, from, bytes); };
+    if (late_)
+      leaving_.push_back(copy); // nothing that is asked for later waits for it
+    else
+      copy();
+  }
+  std::unique_ptr<mark> set_mark() override {
+    check_launches();
+    if (!late_)
+      return std::make_unique<passed_already>();
+    return std::make_unique<late_mark>(late_, std::exchange(leaving_, {}), ++marks_ % 2 == 0);
+  }
+  bool works_by_itself() const noexcept override { return name_ != "plain-still"; }
   void zero(void* memory, std::size_t bytes) override {
     run_or_keep([memory, bytes] { std::memset(memory, 0, bytes); });
   }
@@ -213,14 +310,37 @@ private:
     const char* file = name_ == "plain-trapping" ? std::getenv("BATON_PLAIN_TRAP") : nullptr;
     is_lost_ = is_lost_ || (file != nullptr && std::remove(file) == 0);
   }
+  void* memory_of(std::size_t bytes) {
+    runs_now("memory");
+    trap_where_told();
+    check_launches();
+    void* memory = std::malloc(bytes);
+    if (memory == nullptr)
+      throw std::bad_alloc();
+    std::memset(memory, 0xFF, bytes); // NaN of every kind: what is read before it was written shows
+    return memory;
+  }
+  void copy_in_turn(const char* what, void* to, const void* from, std::size_t bytes) {
+    runs_now(what);
+    check_launches();
+    run_or_keep([to, from, bytes] { std::memcpy(to, from, bytes); });
+  }
+  void run_late() {
+    if (late_)
+      late_->run(late_->asked_for());
+  }
   void runs_now(const std::string& what) const {
-    if (list_ != nullptr)
+    if (is_recording_)
       throw refused(plugin::status::internal, what + " while a step is recorded");
   }
 
   std::string name_;
   bool sums_itself_;
-  calls* list_ = nullptr; // of what is being recorded; null: calls are run
+  std::shared_ptr<late_work> late_; // null: what is asked for is done at once
+  calls* list_;                     // that calls are kept in; null: they are run
+  bool is_recording_ = false;
+  calls leaving_; // copies that no mark is behind yet
+  std::uint32_t marks_ = 0;
   bool is_under_way_ = false;
   bool is_lost_ = false;
 };
@@ -231,7 +351,8 @@ std::unique_ptr<device> open_device(const plugin::settings& with) {
   const std::string_view wanted = with.device;
   if (wanted != "plain" && wanted != "plain-sums" && wanted != "plain-torn" &&
       wanted != "plain-still" && wanted != "plain-paged" && wanted != "plain-prompts" &&
-      wanted != "plain-hosted" && wanted != "plain-alone" && wanted != "plain-trapping")
+      wanted != "plain-late" && wanted != "plain-hosted" && wanted != "plain-alone" &&
+      wanted != "plain-trapping")
     throw refused(plugin::status::no_device,
                   "there is no device " + std::string(wanted) + ", only plain");
   return std::make_unique<plain_device>(wanted);

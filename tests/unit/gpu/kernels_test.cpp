@@ -236,6 +236,15 @@ TEST_CASE("gates, caps, embeddings and rows by expert are what their definitions
   }
 }
 
+TEST_CASE("rows are fed what was drawn, and a token where nothing could be") {
+  const std::uint32_t rows[] = {3, 0, 4}, draws[] = {1, 2, 0};
+  const std::int32_t drawn[] = {70, 80, -1};
+  std::int32_t tokens[] = {-1, 11, 12, -1, -1};
+  host_kernels().feed({3, rows, draws, drawn, tokens}, nullptr);
+  const std::int32_t expected[] = {0, 11, 12, 80, 70};
+  CHECK(std::equal(std::begin(tokens), std::end(tokens), std::begin(expected)));
+}
+
 TEST_CASE("the best experts are chosen, the lower one of equals, and weigh what they should") {
   const std::vector<float> scores{0.5F, 2.0F, 2.0F, -1.0F, 1.0F};
   for (const bool normalises : {false, true}) {

@@ -6,6 +6,9 @@
 
 #include <doctest/doctest.h>
 
+#include <optional>
+#include <utility>
+
 using namespace baton;
 using namespace baton::testing;
 
@@ -80,6 +83,20 @@ TEST_CASE("an engine whose device has attention of a library keeps the contract"
       plugin_subject(plain, tiny, plugin_settings("plain-prompts"), /*tolerance=*/5e-5F));
 }
 
+TEST_CASE("an engine that begins steps keeps the contract, and touches nothing that is in use") {
+  const auto plain = open_engine("plain");
+  for (const std::uint32_t experts : {0U, 4U}) {
+    const auto tiny = std::make_shared<const tiny_file>(
+        tiny_llama{.layers = 3, .experts = experts, .experts_used = experts / 2});
+    CAPTURE(experts);
+    CHECK(load_plugin(plain, *tiny, plugin_settings("plain-late"))->begun_max() == 2);
+    conformance::check_engine(
+        plugin_subject(plain, tiny, plugin_settings("plain-late"), /*tolerance=*/0));
+  }
+  const tiny_file tiny(tiny_llama{.layers = 2});
+  CHECK(load_plugin(plain, tiny, plugin_settings("plain-still"))->begun_max() == 0);
+}
+
 TEST_CASE("a last stage that gives no rows refuses embeddings by name, others pass rows on") {
   const auto plain = open_engine("bad_modest");
   const tiny_file tiny(tiny_llama{.layers = 2});
@@ -148,7 +165,8 @@ public:
     draws_otherwise,
     passes_over_constraints,
     pools_a_chunk_alone,
-    scores_another_token
+    scores_another_token,
+    runs_what_was_begun
   };
   faulty_engine(fault what, std::unique_ptr<engine> real) : what_(what), real_(std::move(real)) {}
   const baton::engine::capacity& limits() const noexcept override { return real_->limits(); }
@@ -157,6 +175,9 @@ public:
     if (auto ok = validate(batch, activations, limits(), activations.empty()); !ok)
       return ok.error();
     auto changed = batch;
+    const auto begun = std::exchange(begun_, std::nullopt);
+    if (begun && what_ == fault::runs_what_was_begun)
+      changed.tokens.assign(batch.tokens.size(), begun->tokens.front());
     if (what_ == fault::forgets_copies)
       changed.copies.clear();
     if (what_ == fault::swaps_blocks)
@@ -179,10 +200,15 @@ public:
         p.next = p.next == 0 ? 1 : p.next - 1;
     return real_->run(changed, activations);
   }
+  bool begin(const micro_batch& batch, std::span<const float> /*activations*/) override {
+    begun_ = batch;
+    return true;
+  }
 
 private:
   fault what_;
   std::unique_ptr<engine> real_;
+  std::optional<micro_batch> begun_;
 };
 
 conformance::subject faulty(faulty_engine::fault what) {
@@ -217,6 +243,9 @@ TEST_CASE("an engine that passes over constraints is found out" * doctest::shoul
 }
 TEST_CASE("an engine that forgets what a prompt came to is found out" * doctest::should_fail()) {
   conformance::pools_rows(faulty(faulty_engine::fault::pools_a_chunk_alone));
+}
+TEST_CASE("an engine that runs whatever was begun is found out" * doctest::should_fail()) {
+  conformance::begun_steps_do_not_show(faulty(faulty_engine::fault::runs_what_was_begun));
 }
 TEST_CASE("an engine that scores other tokens is found out" * doctest::should_fail()) {
   conformance::scores_prompts(faulty(faulty_engine::fault::scores_another_token));
