@@ -6,11 +6,12 @@
 
 #include <algorithm>
 #include <new>
+#include <utility>
 
 namespace baton::actors {
 namespace {
 
-using pointer = stage_actor::stateful_pointer<stage_state>;
+using pointer = own_stage_actor::stateful_pointer<stage_state>;
 
 constexpr std::align_val_t activation_alignment{64}; // a cache line, and the widest vector load
 
@@ -108,6 +109,15 @@ bool take_over(stage_state& s, const open_epoch& m) {
   return true;
 }
 
+void forget_ready(stage_state& s) {
+  if (s.begun > 0 || s.begun_in_feed)
+    s.config.engine->forget_begun();
+  s.ready.clear();
+  s.begun = 0;
+  s.begun_in_feed.reset();
+  s.is_next_refused = false;
+}
+
 void enter_epoch(pointer self, const open_epoch& m) {
   auto& s = self->state;
   if (m.epoch <= s.current.epoch || m.stage != s.config.stage || m.rank != s.config.rank ||
@@ -122,6 +132,7 @@ void enter_epoch(pointer self, const open_epoch& m) {
   s.current.takes.reset();
   s.is_open = false;
   s.feed.clear();
+  forget_ready(s);
   if (s.sent)
     s.sent->begin_epoch();
   // At once, so that a rank that still waits in the epoch before finds it over.
@@ -185,15 +196,18 @@ void lose_group(pointer self, const error& why) {
     announce(self);
 }
 
+std::span<const float> rows_in(const micro_batch& batch) {
+  return {reinterpret_cast<const float*>(batch.activations.data),
+          batch.activations.size_bytes / sizeof(float)};
+}
+
 // Requires: in the group.
 result<engine::step_output> compute(pointer self, const micro_batch& batch) {
   auto& s = self->state;
   for (std::uint32_t rank = 1; s.config.rank == 0 && rank < s.config.width; ++rank)
     self->send(s.config.peers.stage(member(s, s.config.stage, rank).node), batch);
-  const std::span<const float> in(reinterpret_cast<const float*>(batch.activations.data),
-                                  batch.activations.size_bytes / sizeof(float));
   try {
-    return s.config.engine->run(batch, in);
+    return s.config.engine->run(batch, rows_in(batch));
   } catch (const std::bad_alloc&) {
     // One sequence may ask for more than there is: the scheduler finds it (scheduler::fail_step).
     // Ranks of a stage go on together, or not at all.
@@ -214,9 +228,10 @@ void pass_on(pointer self, micro_batch& batch, payload rows) {
   self->send(s.config.peers.stage(member(s, s.config.stage + 1).node), std::move(batch));
 }
 
-void run(pointer self, micro_batch& batch) {
+// `started`: when the engine came to it; by default now.
+void run(pointer self, micro_batch& batch, std::optional<std::uint64_t> started_at = {}) {
   auto& s = self->state;
-  auto started = s.config.now_micros();
+  const auto started = started_at.value_or(s.config.now_micros());
   if (s.sent)
     if (const auto rows = s.sent->find(batch)) {
       batch.stage_micros.push_back(static_cast<std::uint32_t>(s.config.now_micros() - started));
@@ -252,14 +267,82 @@ bool is_current(stage_state& s, epoch_id epoch) {
   return false;
 }
 
+// Once for all that has come by then, the message being behind it in the mailbox.
+void call_run_next(pointer self) {
+  auto& s = self->state;
+  if (s.ready.empty() || std::exchange(s.will_run_next, true))
+    return;
+  self->send(self, run_next{});
+}
+
+// At once, or when the engine has come to it.
+void run_in_turn(pointer self, micro_batch& batch) {
+  auto& s = self->state;
+  if (s.config.engine->begun_max() == 0)
+    return run(self, batch);
+  if (s.begun_in_feed == batch.batch)
+    ++s.begun;
+  s.begun_in_feed.reset();
+  s.ready.push_back(std::move(batch));
+  call_run_next(self);
+}
+
+// What waits for the tokens of the last one that was begun: a stage that draws them itself may hand
+// them on by itself.
+void begin_in_feed(stage_state& s) {
+  if (s.config.stage != 0 || !is_last(s) || s.begun == 0 || s.begun < s.ready.size() ||
+      s.begun >= s.config.engine->begun_max())
+    return;
+  const auto* next = s.feed.next_behind(s.ready.back().batch);
+  if (next != nullptr && s.config.engine->begin(*next, {}))
+    s.begun_in_feed = next->batch;
+}
+
+// As many as the engine takes, in their order. What stage 0 has sent before is not computed again.
+void begin_steps(stage_state& s) {
+  while (!s.is_next_refused && s.begun < s.ready.size() && s.begun < s.config.engine->begun_max()) {
+    const auto& next = s.ready[s.begun];
+    s.is_next_refused =
+        (s.sent && s.sent->find(next)) || !s.config.engine->begin(next, rows_in(next));
+    if (!s.is_next_refused && s.begun++ == 0)
+      s.busy_since = s.config.now_micros();
+  }
+  if (!s.is_next_refused && !s.begun_in_feed)
+    begin_in_feed(s);
+}
+
 void run_what_is_ready(pointer self) {
   auto& s = self->state;
   while (auto next = s.feed.pop()) {
     if (next->filled)
-      run(self, next->batch);
+      run_in_turn(self, next->batch);
     else
       answer(self, {next->batch.batch, next->batch.epoch, {}, {}, next->filled.error()});
   }
+}
+
+void on_run_next(pointer self) {
+  auto& s = self->state;
+  s.will_run_next = false;
+  if (!s.is_open)
+    forget_ready(s);
+  if (s.ready.empty())
+    return;
+  begin_steps(s);
+  if (s.begun > 0 && s.config.engine->is_busy())
+    return call_run_next(self);
+  auto batch = std::move(s.ready.front());
+  s.ready.pop_front();
+  if (s.begun > 0) {
+    --s.begun;
+    run(self, batch, s.busy_since);
+    s.busy_since = s.config.now_micros(); // with the next one, if it was begun
+  } else {
+    s.is_next_refused = false;
+    run(self, batch);
+  }
+  run_what_is_ready(self); // what it drew may have been waited for
+  call_run_next(self);
 }
 
 void on_batch(pointer self, micro_batch& batch) {
@@ -267,7 +350,7 @@ void on_batch(pointer self, micro_batch& batch) {
   if (!is_current(s, batch.epoch))
     return;
   if (s.config.stage > 0 || s.config.rank > 0)
-    return run(self, batch);
+    return run_in_turn(self, batch);
   s.feed.push(std::move(batch));
   run_what_is_ready(self);
 }
@@ -282,7 +365,7 @@ void on_drawn(pointer self, const sampled& step) {
 
 } // namespace
 
-stage_actor::behavior_type stage(pointer self, stage_config config) {
+own_stage_actor::behavior_type stage(pointer self, stage_config config) {
   install_fault_handlers(self);
   auto& state = self->state;
   state.config = std::move(config);
@@ -301,6 +384,7 @@ stage_actor::behavior_type stage(pointer self, stage_config config) {
         open_if_linked(self);
       },
       [self](const peer_down& m) { lose_peer(self, m); },
+      [self](const run_next&) { on_run_next(self); },
   };
 }
 

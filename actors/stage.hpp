@@ -13,10 +13,22 @@
 #include "runtime/schedule/sent_rows.hpp"
 #include "runtime/schedule/token_feed.hpp"
 
+#include <deque>
 #include <memory>
 #include <optional>
 
 namespace baton::actors {
+
+// From a stage to itself, where its engine may begin steps: all that came before it is heard.
+struct run_next {};
+
+} // namespace baton::actors
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(baton::actors::run_next)
+
+namespace baton::actors {
+
+using own_stage_actor = stage_actor::extend<caf::reacts_to<run_next>>;
 
 struct stage_config {
   stage_index stage = 0;
@@ -41,6 +53,10 @@ struct stage_config {
 //       +------------------------+---- peer_down(listener), ----+   (rank 0 announces itself again,
 //                                      a step lost the group         the others wait for
 //                                      open_epoch)
+//   Where the engine may begin steps (engine::begin), micro-batches wait in `ready`: as many as it
+//   takes are begun, and while it is busy with the first one the mailbox is heard, in which the
+//   next one or its tokens may come.
+//
 //   Listeners, of rank 0: the other ranks, and those of the next stage and the first. Who has none
 //   is opened by open_epoch. micro_batch of another epoch than the open one: dropped and counted.
 struct stage_state {
@@ -52,11 +68,17 @@ struct stage_state {
   bool has_taken = false;                  // the KV that the epoch began with
   std::vector<hello> linked;               // peers that are up now
   schedule::token_feed feed;               // of stage 0
+  std::deque<micro_batch> ready;           // of an engine that begins; few: all are in flight
+  std::size_t begun = 0;                   // of those, the first
+  std::uint64_t busy_since = 0;            // since when the engine is busy with the first of them
+  std::optional<batch_id> begun_in_feed;   // begun behind all of those, and waits for its tokens
+  bool is_next_refused = false;            // the one behind them is not begun, but run in its turn
+  bool will_run_next = false;              // a run_next is on the way
   std::optional<schedule::sent_rows> sent; // of stage 0, if others follow and it is no group
   std::uint64_t stale_batches = 0;
 };
 
-stage_actor::behavior_type stage(stage_actor::stateful_pointer<stage_state> self,
-                                 stage_config config);
+own_stage_actor::behavior_type stage(own_stage_actor::stateful_pointer<stage_state> self,
+                                     stage_config config);
 
 } // namespace baton::actors

@@ -27,6 +27,8 @@ public:
   // By the thread that runs the steps.
   void begin(time_point now, std::uint32_t rows);
   void end(time_point now);
+  // The present one is not waited for any more, and no measure for others.
+  void forget() { began_ = 0; }
 
   // By any thread: for how long the present step has run, if that is beyond its deadline.
   std::optional<std::chrono::milliseconds> overdue(time_point now) const;

@@ -4,6 +4,7 @@
 #include "actors/step_watch.hpp"
 #include "runtime/engine/engine.hpp"
 
+#include <deque>
 #include <memory>
 #include <utility>
 
@@ -16,20 +17,54 @@ public:
       : inner_(std::move(inner)), watch_(std::move(watch)) {}
 
   const baton::engine::capacity& limits() const noexcept override { return inner_->limits(); }
+  // What was begun is timed from the end of the step ahead of it.
   result<baton::engine::step_output> run(const micro_batch& batch,
                                          std::span<const float> activations) override {
-    using clock = std::chrono::steady_clock;
-    watch_->begin(clock::now(), static_cast<std::uint32_t>(batch.tokens.size()));
+    if (begun_.empty() || begun_.front().batch != batch.batch ||
+        begun_.front().epoch != batch.epoch) {
+      begun_.clear();
+      watch_->begin(clock::now(), batch.rows());
+    } else {
+      begun_.pop_front();
+    }
     struct until_end { // by an exception, too
-      actors::step_watch& watch;
-      ~until_end() { watch.end(clock::now()); }
-    } const end{*watch_};
+      watched_engine& self;
+      ~until_end() {
+        self.watch_->end(clock::now());
+        if (!self.begun_.empty())
+          self.watch_->begin(clock::now(), self.begun_.front().rows);
+      }
+    } const end{*this};
     return inner_->run(batch, activations);
+  }
+  bool begin(const micro_batch& batch, std::span<const float> activations) override {
+    if (!inner_->begin(batch, activations))
+      return false;
+    if (begun_.empty())
+      watch_->begin(clock::now(), batch.rows());
+    begun_.push_back({batch.batch, batch.epoch, batch.rows()});
+    return true;
+  }
+  std::uint32_t begun_max() const noexcept override { return inner_->begun_max(); }
+  bool is_busy() override { return inner_->is_busy(); }
+  void forget_begun() override {
+    if (!begun_.empty())
+      watch_->forget();
+    begun_.clear();
+    inner_->forget_begun();
   }
 
 private:
+  using clock = std::chrono::steady_clock;
+  struct step {
+    batch_id batch;
+    epoch_id epoch;
+    std::uint32_t rows;
+  };
+
   std::shared_ptr<baton::engine::engine> inner_;
   std::shared_ptr<actors::step_watch> watch_;
+  std::deque<step> begun_; // and not run yet
 };
 
 } // namespace baton::cluster

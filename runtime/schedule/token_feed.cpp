@@ -48,6 +48,16 @@ std::optional<token_feed::ready> token_feed::pop() {
   return next;
 }
 
+const micro_batch* token_feed::next_behind(batch_id running) const {
+  if (waiting_.empty())
+    return nullptr;
+  const auto& next = waiting_.front();
+  const bool is_behind =
+      !next.feeds.empty() && std::all_of(next.feeds.begin(), next.feeds.end(),
+                                         [&](const feed& f) { return f.batch == running; });
+  return is_behind ? &next : nullptr;
+}
+
 result<void> token_feed::fill(micro_batch& batch) const {
   for (const feed& f : batch.feeds) {
     const auto it = drawn_.find(f.batch);

@@ -33,6 +33,9 @@ public:
     result<void> filled;
   };
   std::optional<ready> pop();
+  // The first that waits, if `running` alone is to bring the tokens that it has not; null: there is
+  // no such batch. Valid until the next call of any other function.
+  const micro_batch* next_behind(batch_id running) const;
   // Another epoch has begun.
   void clear();
 

@@ -37,6 +37,7 @@ world_options drawn_options(std::uint64_t seed) {
   o.by_priority = draw(4) == 0;
   o.window_bytes = draw(2) == 0 ? 64ull << 20 : 1024ull << draw(3);
   o.width = draw(5) < 3 ? 1 : 2 + draw(4) / 3;
+  o.engines_begin = draw(2) == 0;
   return o;
 }
 

@@ -67,6 +67,7 @@ struct world_options {
   bool by_priority = false;
   bool use_job_ticket = false;
   bool pools = true;                        // the engines make embeddings
+  bool engines_begin = false;               // steps before they are asked for
   std::uint64_t window_bytes = 64ull << 20; // of each link
   // The processes are children of a root, whose supervisor starts them again.
   bool supervised = false;

@@ -350,7 +350,7 @@ void world::start_shard(node_id node) {
   c.group = group;
   c.engine = std::make_shared<sim_engine>(
       kept.engine, [this, node](const micro_batch& batch) { return before_step(node, batch); },
-      group);
+      group, options_.engines_begin);
   c.announcement = {node,
                     links.self().epoch,
                     where.stage,

@@ -327,3 +327,57 @@ TEST_CASE("a completion begins with the space behind its prompt, an answer to a 
   for (const auto ticket : {completion, without_text, chat})
     CHECK(w.of(ticket).ids.size() == 3);
 }
+
+namespace {
+
+// Some prompts, asked for at once of engines that begin steps.
+struct begun_flow {
+  world w;
+  std::vector<ids_prompt> prompts;
+  std::vector<ticket_id> tickets;
+
+  begun_flow() {
+    for (auto& each : w.engines)
+      each.begun_max = 2;
+    w.run();
+    for (token_id i = 0; i < 6; ++i) {
+      prompts.push_back({10 + i, 20, 30, 40 + i, 50, 60, 70, 80, 90, 100, 110});
+      tickets.push_back(w.ask(prompts.back(), 12));
+    }
+  }
+  void check_all_answered() {
+    w.run();
+    for (std::size_t i = 0; i < tickets.size(); ++i) {
+      const auto a = w.of(tickets[i]);
+      CHECK(a.ids == oracle(prompts[i], 12));
+      CHECK(a.ends == 1);
+    }
+  }
+};
+
+} // namespace
+
+TEST_CASE("an engine that may begin steps begins what it runs, in that order, two at most") {
+  begun_flow f;
+  f.check_all_answered();
+  for (const auto& each : f.w.engines) {
+    CHECK(each.together_max == 2);
+    std::vector<batch_id> begun;
+    for (const auto& batch : each.begun) {
+      begun.push_back(batch.batch);
+      CHECK(batch.feeds.empty()); // that is for a stage that draws by itself what it waits for
+    }
+    CHECK(begun == each.ran);
+  }
+}
+
+TEST_CASE("what was begun is forgotten with its epoch") {
+  begun_flow f;
+  for (int kills = 0; kills < 2; ++kills) {
+    f.w.run_some(137 + 41 * kills);
+    const auto stage = static_cast<stage_index>(kills % 2);
+    f.w.kill_shard(stage);
+    f.w.start_shard(stage);
+  }
+  f.check_all_answered();
+}

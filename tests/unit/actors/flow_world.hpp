@@ -17,6 +17,8 @@
 #include <caf/scheduler/test_coordinator.hpp>
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <array>
 #include <functional>
 #include <map>
 
@@ -61,22 +63,43 @@ inline gateway_actor::behavior_type listener(gateway_actor::pointer, seen* s) {
   };
 }
 
+// What a stage's engine was asked for.
+struct engine_notes {
+  std::uint32_t begun_max = 0;
+  std::vector<micro_batch> begun;
+  std::vector<batch_id> ran;
+  std::size_t together_max = 0; // begun and not run
+};
+
 // Asks before each step, and throws what is thrown there.
 class asking_engine final : public engine::engine {
 public:
   using question = std::function<void(const micro_batch&)>;
-  asking_engine(std::shared_ptr<baton::engine::engine> inner, question before)
-      : inner_(std::move(inner)), before_(std::move(before)) {}
+  asking_engine(std::shared_ptr<baton::engine::engine> inner, question before, engine_notes& noted)
+      : inner_(std::move(inner)), before_(std::move(before)), noted_(noted) {}
   const baton::engine::capacity& limits() const noexcept override { return inner_->limits(); }
   result<baton::engine::step_output> run(const micro_batch& batch,
                                          std::span<const float> activations) override {
+    noted_.ran.push_back(batch.batch);
+    open_ -= open_ > 0 ? 1 : 0;
     before_(batch);
     return inner_->run(batch, activations);
   }
+  bool begin(const micro_batch& batch, std::span<const float> /*activations*/) override {
+    noted_.begun.push_back(batch);
+    noted_.together_max = std::max(noted_.together_max, ++open_);
+    busy_for_ = 40; // looks at it, in which other actors get on
+    return true;
+  }
+  std::uint32_t begun_max() const noexcept override { return noted_.begun_max; }
+  bool is_busy() override { return busy_for_ > 0 && busy_for_-- > 0; }
 
 private:
   std::shared_ptr<baton::engine::engine> inner_;
   question before_;
+  engine_notes& noted_;
+  std::size_t open_ = 0;
+  int busy_for_ = 0;
 };
 
 // For all of `tokens_max`, whatever comes.
@@ -109,6 +132,7 @@ struct world {
   std::map<node_id, stage_actor> stages;
   std::vector<stage_actor> behind; // those that a swallower stands before
   std::vector<std::uint64_t> lives = std::vector<std::uint64_t>(2, 1);
+  std::array<engine_notes, 2> engines;                              // by stage
   std::function<void(stage_index, const micro_batch&)> before_step; // what it throws, engines throw
 
   world() : world(words_of_file()) {}
@@ -224,11 +248,13 @@ struct world {
     c.connect = [this, i](const stage_address& other) {
       caf::anon_send(stages.at(shard_node(i)), peer_up{shard_hello(other.node.value - 1024)});
     };
-    c.engine = std::make_shared<asking_engine>(std::make_shared<engine::toy_engine>(toy, i, memory),
-                                               [this, i](const micro_batch& batch) {
-                                                 if (before_step)
-                                                   before_step(i, batch);
-                                               });
+    c.engine = std::make_shared<asking_engine>(
+        std::make_shared<engine::toy_engine>(toy, i, memory),
+        [this, i](const micro_batch& batch) {
+          if (before_step)
+            before_step(i, batch);
+        },
+        engines[i]);
     c.announcement = {shard_node(i), epoch_id{lives[i]},     i, 2,
                       memory.blocks, memory.block_positions, 1, "toy"};
     c.announcement.pools = c.engine->limits().pools;

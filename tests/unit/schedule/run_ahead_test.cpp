@@ -215,6 +215,29 @@ TEST_CASE("the feed holds a batch back until its tokens are drawn, and those beh
   CHECK_FALSE(feed.pop());
 }
 
+TEST_CASE("the feed shows what waits for one batch alone") {
+  token_feed feed;
+  CHECK(feed.next_behind({1}) == nullptr);
+  for (const std::uint64_t batch : {1, 2}) {
+    feed.push(asking({batch}, {}));
+    REQUIRE(feed.pop());
+  }
+  feed.push(asking({3}, {{0, 1, {2}}}));
+  feed.push(asking({4}, {{0, 1, {1}}}));
+  REQUIRE(feed.next_behind({2}) != nullptr);
+  CHECK(feed.next_behind({2})->batch == batch_id{3});
+  CHECK(feed.next_behind({1}) == nullptr); // nothing overtakes
+  feed.remember(drawn({2}, {40, 41}));
+  REQUIRE(feed.pop());
+  feed.clear();
+  auto of_two = asking({5}, {{0, 0, {1}}});
+  of_two.tokens.push_back(token_to_come);
+  of_two.feeds.push_back({1, 0, {2}});
+  feed.push(of_two);
+  CHECK(feed.next_behind({1}) == nullptr);
+  CHECK(feed.next_behind({2}) == nullptr);
+}
+
 TEST_CASE("what the feed fills in counts for the penalties of the next draw") {
   token_feed feed;
   feed.remember(drawn({1}, {41}));
