@@ -139,7 +139,7 @@ def measure(options, model, *more):
     tool = options.build_dir / "tests/bench/gpu_bench"
     small = ["--prompt", "64", "--batches", "1,4", "--steps", "4", "--position", "16", "--rounds", "1", "--threads", "2"]
     words = [tool, "--device", options.device, "--model", model, "--dtype", options.dtype, "--engine", options.engine, "--quantization", options.quantization,
-             "--group", options.group, *(["--eager"] if options.eager else []), *(more or (small if options.shape == "tiny" else []))]
+             "--group", options.group, *(["--eager"] if options.eager else []), *(["--ahead"] if options.ahead else []), *(more or (small if options.shape == "tiny" else []))]
     done = subprocess.run([str(w) for w in words], capture_output=True, text=True,
                           env={**os.environ, "BATON_ENGINES": str(options.build_dir / "cluster/engines")})
     if done.returncode:
@@ -174,6 +174,7 @@ def main():
     parser.add_argument("--quantization", choices=("none", "fp8", "int4"), default="none")
     parser.add_argument("--group", type=int, choices=(32, 128), default=128, help="weights of a group of int4")
     parser.add_argument("--eager", action="store_true", help="steps are not recorded")
+    parser.add_argument("--ahead", action="store_true", help="steps of decoding are begun before the one ahead of them is over")
     parser.add_argument("--only", choices=("attention", "host"))
     parser.add_argument("--batch", type=int, default=1, help="sequences of --only host")
     parser.add_argument("--python", default=os.environ.get("BATON_TORCH_PYTHON", sys.executable), help="with torch, for what the device can do")

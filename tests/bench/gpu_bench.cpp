@@ -16,7 +16,7 @@ namespace {
 struct options {
   std::string engine = "torch", device = "cuda:0", model, dtype = "bfloat16", quantization = "none";
   std::uint32_t group = 128;
-  bool is_eager = false;
+  bool is_eager = false, is_ahead = false;
   std::uint32_t threads = 8, prompt = 4096, steps = 64, position = 128, rounds = 3;
   std::vector<std::uint32_t> batches{1, 256};
 };
@@ -52,9 +52,8 @@ public:
     }
     for (std::uint32_t round = 0; round <= o_.rounds; ++round) { // the first warms up
       const auto begin = clock_type::now();
-      for (std::uint32_t step = 0; step < o_.steps; ++step)
-        if (auto ok = run(0, batch, o_.position + step, 1); !ok)
-          return ok.error();
+      if (auto ok = o_.is_ahead ? run_ahead(batch) : run_all(batch); !ok)
+        return ok.error();
       if (round > 0)
         best = std::max(best, batch * o_.steps / seconds_since(begin));
     }
@@ -96,11 +95,43 @@ private:
     return {};
   }
 
-  result<void> run(std::uint32_t first, std::uint32_t sequences, std::uint32_t position,
-                   std::uint32_t rows) {
+  result<void> run_all(std::uint32_t batch) {
+    for (std::uint32_t step = 0; step < o_.steps; ++step)
+      if (auto ok = run(0, batch, o_.position + step, 1); !ok)
+        return ok;
+    return {};
+  }
+
+  // Each step is begun before the one ahead of it is over, with tokens that this one draws.
+  result<void> run_ahead(std::uint32_t batch) {
+    auto now = batch_of(0, batch, o_.position, 1);
+    bool is_begun = engine_.begin(now, {});
+    for (std::uint32_t step = 1; step <= o_.steps; ++step) {
+      auto next = batch_of(0, batch, o_.position + step, 1);
+      auto fed = next;
+      for (std::uint32_t i = 0; i < batch; ++i) {
+        fed.tokens[i] = token_to_come;
+        fed.feeds.push_back({i, i, now.batch});
+      }
+      const bool is_last = step == o_.steps;
+      if (!is_last && !(is_begun && engine_.begin(fed, {})))
+        return fail(errc::internal, "this engine begins no steps ahead ({})",
+                    engine_.limits().device);
+      const auto out = engine_.run(now, {});
+      if (!out)
+        return out.error();
+      for (std::uint32_t i = 0; i < batch; ++i)
+        next.tokens[i] = out->samples[i].token;
+      now = std::move(next);
+    }
+    return {};
+  }
+
+  micro_batch batch_of(std::uint32_t first, std::uint32_t sequences, std::uint32_t position,
+                       std::uint32_t rows) {
     const auto& l = engine_.limits();
-    const auto blocks =
-        (std::max(o_.prompt, o_.position + o_.steps) + l.block_positions - 1) / l.block_positions;
+    const auto blocks = (std::max(o_.prompt, o_.position + o_.steps + 1) + l.block_positions - 1) /
+                        l.block_positions;
     micro_batch b;
     b.batch = {++batches_};
     b.epoch = {1};
@@ -118,7 +149,12 @@ private:
         b.tokens.push_back(static_cast<token_id>((position + r + 31 * i) % l.vocabulary_size));
       b.draws.emplace_back().sampling.temperature = 0;
     }
-    const auto out = engine_.run(b, {});
+    return b;
+  }
+
+  result<void> run(std::uint32_t first, std::uint32_t sequences, std::uint32_t position,
+                   std::uint32_t rows) {
+    const auto out = engine_.run(batch_of(first, sequences, position, rows), {});
     return out ? result<void>() : out.error();
   }
 
@@ -154,7 +190,7 @@ result<void> measure(const options& o) {
   c.say = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
   c.threads = o.threads;
   const auto most = *std::max_element(o.batches.begin(), o.batches.end());
-  c.context_max = std::max(o.prompt, o.position + o.steps);
+  c.context_max = std::max(o.prompt, o.position + o.steps + 1);
   c.rows_max = std::max(most, std::min(std::max(o.prompt, most * o.position), 4096U));
   c.draws_usual = most;
   c.blocks = most * ((c.context_max + c.block_positions - 1) / c.block_positions);
@@ -204,6 +240,7 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"none", "fp8", "int4"}));
   app.add_option("--group", o.group, "weights of a group of int4")->check(CLI::IsMember({32, 128}));
   app.add_flag("--eager", o.is_eager, "steps are not recorded");
+  app.add_flag("--ahead", o.is_ahead, "steps of decoding are begun before the one ahead is over");
   app.add_option("--threads", o.threads)->check(CLI::PositiveNumber);
   app.add_option("--prompt", o.prompt, "rows of the prefill; 0: none");
   app.add_option("--steps", o.steps)->check(CLI::PositiveNumber);
