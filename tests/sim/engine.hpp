@@ -1,15 +1,17 @@
 // The toy engine of a simulated shard. Before each step it asks what befalls it: the simulation
 // looks at the micro-batch there, and faults strike there. Ranks of one stage meet there as well.
-// One that begins steps does them before they are asked for, those that wait for tokens of the one
-// ahead as well, so that KV has what no step has asked for yet, or ever will.
+// One that begins steps computes them then, those that wait for tokens of the one ahead as well: KV
+// has what no step has asked for yet, or ever will, and run() gives what was computed out of turn.
 #pragma once
 
 #include "runtime/engine/toy_engine.hpp"
 #include "tests/sim/group.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -29,9 +31,14 @@ public:
   const baton::engine::capacity& limits() const noexcept override { return toy_->limits(); }
   result<baton::engine::step_output> run(const micro_batch& batch,
                                          std::span<const float> activations) override {
-    begun_ -= std::min(begun_, 1U);
+    auto begun = take_begun(batch);
     if (auto ok = before_(batch); !ok)
       return ok.error();
+    if (begun) {
+      rows_ = std::move(begun->rows);
+      begun->out.activations = rows_;
+      return std::move(begun->out);
+    }
     if (group_)
       if (auto ok = group_->meet(batch.batch); !ok)
         return ok.error();
@@ -40,35 +47,66 @@ public:
       group_->compare(out);
     return out;
   }
-  // What comes of it is found again by run().
   bool begin(const micro_batch& batch, std::span<const float> activations) override {
-    if (begun_ == begun_max_ || !batch.copies.empty())
+    if (begun_.size() == begun_max_ || !batch.copies.empty())
       return false;
     auto whole = batch;
-    for (const feed& f : batch.feeds) {
-      if (f.batch != last_begun_ || f.draw >= last_drawn_.size())
-        return false;
-      whole.tokens[f.row] = last_drawn_[f.draw].token;
-    }
-    ++begun_;
+    if (!feed(whole))
+      return false;
+    auto out = toy_->run(whole, activations);
+    if (!out)
+      return false;
     busy_for_ = 2;
-    last_begun_ = batch.batch;
-    last_drawn_.clear();
-    if (auto out = toy_->run(whole, activations))
-      last_drawn_ = std::move(out->samples);
+    begun_.push_back({batch.batch, batch.epoch, *std::move(out), {}});
+    auto& kept = begun_.back(); // the toy's rows are gone with its next step
+    kept.rows.assign(kept.out.activations.begin(), kept.out.activations.end());
     return true;
   }
   std::uint32_t begun_max() const noexcept override { return begun_max_; }
   bool is_busy() override { return busy_for_ > 0 && busy_for_-- > 0; }
 
 private:
+  struct step {
+    batch_id batch;
+    epoch_id epoch;
+    baton::engine::step_output out;
+    std::vector<float> rows;
+  };
+
+  // Its outcome, if it was begun next; else all of them are forgotten.
+  std::optional<step> take_begun(const micro_batch& batch) {
+    if (begun_.empty() || begun_.front().batch != batch.batch ||
+        begun_.front().epoch != batch.epoch) {
+      begun_.clear();
+      return std::nullopt;
+    }
+    auto front = std::move(begun_.front());
+    begun_.pop_front();
+    return front;
+  }
+  // The tokens to come, by draws that hang on no token before them.
+  bool feed(micro_batch& batch) const {
+    for (const baton::feed& f : batch.feeds) {
+      if (begun_.empty() || f.batch != begun_.back().batch ||
+          f.draw >= begun_.back().out.samples.size())
+        return false;
+      batch.tokens[f.row] = begun_.back().out.samples[f.draw].token;
+    }
+    return batch.feeds.empty() ||
+           std::all_of(batch.draws.begin(), batch.draws.end(), [](const draw& d) {
+             const auto& s = d.sampling;
+             return s.repetition_penalty == 1 && s.presence_penalty == 0 &&
+                    s.frequency_penalty == 0 && !s.constraint && !s.has_watermark();
+           });
+  }
+
   std::shared_ptr<baton::engine::toy_engine> toy_;
   before_step before_;
   std::shared_ptr<sim_group> group_;
-  std::uint32_t begun_max_, begun_ = 0;
-  batch_id last_begun_;
-  std::vector<sample> last_drawn_; // by that one
-  int busy_for_ = 0;               // so many looks
+  std::uint32_t begun_max_;
+  std::deque<step> begun_;
+  std::vector<float> rows_; // of the last outcome that was begun
+  int busy_for_ = 0;        // so many looks
 };
 
 } // namespace baton::sim
