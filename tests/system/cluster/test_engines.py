@@ -14,6 +14,7 @@ from streams import Stream
 PROMPTS = [f"Write a short story about {x}." for x in ("a fox", "the sea")]
 TOKENS = 48
 PLAIN = "plain/plain"
+LATE = "plain/plain-late"  # steps are begun ahead of their time on both, and done as late as can be on this one
 
 
 @pytest.fixture(scope="module")
@@ -39,15 +40,18 @@ def native(tiny):
         yield texts(cluster)
 
 
-@pytest.mark.parametrize("devices, tensor", [([PLAIN], 1), (["cpu:0", PLAIN], 1), ([PLAIN, "cpu:0"], 1), ([PLAIN, PLAIN], 2)])
+@pytest.mark.parametrize("devices, tensor", [([PLAIN], 1), (["cpu:0", PLAIN], 1), ([PLAIN, "cpu:0"], 1), ([PLAIN, PLAIN], 2), ([LATE], 1), ([LATE, LATE], 1),
+                                             (["cpu:0", LATE], 1)])
 def test_an_engine_in_a_library_gives_the_same_texts(tiny, native, devices, tensor):
     with served(tiny, devices, tensor=tensor) as cluster:
         assert texts(cluster) == native
-        assert "plain plain, float32, float16 KV" in json.dumps(cluster.status())
+        for device in {d for d in devices if "/" in d}:
+            assert f"{device.replace('/', ' ')}, float32, float16 KV" in json.dumps(cluster.status())
 
 
-def test_streams_outlive_a_shard_whose_kv_goes_with_it(tiny, native):
-    with served(tiny, ["cpu:0", PLAIN]) as cluster:
+@pytest.mark.parametrize("device", [PLAIN, LATE])
+def test_streams_outlive_a_shard_whose_kv_goes_with_it(tiny, native, device):
+    with served(tiny, ["cpu:0", device]) as cluster:
         streams = [Stream(cluster, p, max_tokens=TOKENS) for p in PROMPTS]
         for s in streams:
             assert s.begun.wait(60)
