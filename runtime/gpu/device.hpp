@@ -65,6 +65,13 @@ public:
   virtual bool is_passed() noexcept = 0;
 };
 
+// Of a device where all is done when it is asked for.
+class passed_already final : public mark {
+public:
+  void wait() override {}
+  bool is_passed() noexcept override { return true; }
+};
+
 class device {
 public:
   virtual ~device() = default;

@@ -131,13 +131,6 @@ private:
 };
 #endif
 
-// All is done when it is asked for.
-class passed_already final : public mark {
-public:
-  void wait() override {}
-  bool is_passed() noexcept override { return true; }
-};
-
 class torch_device final : public device {
 public:
   explicit torch_device(c10::Device where) : where_(where) {

@@ -72,7 +72,7 @@ status check(const plugin::settings* with, plugin::facts* out, failure* why) {
       text += std::string(", ") + quantization_name(with->quantized) + " weights";
     put(out->device, text);
     out->gives_states = true;
-    out->begun_max = on->works_by_itself() && with->width == 1 ? turns : 0;
+    out->begun_max = begun_max_of(*on, *with);
     // Few rows and many are multiplied with quantised weights in two ways.
     out->is_exact = on->is_exact() && with->quantized == plugin::quantization::none;
   });

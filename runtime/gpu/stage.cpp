@@ -45,6 +45,10 @@ void check(const plugin::decoder& m, const plugin::settings& with) {
 
 } // namespace
 
+std::uint32_t begun_max_of(const device& on, const plugin::settings& with) noexcept {
+  return on.works_by_itself() && with.width == 1 ? turns : 0;
+}
+
 stage::stage(std::shared_ptr<device> on, const plugin::decoder& model, const plugin::settings& with,
              const plugin::host& shard)
     : on_(std::move(on)), model_(model), layers_(model.layers, model.layers + model.layer_count),
@@ -167,7 +171,7 @@ plugin::outcome stage::run(const plugin::batch& batch) {
 
 bool stage::begin(const plugin::batch& batch) noexcept {
   try {
-    if (begun_.size() == turns || !can_begin(batch))
+    if (begun_.size() >= begun_max_of(*on_, with_) || !can_begin(batch))
       return false;
     begun_.push_back(launch(batch));
     return true;
@@ -181,11 +185,9 @@ bool stage::is_next(const plugin::batch& batch) const noexcept {
          begun_.front().epoch == batch.epoch;
 }
 
-// Nothing of it waits for the device: not for the other ranks, for swap space, or for where rows
-// are to go.
+// Nothing of it waits for the device: not for swap space, nor for where rows are to go.
 bool stage::can_begin(const plugin::batch& batch) const {
-  return on_->works_by_itself() && with_.width == 1 && batch.copy_count == 0 &&
-         batch.rows <= rows_without_host() &&
+  return batch.copy_count == 0 && batch.rows <= rows_without_host() &&
          (batch.feed_count == 0 ||
           (model_.embeds && draws_ && !begun_.empty() && draws_->drawn() != nullptr));
 }

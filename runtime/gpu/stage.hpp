@@ -31,6 +31,9 @@
 
 namespace baton::gpu {
 
+// How many steps may be begun ahead on that device; none where ranks look after one another.
+std::uint32_t begun_max_of(const device& on, const plugin::settings& with) noexcept;
+
 class stage {
 public:
   // Takes all memory and loads the weights. Throws what device and shard say, and refused

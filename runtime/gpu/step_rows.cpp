@@ -92,8 +92,6 @@ void step_rows::append_feeds(const plugin::batch& batch) {
 }
 
 void step_rows::feed(device& on, const std::int32_t* drawn) const {
-  if (feeds_ == 0)
-    return;
   const auto* lists = on_device_.as<std::uint32_t>() + feeds_at_;
   on.kernels().feed({feeds_, lists, lists + feeds_, drawn, on_device_.as<std::int32_t>()},
                     on.stream());

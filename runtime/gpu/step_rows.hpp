@@ -37,6 +37,7 @@ public:
     return on_device_.as<std::uint32_t>() + pages_at_;
   }
   // Puts what was drawn for the batch ahead where rows of this one are fed from it, on the device.
+  // Requires: there are such rows.
   void feed(device& on, const std::int32_t* drawn) const;
   // The sequences in two groups: on the host, and on the device.
   const query_groups& groups() const noexcept { return groups_; }

@@ -21,9 +21,8 @@ public:
   // Nothing has been written.
   void forget() noexcept { batch_ = {}; }
 
-  // Of the last one.
-  const batch& written() const noexcept { return batch_; }
-  // Which rows of logits its draws are of, and its scored rows, one behind the other.
+  // Of the last one: which rows of logits its draws are of, and its scored rows, one behind the
+  // other.
   const std::vector<std::size_t>& draw_rows() const noexcept { return draw_rows_; }
   const std::vector<std::size_t>& score_rows() const noexcept { return score_rows_; }
   // Whether all tokens that are to come to `next` may be fed to it from the last batch: the engine

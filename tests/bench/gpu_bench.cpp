@@ -106,15 +106,13 @@ private:
   result<void> run_ahead(std::uint32_t batch) {
     auto now = batch_of(0, batch, o_.position, 1);
     bool is_begun = engine_.begin(now, {});
-    for (std::uint32_t step = 1; step <= o_.steps; ++step) {
+    for (std::uint32_t step = 1; step < o_.steps; ++step) {
       auto next = batch_of(0, batch, o_.position + step, 1);
-      auto fed = next;
-      for (std::uint32_t i = 0; i < batch; ++i) {
-        fed.tokens[i] = token_to_come;
-        fed.feeds.push_back({i, i, now.batch});
-      }
-      const bool is_last = step == o_.steps;
-      if (!is_last && !(is_begun && engine_.begin(fed, {})))
+      next.tokens.assign(batch, token_to_come);
+      for (std::uint32_t i = 0; i < batch; ++i)
+        next.feeds.push_back({i, i, now.batch});
+      is_begun = is_begun && engine_.begin(next, {});
+      if (!is_begun)
         return fail(errc::internal, "this engine begins no steps ahead ({})",
                     engine_.limits().device);
       const auto out = engine_.run(now, {});
@@ -122,16 +120,18 @@ private:
         return out.error();
       for (std::uint32_t i = 0; i < batch; ++i)
         next.tokens[i] = out->samples[i].token;
+      next.feeds.clear();
       now = std::move(next);
     }
-    return {};
+    const auto last = engine_.run(now, {});
+    return last ? result<void>() : last.error();
   }
 
   micro_batch batch_of(std::uint32_t first, std::uint32_t sequences, std::uint32_t position,
                        std::uint32_t rows) {
     const auto& l = engine_.limits();
-    const auto blocks = (std::max(o_.prompt, o_.position + o_.steps + 1) + l.block_positions - 1) /
-                        l.block_positions;
+    const auto blocks =
+        (std::max(o_.prompt, o_.position + o_.steps) + l.block_positions - 1) / l.block_positions;
     micro_batch b;
     b.batch = {++batches_};
     b.epoch = {1};
@@ -190,7 +190,7 @@ result<void> measure(const options& o) {
   c.say = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
   c.threads = o.threads;
   const auto most = *std::max_element(o.batches.begin(), o.batches.end());
-  c.context_max = std::max(o.prompt, o.position + o.steps + 1);
+  c.context_max = std::max(o.prompt, o.position + o.steps);
   c.rows_max = std::max(most, std::min(std::max(o.prompt, most * o.position), 4096U));
   c.draws_usual = most;
   c.blocks = most * ((c.context_max + c.block_positions - 1) / c.block_positions);

@@ -107,12 +107,6 @@ private:
   int looks_ = 0;
 };
 
-class passed_already final : public mark {
-public:
-  void wait() override {}
-  bool is_passed() noexcept override { return true; }
-};
-
 class plain_recording final : public recording {
 public:
   using runner = std::function<void(std::function<void()>)>;
