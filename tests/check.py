@@ -208,8 +208,8 @@ SANITIZERS = {
 }
 
 
-# tests/bench/NAME.py -> what of a release build it wants; nothing: all
-MEASURES = {"faults": ("cluster", "cluster_poisoned"), "growth": (), "scale": ("scale_bench",)}
+# tests/bench/NAME.py -> what of a release build it wants
+MEASURES = {"faults": ("cluster", "cluster_poisoned"), "growth": ("benches",), "scale": ("scale_bench",)}
 
 
 def main(arguments):

@@ -86,7 +86,7 @@ def arguments():
 
 
 def build_release():
-    done = subprocess.run(["bash", "-c", "set -euo pipefail; . scripts/setup.sh; build release"], cwd=ROOT, stdout=sys.stderr,
+    done = subprocess.run(["bash", "-c", "set -euo pipefail; . scripts/setup.sh; build release benches"], cwd=ROOT, stdout=sys.stderr,
                           timeout=BUILD_SECONDS_MAX, check=False)
     if done.returncode:
         raise ToolFailed("the release build failed")
