@@ -4,6 +4,7 @@
 
 #include "runtime/engine/prompt_scores.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace baton::cpu {
@@ -174,7 +175,7 @@ void forward::multiply(unsigned member, const packed_matrix& matrix, const input
   args.out = out.data;
   args.out_stride = out.stride;
   args.adds = adds;
-  args.scratch = p_.memory.per_thread[member].rounded;
+  args.scratch = p_.memory.per_thread[member].arranged;
   p_.table.matmul[static_cast<std::size_t>(matrix.format)][static_cast<std::size_t>(p_.width)](
       args);
 }
@@ -191,28 +192,36 @@ void forward::project(unsigned member, const layer_weights& layer) {
   one(layer.value, m.value);
 }
 
-// A panel of 32 outputs is one activation block, so act(gate) * up is quantised as it is made.
+// A panel of 32 outputs is one activation block, so act(gate) * up is quantised as it is made: a
+// few rows and panels at a time, whose products stay in the cache, and enough of them that what a
+// product does to its rows first is little beside it.
 void forward::gate_and_up(unsigned member, const ffn_weights& ffn, const input_rows& input,
                           std::size_t rows, share panels, const input_rows& out) {
+  for (std::size_t panel = panels.begin; panel < panels.end; panel += panels_together)
+    for (std::size_t first = 0; first < rows; first += rows_together)
+      gate_and_up_of(member, ffn, input.from_row(first), std::min(rows_together, rows - first),
+                     {panel, std::min(panel + panels_together, panels.end)}, out.from_row(first));
+}
+
+void forward::gate_and_up_of(unsigned member, const ffn_weights& ffn, const input_rows& input,
+                             std::size_t rows, share panels, const input_rows& out) {
   const auto& scratch = p_.memory.per_thread[member];
-  const std::size_t block_bytes = activation_block_bytes(p_.width);
+  const std::size_t count = panels.end - panels.begin, columns = count * panel_rows;
   const auto activate = p_.model.activation == model::activation_kind::silu
                             ? p_.table.silu_multiply
                             : p_.table.gelu_multiply;
-  for (std::size_t panel = panels.begin; panel < panels.end; ++panel) {
-    const share one{panel, panel + 1};
-    multiply(member, ffn.gate, input, rows, one, scratch.gate, /*adds=*/false);
-    multiply(member, ffn.up, input, rows, one, scratch.up, /*adds=*/false);
-    for (std::size_t r = 0; r < rows; ++r) {
-      if (ffn.down.is_float()) {
-        activate(scratch.gate.row(r), scratch.up.row(r), panel_rows,
-                 out.values.row(r) + panel * panel_rows);
-        continue;
-      }
-      activate(scratch.gate.row(r), scratch.up.row(r), panel_rows, scratch.up.row(r));
-      p_.table.quantise[static_cast<std::size_t>(p_.width)](
-          scratch.up.row(r), 1, out.record_row(r) + panel * block_bytes);
+  multiply(member, ffn.gate, input, rows, panels, scratch.gate, /*adds=*/false);
+  multiply(member, ffn.up, input, rows, panels, scratch.up, /*adds=*/false);
+  for (std::size_t r = 0; r < rows; ++r) {
+    if (ffn.down.is_float()) {
+      activate(scratch.gate.row(r), scratch.up.row(r), columns,
+               out.values.row(r) + panels.begin * panel_rows);
+      continue;
     }
+    activate(scratch.gate.row(r), scratch.up.row(r), columns, scratch.up.row(r));
+    p_.table.quantise[static_cast<std::size_t>(p_.width)](
+        scratch.up.row(r), count,
+        out.record_row(r) + panels.begin * activation_block_bytes(p_.width));
   }
 }
 

@@ -93,10 +93,14 @@ private:
   result<void> gather_logits();
   void gate_and_up(unsigned member, const ffn_weights& ffn, const input_rows& input,
                    std::size_t rows, share panels, const input_rows& out);
+  void gate_and_up_of(unsigned member, const ffn_weights& ffn, const input_rows& input,
+                      std::size_t rows, share panels, const input_rows& out);
   void run_experts(unsigned member, const layer_weights& layer);
   void choose(share rows);
   void gather(unsigned member, bool needs_values, bool needs_records);
   void gate_and_up_of_experts(unsigned member, const layer_weights& layer);
+  void add_down(unsigned member, const ffn_weights& expert, std::size_t begin, std::size_t rows,
+                share panels);
   void add_experts_to_residual(unsigned member, const layer_weights& layer);
   void head(unsigned member);
 

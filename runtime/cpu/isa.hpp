@@ -14,7 +14,7 @@ enum class isa : std::uint8_t {
   avx2 = 1,        // with FMA and F16C
   avx512_vnni = 2, // F, BW, DQ, VL and VNNI
   avx512_bf16 = 3, // the same, with products of bf16
-  amx = 4,         // the same, with tiles of bf16
+  amx = 4,         // the same, with VBMI and tiles of bf16 and of bytes
 };
 
 // From the least to the best.

@@ -9,9 +9,10 @@ extern const kernels kernels_portable;
 #if defined(__x86_64__)
 extern const kernels kernels_avx2;
 extern const kernels kernels_avx512;
-// Put their products of bf16 in place of those of kernels_avx512.
+// Put their products in place of those of kernels_avx512: of bf16, and of quantised panels.
 void take_bf16_products(kernels& table);
 void take_amx_products(kernels& table);
+void take_amx_quantised_products(kernels& table);
 #endif
 
 } // namespace baton::cpu

@@ -23,7 +23,10 @@ const kernels& kernels_for(isa which) noexcept {
   ENSURE(is_available(which), "this CPU cannot run {} kernels", name_of(which));
 #if defined(__x86_64__)
   if (which == isa::amx) {
-    static const kernels table = with_products(which, take_amx_products);
+    static const kernels table = with_products(which, [](kernels& k) {
+      take_amx_products(k);
+      take_amx_quantised_products(k);
+    });
     return table;
   }
   if (which == isa::avx512_bf16) {

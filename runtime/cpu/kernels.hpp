@@ -29,17 +29,17 @@ struct matmul_args {
   float* out = nullptr;         // [rows][out_stride], 32 * panel_count columns are written
   std::size_t out_stride = 0;   // in floats
   bool adds = false;            // out += instead of out =
-  std::byte* scratch = nullptr; // bf16_scratch_bytes(blocks), for bf16 panels alone
+  std::byte* scratch = nullptr; // matmul_scratch_bytes(blocks)
 };
 
-// Rows of activations that a product of bf16 panels rounds at a time, and room for them. Always
-// inlined: files for several CPUs share this header.
-inline constexpr std::size_t bf16_rows_per_pass = 64;
+// Rows of activations that a product rounds, or arranges for tiles, at a time, and room for them.
+// Always inlined: files for several CPUs share this header.
+inline constexpr std::size_t arranged_rows = 64;
 [[gnu::always_inline]] constexpr std::size_t bf16_row_bytes(std::size_t blocks) {
   return (blocks * block_columns + 16) * sizeof(float); // rows begin at unlike places of the cache
 }
-[[gnu::always_inline]] constexpr std::size_t bf16_scratch_bytes(std::size_t blocks) {
-  return bf16_rows_per_pass * bf16_row_bytes(blocks);
+[[gnu::always_inline]] constexpr std::size_t matmul_scratch_bytes(std::size_t blocks) {
+  return arranged_rows * bf16_row_bytes(blocks);
 }
 
 // Attention of up to attend_queries_max queries that share keys, values and last chunk.

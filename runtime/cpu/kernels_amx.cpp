@@ -15,7 +15,7 @@ constexpr std::size_t tile_rows = 16;
 constexpr std::size_t group_rows = 2 * tile_rows; // of two tiles beside those of 32 outputs
 constexpr std::size_t row_vector = 16;            // floats
 constexpr std::size_t record_bytes = layout_of(panel_format::bf16).record_bytes();
-static_assert(bf16_rows_per_pass % group_rows == 0);
+static_assert(arranged_rows % group_rows == 0);
 
 // Registers: sums of rows 0 and 16 by outputs 0 and 16, then rows, then outputs.
 constexpr int sums_00 = 0, sums_01 = 1, sums_10 = 2, sums_11 = 3;
@@ -126,7 +126,7 @@ void matmul_bf16_amx(const matmul_args& args) {
   const denormals_flushed scope;
   for (std::size_t done = 0; done < args.rows;) {
     const std::size_t left = args.rows - done;
-    std::size_t rows = left < bf16_rows_per_pass ? left : bf16_rows_per_pass;
+    std::size_t rows = left < arranged_rows ? left : arranged_rows;
     if (rows < group_rows && args.rows > group_rows)
       rows = group_rows; // back over rows that are stored
     const std::size_t begin = done + rows > args.rows ? args.rows - rows : done;

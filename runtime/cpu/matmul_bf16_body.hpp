@@ -119,9 +119,9 @@ void multiply_bf16(const matmul_args& args) {
   constexpr std::size_t tile_rows = P::rows;
   const std::size_t record_bytes = layout_of(panel_format::bf16).record_bytes();
   [[maybe_unused]] const typename P::flushing scope;
-  for (std::size_t first = 0; first < args.rows; first += bf16_rows_per_pass) {
+  for (std::size_t first = 0; first < args.rows; first += arranged_rows) {
     const std::size_t left = args.rows - first;
-    const std::size_t rows = left < bf16_rows_per_pass ? left : bf16_rows_per_pass;
+    const std::size_t rows = left < arranged_rows ? left : arranged_rows;
     P::round(args, first, rows);
     const std::size_t tiles = (rows + tile_rows - 1) / tile_rows;
     // The tiles of the first pass share out the lines of the next panel.

@@ -33,6 +33,9 @@ struct input_rows {
   }
 };
 
+// How much of a feed-forward network's products a thread makes before it goes on with them.
+inline constexpr std::size_t rows_together = 64, panels_together = 8;
+
 struct step_memory {
   large_memory memory;
   float_rows hidden;                  // [rows, hidden] the residual stream
@@ -47,8 +50,8 @@ struct step_memory {
     input_rows gathered;              // [rows * used, hidden]
   } experts;
   struct scratch {                       // of one thread
-    float_rows gate, up;                 // [rows, 32] of the panel in work
-    std::byte* rounded = nullptr;        // scratch of products of bf16 panels
+    float_rows gate, up;                 // [rows_together, 32 * panels_together]
+    std::byte* arranged = nullptr;       // rows as a product wants them: matmul_args::scratch
     std::uint32_t* first_slot = nullptr; // [experts + 2]
     expert_slot* slots = nullptr;        // [rows * used]
   };

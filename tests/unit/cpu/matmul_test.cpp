@@ -161,7 +161,7 @@ std::vector<float> product(const prepared& p, cpu::isa which, std::size_t first,
   args.out = out.data();
   args.out_stride = p.matrix.padded_rows();
   args.adds = adds;
-  std::vector<std::byte> scratch(cpu::bf16_scratch_bytes(args.blocks));
+  std::vector<std::byte> scratch(cpu::matmul_scratch_bytes(args.blocks));
   args.scratch = scratch.data();
   cpu::kernels_for(which).matmul[static_cast<std::size_t>(p.matrix.format)]
                                 [static_cast<std::size_t>(p.shape.width)](args);
@@ -177,6 +177,8 @@ std::vector<problem> problems() {
     for (const auto width : {cpu::activation_width::bits8, cpu::activation_width::bits16}) {
       out.push_back({traits.type, 80, unit * 3, width});
       out.push_back({traits.type, 5, unit, width});
+      if (unit == 32) // more blocks than tiles take in one part, and a last part of some
+        out.push_back({traits.type, 33, unit * 19, width});
     }
   }
   return out;
@@ -206,12 +208,15 @@ TEST_CASE("a product has the bits of the scalar loop on every instruction set an
 }
 
 TEST_CASE("a product added to its output is one addition to the same sum") {
-  for (const auto type : {model::tensor_type::q4_1, model::tensor_type::bf16}) {
-    const prepared p = prepare({type, 40, 96, cpu::activation_width::bits8});
+  using enum cpu::activation_width;
+  for (const auto& shape : {problem{model::tensor_type::q4_1, 40, 96, bits8},
+                            problem{model::tensor_type::q4_1, 40, 96, bits16},
+                            problem{model::tensor_type::bf16, 40, 96, bits8}}) {
+    const prepared p = prepare(shape);
     auto expected = expected_all(p);
     for (float& x : expected)
       x = 2.5F + x;
-    CAPTURE(model::tensor_type_traits(type).name);
+    CAPTURE(model::tensor_type_traits(shape.type).name);
     for (const auto which : available_isas())
       for (const std::size_t rows : {3U, 30U, 70U, 100U}) {
         CAPTURE(cpu::name_of(which));
