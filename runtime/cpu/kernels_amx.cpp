@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::size_t tile_rows = 16;
 constexpr std::size_t group_rows = 2 * tile_rows; // of two tiles beside those of 32 outputs
+constexpr std::size_t rows_min = 4;               // below, vectors read faster
 constexpr std::size_t row_vector = 16;            // floats
 constexpr std::size_t record_bytes = layout_of(panel_format::bf16).record_bytes();
 static_assert(arranged_rows % group_rows == 0);
@@ -111,6 +112,8 @@ void multiply_pass(const matmul_args& args, std::size_t begin, std::size_t rows,
 }
 
 void matmul_bf16_amx(const matmul_args& args) {
+  if (args.rows < rows_min)
+    return matmul_bf16_by_pairs(args);
   const std::size_t group = args.rows < group_rows ? args.rows : group_rows;
   const bool has_second = group > tile_rows;
   const std::size_t first_rows = has_second ? tile_rows : group;

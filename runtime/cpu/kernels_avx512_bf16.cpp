@@ -125,9 +125,13 @@ struct bf16_by_pairs {
 
 } // namespace
 
+void matmul_bf16_by_pairs(const matmul_args& args) {
+  multiply_bf16<bf16_by_pairs>(args);
+}
+
 void take_bf16_products(kernels& table) {
   for (auto& product : table.matmul[static_cast<std::size_t>(panel_format::bf16)])
-    product = &multiply_bf16<bf16_by_pairs>;
+    product = &matmul_bf16_by_pairs;
 }
 
 } // namespace baton::cpu

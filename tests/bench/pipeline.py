@@ -7,6 +7,7 @@ not divided, and prompts and decoding have one cut, so it is what the ratio and 
 
 With --devices cuda:0,cuda:0 the stages are two processes on the one GPU, beside one process that has it alone.
 """
+import itertools
 import re
 import threading
 import time
@@ -35,8 +36,8 @@ def busy_in(metrics):
 
 
 def balance(before, after):
-    """1: all stages compute as long as the longest."""
-    spent = [b - a for a, b in zip(before, after)]
+    """1: all stages compute as long as the longest. A stage is not told of before its first step."""
+    spent = [b - a for a, b in itertools.zip_longest(before, after, fillvalue=0.0)]
     return sum(spent) / (len(spent) * max(spent)) if spent and max(spent) > 0 else None
 
 

@@ -68,6 +68,7 @@ def test_the_balance_of_a_cut_is_that_of_compute_times():
     text = 'baton_stage_busy_seconds_total{model_name="m",stage="0"} 1.5\nbaton_stage_busy_seconds_total{model_name="m",stage="1"} 2\n'
     assert pipeline.busy_in(text) == [1.5, 2]
     assert pipeline.balance([1, 1], [2, 1.8]) == pytest.approx(0.9)
+    assert pipeline.balance([], [2, 1.8]) == pytest.approx(0.95)  # nothing was told before the first step
     assert pipeline.balance([1, 1], [1, 1]) is None and pipeline.balance([], []) is None
 
 
