@@ -33,8 +33,8 @@ constexpr std::size_t dots_bytes = tile_rows * 64; // of one tile
 constexpr std::size_t blocks_per_part = 8;         // whose codes stay in the first cache
 constexpr std::size_t rows_min = 12;               // below, vectors are faster
 
-// Registers. The first four: dots of lower (or only) bytes and the outputs of two halves, of upper
-// bytes and the same.
+// Registers. Dots are those of lower bytes with the first and with the second half of the outputs,
+// then those of upper bytes.
 constexpr int dots_tiles = 4;
 constexpr int rows_low = 4, rows_high = 5, outputs_0 = 6, outputs_1 = 7;
 
@@ -88,14 +88,15 @@ struct tile_product {
 
   // Rows as tiles take them, into the scratch memory.
   static void arrange(const matmul_args& args, std::size_t first, std::size_t rows) {
-    static_assert(arranged_rows * 64 * 2 + sizeof(block_terms) <= matmul_scratch_bytes(1));
+    // With one block; each further one takes less than it adds.
+    static_assert(arranged_rows * 2 * block_bytes + sizeof(block_terms) <= matmul_scratch_bytes(1));
     static constexpr byte_order order = arranged_order();
     const __m512i places = _mm512_load_si512(order.at);
-    const std::byte* block = args.activations + first * args.activation_stride;
-    for (std::size_t b = 0; b < args.blocks; ++b, block += sizeof(block_type)) {
+    for (std::size_t b = 0; b < args.blocks; ++b) {
       block_terms& terms = terms_of(args)[b];
+      const std::byte* from =
+          args.activations + first * args.activation_stride + b * sizeof(block_type);
       std::byte* to = args.scratch + b * block_bytes;
-      const std::byte* from = block;
       for (std::size_t m = 0; m < rows;
            ++m, from += args.activation_stride, to += row_bytes(args)) {
         _mm512_storeu_si512(to, _mm512_permutexvar_epi8(places, _mm512_loadu_si512(from)));
@@ -129,12 +130,12 @@ struct tile_product {
     tile_zero<Step>();
     if constexpr (Step % 2 == 0)
       tile_load<row_tile>(rows + Step / 2 * 32, stride);
-    if constexpr (Step < 2)
+    if constexpr (Step < 2) {
       tile_load<output_tile>(codes + Step * 64, code_row_bytes);
-    if constexpr (Step < 2)
       tile_dot_unsigned<Step, row_tile, output_tile>();
-    else
+    } else {
       tile_dot_signed<Step, row_tile, output_tile>();
+    }
   }
 
   [[gnu::always_inline]] static inline __m512 load_scale(const std::byte* p, std::size_t half) {
@@ -185,6 +186,7 @@ struct tile_product {
     }
   }
 
+  // All steps of a block, each with its share of the rows of `m`.
   template <int Step>
   [[gnu::always_inline]] static inline void
   steps_from(std::byte* finished, const std::byte* rows, std::size_t stride, const std::byte* codes,
@@ -215,7 +217,7 @@ struct tile_product {
                              std::size_t group, float* out, std::size_t fetched) {
     alignas(64) float sums[arranged_rows * panel_rows];
     alignas(64) std::byte codes[blocks_per_part * block_code_bytes];
-    alignas(64) std::byte dots[2][4 * dots_bytes];
+    alignas(64) std::byte dots[2][dots_tiles * dots_bytes];
     std::memset(sums, 0, rows * panel_rows * sizeof(float));
     const std::size_t stride = row_bytes(args);
     const std::byte* next = panel + args.blocks * layout.record_bytes();
