@@ -51,8 +51,8 @@ template <int Sums, int A, int B>
 [[gnu::always_inline]] inline void tile_dot_bf16() {
   asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(Sums), "i"(A), "i"(B));
 }
-// Sums of products of bytes, fours of k, exact in 32 bits; b's have no sign, a's have (or have
-// not).
+// Exact sums in 32 bits of products of bytes, fours of k: those of b have no sign, those of a have
+// one, or none.
 template <int Sums, int A, int B>
 [[gnu::always_inline]] inline void tile_dot_signed() {
   asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(Sums), "i"(A), "i"(B));

@@ -4,7 +4,6 @@
 
 #include "runtime/engine/prompt_scores.hpp"
 
-#include <algorithm>
 #include <cstring>
 
 namespace baton::cpu {
@@ -192,37 +191,30 @@ void forward::project(unsigned member, const layer_weights& layer) {
   one(layer.value, m.value);
 }
 
-// A panel of 32 outputs is one activation block, so act(gate) * up is quantised as it is made: a
-// few rows and panels at a time, whose products stay in the cache, and enough of them that what a
-// product does to its rows first is little beside it.
+// A panel of 32 outputs is one activation block, so act(gate) * up is quantised as it is made.
 void forward::gate_and_up(unsigned member, const ffn_weights& ffn, const input_rows& input,
                           std::size_t rows, share panels, const input_rows& out) {
-  for (std::size_t panel = panels.begin; panel < panels.end; panel += panels_together)
-    for (std::size_t first = 0; first < rows; first += rows_together)
-      gate_and_up_of(member, ffn, input.from_row(first), std::min(rows_together, rows - first),
-                     {panel, std::min(panel + panels_together, panels.end)}, out.from_row(first));
-}
-
-void forward::gate_and_up_of(unsigned member, const ffn_weights& ffn, const input_rows& input,
-                             std::size_t rows, share panels, const input_rows& out) {
   const auto& scratch = p_.memory.per_thread[member];
-  const std::size_t count = panels.end - panels.begin, columns = count * panel_rows;
   const auto activate = p_.model.activation == model::activation_kind::silu
                             ? p_.table.silu_multiply
                             : p_.table.gelu_multiply;
-  multiply(member, ffn.gate, input, rows, panels, scratch.gate, /*adds=*/false);
-  multiply(member, ffn.up, input, rows, panels, scratch.up, /*adds=*/false);
-  for (std::size_t r = 0; r < rows; ++r) {
-    if (ffn.down.is_float()) {
-      activate(scratch.gate.row(r), scratch.up.row(r), columns,
-               out.values.row(r) + panels.begin * panel_rows);
-      continue;
+  in_pieces(rows, panels, [&](share some_rows, share some) {
+    const std::size_t count = some_rows.end - some_rows.begin, blocks = some.end - some.begin;
+    const input_rows from = input.from_row(some_rows.begin), to = out.from_row(some_rows.begin);
+    multiply(member, ffn.gate, from, count, some, scratch.gate, /*adds=*/false);
+    multiply(member, ffn.up, from, count, some, scratch.up, /*adds=*/false);
+    for (std::size_t r = 0; r < count; ++r) {
+      if (ffn.down.is_float()) {
+        activate(scratch.gate.row(r), scratch.up.row(r), blocks * panel_rows,
+                 to.values.row(r) + some.begin * panel_rows);
+        continue;
+      }
+      activate(scratch.gate.row(r), scratch.up.row(r), blocks * panel_rows, scratch.up.row(r));
+      p_.table.quantise[static_cast<std::size_t>(p_.width)](
+          scratch.up.row(r), blocks,
+          to.record_row(r) + some.begin * activation_block_bytes(p_.width));
     }
-    activate(scratch.gate.row(r), scratch.up.row(r), columns, scratch.up.row(r));
-    p_.table.quantise[static_cast<std::size_t>(p_.width)](
-        scratch.up.row(r), count,
-        out.record_row(r) + panels.begin * activation_block_bytes(p_.width));
-  }
+  });
 }
 
 result<void> forward::gather_logits() {

@@ -24,6 +24,7 @@
 #include "runtime/cpu/weights.hpp"
 #include "schema/messages.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <vector>
@@ -93,17 +94,22 @@ private:
   result<void> gather_logits();
   void gate_and_up(unsigned member, const ffn_weights& ffn, const input_rows& input,
                    std::size_t rows, share panels, const input_rows& out);
-  void gate_and_up_of(unsigned member, const ffn_weights& ffn, const input_rows& input,
-                      std::size_t rows, share panels, const input_rows& out);
   void run_experts(unsigned member, const layer_weights& layer);
   void choose(share rows);
   void gather(unsigned member, bool needs_values, bool needs_records);
   void gate_and_up_of_experts(unsigned member, const layer_weights& layer);
-  void add_down(unsigned member, const ffn_weights& expert, std::size_t begin, std::size_t rows,
-                share panels);
   void add_experts_to_residual(unsigned member, const layer_weights& layer);
   void head(unsigned member);
 
+  // Calls with rows and panels whose products stay in the cache, and of which there are enough that
+  // what a product does to its rows first is little beside it.
+  template <class Work>
+  static void in_pieces(std::size_t rows, share panels, Work work) {
+    for (std::size_t panel = panels.begin; panel < panels.end; panel += panels_together)
+      for (std::size_t first = 0; first < rows; first += rows_together)
+        work(share{first, std::min(first + rows_together, rows)},
+             share{panel, std::min(panel + panels_together, panels.end)});
+  }
   share share_of(std::size_t count, unsigned member) const noexcept;
   // The outputs of `panels`, from column 0 of `out` on.
   void multiply(unsigned member, const packed_matrix& matrix, const input_rows& input,

@@ -107,20 +107,6 @@ void forward::gate_and_up_of_experts(unsigned member, const layer_weights& layer
   }
 }
 
-// Of the slots [begin, begin + rows) of an expert, to the rows that they belong to.
-void forward::add_down(unsigned member, const ffn_weights& expert, std::size_t begin,
-                       std::size_t rows, share panels) {
-  const step_memory& m = p_.memory;
-  const float_rows& to = p_.group == nullptr ? m.hidden : m.normed.values;
-  const auto& own = m.per_thread[member];
-  multiply(member, expert.down, m.gated.from_row(begin), rows, panels, own.up, /*adds=*/false);
-  for (std::size_t i = 0; i < rows; ++i) {
-    const expert_slot& slot = own.slots[begin + i];
-    p_.table.add_scaled(to.row(slot.row) + panels.begin * panel_rows, own.up.row(i),
-                        (panels.end - panels.begin) * panel_rows, slot.weight);
-  }
-}
-
 // hidden += weight * (down * gated). A member has the same outputs of every expert, so that a row's
 // sum has one order and no barrier. A group's sum is put together in `normed`, from zero.
 void forward::add_experts_to_residual(unsigned member, const layer_weights& layer) {
@@ -135,10 +121,17 @@ void forward::add_experts_to_residual(unsigned member, const layer_weights& laye
     const std::size_t begin = own.first_slot[e], rows = own.first_slot[e + 1] - begin;
     if (rows == 0)
       continue;
-    for (std::size_t done = 0; done < rows; done += rows_together)
-      for (std::size_t panel = panels.begin; panel < panels.end; panel += panels_together)
-        add_down(member, layer.experts[e], begin + done, std::min(rows_together, rows - done),
-                 {panel, std::min(panel + panels_together, panels.end)});
+    in_pieces(rows, panels, [&](share some_rows, share some) {
+      const std::size_t first = begin + some_rows.begin;
+      const std::size_t count = some_rows.end - some_rows.begin;
+      multiply(member, layer.experts[e].down, m.gated.from_row(first), count, some, own.up,
+               /*adds=*/false);
+      for (std::size_t i = 0; i < count; ++i) {
+        const expert_slot& slot = own.slots[first + i];
+        p_.table.add_scaled(to.row(slot.row) + some.begin * panel_rows, own.up.row(i),
+                            (some.end - some.begin) * panel_rows, slot.weight);
+      }
+    });
   }
   if (p_.group != nullptr)
     add_normed(member, /*gain=*/nullptr);

@@ -37,7 +37,8 @@ bool has_avx512_bf16() noexcept {
 bool has_amx() noexcept {
   unsigned a = 0, b = 0, c = 0, d = 0;
   constexpr unsigned avx512_vbmi = 1U << 1U;
-  constexpr unsigned amx = 1U << 22U | 1U << 24U | 1U << 25U; // of bf16, tiles, of int8
+  constexpr unsigned amx_bf16 = 1U << 22U, amx_tile = 1U << 24U, amx_int8 = 1U << 25U;
+  constexpr unsigned amx = amx_bf16 | amx_tile | amx_int8;
   if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (c & avx512_vbmi) == 0 || (d & amx) != amx)
     return false;
   static const bool are_granted = are_tiles_granted();

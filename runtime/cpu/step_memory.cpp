@@ -1,8 +1,6 @@
 // Lays the step buffers out in one piece of memory.
 #include "runtime/cpu/step_memory.hpp"
 
-#include "runtime/cpu/kernels.hpp"
-
 #include <algorithm>
 
 namespace baton::cpu {

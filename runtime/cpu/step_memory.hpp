@@ -2,8 +2,8 @@
 // every layer and every step.
 #pragma once
 
-#include "runtime/cpu/activation.hpp"
 #include "runtime/cpu/expert_choice.hpp"
+#include "runtime/cpu/kernels.hpp"
 #include "runtime/cpu/large_memory.hpp"
 #include "runtime/model/slice.hpp"
 
@@ -33,8 +33,9 @@ struct input_rows {
   }
 };
 
-// How much of a feed-forward network's products a thread makes before it goes on with them.
-inline constexpr std::size_t rows_together = 64, panels_together = 8;
+// How much of a feed-forward network's products a thread makes before it goes on with them: of as
+// many rows as a product arranges at a time.
+inline constexpr std::size_t rows_together = arranged_rows, panels_together = 8;
 
 struct step_memory {
   large_memory memory;
