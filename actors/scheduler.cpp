@@ -32,11 +32,30 @@ model_card card_now(const scheduler_state& s) {
   return card;
 }
 
+// But for what only time tells.
+load_report load_now(const scheduler_state& s) {
+  auto load = s.core->load();
+  load.model = s.options.card.name;
+  load.epochs = s.epochs;
+  load.recoveries = s.recoveries;
+  load.recovery_seconds = s.recovery_seconds;
+  load.stage_busy_micros = s.busy_micros;
+  return load;
+}
+
+// The numbers go first: where a model is ready, its metrics are there.
+void introduce(pointer self, node_id gateway) {
+  auto& s = self->state;
+  auto to = s.options.peers.gateway(gateway);
+  self->send(to, load_now(s));
+  self->send(to, card_now(s));
+}
+
 void tell_standing(pointer self) {
   auto& s = self->state;
   auto card = card_now(s);
   for (auto gateway : s.gateways)
-    self->send(s.options.peers.gateway(gateway), card);
+    introduce(self, gateway);
   // A head without layers is as it should be.
   s.options.stands(card.phase == phase::stopped ? phase::ready : card.phase, card.reason);
 }
@@ -44,12 +63,7 @@ void tell_standing(pointer self) {
 void tell_load(pointer self) {
   auto& s = self->state;
   auto now = s.options.now();
-  auto load = s.core->load();
-  load.model = s.options.card.name;
-  load.epochs = s.epochs;
-  load.recoveries = s.recoveries;
-  load.recovery_seconds = s.recovery_seconds;
-  load.stage_busy_micros = s.busy_micros;
+  auto load = load_now(s);
   auto busy = std::accumulate(s.busy_micros.begin(), s.busy_micros.end(), std::uint64_t{0});
   auto span = seconds_between(s.reported_at, now) * static_cast<double>(s.line->stages());
   if (load.in_flight > 0 && span > 0)
@@ -188,7 +202,7 @@ void on_peer_up(pointer self, const peer_up& m) {
   auto& s = self->state;
   if (m.peer.role == role::gateway) {
     s.gateways.insert(m.peer.node);
-    self->send(s.options.peers.gateway(m.peer.node), card_now(s));
+    introduce(self, m.peer.node);
   } else if (m.peer.role == role::shard) {
     s.line->on_up(m.peer);
     try_open(self);

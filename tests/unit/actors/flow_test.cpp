@@ -23,6 +23,15 @@ TEST_CASE(
   CHECK(a.last.output_tokens == 12);
 }
 
+TEST_CASE("a gateway has the numbers of a pipeline before it hears that it is ready") {
+  world w;
+  w.run(); // no tick, which would tell them
+  CHECK(w.gateway.is_load_first);
+  REQUIRE(w.gateway.cards.back().phase == phase::ready);
+  CHECK(w.gateway.loads.back().model == "toy");
+  CHECK(w.gateway.loads.back().blocks_total == memory.blocks);
+}
+
 TEST_CASE("the end of a choice says what its ticket waited for, and nothing before it does") {
   world w;
   w.run();

@@ -41,6 +41,8 @@ struct seen {
   std::vector<tokenized> ids;
   std::vector<detokenized> texts;
   std::vector<model_card> cards;
+  std::vector<load_report> loads;
+  bool is_load_first = true; // no card came before numbers
 };
 
 inline gateway_actor::behavior_type listener(gateway_actor::pointer, seen* s) {
@@ -52,8 +54,11 @@ inline gateway_actor::behavior_type listener(gateway_actor::pointer, seen* s) {
       [s](const chunks& m) { s->chunks.insert(s->chunks.end(), m.all.begin(), m.all.end()); },
       [s](const tokenized& m) { s->ids.push_back(m); },
       [s](const detokenized& m) { s->texts.push_back(m); },
-      [s](const model_card& m) { s->cards.push_back(m); },
-      [](const load_report&) {},
+      [s](const model_card& m) {
+        s->is_load_first = s->is_load_first && s->loads.size() > s->cards.size();
+        s->cards.push_back(m);
+      },
+      [s](const load_report& m) { s->loads.push_back(m); },
       [](const cluster_status&) {},
       [](const status&) {},
       [](const drain&) {},
