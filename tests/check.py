@@ -155,11 +155,7 @@ def skip(name, why):
 
 def kernels():
     """The GPU engine's kernels, compiled: one case. What they compute is tested on the host, from the same source."""
-    setup = "set -euo pipefail; . scripts/setup.sh; "
-    if run(["bash", "-c", setup + "find_nvcc"])[0]:
-        skip("kernels (nvcc)", "nvcc of CUDA 13 is neither in PATH nor in /usr/local/cuda/bin")
-    else:
-        step("kernels (nvcc)", ["bash", "-c", setup + "build_kernels"])
+    step("kernels (nvcc)", ["bash", "-c", "set -euo pipefail; . scripts/setup.sh; build_kernels"])
 
 
 def sim(preset="dev", extra=(), env=None):

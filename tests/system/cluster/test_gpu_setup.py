@@ -1,6 +1,5 @@
-"""`./up --gpu` and the build of the GPU engine say what is missing, and do nothing then."""
+"""`./up --gpu` and the build of the GPU engine say what is missing, and do nothing then; which compiler they take."""
 import re
-import shutil
 import subprocess
 
 import pytest
@@ -10,33 +9,52 @@ DRIVER, NVCC = "/proc/driver/nvidia/version", "/usr/local/cuda/bin/nvcc"
 
 
 @pytest.fixture
-def up_on(tmp_path):
-    """Runs a copy of `./up --gpu` that looks for driver and nvcc in a folder of the test, with what is named there."""
-    def run(*there):
-        copy, found = tmp_path / "copy", tmp_path / "found"
-        found.mkdir()
-        (copy / "scripts").mkdir(parents=True)
-        for name in there:
-            (found / name).write_text("#!/bin/sh\n")
-            (found / name).chmod(0o755)
-        for script in ("up", "scripts/setup.sh"):
-            text = (ROOT / script).read_text().replace(DRIVER, str(found / "driver")).replace(NVCC, str(found / "nvcc"))
-            assert NVCC not in text and DRIVER not in text
-            (copy / script).write_text(text)
-        done = subprocess.run(["bash", copy / "up", "--gpu"], capture_output=True, text=True, timeout=60, env={"PATH": "/usr/bin:/bin"})
-        assert done.returncode == 1 and not (copy / "build").exists()
-        return done.stderr
-
-    return run
+def copy(tmp_path):
+    """A copy of what `./up --gpu` runs, that looks for driver and nvcc in the folder `found` beside it."""
+    (tmp_path / "copy/scripts").mkdir(parents=True)
+    for script in ("up", "scripts/setup.sh", "scripts/setup_gpu.sh"):
+        text = (ROOT / script).read_text()
+        assert {"up": DRIVER, "scripts/setup_gpu.sh": NVCC}.get(script, "") in text
+        (tmp_path / "copy" / script).write_text(text.replace(DRIVER, f"{tmp_path}/found/driver").replace(NVCC, f"{tmp_path}/found/nvcc"))
+    return tmp_path / "copy"
 
 
-def test_a_machine_without_a_driver_is_told_so(up_on):
-    assert "error: --gpu: this machine has no NVIDIA driver (" in up_on("nvcc")
+def test_a_machine_without_a_driver_is_told_so(copy):
+    done = subprocess.run(["bash", copy / "up", "--gpu"], capture_output=True, text=True, timeout=60, env={"PATH": "/usr/bin:/bin"})
+    assert done.returncode == 1 and not (copy / "build").exists()
+    assert "error: --gpu: this machine has no NVIDIA driver (" in done.stderr
 
 
-@pytest.mark.skipif(shutil.which("nvcc", path="/usr/bin:/bin") is not None, reason="nvcc is in /usr/bin: it cannot be hidden")
-def test_a_machine_without_nvcc_is_told_so(up_on):
-    assert "error: --gpu: nvcc of CUDA 13 is neither in PATH nor in " in up_on("driver")
+@pytest.mark.parametrize("path, installed, fetched, taken", [
+    ("13.2", "13.0", "13.0", "path"),
+    (None, "13.0", "13.0", "installed"),
+    ("12.4", "13.0", None, "installed"),
+    ("12.4", "12.9", "13.0", "fetched"),
+    ("11.8", None, None, None),
+    ("broken", None, "13.0", "fetched")])
+def test_the_machines_own_nvcc_is_taken_where_it_is_of_cuda_13(copy, tmp_path, path, installed, fetched, taken):
+    places = {"path": tmp_path / "bin/nvcc", "installed": tmp_path / "found/nvcc", "fetched": copy / "build/cuda/toolkit/bin/nvcc"}
+    for place, version in zip(places, (path, installed, fetched)):
+        if version:
+            nvcc = places[place]
+            nvcc.parent.mkdir(parents=True)
+            nvcc.write_text("#!/bin/sh\n" + ("exit 1\n" if version == "broken" else f"echo 'Cuda compilation tools, release {version}, V{version}.88'\n"))
+            nvcc.chmod(0o755)
+    done = subprocess.run(["bash", "-euo", "pipefail", "-c", ". scripts/setup.sh; find_nvcc"], cwd=copy, capture_output=True, text=True, timeout=60,
+                          env={"PATH": f"{tmp_path}/bin:/usr/bin:/bin"})
+    assert (done.returncode == 0) == (taken is not None), done.stderr
+    assert done.stdout.strip() == (str(places[taken]) if taken else "")
+
+
+@pytest.mark.parametrize("capabilities, architectures", [("9.0\n9.0\n", "90-real"), ("9.0\n8.9\n12.0\n", "120-real;89-real;90-real"), ("", "none"), (None, "none")])
+def test_kernels_are_compiled_for_the_gpus_of_the_machine(copy, tmp_path, capabilities, architectures):
+    if capabilities is not None:
+        (tmp_path / "bin").mkdir()
+        (tmp_path / "bin/nvidia-smi").write_text(f"#!/bin/sh\nprintf '{capabilities}'\n")
+        (tmp_path / "bin/nvidia-smi").chmod(0o755)
+    done = subprocess.run(["bash", "-euo", "pipefail", "-c", '. scripts/setup.sh; name_architectures; echo "${CUDAARCHS-none}"'], cwd=copy,
+                          capture_output=True, text=True, timeout=60, env={"PATH": f"{tmp_path}/bin:/usr/bin:/bin"})
+    assert done.stdout.strip() == architectures, done.stderr
 
 
 @pytest.fixture
