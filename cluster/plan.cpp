@@ -290,7 +290,11 @@ result<void> cut_stage(const model::description& model, std::span<shard_plan> ra
   std::vector<double> speeds;
   for (const auto& s : ranks)
     speeds.push_back(s.threads);
-  auto slices = model::split(model, static_cast<std::uint32_t>(ranks.size()), speeds, model.cuts);
+  const bool are_native = std::all_of(ranks.begin(), ranks.end(),
+                                      [](const auto& s) { return s.on_device.is_native(); });
+  auto slices =
+      model::split(model, static_cast<std::uint32_t>(ranks.size()), speeds, model.cuts,
+                   are_native ? model::head_cut::anywhere : model::head_cut::between_kv_heads);
   if (!slices)
     return fail_param(slices.error().code, "model.tensor_parallel_size", "{}",
                       slices.error().message);

@@ -39,15 +39,13 @@ std::string_view cost_of(cpu::kv_format format) {
 
 // "1 of 2: heads 6-8, ffn 768" of query heads and rows of the ffn; nothing where a stage is one
 // shard.
-std::string part_of(const model::description& model, const cluster_plan& plan,
-                    const shard_plan& shard) {
+std::string part_of(const cluster_plan& plan, const shard_plan& shard) {
   if (plan.width == 1)
     return "";
-  const auto group = model.head_count / model.kv_head_count;
   const auto& own = shard.slice();
   return fmt::format("  rank {} of {}: KV heads {}-{}, heads {}-{}, ffn {}", shard.rank, plan.width,
-                     own.kv_heads.first, own.kv_heads.end() - 1, own.kv_heads.first * group,
-                     own.kv_heads.end() * group - 1, own.ffn.count);
+                     own.kv_heads.first, own.kv_heads.end() - 1, own.heads.first,
+                     own.heads.end() - 1, own.ffn.count);
 }
 
 // Nothing where the ranks of every stage are on one node.
@@ -95,7 +93,7 @@ std::string plan_table(const cluster_config& config, const model::description& m
     text +=
         fmt::format("  {:<9} {:<8} {:<9} {:>12} {:>8} {:>12} {:>12}{}\n", s.name, s.on, s.device,
                     layers, s.threads, human_bytes(held_bytes_of(config.model, model, s)),
-                    human_bytes(s.kv_bytes), part_of(model, plan, s));
+                    human_bytes(s.kv_bytes), part_of(plan, s));
   }
   if (config.has_default_layout)
     text += fmt::format("  layout: {}{} of every physical core, for no [[nodes]] are named\n",
@@ -141,6 +139,7 @@ nlohmann::ordered_json plan_json(const cluster_config& config, const model::desc
                               {"rank", s.rank},
                               {"first_layer", s.layers.first},
                               {"layers", s.layers.count},
+                              {"heads", s.slice().heads.count},
                               {"kv_heads", s.slice().kv_heads.count},
                               {"ffn_rows", s.slice().ffn.count},
                               {"threads", s.threads},

@@ -8,10 +8,29 @@
 
 #include "schema/result.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
 namespace baton::collective {
+
+// A sum in two halves, between which a rank does what comes next with its part alone: what others
+// would do as well is done once. It costs two meetings where all_reduce may need one.
+//
+// `borders`: rank r's part is [borders[r], borders[r + 1]); width() + 1 of them, ascending, from 0
+// to the size of the span. Errors: as of the collective.
+class partial_sums {
+public:
+  virtual ~partial_sums() = default;
+
+  // This rank's part of values = the sum of all ranks' values there, with the bits of all_reduce;
+  // what lies outside stays.
+  virtual result<void> reduce_scatter(std::span<float> values,
+                                      std::span<const std::size_t> borders) = 0;
+  // `all` = the parts of all ranks; each has its own there already.
+  virtual result<void> all_gather(std::span<std::byte> all,
+                                  std::span<const std::size_t> borders) = 0;
+};
 
 class collective {
 public:
@@ -33,6 +52,9 @@ public:
   // values = the sum of all ranks' values, element by element, formed in the order of ranks: every
   // rank gets the same bits, whatever the timing and whatever else is in the span.
   virtual result<void> all_reduce(std::span<float> values) = 0;
+
+  // Where two meetings cost little more than one; else null. Lives as long as the collective.
+  virtual partial_sums* in_parts() noexcept { return nullptr; }
 
   // At rank 0 the `own` of all ranks lie in `all` one after the other, in the order of ranks; at
   // the others `all` is not touched. Rank 0's own part may lie at its place already. Requires: one

@@ -18,34 +18,36 @@ namespace baton::collective {
 namespace {
 
 #if defined(__x86_64__)
-constexpr std::size_t vector_floats = 4;
-
 const bool goes_past_caches = [] {
   __builtin_cpu_init();
   return __builtin_cpu_is("amd") != 0;
 }();
 
-// How many floats were written: whole vectors.
-std::size_t write_past_caches(const float* from, std::size_t count, float* to) noexcept {
+// How many bytes were written: whole vectors.
+std::size_t write_past_caches(const std::byte* from, std::size_t size_bytes,
+                              std::byte* to) noexcept {
   if (reinterpret_cast<std::uintptr_t>(to) % sizeof(__m128i) != 0)
     return 0;
   std::size_t at = 0;
-  for (; at + vector_floats <= count; at += vector_floats)
-    _mm_stream_ps(to + at, _mm_loadu_ps(from + at));
+  for (; at + sizeof(__m128i) <= size_bytes; at += sizeof(__m128i))
+    _mm_stream_si128(reinterpret_cast<__m128i*>(to + at),
+                     _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + at)));
   return at;
 }
 #endif
 
 } // namespace
 
-void hand_over(const float* from, std::size_t count, float* to) noexcept {
+void hand_over(const void* from, std::size_t size_bytes, void* to) noexcept {
+  const auto* source = static_cast<const std::byte*>(from);
+  auto* target = static_cast<std::byte*>(to);
   std::size_t done = 0;
 #if defined(__x86_64__)
   if (goes_past_caches)
-    done = write_past_caches(from, count, to);
+    done = write_past_caches(source, size_bytes, target);
 #endif
-  if (done < count)
-    std::memcpy(to + done, from + done, (count - done) * sizeof(float));
+  if (done < size_bytes)
+    std::memcpy(target + done, source + done, size_bytes - done);
 }
 
 void settle() noexcept {

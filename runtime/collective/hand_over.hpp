@@ -7,7 +7,7 @@
 namespace baton::collective {
 
 // Copies into a slot. Others may read it after settle() and a release store.
-void hand_over(const float* from, std::size_t count, float* to) noexcept;
+void hand_over(const void* from, std::size_t size_bytes, void* to) noexcept;
 
 // What was handed over is there for whoever sees a store behind this.
 void settle() noexcept;

@@ -38,7 +38,9 @@ enum purpose_kind : std::uint64_t {
   part_given,
   part_summed,
   gathered,
-  agreed
+  agreed,
+  scattered,
+  parts_gathered
 };
 
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free, "processes share no lock");
@@ -247,10 +249,10 @@ result<void> shared_collective::all_reduce(std::span<float> values) {
 }
 
 result<void> shared_collective::reduce_at_once(std::span<float> values) {
-  hand_over(values.data(), values.size(), next_slot());
+  hand_over(values.data(), values.size_bytes(), next_slot());
   if (auto ok = meet({reduced_at_once, values.size()}); !ok)
     return ok;
-  add_up(values, 0, values.size(), nullptr);
+  add_up(values.data(), values.size(), 0, nullptr);
   return {};
 }
 
@@ -263,11 +265,12 @@ result<void> shared_collective::reduce_in_parts(std::span<float> values) {
   };
   const std::size_t begin = begin_of(rank_), end = begin_of(rank_ + 1);
   float* own = next_slot();
-  hand_over(values.data(), begin, own);
-  hand_over(values.data() + end, values.size() - end, own + end);
+  hand_over(values.data(), begin * sizeof(float), own);
+  hand_over(values.data() + end, (values.size() - end) * sizeof(float), own + end);
   if (auto ok = meet({part_given, values.size()}); !ok)
     return ok;
-  add_up(values, begin, end, own); // the others read no part of it but this
+  // The others read no part of it but this.
+  add_up(values.data() + begin, end - begin, begin, own + begin);
   if (auto ok = meet({part_summed, values.size()}); !ok)
     return ok;
   for (std::uint32_t peer = 0; peer < width_; ++peer)
@@ -277,21 +280,111 @@ result<void> shared_collective::reduce_in_parts(std::span<float> values) {
   return {};
 }
 
-// values[begin, end) = the ranks' sum, in their order; the same in `also`. Written while the next
-// values are on their way from the other core: by itself each write would wait for its line.
-void shared_collective::add_up(std::span<float> values, std::size_t begin, std::size_t end,
+// values = the ranks' sum, in their order, of others from `slot_at` of their slots on; the same in
+// `also`. Written while the next values are on their way from the other core: by itself each write
+// would wait for its line.
+void shared_collective::add_up(float* values, std::size_t count, std::size_t slot_at,
                                float* also) const {
-  const auto of = [&](std::uint32_t peer) { return peer == rank_ ? values.data() : slot_of(peer); };
+  const auto of = [&](std::uint32_t peer) {
+    return peer == rank_ ? values : slot_of(peer) + slot_at;
+  };
   float sum[sum_floats];
-  for (std::size_t at = begin; at < end; at += sum_floats) {
-    const std::size_t count = std::min(sum_floats, end - at);
-    add(of(0) + at, of(1) + at, count, sum);
+  for (std::size_t at = 0; at < count; at += sum_floats) {
+    const std::size_t now = std::min(sum_floats, count - at);
+    add(of(0) + at, of(1) + at, now, sum);
     for (std::uint32_t peer = 2; peer < width_; ++peer)
-      add(sum, of(peer) + at, count);
-    copy(sum, count, values.data() + at);
+      add(sum, of(peer) + at, now);
+    copy(sum, now, values + at);
     if (also != nullptr)
-      hand_over(sum, count, also + at);
+      hand_over(sum, now * sizeof(float), also + at);
   }
+}
+
+// -- Values in parts --
+
+namespace {
+
+// From `done` of a part on, `most` at most.
+std::pair<std::size_t, std::size_t> piece_of_part(std::span<const std::size_t> borders,
+                                                  std::uint32_t rank, std::size_t done,
+                                                  std::size_t most) {
+  const std::size_t begin = std::min(borders[rank] + done, borders[rank + 1]);
+  return {begin, std::min(most, borders[rank + 1] - begin)};
+}
+
+std::size_t longest_part(std::span<const std::size_t> borders) {
+  std::size_t longest = 0;
+  for (std::size_t rank = 0; rank + 1 < borders.size(); ++rank)
+    longest = std::max(longest, borders[rank + 1] - borders[rank]);
+  return longest;
+}
+
+} // namespace
+
+void shared_collective::check_parts(std::size_t size, std::span<const std::size_t> borders) const {
+  ENSURE(borders.size() == width_ + 1U && borders.front() == 0 && borders.back() == size &&
+             std::is_sorted(borders.begin(), borders.end()),
+         "parts of {} for {} ranks", size, width_);
+}
+
+// A slot has a place for each of the others, and for nobody: their rank says which.
+result<void> shared_collective::reduce_scatter(std::span<float> values,
+                                               std::span<const std::size_t> borders) {
+  check_parts(values.size(), borders);
+  if (failure_)
+    return *failure_;
+  const std::size_t longest = width_ == 1 ? 0 : longest_part(borders);
+  for (std::size_t done = 0; done < longest; done += place_floats())
+    if (auto ok = scatter_piece(values, borders, done); !ok)
+      return kept(ok);
+  return kept(check_epoch());
+}
+
+std::size_t shared_collective::place_floats() const noexcept {
+  return slot_floats / width_ / line_floats * line_floats;
+}
+
+result<void> shared_collective::scatter_piece(std::span<float> values,
+                                              std::span<const std::size_t> borders,
+                                              std::size_t done) {
+  const std::size_t place = place_floats();
+  float* slot = next_slot();
+  for (std::uint32_t peer = 0; peer < width_; ++peer)
+    if (const auto [begin, count] = piece_of_part(borders, peer, done, place); peer != rank_)
+      hand_over(values.data() + begin, count * sizeof(float), slot + peer * place);
+  if (auto ok = meet({scattered, values.size()}); !ok)
+    return ok;
+  const auto [begin, count] = piece_of_part(borders, rank_, done, place);
+  add_up(values.data() + begin, count, rank_ * place, nullptr);
+  return {};
+}
+
+result<void> shared_collective::all_gather(std::span<std::byte> all,
+                                           std::span<const std::size_t> borders) {
+  check_parts(all.size(), borders);
+  if (failure_)
+    return *failure_;
+  const std::size_t longest = width_ == 1 ? 0 : longest_part(borders);
+  for (std::size_t done = 0; done < longest; done += slot_floats * sizeof(float))
+    if (auto ok = gather_parts(all, borders, done); !ok)
+      return kept(ok);
+  return kept(check_epoch());
+}
+
+result<void> shared_collective::gather_parts(std::span<std::byte> all,
+                                             std::span<const std::size_t> borders,
+                                             std::size_t done) {
+  const auto piece = [&](std::uint32_t rank) {
+    return piece_of_part(borders, rank, done, slot_floats * sizeof(float));
+  };
+  const auto [own, size_bytes] = piece(rank_);
+  hand_over(all.data() + own, size_bytes, next_slot());
+  if (auto ok = meet({parts_gathered, all.size()}); !ok)
+    return ok;
+  for (std::uint32_t peer = 0; peer < width_; ++peer)
+    if (const auto [begin, count] = piece(peer); peer != rank_ && count > 0)
+      std::memcpy(all.data() + begin, slot_of(peer), count);
+  return {};
 }
 
 result<void> shared_collective::gather_piece(std::span<const float> own, std::span<float> all,
@@ -302,7 +395,7 @@ result<void> shared_collective::gather_piece(std::span<const float> own, std::sp
   };
   float* slot = next_slot();
   if (rank_ != 0)
-    hand_over(own.data() + std::min(done, own.size()), piece(rank_), slot);
+    hand_over(own.data() + std::min(done, own.size()), piece(rank_) * sizeof(float), slot);
   if (auto ok = meet({gathered, std::accumulate(counts.begin(), counts.end(), std::uint64_t{0})});
       !ok)
     return ok;

@@ -12,6 +12,8 @@
 // that ranks share the work out: each adds up its part, then they take the parts from one another.
 // Both add in the order of ranks, so that their bits are the same.
 //
+// The halves of a sum (reduce_scatter, all_gather) meet once for each round of values.
+//
 // Each round of values has the other slot than the one before. A rank writes a slot again in the
 // second round after: it has then met all others in between, who came after having read it.
 #pragma once
@@ -31,7 +33,7 @@ struct shared_options {
 };
 
 // For one thread at a time.
-class shared_collective final : public ranked_collective {
+class shared_collective final : public ranked_collective, public partial_sums {
 public:
   // Requires: rank < width <= ranks_max.
   shared_collective(std::uint32_t rank, std::uint32_t width, shared_options options = {});
@@ -45,6 +47,10 @@ public:
 
   result<void> agree(std::uint64_t what) override;
   result<void> all_reduce(std::span<float> values) override;
+  partial_sums* in_parts() noexcept override { return this; }
+  result<void> reduce_scatter(std::span<float> values,
+                              std::span<const std::size_t> borders) override;
+  result<void> all_gather(std::span<std::byte> all, std::span<const std::size_t> borders) override;
   result<void> look() override;
 
 private:
@@ -60,7 +66,13 @@ private:
   const float* slot_of(std::uint32_t peer) const noexcept { return area_->slot(peer, round_ % 2); }
   result<void> reduce_at_once(std::span<float> values);
   result<void> reduce_in_parts(std::span<float> values);
-  void add_up(std::span<float> values, std::size_t begin, std::size_t end, float* also) const;
+  void check_parts(std::size_t size, std::span<const std::size_t> borders) const;
+  std::size_t place_floats() const noexcept;
+  result<void> scatter_piece(std::span<float> values, std::span<const std::size_t> borders,
+                             std::size_t done);
+  result<void> gather_parts(std::span<std::byte> all, std::span<const std::size_t> borders,
+                            std::size_t done);
+  void add_up(float* values, std::size_t count, std::size_t slot_at, float* also) const;
   result<void> gather_piece(std::span<const float> own, std::span<float> all,
                             std::span<const std::size_t> counts, std::size_t done) override;
 

@@ -51,7 +51,7 @@ result<std::vector<model::tensor_slice>> slices_of(const model::description& m, 
   if (!whole)
     return whole.error();
   using model::tensor_slice;
-  for (const auto part : {&tensor_slice::kv_heads, &tensor_slice::ffn, &tensor_slice::vocabulary}) {
+  for (const auto part : {&tensor_slice::heads, &tensor_slice::ffn, &tensor_slice::vocabulary}) {
     std::uint64_t next = 0;
     for (const auto& slice : c.slices) {
       if ((slice.*part).first != next || (slice.*part).count == 0)
@@ -61,9 +61,12 @@ result<std::vector<model::tensor_slice>> slices_of(const model::description& m, 
     if (next != (whole->front().*part).count)
       return wrong("the slices are not of this model");
   }
-  for (const auto& slice : c.slices)
+  for (const auto& slice : c.slices) {
     if (slice.vocabulary.first % panel_rows != 0)
       return wrong("a slice of the head begins inside of a panel");
+    if (slice.kv_heads != model::kv_heads_of(m, slice.heads))
+      return wrong("a slice has other KV heads than its heads ask");
+  }
   return c.slices;
 }
 
@@ -74,7 +77,7 @@ std::uint64_t mark_of(const std::vector<model::tensor_slice>& slices) {
     return mark;
   const auto mix = [&](std::uint64_t part) { mark = (mark ^ part) * 0x100000001B3U; };
   for (const auto& slice : slices) {
-    mix(slice.kv_heads.count);
+    mix(slice.heads.count);
     mix(slice.ffn.count);
   }
   return mark;
@@ -247,9 +250,9 @@ engine_cpu::load(const model::model_file& file, const model::description& model,
     return memory.error();
   s->memory = *std::move(memory);
   s->describe(file, settings);
-  s->pass.emplace(forward_parts{s->own, s->range, *s->weights, kernels_for(s->which), s->width,
-                                s->kv, *s->ropes, s->memory, s->team, s->group.get(),
-                                s->logits_of_ranks},
+  s->pass.emplace(forward_parts{s->own, model::head_map(model, s->slices[s->rank]), s->range,
+                                *s->weights, kernels_for(s->which), s->width, s->kv, *s->ropes,
+                                s->memory, s->team, s->group.get(), s->logits_of_ranks},
                   s->limits.context_max);
   return std::unique_ptr<engine_cpu>(new engine_cpu(std::move(s)));
 }

@@ -7,12 +7,22 @@
 #include <cstring>
 
 namespace baton::cpu {
+namespace {
+
+// Of a rank: with fewer, doing what the others do as well takes less than meeting them once more.
+constexpr std::size_t divided_rows_min = 8;
+
+} // namespace
 
 forward::forward(const forward_parts& parts, std::uint32_t context_max) : p_(parts) {
   const std::size_t chunks = context_max / kv_block_positions + 1;
   pages_.resize(p_.team.size());
   for (auto& pages : pages_)
     pages.resize(chunks);
+  for (std::uint32_t h = 0; h < p_.model.kv_head_count; ++h) {
+    asking_max_ = std::max(asking_max_, p_.heads.of(h).count);
+    has_whole_blocks_ = has_whole_blocks_ && columns_of(h).end % block_columns == 0;
+  }
 }
 
 result<void> forward::run(const micro_batch& batch, std::span<const float> activations) {
@@ -39,17 +49,50 @@ void forward::plan(const micro_batch& batch) {
   for (const auto& scored : baton::engine::scored_rows(batch))
     sampling_rows_.push_back(scored.row);
   appends_within_ = items_.size() == batch.slices.size();
+  plan_parts();
+}
+
+void forward::plan_parts() {
+  const std::size_t rows = rows_.size();
+  const bool is_divided = p_.group != nullptr && p_.group->in_parts() != nullptr &&
+                          rows >= divided_rows_min * p_.group->width();
+  const std::size_t parts = is_divided ? p_.group->width() : 1;
+  row_borders_.clear();
+  for (std::size_t part = 0; part <= parts; ++part)
+    row_borders_.push_back(rows * part / parts);
 }
 
 forward::share forward::share_of(std::size_t count, unsigned member) const noexcept {
   return {count * member / p_.team.size(), count * (member + 1) / p_.team.size()};
 }
 
+// Of the rows that this rank finishes.
+forward::share forward::share_of_finished(unsigned member) const noexcept {
+  const std::size_t part = is_divided() ? p_.group->rank() : 0;
+  const share own = share_of(row_borders_[part + 1] - row_borders_[part], member);
+  return {row_borders_[part] + own.begin, row_borders_[part] + own.end};
+}
+
+// Member 0 calls, between two barriers. A failure is every member's.
+template <class Call>
+void forward::meet(unsigned member, Call call) {
+  p_.team.barrier();
+  if (member == 0)
+    if (auto ok = call(); !ok)
+      failure_ = ok.error();
+  p_.team.barrier();
+}
+
 void forward::run_member(unsigned member, const micro_batch& batch,
                          std::span<const float> activations) {
-  embed(share_of(rows_.size(), member), batch, activations);
+  embed(share_of_finished(member), batch, activations);
   for (std::uint32_t layer = 0; layer < p_.range.count && !failure_; ++layer)
     run_layer(member, layer);
+  if (is_divided() && !failure_) // the head, whoever pools, and the next stage want all rows
+    meet(member, [&] {
+      return give_parts(reinterpret_cast<std::byte*>(p_.memory.hidden.data),
+                        p_.memory.hidden.stride * sizeof(float));
+    });
   if (!p_.range.heads || failure_)
     return;
   p_.team.barrier();
@@ -61,14 +104,18 @@ void forward::run_layer(unsigned member, std::uint32_t index) {
   const step_memory& m = p_.memory;
   const std::size_t rows = rows_.size();
   const share own = share_of(rows, member);
-  const auto needs_records = [](const packed_matrix& a) { return !a.is_float(); };
+  const auto forms_for = [](const packed_matrix& a, const packed_matrix& b,
+                            const packed_matrix& c) {
+    return forms{a.is_float() || b.is_float() || c.is_float(),
+                 !a.is_float() || !b.is_float() || !c.is_float()};
+  };
   const ffn_weights& ffn = layer.experts.empty() ? layer.ffn : layer.experts.front();
   // Norms read the rows that this member has embedded, or wait for the layer before.
   if (index > 0)
     p_.team.barrier();
-  normalise(own.begin, own.end, layer.attention_norm,
-            needs_records(layer.query) || needs_records(layer.key) || needs_records(layer.value));
-  p_.team.barrier();
+  normalise(member, layer.attention_norm, forms_for(layer.query, layer.key, layer.value));
+  if (failure_)
+    return;
   project(member, layer);
   p_.team.barrier();
   if (!appends_within_) {
@@ -77,7 +124,7 @@ void forward::run_layer(unsigned member, std::uint32_t index) {
   }
   attend(member, index);
   p_.team.barrier();
-  if (needs_records(layer.attention_out) && !quantises_within(layer)) {
+  if (!layer.attention_out.is_float() && !quantises_within(layer)) {
     quantise_attended(own, 0, p_.model.q_size());
     p_.team.barrier();
   }
@@ -85,9 +132,10 @@ void forward::run_layer(unsigned member, std::uint32_t index) {
   if (failure_)
     return;
   p_.team.barrier();
-  normalise(own.begin, own.end, layer.ffn_norm,
-            needs_records(ffn.gate) || needs_records(ffn.up) || needs_records(layer.router));
-  p_.team.barrier();
+  const packed_matrix& router = layer.experts.empty() ? ffn.up : layer.router;
+  normalise(member, layer.ffn_norm, forms_for(ffn.gate, ffn.up, router));
+  if (failure_)
+    return;
   if (!layer.experts.empty())
     return run_experts(member, layer);
   gate_and_up(member, ffn, m.normed, rows, share_of(ffn.gate.panel_count(), member), m.gated);
@@ -113,24 +161,39 @@ void forward::add_to_residual(unsigned member, const packed_matrix& matrix, cons
 // hidden += normed, summed over the ranks, then normalised where there is a gain.
 void forward::add_normed(unsigned member, const float* gain) {
   const step_memory& m = p_.memory;
-  p_.team.barrier();
-  if (p_.group != nullptr) {
-    if (member == 0)
-      if (auto ok =
-              p_.group->all_reduce({m.normed.values.data, rows_.size() * m.normed.values.stride});
-          !ok)
-        failure_ = ok.error();
+  if (p_.group == nullptr)
     p_.team.barrier();
-    if (failure_)
-      return;
-  }
-  const share own = share_of(rows_.size(), member);
+  else
+    meet(member, [&] { return sum_up(); });
+  if (failure_)
+    return;
+  const share own = share_of_finished(member);
   for (std::size_t r = own.begin; r < own.end; ++r) {
     float* added = m.normed.values.row(r);
     if (gain != nullptr)
       p_.table.rms_norm(added, gain, p_.model.hidden_size, p_.model.rms_epsilon, added);
     p_.table.add(m.hidden.row(r), added, p_.model.hidden_size);
   }
+}
+
+// What the ranks have in `normed`: all of it, or the rows that this rank finishes.
+result<void> forward::sum_up() const {
+  const float_rows& rows = p_.memory.normed.values;
+  const std::span<float> values(rows.data, rows_.size() * rows.stride);
+  if (!is_divided())
+    return p_.group->all_reduce(values);
+  std::vector<std::size_t> borders(row_borders_);
+  for (auto& border : borders)
+    border *= rows.stride;
+  return p_.group->in_parts()->reduce_scatter(values, borders);
+}
+
+// All ranks get the rows that each has finished.
+result<void> forward::give_parts(std::byte* rows, std::size_t row_bytes) const {
+  std::vector<std::size_t> borders(row_borders_);
+  for (auto& border : borders)
+    border *= row_bytes;
+  return p_.group->in_parts()->all_gather({rows, rows_.size() * row_bytes}, borders);
 }
 
 void forward::embed(share rows, const micro_batch& batch, std::span<const float> activations) {
@@ -147,15 +210,27 @@ void forward::embed(share rows, const micro_batch& batch, std::span<const float>
   }
 }
 
-void forward::normalise(std::size_t from, std::size_t to, const float* gain, bool needs_records) {
-  const step_memory& m = p_.memory;
+// Of the rows that this rank finishes; behind it there are those of all.
+void forward::normalise(unsigned member, const float* gain, forms needed) {
+  const input_rows& to = p_.memory.normed;
   const std::size_t width = p_.model.hidden_size;
-  for (std::size_t r = from; r < to; ++r) {
-    p_.table.rms_norm(m.hidden.row(r), gain, width, p_.model.rms_epsilon, m.normed.values.row(r));
-    if (needs_records)
-      p_.table.quantise[static_cast<std::size_t>(p_.width)](
-          m.normed.values.row(r), width / block_columns, m.normed.record_row(r));
+  const share own = share_of_finished(member);
+  for (std::size_t r = own.begin; r < own.end; ++r) {
+    p_.table.rms_norm(p_.memory.hidden.row(r), gain, width, p_.model.rms_epsilon, to.values.row(r));
+    if (needed.records)
+      p_.table.quantise[static_cast<std::size_t>(p_.width)](to.values.row(r), width / block_columns,
+                                                            to.record_row(r));
   }
+  if (!is_divided())
+    return p_.team.barrier();
+  meet(member, [&]() -> result<void> {
+    if (needed.values)
+      if (auto ok = give_parts(reinterpret_cast<std::byte*>(to.values.data),
+                               to.values.stride * sizeof(float));
+          !ok)
+        return ok;
+    return needed.records ? give_parts(to.records, to.record_stride) : result<void>{};
+  });
 }
 
 void forward::multiply(unsigned member, const packed_matrix& matrix, const input_rows& input,

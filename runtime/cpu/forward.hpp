@@ -34,6 +34,7 @@ namespace baton::cpu {
 // What a forward pass works with; all of it outlives the pass.
 struct forward_parts {
   const model::description& model; // as this rank computes it
+  model::head_map heads;
   const model::layer_range& range;
   const stage_weights& weights;
   const kernels& table;
@@ -69,12 +70,17 @@ private:
   };
 
   void plan(const micro_batch& batch);
+  void plan_parts();
+  bool is_divided() const noexcept { return row_borders_.size() > 2; }
   void plan_attention(const slice& s, std::uint32_t first_row);
   void run_member(unsigned member, const micro_batch& batch, std::span<const float> activations);
   void run_layer(unsigned member, std::uint32_t layer);
 
   void embed(share rows, const micro_batch& batch, std::span<const float> activations);
-  void normalise(std::size_t from, std::size_t to, const float* gain, bool needs_records);
+  struct forms { // of rows that products read
+    bool values = false, records = false;
+  };
+  void normalise(unsigned member, const float* gain, forms needed);
   void project(unsigned member, const layer_weights& layer);
   void append(share rows, std::uint32_t layer, share kv_heads);
   void finish_heads(float* heads, std::size_t count, const float* gain, const rope_table* rope,
@@ -87,10 +93,15 @@ private:
   void fetch_places(std::uint32_t layer, const attention_item& item, std::uint32_t kv_head) const;
   std::uint32_t window_of(std::uint32_t layer) const noexcept;
   bool quantises_within(const layer_weights& layer) const noexcept;
+  share columns_of(std::uint32_t kv_head) const noexcept;
   void quantise_attended(share rows, std::size_t from, std::size_t width);
   void add_to_residual(unsigned member, const packed_matrix& matrix, const input_rows& input,
                        const float* gain);
   void add_normed(unsigned member, const float* gain);
+  result<void> sum_up() const;
+  result<void> give_parts(std::byte* rows, std::size_t row_bytes) const;
+  template <class Call>
+  void meet(unsigned member, Call call);
   result<void> gather_logits();
   void gate_and_up(unsigned member, const ffn_weights& ffn, const input_rows& input,
                    std::size_t rows, share panels, const input_rows& out);
@@ -111,6 +122,7 @@ private:
              share{panel, std::min(panel + panels_together, panels.end)});
   }
   share share_of(std::size_t count, unsigned member) const noexcept;
+  share share_of_finished(unsigned member) const noexcept;
   // The outputs of `panels`, from column 0 of `out` on.
   void multiply(unsigned member, const packed_matrix& matrix, const input_rows& input,
                 std::size_t rows, share panels, float_rows out, bool adds) const;
@@ -121,7 +133,12 @@ private:
   // Every slice is one item, as in decoding: nobody else needs the keys and values it stores, so
   // whoever attends stores them first, without a barrier between.
   bool appends_within_ = false;
+  std::uint32_t asking_max_ = 1; // query heads of a KV head
+  bool has_whole_blocks_ = true; // what a KV head's queries get ends where a block of columns does
   std::vector<std::size_t> sampling_rows_;
+  // Of the residual stream, the rows that each rank sums up and normalises for all; a single part:
+  // every rank does all of them.
+  std::vector<std::size_t> row_borders_;
   std::optional<error> failure_; // of the group, in this step; set by member 0 between two barriers
   std::vector<std::vector<const std::byte*>> pages_; // [thread][chunk]
 };

@@ -8,9 +8,8 @@ namespace baton::cpu {
 
 // As many rows as let all query heads of a kv head share one pass over its keys and values.
 void forward::plan_attention(const slice& s, std::uint32_t first_row) {
-  const std::uint32_t group = p_.model.head_count / p_.model.kv_head_count;
   const auto rows_max =
-      std::max<std::uint32_t>(1, static_cast<std::uint32_t>(attend_queries_max) / group);
+      std::max<std::uint32_t>(1, static_cast<std::uint32_t>(attend_queries_max) / asking_max_);
   for (std::uint32_t i = 0; i < s.rows;) {
     const std::uint32_t chunk_left = kv_block_positions - (s.position + i) % kv_block_positions;
     const std::uint32_t count = std::min({rows_max, s.rows - i, chunk_left});
@@ -19,27 +18,36 @@ void forward::plan_attention(const slice& s, std::uint32_t first_row) {
   }
 }
 
+// Of the queries that ask it, and of what they get.
+forward::share forward::columns_of(std::uint32_t kv_head) const noexcept {
+  const auto heads = p_.heads.of(kv_head);
+  const std::size_t size = p_.model.head_size;
+  return {heads.first * size, heads.end() * size};
+}
+
 void forward::append(share rows, std::uint32_t index, share kv_heads) {
   const step_memory& m = p_.memory;
   const auto& model = p_.model;
   const layer_weights& layer = p_.weights.layers[index];
   const rope_table* rope = p_.ropes.of(p_.range.first + index);
-  const std::size_t size = model.head_size, group = model.head_count / model.kv_head_count;
-  const std::size_t heads = kv_heads.end - kv_heads.begin;
-  const std::size_t key_at = kv_heads.begin * size, query_at = key_at * group;
+  const std::size_t size = model.head_size, heads = kv_heads.end - kv_heads.begin;
+  const std::size_t key_at = kv_heads.begin * size;
+  const share asking{columns_of(static_cast<std::uint32_t>(kv_heads.begin)).begin,
+                     columns_of(static_cast<std::uint32_t>(kv_heads.end - 1)).end};
+  const std::size_t width = asking.end - asking.begin;
   const auto append_kv = p_.table.append_kv[static_cast<std::size_t>(p_.kv.format())];
   for (std::size_t r = rows.begin; r < rows.end; ++r) {
     const std::uint32_t position = rows_[r].position;
-    float* query = m.query.row(r) + query_at;
+    float* query = m.query.row(r) + asking.begin;
     float* key = m.key.row(r) + key_at;
     if (layer.query_bias != nullptr) {
-      p_.table.add(query, layer.query_bias + query_at, heads * group * size);
+      p_.table.add(query, layer.query_bias + asking.begin, width);
       p_.table.add(key, layer.key_bias + key_at, heads * size);
       p_.table.add(m.value.row(r) + key_at, layer.value_bias + key_at, heads * size);
     }
-    finish_heads(query, heads * group, layer.query_norm, rope, position);
+    finish_heads(query, width / size, layer.query_norm, rope, position);
     finish_heads(key, heads, layer.key_norm, rope, position);
-    p_.table.scale(query, heads * group * size, model.attention_scale);
+    p_.table.scale(query, width, model.attention_scale);
     const std::uint32_t block = rows_[r].owner->blocks[position / kv_block_positions];
     const std::size_t at = position % kv_block_positions;
     for (std::size_t h = kv_heads.begin; h < kv_heads.end; ++h) {
@@ -106,7 +114,8 @@ void forward::attend_item(unsigned member, std::uint32_t layer, const attention_
                           std::uint32_t kv_head, const std::byte* next_page) {
   const step_memory& m = p_.memory;
   const std::size_t size = p_.model.head_size;
-  const std::uint32_t group = p_.model.head_count / p_.model.kv_head_count;
+  const share columns = columns_of(kv_head);
+  const std::size_t asking = (columns.end - columns.begin) / size;
   const std::uint32_t window = window_of(layer);
   const float soft_cap = p_.model.attention_soft_cap.value_or(0.0F);
   if (appends_within_)
@@ -119,7 +128,7 @@ void forward::attend_item(unsigned member, std::uint32_t layer, const attention_
     pages[chunk] = p_.kv.page(rows_[item.first_row].owner->blocks[chunk], layer, kv_head);
   const auto attend_kv = p_.table.attend[static_cast<std::size_t>(p_.kv.format())];
   // Rows outside, heads inside: positions ascend, as the kernel asks.
-  const std::size_t count = std::size_t{item.rows} * group;
+  const std::size_t count = item.rows * asking;
   const std::size_t passes = (count + attend_queries_max - 1) / attend_queries_max;
   for (std::size_t pass = 0, done = 0; pass < passes; ++pass) {
     const std::size_t queries = count / passes + (pass < count % passes ? 1 : 0);
@@ -127,8 +136,8 @@ void forward::attend_item(unsigned member, std::uint32_t layer, const attention_
     float* out[attend_queries_max];
     std::uint32_t positions[attend_queries_max];
     for (std::size_t i = 0; i < queries; ++i) {
-      const std::size_t r = item.first_row + (done + i) / group;
-      const std::size_t offset = (kv_head * group + (done + i) % group) * size;
+      const std::size_t r = item.first_row + (done + i) / asking;
+      const std::size_t offset = columns.begin + (done + i) % asking * size;
       query[i] = m.query.row(r) + offset;
       out[i] = m.attended.values.row(r) + offset;
       positions[i] = rows_[r].position;
@@ -138,14 +147,12 @@ void forward::attend_item(unsigned member, std::uint32_t layer, const attention_
     done += queries;
   }
   if (quantises_within(p_.weights.layers[layer]))
-    quantise_attended({item.first_row, item.first_row + item.rows}, group * size * kv_head,
-                      group * size);
+    quantise_attended({item.first_row, item.first_row + item.rows}, columns.begin,
+                      columns.end - columns.begin);
 }
 
-// Whether the heads that share keys and values end where a block of activations does.
 bool forward::quantises_within(const layer_weights& layer) const noexcept {
-  const std::size_t width = p_.model.q_size() / p_.model.kv_head_count;
-  return !layer.attention_out.is_float() && width % block_columns == 0;
+  return !layer.attention_out.is_float() && has_whole_blocks_;
 }
 
 // Columns [from, from + width) of what was attended, as the product reads them.

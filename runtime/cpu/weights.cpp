@@ -105,11 +105,11 @@ struct layer_slice {
   extent query, kv, ffn;
 
   layer_slice(const model::description& model, const model::tensor_slice& slice)
-      : kv{std::uint64_t{slice.kv_heads.first} * model.head_size,
-           std::uint64_t{slice.kv_heads.count} * model.head_size},
-        ffn{slice.ffn.first, slice.ffn.count} {
-    const std::uint64_t group = model.head_count / model.kv_head_count;
-    query = {kv.first * group, kv.count * group};
+      : query(rows_of_heads(slice.heads, model.head_size)),
+        kv(rows_of_heads(slice.kv_heads, model.head_size)), ffn{slice.ffn.first, slice.ffn.count} {}
+
+  static extent rows_of_heads(const model::index_range& heads, std::uint64_t size) {
+    return {heads.first * size, heads.count * size};
   }
 };
 

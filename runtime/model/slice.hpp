@@ -69,12 +69,32 @@ struct index_range {
 // every rank's. Slices of the ranks follow one another and may be uneven.
 struct tensor_slice {
   std::uint32_t rank = 0, width = 1;
-  index_range kv_heads; // with the query heads that share them: rows of q, k, v, columns of output
-  index_range ffn;      // rows of gate and up, columns of down; in a mixture of every expert
+  index_range heads;      // that ask: rows of q, columns of output
+  index_range kv_heads;   // that they ask: rows of k and v; the first may be the rank before's, too
+  index_range ffn;        // rows of gate and up, columns of down; in a mixture of every expert
   index_range vocabulary; // rows of the head
 
   friend bool operator==(const tensor_slice&, const tensor_slice&) = default;
 };
+
+// Where heads that share keys and values may be cut: a KV head whose query heads several ranks have
+// is held and computed by each of them. Not every engine knows such parts.
+enum class head_cut { between_kv_heads, anywhere };
+
+// Of a KV head, the query heads that a rank has, as it counts both.
+class head_map {
+public:
+  // Of the whole model, and of that part of it.
+  head_map(const description& model, const tensor_slice& slice) noexcept;
+
+  index_range of(std::uint32_t kv_head) const noexcept;
+
+private:
+  std::uint32_t group_, before_, count_; // `before_`: of its first KV head, those of other ranks
+};
+
+// The KV heads that these query heads ask.
+index_range kv_heads_of(const description& model, const index_range& heads) noexcept;
 
 // Of these weights, the same for all stages. Errors: bad_model_file (a tensor is not in this file).
 result<slice_blocks> slice_blocks_of(const description& model, const model_file& file);
@@ -83,9 +103,11 @@ result<slice_blocks> slice_blocks_of(const description& model, const model_file&
 // kind of tensor by itself, since the ranks wait for one another behind each. `speeds` as in
 // partition(). Errors: does_not_fit (names what cannot be cut into so many parts), invalid_value
 // (no rank, wrong number of speeds, a speed out of range).
+// `cut`: anywhere still means between KV heads where no rank has less to do by another cut.
 result<std::vector<tensor_slice>> split(const description& model, std::uint32_t width,
                                         std::span<const double> speeds = {},
-                                        const slice_blocks& blocks = {});
+                                        const slice_blocks& blocks = {},
+                                        head_cut cut = head_cut::anywhere);
 
 // Bytes of the weights that the rank of that slice holds of a stage's layers, as stored in the
 // file; norms and routers are counted as if they were sliced, which is less than 1 % of a layer.

@@ -49,9 +49,12 @@ result<std::vector<index_range>> divide(const description& model, const whole_ra
   return ranges;
 }
 
-// How many KV heads have to stay together so that their columns are whole blocks.
-std::uint32_t heads_together(const description& model, std::uint32_t block) {
-  const std::uint32_t columns = model.head_count / model.kv_head_count * model.head_size;
+std::uint32_t group_of(const description& model) noexcept {
+  return model.head_count / model.kv_head_count;
+}
+
+// How many of `columns` each have to stay together to be whole blocks.
+std::uint32_t together(std::uint32_t columns, std::uint32_t block) {
   return block / std::gcd(block, columns);
 }
 
@@ -59,11 +62,49 @@ std::uint32_t ffn_rows(const description& model) {
   return model.expert_count > 0 ? model.expert_ffn_size : model.ffn_size;
 }
 
-// Weights of a layer that has so many KV heads and rows of the ffn, in rows of hidden_size.
-double rows_of_layer(const description& model, std::uint32_t kv_heads, std::uint32_t ffn) {
-  const double group = model.head_count / model.kv_head_count;
-  return 2 * (group + 1) * model.head_size * kv_heads +
-         3.0 * std::max(1U, model.expert_count) * ffn;
+// Weights of a layer that has so many heads and rows of the ffn, in rows of hidden_size.
+double rows_of_layer(const description& model, std::uint32_t heads, std::uint32_t kv_heads,
+                     std::uint32_t ffn) {
+  return 2.0 * model.head_size * (heads + kv_heads) + 3.0 * std::max(1U, model.expert_count) * ffn;
+}
+
+// Query heads of the ranks, all those of a KV head together or not.
+result<std::vector<index_range>> divide_heads(const description& model,
+                                              std::span<const double> speeds, std::uint32_t block,
+                                              head_cut cut) {
+  const auto group = group_of(model);
+  if (cut == head_cut::anywhere)
+    return divide(model, {"heads", model.head_count, together(model.head_size, block)}, speeds);
+  auto ranges = divide(
+      model, {"KV heads", model.kv_head_count, together(group * model.head_size, block)}, speeds);
+  if (ranges)
+    for (auto& range : *ranges)
+      range = {range.first * group, range.count * group};
+  return ranges;
+}
+
+// Of the slowest rank, by the weights of its heads.
+double time_of(const description& model, std::span<const index_range> heads,
+               std::span<const double> speeds) {
+  double slowest = 0;
+  for (std::size_t rank = 0; rank < heads.size(); ++rank) {
+    const auto weights = heads[rank].count + kv_heads_of(model, heads[rank]).count;
+    slowest = std::max(slowest, weights / speeds[rank]);
+  }
+  return slowest;
+}
+
+// A KV head that two ranks hold is held twice: only where that makes the slowest of them faster.
+result<std::vector<index_range>> cut_heads(const description& model, std::span<const double> speeds,
+                                           std::uint32_t block, head_cut cut) {
+  auto whole_groups = divide_heads(model, speeds, block, head_cut::between_kv_heads);
+  if (cut == head_cut::between_kv_heads)
+    return whole_groups;
+  auto finer = divide_heads(model, speeds, block, head_cut::anywhere);
+  const bool is_finer_better =
+      !whole_groups ||
+      (finer && time_of(model, *finer, speeds) < time_of(model, *whole_groups, speeds));
+  return is_finer_better ? finer : whole_groups;
 }
 
 } // namespace
@@ -89,8 +130,8 @@ result<slice_blocks> slice_blocks_of(const description& model, const model_file&
 }
 
 result<std::vector<tensor_slice>> split(const description& model, std::uint32_t width,
-                                        std::span<const double> speeds,
-                                        const slice_blocks& blocks) {
+                                        std::span<const double> speeds, const slice_blocks& blocks,
+                                        head_cut cut) {
   if (width == 0)
     return fail(errc::invalid_value, "a group needs at least one rank");
   if (!speeds.empty() && speeds.size() != width)
@@ -101,13 +142,14 @@ result<std::vector<tensor_slice>> split(const description& model, std::uint32_t 
                   stage_speed_min, stage_speed_max);
   std::vector<double> all_speeds(speeds.begin(), speeds.end());
   all_speeds.resize(width, 1.0);
-  const whole_range heads{"KV heads", model.kv_head_count, heads_together(model, blocks.attention)};
+  const auto heads = cut_heads(model, all_speeds, blocks.attention, cut);
+  if (!heads)
+    return heads.error();
   const whole_range ffn{"rows of the ffn", ffn_rows(model), blocks.ffn};
   const whole_range vocabulary{"rows of the head", model.vocab_size, rows_together};
   std::vector<tensor_slice> slices(width);
-  for (const auto& [whole, to] : {std::pair(heads, &tensor_slice::kv_heads),
-                                  {ffn, &tensor_slice::ffn},
-                                  {vocabulary, &tensor_slice::vocabulary}}) {
+  for (const auto& [whole, to] :
+       {std::pair(ffn, &tensor_slice::ffn), {vocabulary, &tensor_slice::vocabulary}}) {
     const auto ranges = divide(model, whole, all_speeds);
     if (!ranges)
       return ranges.error();
@@ -117,14 +159,17 @@ result<std::vector<tensor_slice>> split(const description& model, std::uint32_t 
   for (std::uint32_t rank = 0; rank < width; ++rank) {
     slices[rank].rank = rank;
     slices[rank].width = width;
+    slices[rank].heads = (*heads)[rank];
+    slices[rank].kv_heads = kv_heads_of(model, (*heads)[rank]);
   }
   return slices;
 }
 
 std::uint64_t rank_bytes(const description& model, const layer_range& range,
                          const tensor_slice& slice) {
-  const double of_layer = rows_of_layer(model, slice.kv_heads.count, slice.ffn.count) /
-                          rows_of_layer(model, model.kv_head_count, ffn_rows(model));
+  const double of_layer =
+      rows_of_layer(model, slice.heads.count, slice.kv_heads.count, slice.ffn.count) /
+      rows_of_layer(model, model.head_count, model.kv_head_count, ffn_rows(model));
   const double of_head = static_cast<double>(slice.vocabulary.count) / model.vocab_size;
   double bytes = 0;
   for (auto layer = range.first; layer < range.end(); ++layer)
@@ -136,9 +181,26 @@ std::uint64_t rank_bytes(const description& model, const layer_range& range,
   return static_cast<std::uint64_t>(bytes);
 }
 
+index_range kv_heads_of(const description& model, const index_range& heads) noexcept {
+  const auto group = group_of(model), first = heads.first / group;
+  return {first, ceiling(heads.end(), group) - first};
+}
+
+head_map::head_map(const description& model, const tensor_slice& slice) noexcept
+    : group_(group_of(model)), before_(slice.heads.first - slice.kv_heads.first * group_),
+      count_(slice.heads.count) {}
+
+index_range head_map::of(std::uint32_t kv_head) const noexcept {
+  const auto at = [&](std::uint32_t heads) {
+    return std::clamp(heads, before_, before_ + count_) - before_;
+  };
+  const auto first = at(kv_head * group_);
+  return {first, at((kv_head + 1) * group_) - first};
+}
+
 description sliced(const description& model, const tensor_slice& slice) {
   description own = model;
-  own.head_count = model.head_count / model.kv_head_count * slice.kv_heads.count;
+  own.head_count = slice.heads.count;
   own.kv_head_count = slice.kv_heads.count;
   (model.expert_count > 0 ? own.expert_ffn_size : own.ffn_size) = slice.ffn.count;
   return own;

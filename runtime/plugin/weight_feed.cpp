@@ -36,6 +36,13 @@ result<weight_feed> weight_feed::open(const model::model_file& file,
                                       const model::description& model,
                                       const model::layer_range& range,
                                       const model::tensor_slice& slice) {
+  const auto group = model.head_count / model.kv_head_count;
+  if (slice.heads != model::index_range{slice.kv_heads.first * group, slice.kv_heads.count * group})
+    return fail_param(errc::invalid_value, "slices",
+                      "'{}': a rank of an engine in a library has whole groups of heads, not heads "
+                      "{} to {} of KV heads {} to {}",
+                      model.name, slice.heads.first, slice.heads.end() - 1, slice.kv_heads.first,
+                      slice.kv_heads.end() - 1);
   weight_feed feed(file, model, range, slice);
   if (auto ok = feed.take_frequencies(); !ok)
     return ok.error();
@@ -146,7 +153,7 @@ std::optional<weight_feed::source> weight_feed::locate(const weight_name& name) 
 
 std::optional<weight_feed::source> weight_feed::locate_attention(const weight_name& name) const {
   const std::uint64_t hidden = model_.hidden_size, size = model_.head_size;
-  const std::uint64_t group = model_.head_count / model_.kv_head_count;
+  const std::uint64_t query_at = slice_.heads.first * size, query = slice_.heads.count * size;
   const std::uint64_t kv_at = slice_.kv_heads.first * size, kv = slice_.kv_heads.count * size;
   const std::uint64_t keys = model_.q_size(), values = keys + model_.kv_size();
   const auto tensor = [&](std::string_view role) {
@@ -169,13 +176,13 @@ std::optional<weight_feed::source> weight_feed::locate_attention(const weight_na
   case weight::attention_norm:
     return vector(true, "attn_norm.weight", 0, hidden);
   case weight::query:
-    return fused("attn_q.weight", 0, kv_at * group, kv * group);
+    return fused("attn_q.weight", 0, query_at, query);
   case weight::key:
     return fused("attn_k.weight", keys, kv_at, kv);
   case weight::value:
     return fused("attn_v.weight", values, kv_at, kv);
   case weight::query_bias:
-    return vector(model_.has_attention_bias, "attn_q.bias", kv_at * group, kv * group);
+    return vector(model_.has_attention_bias, "attn_q.bias", query_at, query);
   case weight::key_bias:
     return vector(model_.has_attention_bias, "attn_k.bias", kv_at, kv);
   case weight::value_bias:
@@ -185,7 +192,7 @@ std::optional<weight_feed::source> weight_feed::locate_attention(const weight_na
   case weight::key_norm:
     return vector(model_.has_qk_norm, "attn_k_norm.weight", 0, size);
   case weight::attention_out:
-    return source{tensor("attn_output.weight"), 0, kv_at * group, {hidden, kv * group}};
+    return source{tensor("attn_output.weight"), 0, query_at, {hidden, query}};
   case weight::post_attention_norm:
     return vector(model_.has_post_norms, "post_attention_norm.weight", 0, hidden);
   default:

@@ -80,7 +80,7 @@ std::vector<double> exchanges(shared_bytes& shared, std::uint32_t rank, std::uin
   for (int i = 0; i < warm_up + count; ++i) {
     std::fill(given.begin(), given.end(), static_cast<float>(i));
     const auto begin = clock::now();
-    collective::hand_over(given.data(), piece_floats, shared.pieces[rank]);
+    collective::hand_over(given.data(), piece_bytes, shared.pieces[rank]);
     collective::settle();
     meet(shared, rank, ++turn);
     std::memcpy(taken.data(), shared.pieces[1 - rank], piece_bytes);

@@ -45,19 +45,19 @@ def test_two_ranks_give_the_same_texts_every_time_in_any_company(group, undistur
 
 def test_the_plan_names_what_each_rank_holds(group):
     table = group.output.read_text()
-    assert "rank 0 of 2: KV heads 0-1, heads 0-5, ffn 768" in table and "]  shard-0 + shard-1 on a\n" in table
+    assert "rank 0 of 2: KV heads 0-1, heads 0-4, ffn 768" in table and "]  shard-0 + shard-1 on a\n" in table
     plan = json.loads(group.command("plan", group.config, "--json").stdout)
     assert plan["tensor_parallel_size"] == 2 and plan["stages"] == 1
-    assert [(s["rank"], s["kv_heads"]) for s in plan["shards"]] == [(0, 2), (1, 1)]
-    assert plan["shards"][0]["kv_bytes"] == 2 * plan["shards"][1]["kv_bytes"]
+    assert [(s["rank"], s["heads"], s["kv_heads"]) for s in plan["shards"]] == [(0, 5, 2), (1, 4, 2)]
+    assert plan["shards"][0]["kv_bytes"] == plan["shards"][1]["kv_bytes"]
 
 
 def test_more_ranks_than_heads_are_refused_by_name_and_number(group, tmp_path):
-    config = tmp_path / "four.toml"
-    config.write_text(group.config.read_text().replace("tensor_parallel_size = 2", "tensor_parallel_size = 4")
-                      .replace('["cpu:0", "cpu:1"]', '["cpu", "cpu", "cpu", "cpu"]'))
+    config = tmp_path / "ten.toml"
+    config.write_text(group.config.read_text().replace("tensor_parallel_size = 2", "tensor_parallel_size = 10")
+                      .replace('["cpu:0", "cpu:1"]', str(["cpu"] * 10).replace("'", '"')))
     done = group.command("plan", config)
-    assert done.returncode != 0 and "3 KV heads cannot be cut for 4 ranks" in done.stderr, (done.stdout, done.stderr)
+    assert done.returncode != 0 and "9 heads cannot be cut for 10 ranks" in done.stderr, (done.stdout, done.stderr)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])

@@ -132,11 +132,13 @@ TEST_CASE("wider stages are fewer, and their ranks share the layers") {
   CHECK(plan->shards[1].stage == 0);
   CHECK(plan->shards[1].rank == 1);
   CHECK(plan->shards[2].stage == 1);
-  CHECK(plan->shards[0].slice().kv_heads.count + plan->shards[1].slice().kv_heads.count == 3);
+  CHECK(plan->shards[0].slice().heads.count + plan->shards[1].slice().heads.count == 9);
   CHECK(*next_generation_scaled(config, *wide, true, 1) == first_generation(config));
   const auto wider = next_generation_scaled(config, *wide, true, 4);
   REQUIRE(wider);
-  const auto refused = make_plan(config, small_model(), known, *wider); // it has 3 KV heads
+  auto few_heads = small_model();
+  few_heads.head_count = few_heads.kv_head_count = 3;
+  const auto refused = make_plan(config, few_heads, known, *wider);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().param == "model.tensor_parallel_size");
 }

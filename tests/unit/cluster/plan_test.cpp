@@ -204,19 +204,21 @@ TEST_CASE("a stage of two ranks is two shards on the devices of one node, each w
   CHECK(second.cores == std::vector<std::uint32_t>{6});
   CHECK(second.stage == 0);
   CHECK(second.rank == 1);
-  CHECK(first.slice().kv_heads.count == 2); // three over two
-  CHECK(second.slice().kv_heads == model::index_range{2, 1});
+  CHECK(first.slice().heads == model::index_range{0, 5}); // nine over two
+  CHECK(second.slice().kv_heads == model::index_range{1, 2});
   CHECK(second.slice().ffn.count == 768);
   CHECK(first.layers == second.layers);
   CHECK(first.weight_bytes > second.weight_bytes);
-  CHECK(first.kv_bytes == 2 * second.kv_bytes);
-  CHECK(plan->blocks == (512ull << 20) / (30ull * 2 * 3 * 64 * 2 * 64));
+  CHECK(first.kv_bytes == second.kv_bytes);
+  CHECK(plan->blocks ==
+        (512ull << 20) / (30ull * 2 * 4 * 64 * 2 * 64)); // one KV head is held twice
   const auto table = plan_table(config, small_model(), *plan);
-  CHECK(table.find("rank 1 of 2: KV heads 2-2, heads 6-8, ffn 768") != std::string::npos);
+  CHECK(table.find("rank 1 of 2: KV heads 1-2, heads 5-8, ffn 768") != std::string::npos);
   CHECK(table.find("]  shard-0 + shard-1 on a\n") != std::string::npos);
   const auto json = plan_json(config, small_model(), *plan);
   CHECK(json["tensor_parallel_size"] == 2);
-  CHECK(json["shards"][1]["kv_heads"] == 1);
+  CHECK(json["shards"][1]["heads"] == 4);
+  CHECK(json["shards"][1]["kv_heads"] == 2);
 }
 
 TEST_CASE("two stages of two ranks are four shards; a rank with more cores gets more") {
@@ -255,15 +257,22 @@ TEST_CASE("what cannot be cut into so many ranks is refused by name and number")
     CAPTURE(message);
     CHECK(message.find(words) != std::string::npos);
   };
-  SUBCASE("more ranks than KV heads") {
+  SUBCASE("more ranks than heads") {
     config.model.tensor_parallel_size = 4;
     config.nodes[0].devices = {"cpu:0", "cpu:1", "cpu:2", "cpu:3"};
+    model.head_count = model.kv_head_count;
+    says("3 heads cannot be cut for 4 ranks");
+  }
+  SUBCASE("more ranks than KV heads, on GPUs") {
+    config.model.tensor_parallel_size = 4;
+    config.nodes[0].devices = {"cuda:0", "cuda:1", "cuda:2", "cuda:3"};
     says("3 KV heads cannot be cut for 4 ranks");
   }
   SUBCASE("heads that share a block of their type") {
-    config.model.tensor_parallel_size = 2;
-    model.cuts.attention = 256; // a K type: four groups of three heads of 64 are three blocks
-    says("3 KV heads (4 stay together) cannot be cut for 2 ranks");
+    config.model.tensor_parallel_size = 4;
+    config.nodes[0].devices = {"cpu:0", "cpu:1", "cpu:2", "cpu:3"};
+    model.cuts.attention = 256; // a K type: four heads of 64 are a block
+    says("9 heads (4 stay together) cannot be cut for 4 ranks");
   }
   SUBCASE("too few devices") {
     config.model.pipeline_parallel_size = 2;

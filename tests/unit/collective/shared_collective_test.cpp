@@ -84,6 +84,87 @@ TEST_CASE("a hundred thousand small sums come out right, whoever is late") {
   CHECK(right == std::vector<std::uint32_t>(width, calls));
 }
 
+// Even, uneven, empty, and longer than a slot has places and room for.
+std::vector<std::vector<std::size_t>> borders_of_parts() {
+  return {{0, 0},
+          {0, 40'000},
+          {0, 1, 2},
+          {0, 0, 9},
+          {0, 9, 9},
+          {0, 4'608, 9'216},
+          {0, 16'384, 32'769},
+          {0, 100'003, 200'001},
+          {0, 31, 31, 70'000},
+          {0, 50'000, 100'000, 100'001},
+          {0, 7, 14, 30'021, 30'028, 30'035}};
+}
+
+TEST_CASE("each rank gets the bits of its part of the sum, then all ranks all parts") {
+  for (const auto& borders : borders_of_parts()) {
+    const auto width = static_cast<std::uint32_t>(borders.size() - 1);
+    std::vector<int> done(width, 0);
+    run_ranks(width, [&](shared_collective& own) {
+      auto values = values_of(own.rank(), borders.back(), 1);
+      const auto before = values;
+      if (!own.in_parts()->reduce_scatter(values, borders))
+        return;
+      std::size_t wrong = 0;
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const bool is_own = i >= borders[own.rank()] && i < borders[own.rank() + 1];
+        wrong += values[i] != (is_own ? sum_of(width, i, 1) : before[i]) ? 1U : 0U;
+      }
+      auto bytes = std::as_writable_bytes(std::span(values));
+      auto in_bytes = borders;
+      for (auto& border : in_bytes)
+        border *= sizeof(float);
+      if (!own.in_parts()->all_gather(bytes, in_bytes))
+        return;
+      // What comes next does not disturb what is still being read.
+      auto after = values_of(own.rank(), 100, 2);
+      const bool is_right = wrong_sums(values, width, 1) == 0 && own.all_reduce(after) &&
+                            wrong_sums(after, width, 2) == 0;
+      done[own.rank()] = wrong == 0 && is_right ? 1 : 0;
+    });
+    CAPTURE(borders.back());
+    CHECK(done == std::vector<int>(width, 1));
+  }
+}
+
+TEST_CASE("ten thousand sums in two halves come out right, whoever is late") {
+  constexpr std::uint32_t calls = 10'000, width = 2;
+  const std::vector<std::size_t> borders{0, 9, 16};
+  std::vector<std::uint32_t> right(width, 0);
+  run_ranks(width, [&](shared_collective& own) {
+    for (std::uint32_t call = 0; call < calls; ++call) {
+      auto values = values_of(own.rank(), borders.back(), call);
+      if (call % 100 == own.rank() * 50) { // now and then, long enough to fall asleep
+        const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(call % 77);
+        while (std::chrono::steady_clock::now() < until) {
+        }
+      }
+      if (!own.in_parts()->reduce_scatter(values, borders) ||
+          !own.in_parts()->all_gather(std::as_writable_bytes(std::span(values)),
+                                      std::vector<std::size_t>{0, 36, 64}))
+        return;
+      right[own.rank()] += wrong_sums(values, width, call) == 0 ? 1U : 0U;
+    }
+  });
+  CHECK(right == std::vector<std::uint32_t>(width, calls));
+}
+
+TEST_CASE("an epoch that is over fails both halves of a sum") {
+  group_file group(2);
+  shared_collective own(0, 2, {ample});
+  std::vector<float> values(10);
+  const std::vector<std::size_t> borders{0, 5, 10}, in_bytes{0, 20, 40};
+  const auto bytes = std::as_writable_bytes(std::span(values));
+  CHECK(own.in_parts()->reduce_scatter(values, borders).error().code == errc::stale_epoch);
+  REQUIRE(own.enter(group.open(1)));
+  group.memory.close_epoch();
+  CHECK(own.in_parts()->all_gather(bytes, in_bytes).error().code == errc::stale_epoch);
+  CHECK(own.in_parts()->reduce_scatter(values, borders).error().code == errc::stale_epoch);
+}
+
 TEST_CASE("rank 0 gets the parts of all, however uneven, and the others keep what they have") {
   const std::vector<std::vector<std::size_t>> cases = {
       {5, 3}, {1, 0}, {0, 7}, {0, 0}, {100'000, 70'001}, {16, 200'000, 3}, {70'000, 0, 66'000, 1}};

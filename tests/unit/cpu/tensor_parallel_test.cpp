@@ -47,6 +47,10 @@ std::vector<shape> shapes() {
                     .embedding_type = tensor_type::q8_0,
                     .has_tied_embeddings = true},
                    width});
+  // One KV head, and two, which several ranks have; heads of 16 that stay together by two.
+  out.push_back({{.hidden = 128, .heads = 4, .kv_heads = 1, .type = tensor_type::q4_0}, 2});
+  out.push_back(
+      {{.hidden = 160, .heads = 10, .kv_heads = 2, .ffn = 160, .type = tensor_type::q8_0}, 4});
   // A slow rank has less of everything.
   out.push_back({{.hidden = 128, .heads = 8, .kv_heads = 4, .ffn = 256, .type = tensor_type::q4_1},
                  2,

@@ -52,7 +52,8 @@ public:
     c.blocks = 16;
     c.rows_max = 256;
     c.keeps_logits = keeps_logits;
-    auto slices = model::split(golden.description, width, {}, anywhere);
+    auto slices =
+        model::split(golden.description, width, {}, anywhere, model::head_cut::between_kv_heads);
     REQUIRE_MESSAGE(slices, slices.error().message);
     c.slices = *std::move(slices);
     for (c.rank = 0; c.rank < width; ++c.rank) {

@@ -12,6 +12,7 @@
 #include <limits>
 
 using namespace baton;
+using model::head_cut;
 using model::index_range;
 using model::tensor_slice;
 
@@ -24,8 +25,9 @@ model::description smollm2_shape() {
 
 std::vector<tensor_slice> slices_of(const model::description& d, std::uint32_t width,
                                     std::vector<double> speeds = {},
-                                    const model::slice_blocks& blocks = {}) {
-  const auto slices = model::split(d, width, speeds, blocks);
+                                    const model::slice_blocks& blocks = {},
+                                    head_cut cut = head_cut::anywhere) {
+  const auto slices = model::split(d, width, speeds, blocks, cut);
   REQUIRE_MESSAGE(slices, slices.error().message);
   return *slices;
 }
@@ -56,7 +58,7 @@ TEST_CASE("slices follow one another, cover everything and lie on the borders of
         const auto slices = slices_of(d, width);
         REQUIRE(slices.size() == width);
         std::uint32_t rank = 0;
-        for (const auto& [part, all, unit] : {std::tuple(&tensor_slice::kv_heads, heads, 1U),
+        for (const auto& [part, all, unit] : {std::tuple(&tensor_slice::heads, d.head_count, 1U),
                                               {&tensor_slice::ffn, 1536U, 32U},
                                               {&tensor_slice::vocabulary, vocabulary, 32U}}) {
           std::uint32_t next = 0;
@@ -71,16 +73,63 @@ TEST_CASE("slices follow one another, cover everything and lie on the borders of
         for (const auto& slice : slices) {
           CHECK(slice.rank == rank++);
           CHECK(slice.width == width);
+          CHECK(slice.kv_heads == model::kv_heads_of(d, slice.heads));
         }
+        std::uint32_t next = 0;
+        for (const auto& slice : slices_of(d, width, {}, {}, head_cut::between_kv_heads)) {
+          CHECK(slice.kv_heads.first == next);
+          CHECK(slice.heads == index_range{next * 3, slice.kv_heads.count * 3});
+          next = slice.kv_heads.end();
+        }
+        CHECK(next == heads);
       }
 }
 
-TEST_CASE("three KV heads over two ranks are two and one, everything else is halved") {
-  const auto slices = slices_of(smollm2_shape(), 2);
+TEST_CASE("nine heads over two ranks are five and four, everything else is halved") {
+  auto slices = slices_of(smollm2_shape(), 2);
+  CHECK(slices[0].heads == index_range{0, 5});
+  CHECK(slices[1].heads == index_range{5, 4});
   CHECK(slices[0].kv_heads == index_range{0, 2});
-  CHECK(slices[1].kv_heads == index_range{2, 1});
+  CHECK(slices[1].kv_heads == index_range{1, 2}); // the one in the middle is both ranks'
   CHECK(slices[0].ffn == index_range{0, 768});
   CHECK(slices[1].vocabulary == index_range{24576, 24576});
+  slices = slices_of(smollm2_shape(), 2, {}, {}, head_cut::between_kv_heads);
+  CHECK(slices[0].kv_heads == index_range{0, 2});
+  CHECK(slices[1].kv_heads == index_range{2, 1});
+}
+
+TEST_CASE("a KV head is two ranks' only where the slowest of them has less to do then") {
+  auto d = smollm2_shape();
+  const auto kv_heads = [&](std::uint32_t of_all, std::uint32_t group, std::uint32_t width) {
+    d.kv_head_count = of_all;
+    d.head_count = of_all * group;
+    return counts_of(slices_of(d, width), &tensor_slice::kv_heads);
+  };
+  CHECK(kv_heads(4, 7, 2) == counts{2, 2});
+  CHECK(kv_heads(8, 4, 3) == counts{3, 3, 2}); // 11, 11 and 10 heads would ask 3, 4 and 3 of them
+  CHECK(kv_heads(4, 7, 3) == counts{2, 2, 2});
+  CHECK(kv_heads(1, 4, 2) == counts{1, 1});
+  CHECK(kv_heads(2, 4, 4) == counts{1, 1, 1, 1});
+}
+
+TEST_CASE("a rank knows which of its heads ask which of its KV heads") {
+  const auto d = smollm2_shape();
+  for (std::uint32_t width = 1; width <= 9; ++width) {
+    std::uint32_t next = 0; // of the model's heads
+    for (const auto& slice : slices_of(d, width)) {
+      const model::head_map heads(d, slice);
+      CHECK(next == slice.heads.first);
+      for (std::uint32_t kv = 0; kv < slice.kv_heads.count; ++kv) {
+        const auto own = heads.of(kv);
+        CHECK(own.count >= 1);
+        for (auto h = own.first; h < own.end(); ++h, ++next) {
+          CHECK(h == next - slice.heads.first);
+          CHECK(next / 3 == slice.kv_heads.first + kv);
+        }
+      }
+    }
+    CHECK(next == 9);
+  }
 }
 
 TEST_CASE("a rank holds its part of layers and head, and all of the embedding") {
@@ -89,8 +138,9 @@ TEST_CASE("a rank holds its part of layers and head, and all of the embedding") 
   const auto bytes_of = [&](std::size_t rank, const model::layer_range& range) {
     return static_cast<double>(model::rank_bytes(d, range, slices[rank]));
   };
-  // 884,736 weights of a layer are its attention's, of which a head is a third; the ffn is halved.
-  const double first = 589824 + 1327104, second = 294912 + 1327104;
+  // 884,736 weights of a layer are its attention's: of 9 + 3 heads 5 + 2 and 4 + 2; the ffn is
+  // halved.
+  const double first = 516096 + 1327104, second = 442368 + 1327104;
   const model::layer_range middle{.first = 3, .count = 2};
   CHECK(bytes_of(0, middle) == doctest::Approx(2 * first));
   CHECK(bytes_of(1, middle) == doctest::Approx(2 * second));
@@ -126,11 +176,12 @@ TEST_CASE("heads stay together until their columns are whole blocks") {
   CHECK(counts_of(slices_of(d, 2), &tensor_slice::kv_heads) == counts{4, 1});
   CHECK(counts_of(slices_of(d, 3), &tensor_slice::kv_heads) == counts{2, 2, 1});
   const auto too_wide = refusal(model::split(d, 4));
-  CHECK(too_wide == "'smollm2': 5 KV heads (2 stay together) cannot be cut for 4 ranks");
-  // Blocks of 256 columns (Q4_K) hold four of the default model's groups of heads.
+  CHECK(too_wide == "'smollm2': 5 heads (2 stay together) cannot be cut for 4 ranks");
+  // Blocks of 256 columns (Q4_K) hold four heads, and four of the default model's groups of heads.
   const model::slice_blocks wide{.attention = 256, .ffn = 256};
-  CHECK(refusal(model::split(smollm2_shape(), 2, {}, wide)).find("4 stay together") !=
-        std::string::npos);
+  CHECK(counts_of(slices_of(smollm2_shape(), 2, {}, wide), &tensor_slice::heads) == counts{8, 1});
+  CHECK(refusal(model::split(smollm2_shape(), 2, {}, wide, head_cut::between_kv_heads))
+            .find("3 KV heads (4 stay together)") != std::string::npos);
   d = smollm2_shape();
   d.kv_head_count = 8;
   d.head_count = 24;
@@ -140,7 +191,9 @@ TEST_CASE("heads stay together until their columns are whole blocks") {
 
 TEST_CASE("what cannot be cut so often is refused by its name") {
   auto d = smollm2_shape();
-  CHECK(refusal(model::split(d, 4)) == "'smollm2': 3 KV heads cannot be cut for 4 ranks");
+  CHECK(refusal(model::split(d, 10)) == "'smollm2': 9 heads cannot be cut for 10 ranks");
+  CHECK(refusal(model::split(d, 4, {}, {}, head_cut::between_kv_heads)) ==
+        "'smollm2': 3 KV heads cannot be cut for 4 ranks");
   d.ffn_size = 64;
   CHECK(refusal(model::split(d, 3)).find("64 rows of the ffn (32 stay together)") !=
         std::string::npos);
@@ -160,9 +213,9 @@ TEST_CASE("a rank's model has its heads and its ffn, and nothing else of its own
   auto d = smollm2_shape();
   const auto slices = slices_of(d, 2);
   auto own = model::sliced(d, slices[1]);
-  CHECK(own.head_count == 3);
-  CHECK(own.kv_head_count == 1);
-  CHECK(own.q_size() == 192);
+  CHECK(own.head_count == 4);
+  CHECK(own.kv_head_count == 2);
+  CHECK(own.q_size() == 256);
   CHECK(own.ffn_size == 768);
   CHECK(own.hidden_size == 576);
   CHECK(own.vocab_size == 49152);

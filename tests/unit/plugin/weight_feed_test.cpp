@@ -90,7 +90,8 @@ TEST_CASE("the ranks' parts of a weight are the whole of it") {
                           .type = model::tensor_type::q8_0});
     const auto range = model::whole(tiny.description);
     const auto whole = open_feed(tiny, range, model::split(tiny.description, 1)->front());
-    const auto slices = model::split(tiny.description, 2, std::vector{1.0, 2.0});
+    const auto slices = model::split(tiny.description, 2, std::vector{1.0, 2.0}, {},
+                                     model::head_cut::between_kv_heads);
     REQUIRE(slices);
     const plugin::weight_feed parts[] = {open_feed(tiny, range, (*slices)[0]),
                                          open_feed(tiny, range, (*slices)[1])};
@@ -140,6 +141,17 @@ TEST_CASE("what a file has in the wanted type comes as it is, the rest is rounde
       REQUIRE(narrow[i] ==
               (as == element::bf16 ? model::f32_to_bf16(exact[i]) : model::f32_to_f16(exact[i])));
   }
+}
+
+TEST_CASE("a rank whose KV head is its neighbour's as well is refused by name") {
+  const tiny_file tiny({.heads = 4, .kv_heads = 1});
+  const auto slices = model::split(tiny.description, 2);
+  REQUIRE(slices);
+  const auto feed = plugin::weight_feed::open(*tiny.file, tiny.description,
+                                              model::whole(tiny.description), (*slices)[1]);
+  REQUIRE_FALSE(feed);
+  CHECK(feed.error().code == errc::invalid_value);
+  CHECK(feed.error().message.find("not heads 2 to 3 of KV heads 0 to 0") != std::string::npos);
 }
 
 TEST_CASE("a stage has its own layers, and not the ends that are others'") {
