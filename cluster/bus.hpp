@@ -29,6 +29,9 @@ struct bus_events {
   std::function<void(frames&&)> received;
   std::function<void(node_id)> connected; // our connection to this peer stands: send now
   std::function<void(node_id, std::string why)> disconnected; // ours to this peer fell
+  // Behind each run of events, from the thread that they came from. Whether to call it again at
+  // once. Empty: nobody asks.
+  std::function<bool()> turn_over = {};
 };
 
 // Connections are one-way: `connect` makes ours to a peer, on which we send; what we receive comes

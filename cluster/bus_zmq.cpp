@@ -308,7 +308,8 @@ void bus_zmq::state::run() {
     judge_newcomers();
     std::array<epoll_event, wakes_per_turn> woken{};
     while (!is_stopping) {
-      const bool has_more = receive_some() == messages_per_turn;
+      const bool has_received = receive_some() == messages_per_turn;
+      const bool has_more = (events.turn_over && events.turn_over()) || has_received;
       const bool is_trying = change_key() || !agains.empty();
       const int timeout =
           has_more ? 0 : static_cast<int>((is_trying ? retry_timeout : poll_timeout).count());

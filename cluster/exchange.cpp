@@ -37,6 +37,10 @@ void exchange::on_peer_down(std::function<void(node_id, epoch_id, const std::str
   state_->down = std::move(down);
 }
 
+void exchange::on_turn_over(std::function<bool()> turn_over) {
+  state_->turn_over = std::move(turn_over);
+}
+
 void exchange::start(instant now) {
   state_->now = now;
   auto* s = state_.get();
@@ -44,6 +48,7 @@ void exchange::start(instant now) {
       .received = [s](frames&& f) { s->receive(std::move(f)); },
       .connected = [s](node_id peer) { s->bus_connected(peer); },
       .disconnected = [s](node_id peer, std::string why) { s->bus_disconnected(peer, why); },
+      .turn_over = state_->turn_over,
   });
 }
 

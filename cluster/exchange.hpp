@@ -76,6 +76,8 @@ public:
   // Only before `start`.
   void on_peer_up(std::function<void(const hello&)> up);
   void on_peer_down(std::function<void(node_id, epoch_id, const std::string& why)> down);
+  // See bus_events::turn_over; unlike the others this one may take its time.
+  void on_turn_over(std::function<bool()> turn_over);
   void start(instant now = std::chrono::steady_clock::now());
   // No callback comes after it has returned. Not from within a callback.
   void stop();

@@ -68,6 +68,7 @@ struct exchange::state : std::enable_shared_from_this<exchange::state> {
   const exchange_options options;
   std::function<void(const hello&)> up;
   std::function<void(node_id, epoch_id, const std::string&)> down;
+  std::function<bool()> turn_over;
 
   mutable std::mutex mutex;
   std::condition_variable told; // is_telling became false

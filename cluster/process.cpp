@@ -3,6 +3,7 @@
 #include "actors/restart.hpp"
 #include "cluster/bus_zmq.hpp"
 #include "cluster/open_files.hpp"
+#include "cluster/resident_actors.hpp"
 #include "cluster/roles.hpp"
 #include "cluster/tell_newest.hpp"
 
@@ -87,6 +88,7 @@ struct process::parts {
   // Ahead of what actors send through: a step that still runs when the process ends has its result
   // to send, and the system waits for it.
   caf::actor_system system;
+  resident_actors residents{system, messages_per_turn};
   std::vector<caf::actor> owned; // this and what follows may hold actors: gone before the system
   std::vector<std::function<void()>> ticks;
   std::vector<std::function<void(const hello&)>> ups;
@@ -218,6 +220,9 @@ void process::own(caf::actor actor) {
   guard(actor);
   parts_->owned.push_back(std::move(actor));
 }
+void process::reside(const caf::actor& actor) {
+  parts_->residents.add(actor);
+}
 void process::on_tick(std::function<void()> tick) {
   parts_->ticks.push_back(std::move(tick));
 }
@@ -258,6 +263,7 @@ void process::begin() {
     for (auto& down : p.downs)
       down(node, epoch, why);
   });
+  p.links->on_turn_over([&p] { return p.residents.run(); });
   p.links->start();
   if (p.who.supervisor)
     if (auto linked = p.links->connect(p.who.supervisor, p.who.supervisor_endpoint); !linked)

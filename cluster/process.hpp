@@ -47,6 +47,12 @@ public:
     own(caf::actor_cast<caf::actor>(handle));
     return handle;
   }
+  // It runs on the bus's thread (resident_actors.hpp). Only before `begin`.
+  template <class Handle>
+  Handle own_resident(Handle handle) {
+    reside(caf::actor_cast<caf::actor>(handle));
+    return own_typed(std::move(handle));
+  }
   // Called about every 20 ms from the ticker's thread. Only before `begin`.
   void on_tick(std::function<void()> tick);
   // Called when a peer's link comes up or goes down, from the bus's threads. Only before `begin`.
@@ -79,6 +85,7 @@ public:
 
 private:
   struct parts;
+  void reside(const caf::actor& actor);
   explicit process(std::unique_ptr<parts> p);
   std::unique_ptr<parts> parts_;
 };

@@ -7,6 +7,7 @@
 
 #include "actors/interfaces.hpp"
 #include "cluster/exchange.hpp"
+#include "cluster/resident_actors.hpp"
 
 namespace baton::cluster {
 namespace detail {
@@ -64,6 +65,14 @@ private:
   actor_id target_;
 };
 
+// Like anon_send; an actor that lives on this thread will be run by it.
+template <class Handle, class M>
+void hand_over(const Handle& to, M&& content) {
+  if (auto* actor = caf::actor_cast<caf::abstract_actor*>(to))
+    actor->eq_impl(caf::make_message_id(), nullptr, resident_actors::here(),
+                   std::forward<M>(content));
+}
+
 } // namespace detail
 
 // `links` must outlive the actors that hold the handle. Local facts (peer_up, tick ...) sent to it
@@ -87,7 +96,7 @@ void deliver_to_chosen(exchange& links, actor_id id, Choose choose) {
         [&](auto&& content) {
           using M = std::decay_t<decltype(content)>;
           if constexpr (detail::is_one_of<M, typename detail::signature<Handle>::all>)
-            caf::anon_send(to, std::move(content));
+            detail::hand_over(to, std::move(content));
           else
             links.count_unknown();
         },

@@ -153,7 +153,7 @@ int run_gateway(const cluster_base& cluster, const role_arguments& arguments) {
   const auto [front, desks] = gateway::spawn_front(self.system(), board, actors_of_heads);
   self.own_typed(front);
   for (const auto& desk : desks)
-    self.own_typed(desk);
+    self.own_resident(desk);
   auto workers = gateway_workers::start(self, cluster, board, arguments.index);
   if (!workers) {
     spdlog::error("{}", workers.error().message);

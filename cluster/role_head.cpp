@@ -119,7 +119,7 @@ int run_head(const cluster_context& context, const role_arguments& arguments) {
   peers.stage =
       proxies<actors::stage_actor>(self.system(), self.links(), actors::well_known::stage);
 
-  auto detokenizer = self.own_typed(self.system().spawn(
+  auto detokenizer = self.own_resident(self.system().spawn(
       actors::detokenizer,
       actors::detokenizer_config{peers, loaded->tokenizer, context.config.model.resume_window}));
   actors::scheduler_options options;
@@ -137,9 +137,9 @@ int run_head(const cluster_context& context, const role_arguments& arguments) {
     self.links().send(place::root, actors::well_known::supervisor, message(serves{generation}));
   };
   options.now = [] { return std::chrono::steady_clock::now(); };
-  auto scheduler = self.own_typed(self.system().spawn(actors::scheduler, options));
+  auto scheduler = self.own_resident(self.system().spawn(actors::scheduler, options));
   // A long text takes a while: a thread of its own, so that no step waits for it. Scheduler and
-  // detokenizer share one: the hop between them then wakes nobody.
+  // detokenizer live on the bus's: what comes, and goes from one to the other, wakes nobody.
   auto tokenizer = self.own_typed(self.system().spawn<caf::detached>(
       actors::tokenizer,
       actors::tokenizer_config{scheduler, peers, loaded->tokenizer, loaded->chat_template,

@@ -1,0 +1,129 @@
+// Actors on the bus's thread: a simulated network brings messages on the thread of the test, which
+// stands for the bus's, and CAF's testing scheduler stands for the workers.
+#include "cluster/proxy.hpp"
+#include "tests/unit/bus/sim_process.hpp"
+
+#include <caf/scheduler/test_coordinator.hpp>
+
+using namespace baton;
+using namespace baton::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct testing_config : caf::actor_system_config {
+  testing_config() { set("scheduler.policy", caf::atom("testing")); }
+};
+
+actors::stage_actor::behavior_type stage_of(actors::stage_actor::pointer,
+                                            std::vector<std::uint64_t>* seen) {
+  return {
+      [seen](const open_epoch& m) { seen->push_back(m.epoch.value); },
+      [](micro_batch&) {},
+      [](const sampled&) {},
+      [](const actors::peer_up&) {},
+      [](const actors::peer_down&) {},
+  };
+}
+
+struct world {
+  static constexpr std::size_t messages_per_turn = 2;
+
+  testing_config config;
+  caf::actor_system system{config};
+  std::vector<std::uint64_t> seen;
+  actors::stage_actor stage = system.spawn(stage_of, &seen);
+  std::optional<cluster::resident_actors> residents{std::in_place, system, messages_per_turn};
+  sim_network net{5};
+  sim_process sender{net, node_id{1}, epoch_id{1}, ""};
+  sim_process receiver{net, node_id{2}, epoch_id{1}, ""};
+
+  world() {
+    workers().run(); // it has begun
+    cluster::deliver_to(*receiver.links, actors::well_known::stage, stage);
+    receiver.connect(sender);
+    run_network();
+    REQUIRE(sender.links->is_up(node_id{2}));
+  }
+  ~world() {
+    receiver.links->stop();
+    sender.links->stop();
+    residents.reset();
+    caf::anon_send_exit(stage, caf::exit_reason::user_shutdown);
+    stage = nullptr;
+    workers().run();
+  }
+
+  caf::scheduler::test_coordinator& workers() {
+    return dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler());
+  }
+  void run_network() {
+    for (int i = 0; i < 50; ++i) {
+      net.run_for(20ms);
+      sender.tick();
+      receiver.tick();
+    }
+  }
+  void send(std::uint64_t epoch) {
+    sender.links->post(node_id{2}, actors::well_known::stage,
+                       message(open_epoch{epoch_id{epoch}, 0, {}, 0, 1, std::nullopt}));
+  }
+};
+
+using numbers = std::vector<std::uint64_t>;
+
+} // namespace
+
+TEST_CASE("a resident is run by the thread that brings its messages, in their order") {
+  world w;
+  w.residents->add(w.stage);
+  CHECK_FALSE(w.residents->run());
+  for (std::uint64_t i = 1; i <= 5; ++i)
+    w.send(i);
+  w.run_network();
+  CHECK_FALSE(w.workers().has_job());
+  CHECK(w.seen.empty());
+  CHECK(w.residents->run()); // two at a time
+  CHECK(w.seen == numbers{1, 2});
+  CHECK(w.residents->run());
+  CHECK_FALSE(w.residents->run());
+  CHECK(w.seen == numbers{1, 2, 3, 4, 5});
+  w.send(6); // it has been let go, and comes back
+  w.run_network();
+  CHECK_FALSE(w.residents->run());
+  CHECK(w.seen.back() == 6);
+}
+
+TEST_CASE("who is no resident is run by the workers, and so is what comes from other threads") {
+  world w;
+  CHECK_FALSE(w.residents->run());
+  w.send(1);
+  w.run_network();
+  CHECK(w.workers().has_job());
+  CHECK_FALSE(w.residents->run());
+  CHECK(w.seen.empty());
+  w.workers().run();
+  CHECK(w.seen == numbers{1});
+  w.residents->add(w.stage);
+  caf::anon_send(w.stage, open_epoch{epoch_id{2}, 0, {}, 0, 1, std::nullopt});
+  CHECK(w.workers().has_job());
+  w.send(3); // behind it in the mailbox, wherever that is run
+  w.run_network();
+  CHECK_FALSE(w.residents->run());
+  w.workers().run();
+  CHECK(w.seen == numbers{1, 2, 3});
+}
+
+TEST_CASE("what was not run when the bus ends is left to the workers") {
+  world w;
+  w.residents->add(w.stage);
+  w.residents->run();
+  for (std::uint64_t i = 1; i <= 5; ++i)
+    w.send(i);
+  w.run_network();
+  CHECK(w.residents->run());
+  w.residents.reset();
+  CHECK(cluster::resident_actors::here() == nullptr);
+  w.workers().run();
+  CHECK(w.seen == numbers{1, 2, 3, 4, 5});
+}
