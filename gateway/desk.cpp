@@ -123,9 +123,9 @@ void desk_state::on_granted(const granted& m) {
   const bool is_again = entry.is_granted();
   entry.granted_at = entry.granted_at.value_or(now());
   entry.reserve.ticket = entry.submit.ticket = m.ticket;
+  entry.reserve.resume_key = m.resume_key; // another than asked for, where a name has a ticket
   entry.is_told = true;
   if (m.is_submitted) { // its client has asked for it before
-    entry.reserve.resume_key = m.resume_key;
     note_resumed(entry, "request_id");
     if (!deliver(entry, m)) {
       erase(m.request);

@@ -83,6 +83,28 @@ TEST_CASE("a request that its client has asked for before is not submitted again
   CHECK(w.log->resumes[0].from == std::vector<resume_point>{{2, false}});
 }
 
+TEST_CASE("a ticket that a gateway before it left without a request keeps the key it was given") {
+  world w;
+  auto out = w.new_stream();
+  generate g;
+  g.model = "m";
+  g.input = std::string("hello");
+  g.request_id = "order 66";
+  w.tell(open_generate{out, g, true});
+  w.tell(granted{out->number(), ticket_id{77}, {}, 4711, false});
+  CHECK(std::get<granted>(*out->next()).resume_key == 4711);
+  REQUIRE(w.log->submits.size() == 1);
+  auto said = chunk_for(*out, 2, 2);
+  said.ids = {5, 6};
+  w.tell(said);
+  w.lose_head();
+  REQUIRE(w.log->resumes.size() == 1);
+  CHECK(w.log->resumes[0].resume_key == 4711);
+  w.tell(rejected{out->number(), ticket_id{77}, fail(errc::ticket_not_found, "a new head"), {}, 0});
+  CHECK(w.log->reserves.back().ticket == ticket_id{77});
+  CHECK(w.log->reserves.back().resume_key == 4711); // as its client knows it
+}
+
 TEST_CASE("what came from another gateway can be told to another head") {
   world w;
   auto out = w.new_stream();
@@ -165,7 +187,7 @@ TEST_CASE("a head that lost its log is told of the ticket, with the tokens that 
     const auto& again = w.log->reserves.back();
     CHECK(again.ticket == ticket_id{77});
     CHECK(again.resume_key == w.log->reserves.front().resume_key);
-    w.tell(granted{out->number(), ticket_id{77}, epoch_id{1}});
+    w.tell(granted{out->number(), ticket_id{77}, epoch_id{1}, again.resume_key});
     CHECK_FALSE(out->next());
     REQUIRE(w.log->submits.size() == static_cast<std::size_t>(1 + life));
     CHECK(w.log->submits.back().input == prompt("hello"));

@@ -130,7 +130,7 @@ struct world {
   }
   std::shared_ptr<stream> open_granted(std::uint32_t choices = 1) {
     auto out = open(choices);
-    tell(granted{out->number(), ticket_id{77}, epoch_id{1}});
+    tell(granted{out->number(), ticket_id{77}, epoch_id{1}, log->reserves.back().resume_key});
     CHECK(std::holds_alternative<granted>(*out->next()));
     return out;
   }
