@@ -60,6 +60,7 @@ def test_streams_outlive_a_shard_whose_kv_goes_with_it(tiny, native, device):
         cluster.kill("shard-1")
         assert [s.check().text for s in streams] == native
         assert time.monotonic() - at < 30
+        cluster.wait_standing(("shard-1", before["shard-1"]))  # streams may be quicker than its next life
         after = cluster.pids()
         assert {name for name in after if after[name] != before[name]} == {"shard-1"}
 

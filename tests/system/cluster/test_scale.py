@@ -63,7 +63,7 @@ def test_a_model_that_there_is_not_is_named(replicas):
 
 
 def test_stages_grow_wider_and_narrow_again_while_streams_run():
-    with running(stages=2, devices=("cpu:0", "cpu:1"), kv_cache="192MiB") as c:
+    with running(stages=2, devices=("cpu:0", "cpu:1"), kv_cache="256MiB") as c:
         told = texts(begin_stories(c))
         streams = begin_stories(c)
         done = scale(c, "--tensor-parallel-size", "2")
