@@ -1,5 +1,6 @@
-// One message to another process and back: exchange, codec and an actor on each side, beside the
-// same bytes through a raw DEALER and ROUTER, in turns. A table for people; with --json one object
+// One message to another process and back: exchange, codec and an actor on each side, which lives
+// on the bus's thread as those of head and gateway do, beside the same bytes through a raw DEALER
+// and ROUTER, in turns. A table for people; with --json one object
 // a line. Run by people and by the benchmark page, never by the tests.
 #include "cluster/bus_zmq.hpp"
 #include "cluster/proxy.hpp"
@@ -28,9 +29,9 @@ namespace {
 constexpr node_id here{1};
 constexpr node_id there{2};
 constexpr std::size_t sizes[] = {64, 4096, 65'536};
-// A round trip has one more hand-over between threads on each side (bus thread to actor). A wake-up
-// across cores costs up to 22 µs on a virtual machine; the rest is for the codec. The two copies of
-// each side (into the packet, and out of ZeroMQ's buffer for alignment) may take 0.5 µs a KiB.
+// Set when an actor's message woke one more thread on each side, which costs up to 22 µs on a
+// virtual machine; the rest is for the codec. The two copies of each side (into the packet, and out
+// of ZeroMQ's buffer for alignment) may take 0.5 µs a KiB.
 constexpr double added_bar_us(std::size_t size_bytes) {
   return 60 + 0.5 * static_cast<double>(size_bytes) / 1024;
 }
@@ -118,6 +119,7 @@ struct system_config : caf::actor_system_config {
 struct process {
   system_config config;
   caf::actor_system system{config};
+  cluster::resident_actors residents{system, 64};
   cluster::bus_zmq bus{{}};
   std::unique_ptr<cluster::exchange> links;
   std::promise<void> linked;
@@ -135,6 +137,11 @@ struct process {
       if (!std::exchange(was_linked, true))
         linked.set_value();
     });
+    links->on_turn_over([this] { return residents.run(); });
+  }
+  void start(const actors::stage_actor& actor) {
+    residents.add(actor);
+    cluster::deliver_to(*links, actors::well_known::stage, actor);
     links->start();
   }
   // The handles for which `links` must outlive are gone before.
@@ -194,7 +201,7 @@ void baton_echo(const std::string& endpoint, const std::string& peer_endpoint) {
   process self(there, endpoint);
   auto back = cluster::make_proxy<actors::stage_actor>(self.system, *self.links, here,
                                                        actors::well_known::stage);
-  cluster::deliver_to(*self.links, actors::well_known::stage, self.system.spawn(echo, back));
+  self.start(self.system.spawn(echo, back));
   ENSURE(self.links->connect(here, peer_endpoint), "cannot connect");
   for (;;)
     ::pause();
@@ -259,7 +266,7 @@ void measure(const options& o, const std::string& directory) {
   auto to = cluster::make_proxy<actors::stage_actor>(self.system, *self.links, there,
                                                      actors::well_known::stage);
   auto ping = self.system.spawn(pinger, to, &work);
-  cluster::deliver_to(*self.links, actors::well_known::stage, ping);
+  self.start(ping);
   self.linked.get_future().wait();
   auto baton_run = [&](std::size_t size_bytes, int count) {
     work = {size_bytes, count, {}};
