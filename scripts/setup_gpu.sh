@@ -17,7 +17,7 @@ name_architectures() {
   [ -z "$found" ] || export CUDAARCHS=${CUDAARCHS:-$found}
 }
 
-# CUDACXX, which CMake reads. The packages are put together as a toolkit lies on disk: CMake looks for libcudart.so.
+# CUDACXX, which CMake reads. The packages are put together as a toolkit lies on disk.
 fetch_nvcc() {
   name_architectures
   export CUDACXX
@@ -29,6 +29,7 @@ fetch_nvcc() {
     || die "pip could not install nvcc; is PyPI reachable?"
   local root; root=$(echo build/cuda/lib/python3*/site-packages/nvidia/cu13)
   ln -s libcudart.so.13 "$root/lib/libcudart.so"
+  ln -s lib "$root/lib64" # where nvcc looks
   ln -s "${root#build/cuda/}" build/cuda/toolkit
   CUDACXX=$(find_nvcc) || die "the packages of CUDA $cuda_version hold no nvcc that runs here"
 }
