@@ -22,7 +22,7 @@ fetch_nvcc() {
   name_architectures
   export CUDACXX
   if CUDACXX=$(find_nvcc); then return; fi
-  say "fetching nvcc of CUDA $cuda_version (101 MB, PyPI package nvidia-cuda-nvcc)"
+  say "fetching nvcc of CUDA $cuda_version (104 MB, PyPI package nvidia-cuda-nvcc)"
   rm -rf build/cuda && mkdir -p build && python3 -m venv build/cuda \
     && build/cuda/bin/pip install -q --disable-pip-version-check --no-deps nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88 \
       nvidia-cuda-crt==13.0.88 nvidia-cuda-runtime==13.0.96 nvidia-cuda-cccl==13.0.85 \
