@@ -7,6 +7,19 @@ using namespace baton;
 using namespace baton::gateway;
 using namespace baton::gateway::at_desk;
 
+namespace {
+
+// Which its client may ask for again.
+generate named_request() {
+  generate g;
+  g.model = "m";
+  g.input = std::string("hello");
+  g.request_id = "order 66";
+  return g;
+}
+
+} // namespace
+
 TEST_CASE("while the head is lost streams wait; a shard's loss changes nothing") {
   world w;
   auto running = w.open_granted();
@@ -59,10 +72,7 @@ TEST_CASE("behind a link that fell a stream goes on where it was") {
 TEST_CASE("a request that its client has asked for before is not submitted again") {
   world w;
   auto out = w.new_stream();
-  generate g;
-  g.model = "m";
-  g.input = std::string("hello");
-  g.request_id = "order 66";
+  auto g = named_request();
   w.tell(open_generate{out, g, true});
   REQUIRE(w.log->reserves.size() == 1);
   const auto asked = w.log->reserves[0];
@@ -86,11 +96,7 @@ TEST_CASE("a request that its client has asked for before is not submitted again
 TEST_CASE("a ticket that a gateway before it left without a request keeps the key it was given") {
   world w;
   auto out = w.new_stream();
-  generate g;
-  g.model = "m";
-  g.input = std::string("hello");
-  g.request_id = "order 66";
-  w.tell(open_generate{out, g, true});
+  w.tell(open_generate{out, named_request(), true});
   w.tell(granted{out->number(), ticket_id{77}, {}, 4711, false});
   CHECK(std::get<granted>(*out->next()).resume_key == 4711);
   REQUIRE(w.log->submits.size() == 1);
