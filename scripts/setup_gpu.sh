@@ -44,9 +44,11 @@ build_kernels() {
 
 torch_version=2.11.0
 
-# What torch's libraries ask for, by package: those that the loader does not find on the machine.
+# What torch's libraries ask for, by package: those that the loader does not find on the machine. All of them where nvcc
+# was fetched: who has no toolkit has no headers.
 missing_cuda_packages() {
-  local found library package; found=$(PATH=$PATH:/usr/sbin:/sbin ldconfig -p)
+  local found="" library package
+  [[ "$CUDACXX" = "$PWD"/build/cuda/* ]] || found=$(PATH=$PATH:/usr/sbin:/sbin ldconfig -p)
   while read -r library package; do
     grep -q "^[[:space:]]*${library//./\\.} " <<<"$found" || echo "$package"
   done <<END

@@ -84,6 +84,21 @@ void add(float* __restrict sum, const float* __restrict more, std::size_t count)
     sum[i] += more[i];
 }
 
+// From `done` of a part on, `most` at most.
+std::pair<std::size_t, std::size_t> piece_of_part(std::span<const std::size_t> borders,
+                                                  std::uint32_t rank, std::size_t done,
+                                                  std::size_t most) {
+  const std::size_t begin = std::min(borders[rank] + done, borders[rank + 1]);
+  return {begin, std::min(most, borders[rank + 1] - begin)};
+}
+
+std::size_t longest_part(std::span<const std::size_t> borders) {
+  std::size_t longest = 0;
+  for (std::size_t rank = 0; rank + 1 < borders.size(); ++rank)
+    longest = std::max(longest, borders[rank + 1] - borders[rank]);
+  return longest;
+}
+
 } // namespace
 
 shared_collective::shared_collective(std::uint32_t rank, std::uint32_t width,
@@ -301,25 +316,6 @@ void shared_collective::add_up(float* values, std::size_t count, std::size_t slo
 }
 
 // -- Values in parts --
-
-namespace {
-
-// From `done` of a part on, `most` at most.
-std::pair<std::size_t, std::size_t> piece_of_part(std::span<const std::size_t> borders,
-                                                  std::uint32_t rank, std::size_t done,
-                                                  std::size_t most) {
-  const std::size_t begin = std::min(borders[rank] + done, borders[rank + 1]);
-  return {begin, std::min(most, borders[rank + 1] - begin)};
-}
-
-std::size_t longest_part(std::span<const std::size_t> borders) {
-  std::size_t longest = 0;
-  for (std::size_t rank = 0; rank + 1 < borders.size(); ++rank)
-    longest = std::max(longest, borders[rank + 1] - borders[rank]);
-  return longest;
-}
-
-} // namespace
 
 void shared_collective::check_parts(std::size_t size, std::span<const std::size_t> borders) const {
   ENSURE(borders.size() == width_ + 1U && borders.front() == 0 && borders.back() == size &&
