@@ -3,6 +3,7 @@ import asyncio
 import json
 import pathlib
 import sys
+from typing import Annotated
 
 import numpy as np
 import openai
@@ -38,7 +39,7 @@ def cluster():
 class City(BaseModel):
     name: str = Field(max_length=20)
     people: int = Field(ge=1, le=99_000_000)
-    districts: list[str] = Field(max_length=2)
+    districts: list[Annotated[str, Field(max_length=20)]] = Field(max_length=2)  # else a draw may go on to the context's end
 
 
 def openai_of(cluster):
