@@ -44,18 +44,18 @@ load_report load_now(const scheduler_state& s) {
 }
 
 // The numbers go first: where a model is ready, its metrics are there.
-void introduce(pointer self, node_id gateway) {
-  auto& s = self->state;
-  auto to = s.options.peers.gateway(gateway);
-  self->send(to, load_now(s));
-  self->send(to, card_now(s));
+void introduce(pointer self, node_id gateway, const load_report& load, const model_card& card) {
+  auto to = self->state.options.peers.gateway(gateway);
+  self->send(to, load);
+  self->send(to, card);
 }
 
 void tell_standing(pointer self) {
   auto& s = self->state;
-  auto card = card_now(s);
+  const auto load = load_now(s);
+  const auto card = card_now(s);
   for (auto gateway : s.gateways)
-    introduce(self, gateway);
+    introduce(self, gateway, load, card);
   // A head without layers is as it should be.
   s.options.stands(card.phase == phase::stopped ? phase::ready : card.phase, card.reason);
 }
@@ -202,7 +202,7 @@ void on_peer_up(pointer self, const peer_up& m) {
   auto& s = self->state;
   if (m.peer.role == role::gateway) {
     s.gateways.insert(m.peer.node);
-    introduce(self, m.peer.node);
+    introduce(self, m.peer.node, load_now(s), card_now(s));
   } else if (m.peer.role == role::shard) {
     s.line->on_up(m.peer);
     try_open(self);

@@ -317,23 +317,27 @@ void shared_collective::add_up(float* values, std::size_t count, std::size_t slo
 
 // -- Values in parts --
 
-void shared_collective::check_parts(std::size_t size, std::span<const std::size_t> borders) const {
+// piece(done) for every `most` of the longest part: who has a shorter one comes as often.
+template <class Piece>
+result<void> shared_collective::in_pieces(std::size_t size, std::span<const std::size_t> borders,
+                                          std::size_t most, Piece piece) {
   ENSURE(borders.size() == width_ + 1U && borders.front() == 0 && borders.back() == size &&
              std::is_sorted(borders.begin(), borders.end()),
          "parts of {} for {} ranks", size, width_);
+  if (failure_)
+    return *failure_;
+  const std::size_t longest = width_ == 1 ? 0 : longest_part(borders);
+  for (std::size_t done = 0; done < longest; done += most)
+    if (auto ok = piece(done); !ok)
+      return kept(ok);
+  return kept(check_epoch());
 }
 
 // A slot has a place for each of the others, and for nobody: their rank says which.
 result<void> shared_collective::reduce_scatter(std::span<float> values,
                                                std::span<const std::size_t> borders) {
-  check_parts(values.size(), borders);
-  if (failure_)
-    return *failure_;
-  const std::size_t longest = width_ == 1 ? 0 : longest_part(borders);
-  for (std::size_t done = 0; done < longest; done += place_floats())
-    if (auto ok = scatter_piece(values, borders, done); !ok)
-      return kept(ok);
-  return kept(check_epoch());
+  return in_pieces(values.size(), borders, place_floats(),
+                   [&](std::size_t done) { return scatter_piece(values, borders, done); });
 }
 
 std::size_t shared_collective::place_floats() const noexcept {
@@ -357,14 +361,8 @@ result<void> shared_collective::scatter_piece(std::span<float> values,
 
 result<void> shared_collective::all_gather(std::span<std::byte> all,
                                            std::span<const std::size_t> borders) {
-  check_parts(all.size(), borders);
-  if (failure_)
-    return *failure_;
-  const std::size_t longest = width_ == 1 ? 0 : longest_part(borders);
-  for (std::size_t done = 0; done < longest; done += slot_floats * sizeof(float))
-    if (auto ok = gather_parts(all, borders, done); !ok)
-      return kept(ok);
-  return kept(check_epoch());
+  return in_pieces(all.size(), borders, slot_floats * sizeof(float),
+                   [&](std::size_t done) { return gather_parts(all, borders, done); });
 }
 
 result<void> shared_collective::gather_parts(std::span<std::byte> all,

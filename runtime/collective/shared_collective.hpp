@@ -66,7 +66,9 @@ private:
   const float* slot_of(std::uint32_t peer) const noexcept { return area_->slot(peer, round_ % 2); }
   result<void> reduce_at_once(std::span<float> values);
   result<void> reduce_in_parts(std::span<float> values);
-  void check_parts(std::size_t size, std::span<const std::size_t> borders) const;
+  template <class Piece>
+  result<void> in_pieces(std::size_t size, std::span<const std::size_t> borders, std::size_t most,
+                         Piece piece);
   std::size_t place_floats() const noexcept;
   result<void> scatter_piece(std::span<float> values, std::span<const std::size_t> borders,
                              std::size_t done);

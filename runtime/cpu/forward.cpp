@@ -89,10 +89,7 @@ void forward::run_member(unsigned member, const micro_batch& batch,
   for (std::uint32_t layer = 0; layer < p_.range.count && !failure_; ++layer)
     run_layer(member, layer);
   if (is_divided() && !failure_) // the head, whoever pools, and the next stage want all rows
-    meet(member, [&] {
-      return give_parts(reinterpret_cast<std::byte*>(p_.memory.hidden.data),
-                        p_.memory.hidden.stride * sizeof(float));
-    });
+    meet(member, [&] { return give_parts(p_.memory.hidden); });
   if (!p_.range.heads || failure_)
     return;
   p_.team.barrier();
@@ -182,18 +179,24 @@ result<void> forward::sum_up() const {
   const std::span<float> values(rows.data, rows_.size() * rows.stride);
   if (!is_divided())
     return p_.group->all_reduce(values);
-  std::vector<std::size_t> borders(row_borders_);
-  for (auto& border : borders)
-    border *= rows.stride;
-  return p_.group->in_parts()->reduce_scatter(values, borders);
+  return p_.group->in_parts()->reduce_scatter(values, borders_in(rows.stride));
 }
 
 // All ranks get the rows that each has finished.
 result<void> forward::give_parts(std::byte* rows, std::size_t row_bytes) const {
+  return p_.group->in_parts()->all_gather({rows, rows_.size() * row_bytes}, borders_in(row_bytes));
+}
+
+result<void> forward::give_parts(const float_rows& rows) const {
+  return give_parts(reinterpret_cast<std::byte*>(rows.data), rows.stride * sizeof(float));
+}
+
+// Of the ranks' rows, in units of which a row has so many.
+std::vector<std::size_t> forward::borders_in(std::size_t row_units) const {
   std::vector<std::size_t> borders(row_borders_);
   for (auto& border : borders)
-    border *= row_bytes;
-  return p_.group->in_parts()->all_gather({rows, rows_.size() * row_bytes}, borders);
+    border *= row_units;
+  return borders;
 }
 
 void forward::embed(share rows, const micro_batch& batch, std::span<const float> activations) {
@@ -225,9 +228,7 @@ void forward::normalise(unsigned member, const float* gain, forms needed) {
     return p_.team.barrier();
   meet(member, [&]() -> result<void> {
     if (needed.values)
-      if (auto ok = give_parts(reinterpret_cast<std::byte*>(to.values.data),
-                               to.values.stride * sizeof(float));
-          !ok)
+      if (auto ok = give_parts(to.values); !ok)
         return ok;
     return needed.records ? give_parts(to.records, to.record_stride) : result<void>{};
   });

@@ -100,6 +100,8 @@ private:
   void add_normed(unsigned member, const float* gain);
   result<void> sum_up() const;
   result<void> give_parts(std::byte* rows, std::size_t row_bytes) const;
+  result<void> give_parts(const float_rows& rows) const;
+  std::vector<std::size_t> borders_in(std::size_t row_units) const;
   template <class Call>
   void meet(unsigned member, Call call);
   result<void> gather_logits();
