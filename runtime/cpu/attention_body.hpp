@@ -172,66 +172,107 @@ template <class V, kv_format Format, int R>
   }
 }
 
-struct softmax_state {
-  float maximum; // of all scores so far
-  float sum;     // of exp(score - maximum)
-};
-
 // The positions of a chunk that a query sees.
 struct visible_range {
   int begin, end;
+
+  // All of them lie behind the chunk: before this query's window, but not before another's.
+  [[gnu::always_inline]] bool is_behind() const {
+    return begin >= static_cast<int>(kv_block_positions);
+  }
+  [[gnu::always_inline]] bool is_whole() const {
+    return begin == 0 && end >= static_cast<int>(kv_block_positions);
+  }
+  // What stands at places [at, at + 16), and `other` where they are hidden.
+  template <class V>
+  [[gnu::always_inline]] typename V::f32 only(typename V::f32 v, int at,
+                                              typename V::f32 other) const {
+    v = V::first_lanes(v, end - at, other);
+    return begin > 0 ? V::first_lanes(other, begin - at, v) : v;
+  }
 };
 
-// Turns 64 scores, of which only those up to `visible.end` are read, into exp(score - chunk
-// maximum), zero outside of `visible`; folds the chunk into `state`. Gives the factors of the
-// earlier result and of this chunk's.
+// Of up to 16 queries, a lane each: the maximum of all scores so far, and the sum of
+// exp(score - maximum).
+struct softmax_state {
+  alignas(64) float maximum[16];
+  alignas(64) float sum[16];
+};
+static_assert(attend_queries_max <= 16);
+
+// What earlier results and those of a chunk are multiplied with to be added up.
+struct merge_factors {
+  alignas(64) float before[16];
+  alignas(64) float chunk[16];
+};
+
+// Caps scores, of which only those up to `visible.end` are read. Gives the maximum of the visible.
 template <class V>
-[[gnu::always_inline]] inline void fold_chunk(float* scores, visible_range visible, float soft_cap,
-                                              softmax_state& state, float& factor_before,
-                                              float& factor_chunk) {
-  using f32 = typename V::f32;
-  const f32 lowest = V::set(-__builtin_inff());
-  f32 v[4];
-  if (visible.begin >= static_cast<int>(kv_block_positions)) {
-    // Before this query's window, but not before another's: changes nothing, as if it were skipped.
-    for (int i = 0; i < 4; ++i)
-      V::store(scores + i * 16, V::zero());
-    factor_before = 1.0F;
-    factor_chunk = 0.0F;
-    return;
-  }
-  for (int i = 0; i < 4; ++i) {
-    v[i] = lowest;
-    if (i * 16 >= visible.end)
-      continue;
+[[gnu::always_inline]] inline float cap_scores(float* scores, visible_range visible,
+                                               float soft_cap) {
+  const auto lowest = V::set(-__builtin_inff());
+  typename V::f32 v[4] = {lowest, lowest, lowest, lowest};
+  for (int i = 0; i < 4 && i * 16 < visible.end; ++i) {
     v[i] = V::load(scores + i * 16);
-    if (soft_cap > 0.0F)
+    if (soft_cap > 0.0F) {
       v[i] = soft_capped<V>(v[i], soft_cap);
-    v[i] = V::first_lanes(v[i], visible.end - i * 16, lowest);
-    if (visible.begin > 0)
-      v[i] = V::first_lanes(lowest, visible.begin - i * 16, v[i]);
-  }
-  const float maximum = V::reduce_max(V::max(V::max(v[0], v[1]), V::max(v[2], v[3])));
-  for (int i = 0; i < 4; ++i) {
-    if (i * 16 >= visible.end) {
-      v[i] = V::zero();
       V::store(scores + i * 16, v[i]);
-      continue;
     }
-    // exp_of clamps, so hidden positions are cleared exactly here.
-    v[i] = exp_of<V>(V::sub(v[i], V::set(maximum)));
-    v[i] = V::first_lanes(v[i], visible.end - i * 16, V::zero());
-    if (visible.begin > 0)
-      v[i] = V::first_lanes(V::zero(), visible.begin - i * 16, v[i]);
+    if (!visible.is_whole())
+      v[i] = visible.only<V>(v[i], i * 16, lowest);
+  }
+  return V::reduce_max(V::max(V::max(v[0], v[1]), V::max(v[2], v[3])));
+}
+
+// Turns scores into exp(score - maximum), zero where they are hidden. Gives the sum.
+template <class V>
+[[gnu::always_inline]] inline float weigh_scores(float* scores, visible_range visible,
+                                                 float maximum) {
+  typename V::f32 v[4];
+  for (int i = 0; i < 4; ++i) {
+    v[i] = V::zero();
+    if (i * 16 < visible.end) {
+      v[i] = exp_of<V>(V::sub(V::load(scores + i * 16), V::set(maximum)));
+      if (!visible.is_whole())
+        v[i] = visible.only<V>(v[i], i * 16, V::zero());
+    }
     V::store(scores + i * 16, v[i]);
   }
-  const float sum = V::reduce_add(V::add(V::add(v[0], v[1]), V::add(v[2], v[3])));
-  const float merged = maximum > state.maximum ? maximum : state.maximum;
-  const bool is_first = state.maximum == -__builtin_inff();
-  factor_before = is_first ? 0.0F : V::first(exp_of<V>(V::set(state.maximum - merged)));
-  factor_chunk = V::first(exp_of<V>(V::set(maximum - merged)));
-  state.sum = __builtin_fmaf(sum, factor_chunk, state.sum * factor_before);
-  state.maximum = merged;
+  return V::reduce_add(V::add(V::add(v[0], v[1]), V::add(v[2], v[3])));
+}
+
+// Turns the scores of R queries, 64 each, of which only those up to `visible.end` are read, into
+// exp(score - chunk maximum), zero outside of `visible`; folds the chunk into `state`. Goes through
+// all queries before each next part, for what one query does is a chain of operations that wait for
+// each other.
+template <class V, int R>
+[[gnu::always_inline]] inline void fold_chunk(float (&scores)[R][kv_block_positions],
+                                              const visible_range (&visible)[R], float soft_cap,
+                                              softmax_state& state, merge_factors& factors) {
+  alignas(64) float maximum[16] = {}, sum[16] = {};
+  for (int r = 0; r < R; ++r)
+    maximum[r] =
+        visible[r].is_behind() ? -__builtin_inff() : cap_scores<V>(scores[r], visible[r], soft_cap);
+  const auto before = V::load(state.maximum), chunk = V::load(maximum);
+  const auto merged = V::max(chunk, before);
+  V::store(factors.before, exp_of<V>(V::sub(before, merged)));
+  V::store(factors.chunk, exp_of<V>(V::sub(chunk, merged)));
+  for (int r = 0; r < R; ++r) {
+    if (visible[r].is_behind()) {
+      // Changes nothing, as if it were skipped.
+      for (int i = 0; i < 4; ++i)
+        V::store(scores[r] + i * 16, V::zero());
+      factors.before[r] = 1.0F;
+      factors.chunk[r] = 0.0F;
+      continue;
+    }
+    if (state.maximum[r] == -__builtin_inff())
+      factors.before[r] = 0.0F;
+    sum[r] = weigh_scores<V>(scores[r], visible[r], maximum[r]);
+  }
+  const auto earlier = V::mul(V::load(state.sum), V::load(factors.before));
+  V::store(state.sum, V::fma(V::load(sum), V::load(factors.chunk), earlier));
+  V::store(state.maximum, merged);
 }
 
 template <class V, kv_format Format, int R>
@@ -241,12 +282,16 @@ template <class V, kv_format Format, int R>
   alignas(64) float values[R][head_size_max];
   float* score_rows[R];
   float* value_rows[R];
-  softmax_state state[R];
+  softmax_state state;
+  merge_factors factors;
+  for (int lane = 0; lane < 16; ++lane) {
+    state.maximum[lane] = -__builtin_inff();
+    state.sum[lane] = 0.0F;
+  }
   const std::size_t width = args.head_size;
   for (int r = 0; r < R; ++r) {
     score_rows[r] = scores[r];
     value_rows[r] = values[r];
-    state[r] = {-__builtin_inff(), 0.0F};
     for (std::size_t i = 0; i < width; i += 16)
       V::store(args.out[r] + i, V::zero());
   }
@@ -259,23 +304,24 @@ template <class V, kv_format Format, int R>
     const std::uint32_t left = last - chunk * chunk_positions + 1;
     const std::uint32_t visible = left < chunk_positions ? left : chunk_positions;
     multiply_keys<V, Format, R>(args.queries, pages, width, (visible + 15) / 16 * 16, score_rows);
-    float before[R], now[R];
+    visible_range seen[R];
     for (int r = 0; r < R; ++r) {
       const std::uint32_t first = first_visible(args.positions[r], args.window);
       const std::uint32_t start = chunk * chunk_positions;
-      const visible_range seen{first > start ? static_cast<int>(first - start) : 0,
-                               static_cast<int>(args.positions[r] + 1 - start)};
-      fold_chunk<V>(scores[r], seen, args.soft_cap, state[r], before[r], now[r]);
+      seen[r] = {first > start ? static_cast<int>(first - start) : 0,
+                 static_cast<int>(args.positions[r] + 1 - start)};
     }
+    fold_chunk<V, R>(scores, seen, args.soft_cap, state, factors);
     multiply_values<V, Format, R>(score_rows, pages, width, visible, value_rows);
     for (int r = 0; r < R; ++r)
       for (std::size_t i = 0; i < width; i += 16) {
-        const auto earlier = V::mul(V::load(args.out[r] + i), V::set(before[r]));
-        V::store(args.out[r] + i, V::fma(V::load(values[r] + i), V::set(now[r]), earlier));
+        const auto earlier = V::mul(V::load(args.out[r] + i), V::set(factors.before[r]));
+        V::store(args.out[r] + i,
+                 V::fma(V::load(values[r] + i), V::set(factors.chunk[r]), earlier));
       }
   }
   for (int r = 0; r < R; ++r)
-    scale<V>(args.out[r], width, 1.0F / state[r].sum);
+    scale<V>(args.out[r], width, 1.0F / state.sum[r]);
 }
 
 template <class V, kv_format Format>
