@@ -3,7 +3,8 @@
 Called by run.py. The two layouts take turns over HTTP: prefill with two requests in flight, decoding at batch 16 and 32. The share of
 time that stages wait is that of /metrics while all streams decode. `balance` is how evenly the cut shares out the work, by the compute time
 of each stage meanwhile: of two stages with 1 and 0.9 s, the one waits for the other 5 % of the time, whatever the pipeline does. Layers are
-not divided, and prompts and decoding have one cut, so it is what the ratio and the bubble can reach at best.
+not divided, and prompts and decoding have one cut, so it is what the ratio and the bubble can reach at best. `beside`: the share of the stages'
+cores that head, gateway and client use while all 32 streams decode; while they have the core of one stage, the other waits for it.
 
 With --devices cuda:0,cuda:0 the stages are two processes on the one GPU, beside one process that has it alone.
 """
@@ -13,6 +14,7 @@ import threading
 import time
 
 import load as loads
+import machine
 import report
 import servers
 from settings import say
@@ -89,18 +91,20 @@ def prefill(settings, server, seed):
 
 
 def decode(settings, server, batch, seed):
-    """-> (tokens/s while all streams decode, shares of time that stages waited meanwhile)"""
+    """-> (tokens/s while all streams decode, and of that time: shares in which stages waited, cores that all but the stages used)"""
     load = loads.Load(server.url, batch, batch, max_tokens=DECODE_TOKENS, seed=seed, model="bench")
-    with BubbleWatch(server) as bubbles:
+    with BubbleWatch(server) as bubbles, machine.RoleTimes(server.process.pid) as times:
         streams, _ = driven(settings, server, load)
     window = loads.steady_window(streams)
     if window is None:
         raise servers.ServerFailed(f"{server.name}: there was no time in which all {batch} streams decoded")
-    return loads.steady_rate(streams), bubbles.between(*window)
+    beside = sum(cores for role, cores in times.cores(*window).items() if role != "shard")
+    return loads.steady_rate(streams), bubbles.between(*window), beside
 
 
 def one_server(settings, devices, seed):
-    """-> {"prefill": tokens/s, 16: tokens/s, 32: ..., "bubbles": [shares at the largest batch], "balance": {"prefill": share, ...}}"""
+    """-> {"prefill": tokens/s, 16: tokens/s, 32: ..., "bubbles": [shares at the largest batch], "beside": cores for each device then,
+    "balance": {"prefill": share, ...}}"""
     found = {"balance": {}}
     with servers.Cluster(settings.cluster, settings.model, devices) as server:
 
@@ -113,7 +117,8 @@ def one_server(settings, devices, seed):
 
         found["prefill"] = balanced("prefill", lambda: prefill(settings, server, seed))
         for batch in DECODE_BARS:
-            found[batch], found["bubbles"] = balanced(batch, lambda size=batch: decode(settings, server, size, seed + 100 + size))
+            found[batch], found["bubbles"], beside = balanced(batch, lambda size=batch: decode(settings, server, size, seed + 100 + size))
+            found["beside"] = beside / len(devices)
     return found
 
 
@@ -146,4 +151,6 @@ def judge(results, stages_name, one_name, bars=None):
                  report.ratio_row(f"pipeline.{stages_name}/{one_name}.{what}", by_side["stages"], by_side["one"], bar),
                  report.median_row(f"pipeline.{stages_name}.{what}.balance", [one["balance"].get(key) for one in results["stages"]], "share")]
     bubbles = [share for one in results["stages"] for share in one["bubbles"]]
+    beside = [one["beside"] for one in results["stages"]]
+    made.append(report.median_row(f"pipeline.{stages_name}.beside", beside, "share"))
     return [*made, report.median_row(f"pipeline.{stages_name}.bubble", bubbles, "share", BUBBLE_BAR, lower_is_better=True)]

@@ -73,11 +73,11 @@ def test_the_balance_of_a_cut_is_that_of_compute_times():
 
 
 def test_stages_are_judged_beside_one_process():
-    results = {"stages": [{"prefill": 96.0, 16: 80.0, 32: 95.0, "bubbles": [0.01, 0.03], "balance": {"prefill": 0.94, 16: 0.98}}],
-               "one": [{"prefill": 100.0, 16: 100.0, 32: 100.0, "bubbles": [], "balance": {}}]}
+    results = {"stages": [{"prefill": 96.0, 16: 80.0, 32: 95.0, "bubbles": [0.01, 0.03], "beside": 0.04, "balance": {"prefill": 0.94, 16: 0.98}}],
+               "one": [{"prefill": 100.0, 16: 100.0, 32: 100.0, "bubbles": [], "beside": 0.2, "balance": {}}]}
     rows = {row.row: row for row in pipeline.judge(results, "2x1", "1x2")}
     assert [rows[f"pipeline.2x1/1x2.{what}"].ok for what in ("prefill", "decode.16", "decode.32")] == [True, False, True]
-    assert rows["pipeline.2x1.bubble"].value == 0.02 and rows["pipeline.2x1.bubble"].ok
+    assert rows["pipeline.2x1.bubble"].value == 0.02 and rows["pipeline.2x1.bubble"].ok and rows["pipeline.2x1.beside"].value == 0.04
     on_one_gpu = {row.row: row for row in pipeline.judge(results, "cuda:0+cuda:0", "cuda:0", dict.fromkeys(pipeline.BARS, pipeline.DEVICES_BAR))}
     assert {row.bar for name, row in on_one_gpu.items() if name.startswith("pipeline.cuda:0+cuda:0/cuda:0.")} == {0.9}
     assert rows["pipeline.2x1.prefill.balance"].value == 0.94 and not rows["pipeline.2x1.decode.32.balance"].ok
