@@ -37,19 +37,19 @@ def rate_key(batch):
 
 
 def ours(settings, rounds=TOOL_ROUNDS, prompt=PROMPT_TOKENS, batches=BATCHES, model=None, steps=POSITIONS[1] - POSITIONS[0], bits=16):
-    """-> {"prefill_512": tokens/s, "batch_1": ..., "memory_read": GB/s, "weights": MB, "products": G/s where the processor has the
-    instructions, "prompt_row" and "decoded_row": millions of products} of one run of engine_bench; `prompt` 0: no prefill; `bits`: of the
+    """-> {"prefill_512": tokens/s, "batch_1": ..., "memory_read": GB/s, "weights": MB, "prompt_ceiling" and "decoded_ceiling":
+    tokens/s, where the processor's rate is known} of one run of engine_bench; `prompt` 0: no prefill; `bits`: of the
     activations. KV lies in a file of memory, as a shard's does."""
     with settings.watch("engine_bench"):
         output = run_tool([settings.engine_bench, "--json", "--model", model or settings.model, "--threads", settings.threads, "--rounds", rounds,
                            "--prompt", prompt, "--batches", ",".join(map(str, batches)), "--steps", steps, "--bits", bits, "--shared-kv"], TOOL_SECONDS_MAX)
     threads = f", {settings.threads} threads"
-    names = {f"memory read{threads}": "memory_read", "packed weights": "weights", f"products{threads}": "products",
-             "products of a prompt row": "prompt_row", "products of a decoded row": "decoded_row", **{f"decode batch {batch}{threads}": rate_key(batch) for batch in batches}}
+    names = {f"memory read{threads}": "memory_read", "packed weights": "weights", f"ceiling of prompts{threads}": "prompt_ceiling",
+             f"ceiling of decoding{threads}": "decoded_ceiling", **{f"decode batch {batch}{threads}": rate_key(batch) for batch in batches}}
     if prompt:
         names[f"prefill {prompt}{threads}"] = PREFILL_KEY
     found = {names[fields["row"]]: fields["value"] for fields in json_lines(output) if fields["row"] in names}
-    if absent := set(names.values()) - set(found) - {"products"}:
+    if absent := set(names.values()) - set(found) - {"prompt_ceiling", "decoded_ceiling"}:
         raise ToolFailed(f"engine_bench printed no {', '.join(sorted(absent))}")
     return found
 
@@ -102,11 +102,9 @@ def share_of_bandwidth(run):
 
 
 def ceiling(run, key):
-    """Tokens/s of that key if this processor did nothing but multiply and add integers of the width of the activations, at the rate measured
-    in the same run (floats where the weights are): no weight unpacked, nothing scaled, no attention. None where there are no such instructions, or the run failed."""
-    if "products" not in run:
-        return None
-    return run["products"] * 1e3 / run["prompt_row" if key == PREFILL_KEY else "decoded_row"]
+    """Tokens/s of that key if this processor did nothing but multiply and add numbers of the width of the activations and scale the blocks of
+    weights, at the rates measured in the same run (product_ceiling.hpp). None where there are no such instructions, or the run failed."""
+    return run.get("prompt_ceiling" if key == PREFILL_KEY else "decoded_ceiling")
 
 
 def ceiling_rows(section, name, results, key):

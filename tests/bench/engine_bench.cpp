@@ -7,9 +7,10 @@
 #include "runtime/cpu/bandwidth.hpp"
 #include "runtime/cpu/engine_cpu.hpp"
 #include "runtime/model/description.hpp"
-#include "tests/bench/product_rate.hpp"
+#include "tests/bench/product_ceiling.hpp"
 
 #include <fmt/format.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -329,42 +330,20 @@ private:
   std::uint32_t filled_ = 0; // sequences that have their first positions
 };
 
-// Millions of multiply-adds that one row takes in these matrices; of a mixture's experts only those
-// that the row passes through.
-double products_of(const std::vector<model::tensor_requirement>& tensors,
-                   const model::description& model) {
-  double sum = 0;
-  for (const auto& t : tensors) {
-    if (t.shape.size() < 2)
-      continue;
-    double size = 1;
-    for (const auto extent : t.shape)
-      size *= static_cast<double>(extent);
-    sum += t.shape.size() == 2 ? size : size * model.expert_used_count / model.expert_count;
-  }
-  return sum / 1e6;
-}
-
-void report_products(const options& o, const model::description& model, std::uint32_t threads) {
+void report_ceilings(const options& o, const model::model_file& file,
+                     const model::description& model, std::uint32_t threads) {
   if (o.rank > 0)
     return;
-  double row = 0;
-  for (std::uint32_t layer = 0; layer < model.layer_count; ++layer)
-    row += products_of(model::layer_tensors(model, layer), model);
-  report(o, "products of a prompt row", {row}, "M", 0);
-  report(o, "products of a decoded row", {row + products_of(model::output_tensors(model), model)},
-         "M", 0);
-  const auto& type = model.file_type;
-  const auto which = o.isa.value_or(cpu::detect_isa());
-  if (type == "BF16" && which == cpu::isa::amx)
-    return; // tiles multiply it, and no measurement here knows their rate
-  product what = o.bits == 8 ? product::bytes : product::words;
-  if (type == "BF16" && which == cpu::isa::avx512_bf16)
-    what = product::pairs;
-  else if (type == "BF16" || type == "F16" || type == "F32")
-    what = product::floats;
-  if (const auto rate = measure_product_rate(threads, what, o.rounds); !rate.empty())
-    report(o, fmt::format("products, {} threads", threads), rate, "G/s", 0);
+  const auto found = measure_product_ceilings(file, model, o.isa.value_or(cpu::detect_isa()),
+                                              o.bits, threads, o.rounds);
+  report(o, "products of a prompt row", {found.prompt.products}, "M", 0);
+  report(o, "products of a decoded row", {found.decoded.products}, "M", 0);
+  if (found.decoded.rows_a_second.empty())
+    return;
+  report(o, fmt::format("ceiling of prompts, {} threads", threads), found.prompt.rows_a_second,
+         "tok/s", 0);
+  report(o, fmt::format("ceiling of decoding, {} threads", threads), found.decoded.rows_a_second,
+         "tok/s", 0);
 }
 
 // How many times as fast ranks could be as one: what they hold, by what the largest of them does.
@@ -397,7 +376,11 @@ result<void> run(options& o) {
   const auto weights = cpu::engine_cpu::examine(**file, *model);
   if (!weights)
     return weights.error();
+  cpu_set_t all_cpus;
+  const bool knows_cpus = sched_getaffinity(0, sizeof all_cpus, &all_cpus) == 0;
   for (const std::uint32_t threads : o.threads) {
+    if (knows_cpus) // the engine before has pinned this thread
+      static_cast<void>(sched_setaffinity(0, sizeof all_cpus, &all_cpus));
     std::shared_ptr<collective::collective> ranks;
     if (o.rank == 0) {
       const auto bandwidth = cpu::measure_read_bandwidth(threads, o.rounds);
@@ -406,7 +389,7 @@ result<void> run(options& o) {
       report(o, fmt::format("memory read, {} threads", threads), *bandwidth, "GB/s", 0);
     }
     report(o, "packed weights", {static_cast<double>(*weights) / 1e6}, "MB", 0);
-    report_products(o, *model, threads);
+    report_ceilings(o, **file, *model, threads);
     cpu::config settings;
     settings.threads = threads;
     for (std::uint32_t i = 0; i < threads; ++i)

@@ -2,8 +2,10 @@
 
 #include "runtime/cpu/isa.hpp"
 #include "runtime/cpu/thread_team.hpp"
+#include "schema/ensure.hpp"
 
 #include <chrono>
+#include <iterator>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -14,8 +16,13 @@ namespace {
 
 #if defined(__x86_64__)
 
-constexpr int sums = 20; // that do not wait for one another: more than latency times ports
-constexpr int repeats = 1 << 20;
+constexpr std::uint32_t columns_of_block = 32;
+constexpr int sums = 12; // that do not wait for one another: more than latency times ports
+constexpr int blocks = 1 << 17;
+
+constexpr std::uint32_t products_of_instruction(product what) {
+  return what == product::bytes ? 64 : what == product::floats ? 16 : 32;
+}
 
 // In assembly: of its own names for some of these GCC 12 makes copies beside each, and a limit that
 // a compiler has lowered is none.
@@ -32,52 +39,67 @@ template <product What>
     asm("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
 }
 
-template <product What>
-[[gnu::target("avx512f")]] void multiply_add_all() {
-  __m512i sum[sums];
-#pragma GCC unroll 20
+template <product What, std::uint32_t Scalings>
+[[gnu::target("avx512f")]] void multiply_blocks() {
+  constexpr std::uint32_t outputs = 16; // of an instruction
+  constexpr auto steps = columns_of_block * outputs / products_of_instruction(What);
+  __m512i sum[sums], scaled[sums];
+#pragma GCC unroll 12
   for (int k = 0; k < sums; ++k)
-    sum[k] = _mm512_setzero_si512();
+    sum[k] = scaled[k] = _mm512_setzero_si512();
   // Small numbers in every type: bytes, words, pairs of bf16 and floats.
   __m512i a = _mm512_set1_epi32(0x3F003F00), b = a;
-  for (int i = 0; i < repeats; ++i) {
-#pragma GCC unroll 20
-    for (int k = 0; k < sums; ++k)
-      multiply_add<What>(sum[k], a, b);
+  for (int i = 0; i < blocks; ++i) {
+#pragma GCC unroll 32
+    for (std::uint32_t step = 0; step < steps; ++step)
+#pragma GCC unroll 12
+      for (int k = 0; k < sums; ++k)
+        multiply_add<What>(sum[k], a, b);
+#pragma GCC unroll 4
+    for (std::uint32_t step = 0; step < Scalings; ++step)
+#pragma GCC unroll 12
+      for (int k = 0; k < sums; ++k)
+        multiply_add<product::floats>(scaled[k], a, b);
     asm volatile("" : "+v"(a), "+v"(b)); // every turn counts for the compiler
   }
-#pragma GCC unroll 20
+#pragma GCC unroll 12
   for (int k = 0; k < sums; ++k)
-    asm volatile("" ::"v"(sum[k]));
+    asm volatile("" ::"v"(sum[k]), "v"(scaled[k]));
 }
 
-struct way {
-  void (*run)();
-  std::uint32_t products; // of one instruction
-};
+using way = void (*)();
 
-way way_of(product what) {
+template <product What>
+way way_of(std::uint32_t scalings) {
+  constexpr way ways[] = {multiply_blocks<What, 0>, multiply_blocks<What, 1>,
+                          multiply_blocks<What, 2>, multiply_blocks<What, 3>,
+                          multiply_blocks<What, 4>};
+  static_assert(std::size(ways) == scalings_max + 1);
+  return ways[scalings];
+}
+
+way way_of(product what, std::uint32_t scalings) {
   switch (what) {
   case product::bytes:
-    return {multiply_add_all<product::bytes>, 64};
+    return way_of<product::bytes>(scalings);
   case product::words:
-    return {multiply_add_all<product::words>, 32};
+    return way_of<product::words>(scalings);
   case product::pairs:
-    return {multiply_add_all<product::pairs>, 32};
+    return way_of<product::pairs>(scalings);
   case product::floats:
     break;
   }
-  return {multiply_add_all<product::floats>, 16};
+  return way_of<product::floats>(scalings);
 }
 
-std::vector<double> measure(std::uint32_t threads, product what, int rounds) {
+std::vector<double> measure(std::uint32_t threads, way run, int rounds) {
   cpu::thread_team team(threads, {});
-  const way chosen = way_of(what);
-  const double products = 1.0 * threads * repeats * sums * chosen.products;
+  constexpr std::uint32_t outputs = 16;
+  const double products = 1.0 * threads * blocks * sums * columns_of_block * outputs;
   std::vector<double> measured;
   for (int r = 0; r < rounds; ++r) {
     const auto begin = std::chrono::steady_clock::now();
-    team.run([&](unsigned) { chosen.run(); });
+    team.run([&](unsigned) { run(); });
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
     measured.push_back(products / time.count() / 1e9);
   }
@@ -86,7 +108,13 @@ std::vector<double> measure(std::uint32_t threads, product what, int rounds) {
 
 #else
 
-std::vector<double> measure(std::uint32_t, product, int) {
+using way = void (*)();
+
+way way_of(product, std::uint32_t) {
+  return nullptr;
+}
+
+std::vector<double> measure(std::uint32_t, way, int) {
   return {};
 }
 
@@ -94,11 +122,13 @@ std::vector<double> measure(std::uint32_t, product, int) {
 
 } // namespace
 
-std::vector<double> measure_product_rate(std::uint32_t threads, product what, int rounds) {
+std::vector<double> measure_product_rate(std::uint32_t threads, product what,
+                                         std::uint32_t scalings, int rounds) {
+  ENSURE(scalings <= scalings_max, "{} scalings of a block", scalings);
   const auto needed = what == product::pairs ? cpu::isa::avx512_bf16 : cpu::isa::avx512_vnni;
   if (!cpu::is_available(needed))
     return {};
-  return measure(threads, what, rounds);
+  return measure(threads, way_of(what, scalings), rounds);
 }
 
 } // namespace baton

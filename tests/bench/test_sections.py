@@ -121,11 +121,10 @@ def test_a_token_reads_all_weights_once_which_is_a_share_of_what_memory_can_give
     assert engine.share_of_bandwidth({}) is None
 
 
-def test_the_ceiling_is_products_over_those_of_a_row_and_unknown_without_the_instructions():
-    run = {"products": 100.0, "prompt_row": 100.0, "decoded_row": 125.0, "batch_8": 400.0}
-    assert engine.ceiling(run, "prefill_512") == pytest.approx(1000)
-    assert engine.ceiling(run, "batch_8") == pytest.approx(800)
-    assert engine.ceiling({"prompt_row": 100.0}, "prefill_512") is None and engine.ceiling({}, "batch_8") is None
+def test_the_ceiling_is_that_of_prompts_or_of_decoding_and_unknown_without_the_instructions():
+    run = {"prompt_ceiling": 1000.0, "decoded_ceiling": 800.0, "batch_8": 400.0}
+    assert engine.ceiling(run, "prefill_512") == 1000 and engine.ceiling(run, "batch_8") == 800
+    assert engine.ceiling({"batch_8": 400.0}, "prefill_512") is None and engine.ceiling({}, "batch_8") is None
     share, beside = engine.ceiling_rows("engine", "baton", {"baton": [run], "llama": [{"batch_8": 200.0}]}, "batch_8")
     assert (share.row, share.value) == ("engine.baton/ceiling.batch_8", pytest.approx(0.5))
     assert (beside.row, beside.value) == ("engine.baton_ceiling/llama.batch_8", pytest.approx(4))
