@@ -232,6 +232,7 @@ template <class V>
   for (int i = 0; i < 4; ++i) {
     v[i] = V::zero();
     if (i * 16 < visible.end) {
+      // exp_of clamps, so hidden positions are cleared exactly here.
       v[i] = exp_of<V>(V::sub(V::load(scores + i * 16), V::set(maximum)));
       if (!visible.is_whole())
         v[i] = visible.only<V>(v[i], i * 16, V::zero());

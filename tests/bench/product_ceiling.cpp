@@ -3,6 +3,7 @@
 #include "runtime/cpu/weight_block.hpp"
 #include "tests/bench/product_rate.hpp"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <utility>
@@ -59,7 +60,9 @@ product_ceiling ceiling_of(const work& all, const std::map<way, std::vector<doub
   product_ceiling made;
   for (const auto& [what, products] : all)
     made.products += products / 1e6;
-  const std::size_t rounds = rates.empty() ? 0 : rates.begin()->second.size();
+  std::size_t rounds = rates.empty() ? 0 : rates.begin()->second.size();
+  for (const auto& [what, measured] : rates)
+    rounds = std::min(rounds, measured.size());
   for (std::size_t round = 0; round < rounds; ++round) {
     double seconds = 0;
     for (const auto& [what, products] : all)

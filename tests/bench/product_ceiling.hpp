@@ -12,8 +12,8 @@ namespace baton {
 // Of a row of a prompt, or of one that draws as well.
 struct product_ceiling {
   double products = 0; // millions
-  std::vector<double>
-      rows_a_second; // by round; empty if the instructions or their rate are unknown
+  // By round; empty if the instructions or their rate are unknown.
+  std::vector<double> rows_a_second;
 };
 struct product_ceilings {
   product_ceiling prompt, decoded;
