@@ -13,7 +13,8 @@ namespace {
 
 // What multiplies a block of a matrix: the instruction, and how many scalings follow it.
 using way = std::pair<product, std::uint32_t>;
-using work = std::map<way, double>; // products
+using work = std::map<std::optional<way>, double>;               // products; of nothing: not known
+using rates = std::map<std::optional<way>, std::vector<double>>; // by round
 
 // Nothing where tiles multiply, for no measurement here knows their rate.
 std::optional<way> way_of(model::tensor_type type, cpu::isa which, std::uint32_t bits) {
@@ -39,34 +40,14 @@ double products_of(const model::tensor_requirement& tensor, const model::descrip
   return tensor.shape.size() == 2 ? size : size * model.expert_used_count / model.expert_count;
 }
 
-// False: of some tensor it is not known what multiplies it.
-bool add(work& all, const std::vector<model::tensor_requirement>& tensors,
-         const model::model_file& file, const model::description& model, cpu::isa which,
-         std::uint32_t bits) {
-  bool is_known = true;
-  for (const auto& tensor : tensors) {
-    const double products = products_of(tensor, model);
-    const auto found = file.find(tensor.name);
-    if (products == 0 || !found)
-      continue;
-    const auto what = way_of(found->type, which, bits);
-    is_known = is_known && what;
-    all[what.value_or(way{})] += products;
-  }
-  return is_known;
-}
-
-product_ceiling ceiling_of(const work& all, const std::map<way, std::vector<double>>& rates) {
+product_ceiling ceiling_of(const work& all, const rates& measured, std::size_t rounds) {
   product_ceiling made;
   for (const auto& [what, products] : all)
     made.products += products / 1e6;
-  std::size_t rounds = rates.empty() ? 0 : rates.begin()->second.size();
-  for (const auto& [what, measured] : rates)
-    rounds = std::min(rounds, measured.size());
   for (std::size_t round = 0; round < rounds; ++round) {
     double seconds = 0;
     for (const auto& [what, products] : all)
-      seconds += products / 1e9 / rates.at(what)[round];
+      seconds += products / 1e9 / measured.at(what)[round];
     made.rows_a_second.push_back(1 / seconds);
   }
   return made;
@@ -77,17 +58,29 @@ product_ceiling ceiling_of(const work& all, const std::map<way, std::vector<doub
 product_ceilings measure_product_ceilings(const model::model_file& file,
                                           const model::description& model, cpu::isa which,
                                           std::uint32_t bits, std::uint32_t threads, int rounds) {
+  const auto add = [&](work& all, const std::vector<model::tensor_requirement>& tensors) {
+    for (const auto& tensor : tensors) {
+      const double products = products_of(tensor, model);
+      if (products == 0)
+        continue;
+      const auto found = file.find(tensor.name);
+      all[found ? way_of(found->type, which, bits) : std::nullopt] += products;
+    }
+  };
   work prompt;
-  bool is_known = true;
   for (std::uint32_t layer = 0; layer < model.layer_count; ++layer)
-    is_known = add(prompt, layer_tensors(model, layer), file, model, which, bits) && is_known;
+    add(prompt, layer_tensors(model, layer));
   work decoded = prompt;
-  is_known = add(decoded, output_tensors(model), file, model, which, bits) && is_known;
-  std::map<way, std::vector<double>> rates;
-  if (is_known)
-    for (const auto& [what, products] : decoded)
-      rates[what] = measure_product_rate(threads, what.first, what.second, rounds);
-  return {ceiling_of(prompt, rates), ceiling_of(decoded, rates)};
+  add(decoded, output_tensors(model));
+  rates measured;
+  std::size_t known_rounds = decoded.contains(std::nullopt) ? 0 : static_cast<std::size_t>(rounds);
+  for (const auto& [what, products] : decoded) {
+    if (known_rounds == 0)
+      break;
+    measured[what] = measure_product_rate(threads, what->first, what->second, rounds);
+    known_rounds = std::min(known_rounds, measured[what].size());
+  }
+  return {ceiling_of(prompt, measured, known_rounds), ceiling_of(decoded, measured, known_rounds)};
 }
 
 } // namespace baton

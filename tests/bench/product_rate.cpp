@@ -1,6 +1,7 @@
 #include "tests/bench/product_rate.hpp"
 
 #include "runtime/cpu/isa.hpp"
+#include "runtime/cpu/panel_format.hpp"
 #include "runtime/cpu/thread_team.hpp"
 #include "schema/ensure.hpp"
 
@@ -16,11 +17,14 @@
 namespace baton {
 namespace {
 
-#if defined(__x86_64__)
-
-constexpr std::uint32_t columns_of_block = 32;
+constexpr std::uint32_t outputs = 16; // of an instruction
 constexpr int sums = 12; // that do not wait for one another: more than latency times ports
 constexpr int blocks = 1 << 18;
+
+// Makes `blocks` blocks of `sums` vectors of outputs.
+using way = void (*)();
+
+#if defined(__x86_64__)
 
 constexpr std::uint32_t products_of_instruction(product what) {
   return what == product::bytes ? 64 : what == product::floats ? 16 : 32;
@@ -43,8 +47,7 @@ template <product What>
 
 template <product What, std::uint32_t Scalings>
 [[gnu::target("avx512f")]] void multiply_blocks() {
-  constexpr std::uint32_t outputs = 16; // of an instruction
-  constexpr auto steps = columns_of_block * outputs / products_of_instruction(What);
+  constexpr auto steps = cpu::block_columns * outputs / products_of_instruction(What);
   __m512i sum[sums], scaled[sums];
 #pragma GCC unroll 12
   for (int k = 0; k < sums; ++k)
@@ -53,7 +56,7 @@ template <product What, std::uint32_t Scalings>
   __m512i a = _mm512_set1_epi32(0x3F003F00), b = a;
   for (int i = 0; i < blocks; ++i) {
 #pragma GCC unroll 32
-    for (std::uint32_t step = 0; step < steps; ++step)
+    for (std::size_t step = 0; step < steps; ++step)
 #pragma GCC unroll 12
       for (int k = 0; k < sums; ++k)
         multiply_add<What>(sum[k], a, b);
@@ -68,8 +71,6 @@ template <product What, std::uint32_t Scalings>
   for (int k = 0; k < sums; ++k)
     asm volatile("" ::"v"(sum[k]), "v"(scaled[k]));
 }
-
-using way = void (*)();
 
 template <product What>
 way way_of(std::uint32_t scalings) {
@@ -94,11 +95,18 @@ way way_of(product what, std::uint32_t scalings) {
   return way_of<product::floats>(scalings);
 }
 
+#else
+
+way way_of(product, std::uint32_t) {
+  return nullptr; // nothing that would be run is available
+}
+
+#endif
+
 std::vector<double> measure(std::uint32_t threads, way run, int rounds) {
   std::vector<int> cpus(threads); // as the engine's: two on one core would halve the rate
   std::iota(cpus.begin(), cpus.end(), 0);
-  constexpr std::uint32_t outputs = 16;
-  const double products = 1.0 * threads * blocks * sums * columns_of_block * outputs;
+  const double products = 1.0 * threads * blocks * sums * cpu::block_columns * outputs;
   std::vector<double> measured;
   std::thread measuring([&] { // a team pins who calls it
     cpu::thread_team team(threads, cpus);
@@ -112,20 +120,6 @@ std::vector<double> measure(std::uint32_t threads, way run, int rounds) {
   measuring.join();
   return measured;
 }
-
-#else
-
-using way = void (*)();
-
-way way_of(product, std::uint32_t) {
-  return nullptr;
-}
-
-std::vector<double> measure(std::uint32_t, way, int) {
-  return {};
-}
-
-#endif
 
 } // namespace
 
