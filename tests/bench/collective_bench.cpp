@@ -31,6 +31,20 @@ constexpr int warm_up = 200;
 
 using clock = std::chrono::steady_clock;
 
+// Floats that begin where a cache line does, as those of an engine's steps do.
+class aligned_floats {
+public:
+  explicit aligned_floats(std::size_t count) : lines_((count + 15) / 16), count_(count) {}
+  std::span<float> values() noexcept { return {lines_.front().values, count_}; }
+
+private:
+  struct alignas(64) line {
+    float values[16];
+  };
+  std::vector<line> lines_;
+  std::size_t count_;
+};
+
 double micros_since(clock::time_point begin) {
   return std::chrono::duration<double, std::micro>(clock::now() - begin).count();
 }
@@ -53,30 +67,32 @@ void meet(shared_bytes& shared, std::uint32_t rank, std::uint32_t turn) {
 }
 
 // µs for a word to the other core and back, each time.
-std::vector<double> round_trips(shared_bytes& shared, std::uint32_t rank, int count) {
+std::vector<double> round_trips(shared_bytes& shared, std::uint32_t rank, std::uint32_t& turn,
+                                int count) {
   std::vector<double> out;
-  for (int i = 1; i <= warm_up + count; ++i) {
+  for (int i = 0; i < warm_up + count; ++i) {
     const auto begin = clock::now();
-    const auto turn = static_cast<std::uint32_t>(i);
+    ++turn;
     if (rank == 0)
       shared.lines[0].turn.store(turn, std::memory_order_release);
     while (shared.lines[1 - rank].turn.load(std::memory_order_acquire) < turn) {
     }
     if (rank == 1)
       shared.lines[1].turn.store(turn, std::memory_order_release);
-    if (i > warm_up)
+    if (i >= warm_up)
       out.push_back(micros_since(begin));
   }
   return out;
 }
 
 // GB/s at which two cores exchange what they hold, both at once: each writes a piece, whose place
-// the other has read before, and fetches the other's. Without that no rank learns of another's
+// the other has read before, and then fetches the other's. Without that no rank learns of another's
 // values; nothing is added up here.
-std::vector<double> exchanges(shared_bytes& shared, std::uint32_t rank, std::uint32_t turn,
+std::vector<double> exchanges(shared_bytes& shared, std::uint32_t rank, std::uint32_t& turn,
                               int count) {
   std::vector<double> out;
-  std::vector<float> given(piece_floats), taken(piece_floats);
+  aligned_floats given_room(piece_floats), taken_room(piece_floats);
+  const auto given = given_room.values(), taken = taken_room.values();
   for (int i = 0; i < warm_up + count; ++i) {
     std::fill(given.begin(), given.end(), static_cast<float>(i));
     const auto begin = clock::now();
@@ -96,17 +112,21 @@ std::vector<double> exchanges(shared_bytes& shared, std::uint32_t rank, std::uin
 
 // -- What we do of it --
 
-// µs of each all-reduce of so many floats; empty if one failed.
-std::vector<double> all_reduces(shared_collective& own, std::size_t floats, int count) {
-  std::vector<float> values(floats, 1.0F);
+// µs of each all-reduce of so many floats, from when both ranks have their values on; empty if one
+// failed. `turn`: of the ranks' meetings so far.
+std::vector<double> all_reduces(shared_collective& own, shared_bytes& shared, std::uint32_t& turn,
+                                std::size_t floats, int count) {
+  aligned_floats room(floats);
+  const auto values = room.values();
   std::vector<double> out;
   for (int i = 0; i < warm_up + count; ++i) {
+    std::fill(values.begin(), values.end(), 1.0F);
+    meet(shared, own.rank(), ++turn);
     const auto begin = clock::now();
     if (!own.all_reduce(values))
       return {};
     if (i >= warm_up)
       out.push_back(micros_since(begin));
-    std::fill(values.begin(), values.end(), 1.0F);
   }
   return out;
 }
@@ -134,13 +154,13 @@ result<void> measure(std::uint32_t rank, const std::shared_ptr<const collective:
   shared_collective own(rank, ranks, {std::chrono::seconds(10)});
   if (auto ok = own.enter(area); !ok)
     return ok;
-  const auto row = all_reduces(own, row_floats, 20 * count);
-  const auto megabyte = all_reduces(own, megabyte_floats, count);
+  std::uint32_t turn = 0;
+  const auto row = all_reduces(own, shared, turn, row_floats, 20 * count);
+  const auto megabyte = all_reduces(own, shared, turn, megabyte_floats, count);
   if (row.empty() || megabyte.empty())
     return fail(errc::internal, "an all-reduce failed");
-  const auto trips = round_trips(shared, rank, 20 * count);
-  const auto exchanged =
-      exchanges(shared, rank, static_cast<std::uint32_t>(trips.size()) + warm_up, count);
+  const auto trips = round_trips(shared, rank, turn, 20 * count);
+  const auto exchanged = exchanges(shared, rank, turn, count);
   if (rank > 0)
     return {};
   if (exchanged.empty())
