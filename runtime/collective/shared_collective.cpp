@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <climits>
 #include <cstring>
@@ -32,6 +33,8 @@ static_assert(at_once_floats <= slot_floats);
 // Sums are formed in the first-level cache.
 constexpr std::size_t sum_floats = 512;
 constexpr std::size_t line_floats = 16;
+// Taken, and then given.
+constexpr std::size_t turn_floats = std::size_t{2} << 10U;
 
 enum purpose_kind : std::uint64_t {
   reduced_at_once = 1,
@@ -86,10 +89,18 @@ void add(float* __restrict sum, const float* __restrict more, std::size_t count)
 
 // From `done` of a part on, `most` at most.
 std::pair<std::size_t, std::size_t> piece_of_part(std::span<const std::size_t> borders,
-                                                  std::uint32_t rank, std::size_t done,
-                                                  std::size_t most) {
+                                                  std::uint32_t rank, std::size_t done = 0,
+                                                  std::size_t most = slot_floats) {
   const std::size_t begin = std::min(borders[rank] + done, borders[rank + 1]);
   return {begin, std::min(most, borders[rank + 1] - begin)};
+}
+
+// Parts that ranks have the same work with; a whole number of cache lines but for the last.
+std::array<std::size_t, ranks_max + 1> even_borders(std::size_t size, std::uint32_t width) {
+  std::array<std::size_t, ranks_max + 1> borders{};
+  for (std::uint32_t part = 1; part <= width; ++part)
+    borders[part] = part == width ? size : size * part / width / line_floats * line_floats;
+  return borders;
 }
 
 std::size_t longest_part(std::span<const std::size_t> borders) {
@@ -252,13 +263,11 @@ result<void> shared_collective::all_reduce(std::span<float> values) {
     return *failure_;
   if (width_ == 1)
     return {};
-  while (!values.empty()) {
-    const auto piece = values.first(std::min(values.size(), slot_floats));
-    auto ok = piece.size() <= at_once_floats ? reduce_at_once(piece) : reduce_in_parts(piece);
-    if (!ok)
+  if (!values.empty())
+    if (auto ok =
+            values.size() <= at_once_floats ? reduce_at_once(values) : reduce_in_parts(values);
+        !ok)
       return kept(ok);
-    values = values.subspan(piece.size());
-  }
   // What was read behind the end of an epoch may be gone from its area.
   return kept(check_epoch());
 }
@@ -272,27 +281,41 @@ result<void> shared_collective::reduce_at_once(std::span<float> values) {
 }
 
 // Every rank gives the others their parts of its values, sums its own part, and takes the other
-// sums.
+// sums: as much at a time as a slot holds.
 result<void> shared_collective::reduce_in_parts(std::span<float> values) {
-  const auto begin_of = [&](std::uint32_t part) {
-    return part == width_ ? values.size()
-                          : values.size() * part / width_ / line_floats * line_floats;
-  };
-  const std::size_t begin = begin_of(rank_), end = begin_of(rank_ + 1);
-  float* own = next_slot();
-  hand_over(values.data(), begin * sizeof(float), own);
-  hand_over(values.data() + end, (values.size() - end) * sizeof(float), own + end);
-  if (auto ok = meet({part_given, values.size()}); !ok)
-    return ok;
-  // The others read no part of it but this.
-  add_up(values.data() + begin, end - begin, begin, own + begin);
-  if (auto ok = meet({part_summed, values.size()}); !ok)
-    return ok;
-  for (std::uint32_t peer = 0; peer < width_; ++peer)
-    if (peer != rank_)
-      copy(slot_of(peer) + begin_of(peer), begin_of(peer + 1) - begin_of(peer),
-           values.data() + begin_of(peer));
-  return {};
+  std::span<float> summed, next = values.first(std::min(values.size(), slot_floats));
+  for (;;) {
+    take_and_give(summed, next);
+    if (next.empty())
+      return {};
+    ++round_;
+    values = values.subspan(next.size());
+    summed = std::exchange(next, values.first(std::min(values.size(), slot_floats)));
+    if (auto ok = meet({part_given, summed.size()}); !ok)
+      return ok;
+    // The others read no part of it but this.
+    const auto [begin, count] = piece_of_part(even_borders(summed.size(), width_), rank_);
+    add_up(summed.data() + begin, count, begin, area_->slot(rank_, round_ % 2) + begin);
+    if (auto ok = meet({part_summed, summed.size()}); !ok)
+      return ok;
+  }
+}
+
+// Takes the others' parts of what was summed up in this round, and gives them theirs of what comes
+// next. In turns: a processor that writes past its caches can wait meanwhile for what the other
+// core has written, but does not look that far ahead.
+void shared_collective::take_and_give(std::span<float> summed, std::span<const float> next) {
+  const auto takes = even_borders(summed.size(), width_), gives = even_borders(next.size(), width_);
+  float* own = area_->slot(rank_, (round_ + 1) % 2);
+  for (std::size_t at = 0; at < std::max(summed.size(), next.size()); at += turn_floats)
+    for (std::uint32_t peer = 0; peer < width_; ++peer) {
+      if (peer == rank_)
+        continue;
+      const auto [first, taken] = piece_of_part(takes, peer, at, turn_floats);
+      copy(slot_of(peer) + first, taken, summed.data() + first);
+      const auto [begin, given] = piece_of_part(gives, peer, at, turn_floats);
+      hand_over(next.data() + begin, given * sizeof(float), own + begin);
+    }
 }
 
 // values = the ranks' sum, in their order, of others from `slot_at` of their slots on; the same in

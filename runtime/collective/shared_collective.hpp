@@ -9,7 +9,8 @@
 //                                      +--------------------------------+  enter(newer area)
 //
 // An all-reduce of up to 64 KiB is done at once: one meeting, every rank adds up everything. Above
-// that ranks share the work out: each adds up its part, then they take the parts from one another.
+// that ranks share the work out: each adds up its part, then they take the parts from one another,
+// and with them what the others give of the values for which a slot had no room.
 // Both add in the order of ranks, so that their bits are the same.
 //
 // The halves of a sum (reduce_scatter, all_gather) meet once for each round of values.
@@ -66,6 +67,7 @@ private:
   const float* slot_of(std::uint32_t peer) const noexcept { return area_->slot(peer, round_ % 2); }
   result<void> reduce_at_once(std::span<float> values);
   result<void> reduce_in_parts(std::span<float> values);
+  void take_and_give(std::span<float> summed, std::span<const float> next);
   template <class Piece>
   result<void> in_pieces(std::size_t size, std::span<const std::size_t> borders, std::size_t most,
                          Piece piece);

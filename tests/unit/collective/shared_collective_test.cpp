@@ -31,6 +31,15 @@ void run_ranks(std::uint32_t width, const std::function<void(shared_collective&)
     each.join();
 }
 
+// Now and then, long enough for the others to fall asleep.
+void be_late(std::uint32_t rank, std::uint32_t call, std::uint32_t every) {
+  if (call % every != rank * every / 2)
+    return;
+  const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(call % 77);
+  while (std::chrono::steady_clock::now() < until) {
+  }
+}
+
 // Around every border: of lines, of what is done at once, of slots.
 std::vector<std::size_t> sizes() {
   std::vector<std::size_t> out = {0, 1, 2, 15, 16, 17, 31, 33, 511, 512, 513, 576, 1000};
@@ -70,12 +79,22 @@ TEST_CASE("a hundred thousand small sums come out right, whoever is late") {
     for (std::uint32_t call = 0; call < calls; ++call) {
       for (std::size_t i = 0; i < values.size(); ++i)
         values[i] = value_of(own.rank(), i, call);
-      if (call % 1000 ==
-          own.rank() * 500) { // long enough for the other to fall asleep, now and then
-        const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(call % 77);
-        while (std::chrono::steady_clock::now() < until) {
-        }
-      }
+      be_late(own.rank(), call, 1000);
+      if (!own.all_reduce(values))
+        return;
+      right[own.rank()] += wrong_sums(values, width, call) == 0 ? 1U : 0U;
+    }
+  });
+  CHECK(right == std::vector<std::uint32_t>(width, calls));
+}
+
+TEST_CASE("two hundred sums of several slots come out right, whoever is late") {
+  constexpr std::uint32_t calls = 200, width = 2;
+  std::vector<std::uint32_t> right(width, 0);
+  run_ranks(width, [&](shared_collective& own) {
+    for (std::uint32_t call = 0; call < calls; ++call) {
+      auto values = values_of(own.rank(), 40'000 + call * 400, call);
+      be_late(own.rank(), call, 10);
       if (!own.all_reduce(values))
         return;
       right[own.rank()] += wrong_sums(values, width, call) == 0 ? 1U : 0U;
@@ -137,11 +156,7 @@ TEST_CASE("ten thousand sums in two halves come out right, whoever is late") {
   run_ranks(width, [&](shared_collective& own) {
     for (std::uint32_t call = 0; call < calls; ++call) {
       auto values = values_of(own.rank(), borders.back(), call);
-      if (call % 100 == own.rank() * 50) { // now and then, long enough to fall asleep
-        const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(call % 77);
-        while (std::chrono::steady_clock::now() < until) {
-        }
-      }
+      be_late(own.rank(), call, 100);
       if (!own.in_parts()->reduce_scatter(values, borders) ||
           !own.in_parts()->all_gather(std::as_writable_bytes(std::span(values)),
                                       std::vector<std::size_t>{0, 36, 64}))
