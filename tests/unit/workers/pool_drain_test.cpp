@@ -44,6 +44,16 @@ TEST_CASE("an empty pool that drains waits for a request that a door has on its 
   CHECK(w.drained == 1);
 }
 
+TEST_CASE("a drain without grace ends what is open at once, and wakes its door") {
+  world w;
+  w.tell(worker_greeted{first});
+  int woken = 0;
+  auto running = w.ask(1 << 20, "", [&] { ++woken; });
+  w.tell(drain{0ms});
+  CHECK(woken == 1);
+  CHECK(failure_of(*running) == errc::not_ready);
+}
+
 TEST_CASE("what is open when the grace of a drain is over ends with a reason") {
   world w;
   w.tell(worker_greeted{first});

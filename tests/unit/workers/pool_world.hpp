@@ -57,9 +57,11 @@ struct world {
     time.advance_time(wait);
     time.run();
   }
-  std::shared_ptr<stream> ask(std::size_t buffer_max = 1 << 20, std::string parameters = "") {
+  // `wake`: its door.
+  std::shared_ptr<stream> ask(std::size_t buffer_max = 1 << 20, std::string parameters = "",
+                              std::function<void()> wake = nullptr) {
     REQUIRE(facts->enter());
-    auto out = std::make_shared<stream>(facts->next_number(), buffer_max, nullptr);
+    auto out = std::make_shared<stream>(facts->next_number(), buffer_max, std::move(wake));
     infer request;
     request.body = "question";
     request.parameters = std::move(parameters);

@@ -104,6 +104,34 @@ TEST_CASE("a handler's failure is the end of its request") {
   CHECK(w.facts->requests_open() == 0);
 }
 
+TEST_CASE("a door is woken for an answer when all numbers have it") {
+  world w;
+  w.tell(worker_greeted{first});
+  int woken = 0;
+  std::uint64_t succeeded = 0, failed = 0;
+  const auto look = [&] {
+    ++woken;
+    const auto tally = w.facts->metrics().tally_of("");
+    succeeded = tally.succeeded;
+    failed = tally.failed;
+    CHECK(w.facts->requests_open() == 0);
+    CHECK(w.load->running == 0);
+  };
+  auto well = w.ask(1 << 20, "", look);
+  w.piece(*well, 0, true);
+  CHECK(woken == 1);
+  CHECK(succeeded == 1);
+  CHECK(w.load->tally.batches().at(1).count == 1);
+  auto bad = w.ask(1 << 20, "", look);
+  inferred raised;
+  raised.request = bad->number();
+  raised.is_last = true;
+  raised.failure = fail(errc::handler_failed, "it raised");
+  w.tell(worker_said{first, raised});
+  CHECK(woken == 2);
+  CHECK(failed == 1);
+}
+
 TEST_CASE("a client that leaves is told to the worker, whose pieces find nobody") {
   world w;
   w.tell(worker_greeted{first});
