@@ -60,6 +60,29 @@ TEST_CASE("shards that are killed, or come late, change no token of any stream")
   });
 }
 
+TEST_CASE("a shard of many stages is killed, and no stream notices but by its pace") {
+  std::uint64_t opened_again = 0;
+  for_seeds(
+      [&](std::uint64_t seed) {
+        auto o = drawn_options(seed);
+        o.stages = 3 * layers_of_toy;
+        o.width = 1;
+        world w(o);
+        live_through(w, 4, [&] {
+          const auto victim = some_shard(w);
+          w.crash(victim);
+          w.run_for(std::chrono::milliseconds(w.draw(30)));
+          w.restart(victim);
+        });
+        check_rest(w);
+        check_failures(w, {errc::quarantined});
+        opened_again += w.load().epochs - 1;
+      },
+      /*stride=*/4);
+  if (!chosen().seed)
+    CHECK(opened_again > 0);
+}
+
 TEST_CASE("links that lose, repeat, reorder, corrupt and fall never show in a stream") {
   for_seeds([](std::uint64_t seed) {
     world w(drawn_options(seed));

@@ -41,7 +41,7 @@ inline constexpr shard_index shard_of(node_id node) {
 inline constexpr std::uint32_t generation_of(node_id node) {
   return (node.value - 1024) / shards_max;
 }
-// Of the toy model; the shards of a stage have some of them.
+// Of the toy model, or one for each stage; the shards of a stage have some of them.
 inline constexpr std::uint32_t layers_of_toy = 4;
 
 // What befalls a shard at a step of its engine. `kill`: from outside, so that its KV is trusted.

@@ -54,7 +54,7 @@ std::string name_of_node(node_id node) {
 
 world::world(const world_options& options)
     : options_(options), toy_{.seed = options.seed,
-                              .layers = layers_of_toy,
+                              .layers = std::max<std::uint32_t>(layers_of_toy, options.stages),
                               .vocabulary_size = 259},
       random_(options.seed * 0x9E3779B97F4A7C15ull + 1), network_(options.seed),
       words_(tiny_words()) {
@@ -63,7 +63,7 @@ world::world(const world_options& options)
   noted_.now.serving.stages = options_.stages;
   noted_.now.serving.width = layouts_[0].width = options_.width;
   for (stage_index stage = 0; stage < options_.stages; ++stage)
-    layouts_[0].first_layers.push_back(stage * layers_of_toy / options_.stages);
+    layouts_[0].first_layers.push_back(stage * toy_.layers / options_.stages);
   auto all = planned_shards();
   all.insert(all.begin(), {head_node, gateway_node});
   if (options_.supervised)
@@ -332,7 +332,7 @@ void world::start_shard(node_id node) {
   // Two of three lives find the memory of the one before, if that was killed; else it is lost.
   auto& kept = kept_[node];
   const auto first = first_layers[where.stage];
-  const auto end = where.stage + 1 < stages ? first_layers[where.stage + 1] : layers_of_toy;
+  const auto end = where.stage + 1 < stages ? first_layers[where.stage + 1] : toy_.layers;
   if (!kept.engine || kept.is_distrusted || draw(3) == 0)
     kept = {
         std::make_shared<engine::toy_engine>(toy_, first, memory, end - first, masker_of(*words_)),
