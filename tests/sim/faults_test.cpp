@@ -60,12 +60,12 @@ TEST_CASE("shards that are killed, or come late, change no token of any stream")
   });
 }
 
-TEST_CASE("a shard of many stages is killed, and no stream notices but by its pace") {
+TEST_CASE("a shard of a hundred stages is killed, and no stream notices but by its pace") {
   std::uint64_t opened_again = 0;
   for_seeds(
       [&](std::uint64_t seed) {
         auto o = drawn_options(seed);
-        o.stages = 3 * layers_of_toy;
+        o.stages = 100;
         o.width = 1;
         world w(o);
         live_through(w, 4, [&] {
@@ -78,8 +78,8 @@ TEST_CASE("a shard of many stages is killed, and no stream notices but by its pa
         check_failures(w, {errc::quarantined});
         opened_again += w.load().epochs - 1;
       },
-      /*stride=*/4);
-  if (!chosen().seed)
+      /*stride=*/40);
+  if (!chosen().seed && chosen().seeds >= 400)
     CHECK(opened_again > 0);
 }
 

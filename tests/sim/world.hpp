@@ -30,8 +30,8 @@ namespace baton::sim {
 inline constexpr node_id root_node{1};
 inline constexpr node_id head_node{2};
 inline constexpr node_id gateway_node{3};
-using shard_index = std::uint32_t;              // [stage * width + rank]
-inline constexpr std::uint32_t shards_max = 64; // of a generation
+using shard_index = std::uint32_t;                // [stage * width + rank]
+inline constexpr std::uint32_t shards_max = 1024; // of a generation
 inline constexpr node_id shard_node(shard_index shard, std::uint32_t generation = 0) {
   return node_id{1024 + generation * shards_max + shard};
 }

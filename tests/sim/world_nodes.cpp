@@ -58,6 +58,7 @@ world::world(const world_options& options)
                               .vocabulary_size = 259},
       random_(options.seed * 0x9E3779B97F4A7C15ull + 1), network_(options.seed),
       words_(tiny_words()) {
+  ENSURE(options.shards() <= shards_max, "{} shards, of {} at most", options.shards(), shards_max);
   config_.set("scheduler.policy", caf::atom("testing"));
   system_ = std::make_unique<caf::actor_system>(config_);
   noted_.now.serving.stages = options_.stages;
