@@ -26,6 +26,7 @@ up() {
 
 down() {
   for node in b c d; do
+    ip link del "baton-$node" || true # at once: a namespace goes when its last connection does
     ip netns del "baton-$node" || true
   done
   ip link del baton0 || true
