@@ -13,7 +13,7 @@ bool desk_state::deliver(open_entry& entry, stream_event e) {
   if (entry.trace) {
     entry.trace->what.take(e, now());
   }
-  pushed.push_back(entry.out);
+  pushed.add(entry.out);
   if (entry.out->push(std::move(e))) {
     return true;
   }
@@ -282,7 +282,7 @@ template <class Message, class Handle>
 auto then_wake(desk_actor::stateful_pointer<desk_state> self, Handle handle) {
   return [self, handle](Message m) {
     handle(self->state, m);
-    self->state.wake_doors();
+    self->state.pushed.wake_doors();
   };
 }
 

@@ -17,7 +17,7 @@ struct desk_state {
   desk_config config;
   desk_actor::stateful_pointer<desk_state> self = nullptr;
   std::unordered_map<std::uint64_t, open_entry> open;
-  std::vector<std::shared_ptr<stream>> pushed; // since the last wake_doors
+  pushed_streams pushed;
   gateway::outage outage;
   time_point head_lost_at;
 
@@ -75,12 +75,6 @@ struct desk_state {
     }
   }
   bool deliver(open_entry& entry, stream_event e);
-  void wake_doors() {
-    for (const auto& s : pushed) {
-      s->wake_door();
-    }
-    pushed.clear();
-  }
 };
 
 } // namespace baton::gateway

@@ -97,4 +97,11 @@ void stream::detach() {
   buffered_bytes_ = 0;
 }
 
+void pushed_streams::wake_doors() {
+  for (const auto& s : all_) {
+    s->wake_door();
+  }
+  all_.clear();
+}
+
 } // namespace baton::gateway

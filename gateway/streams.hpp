@@ -19,6 +19,7 @@
 #include <mutex>
 #include <optional>
 #include <variant>
+#include <vector>
 
 namespace baton::gateway {
 
@@ -71,6 +72,18 @@ private:
   std::atomic<bool> is_cut_{false};
   std::atomic<instant> begun_at_{instant{}};
   bool is_detached_ = false;
+};
+
+// The streams that an actor has pushed to in one turn. Their doors are woken at its end: for all
+// that came together at once, and when what came is counted, so that who has an answer and asks for
+// numbers finds it in them.
+class pushed_streams {
+public:
+  void add(std::shared_ptr<stream> s) { all_.push_back(std::move(s)); }
+  void wake_doors();
+
+private:
+  std::vector<std::shared_ptr<stream>> all_; // since the last wake_doors
 };
 
 } // namespace baton::gateway

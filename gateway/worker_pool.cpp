@@ -44,7 +44,7 @@ struct pool_state {
   worker_pool_actor::stateful_pointer<pool_state> self = nullptr;
   std::unordered_map<std::uint64_t, open_entry> open;
   std::unordered_map<std::uint64_t, open_batch> batches; // whose requests are open
-  std::vector<std::shared_ptr<stream>> pushed;           // since the last wake_doors
+  pushed_streams pushed;
   // Lives that the root is to end, and why, until they have: one that comes later hears as well.
   std::map<node_id, std::pair<worker_life, std::string>> condemned;
   answer_order order;          // of requests that are open, where it is kept
@@ -145,7 +145,7 @@ struct pool_state {
     // What was refused was never begun, and is no answer.
     const bool is_end = std::holds_alternative<failed>(e) || (piece && piece->is_last);
     const bool fits = out->push(std::move(e));
-    pushed.push_back(out);
+    pushed.add(out);
     if (is_first)
       counts().worker_answered(config.model, config.version,
                                std::chrono::duration<double>(now() - it->second.arrived).count());
@@ -226,14 +226,7 @@ struct pool_state {
     config.load->running = queue.running();
     end_drain();
     arm();
-    wake_doors();
-  }
-
-  // When all is counted: who has an answer and asks for numbers finds it in them.
-  void wake_doors() {
-    for (const auto& s : pushed)
-      s->wake_door();
-    pushed.clear();
+    pushed.wake_doors();
   }
 
   void carry_out(const schedule::start_batch& o) {

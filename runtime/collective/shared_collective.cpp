@@ -89,17 +89,18 @@ void add(float* __restrict sum, const float* __restrict more, std::size_t count)
 
 // From `done` of a part on, `most` at most.
 std::pair<std::size_t, std::size_t> piece_of_part(std::span<const std::size_t> borders,
-                                                  std::uint32_t rank, std::size_t done = 0,
-                                                  std::size_t most = slot_floats) {
+                                                  std::uint32_t rank, std::size_t done,
+                                                  std::size_t most) {
   const std::size_t begin = std::min(borders[rank] + done, borders[rank + 1]);
   return {begin, std::min(most, borders[rank + 1] - begin)};
 }
 
-// Parts that ranks have the same work with; a whole number of cache lines but for the last.
+// Parts that ranks have the same work with; a whole number of cache lines but for the last. Those
+// of ranks that there are not are empty.
 std::array<std::size_t, ranks_max + 1> even_borders(std::size_t size, std::uint32_t width) {
   std::array<std::size_t, ranks_max + 1> borders{};
-  for (std::uint32_t part = 1; part <= width; ++part)
-    borders[part] = part == width ? size : size * part / width / line_floats * line_floats;
+  for (std::uint32_t part = 1; part < borders.size(); ++part)
+    borders[part] = part >= width ? size : size * part / width / line_floats * line_floats;
   return borders;
 }
 
@@ -254,8 +255,7 @@ result<void> shared_collective::agree(std::uint64_t what) {
 // -- Values --
 
 float* shared_collective::next_slot() noexcept {
-  ++round_;
-  return area_->slot(rank_, round_ % 2);
+  return own_slot(++round_);
 }
 
 result<void> shared_collective::all_reduce(std::span<float> values) {
@@ -294,8 +294,9 @@ result<void> shared_collective::reduce_in_parts(std::span<float> values) {
     if (auto ok = meet({part_given, summed.size()}); !ok)
       return ok;
     // The others read no part of it but this.
-    const auto [begin, count] = piece_of_part(even_borders(summed.size(), width_), rank_);
-    add_up(summed.data() + begin, count, begin, area_->slot(rank_, round_ % 2) + begin);
+    const auto [begin, count] =
+        piece_of_part(even_borders(summed.size(), width_), rank_, 0, slot_floats);
+    add_up(summed.data() + begin, count, begin, own_slot(round_) + begin);
     if (auto ok = meet({part_summed, summed.size()}); !ok)
       return ok;
   }
@@ -306,8 +307,9 @@ result<void> shared_collective::reduce_in_parts(std::span<float> values) {
 // core has written, but does not look that far ahead.
 void shared_collective::take_and_give(std::span<float> summed, std::span<const float> next) {
   const auto takes = even_borders(summed.size(), width_), gives = even_borders(next.size(), width_);
-  float* own = area_->slot(rank_, (round_ + 1) % 2);
-  for (std::size_t at = 0; at < std::max(summed.size(), next.size()); at += turn_floats)
+  float* own = own_slot(round_ + 1);
+  for (std::size_t at = 0; at < std::max(longest_part(takes), longest_part(gives));
+       at += turn_floats)
     for (std::uint32_t peer = 0; peer < width_; ++peer) {
       if (peer == rank_)
         continue;

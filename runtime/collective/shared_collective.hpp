@@ -10,7 +10,7 @@
 //
 // An all-reduce of up to 64 KiB is done at once: one meeting, every rank adds up everything. Above
 // that ranks share the work out: each adds up its part, then they take the parts from one another,
-// and with them what the others give of the values for which a slot had no room.
+// giving of the values for which a slot had no room meanwhile.
 // Both add in the order of ranks, so that their bits are the same.
 //
 // The halves of a sum (reduce_scatter, all_gather) meet once for each round of values.
@@ -63,6 +63,7 @@ private:
   bool is_gone(std::uint32_t peer);
   void forget_processes() noexcept;
 
+  float* own_slot(std::uint32_t round) const noexcept { return area_->slot(rank_, round % 2); }
   float* next_slot() noexcept;
   const float* slot_of(std::uint32_t peer) const noexcept { return area_->slot(peer, round_ % 2); }
   result<void> reduce_at_once(std::span<float> values);

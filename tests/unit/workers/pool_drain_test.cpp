@@ -88,11 +88,7 @@ TEST_CASE_FIXTURE(world,
   CHECK(tally().queue_seconds == doctest::Approx(0));
   CHECK(load->batches == 1);
   const auto fails = ask();
-  inferred p;
-  p.request = fails->number();
-  p.is_last = true;
-  p.failure = fail(errc::handler_failed, "no");
-  tell(worker_said{first, std::move(p)});
+  failure(*fails, "no");
   const auto leaves = ask();
   tell(close_request{leaves->number(), cancel_reason::client_gone});
   CHECK(tally().succeeded == 1);

@@ -77,6 +77,14 @@ struct world {
     p.body = std::move(body);
     tell(worker_said{worker, std::move(p)});
   }
+  // Its handler fails.
+  void failure(const stream& of, std::string why) {
+    inferred p;
+    p.request = of.number();
+    p.is_last = true;
+    p.failure = fail(errc::handler_failed, "{}", std::move(why));
+    tell(worker_said{first, std::move(p)});
+  }
   // The requests of the batches said since the last time.
   std::vector<std::vector<std::uint64_t>> batches() {
     std::vector<std::vector<std::uint64_t>> all;

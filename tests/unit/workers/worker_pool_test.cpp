@@ -95,11 +95,7 @@ TEST_CASE("a handler's failure is the end of its request") {
   world w;
   w.tell(worker_greeted{first});
   auto out = w.ask();
-  inferred p;
-  p.request = out->number();
-  p.is_last = true;
-  p.failure = fail(errc::handler_failed, "it raised");
-  w.tell(worker_said{first, p});
+  w.failure(*out, "it raised");
   CHECK(failure_of(*out) == errc::handler_failed);
   CHECK(w.facts->requests_open() == 0);
 }
@@ -123,11 +119,7 @@ TEST_CASE("a door is woken for an answer when all numbers have it") {
   CHECK(succeeded == 1);
   CHECK(w.load->tally.batches().at(1).count == 1);
   auto bad = w.ask(1 << 20, "", look);
-  inferred raised;
-  raised.request = bad->number();
-  raised.is_last = true;
-  raised.failure = fail(errc::handler_failed, "it raised");
-  w.tell(worker_said{first, raised});
+  w.failure(*bad, "it raised");
   CHECK(woken == 2);
   CHECK(failed == 1);
 }
