@@ -7,7 +7,6 @@
 #pragma once
 
 #include "runtime/gpu/kernel_bodies.hpp"
-#include "runtime/gpu/load_run.hpp"
 
 namespace baton::gpu {
 

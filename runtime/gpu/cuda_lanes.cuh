@@ -9,7 +9,8 @@
 namespace baton::gpu {
 
 inline constexpr std::uint32_t warp = 32;
-inline constexpr std::uint32_t wide = 256; // lanes where a row is long and nothing waits for one another
+inline constexpr std::uint32_t wide = 256;  // lanes where a row is long and nothing waits for one another
+inline constexpr std::uint32_t wider = 512; // where they do wait, and have little to do between
 inline constexpr unsigned all_lanes = 0xFFFFFFFFU;
 
 // A warp. A sum's order is the same in every launch: halves, quarters, ...
@@ -41,10 +42,11 @@ struct warp_lane {
 };
 
 // A block, for rows that are longer than a warp is quick with.
-struct block_lane {
-  static constexpr std::uint32_t lanes = wide;
+template <std::uint32_t Lanes>
+struct lane_of_block {
+  static constexpr std::uint32_t lanes = Lanes;
   std::uint32_t lane;
-  float* shared; // [wide / warp]
+  float* shared; // [Lanes / warp]
 
   __device__ float sum(float x) const {
     const warp_lane own{lane % warp};
@@ -54,7 +56,7 @@ struct block_lane {
       shared[lane / warp] = x;
     __syncthreads();
     float all = 0;
-    for (std::uint32_t i = 0; i < wide / warp; ++i)
+    for (std::uint32_t i = 0; i < Lanes / warp; ++i)
       all += shared[i];
     return all;
   }
@@ -66,12 +68,19 @@ struct block_lane {
       shared[lane / warp] = x;
     __syncthreads();
     float most = shared[0];
-    for (std::uint32_t i = 1; i < wide / warp; ++i)
+    for (std::uint32_t i = 1; i < Lanes / warp; ++i)
       most = fmaxf(most, shared[i]);
     return most;
   }
   __device__ void sync() const { __syncthreads(); }
   __device__ void add(double* to, double x) const { atomicAdd(to, x); }
+};
+
+using block_lane = lane_of_block<wide>;
+
+// Several blocks, whose lanes do not hear of one another.
+struct lane_of_blocks {
+  std::uint32_t lane, lanes;
 };
 
 } // namespace baton::gpu

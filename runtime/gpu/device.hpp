@@ -110,6 +110,9 @@ public:
   // whoever asked.
   virtual std::string why_lost() { return {}; }
   virtual void multiply(const product& p) = 0;
+  // Up to how many rows of that kind the kernel of few rows is quicker than multiply(). A row's
+  // bits depend on it.
+  virtual std::uint32_t few_rows_max(element /*kind*/) const noexcept { return 0; }
   // In how many parts contexts are attended to, where so many teams of lanes would have one each:
   // few of them leave a wide device idle. A row's bits depend on it (attend_args::splits).
   virtual std::uint32_t splits_for(std::uint64_t teams) const noexcept = 0;

@@ -280,6 +280,11 @@ public:
       at::mm_out(out, in, weights);
   }
 
+  std::uint32_t few_rows_max(element kind) const noexcept override {
+    if (kind == element::f32)
+      return 0;
+    return where_.is_cuda() ? 4 : 1; // on CPU tensors so that its tests see both ways
+  }
   std::uint32_t splits_for(std::uint64_t teams) const noexcept override {
     constexpr std::uint64_t enough = 2048, most = 32; // 16 warps on each of 128 multiprocessors
     return where_.is_cuda() ? static_cast<std::uint32_t>(std::clamp<std::uint64_t>(

@@ -83,31 +83,56 @@ struct drawing {
     team.sync();
   }
 
-  // The likeliest logit; NaN if the logits are none.
-  BATON_BODY float likeliest() {
-    float most = -INFINITY, wrong = 0;
-    for (std::uint32_t i = team.lane; i < size(); i += team.lanes) {
-      wrong = logits[i] <= 3.402823466e38F ? wrong : 1.0F; // NaN and +infinity are not
-      most = logits[i] > most ? logits[i] : most;
+  // Calls f(token, value) with the lane's own of `values`, in ascending order.
+  template <class F>
+  BATON_BODY void for_own(const float* values, const F& f) const {
+    constexpr std::uint32_t run = 4; // floats of 16 bytes
+    if (size() % run != 0) {         // rows begin anywhere
+      for (std::uint32_t i = team.lane; i < size(); i += team.lanes)
+        f(i, values[i]);
+      return;
     }
-    most = team.max(most);
-    return team.max(wrong) > 0 || most == -INFINITY ? NAN : most;
+    BATON_UNROLL_FOUR
+    for (std::uint32_t i = team.lane * run; i < size(); i += team.lanes * run) {
+      float x[run];
+      load_run(values + i, x);
+      BATON_UNROLL
+      for (std::uint32_t k = 0; k < run; ++k)
+        f(i + k, x[k]);
+    }
+  }
+
+  // The likeliest logit and its token, of equals the lower one; NaN if the logits are none. Tokens
+  // are below 2^24, where floats are whole numbers.
+  BATON_BODY float likeliest(std::uint32_t* token) {
+    float most = -INFINITY, wrong = 0;
+    std::uint32_t own = 0;
+    for_own(logits, [&](std::uint32_t i, float x) {
+      wrong = x <= 3.402823466e38F ? wrong : 1.0F; // NaN and +infinity are not
+      if (x > most) {
+        most = x;
+        own = i;
+      }
+    });
+    const float all = team.max(most);
+    *token =
+        static_cast<std::uint32_t>(-team.max(most == all ? -static_cast<float>(own) : -INFINITY));
+    return team.max(wrong) > 0 || all == -INFINITY ? NAN : all;
   }
 
   // Of `values` the next behind (value, token) in the order of likelihood, of equals the lower
-  // token first; tokens are below 2^24, where floats are whole numbers. False: there is none.
+  // token first. False: there is none.
   BATON_BODY bool next(const float* values, float* value, std::uint32_t* token, bool is_first,
                        float below_or_at, float above) {
     float best = -INFINITY;
     std::uint32_t best_token = size();
-    for (std::uint32_t i = team.lane; i < size(); i += team.lanes) {
-      const float x = values[i];
+    for_own(values, [&](std::uint32_t i, float x) {
       const bool is_behind = is_first || x < *value || (x == *value && i > *token);
       if (is_behind && x <= below_or_at && x > above && x > best) {
         best = x;
         best_token = i;
       }
-    }
+    });
     const float most = team.max(best);
     if (most == -INFINITY)
       return false;
@@ -313,18 +338,12 @@ struct drawing {
   // -1: there is nothing to draw from.
   BATON_BODY std::int32_t draw() {
     adjust();
-    const float most = likeliest();
+    std::uint32_t token = 0;
+    const float most = likeliest(&token);
     if (!(most == most))
       return -1;
-    std::uint32_t token = 0;
-    if (d.temperature == 0) {
-      float value = 0;
-      next(logits, &value, &token, true, INFINITY, -INFINITY);
-    } else if (d.top_k > 0 && d.top_k < size()) {
-      token = draw_of_top_k(most);
-    } else {
-      token = draw_of_all(most);
-    }
+    if (d.temperature > 0)
+      token = d.top_k > 0 && d.top_k < size() ? draw_of_top_k(most) : draw_of_all(most);
     return static_cast<std::int32_t>(token);
   }
 };

@@ -5,7 +5,7 @@
 // Called by kernels_host.cpp and kernels_cuda_experts.cu.
 #pragma once
 
-#include "runtime/gpu/packed_bodies.hpp"
+#include "runtime/gpu/product_bodies.hpp"
 
 namespace baton::gpu {
 
@@ -21,31 +21,6 @@ inline std::uint32_t tile_height_of(std::uint64_t pairs, std::uint32_t rows,
 inline std::uint32_t tiles_max(std::uint64_t pairs, std::uint32_t experts, std::uint32_t height) {
   const std::uint64_t at_most = pairs < experts ? pairs : experts;
   return static_cast<std::uint32_t>((pairs + (height - 1) * at_most) / height);
-}
-
-// One output's weights as they are, in the words of packed_bodies.hpp.
-template <class T>
-struct element_output {
-  static constexpr std::uint32_t run = 16 / sizeof(T);
-  const T* values;
-
-  template <class Args>
-  BATON_BODY static element_output of(const Args& a, std::uint64_t output) {
-    return {static_cast<const T*>(a.values) + output * a.columns};
-  }
-  BATON_BODY void read(std::uint64_t which, float (&to)[run]) const {
-    load_run(values + which * run, to);
-  }
-  BATON_BODY float scaled(float sum) const { return sum; }
-};
-
-// Calls f(Output{}) with that of the form. Requires: it is one.
-template <class T, class F>
-void with_weights(plugin::quantization form, const F& f) {
-  if (form == plugin::quantization::none)
-    f(element_output<T>{});
-  else
-    with_format(form, f);
 }
 
 // One team for all: an expert is a lane's, which counts its pairs, and lays them out behind those

@@ -15,7 +15,7 @@ std::uint32_t expert_rows_on_device(const device& on, const plugin::decoder& mod
 }
 
 expert_layers::expert_layers(device& on, const plugin::decoder& model, const plugin::settings& with,
-                             packed_products& products, const std::vector<layer_weights>& layers)
+                             stage_products& products, const std::vector<layer_weights>& layers)
     : on_(on), model_(model), with_(with), products_(products),
       rows_on_device_(expert_rows_on_device(on, model, with)) {
   take_memory();

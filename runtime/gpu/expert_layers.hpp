@@ -5,7 +5,7 @@
 // has tensor cores but waits in every layer. The second is the oracle of the first.
 #pragma once
 
-#include "runtime/gpu/packed_products.hpp"
+#include "runtime/gpu/stage_products.hpp"
 
 namespace baton::gpu {
 
@@ -19,7 +19,7 @@ public:
   // Takes the memory that steps need, and tells the device where the experts' weights are. Keeps
   // references to all but `layers`. Throws what the device throws.
   expert_layers(device& on, const plugin::decoder& model, const plugin::settings& with,
-                packed_products& products, const std::vector<layer_weights>& layers);
+                stage_products& products, const std::vector<layer_weights>& layers);
 
   // out = what the experts of layer `index` give for each row, weighed: of `in`, [rows, hidden] of
   // settings::weights; out [rows, hidden] float32. `sums`: of the ranks, whose work is waited for
@@ -46,7 +46,7 @@ private:
   device& on_;
   const plugin::decoder& model_;
   const plugin::settings& with_;
-  packed_products& products_;
+  stage_products& products_;
   std::uint32_t rows_on_device_;
   buffer scores_, chosen_, weights_;    // [rows, experts], [rows, used] twice
   buffer gate_up_, gated_, expert_out_; // [rows or pairs, 2 * ffn], [.., ffn], [.., hidden] float32

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "runtime/gpu/kernels.hpp"
-#include "runtime/gpu/scalar.hpp"
+#include "runtime/gpu/load_run.hpp"
 
 namespace baton::gpu {
 
@@ -45,31 +45,73 @@ BATON_BODY void embed_row(Team& team, const embed_args& a, std::uint32_t row) {
     to[i] = widen(from[i]) * a.scale;
 }
 
-template <class Team>
+// Elements of a row that a lane takes at a time.
+template <class T>
+BATON_BODY constexpr std::uint32_t run_length_of() {
+  return 16 / sizeof(T);
+}
+
+template <std::uint32_t Run, class Team>
 BATON_BODY float inverse_norm(Team& team, const float* row, std::uint32_t width, float epsilon) {
   float squares = 0;
-  for (std::uint32_t i = team.lane; i < width; i += team.lanes)
-    squares += row[i] * row[i];
+  for (std::uint32_t i = team.lane * Run; i < width; i += team.lanes * Run) {
+    run_of<float, Run> x;
+    x.load(row + i);
+    BATON_UNROLL
+    for (std::uint32_t k = 0; k < Run; ++k)
+      squares += x.value[k] * x.value[k];
+  }
   return 1 / sqrtf(team.sum(squares) / static_cast<float>(width) + epsilon);
+}
+
+// Requires: rows are whole runs.
+template <class T, std::uint32_t Run, class Team>
+BATON_BODY void norm_row_by_runs(Team& team, const norm_args& a, std::uint32_t row) {
+  const std::uint64_t of = a.picked != nullptr ? a.picked[row] : row;
+  float* stream = a.stream + of * a.hidden;
+  const float* added = a.added != nullptr ? a.added + of * a.hidden : nullptr;
+  const bool has_gain = added != nullptr && a.added_gain != nullptr;
+  const float added_scale = has_gain ? inverse_norm<Run>(team, added, a.hidden, a.epsilon) : 1.0F;
+  float squares = 0;
+  for (std::uint32_t i = team.lane * Run; i < a.hidden; i += team.lanes * Run) {
+    run_of<float, Run> x, more, gain;
+    x.load(stream + i);
+    if (added != nullptr) {
+      more.load(added + i);
+      if (has_gain)
+        gain.load(a.added_gain + i);
+      BATON_UNROLL
+      for (std::uint32_t k = 0; k < Run; ++k)
+        x.value[k] += has_gain ? more.value[k] * added_scale * gain.value[k] : more.value[k];
+      x.store(stream + i);
+    }
+    BATON_UNROLL
+    for (std::uint32_t k = 0; k < Run; ++k)
+      squares += x.value[k] * x.value[k];
+  }
+  if (a.gain == nullptr)
+    return;
+  const float scale = 1 / sqrtf(team.sum(squares) / static_cast<float>(a.hidden) + a.epsilon);
+  auto* out = static_cast<T*>(a.out) + std::uint64_t{row} * a.hidden;
+  for (std::uint32_t i = team.lane * Run; i < a.hidden; i += team.lanes * Run) {
+    run_of<float, Run> x, gain; // each lane: its own sums
+    x.load(stream + i);
+    gain.load(a.gain + i);
+    run_of<T, Run> y;
+    BATON_UNROLL
+    for (std::uint32_t k = 0; k < Run; ++k)
+      y.value[k] = x.value[k] * scale * gain.value[k];
+    y.store(out + i);
+  }
 }
 
 template <class T, class Team>
 BATON_BODY void norm_row(Team& team, const norm_args& a, std::uint32_t row) {
-  const std::uint64_t of = a.picked != nullptr ? a.picked[row] : row;
-  float* stream = a.stream + of * a.hidden;
-  if (a.added != nullptr) {
-    const float* added = a.added + of * a.hidden;
-    const float scale =
-        a.added_gain != nullptr ? inverse_norm(team, added, a.hidden, a.epsilon) : 1.0F;
-    for (std::uint32_t i = team.lane; i < a.hidden; i += team.lanes)
-      stream[i] += a.added_gain != nullptr ? added[i] * scale * a.added_gain[i] : added[i];
-  }
-  if (a.gain == nullptr)
-    return;
-  const float scale = inverse_norm(team, stream, a.hidden, a.epsilon); // each lane: its own sums
-  auto* out = static_cast<T*>(a.out) + std::uint64_t{row} * a.hidden;
-  for (std::uint32_t i = team.lane; i < a.hidden; i += team.lanes)
-    narrow(stream[i] * scale * a.gain[i], out[i]);
+  constexpr auto run = run_length_of<T>();
+  if (a.hidden % run == 0)
+    norm_row_by_runs<T, run>(team, a, row);
+  else
+    norm_row_by_runs<T, 1>(team, a, row);
 }
 
 // A head of queries or keys, read by its dimensions: with its bias and its norm.
@@ -133,12 +175,29 @@ BATON_BODY void rotate_head(Team& team, const rotate_args& a, std::uint32_t row,
     put(i, read(i));
 }
 
-template <class T, class Team>
-BATON_BODY void gate_row(Team& team, const gate_args& a, std::uint32_t row) {
+// Requires: halves of a row are whole runs.
+template <class T, std::uint32_t Run, class Team>
+BATON_BODY void gate_row_by_runs(Team& team, const gate_args& a, std::uint32_t row) {
   const auto* gate = static_cast<const T*>(a.gate_up) + 2 * std::uint64_t{row} * a.width;
   auto* out = static_cast<T*>(a.out) + std::uint64_t{row} * a.width;
-  for (std::uint32_t i = team.lane; i < a.width; i += team.lanes)
-    narrow(activated(widen(gate[i]), a.act) * widen(gate[a.width + i]), out[i]);
+  for (std::uint32_t i = team.lane * Run; i < a.width; i += team.lanes * Run) {
+    run_of<T, Run> x, up;
+    x.load(gate + i);
+    up.load(gate + a.width + i);
+    BATON_UNROLL
+    for (std::uint32_t k = 0; k < Run; ++k)
+      x.value[k] = activated(x.value[k], a.act) * up.value[k];
+    x.store(out + i);
+  }
+}
+
+template <class T, class Team>
+BATON_BODY void gate_row(Team& team, const gate_args& a, std::uint32_t row) {
+  constexpr auto run = run_length_of<T>();
+  if (a.width % run == 0)
+    gate_row_by_runs<T, run>(team, a, row);
+  else
+    gate_row_by_runs<T, 1>(team, a, row);
 }
 
 // One lane, because there are a few dozen experts: the best of those that are left, again and

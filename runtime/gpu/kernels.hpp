@@ -169,16 +169,17 @@ struct draw_args {
   std::int32_t* drawn;   // [rows]
 };
 
-// out = in * weights^T with weights that are quantised (packed_format.hpp), for a few rows: the
-// weights become numbers in registers.
-struct packed_args {
+// out = in * weights^T for a few rows, with weights as they are or quantised (packed_format.hpp);
+// these become numbers in registers. Requires: rows of weights as they are, are multiples of 16
+// bytes.
+struct few_rows_args {
   element kind; // of in, and of out where it is not float32
   plugin::quantization form;
   std::uint32_t group, rows;
   std::uint64_t columns, outputs;
   const void* in;     // [rows, columns]
-  const void* values; // [outputs, columns], packed
-  const void* scales; // [outputs] of fp8, [outputs, columns / group] of int4
+  const void* values; // [outputs, columns]
+  const void* scales; // [outputs] of fp8, [outputs, columns / group] of int4, else null
   void* out;          // [rows, outputs]
   bool is_out_f32;
 };
@@ -252,7 +253,7 @@ struct kernel_table {
   void (*spread)(const spread_args&, void* stream);
   void (*feed)(const feed_args&, void* stream);
   void (*draw)(const draw_args&, void* stream);
-  void (*multiply_packed)(const packed_args&, void* stream);
+  void (*multiply_few)(const few_rows_args&, void* stream);
   void (*unpack)(const unpack_args&, void* stream);
   void (*group)(const group_args&, void* stream);
   void (*multiply_experts)(const expert_args&, void* stream);

@@ -10,8 +10,8 @@ namespace baton::gpu {
 
 void attend_on_cuda(const attend_args& a, void* stream); // kernels_cuda_attend.cu
 void draw_on_cuda(const draw_args& a, void* stream);     // kernels_cuda_draw.cu
-// kernels_cuda_packed.cu
-void multiply_packed_on_cuda(const packed_args& a, void* stream);
+// kernels_cuda_products.cu
+void multiply_few_on_cuda(const few_rows_args& a, void* stream);
 void unpack_on_cuda(const unpack_args& a, void* stream);
 // kernels_cuda_experts.cu
 void group_on_cuda(const group_args& a, void* stream);
@@ -27,9 +27,9 @@ __global__ void embed_kernel(embed_args a) {
 }
 
 template <class T>
-__global__ void norm_kernel(norm_args a) {
-  __shared__ float shared[wide / warp];
-  block_lane team{threadIdx.x, shared};
+__global__ void __launch_bounds__(wider) norm_kernel(norm_args a) {
+  __shared__ float shared[wider / warp];
+  lane_of_block<wider> team{threadIdx.x, shared};
   norm_row<T>(team, a, blockIdx.x);
 }
 
@@ -41,7 +41,7 @@ __global__ void rotate_kernel(rotate_args a) {
 
 template <class T>
 __global__ void gate_kernel(gate_args a) {
-  block_lane team{threadIdx.x, nullptr};
+  lane_of_blocks team{blockIdx.y * wide + threadIdx.x, gridDim.y * wide};
   gate_row<T>(team, a, blockIdx.x);
 }
 
@@ -99,7 +99,7 @@ void embed(const embed_args& a, void* stream) {
 }
 
 void norm(const norm_args& a, void* stream) {
-  with_type(a.kind, [&](auto t) { norm_kernel<decltype(t)><<<a.rows, wide, 0, on(stream)>>>(a); });
+  with_type(a.kind, [&](auto t) { norm_kernel<decltype(t)><<<a.rows, wider, 0, on(stream)>>>(a); });
 }
 
 void rotate(const rotate_args& a, void* stream) {
@@ -112,7 +112,12 @@ void rotate(const rotate_args& a, void* stream) {
 }
 
 void gate(const gate_args& a, void* stream) {
-  with_type(a.kind, [&](auto t) { gate_kernel<decltype(t)><<<a.rows, wide, 0, on(stream)>>>(a); });
+  with_type(a.kind, [&](auto t) {
+    using T = decltype(t);
+    constexpr std::uint32_t elements = wide * run_length_of<T>(); // of a block, a run each
+    const dim3 grid(a.rows, (a.width + elements - 1) / elements);
+    gate_kernel<T><<<grid, wide, 0, on(stream)>>>(a);
+  });
 }
 
 void cap(const cap_args& a, void* stream) {
@@ -147,7 +152,7 @@ const kernel_table& cuda_kernels() {
                                   attend_on_cuda, gate,          cap,
                                   choose,         gather,        scatter,
                                   spread,         feed,          draw_on_cuda,
-                                  multiply_packed_on_cuda, unpack_on_cuda, group_on_cuda,
+                                  multiply_few_on_cuda, unpack_on_cuda, group_on_cuda,
                                   multiply_experts_on_cuda, combine_on_cuda};
   return table;
 }

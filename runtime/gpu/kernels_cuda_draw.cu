@@ -6,16 +6,16 @@
 namespace baton::gpu {
 namespace {
 
-__global__ void draw_kernel(draw_args a) {
-  __shared__ float shared[wide / warp];
-  block_lane team{threadIdx.x, shared};
+__global__ void __launch_bounds__(wider) draw_kernel(draw_args a) {
+  __shared__ float shared[wider / warp];
+  lane_of_block<wider> team{threadIdx.x, shared};
   draw_row(team, a, blockIdx.x);
 }
 
 } // namespace
 
 void draw_on_cuda(const draw_args& a, void* stream) {
-  draw_kernel<<<a.rows, wide, 0, static_cast<cudaStream_t>(stream)>>>(a);
+  draw_kernel<<<a.rows, wider, 0, static_cast<cudaStream_t>(stream)>>>(a);
 }
 
 } // namespace baton::gpu

@@ -4,7 +4,7 @@
 #include "runtime/gpu/draw_body.hpp"
 #include "runtime/gpu/expert_bodies.hpp"
 #include "runtime/gpu/kernel_bodies.hpp"
-#include "runtime/gpu/packed_bodies.hpp"
+#include "runtime/gpu/product_bodies.hpp"
 
 namespace baton::gpu {
 namespace {
@@ -109,12 +109,12 @@ void draw(const draw_args& a, void* /*stream*/) {
   for_rows(a.rows, [&](std::uint32_t row) { draw_row(alone, a, row); });
 }
 
-void multiply_packed(const packed_args& a, void* /*stream*/) {
+void multiply_few(const few_rows_args& a, void* /*stream*/) {
   with_type(a.kind, [&]<class T>(T) {
-    with_format(a.form, [&]<class Format>(Format) {
+    with_weights<T>(a.form, [&]<class Output>(Output) {
       for (std::uint64_t output = 0; output < a.outputs; ++output)
         for_rows(a.rows, [&](std::uint32_t row) {
-          multiply_packed_rows<T, Format, 1>(alone, a, row, output);
+          multiply_few_rows<T, Output, 1>(alone, a, row, output);
         });
     });
   });
@@ -150,9 +150,9 @@ void combine(const combine_args& a, void* /*stream*/) {
 } // namespace
 
 const kernel_table& host_kernels() {
-  static constexpr kernel_table table{
-      embed,  norm, rotate, attend,          gate,   cap,   choose,           gather, scatter,
-      spread, feed, draw,   multiply_packed, unpack, group, multiply_experts, combine};
+  static constexpr kernel_table table{embed,        norm,   rotate,  attend,           gate,   cap,
+                                      choose,       gather, scatter, spread,           feed,   draw,
+                                      multiply_few, unpack, group,   multiply_experts, combine};
   return table;
 }
 

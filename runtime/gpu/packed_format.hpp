@@ -6,7 +6,7 @@
 //   int4  values[output][column / 2]: two a byte, the even column in the lower half;
 //         scales[output][column / group]: step and minimum, weight = number * step + minimum
 //
-// Packing is the host's, while weights are uploaded; packed_bodies.hpp has the way back.
+// Packing is the host's, while weights are uploaded; product_bodies.hpp has the way back.
 #pragma once
 
 #include "runtime/gpu/scalar.hpp"

@@ -13,11 +13,13 @@
 #ifdef __CUDACC__
 #define BATON_BODY __device__ inline
 #define BATON_BOTH __host__ __device__ inline
-#define BATON_UNROLL _Pragma("unroll") // so that an array stays in registers
+#define BATON_UNROLL _Pragma("unroll")        // so that an array stays in registers
+#define BATON_UNROLL_FOUR _Pragma("unroll 4") // so that loads of four rounds are under way at once
 #else
 #define BATON_BODY inline
 #define BATON_BOTH inline
 #define BATON_UNROLL
+#define BATON_UNROLL_FOUR
 #endif
 
 namespace baton::gpu {

@@ -18,9 +18,9 @@
 #pragma once
 
 #include "runtime/gpu/expert_layers.hpp"
-#include "runtime/gpu/packed_products.hpp"
 #include "runtime/gpu/recorded_steps.hpp"
 #include "runtime/gpu/row_slabs.hpp"
+#include "runtime/gpu/stage_products.hpp"
 #include "runtime/gpu/stage_weights.hpp"
 #include "runtime/gpu/step_attention.hpp"
 #include "runtime/gpu/step_draws.hpp"
@@ -98,7 +98,7 @@ private:
   plugin::host shard_;
   stage_weights weights_;
   std::optional<step_rows> rows_;
-  std::optional<packed_products> products_;
+  std::optional<stage_products> products_;
   std::optional<step_attention> attention_;
   std::optional<expert_layers> experts_;   // of a mixture
   std::optional<recorded_steps> recorded_; // none: steps are not recorded

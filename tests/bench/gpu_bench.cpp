@@ -39,6 +39,7 @@ public:
   struct rates {
     double decode = 0;       // tokens/s
     double with_prompts = 0; // the same, by the time that their prompts took as well
+    double begin = 0;        // median seconds of the host to begin a step, where that is done ahead
   };
   // Sequences side by side, each at its own blocks; greedy.
   result<rates> decode(std::uint32_t batch) {
@@ -51,6 +52,7 @@ public:
         filled = seconds_since(begin);
     }
     for (std::uint32_t round = 0; round <= o_.rounds; ++round) { // the first warms up
+      begins_.clear();
       const auto begin = clock_type::now();
       if (auto ok = o_.is_ahead ? run_ahead(batch) : run_all(batch); !ok)
         return ok.error();
@@ -58,7 +60,7 @@ public:
         best = std::max(best, batch * o_.steps / seconds_since(begin));
     }
     const double tokens = batch * o_.steps;
-    return rates{best, tokens / (tokens / best + filled)};
+    return rates{best, tokens / (tokens / best + filled), median(begins_)};
   }
 
   // Rows of one prompt.
@@ -111,7 +113,9 @@ private:
       next.tokens.assign(batch, token_to_come);
       for (std::uint32_t i = 0; i < batch; ++i)
         next.feeds.push_back({i, i, now.batch});
+      const auto asked = clock_type::now();
       is_begun = is_begun && engine_.begin(next, {});
+      begins_.push_back(seconds_since(asked));
       if (!is_begun)
         return fail(errc::internal, "this engine begins no steps ahead ({})",
                     engine_.limits().device);
@@ -158,8 +162,17 @@ private:
     return out ? result<void>() : out.error();
   }
 
+  static double median(std::vector<double> all) {
+    if (all.empty())
+      return 0;
+    const auto middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
+    std::nth_element(all.begin(), middle, all.end());
+    return *middle;
+  }
+
   plugin::plugin_engine& engine_;
   const options& o_;
+  std::vector<double> begins_; // of the round
   std::uint64_t batches_ = 0;
 };
 
@@ -217,6 +230,8 @@ result<void> measure(const options& o) {
     print(fmt::format("decode batch {}", batch), rate->decode, "tokens/s");
     print(fmt::format("decode batch {} with its prompts", batch), rate->with_prompts, "tokens/s");
     print(fmt::format("step of batch {}", batch), batch / rate->decode * 1e6, "us");
+    if (o.is_ahead)
+      print(fmt::format("begin of a step of batch {}", batch), rate->begin * 1e6, "us");
   }
   if (o.prompt > 0) {
     const auto rate = b.prefill();

@@ -6,10 +6,10 @@
 // "plain-late" does nothing before it must, and copies beside the kernels as early or late as the
 // line of device.hpp allows: whoever touches memory that is still in use gets other numbers.
 // "plain-paged" has attention of a library (plain_attention.hpp), "plain-prompts" for prompts
-// alone. "plain-hosted" has the host group the rows of a mixture, "plain-alone" lacks what ranks
-// need. "plain-trapping" has a kernel that traps once the file exists that BATON_PLAIN_TRAP names,
-// and is lost to its process from then on; the file is gone by then, so that another process has a
-// device that works.
+// alone. "plain-few" multiplies up to two rows by the kernel. "plain-hosted" has the host group the
+// rows of a mixture, "plain-alone" lacks what ranks need. "plain-trapping" has a kernel that traps
+// once the file exists that BATON_PLAIN_TRAP names, and is lost to its process from then on; the
+// file is gone by then, so that another process has a device that works.
 #include "runtime/gpu/device.hpp"
 #include "runtime/gpu/scalar.hpp"
 #include "tests/support/plain_attention.hpp"
@@ -153,12 +153,17 @@ public:
 
   std::string name() const override { return name_; }
   // A row alone and one of a prompt are computed in two ways there.
-  bool is_exact() const noexcept override { return name_ != "plain-prompts"; }
+  bool is_exact() const noexcept override {
+    return name_ != "plain-prompts" && name_ != "plain-few";
+  }
+  std::uint32_t few_rows_max(element /*kind*/) const noexcept override {
+    return name_ == "plain-few" ? 2 : 0;
+  }
   const kernel_table& kernels() const noexcept override {
     using k = kernel_table;
     static constexpr auto table =
         kept_table<&k::embed, &k::norm, &k::rotate, &k::attend, &k::gate, &k::cap, &k::choose,
-                   &k::gather, &k::scatter, &k::spread, &k::feed, &k::draw, &k::multiply_packed,
+                   &k::gather, &k::scatter, &k::spread, &k::feed, &k::draw, &k::multiply_few,
                    &k::unpack, &k::group, &k::multiply_experts, &k::combine>();
     return table;
   }
@@ -345,8 +350,8 @@ std::unique_ptr<device> open_device(const plugin::settings& with) {
   const std::string_view wanted = with.device;
   if (wanted != "plain" && wanted != "plain-sums" && wanted != "plain-torn" &&
       wanted != "plain-still" && wanted != "plain-paged" && wanted != "plain-prompts" &&
-      wanted != "plain-late" && wanted != "plain-hosted" && wanted != "plain-alone" &&
-      wanted != "plain-trapping")
+      wanted != "plain-few" && wanted != "plain-late" && wanted != "plain-hosted" &&
+      wanted != "plain-alone" && wanted != "plain-trapping")
     throw refused(plugin::status::no_device,
                   "there is no device " + std::string(wanted) + ", only plain");
   return std::make_unique<plain_device>(wanted);

@@ -40,8 +40,11 @@ double norm_scale(std::span<const float> row, double epsilon) {
 
 } // namespace
 
-TEST_CASE("a norm adds what waits, normalised where it has a gain, and picks rows") {
-  constexpr std::uint32_t rows = 3, hidden = 70;
+// A row of whole runs of 16 bytes, and one that has none.
+TEST_CASE_TEMPLATE("a norm adds what waits, normalised where it has a gain, and picks rows", Width,
+                   std::integral_constant<std::uint32_t, 70>,
+                   std::integral_constant<std::uint32_t, 72>) {
+  constexpr std::uint32_t rows = 3, hidden = Width::value;
   const auto stream = random_floats(rows * hidden, 1), added = random_floats(rows * hidden, 2, 3),
              gain = random_floats(hidden, 3), added_gain = random_floats(hidden, 4);
   for (const auto lanes : lane_counts)
@@ -87,6 +90,51 @@ TEST_CASE("a norm adds what waits, normalised where it has a gain, and picks row
       CHECK(sums == before);
       check_all_near({out.data(), hidden}, {expected.begin() + 2 * hidden, expected.end()});
       check_all_near({out.data() + hidden, hidden}, {expected.begin(), expected.begin() + hidden});
+    }
+}
+
+TEST_CASE_TEMPLATE("norms and gates give rows of any type, of whole runs of 16 bytes or not", T,
+                   float, f16, bf16) {
+  constexpr element kind = std::is_same_v<T, float> ? element::f32
+                           : std::is_same_v<T, f16> ? element::f16
+                                                    : element::bf16;
+  constexpr double bound = std::is_same_v<T, float> ? near : 0x1p-8; // of 8 bits at least
+  for (const std::uint32_t width : {70U, 72U})
+    for (const auto lanes : lane_counts) {
+      CAPTURE(width);
+      CAPTURE(lanes);
+      const auto wide = random_floats(2 * width, 1, 3), gain = random_floats(width, 2);
+      std::vector<T> both(wide.size()), out(width);
+      for (std::size_t i = 0; i < wide.size(); ++i)
+        narrow(wide[i], both[i]);
+      const auto check = [&](const std::vector<double>& expected) {
+        std::vector<float> found;
+        for (const T x : out)
+          found.push_back(widen(x));
+        check_all_near(found, expected, bound);
+      };
+      const gate_args g{kind, 1, width, both.data(), out.data(), plugin::activation::silu};
+      run_lanes(lanes, [&](thread_lane& lane) { gate_row<T>(lane, g, 0); });
+      std::vector<double> gated, normed;
+      for (std::uint32_t i = 0; i < width; ++i) {
+        const auto x = static_cast<double>(widen(both[i]));
+        gated.push_back(x / (1 + std::exp(-x)) * static_cast<double>(widen(both[width + i])));
+      }
+      check(gated);
+      auto stream = wide;
+      norm_args n{};
+      n.kind = kind;
+      n.rows = 1;
+      n.hidden = width;
+      n.stream = stream.data();
+      n.gain = gain.data();
+      n.epsilon = 1e-5F;
+      n.out = out.data();
+      run_lanes(lanes, [&](thread_lane& lane) { norm_row<T>(lane, n, 0); });
+      for (std::uint32_t i = 0; i < width; ++i)
+        normed.push_back(double{wide[i]} * norm_scale({wide.data(), width}, 1e-5) *
+                         double{gain[i]});
+      check(normed);
     }
 }
 

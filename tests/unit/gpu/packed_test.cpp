@@ -2,8 +2,8 @@
 // of these numbers; a model with them stays near to transformers. Method: e4m3 by its definition,
 // packing against its own bounds, the kernels' bodies with one lane and with threads against sums
 // in double; the families on the plain device, row by row (the kernel) and at once (unpacked).
-#include "runtime/gpu/packed_bodies.hpp"
-#include "runtime/gpu/packed_products.hpp"
+#include "runtime/gpu/product_bodies.hpp"
+#include "runtime/gpu/stage_products.hpp"
 #include "runtime/plugin/plugin_engine.hpp"
 #include "tests/support/family_golden.hpp"
 #include "tests/unit/cpu/isas.hpp"
@@ -197,7 +197,7 @@ TEST_CASE_TEMPLATE("products with packed weights are sums of their numbers", T, 
     std::vector<float> alone_out;
     for (const std::uint32_t lanes : {1U, 3U, 8U}) {
       std::vector<float> out(rows * outputs);
-      packed_args a{};
+      few_rows_args a{};
       a.kind = kind;
       a.form = f.form;
       a.group = f.group;
@@ -212,8 +212,8 @@ TEST_CASE_TEMPLATE("products with packed weights are sums of their numbers", T, 
       const auto run = [&]<class Output>(Output) {
         for (std::uint64_t o = 0; o < outputs; ++o)
           run_lanes(lanes, [&](thread_lane& lane) {
-            multiply_packed_rows<T, Output, 4>(lane, a, 0, o);
-            multiply_packed_rows<T, Output, 4>(lane, a, 4, o); // of which one is there
+            multiply_few_rows<T, Output, 4>(lane, a, 0, o);
+            multiply_few_rows<T, Output, 4>(lane, a, 4, o); // of which one is there
           });
       };
       with_format(f.form, run);
@@ -232,10 +232,10 @@ TEST_CASE_TEMPLATE("products with packed weights are sums of their numbers", T, 
     }
     // The host's kernel has the bits of one lane; its output in T is that, rounded.
     std::vector<T> narrow_out(rows * outputs);
-    host_kernels().multiply_packed({kind, f.form, f.group, rows, columns, outputs, in.data(),
-                                    packed.values.data(), packed.scales.data(), narrow_out.data(),
-                                    false},
-                                   nullptr);
+    host_kernels().multiply_few({kind, f.form, f.group, rows, columns, outputs, in.data(),
+                                 packed.values.data(), packed.scales.data(), narrow_out.data(),
+                                 false},
+                                nullptr);
     for (std::size_t i = 0; i < narrow_out.size(); ++i) {
       T expected{};
       narrow(alone_out[i], expected);
@@ -262,6 +262,54 @@ TEST_CASE_TEMPLATE("products with packed weights are sums of their numbers", T, 
         REQUIRE(std::abs(widen(elements[i]) - widen(expected)) <=
                 std::max(std::abs(exact) * 0x1p-7F, 0x1p-24F));
     }
+  }
+}
+
+TEST_CASE_TEMPLATE("products of few rows with weights as they are, are sums of them", T, float, f16,
+                   bf16) {
+  constexpr std::uint64_t columns = 200, outputs = 7; // of 16 bytes, and no multiple of any lanes
+  constexpr std::uint32_t rows = 5;
+  const auto wide_in = random_floats(rows * columns, 4),
+             wide_weights = random_floats(columns * outputs, 3, 0.1F);
+  std::vector<T> in(wide_in.size()), weights(wide_weights.size());
+  for (std::size_t i = 0; i < in.size(); ++i)
+    narrow(wide_in[i], in[i]);
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    narrow(wide_weights[i], weights[i]);
+  few_rows_args a{};
+  a.kind = std::is_same_v<T, float> ? element::f32
+           : std::is_same_v<T, f16> ? element::f16
+                                    : element::bf16;
+  a.form = quantization::none;
+  a.rows = rows;
+  a.columns = columns;
+  a.outputs = outputs;
+  a.in = in.data();
+  a.values = weights.data();
+  a.is_out_f32 = true;
+  std::vector<float> by_host(rows * outputs);
+  a.out = by_host.data();
+  host_kernels().multiply_few(a, nullptr);
+  for (const std::uint32_t lanes : {1U, 3U, 8U}) {
+    std::vector<float> out(rows * outputs);
+    a.out = out.data();
+    for (std::uint64_t o = 0; o < outputs; ++o)
+      run_lanes(lanes, [&](thread_lane& lane) {
+        multiply_few_rows<T, element_output<T>, 2>(lane, a, 0, o);
+        multiply_few_rows<T, element_output<T>, 4>(lane, a, 2, o); // of which three are there
+      });
+    for (std::uint32_t r = 0; r < rows; ++r)
+      for (std::uint64_t o = 0; o < outputs; ++o) {
+        double expected = 0;
+        for (std::uint64_t c = 0; c < columns; ++c)
+          expected += double{widen(in[r * columns + c])} * double{widen(weights[o * columns + c])};
+        CAPTURE(r);
+        CAPTURE(o);
+        REQUIRE(std::abs(double{out[r * outputs + o]} - expected) <=
+                2e-5 * (1 + std::abs(expected)));
+      }
+    if (lanes == 1)
+      CHECK(out == by_host);
   }
 }
 

@@ -83,6 +83,18 @@ TEST_CASE("an engine whose device has attention of a library keeps the contract"
       plugin_subject(plain, tiny, plugin_settings("plain-prompts"), /*tolerance=*/5e-5F));
 }
 
+TEST_CASE("an engine that multiplies few rows by a kernel of its own keeps the contract") {
+  const auto plain = open_engine("plain");
+  const auto tiny = std::make_shared<const tiny_file>(tiny_llama{.layers = 3});
+  for (const auto& [kind, tolerance] :
+       {std::pair(plugin::element::f32, 5e-5F), {plugin::element::bf16, 0.03F}}) {
+    auto settings = plugin_settings("plain-few");
+    settings.weights = kind;
+    settings.kv = kind == plugin::element::f32 ? plugin::element::f16 : kind;
+    conformance::check_engine(plugin_subject(plain, tiny, settings, tolerance));
+  }
+}
+
 TEST_CASE("an engine that begins steps keeps the contract, and touches nothing that is in use") {
   const auto plain = open_engine("plain");
   for (const std::uint32_t experts : {0U, 4U}) {

@@ -1,7 +1,7 @@
-// Products with quantised weights on CUDA: a warp for each output, which reads the weights once for
-// up to eight rows; blocks of eight warps share what they read of the rows in their cache.
+// Products of few rows on CUDA: a warp for each output, which reads the weights once for up to
+// eight rows; blocks of eight warps share what they read of the rows in their cache.
 #include "runtime/gpu/cuda_lanes.cuh"
-#include "runtime/gpu/packed_bodies.hpp"
+#include "runtime/gpu/product_bodies.hpp"
 
 #include <cuda_runtime.h>
 
@@ -11,12 +11,12 @@ namespace {
 constexpr std::uint32_t warps = 8; // of a block
 
 template <class T, class Output, std::uint32_t Rows>
-__global__ void __launch_bounds__(warp* warps) multiply_packed_kernel(packed_args a) {
+__global__ void __launch_bounds__(warp* warps) multiply_few_kernel(few_rows_args a) {
   const std::uint64_t output = std::uint64_t{blockIdx.x} * warps + threadIdx.y;
   if (output >= a.outputs) // a warp as a whole
     return;
   warp_lane team{threadIdx.x};
-  multiply_packed_rows<T, Output, Rows>(team, a, blockIdx.y * Rows, output);
+  multiply_few_rows<T, Output, Rows>(team, a, blockIdx.y * Rows, output);
 }
 
 template <class T, class Output>
@@ -43,17 +43,17 @@ unsigned blocks_of(std::uint64_t outputs) {
 }
 
 template <class T, class Output, std::uint32_t Rows>
-void launch(const packed_args& a, void* stream) {
+void launch(const few_rows_args& a, void* stream) {
   const dim3 grid(blocks_of(a.outputs), (a.rows + Rows - 1) / Rows), block(warp, warps);
-  multiply_packed_kernel<T, Output, Rows><<<grid, block, 0, static_cast<cudaStream_t>(stream)>>>(a);
+  multiply_few_kernel<T, Output, Rows><<<grid, block, 0, static_cast<cudaStream_t>(stream)>>>(a);
 }
 
 } // namespace
 
-void multiply_packed_on_cuda(const packed_args& a, void* stream) {
+void multiply_few_on_cuda(const few_rows_args& a, void* stream) {
   with_type(a.kind, [&](auto t) {
-    with_format(a.form, [&](auto output) {
-      using T = decltype(t);
+    using T = decltype(t);
+    with_weights<T>(a.form, [&](auto output) {
       using Output = decltype(output);
       if (a.rows == 1)
         launch<T, Output, 1>(a, stream);

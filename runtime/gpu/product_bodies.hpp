@@ -1,9 +1,9 @@
-// Products with weights that are quantised, and the weights as numbers again, by a team of lanes: a
-// lane takes 16 bytes of packed weights at a time, so that a warp reads 512 bytes that lie
-// together.
+// Products of a few rows with weights as they are or quantised, and quantised ones as numbers
+// again, by a team of lanes: a lane takes 16 bytes of weights at a time, so that a warp reads 512
+// bytes that lie together.
 //
 // A row's sums do not depend on the rows beside it. Called by kernels_host.cpp and
-// kernels_cuda_packed.cu.
+// kernels_cuda_products.cu.
 #pragma once
 
 #include "runtime/gpu/kernels.hpp"
@@ -16,9 +16,11 @@
 
 namespace baton::gpu {
 
-// One output's weights, read in runs of 16 bytes; what they add up to is scaled at the end.
+// One output's weights, in runs of 16 bytes: fetched first, made numbers when they are there; what
+// they add up to is scaled at the end.
 struct fp8_output {
   static constexpr std::uint32_t run = 16;
+  using fetched = sixteen_bytes;
   const std::uint8_t* values;
   float scale;
 
@@ -27,8 +29,10 @@ struct fp8_output {
     return {static_cast<const std::uint8_t*>(a.values) + output * a.columns,
             static_cast<const float*>(a.scales)[output]};
   }
-  BATON_BODY void read(std::uint64_t which, float (&to)[run]) const {
-    const sixteen_bytes found = load_sixteen(values + which * run);
+  BATON_BODY fetched fetch(std::uint64_t which) const {
+    return load_sixteen_once(values + which * run);
+  }
+  BATON_BODY static void make_numbers(const fetched& found, float (&to)[run]) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890 // two by one instruction
     BATON_UNROLL
     for (std::uint32_t i = 0; i < run; i += 2) {
@@ -50,6 +54,10 @@ struct fp8_output {
 
 struct int4_output {
   static constexpr std::uint32_t run = 32;
+  struct fetched {
+    sixteen_bytes numbers;
+    int4_group own;
+  };
   const std::uint8_t* values;
   const int4_group* groups;
   std::uint32_t group;
@@ -59,13 +67,34 @@ struct int4_output {
     return {static_cast<const std::uint8_t*>(a.values) + output * (a.columns / 2),
             static_cast<const int4_group*>(a.scales) + output * (a.columns / a.group), a.group};
   }
-  BATON_BODY void read(std::uint64_t which, float (&to)[run]) const {
-    const sixteen_bytes found = load_sixteen(values + which * (run / 2));
-    const int4_group own = groups[which * run / group];
-    const float step = widen(own.step), minimum = widen(own.minimum);
+  BATON_BODY fetched fetch(std::uint64_t which) const {
+    return {load_sixteen_once(values + which * (run / 2)), groups[which * run / group]};
+  }
+  BATON_BODY static void make_numbers(const fetched& found, float (&to)[run]) {
+    const float step = widen(found.own.step), minimum = widen(found.own.minimum);
     BATON_UNROLL
     for (std::uint32_t i = 0; i < run; ++i)
-      to[i] = static_cast<float>(found.word[i / 8] >> (i % 8 * 4) & 15U) * step + minimum;
+      to[i] = static_cast<float>(found.numbers.word[i / 8] >> (i % 8 * 4) & 15U) * step + minimum;
+  }
+  BATON_BODY float scaled(float sum) const { return sum; }
+};
+
+// As they are.
+template <class T>
+struct element_output {
+  static constexpr std::uint32_t run = 16 / sizeof(T);
+  using fetched = sixteen_bytes;
+  const T* values;
+
+  template <class Args>
+  BATON_BODY static element_output of(const Args& a, std::uint64_t output) {
+    return {static_cast<const T*>(a.values) + output * a.columns};
+  }
+  BATON_BODY fetched fetch(std::uint64_t which) const {
+    return load_sixteen_once(values + which * run);
+  }
+  BATON_BODY static void make_numbers(const fetched& found, float (&to)[run]) {
+    widen_run(found, static_cast<const T*>(nullptr), to);
   }
   BATON_BODY float scaled(float sum) const { return sum; }
 };
@@ -78,29 +107,43 @@ struct weights_place {
   std::uint64_t columns;
 };
 
-// What the lane's runs of one output's weights and of so many rows add up to.
+// What the lane's runs of one output's weights and of so many rows add up to. Some are fetched
+// before the first of them is needed: memory is busy only while it has enough to do.
 template <class T, class Output, std::uint32_t Rows, class Team>
 BATON_BODY void sum_products(Team& team, const Output& weights, std::uint64_t columns,
                              const T* const (&rows)[Rows], std::uint32_t count,
                              float (&sum)[Rows]) {
   constexpr std::uint32_t part = 16 / sizeof(T);
+  constexpr std::uint32_t together = Rows <= 2 ? 4 : 2;
+  const std::uint64_t runs = columns / Output::run;
   BATON_UNROLL
   for (std::uint32_t r = 0; r < Rows; ++r)
     sum[r] = 0;
-  for (std::uint64_t run = team.lane; run < columns / Output::run; run += team.lanes) {
-    float w[Output::run];
-    weights.read(run, w);
+  for (std::uint64_t first = team.lane; first < runs; first += together * team.lanes) {
+    typename Output::fetched found[together] = {};
     BATON_UNROLL
-    for (std::uint32_t r = 0; r < Rows; ++r) {
-      if (r >= count)
+    for (std::uint32_t t = 0; t < together; ++t)
+      if (first + t * team.lanes < runs)
+        found[t] = weights.fetch(first + t * team.lanes);
+    BATON_UNROLL
+    for (std::uint32_t t = 0; t < together; ++t) {
+      const std::uint64_t run = first + t * team.lanes;
+      if (run >= runs)
         continue;
+      float w[Output::run];
+      Output::make_numbers(found[t], w);
       BATON_UNROLL
-      for (std::uint32_t i = 0; i < Output::run; i += part) {
-        float x[part];
-        load_run(rows[r] + run * Output::run + i, x);
+      for (std::uint32_t r = 0; r < Rows; ++r) {
+        if (r >= count)
+          continue;
         BATON_UNROLL
-        for (std::uint32_t k = 0; k < part; ++k)
-          sum[r] += w[i + k] * x[k];
+        for (std::uint32_t i = 0; i < Output::run; i += part) {
+          float x[part];
+          load_run(rows[r] + run * Output::run + i, x);
+          BATON_UNROLL
+          for (std::uint32_t k = 0; k < part; ++k)
+            sum[r] += w[i + k] * x[k];
+        }
       }
     }
   }
@@ -108,8 +151,8 @@ BATON_BODY void sum_products(Team& team, const Output& weights, std::uint64_t co
 
 // Rows [first, first + Rows) as far as there are any, of one output. Requires: first < rows.
 template <class T, class Output, std::uint32_t Rows, class Team>
-BATON_BODY void multiply_packed_rows(Team& team, const packed_args& a, std::uint32_t first,
-                                     std::uint64_t output) {
+BATON_BODY void multiply_few_rows(Team& team, const few_rows_args& a, std::uint32_t first,
+                                  std::uint64_t output) {
   const Output weights = Output::of(a, output);
   const std::uint32_t count = a.rows - first < Rows ? a.rows - first : Rows;
   const T* rows[Rows];
@@ -138,20 +181,29 @@ BATON_BODY void unpack_row(Team& team, const unpack_args& a, std::uint64_t outpu
   auto* out = static_cast<T*>(a.out) + output * a.columns;
   for (std::uint64_t run = team.lane; run < a.columns / Output::run; run += team.lanes) {
     float w[Output::run];
-    weights.read(run, w);
+    Output::make_numbers(weights.fetch(run), w);
     BATON_UNROLL
     for (std::uint32_t i = 0; i < Output::run; ++i)
       narrow(weights.scaled(w[i]), out[run * Output::run + i]);
   }
 }
 
-// Calls f(Output{}) with that of the form. Requires: it is one.
+// Calls f(Output{}) with that of the form. Requires: it is one of quantised weights.
 template <class F>
 void with_format(plugin::quantization form, const F& f) {
   if (form == plugin::quantization::fp8)
     f(fp8_output{});
   else
     f(int4_output{});
+}
+
+// The same of any weights.
+template <class T, class F>
+void with_weights(plugin::quantization form, const F& f) {
+  if (form == plugin::quantization::none)
+    f(element_output<T>{});
+  else
+    with_format(form, f);
 }
 
 } // namespace baton::gpu
