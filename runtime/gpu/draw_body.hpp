@@ -65,12 +65,12 @@ struct drawing {
   BATON_BODY std::uint32_t size() const { return a.vocabulary; }
 
   BATON_BODY void adjust() {
-    if (team.lane == 0) // a token may have two biases
+    if (team.lane == 0) { // a token may have two biases, and be banned twice
       for (std::uint32_t i = 0; i < d.bias_count; ++i)
         logits[a.biases[d.first_bias + i].token] += a.biases[d.first_bias + i].bias;
-    team.sync();
-    for (std::uint32_t i = team.lane; i < d.banned_count; i += team.lanes)
-      logits[a.banned[d.first_banned + i]] = -INFINITY;
+      for (std::uint32_t i = 0; i < d.banned_count; ++i)
+        logits[a.banned[d.first_banned + i]] = -INFINITY;
+    }
     team.sync();
     for (std::uint32_t i = team.lane; i < d.history_count; i += team.lanes) {
       const plugin::token_count& h = a.history[d.first_history + i];
@@ -229,6 +229,7 @@ struct drawing {
     while (sum + count * each < target)
       count += 1;
     *last = find_equal(*least, count);
+    team.sync(); // all have found it: weights may change
   }
 
   // Sets to 0 what top_p does not keep.
