@@ -7,6 +7,8 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include <atomic>
+
 using namespace baton;
 using namespace baton::cluster;
 
@@ -40,7 +42,7 @@ struct some_desk {
 } // namespace
 
 TEST_CASE("a link is measured by short and by long answers") {
-  int questions = 0;
+  std::atomic<int> questions = 0; // counted by the desk's thread
   const some_desk desk([&](std::string_view question, const std::string&) {
     const auto r = link_request_from(question);
     ++questions;
