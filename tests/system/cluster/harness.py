@@ -146,7 +146,7 @@ kv_cache_bytes = "{kv_cache}"
             listed = json.loads(asked.stdout)["processes"] if asked.stdout else []
             if listed and all(p["phase"] == "ready" and former.get(p["name"]) != p["pid"] for p in listed):
                 return
-            assert time.monotonic() < deadline, asked
+            assert time.monotonic() < deadline, f"{asked}\n{self.logs()}"
             time.sleep(0.05)
 
     def pid(self, name):
@@ -159,7 +159,8 @@ kv_cache_bytes = "{kv_cache}"
         return (self.directory / "run" / f"{name}.log").read_text()
 
     def logs(self):
-        return "\n".join(f"--- {p.name}\n{p.read_text()[-2000:]}" for p in sorted((self.directory / "run").glob("*.log")))
+        """The ends of what its processes have written, on whichever of its machines."""
+        return "\n".join(f"--- {p.relative_to(self.directory)}\n{p.read_text()[-2000:]}" for p in sorted(self.directory.glob("**/*.log")))
 
     def stop(self):
         if self.process and self.process.poll() is None:
