@@ -317,6 +317,10 @@ void join_book::note_failed(const std::string& node, const std::string& why) {
 
 void join_book::open(join_grant grant) {
   grant_ = std::move(grant);
+  // Who asked while the plan was made is in none of its facts, yet layers may go there: a machine
+  // granted without them could not plan that generation, and so never join again.
+  for (const auto& [node, facts] : gathered())
+    grant_->known.emplace(node, facts);
 }
 
 void join_book::use_root_key(const std::string& public_key) {

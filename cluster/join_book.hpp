@@ -132,7 +132,8 @@ public:
   void note_heard(const std::string& node, machine_keys keys);
   // What is known of one that has not come, or has left.
   void note_failed(const std::string& node, const std::string& why);
-  // From now on machines are granted this, each with its own host, and the keys of then.
+  // From now on machines are granted this, each with its own host, the keys of then, and all that
+  // have joined by then.
   void open(join_grant grant);
   // The root's machine has this key now: who is granted from now on looks for it.
   void use_root_key(const std::string& public_key);

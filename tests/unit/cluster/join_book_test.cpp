@@ -132,6 +132,24 @@ TEST_CASE("the cluster comes up without a machine that waits, which joins when i
   CHECK(book.answer(asks("b"), key_b, now).grant->known.contains("c"));
 }
 
+TEST_CASE("a machine that joins while the plan is being made is known to all who are granted") {
+  auto config = over_three_machines();
+  config.nodes.back().waits = true; // c
+  join_book book(config, {{"b", key_b}, {"c", key_c}}, "1.0");
+  (void)book.answer(asks("b"), key_b, now);
+  auto grant = some_grant();
+  CHECK_FALSE(grant.known.contains("c")); // as gathered by now
+  (void)book.answer(asks("c"), key_c, now);
+  grant.known.at("b").memory_available_bytes = 1; // the plan is made with this
+  book.open(std::move(grant));
+  const auto b = book.answer(asks("b"), key_b, now).grant;
+  REQUIRE(b.has_value());
+  REQUIRE(b->known.contains("c"));
+  CHECK(b->known.at("c").cores == four_cores.cores);
+  CHECK(b->known.at("b").memory_available_bytes == 1);
+  CHECK(book.answer(asks("c"), key_c, now).grant->known.contains("c"));
+}
+
 TEST_CASE("another build, and a node that nobody named, are refused by name") {
   join_book book(over_three_machines(), {{"b", key_b}}, "1.0");
   auto old = asks("b");
