@@ -445,6 +445,7 @@ void on_status(pointer self, const status& m) {
     c->ready_at = self->state.config.now();
   }
   auto now = m;
+  now.epoch = c->epoch; // else who compares lives would take it for older than the last
   now.pid = c->pid;
   note(self, *c, std::move(now));
   report(self);

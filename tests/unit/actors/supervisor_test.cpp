@@ -445,4 +445,12 @@ TEST_CASE("a child elsewhere is restarted by others") {
   w.start({far});
   REQUIRE(w.last[0].supervision);
   CHECK(w.last[0].supervision->restarts_max == 0);
+  w.send(peer_up{{far.node, epoch_id{7}, role::agent, "b", "tcp://10.0.0.2:1", "", 99}});
+  w.send(peer_down{far.node, epoch_id{7}, "silent for 1500 ms"});
+  CHECK(w.last[0].reason == "cannot be reached: silent for 1500 ms");
+  // What others know of why it does not come back, who know of no life of it. Whoever looks at
+  // lives (overview.hpp) must not take it for older than the one that is over.
+  w.send(status{far.node, {}, role::agent, "b", phase::recovering, "no such file", 0, 0, 0});
+  CHECK(w.last[0].reason == "no such file");
+  CHECK(w.last[0].epoch == epoch_id{7});
 }
