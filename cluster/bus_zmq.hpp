@@ -35,6 +35,9 @@ struct bus_zmq_options {
   std::chrono::milliseconds heartbeat_interval{1000};
   std::chrono::milliseconds heartbeat_timeout{4000};
   std::chrono::milliseconds handshake_timeout{3000};
+  // Then it is tried anew. The system would ask a machine that is gone ever more rarely, at last
+  // once a minute, and as late notice that it is back.
+  std::chrono::milliseconds connect_timeout{3000};
   // A survivor that must connect again does so at once; where nobody comes back it tires.
   std::chrono::milliseconds reconnect_interval{1};
   std::chrono::milliseconds reconnect_interval_max{64};

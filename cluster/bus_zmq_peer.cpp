@@ -99,6 +99,7 @@ result<std::shared_ptr<peer_socket>> open_peer(zmq::context_t& context,
     p->out = zmq::socket_t(context, zmq::socket_type::dealer);
     set_bounds(p->out, options);
     p->out.set(zmq::sockopt::immediate, true); // never queue for a peer that is not there
+    p->out.set(zmq::sockopt::connect_timeout, static_cast<int>(options.connect_timeout.count()));
     p->out.set(zmq::sockopt::reconnect_ivl, static_cast<int>(options.reconnect_interval.count()));
     p->out.set(zmq::sockopt::reconnect_ivl_max,
                static_cast<int>(options.reconnect_interval_max.count()));
