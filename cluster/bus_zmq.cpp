@@ -397,6 +397,8 @@ void bus_zmq::state::take_events(const std::shared_ptr<peer_socket>& p) {
 }
 
 void bus_zmq::state::take_event(peer_socket& p, connection_event e) {
+  if (p.is_given_up)
+    return; // it may have succeeded meanwhile: that connection was ended, which nobody tells
   switch (e) {
   case connection_event::stands:
     p.failed = 0;
@@ -417,6 +419,7 @@ void bus_zmq::state::take_event(peer_socket& p, connection_event e) {
   case connection_event::refused:
   case connection_event::handshake_failed:
     const bool is_refused = e == connection_event::refused;
+    p.is_up = false;
     ++counts.handshakes_failed;
     plan_again(p, is_refused);
     if (p.failed++ > 0)
@@ -452,7 +455,7 @@ void bus_zmq::state::try_again() {
     const auto p = watched.find(it->first);
     const auto endpoint = std::move(it->second.endpoint);
     it = agains.erase(it);
-    if (p == watched.end() || !is_current(p->second) || p->second->is_up)
+    if (p == watched.end() || !is_current(p->second))
       continue;
     auto made = open(p->second->node, endpoint);
     ENSURE(made.has_value(), "an endpoint was good before: {}", made.error().message);

@@ -1,12 +1,15 @@
 // Who may come in by its key, over real ZeroMQ, and what happens when a machine changes its own.
 #include "tests/support/scratch_directory.hpp"
 #include "tests/unit/bus/live_process.hpp"
+#include "tests/unit/bus/silent_door.hpp"
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 
 using namespace baton;
 using namespace baton::testing;
@@ -80,6 +83,38 @@ TEST_CASE("with keys, peers that trust one another link; nobody else gets anythi
     CHECK_FALSE(plain.wait([&] { return plain.ups > 0; }, 500ms));
     CHECK(h.count(&live_process::ups) == 0);
   }
+}
+
+// The bus hears of both at once: its thread comes to it late.
+TEST_CASE("a handshake that succeeds before one that failed was heard of is not taken for a link") {
+  const auto own = cluster::make_key_pair(), theirs = cluster::make_key_pair();
+  std::optional<silent_door> door(1);
+  const auto address = door->endpoint();
+  cluster::bus_zmq bus(keyed(own, trusting({{"t", theirs.public_key}})).bus);
+  REQUIRE(bus.connect(head, address + "#" + theirs.public_key));
+  std::this_thread::sleep_for(300ms); // longer than a handshake may take
+  door.reset();
+  std::atomic<int> received = 0;
+  cluster::bus_zmq peer(keyed(theirs, trusting({{"o", own.public_key}})).bus);
+  REQUIRE(peer.bind(address));
+  peer.start({[&](frames&&) { ++received; }, [](node_id) {}, [](node_id, const std::string&) {}});
+  const auto say_until = [&](const std::function<bool()>& is_done) {
+    const auto f = encode(envelope{}, message(sampled{}));
+    const auto deadline = std::chrono::steady_clock::now() + 5s;
+    while (!is_done() && std::chrono::steady_clock::now() < deadline) {
+      static_cast<void>(bus.send(head, f));
+      std::this_thread::sleep_for(5ms);
+    }
+    return is_done();
+  };
+  REQUIRE(say_until([&] { return received > 0; }));
+  std::atomic<int> ups = 0;
+  bus.start({[](frames&&) {}, [&](node_id) { ++ups; }, [](node_id, const std::string&) {}});
+  const int before = received;
+  CHECK(say_until([&] { return ups > 0 && received > before + 20; }));
+  CHECK(bus.counters().handshakes_failed > 0);
+  bus.stop();
+  peer.stop();
 }
 
 TEST_CASE("a process that listens with another key is found by who knows its machine's keys") {

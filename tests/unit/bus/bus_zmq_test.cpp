@@ -4,12 +4,10 @@
 #include "schema/packet.hpp"
 #include "tests/support/scratch_directory.hpp"
 #include "tests/unit/bus/live_process.hpp"
+#include "tests/unit/bus/silent_door.hpp"
 
-#include <arpa/inet.h>
 #include <doctest/doctest.h>
-#include <netinet/in.h>
 #include <spdlog/spdlog.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zmq.hpp>
@@ -18,6 +16,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <future>
+#include <optional>
 #include <random>
 
 using namespace baton;
@@ -343,25 +342,16 @@ TEST_CASE(
 
 // Its queue is full: the system drops who knocks, as if there were no machine.
 TEST_CASE("who was away while it was connected to is found at once when it is back") {
-  const int door = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  auto* any = reinterpret_cast<sockaddr*>(&address);
-  REQUIRE(::bind(door, any, size) == 0);
-  REQUIRE(::listen(door, 0) == 0);
-  REQUIRE(::getsockname(door, any, &size) == 0);
-  const int guest = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  REQUIRE(::connect(guest, any, size) == 0);
-  const auto endpoint = fmt::format("tcp://127.0.0.1:{}", ntohs(address.sin_port));
+  std::optional<silent_door> door(0);
+  const int guest = door->enter();
+  const auto endpoint = door->endpoint();
   live_options o;
   o.bus.connect_timeout = 100ms;
   live_process s(shard, epoch_id{1}, "tcp://127.0.0.1:*", o);
   REQUIRE(s.links->connect(head, endpoint));
   CHECK_FALSE(s.wait([&] { return s.ups > 0; }, 5200ms)); // the system tries after 5 s, then 7
   ::close(guest);
-  ::close(door);
+  door.reset();
   live_process h(head, epoch_id{1}, endpoint);
   CHECK(s.wait([&] { return s.ups == 1; }, 1500ms));
 }

@@ -1,0 +1,48 @@
+// A port of this machine at which nobody answers.
+#pragma once
+
+#include <arpa/inet.h>
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <string>
+
+namespace baton::testing {
+
+class silent_door {
+public:
+  // So many connections are taken by the system; those beyond are dropped, as if there were no
+  // machine.
+  explicit silent_door(int queued) {
+    address_.sin_family = AF_INET;
+    address_.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof(address_);
+    REQUIRE(::bind(fd_, any(), size) == 0);
+    REQUIRE(::listen(fd_, queued) == 0);
+    REQUIRE(::getsockname(fd_, any(), &size) == 0);
+  }
+  silent_door(const silent_door&) = delete;
+  silent_door& operator=(const silent_door&) = delete;
+  ~silent_door() { ::close(fd_); }
+
+  std::string endpoint() const {
+    return fmt::format("tcp://127.0.0.1:{}", ntohs(address_.sin_port));
+  }
+  // A connection to it, for the caller to close.
+  int enter() {
+    const int guest = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    REQUIRE(::connect(guest, any(), sizeof(address_)) == 0);
+    return guest;
+  }
+
+private:
+  sockaddr* any() { return reinterpret_cast<sockaddr*>(&address_); }
+
+  int fd_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address_{};
+};
+
+} // namespace baton::testing
