@@ -371,6 +371,8 @@ void on_exit(pointer self, const child_exited& m) {
     c->pid = 0;
     c->phase = child_phase::stopped;
     note(self, *c, phase::stopped, m.how);
+    if (c->is_retiring) // nobody else will say that it is gone for good
+      s.config.retired(c->spec);
     stop_next(self);
     return;
   }

@@ -412,6 +412,19 @@ TEST_CASE("while all stop, nobody new is wanted") {
   CHECK(w.take() == lines{"stopped"});
 }
 
+TEST_CASE("a child that nobody wants is forgotten when it ends, also while all stop") {
+  world w;
+  w.start({a, b});
+  (void)w.take();
+  w.send(wanted_children{{b}});
+  w.send(drain{});
+  CHECK(w.take() == lines{"stop a", "stop b"});
+  w.send(child_exited{a.node, epoch_id{1}, "exit status 0", false});
+  CHECK(w.take() == lines{"retired a"});
+  w.send(child_exited{b.node, epoch_id{2}, "exit status 0", false});
+  CHECK(w.take() == lines{"stopped"}); // b is wanted
+}
+
 TEST_CASE("what a supervisor says of a child has its place in the tree") {
   world w;
   w.strategy = restart_strategy::rest_for_one;
