@@ -6,9 +6,10 @@
 #include <doctest/doctest.h>
 #include <sys/stat.h>
 
-#include <atomic>
+#include <condition_variable>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
 #include <optional>
 
 using namespace baton;
@@ -92,26 +93,34 @@ TEST_CASE("a handshake that succeeds before one that failed was heard of is not 
   const auto address = door->endpoint();
   cluster::bus_zmq bus(keyed(own, trusting({{"t", theirs.public_key}})).bus);
   REQUIRE(bus.connect(head, address + "#" + theirs.public_key));
-  std::this_thread::sleep_for(300ms); // longer than a handshake may take
+  door->wait_until_one_has_left(); // whose handshake has failed
   door.reset();
-  std::atomic<int> received = 0;
+  std::mutex mutex;
+  std::condition_variable changed;
+  int received = 0, ups = 0;
+  const auto count = [&](int& what) {
+    const std::lock_guard lock(mutex);
+    ++what;
+    changed.notify_all();
+  };
   cluster::bus_zmq peer(keyed(theirs, trusting({{"o", own.public_key}})).bus);
   REQUIRE(peer.bind(address));
-  peer.start({[&](frames&&) { ++received; }, [](node_id) {}, [](node_id, const std::string&) {}});
-  const auto say_until = [&](const std::function<bool()>& is_done) {
+  peer.start(
+      {[&](frames&&) { count(received); }, [](node_id) {}, [](node_id, const std::string&) {}});
+  const auto say_until = [&](int arrived, int stood) {
     const auto f = encode(envelope{}, message(sampled{}));
     const auto deadline = std::chrono::steady_clock::now() + 5s;
-    while (!is_done() && std::chrono::steady_clock::now() < deadline) {
+    bool is_done = false;
+    while (!is_done && std::chrono::steady_clock::now() < deadline) {
       static_cast<void>(bus.send(head, f));
-      std::this_thread::sleep_for(5ms);
+      std::unique_lock lock(mutex);
+      is_done = changed.wait_for(lock, 5ms, [&] { return received >= arrived && ups >= stood; });
     }
-    return is_done();
+    return is_done;
   };
-  REQUIRE(say_until([&] { return received > 0; }));
-  std::atomic<int> ups = 0;
-  bus.start({[](frames&&) {}, [&](node_id) { ++ups; }, [](node_id, const std::string&) {}});
-  const int before = received;
-  CHECK(say_until([&] { return ups > 0 && received > before + 20; }));
+  REQUIRE(say_until(1, 0));
+  bus.start({[](frames&&) {}, [&](node_id) { count(ups); }, [](node_id, const std::string&) {}});
+  CHECK(say_until(100, 1)); // more than may have been on their way
   CHECK(bus.counters().handshakes_failed > 0);
   bus.stop();
   peer.stop();

@@ -31,6 +31,19 @@ public:
   std::string endpoint() const {
     return fmt::format("tcp://127.0.0.1:{}", ntohs(address_.sin_port));
   }
+  // Takes one in, says nothing, and waits for its end.
+  void wait_until_one_has_left() {
+    const int guest = ::accept(fd_, nullptr, nullptr);
+    REQUIRE(guest >= 0);
+    const timeval patience{10, 0};
+    REQUIRE(::setsockopt(guest, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) == 0);
+    char byte = 0;
+    ssize_t found = 1;
+    while (found > 0)
+      found = ::recv(guest, &byte, 1, 0);
+    CHECK(found == 0);
+    ::close(guest);
+  }
   // A connection to it, for the caller to close.
   int enter() {
     const int guest = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
