@@ -82,14 +82,8 @@ BATON_BODY void multiply_tile(Team& team, const expert_args& a, std::uint32_t ti
   sum_products<T, Output, Rows>(team, weights, a.columns, rows, own.count, sum);
   BATON_UNROLL
   for (std::uint32_t r = 0; r < Rows && r < own.count; ++r) {
-    const float all = weights.scaled(team.sum(sum[r]));
     const std::uint64_t at = std::uint64_t{a.pairs[own.first + r]} * a.outputs + output;
-    if (team.lane != 0)
-      continue;
-    if (a.is_out_f32)
-      static_cast<float*>(a.out)[at] = all;
-    else
-      narrow(all, static_cast<T*>(a.out)[at]);
+    put_sum<T>(team, a, at, weights.scaled(team.sum(sum[r])));
   }
 }
 

@@ -2,6 +2,7 @@
 // host; here is what makes lanes of threads. No torch header: see docs/decisions/0030.
 #include "runtime/gpu/cuda_lanes.cuh"
 #include "runtime/gpu/kernel_bodies.hpp"
+#include "runtime/gpu/with_type.hpp"
 
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
@@ -77,17 +78,6 @@ __global__ void feed_kernel(feed_args a) {
   const auto i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < a.count)
     feed_token(a, i);
-}
-
-// Calls f(T{}) with the type of that kind.
-template <class F>
-void with_type(element kind, const F& f) {
-  if (kind == element::f32)
-    f(float{});
-  else if (kind == element::f16)
-    f(f16{});
-  else
-    f(bf16{});
 }
 
 cudaStream_t on(void* stream) {

@@ -2,6 +2,7 @@
 // context; then a warp for each head that merges the parts.
 #include "runtime/gpu/attend_body.hpp"
 #include "runtime/gpu/cuda_lanes.cuh"
+#include "runtime/gpu/with_type.hpp"
 
 #include <cuda_runtime.h>
 
@@ -22,16 +23,6 @@ template <class T>
 __global__ void __launch_bounds__(warp) merge_kernel(attend_args a) {
   warp_lane team{threadIdx.x};
   merge_head<T>(team, a, blockIdx.x, blockIdx.y);
-}
-
-template <class F>
-void with_type(element kind, const F& f) {
-  if (kind == element::f32)
-    f(float{});
-  else if (kind == element::f16)
-    f(f16{});
-  else
-    f(bf16{});
 }
 
 template <class T, class KV, std::uint32_t Group>

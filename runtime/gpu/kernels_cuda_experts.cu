@@ -2,6 +2,7 @@
 // has as many tiles as there may be, and those that are empty end at once.
 #include "runtime/gpu/cuda_lanes.cuh"
 #include "runtime/gpu/expert_bodies.hpp"
+#include "runtime/gpu/with_type.hpp"
 
 #include <cuda_runtime.h>
 
@@ -60,12 +61,7 @@ void group_on_cuda(const group_args& a, void* stream) {
 }
 
 void multiply_experts_on_cuda(const expert_args& a, void* stream) {
-  if (a.kind == element::f32)
-    multiply_as<float>(a, stream);
-  else if (a.kind == element::f16)
-    multiply_as<f16>(a, stream);
-  else
-    multiply_as<bf16>(a, stream);
+  with_type(a.kind, [&](auto t) { multiply_as<decltype(t)>(a, stream); });
 }
 
 void combine_on_cuda(const combine_args& a, void* stream) {

@@ -2,6 +2,7 @@
 // eight rows; blocks of eight warps share what they read of the rows in their cache.
 #include "runtime/gpu/cuda_lanes.cuh"
 #include "runtime/gpu/product_bodies.hpp"
+#include "runtime/gpu/with_type.hpp"
 
 #include <cuda_runtime.h>
 
@@ -26,16 +27,6 @@ __global__ void unpack_kernel(unpack_args a) {
     return;
   warp_lane team{threadIdx.x};
   unpack_row<T, Output>(team, a, output);
-}
-
-template <class F>
-void with_type(element kind, const F& f) {
-  if (kind == element::f32)
-    f(float{});
-  else if (kind == element::f16)
-    f(f16{});
-  else
-    f(bf16{});
 }
 
 unsigned blocks_of(std::uint64_t outputs) {

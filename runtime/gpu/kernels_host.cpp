@@ -5,22 +5,10 @@
 #include "runtime/gpu/expert_bodies.hpp"
 #include "runtime/gpu/kernel_bodies.hpp"
 #include "runtime/gpu/product_bodies.hpp"
+#include "runtime/gpu/with_type.hpp"
 
 namespace baton::gpu {
 namespace {
-
-// Calls f(T{}) with the type of that kind.
-template <class F>
-void with_type(element kind, const F& f) {
-  switch (kind) {
-  case element::f32:
-    return f(float{});
-  case element::f16:
-    return f(f16{});
-  case element::bf16:
-    return f(bf16{});
-  }
-}
 
 template <class F>
 void for_rows(std::uint32_t rows, const F& f) {

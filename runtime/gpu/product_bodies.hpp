@@ -149,6 +149,17 @@ BATON_BODY void sum_products(Team& team, const Output& weights, std::uint64_t co
   }
 }
 
+// By one lane, in the type that is asked for.
+template <class T, class Team, class Args>
+BATON_BODY void put_sum(const Team& team, const Args& a, std::uint64_t at, float sum) {
+  if (team.lane != 0)
+    return;
+  if (a.is_out_f32)
+    static_cast<float*>(a.out)[at] = sum;
+  else
+    narrow(sum, static_cast<T*>(a.out)[at]);
+}
+
 // Rows [first, first + Rows) as far as there are any, of one output. Requires: first < rows.
 template <class T, class Output, std::uint32_t Rows, class Team>
 BATON_BODY void multiply_few_rows(Team& team, const few_rows_args& a, std::uint32_t first,
@@ -164,14 +175,8 @@ BATON_BODY void multiply_few_rows(Team& team, const few_rows_args& a, std::uint3
   sum_products<T, Output, Rows>(team, weights, a.columns, rows, count, sum);
   BATON_UNROLL
   for (std::uint32_t r = 0; r < Rows && r < count; ++r) {
-    const float all = weights.scaled(team.sum(sum[r]));
     const std::uint64_t at = (std::uint64_t{first} + r) * a.outputs + output;
-    if (team.lane != 0)
-      continue;
-    if (a.is_out_f32)
-      static_cast<float*>(a.out)[at] = all;
-    else
-      narrow(all, static_cast<T*>(a.out)[at]);
+    put_sum<T>(team, a, at, weights.scaled(team.sum(sum[r])));
   }
 }
 

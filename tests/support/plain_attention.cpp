@@ -1,6 +1,7 @@
 #include "tests/support/plain_attention.hpp"
 
 #include "runtime/gpu/scalar.hpp"
+#include "runtime/gpu/with_type.hpp"
 
 #include <cmath>
 #include <limits>
@@ -45,16 +46,6 @@ void walk_head(const attend_args& a, const std::uint32_t* pages, std::uint32_t p
   auto* out = static_cast<T*>(a.out) + (std::uint64_t{row} * a.heads + head) * size;
   for (std::uint32_t i = 0; i < size; ++i)
     narrow(static_cast<float>(sum[i] / total), out[i]);
-}
-
-template <class F>
-void with_type(element kind, const F& f) {
-  if (kind == element::f32)
-    f(float{});
-  else if (kind == element::f16)
-    f(f16{});
-  else
-    f(bf16{});
 }
 
 } // namespace

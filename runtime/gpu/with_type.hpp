@@ -1,0 +1,21 @@
+// From the kind of elements, which is known when a step is run, to their type. Standard library
+// only.
+#pragma once
+
+#include "runtime/gpu/kernels.hpp"
+#include "runtime/gpu/scalar.hpp"
+
+namespace baton::gpu {
+
+// Calls f(T{}) with the type of that kind.
+template <class F>
+void with_type(element kind, const F& f) {
+  if (kind == element::f32)
+    f(float{});
+  else if (kind == element::f16)
+    f(f16{});
+  else
+    f(bf16{});
+}
+
+} // namespace baton::gpu
