@@ -33,10 +33,10 @@ public:
   }
   // Takes one in, says nothing, and waits for its end.
   void wait_until_one_has_left() {
+    be_patient(fd_);
     const int guest = ::accept(fd_, nullptr, nullptr);
     REQUIRE(guest >= 0);
-    const timeval patience{10, 0};
-    REQUIRE(::setsockopt(guest, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) == 0);
+    be_patient(guest);
     char byte = 0;
     ssize_t found = 1;
     while (found > 0)
@@ -52,6 +52,10 @@ public:
   }
 
 private:
+  static void be_patient(int fd) {
+    const timeval longest{10, 0};
+    REQUIRE(::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &longest, sizeof(longest)) == 0);
+  }
   sockaddr* any() { return reinterpret_cast<sockaddr*>(&address_); }
 
   int fd_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
