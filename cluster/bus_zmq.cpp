@@ -397,8 +397,8 @@ void bus_zmq::state::take_events(const std::shared_ptr<peer_socket>& p) {
 }
 
 void bus_zmq::state::take_event(peer_socket& p, connection_event e) {
-  if (p.is_given_up)
-    return; // it may have succeeded meanwhile: that connection was ended, which nobody tells
+  if (agains.contains(p.number)) // given up: that it has succeeded meanwhile is no link, and that
+    return;                      // it was ended nobody tells
   switch (e) {
   case connection_event::stands:
     p.failed = 0;

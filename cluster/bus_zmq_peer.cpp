@@ -41,7 +41,6 @@ peer_socket::~peer_socket() {
 }
 
 void peer_socket::give_up() {
-  is_given_up = true;
   std::lock_guard lock(mutex);
   // Fails where ZeroMQ has given up first.
   static_cast<void>(zmq_disconnect(out.handle(), to.address.c_str()));

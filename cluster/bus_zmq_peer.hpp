@@ -32,11 +32,10 @@ struct peer_socket {
   zmq::socket_t monitor;
   std::mutex mutex;
   std::atomic<bool> is_up = false;
-  int failed = 0;           // handshakes in a row
-  bool is_given_up = false; // the bus thread's own
+  int failed = 0; // handshakes in a row
 
   ~peer_socket();
-  // Connects no more. What the monitor was told by then, or is told later, is of no link.
+  // Connects no more.
   void give_up();
   // What the monitor was told next, if there is more.
   std::optional<connection_event> next_event();

@@ -83,4 +83,18 @@ struct lane_of_blocks {
   std::uint32_t lane, lanes;
 };
 
+// Blocks in which a warp has an output: they share what their warps read of the rows in their cache.
+inline constexpr std::uint32_t warps = 8; // of a block
+
+inline dim3 block_of_warps() {
+  return dim3(warp, warps);
+}
+inline unsigned blocks_for(std::uint64_t outputs) {
+  return static_cast<unsigned>((outputs + warps - 1) / warps);
+}
+// That of the calling warp; beyond the last one a warp as a whole has nothing to do.
+__device__ inline std::uint64_t own_output() {
+  return std::uint64_t{blockIdx.x} * warps + threadIdx.y;
+}
+
 } // namespace baton::gpu

@@ -86,20 +86,17 @@ struct drawing {
   // Calls f(token, value) with the lane's own of `values`, in ascending order.
   template <class F>
   BATON_BODY void for_own(const float* values, const F& f) const {
-    constexpr std::uint32_t run = 4; // floats of 16 bytes
-    if (size() % run != 0) {         // rows begin anywhere
-      for (std::uint32_t i = team.lane; i < size(); i += team.lanes)
-        f(i, values[i]);
-      return;
-    }
-    BATON_UNROLL_FOUR
-    for (std::uint32_t i = team.lane * run; i < size(); i += team.lanes * run) {
-      float x[run];
-      load_run(values + i, x);
-      BATON_UNROLL
-      for (std::uint32_t k = 0; k < run; ++k)
-        f(i + k, x[k]);
-    }
+    with_run<float>(size(), [&](auto length) {
+      constexpr std::uint32_t run = decltype(length)::value;
+      BATON_UNROLL_FOUR
+      for (std::uint32_t i = team.lane * run; i < size(); i += team.lanes * run) {
+        run_of<float, run> x;
+        x.load(values + i);
+        BATON_UNROLL
+        for (std::uint32_t k = 0; k < run; ++k)
+          f(i + k, x.value[k]);
+      }
+    });
   }
 
   // The likeliest logit and its token, of equals the lower one; NaN if the logits are none. Tokens

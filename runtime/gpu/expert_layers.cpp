@@ -8,9 +8,8 @@ namespace baton::gpu {
 
 std::uint32_t expert_rows_on_device(const device& on, const plugin::decoder& model,
                                     const plugin::settings& with) {
-  const std::uint64_t own = bytes_of(with.weights);
-  const bool is_in_runs =
-      model.hidden_size * own % 16 == 0 && model.expert_ffn_size * own % 16 == 0;
+  const bool is_in_runs = are_whole_runs(with.weights, model.hidden_size) &&
+                          are_whole_runs(with.weights, model.expert_ffn_size);
   return is_in_runs ? std::min(on.expert_rows_max(), with.rows_max) : 0;
 }
 

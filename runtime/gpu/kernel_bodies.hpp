@@ -45,10 +45,10 @@ BATON_BODY void embed_row(Team& team, const embed_args& a, std::uint32_t row) {
     to[i] = widen(from[i]) * a.scale;
 }
 
-// Elements of a row that a lane takes at a time.
-template <class T>
-BATON_BODY constexpr std::uint32_t run_length_of() {
-  return 16 / sizeof(T);
+// What a row is multiplied with, of whose squares each lane has some.
+template <class Team>
+BATON_BODY float scale_of_norm(Team& team, float squares, std::uint32_t width, float epsilon) {
+  return 1 / sqrtf(team.sum(squares) / static_cast<float>(width) + epsilon);
 }
 
 template <std::uint32_t Run, class Team>
@@ -61,7 +61,7 @@ BATON_BODY float inverse_norm(Team& team, const float* row, std::uint32_t width,
     for (std::uint32_t k = 0; k < Run; ++k)
       squares += x.value[k] * x.value[k];
   }
-  return 1 / sqrtf(team.sum(squares) / static_cast<float>(width) + epsilon);
+  return scale_of_norm(team, squares, width, epsilon);
 }
 
 // Requires: rows are whole runs.
@@ -91,7 +91,7 @@ BATON_BODY void norm_row_by_runs(Team& team, const norm_args& a, std::uint32_t r
   }
   if (a.gain == nullptr)
     return;
-  const float scale = 1 / sqrtf(team.sum(squares) / static_cast<float>(a.hidden) + a.epsilon);
+  const float scale = scale_of_norm(team, squares, a.hidden, a.epsilon);
   auto* out = static_cast<T*>(a.out) + std::uint64_t{row} * a.hidden;
   for (std::uint32_t i = team.lane * Run; i < a.hidden; i += team.lanes * Run) {
     run_of<float, Run> x, gain; // each lane: its own sums
@@ -107,11 +107,7 @@ BATON_BODY void norm_row_by_runs(Team& team, const norm_args& a, std::uint32_t r
 
 template <class T, class Team>
 BATON_BODY void norm_row(Team& team, const norm_args& a, std::uint32_t row) {
-  constexpr auto run = run_length_of<T>();
-  if (a.hidden % run == 0)
-    norm_row_by_runs<T, run>(team, a, row);
-  else
-    norm_row_by_runs<T, 1>(team, a, row);
+  with_run<T>(a.hidden, [&](auto run) { norm_row_by_runs<T, decltype(run)::value>(team, a, row); });
 }
 
 // A head of queries or keys, read by its dimensions: with its bias and its norm.
@@ -158,7 +154,7 @@ BATON_BODY void rotate_head(Team& team, const rotate_args& a, std::uint32_t row,
     for (std::uint32_t i = team.lane; i < size; i += team.lanes)
       squares += read.biased(i) * read.biased(i);
     read.gain = gain;
-    read.scale = 1 / sqrtf(team.sum(squares) / static_cast<float>(size) + a.epsilon);
+    read.scale = scale_of_norm(team, squares, size, a.epsilon);
   }
   const std::uint32_t rotated = is_value || a.cosine == nullptr ? 0 : a.dimensions;
   const std::uint32_t half = rotated / 2;
@@ -193,11 +189,7 @@ BATON_BODY void gate_row_by_runs(Team& team, const gate_args& a, std::uint32_t r
 
 template <class T, class Team>
 BATON_BODY void gate_row(Team& team, const gate_args& a, std::uint32_t row) {
-  constexpr auto run = run_length_of<T>();
-  if (a.width % run == 0)
-    gate_row_by_runs<T, run>(team, a, row);
-  else
-    gate_row_by_runs<T, 1>(team, a, row);
+  with_run<T>(a.width, [&](auto run) { gate_row_by_runs<T, decltype(run)::value>(team, a, row); });
 }
 
 // One lane, because there are a few dozen experts: the best of those that are left, again and

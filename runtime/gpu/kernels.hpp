@@ -13,6 +13,11 @@ constexpr std::uint64_t bytes_of(element e) {
   return e == element::f32 ? 4 : 2;
 }
 
+// Whether rows of so many are whole runs of 16 bytes, of which the products' kernels read weights.
+constexpr bool are_whole_runs(element e, std::uint64_t columns) {
+  return columns * bytes_of(e) % 16 == 0;
+}
+
 inline constexpr std::uint32_t head_size_max = 256;
 inline constexpr std::uint32_t split_positions_min = 16;
 inline constexpr std::uint32_t experts_max = 512;

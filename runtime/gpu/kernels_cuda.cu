@@ -104,7 +104,7 @@ void rotate(const rotate_args& a, void* stream) {
 void gate(const gate_args& a, void* stream) {
   with_type(a.kind, [&](auto t) {
     using T = decltype(t);
-    constexpr std::uint32_t elements = wide * run_length_of<T>(); // of a block, a run each
+    constexpr std::uint32_t elements = wide * 16 / sizeof(T); // of a block, a run each
     const dim3 grid(a.rows, (a.width + elements - 1) / elements);
     gate_kernel<T><<<grid, wide, 0, on(stream)>>>(a);
   });

@@ -1,5 +1,5 @@
-// A mixture's products on CUDA: a warp for each output of a tile, blocks of eight warps; a launch
-// has as many tiles as there may be, and those that are empty end at once.
+// A mixture's products on CUDA: a warp for each output of a tile; a launch has as many tiles as there
+// may be, and those that are empty end at once.
 #include "runtime/gpu/cuda_lanes.cuh"
 #include "runtime/gpu/expert_bodies.hpp"
 #include "runtime/gpu/with_type.hpp"
@@ -9,8 +9,6 @@
 namespace baton::gpu {
 namespace {
 
-constexpr std::uint32_t warps = 8; // of a block
-
 __global__ void __launch_bounds__(wide) group_kernel(group_args a) {
   block_lane team{threadIdx.x, nullptr};
   group_pairs(team, a);
@@ -18,8 +16,8 @@ __global__ void __launch_bounds__(wide) group_kernel(group_args a) {
 
 template <class T, class Output, std::uint32_t Rows>
 __global__ void __launch_bounds__(warp* warps) multiply_tile_kernel(expert_args a) {
-  const std::uint64_t output = std::uint64_t{blockIdx.x} * warps + threadIdx.y;
-  if (output >= a.outputs) // a warp as a whole
+  const std::uint64_t output = own_output();
+  if (output >= a.outputs)
     return;
   warp_lane team{threadIdx.x};
   multiply_tile<T, Output, Rows>(team, a, blockIdx.y, output);
@@ -36,9 +34,8 @@ cudaStream_t on(void* stream) {
 
 template <class T, class Output, std::uint32_t Rows>
 void launch(const expert_args& a, void* stream) {
-  const dim3 grid(static_cast<unsigned>((a.outputs + warps - 1) / warps), a.tile_count),
-      block(warp, warps);
-  multiply_tile_kernel<T, Output, Rows><<<grid, block, 0, on(stream)>>>(a);
+  const dim3 grid(blocks_for(a.outputs), a.tile_count);
+  multiply_tile_kernel<T, Output, Rows><<<grid, block_of_warps(), 0, on(stream)>>>(a);
 }
 
 template <class T>

@@ -1,5 +1,5 @@
 // Products of few rows on CUDA: a warp for each output, which reads the weights once for up to
-// eight rows; blocks of eight warps share what they read of the rows in their cache.
+// eight rows.
 #include "runtime/gpu/cuda_lanes.cuh"
 #include "runtime/gpu/product_bodies.hpp"
 #include "runtime/gpu/with_type.hpp"
@@ -9,12 +9,10 @@
 namespace baton::gpu {
 namespace {
 
-constexpr std::uint32_t warps = 8; // of a block
-
 template <class T, class Output, std::uint32_t Rows>
 __global__ void __launch_bounds__(warp* warps) multiply_few_kernel(few_rows_args a) {
-  const std::uint64_t output = std::uint64_t{blockIdx.x} * warps + threadIdx.y;
-  if (output >= a.outputs) // a warp as a whole
+  const std::uint64_t output = own_output();
+  if (output >= a.outputs)
     return;
   warp_lane team{threadIdx.x};
   multiply_few_rows<T, Output, Rows>(team, a, blockIdx.y * Rows, output);
@@ -22,21 +20,18 @@ __global__ void __launch_bounds__(warp* warps) multiply_few_kernel(few_rows_args
 
 template <class T, class Output>
 __global__ void unpack_kernel(unpack_args a) {
-  const std::uint64_t output = std::uint64_t{blockIdx.x} * warps + threadIdx.y;
+  const std::uint64_t output = own_output();
   if (output >= a.outputs)
     return;
   warp_lane team{threadIdx.x};
   unpack_row<T, Output>(team, a, output);
 }
 
-unsigned blocks_of(std::uint64_t outputs) {
-  return static_cast<unsigned>((outputs + warps - 1) / warps);
-}
-
 template <class T, class Output, std::uint32_t Rows>
 void launch(const few_rows_args& a, void* stream) {
-  const dim3 grid(blocks_of(a.outputs), (a.rows + Rows - 1) / Rows), block(warp, warps);
-  multiply_few_kernel<T, Output, Rows><<<grid, block, 0, static_cast<cudaStream_t>(stream)>>>(a);
+  const dim3 grid(blocks_for(a.outputs), (a.rows + Rows - 1) / Rows);
+  multiply_few_kernel<T, Output, Rows>
+      <<<grid, block_of_warps(), 0, static_cast<cudaStream_t>(stream)>>>(a);
 }
 
 } // namespace
@@ -62,7 +57,7 @@ void unpack_on_cuda(const unpack_args& a, void* stream) {
   with_type(a.kind, [&](auto t) {
     with_format(a.form, [&](auto output) {
       unpack_kernel<decltype(t), decltype(output)>
-          <<<blocks_of(a.outputs), dim3(warp, warps), 0, static_cast<cudaStream_t>(stream)>>>(a);
+          <<<blocks_for(a.outputs), block_of_warps(), 0, static_cast<cudaStream_t>(stream)>>>(a);
     });
   });
 }

@@ -62,10 +62,6 @@ template <class T>
 BATON_BODY void load_run(const T* from, float (&to)[16 / sizeof(T)]) {
   widen_run(load_sixteen(from), from, to);
 }
-template <class T>
-BATON_BODY void load_run_once(const T* from, float (&to)[16 / sizeof(T)]) {
-  widen_run(load_sixteen_once(from), from, to);
-}
 
 // A run of a row: one element, or as many as lie together where rows begin and end at such places.
 template <class T, std::uint32_t Run>
@@ -103,5 +99,21 @@ struct run_of {
     }
   }
 };
+
+template <std::uint32_t Run>
+struct elements_together {
+  static constexpr std::uint32_t value = Run;
+};
+
+// Calls f(elements_together<Run>{}) with how many elements a lane takes of such rows at a time: 16
+// bytes of them where rows are whole runs, else one.
+template <class T, class F>
+BATON_BODY void with_run(std::uint32_t width, const F& f) {
+  constexpr std::uint32_t together = 16 / sizeof(T);
+  if (width % together == 0)
+    f(elements_together<together>{});
+  else
+    f(elements_together<1>{});
+}
 
 } // namespace baton::gpu

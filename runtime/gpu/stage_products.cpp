@@ -11,8 +11,7 @@ stage_products::stage_products(device& on, const plugin::settings& with, std::ui
 bool stage_products::are_few(const product& p, bool is_packed) const {
   if (is_packed)
     return p.rows <= packed_rows_max;
-  constexpr std::uint64_t run_bytes = 16;
-  return p.rows <= on_.few_rows_max(p.kind) && p.columns * bytes_of(p.kind) % run_bytes == 0;
+  return p.rows <= on_.few_rows_max(p.kind) && are_whole_runs(p.kind, p.columns);
 }
 
 void stage_products::multiply(product p, const matrix& weights) {

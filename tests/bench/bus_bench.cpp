@@ -4,6 +4,7 @@
 // a line. Run by people and by the benchmark page, never by the tests.
 #include "cluster/bus_zmq.hpp"
 #include "cluster/proxy.hpp"
+#include "tests/bench/median.hpp"
 
 #include <fmt/format.h>
 #include <sched.h>
@@ -230,11 +231,6 @@ public:
 private:
   pid_t pid_ = 0;
 };
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 // `bar`: at most; 0: none.
 void report(const options& o, const std::string& row, std::vector<double> values,

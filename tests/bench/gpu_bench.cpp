@@ -2,6 +2,7 @@
 // of a step that has almost nothing to compute. Prints one JSON object a line. Called by gpu.py.
 #include "runtime/model/model_file.hpp"
 #include "runtime/plugin/plugin_engine.hpp"
+#include "tests/bench/median.hpp"
 
 #include <CLI/CLI.hpp>
 
@@ -60,7 +61,7 @@ public:
         best = std::max(best, batch * o_.steps / seconds_since(begin));
     }
     const double tokens = batch * o_.steps;
-    return rates{best, tokens / (tokens / best + filled), median(begins_)};
+    return rates{best, tokens / (tokens / best + filled), begins_.empty() ? 0 : median(begins_)};
   }
 
   // Rows of one prompt.
@@ -160,14 +161,6 @@ private:
                    std::uint32_t rows) {
     const auto out = engine_.run(batch_of(first, sequences, position, rows), {});
     return out ? result<void>() : out.error();
-  }
-
-  static double median(std::vector<double> all) {
-    if (all.empty())
-      return 0;
-    const auto middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
-    std::nth_element(all.begin(), middle, all.end());
-    return *middle;
   }
 
   plugin::plugin_engine& engine_;

@@ -7,6 +7,7 @@
 #include "tests/support/family_golden.hpp"
 #include "tests/unit/cpu/isas.hpp"
 #include "tests/unit/cpu/sequences.hpp"
+#include "tests/unit/gpu/kind_of.hpp"
 #include "tests/unit/gpu/thread_team.hpp"
 
 #include <doctest/doctest.h>
@@ -63,13 +64,6 @@ struct choice {
 
 std::uint32_t width_of(const choice& c) {
   return c.rows * c.used;
-}
-
-template <class T>
-constexpr element kind_of() {
-  return std::is_same_v<T, float> ? element::f32
-         : std::is_same_v<T, f16> ? element::f16
-                                  : element::bf16;
 }
 
 plugin::config settings_of(const std::string& device) {
@@ -162,7 +156,7 @@ TEST_CASE_TEMPLATE("a tile's products are those of its pairs with its expert", T
       narrow(x, in.emplace_back());
     std::vector<float> out(std::size_t{width_of(c)} * outputs, NAN);
     expert_args a{};
-    a.kind = kind_of<T>();
+    a.kind = kind_of<T>;
     a.height = c.height;
     a.tile_count = static_cast<std::uint32_t>(c.tiles.size());
     a.pairs_of_row = is_by_row ? c.used : 1;

@@ -3,6 +3,7 @@
 // written out here.
 #include "runtime/gpu/kernel_bodies.hpp"
 #include "tests/unit/cpu/isas.hpp"
+#include "tests/unit/gpu/kind_of.hpp"
 #include "tests/unit/gpu/thread_team.hpp"
 
 #include <doctest/doctest.h>
@@ -95,9 +96,7 @@ TEST_CASE_TEMPLATE("a norm adds what waits, normalised where it has a gain, and 
 
 TEST_CASE_TEMPLATE("norms and gates give rows of any type, of whole runs of 16 bytes or not", T,
                    float, f16, bf16) {
-  constexpr element kind = std::is_same_v<T, float> ? element::f32
-                           : std::is_same_v<T, f16> ? element::f16
-                                                    : element::bf16;
+  constexpr element kind = kind_of<T>;
   constexpr double bound = std::is_same_v<T, float> ? near : 0x1p-8; // of 8 bits at least
   for (const std::uint32_t width : {70U, 72U})
     for (const auto lanes : lane_counts) {

@@ -8,6 +8,7 @@
 #include "tests/support/family_golden.hpp"
 #include "tests/unit/cpu/isas.hpp"
 #include "tests/unit/cpu/sequences.hpp"
+#include "tests/unit/gpu/kind_of.hpp"
 #include "tests/unit/gpu/thread_team.hpp"
 
 #include <doctest/doctest.h>
@@ -187,9 +188,7 @@ TEST_CASE_TEMPLATE("products with packed weights are sums of their numbers", T, 
   std::vector<T> in(wide.size());
   for (std::size_t i = 0; i < in.size(); ++i)
     narrow(wide[i], in[i]);
-  constexpr element kind = std::is_same_v<T, float> ? element::f32
-                           : std::is_same_v<T, f16> ? element::f16
-                                                    : element::bf16;
+  constexpr element kind = kind_of<T>;
   for (const auto& f : forms) {
     CAPTURE(f.name);
     const packed_matrix packed(f.form, f.group, columns, weights);
@@ -277,9 +276,7 @@ TEST_CASE_TEMPLATE("products of few rows with weights as they are, are sums of t
   for (std::size_t i = 0; i < weights.size(); ++i)
     narrow(wide_weights[i], weights[i]);
   few_rows_args a{};
-  a.kind = std::is_same_v<T, float> ? element::f32
-           : std::is_same_v<T, f16> ? element::f16
-                                    : element::bf16;
+  a.kind = kind_of<T>;
   a.form = quantization::none;
   a.rows = rows;
   a.columns = columns;
