@@ -128,6 +128,35 @@ TEST_CASE("whoever dies, hangs or is cut off while layers move, all streams are 
     CHECK(moves > 0);
 }
 
+TEST_CASE(
+    "shards that are to take over KV that is lost start from the log, and no stream notices") {
+  std::uint64_t lost = 0;
+  for_seeds([&](std::uint64_t seed) {
+    world w(supervised(seed));
+    w.run_for(1s);
+    put_under_load(w);
+    const auto before = w.planned_shards();
+    REQUIRE(w.repartition(some_layout(w)));
+    // The coming shards are told whose KV to take over; nobody has heard of it yet.
+    REQUIRE(
+        w.run_until([&] { return w.scheduler() && w.scheduler()->line->generation() == 1; }, 5s));
+    for (const auto node : before)
+      if (node == before.front() || w.draw(2) == 0)
+        w.lose_memory(node);
+    const auto failed_before = w.takes_failed();
+    REQUIRE(wait_for(
+        w, [&] { return w.plan().now.serving.number == 1; }, 5s));
+    const bool found_none = w.takes_failed() > failed_before;
+    CHECK_FALSE((found_none && w.scheduler()->line->keeps_kv()));
+    lost += found_none ? 1 : 0;
+    check_rest(w);
+    check_failures(w, {});
+    check_settled(w);
+  });
+  if (!chosen().seed)
+    CHECK(lost > 0);
+}
+
 TEST_CASE("shards whose machine is lost are done without, and streams go on from the log") {
   std::uint64_t under_load = 0;
   for_seeds([&](std::uint64_t seed) {

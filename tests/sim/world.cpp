@@ -115,6 +115,11 @@ void world::release(node_id node) {
     it->second.is_frozen = it->second.is_stuck = false;
 }
 
+void world::lose_memory(node_id node) {
+  crash(node);
+  kept_.erase(node);
+}
+
 bool world::is_anyone_held() const {
   return std::any_of(lives_.begin(), lives_.end(), [](const auto& entry) {
     return entry.second.is_frozen || entry.second.is_stuck;
@@ -267,6 +272,18 @@ void world::run_for(std::chrono::milliseconds span) {
     }
     let_time_pass(until);
   }
+}
+
+bool world::run_until(const std::function<bool()>& is_so, std::chrono::milliseconds span) {
+  const auto until = network_.now() + span;
+  while (network_.now() < until) {
+    strike();
+    while (step())
+      if (is_so())
+        return true;
+    let_time_pass(until);
+  }
+  return is_so();
 }
 
 bool world::go_on(const std::function<bool()>& is_over, std::chrono::milliseconds most) {

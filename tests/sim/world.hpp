@@ -95,6 +95,8 @@ public:
   void freeze(node_id node);     // SIGSTOP: neither its actors nor its links do anything
   void stick(shard_index shard); // its engine hangs in a step; the process is well otherwise
   void release(node_id node);    // from either
+  // The shard's memory is gone, as with the agent that holds it: the shard, if alive, is killed.
+  void lose_memory(node_id node);
   testing::sim_network& network() { return network_; }
   // Asked before each step of an engine.
   std::function<step_fault(shard_index, const micro_batch&)> on_step;
@@ -124,6 +126,8 @@ public:
   void run_for(std::chrono::milliseconds span);
   // Until every client that stayed has its end; false after `span`.
   bool run_until_ended(std::chrono::milliseconds span);
+  // Until `is_so`, which is asked after every single step; false after `span`.
+  bool run_until(const std::function<bool()>& is_so, std::chrono::milliseconds span);
   // Everybody goes on while somebody waits within a step, until it `is_over` or for `most`; nobody
   // dies or comes back before that. True: it is over.
   bool go_on(const std::function<bool()>& is_over, std::chrono::milliseconds most);
@@ -158,6 +162,8 @@ public:
   const std::vector<std::string>& supervised() const { return supervised_; }
   const std::optional<actors::supervisor_actor>& supervisor() const { return supervisor_; }
   bool is_anyone_held() const;
+  // Shards that did not find the KV that they were told to take over.
+  std::uint64_t takes_failed() const { return takes_failed_; }
 
 private:
   struct memory_of_shard {
@@ -227,6 +233,7 @@ private:
   std::uint64_t steps_at_once_ = 0; // while the clock stands
   cluster::instant tick_due_{};
   int waiting_within_ = 0; // steps
+  std::uint64_t takes_failed_ = 0;
 };
 
 } // namespace baton::sim

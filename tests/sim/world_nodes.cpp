@@ -344,7 +344,9 @@ void world::start_shard(node_id node) {
     for (const auto& [other, m] : kept_)
       if (std::find(takes.lives.begin(), takes.lives.end(), m.life) != takes.lives.end())
         from.push_back(m.engine);
-    return own->take_over(from, takes.blocks);
+    auto ok = own->take_over(from, takes.blocks);
+    takes_failed_ += ok ? 0 : 1;
+    return ok;
   };
   const auto leader = node_id{node.value - where.rank};
   const auto group = width > 1 ? join_group(leader, where) : nullptr;
