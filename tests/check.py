@@ -11,13 +11,16 @@ import sys
 import time
 
 import fuzz.run as fuzzing
+import support.child_process as child_process
+import support.deadline_scale as deadline_scale
 import system.clients.own_venv as own_venv
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
+# What follows is multiplied by the factor of this machine (support/deadline_scale.py).
+SILENCE_SECONDS_MAX = 1800  # of a build or an installation, which has no other deadline; the slowest file takes two minutes
 STEP_SECONDS_MAX = 1800
 PYTEST_SECONDS_MAX = 3600  # the system tests take 24 minutes of two cores
-PLANTED_SECONDS_MAX = 3 * 3600  # each is a build of a file or two and a run
 SIM_PARTS_MAX = 8  # processes, one a core
 SANITIZED_SEEDS = 40  # of each scenario: a sanitizer takes ten times as long
 
@@ -36,25 +39,29 @@ class Tally:
 TALLY = Tally()
 
 
-def run(command, env=None, timeout=STEP_SECONDS_MAX, show=False):
-    """-> (exit status, output). `timeout`: None where somebody looks on, who may end it."""
-    try:
-        done = subprocess.run(command, cwd=ROOT, env={**os.environ, **(env or {})}, timeout=timeout, text=True, errors="replace",
-                              stdout=None if show else subprocess.PIPE, stderr=None if show else subprocess.STDOUT)
-        return done.returncode, done.stdout or ""
-    except subprocess.TimeoutExpired as late:
-        out = late.stdout or ""
-        return 124, (out.decode(errors="replace") if isinstance(out, bytes) else out) + f"\n... ran past {timeout} s"
+def run(command, env=None, deadline=STEP_SECONDS_MAX):
+    """-> (exit status, output)"""
+    return child_process.run(command, ROOT, env, deadline=deadline_scale.scaled(deadline))
+
+
+def run_while_heard(command, env=None):
+    """The same for what takes as long as it takes, if only it writes a line now and then."""
+    return child_process.run(command, ROOT, env, silence=deadline_scale.scaled(SILENCE_SECONDS_MAX))
+
+
+def show(command):
+    """What somebody looks on, who may end it -> exit status"""
+    return subprocess.run(command, cwd=ROOT, check=False).returncode
 
 
 def line(name, text, seconds, good):
     print(f"  {'ok  ' if good else 'FAIL'} {name:<34} {text:<42} {seconds:6.1f} s", flush=True)
 
 
-def step(name, command, **options):
+def step(name, command, runs=run):
     """A step that counts as one case."""
     begin = time.monotonic()
-    status, out = run(command, **options)
+    status, out = runs(command)
     TALLY.add(name, status == 0, status != 0)
     line(name, "", time.monotonic() - begin, status == 0)
     if status:
@@ -64,7 +71,7 @@ def step(name, command, **options):
 
 def build(preset, *targets):
     setup = f"set -euo pipefail; . scripts/setup.sh; build {preset} {' '.join(targets)}"
-    return step(f"build {preset}", ["bash", "-c", setup])
+    return step(f"build {preset}", ["bash", "-c", setup], run_while_heard)
 
 
 def doctest(preset, select, extra=(), env=None, parts=1):
@@ -99,7 +106,7 @@ def venv():
     if stamp.exists() and stamp.read_text() == wanted:
         return own_venvs()
     ok = step("python clients (pip)", ["bash", "-c", f"python3 -m venv {VENV} && {VENV}/bin/pip install -q --disable-pip-version-check "
-                                       "-r tests/system/requirements.txt"])
+                                       "-r tests/system/requirements.txt"], run_while_heard)
     if ok:
         stamp.write_text(wanted)
     return ok and own_venvs()
@@ -107,13 +114,15 @@ def venv():
 
 def own_venvs():
     """Clients whose requirements do not go with those of the others."""
-    return all(own_venv.is_made(name) or step(f"python client {name} (pip)", [sys.executable, own_venv.__file__, name])
+    return all(own_venv.is_made(name) or step(f"python client {name} (pip)", [sys.executable, own_venv.__file__, name], run_while_heard)
                for name in own_venv.requirements())
 
 
 def pytest(name, *paths, env=None):
     begin = time.monotonic()
-    status, out = run([f"{VENV}/bin/python", "-m", "pytest", "-q", "--color=no", *paths], env=env, timeout=PYTEST_SECONDS_MAX)
+    env = {**(env or {}), "PYTHONPATH": os.pathsep.join([str(ROOT / "tests/support"), *filter(None, [(env or {}).get("PYTHONPATH")])])}
+    command = [f"{VENV}/bin/python", "-m", "pytest", "-q", "--color=no", "-p", "scaled_deadlines", *paths]
+    status, out = run(command, env, PYTEST_SECONDS_MAX)
     totals = out.rstrip().rpartition("\n")[2]  # the last line alone: what tests print may look like it
     count = lambda word: int((re.findall(rf"(\d+) {word}", totals) or ["0"])[-1])
     passed, failed, skipped = count("passed"), count("failed") + count("error"), count("skipped")
@@ -138,7 +147,7 @@ def unit(preset="dev", env=None):
 def gpu():
     """The GPU engine with torch beneath it."""
     setup = "set -euo pipefail; . scripts/setup.sh; fetch_torch; build gpu engine_torch unit_torch unit_gpu engine_plain"
-    if step("build gpu (torch, nvcc)", ["bash", "-c", setup]):
+    if step("build gpu (torch, nvcc)", ["bash", "-c", setup], run_while_heard):
         doctest("gpu", lambda n: n in ("unit_torch", "unit_gpu"))
         if venv() and build("dev", "cluster", "tiny_model"):
             pytest("engines, served", "tests/system/cluster/test_engines.py",
@@ -156,11 +165,11 @@ def skip(name, why):
 def kernels():
     """The GPU engine's kernels, compiled: one case. What they compute is tested on the host, from the same source."""
     setup = "set -euo pipefail; . scripts/setup.sh; "
-    status, said = run(["bash", "-c", setup + "fetch_nvcc; fetch_flashinfer"])
+    status, said = run_while_heard(["bash", "-c", setup + "fetch_nvcc; fetch_flashinfer"])
     if status:  # these are 166 MB that nothing else here needs
         skip("kernels (nvcc)", (said.strip().splitlines() or ["nvcc cannot be had"])[-1])
     else:
-        step("kernels (nvcc)", ["bash", "-c", setup + "build_kernels"])
+        step("kernels (nvcc)", ["bash", "-c", setup + "build_kernels"], run_while_heard)
 
 
 def sim(preset="dev", extra=(), env=None):
@@ -170,7 +179,7 @@ def sim(preset="dev", extra=(), env=None):
 def planted(extra=()):
     """Each planted bug counts as one case: it is to be caught."""
     begin = time.monotonic()
-    status, out = run([sys.executable, "tests/sim/planted.py", *extra], timeout=PLANTED_SECONDS_MAX)
+    status, out = child_process.run([sys.executable, "tests/sim/planted.py", *extra], ROOT)  # it bounds each build and each run
     found = re.search(r"^(\d+) passed, (\d+) failed$", out, re.M)
     passed, failed = (int(found[1]), int(found[2])) if found else (0, 1)
     TALLY.add("planted bugs", passed, failed)
@@ -183,7 +192,8 @@ def system(preset="dev"):
         env = {"BATON_BUILD": str(ROOT / "build" / preset)}
         pytest("system", "tests/system", env=env)
         pytest("bench tools", "tests/bench", env=env)
-        pytest("tables of docs", "tests/docs")
+        pytest("tables of docs", "tests/docs", env=env)
+        pytest("tools", "tests/tools", env=env)
         pytest("python sdk", "sdk/python/tests", env={**env, "PYTHONPATH": str(ROOT / "sdk/python")})
 
 
@@ -218,7 +228,7 @@ def main(arguments):
     if level == "bench":
         with contextlib.redirect_stdout(sys.stderr):  # what the benches print may be read by a program
             venv()
-        return run([sys.executable, "tests/bench/run.py", *arguments[1:]], show=True, timeout=None)[0]
+        return show([sys.executable, "tests/bench/run.py", *arguments[1:]])
     if level in MEASURES:
         with contextlib.redirect_stdout(sys.stderr):
             if "--build-dir" not in arguments and not {"-h", "--help"} & set(arguments) and not build("release", *MEASURES[level]):
@@ -226,10 +236,13 @@ def main(arguments):
             if level == "faults" and not (venv() and step("python sdk: wire code", [sys.executable, "sdk/python/generate_wire.py"])):
                 return 1  # its clients are the SDK's as well
         python = f"{VENV}/bin/python" if level == "faults" else sys.executable
-        return run([python, f"tests/bench/{level}.py", *arguments[1:]], show=True, timeout=None)[0]
+        return show([python, f"tests/bench/{level}.py", *arguments[1:]])
     if level not in ("default", "all", "unit", "sim", "system", "planted", "fuzz", "gpu"):
         print(f"unknown level '{level}'; see ./check --help")
         return 2
+    scale = deadline_scale.measured(os.environ)
+    if scale > 1:
+        print(f"  deadlines of tests are {scale:.1f} times as long: this machine is slow or busy", flush=True)
     if level in ("default", "all"):
         step("tidy", [sys.executable, "tests/tidy.py"])
         format_check()
@@ -263,4 +276,5 @@ def main(arguments):
 
 
 if __name__ == "__main__":
+    child_process.end_all_on_signals()
     sys.exit(main(sys.argv[1:]))

@@ -10,10 +10,12 @@ all that it did, and the row of gpu_bench beside it is `decode batch BATCH with 
 """
 import argparse
 import json
+import sys
 import time
 
-import torch
-from transformers import AutoModelForCausalLM, GenerationConfig, StaticCache
+if not {"-h", "--help"} & set(sys.argv):
+    import torch
+    from transformers import AutoModelForCausalLM, GenerationConfig, StaticCache
 
 
 def continuous(model, options):

@@ -7,9 +7,11 @@ import argparse
 import os
 import pathlib
 import shutil
-import subprocess
 import sys
-import tarfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+
+import child_process  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PEERS = ROOT / "build" / "peers"
@@ -20,8 +22,8 @@ OTHER_TYPES = ("Q4_0", "Q8_0", "BF16")  # that a model's weights are quantised t
 SOURCE = PEERS / f"llama_cpp_python-{VERSION}"
 BUILD = PEERS / f"llama.cpp-{VERSION}"
 BIN = BUILD / "bin"
-DOWNLOAD_SECONDS_MAX = 600
-BUILD_SECONDS_MAX = 7200  # about 5 minutes on two idle cores; more than 20 at one job on a busy machine
+DOWNLOAD_SECONDS_MAX, QUANTIZE_SECONDS_MAX = 600, 3600
+SILENCE_SECONDS_MAX = 1800  # of the build, which has no other deadline: about 5 minutes on two idle cores, more than 20 at one job
 
 # The peer as its own documentation builds it for speed: native instructions, OpenMP, llamafile sgemm, repacking. Without AMX: on a processor
 # that has it, this version ends with SIGSEGV in ggml_backend_amx_mul_mat for every quantised type.
@@ -44,16 +46,20 @@ def is_present():
     return all(tool(name) for name in TOOLS)
 
 
-def _run(command, seconds, step):
+def _run(command, step, **limits):
     try:
-        done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              errors="replace", timeout=seconds, check=False)
-    except subprocess.TimeoutExpired as late:
-        raise PeerMissing(f"{step}: ran past {seconds} s") from late
+        status, out = child_process.run(command, **(limits or {"deadline": DOWNLOAD_SECONDS_MAX}))
     except OSError as error:
         raise PeerMissing(f"{step}: {error}") from error
-    if done.returncode:
-        raise PeerMissing(f"{step} failed:\n{done.stdout[-4000:]}")
+    if status:
+        raise PeerMissing(f"{step} failed:\n{out[-4000:]}")
+
+
+def unpack(archive, directory):
+    """By tar, which keeps its members within the directory; tarfile does so from Python 3.11.4 on, which Debian 12 has not."""
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir()
+    _run(["tar", "-xzf", archive, "-C", directory], f"tar of {archive.name}")
 
 
 def _fetch():
@@ -63,18 +69,15 @@ def _fetch():
     PEERS.mkdir(parents=True, exist_ok=True)
     venv = PEERS / "venv"
     python = venv / "bin" / "python"
-    _run([sys.executable, "-m", "venv", venv], DOWNLOAD_SECONDS_MAX, "venv")
-    _run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "scikit-build-core"],
-         DOWNLOAD_SECONDS_MAX, "pip install scikit-build-core")
+    _run([sys.executable, "-m", "venv", venv], "venv")
+    _run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "scikit-build-core"], "pip install scikit-build-core")
     _run([python, "-m", "pip", "download", "-q", "--disable-pip-version-check", "--no-deps", "--no-binary", ":all:",
-          "--no-build-isolation", "-d", PEERS, f"llama-cpp-python=={VERSION}"], DOWNLOAD_SECONDS_MAX, "pip download llama-cpp-python")
+          "--no-build-isolation", "-d", PEERS, f"llama-cpp-python=={VERSION}"], "pip download llama-cpp-python")
     sdist = PEERS / f"llama_cpp_python-{VERSION}.tar.gz"
     if not sdist.is_file():
         raise PeerMissing(f"pip left no {sdist.name}")
     part = PEERS / "unpack.part"
-    shutil.rmtree(part, ignore_errors=True)
-    with tarfile.open(sdist) as tar:
-        tar.extractall(part, filter="data")
+    unpack(sdist, part)
     shutil.rmtree(SOURCE, ignore_errors=True)
     (part / SOURCE.name).rename(SOURCE)
     part.rmdir()
@@ -87,8 +90,8 @@ def ensure(jobs=None, say=lambda text: None):
     say(f"fetching llama.cpp (PyPI llama-cpp-python {VERSION})")
     _fetch()
     say("building llama.cpp (several minutes)")
-    _run(["cmake", "-S", SOURCE / "vendor" / "llama.cpp", "-B", BUILD, "-G", "Ninja", *OPTIONS], BUILD_SECONDS_MAX, "cmake")
-    _run(["cmake", "--build", BUILD, "-j", jobs or os.cpu_count() or 1, "--target", *TOOLS], BUILD_SECONDS_MAX, "build")
+    _run(["cmake", "-S", SOURCE / "vendor" / "llama.cpp", "-B", BUILD, "-G", "Ninja", *OPTIONS], "cmake", silence=SILENCE_SECONDS_MAX)
+    _run(["cmake", "--build", BUILD, "-j", jobs or os.cpu_count() or 1, "--target", *TOOLS], "build", silence=SILENCE_SECONDS_MAX)
     if not is_present():
         raise PeerMissing(f"the build left no {', '.join(n for n in TOOLS if not tool(n))} in {BIN}")
     return BIN
@@ -110,7 +113,7 @@ def in_type(model, kind):
     if not made.is_file():
         made.parent.mkdir(parents=True, exist_ok=True)
         part = made.with_suffix(".part")
-        _run([quantize, "--allow-requantize", model, part, kind, os.cpu_count() or 1], BUILD_SECONDS_MAX, f"llama-quantize to {kind}")
+        _run([quantize, "--allow-requantize", model, part, kind, os.cpu_count() or 1], f"llama-quantize to {kind}", deadline=QUANTIZE_SECONDS_MAX)
         part.rename(made)
     return made
 

@@ -2,31 +2,30 @@
 seeds until a promise breaks. A bug that does not apply, does not build or is not caught is a failure.
   planted.py [--only NN] [--seeds N]      the first line of a patch says which guarantee it breaks"""
 import argparse
-import os
 import pathlib
 import re
 import subprocess
 import sys
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+
+import support.child_process as child_process  # noqa: E402
+import support.deadline_scale as deadline_scale  # noqa: E402
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PATCHES = ROOT / "tests/sim/planted"
 COPY = ROOT / "build/planted"
 FIRST_SEEDS = 8  # of each scenario, before more of any: most bugs show at once
-BUILD_SECONDS_MAX, RUN_SECONDS_MAX = 900, 600
+SILENCE_SECONDS_MAX = 1800  # of a build, which has no other deadline
+RUN_SECONDS_MAX, APPLY_SECONDS_MAX = 600, 60
 
 
-def run(command, timeout):
+def run(command, **deadlines):
     """-> (exit status, output)"""
     # The copy lies in this repository and is no part of it: git stays out.
-    env = {**os.environ, "GIT_CEILING_DIRECTORIES": str(COPY.parent)}
-    try:
-        done = subprocess.run(command, cwd=COPY, env=env, timeout=timeout, text=True, errors="replace", stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT)
-        return done.returncode, done.stdout
-    except subprocess.TimeoutExpired as late:
-        out = late.stdout or ""
-        return 124, out.decode(errors="replace") if isinstance(out, bytes) else out
+    scaled = {name: deadline_scale.scaled(seconds) for name, seconds in deadlines.items()}
+    return child_process.run(command, COPY, {"GIT_CEILING_DIRECTORIES": str(COPY.parent)}, **scaled)
 
 
 def copy_tree():
@@ -46,16 +45,17 @@ def copy_tree():
 
 
 def build():
-    return run(["bash", "-c", "set -euo pipefail; . scripts/setup.sh; build dev sim"], BUILD_SECONDS_MAX)
+    return run(["bash", "-c", "set -euo pipefail; . scripts/setup.sh; build dev sim"], silence=SILENCE_SECONDS_MAX)
 
 
 def apply(patch, *options):
     # Line numbers may have moved, and one line of context is enough.
-    return run(["git", "apply", "-C1", "--recount", *options, str(patch)], 60)
+    return run(["git", "apply", "-C1", "--recount", *options, str(patch)], deadline=APPLY_SECONDS_MAX)
 
 
 def simulate(first, seeds):
-    return run(["build/dev/tests/sim/sim", "--first", str(first), "--seeds", str(seeds), "--abort-after=1", "--no-colors"], RUN_SECONDS_MAX)
+    return run(["build/dev/tests/sim/sim", "--first", str(first), "--seeds", str(seeds), "--abort-after=1", "--no-colors"],
+               deadline=RUN_SECONDS_MAX)
 
 
 def ranges(seeds):
@@ -71,7 +71,7 @@ def what_broke(status, out):
     failed = re.search(r"(?:ERROR|FATAL ERROR): (.*)", out)
     broken = re.search(r"(?:promise|failure) := (.*)$", out, re.M)
     promise = (invariant or broken or failed)
-    text = promise[1] if promise else ("it does not end" if status == 124 else out.strip()[-80:])
+    text = promise[1] if promise else ("it does not end" if status == child_process.ENDED_BY_DEADLINE else out.strip()[-80:])
     return (seed[-1] if seed else "?"), (scenario[-1] if scenario else "?"), text
 
 
@@ -125,4 +125,5 @@ def main(arguments):
 
 
 if __name__ == "__main__":
+    child_process.end_all_on_signals()
     sys.exit(main(sys.argv[1:]))

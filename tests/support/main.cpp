@@ -1,6 +1,8 @@
 // The one doctest main, linked into every C++ test executable. A case that hangs fails by its name
 // instead of holding up the whole run.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include "tests/support/deadline_scale.hpp"
+
 #include <doctest/doctest.h>
 #include <unistd.h>
 
@@ -10,9 +12,9 @@
 namespace {
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr unsigned case_seconds_max = 900;
+constexpr std::chrono::seconds case_seconds_max{900};
 #else
-constexpr unsigned case_seconds_max = 180; // the longest takes 20
+constexpr std::chrono::seconds case_seconds_max{180}; // the longest takes 20
 #endif
 constexpr unsigned report_seconds_max = 5;
 
@@ -31,7 +33,7 @@ struct case_deadline final : doctest::IReporter {
 
   void test_case_start(const doctest::TestCaseData&) override {
     std::signal(SIGALRM, abort_case);
-    ::alarm(case_seconds_max);
+    ::alarm(static_cast<unsigned>(baton::testing::scaled(case_seconds_max).count() / 1000));
   }
   void test_case_end(const doctest::CurrentTestCaseStats&) override { ::alarm(0); }
 

@@ -2,6 +2,7 @@
 #include "cluster/bus_endpoint.hpp"
 #include "cluster/open_files.hpp"
 #include "schema/packet.hpp"
+#include "tests/support/deadline_scale.hpp"
 #include "tests/support/scratch_directory.hpp"
 #include "tests/unit/bus/live_process.hpp"
 #include "tests/unit/bus/silent_door.hpp"
@@ -203,7 +204,7 @@ TEST_CASE(
   };
   auto wait = [&](auto&& condition) {
     std::unique_lock lock(mutex);
-    return changed.wait_for(lock, 10s, condition);
+    return changed.wait_for(lock, scaled(10s), condition);
   };
   frames f;
   auto bytes = std::make_shared<std::vector<std::byte>>(100'000);
@@ -396,11 +397,11 @@ TEST_CASE("a process has as many peers as a large cluster has machines") {
              .disconnected = [](node_id, const std::string&) {}});
   for (std::uint32_t i = 1; i <= peers; ++i)
     REQUIRE(hub.connect(node_id{i}, *endpoint));
-  REQUIRE(all_up.get_future().wait_for(60s) == std::future_status::ready);
+  REQUIRE(all_up.get_future().wait_for(scaled(60s)) == std::future_status::ready);
   const auto f = encode({}, batch_of(1, 16));
   for (std::uint32_t i = 1; i <= peers; ++i)
     CHECK(hub.send(node_id{i}, f) == sent::ok);
-  CHECK(all_there.get_future().wait_for(60s) == std::future_status::ready);
+  CHECK(all_there.get_future().wait_for(scaled(60s)) == std::future_status::ready);
   hub.stop();
   there.stop();
 }

@@ -4,6 +4,7 @@
 
 #include "cluster/bus_zmq.hpp"
 #include "cluster/exchange.hpp"
+#include "tests/support/deadline_scale.hpp"
 
 #include <condition_variable>
 #include <functional>
@@ -79,9 +80,10 @@ public:
 
   std::string endpoint() const { return links->self().endpoint; }
 
-  // True once the condition holds, false after ten seconds. The condition sees a still state.
+  // True once the condition holds, false after ten seconds (scaled). The condition sees a still
+  // state.
   bool wait(const std::function<bool()>& condition,
-            std::chrono::milliseconds patience = std::chrono::seconds{10}) {
+            std::chrono::milliseconds patience = scaled(std::chrono::seconds{10})) {
     std::unique_lock lock(mutex);
     return changed_.wait_for(lock, patience, condition);
   }

@@ -1,6 +1,8 @@
 // A port of this machine at which nobody answers.
 #pragma once
 
+#include "tests/support/deadline_scale.hpp"
+
 #include <arpa/inet.h>
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -53,7 +55,7 @@ public:
 
 private:
   static void be_patient(int fd) {
-    const timeval longest{10, 0};
+    const timeval longest{scaled(std::chrono::seconds(10)).count() / 1000, 0};
     REQUIRE(::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &longest, sizeof(longest)) == 0);
   }
   sockaddr* any() { return reinterpret_cast<sockaddr*>(&address_); }

@@ -2,6 +2,7 @@
 // leaves a copy in turn, and ends with whoever would call it.
 #include "cluster/memory_file.hpp"
 #include "cluster/next_life.hpp"
+#include "tests/support/deadline_scale.hpp"
 
 #include <doctest/doctest.h>
 #include <poll.h>
@@ -17,10 +18,11 @@
 using namespace baton;
 using namespace baton::cluster;
 using namespace std::chrono_literals;
+using baton::testing::scaled;
 
 namespace {
 
-constexpr auto patience = 20s;
+const auto patience = scaled(20s);
 
 struct told {
   std::uint64_t epoch = 0;
@@ -65,7 +67,7 @@ struct lineage {
   told next() const {
     pollfd ready{pipe_ends[0], POLLIN, 0};
     told t;
-    REQUIRE(poll(&ready, 1, std::chrono::milliseconds(patience).count()) == 1);
+    REQUIRE(poll(&ready, 1, static_cast<int>(patience.count())) == 1);
     REQUIRE(read(pipe_ends[0], &t, sizeof t) == sizeof t);
     return t;
   }

@@ -1,5 +1,6 @@
 // Commands that start a node, as real processes: what they are given, and that they are run again.
 #include "cluster/node_launcher.hpp"
+#include "tests/support/deadline_scale.hpp"
 #include "tests/support/scratch_directory.hpp"
 
 #include <doctest/doctest.h>
@@ -14,6 +15,7 @@
 using namespace baton;
 using namespace baton::cluster;
 using namespace std::chrono_literals;
+using baton::testing::scaled;
 
 namespace {
 
@@ -31,7 +33,7 @@ struct scene {
         });
   }
   std::vector<std::string> wait_for(std::size_t count) {
-    const auto deadline = node_launcher::clock::now() + 10s;
+    const auto deadline = node_launcher::clock::now() + scaled(10s);
     for (;;) {
       {
         std::lock_guard lock(mutex);
@@ -98,7 +100,7 @@ TEST_CASE("a command that runs is asked to end with us") {
   scene s;
   REQUIRE(s.launcher->keep("b", "sh -c 'echo $$; exec sleep 60'", "tcp://a:1#ab", ""));
   s.launcher->tick(node_launcher::clock::now());
-  const auto deadline = node_launcher::clock::now() + 10s;
+  const auto deadline = node_launcher::clock::now() + scaled(10s);
   while (s.file("launch-b.log").empty() && node_launcher::clock::now() < deadline)
     poll(nullptr, 0, 5);
   const auto pid = std::stoi(s.file("launch-b.log"));
@@ -106,7 +108,7 @@ TEST_CASE("a command that runs is asked to end with us") {
   REQUIRE(end.fd >= 0);
   CHECK(poll(&end, 1, 0) == 0);
   s.launcher.reset(); // whose thread may still reap it, or not
-  CHECK(poll(&end, 1, 10'000) == 1);
+  CHECK(poll(&end, 1, static_cast<int>(scaled(10s).count())) == 1);
   waitpid(pid, nullptr, 0);
   close(end.fd);
 }

@@ -1,5 +1,6 @@
 // Who hangs and who waits for a processor look different from outside.
 #include "cluster/starvation.hpp"
+#include "tests/support/deadline_scale.hpp"
 
 #include <doctest/doctest.h>
 #include <poll.h>
@@ -11,6 +12,7 @@
 
 using namespace baton::cluster;
 using namespace std::chrono_literals;
+using baton::testing::scaled;
 
 TEST_CASE("who wants to run and gets hardly anything is starved, who waits or loops is not") {
   const process_use wants{100, true}, waits{100, false};
@@ -30,7 +32,7 @@ TEST_CASE("the kernel tells of a process that runs, and of one that is stopped")
     for (std::atomic<unsigned> x = 0;; ++x) {
     }
   const auto seen = [pid](auto is_it) {
-    for (const auto until = std::chrono::steady_clock::now() + 20s;
+    for (const auto until = std::chrono::steady_clock::now() + scaled(20s);
          std::chrono::steady_clock::now() < until; poll(nullptr, 0, 5))
       if (const auto use = use_of(pid); use && is_it(*use))
         return true;

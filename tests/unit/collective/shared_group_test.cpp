@@ -1,6 +1,7 @@
 // Goal: rank 0 begins an epoch, the others come after it and not before, and nobody into an epoch
 // that is over.
 #include "runtime/collective/shared_group.hpp"
+#include "tests/support/deadline_scale.hpp"
 #include "tests/unit/collective/groups.hpp"
 
 #include <thread>
@@ -12,7 +13,7 @@ using collective::shared_group;
 namespace {
 
 std::shared_ptr<shared_group> join(const group_file& file, std::uint32_t rank) {
-  auto joined = shared_group::join(file.fd, rank, 2, {std::chrono::seconds(60)});
+  auto joined = shared_group::join(file.fd, rank, 2, {scaled(std::chrono::seconds(60))});
   REQUIRE_MESSAGE(joined, joined.error().message);
   return *std::move(joined);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/cpu/engine_cpu.hpp"
+#include "tests/support/deadline_scale.hpp"
 #include "tests/support/shared_ranks.hpp"
 
 namespace baton::testing {
@@ -12,7 +13,7 @@ public:
   tensor_group(const model::model_file& file, const model::description& model,
                const model::layer_range& range, cpu::config settings, std::uint32_t width,
                const std::vector<double>& speeds = {},
-               std::chrono::milliseconds deadline = std::chrono::seconds(60))
+               std::chrono::milliseconds deadline = scaled(std::chrono::seconds(60)))
       : ranks_(width, deadline) {
     const auto blocks = model::slice_blocks_of(model, file);
     REQUIRE_MESSAGE(blocks, blocks.error().message);

@@ -2,6 +2,7 @@
 // there is none, a communicator is refused with NCCL's words, and nothing crashes or waits.
 #include "runtime/gpu/device.hpp"
 #include "runtime/gpu/nccl_library.hpp"
+#include "tests/support/deadline_scale.hpp"
 
 #include <cuda_runtime_api.h>
 #include <doctest/doctest.h>
@@ -10,6 +11,7 @@
 #include <thread>
 
 using namespace baton::gpu;
+using baton::testing::scaled;
 
 TEST_CASE("NCCL is found, makes ids, and refuses a communicator where there is no device") {
   const auto nccl = open_nccl(nullptr);
@@ -27,7 +29,7 @@ TEST_CASE("NCCL is found, makes ids, and refuses a communicator where there is n
     return;
   }
   // It may be taken in first and fail while it begins.
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  const auto until = std::chrono::steady_clock::now() + scaled(std::chrono::seconds(30));
   auto state = nccl->state_of(communicator);
   while (state == nccl_progress::pending && std::chrono::steady_clock::now() < until) {
     std::this_thread::yield();
@@ -68,7 +70,7 @@ TEST_CASE("on cuda:0 a rank alone begins a communicator, sums up and ends it") {
   const auto communicator = nccl->begin(nccl->make_id(), 0, 1);
   REQUIRE_MESSAGE(communicator != nullptr, nccl->last_error());
   const auto wait = [&](const auto& state) {
-    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    const auto until = std::chrono::steady_clock::now() + scaled(std::chrono::seconds(60));
     while (state() == nccl_progress::pending && std::chrono::steady_clock::now() < until)
       std::this_thread::yield();
     return state();

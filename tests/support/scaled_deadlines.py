@@ -1,0 +1,82 @@
+"""A plugin of pytest: on a slow or busy machine the deadlines of all tests are longer by one factor (deadline_scale.py), wherever a test
+states one. With a factor of 1 it changes nothing.
+
+A test has two ways to wait. It gives a number of seconds to the standard library, for a process, a socket, a queue, an event or a thread:
+these multiply it here. Or it looks at time.monotonic() itself: the modules of the tests, and no others, get a clock that goes more
+slowly. A pause that a test wants to pass (`seconds < DEADLINE_FROM`) stays as it is, and the code under test keeps the real clock;
+a test that asserts a least time reads time.perf_counter()."""
+import functools
+import pathlib
+import queue
+import socket
+import subprocess
+import sys
+import threading
+import time
+import types
+
+import deadline_scale
+
+DEADLINE_FROM = 5  # seconds: whoever gives less wants to see them pass
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+OF_TESTS = (ROOT / "tests", ROOT / "sdk/python/tests")
+# (class, method, the position of its seconds; self is 0)
+WAITS = ((subprocess.Popen, "wait", 1), (subprocess.Popen, "communicate", 2), (socket.socket, "settimeout", 1), (queue.Queue, "get", 2),
+         (threading.Event, "wait", 1), (threading.Thread, "join", 1))
+
+
+def longer(seconds, scale):
+    return seconds * scale if isinstance(seconds, (int, float)) and seconds >= DEADLINE_FROM else seconds
+
+
+def wrapped(method, position, scale):
+    """`method` with its seconds multiplied, by position or as `timeout`."""
+
+    @functools.wraps(method)
+    def waits(*given, **named):
+        if len(given) > position:
+            given = (*given[:position], longer(given[position], scale), *given[position + 1 :])
+        elif "timeout" in named:
+            named["timeout"] = longer(named["timeout"], scale)
+        return method(*given, **named)
+
+    return waits
+
+
+def slow_clock(scale):
+    """The module `time` with a monotonic() of which `scale` seconds are one."""
+    clock = types.ModuleType("time")
+    clock.__dict__.update(time.__dict__)
+    clock.monotonic = lambda: time.monotonic() / scale
+    return clock
+
+
+def is_of_tests(module):
+    file = getattr(module, "__file__", None)
+    return bool(file) and any(directory in pathlib.Path(file).resolve().parents for directory in OF_TESTS)
+
+
+def give_clock(clock):
+    for name, module in list(sys.modules.items()):
+        if name != __name__ and getattr(module, "time", None) is time and is_of_tests(module):
+            module.time = clock
+
+
+class Stretched:
+    def __init__(self, scale):
+        self._clock = slow_clock(scale)
+
+    def pytest_collection_finish(self):
+        give_clock(self._clock)
+
+    def pytest_runtest_setup(self):
+        give_clock(self._clock)  # what was imported by a test
+
+
+def pytest_configure(config):
+    scale = deadline_scale.scaled(1)
+    if scale == 1:
+        return
+    for kind, name, position in WAITS:
+        setattr(kind, name, wrapped(getattr(kind, name), position, scale))
+    config.pluginmanager.register(Stretched(scale))

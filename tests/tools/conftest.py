@@ -1,0 +1,5 @@
+"""Tests of the tools of this tree: ./check's own parts, and that every tool starts."""
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
