@@ -1,6 +1,7 @@
 #include "gateway/grpc_api.hpp"
 
 #include "gateway/json_reader.hpp"
+#include "gateway/json_text.hpp"
 #include "gateway/kserve_error.hpp"
 #include "gateway/torchserve_error.hpp"
 #include "gateway/torchserve_store.hpp"
@@ -99,7 +100,7 @@ grpc_plan plan_grpc(const grpc_method& method, std::string_view message, const g
         **change,
         [type = method.answers, is_kserves, order = **change, &codec](const model_changed& done) {
           const json told{{"msg", is_kserves ? std::string() : tell_store(order, done).body}};
-          return codec.message_of(type, is_kserves ? "{}" : told.dump());
+          return codec.message_of(type, is_kserves ? "{}" : json_text(told));
         }};
   }
   const auto answer =

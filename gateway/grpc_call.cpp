@@ -87,6 +87,14 @@ void grpc_call::look() {
   go_on();
 }
 
+void grpc_call::break_off(const error& why) {
+  requests_.clear(); // which cancels their tickets
+  outbox_.clear();
+  ending_.reset();
+  end(grpc_failure(service_, why));
+  go_on();
+}
+
 void grpc_call::expire(clock::time_point now) {
   if (line_ && !has_heard_ && !is_many() && !ending_ &&
       now - began_ > facts().config().grpc_bounds.message_timeout) {

@@ -38,6 +38,8 @@ public:
   void written();
   void cancelled();
   void look();
+  // What was thrown at one of these: the call ends with it.
+  void break_off(const error& why);
   // A client that says nothing holds a place.
   void expire(clock::time_point now);
 

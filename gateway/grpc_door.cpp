@@ -2,9 +2,11 @@
 
 #include "gateway/grpc_call.hpp"
 #include "gateway/grpc_loader.hpp"
+#include "gateway/request_guard.hpp"
 
 #include <condition_variable>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <mutex>
 #include <thread>
@@ -107,6 +109,8 @@ struct grpc_door::wall final : grpc_listener {
   result<void> listen();
   void begin(std::uint64_t number, grpc_began what);
   void take(std::uint64_t number, grpc_event& what);
+  // Does what one call is due; if that throws, this call ends with it. `line`: where it begins.
+  void serve(std::uint64_t number, const std::function<void()>& what, grpc_line* line = nullptr);
   void loop();
 };
 
@@ -183,15 +187,32 @@ void grpc_door::wall::take(std::uint64_t number, grpc_event& what) {
   }
 }
 
+void grpc_door::wall::serve(std::uint64_t number, const std::function<void()>& what,
+                            grpc_line* line) {
+  const auto fault = guarded(desk.door(), what);
+  if (!fault) {
+    return;
+  }
+  static_cast<void>(guarded(desk.door(), [&] {
+    if (const auto at = calls.find(number); at != calls.end()) {
+      at->second->break_off(*fault);
+    } else if (line) {
+      line->finish(grpc_failure(fault->code, fault->message));
+    }
+  }));
+}
+
 void grpc_door::wall::loop() {
   for (auto due = grpc_call::clock::now();;) {
     auto now = news->take();
     for (auto& [number, what] : now.events) {
-      take(number, what);
+      const auto* began = std::get_if<grpc_began>(&what);
+      serve(
+          number, [&] { take(number, what); }, began ? began->line : nullptr);
     }
     for (const auto number : now.rung) {
       if (const auto at = calls.find(number); at != calls.end()) {
-        at->second->look();
+        serve(number, [&] { at->second->look(); });
       }
     }
     if (now.is_over) {
@@ -200,7 +221,7 @@ void grpc_door::wall::loop() {
     if (const auto time = grpc_call::clock::now(); time >= due) {
       due = time + tick_interval;
       for (const auto& [number, call] : calls) {
-        call->expire(time);
+        serve(number, [&] { call->expire(time); });
       }
     }
   }

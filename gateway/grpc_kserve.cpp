@@ -1,5 +1,6 @@
 // The KServe v2 protocol over gRPC: its messages to what its HTTP door makes of bodies, and back.
 #include "gateway/grpc_api.hpp"
+#include "gateway/json_text.hpp"
 #include "gateway/kserve_error.hpp"
 #include "gateway/kserve_metrics.hpp"
 #include "gateway/kserve_model.hpp"
@@ -43,7 +44,7 @@ result<std::string> json_text(std::string_view name, const std::optional<grpc_va
   if (!value || (real && !std::isfinite(*real))) {
     return fail_param(errc::invalid_value, shown(name), "parameter '{}' has no value", shown(name));
   }
-  return std::visit([](const auto& v) { return json(v).dump(); }, *value);
+  return std::visit([](const auto& v) { return json_text(json(v)); }, *value);
 }
 
 result<void> refuse_parameters(const grpc_parameters& all, std::string_view of) {

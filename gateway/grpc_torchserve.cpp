@@ -1,6 +1,7 @@
 // TorchServe's gRPC: its messages to what its HTTP doors make of bodies and queries, and back.
 #include "gateway/grpc_api.hpp"
 #include "gateway/json_reader.hpp"
+#include "gateway/json_text.hpp"
 #include "gateway/torchserve_models.hpp"
 #include "gateway/torchserve_request.hpp"
 #include "gateway/torchserve_response.hpp"
@@ -68,7 +69,7 @@ result<std::string> told(result<http_reply> reply) {
     return reply.error();
   }
   const json message{{"msg", std::move(reply->body)}};
-  return message.dump();
+  return json_text(message);
 }
 
 torchserve_target numbers_of(const json& said, std::initializer_list<const char*> names) {

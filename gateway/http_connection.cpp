@@ -67,6 +67,7 @@ void http_connection::stop() {
 
 // A client that keeps up has room in its socket: then no watchdog, no turn of the event loop.
 asio::awaitable<bool> http_connection::write(std::string_view bytes) {
+  has_begun_answer = true;
   error_code now;
   bytes.remove_prefix(socket_.write_some(asio::buffer(bytes), now));
   if (bytes.empty() || (now && now != asio::error::would_block && now != asio::error::try_again)) {

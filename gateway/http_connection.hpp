@@ -67,6 +67,7 @@ public:
 
   // Of the request at hand; set by the session.
   reply_framing framing;
+  bool has_begun_answer = false; // some of it is written
   std::string route = "other";
   std::string_view method = "other"; // known_method's
   caller who;

@@ -1,6 +1,7 @@
 #include "gateway/http_responses.hpp"
 
 #include "gateway/http_answers.hpp"
+#include "gateway/json_text.hpp"
 #include "gateway/refusal.hpp"
 #include "gateway/request_check.hpp"
 #include "schema/ensure.hpp"
@@ -25,7 +26,7 @@ http_reply json_reply(std::string body) {
 
 http_reply removed_reply(const std::string& id) {
   const nlohmann::ordered_json body{{"id", id}, {"object", "response"}, {"deleted", true}};
-  return json_reply(body.dump());
+  return json_reply(json_text(body));
 }
 
 error no_such(std::string_view id) {

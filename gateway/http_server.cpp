@@ -4,6 +4,7 @@
 #include "gateway/connection.hpp"
 #include "gateway/http_session.hpp"
 #include "gateway/refusal.hpp"
+#include "gateway/request_guard.hpp"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -205,6 +206,7 @@ struct http_server::wall {
 
   result<void> bind();
   asio::awaitable<void> listen(listener& at);
+  void take(listener& at, tcp::socket& socket); // its client
   asio::awaitable<void> join_others(listener& at);
   void run();
 };
@@ -253,6 +255,20 @@ asio::awaitable<void> http_server::wall::join_others(listener& at) {
   }
 }
 
+void http_server::wall::take(listener& at, tcp::socket& socket) {
+  // Who comes when the server stops is cut without a word, as all others are.
+  if (start_http_session(core, at.door, socket) || core.connections.is_stopping()) {
+    return;
+  }
+  core.facts->metrics().refused("http", errc::overloaded);
+  if (is_for_tls(at.door) && core.tls) {
+    error_code ignored;
+    socket.close(ignored); // who is to speak TLS would not understand a word
+  } else {
+    turn_away(*core.facts, at.door, socket);
+  }
+}
+
 asio::awaitable<void> http_server::wall::listen(listener& at) {
   if (at.is_shared) {
     co_await join_others(at);
@@ -272,16 +288,9 @@ asio::awaitable<void> http_server::wall::listen(listener& at) {
       co_await timer.async_wait(as_values);
       continue;
     }
-    if (!start_http_session(core, at.door, socket)) {
-      if (core.connections.is_stopping()) {
-        co_return; // whoever comes now is cut without a word, as all others are
-      }
-      core.facts->metrics().refused("http", errc::overloaded);
-      if (is_for_tls(at.door) && core.tls) {
-        socket.close(ec); // who is to speak TLS would not understand a word
-      } else {
-        turn_away(*core.facts, at.door, socket);
-      }
+    const auto fault = guarded("http", [&] { take(at, socket); });
+    if (fault) {
+      socket.close(ec);
     }
   }
 }
@@ -291,7 +300,10 @@ void http_server::wall::run() {
     asio::co_spawn(at->acceptor.get_executor(), listen(*at), asio::detached);
   }
   for (std::uint32_t i = 0; i < core.config().threads; ++i) {
-    threads.emplace_back([this] { core.io.run(); });
+    threads.emplace_back([this] {
+      while (guarded("http", [this] { core.io.run(); })) { // one handler's; the others go on
+      }
+    });
   }
 }
 

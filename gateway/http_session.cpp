@@ -5,6 +5,7 @@
 #include "gateway/http_connection.hpp"
 #include "gateway/http_request.hpp"
 #include "gateway/http_responses.hpp"
+#include "gateway/request_guard.hpp"
 #include "gateway/websocket.hpp"
 
 #include <boost/asio/co_spawn.hpp>
@@ -25,6 +26,8 @@ public:
 private:
   asio::awaitable<after> shake_hands();
   asio::awaitable<after> one_request(bool is_first);
+  asio::awaitable<after> handle(http_request& request, bool is_first);
+  asio::awaitable<after> end_faulty(const http_request& request, const error& why);
   asio::awaitable<error_code> read_head(http_request& request, bool is_first);
   asio::awaitable<after> judge_read_error(const http_request& request, error_code ec);
   asio::awaitable<after> serve(http_request& request);
@@ -35,13 +38,19 @@ private:
 
 asio::awaitable<void> http_session::run() {
   client_->prepare();
-  auto next = client_->is_to_be_secured() ? co_await shake_hands() : after::next_request;
-  for (bool is_first = true; next == after::next_request && !client_->is_stopping();
-       is_first = false) {
-    next = co_await one_request(is_first);
-  }
-  if (next == after::linger) {
-    co_await client_->linger();
+  auto next = after::close;
+  try {
+    next = client_->is_to_be_secured() ? co_await shake_hands() : after::next_request;
+    for (bool is_first = true; next == after::next_request && !client_->is_stopping();
+         is_first = false) {
+      next = co_await one_request(is_first);
+    }
+    if (next == after::linger) {
+      co_await client_->linger();
+    }
+  } catch (...) { // not even an error could be written
+    static_cast<void>(fault_here("http"));
+    next = after::close;
   }
   client_->retire(next);
 }
@@ -111,11 +120,39 @@ asio::awaitable<after> http_session::judge_read_error(const http_request& reques
 }
 
 asio::awaitable<after> http_session::one_request(bool is_first) {
+  http_request request(client_->limits(), client_->door());
+  std::optional<error> fault;
+  auto next = after::close;
+  try {
+    next = co_await handle(request, is_first);
+  } catch (...) {
+    fault = fault_here("http");
+  }
+  if (fault) { // nothing can be waited for where an exception is handled
+    next = co_await end_faulty(request, *fault);
+  }
+  co_return next;
+}
+
+// What was read ahead of this client's next request is not known to be whole: the connection ends.
+asio::awaitable<after> http_session::end_faulty(const http_request& request, const error& why) {
+  client_->set_stream(nullptr);
+  client_->unwatch_client();
+  client_->deadline().disarm();
+  if (client_->has_begun_answer) {
+    co_return after::close;
+  }
+  const auto refusal = http_api::refuse_early(request.call(), why);
+  trace_refusal(request, client_->who, refusal.status);
+  co_return co_await client_->reply(refusal, /*closes=*/true);
+}
+
+asio::awaitable<after> http_session::handle(http_request& request, bool is_first) {
   const auto& limits = client_->limits();
   client_->framing = {};
+  client_->has_begun_answer = false;
   client_->route = client_->method = "other";
   client_->started_at = http_connection::clock::now();
-  http_request request(limits, client_->door());
   if (auto ec = co_await read_head(request, is_first); ec) {
     client_->who = {};
     if (ec == http::error::body_limit) { // the header is read, and says so
@@ -140,6 +177,7 @@ asio::awaitable<after> http_session::one_request(bool is_first) {
     if (!co_await client_->write("HTTP/1.1 100 Continue\r\n\r\n")) {
       co_return after::close;
     }
+    client_->has_begun_answer = false;
   }
   if (!reader.is_done()) {
     client_->deadline().arm(limits.body_timeout);

@@ -1,5 +1,6 @@
 #include "gateway/json_reader.hpp"
 
+#include "gateway/json_text.hpp"
 #include "schema/nearest.hpp"
 
 #include <algorithm>
@@ -44,73 +45,13 @@ std::string parse_complaint(const json::exception& e) {
   return text;
 }
 
-// Names from a client come back in error messages: short and printable.
-std::string shown(std::string_view name) {
-  constexpr std::size_t name_bytes_shown = 64;
-  std::string out(name.substr(0, name_bytes_shown));
-  for (auto& c : out) {
-    if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) > 0x7e) {
-      c = '?';
-    }
-  }
-  return out;
-}
-
-constexpr std::string_view json_space = " \t\n\r";
-
-// Behind the value that begins at `at`. Requires: valid JSON.
-std::size_t end_of_value(std::string_view text, std::size_t at) {
-  std::size_t depth = 0;
-  do {
-    const char c = text[at++];
-    if (c == '"') {
-      for (; text[at] != '"'; ++at) {
-        at += text[at] == '\\' ? 1 : 0;
-      }
-      ++at;
-    } else if (c == '{' || c == '[') {
-      ++depth;
-    } else if (c == '}' || c == ']') {
-      --depth;
-    } else if (depth == 0) {
-      at = std::min(text.find_first_of(",}] \t\n\r", at), text.size());
-    }
-  } while (depth > 0);
-  return at;
-}
-
-// Requires: `object` is one, and has that member.
-std::string_view raw_member(std::string_view object, std::string_view name) {
-  std::string_view found;
-  const auto next = [&](std::size_t at) { return object.find_first_not_of(json_space, at); };
-  for (auto at = next(1); object[at] != '}';) {
-    const auto name_end = end_of_value(object, at);
-    const auto quoted = object.substr(at, name_end - at);
-    const auto is_it = quoted.find('\\') == std::string_view::npos
-                           ? quoted.substr(1, quoted.size() - 2) == name
-                           : json::parse(quoted) == name;
-    const auto begin = next(next(name_end) + 1); // behind the colon
-    const auto end = end_of_value(object, begin);
-    if (is_it) {
-      found = object.substr(begin, end - begin);
-    }
-    at = next(end);
-    at = object[at] == ',' ? next(at + 1) : at;
-  }
-  return found;
-}
-
 } // namespace
 
-std::string_view raw_member(std::string_view text, std::span<const std::string_view> path) {
-  text.remove_prefix(std::min(text.find_first_not_of(json_space), text.size()));
-  for (const auto name : path) {
-    text = raw_member(text, name);
-  }
-  return text;
-}
-
 result<json> parse_json(std::string_view text, std::size_t depth_max) {
+  text = without_mark(text);
+  if (without_mark(text).size() != text.size()) { // the library would read over this one too
+    return fail(errc::invalid_request, "the body is not valid JSON: two byte order marks");
+  }
   if (const auto depth = depth_of(text); depth > depth_max) {
     return fail(errc::invalid_request, "the JSON is nested {} levels deep; the limit is {}", depth,
                 depth_max);
@@ -216,7 +157,7 @@ std::int64_t field_reader::integer(std::string_view name, std::int64_t otherwise
   if (is_huge || number < least || number > most) {
     refuse(errc::invalid_value, name,
            fmt::format("'{}' must be between {} and {}, not {}", full(name), least, most,
-                       value->dump()));
+                       json_text(*value)));
     return otherwise;
   }
   return number;
@@ -276,10 +217,10 @@ void field_reader::judge_unknown(const std::string& name, const json& value,
     return;
   }
   const auto nearest = nearest_name(name, asked_);
-  refuse(errc::unsupported_parameter, shown(name),
-         nearest ? fmt::format("there is no parameter '{}'; did you mean '{}'?", full(shown(name)),
+  refuse(errc::unsupported_parameter, shown_member(name),
+         nearest ? fmt::format("there is no parameter '{}'; did you mean '{}'?", full(shown_member(name)),
                                *nearest)
-                 : fmt::format("there is no parameter '{}'", full(shown(name))));
+                 : fmt::format("there is no parameter '{}'", full(shown_member(name))));
 }
 
 result<void> field_reader::finish(std::span<const unsupported_field> unsupported) {

@@ -18,16 +18,12 @@ namespace baton::gateway {
 
 using json = nlohmann::json;
 
-// Strict JSON (RFC 8259, valid UTF-8, numbers within a double) of at most `depth_max` levels.
+// Strict JSON (RFC 8259, valid UTF-8, numbers within a double) of at most `depth_max` levels, with
+// or without a byte order mark.
 // Errors: invalid_request.
 result<json> parse_json(std::string_view text, std::size_t depth_max);
 // The body of a request: an object. Errors: invalid_request.
 result<json> parse_body(std::string_view body, std::size_t depth_max);
-
-// The text of the value at `path` below the object that `text` is: what the client wrote, with its
-// members in their order. Of names that come twice the last one counts, as in parse_json. Requires:
-// parse_json has taken `text` and found that value.
-std::string_view raw_member(std::string_view text, std::span<const std::string_view> path);
 
 // A parameter of a known API that this server does not have: refused unless it says the same as
 // leaving it out. `no_op` is JSON; empty: null alone. `instead`: what to use, if there is

@@ -2,6 +2,7 @@
 
 #include "gateway/http_header.hpp"
 #include "gateway/json_reader.hpp"
+#include "gateway/json_text.hpp"
 #include "gateway/kserve_error.hpp"
 #include "gateway/kserve_metrics.hpp"
 #include "gateway/kserve_model.hpp"
@@ -119,7 +120,7 @@ private:
     }
     if (where.action == "ready") {
       return kserve_is_ready(*now_, name)
-                 ? reply_of(json({{"name", where.model}, {"ready", true}}).dump())
+                 ? reply_of(json_text(json({{"name", where.model}, {"ready", true}})))
                  : text_error(not_ready_status, "Model version not ready");
     }
     if (where.action == "config") {
@@ -148,7 +149,7 @@ private:
       return asked(kserve_route::generate_stream, where, of);
     }
     if (where.action == "ready") {
-      return is_ready(of, *now_) ? reply_of(json({{"name", of.name}, {"ready", true}}).dump())
+      return is_ready(of, *now_) ? reply_of(json_text(json({{"name", of.name}, {"ready", true}})))
                                  : text_error(not_ready_status, "Model version not ready");
     }
     if (where.action == "config") {

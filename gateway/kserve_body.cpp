@@ -1,5 +1,6 @@
 #include "gateway/kserve_body.hpp"
 
+#include "gateway/json_text.hpp"
 #include "schema/limits.hpp"
 
 #include <algorithm>
@@ -70,7 +71,7 @@ public:
           fields_.refuse_type("parameters.binary_data_output", "true or false", *it);
         }
       } else if (!it->is_null()) {
-        keep(add_parameter(head_.parameters, it.key(), it->dump()));
+        keep(add_parameter(head_.parameters, it.key(), json_text(*it)));
       }
     }
   }

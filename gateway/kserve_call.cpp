@@ -1,5 +1,7 @@
 #include "gateway/kserve_call.hpp"
 
+#include "gateway/json_text.hpp"
+
 #include <algorithm>
 
 namespace baton::gateway {
@@ -26,12 +28,12 @@ result<void> add_member(kserve_call& call, const std::string& name, const json& 
     }
     if (row->is_parameter) { // which may be a text of a number
       return add_parameter(call, name,
-                           value.is_array() && !row->is_list ? value.front().dump() : value.dump());
+                           json_text(value.is_array() && !row->is_list ? value.front() : value));
     }
     return add_input(call, *row, values_of_json(*row, value, count));
   }
-  return add_parameter(
-      call, name, has_schema(name, value) ? std::string(raw_member(body, path)) : value.dump());
+  auto text = has_schema(name, value) ? raw_member(body, path) : json_text(value);
+  return text ? add_parameter(call, name, *std::move(text)) : text.error();
 }
 
 } // namespace

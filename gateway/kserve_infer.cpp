@@ -1,5 +1,6 @@
 #include "gateway/kserve_infer.hpp"
 
+#include "gateway/json_text.hpp"
 #include "schema/limits.hpp"
 
 namespace baton::gateway {
@@ -25,7 +26,11 @@ result<void> take_parameters(kserve_call& call, std::string_view text, std::size
     if (it->is_null()) {
       continue;
     }
-    if (auto ok = add_parameter(call, it.key(), std::string(raw_member(text, path))); !ok) {
+    auto said = raw_member(text, path);
+    if (!said) {
+      return said.error();
+    }
+    if (auto ok = add_parameter(call, it.key(), *std::move(said)); !ok) {
       return ok;
     }
   }

@@ -1,5 +1,6 @@
 #include "gateway/kserve_request.hpp"
 
+#include "gateway/json_text.hpp"
 #include "gateway/openai_fields.hpp"
 #include "schema/limits.hpp"
 
@@ -135,7 +136,7 @@ public:
     std::string out = "{";
     for (const auto& [name, value] : said_) {
       out += out.size() > 1 ? "," : "";
-      out += json(name).dump(-1, ' ', false, json::error_handler_t::replace);
+      out += json_text(json(name));
       out += ':';
       out += value;
     }
@@ -199,7 +200,7 @@ private:
         continue;
       }
       const auto text = row->is_list ? json(values) : values.front();
-      if (auto ok = text_.say(row->name, text.dump()); !ok) {
+      if (auto ok = text_.say(row->name, json_text(text)); !ok) {
         return ok;
       }
     }
@@ -254,9 +255,11 @@ private:
       if (it->is_null()) {
         continue;
       }
-      if (auto ok = text_.say(it.key(),
-                              it->is_object() ? std::string(raw_member(source, path)) : it->dump());
-          !ok) {
+      auto said = it->is_object() ? raw_member(source, path) : json_text(*it);
+      if (!said) {
+        return said.error();
+      }
+      if (auto ok = text_.say(it.key(), *std::move(said)); !ok) {
         return ok;
       }
     }

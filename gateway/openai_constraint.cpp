@@ -1,5 +1,7 @@
 #include "gateway/openai_constraint.hpp"
 
+#include "gateway/json_text.hpp"
+
 namespace baton::gateway {
 namespace {
 
@@ -117,7 +119,11 @@ private:
     if (!value->is_array()) {
       return from.refuse_type(name, "an array of strings", *value);
     }
-    take({constraint_kind::choice, std::string(raw_member(source_, where))}, field);
+    auto text = raw_member(source_, where);
+    if (!text) {
+      return from.refuse(text.error());
+    }
+    take({constraint_kind::choice, *std::move(text)}, field);
   }
 
   field_reader& fields_;
@@ -141,7 +147,12 @@ std::optional<constraint> read_schema(field_reader& from, const char* name,
     from.refuse_type(name, "a JSON schema", *value);
     return std::nullopt;
   }
-  return constraint{constraint_kind::json_schema, std::string(raw_member(source, where))};
+  auto text = raw_member(source, where);
+  if (!text) {
+    from.refuse(text.error());
+    return std::nullopt;
+  }
+  return constraint{constraint_kind::json_schema, *std::move(text)};
 }
 
 asked_constraint read_constraint(field_reader& fields, std::string_view source) {

@@ -1,5 +1,6 @@
 #include "gateway/openai_tools.hpp"
 
+#include "gateway/json_text.hpp"
 #include "runtime/grammar/compile.hpp"
 #include "runtime/grammar/json_value.hpp"
 #include "runtime/text/call_style.hpp"
@@ -228,14 +229,17 @@ std::optional<asked_tools> read_tools(field_reader& fields, std::string_view sou
     return std::nullopt;
   }
   constexpr std::array<std::string_view, 1> path{"tools"};
-  out.text = raw_member(source, path);
-  const auto parsed = grammar::parse_json(out.text); // with its members in their order
-  if (!parsed) {
-    fields.refuse(errc::invalid_value, "tools", parsed.error().message);
+  auto text = raw_member(source, path);
+  const auto parsed = text ? grammar::parse_json(*text) // with its members in their order
+                           : result<grammar::json_value>(text.error());
+  if (!parsed || parsed->items.size() != out.all.size()) {
+    fields.refuse(errc::invalid_value, "tools",
+                  parsed ? "the text of 'tools' cannot be read" : parsed.error().message);
     return std::nullopt;
   }
+  out.text = *std::move(text);
   for (std::size_t i = 0; i < out.all.size(); ++i) {
-    out.all[i].schema = schema_of(parsed->items.at(i));
+    out.all[i].schema = schema_of(parsed->items[i]);
   }
   return out;
 }

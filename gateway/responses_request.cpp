@@ -1,5 +1,6 @@
 #include "gateway/responses_request.hpp"
 
+#include "gateway/json_text.hpp"
 #include "gateway/openai_constraint.hpp"
 #include "gateway/openai_fields.hpp"
 #include "gateway/openai_tools.hpp"
@@ -40,7 +41,13 @@ constexpr unsupported_field unsupported[] = {
 class response_reader {
 public:
   response_reader(field_reader& fields, std::string_view source, const gateway_config& config)
-      : fields_(fields), source_(ordered::parse(source)), config_(config) {}
+      : fields_(fields), source_(ordered::parse(without_mark(source), nullptr, false)),
+        config_(config) {
+    if (!source_.is_object()) {
+      fields_.refuse(errc::invalid_request, {}, "the text of the body cannot be read");
+      source_ = ordered::object();
+    }
+  }
 
   void read(response_create& out) {
     auto& request = out.call.request;
@@ -56,7 +63,7 @@ public:
       fields_.text(label, {}, label_bytes_max);
     }
     read_life(out);
-    out.shape.asked = asked(out).dump();
+    out.shape.asked = json_text(asked(out));
   }
 
 private:
@@ -79,8 +86,11 @@ private:
   // Reads what another API has a reader for, in that API's words.
   template <class Read>
   void translated(const ordered& words, Read read) {
-    const auto source = words.dump();
-    const auto parsed = json::parse(source);
+    const auto source = json_text(words);
+    const auto parsed = json::parse(source, nullptr, /*allow_exceptions=*/false);
+    if (!parsed.is_object()) {
+      return fields_.refuse(errc::invalid_request, {}, "the text of the body cannot be read");
+    }
     field_reader inner(parsed);
     read(inner, source);
     if (auto ok = inner.finish(); !ok) {

@@ -1,6 +1,7 @@
 #include "gateway/torchserve_request.hpp"
 
 #include "gateway/http_header.hpp"
+#include "gateway/json_text.hpp"
 #include "gateway/openai_fields.hpp"
 #include "gateway/torchserve_form.hpp"
 #include "runtime/text/utf8.hpp"
@@ -34,6 +35,7 @@ std::string media_of(std::string_view content_type) {
 }
 
 bool looks_like_json(std::string_view text) noexcept {
+  text = without_mark(text);
   const auto at = text.find_first_not_of(" \t\r\n");
   return at != text.npos && text[at] == '{';
 }
@@ -202,7 +204,7 @@ result<generate> read_instance(const json& instance, const request_limits& limit
     body.erase(data);
     body["prompt"] = std::move(value);
   }
-  const auto source = body.dump();
+  const auto source = json_text(body);
   auto call = read_prediction(std::move(body), source, /*streams=*/false, limits);
   if (!call) {
     return call.error();

@@ -10,6 +10,7 @@
 
 #include "gateway/openai_response.hpp"
 #include "gateway/refusal.hpp"
+#include "gateway/request_guard.hpp"
 #include "gateway/socket_protocol.hpp"
 #include "gateway/websocket_messages.hpp"
 #include "gateway/websocket_settings.hpp"
@@ -81,6 +82,7 @@ private:
   void say(std::string text);
 
   // What one request has to tell now; true if it has ended with it.
+  bool tell(const std::string& id, socket_request& r, std::vector<std::string>& out);
   bool collect(const std::string& id, socket_request& r, std::vector<std::string>& out);
   bool tell_chunk(const std::string& id, socket_request& r, const chunk& c,
                   std::vector<std::string>& out);
@@ -127,6 +129,7 @@ void websocket_session::start(upgrade_request upgrade) {
       [self = shared_from_this()](std::exception_ptr e) {
         if (e) {
           spdlog::error("a WebSocket ended with an exception");
+          self->end();
         }
       });
 }
@@ -173,7 +176,10 @@ asio::awaitable<void> websocket_session::read_loop() {
     }
     const auto data = buffer.cdata();
     if (ws_.got_text()) {
-      take(std::string_view(static_cast<const char*>(data.data()), data.size()));
+      const std::string_view text(static_cast<const char*>(data.data()), data.size());
+      if (const auto fault = guarded("websocket", [&] { take(text); })) {
+        note({*fault, {}, true});
+      }
     } else {
       note({fail(errc::invalid_request, "messages must be text, not binary"), {}, false});
     }
@@ -367,6 +373,17 @@ bool websocket_session::collect(const std::string& id, socket_request& r,
   return flush();
 }
 
+// A fault ends the one request.
+bool websocket_session::tell(const std::string& id, socket_request& r,
+                             std::vector<std::string>& out) {
+  bool has_ended = false;
+  if (const auto fault = guarded("websocket", [&] { has_ended = collect(id, r, out); })) {
+    out.push_back(socket_error_text(id, *fault));
+    return true;
+  }
+  return has_ended;
+}
+
 asio::awaitable<bool> websocket_session::write(std::string_view text) {
   is_writing_ = true;
   watchdog_->arm(core_.config().http_bounds.write_timeout);
@@ -387,7 +404,7 @@ asio::awaitable<void> websocket_session::write_loop() {
     replies_.clear();
     replies_bytes_ = 0;
     for (auto it = requests_.begin(); it != requests_.end();) {
-      it = collect(it->first, it->second, out) ? requests_.erase(it) : std::next(it);
+      it = tell(it->first, it->second, out) ? requests_.erase(it) : std::next(it);
     }
     for (const auto& text : out) {
       if (!co_await write(text)) {

@@ -11,6 +11,16 @@
 
 namespace baton::gateway {
 
+namespace {
+
+// A message whose sender waits for an answer to it.
+bool asks(const envelope& head) {
+  return head.kind == kind_of(message(generate{})) || head.kind == kind_of(message(resume{})) ||
+         head.kind == kind_of(message(infer{}));
+}
+
+} // namespace
+
 zmq_client::zmq_client(reception& desk, const hello& who, caller asker, wiring wires, instant now)
     : desk_(desk), who_(who), asker_(std::move(asker)), wires_(std::move(wires)), heard_(now) {
   who_.api_key.clear();
@@ -69,13 +79,27 @@ void zmq_client::take(message m, instant now) {
 // Its client waits for an answer, and has named the request outside of the body as well.
 void zmq_client::refuse_unreadable(const envelope& head, const error& why, instant now) {
   heard_ = now;
-  const bool asks = head.kind == kind_of(message(generate{})) ||
-                    head.kind == kind_of(message(resume{})) ||
-                    head.kind == kind_of(message(infer{}));
-  if (asks && head.correlation != 0 && may_open(head.correlation)) {
+  if (asks(head) && head.correlation != 0 && may_open(head.correlation)) {
     refuse(head.correlation,
            fail(errc::invalid_request, "the request cannot be read: {}", why.message));
   }
+}
+
+void zmq_client::end_faulty(const envelope& head, const error& why, instant now) {
+  heard_ = now;
+  if (asks(head) && head.correlation != 0) {
+    end_faulty(head.correlation, why);
+  }
+}
+
+void zmq_client::end_faulty(std::uint64_t request, const error& why) {
+  const auto it = requests_.find(request);
+  if (it == requests_.end()) {
+    return refuse(request, why);
+  }
+  tell_failure(request, it->second, why);
+  held_.erase(request);
+  forget(request); // which cancels its ticket
 }
 
 template <class Other>

@@ -44,6 +44,9 @@ public:
   void take(message m, instant now);
   // A message of this client's life whose body breaks a rule of the protocol.
   void refuse_unreadable(const envelope& head, const error& why, instant now);
+  // What was thrown at a message of this client, or at what a request of it has to tell.
+  void end_faulty(const envelope& head, const error& why, instant now);
+  void end_faulty(std::uint64_t request, const error& why);
   // Brings what the request has to tell, as far as credit goes.
   void pump(std::uint64_t request);
   void beat();

@@ -1,5 +1,6 @@
 #include "gateway/zmq_door.hpp"
 
+#include "gateway/request_guard.hpp"
 #include "gateway/zmq_client.hpp"
 #include "gateway/zmq_door_socket.hpp"
 
@@ -95,6 +96,8 @@ struct zmq_door::wall {
   void run();
   void loop();
   void receive_some();
+  void end_faulty(const std::string& id, const std::vector<zmq::message_t>& parts,
+                  const error& why);
   void take(const std::string& id, const std::vector<zmq::message_t>& parts);
   zmq_client* known(const std::string& id, const envelope& head);
   void greet(const std::string& id, const hello& h);
@@ -196,7 +199,20 @@ void zmq_door::wall::receive_some() {
     if (parts.empty()) {
       return;
     }
-    take(parts.front().to_string(), parts);
+    const auto id = parts.front().to_string();
+    if (const auto fault = guarded("zmq", [&] { take(id, parts); })) {
+      static_cast<void>(guarded("zmq", [&] { end_faulty(id, parts, *fault); }));
+    }
+  }
+}
+
+void zmq_door::wall::end_faulty(const std::string& id, const std::vector<zmq::message_t>& parts,
+                                const error& why) {
+  counts().refused("zmq", why.code);
+  const auto f = router_socket::packet_of(parts);
+  const auto head = f ? decode_envelope(f->head) : f.error();
+  if (auto* client = head ? known(id, *head) : nullptr) {
+    client->end_faulty(*head, why, clock::now());
   }
 }
 
@@ -216,14 +232,16 @@ void zmq_door::wall::loop() {
     receive_some();
     for (const auto& [id, request] : ready->take()) {
       if (const auto client = clients.find(id); client != clients.end()) {
-        client->second.pump(request);
+        if (const auto fault = guarded("zmq", [&] { client->second.pump(request); })) {
+          static_cast<void>(guarded("zmq", [&] { client->second.end_faulty(request, *fault); }));
+        }
       }
     }
     const auto now = clock::now();
     if (now >= next_beat) {
       next_beat = now + limits().heartbeat_interval;
       for (auto& [id, client] : clients) {
-        client.beat();
+        static_cast<void>(guarded("zmq", [&] { client.beat(); }));
       }
     }
     forget_lost(now);

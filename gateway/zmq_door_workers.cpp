@@ -1,5 +1,6 @@
 #include "gateway/zmq_door_workers.hpp"
 
+#include "gateway/request_guard.hpp"
 #include "gateway/zmq_door_socket.hpp"
 #include "schema/codec.hpp"
 #include "schema/limits.hpp"
@@ -91,6 +92,7 @@ struct worker_door::wall {
   void loop();
   void wait();
   void receive_some();
+  void lose_faulty(const std::vector<zmq::message_t>& parts, const error& why);
   void take(const std::string& id, const std::vector<zmq::message_t>& parts);
   void take(linked_worker& from, message m, std::size_t bytes);
   bool is_next(linked_worker& from, const envelope& head);
@@ -251,8 +253,18 @@ void worker_door::wall::receive_some() {
     const auto parts = router.receive();
     if (parts.empty())
       return;
-    take(parts.front().to_string(), parts);
+    const auto fault = guarded("worker", [&] { take(parts.front().to_string(), parts); });
+    if (fault) { // a worker that waits for its credit, or its clients, would wait for ever
+      static_cast<void>(guarded("worker", [&] { lose_faulty(parts, *fault); }));
+    }
   }
+}
+
+void worker_door::wall::lose_faulty(const std::vector<zmq::message_t>& parts, const error& why) {
+  const auto f = router_socket::packet_of(parts);
+  const auto head = f ? decode_foreign_envelope(f->head) : f.error();
+  if (auto* worker = head ? known(parts.front().to_string(), *head) : nullptr)
+    lose(worker->life.node, why.message, /*has_ended=*/false);
 }
 
 void worker_door::wall::say_all() {
