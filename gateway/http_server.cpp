@@ -12,6 +12,7 @@
 
 #include <charconv>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace baton::gateway {
