@@ -26,6 +26,7 @@ void epoch_retries::on_opening(lives shards) {
   again_at_.reset();
   opened_at_.reset();
   has_stepped_ = false;
+  is_under_way_ = true;
 }
 
 void epoch_retries::on_opened(time_point now) {
@@ -33,6 +34,8 @@ void epoch_retries::on_opened(time_point now) {
 }
 
 void epoch_retries::on_closed(time_point now, bool was_waiting, std::string why) {
+  if (!std::exchange(is_under_way_, false))
+    return;
   has_held(now, was_waiting);
   const bool was_short = !opened_at_ || now - *opened_at_ < epoch_held_after;
   if (!has_stepped_ && (was_short || was_waiting || keeps_failing_)) {

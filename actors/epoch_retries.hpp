@@ -42,7 +42,7 @@ public:
   void on_opened(time_point now);
   // A step of the epoch came back, whatever came of it.
   void on_step() { has_stepped_ = true; }
-  // The epoch that was opening or open is over. `was_waiting`: for steps.
+  // The epoch that was opening or open, if one was, is over. `was_waiting`: for steps.
   void on_closed(time_point now, bool was_waiting, std::string why);
   // A few times a second, while an epoch is open. True: epochs do not keep failing any more.
   bool has_held(time_point now, bool is_waiting);
@@ -61,6 +61,7 @@ private:
 
   schedule::retry_policy policy_{epoch_intensity};
   lives tried_;                         // with whom the last one was opened
+  bool is_under_way_ = false;           // an epoch is opening or open
   std::optional<time_point> opened_at_; // nothing: none is open
   bool has_stepped_ = false;
   std::optional<time_point> came_to_nothing_at_; // the last one, and it is not judged yet
