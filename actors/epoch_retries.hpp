@@ -28,8 +28,8 @@ inline constexpr schedule::retry_intensity epoch_intensity{5, std::chrono::secon
 // unless epochs keep failing: then a step has to show it.
 inline constexpr std::chrono::milliseconds epoch_held_after{2000};
 // The longest pause between two of them.
-inline const std::chrono::milliseconds epoch_pause_max =
-    schedule::retry_policy(epoch_intensity).pause_max();
+inline constexpr std::chrono::milliseconds epoch_pause_max =
+    schedule::retry_policy::pause_max(std::chrono::seconds(1));
 
 class epoch_retries {
 public:

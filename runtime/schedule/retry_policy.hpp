@@ -38,7 +38,10 @@ public:
   std::uint32_t attempts_recent(time_point now) const noexcept;
   const retry_intensity& limits() const noexcept { return limits_; }
   // The longest pause. Whoever goes on beyond the intensity does so with it.
-  std::chrono::milliseconds pause_max() const noexcept { return back_off.back() * unit_; }
+  std::chrono::milliseconds pause_max() const noexcept { return pause_max(unit_); }
+  static constexpr std::chrono::milliseconds pause_max(std::chrono::seconds unit) noexcept {
+    return back_off.back() * unit;
+  }
 
 private:
   static constexpr std::array back_off{0, 1, 1, 2, 3, 5, 8, 13}; // units
