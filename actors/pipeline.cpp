@@ -122,14 +122,26 @@ result<pipeline::announced> pipeline::on_ready(const stage_ready& stage) {
   return announced{of == &line() && close()};
 }
 
+// Whichever can; the coming one if both can.
+std::size_t pipeline::line_to_open() const {
+  if (is_switch_due())
+    return 1;
+  return !is_complete(line()) && is_complete(lines_[0]) ? 0 : current_;
+}
+
+std::vector<std::pair<node_id, epoch_id>> pipeline::openable() const {
+  const auto& next = lines_[line_to_open()];
+  std::vector<std::pair<node_id, epoch_id>> shards;
+  if (state_ == state::waiting && is_complete(next))
+    for (const auto& s : next.seats)
+      shards.emplace_back(s.ready->node, s.ready->node_epoch);
+  return shards;
+}
+
 std::vector<pipeline::order> pipeline::open_if_complete() {
   if (state_ != state::waiting)
     return {};
-  // Whichever can; the coming one if both can.
-  if (is_switch_due())
-    current_ = 1;
-  else if (!is_complete(line()) && is_complete(lines_[0]))
-    current_ = 0;
+  current_ = line_to_open();
   if (!is_complete(line()))
     return {};
   std::vector<stage_address> addresses;

@@ -26,6 +26,7 @@
 #include "schema/result.hpp"
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace baton::actors {
@@ -64,7 +65,10 @@ public:
     bool closed = false;
   };
   result<announced> on_ready(const stage_ready& stage);
-  // Orders for all shards if every one is ready and no epoch is under way, else none.
+  // The shards, each in its life, that an epoch can be opened with now; none if one is missing, or
+  // an epoch is under way.
+  std::vector<std::pair<node_id, epoch_id>> openable() const;
+  // Orders for all of these.
   std::vector<order> open_if_complete();
   // True if this was the last: the pipeline is open now.
   bool on_opened(const epoch_opened& m);
@@ -122,6 +126,7 @@ private:
   bool is_complete(const lineup& l) const;
   static bool is_member(const seat& s, const member& m); // the same process
   bool are_members(const lineup& l) const;
+  std::size_t line_to_open() const;
   std::optional<kv_handover> left_kv() const;
   bool has_kv_of_members(const lineup& l) const;
   std::uint32_t least(std::uint32_t stage_ready::*room) const;

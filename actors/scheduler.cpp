@@ -18,12 +18,20 @@ double seconds_between(schedule::time_point from, schedule::time_point to) {
 
 // -- what gateways and root are told --
 
+// Of epochs that fail, where nothing else is missing.
+std::string reason_now(const scheduler_state& s) {
+  const bool is_complete =
+      s.line->current() != pipeline::state::waiting || !s.line->openable().empty();
+  const bool is_failing = s.retries.keeps_failing() || s.retries.is_paused();
+  return is_complete && is_failing ? s.retries.reason() : s.line->reason();
+}
+
 model_card card_now(const scheduler_state& s) {
   auto card = s.options.card;
-  card.reason = s.line->reason();
+  card.reason = reason_now(s);
   if (s.is_draining)
     card.phase = phase::draining;
-  else if (s.core->is_open())
+  else if (s.core->is_open() && !s.retries.keeps_failing())
     card.phase = phase::ready;
   else if (s.line->is_off())
     card.phase = phase::stopped;
@@ -75,13 +83,33 @@ void tell_load(pointer self) {
   s.options.report(load);
 }
 
+// Whether there are shards to open an epoch with, and it is time to. Whoever has to wait is told
+// why.
+bool may_open(pointer self) {
+  auto& s = self->state;
+  const bool was_paused = s.retries.is_paused();
+  const bool kept_failing = s.retries.keeps_failing();
+  auto shards = s.line->openable();
+  if (shards.empty())
+    return false;
+  const bool may = s.retries.may_open(shards, s.options.now());
+  if (may)
+    s.retries.on_opening(std::move(shards));
+  if (kept_failing != s.retries.keeps_failing() || (!may && !was_paused)) {
+    spdlog::warn("{}", s.retries.reason());
+    tell_standing(self);
+  }
+  return may;
+}
+
 // With which blocks of what the shards before have, if these take it: none, if they are too many to
 // be named.
 void try_open(pointer self) {
   auto& s = self->state;
+  if (!may_open(self))
+    return;
   auto orders = s.line->open_if_complete();
-  if (!orders.empty())
-    s.opening_at = s.options.now();
+  s.opening_at = s.options.now();
   std::vector<block_index> held;
   if (!orders.empty() && orders.front().what.takes)
     for (const auto& b : s.core->held_blocks())
@@ -95,13 +123,16 @@ void try_open(pointer self) {
   }
 }
 
+// One that was opening as well: it was tried.
 void close(pointer self, const std::string& why) {
   auto& s = self->state;
+  const auto now = s.options.now();
+  s.retries.on_closed(now, s.core->has_flights(), why);
   if (!s.core->is_open())
     return;
   spdlog::warn("epoch {} is closed: {}", s.line->epoch().value, why);
-  s.closed_at = s.options.now();
-  s.core->close_epoch(s.closed_at);
+  s.closed_at = now;
+  s.core->close_epoch(s.retries.failing_since().value_or(now), why);
   tell_standing(self);
 }
 
@@ -130,15 +161,45 @@ void pump(pointer self) {
     self->send(s.options.peers.stage(s.line->first_stage()), std::move(*batch));
   }
   auto out = s.core->take();
+  if (s.trial) // nobody waits for what comes of it
+    std::erase_if(out.tokens, [&](const tokens& t) { return t.ticket == *s.trial; });
   if (!out.tokens.empty())
     self->send(s.options.detokenizer, step_tokens{std::move(out.tokens)});
   for (auto& r : out.refusals) {
+    if (r.message.ticket && r.message.ticket == s.trial)
+      continue;
     if (!s.core->is_known(r.message.ticket)) // else somebody else has it now
       s.named->forget(r.message.ticket);
     self->send(s.options.peers.gateway(r.gateway), std::move(r.message));
   }
+  if (s.trial && !s.core->is_known(*s.trial))
+    s.trial.reset();
   if (s.core->is_idle())
     s.core->check_integrity();
+}
+
+// Where epochs keep failing and nobody asks for anything, a step of our own has to show whether
+// this one works: a request of one token, whose answer goes nowhere.
+void try_a_step(pointer self) {
+  auto& s = self->state;
+  if (!s.retries.keeps_failing() || !s.core->is_open() || !s.core->is_idle())
+    return;
+  reserve ask;
+  ask.model = s.options.card.name;
+  ask.tokens_estimate = 2;
+  ask.goes_on = true; // a drain is not for it
+  const auto answer = s.core->reserve(ask, s.options.now());
+  const auto* to = std::get_if<granted>(&answer);
+  if (to == nullptr)
+    return;
+  s.trial = to->ticket;
+  admit trial;
+  trial.ticket = to->ticket;
+  trial.prompt_ids = {0};
+  trial.sampling.temperature = 0;
+  trial.stop.tokens_max = 1;
+  trial.tokens_max_given = true;
+  s.core->admit(trial, s.options.now());
 }
 
 // -- the pipeline's life --
@@ -152,6 +213,8 @@ void on_opened(pointer self, const epoch_opened& m) {
                       s.line->swap_blocks(), s.line->pools()},
                      s.line->has_new_life() ? schedule::loss::shard : schedule::loss::link,
                      s.line->keeps_kv() ? schedule::kv_fate::kept : schedule::kv_fate::lost);
+  s.retries.on_opened(s.options.now());
+  s.why_lost.clear();
   ++s.epochs;
   if (s.was_open) {
     ++s.recoveries;
@@ -193,8 +256,11 @@ void on_ready(pointer self, const stage_ready& m) {
       s.options.stands(phase::failed, announced.error().message);
     return;
   }
-  if (announced->closed)
-    close(self, fmt::format("stage {} announced itself again", m.stage));
+  if (announced->closed) {
+    const auto why = std::exchange(s.why_lost, {});
+    close(self, why.empty() ? fmt::format("stage {} announced itself again", m.stage)
+                            : fmt::format("stage {} lost it: {}", m.stage, why));
+  }
   try_open(self);
 }
 
@@ -226,6 +292,13 @@ void on_sampled(pointer self, const sampled& m) {
   for (std::size_t stage = 0; stage < m.stage_micros.size() && stage < s.busy_micros.size();
        ++stage)
     s.busy_micros[stage] += m.stage_micros[stage];
+  if (s.core->is_open() && m.epoch == s.line->epoch()) {
+    if (m.failure && m.failure->code == errc::stale_epoch) { // done again in the next one
+      s.why_lost = m.failure->message;
+      return;
+    }
+    s.retries.on_step();
+  }
   s.stepped_at = s.options.now();
   s.core->on_sampled(m);
 }
@@ -311,11 +384,17 @@ void on_tick(pointer self) {
     try_open(self);
   }
   if (s.line->current() == pipeline::state::opening && now - s.opening_at >= opening_timeout) {
-    spdlog::warn("epoch {} did not open within {} s", s.line->epoch().value,
-                 opening_timeout.count() / 1000);
+    const auto why = fmt::format("it did not open within {} s", opening_timeout.count() / 1000);
+    spdlog::warn("epoch {}: {}", s.line->epoch().value, why);
+    close(self, why);
     s.line->abandon();
     try_open(self);
   }
+  if (s.retries.has_held(now, s.core->has_flights()))
+    tell_standing(self);
+  if (s.retries.is_paused())
+    try_open(self);
+  try_a_step(self);
   if (now - s.reported_at < report_interval)
     return;
   s.named->tick(now, [&s](ticket_id ticket) { return s.core->is_known(ticket); });

@@ -3,6 +3,7 @@
 // here, once.
 #pragma once
 
+#include "actors/epoch_retries.hpp"
 #include "actors/interfaces.hpp"
 #include "actors/pipeline.hpp"
 #include "actors/request_log.hpp"
@@ -49,6 +50,9 @@ struct scheduler_state {
   std::optional<schedule::scheduler> core;
   std::optional<baton::actors::pipeline> line;
   std::optional<request_log> named;
+  epoch_retries retries;
+  std::string why_lost;           // as a stage says it, ahead of asking for another epoch
+  std::optional<ticket_id> trial; // of ours: a step to see whether this epoch has any
   std::set<node_id> gateways;
   schedule::time_point reported_at{};
   schedule::time_point closed_at{};

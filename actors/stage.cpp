@@ -144,8 +144,19 @@ void enter_epoch(pointer self, const open_epoch& m) {
   open_if_linked(self);
 }
 
-// What was on the way to that stage is lost: this epoch cannot go on. Announcing anew asks for
-// another one.
+// This epoch cannot go on: rank 0 asks for another one by announcing itself anew. Why goes ahead.
+void lose_epoch(pointer self, batch_id batch, std::string why) {
+  auto& s = self->state;
+  spdlog::warn("stage {}: epoch {} is lost: {}", s.config.stage, s.current.epoch.value, why);
+  s.is_open = false;
+  if (s.config.rank > 0)
+    return;
+  const error lost{errc::stale_epoch, std::move(why), {}};
+  self->send(s.config.scheduler, sampled{batch, s.current.epoch, {}, {}, lost});
+  announce(self);
+}
+
+// What was on the way to that stage is lost.
 void lose_peer(pointer self, const peer_down& m) {
   auto& s = self->state;
   std::erase_if(s.linked, [&](const hello& h) { return h.node == m.node; });
@@ -154,8 +165,7 @@ void lose_peer(pointer self, const peer_down& m) {
   const auto all = listeners(s);
   if (std::none_of(all.begin(), all.end(), [&](const auto& l) { return l.node == m.node; }))
     return;
-  s.is_open = false;
-  announce(self);
+  lose_epoch(self, {}, fmt::format("node {} is down: {}", m.node.value, m.why));
 }
 
 // The tokens alone are what stage 0 waits for.
@@ -183,17 +193,6 @@ void answer(pointer self, sampled what) {
   else
     self->send(s.config.peers.stage(member(s, 0).node), tokens_of(what));
   self->send(s.config.scheduler, std::move(what));
-}
-
-// The ranks do not know of one another any more how far they are: only another epoch helps, for
-// which rank 0 asks.
-void lose_group(pointer self, const error& why) {
-  auto& s = self->state;
-  spdlog::warn("stage {}: epoch {} is lost: {}", s.config.stage, s.current.epoch.value,
-               why.message);
-  s.is_open = false;
-  if (s.config.rank == 0)
-    announce(self);
 }
 
 std::span<const float> rows_in(const micro_batch& batch) {
@@ -240,8 +239,9 @@ void run(pointer self, micro_batch& batch, std::optional<std::uint64_t> started_
   const auto entered = enter_group(s);
   auto out = entered ? compute(self, batch) : entered.error();
   batch.stage_micros.push_back(static_cast<std::uint32_t>(s.config.now_micros() - started));
-  if (entered && !out && s.config.group && s.config.group->is_broken())
-    return lose_group(self, out.error());
+  // The ranks do not know of one another any more how far they are.
+  if (!out && s.config.group && (!entered || s.config.group->is_broken()))
+    return lose_epoch(self, batch.batch, out.error().message);
   if (s.config.rank > 0) {
     if (!out)
       spdlog::error("stage {}: batch {} failed: {}", s.config.stage, batch.batch.value,

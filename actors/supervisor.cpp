@@ -15,12 +15,12 @@ status standing_of(pointer self, child& c) {
   const auto& config = self->state.config;
   const auto& limits = c.policy.limits();
   auto standing = c.last;
-  standing.restarts = c.policy.restarts_total();
-  c.recent = c.policy.restarts_recent(config.now());
+  standing.restarts = c.policy.attempts_total();
+  c.recent = c.policy.attempts_recent(config.now());
   standing.supervision =
       supervision{config.name,
                   config.strategy,
-                  c.spec.is_elsewhere ? 0 : limits.restarts_max,
+                  c.spec.is_elsewhere ? 0 : limits.attempts_max,
                   c.spec.is_elsewhere ? 0 : static_cast<std::uint32_t>(limits.period.count()),
                   c.recent,
                   c.phase == child_phase::given_up};
@@ -70,7 +70,7 @@ void back_off_or_give_up(pointer self, child& c, const std::string& how) {
   const bool was_settled = c.ready_at && now - *c.ready_at >= settled_after;
   c.ready_at.reset();
   c.killed_at.reset();
-  if (auto delay = c.policy.on_exit(now, was_settled)) {
+  if (auto delay = c.policy.on_end(now, was_settled)) {
     c.phase = child_phase::backing_off;
     c.due = now + *delay;
     note(self, c, phase::recovering, fmt::format("{}; restart in {} ms", how, delay->count()));
@@ -79,7 +79,7 @@ void back_off_or_give_up(pointer self, child& c, const std::string& how) {
   }
   const auto& limits = c.policy.limits();
   give_up(self, c,
-          fmt::format("crash_loop: more than {} restarts in {} s; last: {}", limits.restarts_max,
+          fmt::format("crash_loop: more than {} restarts in {} s; last: {}", limits.attempts_max,
                       limits.period.count(), how));
 }
 
@@ -244,7 +244,7 @@ void on_tick(pointer self) {
   auto now = s.config.now();
   bool changed = false;
   for (auto& c : s.children) {
-    if (c.recent != c.policy.restarts_recent(now)) { // some lie longer back than the period
+    if (c.recent != c.policy.attempts_recent(now)) { // some lie longer back than the period
       note(self, c, c.last);
       changed = true;
     }
@@ -292,7 +292,8 @@ void reindex(pointer self) {
 }
 
 child first_seen(const child_spec& spec) {
-  return {spec, restart_policy(spec.intensity), {}, {}, 0, {}, {}, {}, {}, {}, {}, {}, {}, {}};
+  return {spec, schedule::retry_policy(spec.intensity), {}, {}, 0, {}, {}, {}, {}, {}, {}, {}, {},
+          {}};
 }
 
 void take_up(pointer self, child& c) {

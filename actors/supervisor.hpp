@@ -134,7 +134,7 @@ enum class child_phase : std::uint8_t {
 
 struct child {
   child_spec spec;
-  restart_policy policy;
+  schedule::retry_policy policy;
   child_phase phase = child_phase::waiting;
   epoch_id epoch;
   std::int32_t pid = 0;

@@ -13,9 +13,6 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-// From a generation that was begun without lost machines and given up to the next.
-constexpr std::chrono::seconds move_again_interval{15};
-
 // Of the nodes with devices of this pipeline.
 std::vector<std::string> elsewhere(const cluster_config& view) {
   std::vector<std::string> nodes;
@@ -374,6 +371,7 @@ void plan_keeper::on_serves(std::uint32_t generation) {
       if (l.book.on_serves(generation)) {
         l.serving = std::move(*l.coming);
         l.coming.reset();
+        l.moves.on_success();
         note_change();
       } else if (l.flight && l.flight == l.book.coming() && generation == l.serving.generation) {
         give_up(l, "who was gone is back"); // before the others were ready
@@ -403,7 +401,10 @@ void plan_keeper::on_serving(std::uint32_t pipeline, bool is_serving) {
 // Layers of a lost machine that nobody has taken are not left to themselves.
 void plan_keeper::try_again_later(line& l) {
   if (l.coming && l.flight == l.coming->generation)
-    l.again_at = clock::now() + move_again_interval;
+    l.again_at =
+        clock::now() +
+        std::max<std::chrono::milliseconds>(
+            move_again_min, l.moves.on_end(clock::now(), false).value_or(l.moves.pause_max()));
 }
 
 // A change is over, and nothing came of it.

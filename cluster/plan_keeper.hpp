@@ -7,11 +7,17 @@
 #include "cluster/absence_book.hpp"
 #include "cluster/generation_book.hpp"
 #include "cluster/roles.hpp"
+#include "runtime/schedule/retry_policy.hpp"
 
 #include <functional>
 #include <mutex>
 
 namespace baton::cluster {
+
+// From a generation that was begun without lost machines and given up to the next: at first the
+// least, then as many of these as the back-off says. Beyond the intensity with the longest pause.
+inline constexpr std::chrono::seconds move_again_min{15};
+inline constexpr schedule::retry_intensity move_intensity{6, std::chrono::hours(1)};
 
 // What there is now of a pipeline, as whoever shows it needs it.
 struct pipeline_standing {
@@ -82,6 +88,7 @@ private:
     std::set<std::string> moved_from;    // the lost nodes of which something was made
     std::optional<std::uint32_t> flight; // the generation that comes because of them
     std::optional<std::chrono::steady_clock::time_point> again_at; // it did not come: another one
+    schedule::retry_policy moves{move_intensity, move_again_min};
     cluster_plan serving;
     std::optional<cluster_plan> coming;
   };

@@ -13,6 +13,7 @@
 
 #include <charconv>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace baton::gateway {
@@ -276,14 +277,17 @@ asio::awaitable<void> http_server::wall::listen(listener& at) {
   // Out of file descriptors: wait for one to come back instead of spinning.
   constexpr std::chrono::milliseconds retry_interval{100};
   asio::steady_timer timer(at.acceptor.get_executor());
+  bool was_failing = false;
   while (at.acceptor.is_open() && !core.connections.is_stopping()) {
     asio::any_io_executor strand = asio::make_strand(core.io);
     auto [ec, socket] = co_await at.acceptor.async_accept(strand, as_values);
     if (ec == asio::error::operation_aborted) {
       co_return;
     }
+    if (std::exchange(was_failing, ec.failed()) != was_failing && was_failing) {
+      spdlog::warn("accept failed, and is tried again: {}", ec.message());
+    }
     if (ec) {
-      spdlog::warn("accept failed: {}", ec.message());
       timer.expires_after(retry_interval);
       co_await timer.async_wait(as_values);
       continue;

@@ -46,8 +46,10 @@ void nccl_sums::enter(std::uint64_t epoch) {
 // a sum in which all ranks but the first have zeros.
 nccl_id nccl_sums::agree_on_id() {
   nccl_id id{};
+  if (rank_ == 0 && !unused_id_)
+    unused_id_ = calls_->make_id();
   if (rank_ == 0)
-    id = calls_->make_id();
+    id = *unused_id_;
   float values[std::tuple_size_v<nccl_id>];
   for (std::size_t i = 0; i < id.size(); ++i)
     values[i] = id[i];
@@ -55,6 +57,7 @@ nccl_id nccl_sums::agree_on_id() {
   if (const auto s = shard_.all_reduce(shard_.context, values, id.size(), &why);
       s != plugin::status::ok)
     give_up(why.message);
+  unused_id_.reset();
   for (std::size_t i = 0; i < id.size(); ++i)
     id[i] = static_cast<unsigned char>(values[i]);
   return id;

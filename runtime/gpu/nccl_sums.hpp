@@ -55,6 +55,9 @@ private:
   nccl_options options_;
   std::optional<std::uint64_t> epoch_;       // none has been entered
   nccl_communicator communicator_ = nullptr; // null: none, or it was aborted
+  // Made by rank 0 and not begun with: NCCL keeps a thread and a socket for each until all ranks
+  // have come.
+  std::optional<nccl_id> unused_id_;
 };
 
 } // namespace baton::gpu

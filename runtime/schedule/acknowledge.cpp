@@ -357,11 +357,12 @@ void scheduler::refuse_embeddings() {
       fail_choice(s, no_embeddings());
 }
 
-void scheduler::close_epoch(time_point now) {
+void scheduler::close_epoch(time_point since, std::string why) {
   if (!epoch_)
     return;
   epoch_.reset();
-  closed_at_ = now;
+  closed_at_ = since;
+  why_closed_ = std::move(why);
   has_isolated_in_flight_ = false;
   for (const auto& [batch, f] : flights_) {
     auto& late = late_[batch];

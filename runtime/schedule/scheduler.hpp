@@ -143,7 +143,9 @@ public:
   // Requires: closed, a later epoch.
   void open_epoch(epoch_id epoch, const pipeline_shape& shape, loss last = loss::shard,
                   kv_fate kv = kv_fate::lost);
-  void close_epoch(time_point now);
+  // `since`: when the pipeline was lost, which may be before now, if epochs came to nothing
+  // meanwhile. `why`: for those who wait in vain.
+  void close_epoch(time_point since, std::string why = {});
   bool is_open() const noexcept { return epoch_.has_value(); }
 
   // The blocks whose contents somebody may come back to (kv_move.cpp).
@@ -220,6 +222,10 @@ private:
   };
 
   // tickets.cpp
+  bool has_given_up(time_point now) const; // the pipeline was lost for too long
+  std::string with_cause(const std::string& what) const {
+    return why_closed_.empty() ? what : what + ": " + why_closed_;
+  }
   std::chrono::milliseconds retry_after_of(errc code) const;
   std::optional<error> refuse_reserve(const baton::reserve& r, time_point now) const;
   std::optional<error> refuse_to_queue(const baton::reserve& r) const;
@@ -312,6 +318,7 @@ private:
   std::optional<epoch_id> epoch_;
   epoch_id last_epoch_;
   std::optional<time_point> closed_at_;
+  std::string why_closed_;
   block_account blocks_;
   std::map<ticket_id, ticket> tickets_;
   std::map<turn, sequence>

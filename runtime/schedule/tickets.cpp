@@ -82,10 +82,8 @@ std::optional<error> scheduler::refuse_reserve(const baton::reserve& request,
   }
   if (is_draining_ && !request.goes_on)
     return fail(errc::draining, "the server is shutting down");
-  const bool gave_up = closed_at_ && config_.recovery_timeout.count() > 0 &&
-                       now - *closed_at_ >= config_.recovery_timeout;
-  if (!epoch_ && (!closed_at_ || gave_up))
-    return fail(errc::not_ready, "the pipeline is not up");
+  if (!epoch_ && (!closed_at_ || has_given_up(now)))
+    return fail(errc::not_ready, "{}", with_cause("the pipeline is not up"));
   return request.goes_on ? std::nullopt : refuse_to_queue(request);
 }
 
@@ -353,17 +351,22 @@ void scheduler::cancel(const baton::cancel& request) {
   sweep();
 }
 
+bool scheduler::has_given_up(time_point now) const {
+  return !epoch_ && closed_at_ && config_.recovery_timeout.count() > 0 &&
+         now - *closed_at_ >= config_.recovery_timeout;
+}
+
 void scheduler::tick(time_point now) {
-  const bool gave_up = !epoch_ && closed_at_ && config_.recovery_timeout.count() > 0 &&
-                       now - *closed_at_ >= config_.recovery_timeout;
+  const bool gave_up = has_given_up(now);
   for (auto it = tickets_.begin(); it != tickets_.end();) {
     const ticket_id id = it->first;
     const ticket& t = (it++)->second; // which may end
     const auto waited = now - t.reserved_at;
     if (gave_up)
       fail_ticket(id, finish::failed,
-                  fail(errc::pipeline_lost, "the pipeline did not come back within {} ms",
-                       config_.recovery_timeout.count()));
+                  fail(errc::pipeline_lost, "{}",
+                       with_cause(fmt::format("the pipeline did not come back within {} ms",
+                                              config_.recovery_timeout.count()))));
     else if (!t.is_admitted && waited >= config_.submit_timeout)
       fail_ticket(id, finish::failed,
                   fail(errc::queue_timeout, "nothing was submitted within {} ms of the ticket",

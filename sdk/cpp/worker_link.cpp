@@ -14,7 +14,10 @@ constexpr actor_id worker_actor{8};
 constexpr std::chrono::milliseconds heartbeat_interval{1'000};
 constexpr std::chrono::milliseconds silence_max{5'000};
 constexpr std::chrono::milliseconds poll_interval{250};
-constexpr std::chrono::milliseconds reconnect_pause{50};
+// Between two attempts at a door that does not open: they double. Well below what a root waits for
+// a worker's sign of life.
+constexpr std::chrono::milliseconds reconnect_min{50};
+constexpr std::chrono::milliseconds reconnect_max{500};
 // What a message has beside its texts and tensors; set right when it is encoded.
 constexpr std::uint64_t head_bytes = 128;
 
@@ -81,6 +84,7 @@ void worker_link::leave() {
 }
 
 void worker_link::run(const std::stop_token& stop) {
+  auto pause = reconnect_min;
   while (!stop.stop_requested()) {
     result<void> how = link_down("not connected");
     try {
@@ -89,10 +93,18 @@ void worker_link::run(const std::stop_token& stop) {
     } catch (const zmq::error_t& e) {
       how = link_down(e.what());
     }
+    if (was_open())
+      pause = reconnect_min;
     if (judge(how))
       return;
-    socket_.pause(reconnect_pause);
+    socket_.pause(pause);
+    pause = std::min(2 * pause, reconnect_max);
   }
+}
+
+bool worker_link::was_open() {
+  const std::lock_guard lock(mutex_);
+  return is_open_;
 }
 
 bool worker_link::judge(const result<void>& how) {

@@ -55,6 +55,7 @@ private:
   bool say_queued();
   // Its bytes; nothing: ZeroMQ has no room now.
   std::optional<std::uint64_t> say(const message& m);
+  bool was_open(); // the connection that is lost
   // True: it is over.
   bool judge(const result<void>& how);
 

@@ -32,8 +32,11 @@ public:
   result<baton::engine::step_output> run(const micro_batch& batch,
                                          std::span<const float> activations) override {
     auto begun = take_begun(batch);
-    if (auto ok = before_(batch); !ok)
+    if (auto ok = before_(batch); !ok) {
+      if (group_ && ok.error().code == errc::link_down)
+        group_->give_up();
       return ok.error();
+    }
     if (begun) {
       rows_ = std::move(begun->rows);
       begun->out.activations = rows_;

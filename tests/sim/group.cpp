@@ -28,6 +28,8 @@ sim_group::sim_group(world& w, promises& p, std::shared_ptr<stage_group> shared,
       is_gone_(std::move(is_gone)) {}
 
 result<void> sim_group::enter(epoch_id epoch) {
+  if (world_.refuses_group && world_.refuses_group(where_.stage))
+    return fail(errc::io_failed, "no memory for the group");
   if (where_.rank == 0 && epoch > shared_->epoch) {
     shared_->epoch = epoch;
     shared_->now.reset();

@@ -45,6 +45,8 @@ public:
   // Around a step of this rank's engine. Errors of meet: as of collective::agree.
   result<void> meet(batch_id batch);
   void compare(const result<engine::step_output>& out);
+  // The ranks have lost one another by another way.
+  void give_up() { is_broken_ = true; }
 
 private:
   result<void> wait_for_others();

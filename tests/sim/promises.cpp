@@ -13,6 +13,10 @@ using namespace std::chrono_literals;
 constexpr std::uint64_t in_flight_max = 8;
 // Every link that falls is noticed long before: nobody but a step that hangs needs the timeout.
 constexpr auto unanswered_max = actors::step_timeout + 1s;
+// With the same shards, none of which has come to a step: two at once, then after 1, 1, 2, 3, 13,
+// 13 ... s.
+constexpr std::size_t openings_max = 12;
+constexpr auto openings_period = 60s;
 
 } // namespace
 
@@ -34,11 +38,8 @@ void promises::after_scheduler() {
   if (!s)
     return;
   s->core->check_integrity();
-  const auto epoch = s->line->epoch();
-  if (epoch < epoch_)
-    say(fmt::format("epoch {} after {}", epoch.value, epoch_.value));
-  epoch_ = epoch;
   const auto load = s->core->load();
+  check_openings(*s, load);
   const auto& o = world_.options();
   if (load.running > o.slots)
     say(fmt::format("{} sequences in {} slots", load.running, o.slots));
@@ -56,6 +57,26 @@ void promises::after_scheduler() {
   const auto waited = world_.now() - s->stepped_at;
   if (s->core->has_flights() && waited > unanswered_max)
     say(fmt::format("a step is out for {} s", waited / 1s));
+}
+
+void promises::on_new_shard() {
+  openings_.clear();
+}
+
+void promises::check_openings(const actors::scheduler_state& s, const load_report& load) {
+  const auto epoch = s.line->epoch();
+  if (epoch < epoch_)
+    say(fmt::format("epoch {} after {}", epoch.value, epoch_.value));
+  const auto steps = load.steps + load.prefills_failed + load.decodes_failed;
+  if (std::exchange(steps_, steps) != steps || s.options.first_epoch != head_)
+    openings_.clear();
+  if (std::exchange(epoch_, epoch) != epoch)
+    openings_.push_back(world_.now());
+  while (!openings_.empty() && world_.now() - openings_.front() > openings_period)
+    openings_.pop_front();
+  if (openings_.size() > openings_max)
+    say(fmt::format("{} epochs within {} s, and no step came back", openings_.size(),
+                    openings_period / 1s));
 }
 
 // -- The stages: what their engines are given --
@@ -174,7 +195,7 @@ void promises::on_start(node_id child, bool is_alive) {
   auto& exits = exits_[child];
   while (!exits.empty() && exits.back() - exits.front() > limits.period)
     exits.pop_front();
-  if (exits.size() > limits.restarts_max)
+  if (exits.size() > limits.attempts_max)
     say(fmt::format("node {} is restarted {} times within {} s", child.value, exits.size(),
                     limits.period.count()));
 }

@@ -2,6 +2,7 @@
 // keeps what it needs to compare with.
 #pragma once
 
+#include "actors/scheduler.hpp"
 #include "schema/messages.hpp"
 
 #include <chrono>
@@ -27,6 +28,7 @@ public:
   void on_exit(node_id child);
   void on_root_lost();
   void on_actor_end(const std::string& whose);
+  void on_new_shard(); // or another plan: what failed before may go well now
 
   // Nobody has anything to do any more: nothing is held for anyone.
   void at_rest();
@@ -36,6 +38,7 @@ public:
 private:
   void check_links();
   void check_order(const micro_batch& batch);
+  void check_openings(const actors::scheduler_state& s, const load_report& load);
   void say(std::string what);
 
   struct progress {
@@ -44,7 +47,9 @@ private:
   };
   world& world_;
   std::vector<std::string> broken_;
-  epoch_id epoch_;                                      // the highest of the head
+  epoch_id epoch_;                                             // the highest of the head
+  std::deque<std::chrono::steady_clock::time_point> openings_; // since a step came back
+  std::uint64_t steps_ = 0;                                    // that came back
   std::map<node_id, epoch_id> run_;                     // by shard: the highest that it ran for
   std::map<std::pair<node_id, node_id>, epoch_id> met_; // who has met which life of whom
   std::map<node_id, std::deque<std::chrono::steady_clock::time_point>> exits_;

@@ -45,7 +45,8 @@ inline constexpr std::uint32_t generation_of(node_id node) {
 inline constexpr std::uint32_t layers_of_toy = 4;
 
 // What befalls a shard at a step of its engine. `kill`: from outside, so that its KV is trusted.
-enum class step_fault : std::uint8_t { none, error, exception, death, kill, no_memory };
+// `group`: the ranks of its stage cannot sum up (NCCL may refuse a communicator).
+enum class step_fault : std::uint8_t { none, error, exception, death, kill, no_memory, group };
 
 // How a generation cuts the model: the first layers of its stages, and the ranks of each.
 struct layout {
@@ -100,6 +101,8 @@ public:
   testing::sim_network& network() { return network_; }
   // Asked before each step of an engine.
   std::function<step_fault(shard_index, const micro_batch&)> on_step;
+  // Asked whenever a rank of that stage enters its group: there is no memory to meet in.
+  std::function<bool(stage_index)> refuses_group;
   // A process that dies by itself comes back after this time, if nobody supervises it.
   std::chrono::milliseconds revives_after{40};
 

@@ -212,6 +212,7 @@ actors::wanted_children world::wanted() const {
 
 void world::say_plan() {
   noted_ = book_->noted();
+  promises_.on_new_shard();
   spdlog::info("{:8.3f} plan: generation {} serves, {}", seconds(), noted_.now.serving.number,
                book_->outcome());
   lives_.at(root_node).links->send(head_node, actors::well_known::scheduler, message(noted_.now));
@@ -373,6 +374,7 @@ void world::start_shard(node_id node) {
         std::chrono::duration_cast<std::chrono::microseconds>(network_.now().time_since_epoch())
             .count());
   };
+  promises_.on_new_shard();
   auto actor = keep(l, system_->spawn(actors::stage, c));
   cluster::deliver_to(links, actors::well_known::stage, actor);
   tell_peers(l, actor);
@@ -397,6 +399,8 @@ result<void> world::before_step(node_id shard, const micro_batch& batch) {
     return {};
   case step_fault::error:
     return fail(errc::internal, "the engine failed");
+  case step_fault::group:
+    return fail(errc::link_down, "the communicator is refused");
   case step_fault::no_memory:
     kept_[shard].is_distrusted |= options_.width > 1; // then the process ends
     throw std::bad_alloc();

@@ -9,10 +9,14 @@
 // alone. "plain-few" multiplies up to two rows by the kernel. "plain-hosted" has the host group the
 // rows of a mixture, "plain-alone" lacks what ranks need. "plain-trapping" has a kernel that traps
 // once the file exists that BATON_PLAIN_TRAP names, and is lost to its process from then on; the
-// file is gone by then, so that another process has a device that works.
+// file is gone by then, so that another process has a device that works. "plain-refusing" is
+// "plain-sums" that refuses to enter any epoch while the file exists that BATON_PLAIN_REFUSE names,
+// as an NCCL does that will not have two ranks on one GPU.
 #include "runtime/gpu/device.hpp"
 #include "runtime/gpu/scalar.hpp"
 #include "tests/support/plain_attention.hpp"
+
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -47,10 +51,15 @@ void multiply_as(const product& p) {
 // The shard's own sum, as if it were the device's.
 class plain_sums final : public rank_sums {
 public:
-  plain_sums(const plugin::host& shard, bool& is_under_way)
-      : shard_(shard), is_under_way_(is_under_way) {}
+  plain_sums(const plugin::host& shard, bool& is_under_way, const char* refuses_by)
+      : shard_(shard), is_under_way_(is_under_way), refuses_by_(refuses_by) {}
 
-  void enter(std::uint64_t /*epoch*/) override { has_entered_ = true; }
+  void enter(std::uint64_t epoch) override {
+    if (refuses_by_ != nullptr && epoch != epoch_ && ::access(refuses_by_, F_OK) == 0)
+      throw refused(plugin::status::group_failed, "two ranks on one device");
+    epoch_ = epoch;
+    has_entered_ = true;
+  }
   void sum(float* values, std::size_t count) override {
     if (!has_entered_)
       throw refused(plugin::status::internal, "a sum before an epoch");
@@ -65,6 +74,8 @@ public:
 private:
   plugin::host shard_;
   bool& is_under_way_;
+  const char* refuses_by_; // while this file is there; null: never
+  std::uint64_t epoch_ = 0;
   bool has_entered_ = false;
 };
 
@@ -144,7 +155,7 @@ constexpr kernel_table kept_table() {
 class plain_device final : public device {
 public:
   explicit plain_device(std::string_view name)
-      : name_(name), sums_itself_(name == "plain-sums"),
+      : name_(name), sums_itself_(name == "plain-sums" || name == "plain-refusing"),
         late_(name == "plain-late" ? std::make_shared<late_work>() : nullptr),
         list_(late_ ? &late_->list : nullptr) {}
   plain_device(const plain_device&) = delete;
@@ -279,7 +290,9 @@ public:
   }
   std::unique_ptr<rank_sums> sums(const plugin::settings& /*with*/,
                                   const plugin::host& shard) override {
-    return sums_itself_ ? std::make_unique<plain_sums>(shard, is_under_way_) : nullptr;
+    const char* refuses_by =
+        name_ == "plain-refusing" ? std::getenv("BATON_PLAIN_REFUSE") : nullptr;
+    return sums_itself_ ? std::make_unique<plain_sums>(shard, is_under_way_, refuses_by) : nullptr;
   }
   void multiply(const product& p) override {
     run_or_keep([this, p] {
@@ -351,7 +364,7 @@ std::unique_ptr<device> open_device(const plugin::settings& with) {
   if (wanted != "plain" && wanted != "plain-sums" && wanted != "plain-torn" &&
       wanted != "plain-still" && wanted != "plain-paged" && wanted != "plain-prompts" &&
       wanted != "plain-few" && wanted != "plain-late" && wanted != "plain-hosted" &&
-      wanted != "plain-alone" && wanted != "plain-trapping")
+      wanted != "plain-alone" && wanted != "plain-trapping" && wanted != "plain-refusing")
     throw refused(plugin::status::no_device,
                   "there is no device " + std::string(wanted) + ", only plain");
   return std::make_unique<plain_device>(wanted);

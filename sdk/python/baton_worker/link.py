@@ -34,7 +34,7 @@ BATCH_BYTES_MAX = 64 << 20  # body_bytes_max of schema/limits.hpp
 PACKET_EXTRA_BYTES_MAX = 2048
 METRIC_BYTES_MAX = 256 << 10  # of one message of what is counted
 UNHEARD_MAX = 32  # such messages that the door has not said to have heard: what is counted further waits
-RECONNECT_PAUSE = 0.05
+RECONNECT_MIN, RECONNECT_MAX = 0.05, 0.5  # seconds between two attempts at a door that does not open: they double
 POLL_INTERVAL_MS = 250
 LINGER_MS = 500
 STALE_EPOCH = 72  # another life has this place: ours is over
@@ -142,14 +142,18 @@ class Link:
     def _run(self) -> None:
         # Signals are the handler's thread's.
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        pause = RECONNECT_MIN
         while True:
             context = zmq.Context()
             try:
                 self._connect(context)
                 self._serve()
             except Exception as wrong:  # whatever it is, the handler's thread waits to hear of it
+                if self._is_open:
+                    pause = RECONNECT_MIN
                 if not self._is_over(wrong):
-                    time.sleep(RECONNECT_PAUSE)
+                    time.sleep(pause)
+                    pause = min(2 * pause, RECONNECT_MAX)
                     continue
             finally:
                 context.destroy(linger=LINGER_MS)

@@ -128,6 +128,24 @@ def test_a_door_that_does_not_answer_is_greeted_again(door, monkeypatch):
     assert link.next_batch().items[0].request == 7
 
 
+def test_a_door_that_refuses_always_is_greeted_ever_more_rarely(door, monkeypatch):
+    pauses = []
+    sleep = time.sleep
+    monkeypatch.setattr(link_module.time, "sleep", lambda seconds: (pauses.append(seconds), sleep(0.001)))
+
+    def greet(peer, count):
+        if count in (8, 12):  # it opens, and closes
+            peer.say(hello_ack(1 << 20))
+        peer.say(hello_ack(0, (33, "not_ready", "the model is not there yet", True)))
+
+    there, _ = door(greet)
+    deadline = time.monotonic() + 20
+    while there.hellos < 11 and time.monotonic() < deadline:
+        sleep(0.01)
+    asked = [p for p in pauses if p >= link_module.RECONNECT_MIN]
+    assert asked[:10] == [0.05, 0.1, 0.2, 0.4, 0.5, 0.5, 0.5, 0.05, 0.1, 0.2]
+
+
 def test_a_life_that_is_over_for_the_door_ends(door):
     there, link = door(lambda peer, _: peer.say(hello_ack(0, (72, "stale_epoch", "a newer life of it is here", True))))
     with pytest.raises(BatonError, match="newer life"):

@@ -61,8 +61,11 @@ scheduler_actor::behavior_type head(scheduler_actor::pointer, story* s) {
       [](const cancel&) {},
       [](const resume&) {},
       [s](const sampled& m) {
-        s->push_back(fmt::format("sampled {}{}", m.batch.value,
-                                 m.failure ? ": " + m.failure->message : std::string()));
+        if (m.failure && m.failure->code == errc::stale_epoch)
+          s->push_back(fmt::format("epoch {} is lost: {}", m.epoch.value, m.failure->message));
+        else
+          s->push_back(fmt::format("sampled {}{}", m.batch.value,
+                                   m.failure ? ": " + m.failure->message : std::string()));
       },
       [s](const stage_ready& m) { s->push_back(fmt::format("rank {} ready", m.rank)); },
       [s](const epoch_opened& m) {
@@ -185,7 +188,7 @@ TEST_CASE("another rank enters with the first micro-batch, runs each and answers
   CHECK(w.told() == story{"rank 1 opened 4", "enter 4", "run 11"});
 }
 
-TEST_CASE("a step that loses the group is nobody's failure: rank 0 asks for another epoch") {
+TEST_CASE("a step that loses the group is nobody's failure: rank 0 says why and asks for another") {
   for (const std::uint32_t rank : {0U, 1U}) {
     CAPTURE(rank);
     rank_world w(rank);
@@ -196,8 +199,9 @@ TEST_CASE("a step that loses the group is nobody's failure: rank 0 asks for anot
     w.group->is_lost = true;
     w.give(8, 3);
     w.give(9, 3); // it has left the epoch
-    CHECK(w.told() ==
-          (rank == 0 ? story{"run 8", "to 1: 8", "to 2: 8", "rank 0 ready"} : story{"run 8"}));
+    CHECK(w.told() == (rank == 0 ? story{"run 8", "to 1: 8", "to 2: 8",
+                                         "epoch 3 is lost: rank 2 did not come", "rank 0 ready"}
+                                 : story{"run 8"}));
     w.engine->failure.reset();
     w.open(4, rank);
     w.give(10, 4);
@@ -222,20 +226,21 @@ TEST_CASE("a step that fails at every rank alike is answered by rank 0, and the 
   }
 }
 
-TEST_CASE("where an epoch cannot be entered, rank 0 says why and another rank runs nothing") {
+TEST_CASE("an epoch that cannot be entered is lost: rank 0 says why, another rank runs nothing") {
   rank_world leader(0);
   leader.group->refusal = fail(errc::io_failed, "no memory for the group");
   leader.open(3, 0);
   leader.told();
   leader.give(7, 3);
-  CHECK(leader.told() == story{"enter 3", "sampled 7: no memory for the group"});
+  CHECK(leader.told() ==
+        story{"enter 3", "epoch 3 is lost: no memory for the group", "rank 0 ready"});
   rank_world other(1);
   other.group->refusal = fail(errc::stale_epoch, "rank 0 is in epoch 4");
   other.open(3, 1);
   other.told();
   other.give(7, 3);
-  other.give(8, 3);
-  CHECK(other.told() == story{"enter 3", "enter 3"});
+  other.give(8, 3); // it has left the epoch
+  CHECK(other.told() == story{"enter 3"});
 }
 
 TEST_CASE("an order for another rank or width is refused") {

@@ -165,6 +165,29 @@ TEST_CASE("ranks that do not come are not waited for without end") {
   CHECK(w.state.alive == 1);
 }
 
+TEST_CASE("what is refused in every epoch leaves nothing behind, however often") {
+  SUBCASE("as it begins") {
+    rank_world w(0);
+    w.state.then = nccl_progress::failed;
+    for (std::uint64_t epoch = 1; epoch <= 1000; ++epoch) {
+      CHECK(w.thrown_by([&] { w.sums->enter(epoch); }) != "");
+      CHECK(w.state.alive == 0);
+    }
+  }
+  SUBCASE("before it begins: the id that nobody has come with is not made anew") {
+    rank_world w(0);
+    w.group = plugin::status::group_failed;
+    for (std::uint64_t epoch = 1; epoch <= 1000; ++epoch)
+      CHECK(w.thrown_by([&] { w.sums->enter(epoch); }) != "");
+    CHECK(w.state.said == words{"make_id"});
+    w.group = plugin::status::ok;
+    w.sums->enter(1001);
+    w.sums->enter(1002);
+    CHECK(w.state.said ==
+          words{"make_id", "begin 0/2", "abort", "make_id", "begin 0/2"}); // one for each
+  }
+}
+
 TEST_CASE("what fails, at once or later, is aborted and said") {
   SUBCASE("while it begins") {
     rank_world w(1);

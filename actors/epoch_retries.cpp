@@ -1,0 +1,74 @@
+#include "actors/epoch_retries.hpp"
+
+#include <fmt/format.h>
+
+namespace baton::actors {
+
+// An epoch that ended with one of its shards is not held against those that are there now.
+bool epoch_retries::may_open(const lives& shards, time_point now) {
+  const auto ended_at = std::exchange(came_to_nothing_at_, std::nullopt);
+  if (shards != tried_)
+    again_at_.reset();
+  else if (ended_at)
+    judge(*ended_at);
+  return !again_at_ || now >= *again_at_;
+}
+
+void epoch_retries::judge(time_point closed_at) {
+  const auto pause = policy_.on_end(closed_at, /*was_of_use=*/false);
+  keeps_failing_ |= !pause;
+  again_at_ = closed_at + pause.value_or(epoch_pause_max);
+  ++failures_;
+}
+
+void epoch_retries::on_opening(lives shards) {
+  tried_ = std::move(shards);
+  again_at_.reset();
+  opened_at_.reset();
+  has_stepped_ = false;
+  is_under_way_ = true;
+}
+
+void epoch_retries::on_opened(time_point now) {
+  opened_at_ = now;
+}
+
+void epoch_retries::on_closed(time_point now, bool was_waiting, std::string why) {
+  if (!std::exchange(is_under_way_, false))
+    return;
+  has_held(now, was_waiting);
+  const bool was_short = !opened_at_ || now - *opened_at_ < epoch_held_after;
+  if (!has_stepped_ && (was_short || was_waiting || keeps_failing_)) {
+    came_to_nothing_at_ = now;
+    failing_since_ = failing_since_.value_or(now);
+    why_ = std::move(why);
+  }
+  opened_at_.reset();
+}
+
+bool epoch_retries::has_held(time_point now, bool is_waiting) {
+  if (!failing_since_ || !opened_at_ || now - *opened_at_ < epoch_held_after)
+    return false;
+  if (!has_stepped_ && (is_waiting || keeps_failing_))
+    return false;
+  const bool kept_failing = keeps_failing_;
+  succeed();
+  return kept_failing;
+}
+
+void epoch_retries::succeed() {
+  policy_.on_success();
+  failing_since_.reset();
+  keeps_failing_ = false;
+  failures_ = 0;
+  why_.clear();
+}
+
+std::string epoch_retries::reason() const {
+  if (failures_ == 0)
+    return {};
+  return fmt::format("{} {} came to nothing, the last one: {}", failures_,
+                     failures_ == 1 ? "epoch" : "epochs in a row", why_);
+}
+
+} // namespace baton::actors

@@ -1,0 +1,147 @@
+// What fails at once, always: ranks that cannot sum up, memory that a group does not get, a link
+// between two stages that falls whenever it is up. It is tried again, but not without end at full
+// speed; whoever waits is told why in time; the cluster does not call itself ready; and it serves
+// by itself once the fault is gone.
+#include "tests/sim/scenario.hpp"
+
+using namespace baton;
+using namespace baton::sim;
+
+namespace {
+
+const auto recovery_timeout = schedule::scheduler_config{}.recovery_timeout;
+constexpr auto pause_max = actors::epoch_pause_max;
+constexpr auto tick = 1s; // and what it takes beside the pauses
+
+// Ranks of each stage, where there would be one.
+world_options of_ranks(std::uint64_t seed) {
+  auto o = drawn_options(seed);
+  o.width = std::max(o.width, 2u);
+  return o;
+}
+
+void begin_fault(world& w, bool is_of_memory, stage_index stage) {
+  if (is_of_memory)
+    w.refuses_group = [stage](stage_index s) { return s == stage; };
+  else
+    w.on_step = [&w, stage](shard_index shard, const micro_batch&) {
+      return shard / w.options().width == stage ? step_fault::group : step_fault::none;
+    };
+}
+
+void end_fault(world& w) {
+  w.refuses_group = nullptr;
+  w.on_step = nullptr;
+}
+
+void open_some(world& w, int count) {
+  for (int i = 0; i < count; ++i) {
+    auto plan = some_plan(w);
+    plan.reads_slowly = false;
+    plan.tokens_max = std::max(plan.tokens_max, 2u);
+    w.open(plan);
+  }
+}
+
+gateway::standing standing(const world& w) {
+  return gateway::standing_of(*w.board()->look());
+}
+
+void check_not_ready(world& w, const std::string& why) {
+  CHECK(w.stands() == phase::recovering);
+  const auto said = standing(w);
+  CHECK(said.phase == phase::recovering);
+  CAPTURE(said.reason);
+  CHECK(said.reason.find(why) != std::string::npos);
+}
+
+} // namespace
+
+TEST_CASE(
+    "epochs that fail at their first step, always, end what waits and begin again by themselves") {
+  for_seeds(
+      [](std::uint64_t seed) {
+        world w(of_ranks(seed));
+        w.run_for(500ms);
+        const bool is_of_memory = w.draw(2) == 0;
+        const auto why = is_of_memory ? "no memory for the group" : "the communicator is refused";
+        if (w.draw(2) == 0) { // some have begun, and the epoch is an old one
+          open_some(w, 3);
+          w.run_for(std::chrono::milliseconds(w.draw(20)));
+        }
+        begin_fault(w, is_of_memory, static_cast<stage_index>(w.draw(w.options().stages)));
+        if (is_of_memory) { // which an epoch has that is open
+          const auto first = shard_node(0);
+          w.crash(first);
+          w.restart(first);
+        }
+        w.run_for(100ms);
+        open_some(w, 3);
+        w.run_for(40s);
+        check_not_ready(w, why);
+        w.run_for(recovery_timeout - 40s + pause_max + tick);
+        CHECK(w.run_until_ended(tick));
+        for (const auto& c : w.clients())
+          if (c->failure()) {
+            const auto told = *c->failure();
+            CAPTURE(told.message);
+            const bool is_told_why = told.message.find(why) != std::string::npos;
+            CHECK((told.code == errc::queue_timeout || is_told_why));
+            CHECK((told.code == errc::pipeline_lost || told.code == errc::not_ready ||
+                   told.code == errc::queue_timeout)); // who never had a slot
+          }
+        for (int i = 0; i < 30; ++i) { // nobody asks for anything
+          w.run_for(1s);
+          check_not_ready(w, why);
+        }
+        check_promises(w);
+        end_fault(w);
+        w.run_for(pause_max + actors::epoch_held_after + tick);
+        CHECK(w.stands() == phase::ready);
+        const auto& last = w.open({.input = {1, 2, 3}, .tokens_max = 5});
+        check_rest(w);
+        CHECK(last.is_complete());
+      },
+      /*stride=*/5);
+}
+
+TEST_CASE("who waits through a fault of some seconds has its answer, and no token is another") {
+  for_seeds(
+      [](std::uint64_t seed) {
+        world w(of_ranks(seed));
+        w.run_for(500ms);
+        open_some(w, 3);
+        w.run_for(std::chrono::milliseconds(w.draw(20)));
+        begin_fault(w, /*is_of_memory=*/false,
+                    static_cast<stage_index>(w.draw(w.options().stages)));
+        open_some(w, 2);
+        w.run_for(std::chrono::milliseconds(w.draw(30'000)));
+        end_fault(w);
+        check_rest(w);
+        check_failures(w, {});
+      },
+      /*stride=*/5);
+}
+
+TEST_CASE("a link between stages that falls whenever it is up brings no storm of epochs") {
+  for_seeds(
+      [](std::uint64_t seed) {
+        auto o = drawn_options(seed);
+        o.stages = std::max(o.stages, 2u);
+        world w(o);
+        w.run_for(500ms);
+        open_some(w, 4);
+        const auto last = (o.stages - 1) * o.width;
+        const auto span = std::chrono::milliseconds(1 + w.draw(40));
+        for (auto until = w.now() + 70s; w.now() < until; w.run_for(span))
+          w.network().disconnect(shard_node(0), shard_node(last));
+        check_promises(w);
+        w.run_for(pause_max + 20s);
+        CHECK(w.stands() == phase::ready);
+        const auto& after = w.open({.input = {1, 2, 3}, .tokens_max = 5});
+        check_rest(w);
+        CHECK(after.is_complete());
+        check_failures(w, after_losses);
+      },
+      /*stride=*/10);
+}

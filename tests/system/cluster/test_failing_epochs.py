@@ -1,0 +1,79 @@
+"""Ranks that cannot sum up, from the first step on, always, as an NCCL refuses two of them on one GPU: the cluster says so, asks for another epoch
+now and then, and serves again by itself.
+
+The engine is a library on a device of plain loops (tests/support/plain_device.cpp), which refuses while a file is there."""
+import os
+import subprocess
+import threading
+import time
+
+import pytest
+from harness import BUILD, running
+from streams import Stream
+
+REFUSING = "plain/plain-refusing"
+WHY = "two ranks on one device"
+RECOVERY_SECONDS = 12
+PAUSE_SECONDS_MAX = 13  # actors/epoch_retries.hpp
+EPOCHS_MAX = 10  # within the 25 s of this test: two at once, then after 1, 1, 2, 3, 13 s
+PROMPT = "Write a short story about a fox."
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory):
+    path = tmp_path_factory.mktemp("tiny") / "tiny.gguf"
+    subprocess.run([BUILD / "tests/support/tiny_model", path, "--layers", "4", "--type", "F32"], check=True)
+    return path
+
+
+def held(pid):
+    """What a process has of the system: open files and mappings."""
+    return len(os.listdir(f"/proc/{pid}/fd")), len(open(f"/proc/{pid}/maps").readlines())
+
+
+def wait_for(what, seconds):
+    deadline = time.monotonic() + seconds
+    while not (found := what()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return found
+
+
+def test_ranks_that_can_never_sum_up_are_told_and_tried_now_and_then(tiny, tmp_path, monkeypatch):
+    refuse = tmp_path / "refuse"
+    monkeypatch.setenv("BATON_PLAIN_REFUSE", str(refuse))
+    model = f'dtype = "float32"\nrecovery_timeout = {RECOVERY_SECONDS}'
+    with running(path=tiny, devices=[REFUSING, REFUSING], tensor=2, kv_cache="8MiB", model=model) as cluster:
+        undisturbed = Stream(cluster, PROMPT, max_tokens=32).check().text
+        refuse.touch()
+        pids = cluster.pids()
+        os.kill(pids["shard-1"], 9)  # its successor begins another epoch, which is refused
+        cluster.wait_standing(("shard-1", pids["shard-1"]))
+        pids = cluster.pids()
+        shards = [pids["shard-0"], pids["shard-1"]]
+        told = []
+        began = time.monotonic()
+        asking = threading.Thread(target=lambda: told.append(cluster.post("/v1/completions", {"prompt": PROMPT, "model": "smollm2"}, timeout=90)))
+        asking.start()
+        status, health = wait_for(lambda: (h := cluster.health())[0] != 200 and WHY in str(h) and h, 15)
+        assert status == 503 and health["status"] != "ready", health
+        wait_for(lambda: "in a row" in str(cluster.health()), 20)
+        before = [held(pid) for pid in shards]
+        asking.join(RECOVERY_SECONDS + PAUSE_SECONDS_MAX + 10)
+        assert told, "the request hangs"
+        assert time.monotonic() - began < RECOVERY_SECONDS + PAUSE_SECONDS_MAX + 5
+        status, _, body = told[0]
+        assert (status, body["error"]["code"]) == (503, "pipeline_lost"), body
+        assert WHY in body["error"]["message"]
+        while time.monotonic() - began < 25:  # nobody asks for anything
+            answer = cluster.health()
+            assert answer[0] == 503 and WHY in str(answer), answer
+            time.sleep(0.2)
+        assert WHY in cluster.command("status", cluster.config).stdout
+        closed = cluster.log("head").count("is closed: stage 0 lost it")
+        assert 3 <= closed <= EPOCHS_MAX, cluster.log("head")
+        assert cluster.pids() == pids  # nobody died of it
+        assert [held(pid) for pid in shards] == before
+        refuse.unlink()
+        cluster.wait_ready(PAUSE_SECONDS_MAX + 20)
+        assert Stream(cluster, PROMPT, max_tokens=32).check().text == undisturbed
