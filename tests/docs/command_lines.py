@@ -150,8 +150,9 @@ def wrong_in_cluster(words):
     if words[0] == "import":  # behind it stands the command of another server
         own = own[: next((i for i, w in enumerate(own) if w in ("vllm", "text-generation-launcher")), len(own))]
     said = help_of(CLUSTER, *words[:depth])
-    if not said or not re.search(rf"^ +{re.escape(words[0])}\b", help_of(CLUSTER), re.M):
-        return [f"cluster has no {' '.join(words[:depth])}"]
+    for i, word in enumerate(words[:depth]):
+        if not re.search(rf"^ +{re.escape(word)}\b", help_of(CLUSTER, *words[:i]), re.M):
+            return [f"cluster has no {' '.join(words[:depth])}"]
     return wrong_flags(own, said, f"cluster {words[0]}") + wrong_files(own)
 
 

@@ -62,7 +62,7 @@ def served(tmp_path_factory):
     path = os.pathsep.join(filter(None, [str(ROOT / "sdk/python"), os.environ.get("PYTHONPATH")]))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", path)
-        with running(nodes=table) as cluster:
+        with running(nodes=table, model="max_model_len = 768") as cluster:  # an answer without max_tokens ends
             yield cluster
 
 
@@ -77,7 +77,7 @@ def folder(tmp_path):
     (at / "model.json").write_text(json.dumps({"model": "/models/smollm2"}))
     (at.parent / "config.pbtxt").write_text('backend: "vllm"\n')
     (tmp_path / "model.gguf").symlink_to(MODEL)
-    (tmp_path / "own.toml").write_text(f'[model]\npath = "{MODEL}"\n[gateway]\nhttp = "127.0.0.1:{free_port()}"\nzmq = ""\n')
+    (tmp_path / "own.toml").write_text(f'[model]\nname = "smollm2"\npath = "{MODEL}"\n[gateway]\nhttp = "127.0.0.1:{free_port()}"\nzmq = ""\n')
     return tmp_path
 
 
@@ -85,7 +85,7 @@ def with_values(text, config):
     """The line as somebody would type it: all that is in brackets is given, but for what has no end."""
     words = [w for w in re.sub(r"[\[\]]", "", text).split(" ") if w not in WITHOUT_END]
     values = {"nodes.toml": "own.toml", "CLUSTER": str(config), "NAME": "alice", "FILE": "keys.toml", "PATH": str(MODEL), "MODEL": str(MODEL), "YAML": "model-config.yaml",
-              "REPOSITORY": "models/repository", "MESSAGE": "hello"}
+              "REPOSITORY": "models/repository", "MESSAGE": f"hello --cluster {config}"}
     if words[1] == "model":
         values["FILE"] = str(MODEL)
     if words[1] == "import":
