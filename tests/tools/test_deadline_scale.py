@@ -67,15 +67,16 @@ def test_it():
 @pytest.mark.parametrize("scale", [1, 3])
 def test_a_test_waits_longer(scale, tmp_path):
     """In a copy of the plugin's place, so that the test counts as one of the tree's."""
-    tests = tmp_path / "tests"
-    (tests / "support").mkdir(parents=True)
+    tests = tmp_path / "tests/system"
+    (tmp_path / "tests/support").mkdir(parents=True)
+    tests.mkdir()
     for name in ("deadline_scale.py", "scaled_deadlines.py"):
-        (tests / "support" / name).write_text((SUPPORT / name).read_text())
+        (tmp_path / "tests/support" / name).write_text((SUPPORT / name).read_text())
     (tmp_path / "code").mkdir()
     (tmp_path / "code/slow_place.py").write_text("import time\n")
     text = TEST if scale > 1 else TEST.replace("is not time.monotonic", "is time.monotonic")
     (tests / "test_it.py").write_text(text.replace("SCALE", str(scale)))
-    env = {**os.environ, deadline_scale.VARIABLE: str(scale), "PYTHONPATH": f"{tests}/support:{tmp_path}/code"}
+    env = {**os.environ, deadline_scale.VARIABLE: str(scale), "PYTHONPATH": f"{tmp_path}/tests/support:{tmp_path}/code"}
     done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "scaled_deadlines", "-p", "no:cacheprovider", tests / "test_it.py"],
                           cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout + done.stderr

@@ -147,6 +147,8 @@ TOOLS = {
     "tests/data/text/make_sentencepiece_goldens.py": needs("sentencepiece"),
     "tests/data/text/make_tokenizer_json_goldens.py": needs("tokenizers"),
     "tests/fuzz/make_seeds.py": writes("seeds/*/*", reads=["data"]),
+    "tests/gpu/lease.py": usage(),
+    "tests/gpu/lease.sh": usage("bash"),
     "tests/sim/planted.py": usage(),
     "tests/support/library_check.py": says([f"{ROOT}/tests/check.py"], 0, ""),
     "tests/system/clients/own_venv.py": run_by("tests/check.py"),
