@@ -52,6 +52,7 @@ open_entry entry_of(open_generate& m, std::uint32_t context_max) {
     r.request_digest = digest_of(request, m.add_generation_prompt);
   }
   auto& s = entry.submit;
+  s.prompt_tokens_max = prompt_tokens_within(request, context_max);
   s.request = r.request;
   s.input = std::move(request.input);
   s.add_generation_prompt = m.add_generation_prompt;
@@ -61,7 +62,6 @@ open_entry entry_of(open_generate& m, std::uint32_t context_max) {
   s.tokens_max_given = request.tokens_max_given;
   s.deadline = request.deadline;
   s.cache_salt = std::move(request.cache_salt);
-  s.prompt_tokens_max = request.prompt_tokens_max;
   s.tools = std::move(request.tools);
   s.embeds = request.embeds;
   return entry;

@@ -39,7 +39,7 @@ std::string_view field_of(tensor_type type) noexcept {
   return {};
 }
 
-result<std::string> json_text(std::string_view name, const std::optional<grpc_value>& value) {
+result<std::string> parameter_text(std::string_view name, const std::optional<grpc_value>& value) {
   const auto* real = value ? std::get_if<double>(&*value) : nullptr;
   if (!value || (real && !std::isfinite(*real))) {
     return fail_param(errc::invalid_value, shown(name), "parameter '{}' has no value", shown(name));
@@ -92,7 +92,7 @@ result<kserve_call> call_of(const grpc_infer& said) {
   call.id = said.id;
   call.is_binary = true;
   for (const auto& [name, value] : said.parameters) {
-    auto text = json_text(name, value);
+    auto text = parameter_text(name, value);
     if (!text) {
       return text.error();
     }

@@ -368,7 +368,10 @@ http_plan http_api::plan(const http_call& call) const {
   }
   const auto path = path_of(call.target);
   const auto* row = find_route(path, call.method);
-  ENSURE(row != nullptr, "a call without a route was not refused");
+  if (!row) {
+    return refusal(fail(errc::not_found, "there is no route '{}'", path.substr(0, 128)), nullptr,
+                   path);
+  }
   if (call.method == "OPTIONS") {
     http_reply reply;
     reply.status = 204;

@@ -133,7 +133,7 @@ double field_reader::real(std::string_view name, double otherwise, const real_ra
     return otherwise;
   }
   const auto number = value->get<double>();
-  if (!range.contains(number)) {
+  if (!range.contains(number) || !range.contains(static_cast<float>(number))) {
     refuse(out_of_range(full(name), range, number));
     return otherwise;
   }
@@ -198,14 +198,17 @@ void field_reader::refuse_type(std::string_view name, std::string_view wanted, c
 }
 
 void field_reader::judge_unknown(const std::string& name, const json& value,
-                                 std::span<const unsupported_field> unsupported) {
+                                 std::span<const unsupported_field> unsupported, object_kind kind) {
+  if (value.is_null() || is_read_over(kind, name)) {
+    return;
+  }
   const unsupported_field* known = nullptr;
   for (const auto& row : unsupported) {
     if (row.name != name) {
       continue;
     }
     known = &row;
-    if (value.is_null() || (!row.no_op.empty() && json::parse(row.no_op) == value)) {
+    if (!row.no_op.empty() && json::parse(row.no_op) == value) {
       return;
     }
   }
@@ -218,15 +221,16 @@ void field_reader::judge_unknown(const std::string& name, const json& value,
   }
   const auto nearest = nearest_name(name, asked_);
   refuse(errc::unsupported_parameter, shown_member(name),
-         nearest ? fmt::format("there is no parameter '{}'; did you mean '{}'?", full(shown_member(name)),
-                               *nearest)
+         nearest ? fmt::format("there is no parameter '{}'; did you mean '{}'?",
+                               full(shown_member(name)), *nearest)
                  : fmt::format("there is no parameter '{}'", full(shown_member(name))));
 }
 
-result<void> field_reader::finish(std::span<const unsupported_field> unsupported) {
+result<void> field_reader::finish(std::span<const unsupported_field> unsupported,
+                                  object_kind kind) {
   for (auto it = object_.begin(); it != object_.end() && !failure_; ++it) {
     if (!asked_.contains(it.key())) {
-      judge_unknown(it.key(), it.value(), unsupported);
+      judge_unknown(it.key(), it.value(), unsupported, kind);
     }
   }
   if (failure_) {

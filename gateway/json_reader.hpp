@@ -1,8 +1,10 @@
 // JSON of a client, read field by field into typed values. The first mistake is kept, with the
 // field's name; what is read after it has its default. Fields that nobody asked for are refused by
-// name. Used by openai_fields, openai_request and websocket_messages; no exception leaves it.
+// name, unless they cannot change an answer. Used by openai_fields, openai_request and
+// websocket_messages; no exception leaves it.
 #pragma once
 
+#include "gateway/read_over.hpp"
 #include "gateway/request_check.hpp"
 #include "schema/result.hpp"
 
@@ -26,8 +28,8 @@ result<json> parse_json(std::string_view text, std::size_t depth_max);
 result<json> parse_body(std::string_view body, std::size_t depth_max);
 
 // A parameter of a known API that this server does not have: refused unless it says the same as
-// leaving it out. `no_op` is JSON; empty: null alone. `instead`: what to use, if there is
-// something.
+// leaving it out, as null does. `no_op` is JSON; empty: there is no other. `instead`: what to use,
+// if there is something.
 struct unsupported_field {
   std::string_view name;
   std::string_view no_op;
@@ -53,8 +55,8 @@ public:
   // The fields of the object in member `name`, if it is there, read by `read(field_reader&)`; what
   // that does not ask for is judged as in finish().
   template <class Read>
-  void object(std::string_view name, Read read,
-              std::span<const unsupported_field> unsupported = {}) {
+  void object(std::string_view name, Read read, std::span<const unsupported_field> unsupported = {},
+              object_kind kind = object_kind::parameters) {
     const auto* value = find(name);
     if (!value)
       return;
@@ -62,7 +64,7 @@ public:
       return refuse_type(name, "an object", *value);
     field_reader inner(*value, full(name) + ".");
     read(inner);
-    if (auto ok = inner.finish(unsupported); !ok)
+    if (auto ok = inner.finish(unsupported, kind); !ok)
       refuse(ok.error());
   }
 
@@ -74,13 +76,15 @@ public:
   // All names so far that may stand in the object.
   const std::set<std::string, std::less<>>& asked() const noexcept { return asked_; }
   bool has_failed() const noexcept { return failure_.has_value(); }
-  // Judges what nobody asked for. Errors: the first mistake.
-  result<void> finish(std::span<const unsupported_field> unsupported = {});
+  // Judges what nobody asked for: nulls pass, and what such an object may have for others to read
+  // (read_over.hpp). Errors: the first mistake.
+  result<void> finish(std::span<const unsupported_field> unsupported = {},
+                      object_kind kind = object_kind::parameters);
 
 private:
   std::string full(std::string_view name) const { return path_ + std::string(name); }
   void judge_unknown(const std::string& name, const json& value,
-                     std::span<const unsupported_field> unsupported);
+                     std::span<const unsupported_field> unsupported, object_kind kind);
 
   const json& object_;
   std::string path_;

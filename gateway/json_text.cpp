@@ -7,7 +7,8 @@ namespace {
 
 constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
 constexpr std::string_view json_space = " \t\n\r";
-constexpr std::string_view behind_a_word = ",:}] \t\n\r"; // the end of a number, true, false or null
+constexpr std::string_view behind_a_word =
+    ",:}] \t\n\r"; // the end of a number, true, false or null
 
 // Goes through a text from its begin to its end at most. Each step takes what may stand there, or
 // says that it does not.

@@ -307,6 +307,9 @@ private:
     if (!read) {
       return read.error();
     }
+    if (auto ok = refuse_no_limit(*parsed, config_.request); !ok) {
+      return ok.error();
+    }
     out_.request = std::move(read->request);
     out_.request.input = input("text_input")->get<std::string>();
     out_.request.model = out_.shape.model;

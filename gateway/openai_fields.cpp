@@ -31,7 +31,7 @@ std::string read_parts(field_reader& message, const json& parts, const std::stri
       return {};
     }
     field_reader part(parts[i], part_path);
-    const auto type = part.text("type", {}, label_bytes_max);
+    const auto type = part.text("type", "text", label_bytes_max); // vLLM: its fields say so
     if (!part.has_failed() && type != "text") {
       part.refuse(errc::unsupported_parameter, "type",
                   fmt::format("'{}type' must be 'text': this server reads no '{}'", part_path,
@@ -41,7 +41,7 @@ std::string read_parts(field_reader& message, const json& parts, const std::stri
     if (body && !body->is_string()) {
       part.refuse_type("text", "a string", *body);
     }
-    if (auto ok = part.finish(); !ok) {
+    if (auto ok = part.finish({}, object_kind::part); !ok) {
       message.refuse(ok.error());
       return {};
     }
@@ -74,12 +74,22 @@ std::string read_role(field_reader& message) {
   return name;
 }
 
+// Some clients say of a message what it is: nothing that is not known.
+void read_message_type(field_reader& message) {
+  const auto type = message.text("type", "message", label_bytes_max);
+  if (!message.has_failed() && type != "message" && type != "text") {
+    message.refuse(errc::unsupported_parameter, "type",
+                   "the 'type' of a message must be 'message' or 'text', if there is one");
+  }
+}
+
 result<chat_message> read_message(const json& value, const std::string& path,
                                   const request_limits& limits) {
   field_reader message(value, path);
   chat_message out;
   out.role = read_role(message);
   out.name = message.text("name", {}, name_bytes_max);
+  read_message_type(message);
   read_calls_of(message, path, limits, out);
   const auto* content =
       out.tool_calls.empty() ? message.require("content") : message.find("content");
@@ -92,10 +102,17 @@ result<chat_message> read_message(const json& value, const std::string& path,
       message.refuse_type("content", "a string or an array of text parts", *content);
     }
   }
-  if (auto ok = message.finish(unsupported_in_message); !ok) {
+  if (auto ok = message.finish(unsupported_in_message, object_kind::message); !ok) {
     return ok.error();
   }
   return out;
+}
+
+// What llama.cpp's and LM Studio's clients say where there is to be no limit, and vLLM's where it
+// is the model's own.
+bool is_minus_one(const json* value) {
+  return value && value->is_number_integer() && !value->is_number_unsigned() &&
+         value->get<std::int64_t>() == -1;
 }
 
 void read_biases(field_reader& fields, const request_limits& limits, sampling_params& out) {
@@ -180,18 +197,17 @@ void read_stopping(field_reader& fields, openai_api api, const request_limits& l
   auto& s = out.stop;
   const auto most = static_cast<std::int64_t>(limits.tokens_max);
   const bool has_old = fields.find("max_tokens") != nullptr;
-  const bool has_new = api == openai_api::chat && fields.find("max_completion_tokens") != nullptr;
-  if (has_old && has_new) {
-    fields.refuse(errc::invalid_value, "max_tokens",
-                  "'max_tokens' and 'max_completion_tokens' say the same: send one of them");
-  }
+  // As vLLM: OpenAI's newer word counts where both are said.
+  const bool has_new = fields.find("max_completion_tokens") != nullptr;
   const char* name = has_new ? "max_completion_tokens" : "max_tokens";
   // None, of a prompt that is told as likely as it is: read_several says whether it is.
   const std::int64_t least = api == openai_api::completions ? 0 : 1;
+  const bool has_no_limit = is_minus_one(fields.find(name));
   s.tokens_max = static_cast<std::uint32_t>(
-      fields.integer(name, limits.completion_tokens_default, least, most));
+      has_no_limit ? std::int64_t{limits.completion_tokens_default}
+                   : fields.integer(name, limits.completion_tokens_default, least, most));
   // A chat may use all that the context leaves; a completion has OpenAI's default.
-  out.tokens_max_given = has_old || has_new || api == openai_api::completions;
+  out.tokens_max_given = !has_no_limit && (has_old || has_new || api == openai_api::completions);
   s.tokens_min = static_cast<std::uint32_t>(fields.integer("min_tokens", 0, 0, most));
   s.ignore_eos = fields.boolean("ignore_eos", false);
   s.include_stop_text = fields.boolean("include_stop_str_in_output", false);
@@ -199,6 +215,16 @@ void read_stopping(field_reader& fields, openai_api api, const request_limits& l
   if (const auto* ids = fields.find("stop_token_ids")) {
     s.stop_ids = read_ids(fields, "stop_token_ids", *ids, limits.stop_ids_max);
   }
+}
+
+// vLLM's -1: as many as the model takes.
+std::uint32_t read_truncation(field_reader& fields, const request_limits& limits) {
+  constexpr const char* name = "truncate_prompt_tokens";
+  if (is_minus_one(fields.find(name))) {
+    return prompt_tokens_of_context;
+  }
+  return static_cast<std::uint32_t>(
+      fields.integer(name, 0, 1, static_cast<std::int64_t>(limits.prompt_ids_max)));
 }
 
 // More answers are drawn than are given: their log-probabilities say which. Requires: `n`, logprobs
@@ -233,11 +259,12 @@ void read_stream(field_reader& fields, reply_shape& shape) {
                   "'stream_options' needs 'stream' to be true");
     return;
   }
-  static constexpr unsupported_field unsupported[] = {{"include_obfuscation", "false"},
-                                                      {"continuous_usage_stats", "false"}};
   field_reader inner(*options, "stream_options.");
   shape.includes_usage = inner.boolean("include_usage", false);
-  if (auto ok = inner.finish(unsupported); !ok) {
+  // As vLLM: of a usage that is not asked for there is none on the way either.
+  shape.has_running_usage = inner.boolean("continuous_usage_stats", false) && shape.includes_usage;
+  inner.boolean("include_obfuscation", false); // OpenAI's padding against who counts bytes
+  if (auto ok = inner.finish(); !ok) {
     fields.refuse(ok.error());
   }
 }
@@ -256,15 +283,17 @@ result<void> finish(field_reader& fields, openai_api api) {
 
 } // namespace
 
-std::uint64_t read_seed(field_reader& fields, const std::string& request_id) {
+std::uint64_t read_seed(field_reader& fields, const std::string& request_id, seed_kind kind) {
   const auto* value = fields.find("seed");
   if (value && value->is_number_unsigned()) {
     return value->get<std::uint64_t>();
   }
-  if (value && value->is_number_integer()) {
+  const bool is_negative = value && value->is_number_integer();
+  if (is_negative && kind == seed_kind::unsigned_seed) {
+    fields.refuse(errc::invalid_value, "seed", "'seed' must be an integer from 0");
+  } else if (is_negative && value->get<std::int64_t>() != -1) {
     return static_cast<std::uint64_t>(value->get<std::int64_t>());
-  }
-  if (value) {
+  } else if (value && !is_negative) {
     fields.refuse_type("seed", "an integer of 64 bits", *value);
   }
   if (!request_id.empty()) {
@@ -360,6 +389,16 @@ chat_prompt read_messages(field_reader& fields, const request_limits& limits) {
   return chat;
 }
 
+result<void> refuse_no_limit(const json& body, const request_limits& limits) {
+  for (const auto* name : {"max_tokens", "max_completion_tokens"}) {
+    if (const auto at = body.find(name); at != body.end() && is_minus_one(&*at)) {
+      return fail_param(errc::invalid_value, name, "'{}' must be between 1 and {}, not -1", name,
+                        limits.tokens_max);
+    }
+  }
+  return {};
+}
+
 result<openai_generate> read_generation(field_reader& fields, std::string_view source,
                                         openai_api api, const request_limits& limits) {
   openai_generate out;
@@ -393,8 +432,7 @@ result<openai_generate> read_generation(field_reader& fields, std::string_view s
   for (const auto* label : {"user", "safety_identifier", "prompt_cache_key"}) {
     fields.text(label, {}, label_bytes_max);
   }
-  request.prompt_tokens_max = static_cast<std::uint32_t>(fields.integer(
-      "truncate_prompt_tokens", 0, 1, static_cast<std::int64_t>(limits.prompt_ids_max)));
+  request.prompt_tokens_max = read_truncation(fields, limits);
   request.cache_salt = fields.text("cache_salt", {}, salt_bytes_max);
   request.is_resumable = fields.boolean("resumable", false);
   request.priority = static_cast<std::int32_t>(

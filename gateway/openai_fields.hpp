@@ -12,6 +12,10 @@ namespace baton::gateway {
 result<openai_generate> read_generation(field_reader& fields, std::string_view source,
                                         openai_api api, const request_limits& limits);
 
+// A limit of -1 is none, to llama.cpp's clients of OpenAI's routes. To vLLM's, TorchServe's and
+// Triton's own it is a mistake. Errors: invalid_value. Requires: an object.
+result<void> refuse_no_limit(const json& body, const request_limits& limits);
+
 // The same for /tokenize and /detokenize.
 result<tokenize_call> read_tokenize(field_reader& fields, const request_limits& limits);
 result<detokenize_call> read_detokenize(field_reader& fields, const request_limits& limits);
@@ -20,7 +24,11 @@ result<detokenize_call> read_detokenize(field_reader& fields, const request_limi
 chat_prompt read_messages(field_reader& fields, const request_limits& limits);
 std::string read_model(field_reader& fields);
 // "seed". A request with a name draws the same when it is asked again, any other one at random.
-std::uint64_t read_seed(field_reader& fields, const std::string& request_id);
+// `signed_seed`: of vLLM and llama.cpp, where -1 says the same as leaving it out; TGI's has no
+// sign.
+enum class seed_kind : std::uint8_t { signed_seed, unsigned_seed };
+std::uint64_t read_seed(field_reader& fields, const std::string& request_id,
+                        seed_kind kind = seed_kind::signed_seed);
 // "stop": a text, or several.
 void read_stop_texts(field_reader& fields, stopping& out);
 std::vector<token_id> read_ids(field_reader& fields, std::string_view name, const json& array,

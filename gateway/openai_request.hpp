@@ -28,7 +28,8 @@ struct reply_shape {
   openai_api api = openai_api::chat;
   std::string model; // as the client named it; empty: it did not
   bool is_stream = false;
-  bool includes_usage = false; // in a stream; without one it is always there
+  bool includes_usage = false;    // in a stream; without one it is always there
+  bool has_running_usage = false; // and in each of its events, that of the choice so far
   bool has_logprobs = false;
   std::uint32_t prompts = 1; // that are answered; choices are counted on through all of them
   std::uint32_t choices = 1; // of each prompt

@@ -309,13 +309,25 @@ void event_writer::begin_event(std::string& out) const {
   out += head_;
 }
 
+// Behind its choice, the usage as far as it is asked for.
+void event_writer::end_event(const chunk& c, std::uint32_t output_tokens, std::string& out) const {
+  if (!shape_.has_running_usage) {
+    out += tail_;
+    return;
+  }
+  const auto& of_prompt = prompts_[c.choice / shape_.choices];
+  out += "],\"usage\":";
+  out += dump(usage_json({of_prompt.prompt_tokens, of_prompt.cached_tokens, output_tokens}));
+  out += "}\n\n";
+}
+
 void event_writer::add_role(const chunk& c, std::string& out) {
   begin_event(out);
   fmt::format_to(std::back_inserter(out),
                  R"({{"index":{},"delta":{{"role":"assistant","content":""}},)"
                  R"("logprobs":null,"finish_reason":null}})",
                  c.choice);
-  out += tail_;
+  end_event(c, /*output_tokens=*/0, out);
 }
 
 void event_writer::add_text(const chunk& c, std::string& out) {
@@ -332,7 +344,7 @@ void event_writer::add_text(const chunk& c, std::string& out) {
     choice.echo_characters = text::utf8_characters(echo_of(c.choice));
   }
   out += R"(,"finish_reason":null})";
-  out += tail_;
+  end_event(c, c.output_tokens, out);
   choice.text_characters += text::utf8_characters(c.text);
 }
 
@@ -369,7 +381,7 @@ void event_writer::add_calls(const chunk& c, std::string& out) {
                  R"({{"index":{},"delta":{},"logprobs":{},"finish_reason":null}})", c.choice,
                  delta_of(c.choice, now),
                  has_logprobs ? logprobs_json(shape_.api, details, 0) : "null");
-  out += tail_;
+  end_event(c, c.output_tokens, out);
 }
 
 void event_writer::add_finish(const chunk& c, std::string& out) {
@@ -392,7 +404,7 @@ void event_writer::add_finish(const chunk& c, std::string& out) {
   begin_event(out);
   fmt::format_to(std::back_inserter(out), R"({{"index":{},{},"logprobs":{},"finish_reason":"{}"}})",
                  c.choice, delta, logprobs, reason_word(c.finish, has_calls));
-  out += tail_;
+  end_event(c, c.output_tokens, out);
 }
 
 void event_writer::add_usage(std::string& out) {
@@ -412,13 +424,13 @@ void event_writer::add(const chunk& c, std::string& out) {
   if (has_ended_ || choice.has_finished) {
     return;
   }
+  note_prompt(c, shape_.choices, prompts_);
   if (!choice.has_role && shape_.api == openai_api::chat) {
     add_role(c, out);
   }
   choice.has_role = true;
   choice.output_tokens = c.output_tokens;
   add_prompt(choice.prompt, c);
-  note_prompt(c, shape_.choices, prompts_);
   auto& place = place_.from[c.choice];
   place.index = std::max(place.index, c.index);
   // A token may have no text yet (part of a character); with logprobs it is an event all the same.

@@ -95,6 +95,7 @@ private:
   std::string text_behind_echo(const chunk& c) const;
   std::string logprobs_behind_echo(const chunk& c) const;
   void begin_event(std::string& out) const;
+  void end_event(const chunk& c, std::uint32_t output_tokens, std::string& out) const;
   void add_role(const chunk& c, std::string& out);
   void add_text(const chunk& c, std::string& out);
   void add_calls(const chunk& c, std::string& out);

@@ -72,15 +72,18 @@ asked_tool read_tool(field_reader& tool) {
   asked_tool out;
   read_type(tool, "function");
   tool.require("function");
-  tool.object("function", [&](field_reader& function) {
-    out.name = read_name(function);
-    function.text("description", {}, description_bytes_max);
-    out.is_strict = function.boolean("strict", false);
-    const auto* parameters = function.find("parameters");
-    if (parameters && !parameters->is_object()) {
-      function.refuse_type("parameters", "a JSON schema, an object", *parameters);
-    }
-  });
+  tool.object(
+      "function",
+      [&](field_reader& function) {
+        out.name = read_name(function);
+        function.text("description", {}, description_bytes_max);
+        out.is_strict = function.boolean("strict", false);
+        const auto* parameters = function.find("parameters");
+        if (parameters && !parameters->is_object()) {
+          function.refuse_type("parameters", "a JSON schema, an object", *parameters);
+        }
+      },
+      {}, object_kind::tool);
   return out;
 }
 
@@ -105,7 +108,7 @@ bool read_list(field_reader& fields, const json& list, const request_limits& lim
     const auto path = fmt::format("tools[{}].", i);
     field_reader tool(list[i], path);
     out.all.push_back(read_tool(tool));
-    if (auto ok = tool.finish(); !ok) {
+    if (auto ok = tool.finish({}, object_kind::tool); !ok) {
       fields.refuse(ok.error());
       return false;
     }
@@ -163,24 +166,27 @@ std::string read_call(field_reader& call, const std::string& path) {
   const auto id = call.text("id", {}, id_bytes_max);
   read_type(call, "function");
   call.require("function");
-  call.object("function", [&](field_reader& function) {
-    name = read_name(function);
-    const auto* text = function.require("arguments");
-    if (!text) {
-      return;
-    }
-    if (!text->is_string()) {
-      return function.refuse_type("arguments", "a string", *text);
-    }
-    const auto& given = text->get_ref<const std::string&>();
-    const auto parsed = grammar::parse_json(given.empty() ? "{}" : given);
-    if (!parsed || !parsed->is_object()) {
-      return function.refuse(
-          errc::invalid_value, "arguments",
-          fmt::format("'{}function.arguments' must be the text of a JSON object", path));
-    }
-    arguments = grammar::to_text(*parsed);
-  });
+  call.object(
+      "function",
+      [&](field_reader& function) {
+        name = read_name(function);
+        const auto* text = function.require("arguments");
+        if (!text) {
+          return;
+        }
+        if (!text->is_string()) {
+          return function.refuse_type("arguments", "a string", *text);
+        }
+        const auto& given = text->get_ref<const std::string&>();
+        const auto parsed = grammar::parse_json(given.empty() ? "{}" : given);
+        if (!parsed || !parsed->is_object()) {
+          return function.refuse(
+              errc::invalid_value, "arguments",
+              fmt::format("'{}function.arguments' must be the text of a JSON object", path));
+        }
+        arguments = grammar::to_text(*parsed);
+      },
+      {}, object_kind::call);
   return fmt::format(R"({{"id":{},"type":"function","function":{{"name":{},"arguments":{}}}}})",
                      grammar::quoted(id), grammar::quoted(name), arguments);
 }
@@ -270,8 +276,7 @@ void read_calls_of(field_reader& message, const std::string& path, const request
     const auto call_path = fmt::format("{}{}.", path, name);
     field_reader call(item, call_path);
     all += (i == 0 ? "" : ",") + read_call(call, call_path);
-    static constexpr unsupported_field passed_over[] = {{"index", ""}};
-    if (auto ok = call.finish(passed_over); !ok) {
+    if (auto ok = call.finish({}, object_kind::call); !ok) {
       return message.refuse(ok.error());
     }
   }

@@ -51,6 +51,7 @@ inline constexpr unsupported_field unsupported_in_chat[] = {
     {"continue_final_message", "false"},
     {"echo", "false"},
     {"include_reasoning", "true"},
+    {"n_predict", "", "max_tokens"},
     {"mm_processor_kwargs", ""},
 };
 
@@ -58,12 +59,12 @@ inline constexpr unsupported_field unsupported_in_completions[] = {
     {"suffix", "\"\""},
     {"add_special_tokens", "true"},
     {"prompt_embeds", ""},
+    {"n_predict", "", "max_tokens"},
 };
 
 inline constexpr unsupported_field unsupported_in_message[] = {
-    {"tool_calls", "[]"}, {"function_call", "", "tool_calls"},
-    {"refusal", ""},      {"audio", ""},
-    {"tool_call_id", ""}, {"annotations", "[]"},
+    {"tool_calls", "[]"}, {"function_call", "", "tool_calls"}, {"refusal", "\"\""}, {"audio", ""},
+    {"tool_call_id", ""},
 };
 
 } // namespace baton::gateway

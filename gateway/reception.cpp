@@ -205,6 +205,7 @@ opening reception::open(const caller& who, generate request, bool add_generation
     trace->what.asks_for(request);
   }
   set_caller(request, who.name());
+  settle_numbers(request.sampling);
   if (auto ok = check_limits(request); !ok) {
     return refused(refuse(ok.error()), trace);
   }

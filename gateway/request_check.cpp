@@ -9,7 +9,7 @@ namespace {
 
 struct real_field {
   const char* name;
-  double value;
+  float value;
   const real_range& range;
 };
 
@@ -111,6 +111,14 @@ result<void> check_prompt(const prompt& input, const request_limits& limits) {
 
 } // namespace
 
+void settle_numbers(sampling_params& s) noexcept {
+  s.temperature = s.temperature < temperature_least ? 0 : s.temperature;
+  for (auto* number : {&s.min_p, &s.presence_penalty, &s.frequency_penalty, &s.watermark_gamma,
+                       &s.watermark_delta}) {
+    *number = std::isnormal(*number) ? *number : 0;
+  }
+}
+
 error out_of_range(std::string_view param, const real_range& range, double value) {
   return fail_param(errc::invalid_value, param, "'{}' must be {} {} and at most {}, not {}", param,
                     range.excludes_least ? "above" : "at least", range.least, range.most, value);
@@ -175,6 +183,15 @@ result<void> check_against_model(const generate& request, const model_card& card
                       "the model '{}' has no chat template: use /v1/completions", card.name);
   }
   return {};
+}
+
+std::uint32_t prompt_tokens_within(const generate& request, std::uint32_t context_max) noexcept {
+  if (request.prompt_tokens_max != prompt_tokens_of_context) {
+    return request.prompt_tokens_max;
+  }
+  const auto answer = request.tokens_max_given ? std::max(1U, request.stop.tokens_max) : 1U;
+  // Where the answer alone is too long, the schedule says so.
+  return context_max == 0 ? 0 : context_max - std::min(answer, context_max - 1);
 }
 
 std::uint32_t tokens_estimate(const generate& request, std::uint32_t context_max) noexcept {

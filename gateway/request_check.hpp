@@ -6,6 +6,8 @@
 #include "schema/messages.hpp"
 #include "schema/result.hpp"
 
+#include <cmath>
+
 namespace baton::gateway {
 
 // Closed unless said otherwise. Sources: OpenAI's API reference; top_k, min_p, repetition_penalty
@@ -17,6 +19,13 @@ struct real_range {
   bool contains(double v) const noexcept { // false for NaN
     return (excludes_least ? v > least : v >= least) && v <= most;
   }
+  // Of a float, which is what a request has. One that is not normal counts as 0: so do engines, which
+  // flush such numbers.
+  bool contains(float v) const noexcept {
+    const float counted = std::fpclassify(v) == FP_SUBNORMAL ? 0 : v;
+    const auto from = static_cast<float>(least), to = static_cast<float>(most);
+    return (excludes_least ? counted > from : counted >= from) && counted <= to;
+  }
 };
 
 inline constexpr real_range temperature_range{0, 2};
@@ -26,15 +35,29 @@ inline constexpr real_range typical_p_range{0, 1, true};
 inline constexpr real_range watermark_gamma_range{0, 1};
 inline constexpr real_range watermark_delta_range{0,
                                                   100}; // as bias_range: beyond, nothing else comes
-// vLLM has no upper end; beyond 100 every seen token is banned, which logit_bias says better.
-inline constexpr real_range repetition_penalty_range{0, 100, true};
+// vLLM has no ends but 0; beyond 100 every seen token is banned, and below 1/100 nothing but seen
+// ones comes, which logit_bias says better. Logits stay numbers between them.
+inline constexpr real_range repetition_penalty_range{0.01, 100};
 inline constexpr real_range penalty_range{-2, 2};
 inline constexpr real_range bias_range{-100, 100};
 inline constexpr std::int32_t top_k_max = 1 << 20;         // no vocabulary is larger
 inline constexpr std::int32_t speculative_tokens_max = 16; // more are hardly ever right
 
+// generate::prompt_tokens_max of a request that is cut to what the model takes: the desk, which
+// knows the model, puts the number there.
+inline constexpr std::uint32_t prompt_tokens_of_context = UINT32_MAX;
+// That number: the answer's tokens have to find room too. 0: not known, nothing is cut.
+std::uint32_t prompt_tokens_within(const generate& request, std::uint32_t context_max) noexcept;
+
 // What an error names where the request's own field is not known: vLLM's.
 inline constexpr const char* constraint_param = "structured_outputs";
+
+// As vLLM: a temperature below this is 0, the likeliest token.
+inline constexpr float temperature_least = 1e-5F;
+
+// Numbers in range as the sampler takes them: no temperature too small to divide by, no negative
+// zero, none that is not normal. For whatever door they came by.
+void settle_numbers(sampling_params& s) noexcept;
 
 error out_of_range(std::string_view param, const real_range& range, double value);
 

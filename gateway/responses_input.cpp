@@ -19,8 +19,6 @@ public:
 
   chat_message read() {
     const auto type = item_.text("type", "message", word_bytes_max);
-    item_.text("id", {}, word_bytes_max); // of an item that comes back: said, and not needed
-    item_.text("status", {}, word_bytes_max);
     if (type == "message") {
       read_message();
     } else if (type == "function_call") {
@@ -72,7 +70,6 @@ private:
       item_.refuse_type(name, "an object", value);
       return {};
     }
-    static constexpr unsupported_field unsupported[] = {{"annotations", "[]"}, {"logprobs", "[]"}};
     field_reader part(value, path_ + name + ".");
     const auto type = part.text("type", {}, word_bytes_max);
     if (type != "input_text" && type != "output_text") {
@@ -85,7 +82,7 @@ private:
     if (text && !text->is_string()) {
       part.refuse_type("text", "a string", *text);
     }
-    if (auto ok = part.finish(unsupported); !ok) {
+    if (auto ok = part.finish({}, object_kind::part); !ok) {
       item_.refuse(ok.error());
       return {};
     }
@@ -175,7 +172,7 @@ chat_prompt read_input(field_reader& fields, const request_limits& limits) {
     const auto path = fmt::format("input[{}].", i);
     field_reader item(value, path);
     auto message = item_reader(item, path, limits).read();
-    if (auto ok = item.finish(); !ok) {
+    if (auto ok = item.finish({}, object_kind::message); !ok) {
       fields.refuse(ok.error());
       return {};
     }

@@ -5,7 +5,6 @@
 #include "gateway/openai_fields.hpp"
 #include "gateway/openai_tools.hpp"
 #include "gateway/responses_input.hpp"
-#include "schema/ensure.hpp"
 
 #include <charconv>
 #include <limits>
@@ -290,7 +289,9 @@ std::set<std::string, std::less<>> response_fields_of(const gateway_config& conf
 result<response_question> parse_response_question(std::string_view method,
                                                   std::string_view target) {
   constexpr std::string_view root = "/v1/responses/";
-  ENSURE(target.starts_with(root), "this is no response's path: {}", target);
+  if (!target.starts_with(root)) {
+    return fail_param(errc::not_found, "response_id", "there is no such response");
+  }
   target.remove_prefix(root.size());
   auto path = take_until(target, '?');
   response_question out;

@@ -67,7 +67,7 @@ private:
     s.typical_p = real("typical_p", 1, share_range);
     s.repetition_penalty = real("repetition_penalty", 1, repetition_penalty_range);
     s.frequency_penalty = real("frequency_penalty", 0, penalty_range);
-    s.seed = read_seed(fields_, {});
+    s.seed = read_seed(fields_, {}, seed_kind::unsigned_seed);
     const bool is_sampled = fields_.boolean("do_sample", !are_given) || s.temperature != 1 ||
                             s.top_k > 0 || s.top_p < 1 || s.typical_p < 1;
     if (is_sampled) {

@@ -116,7 +116,9 @@ http_api::admission torchserve_api::admit(const http_call& call) const {
 
 http_plan torchserve_api::plan(const http_call& call) const {
   const auto target = read_torchserve_target(call.target);
-  ENSURE(target, "a target that cannot be read was not refused");
+  if (!target) {
+    return refuse(target.error());
+  }
   const auto route = find_torchserve_route(call.door, *target);
   if (route.is == operation::describe_api || call.method == "OPTIONS") {
     return torchserve_reply(torchserve_openapi(call.door, facts_->config(), has_store(*facts_)));
@@ -205,7 +207,9 @@ http_plan torchserve_api::predict_worker(const worker_view& of, const http_call&
     return refuse(fail(errc::not_found, "Unknown API endpoint: {}", route.suffix.substr(0, 256)));
   }
   const auto target = read_torchserve_target(call.target);
-  ENSURE(target, "a target that cannot be read was not refused");
+  if (!target) {
+    return refuse(target.error());
+  }
   auto asked = read_worker_prediction(of, call, route, *target);
   if (!asked) {
     return refuse(asked.error());

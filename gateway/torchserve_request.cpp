@@ -167,8 +167,9 @@ result<openai_generate> read_prediction(json body, std::string_view source, bool
   }
   field_reader fields(body);
   auto call = read_generation(fields, source, openai_api::completions, limits);
-  if (!call) {
-    return in_their_words(call.error(), renamed);
+  const auto is_limited = call ? refuse_no_limit(body, limits) : call.error();
+  if (!is_limited) {
+    return in_their_words(is_limited.error(), renamed);
   }
   if (auto ok = check_alone(*call); !ok) {
     return ok.error();

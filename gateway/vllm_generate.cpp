@@ -39,6 +39,9 @@ result<vllm_generate> read(const json& parsed, std::string_view body,
   if (!call) {
     return call.error();
   }
+  if (auto ok = refuse_no_limit(parsed, limits); !ok) {
+    return ok.error();
+  }
   if (const auto* name = name_without_effect(*call)) {
     return fail_param(errc::unsupported_parameter, name,
                       "'{}' is not supported by /generate: use /v1/completions", name);

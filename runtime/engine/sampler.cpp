@@ -274,7 +274,7 @@ void keep_typical(std::vector<weighted_token>& entries, std::span<const float> l
   double total = 0, mean = 0;
   for (const auto& e : entries) {
     total += static_cast<double>(e.value);
-    mean += static_cast<double>(e.value) * x_of(e);
+    mean += e.value > 0 ? static_cast<double>(e.value) * x_of(e) : 0; // x may be -infinity there
   }
   mean /= total;
   auto& nearest = scratch.distances; // a heap

@@ -212,7 +212,8 @@ result<expression> schema_reader::read_any(const json_value& schema, const std::
   return to_.shared(keyword, to_.either(std::move(ways)));
 }
 
-// Beside them only `type` means anything more; what else would have to be checked is refused.
+// Beside them only `type` means anything more, and a format is an annotation; what else would have
+// to be checked is refused.
 result<expression> schema_reader::read_values(const json_value& schema, const place& where) {
   const auto* all = schema.find("enum");
   const auto* only = schema.find("const");
@@ -220,7 +221,8 @@ result<expression> schema_reader::read_values(const json_value& schema, const pl
   if (all && (!all->is_array() || all->items.empty()))
     return wrong(where, "'enum' must be an array of values");
   for (const auto& [keyword, value] : schema.members)
-    if (keyword != "enum" && keyword != "const" && keyword != "type" && !is_annotation(keyword))
+    if (keyword != "enum" && keyword != "const" && keyword != "type" && keyword != "format" &&
+        !is_annotation(keyword))
       return unsupported(where, fmt::format("'{}' beside '{}'", keyword, all ? "enum" : "const"));
   const auto is_meant = [&](const json_value& v) {
     if (only && all && v != *only)

@@ -8,7 +8,8 @@
 //   object   properties, required, additionalProperties, propertyNames, min- and maxProperties
 //   array    items, prefixItems, additionalItems, minItems, maxItems
 //   string   minLength, maxLength, or pattern, or format (date, time, date-time, duration, uuid,
-//            email, hostname, ipv4, ipv6, uri)
+//            email, hostname, ipv4, ipv6, uri); beside one of the others, enum or const a format is
+//            an annotation: it holds where it can, and any is taken
 //   number   minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf 1
 #pragma once
 

@@ -9,33 +9,46 @@ namespace {
 
 struct format_row {
   std::string_view name;
-  const char* pattern; // of the whole string
+  const char* pattern;             // of the whole string
+  std::uint32_t shortest, longest; // of what it allows
 };
 
 // As the specifications that JSON schema names have them (RFC 3339, 4122, 5321, 1123, 2673, 4291,
 // 3986), or a part of what they allow: years from 1000, no leap days or seconds, addresses and URIs
 // in their plain form.
 constexpr format_row formats[] = {
-    {"date", "[12]\\d{3}-((0[13578]|1[02])-(0[1-9]|[12]\\d|3[01])|(0[469]|11)-(0[1-9]|[12]\\d|30)|"
-             "02-(0[1-9]|1\\d|2[0-8]))"},
-    {"time", "([01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(\\.\\d{1,6})?(Z|[+-]([01]\\d|2[0-3]):[0-5]\\d)"},
+    {"date",
+     "[12]\\d{3}-((0[13578]|1[02])-(0[1-9]|[12]\\d|3[01])|(0[469]|11)-(0[1-9]|[12]\\d|30)|"
+     "02-(0[1-9]|1\\d|2[0-8]))",
+     10, 10},
+    {"time", "([01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(\\.\\d{1,6})?(Z|[+-]([01]\\d|2[0-3]):[0-5]\\d)", 9,
+     21},
     {"date-time",
      "[12]\\d{3}-((0[13578]|1[02])-(0[1-9]|[12]\\d|3[01])|(0[469]|11)-(0[1-9]|[12]\\d|30)|"
      "02-(0[1-9]|1\\d|2[0-8]))T([01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(\\.\\d{1,6})?"
-     "(Z|[+-]([01]\\d|2[0-3]):[0-5]\\d)"},
-    {"duration", "P(\\d{1,4}W|\\d{1,4}Y(\\d{1,2}M(\\d{1,3}D)?)?|\\d{1,4}M(\\d{1,3}D)?|\\d{1,4}D"
-                 "(T\\d{1,3}H(\\d{1,3}M(\\d{1,3}S)?)?)?|T(\\d{1,4}H(\\d{1,3}M(\\d{1,3}S)?)?|"
-                 "\\d{1,4}M(\\d{1,3}S)?|\\d{1,4}S))"},
-    {"uuid", "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"},
-    {"email", "[A-Za-z0-9_+-]{1,32}(\\.[A-Za-z0-9_+-]{1,16}){0,2}@[A-Za-z0-9]([A-Za-z0-9-]{0,30}"
-              "[A-Za-z0-9])?(\\.[A-Za-z0-9]([A-Za-z0-9-]{0,30}[A-Za-z0-9])?){1,3}"},
+     "(Z|[+-]([01]\\d|2[0-3]):[0-5]\\d)",
+     20, 32},
+    {"duration",
+     "P(\\d{1,4}W|\\d{1,4}Y(\\d{1,2}M(\\d{1,3}D)?)?|\\d{1,4}M(\\d{1,3}D)?|\\d{1,4}D"
+     "(T\\d{1,3}H(\\d{1,3}M(\\d{1,3}S)?)?)?|T(\\d{1,4}H(\\d{1,3}M(\\d{1,3}S)?)?|"
+     "\\d{1,4}M(\\d{1,3}S)?|\\d{1,4}S))",
+     3, 19},
+    {"uuid", "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", 36, 36},
+    {"email",
+     "[A-Za-z0-9_+-]{1,32}(\\.[A-Za-z0-9_+-]{1,16}){0,2}@[A-Za-z0-9]([A-Za-z0-9-]{0,30}"
+     "[A-Za-z0-9])?(\\.[A-Za-z0-9]([A-Za-z0-9-]{0,30}[A-Za-z0-9])?){1,3}",
+     5, 198},
     {"hostname",
      "[A-Za-z0-9]([A-Za-z0-9-]{0,30}[A-Za-z0-9])?(\\.[A-Za-z]([A-Za-z0-9-]{0,30}[A-Za-z0-9])?)"
-     "{0,4}"},
-    {"ipv4", "((25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)\\.){3}(25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)"},
-    {"ipv6", "([0-9a-f]{1,4}:){7}[0-9a-f]{1,4}"},
-    {"uri", "[a-z][a-z0-9+.-]{0,15}://[A-Za-z0-9]([A-Za-z0-9.-]{0,60}[A-Za-z0-9])?(:\\d{1,4})?"
-            "(/[A-Za-z0-9_~.-]{0,64}){0,8}(\\?[A-Za-z0-9_=&-]{0,128})?(#[A-Za-z0-9_-]{0,32})?"},
+     "{0,4}",
+     1, 164},
+    {"ipv4", "((25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)\\.){3}(25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)",
+     7, 15},
+    {"ipv6", "([0-9a-f]{1,4}:){7}[0-9a-f]{1,4}", 15, 39},
+    {"uri",
+     "[a-z][a-z0-9+.-]{0,15}://[A-Za-z0-9]([A-Za-z0-9.-]{0,60}[A-Za-z0-9])?(:\\d{1,4})?"
+     "(/[A-Za-z0-9_~.-]{0,64}){0,8}(\\?[A-Za-z0-9_=&-]{0,128})?(#[A-Za-z0-9_-]{0,32})?",
+     5, 768},
 };
 
 } // namespace
@@ -50,20 +63,24 @@ result<expression> schema_reader::read_string(const json_value& schema, const pl
   for (const auto* text : {pattern, format})
     if (text && !text->is_string())
       return wrong(where, "'pattern' and 'format' must be strings");
-  const int asked = (pattern ? 1 : 0) + (format ? 1 : 0) + (*least || *most ? 1 : 0);
-  if (asked > 1)
-    return unsupported(where, "more than one of 'pattern', 'format' and a length");
+  const bool has_length = *least || *most;
+  if (pattern && has_length)
+    return unsupported(where, "'pattern' with a length");
+  // Beside a pattern, or a length that does not hold for all of its texts, a format is what it is
+  // in the specification: an annotation.
   if (pattern)
     return pattern->text.empty() ? json_.string()
                                  : read_pattern(pattern->text, /*is_search=*/true, where);
   if (format) {
+    const auto shortest = least->value_or(0), longest = most->value_or(UINT32_MAX);
     const auto* row = std::find_if(std::begin(formats), std::end(formats),
                                    [&](const auto& f) { return f.name == format->text; });
-    if (row == std::end(formats))
+    if (row == std::end(formats) && !has_length)
       return unsupported(where, fmt::format("the format '{}'", format->text.substr(0, 64)));
-    return read_pattern(row->pattern, /*is_search=*/false, where);
+    if (row != std::end(formats) && row->shortest >= shortest && row->longest <= longest)
+      return read_pattern(row->pattern, /*is_search=*/false, where);
   }
-  return asked == 0 ? json_.string() : json_.string_of_length(least->value_or(0), *most);
+  return has_length ? json_.string_of_length(least->value_or(0), *most) : json_.string();
 }
 
 result<expression> schema_reader::read_pattern(const std::string& pattern, bool is_search,

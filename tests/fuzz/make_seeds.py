@@ -109,6 +109,8 @@ def websocket_seeds():
     start = '{"type":"start","id":"a","prompt":"hi","max_tokens":4,"window":2}'
     put("websocket/life", frame(1, start) + frame(1, '{"type":"ack","id":"a","index":2}') + frame(1, '{"type":"cancel","id":"a"}')
         + frame(8, "\x03\u00e8"))
+    guided = '{"type":"start","id":"a","prompt":"hi","guided_choice":["a"]}'
+    put("websocket/mark", frame(1, "\ufeff" + guided) + frame(1, " \t\r\n" + guided) + frame(1, "\ufeff"))
     put("websocket/parts", frame(1, start[:20], final=False) + frame(9, "ping") + frame(0, start[20:], mask=b"mask") + frame(10, ""))
     put("websocket/long", frame(1, '{"type":"start","id":"b","messages":[{"role":"user","content":"' + "x" * 200 + '"}]}') + frame(2, "b"))
 
@@ -159,6 +161,11 @@ def grpc_seeds():
     put("grpc/model_infer", bytes([10]) + field(1, "m") + infer_input("text_input", "BYTES", field(8, "Hello")) + limit)
     put("grpc/model_infer_raw", bytes([10]) + field(1, "m") + field(5, field(1, "text_input") + field(2, "BYTES") + field(3, 1)) + field(7, b"\5\0\0\0Hello"))
     put("grpc/model_stream_infer", bytes([11]) + infer + field(4, field(1, "triton_enable_empty_final_response") + field(2, field(1, 1))))
+    inner = infer_input("sampling_parameters", "BYTES", field(8, '\ufeff{"structured_outputs": {"choice": ["a"]}}'))
+    put("grpc/sampling_parameters", bytes([10]) + field(1, "m") + infer_input("text_input", "BYTES", field(8, "Hello")) + inner)
+    guided = field(4, field(1, "guided_decoding") + field(2, field(3, '\ufeff{"json": {"type": "null"}}')))
+    put("grpc/guided_decoding", bytes([10]) + field(1, "m") + infer_input("text_input", "BYTES", field(8, "Hello")) + guided)
+    put("grpc/prediction_with_mark", bytes([21]) + field(1, "m") + field(3, field(1, "data") + field(2, '\ufeff{"prompt": "x", "guided_choice": ["a"]}')))
     put("grpc/model_config", bytes([5]) + field(1, "m"))
     put("grpc/predictions", bytes([21]) + field(1, "m") + field(3, field(1, "data") + field(2, '{"prompt": "Hello", "max_new_tokens": 3}')))
     put("grpc/scale_worker", bytes([27]) + field(1, "m") + field(4, 2))

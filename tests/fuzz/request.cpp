@@ -1,6 +1,9 @@
-// The JSON of clients: each door that takes some reads the same bytes. What a door accepts must fit
-// the wire.
+// The JSON of clients: each door that takes some reads the same bytes, as what its readers get and
+// as a whole request of each of its routes. What a door accepts must fit the wire.
 #include "gateway/embedding_request.hpp"
+#include "gateway/http_api.hpp"
+#include "gateway/json_text.hpp"
+#include "gateway/kserve_infer.hpp"
 #include "gateway/kserve_raw.hpp"
 #include "gateway/kserve_request.hpp"
 #include "gateway/kserve_worker_reply.hpp"
@@ -17,6 +20,8 @@
 #include "tests/fuzz/input.hpp"
 #include "tests/fuzz/round_trip.hpp"
 
+#include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -120,11 +125,107 @@ void check_raw(std::string_view body) {
       }
 }
 
-} // namespace
+// "m" is a language model and "w" a worker's, both ready.
+std::shared_ptr<board> serving() {
+  gateway_config config;
+  config.pipelines = {{node_id{2}, "m"}};
+  auto all = std::make_shared<board>(config);
+  all->change([](snapshot& s) {
+    model_card card;
+    card.name = "m";
+    card.phase = phase::ready;
+    card.has_chat_template = true;
+    s.pipelines[0].card = card;
+  });
+  all->set_workers(nullptr, {{"w", "1", std::make_shared<worker_load>()}});
+  return all;
+}
 
-int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+void check_plan(http_plan plan, const gateway_config& config) {
+  if (const auto* reply = std::get_if<http_reply>(&plan)) {
+    ENSURE(reply->status >= 200 && reply->status != 500, "status {}: {}", reply->status,
+           reply->body);
+  } else if (const auto* of_openai = std::get_if<openai_generate>(&plan)) {
+    check_accepted(of_openai->request, config);
+  } else if (const auto* of_torchserve = std::get_if<torchserve_generate>(&plan)) {
+    check_accepted(of_torchserve->call.request, config);
+  } else if (const auto* of_kserve = std::get_if<kserve_generate>(&plan)) {
+    check_accepted(of_kserve->request, config);
+  }
+}
+
+// The same bytes as a whole request of every route that takes a body, at the doors of all APIs.
+void check_routes(std::string_view body) {
+  static const auto facts = serving();
+  static const http_api api(facts);
+  static const std::vector<std::string> targets = [] {
+    std::vector<std::string> all{"/v1/workers/w"};
+    for (const auto& row : http_api::routes()) {
+      for (const auto* name : {"m", "w"}) {
+        std::string target(row.path);
+        for (auto at = target.find('{'); at != target.npos; at = target.find('{'))
+          target.replace(at, target.find('}') - at + 1, name);
+        if (row.methods == method_set::post && !target.ends_with('/'))
+          all.push_back(std::move(target));
+      }
+    }
+    return all;
+  }();
+  for (const auto& target : targets) {
+    http_call call;
+    call.method = "POST";
+    call.target = target;
+    call.body = body;
+    if (!api.admit(call).refusal)
+      check_plan(api.plan(call), facts->config());
+  }
+  for (const auto* target :
+       {"/predictions/m", "/predictions/w", "/predictions/m/1.0/v1/chat/completions",
+        "/predictions/m/1.0/v1/completions", "/explanations/w", "/v1/models/m:predict",
+        "/v1/models/w:predict", "/v2/models/m/infer", "/models"})
+    for (const auto door : {door_kind::torchserve_inference, door_kind::torchserve_management})
+      for (const auto* media : {"", "application/json", "application/x-www-form-urlencoded"}) {
+        http_call call;
+        call.method = "POST";
+        call.target = target;
+        call.door = door;
+        call.content_type = media;
+        call.body = body;
+        if (!api.admit(call).refusal)
+          check_plan(api.plan(call), facts->config());
+      }
+}
+
+// The same bytes where a request has JSON within: parameters of tensors, and Triton's parameters as
+// a text.
+void check_inner(std::string_view body, const gateway_config& config) {
+  infer said;
+  said.parameters = body;
+  said.inputs.push_back({"text_input", "BYTES", {1}, std::string("\1\0\0\0x", 5)});
+  if (const auto read = read_language_infer(said, "m", config))
+    check_accepted(read->request, config);
+  const auto outer =
+      json_text(nlohmann::json{{"text_input", "x"}, {"sampling_parameters", std::string(body)}});
+  if (auto call = parse_generate(outer, config.request))
+    if (const auto read = read_kserve(kserve_route::generate, *std::move(call), "m", config))
+      check_accepted(read->request, config);
+}
+
+// What a client has written is found in any bytes, or is not; what is found is within them.
+void check_members(std::string_view body) {
+  for (const std::string_view name : {"guided_json", "tools", "parameters", ""}) {
+    const std::string_view path[] = {name, "value"};
+    for (const auto depth : {1, 2})
+      if (const auto found = raw_member(body, std::span(path).first(depth)))
+        ENSURE(body.find(*found) != body.npos, "found, but not there");
+  }
+}
+
+void take(std::string_view body) {
   static const gateway_config config;
-  const auto body = fuzz::text_of(data, size);
+  check_members(body);
+  check_inner(body, config);
+  check_routes(body);
   for (const auto api : {openai_api::chat, openai_api::completions})
     if (auto call = parse_generation(api, body, config.request)) {
       check_accepted(call->request, config);
@@ -182,5 +283,14 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     ENSURE(!socket_error_text(mistake->id, mistake->reason).empty(), "an error without words");
   else if (const auto* start = std::get_if<socket_start>(&std::get<socket_message>(said)))
     check_accepted(start->call.request, config);
+}
+
+} // namespace
+
+// As it is, and with the byte order mark that some clients write before it.
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const auto body = fuzz::text_of(data, size);
+  take(body);
+  take("\xef\xbb\xbf" + std::string(body));
   return 0;
 }

@@ -29,7 +29,7 @@ class Target:
     syntax: list = dataclasses.field(default_factory=list)
 
 
-JSON = ["{", "}", "[", "]", ":", ",", '"', "\\\\u00e4", "null", "true", "false", "-1", "1e9", "0.5"]
+JSON = ["{", "}", "[", "]", ":", ",", '"', "\\xef\\xbb\\xbf", " ", "\\x09", "\\x0d", "\\x0a", "\\\\u0061", "\\\\u00e4", "null", "true", "false", "-1", "1e9", "0.5"]
 MODEL = ["runtime/model/checkpoint*.cpp", "runtime/model/description.cpp", "runtime/model/family.cpp", "runtime/model/gptq.cpp",
          "runtime/model/safetensors.cpp"]
 TARGETS = {
@@ -53,7 +53,7 @@ TARGETS = {
     "onnx_file": Target(),
     "packet": Target(["tests/data/schema/packet.bin"]),
     "grpc": Target([], ["gateway/grpc_*.cpp", "gateway/kserve_*.cpp", "gateway/torchserve_request.cpp"]),
-    "request": Target([], ["gateway/json_reader.cpp", "gateway/kserve_*.cpp", "gateway/openai_*.[ch]pp", "gateway/request_check.cpp",
+    "request": Target([], ["gateway/json_reader.cpp", "gateway/read_over.cpp", "gateway/kserve_*.cpp", "gateway/openai_*.[ch]pp", "gateway/request_check.cpp",
                            "gateway/torchserve_request.cpp", "gateway/websocket_messages.cpp"],
                       JSON),
     "safetensors": Target([], MODEL, JSON),

@@ -121,6 +121,59 @@ def test_hostile_bytes_are_refused_in_openais_shape(besieged, name):
     assert exchange(besieged, request("GET", "/health")).status == 200
 
 
+MARK = b"\xef\xbb\xbf"
+SCHEMA = b'{"type":"object","properties":{"z":{"const":"}]"},"a":{}}}'
+USER = b'"messages":[{"role":"user","content":"tokens=1"}]'
+# Bodies in which a member is read as the client wrote it, by route; what each needs is there.
+VERBATIM = {
+    "chat": (CHAT, b'{%b,"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":%b}}}' % (USER, SCHEMA)),
+    "tools": (CHAT, b'{%b,"tools":[{"type":"function","function":{"name":"f","parameters":%b}}]}' % (USER, SCHEMA)),
+    "completions": (ROUTES["completions"], b'{"prompt":"tokens=1","guided_json":%b}' % SCHEMA),
+    "choice": (ROUTES["completions"], b'{"prompt":"tokens=1","guided_choice":["a"]}'),
+    "responses": ("/v1/responses", b'{"input":"tokens=1","text":{"format":{"type":"json_schema","name":"n","schema":%b}}}' % SCHEMA),
+    "tgi": ("/generate", b'{"inputs":"tokens=1","parameters":{"grammar":{"type":"json","value":%b}}}' % SCHEMA),
+    "vllm": ("/generate", b'{"prompt":"tokens=1","guided_json":%b}' % SCHEMA),
+    "triton": ("/v2/models/fake/generate", b'{"text_input":"tokens=1","parameters":{"structured_outputs":{"json":%b}}}' % SCHEMA),
+    "triton_inner": ("/v2/models/fake/generate", b'{"text_input":"tokens=1","sampling_parameters":"%b{\\"structured_outputs\\":{\\"choice\\":[\\"a\\"]}}"}' % MARK),
+}
+# Only these end a request before its model is asked.
+FATAL = [b'{"guided_choice":[]}', b'{"guided_json":{}}', b'{"tools":[{}]}', b'{"structured_outputs":{"choice":[]}}', b"{}", b"", b"[", b'"', b'{"a',
+         b'{"guided_choice":["a"', b'{"guided_choice":["a\\']
+
+
+@pytest.mark.parametrize("name", VERBATIM)
+def test_a_mark_and_any_space_before_a_body_are_read_over(besieged, name):
+    route, body = VERBATIM[name]
+    for before in (b"", MARK, b" \t\r\n", MARK + b" \t\r\n", MARK + b"\n"):
+        reply = exchange(besieged, request("POST", route, before + body + b"\r\n"))
+        assert reply is not None and reply.status == 200, (before, reply and reply.body)
+    for before in (MARK + MARK, b"\x0b", b"\xc2\xa0", b"\xff\xfe"):
+        reply = exchange(besieged, request("POST", route, before + body))
+        assert reply is not None and 400 <= reply.status < 500, (before, reply and reply.body)
+
+
+def test_no_small_body_behind_a_mark_ends_the_gateway(besieged):
+    routes = {route for route, _ in VERBATIM.values()} | {"/", "/generate_stream", "/tokenize", "/detokenize", "/v1/embeddings",
+                                                         "/v2/models/fake/infer", "/v2/models/fake/generate_stream"}
+    for route in sorted(routes):
+        for body in FATAL:
+            for before in (MARK, MARK + b" ", MARK + MARK, b"\xfe\xff"):
+                reply = exchange(besieged, request("POST", route, before + body))
+                assert reply is not None and 400 <= reply.status < 500, (route, before + body, reply and reply.body)
+    with websocket(besieged.url.replace("http", "ws") + "/v1/stream") as ws:
+        for body in (*FATAL, b'{"type":"start","id":"a","guided_choice":[]}'):
+            ws.send((MARK + body).decode())
+            assert json.loads(ws.recv(timeout=20))["type"] == "error"
+            ws.send('{"type":"cancel","id":"nobody"}')  # three bad ones in a row would end the socket
+            assert json.loads(ws.recv(timeout=20))["error"]["code"] == "not_found"
+        ws.send((MARK + b'{"type":"start","id":"a","prompt":"tokens=1","guided_choice":["a"]}').decode())
+        said = [json.loads(ws.recv(timeout=20))["type"]]
+        while said[-1] not in ("done", "error"):
+            said.append(json.loads(ws.recv(timeout=20))["type"])
+        assert said[-1] == "done"
+    assert exchange(besieged, request("GET", "/health")).status == 200
+
+
 EARLY = {
     "no_host": ([], None, b"", 400),
     "huge_header": (["X: " + "a" * 20000], "x", b"", 431),
@@ -186,27 +239,33 @@ def test_who_drips_bytes_is_timed_out_however_many_they_are(besieged, part):
 
 # -- Absurd values in every field that the code reads --
 
-ABSURD = ["1e308", "-1e308", "-1", "0", "0.5", "NaN", "Infinity", "-Infinity", "9223372036854775808", "18446744073709551616", "1e400",
+ABSURD = ["1e308", "-1e308", "-1", "0", "-0", "-0.0", "1e-44", "1e-300", "5e-324", "1e39", "0.5", "NaN", "Infinity", "-Infinity", "9223372036854775808", "18446744073709551616", "1e400",
           '"string"', "null", "true", "[]", "{}", "[1e308]", '{"a":1e308}']
 NO_JSON = {"NaN", "Infinity", "-Infinity", "1e400"}  # the parser refuses them: it knows of no field yet
 
 # What of it a field takes. A field that is not here takes nothing but null.
 TEXT, SWITCH = {'"string"'}, {"true"}
+NOUGHT = {"0", "-0"}
+TINY = {"1e-44", "1e-300", "5e-324"}
+NEAR_NOUGHT = NOUGHT | TINY | {"-0.0"}
 TAKEN = {
-    "temperature": {"0", "0.5"},
+    "temperature": NEAR_NOUGHT | {"0.5"},
     "top_p": {"0.5"},
-    "min_p": {"0", "0.5"},
+    "min_p": NEAR_NOUGHT | {"0.5"},
     "typical_p": {"0.5"},
     "repetition_penalty": {"0.5"},
-    "presence_penalty": {"-1", "0", "0.5"},
-    "frequency_penalty": {"-1", "0", "0.5"},
-    "top_k": {"-1", "0"},
-    "num_speculative_tokens": {"0"},
-    "seed": {"-1", "0", "9223372036854775808"},
+    "presence_penalty": NEAR_NOUGHT | {"-1", "0.5"},
+    "frequency_penalty": NEAR_NOUGHT | {"-1", "0.5"},
+    "top_k": NOUGHT | {"-1"},
+    "num_speculative_tokens": NOUGHT,
+    "seed": NOUGHT | {"-1", "9223372036854775808"},
+    "max_tokens": {"-1"},
+    "max_completion_tokens": {"-1"},
+    "truncate_prompt_tokens": {"-1"},
     "logit_bias": {"{}"},
-    "min_tokens": {"0"},
-    "top_logprobs": {"0"},
-    "priority": {"0"},
+    "min_tokens": NOUGHT,
+    "top_logprobs": NOUGHT,
+    "priority": NOUGHT,
     "stop": TEXT | {"[]"},
     "stop_token_ids": {"[]"},
     "stream": SWITCH,
@@ -230,7 +289,7 @@ NEEDED = {"messages", "prompt"}  # null is not leaving them out
 
 def is_taken(api, field, value):
     if field == "logprobs":
-        return value in ({"true", "null"} if api == "chat" else {"0", "null"})
+        return value in ({"true", "null"} if api == "chat" else NOUGHT | {"null"})
     return value in TAKEN.get(field, ()) or (value == "null" and field not in NEEDED)
 
 
@@ -297,7 +356,7 @@ def siege_websocket(g):
                     ws.send('{"type":"cancel","id":"nobody"}')
                     assert json.loads(ws.recv(timeout=20))["error"]["code"] == "not_found"
         for kind, field in [("ack", "index"), ("ack", "choice"), ("ack", "window"), ("resume", "from"), ("resume", "window")]:
-            for value in set(ABSURD) - NO_JSON - {"null", "0"}:
+            for value in set(ABSURD) - NO_JSON - NOUGHT - {"null"}:
                 others = {"ack": {"index": "0"}, "resume": {"resume": '"1-0"', "from": "0"}}[kind]
                 text = ",".join(f'"{k}":{v}' for k, v in {**others, field: value}.items())
                 ws.send('{"type":"%s","id":"a",%s}' % (kind, text))
@@ -307,19 +366,19 @@ def siege_websocket(g):
     return wrong
 
 
-NUMBERS = [math.nan, math.inf, -math.inf, 3e38, -3e38, -1, 0, 0.5, 2**31 - 1, 2**31, 2**63, 2**64]
+NUMBERS = [math.nan, math.inf, -math.inf, 3e38, -3e38, 1e-44, -1, 0, 0.5, 2**31 - 1, 2**31, 2**63, 2**64]
 NO_NUMBERS = {"stop", "stop_token_ids", "ignore_eos", "include_stop_str_in_output", "cache_salt", "request_id"}
 TAKEN_TYPED = {  # of a typed message; a field that is not here takes none of them
-    "temperature": {0, 0.5},
+    "temperature": {0, 0.5, 1e-44},
     "top_p": {0.5},
-    "min_p": {0, 0.5},
+    "min_p": {0, 0.5, 1e-44},
     "typical_p": {0.5},
-    "watermark_gamma": {0, 0.5},
-    "watermark_delta": {0, 0.5},
+    "watermark_gamma": {0, 0.5, 1e-44},
+    "watermark_delta": {0, 0.5, 1e-44},
     "repetition_penalty": {0.5},
-    "presence_penalty": {-1, 0, 0.5},
-    "frequency_penalty": {-1, 0, 0.5},
-    "logit_bias": {-1, 0, 0.5},
+    "presence_penalty": {-1, 0, 0.5, 1e-44},
+    "frequency_penalty": {-1, 0, 0.5, 1e-44},
+    "logit_bias": {-1, 0, 0.5, 1e-44},
     "top_k": {0},
     "seed": {0, 2**31 - 1, 2**31, 2**63},
     "logprobs": {-1, 0},

@@ -4,7 +4,9 @@ import json
 import subprocess
 
 import openai
+import pydantic
 import pytest
+from openai.types.chat import ParsedChatCompletionMessage
 
 
 def client_of(gateway, key="none"):
@@ -55,6 +57,64 @@ def test_several_choices(client):
     assert [c.index for c in r.choices] == [0, 1, 2]
     assert {c.message.content for c in r.choices} == {"w0 w1 "}
     assert r.usage.completion_tokens == 6
+
+
+def test_a_usage_in_every_chunk(client):
+    options = {"include_usage": True, "continuous_usage_stats": True}
+    chunks = list(client.chat.completions.create(model="fake", messages=say("tokens=3 pace_ms=5"), stream=True, stream_options=options))
+    seen = [c.usage.completion_tokens for c in chunks]
+    assert seen[0] == 0 and seen == sorted(seen) and seen[-1] == 3 and all(c.usage.prompt_tokens == chunks[-1].usage.prompt_tokens > 0 for c in chunks)
+    assert all(c.usage.total_tokens == c.usage.prompt_tokens + c.usage.completion_tokens for c in chunks)
+    texts = list(client.completions.create(model="fake", prompt="tokens=3 pace_ms=5", stream=True, stream_options=options))
+    assert [c.usage.completion_tokens for c in texts][-1] == 3 and all(c.usage for c in texts)
+    alone = client.chat.completions.create(model="fake", messages=say("tokens=2"), stream=True, stream_options={"continuous_usage_stats": True})
+    assert all(c.usage is None for c in alone)  # as vLLM: there is none at the end either
+
+
+class Word(pydantic.BaseModel):
+    word: str
+
+
+def test_messages_of_the_client_itself_are_taken_back(client):
+    """What its parse() and model_dump() make of an answer has names and nulls besides those that were said."""
+    whole = client.chat.completions.create(model="fake", messages=say("tokens=2")).choices[0].message
+    parsed = client.chat.completions.parse(model="fake", messages=say('text={"word":"x"} tokens=1'), response_format=Word).choices[0].message
+    assert parsed.parsed == Word(word="x")
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}", "parsed_arguments": {}}}
+    called = ParsedChatCompletionMessage.model_validate({"role": "assistant", "content": None, "tool_calls": [call]})
+    for message in (whole, parsed, called):
+        for said in (message, message.model_dump(), message.to_dict(), message.model_dump(exclude_unset=True), json.loads(message.model_dump_json())):
+            answers = [{"role": "tool", "tool_call_id": "c", "content": "1"}] if message is called else []
+            r = client.chat.completions.create(model="fake", messages=[*say("a"), said, *answers, *say("tokens=2")])
+            assert r.choices[0].message.content == "w0 w1 "
+    event = client.chat.completions.create(model="fake", messages=say("tokens=1"), stream=True)
+    delta = next(c for c in event if c.choices and c.choices[0].delta.content).choices[0].delta
+    said = {**delta.model_dump(), "role": "assistant"}
+    assert client.chat.completions.create(model="fake", messages=[*say("a"), said, *say("tokens=1")]).choices[0].message.content == "w0 "
+    response = client.responses.create(model="fake", input="tokens=1")
+    back = [o.model_dump() for o in response.output]
+    again = client.responses.create(model="fake", input=[*say("a"), *back, *say("tokens=2")])
+    assert again.output_text == "w0 w1 "
+
+
+@pytest.mark.parametrize("more", [
+    {"type": "text"}, {"reasoning_content": "hm"}, {"reasoning": "hm"}, {"cache_control": {"type": "ephemeral"}}, {"id": "msg_1"}, {"phase": "final"},
+    {"refusal": None}, {"annotations": []}, {"annotations": [{"type": "url_citation"}]}, {"audio": None}, {"function_call": None}, {"name": None},
+    {"tool_calls": None}, {"provider_specific_fields": {"x": 1}}, {"of_no_one": None},
+])
+def test_what_cannot_change_an_answer_is_read_over(client, more):
+    parts = [{"type": "text", "text": "b", **{k: v for k, v in more.items() if k in ("cache_control", "id", "phase", "annotations")}}]
+    for content in ("b", parts):
+        messages = [*say("a"), {"role": "assistant", "content": content, **more}, {"role": "user", "content": "tokens=1", **more}]
+        assert client.chat.completions.create(model="fake", messages=messages).choices[0].message.content == "w0 "
+
+
+def test_of_two_limits_the_newer_one_counts(client):
+    chat = client.chat.completions.create(model="fake", messages=say("tokens=9"), max_tokens=2, max_completion_tokens=3)
+    assert chat.usage.completion_tokens == 3 and chat.choices[0].finish_reason == "length"
+    text = client.completions.create(model="fake", prompt="tokens=9", max_tokens=2, extra_body={"max_completion_tokens": 3})
+    assert text.usage.completion_tokens == 3
+    assert client.completions.create(model="fake", prompt="tokens=20", max_tokens=-1).usage.completion_tokens == 20  # no limit, to llama.cpp
 
 
 def test_logprobs(client):

@@ -190,12 +190,12 @@ def test_a_stream_cannot_be_gone_on_with(gateway):
     assert r.status_code == 422 and "Last-Event-ID" not in r.headers and "/v1" in r.json()["error"]
 
 
-ABSURD = ["1e308", "-1e308", "-1", "0", "0.5", "NaN", "Infinity", "9223372036854775808", "18446744073709551616", "1e400", '"string"', "true",
+ABSURD = ["1e308", "-1e308", "-1", "0", "-0.0", "1e-44", "1e-300", "1e39", "0.5", "NaN", "Infinity", "9223372036854775808", "18446744073709551616", "1e400", '"string"', "true",
           "[]", "{}", "[1e308]", '{"a":1e308}']
 NO_JSON = {"NaN", "Infinity", "1e400"}
 TAKEN = {
-    "temperature": {"0.5"}, "top_p": {"0.5"}, "typical_p": {"0.5"}, "repetition_penalty": {"0.5"}, "frequency_penalty": {"-1", "0", "0.5"},
-    "seed": {"-1", "0", "9223372036854775808"}, "stop": {'"string"', "[]"}, "do_sample": {"true"}, "details": {"true"},
+    "temperature": {"0.5"}, "top_p": {"0.5"}, "typical_p": {"0.5"}, "repetition_penalty": {"0.5"},
+    "frequency_penalty": {"-1", "0", "-0.0", "1e-44", "1e-300", "0.5"}, "seed": {"0", "9223372036854775808"}, "stop": {'"string"', "[]"}, "do_sample": {"true"}, "details": {"true"},
     "return_full_text": {"true"}, "watermark": {"true"}, "top_n_tokens": {"0"},
 }
 FIELDS = [*TAKEN, "top_k", "truncate", "max_new_tokens", "best_of", "decoder_input_details", "adapter_id", "grammar", "no_such_thing"]

@@ -192,11 +192,12 @@ def test_without_a_free_slot_a_request_is_refused_at_once(start):
     assert requests.post(inference(g, "/predictions/fake"), data="tokens=1", timeout=30).text == "w0 "
 
 
-ABSURD = ["1e308", "-1e308", "-1", "0", "0.5", "NaN", "Infinity", "9223372036854775808", "1e400", '"string"', "true", "[]", "{}", "[1e308]"]
+ABSURD = ["1e308", "-1e308", "-1", "0", "-0.0", "1e-44", "1e-300", "1e39", "0.5", "NaN", "Infinity", "9223372036854775808", "1e400", '"string"', "true", "[]", "{}", "[1e308]"]
 NO_JSON = {"NaN", "Infinity", "1e400"}
-TAKEN = {"temperature": {"0", "0.5"}, "top_p": {"0.5"}, "top_k": {"-1", "0"}, "min_p": {"0", "0.5"}, "seed": {"-1", "0", "9223372036854775808"},
+NEAR_NOUGHT = {"0", "-0.0", "1e-44", "1e-300"}
+TAKEN = {"temperature": NEAR_NOUGHT | {"0.5"}, "top_p": {"0.5"}, "top_k": {"-1", "0"}, "min_p": NEAR_NOUGHT | {"0.5"}, "seed": {"-1", "0", "9223372036854775808"},
          "stop": {'"string"', "[]"}, "stream": {"true"}, "streaming": {"true"}, "max_new_tokens": set(), "max_tokens": set(), "repetition_penalty": {"0.5"},
-         "presence_penalty": {"-1", "0", "0.5"}, "n": set(), "params": {"{}"}, "no_such_thing": set(), "logprobs": {"0"}, "lora_adapter": set()}
+         "presence_penalty": NEAR_NOUGHT | {"-1", "0.5"}, "n": set(), "params": {"{}"}, "no_such_thing": set(), "logprobs": {"0"}, "lora_adapter": set()}
 
 
 def test_absurd_values_are_refused_by_field(doors):

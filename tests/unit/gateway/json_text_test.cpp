@@ -89,10 +89,11 @@ const std::vector<door>& doors() {
       {"chat", R"({"messages":[{"role":"user","content":"x"}],)", "}", "guided_json",
        openai(openai_api::chat)},
       {"responses", R"({"input":"x","text":{"format":{"type":"json_schema","name":"n",)", "}}}",
-       "schema",
-       [](const std::string& b) { return constraint_of(parse_response(b, config)); }},
+       "schema", [](const std::string& b) { return constraint_of(parse_response(b, config)); }},
       {"tgi", R"({"inputs":"x","parameters":{"grammar":{"type":"json",)", "}}}", "value",
-       [](const std::string& b) { return constraint_of(parse_tgi(tgi_route::generate, b, config)); }},
+       [](const std::string& b) {
+         return constraint_of(parse_tgi(tgi_route::generate, b, config));
+       }},
       {"vllm", R"({"prompt":"x",)", "}", "guided_json",
        [](const std::string& b) -> result<constraint> {
          const auto call = parse_vllm_generate(b, config.request);
@@ -128,8 +129,7 @@ const std::vector<door>& doors() {
          if (const auto* no = std::get_if<socket_mistake>(&said)) {
            return no->reason;
          }
-         return constraint_of(
-             std::get<socket_start>(std::get<socket_message>(said)).call.request);
+         return constraint_of(std::get<socket_start>(std::get<socket_message>(said)).call.request);
        }},
   };
   return all;
@@ -155,10 +155,30 @@ TEST_CASE("a member's text is what the client wrote, the last one of those with 
 }
 
 TEST_CASE("what is not there, or is no JSON, is an error that names it") {
-  for (const auto* text : {"", " ", "[]", "\"a\"", "{", "{}", "{\"a\"", "{\"a\":", "{\"a\":}", "{\"a\":,}",
-                           "{\"a\":1", "{\"a\":1,", "{\"a\":1,}", "{\"a\":[1}", "{\"a\":\"x}", "{a:1}",
-                           "{\"a\" 1}", "{\"b\":1}", "{\"\\ud800\":1}", "{\"a\":\"\\", "\xef\xbb",
-                           "\xef\xbb\xbf", "\xef\xbb\xbf\xef\xbb\xbf{\"a\":1}", "\xff\xfe{\"a\":1}"}) {
+  for (const auto* text : {"",
+                           " ",
+                           "[]",
+                           "\"a\"",
+                           "{",
+                           "{}",
+                           "{\"a\"",
+                           "{\"a\":",
+                           "{\"a\":}",
+                           "{\"a\":,}",
+                           "{\"a\":1",
+                           "{\"a\":1,",
+                           "{\"a\":1,}",
+                           "{\"a\":[1}",
+                           "{\"a\":\"x}",
+                           "{a:1}",
+                           "{\"a\" 1}",
+                           "{\"b\":1}",
+                           "{\"\\ud800\":1}",
+                           "{\"a\":\"\\",
+                           "\xef\xbb",
+                           "\xef\xbb\xbf",
+                           "\xef\xbb\xbf\xef\xbb\xbf{\"a\":1}",
+                           "\xff\xfe{\"a\":1}"}) {
     CAPTURE(text);
     CHECK(member(text, {"a"}) == "error: a");
     CHECK(member(text, {"a", "b"}) == "error: a.b");
@@ -167,8 +187,9 @@ TEST_CASE("what is not there, or is no JSON, is an error that names it") {
 }
 
 TEST_CASE("no bytes lead a reader of members out of its text") {
-  const std::string texts[] = {R"({"a":{"b":[1,"\"",{}],"c":"}"},"a":{"b":null}, "\u0061" : -1e5 })",
-                               mark + R"({"a":"\\\"","":{"a":[[[["]"]]]]}})", R"({"a")", R"({"a":")"};
+  const std::string texts[] = {
+      R"({"a":{"b":[1,"\"",{}],"c":"}"},"a":{"b":null}, "\u0061" : -1e5 })",
+      mark + R"({"a":"\\\"","":{"a":[[[["]"]]]]}})", R"({"a")", R"({"a":")"};
   for (const auto& text : texts) {
     for (std::size_t end = 0; end <= text.size(); ++end) {
       find_in(text.substr(0, end));
@@ -198,7 +219,8 @@ TEST_CASE("a byte order mark is read over once, in front of the text alone") {
   }
 }
 
-TEST_CASE("every door finds a schema in its own bytes, with a mark, any space and names that come twice") {
+TEST_CASE("every door finds a schema in its own bytes, with a mark, any space and names that come "
+          "twice") {
   const std::string schema = R"({"type":"object","properties":{"z":{"const":"}\"]"},"a":{}}})";
   for (const auto& d : doors()) {
     CAPTURE(d.name);
@@ -228,7 +250,8 @@ TEST_CASE("the smallest bodies that ended a gateway are refused by a name") {
   for (const std::string body :
        {R"({"guided_choice":[]})", R"({"guided_choice":[0]})", R"({"guided_json":{}})",
         R"({"tools":[{}]})", R"({"prompt":"x","guided_choice":[]})",
-        R"({"structured_outputs":{"choice":[]}})", R"({"inputs":"x","parameters":{"grammar":{}}})"}) {
+        R"({"structured_outputs":{"choice":[]}})",
+        R"({"inputs":"x","parameters":{"grammar":{}}})"}) {
     for (const auto& text : {mark + body, mark + "\n" + body}) {
       CAPTURE(text);
       for (const auto api : {openai_api::chat, openai_api::completions}) {

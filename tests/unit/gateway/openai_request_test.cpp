@@ -52,7 +52,7 @@ TEST_CASE("a chat request with nothing but messages has OpenAI's defaults") {
 TEST_CASE("every supported field reaches its typed place") {
   const auto r = chat(
       R"("temperature":0.5,"top_p":0.25,"top_k":40,"min_p":0.125,"repetition_penalty":1.5,)"
-      R"("presence_penalty":-2,"frequency_penalty":2,"logit_bias":{"5":-100,"6":3.5},"seed":-1,)"
+      R"("presence_penalty":-2,"frequency_penalty":2,"logit_bias":{"5":-100,"6":3.5},"seed":-2,)"
       R"("n":3,"stop":["a","b"],"stop_token_ids":[1,2],"ignore_eos":true,"min_tokens":2,)"
       R"("include_stop_str_in_output":true,"logprobs":true,"top_logprobs":4,"stream":true,)"
       R"("stream_options":{"include_usage":true},"user":"u","add_generation_prompt":false,)"
@@ -66,7 +66,7 @@ TEST_CASE("every supported field reaches its typed place") {
   CHECK(g.sampling.presence_penalty == -2);
   CHECK(g.sampling.frequency_penalty == 2);
   CHECK(g.sampling.biases == std::vector<logit_bias>{{5, -100}, {6, 3.5F}});
-  CHECK(g.sampling.seed == ~std::uint64_t{0});
+  CHECK(g.sampling.seed == ~std::uint64_t{1});
   CHECK(g.sampling.logprobs == 4);
   CHECK(g.choices == 3);
   CHECK(g.stop.stop_texts == std::vector<std::string>{"a", "b"});
@@ -161,7 +161,7 @@ TEST_CASE("a value out of range or of the wrong type is refused with its paramet
       {R"("max_tokens":0)", "max_tokens"},
       {R"("max_tokens":-5)", "max_tokens"},
       {R"("max_tokens":9223372036854775808)", "max_tokens"},
-      {R"("max_tokens":1,"max_completion_tokens":1)", "max_tokens"},
+      {R"("max_tokens":1,"max_completion_tokens":-2)", "max_completion_tokens"},
       {R"("max_completion_tokens":0)", "max_completion_tokens"},
       {R"("min_tokens":-1)", "min_tokens"},
       {R"("min_tokens":9,"max_tokens":8)", "min_tokens"},
@@ -234,6 +234,94 @@ TEST_CASE("messages that are not a conversation of text are refused with their p
     CAPTURE(r.messages);
     CHECK(chat_error(std::string(R"({"messages":)") + r.messages + "}").param == r.param);
   }
+}
+
+TEST_CASE("what cannot change an answer is read over in messages, parts, calls and tools") {
+  const auto conversation = [](const std::string& message) {
+    const auto r =
+        parse_generation(openai_api::chat,
+                         R"({"messages":[{"role":"user","content":"a"},)" + message + "]}", bounds);
+    REQUIRE_MESSAGE(r, r.error().message);
+    return std::get<chat_prompt>(r->request.input).at(1);
+  };
+  const chat_message plain{"assistant", "b", ""};
+  for (
+      const auto* more :
+      {R"("type":"text")",
+       R"("type":"message","id":"msg_1","status":"completed","phase":"commentary")",
+       R"("reasoning_content":"hm","reasoning":"hm","reasoning_details":[{}],"thinking_blocks":[])",
+       R"("cache_control":{"type":"ephemeral"},"provider_specific_fields":{"a":[1]},"metadata":{})",
+       R"("refusal":null,"annotations":[{"type":"url_citation"}],"audio":null,"function_call":null)",
+       R"("tool_calls":null,"parsed":{"x":1},"name":null,"nobody_knows_this":null)",
+       R"("index":0,"logprobs":{},"created":1,"model":"m","timestamp":"t","refusal":"")"}) {
+    CAPTURE(more);
+    CHECK(conversation(std::string(R"({"role":"assistant","content":"b",)") + more + "}") == plain);
+    CHECK(conversation(std::string(R"({"role":"assistant","content":[{"text":"b",)") +
+                       R"("cache_control":{"type":"ephemeral"},"id":"p","annotations":[{}],)"
+                       R"("parsed":null,"foo":null}]})") == plain);
+  }
+  const auto call = conversation(
+      R"({"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","index":0,)"
+      R"("cache_control":{},"provider_specific_fields":{},"extra_content":{"g":1},"status":"ok",)"
+      R"("function":{"name":"f","arguments":"{}","parsed_arguments":{"a":1}}}]})");
+  CHECK(call.tool_calls ==
+        R"([{"id":"c","type":"function","function":{"name":"f","arguments":{}}}])");
+  const auto tools = parse_generation(
+      openai_api::chat,
+      chat_with(R"("tools":[{"type":"function","cache_control":{},"function":{"name":"f",)"
+                R"("description":null,"parameters":null,"strict":null,"cache_control":{}}}])"),
+      bounds);
+  REQUIRE_MESSAGE(tools, tools.error().message);
+}
+
+TEST_CASE("what could change an answer, or is misspelt, is refused where it stands") {
+  const std::pair<const char*, const char*> rows[] = {
+      {R"({"role":"assistant","content":"b","refusal":"no"})", "messages[0].refusal"},
+      {R"({"role":"assistant","content":"b","audio":{"id":"a"}})", "messages[0].audio"},
+      {R"({"role":"assistant","content":"b","function_call":{"name":"f"}})",
+       "messages[0].function_call"},
+      {R"({"role":"user","content":"b","type":"image"})", "messages[0].type"},
+      {R"({"role":"user","content":"b","parsed_argument":{}})", "messages[0].parsed_argument"},
+      {R"({"role":"user","content":[{"type":"text","text":"b","reasoning":"x"}]})",
+       "messages[0].content[0].reasoning"},
+      {R"({"role":"user","content":[{"image_url":{"url":"x"}}]})", "messages[0].content[0].text"},
+  };
+  for (const auto& [message, param] : rows) {
+    CAPTURE(message);
+    CHECK(chat_error(std::string(R"({"messages":[)") + message + "]}").param == param);
+  }
+  for (const auto* name : {"cache_control", "id", "reasoning_content", "parsed", "index"}) {
+    CAPTURE(name);
+    CHECK(chat_error(chat_with(fmt::format("\"{}\":1", name))).param == name);
+    CHECK(parse_generation(openai_api::chat, chat_with(fmt::format("\"{}\":null", name)), bounds));
+  }
+}
+
+TEST_CASE("of two words for the number of tokens the newer one counts, in both APIs") {
+  for (const auto api : {openai_api::chat, openai_api::completions}) {
+    const auto with = api == openai_api::chat ? chat_with : completion_with;
+    for (const auto& [fields, most] :
+         {std::pair(R"("max_tokens":5)", 5U), std::pair(R"("max_completion_tokens":6)", 6U),
+          std::pair(R"("max_tokens":5,"max_completion_tokens":6)", 6U),
+          std::pair(R"("max_tokens":5,"max_completion_tokens":null)", 5U)}) {
+      CAPTURE(fields);
+      const auto r = parse_generation(api, with(fields), bounds);
+      REQUIRE_MESSAGE(r, r.error().message);
+      CHECK(r->request.stop.tokens_max == most);
+      CHECK(r->request.tokens_max_given);
+    }
+  }
+}
+
+TEST_CASE("a usage on the way needs one at the end, as in vLLM") {
+  const auto shape = [](const std::string& options) {
+    return chat(R"("stream":true,"stream_options":)" + options).shape;
+  };
+  CHECK(shape(R"({"include_usage":true,"continuous_usage_stats":true})").has_running_usage);
+  CHECK_FALSE(shape(R"({"include_usage":true})").has_running_usage);
+  CHECK_FALSE(shape(R"({"continuous_usage_stats":true})").has_running_usage);
+  CHECK_FALSE(shape(R"({"continuous_usage_stats":true})").includes_usage);
+  CHECK(shape(R"({"include_obfuscation":true,"include_usage":true})").includes_usage);
 }
 
 TEST_CASE("what is not supported is refused by name, unless it says what leaving it out says") {

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include <array>
 #include <cmath>
 #include <sstream>
 
@@ -132,6 +133,42 @@ TEST_CASE("a chat stream starts with the role, has deltas only and one terminal 
   CHECK(usage["choices"] == json::array());
   CHECK(usage["usage"]["completion_tokens"] == 3);
   CHECK(events[5].data == "[DONE]");
+}
+
+TEST_CASE("a usage on the way is that of the choice so far, the one at the end of all") {
+  auto shape = shape_of(openai_api::chat, 2);
+  shape.includes_usage = shape.has_running_usage = true;
+  event_writer w(shape, who());
+  std::string out;
+  const auto of = [](chunk c, std::uint32_t choice) {
+    c.choice = choice;
+    c.prompt_tokens = 7;
+    c.cached_tokens = 4;
+    return c;
+  };
+  w.add(of(chunk_of(1, "a"), 0), out);
+  w.add(of(chunk_of(2, "b"), 1), out);
+  w.add(of(chunk_of(3, "c", finish::stop), 1), out);
+  w.add(of(chunk_of(2, "d", finish::length), 0), out);
+  std::vector<std::array<int, 3>> told;
+  for (const auto& e : events_of(out)) {
+    if (e.data == "[DONE]") {
+      continue;
+    }
+    const auto usage = json::parse(e.data)["usage"];
+    told.push_back({usage["prompt_tokens"], usage["completion_tokens"], usage["total_tokens"]});
+    CHECK(usage["prompt_tokens_details"]["cached_tokens"] == 4);
+  }
+  CHECK(told == std::vector<std::array<int, 3>>{{7, 0, 7},   // the role of choice 0
+                                                {7, 1, 8},   // "a"
+                                                {7, 0, 7},   // the role of choice 1
+                                                {7, 2, 9},   // "b"
+                                                {7, 3, 10},  // "c"
+                                                {7, 3, 10},  // the end of choice 1
+                                                {7, 2, 9},   // "d"
+                                                {7, 2, 9},   // the end of choice 0
+                                                {7, 5, 12}}); // all
+  CHECK(w.has_ended());
 }
 
 TEST_CASE("a completion stream has text and no role") {

@@ -77,6 +77,14 @@ TEST_CASE("every field reaches its typed place, and the answer repeats it") {
   CHECK(asked["background"] == true);
 }
 
+TEST_CASE("a path that is no response's is one that is not there") {
+  for (const auto* target : {"", "/", "/v1/responses", "http://a/v1/responses/resp_1", "x"}) {
+    const auto asked = parse_response_question("GET", target);
+    REQUIRE_FALSE(asked);
+    CHECK(asked.error().code == errc::not_found);
+  }
+}
+
 TEST_CASE("items become messages; calls that follow on one another are one") {
   const auto chat = chat_of(
       R"([{"role":"developer","content":"d"},)"
