@@ -10,9 +10,9 @@ result<checkpoint> checkpoint::open(const std::filesystem::path& directory) {
   opened.path_ = directory;
   using step = result<void> (checkpoint::*)();
   for (const step each :
-       {&checkpoint::read_config, &checkpoint::open_files, &checkpoint::join_parts,
-        &checkpoint::join_experts, &checkpoint::check_head, &checkpoint::add_one_to_norms,
-        &checkpoint::take_fingerprint}) {
+       {&checkpoint::read_config, &checkpoint::open_files, &checkpoint::add_tied_head,
+        &checkpoint::join_parts, &checkpoint::join_experts, &checkpoint::check_head,
+        &checkpoint::add_one_to_norms, &checkpoint::take_fingerprint}) {
     if (auto r = (opened.*each)(); !r) {
       return r.error();
     }

@@ -68,6 +68,9 @@ private:
   result<void> open_files();
   result<void> open_indexed();
   result<void> add_file(safetensors_file file);
+  result<void> add_tied_head();
+  // Whether the embedding has the same bytes. Errors: io_failed.
+  result<bool> repeats_embedding(const stored_tensor& head) const;
   result<void> add_part(const stored_tensor& part);
   result<void> add_stored(const stored_tensor& stored);
   // A tensor whose whole name in the files would be `published`.
@@ -102,6 +105,7 @@ private:
   std::vector<safetensors_file> files_;
   std::vector<tensor_view> tensors_;
   std::map<std::string, source, std::less<>> sources_; // by GGUF's name
+  std::optional<stored_tensor> tied_head_; // a head that config.json says is the embedding
   // What a quantised module may consist of, by its published name.
   std::map<std::string, stored_tensor, std::less<>> parts_;
   // Matrices of experts by the GGUF name of all and their numbers.

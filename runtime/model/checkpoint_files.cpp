@@ -12,6 +12,8 @@ namespace {
 
 constexpr std::string_view single_file = "model.safetensors";
 constexpr std::string_view index_file = "model.safetensors.index.json";
+constexpr std::string_view head_name = "lm_head.weight";
+constexpr std::size_t compared_bytes = std::size_t{1} << 20U; // of two matrices, at once
 
 // Buffers that older versions of transformers saved and newer ones do not read.
 bool is_leftover(std::string_view published) {
@@ -85,7 +87,7 @@ result<void> checkpoint::open_indexed() {
   }
   for (const auto& [tensor, file] : index->at("weight_map").items()) {
     if (!is_held(tensor, file.get<std::string>()) && !is_leftover(tensor) &&
-        !(config_.has_tied_embeddings && tensor == "lm_head.weight")) {
+        !(config_.has_tied_embeddings && tensor == head_name)) {
       return fail(errc::bad_model_file, "{}: tensor '{}' is not in {}", origin, tensor,
                   file.get<std::string>());
     }
@@ -96,18 +98,61 @@ result<void> checkpoint::open_indexed() {
 result<void> checkpoint::add_file(safetensors_file file) {
   files_.push_back(std::move(file));
   for (const auto& tensor : files_.back().tensors()) {
-    // Some files keep a copy of what is tied; transformers does not read it either.
-    if (is_leftover(tensor.name) ||
-        (config_.has_tied_embeddings && tensor.name == "lm_head.weight")) {
+    if (is_leftover(tensor.name)) {
       continue;
     }
     const stored_tensor stored{files_.size() - 1, tensor};
+    if (config_.has_tied_embeddings && tensor.name == head_name && !tied_head_) {
+      tied_head_ = stored;
+      continue;
+    }
     const auto added = config_.gptq && is_part(tensor.name) ? add_part(stored) : add_stored(stored);
     if (!added) {
       return added;
     }
   }
   return {};
+}
+
+// Some files keep a copy of the embedding that the head is tied to. One that differs is the model's
+// head all the same, as transformers and vLLM read it.
+result<void> checkpoint::add_tied_head() {
+  if (!tied_head_) {
+    return {};
+  }
+  const auto is_copy = repeats_embedding(*tied_head_);
+  if (!is_copy) {
+    return is_copy.error();
+  }
+  return *is_copy ? result<void>() : add_stored(*tied_head_);
+}
+
+result<bool> checkpoint::repeats_embedding(const stored_tensor& head) const {
+  const auto found = sources_.find("token_embd.weight");
+  if (found == sources_.end() || !found->second.file) {
+    return false;
+  }
+  const auto& embedding = tensors_[found->second.tensor];
+  if (embedding.type != head.view.type || embedding.shape != head.view.shape) {
+    return false;
+  }
+  std::vector<std::byte> ours(std::min<std::uint64_t>(compared_bytes, embedding.size_bytes()));
+  std::vector<std::byte> theirs(ours.size());
+  for (std::uint64_t at = 0; at < embedding.size_bytes(); at += ours.size()) {
+    const auto count = std::min<std::uint64_t>(ours.size(), embedding.size_bytes() - at);
+    ours.resize(count);
+    theirs.resize(count);
+    if (auto r = files_[*found->second.file].read(embedding, at, ours); !r) {
+      return r.error();
+    }
+    if (auto r = files_[head.file].read(head.view, at, theirs); !r) {
+      return r.error();
+    }
+    if (ours != theirs) {
+      return false;
+    }
+  }
+  return true;
 }
 
 result<void> checkpoint::add_part(const stored_tensor& part) {

@@ -1,4 +1,5 @@
-// Leftmost-longest search over a few hundred literal tokens; see special_tokens.hpp.
+// Leftmost-longest search over a few hundred literal tokens; see special_tokens.hpp. A prefix tree,
+// so that a text made of beginnings of tokens costs no comparison with each of them.
 #include "runtime/text/special_tokens.hpp"
 
 #include <algorithm>
@@ -8,26 +9,35 @@ namespace baton::text {
 
 namespace {
 
-unsigned char byte_at(std::string_view text, std::size_t at) noexcept {
-  return static_cast<unsigned char>(text[at]);
+std::vector<piece_trie::entry> entries_of(const std::vector<special_token>& tokens) {
+  std::vector<piece_trie::entry> entries;
+  entries.reserve(tokens.size());
+  for (std::size_t i = 0; i < tokens.size(); ++i)
+    entries.push_back({tokens[i].text, static_cast<token_id>(i)});
+  return entries;
 }
 
 } // namespace
 
-special_tokens::special_tokens(std::vector<special_token> tokens) : tokens_(std::move(tokens)) {
-  std::stable_sort(tokens_.begin(), tokens_.end(), [](const auto& a, const auto& b) {
-    const auto first_a = byte_at(a.text, 0);
-    const auto first_b = byte_at(b.text, 0);
-    return first_a != first_b ? first_a < first_b : a.text.size() > b.text.size();
-  });
-  for (std::uint32_t i = 0; i < tokens_.size(); ++i) {
-    first_byte& group = by_first_byte_[byte_at(tokens_[i].text, 0)];
-    if (group.end == 0)
-      group.begin = i;
-    group.end = i + 1;
-    group.in_any_text = group.in_any_text || tokens_[i].in_any_text;
-    any_in_any_text_ = any_in_any_text_ || tokens_[i].in_any_text;
+special_tokens::special_tokens(std::vector<special_token> tokens)
+    : tokens_(std::move(tokens)), by_text_(entries_of(tokens_)),
+      any_in_any_text_(std::any_of(tokens_.begin(), tokens_.end(),
+                                   [](const special_token& t) { return t.in_any_text; })) {}
+
+std::optional<special_match> special_tokens::longest(std::string_view text, std::size_t at,
+                                                     std::size_t trusted_end) const {
+  std::optional<special_match> found;
+  auto node = by_text_.child(piece_trie::root, text[at]);
+  for (std::size_t end = at + 1; node; ++end) {
+    if (const auto index = by_text_.id(*node)) {
+      const special_token& token = tokens_[static_cast<std::size_t>(*index)];
+      if (token.in_any_text || end <= trusted_end)
+        found = special_match{{static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(end)},
+                              token.id};
+    }
+    node = end < text.size() ? by_text_.child(*node, text[end]) : std::nullopt;
   }
+  return found;
 }
 
 std::optional<special_match> special_tokens::find(std::string_view text, std::size_t from,
@@ -44,18 +54,8 @@ std::optional<special_match> special_tokens::find(std::string_view text, std::si
       at = range->begin;
     }
     const std::size_t trusted_end = range != trusted.end() && range->begin <= at ? range->end : at;
-    const first_byte& group = by_first_byte_[byte_at(text, at)];
-    if (trusted_end == at && !group.in_any_text)
-      continue;
-    for (std::uint32_t i = group.begin; i < group.end; ++i) {
-      const special_token& token = tokens_[i];
-      if (!token.in_any_text && at + token.text.size() > trusted_end)
-        continue;
-      if (text.substr(at, token.text.size()) == token.text)
-        return special_match{
-            {static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(at + token.text.size())},
-            token.id};
-    }
+    if (auto found = longest(text, at, trusted_end))
+      return found;
   }
   return std::nullopt;
 }

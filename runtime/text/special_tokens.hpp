@@ -2,10 +2,10 @@
 // tokenizer. Immutable once built.
 #pragma once
 
+#include "runtime/text/piece_trie.hpp"
 #include "runtime/text/pre_tokenizer.hpp"
 #include "schema/ids.hpp"
 
-#include <array>
 #include <optional>
 #include <span>
 #include <string>
@@ -35,14 +35,12 @@ public:
                                     std::span<const text_range> trusted) const;
 
 private:
-  struct first_byte {
-    std::uint32_t begin = 0; // of tokens_
-    std::uint32_t end = 0;
-    bool in_any_text = false; // one of them is
-  };
+  // The longest token that begins at `at` and, unless it is in_any_text, ends by `trusted_end`.
+  std::optional<special_match> longest(std::string_view text, std::size_t at,
+                                       std::size_t trusted_end) const;
 
-  std::vector<special_token> tokens_; // by first byte, the longest first
-  std::array<first_byte, 256> by_first_byte_{};
+  std::vector<special_token> tokens_; // of one text the first
+  piece_trie by_text_;                // indices into tokens_
   bool any_in_any_text_ = false;
 };
 

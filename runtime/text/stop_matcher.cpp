@@ -42,7 +42,8 @@ result<stop_matcher> stop_matcher::create(std::vector<std::string> stops, bool i
   return made;
 }
 
-std::optional<std::size_t> stop_matcher::push(std::string_view text, std::string& out) {
+std::optional<std::size_t> stop_matcher::push(std::string_view text, std::string& out,
+                                              bool may_end) {
   if (hit_)
     return hit_;
   if (patterns_.empty()) {
@@ -55,10 +56,12 @@ std::optional<std::size_t> stop_matcher::push(std::string_view text, std::string
     for (std::size_t i = 0; i < patterns_.size(); ++i) {
       pattern& stop = patterns_[i];
       stop.advance(byte);
-      longest = std::max<std::size_t>(longest, stop.matched);
       const bool complete = stop.matched == stop.text.size();
-      if (complete && (!hit_ || stop.text.size() > patterns_[*hit_].text.size()))
+      if (complete && !may_end)
+        stop.matched = stop.border[stop.matched];
+      else if (complete && (!hit_ || stop.text.size() > patterns_[*hit_].text.size()))
         hit_ = i;
+      longest = std::max<std::size_t>(longest, stop.matched);
     }
     if (hit_) {
       out.append(held_, 0, held_.size() - (include_stop_ ? 0 : patterns_[*hit_].text.size()));

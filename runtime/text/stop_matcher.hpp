@@ -26,8 +26,9 @@ public:
   static result<stop_matcher> create(std::vector<std::string> stops, bool include_stop);
 
   // Appends to `out` what can be sent. Returns the index of the stop string once one is complete;
-  // nothing after it is read or sent, then or later.
-  std::optional<std::size_t> push(std::string_view text, std::string& out);
+  // nothing after it is read or sent, then or later. `may_end`: else one that ends within `text` is
+  // a text as any other. One that begins there and ends later still counts.
+  std::optional<std::size_t> push(std::string_view text, std::string& out, bool may_end = true);
   // No more text will come: appends what was held back.
   void finish(std::string& out);
 

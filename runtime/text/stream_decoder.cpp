@@ -14,7 +14,7 @@ result<stream_decoder> stream_decoder::create(const tokenizer& words,
   if (!stops)
     return stops.error();
   return stream_decoder(detokenizer(words, config.skip_special, config.begins_text),
-                        std::move(*stops));
+                        std::move(*stops), config.tokens_min);
 }
 
 decoded stream_decoder::push(std::span<const token_id> ids) {
@@ -55,7 +55,7 @@ void stream_decoder::push_one(token_id id) {
 
 void stream_decoder::send(std::string_view decided) {
   decided_bytes_ += decided.size();
-  if (const auto stop = stops_.push(decided, ready_))
+  if (const auto stop = stops_.push(decided, ready_, /*may_end=*/tokens_ > tokens_min_))
     stopped_ = stop_hit{*stop, tokens_ - 1};
 }
 

@@ -23,6 +23,8 @@ struct stream_decoder_config {
   bool skip_special = true;       // control tokens have no text
   std::vector<std::string> stops; // stop strings
   bool include_stop = false;      // the stop string is part of the text
+  std::uint32_t tokens_min = 0;   // as vLLM: a stop string that ends in the text of the first
+                                  // tokens_min tokens is none
   bool begins_text = true;        // false: the rest of a text; see detokenizer
 };
 
@@ -50,8 +52,8 @@ public:
   decoded finish();
 
 private:
-  stream_decoder(detokenizer decoder, stop_matcher stops)
-      : detokenizer_(std::move(decoder)), stops_(std::move(stops)) {}
+  stream_decoder(detokenizer decoder, stop_matcher stops, std::uint32_t tokens_min)
+      : detokenizer_(std::move(decoder)), stops_(std::move(stops)), tokens_min_(tokens_min) {}
 
   void push_one(token_id id);
   void send(std::string_view decided);
@@ -59,6 +61,7 @@ private:
 
   detokenizer detokenizer_;
   stop_matcher stops_;
+  std::uint32_t tokens_min_;
   std::string ready_;                  // past the stop matcher, of tokens that are not covered
   std::uint64_t given_bytes_ = 0;      // of text
   std::uint64_t decided_bytes_ = 0;    // that came out of the detokenizer

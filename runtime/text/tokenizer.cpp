@@ -247,17 +247,20 @@ result<std::vector<token_id>> tokenizer::encode_text(std::string_view text) cons
   return encode_text(text, scratch);
 }
 
-result<std::vector<token_id>> tokenizer::encode_prompt(std::string_view text,
+result<std::vector<token_id>> tokenizer::encode_prompt(std::string_view text, bool parses_special,
                                                        encode_scratch& scratch) const {
-  auto ids = encode_text(text, scratch);
+  const text_range whole[] = {
+      {0, static_cast<std::uint32_t>(std::min(text.size(), encode_bytes_max))}};
+  auto ids = encode_ranges(text, std::span(whole).first(parses_special ? 1 : 0), scratch);
   if (ids && adds_bos_)
     ids->insert(ids->begin(), *bos_);
   return ids;
 }
 
-result<std::vector<token_id>> tokenizer::encode_prompt(std::string_view text) const {
+result<std::vector<token_id>> tokenizer::encode_prompt(std::string_view text,
+                                                       bool parses_special) const {
   encode_scratch scratch(cached_pieces_of_one_call);
-  return encode_prompt(text, scratch);
+  return encode_prompt(text, parses_special, scratch);
 }
 
 result<std::vector<token_id>> tokenizer::encode_ranges(std::string_view text,

@@ -1,7 +1,7 @@
 // The tokenizer: text to ids and ids to bytes. Built once from a vocabulary, then immutable: any
 // number of threads may use it, each with its own encode_scratch. Special tokens come only from
-// segments that allow them, so a user's text never yields one. How ordinary text is cut into tokens
-// is the business of one of three encoders, by the vocabulary's model:
+// segments and prompts that allow them, so a user's text in a chat never yields one. How ordinary
+// text is cut into tokens is the business of one of three encoders, by the vocabulary's model:
 //
 //   gpt2: byte_level_bpe     llama: sentencepiece_bpe     t5: unigram
 #pragma once
@@ -49,9 +49,11 @@ public:
   // A user's text: never a special token, no BOS.
   result<std::vector<token_id>> encode_text(std::string_view text, encode_scratch& scratch) const;
   result<std::vector<token_id>> encode_text(std::string_view text) const;
-  // The same after BOS, where the model's prompts begin with it.
-  result<std::vector<token_id>> encode_prompt(std::string_view text, encode_scratch& scratch) const;
-  result<std::vector<token_id>> encode_prompt(std::string_view text) const;
+  // A whole prompt, after BOS where the model's prompts begin with it. `parses_special`: who wrote
+  // it applied the chat template as well, special tokens are found in all of it.
+  result<std::vector<token_id>> encode_prompt(std::string_view text, bool parses_special,
+                                              encode_scratch& scratch) const;
+  result<std::vector<token_id>> encode_prompt(std::string_view text, bool parses_special) const;
 
   std::size_t size() const noexcept { return tokens_.size(); }
   bool contains(token_id id) const noexcept { return tokens_.contains(id); }

@@ -99,7 +99,7 @@ result<std::vector<token_id>> tokens_of(const options& o, const model::gguf_file
     return tokenizer.error();
   if (tokenizer->adds_bos())
     bos = tokenizer->bos();
-  auto ids = tokenizer->encode_prompt(content);
+  auto ids = tokenizer->encode_prompt(content, false);
   if (ids && ids->size() < std::size_t{o.chunks} * chunk_tokens)
     return fail(errc::invalid_value, "{} has {} tokens, {} chunks need {}", o.text, ids->size(),
                 o.chunks, o.chunks * chunk_tokens);

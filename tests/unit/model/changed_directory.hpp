@@ -54,6 +54,23 @@ public:
     write_file(file, bytes);
     return *this;
   }
+  // Puts the bytes of one tensor in the place of another's, of the same size.
+  changed& copy(const std::string& from, const std::string& to) {
+    const auto file = path() / "model.safetensors";
+    auto bytes = read_file(file);
+    std::uint64_t length = 0;
+    std::memcpy(&length, bytes.data(), sizeof(length));
+    const auto header = model::json::parse(bytes.substr(sizeof(length), length));
+    const auto range = [&](const std::string& tensor) {
+      return header.at(tensor).at("data_offsets").get<std::vector<std::size_t>>();
+    };
+    const auto source = range(from), target = range(to);
+    const auto data = sizeof(length) + length;
+    bytes.replace(data + target[0], target[1] - target[0], bytes, data + source[0],
+                  source[1] - source[0]);
+    write_file(file, bytes);
+    return *this;
+  }
   // Empty: it is taken.
   std::string refusal() const {
     const auto file = model::open_model(path());

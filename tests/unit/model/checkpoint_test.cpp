@@ -226,11 +226,40 @@ TEST_CASE("tensors of a directory are refused by their published names") {
              "'model.layers.0.self_attn.q_norm.weight' is missing"));
 }
 
-TEST_CASE("a copy of a tied head and buffers of old versions are passed over") {
+TEST_CASE("a head that config.json ties and that is not the embedding is the model's head") {
   changed tied("qwen3"); // its head is not tied
-  CHECK(!described(tied.path()).has_tied_embeddings);
+  const auto untied = described(tied.path());
+  CHECK(!untied.has_tied_embeddings);
   tied.config([](json& c) { c["tie_word_embeddings"] = true; });
+  check_same(described(tied.path()), untied);
+  const auto rows_of = [](const std::filesystem::path& path, const char* name) {
+    const auto file = model::open_model(path).value();
+    const auto tensor = file->find(name);
+    REQUIRE(tensor);
+    std::vector<std::byte> bytes(tensor->size_bytes());
+    REQUIRE(file->copy_rows(name, 0, tensor->rows(), bytes));
+    return bytes;
+  };
+  CHECK(rows_of(tied.path(), "output.weight") == rows_of(family("qwen3"), "output.weight"));
+  // Of a copy nothing is lost.
+  tied.copy("model.embed_tokens.weight", "lm_head.weight");
   CHECK(described(tied.path()).has_tied_embeddings);
+  tied.byte_of("lm_head.weight");
+  CHECK(!described(tied.path()).has_tied_embeddings);
+  tied.byte_of("lm_head.weight");
+  CHECK(described(tied.path()).has_tied_embeddings);
+  // One of another type is no copy.
+  changed half("qwen3");
+  half.config([](json& c) { c["tie_word_embeddings"] = true; })
+      .copy("model.embed_tokens.weight", "lm_head.weight")
+      .header([](json& h) {
+        auto& dtype = h["lm_head.weight"]["dtype"];
+        dtype = dtype == "BF16" ? "F16" : "BF16";
+      });
+  CHECK(!described(half.path()).has_tied_embeddings);
+}
+
+TEST_CASE("buffers of old versions are passed over") {
   changed old("llama3");
   const auto size = described(old.path()).parameter_count;
   const auto file = old.path() / "model.safetensors";

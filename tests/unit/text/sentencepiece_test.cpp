@@ -84,6 +84,13 @@ TEST_CASE("a SentencePiece model's control tokens come only from segments that a
     expected.push_back(2);
     CHECK(words.encode(segments).value() == expected);
     CHECK(words.special_id("</s>") == 2);
+    // A raw prompt is one such segment; a text of it is what stands between them.
+    const text_segment whole[] = {{"<s>hi</s> you", true}};
+    const ids raw = words.encode_prompt("<s>hi</s> you", true).value();
+    const std::size_t added = words.adds_bos() ? 1 : 0;
+    CHECK(ids(raw.begin() + static_cast<std::ptrdiff_t>(added), raw.end()) ==
+          words.encode(whole).value());
+    CHECK(std::count(raw.begin(), raw.end(), 2) == 1);
     CHECK(words.special_id("<table>") == 3);
   }
 }
@@ -102,10 +109,10 @@ TEST_CASE("the space before a text is also put behind a special token, unless th
 
 TEST_CASE("BOS goes before the prompts of llama vocabularies unless the file says otherwise") {
   vocabulary words = sentencepiece_vocabulary(bpe);
-  CHECK(tokenizer::create(words).value().encode_prompt("").value() == ids{1});
+  CHECK(tokenizer::create(words).value().encode_prompt("", false).value() == ids{1});
   words.add_bos = false;
-  CHECK(tokenizer::create(words).value().encode_prompt("").value().empty());
-  CHECK(made_of(unigram_model).encode_prompt("").value().empty());
+  CHECK(tokenizer::create(words).value().encode_prompt("", false).value().empty());
+  CHECK(made_of(unigram_model).encode_prompt("", false).value().empty());
 }
 
 TEST_CASE("user-defined tokens that steer the model are withheld from a user's text") {

@@ -57,6 +57,23 @@ TEST_CASE("runs of white space are found in any text") {
   CHECK(all("a  <a>  ", {{3, 6}}) == std::vector<hit>{{1, 5}, {3, 1}, {6, 5}});
 }
 
+TEST_CASE("beginnings of hundreds of special tokens cost no comparison with each") {
+  std::vector<special_token> many;
+  for (token_id i = 0; i < 1000; ++i)
+    many.push_back({"<|reserved_" + std::to_string(i) + "|>", i, false});
+  const special_tokens specials(std::move(many));
+  std::string text;
+  for (int i = 0; i < 100'000; ++i)
+    text += "<|reserved_";
+  const auto size = static_cast<std::uint32_t>(text.size() + 14);
+  const text_range whole[] = {{0, size}};
+  const auto found = specials.find(text + "<|reserved_77|", 0, whole);
+  CHECK(!found);
+  const auto last = specials.find(text + "<|reserved_7|>", 0, whole);
+  REQUIRE(last);
+  CHECK(last->id == 7);
+}
+
 TEST_CASE("without special tokens nothing is found") {
   CHECK(!special_tokens({}).find("<a>  ", 0, std::vector<text_range>{{0, 5}}).has_value());
 }

@@ -116,6 +116,37 @@ TEST_CASE("what may be the beginning of a stop string is held back, and no more"
   CHECK(matcher.held_bytes() == 0);
 }
 
+TEST_CASE("a stop string that may not end yet is text, one that only begins there still counts") {
+  struct row {
+    std::vector<std::string> stops;
+    std::string early; // where none may end
+    std::string late;
+    std::string sent;
+    std::optional<std::size_t> stop;
+  };
+  const row rows[] = {
+      {{"END"}, "an END, ", "more", "an END, more", {}},
+      {{"END"}, "an END, ", "an END", "an END, an ", 0},
+      {{"END"}, "an EN", "D", "an ", 0}, // it ends late
+      {{"aa"}, "aa", "a", "a", 0},       // so does the one that overlaps the first
+      {{"abab"}, "abab", "ab", "ab", 0},
+      {{"b", "abc"}, "ab", "c", "", 1},
+      {{"P"}, "PPP", "", "PPP", {}},
+  };
+  for (const row& expected : rows)
+    for (std::size_t part = 1; part <= 8; ++part) {
+      CAPTURE(expected.early);
+      auto matcher = stop_matcher::create(expected.stops, false).value();
+      outcome got;
+      for (std::size_t at = 0; at < expected.early.size(); at += part)
+        CHECK(!matcher.push(std::string_view(expected.early).substr(at, part), got.text, false));
+      for (std::size_t at = 0; at < expected.late.size() && !got.stop; at += part)
+        got.stop = matcher.push(std::string_view(expected.late).substr(at, part), got.text);
+      matcher.finish(got.text);
+      CHECK(got == outcome{expected.sent, expected.stop});
+    }
+}
+
 TEST_CASE("nothing is read or sent after a hit") {
   auto matcher = stop_matcher::create({"."}, true).value();
   std::string sent;

@@ -78,6 +78,38 @@ TEST_CASE("a stop string across tokens ends the text and names the token that co
     }
 }
 
+TEST_CASE("a stop string ends nothing within the first tokens_min tokens, as in vLLM") {
+  struct row {
+    std::uint32_t tokens_min;
+    std::string bytes; // a token each
+    std::string text;
+    std::optional<stop_hit> stopped;
+  };
+  const row rows[] = {
+      {0, "aPbPc", "a", stop_hit{0, 1}},
+      {1, "aPbPc", "a", stop_hit{0, 1}},
+      {2, "aPbPc", "aPb", stop_hit{0, 3}},
+      {4, "aPbPc", "aPbPc", {}},
+      {5, "aPbPc", "aPbPc", {}},
+      {9, "aPbPc", "aPbPc", {}},
+      {3, "aXYZb", "a", stop_hit{1, 3}}, // it began before
+      {4, "aXYZb", "aXYZb", {}},
+      {3, "\xE2\x82\xAC.", "\xE2\x82\xAC.", {}},
+      {2, "\xE2\x82\xAC.", "", stop_hit{2, 2}}, // its last byte is the third token's
+  };
+  for (const auto& expected : rows)
+    for (std::size_t group = 1; group <= 6; ++group) {
+      CAPTURE(expected.tokens_min);
+      CAPTURE(expected.bytes);
+      auto made = stream_decoder::create(small_tokenizer(), {.stops = {"P", "XYZ", "\xE2\x82\xAC"},
+                                                             .tokens_min = expected.tokens_min})
+                      .value();
+      const total got = run(std::move(made), byte_tokens(expected.bytes), group);
+      CHECK(got.text == expected.text);
+      CHECK(got.stopped == expected.stopped);
+    }
+}
+
 TEST_CASE("after a stop every answer says so and nothing more is sent") {
   auto stream = decoder({"."});
   CHECK(stream.push(byte_tokens("a.")).stopped == stop_hit{0, 1});

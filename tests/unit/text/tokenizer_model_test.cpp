@@ -66,7 +66,7 @@ TEST_CASE("ids of the default model are those of the reference, text by text") {
     const auto expected = row["ids"].get<ids>();
     CHECK(words->encode_text(text).value() == expected);
     CHECK(words->encode_text(text, scratch).value() == expected);
-    CHECK(words->encode_prompt(text, scratch).value() == expected); // add_bos is false
+    CHECK(words->encode_prompt(text, false, scratch).value() == expected); // add_bos is false
     if (row["name"] != "characters without a token")
       CHECK(words->decode(expected, false).value() == text);
   }
@@ -105,6 +105,21 @@ TEST_CASE(
   const auto special = golden("smollm2_ids.json")["all special"];
   const text_segment trusted[] = {{special["text"].get<std::string>(), true}};
   CHECK(words->encode(trusted).value() == special["ids"].get<ids>());
+}
+
+TEST_CASE("a raw prompt whose special tokens are parsed has the reference's ids, one that is plain "
+          "none") {
+  const tokenizer* words = smollm2();
+  if (words == nullptr)
+    return;
+  const auto rows = golden("smollm2_ids.json");
+  const auto text = rows["all special"]["text"].get<std::string>();
+  CHECK(words->encode_prompt(text, true).value() == rows["all special"]["ids"].get<ids>());
+  for (const token_id id : words->encode_prompt(text, false).value())
+    CHECK(!words->is_control(id));
+  // As `tokenizers` and llama.cpp (parse_special) have it.
+  const ids turn = {1, 4093, 198, 6004, 2};
+  CHECK(words->encode_prompt("<|im_start|>user\nhi<|im_end|>", true).value() == turn);
 }
 
 TEST_CASE("no text that a user sends yields one of the default model's control tokens") {

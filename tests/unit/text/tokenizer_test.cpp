@@ -97,6 +97,18 @@ TEST_CASE("a user's text never yields a special token") {
   }
 }
 
+TEST_CASE(
+    "a prompt that its author has put into the template's form yields special tokens anywhere") {
+  const auto parsed = [](std::string_view text) {
+    return small_tokenizer().encode_prompt(text, true).value();
+  };
+  CHECK(parsed("<|begin|>user hi<|end|>x") ==
+        joined({{special("<|begin|>")}, plain("user hi"), {special("<|end|>")}, plain("x")}));
+  CHECK(parsed("<|end|>") == ids{special("<|end|>")});
+  CHECK(parsed("<|en") == plain("<|en"));
+  CHECK(small_tokenizer().encode_prompt("<|end|>x", false).value() == plain("<|end|>x"));
+}
+
 TEST_CASE("segments yield special tokens only where they are allowed") {
   const text_segment segments[] = {
       {"<|begin|>user ", true}, {"hi<|end|>", false}, {"<|end|>x", true}};
@@ -147,7 +159,7 @@ TEST_CASE("BOS is added to prompts by the file's word, else by the family's habi
     words.add_bos = expected.add_bos;
     if (expected.has_bos)
       words.bos = special("<|begin|>");
-    const auto made = tokenizer::create(words).value().encode_prompt("hi").value();
+    const auto made = tokenizer::create(words).value().encode_prompt("hi", false).value();
     CHECK((made.at(0) == special("<|begin|>")) == expected.adds);
   }
 }
