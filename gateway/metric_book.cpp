@@ -54,6 +54,9 @@ MetricFamily family_of(const std::string& name, std::string_view help, metric_ki
   return made;
 }
 
+// Why a metric is not told, as refusal_of() has it.
+constexpr const char* refusals[] = {"name", "labels", "value", "kind", "too many"};
+
 // A rough charge for the nodes that hold them beside their texts.
 constexpr std::size_t node_bytes = 64;
 
@@ -113,7 +116,9 @@ std::vector<std::string> metric_book::source::take(const std::vector<handler_met
 
 std::uint64_t metric_book::open(const std::string& model, const std::string& version) {
   const std::lock_guard lock(mutex_);
-  tellers_[++last_source_] = {model, version, {}, 0, 0, {}};
+  auto& by = tellers_[++last_source_] = {model, version, {}, 0, 0, {}};
+  for (const auto* why : refusals)
+    by.refused[why] = 0;
   return last_source_;
 }
 

@@ -6,6 +6,7 @@
 #include "gateway/kserve_request.hpp"
 #include "gateway/load_metrics.hpp"
 #include "gateway/metric_family.hpp"
+#include "gateway/metric_labels.hpp"
 #include "gateway/tgi_metrics.hpp"
 #include "gateway/vllm_metrics.hpp"
 
@@ -142,8 +143,10 @@ void add_keys(std::vector<MetricFamily>& out, const std::vector<key_usage>& keys
   for (const auto& key : keys) {
     add(requests, {{"key", key.name}}, key.requests);
     add(tokens, {{"key", key.name}}, key.tokens);
-    for (const auto& [quota, count] : key.refused) {
-      add(refused, {{"key", key.name}, {"quota", std::string(quota)}}, count);
+    for (const auto quota : quota_names) {
+      const auto at = key.refused.find(quota);
+      add(refused, {{"key", key.name}, {"quota", std::string(quota)}},
+          at == key.refused.end() ? 0 : at->second);
     }
   }
   for (auto* family : {&requests, &tokens, &refused}) {
@@ -209,6 +212,8 @@ struct metrics::registry {
   Family<Counter>& spans_dropped = counters(
       "baton_spans_dropped_total", "Spans lost, because the collector did not take them in time.");
 
+  registry();
+
   gateway::vllm_http vllm_http{all};
   std::mutex host_mutex;
   host_reader host;
@@ -224,12 +229,51 @@ struct metrics::registry {
     std::lock_guard lock(models_mutex);
     const std::pair key(pipeline, model);
     auto it = models.find(key);
-    if (it == models.end())
+    if (it == models.end()) {
       it = models
                .try_emplace(key, *this, model_labels(pipeline, model),
                             kserve_of(model, std::string(kserve_version)))
                .first;
+      begin_ends(pipeline, model);
+    }
     return it->second;
+  }
+  Counter& ended_of(const std::string& model, std::string_view reason) {
+    return ended.Add({{"model_name", model}, {"how", std::string(reason)}});
+  }
+  Counter& vllm_ended_of(std::uint32_t pipeline, const std::string& model,
+                         std::string_view reason) {
+    auto labels = model_labels(pipeline, model);
+    labels.emplace("finished_reason", reason);
+    return vllm_ended.Add(labels);
+  }
+  Counter& routed_of(std::uint32_t pipeline, const std::string& model, std::string_view why) {
+    auto labels = model_labels(pipeline, model);
+    labels.emplace("reason", why);
+    return routed.Add(labels);
+  }
+  void begin_ends(std::uint32_t pipeline, const std::string& model) {
+    for (const auto how : counted_ends) {
+      ended_of(model, finished_reason(how));
+      vllm_ended_of(pipeline, model, finished_reason(how));
+    }
+  }
+  // Of pipelines and worker models that are known, whether or not anybody has asked them.
+  void begin_models(const snapshot& now, const std::vector<worker_view>& workers) {
+    const auto count = static_cast<std::uint32_t>(now.pipelines.size());
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const auto& model = model_of(now.pipelines[i]);
+      if (model.empty())
+        continue;
+      of(i, model);
+      for (const auto why : route_reasons)
+        if (count > 1) // of one alone nobody chooses
+          routed_of(i, model, why);
+      if (count > 1)
+        moved.Add(model_labels(i, model));
+    }
+    for (const auto& worker : workers)
+      of_worker(worker.name, worker.version);
   }
   // Requires: models_mutex is held.
   kserve_series& kserve_of(const std::string& model, const std::string& version) {
@@ -247,6 +291,22 @@ struct metrics::registry {
     return counters(name, help).Add(labels);
   }
 };
+
+metrics::registry::registry() {
+  for (const auto door : door_labels) {
+    opened.Add({{"door", std::string(door)}});
+    gone.Add({{"door", std::string(door)}});
+    for (const auto& row : errc_table())
+      if (is_refusal(row.code))
+        refusals.Add({{"door", std::string(door)}, {"reason", std::string(row.name)}});
+  }
+  for (const auto why : resume_reasons)
+    came_back.Add({{"why", std::string(why)}});
+  for (const auto kind : drop_kinds)
+    drops.Add({{"kind", std::string(kind)}});
+  for (const auto reason : {errc::overloaded, errc::invalid_value})
+    tgi_failed.Add({{"err", std::string(tgi_failure_word(reason))}});
+}
 
 metrics::model_series::model_series(registry& in, const Labels& labels, kserve_series& of_model)
     : first(in.histogram("baton_time_to_first_token_seconds",
@@ -338,11 +398,9 @@ void metrics::next_tokens(std::uint32_t pipeline, const std::string& model, std:
 void metrics::choice_ended(std::uint32_t pipeline, const std::string& model, finish how,
                            std::uint32_t output_tokens) {
   registry_->of(pipeline, model).vllm.choice_ended(output_tokens);
-  const std::string reason(finished_reason(how));
-  registry_->ended.Add({{"model_name", model}, {"how", reason}}).Increment();
-  auto labels = model_labels(pipeline, model);
-  labels.emplace("finished_reason", reason);
-  registry_->vllm_ended.Add(labels).Increment();
+  const auto reason = finished_reason(how);
+  registry_->ended_of(model, reason).Increment();
+  registry_->vllm_ended_of(pipeline, model, reason).Increment();
 }
 
 void metrics::request_ended(std::uint32_t pipeline, const std::string& model,
@@ -376,9 +434,7 @@ void metrics::moved(std::uint32_t pipeline, const std::string& model) {
 }
 
 void metrics::routed(std::uint32_t pipeline, const std::string& model, std::string_view why) {
-  auto labels = model_labels(pipeline, model);
-  labels.emplace("reason", why);
-  registry_->routed.Add(labels).Increment();
+  registry_->routed_of(pipeline, model, why).Increment();
 }
 
 void metrics::spans(std::uint64_t exported, std::uint64_t dropped) {
@@ -389,6 +445,7 @@ void metrics::spans(std::uint64_t exported, std::uint64_t dropped) {
 std::string metrics::text(const snapshot& now, std::size_t requests_open,
                           const std::vector<key_usage>& keys,
                           const std::vector<worker_view>& workers) const {
+  registry_->begin_models(now, workers);
   auto families = registry_->all.Collect();
   const auto stand = standing_of(now);
   families.push_back(family_with({"baton_ready", "1 if new requests are served, as /health says.",

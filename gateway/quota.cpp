@@ -39,15 +39,15 @@ quota_meter::quota_meter(const key_quotas& quotas, instant now) {
 
 std::optional<quota_refusal> quota_meter::begin(instant now) {
   if (quotas_.concurrent_requests != 0 && open_ >= quotas_.concurrent_requests) {
-    return quota_refusal{"concurrent_requests", quotas_.concurrent_requests, place_retry_after};
+    return quota_refusal{quota_names[0], quotas_.concurrent_requests, place_retry_after};
   }
   requests_.refill(now);
   if (requests_.per_minute != 0 && requests_.left < 1) {
-    return quota_refusal{"requests_per_minute", quotas_.requests_per_minute, requests_.until_one()};
+    return quota_refusal{quota_names[1], quotas_.requests_per_minute, requests_.until_one()};
   }
   tokens_.refill(now);
   if (tokens_.per_minute != 0 && tokens_.left < 1) {
-    return quota_refusal{"tokens_per_minute", quotas_.tokens_per_minute, tokens_.until_one()};
+    return quota_refusal{quota_names[2], quotas_.tokens_per_minute, tokens_.until_one()};
   }
   requests_.left -= 1;
   ++open_;

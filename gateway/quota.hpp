@@ -13,6 +13,9 @@
 
 namespace baton::gateway {
 
+inline constexpr std::string_view quota_names[] = {"concurrent_requests", "requests_per_minute",
+                                                   "tokens_per_minute"};
+
 struct quota_refusal {
   std::string_view quota; // "requests_per_minute" ...
   std::uint64_t limit = 0;

@@ -287,6 +287,7 @@ result<std::unique_ptr<span_exporter>> span_exporter::start(std::shared_ptr<boar
   if (!where) {
     return where.error();
   }
+  facts->metrics().spans(0, 0); // the counters are there
   auto w = std::make_unique<wall>(std::move(facts), *std::move(where));
   w->thread = std::thread([to = w.get()] { to->loop(); });
   return std::make_unique<span_exporter>(std::move(w));

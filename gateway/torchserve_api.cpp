@@ -136,8 +136,15 @@ http_plan torchserve_api::plan(const http_call& call) const {
   case operation::metrics: {
     http_reply reply;
     reply.content_type = "text/plain; version=0.0.4; charset=utf-8";
-    reply.body = facts_->torchserve().text(target->all("name[]"), *facts_->handler_metrics(),
-                                           facts_->worker_views());
+    const auto workers = facts_->worker_views();
+    for (const auto& card : models_of(*facts_->look())) {
+      facts_->torchserve().know(card.name);
+    }
+    for (const auto& worker : workers) {
+      facts_->torchserve().know(worker.name);
+    }
+    reply.body =
+        facts_->torchserve().text(target->all("name[]"), *facts_->handler_metrics(), workers);
     return reply;
   }
   default:

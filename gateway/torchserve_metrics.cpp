@@ -86,6 +86,11 @@ void torchserve_metrics::answered(int status) {
   }
 }
 
+void torchserve_metrics::know(const std::string& model) {
+  const std::lock_guard lock(mutex_);
+  models_.try_emplace({model, version_label(/*has_version=*/false)});
+}
+
 void torchserve_metrics::asked(const std::string& model, bool has_version) {
   const std::lock_guard lock(mutex_);
   ++models_[{model, version_label(has_version)}].requests;

@@ -25,6 +25,8 @@ public:
   torchserve_metrics() : host_(host_name()) {}
 
   void answered(int status);
+  // A model that there is: its counters begin at 0.
+  void know(const std::string& model);
   // A prediction of a model that there is. `has_version`: it was asked for one, which is known.
   void asked(const std::string& model, bool has_version);
   // It has ended well: the wait for its ticket, and from its arrival to its end.

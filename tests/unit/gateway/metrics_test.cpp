@@ -1,10 +1,17 @@
 // The text of /metrics: own names, and their mirrors under those of other servers.
 #include "gateway/gate.hpp"
+#include "gateway/metric_labels.hpp"
 #include "gateway/metrics.hpp"
 #include "gateway/snapshot.hpp"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
 
 using namespace baton;
 using namespace baton::gateway;
@@ -160,4 +167,96 @@ TEST_CASE("phases that are not known to have been are not told") {
                            "request_params_max_tokens", "request_max_num_generation_tokens"})
     CHECK(text.find(fmt::format("vllm:{}_count{{engine=\"0\",model_name=\"smol\"}} 0", name)) !=
           std::string::npos);
+}
+
+TEST_CASE("what is known to be counted is 0 before its first event") {
+  metrics m;
+  snapshot now;
+  now.pipelines.resize(2);
+  now.pipelines[0].model = now.pipelines[1].model = "smol";
+  const std::vector<key_usage> keys{{"ops", 0, 0, {{"requests_per_minute", 4}}}};
+  const auto text = m.text(now, 0, keys);
+  const auto has = [&text](const std::string& line) {
+    CAPTURE(line);
+    CHECK(text.find(line + "\n") != std::string::npos);
+  };
+  for (const auto* door : {"http", "websocket", "zmq", "grpc"}) {
+    for (const auto* family : {"baton_requests_opened_total", "baton_clients_gone_total"}) {
+      has(fmt::format("{}{{door=\"{}\"}} 0", family, door));
+    }
+    for (const auto* reason : {"overloaded", "rate_limit_exceeded", "invalid_value", "not_ready",
+                               "unauthorized", "queue_timeout", "conflict"}) {
+      has(fmt::format("baton_requests_refused_total{{door=\"{}\",reason=\"{}\"}} 0", door, reason));
+    }
+  }
+  for (const auto* how : {"stop", "length", "abort", "error"}) {
+    has(fmt::format("baton_choices_ended_total{{how=\"{}\",model_name=\"smol\"}} 0", how));
+    has(fmt::format("vllm:request_success_total{{engine=\"1\",finished_reason=\"{}\",model_name="
+                    "\"smol\"}} 0",
+                    how));
+  }
+  for (const auto* why : {"load", "prefix", "request_id", "resume", "moved"}) {
+    has(fmt::format(
+        "baton_router_requests_total{{engine=\"0\",model_name=\"smol\",reason=\"{}\"}} 0", why));
+  }
+  has("baton_streams_moved_total{engine=\"1\",model_name=\"smol\"} 0");
+  has("baton_requests_resumed_total{why=\"client\"} 0");
+  has("tgi_request_failure{err=\"overloaded\"} 0");
+  has("tgi_request_failure{err=\"validation\"} 0");
+  has("tgi_request_success{engine=\"0\",model_name=\"smol\"} 0");
+  has("nv_inference_request_failure{model=\"smol\",reason=\"CANCELED\",version=\"1\"} 0");
+  has("baton_key_refused_total{key=\"ops\",quota=\"requests_per_minute\"} 4");
+  has("baton_key_refused_total{key=\"ops\",quota=\"tokens_per_minute\"} 0");
+}
+
+// A word that is counted and not listed would begin with its first event.
+TEST_CASE("the words that the gateway's sources count are those that begin at 0") {
+  const auto listed = [](const auto& words) {
+    return std::set<std::string>(std::begin(words), std::end(words));
+  };
+  std::set<std::string> dropped, came_back, doors;
+  const std::regex drop("dropped\\(\"([a-z_]+)\"\\)");
+  const std::regex back("note_resumed\\(entry, (is_news \\? )?\"([a-z_]+)\"( : \"([a-z_]+)\")?\\)");
+  const std::regex door("reception [a-z]+\\(|front, b, \"([a-z]+)\"");
+  for (const auto& file : std::filesystem::directory_iterator(BATON_SOURCE_DIR "/gateway")) {
+    std::ifstream in(file.path());
+    const std::string text{std::istreambuf_iterator<char>(in), {}};
+    const auto all = [&text](const std::regex& of, int group, std::set<std::string>& to) {
+      for (auto it = std::sregex_iterator(text.begin(), text.end(), of);
+           it != std::sregex_iterator(); ++it) {
+        if ((*it)[static_cast<std::size_t>(group)].matched) {
+          to.insert((*it)[static_cast<std::size_t>(group)]);
+        }
+      }
+    };
+    all(drop, 1, dropped);
+    all(back, 2, came_back);
+    all(back, 4, came_back);
+    all(door, 1, doors);
+  }
+  CHECK(dropped == listed(drop_kinds));
+  CHECK(came_back == listed(resume_reasons));
+  for (const auto& name : doors) {
+    CHECK(listed(door_labels).contains(name));
+  }
+}
+
+TEST_CASE("no gauge has the name of a counter, but for those of the version before") {
+  snapshot now;
+  load_report load;
+  load.model = "smol";
+  load.blocks_total = 4;
+  load.swap_blocks_total = 8;
+  now.pipelines[0].load = load;
+  const auto text = metrics().text(now, 0, {});
+  std::set<std::string> wrong;
+  const std::regex type("# TYPE (\\S+_total) (gauge|histogram)\n");
+  for (auto it = std::sregex_iterator(text.begin(), text.end(), type); it != std::sregex_iterator();
+       ++it) {
+    wrong.insert((*it)[1]);
+  }
+  CHECK(wrong == std::set<std::string>{"baton_blocks_total", "baton_swap_blocks_total",
+                                       "vllm:iteration_tokens_total"}); // vLLM's own name
+  CHECK(text.find("baton_blocks{engine=\"0\",model_name=\"smol\"} 4\n") != std::string::npos);
+  CHECK(text.find("baton_swap_blocks{engine=\"0\",model_name=\"smol\"} 8\n") != std::string::npos);
 }

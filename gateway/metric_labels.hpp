@@ -1,0 +1,44 @@
+// The values of labels that are known before anything happens. Their series begin at 0: of one that
+// begins with its first event no rate shows it. Words of those who count; metrics_test.cpp compares
+// them with the sources. Pure.
+#pragma once
+
+#include "schema/error.hpp"
+#include "schema/inference.hpp"
+
+#include <string_view>
+
+namespace baton::gateway {
+
+inline constexpr std::string_view door_labels[] = {"http", "websocket", "zmq", "grpc"};
+inline constexpr std::string_view resume_reasons[] = {"client", "link", "head", "request_id"};
+inline constexpr std::string_view drop_kinds[] = {"answer",
+                                                  "chunk",
+                                                  "chunk_after_gap",
+                                                  "duplicate_chunk",
+                                                  "granted",
+                                                  "inferred",
+                                                  "rejected",
+                                                  "slow_reader",
+                                                  "tls_handshake",
+                                                  "worker_bad_frame",
+                                                  "worker_stranger",
+                                                  "worker_unexpected",
+                                                  "worker_unknown_kind",
+                                                  "worker_unreachable",
+                                                  "zmq_bad_credit",
+                                                  "zmq_bad_frame",
+                                                  "zmq_duplicate_request",
+                                                  "zmq_stranger",
+                                                  "zmq_unexpected"};
+inline constexpr std::string_view route_reasons[] = {"load", "prefix", "request_id", "resume",
+                                                     "moved"};
+inline constexpr finish counted_ends[] = {finish::stop, finish::length, finish::cancelled,
+                                          finish::failed};
+
+// What a request can be refused for: of others it is told how they ended.
+constexpr bool is_refusal(errc code) noexcept {
+  return code < errc::cancelled;
+}
+
+} // namespace baton::gateway
