@@ -94,7 +94,7 @@ def begin_models(place, rows):
     shapes = [s for s in lease_place.SHAPES if any(s in row.needs and not place.lacks(row) for row in rows)]
     if not shapes:
         return None
-    return subprocess.Popen([sys.executable, HERE / "lease.py", "write", "--work", place.work, *(["--tiny"] if place.is_tiny else []), *shapes],
+    return subprocess.Popen([sys.executable, HERE / "lease.py", "write", *shapes, *place.words()],
                             start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 

@@ -1,5 +1,6 @@
 """lease.sh pack: what a lease carries, as one archive that lies like a tree of this repository, and the default model in parts beside it."""
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -123,7 +124,7 @@ def pack(options):
         for source in SOURCES:
             shutil.copytree(ROOT / source, tree / source, ignore=shutil.ignore_patterns("__pycache__", "*.cpp", "*.hpp", "test_*"))
         archive = out / "lease.tar.xz"
-        subprocess.run(["tar", "-C", tree, "-cJf", archive, *sorted({s.split("/")[0] for s in SOURCES} | {"build"})], check=True)
+        subprocess.run(["tar", "-C", tree, "-cJf", archive, *sorted({s.split("/")[0] for s in SOURCES} | {"build"})], check=True, env={**os.environ, "XZ_OPT": "-T0"})
     missing += write_parts(out)
     size = archive.stat().st_size
     told = {"archive": str(archive), "bytes": size, "parts": sorted(p.name for p in out.glob(f"{MODEL_FILE}.part*")), "missing": missing}

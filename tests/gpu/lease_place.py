@@ -114,6 +114,9 @@ class Place:
             return ""
         if not (self.build / "cluster/engines/engine_torch.so").is_file():
             return "the engine is not packed (engine_torch.so)"
+        return self._lacks_torch()
+
+    def _lacks_torch(self):
         return "" if self.facts["torch"].startswith(TORCH) else f"torch {TORCH} is not here ({self.facts['torch'] or 'none'})"
 
     def _lacks_bench(self):
@@ -173,6 +176,8 @@ class Place:
     def model(self, shape):
         """Its folder, once it is written: the row's own time bounds the wait."""
         while not (done := self.work / f"{shape}.done").exists():
+            if (failed := self.work / "not-written").exists():
+                raise OSError(failed.read_text())
             time.sleep(WAIT_SECONDS)
         return pathlib.Path(done.read_text())
 
@@ -200,10 +205,14 @@ class Place:
 
 def write_models(options):
     place = Place(options)
-    for shape in options.names:
-        folder = place.folder_of(shape)
-        folder.mkdir(parents=True)
-        gpu.write_model(folder, "tiny" if options.tiny else shape)
-        (options.work / f"{shape}.new").write_text(str(folder))
-        os.rename(options.work / f"{shape}.new", options.work / f"{shape}.done")
+    try:
+        for shape in options.names:
+            folder = place.folder_of(shape)
+            folder.mkdir(parents=True)
+            gpu.write_model(folder, "tiny" if options.tiny else shape)
+            (options.work / f"{shape}.new").write_text(str(folder))
+            os.rename(options.work / f"{shape}.new", options.work / f"{shape}.done")
+    except Exception as error:
+        (options.work / "not-written").write_text(f"the model {shape} could not be written: {error}")
+        return 1
     return 0

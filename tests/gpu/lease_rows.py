@@ -196,6 +196,17 @@ def preloaded(place):
             os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
+@row("nccl", 20, "gpu", "torch", "shared-nccl")
+def nccl(place, say):
+    """two processes sum floats on one device by the NCCL of the archive, without an engine"""
+    with preloaded(place):
+        done = subprocess.run([sys.executable, HERE / "nccl_pair.py"], capture_output=True, text=True, check=False)
+    told = json.loads((done.stdout.strip().splitlines() or ["{}"])[-1])
+    if done.returncode:
+        raise RuntimeError(told.get("error") or done.stderr.strip()[-300:])
+    say("a sum", told["us"], "us", version=told["version"], is_right=int(told["sums"] == [3.0]))
+
+
 @row("two ranks", 60, "device", "cluster", "engine", "shared-nccl", "1b")
 def two_ranks(place, say):
     """two ranks on one device with the NCCL of the archive: the text of one rank, its speed, kill -9 of one"""

@@ -62,6 +62,16 @@ def needs(package):
     return check
 
 
+def needs_library(name):
+    """Where the library is, it says what it found, or what is missing beneath it."""
+
+    def check(tool, _):
+        status, out, err = started(SYSTEM, ROOT / tool)
+        assert (status == 1 and f"{name}: cannot open shared object file" in err) or isinstance(json.loads(out), dict), out + err
+
+    return check
+
+
 def run_by(other, name=""):
     """A test, or a tool of this table, that starts it, by its file's name or another one."""
 
@@ -149,6 +159,7 @@ TOOLS = {
     "tests/fuzz/make_seeds.py": writes("seeds/*/*", reads=["data"]),
     "tests/gpu/lease.py": usage(),
     "tests/gpu/lease.sh": usage("bash"),
+    "tests/gpu/nccl_pair.py": needs_library("libnccl.so.2"),
     "tests/sim/planted.py": usage(),
     "tests/support/library_check.py": says([f"{ROOT}/tests/check.py"], 0, ""),
     "tests/system/clients/own_venv.py": run_by("tests/check.py"),
