@@ -36,6 +36,8 @@ inline constexpr std::int32_t speculative_tokens_max = 16; // more are hardly ev
 // What an error names where the request's own field is not known: vLLM's.
 inline constexpr const char* constraint_param = "structured_outputs";
 
+// Of min_tokens above max_tokens.
+error more_than_most(const stopping& s);
 error out_of_range(std::string_view param, const real_range& range, double value);
 
 // Errors: invalid_value with the parameter's OpenAI name, unsupported_parameter (a constraint that
