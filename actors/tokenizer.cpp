@@ -19,6 +19,7 @@ struct asked {
   const prompt& input;
   std::string_view tools;
   bool add_generation_prompt;
+  bool parses_special;
 };
 
 result<ids> encode_chat(tokenizer_state& s, const asked& m) {
@@ -50,7 +51,7 @@ result<ids> check_ids(const tokenizer_state& s, const ids_prompt& given) {
 
 result<ids> encode(tokenizer_state& s, const asked& m) {
   if (const auto* text = std::get_if<std::string>(&m.input))
-    return s.config.tokenizer->encode_prompt(*text, s.scratch);
+    return s.config.tokenizer->encode_prompt(*text, m.parses_special, s.scratch);
   if (const auto* given = std::get_if<ids_prompt>(&m.input))
     return check_ids(s, *given);
   return encode_chat(s, m);
@@ -64,9 +65,19 @@ bool continues_prompt(const text::tokenizer& words, const prompt& input, const i
          std::any_of(encoded.begin(), encoded.end(), is_shown);
 }
 
+// The model's default is for an answer that has room for it: of what the context leaves, at most so
+// many.
+void settle_tokens_max(submit& m, std::size_t prompt_tokens, std::uint32_t context_max) {
+  if (m.tokens_max_default == 0 || m.tokens_max_given || prompt_tokens >= context_max)
+    return;
+  const auto room = context_max - static_cast<std::uint32_t>(prompt_tokens);
+  m.stop.tokens_max = std::min(std::max(m.tokens_max_default, m.stop.tokens_min), room);
+  m.tokens_max_given = true;
+}
+
 void on_submit(pointer self, submit& m) {
   auto& s = self->state;
-  auto encoded = encode(s, {m.input, m.tools, m.add_generation_prompt});
+  auto encoded = encode(s, {m.input, m.tools, m.add_generation_prompt, m.parses_special});
   if (encoded && encoded->empty())
     encoded = fail_param(errc::invalid_value, "prompt", "the prompt is empty");
   if (!encoded) {
@@ -83,6 +94,7 @@ void on_submit(pointer self, submit& m) {
   }
   if (m.prompt_tokens_max > 0 && encoded->size() > m.prompt_tokens_max)
     encoded->erase(encoded->begin(), encoded->end() - m.prompt_tokens_max);
+  settle_tokens_max(m, encoded->size(), s.config.context_max);
   const bool continues = !m.begins_text && continues_prompt(*s.config.tokenizer, m.input, *encoded);
   if (continues && m.sampling.constraint) {
     constraint behind_prompt = *m.sampling.constraint;
@@ -110,7 +122,7 @@ result<void> check_answer(const tokenizer_state& s, const ids& made) {
 void on_tokenize(pointer self, const tokenize& m) {
   auto& s = self->state;
   tokenized answer{m.request, {}, {}, s.config.context_max, std::nullopt};
-  auto encoded = encode(s, {m.input, {}, m.add_generation_prompt});
+  auto encoded = encode(s, {m.input, {}, m.add_generation_prompt, m.parses_special});
   auto told = encoded ? check_answer(s, *encoded) : encoded.error();
   if (told) {
     for (auto id : *encoded)

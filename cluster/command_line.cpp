@@ -210,7 +210,9 @@ void add_chat(CLI::App& app, choices& c) {
                    "where the gateway asks for one; better in the environment, as BATON_API_KEY");
   chat->add_option("--model", c.chat.model, "default: the first it serves");
   chat->add_option("--system", c.chat.system, "system message");
-  chat->add_option("--temperature", c.chat.temperature, "0 is greedy")->check(CLI::Range(0.0, 2.0));
+  chat->add_option("--temperature", c.chat.temperature,
+                   "0 is greedy; default: the model's ([model.sampling] of nodes.toml), else 1")
+      ->check(CLI::Range(0.0, 2.0));
   chat->add_option("--max-tokens", c.chat.max_tokens, "per answer")->check(CLI::Range(1, 1 << 20));
   chat->callback([&c] { c.status = command_chat(c.chat); });
 }

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 namespace baton::cluster {
@@ -80,8 +81,8 @@ struct chat_options {
   std::string api_key;  // empty: that of the environment, BATON_API_KEY
   std::string model;
   std::string system;
-  std::string message; // empty: a conversation, line by line from stdin
-  double temperature = 0.7;
+  std::string message;               // empty: a conversation, line by line from stdin
+  std::optional<double> temperature; // none: the model's default, else the API's
   std::uint32_t max_tokens = 512;
 };
 int command_chat(const chat_options& options);

@@ -2,6 +2,7 @@
 
 #include "cluster/config_checks.hpp"
 #include "cluster/config_repository.hpp"
+#include "cluster/config_sampling.hpp"
 #include "cluster/config_workers.hpp"
 #include "cluster/curve_key.hpp"
 #include "cluster/pipelines.hpp"
@@ -94,6 +95,8 @@ result<void> read_model(const toml::table* table, const std::string& path,
   s.read("quantization_group_size", m.quantization_group_size, 32, 128);
   s.read("enforce_eager", m.enforce_eager);
   s.read("pooling", pools);
+  if (auto ok = read_sampling(s, path, origin, m); !ok)
+    return ok;
   if (auto ok = s.finish(); !ok)
     return ok;
   m.path = file;
@@ -196,6 +199,7 @@ result<void> read_gateway(const toml::table* table, const std::string& origin, g
   s.read("overload_status", g.overload_status, 0, UINT32_MAX);
   s.read_number("watermark_gamma", g.watermark_gamma, 0.01, 0.99); // all green or none is no mark
   s.read_number("watermark_delta", g.watermark_delta, 0, gateway::watermark_delta_range.most);
+  s.read("parse_special_tokens", g.parse_special_tokens);
   s.read("otlp_endpoint", g.otlp_endpoint);
   s.read_number("trace_sampling_ratio", g.trace_sampling_ratio, 0, 1);
   if (auto ok = s.finish(); !ok)

@@ -7,6 +7,7 @@
 #include "runtime/cpu/kv_format.hpp"
 #include "runtime/schedule/waiting_line.hpp"
 #include "schema/result.hpp"
+#include "schema/sampling_defaults.hpp"
 #include "schema/served_models.hpp"
 #include "schema/step.hpp"
 
@@ -58,6 +59,10 @@ struct model_config {
   std::string quantization = "none";
   std::uint32_t quantization_group_size = 128;
   bool enforce_eager = false; // steps there are not recorded to be run again (CUDA graphs)
+  // Where requests do not say: what nodes.toml says, then what the model's files say
+  // (generation_config "auto"), then each API's own.
+  sampling_defaults sampling, sampling_of_files;
+  std::string generation_config = "auto"; // or "none"
 
   friend bool operator==(const model_config&, const model_config&) = default;
 };
@@ -85,8 +90,9 @@ struct gateway_section {
   std::uint32_t overload_status = 503;          // HTTP's, of refusals for load
   float watermark_gamma = 0.5F;                 // of marked answers: the share of green tokens
   float watermark_delta = 2.0F;                 // what their logits get more
-  std::string otlp_endpoint;                    // where spans are sent; empty: nothing is traced
-  float trace_sampling_ratio = 1;               // of traces that begin here
+  bool parse_special_tokens = true; // that a prompt spells out; never those in a chat's contents
+  std::string otlp_endpoint;        // where spans are sent; empty: nothing is traced
+  float trace_sampling_ratio = 1;   // of traces that begin here
 
   friend bool operator==(const gateway_section&, const gateway_section&) = default;
 };

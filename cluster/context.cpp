@@ -1,4 +1,5 @@
 #include "cluster/model_identity.hpp"
+#include "cluster/model_sampling.hpp"
 #include "cluster/pipelines.hpp"
 #include "cluster/plan_picture.hpp"
 #include "cluster/plan_workers.hpp"
@@ -15,6 +16,7 @@ namespace {
 struct described_model {
   model::description description;
   std::uint64_t identity = 0;
+  result<sampling_defaults> sampling;
 };
 
 // By file, and the identity that was asked for.
@@ -37,7 +39,7 @@ result<described_model> look_at_model(const std::filesystem::path& path, std::ui
   auto description = model::describe(**file);
   if (!description)
     return description.error();
-  return described_model{std::move(*description), *found};
+  return described_model{std::move(*description), *found, sampling_of_file(**file)};
 }
 
 // Without what all pipelines have together: notes, run directory, addresses.
@@ -63,6 +65,12 @@ result<pipeline_parts> load_pipeline(const cluster_config& config, const machine
   }
   note.model_identity = model->second.identity;
   p.model = model->second.description;
+  if (p.config.model.generation_config == "auto") {
+    const auto& sampling = model->second.sampling;
+    if (!sampling)
+      return sampling.error();
+    p.config.model.sampling_of_files = *sampling;
+  }
   if (!note.generations) {
     const auto first = first_generation(p.config);
     note.generations = noted_generations{{first, std::nullopt, pipeline}, first.number};

@@ -1,4 +1,5 @@
 #include "cluster/expected_speed.hpp"
+#include "cluster/model_sampling.hpp"
 #include "cluster/pipelines.hpp"
 #include "cluster/plan_engines.hpp"
 #include "cluster/plan_picture.hpp"
@@ -103,6 +104,8 @@ std::string plan_table(const cluster_config& config, const model::description& m
       "  KV cache: {} blocks of {} positions = {} tokens; context {}; up to {} sequences at once\n",
       plan.blocks, plan.block_positions, std::uint64_t{plan.blocks} * plan.block_positions,
       plan.max_model_len, config.model.max_num_seqs);
+  if (const auto line = sampling_line(config.model); !line.empty())
+    text += fmt::format("  sampling, where requests do not say: {}\n", line);
   text += cost_of(config.model.kv_cache_dtype);
   text += meetings_over_bus(plan);
   if (plan.swap_blocks > 0)

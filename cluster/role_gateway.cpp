@@ -53,6 +53,7 @@ gateway::gateway_config settings(const cluster_base& cluster, const identity& se
   c.overload_status = static_cast<int>(g.overload_status);
   c.watermark_gamma = g.watermark_gamma;
   c.watermark_delta = g.watermark_delta;
+  c.parses_special_tokens = g.parse_special_tokens;
   c.otlp_endpoint = g.otlp_endpoint;
   c.trace_sampling_ratio = g.trace_sampling_ratio;
   if (g.max_concurrent_requests > 0)

@@ -5,6 +5,7 @@
 #include "actors/tokenizer.hpp"
 #include "cluster/child.hpp"
 #include "cluster/model_identity.hpp"
+#include "cluster/model_sampling.hpp"
 #include "cluster/process.hpp"
 #include "cluster/proxies.hpp"
 #include "cluster/roles.hpp"
@@ -91,6 +92,7 @@ model_card card_of(const cluster_context& context, const language& l) {
   card.created = std::time(nullptr);
   card.has_chat_template = l.chat_template.has_value();
   card.call_format = l.calls.format;
+  card.sampling = sampling_of(context.config.model);
   return card;
 }
 

@@ -135,6 +135,9 @@ struct gateway_config {
   std::chrono::milliseconds request_deadline{0};    // of a whole request; 0: none
   float watermark_gamma = 0.5F; // of marked answers: the share of green tokens, TGI's default
   float watermark_delta = 2.0F; // and what their logits get more, TGI's as well
+  // Of prompts that are texts, at every door: special tokens that they spell out are these tokens,
+  // as vLLM, TGI, Triton and llama.cpp read them. Never in the contents of a chat.
+  bool parses_special_tokens = true;
   // Traces.
   std::string otlp_endpoint;         // otlp_endpoint.hpp; empty: nothing is traced
   double trace_sampling_ratio = 1.0; // of traces that begin here; a caller's are as it says

@@ -32,6 +32,7 @@ void desk_state::start(open_generate& m) {
   const auto& card = facts_now->pipelines.at(config.pipeline).card;
   auto entry = entry_of(m, card ? card->context_max : 0);
   entry.submit.deadline = sooner(entry.submit.deadline, facts().config().request_deadline);
+  entry.submit.parses_special = facts().config().parses_special_tokens;
   entry.reserve.resume_key = config.next_key();
   enter(std::move(entry));
 }
@@ -326,7 +327,8 @@ desk_actor::behavior_type desk(desk_actor::stateful_pointer<desk_state> self, de
       [self](open_tokenize& m) {
         self->state.ask(m.out, std::move(m.lease), std::move(m.trace),
                         tokenize{m.out->number(), self->state.node(), std::move(m.input),
-                                 m.add_generation_prompt});
+                                 m.add_generation_prompt,
+                                 self->state.facts().config().parses_special_tokens});
       },
       [self](open_detokenize& m) {
         self->state.ask(m.out, std::move(m.lease), std::move(m.trace),

@@ -1,5 +1,6 @@
 #include "gateway/desk_state.hpp"
 
+#include "gateway/model_defaults.hpp"
 #include "gateway/outage.hpp"
 #include "gateway/refusal.hpp"
 #include "gateway/request_check.hpp"
@@ -60,6 +61,7 @@ open_entry entry_of(open_generate& m, std::uint32_t context_max) {
   s.sampling = std::move(request.sampling);
   s.stop = std::move(request.stop);
   s.tokens_max_given = request.tokens_max_given;
+  s.tokens_max_default = has_default_tokens_max(request) ? s.stop.tokens_max : 0;
   s.deadline = request.deadline;
   s.cache_salt = std::move(request.cache_salt);
   s.tools = std::move(request.tools);
@@ -236,10 +238,12 @@ ended_request ended_as(const open_entry& entry, finish how, time_point now,
     return r;
   }
   r.choices = entry.submit.choices;
-  if (entry.submit.tokens_max_given) {
-    r.tokens_max = entry.submit.stop.tokens_max;
+  const auto& asked = entry.submit;
+  if (asked.tokens_max_given) {
+    r.tokens_max = asked.stop.tokens_max;
   } else if (context_max > entry.prompt_tokens) {
-    r.tokens_max = context_max - entry.prompt_tokens;
+    const auto room = context_max - entry.prompt_tokens;
+    r.tokens_max = asked.tokens_max_default > 0 ? std::min(asked.tokens_max_default, room) : room;
   }
   if (entry.submit.embeds) {
     r.tokens_max.reset();

@@ -350,6 +350,11 @@ result<response_create> http_api::read_response(const http_call& call) const {
     if (auto ok = settle_tools(parsed->call); !ok) {
       return ok.error();
     }
+    const auto& asked = parsed->call.request.model;
+    const auto card = find_model(*facts_->look(), facts_->config().model_aliases, asked);
+    if (card) { // else reception refuses it
+      tell_defaults(card->sampling, *parsed);
+    }
   }
   return parsed;
 }

@@ -2,6 +2,7 @@
 
 #include "gateway/desk_state.hpp"
 #include "gateway/json_reader.hpp"
+#include "gateway/model_defaults.hpp"
 #include "gateway/refusal.hpp"
 #include "gateway/repository_desk.hpp"
 #include "gateway/request_check.hpp"
@@ -90,13 +91,16 @@ std::variant<std::shared_ptr<quota_lease>, rejected> reception::lease_for(const 
 }
 
 std::variant<reception::admission, rejected>
-reception::admit(const caller& who, bool is_new, std::string_view model, const generate* request) {
+reception::admit(const caller& who, bool is_new, std::string_view model, generate* request) {
   auto card = find_model(*facts_->look(), facts_->config().model_aliases, model);
   if (!card) {
     return refuse(card.error(), model);
   }
   if (request) {
     if (auto ok = check_against_model(*request, *card); !ok) {
+      return refuse(ok.error(), model);
+    }
+    if (auto ok = take_defaults(card->sampling, *request); !ok) {
       return refuse(ok.error(), model);
     }
   }
@@ -215,6 +219,7 @@ opening reception::open(const caller& who, generate request, bool add_generation
   }
   auto& [card, lease] = std::get<admission>(entry);
   if (trace) {
+    trace->what.asks_for(request); // with the model's defaults
     trace->what.opened(card.name, request.choices);
   }
   auto out = new_stream(std::move(wake));

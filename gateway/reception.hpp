@@ -114,9 +114,10 @@ private:
     model_card card;
     std::shared_ptr<quota_lease> lease;
   };
-  // `request` is looked at if there is one. `is_new`: no client that comes back.
+  // `request` is looked at if there is one, and gets the model's defaults. `is_new`: no client that
+  // comes back.
   std::variant<admission, rejected> admit(const caller& who, bool is_new, std::string_view model,
-                                          const generate* request);
+                                          generate* request);
   // Null for nobody. Refused if a quota is used up, or the key was taken away.
   std::variant<std::shared_ptr<quota_lease>, rejected> lease_for(const caller& who, bool is_new);
   // Counts it. `model`: as it was asked for.

@@ -1,5 +1,6 @@
 #include "gateway/request_check.hpp"
 
+#include "gateway/model_defaults.hpp"
 #include "runtime/grammar/compile.hpp"
 
 #include <algorithm>
@@ -109,6 +110,15 @@ result<void> check_prompt(const prompt& input, const request_limits& limits) {
   return {};
 }
 
+// Of a number that nobody said, take_defaults knows.
+result<void> check_least_tokens(const generate& request) {
+  const bool is_said = (request.unsaid & bit_of(sampling_field::tokens_max)) == 0;
+  if (is_said && request.tokens_max_given && request.stop.tokens_min > request.stop.tokens_max) {
+    return more_than_most(request.stop);
+  }
+  return {};
+}
+
 } // namespace
 
 void settle_numbers(sampling_params& s) noexcept {
@@ -117,6 +127,12 @@ void settle_numbers(sampling_params& s) noexcept {
                        &s.watermark_delta}) {
     *number = std::isnormal(*number) ? *number : 0;
   }
+}
+
+error more_than_most(const stopping& s) {
+  return fail_param(errc::invalid_value, "min_tokens",
+                    "'min_tokens' is {}, more than the {} of 'max_tokens'", s.tokens_min,
+                    s.tokens_max);
 }
 
 error out_of_range(std::string_view param, const real_range& range, double value) {
@@ -140,10 +156,8 @@ result<void> check_ranges(const generate& request, const request_limits& limits)
       !ok) {
     return ok;
   }
-  if (request.tokens_max_given && request.stop.tokens_min > request.stop.tokens_max) {
-    return fail_param(errc::invalid_value, "min_tokens",
-                      "'min_tokens' is {}, more than the {} of 'max_tokens'",
-                      request.stop.tokens_min, request.stop.tokens_max);
+  if (auto ok = check_least_tokens(request); !ok) {
+    return ok;
   }
   if (const auto& shape = request.sampling.constraint) {
     if (auto rules = grammar::compile(*shape); !rules) {
@@ -212,7 +226,8 @@ std::uint32_t tokens_estimate(const generate& request, std::uint32_t context_max
     prompt_tokens = std::min<std::uint64_t>(prompt_tokens, request.prompt_tokens_max);
   }
   const std::uint64_t limit = context_max == 0 ? UINT32_MAX : context_max;
-  const std::uint64_t output_tokens = request.tokens_max_given ? request.stop.tokens_max : limit;
+  const bool is_bounded = request.tokens_max_given || has_default_tokens_max(request);
+  const std::uint64_t output_tokens = is_bounded ? request.stop.tokens_max : limit;
   return static_cast<std::uint32_t>(std::min(prompt_tokens + output_tokens, limit));
 }
 

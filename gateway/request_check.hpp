@@ -59,6 +59,8 @@ inline constexpr float temperature_least = 1e-5F;
 // zero, none that is not normal. For whatever door they came by.
 void settle_numbers(sampling_params& s) noexcept;
 
+// Of min_tokens above max_tokens.
+error more_than_most(const stopping& s);
 error out_of_range(std::string_view param, const real_range& range, double value);
 
 // Errors: invalid_value with the parameter's OpenAI name, unsupported_parameter (a constraint that

@@ -1,5 +1,6 @@
 #include "gateway/request_trace.hpp"
 
+#include "gateway/model_defaults.hpp"
 #include "gateway/openai_response.hpp"
 
 #include <fmt/format.h>
@@ -77,7 +78,8 @@ void request_trace::asks_for(const generate& request) {
   }
   const bool is_chat = std::holds_alternative<chat_prompt>(request.input);
   asks_for(is_chat ? operation::chat : operation::text_completion, request.model);
-  if (request.tokens_max_given) {
+  tokens_max.reset();
+  if (request.tokens_max_given || has_default_tokens_max(request)) {
     tokens_max = request.stop.tokens_max;
   }
   temperature = request.sampling.temperature;

@@ -1,6 +1,7 @@
 #include "gateway/responses_request.hpp"
 
 #include "gateway/json_text.hpp"
+#include "gateway/model_defaults.hpp"
 #include "gateway/openai_constraint.hpp"
 #include "gateway/openai_fields.hpp"
 #include "gateway/openai_tools.hpp"
@@ -76,6 +77,11 @@ private:
     request.stop.tokens_max = static_cast<std::uint32_t>(
         fields_.integer("max_output_tokens", config_.request.completion_tokens_default, 1,
                         static_cast<std::int64_t>(config_.request.tokens_max)));
+    constexpr auto named = bit_of(sampling_field::temperature) | bit_of(sampling_field::top_p);
+    request.unsaid = (all_sampling_fields & ~named) | unsaid_among(fields_, named);
+    if (request.tokens_max_given) {
+      request.unsaid &= ~bit_of(sampling_field::tokens_max);
+    }
     request.cache_salt = fields_.text("cache_salt", {}, salt_bytes_max);
     request.priority = static_cast<std::int32_t>(
         fields_.integer("priority", 0, std::numeric_limits<std::int32_t>::min(),
@@ -275,6 +281,20 @@ result<response_create> parse_response(std::string_view body, const gateway_conf
     return in_response_words(ok.error());
   }
   return out;
+}
+
+void tell_defaults(const sampling_defaults& of_model, response_create& out) {
+  const auto unsaid = out.call.request.unsaid;
+  auto asked = ordered::parse(out.shape.asked);
+  // As it was written, not as the nearest float is.
+  const auto tell = [&](sampling_field field, const std::optional<float>& value) {
+    if (value && (unsaid & bit_of(field)) != 0) {
+      asked[std::string(name_of(field))] = ordered::parse(fmt::format("{}", *value));
+    }
+  };
+  tell(sampling_field::temperature, of_model.temperature);
+  tell(sampling_field::top_p, of_model.top_p);
+  out.shape.asked = asked.dump();
 }
 
 // Of an empty body everything is asked for, and it is refused for what it lacks.

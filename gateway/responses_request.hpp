@@ -40,6 +40,9 @@ struct response_create {
 // Stored responses are one gateway's own: where several share an address they are refused.
 result<response_create> parse_response(std::string_view body, const gateway_config& config);
 
+// The answer repeats with what its tokens are drawn: where the client said nothing, the model's.
+void tell_defaults(const sampling_defaults& of_model, response_create& out);
+
 // The names that a body may have.
 std::set<std::string, std::less<>> response_fields_of(const gateway_config& config);
 

@@ -1,4 +1,4 @@
-// Which models workers serve, and who changes that.
+// Which models workers serve, and who changes that; the card of a model that shards serve.
 #include "schema/codec_parts.hpp"
 
 namespace baton::codec {
@@ -127,6 +127,85 @@ offset<wire::ModelDrained> put(writer& out, const model_drained& m) {
 
 void get(reader&, const wire::ModelDrained& from, model_drained& to) {
   to.revision = from.revision();
+}
+
+namespace {
+
+offset<wire::SamplingDefaults> put(writer& out, const sampling_defaults& m) {
+  if (m == sampling_defaults())
+    return 0;
+  wire::SamplingDefaultsBuilder table(out.buffer);
+  if (m.temperature)
+    table.add_temperature(*m.temperature);
+  if (m.top_k)
+    table.add_top_k(*m.top_k);
+  if (m.top_p)
+    table.add_top_p(*m.top_p);
+  if (m.min_p)
+    table.add_min_p(*m.min_p);
+  if (m.repetition_penalty)
+    table.add_repetition_penalty(*m.repetition_penalty);
+  if (m.tokens_max)
+    table.add_tokens_max(*m.tokens_max);
+  return table.Finish();
+}
+
+void finite(reader& in, flatbuffers::Optional<float> from, std::optional<float>& to,
+            std::string_view field) {
+  if (from.has_value())
+    in.finite(*from, to.emplace(), field);
+}
+
+void get(reader& in, const wire::SamplingDefaults* from, sampling_defaults& to) {
+  if (from == nullptr)
+    return;
+  finite(in, from->temperature(), to.temperature, "sampling.temperature");
+  finite(in, from->top_p(), to.top_p, "sampling.top_p");
+  finite(in, from->min_p(), to.min_p, "sampling.min_p");
+  finite(in, from->repetition_penalty(), to.repetition_penalty, "sampling.repetition_penalty");
+  if (const auto top_k = from->top_k(); top_k.has_value())
+    to.top_k = *top_k;
+  if (const auto most = from->tokens_max(); most.has_value())
+    to.tokens_max = *most;
+}
+
+} // namespace
+
+offset<wire::ModelCard> put(writer& out, const model_card& m) {
+  auto name = out.text(m.name, limits::name_bytes_max);
+  auto architecture = out.text(m.architecture, limits::name_bytes_max);
+  auto reason = out.reason(m.reason);
+  auto sampling = put(out, m.sampling);
+  wire::ModelCardBuilder table(out.buffer);
+  table.add_name(name);
+  table.add_architecture(architecture);
+  table.add_parameters(m.parameters);
+  table.add_context_max(m.context_max);
+  table.add_vocabulary_size(m.vocabulary_size);
+  table.add_sequences_max(m.sequences_max);
+  table.add_created(m.created);
+  table.add_has_chat_template(m.has_chat_template);
+  table.add_phase(static_cast<wire::Phase>(m.phase));
+  table.add_reason(reason);
+  table.add_call_format(static_cast<std::uint8_t>(m.call_format));
+  table.add_sampling(sampling);
+  return table.Finish();
+}
+
+void get(reader& in, const wire::ModelCard& from, model_card& to) {
+  in.text(from.name(), to.name, limits::name_bytes_max, "model_card.name");
+  in.text(from.architecture(), to.architecture, limits::name_bytes_max, "model_card.architecture");
+  to.parameters = from.parameters();
+  to.context_max = from.context_max();
+  to.vocabulary_size = from.vocabulary_size();
+  to.sequences_max = from.sequences_max();
+  to.created = from.created();
+  to.has_chat_template = from.has_chat_template();
+  in.one_of(from.phase(), to.phase, phase::starting, phase::failed, "model_card.phase");
+  in.text(from.reason(), to.reason, limits::reason_bytes_max, "model_card.reason");
+  in.one_of(from.call_format(), to.call_format, call_format::hermes, call_format::mistral,
+            "model_card.call_format");
+  get(in, from.sampling(), to.sampling);
 }
 
 } // namespace baton::codec

@@ -104,6 +104,8 @@ offset<wire::Submit> put(writer& out, const submit& m) {
   table.add_prompt_tokens_max(m.prompt_tokens_max);
   table.add_tools(tools);
   table.add_embeds(m.embeds);
+  table.add_parses_special(m.parses_special);
+  table.add_tokens_max_default(m.tokens_max_default);
   return table.Finish();
 }
 
@@ -125,6 +127,8 @@ void get(reader& in, const wire::Submit& from, submit& to) {
   to.prompt_tokens_max = from.prompt_tokens_max();
   in.text(from.tools(), to.tools, limits::prompt_bytes_max, "submit.tools");
   to.embeds = from.embeds();
+  to.parses_special = from.parses_special();
+  to.tokens_max_default = from.tokens_max_default();
 }
 
 offset<wire::Admit> put(writer& out, const admit& m) {
@@ -194,7 +198,7 @@ offset<wire::Generate> put(writer& out, const generate& m) {
   return wire::CreateGenerate(out.buffer, m.request, model, input.type, input.table, m.choices,
                               sampling, stop, m.tokens_max_given, m.deadline.count(), cache_salt,
                               m.priority, m.is_resumable, request_id, m.prompt_tokens_max, tools,
-                              m.embeds);
+                              m.embeds, m.unsaid);
 }
 
 void get(reader& in, const wire::Generate& from, generate& to) {
@@ -214,6 +218,7 @@ void get(reader& in, const wire::Generate& from, generate& to) {
   to.prompt_tokens_max = from.prompt_tokens_max();
   in.text(from.tools(), to.tools, limits::prompt_bytes_max, "generate.tools");
   to.embeds = from.embeds();
+  to.unsaid = from.unsaid();
 }
 
 } // namespace baton::codec

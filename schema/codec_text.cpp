@@ -6,7 +6,7 @@ namespace baton::codec {
 offset<wire::Tokenize> put(writer& out, const tokenize& m) {
   auto input = put_prompt(out, m.input);
   return wire::CreateTokenize(out.buffer, m.request, m.gateway.value, input.type, input.table,
-                              m.add_generation_prompt);
+                              m.add_generation_prompt, m.parses_special);
 }
 
 void get(reader& in, const wire::Tokenize& from, tokenize& to) {
@@ -14,6 +14,7 @@ void get(reader& in, const wire::Tokenize& from, tokenize& to) {
   to.gateway = {from.gateway()};
   get_prompt(in, from.input_type(), from.input(), to.input);
   to.add_generation_prompt = from.add_generation_prompt();
+  to.parses_special = from.parses_special();
 }
 
 // All pieces in one vector: a table for each would cost more than the text.

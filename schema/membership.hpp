@@ -4,6 +4,7 @@
 #include "schema/error.hpp"
 #include "schema/ids.hpp"
 #include "schema/load_report.hpp"
+#include "schema/sampling_defaults.hpp"
 
 #include <array>
 #include <chrono>
@@ -117,6 +118,7 @@ struct model_card {
   baton::phase phase = phase::starting;
   std::string reason;
   baton::call_format call_format = call_format::hermes;
+  sampling_defaults sampling{};
 };
 
 // Root to all: finish what is accepted, admit nothing more, stop within the grace.

@@ -22,6 +22,7 @@
 #include "schema/membership.hpp"
 #include "schema/payload.hpp"
 #include "schema/sampling.hpp"
+#include "schema/sampling_defaults.hpp"
 #include "schema/served_models.hpp"
 #include "schema/step.hpp"
 
@@ -108,8 +109,8 @@ struct chat_message {
 
 using chat_prompt = std::vector<chat_message>;
 using ids_prompt = std::vector<token_id>;
-// A text (special tokens are never read from it), ids as they are, or a conversation for the chat
-// template.
+// A text, ids as they are, or a conversation for the chat template, in whose contents no special
+// tokens are found.
 using prompt = std::variant<std::string, ids_prompt, chat_prompt>;
 
 // Gateway to tokenizer, after granted.
@@ -129,8 +130,12 @@ struct submit {
   std::vector<delivered_choice> delivered{}; // of a ticket of an earlier life: one per choice
   bool begins_text = false;                  // of ids: of a chat, the answer is a text of its own
   std::uint32_t prompt_tokens_max = 0;       // so many of the prompt's last tokens; 0: all
-  std::string tools{}; // of a chat: a JSON array of what its answer may call; or empty
-  bool embeds = false; // wanted is the prompt's embedding, and no token
+  std::string tools{};         // of a chat: a JSON array of what its answer may call; or empty
+  bool embeds = false;         // wanted is the prompt's embedding, and no token
+  bool parses_special = false; // of a text: special tokens that it spells out are these tokens
+  // The model's, where the client gave none: as many as the context leaves, and no more than these;
+  // 0: there is none.
+  std::uint32_t tokens_max_default = 0;
 };
 
 // Tokenizer to scheduler: the same request as ids.
@@ -262,6 +267,7 @@ struct tokenize {
   node_id gateway;
   prompt input;
   bool add_generation_prompt = true;
+  bool parses_special = false; // as in submit; the gateway's, whatever a client says
 };
 
 struct tokenized {
@@ -379,6 +385,10 @@ struct generate {
   std::uint32_t prompt_tokens_max = 0; // so many of the prompt's last tokens; 0: all
   std::string tools{}; // of a chat: a JSON array of what its answer may call; or empty
   bool embeds = false; // wanted is the prompt's embedding, and no token
+  // Of the fields of sampling_defaults, those that nobody has said: bits by sampling_field. The
+  // model's default takes the place of their value, if it has one. Once it has, tokens_max alone is
+  // left: it is a default, and the context may leave fewer.
+  std::uint32_t unsaid = 0;
 };
 
 using message =

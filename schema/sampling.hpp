@@ -54,7 +54,7 @@ struct sampling_params {
 // When a sequence ends. Stop strings are the detokenizer's, the rest the scheduler's.
 struct stopping {
   std::uint32_t tokens_max = 16;
-  std::uint32_t tokens_min = 0; // no end-of-sequence or stop token before
+  std::uint32_t tokens_min = 0; // before: no end-of-sequence or stop token, no end of a stop string
   bool ignore_eos = false;
   bool include_stop_text = false;
   std::vector<token_id> stop_ids;

@@ -2,14 +2,14 @@
 import {at, make} from "./dom.js";
 
 const stored = "baton.settings";
-// Of numbers [least, most, step]. Small models babble at the API's default temperature of 1.
+// Of numbers [least, most, step]. An empty one says nothing: the model's default is taken.
 const fields = [
   {name: "model", words: "Model", about: "of those that are served", value: ""},
   {name: "system", words: "System message", about: "how it is to answer", value: "", rows: 3},
-  {name: "temperature", words: "Temperature", about: "0 to 2; 0: always the likeliest token", value: 0.2, range: [0, 2, 0.05]},
-  {name: "top_p", words: "Top p", about: "above 0 to 1: of the likeliest tokens, so much probability", value: 0.9, range: [0.01, 1, 0.01]},
-  {name: "top_k", words: "Top k", about: "so many of the likeliest tokens; 0: all", value: 0, range: [0, 1_000_000, 1]},
-  {name: "min_p", words: "Min p", about: "0 to 1: of the likeliest token's probability, at least this share", value: 0, range: [0, 1, 0.01]},
+  {name: "temperature", words: "Temperature", about: "0 to 2; 0: always the likeliest token; empty: the model's default", value: "", range: [0, 2, 0.05]},
+  {name: "top_p", words: "Top p", about: "above 0 to 1: of the likeliest tokens, so much probability; empty: the model's default", value: "", range: [0.01, 1, 0.01]},
+  {name: "top_k", words: "Top k", about: "so many of the likeliest tokens; 0: all; empty: the model's default", value: "", range: [0, 1_000_000, 1]},
+  {name: "min_p", words: "Min p", about: "0 to 1: of the likeliest token's probability, at least this share; empty: the model's default", value: "", range: [0, 1, 0.01]},
   {name: "max_tokens", words: "Longest answer", about: "tokens, from 1", value: 1024, range: [1, 1_000_000, 1]},
   {name: "seed", words: "Seed", about: "a whole number; empty: drawn anew each time", value: "", range: [0, Number.MAX_SAFE_INTEGER, 1]},
 ];

@@ -95,13 +95,16 @@ public:
   // Errors: link_down (nobody answers), what the door refuses hello with, bad_config (endpoint).
   static result<client> connect(const std::string& endpoint, const client_options& options = {});
 
-  // `request.request` is chosen by the client. Errors: those of check_limits; the door's refusal
-  // comes with the first next().
+  // `request.request` is chosen by the client. With what a token is drawn is as the request has it;
+  // of the fields that `request.unsaid` names, the model's defaults are taken
+  // (all_sampling_fields). Errors: those of check_limits; the door's refusal comes with the first
+  // next().
   result<stream> generate(baton::generate request);
   // Waits for all choices. Errors: those of stream::next, and the failure of a choice. A choice
   // that ended otherwise is an answer.
   result<std::vector<answer>> complete(baton::generate request, std::chrono::milliseconds deadline);
-  // A conversation in, the assistant's answer out; tokens_max 0: all that the context leaves.
+  // A conversation in, the assistant's answer out, drawn with the model's defaults; tokens_max 0:
+  // theirs, else all that the context leaves.
   result<answer> chat(std::string model, chat_prompt messages, std::uint32_t tokens_max,
                       std::chrono::milliseconds deadline);
 

@@ -183,17 +183,18 @@ def _prompt(b: flatbuffers.Builder, prompt, messages) -> tuple:
 class GenerateParams:
     """Names and defaults of OpenAI's, where it has the parameter, else of vLLM's."""
 
-    temperature: float = 1.0
-    top_k: int = 0
-    top_p: float = 1.0
-    min_p: float = 0.0
-    repetition_penalty: float = 1.0
+    # None: the model's default, if it has one; else 1, all tokens (0), 1, 0 and 1.
+    temperature: Optional[float] = None
+    top_k: Optional[int] = None
+    top_p: Optional[float] = None
+    min_p: Optional[float] = None
+    repetition_penalty: Optional[float] = None
     presence_penalty: float = 0.0
     frequency_penalty: float = 0.0
     seed: Optional[int] = None  # None: chosen at random by the client
     logprobs: Optional[int] = None  # 0: of the sampled token; n: and of the n likeliest
     logit_bias: Optional[Dict[int, float]] = None
-    max_tokens: Optional[int] = None  # None: all that the context leaves
+    max_tokens: Optional[int] = None  # None: the model's default, else all that the context leaves
     min_tokens: int = 0
     ignore_eos: bool = False
     include_stop_str_in_output: bool = False
@@ -208,6 +209,14 @@ class GenerateParams:
     watermark_gamma: float = 0.0  # the share of green tokens, 0: no mark; see watermark.py
     watermark_delta: float = 0.0  # what their logits get more
     structured_outputs: Optional[Dict[str, Any]] = None  # as vLLM's: {"json" | "regex" | "choice" | "grammar": ...} or {"json_object": True}
+
+
+# Bits of Generate.unsaid: sampling_field in schema/sampling_defaults.hpp.
+UNSAID_BITS = {"temperature": 1, "top_k": 2, "top_p": 4, "min_p": 8, "repetition_penalty": 16, "max_tokens": 32}
+
+
+def _unsaid(p: GenerateParams) -> int:
+    return sum(bit for name, bit in UNSAID_BITS.items() if getattr(p, name) is None)
 
 
 CONSTRAINT_KINDS = {"json_object": 1, "json": 2, "regex": 3, "choice": 4, "grammar": 5}
@@ -233,11 +242,16 @@ def _sampling(b: flatbuffers.Builder, p: GenerateParams, seed: int) -> int:
         wire_logit_bias.CreateLogitBias(b, int(token), float(bias))
     vector = b.EndVector()
     wire_sampling.SamplingParamsStart(b)
-    wire_sampling.SamplingParamsAddTemperature(b, p.temperature)
-    wire_sampling.SamplingParamsAddTopK(b, p.top_k)
-    wire_sampling.SamplingParamsAddTopP(b, p.top_p)
-    wire_sampling.SamplingParamsAddMinP(b, p.min_p)
-    wire_sampling.SamplingParamsAddRepetitionPenalty(b, p.repetition_penalty)
+    if p.temperature is not None:
+        wire_sampling.SamplingParamsAddTemperature(b, p.temperature)
+    if p.top_k is not None:
+        wire_sampling.SamplingParamsAddTopK(b, p.top_k)
+    if p.top_p is not None:
+        wire_sampling.SamplingParamsAddTopP(b, p.top_p)
+    if p.min_p is not None:
+        wire_sampling.SamplingParamsAddMinP(b, p.min_p)
+    if p.repetition_penalty is not None:
+        wire_sampling.SamplingParamsAddRepetitionPenalty(b, p.repetition_penalty)
     wire_sampling.SamplingParamsAddPresencePenalty(b, p.presence_penalty)
     wire_sampling.SamplingParamsAddFrequencyPenalty(b, p.frequency_penalty)
     wire_sampling.SamplingParamsAddSeed(b, seed)
@@ -305,6 +319,7 @@ def generate(
     wire_generate.GenerateAddIsResumable(b, is_resumable)
     if name is not None:
         wire_generate.GenerateAddRequestId(b, name)
+    wire_generate.GenerateAddUnsaid(b, _unsaid(params))
     return _finished(b, MessageKind.generate, wire_generate.GenerateEnd(b))
 
 

@@ -61,6 +61,15 @@ def test_generate_joins_the_chunks_and_stream_gives_them_one_by_one():
     assert door.faults == []
 
 
+def test_what_is_not_said_is_the_models_default():
+    with FakeDoor(says("x")) as door, connected(door) as client:
+        client.generate("words")
+        client.generate("words", temperature=0, top_k=0, max_tokens=5)
+    first, second = [t for kind, t in door.heard if kind == MessageKind.generate]
+    assert first.Unsaid() == 63 and first.Sampling().Temperature() == 1
+    assert second.Unsaid() == 4 + 8 + 16 and second.Sampling().Temperature() == 0
+
+
 def test_prompts_travel_as_text_ids_or_conversation():
     with FakeDoor(says("x")) as door, connected(door) as client:
         client.generate("words")

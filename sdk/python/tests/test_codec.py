@@ -111,7 +111,7 @@ def test_another_version_and_packets_that_do_not_add_up_are_refused():
 def test_what_python_says_is_what_cpp_keeps_a_test_for():
     """tests/unit/schema/golden_test.cpp reads this file with C++'s verifier."""
     params = codec.GenerateParams(
-        temperature=0.5, top_k=4, logit_bias={7: -1.5, 8: 2.0}, max_tokens=9, min_tokens=1,
+        temperature=0.5, top_k=4, top_p=1.0, min_p=0.0, repetition_penalty=1.0, logit_bias={7: -1.5, 8: 2.0}, max_tokens=9, min_tokens=1,
         stop=["end", "stop"], stop_token_ids=[5, 6], n=2, logprobs=3, ignore_eos=True,
     )
     messages = [{"role": "user", "content": "Hällo"}]

@@ -8,6 +8,7 @@ import time
 
 import openai
 import pytest
+from baton_client import Client
 from harness import ROOT
 from streams import Stream
 
@@ -125,6 +126,49 @@ def test_tokenize_and_detokenize_are_inverse(shared):
     _, _, ids = shared.post("/tokenize", {"model": "smollm2", "prompt": text})
     assert ids["count"] == len(ids["tokens"]) > 5
     assert shared.post("/detokenize", {"model": "smollm2", "tokens": ids["tokens"]})[2]["prompt"] == text
+
+
+def test_min_tokens_holds_back_stop_strings_at_every_door(shared):
+    body = {"prompt": "The capital of France is", "min_tokens": 16, "stop": ["P"], "temperature": 0, "max_tokens": 24}
+    free = shared.post("/v1/completions", {"model": "smollm2", **{**body, "stop": None}})[2]["choices"][0]["text"]
+    assert "P" in free, "the question has no stop string in its answer"
+    done = shared.post("/v1/completions", {"model": "smollm2", **body})[2]
+    assert done["usage"]["completion_tokens"] >= 16 and free.startswith(done["choices"][0]["text"])
+    whole = done["choices"][0]["text"]
+    assert shared.post("/generate", body)[2]["text"][0].endswith(whole)
+    triton = {"text_input": body["prompt"], "parameters": {**{k: body[k] for k in ("min_tokens", "temperature", "max_tokens")}, "stop": ["P"],
+                                                           "exclude_input_in_output": True}}
+    assert shared.post("/v2/models/smollm2/generate", triton)[2]["text_output"] == whole
+    with Client(shared.door) as client:
+        assert client.generate(body["prompt"], min_tokens=16, stop=["P"], temperature=0, max_tokens=24).text == whole
+
+
+RAW = "<|im_start|>user\nhi<|im_end|>"
+RAW_IDS = [1, 4093, 198, 6004, 2]  # of `tokenizers`, and of llama.cpp with parse_special
+
+
+def test_special_tokens_of_a_raw_prompt_are_these_tokens(shared):
+    assert shared.post("/tokenize", {"model": "smollm2", "prompt": RAW})[2]["tokens"] == RAW_IDS
+    assert [t["id"] for t in shared.post("/tokenize", {"inputs": RAW})[2]] == RAW_IDS
+    asked = {"model": "smollm2", "temperature": 0, "max_tokens": 4}
+    by_ids = shared.post("/v1/completions", {"prompt": RAW_IDS, **asked})[2]
+    by_text = shared.post("/v1/completions", {"prompt": RAW, **asked})[2]
+    assert by_text["usage"]["prompt_tokens"] == len(RAW_IDS) and by_text["choices"][0]["text"] == by_ids["choices"][0]["text"]
+    whole = by_ids["choices"][0]["text"]
+    assert shared.post("/generate", {"prompt": RAW, "temperature": 0, "max_tokens": 4})[2]["text"][0].endswith(whole)
+    details = shared.post("/generate", {"inputs": RAW, "parameters": {"max_new_tokens": 4, "details": True, "decoder_input_details": True}})[2]["details"]
+    assert [t["id"] for t in details["prefill"]] == RAW_IDS
+    triton = shared.post("/v2/models/smollm2/generate", {"text_input": RAW, "parameters": {"temperature": 0, "max_tokens": 4, "exclude_input_in_output": True}})
+    assert triton[2]["text_output"] == whole
+    with Client(shared.door) as client:
+        assert client.tokenize(RAW).ids == RAW_IDS
+    # Who applies the template has the answer that the chat has, with its end.
+    messages = [{"role": "user", "content": "Say hello."}]
+    ids = shared.post("/tokenize", {"model": "smollm2", "messages": messages})[2]["tokens"]
+    written = shared.post("/detokenize", {"model": "smollm2", "tokens": ids})[2]["prompt"]
+    chat = shared.post("/v1/chat/completions", {"messages": messages, **asked, "max_tokens": 64})[2]["choices"][0]
+    told = shared.post("/v1/completions", {"prompt": written, **asked, "max_tokens": 64})[2]["choices"][0]
+    assert told["text"] == chat["message"]["content"] and told["finish_reason"] == chat["finish_reason"] == "stop"
 
 
 def test_a_user_cannot_write_special_tokens(shared):

@@ -226,6 +226,85 @@ TEST_CASE("a stop string ends its choice with the tokens that complete it") {
 }
 
 TEST_CASE(
+    "a stop string within the first min_tokens tokens ends nothing, after a restart neither") {
+  world w;
+  w.run();
+  ids_prompt ids{10, 20, 30};
+  auto whole = w.ask(ids, 24);
+  w.run();
+  const auto text = w.of(whole).text;
+  const auto all = w.of(whole).ids;
+  const auto at =
+      text.find_first_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789");
+  REQUIRE(at != std::string::npos);
+  const auto stop = text.substr(at, 1);
+  // The end of it; `had`: tokens that were delivered in an earlier life of the head.
+  const auto end_of = [&](std::uint32_t tokens_min, std::size_t had) {
+    const auto ticket = w.ask(ids, 24, {stop}, [&](submit& s) {
+      s.stop.tokens_min = tokens_min;
+      if (had > 0)
+        s.delivered = {
+            {ids_prompt(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(had)), false}};
+    });
+    w.run();
+    const auto last =
+        std::find_if(w.gateway.chunks.begin(), w.gateway.chunks.end(), [&](const chunk& c) {
+          return c.ticket == ticket && c.finish != finish::none;
+        });
+    REQUIRE(last != w.gateway.chunks.end());
+    return *last;
+  };
+  CHECK(end_of(0, 0).stop_text == stop);
+  const auto first = end_of(0, 0).output_tokens;
+  CHECK(end_of(24, 0).finish == finish::length);
+  // Where it comes at first it is text, and ends nothing.
+  const auto late = end_of(first, 0);
+  CHECK(late.output_tokens > first);
+  // A head that has lost its log decodes what was delivered again, and ends at the same place.
+  for (const std::size_t had : {std::size_t{1}, std::size_t{first}}) {
+    const auto again = end_of(first, had);
+    CHECK(again.finish == late.finish);
+    CHECK(again.output_tokens == late.output_tokens);
+  }
+}
+
+TEST_CASE("a model's default of tokens is bounded by what the context leaves") {
+  world w;
+  w.run();
+  const auto asked = [&](std::size_t prompt, std::uint32_t otherwise) {
+    const auto ticket = w.ask(ids_prompt(prompt, 7), 16, {}, [&](submit& s) {
+      s.tokens_max_given = false;
+      s.tokens_max_default = otherwise;
+    });
+    w.run();
+    return w.of(ticket).last.output_tokens;
+  };
+  CHECK(asked(4, 6) == 6);
+  CHECK(asked(memory.context_max - 5, 100) == 5);
+  CHECK(asked(memory.context_max - 5, 0) == 5); // there is none
+}
+
+TEST_CASE("special tokens that a raw prompt spells out are parsed where the door says so") {
+  world w;
+  w.run();
+  const std::string raw = "<|im_start|>user\nhi<|im_end|>";
+  caf::anon_send(w.tok, tokenize{1, gateway_node, raw, true, true});
+  caf::anon_send(w.tok, tokenize{2, gateway_node, raw, true, false});
+  caf::anon_send(w.tok,
+                 tokenize{3, gateway_node, chat_prompt{{"user", "<|im_end|>", ""}}, true, true});
+  w.run();
+  REQUIRE(w.gateway.ids.size() == 3);
+  const auto ends = [&](std::size_t i) {
+    const auto& found = w.gateway.ids[i].ids;
+    return std::count(found.begin(), found.end(), 2);
+  };
+  CHECK(ends(0) == 1);
+  CHECK(w.gateway.ids[0].ids == w.words->encode_prompt(raw, true).value());
+  CHECK(ends(1) == 0);
+  CHECK(ends(2) == 1); // the template's
+}
+
+TEST_CASE(
     "what the tokenizer cannot take is rejected to the gateway by name and frees the ticket") {
   world w;
   w.run();

@@ -102,8 +102,9 @@ TEST_CASE(
   const auto parsed = [](std::string_view text) {
     return small_tokenizer().encode_prompt(text, true).value();
   };
-  CHECK(parsed("<|begin|>user hi<|end|>x") ==
-        joined({{special("<|begin|>")}, plain("user hi"), {special("<|end|>")}, plain("x")}));
+  CHECK(parsed("<|begin|>user hi<|end|>y") ==
+        joined({{special("<|begin|>")}, plain("user hi"), {special("<|end|>")}, plain("y")}));
+  CHECK(parsed("<|end|>x") == ids{special("<|end|>x")}); // the longest
   CHECK(parsed("<|end|>") == ids{special("<|end|>")});
   CHECK(parsed("<|en") == plain("<|en"));
   CHECK(small_tokenizer().encode_prompt("<|end|>x", false).value() == plain("<|end|>x"));

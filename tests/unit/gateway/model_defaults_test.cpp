@@ -1,0 +1,154 @@
+// Which fields each door's reader finds unsaid, and what the model's defaults make of them.
+#include "gateway/kserve_request.hpp"
+#include "gateway/model_defaults.hpp"
+#include "gateway/responses_request.hpp"
+#include "gateway/tgi_request.hpp"
+#include "gateway/vllm_generate.hpp"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+using namespace baton;
+using namespace baton::gateway;
+using enum sampling_field;
+
+namespace {
+
+const gateway_config config;
+const sampling_defaults defaults{.temperature = 0.25F,
+                                 .top_k = 20,
+                                 .top_p = 0.5F,
+                                 .min_p = 0.125F,
+                                 .repetition_penalty = 1.5F,
+                                 .tokens_max = 100};
+
+generate openai(openai_api api, const std::string& fields) {
+  const auto* head = api == openai_api::chat ? R"({"messages":[{"role":"user","content":"x"}])"
+                                             : R"({"prompt":"x")";
+  const auto r = parse_generation(api, head + fields + "}", config.request);
+  REQUIRE_MESSAGE(r, fields);
+  return r->request;
+}
+
+generate tgi(const std::string& body) {
+  const auto r = parse_tgi(tgi_route::generate, body, config);
+  REQUIRE_MESSAGE(r, body);
+  return r->request;
+}
+
+generate with(generate request, const sampling_defaults& of = defaults) {
+  REQUIRE(take_defaults(of, request));
+  return request;
+}
+
+} // namespace
+
+TEST_CASE("what a client says wins, what it does not is the model's") {
+  for (const auto api : {openai_api::chat, openai_api::completions}) {
+    const auto none = openai(api, "");
+    CHECK(none.unsaid == all_sampling_fields);
+    const auto taken = with(none);
+    CHECK(taken.sampling.temperature == 0.25F);
+    CHECK(taken.sampling.top_k == 20);
+    CHECK(taken.sampling.top_p == 0.5F);
+    CHECK(taken.sampling.min_p == 0.125F);
+    CHECK(taken.sampling.repetition_penalty == 1.5F);
+    CHECK(taken.stop.tokens_max == 100);
+    CHECK(has_default_tokens_max(taken));
+    const auto said =
+        openai(api, R"(,"temperature":1,"top_k":0,"top_p":1,"min_p":0,"repetition_penalty":1,)"
+                    R"("max_tokens":7)");
+    CHECK(said.unsaid == 0);
+    const auto kept = with(said);
+    CHECK(kept.sampling == said.sampling);
+    CHECK(kept.stop.tokens_max == 7);
+    CHECK(kept.tokens_max_given);
+    CHECK_FALSE(has_default_tokens_max(kept));
+    // A null says nothing.
+    CHECK(with(openai(api, R"(,"temperature":null)")).sampling.temperature == 0.25F);
+  }
+}
+
+TEST_CASE("where nobody says anything, each API has its own defaults") {
+  const auto chat = with(openai(openai_api::chat, ""), {});
+  CHECK(chat.sampling.temperature == 1);
+  CHECK_FALSE(chat.tokens_max_given);
+  CHECK_FALSE(has_default_tokens_max(chat));
+  const auto completion = with(openai(openai_api::completions, ""), {});
+  CHECK(completion.stop.tokens_max == 16);
+  CHECK(completion.tokens_max_given);
+  CHECK(completion.unsaid == 0);
+  CHECK(with(tgi(R"({"inputs":"x","parameters":{}})"), {}).sampling.is_greedy());
+}
+
+TEST_CASE("min_tokens is held against the number of tokens that holds") {
+  auto wrong = openai(openai_api::completions, R"(,"min_tokens":20)");
+  const auto refused = take_defaults({}, wrong); // 16, OpenAI's
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().param == "min_tokens");
+  CHECK(with(openai(openai_api::completions, R"(,"min_tokens":20)")).stop.tokens_max == 100);
+  CHECK(with(openai(openai_api::chat, R"(,"min_tokens":200)")).stop.tokens_max == 200);
+  CHECK_FALSE(parse_generation(openai_api::completions,
+                               R"({"prompt":"x","min_tokens":9,"max_tokens":8})", config.request));
+}
+
+TEST_CASE("one of several prompts is drawn as the others") {
+  const auto r =
+      parse_generation(openai_api::completions, R"({"prompt":["a","b"]})", config.request);
+  REQUIRE(r);
+  REQUIRE(r->further.size() == 1);
+  CHECK(r->further[0].unsaid == all_sampling_fields);
+}
+
+TEST_CASE("TGI's requests take the model's defaults once they are sampled") {
+  const auto bare = with(tgi(R"({"inputs":"x"})"));
+  CHECK(bare.sampling.temperature == 0.25F);
+  CHECK(bare.stop.tokens_max == 100);
+  const auto greedy = with(tgi(R"({"inputs":"x","parameters":{"max_new_tokens":5}})"));
+  CHECK(greedy.sampling.is_greedy());
+  CHECK(greedy.sampling.repetition_penalty == 1.5F);
+  CHECK(greedy.stop.tokens_max == 5);
+  const auto warm = with(tgi(R"({"inputs":"x","parameters":{"do_sample":true,"top_p":0.75}})"));
+  CHECK(warm.sampling.temperature == 0.25F);
+  CHECK(warm.sampling.top_p == 0.75F);
+  CHECK(warm.sampling.top_k == 20);
+  const auto hot = with(tgi(R"({"inputs":"x","parameters":{"temperature":1.5}})"));
+  CHECK(hot.sampling.temperature == 1.5F);
+}
+
+TEST_CASE("the doors of Triton and vLLM find the same unsaid") {
+  auto call =
+      parse_generate(R"({"text_input":"x","parameters":{"temperature":0.5}})", config.request);
+  REQUIRE(call);
+  const auto triton = read_kserve(kserve_route::generate, *std::move(call), "m", config);
+  REQUIRE(triton);
+  CHECK(triton->request.unsaid == (all_sampling_fields & ~bit_of(temperature)));
+  const auto vllm = parse_vllm_generate(R"({"prompt":"x","top_k":5})", config.request);
+  REQUIRE(vllm);
+  REQUIRE(*vllm);
+  CHECK((*vllm)->request.unsaid == (all_sampling_fields & ~bit_of(top_k)));
+}
+
+TEST_CASE("a response repeats the values that hold") {
+  const auto r = parse_response(R"({"input":"hi","top_p":0.75})", config);
+  REQUIRE(r);
+  auto told = *r;
+  tell_defaults(sampling_defaults{.temperature = 0.2F, .top_p = 0.5F}, told);
+  const auto asked = nlohmann::json::parse(told.shape.asked);
+  CHECK(asked["temperature"].dump() == "0.2");
+  CHECK(asked["top_p"] == 0.75);
+  CHECK(asked["tool_choice"] == "auto");
+  const auto taken = with(told.call.request);
+  CHECK(taken.sampling.temperature == 0.25F);
+  CHECK(taken.sampling.top_p == 0.75F);
+  CHECK(taken.sampling.min_p == 0.125F);
+  CHECK(taken.stop.tokens_max == 100);
+}
+
+TEST_CASE("nodes.toml comes before the model's files") {
+  const sampling_defaults first{.temperature = 0.5F};
+  const auto all = merged(first, defaults);
+  CHECK(all.temperature == 0.5F);
+  CHECK(all.top_k == 20);
+  CHECK(merged({}, {}) == sampling_defaults());
+}
