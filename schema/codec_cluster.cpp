@@ -226,40 +226,6 @@ void get(reader& in, const wire::Status& from, status& to) {
   in.optional(from.supervision(), to.supervision);
 }
 
-offset<wire::ModelCard> put(writer& out, const model_card& m) {
-  auto name = out.text(m.name, limits::name_bytes_max);
-  auto architecture = out.text(m.architecture, limits::name_bytes_max);
-  auto reason = out.reason(m.reason);
-  wire::ModelCardBuilder table(out.buffer);
-  table.add_name(name);
-  table.add_architecture(architecture);
-  table.add_parameters(m.parameters);
-  table.add_context_max(m.context_max);
-  table.add_vocabulary_size(m.vocabulary_size);
-  table.add_sequences_max(m.sequences_max);
-  table.add_created(m.created);
-  table.add_has_chat_template(m.has_chat_template);
-  table.add_phase(static_cast<wire::Phase>(m.phase));
-  table.add_reason(reason);
-  table.add_call_format(static_cast<std::uint8_t>(m.call_format));
-  return table.Finish();
-}
-
-void get(reader& in, const wire::ModelCard& from, model_card& to) {
-  in.text(from.name(), to.name, limits::name_bytes_max, "model_card.name");
-  in.text(from.architecture(), to.architecture, limits::name_bytes_max, "model_card.architecture");
-  to.parameters = from.parameters();
-  to.context_max = from.context_max();
-  to.vocabulary_size = from.vocabulary_size();
-  to.sequences_max = from.sequences_max();
-  to.created = from.created();
-  to.has_chat_template = from.has_chat_template();
-  in.one_of(from.phase(), to.phase, phase::starting, phase::failed, "model_card.phase");
-  in.text(from.reason(), to.reason, limits::reason_bytes_max, "model_card.reason");
-  in.one_of(from.call_format(), to.call_format, call_format::hermes, call_format::mistral,
-            "model_card.call_format");
-}
-
 offset<wire::SizeCounts> put(writer& out, const size_counts& m) {
   return wire::CreateSizeCounts(out.buffer, out.numbers(m.counts, limits::size_counts_max), m.sum);
 }
@@ -477,24 +443,6 @@ void get(reader& in, const wire::NodesChanged& from, nodes_changed& to) {
   to.generation = from.generation();
   in.optional(from.refused(), to.refused);
   in.numbers(from.further(), to.further, pipelines_max, "nodes_changed.further");
-}
-
-offset<wire::ListModels> put(writer& out, const list_models& m) {
-  return wire::CreateListModels(out.buffer, m.request);
-}
-
-void get(reader&, const wire::ListModels& from, list_models& to) {
-  to.request = from.request();
-}
-
-offset<wire::Models> put(writer& out, const models& m) {
-  auto cards = out.tables(m.cards, limits::models_max);
-  return wire::CreateModels(out.buffer, m.request, cards);
-}
-
-void get(reader& in, const wire::Models& from, models& to) {
-  to.request = from.request();
-  in.tables(from.cards(), to.cards, limits::models_max, "models.cards");
 }
 
 } // namespace baton::codec

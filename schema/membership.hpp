@@ -117,6 +117,7 @@ struct model_card {
   baton::phase phase = phase::starting;
   std::string reason;
   baton::call_format call_format = call_format::hermes;
+  std::string chat_template_failure{}; // why the one that the model has cannot be used, and where
 };
 
 // Root to all: finish what is accepted, admit nothing more, stop within the grace.

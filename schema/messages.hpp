@@ -112,6 +112,18 @@ using ids_prompt = std::vector<token_id>;
 // template.
 using prompt = std::variant<std::string, ids_prompt, chat_prompt>;
 
+// What a chat template is given beside the conversation and its tools.
+struct template_options {
+  std::string kwargs{};         // further variables (chat_template_kwargs): a JSON object; or empty
+  std::string documents{};      // a JSON array of objects; or empty
+  bool continues_final = false; // the answer goes on with the last message, whose turn stays open
+  // What strftime_now prints: the civil time of the gateway when it took the request, in seconds
+  // from 1970 on. It goes with the request: a template that is rendered once more makes the same
+  // prompt. 0: nobody has said it, and there is no such function.
+  std::int64_t local_seconds = 0;
+  friend bool operator==(const template_options&, const template_options&) = default;
+};
+
 // Gateway to tokenizer, after granted.
 struct submit {
   std::uint64_t request = 0;
@@ -131,6 +143,7 @@ struct submit {
   std::uint32_t prompt_tokens_max = 0;       // so many of the prompt's last tokens; 0: all
   std::string tools{}; // of a chat: a JSON array of what its answer may call; or empty
   bool embeds = false; // wanted is the prompt's embedding, and no token
+  baton::template_options template_options{}; // of a chat
 };
 
 // Tokenizer to scheduler: the same request as ids.
@@ -262,6 +275,8 @@ struct tokenize {
   node_id gateway;
   prompt input;
   bool add_generation_prompt = true;
+  std::string tools{};                        // as in submit
+  baton::template_options template_options{}; // as in submit
 };
 
 struct tokenized {
@@ -379,6 +394,7 @@ struct generate {
   std::uint32_t prompt_tokens_max = 0; // so many of the prompt's last tokens; 0: all
   std::string tools{}; // of a chat: a JSON array of what its answer may call; or empty
   bool embeds = false; // wanted is the prompt's embedding, and no token
+  baton::template_options template_options{}; // of a chat; local_seconds is the gateway's to say
 };
 
 using message =
