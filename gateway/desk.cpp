@@ -326,7 +326,8 @@ desk_actor::behavior_type desk(desk_actor::stateful_pointer<desk_state> self, de
       [self](open_tokenize& m) {
         self->state.ask(m.out, std::move(m.lease), std::move(m.trace),
                         tokenize{m.out->number(), self->state.node(), std::move(m.input),
-                                 m.add_generation_prompt});
+                                 m.add_generation_prompt, std::move(m.tools),
+                                 std::move(m.template_options)});
       },
       [self](open_detokenize& m) {
         self->state.ask(m.out, std::move(m.lease), std::move(m.trace),

@@ -64,6 +64,7 @@ open_entry entry_of(open_generate& m, std::uint32_t context_max) {
   s.prompt_tokens_max = request.prompt_tokens_max;
   s.tools = std::move(request.tools);
   s.embeds = request.embeds;
+  s.template_options = std::move(request.template_options);
   return entry;
 }
 
