@@ -94,6 +94,7 @@ void call_parser::give(std::size_t bytes, call_delta& out) {
 void call_parser::enter_call(std::size_t json_at, bool is_fenced) {
   state_ = state::call;
   is_fenced_ = is_fenced;
+  is_held_ = false;
   json_at_ = scanned_ = json_at;
   scanner_ = {};
 }
@@ -124,9 +125,12 @@ bool call_parser::step_begin() {
 // Text up to a mark or a fence, whichever comes first, is given out; what may be the beginning of
 // one is kept, with the white space before it.
 bool call_parser::step_text(call_delta& out) {
-  const auto mark = row_.mark.empty() ? std::string::npos : buffer_.find(row_.mark);
+  const bool seeks_mark = state_ == state::text; // plain: behind a list, or what was to be a call
+  const auto mark = seeks_mark ? buffer_.find(row_.mark) : std::string::npos;
   const bool has_mark = mark != std::string::npos;
-  auto keep = has_mark ? mark : buffer_.size() - held_of(buffer_, row_.mark);
+  auto keep = has_mark     ? mark
+              : seeks_mark ? buffer_.size() - held_of(buffer_, row_.mark)
+                           : buffer_.size();
   const auto block = find_fence(keep);
   const bool has_block = block < keep;
   keep = std::min(keep, block);
@@ -217,12 +221,13 @@ call_parser::match call_parser::begin_by_grammar(call_delta& out) {
 }
 
 bool call_parser::step_call(call_delta& out) {
-  if (how_->is_constrained) {
+  if (how_->is_constrained && !is_held_) {
     const auto begins = begin_by_grammar(out);
     if (begins != match::no) {
       return begins == match::whole;
     }
   }
+  is_held_ = true;
   return take_held(/*is_over=*/false, out);
 }
 

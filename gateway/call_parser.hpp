@@ -104,6 +104,7 @@ private:
   std::uint32_t calls_ = 0;
   bool is_behind_call_ = false; // no text since
   bool is_fenced_ = false;      // the call that is read is in a fenced block
+  bool is_held_ = false;        // it does not begin with the grammar's words
   bool is_in_block_ = false;    // text: of a fenced block that is no call
   bool begins_line_ = true;     // buffer_ does
 };

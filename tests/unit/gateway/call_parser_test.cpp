@@ -228,6 +228,8 @@ TEST_CASE("under the grammar arguments come as they are drawn, also those that a
   CHECK(read(how, "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool") == "'' 0:f{}");
   CHECK(read(how, "<tool_call>\n{\"name\": \"f\", \"arg") ==
         "'<tool_call>\n{\"name\": \"f\", \"arg'");
+  const std::string other = "<tool_call>\r\n{\"name\": \"f\", \"arguments\": {}}\"";
+  CHECK(read(how, other) == "'" + other + "'");
   call_parser parser(how);
   call_delta d;
   parser.add("<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a", d);
