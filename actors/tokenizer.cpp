@@ -14,23 +14,35 @@ namespace {
 using pointer = tokenizer_actor::stateful_pointer<tokenizer_state>;
 using ids = std::vector<token_id>;
 
-// What is to become ids: of a chat, with the tools that its answer may call.
+// What is to become ids: of a chat, with what its template gets beside it.
 struct asked {
   const prompt& input;
   std::string_view tools;
   bool add_generation_prompt;
   bool parses_special;
+  const template_options& options;
 };
+
+error no_template(const tokenizer_config& config) {
+  if (config.chat_template_failure.empty())
+    return fail(errc::template_failed, "this model has no chat template: use /v1/completions");
+  return fail(errc::template_failed,
+              "the chat template of this model cannot be used: {}: use /v1/completions",
+              config.chat_template_failure);
+}
 
 result<ids> encode_chat(tokenizer_state& s, const asked& m) {
   const auto& config = s.config;
   if (!config.chat_template)
-    return fail(errc::template_failed, "this model has no chat template: use /v1/completions");
+    return no_template(config);
   text::template_input input;
   const auto& chat = std::get<chat_prompt>(m.input);
   if (auto ok = text::put_conversation(chat, m.tools, config.calls, input); !ok)
     return ok.error();
-  input.add_generation_prompt = m.add_generation_prompt;
+  if (auto ok = text::put_options(m.options, *config.chat_template, input); !ok)
+    return ok.error();
+  input.add_generation_prompt = m.add_generation_prompt && !m.options.continues_final;
+  input.named_tokens = config.named_tokens;
   const auto& words = *config.tokenizer;
   input.bos_token = words.bos() ? std::string(words.piece(*words.bos())) : "";
   input.eos_token = words.eos() ? std::string(words.piece(*words.eos())) : "";
@@ -59,10 +71,12 @@ result<ids> encode(tokenizer_state& s, const asked& m) {
 
 // An answer to a chat is a text of its own. A completion goes on with its prompt: a space between
 // them belongs to it, unless the prompt has no text at all.
-bool continues_prompt(const text::tokenizer& words, const prompt& input, const ids& encoded) {
+// So does a chat whose last message stays open.
+bool continues_prompt(const text::tokenizer& words, const submit& m, const ids& encoded) {
   const auto is_shown = [&words](token_id id) { return !words.is_control(id); };
-  return !std::holds_alternative<chat_prompt>(input) &&
-         std::any_of(encoded.begin(), encoded.end(), is_shown);
+  const bool is_turn =
+      std::holds_alternative<chat_prompt>(m.input) && !m.template_options.continues_final;
+  return !is_turn && std::any_of(encoded.begin(), encoded.end(), is_shown);
 }
 
 // The model's default is for an answer that has room for it: of what the context leaves, at most so
@@ -77,7 +91,8 @@ void settle_tokens_max(submit& m, std::size_t prompt_tokens, std::uint32_t conte
 
 void on_submit(pointer self, submit& m) {
   auto& s = self->state;
-  auto encoded = encode(s, {m.input, m.tools, m.add_generation_prompt, m.parses_special});
+  auto encoded =
+      encode(s, {m.input, m.tools, m.add_generation_prompt, m.parses_special, m.template_options});
   if (encoded && encoded->empty())
     encoded = fail_param(errc::invalid_value, "prompt", "the prompt is empty");
   if (!encoded) {
@@ -95,7 +110,7 @@ void on_submit(pointer self, submit& m) {
   if (m.prompt_tokens_max > 0 && encoded->size() > m.prompt_tokens_max)
     encoded->erase(encoded->begin(), encoded->end() - m.prompt_tokens_max);
   settle_tokens_max(m, encoded->size(), s.config.context_max);
-  const bool continues = !m.begins_text && continues_prompt(*s.config.tokenizer, m.input, *encoded);
+  const bool continues = !m.begins_text && continues_prompt(*s.config.tokenizer, m, *encoded);
   if (continues && m.sampling.constraint) {
     constraint behind_prompt = *m.sampling.constraint;
     behind_prompt.continues_prompt = true;
@@ -122,7 +137,8 @@ result<void> check_answer(const tokenizer_state& s, const ids& made) {
 void on_tokenize(pointer self, const tokenize& m) {
   auto& s = self->state;
   tokenized answer{m.request, {}, {}, s.config.context_max, std::nullopt};
-  auto encoded = encode(s, {m.input, {}, m.add_generation_prompt, m.parses_special});
+  auto encoded =
+      encode(s, {m.input, m.tools, m.add_generation_prompt, m.parses_special, m.template_options});
   auto told = encoded ? check_answer(s, *encoded) : encoded.error();
   if (told) {
     for (auto id : *encoded)

@@ -3,6 +3,7 @@
 #include "cluster/plan.hpp"
 #include "runtime/cpu/bandwidth.hpp"
 #include "runtime/cpu/engine_cpu.hpp"
+#include "runtime/text/template/chat_template.hpp"
 #include "runtime/text/tokenizer.hpp"
 #include "runtime/text/vocabulary_file.hpp"
 
@@ -118,6 +119,21 @@ void print_model(const model::description& m, std::uint64_t packed_bytes) {
                               human_bytes(kv_bytes_per_token(m) * m.context_length)));
 }
 
+// Why the chat template cannot be used; empty: it can, or there is none.
+std::string template_failure(const text::vocabulary& words) {
+  if (words.chat_template.empty())
+    return {};
+  const auto parsed = text::chat_template::parse(words.chat_template);
+  return parsed ? std::string() : parsed.error().message;
+}
+
+std::string template_words(const text::vocabulary& words) {
+  if (words.chat_template.empty())
+    return "no chat template";
+  const auto why = template_failure(words);
+  return why.empty() ? "with a chat template" : "a chat template that cannot be used: " + why;
+}
+
 void print_all(const inspection& i) {
   std::printf("%s: %s\n", i.path.c_str(), i.obstacles.empty() ? "runs" : "does not run here");
   for (const auto& why : i.obstacles)
@@ -132,9 +148,8 @@ void print_all(const inspection& i) {
   print("tensors", types);
   if (i.words)
     print("tokenizer",
-          fmt::format("{}{}{}, {} tokens, {} chat template", i.words->model,
-                      i.words->pre.empty() ? "" : " ", i.words->pre, i.words->tokens.size(),
-                      i.words->chat_template.empty() ? "no" : "with a"));
+          fmt::format("{}{}{}, {} tokens, {}", i.words->model, i.words->pre.empty() ? "" : " ",
+                      i.words->pre, i.words->tokens.size(), template_words(*i.words)));
   if (i.model && i.read_gigabytes_per_second > 0)
     print("speed",
           fmt::format("at most {:.0f} tokens/s for one stream: {} threads read {:.1f} GB/s "
@@ -170,11 +185,15 @@ std::string json_of(const inspection& i) {
                                  {"ffn_size", m.expert_ffn_size},
                                  {"bytes", m.expert_bytes}};
   }
+  const auto no_template = i.words ? template_failure(*i.words) : std::string();
   if (i.words)
-    out["tokenizer"] = {{"model", i.words->model},
-                        {"pre", i.words->pre},
-                        {"tokens", i.words->tokens.size()},
-                        {"has_chat_template", !i.words->chat_template.empty()}};
+    out["tokenizer"] = {
+        {"model", i.words->model},
+        {"pre", i.words->pre},
+        {"tokens", i.words->tokens.size()},
+        {"has_chat_template", !i.words->chat_template.empty() && no_template.empty()}};
+  if (!no_template.empty())
+    out["tokenizer"]["chat_template_failure"] = no_template;
   if (i.model && i.read_gigabytes_per_second > 0)
     out["speed"] = {{"threads", i.threads},
                     {"read_gigabytes_per_second", i.read_gigabytes_per_second},

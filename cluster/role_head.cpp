@@ -22,6 +22,8 @@ struct language {
   std::shared_ptr<const text::tokenizer> tokenizer;
   std::optional<text::chat_template> chat_template;
   text::call_style calls{};
+  std::string chat_template_failure{};
+  std::vector<std::pair<std::string, std::string>> named_tokens{};
 };
 
 result<language> load_language(const cluster_context& context) {
@@ -44,9 +46,12 @@ result<language> load_language(const cluster_context& context) {
     if (parsed)
       l.chat_template = std::move(*parsed);
     else
-      spdlog::warn("chat is refused, the model's template cannot be used: {}",
-                   parsed.error().message);
+      l.chat_template_failure = parsed.error().message;
   }
+  if (!l.chat_template_failure.empty())
+    spdlog::warn("chat is refused, the model's template cannot be used: {}",
+                 l.chat_template_failure);
+  l.named_tokens = std::move(words->named_tokens);
   return l;
 }
 
@@ -91,6 +96,7 @@ model_card card_of(const cluster_context& context, const language& l) {
   card.sequences_max = context.config.model.max_num_seqs;
   card.created = std::time(nullptr);
   card.has_chat_template = l.chat_template.has_value();
+  card.chat_template_failure = l.chat_template_failure;
   card.call_format = l.calls.format;
   card.sampling = sampling_of(context.config.model);
   return card;
@@ -145,7 +151,8 @@ int run_head(const cluster_context& context, const role_arguments& arguments) {
   auto tokenizer = self.own_typed(self.system().spawn<caf::detached>(
       actors::tokenizer,
       actors::tokenizer_config{scheduler, peers, loaded->tokenizer, loaded->chat_template,
-                               context.plan.max_model_len, loaded->calls}));
+                               context.plan.max_model_len, loaded->calls,
+                               loaded->chat_template_failure, loaded->named_tokens}));
   deliver_to(self.links(), actors::well_known::scheduler, scheduler);
   deliver_to(self.links(), actors::well_known::tokenizer, tokenizer);
   self.tell_peers(scheduler);

@@ -5,12 +5,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 namespace baton::gateway {
 namespace {
 
 constexpr std::string_view space = " \t\r\n";
+constexpr std::string_view fence = "```";
+// What models say that the block is. Nothing is said as well.
+constexpr std::array<std::string_view, 2> block_names{"json", "tool_call"};
 
 std::size_t behind_space(std::string_view text, std::size_t at) noexcept {
   return std::min(text.find_first_not_of(space, at), text.size());
@@ -77,21 +81,20 @@ bool call_parser::step(call_delta& out) {
   case state::plain:
     break;
   }
-  // White space behind the last call is the format's, unless text follows.
-  if (!is_behind_call_ || behind_space(buffer_, 0) < buffer_.size()) {
-    give(buffer_.size(), out);
-  }
-  return false;
+  return step_text(out);
 }
 
 void call_parser::give(std::size_t bytes, call_delta& out) {
   out.text.append(buffer_, 0, bytes);
+  begins_line_ = bytes > 0 ? buffer_[bytes - 1] == '\n' : begins_line_;
   buffer_.erase(0, bytes);
   is_behind_call_ = is_behind_call_ && bytes == 0;
 }
 
-void call_parser::enter_call(std::size_t json_at) {
+void call_parser::enter_call(std::size_t json_at, bool is_fenced) {
   state_ = state::call;
+  is_fenced_ = is_fenced;
+  is_held_ = false;
   json_at_ = scanned_ = json_at;
   scanner_ = {};
 }
@@ -119,20 +122,77 @@ bool call_parser::step_begin() {
   return true;
 }
 
+// Text up to a mark or a fence, whichever comes first, is given out; what may be the beginning of
+// one is kept, with the white space before it.
 bool call_parser::step_text(call_delta& out) {
-  const auto mark = buffer_.find(row_.mark);
+  const bool seeks_mark = state_ == state::text; // plain: behind a list, or what was to be a call
+  const auto mark = seeks_mark ? buffer_.find(row_.mark) : std::string::npos;
   const bool has_mark = mark != std::string::npos;
-  auto keep = has_mark ? mark : buffer_.size() - held_of(buffer_, row_.mark);
+  auto keep = has_mark     ? mark
+              : seeks_mark ? buffer_.size() - held_of(buffer_, row_.mark)
+                           : buffer_.size();
+  const auto block = find_fence(keep);
+  const bool has_block = block < keep;
+  keep = std::min(keep, block);
   while (keep > 0 && space.find(buffer_[keep - 1]) != std::string_view::npos) {
     --keep;
   }
   if (keep > 0) {
     give(keep, out);
   }
+  if (has_block) {
+    return step_fence(block - keep, out);
+  }
   if (has_mark) {
     enter_call(mark - keep + row_.mark.size());
   }
   return has_mark;
+}
+
+// Where a line begins with a fence, or with what may become one at the end of the buffer.
+std::size_t call_parser::find_fence(std::size_t before) const noexcept {
+  if (how_->is_constrained) {
+    return before;
+  }
+  const auto text = std::string_view(buffer_).substr(0, before);
+  auto at = begins_line_ ? 0 : text.find('\n');
+  for (; at < text.size(); at = text.find('\n', at)) {
+    at += text[at] == '\n' ? 1 : 0;
+    const auto rest = text.substr(at);
+    const bool may_be_one = before == buffer_.size() && fence.starts_with(rest);
+    if (!rest.empty() && (rest.starts_with(fence) || may_be_one)) {
+      return at;
+    }
+  }
+  return before;
+}
+
+// A fence at `at`, white space before it. Requires: nothing but that is in the buffer before it.
+bool call_parser::step_fence(std::size_t at, call_delta& out) {
+  const auto rest = std::string_view(buffer_).substr(at);
+  if (rest.size() < fence.size()) {
+    return false;
+  }
+  const auto line_end = rest.find('\n');
+  const bool is_whole = line_end != std::string_view::npos;
+  auto name =
+      rest.substr(fence.size(), is_whole ? line_end - fence.size() : std::string_view::npos);
+  name = name.substr(0, name.find_last_not_of(space) + 1);
+  const auto is_named = [&](std::string_view known) {
+    return is_whole ? known == name : known.starts_with(name);
+  };
+  const bool may_hold_calls =
+      name.empty() || std::any_of(block_names.begin(), block_names.end(), is_named);
+  if (!is_whole && (is_in_block_ ? name.empty() : may_hold_calls)) {
+    return false;
+  }
+  if (!is_in_block_ && may_hold_calls) {
+    enter_call(at + line_end + 1, /*is_fenced=*/true);
+    return true;
+  }
+  is_in_block_ = is_in_block_ ? !name.empty() : true; // what ends a block has no name
+  give(at + fence.size(), out);
+  return true;
 }
 
 // Under the grammar a call begins with one of as many texts as there are tools.
@@ -161,12 +221,13 @@ call_parser::match call_parser::begin_by_grammar(call_delta& out) {
 }
 
 bool call_parser::step_call(call_delta& out) {
-  if (how_->is_constrained) {
+  if (how_->is_constrained && !is_held_) {
     const auto begins = begin_by_grammar(out);
     if (begins != match::no) {
       return begins == match::whole;
     }
   }
+  is_held_ = true;
   return take_held(/*is_over=*/false, out);
 }
 
@@ -186,12 +247,13 @@ bool call_parser::take_held(bool is_over, call_delta& out) {
   }
   const auto value = std::string_view(buffer_).substr(json_at_, end - json_at_);
   auto behind = end;
-  if (now == json_scanner::verdict::done && !row_.mark.empty()) {
+  const auto end_mark = is_fenced_ ? fence : row_.end_mark;
+  if (now == json_scanner::verdict::done && !end_mark.empty()) {
     const auto at = behind_space(buffer_, end);
     const auto rest = std::string_view(buffer_).substr(at);
-    if (rest.starts_with(row_.end_mark)) {
-      behind = at + row_.end_mark.size();
-    } else if (row_.end_mark.starts_with(rest)) {
+    if (rest.starts_with(end_mark)) {
+      behind = at + end_mark.size();
+    } else if (end_mark.starts_with(rest)) {
       if (!is_over) {
         scanner_ = {}; // scanned again when more has come: it is at its end then
         scanned_ = json_at_;
@@ -207,18 +269,23 @@ bool call_parser::take_held(bool is_over, call_delta& out) {
     return true;
   }
   buffer_.erase(0, behind);
+  begins_line_ = false;
   is_behind_call_ = true;
-  state_ = row_.mark.empty() ? state::next : state::text;
+  state_ = row_.mark.empty() && !is_fenced_ ? state::next : outside();
   return true;
 }
 
-// It was no call. Behind a mark another one may stand, behind anything else none.
+// It was no call. Behind a mark or a fence another one may stand, behind anything else none.
 void call_parser::refuse_call(call_delta& out) {
-  if (row_.mark.empty()) {
-    state_ = state::plain;
+  state_ = outside();
+  if (is_fenced_) {
+    is_in_block_ = true;
+    give(buffer_.find(fence) + fence.size(), out);
     return;
   }
-  state_ = state::text;
+  if (row_.mark.empty()) {
+    return;
+  }
   give(buffer_.find(row_.mark) + row_.mark.size(), out);
 }
 
@@ -232,6 +299,7 @@ bool call_parser::take_calls(std::string_view value, call_delta& out) {
     const auto* name = one.find("name");
     const auto* arguments = one.find(row_.arguments);
     arguments = arguments ? arguments : one.find("arguments");
+    arguments = arguments || !is_fenced_ ? arguments : one.find("parameters");
     const bool is_call =
         one.is_object() && name && name->is_string() && arguments && arguments->is_object() &&
         std::find(how_->names.begin(), how_->names.end(), name->text) != how_->names.end();

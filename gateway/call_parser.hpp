@@ -12,6 +12,11 @@
 // A call is given out when it is whole and valid: what turns out to be none is text, nothing is
 // lost. Under a grammar, which lets nothing else through, the arguments come as they are drawn.
 // White space before a call, and behind the last one, belongs to it.
+//
+// Models of all families write calls as fenced blocks, too: a line of ``` or ```json, one call or a
+// list of them, ```. So in text and plain a block like that is a call, if it has nothing else in it
+// and names a tool that was given; any other block is text. Not under a grammar: such a call would
+// have been drawn without it.
 #pragma once
 
 #include "runtime/text/call_style.hpp"
@@ -71,6 +76,8 @@ private:
   bool step(call_delta& out); // false: nothing to do before more text comes
   bool step_begin();
   bool step_text(call_delta& out);
+  std::size_t find_fence(std::size_t before) const noexcept;
+  bool step_fence(std::size_t at, call_delta& out);
   bool step_call(call_delta& out);
   bool step_arguments(call_delta& out);
   bool step_tail(call_delta& out);
@@ -80,7 +87,9 @@ private:
   bool take_calls(std::string_view value, call_delta& out);
   bool take_held(bool is_over, call_delta& out);
   void refuse_call(call_delta& out);
-  void enter_call(std::size_t json_at);
+  void enter_call(std::size_t json_at, bool is_fenced = false);
+  // Where text is given out, and calls are looked for.
+  state outside() const noexcept { return row_.mark.empty() ? state::plain : state::text; }
   void give(std::size_t bytes, call_delta& out);
   void begin_call(std::string_view name, call_delta& out);
   void add_arguments(std::string_view text, call_delta& out);
@@ -94,6 +103,10 @@ private:
   json_scanner scanner_;
   std::uint32_t calls_ = 0;
   bool is_behind_call_ = false; // no text since
+  bool is_fenced_ = false;      // the call that is read is in a fenced block
+  bool is_held_ = false;        // it does not begin with the grammar's words
+  bool is_in_block_ = false;    // text: of a fenced block that is no call
+  bool begins_line_ = true;     // buffer_ does
 };
 
 // Of an answer that has come as a whole.

@@ -328,7 +328,8 @@ desk_actor::behavior_type desk(desk_actor::stateful_pointer<desk_state> self, de
         self->state.ask(m.out, std::move(m.lease), std::move(m.trace),
                         tokenize{m.out->number(), self->state.node(), std::move(m.input),
                                  m.add_generation_prompt,
-                                 self->state.facts().config().parses_special_tokens});
+                                 self->state.facts().config().parses_special_tokens,
+                                 std::move(m.tools), std::move(m.template_options)});
       },
       [self](open_detokenize& m) {
         self->state.ask(m.out, std::move(m.lease), std::move(m.trace),

@@ -74,6 +74,8 @@ struct open_tokenize {
   std::shared_ptr<quota_lease> lease = nullptr;
   std::string model{};
   trace_handle trace = nullptr;
+  std::string tools{}; // of a chat
+  baton::template_options template_options{};
 };
 struct open_detokenize {
   std::shared_ptr<stream> out;

@@ -66,6 +66,7 @@ open_entry entry_of(open_generate& m, std::uint32_t context_max) {
   s.cache_salt = std::move(request.cache_salt);
   s.tools = std::move(request.tools);
   s.embeds = request.embeds;
+  s.template_options = std::move(request.template_options);
   return entry;
 }
 

@@ -432,8 +432,12 @@ asio::awaitable<after> answer(http_connection& client, torchserve_batch call) {
 asio::awaitable<after> answer(http_connection& client, tokenize_call call) {
   const bool is_tgi = call.speaks == api_family::tgi;
   const auto text = is_tgi ? std::get<std::string>(call.input) : std::string();
-  auto open = client.core().http.tokenize(client.who, call.model, std::move(call.input),
-                                          call.add_generation_prompt, client.wake());
+  tokenize what;
+  what.input = std::move(call.input);
+  what.add_generation_prompt = call.add_generation_prompt;
+  what.tools = std::move(call.tools);
+  what.template_options = std::move(call.template_options);
+  auto open = client.core().http.tokenize(client.who, call.model, std::move(what), client.wake());
   co_return co_await single_answer<tokenized>(
       client, call.speaks, std::move(open), [&](const tokenized& told) {
         return is_tgi ? tgi_tokenize_body(told, text) : tokenize_body(told, call.returns_pieces);

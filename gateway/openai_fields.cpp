@@ -3,6 +3,7 @@
 #include "gateway/model_defaults.hpp"
 #include "gateway/openai_constraint.hpp"
 #include "gateway/openai_prompts.hpp"
+#include "gateway/openai_template.hpp"
 #include "gateway/openai_tools.hpp"
 #include "gateway/openai_unsupported.hpp"
 #include "schema/digest.hpp"
@@ -411,7 +412,9 @@ result<openai_generate> read_generation(field_reader& fields, std::string_view s
   request.model = read_model(fields);
   if (api == openai_api::chat) {
     request.input = read_messages(fields, limits);
-    out.add_generation_prompt = fields.boolean("add_generation_prompt", true);
+    auto of_template = read_template_fields(fields, source);
+    request.template_options = std::move(of_template.options);
+    out.add_generation_prompt = of_template.add_generation_prompt;
     if ((out.tools = read_tools(fields, source, limits))) {
       request.tools = out.tools->text;
     }

@@ -17,7 +17,8 @@ result<openai_generate> read_generation(field_reader& fields, std::string_view s
 result<void> refuse_no_limit(const json& body, const request_limits& limits);
 
 // The same for /tokenize and /detokenize.
-result<tokenize_call> read_tokenize(field_reader& fields, const request_limits& limits);
+result<tokenize_call> read_tokenize(field_reader& fields, std::string_view source,
+                                    const request_limits& limits);
 result<detokenize_call> read_detokenize(field_reader& fields, const request_limits& limits);
 
 // Parts that others share. All keep the first mistake in the reader.

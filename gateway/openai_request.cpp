@@ -1,6 +1,8 @@
 #include "gateway/openai_request.hpp"
 
 #include "gateway/openai_fields.hpp"
+#include "gateway/openai_template.hpp"
+#include "gateway/openai_tools.hpp"
 
 namespace baton::gateway {
 
@@ -14,10 +16,11 @@ result<openai_generate> parse_generation(openai_api api, std::string_view body,
   return read_generation(fields, body, api, limits);
 }
 
-result<tokenize_call> read_tokenize(field_reader& fields, const request_limits& limits) {
+result<tokenize_call> read_tokenize(field_reader& fields, std::string_view source,
+                                    const request_limits& limits) {
   static constexpr unsupported_field unsupported[] = {
-      {"add_special_tokens", "true"}, {"continue_final_message", "false"}, {"tools", "[]"},
-      {"chat_template", ""},          {"chat_template_kwargs", "{}"},
+      {"add_special_tokens", "true"},
+      {"chat_template", ""},
   };
   tokenize_call out;
   out.model = read_model(fields);
@@ -28,7 +31,12 @@ result<tokenize_call> read_tokenize(field_reader& fields, const request_limits& 
     fields.refuse(errc::invalid_request, "prompt", "send one of 'prompt' and 'messages'");
   } else if (is_chat) {
     out.input = read_messages(fields, limits);
-    out.add_generation_prompt = fields.boolean("add_generation_prompt", true);
+    auto of_template = read_template_fields(fields, source);
+    out.template_options = std::move(of_template.options);
+    out.add_generation_prompt = of_template.add_generation_prompt;
+    if (auto tools = read_tools(fields, source, limits)) {
+      out.tools = std::move(tools->text);
+    }
   } else {
     out.input = fields.text("prompt", {}, limits::prompt_bytes_max);
   }
@@ -44,7 +52,7 @@ result<tokenize_call> parse_tokenize(std::string_view body, const request_limits
     return parsed.error();
   }
   field_reader fields(*parsed);
-  return read_tokenize(fields, limits);
+  return read_tokenize(fields, body, limits);
 }
 
 result<detokenize_call> read_detokenize(field_reader& fields, const request_limits& limits) {

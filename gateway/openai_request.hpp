@@ -70,12 +70,14 @@ struct openai_generate {
 result<openai_generate> parse_generation(openai_api api, std::string_view body,
                                          const request_limits& limits);
 
-// vLLM's /tokenize: {"prompt" | "messages", "model", "add_generation_prompt",
+// vLLM's /tokenize: {"prompt" | "messages" and what goes to the chat template with them, "model",
 // "return_token_strs"}.
 struct tokenize_call {
   std::string model;
   prompt input;
   bool add_generation_prompt = true;
+  std::string tools{}; // of a chat
+  baton::template_options template_options{};
   bool returns_pieces = false;
   api_family speaks = api_family::openai; // in whose words it is answered
 };

@@ -195,6 +195,9 @@ ordered other_schemas(const request_limits& l) {
           {"guided_choice", list_of(typed("string"))},
           {"guided_grammar", typed("string")},
           {"add_generation_prompt", typed("boolean")},
+          {"continue_final_message", typed("boolean")},
+          {"chat_template_kwargs", typed("object")},
+          {"documents", list_of(typed("object"))},
           {"return_token_strs", typed("boolean")},
           {"resumable", typed("boolean")},
           {"truncate_prompt_tokens", whole(-1, static_cast<std::int64_t>(l.prompt_ids_max))},
@@ -217,7 +220,7 @@ std::set<std::string, std::less<>> fields_of(body_kind kind, const request_limit
     const auto api = kind == body_kind::chat ? openai_api::chat : openai_api::completions;
     static_cast<void>(read_generation(fields, "{}", api, limits));
   } else if (kind == body_kind::tokenize) {
-    static_cast<void>(read_tokenize(fields, limits));
+    static_cast<void>(read_tokenize(fields, "{}", limits));
   } else if (kind == body_kind::detokenize) {
     static_cast<void>(read_detokenize(fields, limits));
   } else if (kind == body_kind::embeddings) {

@@ -9,6 +9,7 @@
 #include "gateway/worker_pool.hpp"
 #include "schema/limits.hpp"
 
+#include <ctime>
 #include <utility>
 
 namespace baton::gateway {
@@ -189,6 +190,13 @@ cancel_reason if_lost(bool is_resumable) {
   return is_resumable ? cancel_reason::client_lost : cancel_reason::client_gone;
 }
 
+// The time of day here, where no zone is said: as the seconds that UTC would have for it.
+std::int64_t local_seconds_now() {
+  const auto now = std::time(nullptr);
+  std::tm local{};
+  return localtime_r(&now, &local) ? timegm(&local) : now;
+}
+
 // By the name: it stays when the key behind it is exchanged. No name has a space in it.
 void set_caller(generate& request, std::string_view name) {
   if (name.empty()) {
@@ -225,6 +233,7 @@ opening reception::open(const caller& who, generate request, bool add_generation
   auto out = new_stream(std::move(wake));
   request.request = out->number();
   request.model = card.name;
+  request.template_options.local_seconds = local_seconds_now();
   const auto lost = if_lost(request.is_resumable || !request.request_id.empty());
   caf::anon_send(front_, open_generate{out, std::move(request), add_generation_prompt, is_stream,
                                        std::move(lease), nullptr, std::move(trace)});
@@ -253,10 +262,10 @@ opening reception::resume(const caller& who, std::string_view model, stream_posi
   return open_request(front_, std::move(out), card.name, if_lost(is_resumable));
 }
 
-opening reception::tokenize(const caller& who, std::string_view model, prompt input,
-                            bool add_generation_prompt, std::function<void()> wake) {
+opening reception::tokenize(const caller& who, std::string_view model, baton::tokenize what,
+                            std::function<void()> wake) {
   auto trace = trace_for(who, request_trace::operation::tokenize, model);
-  if (auto ok = check_limits(input); !ok) {
+  if (auto ok = check_limits(what); !ok) {
     return refused(refuse(ok.error()), trace);
   }
   auto entry = admit(who, /*is_new=*/true, model, nullptr);
@@ -268,8 +277,10 @@ opening reception::tokenize(const caller& who, std::string_view model, prompt in
     trace->what.opened(card.name, 0);
   }
   auto out = new_stream(std::move(wake));
-  caf::anon_send(front_, open_tokenize{out, std::move(input), add_generation_prompt,
-                                       std::move(lease), card.name, std::move(trace)});
+  what.template_options.local_seconds = local_seconds_now();
+  caf::anon_send(front_, open_tokenize{out, std::move(what.input), what.add_generation_prompt,
+                                       std::move(lease), card.name, std::move(trace),
+                                       std::move(what.tools), std::move(what.template_options)});
   return open_request(front_, std::move(out), card.name);
 }
 

@@ -86,8 +86,9 @@ public:
   // A client that comes back. `is_resumable`: it may do so again.
   opening resume(const caller& who, std::string_view model, stream_position from, bool is_resumable,
                  std::function<void()> wake);
-  opening tokenize(const caller& who, std::string_view model, prompt input,
-                   bool add_generation_prompt, std::function<void()> wake);
+  // Of `what` number and gateway are set here.
+  opening tokenize(const caller& who, std::string_view model, baton::tokenize what,
+                   std::function<void()> wake);
   opening detokenize(const caller& who, std::string_view model, std::vector<token_id> ids,
                      std::function<void()> wake);
   // A worker model: `inferred`, the last of which says so; or one rejected or failed in its place.

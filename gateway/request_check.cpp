@@ -193,8 +193,11 @@ result<void> check_against_model(const generate& request, const model_card& card
     }
   }
   if (std::holds_alternative<chat_prompt>(request.input) && !card.has_chat_template) {
-    return fail_param(errc::template_failed, "messages",
-                      "the model '{}' has no chat template: use /v1/completions", card.name);
+    return fail_param(errc::template_failed, "messages", "{}: use /v1/completions",
+                      card.chat_template_failure.empty()
+                          ? fmt::format("the model '{}' has no chat template", card.name)
+                          : fmt::format("the chat template of the model '{}' cannot be used: {}",
+                                        card.name, card.chat_template_failure));
   }
   return {};
 }
@@ -220,7 +223,8 @@ std::uint32_t tokens_estimate(const generate& request, std::uint32_t context_max
     for (const auto& m : std::get<chat_prompt>(request.input)) {
       prompt_tokens += m.content.size() + m.tool_calls.size() + m.name.size() + marks_per_message;
     }
-    prompt_tokens += request.tools.size();
+    prompt_tokens += request.tools.size() + request.template_options.kwargs.size() +
+                     request.template_options.documents.size();
   }
   if (request.prompt_tokens_max > 0) {
     prompt_tokens = std::min<std::uint64_t>(prompt_tokens, request.prompt_tokens_max);

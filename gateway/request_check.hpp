@@ -19,8 +19,8 @@ struct real_range {
   bool contains(double v) const noexcept { // false for NaN
     return (excludes_least ? v > least : v >= least) && v <= most;
   }
-  // Of a float, which is what a request has. One that is not normal counts as 0: so do engines, which
-  // flush such numbers.
+  // Of a float, which is what a request has. One that is not normal counts as 0: so do engines,
+  // which flush such numbers.
   bool contains(float v) const noexcept {
     const float counted = std::fpclassify(v) == FP_SUBNORMAL ? 0 : v;
     const auto from = static_cast<float>(least), to = static_cast<float>(most);

@@ -172,6 +172,9 @@ std::string cluster_body(const snapshot& s, std::size_t requests_open) {
                      {"sequences_max", c.sequences_max},
                      {"has_chat_template", c.has_chat_template},
                      {"phase", gateway::name_of(c.phase)}});
+    if (!c.chat_template_failure.empty()) {
+      cards.back()["chat_template_failure"] = c.chat_template_failure;
+    }
   }
   out["models"] = std::move(cards);
   auto nodes = ordered::array();

@@ -79,6 +79,9 @@ ordered customized(const snapshot& s, const std::vector<std::uint32_t>& pipeline
       out["parameters"] = p.card->parameters;
       out["maxModelLen"] = p.card->context_max;
       out["hasChatTemplate"] = p.card->has_chat_template;
+      if (!p.card->chat_template_failure.empty()) {
+        out["chatTemplateFailure"] = p.card->chat_template_failure;
+      }
     }
   }
   out["replicas"] = std::move(replicas);

@@ -178,16 +178,16 @@ void zmq_client::on(tokenize& m) {
   if (!may_open(m.request)) {
     return;
   }
-  auto open = desk_.tokenize(asker_, {}, std::move(m.input), m.add_generation_prompt,
-                             wires_.wake_for(m.request));
+  const auto number = m.request;
+  auto open = desk_.tokenize(asker_, {}, std::move(m), wires_.wake_for(number));
   if (open) {
-    requests_.emplace(m.request, open_entry{*std::move(open), {}, {}});
+    requests_.emplace(number, open_entry{*std::move(open), {}, {}});
     return;
   }
   tokenized no;
-  no.request = m.request;
+  no.request = number;
   no.failure = open.refusal().reason;
-  say(no, m.request);
+  say(no, number);
 }
 
 void zmq_client::on(detokenize& m) {

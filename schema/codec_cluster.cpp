@@ -445,22 +445,4 @@ void get(reader& in, const wire::NodesChanged& from, nodes_changed& to) {
   in.numbers(from.further(), to.further, pipelines_max, "nodes_changed.further");
 }
 
-offset<wire::ListModels> put(writer& out, const list_models& m) {
-  return wire::CreateListModels(out.buffer, m.request);
-}
-
-void get(reader&, const wire::ListModels& from, list_models& to) {
-  to.request = from.request();
-}
-
-offset<wire::Models> put(writer& out, const models& m) {
-  auto cards = out.tables(m.cards, limits::models_max);
-  return wire::CreateModels(out.buffer, m.request, cards);
-}
-
-void get(reader& in, const wire::Models& from, models& to) {
-  to.request = from.request();
-  in.tables(from.cards(), to.cards, limits::models_max, "models.cards");
-}
-
 } // namespace baton::codec

@@ -1,4 +1,4 @@
-// Which models workers serve, and who changes that; the card of a model that shards serve.
+// Which models are served, by pipelines and by workers, and who changes that.
 #include "schema/codec_parts.hpp"
 
 namespace baton::codec {
@@ -176,6 +176,7 @@ offset<wire::ModelCard> put(writer& out, const model_card& m) {
   auto architecture = out.text(m.architecture, limits::name_bytes_max);
   auto reason = out.reason(m.reason);
   auto sampling = put(out, m.sampling);
+  auto chat_template_failure = out.reason(m.chat_template_failure);
   wire::ModelCardBuilder table(out.buffer);
   table.add_name(name);
   table.add_architecture(architecture);
@@ -189,6 +190,7 @@ offset<wire::ModelCard> put(writer& out, const model_card& m) {
   table.add_reason(reason);
   table.add_call_format(static_cast<std::uint8_t>(m.call_format));
   table.add_sampling(sampling);
+  table.add_chat_template_failure(chat_template_failure);
   return table.Finish();
 }
 
@@ -206,6 +208,26 @@ void get(reader& in, const wire::ModelCard& from, model_card& to) {
   in.one_of(from.call_format(), to.call_format, call_format::hermes, call_format::mistral,
             "model_card.call_format");
   get(in, from.sampling(), to.sampling);
+  in.text(from.chat_template_failure(), to.chat_template_failure, limits::reason_bytes_max,
+          "model_card.chat_template_failure");
+}
+
+offset<wire::ListModels> put(writer& out, const list_models& m) {
+  return wire::CreateListModels(out.buffer, m.request);
+}
+
+void get(reader&, const wire::ListModels& from, list_models& to) {
+  to.request = from.request();
+}
+
+offset<wire::Models> put(writer& out, const models& m) {
+  auto cards = out.tables(m.cards, limits::models_max);
+  return wire::CreateModels(out.buffer, m.request, cards);
+}
+
+void get(reader& in, const wire::Models& from, models& to) {
+  to.request = from.request();
+  in.tables(from.cards(), to.cards, limits::models_max, "models.cards");
 }
 
 } // namespace baton::codec

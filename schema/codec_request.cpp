@@ -65,6 +65,23 @@ void get(reader& in, const wire::DeliveredChoice& from, delivered_choice& to) {
   to.is_over = from.is_over();
 }
 
+// None if there is nothing to say.
+offset<wire::TemplateOptions> put(writer& out, const template_options& m) {
+  if (m == template_options{})
+    return 0;
+  auto kwargs = out.text(m.kwargs, limits::prompt_bytes_max);
+  auto documents = out.text(m.documents, limits::prompt_bytes_max);
+  return wire::CreateTemplateOptions(out.buffer, kwargs, documents, m.continues_final,
+                                     m.local_seconds);
+}
+
+void get(reader& in, const wire::TemplateOptions& from, template_options& to) {
+  in.text(from.kwargs(), to.kwargs, limits::prompt_bytes_max, "template_options.kwargs");
+  in.text(from.documents(), to.documents, limits::prompt_bytes_max, "template_options.documents");
+  to.continues_final = from.continues_final();
+  to.local_seconds = from.local_seconds();
+}
+
 offset<wire::Rejected> put(writer& out, const rejected& m) {
   auto reason = put(out, m.reason);
   return wire::CreateRejected(out.buffer, m.request, m.ticket.value, reason, m.retry_after.count(),
@@ -86,6 +103,7 @@ offset<wire::Submit> put(writer& out, const submit& m) {
   auto cache_salt = out.text(m.cache_salt, limits::name_bytes_max);
   auto delivered = out.tables(m.delivered, limits::choices_max);
   auto tools = out.text(m.tools, limits::prompt_bytes_max);
+  auto template_options = put(out, m.template_options);
   wire::SubmitBuilder table(out.buffer);
   table.add_request(m.request);
   table.add_gateway(m.gateway.value);
@@ -106,6 +124,7 @@ offset<wire::Submit> put(writer& out, const submit& m) {
   table.add_embeds(m.embeds);
   table.add_parses_special(m.parses_special);
   table.add_tokens_max_default(m.tokens_max_default);
+  table.add_template_options(template_options);
   return table.Finish();
 }
 
@@ -129,6 +148,7 @@ void get(reader& in, const wire::Submit& from, submit& to) {
   to.embeds = from.embeds();
   to.parses_special = from.parses_special();
   to.tokens_max_default = from.tokens_max_default();
+  in.table(from.template_options(), to.template_options);
 }
 
 offset<wire::Admit> put(writer& out, const admit& m) {
@@ -195,10 +215,11 @@ offset<wire::Generate> put(writer& out, const generate& m) {
   auto cache_salt = out.text(m.cache_salt, limits::name_bytes_max);
   auto request_id = out.text(m.request_id, limits::name_bytes_max);
   auto tools = out.text(m.tools, limits::prompt_bytes_max);
+  auto template_options = put(out, m.template_options);
   return wire::CreateGenerate(out.buffer, m.request, model, input.type, input.table, m.choices,
                               sampling, stop, m.tokens_max_given, m.deadline.count(), cache_salt,
                               m.priority, m.is_resumable, request_id, m.prompt_tokens_max, tools,
-                              m.embeds, m.unsaid);
+                              m.embeds, m.unsaid, template_options);
 }
 
 void get(reader& in, const wire::Generate& from, generate& to) {
@@ -219,6 +240,7 @@ void get(reader& in, const wire::Generate& from, generate& to) {
   in.text(from.tools(), to.tools, limits::prompt_bytes_max, "generate.tools");
   to.embeds = from.embeds();
   to.unsaid = from.unsaid();
+  in.table(from.template_options(), to.template_options);
 }
 
 } // namespace baton::codec

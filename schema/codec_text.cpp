@@ -5,8 +5,10 @@ namespace baton::codec {
 
 offset<wire::Tokenize> put(writer& out, const tokenize& m) {
   auto input = put_prompt(out, m.input);
+  auto tools = out.text(m.tools, limits::prompt_bytes_max);
+  auto template_options = put(out, m.template_options);
   return wire::CreateTokenize(out.buffer, m.request, m.gateway.value, input.type, input.table,
-                              m.add_generation_prompt, m.parses_special);
+                              m.add_generation_prompt, m.parses_special, tools, template_options);
 }
 
 void get(reader& in, const wire::Tokenize& from, tokenize& to) {
@@ -15,6 +17,8 @@ void get(reader& in, const wire::Tokenize& from, tokenize& to) {
   get_prompt(in, from.input_type(), from.input(), to.input);
   to.add_generation_prompt = from.add_generation_prompt();
   to.parses_special = from.parses_special();
+  in.text(from.tools(), to.tools, limits::prompt_bytes_max, "tokenize.tools");
+  in.table(from.template_options(), to.template_options);
 }
 
 // All pieces in one vector: a table for each would cost more than the text.

@@ -225,6 +225,31 @@ result<void> check_embeds(const generate& request) {
 
 } // namespace
 
+namespace {
+
+// What a chat template gets is part of the prompt.
+result<void> check_template(const prompt& input, std::string_view tools,
+                            const template_options& options) {
+  const auto* chat = std::get_if<chat_prompt>(&input);
+  auto bytes = chat ? bytes_of(*chat) : 0;
+  for (const auto& [param, text] : {std::pair<std::string_view, std::string_view>{"tools", tools},
+                                    {"documents", options.documents},
+                                    {"chat_template_kwargs", options.kwargs}}) {
+    bytes += text.size();
+    if (!text.empty() && bytes > limits::prompt_bytes_max)
+      return too_large(param, bytes, limits::prompt_bytes_max);
+  }
+  return {};
+}
+
+} // namespace
+
+result<void> check_limits(const tokenize& question) {
+  if (auto r = check_limits(question.input); !r)
+    return r;
+  return check_template(question.input, question.tools, question.template_options);
+}
+
 result<void> check_limits(const generate& request) {
   if (request.model.size() > limits::name_bytes_max)
     return fail_param(errc::model_not_found, "model", "a model name has at most {} bytes",
@@ -245,11 +270,8 @@ result<void> check_limits(const generate& request) {
     return ok;
   if (auto r = check_limits(request.input); !r)
     return r;
-  // They are part of the prompt.
-  const auto* chat = std::get_if<chat_prompt>(&request.input);
-  const auto bytes = request.tools.size() + (chat ? bytes_of(*chat) : 0);
-  if (!request.tools.empty() && bytes > limits::prompt_bytes_max)
-    return too_large("tools", bytes, limits::prompt_bytes_max);
+  if (auto r = check_template(request.input, request.tools, request.template_options); !r)
+    return r;
   if (auto r = check_limits(request.sampling); !r)
     return r;
   return check_limits(request.stop);

@@ -83,6 +83,7 @@ result<void> check_limits(const prompt& input);
 result<void> check_limits(const sampling_params& sampling);
 result<void> check_limits(const stopping& stop);
 result<void> check_limits(const generate& request);
+result<void> check_limits(const tokenize& question);
 result<void> check_limits(const infer& request);
 // Of an answer's piece: whoever writes one asks.
 result<void> check_limits(const inferred& piece);

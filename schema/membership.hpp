@@ -119,6 +119,7 @@ struct model_card {
   std::string reason;
   baton::call_format call_format = call_format::hermes;
   sampling_defaults sampling{};
+  std::string chat_template_failure{}; // why the one that the model has cannot be used, and where
 };
 
 // Root to all: finish what is accepted, admit nothing more, stop within the grace.

@@ -113,6 +113,18 @@ using ids_prompt = std::vector<token_id>;
 // tokens are found.
 using prompt = std::variant<std::string, ids_prompt, chat_prompt>;
 
+// What a chat template is given beside the conversation and its tools.
+struct template_options {
+  std::string kwargs{};         // further variables (chat_template_kwargs): a JSON object; or empty
+  std::string documents{};      // a JSON array of objects; or empty
+  bool continues_final = false; // the answer goes on with the last message, whose turn stays open
+  // What strftime_now prints: the civil time of the gateway when it took the request, in seconds
+  // from 1970 on. It goes with the request: a template that is rendered once more makes the same
+  // prompt. 0: nobody has said it, and there is no such function.
+  std::int64_t local_seconds = 0;
+  friend bool operator==(const template_options&, const template_options&) = default;
+};
+
 // Gateway to tokenizer, after granted.
 struct submit {
   std::uint64_t request = 0;
@@ -136,6 +148,7 @@ struct submit {
   // The model's, where the client gave none: as many as the context leaves, and no more than these;
   // 0: there is none.
   std::uint32_t tokens_max_default = 0;
+  baton::template_options template_options{}; // of a chat
 };
 
 // Tokenizer to scheduler: the same request as ids.
@@ -267,7 +280,9 @@ struct tokenize {
   node_id gateway;
   prompt input;
   bool add_generation_prompt = true;
-  bool parses_special = false; // as in submit; the gateway's, whatever a client says
+  bool parses_special = false;                // as in submit; the gateway's, whatever a client says
+  std::string tools{};                        // as in submit
+  baton::template_options template_options{}; // as in submit
 };
 
 struct tokenized {
@@ -389,6 +404,7 @@ struct generate {
   // model's default takes the place of their value, if it has one. Once it has, tokens_max alone is
   // left: it is a default, and the context may leave fewer.
   std::uint32_t unsaid = 0;
+  baton::template_options template_options{}; // of a chat; local_seconds is the gateway's to say
 };
 
 using message =

@@ -96,6 +96,8 @@ struct vocabulary {
   std::vector<token_id> strips_left;     // special tokens that swallow the white space before
   std::vector<token_id> strips_right;    // or behind them
   std::string chat_template;             // Jinja source; empty: none
+  // What chat templates know by name, beside bos_token and eos_token: "pad_token" and its text.
+  std::vector<std::pair<std::string, std::string>> named_tokens;
 };
 
 // The models whose tokens are text with U+2581 for a space.

@@ -255,6 +255,9 @@ result<void> read_named_tokens(const json& config, vocabulary& words) {
     if (id)
       *target = *id;
   }
+  for (const char* name : {"unk_token", "sep_token", "pad_token", "cls_token", "mask_token"})
+    if (auto text = token_text(config, name); !text.empty())
+      words.named_tokens.emplace_back(name, std::move(text));
   if (const auto* adds = member_of(config, "add_bos_token"); adds != nullptr && adds->is_boolean())
     words.add_bos = adds->get<bool>();
   return {};

@@ -34,7 +34,7 @@ MODEL = ["runtime/model/checkpoint*.cpp", "runtime/model/description.cpp", "runt
          "runtime/model/safetensors.cpp"]
 TARGETS = {
     "api_keys": Target([], ["cluster/api_key_file.cpp", "cluster/toml_section.cpp"], ["[[keys]]", "]]", "=", '"', "[", "]", "a" * 64]),
-    "calls": Target([], ["runtime/text/call_style.cpp"], JSON + ["<tool_call>", "</tool_call>", "<|python_tag|>", "[TOOL_CALLS]", "; "]),
+    "calls": Target([], ["runtime/text/call_style.cpp"], JSON + ["<tool_call>", "</tool_call>", "<|python_tag|>", "[TOOL_CALLS]", "; ", "```json\n", "\n```"]),
     "chat_template": Target(["tests/data/template/*.jinja"], ["runtime/text/template/*.cpp"],
                             ["{{", "}}", "{%", "%}", "{%-", "-%}", "{#", "#}", "|", "messages", "loop", "self", "[::-1]", "**", "//"]),
     "constraint": Target([], ["runtime/grammar/json_schema.cpp", "runtime/grammar/schema_*.cpp", "runtime/grammar/ebnf.cpp"],

@@ -42,8 +42,8 @@ maybe loop_attribute(interpreter& run, const value& object, std::string_view nam
   if (name == "length") {
     return value::integer(length);
   }
-  if (name == "depth" || name == "depth0") { // of recursive loops only
-    return value::integer(name == "depth" ? 1 : 0);
+  if (name == "depth" || name == "depth0") {
+    return value::integer(name == "depth" ? loop.depth : loop.depth - 1);
   }
   if (name == "previtem") {
     return index > 0 ? loop.items[loop.index - 1] : run.make_undefined("there is no previous item");
@@ -104,6 +104,16 @@ maybe interpreter::attribute_of(const value& object, std::string_view name) {
                   : loop_attribute(*this, object, name);
   }
   if (object.is(value_kind::namespace_object)) {
+    const namespace_object& names = object.as_namespace();
+    if (names.is == namespace_object::role::cycler) {
+      if (name == "current") {
+        return names.items[names.index];
+      }
+      if (const builtin* method = find_cycler_method(name)) {
+        return value::of(std::make_shared<const callable>(
+            callable{.name = method->name, .function = method, .self = object}));
+      }
+    }
     const auto& attributes = object.as_namespace().attributes;
     if (!spend(1 + attributes.size() / 8)) {
       return std::nullopt;
@@ -127,6 +137,9 @@ maybe interpreter::attribute_of(const value& object, std::string_view name) {
     if (const value* item = object.find(name)) {
       return *item;
     }
+  }
+  if (object.is(value_kind::list) && object.is_group() && (name == "grouper" || name == "list")) {
+    return object.as_list()[name == "grouper" ? 0 : 1];
   }
   const bool is_container = object.is(value_kind::map) || object.is(value_kind::list);
   if (is_container &&

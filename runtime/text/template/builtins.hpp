@@ -48,15 +48,21 @@ const builtin* find_filter(std::string_view name) noexcept;
 const builtin* find_test(std::string_view name) noexcept;
 const builtin* find_function(std::string_view name) noexcept;
 const builtin* find_method(value::kind of, std::string_view name) noexcept;
+const builtin* find_cycler_method(std::string_view name) noexcept;
+// Why a name of jinja2's is none here; empty: jinja2 does not know it either.
+std::string_view refusal_of_filter(std::string_view name) noexcept;
 
 // The tables, one a file.
 std::span<const builtin> text_filters() noexcept;
 std::span<const builtin> list_filters() noexcept;
+std::span<const builtin> group_filters() noexcept;
+std::span<const builtin> markup_filters() noexcept;
 std::span<const builtin> test_table() noexcept;
 std::span<const builtin> function_table() noexcept;
 std::span<const builtin> text_methods() noexcept;
 std::span<const builtin> list_methods() noexcept;
 std::span<const builtin> map_methods() noexcept;
 std::span<const builtin> loop_methods() noexcept;
+std::span<const builtin> cycler_methods() noexcept;
 
 } // namespace baton::text::jinja

@@ -6,6 +6,7 @@
 #include "runtime/text/template/value.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,6 +16,7 @@ namespace baton::text::jinja {
 
 struct builtin;          // builtins.hpp
 struct macro_definition; // syntax.hpp
+struct for_statement;
 
 struct scope {
   scope* parent = nullptr;
@@ -31,8 +33,13 @@ struct callable {
   scope* closure = nullptr;
 };
 
+// What a template can change. Attributes are a namespace's own, and of `self` its blocks.
 struct namespace_object {
+  enum class role : std::uint8_t { names, blocks, cycler, joiner };
+  role is = role::names;
   std::vector<std::pair<std::string, value>> attributes;
+  std::vector<value> items{}; // what a cycler goes through; a joiner's separator alone
+  std::size_t index = 0;      // of a cycler's current item; of a joiner: how often it was called
 };
 
 struct loop_object {
@@ -40,6 +47,9 @@ struct loop_object {
   std::size_t index = 0; // of the item being visited
   bool has_changed_before = false;
   std::vector<value> last_changed;
+  std::int64_t depth = 1;                   // of calls inside one another
+  const for_statement* recursion = nullptr; // only a recursive loop can be called
+  scope* around = nullptr;                  // of a recursive loop
 };
 
 } // namespace baton::text::jinja

@@ -32,6 +32,13 @@ maybe interpreter::call(const value& callee, arguments all) {
   if (callee.is(value_kind::undefined)) {
     return fail("{}", callee.about());
   }
+  if (callee.is(value_kind::loop_object)) {
+    return call_loop(callee.as_loop(), all);
+  }
+  if (callee.is(value_kind::namespace_object) &&
+      callee.as_namespace().is == namespace_object::role::joiner) {
+    return call_joiner(callee.as_namespace(), all);
+  }
   if (!callee.is(value_kind::callable)) {
     return fail("a {} cannot be called", name_of(callee.type()));
   }
@@ -77,6 +84,14 @@ maybe interpreter::run_builtin(const builtin& function, const value& self, const
     }
   }
   return function.run(*this, self, bound);
+}
+
+// Nothing at first, then the separator.
+maybe interpreter::call_joiner(namespace_object& joiner, const arguments& all) {
+  if (!all.positional.empty() || !all.named.empty()) {
+    return fail("a joiner takes no arguments");
+  }
+  return joiner.index++ == 0 ? value::trusted("") : joiner.items.front();
 }
 
 // A macro's text. It sees the variables of where it was defined, not of where it is called.

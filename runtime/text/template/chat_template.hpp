@@ -39,11 +39,16 @@ struct template_input {
   bool add_generation_prompt = false;
   std::string bos_token; // trusted, as the template itself
   std::string eos_token;
+  // Further tokens by the names that templates know them by ("pad_token"), trusted as well.
+  std::vector<std::pair<std::string, std::string>> named_tokens;
   value tools = value::none();
-  // Further variables by name (chat_template_kwargs, documents). The names above are refused.
+  value documents = value::none();
+  // The prompt ends behind the last message's content: its turn stays open.
+  bool continues_final = false;
+  // Further variables by name (chat_template_kwargs). The names above are refused.
   std::vector<std::pair<std::string, value>> extra;
-  // What strftime_now prints, as civil time; without it the function is undefined, as it was in
-  // older releases of transformers, and templates take their fixed date.
+  // What strftime_now prints, as civil time; without it the function is undefined and templates
+  // take their fixed date.
   std::optional<std::chrono::sys_seconds> now;
   // Roles that a template may build into a special token ('<|' + role + '|>'): a message's role
   // that equals one of them is trusted, any other is data.
@@ -64,8 +69,12 @@ public:
   static result<chat_template> parse(std::string_view source, const template_limits& limits = {});
 
   // Errors: template_failed with the line: a limit, a type error, or the template's own
-  // raise_exception; invalid_value if `extra` has a reserved name.
+  // raise_exception; invalid_value if `extra` has a reserved name, or the last message cannot be
+  // gone on with (param "chat_template_kwargs", "continue_final_message").
   result<rendered> render(const template_input& input, const template_limits& limits = {}) const;
+
+  // Whether a variable of this name stands anywhere in it.
+  bool reads(std::string_view name) const;
 
 private:
   explicit chat_template(std::shared_ptr<const jinja::syntax_tree> tree) : tree_(std::move(tree)) {}

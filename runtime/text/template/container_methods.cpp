@@ -1,4 +1,4 @@
-// The methods of lists, maps and loops that change nothing but the loop's memory.
+// The methods of lists, maps, loops and cyclers; they change nothing but the last two's memory.
 #include "runtime/text/template/operators.hpp"
 #include "runtime/text/template/text_operations.hpp"
 
@@ -89,6 +89,19 @@ maybe loop_changed(interpreter& run, const value& self, const bound_arguments& a
   return value::boolean(!is_same);
 }
 
+// The current item; the one behind it is the current one then.
+maybe cycler_next(interpreter&, const value& self, const bound_arguments&) {
+  namespace_object& cycler = self.as_namespace();
+  const std::size_t at = cycler.index;
+  cycler.index = (at + 1) % cycler.items.size();
+  return cycler.items[at];
+}
+
+maybe cycler_reset(interpreter&, const value& self, const bound_arguments&) {
+  self.as_namespace().index = 0;
+  return value::none();
+}
+
 constexpr builtin list_table[] = {
     {"copy", "", 0, copy},
     {"count", "value", 1, list_count},
@@ -105,8 +118,16 @@ constexpr builtin loop_table[] = {
     {"cycle", "*", 1, loop_cycle},
 };
 
+constexpr builtin cycler_table[] = {
+    {"next", "", 0, cycler_next},
+    {"reset", "", 0, cycler_reset},
+};
+
 } // namespace
 
+std::span<const builtin> cycler_methods() noexcept {
+  return cycler_table;
+}
 std::span<const builtin> list_methods() noexcept {
   return list_table;
 }

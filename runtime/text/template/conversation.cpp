@@ -9,17 +9,21 @@ namespace {
 
 using json = nlohmann::ordered_json; // members in the order of the client's
 
-result<json> parse_array(std::string_view text, const char* param) {
+result<json> parse(std::string_view text, json::value_t kind, const char* param) {
   bool is_too_deep = false;
   const auto watch = [&is_too_deep](int depth, json::parse_event_t, json&) {
     is_too_deep |= depth >= static_cast<int>(value::depth_max);
     return !is_too_deep;
   };
   auto parsed = json::parse(text, watch, /*allow_exceptions=*/false);
-  if (is_too_deep || !parsed.is_array())
-    return fail_param(errc::invalid_value, param, "'{}' is not a JSON array, or nested too deep",
-                      param);
+  if (is_too_deep || parsed.type() != kind)
+    return fail_param(errc::invalid_value, param, "'{}' is not a JSON {}, or nested too deep",
+                      param, kind == json::value_t::array ? "array" : "object");
   return parsed;
+}
+
+result<json> parse_array(std::string_view text, const char* param) {
+  return parse(text, json::value_t::array, param);
 }
 
 // All strings are data: no special token will be read from them.
@@ -165,6 +169,30 @@ result<void> put_conversation(const chat_prompt& chat, std::string_view tools,
       return parsed.error();
     to.tools = value_of(*parsed);
   }
+  return {};
+}
+
+result<void> put_options(const template_options& options, const chat_template& of,
+                         template_input& to) {
+  if (!options.kwargs.empty()) {
+    const auto parsed = parse(options.kwargs, json::value_t::object, "chat_template_kwargs");
+    if (!parsed)
+      return parsed.error();
+    for (const auto& [name, item] : parsed->items())
+      to.extra.emplace_back(name, value_of(item));
+  }
+  if (!options.documents.empty()) {
+    const auto parsed = parse_array(options.documents, "documents");
+    if (!parsed)
+      return parsed.error();
+    if (!of.reads("documents"))
+      return fail_param(errc::unsupported_parameter, "documents",
+                        "the chat template of this model reads no 'documents'");
+    to.documents = value_of(*parsed);
+  }
+  if (options.local_seconds != 0)
+    to.now = std::chrono::sys_seconds(std::chrono::seconds(options.local_seconds));
+  to.continues_final = options.continues_final;
   return {};
 }
 

@@ -14,4 +14,10 @@ namespace baton::text {
 result<void> put_conversation(const chat_prompt& chat, std::string_view tools,
                               const call_style& style, template_input& to);
 
+// Fills what the request says beside it: further variables, documents, the time, and whether the
+// last message stays open. Errors: invalid_value (param "chat_template_kwargs" or "documents"): no
+// JSON of that kind, nested too deep, or documents that `of` does not read.
+result<void> put_options(const template_options& options, const chat_template& of,
+                         template_input& to);
+
 } // namespace baton::text

@@ -4,7 +4,10 @@
 #include "runtime/text/template/syntax.hpp"
 #include "runtime/text/template/token_reader.hpp"
 
+#include <functional>
 #include <optional>
+#include <set>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -22,6 +25,9 @@ public:
   std::optional<assign_target> parse_target(bool with_attribute);
   // `| a | b(1)` up to the tag's end; `first_is_named`: the first one has no bar.
   bool parse_filters(std::vector<filter_call>& filters, bool first_is_named);
+
+  // Of all variables that are read.
+  std::set<std::string, std::less<>> names;
 
   // The macro being parsed, whose use of `caller`, `varargs` and `kwargs` is noted.
   macro_definition* macro = nullptr;

@@ -82,6 +82,29 @@ maybe function_namespace(interpreter& run, const value& self, const bound_argume
   return value::of(made);
 }
 
+maybe function_cycler(interpreter& run, const value&, const bound_arguments& args) {
+  if (args.all->positional.empty() || !args.all->named.empty()) {
+    return run.fail("cycler needs items to go through");
+  }
+  namespace_object* made = run.spend(args.all->positional.size()) ? run.new_namespace() : nullptr;
+  if (!made) {
+    return std::nullopt;
+  }
+  made->is = namespace_object::role::cycler;
+  made->items = args.all->positional;
+  return value::of(made);
+}
+
+maybe function_joiner(interpreter& run, const value&, const bound_arguments& args) {
+  namespace_object* made = run.new_namespace();
+  if (!made) {
+    return std::nullopt;
+  }
+  made->is = namespace_object::role::joiner;
+  made->items.push_back(args[0] ? *args[0] : value::trusted(", "));
+  return value::of(made);
+}
+
 maybe function_raise(interpreter& run, const value&, const bound_arguments& args) {
   const maybe text = to_text(run, *args[0]);
   return text ? maybe(run.fail("{}", text->as_text().text())) : std::nullopt;
@@ -96,7 +119,9 @@ maybe function_strftime(interpreter& run, const value&, const bound_arguments& a
 }
 
 constexpr builtin table[] = {
+    {"cycler", "*", 0, function_cycler},
     {"dict", "*", 0, function_dict},
+    {"joiner", "sep", 0, function_joiner},
     {"namespace", "*", 0, function_namespace},
     {"raise_exception", "message", 1, function_raise},
     {"range", "start,stop,step", 1, function_range},
@@ -116,8 +141,20 @@ std::span<const builtin> function_table() noexcept {
 }
 
 const builtin* find_filter(std::string_view name) noexcept {
-  const builtin* found = find_in(text_filters(), name);
-  return found ? found : find_in(list_filters(), name);
+  for (const auto& rows : {text_filters(), list_filters(), group_filters(), markup_filters()}) {
+    if (const builtin* found = find_in(rows, name)) {
+      return found;
+    }
+  }
+  return nullptr;
+}
+
+std::string_view refusal_of_filter(std::string_view name) noexcept {
+  if (name == "random") {
+    return "the same request must give the same prompt";
+  }
+  const bool is_for_pages = name == "pprint" || name == "striptags" || name == "urlize";
+  return is_for_pages ? "it makes no text for a model" : "";
 }
 
 const builtin* find_test(std::string_view name) noexcept {
@@ -126,6 +163,10 @@ const builtin* find_test(std::string_view name) noexcept {
 
 const builtin* find_function(std::string_view name) noexcept {
   return find_in(function_table(), name);
+}
+
+const builtin* find_cycler_method(std::string_view name) noexcept {
+  return find_in(cycler_methods(), name);
 }
 
 const builtin* find_method(value::kind of, std::string_view name) noexcept {

@@ -96,12 +96,19 @@ private:
   flow run_form(const set_statement& form, scope& in);
   flow run_form(const set_block_statement& form, scope& in);
   flow run_form(const macro_statement& form, scope& in);
+  flow run_form(const block_statement& form, scope& in);
   flow run_form(const call_statement& form, scope& in);
   flow run_form(const filter_statement& form, scope& in);
   flow run_form(const with_statement& form, scope& in);
   flow run_form(const break_statement& form, scope& in);
   flow run_form(const continue_statement& form, scope& in);
-  std::optional<std::vector<value>> selected_items(const for_statement& form, scope& in);
+  flow run_loop(const for_statement& form, const value& iterable, scope& in, std::int64_t depth);
+  maybe call_loop(const loop_object& loop, const arguments& all);
+  std::optional<std::vector<value>> selected_items(const for_statement& form, const value& iterable,
+                                                   scope& in);
+  bool put_blocks(const syntax_tree& tree, scope& top);
+  // What refers to a scope beyond its block keeps it.
+  bool keep(scope& in);
   bool assign(const assign_target& target, const value& item, scope& in);
   // What the block writes, and how it ended.
   std::pair<flow, maybe> capture(const block& body, scope& in);
@@ -136,6 +143,7 @@ private:
 
   // calls.cpp
   maybe call_macro(const callable& c, arguments all);
+  maybe call_joiner(namespace_object& joiner, const arguments& all);
   bool bind_parameters(const macro_definition& macro, arguments& all, scope& in);
   bool bind_rest(const macro_definition& macro, arguments& all, scope& in);
 

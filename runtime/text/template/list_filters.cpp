@@ -1,4 +1,5 @@
 // Filters on sequences and maps.
+#include "runtime/text/template/keyed_items.hpp"
 #include "runtime/text/template/operators.hpp"
 #include "runtime/text/template/print.hpp"
 #include "runtime/text/template/text_operations.hpp"
@@ -11,52 +12,6 @@ namespace baton::text::jinja {
 namespace {
 
 using values = std::vector<value>;
-
-// What sort, min, max and unique compare: the item or a part of it, in small letters by default.
-maybe key_of(interpreter& run, const value& item, const value* attribute, bool is_case_sensitive) {
-  maybe key = item;
-  if (attribute && !attribute->is(value_kind::none)) {
-    const maybe path = to_text(run, *attribute);
-    key = path ? run.path_of(item, path->as_text().text()) : std::nullopt;
-  }
-  if (key && !is_case_sensitive && key->is(value_kind::string)) {
-    return to_lower(run, key->as_text());
-  }
-  return key;
-}
-
-struct keyed {
-  value key;
-  value item;
-};
-
-std::optional<std::vector<keyed>> keys_of(interpreter& run, const value& self,
-                                          const value* attribute, bool is_case_sensitive) {
-  auto items = run.items_of(self);
-  if (!items) {
-    return std::nullopt;
-  }
-  std::vector<keyed> all;
-  for (value& item : *items) {
-    maybe key = key_of(run, item, attribute, is_case_sensitive);
-    if (!key) {
-      return std::nullopt;
-    }
-    all.push_back({std::move(*key), std::move(item)});
-  }
-  return all;
-}
-
-// Stable, as Python's. False if two keys have no order.
-bool sort_keyed(interpreter& run, std::vector<keyed>& all, bool is_reverse) {
-  const auto is_before = [&](const keyed& a, const keyed& b) {
-    // After a failure the comparisons say "equal", which ends the sorting.
-    const auto order = run.has_failed() ? std::nullopt : order_of(run, a.key, b.key);
-    return order && (is_reverse ? *order > 0 : *order < 0);
-  };
-  std::stable_sort(all.begin(), all.end(), is_before);
-  return !run.has_failed();
-}
 
 // sort(attribute="a,b.c"): one list of keys an item, as jinja2 makes them.
 bool add_attributes(interpreter& run, std::vector<keyed>& all, const value& attribute,
@@ -371,36 +326,21 @@ maybe filter_select(interpreter& run, const value& self, const bound_arguments& 
   return run.make_list(std::move(selected));
 }
 
-// Rows of `count` items; the last one is filled up if there is something to fill with.
-maybe filter_batch(interpreter& run, const value& self, const bound_arguments& args) {
-  auto items = run.items_of(self);
-  const auto count = items ? whole_argument(run, args[0], 0) : std::nullopt;
-  if (!count) {
+// The attribute alone: a dict's keys are items.
+maybe filter_attr(interpreter& run, const value& self, const bound_arguments& args) {
+  const maybe name = to_text(run, *args[0]);
+  if (!name) {
     return std::nullopt;
   }
-  if (*count < 1 || static_cast<std::uint64_t>(*count) > run.limits().items_max) {
-    return run.fail("batch needs a count from 1 to {}", run.limits().items_max);
+  const std::string& text = name->as_text().text();
+  if (self.is(value_kind::map) && !find_method(self.type(), text)) {
+    return run.make_undefined(fmt::format("a dict has no attribute '{}'", text));
   }
-  const auto width = static_cast<std::size_t>(*count);
-  values rows;
-  for (std::size_t at = 0; at < items->size(); at += width) {
-    const std::size_t end = std::min(items->size(), at + width);
-    values row(items->begin() + static_cast<std::ptrdiff_t>(at),
-               items->begin() + static_cast<std::ptrdiff_t>(end));
-    if (args[1] && !args[1]->is(value_kind::none)) {
-      row.resize(width, *args[1]);
-    }
-    maybe one = run.make_list(std::move(row));
-    if (!one) {
-      return std::nullopt;
-    }
-    rows.push_back(std::move(*one));
-  }
-  return run.make_list(std::move(rows));
+  return run.attribute_of(self, text);
 }
 
 constexpr builtin table[] = {
-    {"batch", "linecount,fill_with", 1, filter_batch},
+    {"attr", "name", 1, filter_attr},
     {"count", "", 0, filter_length},
     {"dictsort", "case_sensitive,by,reverse", 0, filter_dictsort},
     {"first", "", 0, filter_first},

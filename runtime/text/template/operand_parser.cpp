@@ -67,6 +67,7 @@ expression_ptr expression_parser::parse_name() {
     macro->uses_varargs |= name == "varargs";
     macro->uses_kwargs |= name == "kwargs";
   }
+  names.insert(name);
   return make(name_form{std::move(name)}, 0);
 }
 
@@ -263,6 +264,10 @@ expression_ptr expression_parser::parse_test(expression_ptr operand) {
 std::optional<filter_call> expression_parser::parse_filter_call() {
   const std::string name = in_.is(token::kind::name) ? in_.peek().text : "";
   filter_call call{find_filter(name), {}, in_.line()};
+  if (const auto why = refusal_of_filter(name); !why.empty()) {
+    in_.fail_here("the filter '{}' is not supported: {}", name, why);
+    return std::nullopt;
+  }
   if (!call.filter) {
     in_.fail_here("no filter named '{}'", name.empty() ? in_.peek().text : name);
     return std::nullopt;

@@ -1,11 +1,14 @@
-// Statements: one function a tag. Tags that Hugging Face's templates cannot use are refused by
-// name.
+// Statements: one function a tag. Tags that mean nothing where there is one template, and those of
+// extensions that Hugging Face's environment does not have, are refused by name.
 #include "runtime/text/template/parser.hpp"
 
 #include "runtime/text/template/expression_parser.hpp"
 
 #include <algorithm>
+#include <array>
 #include <initializer_list>
+#include <set>
+#include <type_traits>
 
 namespace baton::text::jinja {
 
@@ -33,6 +36,7 @@ public:
   // Statements up to `{% word` with a word of `ends` (the word is not read), or to the end of the
   // source if there are none.
   bool parse_block(block& body, closers ends);
+  std::set<std::string, std::less<>> take_names() { return std::move(expressions_.names); }
 
 private:
   bool parse_tag(block& body, closers ends);
@@ -44,6 +48,8 @@ private:
   bool parse_filter(block& body);
   bool parse_with(block& body);
   bool parse_generation(block& body);
+  bool parse_named_block(block& body);
+  bool parse_autoescape(block& body);
   bool parse_jump(block& body, bool is_break);
   bool parse_macro_body(macro_definition& macro, std::string_view end);
   bool parse_parameters(macro_definition& macro);
@@ -59,6 +65,7 @@ private:
   token_reader& in_;
   expression_parser expressions_;
   std::size_t loops_ = 0; // around the statement being read, in the same macro
+  std::set<std::string, std::less<>> blocks_;
 };
 
 bool statement_parser::parse_block(block& body, closers ends) {
@@ -104,10 +111,16 @@ bool statement_parser::parse_tag(block& body, closers ends) {
   const std::string word = in_.peek().text;
   using parse_function = bool (statement_parser::*)(block&);
   static constexpr std::pair<std::string_view, parse_function> tags[] = {
-      {"if", &statement_parser::parse_if},     {"for", &statement_parser::parse_for},
-      {"set", &statement_parser::parse_set},   {"macro", &statement_parser::parse_macro},
-      {"call", &statement_parser::parse_call}, {"filter", &statement_parser::parse_filter},
-      {"with", &statement_parser::parse_with}, {"generation", &statement_parser::parse_generation},
+      {"if", &statement_parser::parse_if},
+      {"for", &statement_parser::parse_for},
+      {"set", &statement_parser::parse_set},
+      {"macro", &statement_parser::parse_macro},
+      {"call", &statement_parser::parse_call},
+      {"filter", &statement_parser::parse_filter},
+      {"with", &statement_parser::parse_with},
+      {"generation", &statement_parser::parse_generation},
+      {"block", &statement_parser::parse_named_block},
+      {"autoescape", &statement_parser::parse_autoescape},
   };
   for (const auto& [name, parse] : tags) {
     if (word == name) {
@@ -123,7 +136,11 @@ bool statement_parser::parse_tag(block& body, closers ends) {
     return ends.size() == 0 ? in_.fail_here("'{}' closes nothing", word)
                             : in_.fail_here("expected '{}', found '{}'", *(ends.end() - 1), word);
   }
-  return in_.fail_here("the tag '{}' is not supported", word);
+  constexpr std::array<std::string_view, 4> of_several = {"extends", "from", "import", "include"};
+  const bool needs_others =
+      std::find(of_several.begin(), of_several.end(), word) != of_several.end();
+  return in_.fail_here("the tag '{}' is not supported{}", word,
+                       needs_others ? ": a model has one template" : "");
 }
 
 bool statement_parser::parse_if(block& body) {
@@ -159,9 +176,7 @@ bool statement_parser::parse_for(block& body) {
   if (in_.skip_name("if") && !(form.condition = expressions_.parse())) {
     return false;
   }
-  if (in_.is_name("recursive")) {
-    return in_.fail_here("'recursive' loops are not supported");
-  }
+  form.is_recursive = in_.skip_name("recursive");
   ++loops_;
   const bool is_good = end_tag() && parse_block(form.body, {"else", "endfor"});
   --loops_;
@@ -283,6 +298,42 @@ bool statement_parser::parse_generation(block& body) {
          add(body, line, std::move(form));
 }
 
+// {% block name [scoped] [required] %}: there is nothing that extends it, so its own body stays.
+bool statement_parser::parse_named_block(block& body) {
+  const int line = in_.line();
+  block_statement form;
+  form.macro.name = in_.peek().text;
+  if (!in_.expect(token::kind::name, "the block's name")) {
+    return false;
+  }
+  if (!blocks_.insert(form.macro.name).second) {
+    return in_.fail_here("two blocks have the name '{}'", form.macro.name);
+  }
+  form.is_scoped = in_.skip_name("scoped");
+  form.is_required = in_.skip_name("required");
+  macro_definition* const around = std::exchange(expressions_.macro, nullptr);
+  const std::size_t loops = std::exchange(loops_, 0);
+  const bool is_good = end_tag() && parse_block(form.macro.body, {"endblock"});
+  loops_ = loops;
+  expressions_.macro = around;
+  if (!is_good || !in_.expect_name("endblock")) {
+    return false;
+  }
+  in_.skip_name(form.macro.name);
+  return end_tag() && add(body, line, std::move(form));
+}
+
+// Off, as it is anyway.
+bool statement_parser::parse_autoescape(block& body) {
+  const int line = in_.line();
+  if (!in_.skip_name("false") && !in_.skip_name("False")) {
+    return in_.fail_here("'autoescape' is not supported but as 'false'");
+  }
+  with_statement form;
+  return end_tag() && parse_block(form.body, {"endautoescape"}) && close("endautoescape") &&
+         add(body, line, std::move(form));
+}
+
 bool statement_parser::parse_jump(block& body, bool is_break) {
   const int line = in_.line();
   if (loops_ == 0) {
@@ -294,6 +345,39 @@ bool statement_parser::parse_jump(block& body, bool is_break) {
 
 } // namespace
 
+namespace {
+
+// Blocks stand anywhere, also in one another. Requires: the tree stays where it is.
+void find_blocks(const block& in, std::vector<const macro_definition*>& found) {
+  for (const statement& s : in) {
+    std::visit(
+        [&](const auto& form) {
+          using form_type = std::decay_t<decltype(form)>;
+          if constexpr (std::is_same_v<form_type, block_statement>) {
+            found.push_back(&form.macro);
+            find_blocks(form.macro.body, found);
+          } else if constexpr (std::is_same_v<form_type, if_statement>) {
+            for (const auto& branch : form.branches) {
+              find_blocks(branch.second, found);
+            }
+            find_blocks(form.otherwise, found);
+          } else if constexpr (std::is_same_v<form_type, for_statement>) {
+            find_blocks(form.body, found);
+            find_blocks(form.otherwise, found);
+          } else if constexpr (std::is_same_v<form_type, macro_statement>) {
+            find_blocks(form.macro.body, found);
+          } else if constexpr (std::is_same_v<form_type, call_statement>) {
+            find_blocks(form.caller.body, found);
+          } else if constexpr (requires { form.body; }) {
+            find_blocks(form.body, found);
+          }
+        },
+        s.form);
+  }
+}
+
+} // namespace
+
 result<syntax_tree> parse_template(std::string_view source, std::size_t nesting_max) {
   auto tokens = tokenize(source);
   if (!tokens) {
@@ -301,9 +385,12 @@ result<syntax_tree> parse_template(std::string_view source, std::size_t nesting_
   }
   token_reader in(std::move(*tokens), nesting_max);
   syntax_tree tree;
-  if (!statement_parser(in).parse_block(tree.body, {})) {
+  statement_parser statements(in);
+  if (!statements.parse_block(tree.body, {})) {
     return in.failure();
   }
+  tree.names = statements.take_names();
+  find_blocks(tree.body, tree.blocks);
   return tree;
 }
 

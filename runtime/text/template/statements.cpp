@@ -4,6 +4,8 @@
 #include "runtime/text/template/operators.hpp"
 #include "runtime/text/template/print.hpp"
 
+#include <utility>
+
 namespace baton::text::jinja {
 
 namespace {
@@ -27,10 +29,30 @@ interpreter::render(const syntax_tree& tree,
       return *failure_;
     }
   }
-  if (run_block(tree.body, top) == flow::failed) {
+  if (!put_blocks(tree, top) || run_block(tree.body, top) == flow::failed) {
     return *failure_;
   }
   return std::move(output_);
+}
+
+// `self`, where it is asked for.
+bool interpreter::put_blocks(const syntax_tree& tree, scope& top) {
+  if (!tree.names.contains("self")) {
+    return true;
+  }
+  namespace_object* self = new_namespace();
+  if (!self) {
+    return false;
+  }
+  self->is = namespace_object::role::blocks;
+  for (const macro_definition* body : tree.blocks) {
+    maybe made = make_macro(*body, top);
+    if (!made) {
+      return false;
+    }
+    self->attributes.emplace_back(body->name, std::move(*made));
+  }
+  return set(top, "self", value::of(self));
 }
 
 interpreter::flow interpreter::run_block(const block& body, scope& in) {
@@ -75,12 +97,8 @@ interpreter::flow interpreter::run_form(const if_statement& form, scope& in) {
 
 // The items that pass the loop's condition, which sees the loop's variables but not `loop`.
 std::optional<std::vector<value>> interpreter::selected_items(const for_statement& form,
-                                                              scope& in) {
-  const maybe iterable = evaluate(*form.iterable, in);
-  if (!iterable) {
-    return std::nullopt;
-  }
-  auto items = items_of(*iterable);
+                                                              const value& iterable, scope& in) {
+  auto items = items_of(iterable);
   if (!items || !form.condition) {
     return items;
   }
@@ -101,7 +119,31 @@ std::optional<std::vector<value>> interpreter::selected_items(const for_statemen
 }
 
 interpreter::flow interpreter::run_form(const for_statement& form, scope& in) {
-  auto items = selected_items(form, in);
+  const maybe iterable = evaluate(*form.iterable, in);
+  if (!iterable || (form.is_recursive && !keep(in))) {
+    return flow::failed;
+  }
+  return run_loop(form, *iterable, in, 1);
+}
+
+// loop(items): the loop's text of these.
+maybe interpreter::call_loop(const loop_object& loop, const arguments& all) {
+  if (!loop.recursion) {
+    return fail("a loop must be 'recursive' to be called");
+  }
+  if (all.positional.size() != 1 || !all.named.empty()) {
+    return fail("a recursive loop is called with what it is to go through");
+  }
+  marked_text text;
+  marked_text* const around = std::exchange(out_, &text);
+  const flow f = run_loop(*loop.recursion, all.positional.front(), *loop.around, loop.depth + 1);
+  out_ = around;
+  return f == flow::failed ? std::nullopt : make_text(std::move(text));
+}
+
+interpreter::flow interpreter::run_loop(const for_statement& form, const value& iterable, scope& in,
+                                        std::int64_t depth) {
+  auto items = selected_items(form, iterable, in);
   if (!items || !spend(items->size() + steps_per_loop)) {
     return flow::failed;
   }
@@ -113,6 +155,11 @@ interpreter::flow interpreter::run_form(const for_statement& form, scope& in) {
   }
   loop_object& loop = loops_.emplace_back();
   loop.items = std::move(*items);
+  loop.depth = depth;
+  if (form.is_recursive) {
+    loop.recursion = &form;
+    loop.around = &in;
+  }
   for (; loop.index < loop.items.size(); ++loop.index) {
     scope& inner = enter(in);
     flow f = flow::failed;
@@ -154,7 +201,8 @@ bool interpreter::assign(const assign_target& target, const value& item, scope& 
   if (!object) {
     return false;
   }
-  if (!object->is(value_kind::namespace_object)) {
+  if (!object->is(value_kind::namespace_object) ||
+      object->as_namespace().is != namespace_object::role::names) {
     return refuse("cannot assign attribute '{}' of a {}: only a namespace's can be assigned",
                   target.attribute, name_of(object->type()));
   }
@@ -209,12 +257,19 @@ interpreter::flow interpreter::run_form(const set_block_statement& form, scope& 
   return item && assign(form.target, *item, in) ? f : flow::failed;
 }
 
-maybe interpreter::make_macro(const macro_definition& macro, scope& in) {
+bool interpreter::keep(scope& in) {
   if (!spend(steps_per_macro)) {
-    return std::nullopt;
+    return false;
   }
   for (scope* s = &in; s && !s->is_captured; s = s->parent) {
     s->is_captured = true;
+  }
+  return true;
+}
+
+maybe interpreter::make_macro(const macro_definition& macro, scope& in) {
+  if (!keep(in)) {
+    return std::nullopt;
   }
   return value::of(std::make_shared<const callable>(
       callable{.name = macro.name, .self = {}, .macro = &macro, .closure = &in}));
@@ -223,6 +278,18 @@ maybe interpreter::make_macro(const macro_definition& macro, scope& in) {
 interpreter::flow interpreter::run_form(const macro_statement& form, scope& in) {
   maybe macro = make_macro(form.macro, in);
   return macro && set(in, form.macro.name, std::move(*macro)) ? flow::next : flow::failed;
+}
+
+// What is set inside stays inside. The template's own variables are those of the first scope.
+interpreter::flow interpreter::run_form(const block_statement& form, scope& in) {
+  if (form.is_required) {
+    fail("the block '{}' is required, and there is no template to fill it", form.macro.name);
+    return flow::failed;
+  }
+  scope& inner = enter(form.is_scoped ? in : scopes_.front());
+  const flow f = run_block(form.macro.body, inner);
+  leave(inner);
+  return f;
 }
 
 interpreter::flow interpreter::run_form(const call_statement& form, scope& in) {

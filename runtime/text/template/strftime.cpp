@@ -1,97 +1,53 @@
-// Dates as text.
+// Dates as text: the C library's strftime in the "C" locale, which Python's calls as well.
 #include "runtime/text/template/strftime.hpp"
 
+#include <locale.h>
+
 #include <array>
+#include <ctime>
 
 namespace baton::text::jinja {
 
 namespace {
 
-constexpr std::array<std::string_view, 7> days = {"Sunday",   "Monday", "Tuesday", "Wednesday",
-                                                  "Thursday", "Friday", "Saturday"};
-constexpr std::array<std::string_view, 12> months = {
-    "January", "February", "March",     "April",   "May",      "June",
-    "July",    "August",   "September", "October", "November", "December"};
+constexpr std::size_t directive_bytes_max = 64; // of what one writes: the longest has about 30
 
-struct civil_time {
-  int year;
-  unsigned month;
-  unsigned day;
-  unsigned weekday; // 0 is Sunday
-  int day_of_year;
-  int hour;
-  int minute;
-  int second;
-};
-
-civil_time civil(std::chrono::sys_seconds time) {
-  using namespace std::chrono;
-  const sys_days day = floor<std::chrono::days>(time);
-  const year_month_day date(day);
-  const hh_mm_ss clock(time - day);
-  const sys_days new_year(date.year() / January / 1);
-  return {static_cast<int>(date.year()),
-          static_cast<unsigned>(date.month()),
-          static_cast<unsigned>(date.day()),
-          weekday(day).c_encoding(),
-          static_cast<int>((day - new_year).count()) + 1,
-          static_cast<int>(clock.hours().count()),
-          static_cast<int>(clock.minutes().count()),
-          static_cast<int>(clock.seconds().count())};
+// One directive at `at`: '%', flags, a width, 'E' or 'O', its letter. Its length; 0: none.
+std::size_t directive_length(std::string_view format, std::size_t at) {
+  const std::size_t flags = format.find_first_not_of("_-0^#", at + 1);
+  const std::size_t width = format.find_first_not_of("0123456789", flags);
+  const std::size_t letter = width == std::string_view::npos
+                                 ? width
+                                 : width + (format[width] == 'E' || format[width] == 'O' ? 1 : 0);
+  return letter < format.size() ? letter + 1 - at : 0;
 }
 
-// Empty for an unknown directive. `is_short`: no leading zero (%-d).
-std::string directive(char name, bool is_short, const civil_time& t) {
-  const int hour12 = t.hour % 12 == 0 ? 12 : t.hour % 12;
-  const auto number = [&](auto n) {
-    return is_short ? fmt::format("{}", n) : fmt::format("{:02}", n);
-  };
-  switch (name) {
-  case 'a':
-    return std::string(days[t.weekday].substr(0, 3));
-  case 'A':
-    return std::string(days[t.weekday]);
-  case 'b':
-    return std::string(months[t.month - 1].substr(0, 3));
-  case 'B':
-    return std::string(months[t.month - 1]);
-  case 'd':
-    return number(t.day);
-  case 'e':
-    return fmt::format("{:2}", t.day);
-  case 'F':
-    return fmt::format("{}-{:02}-{:02}", t.year, t.month, t.day);
-  case 'H':
-    return number(t.hour);
-  case 'I':
-    return number(hour12);
-  case 'j':
-    return is_short ? fmt::format("{}", t.day_of_year) : fmt::format("{:03}", t.day_of_year);
-  case 'm':
-    return number(t.month);
-  case 'M':
-    return number(t.minute);
-  case 'p':
-    return t.hour < 12 ? "AM" : "PM";
-  case 'S':
-    return number(t.second);
-  case 'T':
-    return fmt::format("{:02}:{:02}:{:02}", t.hour, t.minute, t.second);
-  case 'y':
-    return number(t.year % 100);
-  case 'Y':
-    return fmt::format("{}", t.year);
-  case '%':
-    return "%";
-  default:
-    return {};
+// Python writes these itself: a time without a zone has no name for one, and no fraction here.
+std::optional<std::string_view> of_python(std::string_view directive) {
+  if (directive == "%f") {
+    return "000000";
   }
+  return directive == "%z" || directive == "%Z" ? std::optional<std::string_view>("")
+                                                : std::nullopt;
+}
+
+std::optional<std::string> write(std::string_view directive, const std::tm& time) {
+  static const locale_t c_locale = newlocale(LC_ALL_MASK, "C", nullptr);
+  // A mark in front tells an empty text from one that is too long.
+  const std::string format = "." + std::string(directive);
+  std::array<char, directive_bytes_max> text{};
+  const auto size = strftime_l(text.data(), text.size(), format.c_str(), &time, c_locale);
+  return size > 0 ? std::optional(std::string(text.data() + 1, size - 1)) : std::nullopt;
 }
 
 } // namespace
 
 maybe format_time(interpreter& run, const marked_text& format, std::chrono::sys_seconds time) {
-  const civil_time t = civil(time);
+  const std::time_t seconds = time.time_since_epoch().count();
+  std::tm civil{};
+  if (!gmtime_r(&seconds, &civil)) {
+    return run.fail("strftime_now: there is no such year");
+  }
   const std::string& text = format.text();
   marked_text out;
   for (std::size_t at = 0; at < text.size();) {
@@ -102,18 +58,19 @@ maybe format_time(interpreter& run, const marked_text& format, std::chrono::sys_
     if (percent == text.size()) {
       break;
     }
-    const bool is_short = percent + 1 < text.size() && text[percent + 1] == '-';
-    const std::size_t name_at = percent + (is_short ? 2 : 1);
-    const std::string part =
-        name_at < text.size() ? directive(text[name_at], is_short, t) : std::string();
-    if (part.empty()) {
+    const std::size_t length = directive_length(text, percent);
+    const auto directive = std::string_view(text).substr(percent, length);
+    const auto known = of_python(directive);
+    const auto part = known ? std::string(*known) : write(directive, civil);
+    if (length == 0 || !part) {
       return run.fail("strftime_now does not know the format '{}'",
-                      text.substr(percent, name_at - percent + 1));
+                      text.substr(percent, length > 0 ? length : std::string::npos));
     }
-    if (!run.append_trusted(out, part)) {
+    if (!run.check_text_size(out.size() + part->size()) || !run.spend(1)) {
       return std::nullopt;
     }
-    at = name_at + 1;
+    out.append_as(*part, format, percent, percent + length);
+    at = percent + length;
   }
   return run.make_text(std::move(out));
 }

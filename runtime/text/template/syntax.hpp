@@ -5,7 +5,9 @@
 #include "runtime/text/template/value.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -164,6 +166,7 @@ struct for_statement {
   expression_ptr condition; // null: none
   block body;
   block otherwise;
+  bool is_recursive = false;
 };
 struct set_statement {
   assign_target target;
@@ -176,6 +179,12 @@ struct set_block_statement {
 };
 struct macro_statement {
   macro_definition macro;
+};
+// Renders where it stands, and as self.name().
+struct block_statement {
+  macro_definition macro;   // without parameters
+  bool is_scoped = false;   // it sees the variables around it, not only those of the template
+  bool is_required = false; // a template that extends this one would have to fill it
 };
 struct call_statement {
   macro_definition caller;
@@ -195,13 +204,16 @@ struct continue_statement {};
 struct statement {
   int line;
   std::variant<text_statement, output_statement, if_statement, for_statement, set_statement,
-               set_block_statement, macro_statement, call_statement, filter_statement,
-               with_statement, break_statement, continue_statement>
+               set_block_statement, macro_statement, block_statement, call_statement,
+               filter_statement, with_statement, break_statement, continue_statement>
       form;
 };
 
 struct syntax_tree {
   block body;
+  std::set<std::string, std::less<>> names; // of all variables that are read
+  // By name; they lie in `body`.
+  std::vector<const macro_definition*> blocks;
 };
 
 } // namespace baton::text::jinja

@@ -16,6 +16,14 @@ maybe is_defined(interpreter&, const value& self, const bound_arguments&) {
   return value::boolean(!self.is(value_kind::undefined));
 }
 
+// Undefined values and loops as well, as in jinja2.
+maybe is_callable(interpreter&, const value& self, const bound_arguments&) {
+  const bool is_joiner = self.is(value_kind::namespace_object) &&
+                         self.as_namespace().is == namespace_object::role::joiner;
+  return value::boolean(is_joiner || self.is(value_kind::callable) ||
+                        self.is(value_kind::undefined) || self.is(value_kind::loop_object));
+}
+
 template <bool Wanted>
 maybe is_boolean(interpreter&, const value& self, const bound_arguments&) {
   return value::boolean(self.is(value_kind::boolean) && self.as_boolean() == Wanted);
@@ -74,7 +82,7 @@ constexpr builtin table[] = {
     {">", "other", 1, compares<comparison::greater>},
     {">=", "other", 1, compares<comparison::greater_equal>},
     {"boolean", "", 0, is_kind<boolean>},
-    {"callable", "", 0, is_kind<value_kind::callable, undefined>}, // as in jinja2
+    {"callable", "", 0, is_callable},
     {"defined", "", 0, is_defined},
     {"divisibleby", "num", 1, is_divisible_by},
     {"eq", "other", 1, compares<comparison::equal>},

@@ -4,6 +4,7 @@
 #include "runtime/text/template/printf_format.hpp"
 #include "runtime/text/template/text_operations.hpp"
 #include "runtime/text/template/unicode.hpp"
+#include "runtime/text/template/word_wrap.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -170,25 +171,6 @@ maybe require_text(interpreter& run, const value& self) {
                                      : run.fail("a str is needed, not {}", name_of(self.type()));
 }
 
-maybe escape_markup(interpreter& run, const marked_text& text) {
-  static constexpr std::array<std::pair<char, std::string_view>, 5> names = {
-      {{'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'\'', "&#39;"}, {'"', "&#34;"}}};
-  marked_text out;
-  std::size_t plain = 0;
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    for (const auto& [character, name] : names) {
-      if (text.text()[at] == character) {
-        if (!run.append(out, text, plain, at)) {
-          return std::nullopt;
-        }
-        out.append_as(name, text, at, at + 1);
-        plain = at + 1;
-      }
-    }
-  }
-  return run.append(out, text, plain, text.size()) ? run.make_text(std::move(out)) : std::nullopt;
-}
-
 maybe filter_indent(interpreter& run, const value& self, const bound_arguments& args) {
   const maybe text = require_text(run, self);
   marked_text indent;
@@ -219,15 +201,6 @@ maybe filter_indent(interpreter& run, const value& self, const bound_arguments& 
     is_first = false;
   }
   return run.make_text(std::move(out));
-}
-
-// Letters, digits and '_', as Python's \w; beyond ASCII all but spaces and general punctuation.
-bool is_word_character(char32_t c) {
-  if (c < 0x80) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-  }
-  return c >= 0xC0 && c != 0xD7 && c != 0xF7 && !is_space(c) && !(c >= 0x2000 && c <= 0x206F) &&
-         !(c >= 0x3000 && c <= 0x303F);
 }
 
 maybe filter_wordcount(interpreter& run, const value& self, const bound_arguments&) {
@@ -280,47 +253,6 @@ maybe filter_truncate(interpreter& run, const value& self, const bound_arguments
   }
   marked_text out = text->as_text().slice(0, keep);
   out.append(ending);
-  return run.make_text(std::move(out));
-}
-
-bool append_quoted(interpreter& run, marked_text& out, const marked_text& text, bool is_query) {
-  static constexpr std::string_view safe =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~";
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    const char c = text.text()[at];
-    const bool is_safe = safe.find(c) != std::string_view::npos || (c == '/' && !is_query);
-    const std::string quoted = is_safe ? std::string(1, c)
-                               : is_query && c == ' '
-                                   ? "+"
-                                   : fmt::format("%{:02X}", static_cast<unsigned char>(c));
-    if (!run.check_text_size(out.size() + 3) || !run.spend(1)) {
-      return false;
-    }
-    out.append_as(quoted, text, at, at + 1);
-  }
-  return true;
-}
-
-maybe filter_urlencode(interpreter& run, const value& self, const bound_arguments&) {
-  marked_text out;
-  if (!self.is(value_kind::map)) {
-    if (self.is(value_kind::list)) {
-      return run.fail("urlencode of a list is not supported");
-    }
-    const maybe text = to_text(run, self);
-    return text && append_quoted(run, out, text->as_text(), /*is_query=*/false)
-               ? run.make_text(std::move(out))
-               : std::nullopt;
-  }
-  for (const map_entry& e : self.as_map()) {
-    const maybe key = to_text(run, e.key);
-    const maybe item = key ? to_text(run, e.item) : std::nullopt;
-    if (!item || (!out.empty() && !run.append_trusted(out, "&")) ||
-        !append_quoted(run, out, key->as_text(), true) || !run.append_trusted(out, "=") ||
-        !append_quoted(run, out, item->as_text(), true)) {
-      return std::nullopt;
-    }
-  }
   return run.make_text(std::move(out));
 }
 
@@ -380,14 +312,35 @@ maybe filter_default(interpreter&, const value& self, const bound_arguments& arg
   return !is_missing ? self : args[0] ? *args[0] : value::trusted("");
 }
 
+maybe filter_filesizeformat(interpreter& run, const value& self, const bound_arguments& args) {
+  const auto bytes = real_of(self);
+  if (!bytes) {
+    return run.fail("a {} is no number of bytes", name_of(self.type()));
+  }
+  static constexpr std::string_view letters = "kMGTPEZY";
+  const bool is_binary = flag_argument(args[0], false);
+  const double base = is_binary ? 1024 : 1000;
+  if (*bytes < base) {
+    return value::trusted(*bytes == 1 ? "1 Byte"
+                                      : fmt::format("{:.0f} Bytes", std::trunc(*bytes) + 0.0));
+  }
+  double unit = base;
+  std::size_t letter = 0;
+  for (; letter + 1 < letters.size() && *bytes >= unit * base; ++letter) {
+    unit *= base;
+  }
+  const auto name = is_binary && letter == 0 ? 'K' : letters[letter];
+  return value::trusted(
+      fmt::format("{:.1f} {}{}B", base * *bytes / (unit * base), name, is_binary ? "i" : ""));
+}
+
 constexpr builtin table[] = {
     {"abs", "", 0, filter_abs},
     {"capitalize", "", 0, on_text<capitalize>},
     {"center", "width", 0, filter_center},
     {"d", "default_value,boolean", 0, filter_default},
     {"default", "default_value,boolean", 0, filter_default},
-    {"e", "", 0, on_text<escape_markup>},
-    {"escape", "", 0, on_text<escape_markup>},
+    {"filesizeformat", "binary", 0, filter_filesizeformat},
     {"float", "default", 0, filter_float},
     {"format", "*", 0, filter_format},
     {"indent", "width,first,blank", 0, filter_indent},
@@ -402,8 +355,8 @@ constexpr builtin table[] = {
     {"trim", "chars", 0, filter_trim},
     {"truncate", "length,killwords,end,leeway", 0, filter_truncate},
     {"upper", "", 0, on_text<to_upper>},
-    {"urlencode", "", 0, filter_urlencode},
     {"wordcount", "", 0, filter_wordcount},
+    {"wordwrap", "width,break_long_words,wrapstring,break_on_hyphens", 0, filter_wordwrap},
 };
 
 } // namespace

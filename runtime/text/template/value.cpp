@@ -48,8 +48,11 @@ value value::list(std::vector<value> items) {
 value value::tuple(std::vector<value> items) {
   return sequence(std::move(items), true);
 }
+value value::group(value grouper, value list) {
+  return sequence({std::move(grouper), std::move(list)}, true, /*is_group=*/true);
+}
 
-value value::sequence(std::vector<value> items, bool is_tuple) {
+value value::sequence(std::vector<value> items, bool is_tuple, bool is_group) {
   std::uint32_t depth = 0;
   for (const value& item : items) {
     depth = std::max(depth, item.depth());
@@ -57,7 +60,8 @@ value value::sequence(std::vector<value> items, bool is_tuple) {
   if (++depth > depth_max) {
     items.clear();
   }
-  return value(std::make_shared<const list_node>(list_node{std::move(items), is_tuple, depth}));
+  return value(
+      std::make_shared<const list_node>(list_node{std::move(items), is_tuple, is_group, depth}));
 }
 
 value value::map(std::vector<map_entry> entries) {
@@ -112,6 +116,10 @@ const std::vector<value>& value::as_list() const {
 
 bool value::is_tuple() const {
   return std::get<std::shared_ptr<const list_node>>(data_)->is_tuple;
+}
+
+bool value::is_group() const {
+  return std::get<std::shared_ptr<const list_node>>(data_)->is_group;
 }
 
 const std::vector<map_entry>& value::as_map() const {

@@ -55,6 +55,8 @@ public:
   static value marked(marked_text text);
   static value list(std::vector<value> items);
   static value tuple(std::vector<value> items);
+  // A tuple of both, which have the names `grouper` and `list` as well.
+  static value group(value grouper, value list);
   // Insertion order is kept; of equal keys the last value wins at the first one's place.
   static value map(std::vector<map_entry> entries);
   static value map(std::vector<std::pair<std::string, value>> entries);
@@ -71,6 +73,7 @@ public:
   const marked_text& as_text() const { return *std::get<text_node>(data_); }
   const std::vector<value>& as_list() const;
   bool is_tuple() const; // of a list
+  bool is_group() const; // of a list
   const std::vector<map_entry>& as_map() const;
   const jinja::callable& as_callable() const { return *std::get<callable_node>(data_); }
   jinja::namespace_object& as_namespace() const;
@@ -97,7 +100,7 @@ private:
 
   template <class T>
   explicit value(T data) : data_(std::move(data)) {}
-  static value sequence(std::vector<value> items, bool is_tuple);
+  static value sequence(std::vector<value> items, bool is_tuple, bool is_group = false);
 
   std::variant<undefined_tag, none_tag, bool, std::int64_t, double, text_node,
                std::shared_ptr<const list_node>, std::shared_ptr<const map_node>, callable_node,
@@ -113,6 +116,7 @@ struct map_entry {
 struct value::list_node {
   std::vector<value> items;
   bool is_tuple;
+  bool is_group;
   std::uint32_t depth;
 };
 

@@ -34,6 +34,7 @@ from .wire import Resume as wire_resume
 from .wire import ResumePoint as wire_resume_point
 from .wire import SamplingParams as wire_sampling
 from .wire import Stopping as wire_stopping
+from .wire import TemplateOptions as wire_template_options
 from .wire import TextPrompt as wire_text_prompt
 from .wire import Tokenize as wire_tokenize
 from .wire.Chunk import Chunk as WireChunk
@@ -209,6 +210,10 @@ class GenerateParams:
     watermark_gamma: float = 0.0  # the share of green tokens, 0: no mark; see watermark.py
     watermark_delta: float = 0.0  # what their logits get more
     structured_outputs: Optional[Dict[str, Any]] = None  # as vLLM's: {"json" | "regex" | "choice" | "grammar": ...} or {"json_object": True}
+    # Of a conversation, for the model's chat template; as vLLM's.
+    chat_template_kwargs: Optional[Dict[str, Any]] = None
+    documents: Optional[Sequence[Dict[str, Any]]] = None
+    continue_final_message: bool = False  # the answer goes on with the last message
 
 
 # Bits of Generate.unsaid: sampling_field in schema/sampling_defaults.hpp.
@@ -267,6 +272,20 @@ def _sampling(b: flatbuffers.Builder, p: GenerateParams, seed: int) -> int:
     return wire_sampling.SamplingParamsEnd(b)
 
 
+def _template_options(b: flatbuffers.Builder, p: GenerateParams) -> Optional[int]:
+    if not (p.chat_template_kwargs or p.documents or p.continue_final_message):
+        return None
+    kwargs = b.CreateString(json.dumps(p.chat_template_kwargs)) if p.chat_template_kwargs else None
+    documents = b.CreateString(json.dumps(list(p.documents))) if p.documents else None
+    wire_template_options.TemplateOptionsStart(b)
+    if kwargs is not None:
+        wire_template_options.TemplateOptionsAddKwargs(b, kwargs)
+    if documents is not None:
+        wire_template_options.TemplateOptionsAddDocuments(b, documents)
+    wire_template_options.TemplateOptionsAddContinuesFinal(b, p.continue_final_message)
+    return wire_template_options.TemplateOptionsEnd(b)
+
+
 def _stopping(b: flatbuffers.Builder, p: GenerateParams) -> int:
     texts = _offset_vector(b, [b.CreateString(text) for text in p.stop])
     ids = _int_vector(b, p.stop_token_ids)
@@ -303,6 +322,7 @@ def generate(
     stopping = _stopping(b, params)
     salt = b.CreateString(params.cache_salt) if params.cache_salt else None
     name = b.CreateString(params.request_id) if params.request_id else None
+    template_options = _template_options(b, params)
     wire_generate.GenerateStart(b)
     wire_generate.GenerateAddRequest(b, request)
     wire_generate.GenerateAddModel(b, model_text)
@@ -320,6 +340,8 @@ def generate(
     if name is not None:
         wire_generate.GenerateAddRequestId(b, name)
     wire_generate.GenerateAddUnsaid(b, _unsaid(params))
+    if template_options is not None:
+        wire_generate.GenerateAddTemplateOptions(b, template_options)
     return _finished(b, MessageKind.generate, wire_generate.GenerateEnd(b))
 
 
@@ -509,6 +531,7 @@ def _read_models(t: WireModels) -> List[Model]:
             has_chat_template=bool(c.HasChatTemplate()),
             phase=PHASES[c.Phase()] or "",
             reason=_text(c.Reason()),
+            chat_template_failure=_text(c.ChatTemplateFailure()),
         )
         for c in cards
     ]

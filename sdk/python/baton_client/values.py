@@ -65,6 +65,7 @@ class Model:
     has_chat_template: bool
     phase: str
     reason: str
+    chat_template_failure: str = ""  # why the one that the model has cannot be used, and where
 
 
 @dataclass

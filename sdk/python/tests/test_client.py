@@ -1,5 +1,6 @@
 """The client against a scripted door over real sockets."""
 
+import json
 import threading
 import time
 
@@ -40,6 +41,24 @@ def silent(peer, kind, table):
 
 def connected(door, **options):
     return Client(door.endpoint, model="tiny", timeout=5, **options)
+
+
+def test_what_a_chat_template_is_given_goes_with_the_conversation():
+    chat = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "He"}]
+    with FakeDoor(says("x")) as door, connected(door) as client:
+        client.chat(
+            chat,
+            chat_template_kwargs={"enable_thinking": False},
+            documents=[{"text": "é"}],
+            continue_final_message=True,
+        )
+        client.chat(chat)
+    asked = [t for kind, t in door.heard if kind == MessageKind.generate]
+    options = asked[0].TemplateOptions()
+    assert json.loads(options.Kwargs()) == {"enable_thinking": False}
+    assert json.loads(options.Documents()) == [{"text": "é"}]
+    assert options.ContinuesFinal() and options.LocalSeconds() == 0
+    assert asked[1].TemplateOptions() is None
 
 
 def test_generate_joins_the_chunks_and_stream_gives_them_one_by_one():

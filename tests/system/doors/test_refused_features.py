@@ -28,7 +28,7 @@ def test_routes_of_torchserve_that_are_not_there(start, path):
 
 
 FIELDS = [("functions", [{"name": "f"}]), ("function_call", "auto"), ("guided_decoding_backend", "xgrammar"), ("structural_tag", {}), ("use_beam_search", True),
-          ("prompt_logprobs", 1), ("chat_template", "{{ messages }}"), ("chat_template_kwargs", {"a": 1}), ("documents", [{"text": "a"}]),
+          ("prompt_logprobs", 1), ("chat_template", "{{ messages }}"),
           ("mm_processor_kwargs", {"a": 1}), ("kv_transfer_params", {"a": 1}), ("lora_request", {"name": "a"}), ("modalities", ["text", "audio"]),
           ("audio", {"voice": "a"}), ("prediction", {"type": "content", "content": "a"}), ("reasoning_effort", "high"), ("store", True),
           ("web_search_options", {})]

@@ -138,7 +138,68 @@ const row mistral_rows[] = {
      "'[{\"name\": \"f\", \"arguments\": {}}, {\"name\": \"g\", \"arguments\": {}}]'"},
 };
 
+// As Qwen 2.5 Coder writes them, whatever its template says: of every format.
+const row fenced_rows[] = {
+    {"```json\n{\n  \"name\": \"get_weather\",\n  \"arguments\": {\n    \"city\": \"Paris\"\n  "
+     "}\n}\n```",
+     "'' 0:get_weather{\"city\": \"Paris\"}"},
+    {"I look.\n\n```json\n{\"name\": \"f\", \"arguments\": {}}\n```\n", "'I look.' 0:f{}"},
+    {"```\n{\"name\": \"f\", \"parameters\": {\"a\": 1}}\n```", "'' 0:f{\"a\": 1}"},
+    {"```tool_call\r\n{\"name\":\"f\",\"arguments\":{}}\r\n```", "'' 0:f{}"},
+    {"```json\n[{\"name\":\"f\",\"arguments\":{}},{\"name\":\"f\",\"arguments\":{\"b\":2}}]\n```",
+     "'' 0:f{} 1:f{\"b\": 2}"},
+    {"A\n```json\n{\"name\":\"f\",\"arguments\":{\"x\": \"```\"}}\n```\nB\n```json\n"
+     "{\"name\":\"get_weather\",\"arguments\":{}}\n``` C",
+     "'A\nB C' 0:f{\"x\": \"```\"} 1:get_weather{}"},
+    // Without its last fence, but for the rest whole.
+    {"```json\n{\"name\": \"f\", \"arguments\": {}}\n", "'' 0:f{}"},
+    {"```json\n{\"name\": \"f\", \"arguments\": {}}``", "'' 0:f{}"},
+    // A block of another kind first, whose end begins none.
+    {"```python\nf()\n```\n{\"name\":\"f\",\"arguments\":{}}\n```json\n{\"name\":\"f\","
+     "\"arguments\":{}}\n```",
+     "'```python\nf()\n```\n{\"name\":\"f\",\"arguments\":{}}' 0:f{}"},
+};
+
+// None of these is a call of a tool that was given: all of it is text.
+const char* const blocks[] = {
+    "```json\n{\"city\": \"Paris\"}\n```\n",
+    "```json\n{\"name\": \"other\", \"arguments\": {}}\n```",
+    "```json\n{\"name\": \"f\", \"arguments\": []}\n```",
+    "```json\n{\"name\": \"f\"}\n```",
+    "```json\n{\"name\": \"f\", \"arguments\": {}}\n{\"more\": 1}\n```",
+    "```json\n{\"name\": \"f\", \"arguments\": {}} // so\n```",
+    "```json\n// so\n{\"name\": \"f\", \"arguments\": {}}\n```",
+    "```jsonl\n{\"name\": \"f\", \"arguments\": {}}\n```",
+    "```python\n{\"name\": \"f\", \"arguments\": {}}\n```",
+    "As ```json\n{\"name\": \"f\", \"arguments\": {}}\n```",
+    "```json {\"name\": \"f\", \"arguments\": {}}\n```",
+    "```json\n{\"name\": \"f\", \"argum",
+    "```json\n",
+    "```js",
+    "``",
+    "a\n``` \nb\n```\n",
+    "```\n```\n```json\n[]\n```",
+    "```\n```json\n{\"name\": \"f\", \"arguments\": {}}\n```",
+};
+
 } // namespace
+
+TEST_CASE("a fenced block that is a call of a tool is read as one, whatever the format") {
+  for (const auto format : {call_format::hermes, call_format::llama3, call_format::mistral}) {
+    CAPTURE(static_cast<int>(format));
+    for (const auto& [text, wanted] : fenced_rows) {
+      CAPTURE(text);
+      CHECK(read(reading(format), text) == wanted);
+    }
+    for (const std::string text : blocks) {
+      CAPTURE(text);
+      CHECK(read(reading(format), text) == "'" + text + "'");
+    }
+  }
+  // Drawn under the grammar of calls, it is none: its arguments would not be what was promised.
+  const std::string one = "```json\n{\"name\": \"f\", \"arguments\": {}}\n```";
+  CHECK(read(reading(call_format::hermes, true), one) == "'" + one + "'");
+}
 
 TEST_CASE("calls are read out of an answer, however it is cut, and all else is text") {
   for (const auto& [text, wanted] : hermes_rows) {
@@ -167,6 +228,8 @@ TEST_CASE("under the grammar arguments come as they are drawn, also those that a
   CHECK(read(how, "<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool") == "'' 0:f{}");
   CHECK(read(how, "<tool_call>\n{\"name\": \"f\", \"arg") ==
         "'<tool_call>\n{\"name\": \"f\", \"arg'");
+  const std::string other = "<tool_call>\r\n{\"name\": \"f\", \"arguments\": {}}\"";
+  CHECK(read(how, other) == "'" + other + "'");
   call_parser parser(how);
   call_delta d;
   parser.add("<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a", d);
@@ -206,6 +269,11 @@ TEST_CASE("random answers lose no text and read the same however they are cut") 
                                         "<|python_tag|>",
                                         "[TOOL_CALLS]",
                                         "\"name\": ",
+                                        "```",
+                                        "\n```json\n",
+                                        "\n```\n",
+                                        "`",
+                                        "json\n",
                                         "\\"};
   std::mt19937 random(11);
   for (int round = 0; round < 3000; ++round) {

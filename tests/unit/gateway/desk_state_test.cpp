@@ -1,5 +1,6 @@
 // The rules of the desk's table, without an actor.
 #include "gateway/desk_state.hpp"
+#include "schema/digest.hpp"
 
 #include <doctest/doctest.h>
 
@@ -84,6 +85,30 @@ TEST_CASE("what is not known of a request is not told") {
   CHECK(r.queue_seconds + r.prepare_seconds == 0);
   CHECK(r.choices == 0);
   CHECK_FALSE(r.tokens_max);
+}
+
+TEST_CASE(
+    "a head that has lost its log is told of the same request, the time of its template too") {
+  auto asked = request_of(1, 4);
+  asked.tools = "[]";
+  asked.template_options = {R"({"a":1})", R"([{"text":"b"}])", true, 1'772'530'200};
+  const auto options = asked.template_options;
+  world w(std::move(asked));
+  CHECK(w.entry.submit.template_options == options);
+  const auto again = submit_again(w.entry, w.begin + 1h);
+  CHECK(again.template_options == options);
+  CHECK(again.tools == "[]");
+}
+
+TEST_CASE("asked again at another time, a named request is the same one") {
+  auto asked = request_of(1, 4);
+  asked.request_id = "a";
+  asked.template_options.local_seconds = 1;
+  auto later = asked;
+  later.template_options.local_seconds = 2;
+  CHECK(digest_of(asked, true) == digest_of(later, true));
+  later.template_options.kwargs = R"({"a":1})";
+  CHECK_FALSE(digest_of(asked, true) == digest_of(later, true));
 }
 
 TEST_CASE("of two deadlines the sooner one counts, and none is no deadline") {

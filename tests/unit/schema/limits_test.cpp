@@ -45,6 +45,16 @@ TEST_CASE("a request beyond a limit is refused by the name of its parameter") {
          g.input = chat_prompt{{"user", "x", ""}};
          g.tools = std::string(limits::prompt_bytes_max, 'x');
        }},
+      {"documents", errc::payload_too_large,
+       [](generate& g) {
+         g.input = chat_prompt{{"user", "x", ""}};
+         g.template_options.documents = std::string(limits::prompt_bytes_max, 'x');
+       }},
+      {"chat_template_kwargs", errc::payload_too_large,
+       [](generate& g) {
+         g.template_options.documents = std::string(limits::prompt_bytes_max, 'x');
+         g.template_options.kwargs = "{}";
+       }},
       {"model", errc::model_not_found,
        [](generate& g) { g.model = std::string(limits::name_bytes_max + 1, 'x'); }},
       {"cache_salt", errc::invalid_value,

@@ -65,21 +65,72 @@ TEST_CASE("expressions and statements mean what they mean in jinja2") {
 
 TEST_CASE("what is not supported is refused by name when the template is parsed") {
   const std::pair<const char*, const char*> rows[] = {
-      {"{% include 'x' %}", "the tag 'include' is not supported (template line 1)"},
-      {"\n{% import 'x' as y %}", "the tag 'import' is not supported (template line 2)"},
-      {"{% extends 'x' %}", "the tag 'extends' is not supported (template line 1)"},
-      {"{% block x %}{% endblock %}", "the tag 'block' is not supported (template line 1)"},
+      {"{% include 'x' %}",
+       "the tag 'include' is not supported: a model has one template (template line 1)"},
+      {"\n{% import 'x' as y %}",
+       "the tag 'import' is not supported: a model has one template (template line 2)"},
+      {"{% from 'x' import y %}",
+       "the tag 'from' is not supported: a model has one template (template line 1)"},
+      {"{% extends 'x' %}",
+       "the tag 'extends' is not supported: a model has one template (template line 1)"},
       {"{% do x %}", "the tag 'do' is not supported (template line 1)"},
-      {"{{ 1 | xmlattr }}", "no filter named 'xmlattr' (template line 1)"},
+      {"{% autoescape true %}{% endautoescape %}",
+       "'autoescape' is not supported but as 'false' (template line 1)"},
+      {"{{ [1] | random }}", "the filter 'random' is not supported: the same request must give the "
+                             "same prompt (template line 1)"},
+      {"{{ 1 | urlize }}",
+       "the filter 'urlize' is not supported: it makes no text for a model (template line 1)"},
+      {"{{ 1 | nothing }}", "no filter named 'nothing' (template line 1)"},
       {"{{ 1 is odder }}", "no test named 'odder' (template line 1)"},
-      {"{% for a in b recursive %}{% endfor %}",
-       "'recursive' loops are not supported (template line 1)"},
+      {"{% block a %}{% endblock b %}", "expected '%}', found 'b' (template line 1)"},
+      {"{% block a %}\n{% block a %}", "two blocks have the name 'a' (template line 2)"},
   };
   for (const auto& [source, message] : rows) {
     const auto parsed = text::chat_template::parse(source);
     REQUIRE_FALSE(parsed.has_value());
     CHECK(parsed.error().code == errc::template_failed);
     CHECK(parsed.error().message == message);
+  }
+}
+
+TEST_CASE("a filter's name that is made while rendering is refused as well") {
+  CHECK_FALSE(render("{{ ['a'] | map('random') | list }}", "user").has_value());
+}
+
+// docs/compatibility.md has the table.
+TEST_CASE("every built-in of jinja2 is here, or refused with its reason") {
+  const char* const filters[] = {
+      "abs",    "attr",       "batch",       "capitalize", "center",   "count",
+      "d",      "default",    "dictsort",    "e",          "escape",   "filesizeformat",
+      "first",  "float",      "forceescape", "format",     "groupby",  "indent",
+      "int",    "items",      "join",        "last",       "length",   "list",
+      "lower",  "map",        "max",         "min",        "pprint",   "random",
+      "reject", "rejectattr", "replace",     "reverse",    "round",    "safe",
+      "select", "selectattr", "slice",       "sort",       "string",   "striptags",
+      "sum",    "title",      "tojson",      "trim",       "truncate", "unique",
+      "upper",  "urlencode",  "urlize",      "wordcount",  "wordwrap", "xmlattr"};
+  for (const std::string name : filters) {
+    CAPTURE(name);
+    const auto parsed = text::chat_template::parse("{{ x | " + name + " }}");
+    const bool is_refused = !parsed && parsed.error().message.starts_with("the filter '" + name +
+                                                                          "' is not supported: ");
+    CHECK((parsed || is_refused));
+  }
+  const char* const tests[] = {
+      "boolean", "callable", "defined",  "divisibleby", "eq",       "equalto",     "escaped",
+      "even",    "false",    "filter",   "float",       "ge",       "greaterthan", "gt",
+      "in",      "integer",  "iterable", "le",          "lessthan", "lower",       "lt",
+      "mapping", "ne",       "none",     "number",      "odd",      "sameas",      "sequence",
+      "string",  "test",     "true",     "undefined",   "upper"};
+  for (const std::string name : tests) {
+    CAPTURE(name);
+    CHECK(text::chat_template::parse("{{ x is " + name + " }}"));
+  }
+  for (const std::string name : {"range", "dict", "cycler", "joiner", "namespace"}) {
+    CAPTURE(name);
+    const auto known = render("{{ " + name + " is callable and " + name + " is defined }}", "user");
+    REQUIRE(known);
+    CHECK(*known == "True");
   }
 }
 

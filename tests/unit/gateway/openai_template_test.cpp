@@ -1,0 +1,96 @@
+// What chat requests and /tokenize say to a model's chat template, and what is told of a model
+// whose template cannot be used.
+#include "gateway/openai_request.hpp"
+#include "gateway/request_check.hpp"
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+using namespace baton;
+using namespace baton::gateway;
+
+namespace {
+
+const request_limits bounds;
+
+std::string body_with(std::string_view fields) {
+  return fmt::format(R"({{"messages":[{{"role":"user","content":"x"}}]{}{}}})",
+                     fields.empty() ? "" : ",", fields);
+}
+
+struct row {
+  const char* fields;
+  template_options options;
+  bool adds_generation_prompt;
+};
+
+} // namespace
+
+TEST_CASE("what a request says to the template comes with it, as its client wrote it") {
+  const row rows[] = {
+      {"", {}, true},
+      {R"("add_generation_prompt":false)", {}, false},
+      {R"("chat_template_kwargs":null,"documents":null,"continue_final_message":null)", {}, true},
+      {R"("chat_template_kwargs":{},"documents":[])", {}, true},
+      {R"("chat_template_kwargs": {"z": 1, "a" : [true]} )", {R"({"z": 1, "a" : [true]})"}, true},
+      {R"("documents":[{"title":"t","text":"x"}, {}])",
+       {"", R"([{"title":"t","text":"x"}, {}])"},
+       true},
+      {R"("continue_final_message":true)", {"", "", true}, false},
+      {R"("continue_final_message":true,"add_generation_prompt":false)", {"", "", true}, false},
+  };
+  for (const auto& r : rows) {
+    CAPTURE(r.fields);
+    const auto chat = parse_generation(openai_api::chat, body_with(r.fields), bounds);
+    REQUIRE(chat);
+    CHECK(chat->request.template_options == r.options);
+    CHECK(chat->add_generation_prompt == r.adds_generation_prompt);
+    const auto question = parse_tokenize(body_with(r.fields), bounds);
+    REQUIRE(question);
+    CHECK(question->template_options == r.options);
+    CHECK(question->add_generation_prompt == r.adds_generation_prompt);
+  }
+  const auto asked =
+      parse_tokenize(body_with(R"("tools":[{"type":"function","function":{"name":"f"}}])"), bounds);
+  REQUIRE(asked);
+  CHECK(asked->tools == R"([{"type":"function","function":{"name":"f"}}])");
+}
+
+TEST_CASE("a mistake in it is refused under its name") {
+  const std::pair<const char*, const char*> rows[] = {
+      {R"("chat_template_kwargs":[])", "chat_template_kwargs"},
+      {R"("chat_template_kwargs":"{}")", "chat_template_kwargs"},
+      {R"("documents":{})", "documents"},
+      {R"("documents":["a"])", "documents"},
+      {R"("continue_final_message":1)", "continue_final_message"},
+      {R"("continue_final_message":true,"add_generation_prompt":true)", "continue_final_message"},
+      {R"("chat_template":"{{ messages }}")", "chat_template"},
+  };
+  for (const auto& [fields, param] : rows) {
+    CAPTURE(fields);
+    const auto chat = parse_generation(openai_api::chat, body_with(fields), bounds);
+    REQUIRE_FALSE(chat);
+    CHECK(chat.error().param == param);
+    const auto question = parse_tokenize(body_with(fields), bounds);
+    REQUIRE_FALSE(question);
+    CHECK(question.error().param == param);
+  }
+}
+
+TEST_CASE("a template that cannot be used is not told as none") {
+  generate request;
+  request.input = chat_prompt{{"user", "x", ""}};
+  model_card card;
+  card.name = "m";
+  const auto none = check_against_model(request, card);
+  REQUIRE_FALSE(none);
+  CHECK(none.error().message == "the model 'm' has no chat template: use /v1/completions");
+  card.chat_template_failure = "the tag 'do' is not supported (template line 7)";
+  const auto broken = check_against_model(request, card);
+  REQUIRE_FALSE(broken);
+  CHECK(broken.error().code == errc::template_failed);
+  CHECK(broken.error().message == "the chat template of the model 'm' cannot be used: the tag 'do' "
+                                  "is not supported (template line 7): use /v1/completions");
+  card.has_chat_template = true;
+  CHECK(check_against_model(request, card));
+}
