@@ -2,6 +2,7 @@
 #include "cluster/command_line.hpp"
 
 #include "cluster/commands.hpp"
+#include "cluster/log_level.hpp"
 #include "cluster/process.hpp"
 #include "schema/limits.hpp"
 #include "schema/nearest.hpp"
@@ -35,6 +36,15 @@ struct choices {
   int status = 0;
 };
 
+// For the processes that the command starts.
+void add_log_level(CLI::App& command) {
+  command
+      .add_option_function<std::string>("--log-level", impose_log_level,
+                                        "of all processes; default: BATON_LOG_LEVEL, else "
+                                        "cluster.log_level")
+      ->check(CLI::IsMember(log_levels()));
+}
+
 void add_up(CLI::App& app, choices& c) {
   auto* up =
       app.add_subcommand("up", "Start a cluster in the foreground and serve; ^C drains and stops.\n"
@@ -42,6 +52,7 @@ void add_up(CLI::App& app, choices& c) {
   up->add_option("CONFIG", c.up.config, "nodes.toml: the model, the gateway and the nodes")
       ->required();
   up->add_flag("--json", c.up.json, "progress as one JSON object a line");
+  add_log_level(*up);
   up->callback([&c] {
     spdlog::set_level(
         spdlog::level::off); // the terminal shows progress; the processes log to files
@@ -58,7 +69,11 @@ void add_machines(CLI::App& app, choices& c) {
                    "good once; - reads it; not needed if nodes.toml has our key");
   join->add_option("--key", c.join.key_file, "this machine's key; default: ~/.config/baton/key");
   join->add_option("--run-dir", c.join.run_dir, "sockets, pid files, logs");
-  join->callback([&c] { c.status = command_join(c.join); });
+  add_log_level(*join);
+  join->callback([&c] {
+    use_log_level("info"); // its node's processes hear of the cluster's
+    c.status = command_join(c.join);
+  });
   auto* keygen = app.add_subcommand(
       "keygen", "Make this machine's key, if it has none, and show the public half;\n"
                 "  cluster keygen --api NAME keys.toml   or a client's, shown once.");
@@ -219,11 +234,20 @@ void add_chat(CLI::App& app, choices& c) {
 
 using run_role = std::function<int(const role_arguments&)>;
 
+const cluster_config& config_of(const cluster_base& cluster) {
+  return cluster.config;
+}
+const cluster_config& config_of(const cluster_contexts& all) {
+  return all.base.config;
+}
+
 // `run` with what it is to see of the cluster.
 template <class Context, class Run>
 int with_context(result<Context> context, const Run& run) {
-  if (context)
+  if (context) {
+    use_log_level(config_of(*context).log_level);
     return run(*context);
+  }
   spdlog::error("{}", context.error().message);
   return exit_permanent;
 }
@@ -303,6 +327,10 @@ int run_command_line(int argc, char** argv, const engine_wrapper& wrap) {
              return run_shard(context, arguments, wrap);
            }));
   add_role(app, c, "worker", run_worker);
+  if (auto ok = check_log_level(); !ok) {
+    std::fprintf(stderr, "error: %s\n", ok.error().message.c_str());
+    return exit_usage;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& e) {

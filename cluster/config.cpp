@@ -5,6 +5,7 @@
 #include "cluster/config_sampling.hpp"
 #include "cluster/config_workers.hpp"
 #include "cluster/curve_key.hpp"
+#include "cluster/log_level.hpp"
 #include "cluster/pipelines.hpp"
 #include "cluster/toml_section.hpp"
 #include "gateway/otlp_endpoint.hpp"
@@ -200,6 +201,8 @@ result<void> read_gateway(const toml::table* table, const std::string& origin, g
   s.read_number("watermark_gamma", g.watermark_gamma, 0.01, 0.99); // all green or none is no mark
   s.read_number("watermark_delta", g.watermark_delta, 0, gateway::watermark_delta_range.most);
   s.read("parse_special_tokens", g.parse_special_tokens);
+  s.read("placeholder_models", g.placeholder_models);
+  s.read("access_log", g.access_log);
   s.read("otlp_endpoint", g.otlp_endpoint);
   s.read_number("trace_sampling_ratio", g.trace_sampling_ratio, 0, 1);
   if (auto ok = s.finish(); !ok)
@@ -367,10 +370,15 @@ result<cluster_config> read_all(const toml::table& root, const std::string& orig
   std::string run_dir;
   own.read("name", config.name);
   own.read("run_dir", run_dir);
+  own.read("log_level", config.log_level);
   own.read_seconds("shutdown_timeout", config.shutdown_timeout, 0, 86400);
   own.read_seconds("node_timeout", config.node_timeout, 0, 86400);
   if (auto ok = read_network(own, origin, config.network); !ok)
     return ok.error();
+  if (!is_log_level(config.log_level))
+    return bad(origin, "cluster.log_level",
+               fmt::format("cluster.log_level is '{}': use {}", config.log_level,
+                           fmt::join(log_levels(), ", ")));
   if (config.name.empty())
     config.name = std::filesystem::path(origin).stem().string();
   if (!is_name(config.name))

@@ -91,8 +91,11 @@ struct gateway_section {
   float watermark_gamma = 0.5F;                 // of marked answers: the share of green tokens
   float watermark_delta = 2.0F;                 // what their logits get more
   bool parse_special_tokens = true; // that a prompt spells out; never those in a chat's contents
-  std::string otlp_endpoint;        // where spans are sent; empty: nothing is traced
-  float trace_sampling_ratio = 1;   // of traces that begin here
+  // Names that stand for the served model where there is one alone, at the doors of TGI's API.
+  std::vector<std::string> placeholder_models{"dummy", "tgi"};
+  bool access_log = true;         // a line for each request, in NAME.access.log
+  std::string otlp_endpoint;      // where spans are sent; empty: nothing is traced
+  float trace_sampling_ratio = 1; // of traces that begin here
 
   friend bool operator==(const gateway_section&, const gateway_section&) = default;
 };
@@ -187,6 +190,7 @@ struct cluster_config {
   // How long a machine with layers may be away, while nothing is served, until the others take
   // them; 0: they never do.
   std::chrono::milliseconds node_timeout{10000};
+  std::string log_level = "info"; // log_level.hpp
   network_section network;
   std::vector<model_config> models; // none: worker models alone
   // Of the pipeline that this is seen from (pipelines.hpp); as it was read: of the first, if any.

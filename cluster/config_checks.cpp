@@ -33,6 +33,12 @@ result<void> check_aliases(const std::string& origin, const cluster_config& conf
       return fail_param(errc::bad_config, path, "{}: {}: two models are named '{}'", origin, path,
                         alias);
   }
+  for (const auto& name : config.gateway.placeholder_models)
+    if (!is_alias(name))
+      return fail_param(errc::bad_config, "gateway.placeholder_models",
+                        "{}: gateway.placeholder_models: '{}' must be 1 to 128 of "
+                        "[A-Za-z0-9._-/:@+]",
+                        origin, name);
   for (std::size_t i = 1; i < config.models.size(); ++i)
     if (!config.models[i].aliases.empty()) {
       const auto key = fmt::format("models[{}].aliases", i);

@@ -38,7 +38,8 @@ gateway::gateway_config settings(const cluster_base& cluster, const identity& se
                                  const std::vector<head_place>& heads,
                                  std::optional<std::vector<gateway::api_key>> keys) {
   const auto& g = cluster.config.gateway;
-  auto c = door_settings(g, std::move(keys), self.node.value - place::first_gateway.value);
+  const auto index = self.node.value - place::first_gateway.value;
+  auto c = door_settings(g, std::move(keys), index);
   c.self = self.node;
   c.epoch = self.epoch;
   c.model_aliases = cluster.config.model.aliases; // of the first
@@ -54,6 +55,9 @@ gateway::gateway_config settings(const cluster_base& cluster, const identity& se
   c.watermark_gamma = g.watermark_gamma;
   c.watermark_delta = g.watermark_delta;
   c.parses_special_tokens = g.parse_special_tokens;
+  c.placeholder_models = g.placeholder_models;
+  if (g.access_log)
+    c.access_log = cluster.dir.log(name_of_gateway(index) + ".access");
   c.otlp_endpoint = g.otlp_endpoint;
   c.trace_sampling_ratio = g.trace_sampling_ratio;
   if (g.max_concurrent_requests > 0)

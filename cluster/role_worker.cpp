@@ -1,6 +1,7 @@
 // A worker's process until it is the operator's own: it takes its place in the run directory, so
 // that it outlives its supervisor and is found by the next one, and becomes the command.
 #include "cluster/child.hpp"
+#include "cluster/log_level.hpp"
 #include "cluster/models_note.hpp"
 #include "cluster/roles.hpp"
 #include "cluster/worker_seats.hpp"
@@ -31,6 +32,7 @@ void set_environment(const cluster_config& config, const run_dir& dir, const wor
   set("BATON_WORKER_VERSION", post.of.version);
   set("BATON_WORKER_BATCH_SIZE", std::to_string(post.of.batch_size));
   set("BATON_WORKER_FILES", files_of(dir, post.revision).string());
+  set(log_level_variable, log_level_of(config.log_level));
   set("BATON_DOOR", config.gateway.zmq); // where a handler asks other models
 }
 
@@ -50,6 +52,7 @@ int run_worker(const role_arguments& arguments) {
     spdlog::error("{}", config.error().message);
     return exit_permanent;
   }
+  use_log_level(config->log_level);
   const auto dir = run_dir::open(arguments.config.parent_path());
   if (!dir) {
     spdlog::error("{}", dir.error().message);

@@ -18,6 +18,7 @@
 
 namespace baton::gateway {
 
+class access_log;
 class tracer;
 struct worker_models;   // worker_pool.hpp
 struct repository_link; // repository_desk.hpp
@@ -36,6 +37,10 @@ public:
 
   // Null: nothing is traced.
   const std::shared_ptr<gateway::tracer>& tracer() const noexcept { return tracer_; }
+
+  // Null: no lines are kept. Set once, before the doors open.
+  const std::shared_ptr<gateway::access_log>& access_log() const noexcept { return access_log_; }
+  void set_access_log(std::shared_ptr<gateway::access_log> to) { access_log_ = std::move(to); }
 
   std::shared_ptr<const snapshot> look() const;
   // The desks, or who is in their place where there is no LLM: copies, changes and publishes.
@@ -73,6 +78,7 @@ private:
   const std::shared_ptr<metric_book> handler_metrics_ = std::make_shared<metric_book>();
   gateway::gate gate_;
   const std::shared_ptr<gateway::tracer> tracer_;
+  std::shared_ptr<gateway::access_log> access_log_;
   open_seats seats_;
   std::shared_ptr<const repository_link> repository_;
   mutable std::mutex workers_mutex_;

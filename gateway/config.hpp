@@ -127,7 +127,10 @@ struct gateway_config {
   std::optional<std::vector<api_key>> keys; // none: nobody needs one, and `http` is loopback
   bool allow_unauthenticated = false;       // without keys beyond loopback all the same
   std::vector<std::string> model_aliases;   // further names of the served model
-  int overload_status = 503;                // HTTP's, of refusals for load; 429 and 529 are others'
+  // Names that stand for the served model where there is one alone (placeholder_model.hpp).
+  std::vector<std::string> placeholder_models{"dummy", "tgi"};
+  std::string access_log;    // a file for a line of each request; empty: none
+  int overload_status = 503; // HTTP's, of refusals for load; 429 and 529 are others'
   // Streams and requests.
   std::size_t requests_max = 1024;                  // open requests of all doors
   std::size_t stream_buffer_max_bytes = 256 * 1024; // of one stream that its client does not read

@@ -1,9 +1,12 @@
 #include "gateway/door_server.hpp"
 
+#include "gateway/access_log.hpp"
 #include "gateway/grpc_door.hpp"
 #include "gateway/http_server.hpp"
 #include "gateway/span_exporter.hpp"
 #include "gateway/zmq_door.hpp"
+
+#include <spdlog/spdlog.h>
 
 namespace baton::gateway {
 
@@ -18,6 +21,13 @@ door_server::~door_server() {
 
 result<std::unique_ptr<door_server>>
 door_server::start(caf::actor_system&, std::shared_ptr<board> facts, front_actor front) {
+  if (const auto& file = facts->config().access_log; !file.empty()) {
+    if (auto log = access_log::open(file)) {
+      facts->set_access_log(*std::move(log));
+    } else {
+      spdlog::warn("{}", log.error().message); // requests are answered all the same
+    }
+  }
   std::unique_ptr<span_exporter> exporter;
   if (facts->tracer()) {
     auto started = span_exporter::start(facts);

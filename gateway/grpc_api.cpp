@@ -11,7 +11,28 @@
 namespace baton::gateway {
 namespace {
 
-// Nothing, if it comes twice.
+result<caller> identify(const grpc_method* method, const grpc_head& head, const board& facts,
+                        const gate& at) {
+  const auto access = method ? method->access : route_access::user;
+  const auto key = bearer_key(metadata_of(head, "authorization"));
+  // Who shows a key at health sees models there.
+  if (access == route_access::open && (key.empty() || method->service != grpc_service::health)) {
+    return caller{};
+  }
+  const bool is_kserves = method && method->service == grpc_service::kserve;
+  if (is_kserves && access == route_access::admin && !at.needs_key() &&
+      !facts.config().admin.empty()) { // as over HTTP
+    return fail(errc::forbidden, "'{}' is at the operator's door (gateway.admin)", method->name);
+  }
+  auto who = at.identify(key);
+  if (who && access == route_access::admin && who->role != key_role::admin) {
+    return fail(errc::forbidden, "'{}' needs the API key of an admin", method->name);
+  }
+  return who;
+}
+
+} // namespace
+
 std::string_view metadata_of(const grpc_head& head, std::string_view name) noexcept {
   std::string_view found;
   for (const auto& [key, value] : head.metadata) {
@@ -24,26 +45,6 @@ std::string_view metadata_of(const grpc_head& head, std::string_view name) noexc
   }
   return found;
 }
-
-result<caller> identify(const grpc_method* method, const grpc_head& head, const board& facts,
-                        const gate& at) {
-  const auto access = method ? method->access : route_access::user;
-  if (access == route_access::open) {
-    return caller{};
-  }
-  const bool is_kserves = method && method->service == grpc_service::kserve;
-  if (is_kserves && access == route_access::admin && !at.needs_key() &&
-      !facts.config().admin.empty()) { // as over HTTP
-    return fail(errc::forbidden, "'{}' is at the operator's door (gateway.admin)", method->name);
-  }
-  auto who = at.identify(bearer_key(metadata_of(head, "authorization")));
-  if (who && access == route_access::admin && who->role != key_role::admin) {
-    return fail(errc::forbidden, "'{}' needs the API key of an admin", method->name);
-  }
-  return who;
-}
-
-} // namespace
 
 grpc_status grpc_failure(grpc_service service, const error& e,
                          std::chrono::milliseconds retry_after) {

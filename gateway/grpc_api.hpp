@@ -70,6 +70,8 @@ grpc_status grpc_failure(grpc_service service, const error& e,
 // Who calls, if they may. What is no method needs a key all the same. Errors: unauthorized,
 // forbidden; not_found; method_not_allowed, for what is known and not here.
 result<caller> admit_grpc(grpc_service service, const grpc_head& head, board& facts);
+// The value of the metadata `name`; empty, if it comes twice.
+std::string_view metadata_of(const grpc_head& head, std::string_view name) noexcept;
 // Of another trace, if traces are exported.
 std::optional<trace_parent> trace_of(const grpc_head& head);
 // Requires: admit_grpc has let it in.

@@ -1,7 +1,9 @@
 #include "gateway/grpc_call.hpp"
 
+#include "gateway/access_log.hpp"
 #include "gateway/desk_state.hpp"
 #include "gateway/openai_response.hpp"
+#include "gateway/request_id.hpp"
 #include "gateway/torchserve_error.hpp"
 
 #include <algorithm>
@@ -29,7 +31,8 @@ private:
 grpc_call::grpc_call(grpc_world& world, grpc_service service, grpc_began began,
                      std::function<void()> wake)
     : world_(world), service_(service), head_(std::move(began.head)), line_(began.line),
-      wake_(std::move(wake)) {
+      wake_(std::move(wake)), request_id_(request_id_of(metadata_of(head_, "x-request-id"))) {
+  line_->greet({{"x-request-id", request_id_}});
   auto who = admit_grpc(service_, head_, facts());
   if (!who) {
     world_.desk.counts().refused(world_.desk.door(), who.error().code);
@@ -71,6 +74,9 @@ void grpc_call::cancelled() {
   if (!requests_.empty()) {
     world_.desk.counts().client_gone(world_.desk.door());
   }
+  for (const auto& one : requests_) {
+    note(one.open);
+  }
   requests_.clear(); // which cancels their tickets
   outbox_.clear();
   ending_.reset();
@@ -103,7 +109,39 @@ void grpc_call::expire(clock::time_point now) {
   }
 }
 
+void grpc_call::take_health(std::string_view message) {
+  if (method_->shape == grpc_shape::server_stream) {
+    auto name = health_question(message, world_.codec);
+    if (!name) {
+      return end(grpc_failure(service_, name.error()));
+    }
+    watched_ = *std::move(name);
+    return watch();
+  }
+  auto answer = answer_health(*method_, service_, who_, message, world_.codec, facts());
+  if (answer) {
+    outbox_.push_back(*std::move(answer));
+  }
+  end(answer ? grpc_status() : grpc_failure(service_, answer.error()));
+}
+
+// What changes while the client does not read is told at once when it does.
+void grpc_call::watch() {
+  if (!line_ || !watched_ || ending_ || is_writing_ || !outbox_.empty()) {
+    return;
+  }
+  const auto now = health_of(service_, who_, *watched_, facts());
+  if (told_ != now) {
+    told_ = now;
+    outbox_.push_back(health_message(now, world_.codec));
+    go_on();
+  }
+}
+
 void grpc_call::take(std::string_view message) {
+  if (method_->service == grpc_service::health) {
+    return take_health(message);
+  }
   auto plan = plan_grpc(*method_, message, world_.codec, facts());
   if (auto* reply = std::get_if<grpc_reply>(&plan)) {
     outbox_.push_back(std::move(reply->bytes));
@@ -248,9 +286,37 @@ void grpc_call::take(std::size_t place, stream_event& event) {
     how.when.ended = clock::now();
     how.ended_well(how.when);
   }
+  note(requests_[place].open);
   requests_.erase(requests_.begin() + static_cast<std::ptrdiff_t>(place));
   if (!is_many()) {
     end({});
+  }
+}
+
+void grpc_call::note(const open_requests& open) {
+  model_ = open.model();
+  if (const auto& used = open.usage()) {
+    auto& all = usage_ ? *usage_ : usage_.emplace(request_usage{0, 0, used->ticket});
+    all.prompt_tokens += used->prompt_tokens;
+    all.output_tokens += used->output_tokens;
+  }
+}
+
+void grpc_call::log() const {
+  if (const auto& to = facts().access_log()) {
+    access_entry e;
+    e.door = world_.desk.door();
+    e.method = "POST";
+    e.path = head_.method;
+    e.status = ending_->code;
+    e.bytes = bytes_;
+    e.seconds = std::chrono::duration<double>(clock::now() - began_).count();
+    e.client = head_.peer;
+    e.key = who_.name();
+    e.request_id = request_id_;
+    e.model = model_;
+    e.usage = usage_;
+    to->write(e);
   }
 }
 
@@ -259,9 +325,11 @@ void grpc_call::go_on() {
   while (line_ && !is_writing_) {
     if (!outbox_.empty()) {
       is_writing_ = true;
+      bytes_ += outbox_.front().size();
       line_->write(std::move(outbox_.front()));
       outbox_.pop_front();
     } else if (ending_) {
+      log();
       std::exchange(line_, nullptr)->finish(*ending_);
       requests_.clear();
     } else if (!step()) {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "gateway/grpc_api.hpp"
+#include "gateway/grpc_health.hpp"
 #include "gateway/open_requests.hpp"
 
 #include <deque>
@@ -40,6 +41,8 @@ public:
   void look();
   // What was thrown at one of these: the call ends with it.
   void break_off(const error& why);
+  // Says how the service that it watches stands, if that has changed.
+  void watch();
   // A client that says nothing holds a place.
   void expire(clock::time_point now);
 
@@ -57,6 +60,7 @@ private:
   bool is_many() const noexcept { return method_->shape == grpc_shape::both_streams; }
   board& facts() const noexcept { return world_.desk.facts(); }
   void take(std::string_view message);
+  void take_health(std::string_view message);
   void open(grpc_generate what);
   void open(grpc_ask_worker what);
   void open(grpc_ask_root what);
@@ -68,6 +72,8 @@ private:
   void take(std::size_t place, stream_event& event);
   void fail(grpc_answer& answer, const std::string& busy_model, rejected why);
   void go_on();
+  void note(const open_requests& open);
+  void log() const;
   void end(grpc_status with); // once what is to be written is
 
   grpc_world& world_;
@@ -76,13 +82,20 @@ private:
   grpc_line* line_; // null once it is finished
   const std::function<void()> wake_;
   const clock::time_point began_ = clock::now();
+  const std::string request_id_;
+  // For its line in the access log.
+  std::string model_;
+  std::optional<request_usage> usage_;
+  std::uint64_t bytes_ = 0;
   const grpc_method* method_ = nullptr;
   caller who_;
   std::vector<member> requests_;
   std::size_t turn_ = 0;           // which of them is asked next
   std::deque<std::string> outbox_; // what one event has brought
   std::optional<grpc_status> ending_;
-  bool has_heard_ = false; // a message
+  std::optional<std::string> watched_; // of grpc.health.v1
+  std::optional<health_status> told_;  // of it, last
+  bool has_heard_ = false;             // a message
   bool has_said_all_ = false;
   bool is_reading_ = false;
   bool is_writing_ = false;

@@ -3,6 +3,7 @@
 #include "gateway/grpc_call.hpp"
 #include "gateway/grpc_loader.hpp"
 #include "gateway/request_guard.hpp"
+#include "gateway/request_id.hpp"
 
 #include <condition_variable>
 #include <fstream>
@@ -159,6 +160,7 @@ result<void> grpc_door::wall::listen() {
 void grpc_door::wall::begin(std::uint64_t number, grpc_began what) {
   if (calls.size() >= facts->config().grpc_bounds.calls_max) {
     facts->metrics().refused(desk.door(), errc::overloaded);
+    what.line->greet({{"x-request-id", request_id_of(metadata_of(what.head, "x-request-id"))}});
     return what.line->finish(grpc_failure(
         errc::overloaded,
         fmt::format("the gateway has {} open calls, its limit; try again later", calls.size())));
@@ -221,7 +223,10 @@ void grpc_door::wall::loop() {
     if (const auto time = grpc_call::clock::now(); time >= due) {
       due = time + tick_interval;
       for (const auto& [number, call] : calls) {
-        serve(number, [&] { call->expire(time); });
+        serve(number, [&] {
+          call->expire(time);
+          call->watch();
+        });
       }
     }
   }

@@ -72,6 +72,12 @@ constexpr std::array methods{
     grpc_method{torchserve_management, "UnregisterModel", admin,
                 "org.pytorch.serve.grpc.management.UnregisterModelRequest",
                 "org.pytorch.serve.grpc.management.ManagementResponse"},
+    grpc_method{health, "Check", open, "grpc.health.v1.HealthCheckRequest",
+                "grpc.health.v1.HealthCheckResponse"},
+    grpc_method{health, "List", open, "grpc.health.v1.HealthListRequest",
+                "grpc.health.v1.HealthListResponse"},
+    grpc_method{health, "Watch", open, "grpc.health.v1.HealthCheckRequest",
+                "grpc.health.v1.HealthCheckResponse", grpc_shape::server_stream},
 };
 
 } // namespace
@@ -81,21 +87,18 @@ std::span<const grpc_method> grpc_methods() noexcept {
 }
 
 std::string_view name_of(grpc_service service) noexcept {
-  constexpr std::array<std::string_view, 3> names{
+  constexpr std::array<std::string_view, 4> names{
       "inference.GRPCInferenceService", "org.pytorch.serve.grpc.inference.InferenceAPIsService",
-      "org.pytorch.serve.grpc.management.ManagementAPIsService"};
+      "org.pytorch.serve.grpc.management.ManagementAPIsService", "grpc.health.v1.Health"};
   return names[static_cast<std::size_t>(service)];
 }
 
-const grpc_method* find_grpc_method(grpc_service service, std::string_view path) noexcept {
-  const auto prefix = name_of(service);
-  if (path.size() < prefix.size() + 2 || path.front() != '/' ||
-      path.substr(1, prefix.size()) != prefix || path[prefix.size() + 1] != '/') {
-    return nullptr;
-  }
-  const auto name = path.substr(prefix.size() + 2);
+const grpc_method* find_grpc_method(grpc_service door, std::string_view path) noexcept {
   const auto* at = std::find_if(methods.begin(), methods.end(), [&](const grpc_method& m) {
-    return m.service == service && m.name == name;
+    const auto prefix = name_of(m.service);
+    return (m.service == door || m.service == health) && path.starts_with('/') &&
+           path.substr(1).starts_with(prefix) && path.substr(prefix.size() + 1).starts_with('/') &&
+           path.substr(prefix.size() + 2) == m.name;
   });
   return at == methods.end() ? nullptr : at;
 }

@@ -9,8 +9,13 @@
 
 namespace baton::gateway {
 
-// Which of the addresses, in the order of grpc_settings::addresses.
-enum class grpc_service : std::uint8_t { kserve, torchserve_inference, torchserve_management };
+// Each has an address of its own, but for health, which is at all of them.
+enum class grpc_service : std::uint8_t {
+  kserve,
+  torchserve_inference,
+  torchserve_management,
+  health
+};
 
 enum class grpc_shape : std::uint8_t {
   unary,         // one message each way
@@ -30,7 +35,7 @@ struct grpc_method {
 std::span<const grpc_method> grpc_methods() noexcept;
 // "inference.GRPCInferenceService"
 std::string_view name_of(grpc_service service) noexcept;
-// `path`: "/package.Service/Method". Null: there is none of that name at that door.
-const grpc_method* find_grpc_method(grpc_service service, std::string_view path) noexcept;
+// `path`: "/package.Service/Method". Null: there is none of that name at the address of `door`.
+const grpc_method* find_grpc_method(grpc_service door, std::string_view path) noexcept;
 
 } // namespace baton::gateway

@@ -32,12 +32,15 @@ struct grpc_head {
   std::size_t listener = 0; // which of the addresses it came to
   std::string method;       // "/package.Service/Method"
   grpc_metadata metadata;
+  std::string peer{};                     // "127.0.0.1:5001"
   std::chrono::milliseconds time_left{0}; // as the client's deadline says; 0: there is none
 };
 
 // One call as the library has it; the gateway's thread alone uses it.
 class grpc_line {
 public:
+  // Initial metadata: once, before all that goes out.
+  virtual void greet(const grpc_metadata& initial) = 0;
   // Asks for the client's next message; grpc_read answers. One at a time.
   virtual void read() = 0;
   // grpc_written answers. One at a time.
@@ -160,7 +163,7 @@ protected:
 };
 
 // What the library gives: a grpc_library of this very version, or null.
-inline constexpr std::uint32_t grpc_wire_version = 2;
+inline constexpr std::uint32_t grpc_wire_version = 3;
 inline constexpr const char* grpc_entry_point = "baton_grpc_library";
 using grpc_entry = grpc_library*(std::uint32_t version);
 

@@ -5,6 +5,7 @@
 #include "gateway/openai_response.hpp"
 #include "gateway/openai_tools.hpp"
 #include "gateway/openapi.hpp"
+#include "gateway/placeholder_model.hpp"
 #include "gateway/socket_protocol.hpp"
 #include "gateway/status_response.hpp"
 #include "gateway/tgi_error.hpp"
@@ -21,8 +22,8 @@ namespace {
 constexpr std::string_view model_prefix = "/v1/models/";
 constexpr std::string_view worker_prefix = "/v1/workers/";
 constexpr std::array own_routes{
-    route_row{"/", method_set::get, route_access::admin}, // the page shows /cluster
-    route_row{web_prefix, method_set::get, route_access::admin},
+    route_row{"/", method_set::get, route_access::page},
+    route_row{web_prefix, method_set::get, route_access::page},
     route_row{"/", method_set::post, route_access::user, api_family::tgi},
     route_row{"/health", method_set::get, route_access::open},
     route_row{"/ping", method_set::get, route_access::open},
@@ -118,17 +119,16 @@ http_reply refusal(const error& e, const route_row* row = nullptr, std::string_v
   return errors_of(row ? row->speaks : otherwise).failure(e);
 }
 
-http_reply key_refusal(const error& e, const route_row* row, std::string_view path) {
-  auto reply = refusal(e, row, path);
-  if (e.code == errc::unauthorized) { // RFC 9110, section 11.6.1
-    reply.headers.emplace_back("WWW-Authenticate", "Bearer");
-  }
-  return reply;
-}
-
 http_reply json_reply(std::string body) {
   http_reply reply;
   reply.body = std::move(body);
+  return reply;
+}
+
+http_reply options_reply(std::string methods) {
+  http_reply reply;
+  reply.status = 204;
+  reply.headers.emplace_back("Allow", std::move(methods));
   return reply;
 }
 
@@ -150,28 +150,37 @@ http_plan plan_of(result<Call> parsed, api_family speaks = api_family::openai) {
   return *std::move(parsed);
 }
 
-http_plan plan_tokenize(std::string_view body, const request_limits& limits) {
+// Of a call whose client may be TGI's.
+template <class Call>
+result<Call> settled(result<Call> parsed, const board& facts) {
+  if (parsed) {
+    settle_model(*parsed, facts);
+  }
+  return parsed;
+}
+
+http_plan plan_tokenize(std::string_view body, const board& facts) {
+  const auto& limits = facts.config().request;
   if (auto tgi = parse_tgi_tokenize(body, limits)) {
-    return plan_of(*std::move(tgi), api_family::tgi);
+    return plan_of(settled(*std::move(tgi), facts), api_family::tgi);
   }
   return plan_of(parse_tokenize(body, limits));
 }
 
 // Its events have no ids: a stream cannot be gone on with.
-result<tgi_generate> read_tgi(tgi_route route, const http_call& call,
-                              const gateway_config& config) {
+result<tgi_generate> read_tgi(tgi_route route, const http_call& call, const board& facts) {
   if (!call.last_event_id.empty()) {
     return fail_param(errc::unsupported_parameter, "Last-Event-ID",
                       "only streams of /v1 can be gone on with");
   }
-  return parse_tgi(route, call.body, config);
+  return settled(parse_tgi(route, call.body, facts.config()), facts);
 }
 
 // A body with `prompt` is vLLM's; every other one is TGI's.
-http_plan plan_generate(const http_call& call, const gateway_config& config) {
-  auto vllm = parse_vllm_generate(call.body, config.request);
+http_plan plan_generate(const http_call& call, const board& facts) {
+  auto vllm = parse_vllm_generate(call.body, facts.config().request);
   if (!vllm) {
-    return plan_of(read_tgi(tgi_route::generate, call, config), api_family::tgi);
+    return plan_of(read_tgi(tgi_route::generate, call, facts), api_family::tgi);
   }
   if (!call.last_event_id.empty()) {
     return refusal(fail_param(errc::unsupported_parameter, "Last-Event-ID",
@@ -181,9 +190,8 @@ http_plan plan_generate(const http_call& call, const gateway_config& config) {
 }
 
 // A request that says Last-Event-ID is one that was made before, whose stream broke.
-result<openai_generate> read_call(openai_api api, const http_call& call,
-                                  const request_limits& limits) {
-  auto parsed = parse_generation(api, call.body, limits);
+result<openai_generate> read_call(openai_api api, const http_call& call, const board& facts) {
+  auto parsed = settled(parse_generation(api, call.body, facts.config().request), facts);
   if (!parsed) {
     return parsed;
   }
@@ -263,7 +271,10 @@ http_reply http_api::refuse_early(const http_call& call, const error& e) {
 
 // What no row of the table lets in needs a key all the same: nobody learns which routes there are.
 result<caller> http_api::identify(const http_call& call, const route_row* row) const {
-  const auto access = row ? row->access : route_access::user;
+  auto access = row ? row->access : route_access::user;
+  if (access == route_access::page) {
+    access = facts_->gate().needs_key() ? route_access::open : route_access::admin;
+  }
   if (access == route_access::open) {
     return caller{};
   }
@@ -285,6 +296,9 @@ result<caller> http_api::identify(const http_call& call, const route_row* row) c
 }
 
 http_api::admission http_api::admit(const http_call& call) const {
+  if (call.target == "*") { // OPTIONS of the whole server: that it is there
+    return {{}, options_reply("GET, HEAD, POST, DELETE, OPTIONS")};
+  }
   if (is_torchserve(call.door)) {
     return torchserve_api(facts_).admit(call);
   }
@@ -294,7 +308,7 @@ http_api::admission http_api::admit(const http_call& call) const {
   const auto* row = find_route(path_of(call.target), call.method);
   auto who = identify(call, row);
   if (!who) {
-    return {{}, key_refusal(who.error(), row, path_of(call.target))};
+    return {{}, refusal(who.error(), row, path_of(call.target))};
   }
   return {*std::move(who), refuse(call)};
 }
@@ -330,7 +344,7 @@ std::optional<http_reply> http_api::refuse(const http_call& call) const {
 
 // How calls of tools are written, and drawn, is the model's matter.
 result<openai_generate> http_api::read_chat(const http_call& call) const {
-  auto parsed = read_call(openai_api::chat, call, facts_->config().request);
+  auto parsed = read_call(openai_api::chat, call, *facts_);
   if (parsed) {
     if (auto ok = settle_tools(*parsed); !ok) {
       return ok.error();
@@ -378,30 +392,26 @@ http_plan http_api::plan(const http_call& call) const {
                    path);
   }
   if (call.method == "OPTIONS") {
-    http_reply reply;
-    reply.status = 204;
-    reply.headers.emplace_back("Allow", allowed(path));
-    return reply;
+    return options_reply(allowed(path));
   }
   if (row->speaks == api_family::kserve) {
     return plan_kserve(path, call, *facts_);
   }
-  const auto& config = facts_->config();
-  const auto& limits = config.request;
+  const auto& limits = facts_->config().request;
   if (path == "/generate") {
-    return plan_generate(call, config);
+    return plan_generate(call, *facts_);
   }
   if (path == "/generate_stream") {
-    return plan_of(read_tgi(tgi_route::generate_stream, call, config), api_family::tgi);
+    return plan_of(read_tgi(tgi_route::generate_stream, call, *facts_), api_family::tgi);
   }
   if (path == "/" && call.method == "POST") {
-    return plan_of(read_tgi(tgi_route::root, call, config), api_family::tgi);
+    return plan_of(read_tgi(tgi_route::root, call, *facts_), api_family::tgi);
   }
   if (path == "/v1/chat/completions") {
     return plan_of(read_chat(call));
   }
   if (path == "/v1/completions") {
-    return plan_of(read_call(openai_api::completions, call, limits));
+    return plan_of(read_call(openai_api::completions, call, *facts_));
   }
   if (path == "/v1/embeddings") {
     return plan_of(parse_embeddings(call.body, limits));
@@ -413,7 +423,7 @@ http_plan http_api::plan(const http_call& call) const {
     return plan_of(parse_response_question(call.method, call.target));
   }
   if (path == "/tokenize") {
-    return plan_tokenize(call.body, limits);
+    return plan_tokenize(call.body, *facts_);
   }
   if (path == "/detokenize") {
     return plan_of(parse_detokenize(call.body, limits));

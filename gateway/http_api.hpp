@@ -2,9 +2,10 @@
 // methods, media types and the authentication gate; knows no socket. Pure but for the board it
 // reads.
 //
-// One gate stands before all routes. Open without a key are the routes of health alone: load
-// balancers and supervisors have none. What the operator sees needs an admin's key, or comes over
-// the door of its own (gateway.admin), where whoever is on this machine may look.
+// One gate stands before all routes. Open without a key are the routes of health: load balancers
+// and supervisors have none; and the files of the web page, which asks for one. What the operator
+// sees needs an admin's key, or comes over the door of its own (gateway.admin), where whoever is on
+// this machine may look.
 #pragma once
 
 #include "gateway/board.hpp"
@@ -102,7 +103,9 @@ using http_plan = std::variant<http_reply, openai_generate, tgi_generate, vllm_g
                                torchserve_batch, websocket_upgrade, worker_call, repository_call>;
 
 enum class method_set : std::uint8_t { get, post, remove, socket };
-enum class route_access : std::uint8_t { open, user, admin };
+// `page`: what has no secrets and asks for the key itself; without keys as admin, whose routes it
+// reads.
+enum class route_access : std::uint8_t { open, user, admin, page };
 struct route_row {
   // One that ends in '/' is the beginning of many, but for "/"; "{id}" stands for one part.
   std::string_view path;

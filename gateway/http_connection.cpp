@@ -1,5 +1,7 @@
 #include "gateway/http_connection.hpp"
 
+#include "gateway/access_log.hpp"
+
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
@@ -29,6 +31,11 @@ void http_connection::prepare() {
   socket.set_option(
       asio::socket_base::send_buffer_size(static_cast<int>(limits().send_buffer_bytes)), ignored);
   socket.non_blocking(true, ignored);
+  if (core_.facts->access_log()) {
+    const auto from = socket.remote_endpoint(ignored);
+    const auto host = from.address().to_string();
+    address_ = fmt::format("{}:{}", from.address().is_v6() ? "[" + host + "]" : host, from.port());
+  }
   std::weak_ptr<http_connection> weak = weak_from_this();
   watchdog_ = std::make_shared<watchdog>(socket_.get_executor(), [weak] {
     if (auto self = weak.lock(); self && self->socket_.is_here()) {
@@ -68,6 +75,7 @@ void http_connection::stop() {
 // A client that keeps up has room in its socket: then no watchdog, no turn of the event loop.
 asio::awaitable<bool> http_connection::write(std::string_view bytes) {
   has_begun_answer = true;
+  bytes_ += bytes.size();
   error_code now;
   bytes.remove_prefix(socket_.write_some(asio::buffer(bytes), now));
   if (bytes.empty() || (now && now != asio::error::would_block && now != asio::error::try_again)) {
@@ -81,7 +89,45 @@ asio::awaitable<bool> http_connection::write(std::string_view bytes) {
   co_return !ec;
 }
 
+void http_connection::set_stream(const open_requests* stream) {
+  if (stream_ && !stream) {
+    model = stream_->model();
+    usage_ = stream_->usage();
+  }
+  stream_ = stream;
+}
+
+void http_connection::begin_request(std::string_view path) {
+  path_ = path;
+  key_.clear();
+  status_ = 0;
+  bytes_ = 0;
+  usage_.reset();
+}
+
+void http_connection::end_request() {
+  const auto& log = core_.facts->access_log();
+  if (!log || (status_ == 0 && path_.empty())) {
+    return; // nothing came
+  }
+  access_entry e;
+  e.door = "http";
+  e.method = method;
+  e.path = path_;
+  e.status = status_ == 0 ? row_of(errc::cancelled).http_status : status_; // nginx's 499
+  e.bytes = bytes_;
+  e.seconds = std::chrono::duration<double>(clock::now() - started_at).count();
+  e.client = address_;
+  e.key = key_.empty() ? who.name() : key_;
+  e.request_id = framing.request_id;
+  e.model = model;
+  e.usage = usage_;
+  log->write(e);
+}
+
 void http_connection::count_request(int status) {
+  status_ = status;
+  key_ = who.name();
   const auto took = std::chrono::duration<double>(clock::now() - started_at).count();
   core_.facts->metrics().http_request(route, method, status, took);
   core_.facts->torchserve().answered(status);

@@ -50,12 +50,17 @@ public:
   }
   // For as long as a stream is being written: if it is cut while a write hangs, the write gets
   // cut_grace and no more.
-  void set_stream(const open_requests* stream) noexcept { stream_ = stream; }
+  void set_stream(const open_requests* stream);
   template <class Open> // as next_event
   asio::awaitable<std::optional<stream_event>> next(Open& open) {
     return next_event(open, *bell_, [this] { return is_over(); });
   }
+  const std::string& address() const noexcept { return address_; } // known if there is a log
   void count_request(int status);
+  // A request's header is read, or could not be; `path` has no query.
+  void begin_request(std::string_view path);
+  // It is answered, or its client is gone: a line of the access log.
+  void end_request();
 
   door_core& core() noexcept { return core_; }
   door_kind door() const noexcept { return door_; }
@@ -71,6 +76,7 @@ public:
   std::string route = "other";
   std::string_view method = "other"; // known_method's
   caller who;
+  std::string model; // that was asked; empty: none
   clock::time_point started_at;
 
 private:
@@ -84,6 +90,13 @@ private:
   std::shared_ptr<watchdog> watchdog_;
   boost::beast::flat_buffer buffer_;
   const open_requests* stream_ = nullptr;
+  // Of the request at hand, for its line in the access log.
+  std::string address_;
+  std::string path_;
+  std::string key_;
+  int status_ = 0;
+  std::uint64_t bytes_ = 0;
+  std::optional<request_usage> usage_;
   bool is_writing_ = false;
   bool is_client_gone_ = false;
   bool is_stopping_ = false;

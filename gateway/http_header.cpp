@@ -13,6 +13,41 @@ std::string lower(std::string_view text) {
   return out;
 }
 
+namespace {
+
+// Nothing: `text` does not begin with it.
+std::optional<std::string_view> behind(std::string_view prefix, std::string_view text) noexcept {
+  const auto is_same = [](unsigned char a, unsigned char b) { return a == std::tolower(b); };
+  if (text.size() < prefix.size() ||
+      !std::equal(prefix.begin(), prefix.end(), text.begin(), is_same)) {
+    return std::nullopt;
+  }
+  return text.substr(prefix.size());
+}
+
+} // namespace
+
+std::optional<request_target> read_target(std::string_view method, std::string_view text) noexcept {
+  if (text.starts_with('/') || (text == "*" && method == "OPTIONS")) {
+    return request_target{text, {}};
+  }
+  auto rest = behind("http://", text);
+  rest = rest ? rest : behind("https://", text);
+  if (!rest) {
+    return std::nullopt;
+  }
+  const auto end = std::min(rest->find_first_of("/?#"), rest->size());
+  const auto authority = rest->substr(0, end);
+  // With a user's name in it, it is an attempt to deceive (RFC 9110, section 4.2.4).
+  if (authority.empty() || authority.find('@') != authority.npos) {
+    return std::nullopt;
+  }
+  if (end < rest->size() && (*rest)[end] == '/') {
+    return request_target{rest->substr(end), authority};
+  }
+  return request_target{method == "OPTIONS" ? "*" : "/", authority}; // the path is empty
+}
+
 std::string_view path_of(std::string_view target) noexcept {
   return target.substr(0, target.find_first_of("?#"));
 }

@@ -8,6 +8,13 @@
 namespace baton::gateway {
 
 std::string lower(std::string_view text); // ASCII's letters
+// What a request line names (RFC 9112, section 3.2), as if it came in origin-form.
+struct request_target {
+  std::string_view target;    // "/v1/models?x=1"; "*" of OPTIONS alone
+  std::string_view authority; // of absolute-form: it stands for what Host says
+};
+// Nothing: it is in none of the forms that are for a server of http and https.
+std::optional<request_target> read_target(std::string_view method, std::string_view text) noexcept;
 std::string_view path_of(std::string_view target) noexcept;
 // Whether a path is of a route: what stands in braces stands for one part that is not empty.
 bool is_like(std::string_view pattern, std::string_view path) noexcept;

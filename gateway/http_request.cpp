@@ -1,5 +1,8 @@
 #include "gateway/http_request.hpp"
 
+#include "gateway/http_header.hpp"
+#include "gateway/request_id.hpp"
+
 #include <boost/beast/http/error.hpp>
 #include <boost/beast/http/rfc7230.hpp>
 #include <boost/beast/websocket/rfc6455.hpp>
@@ -33,6 +36,15 @@ std::optional<trace_parent> trace_of(const http_request::message& m) {
   }
   parent->state = parse_tracestate(list);
   return parent;
+}
+
+// Routes never see absolute-form; what is in no form stays as it is, and is no route.
+void set_target(http_call& call, std::string_view text) {
+  const auto read = read_target(call.method, text);
+  call.target = read ? read->target : text;
+  if (read && !read->authority.empty()) {
+    call.host = read->authority;
+  }
 }
 
 // Keys and cookies are not the handler's, nor is how the message was framed.
@@ -84,7 +96,10 @@ http_request::http_request(const http_limits& limits, door_kind door)
 
 reply_framing http_request::framing() const {
   const auto& m = get();
-  return {m.version() < 11, m.keep_alive(), m.method() == http::verb::head};
+  const boost::beast::string_view name(request_id_header.data(), request_id_header.size());
+  const auto said = m.count(name) == 1 ? m[name] : boost::beast::string_view();
+  return {m.version() < 11, m.keep_alive(), m.method() == http::verb::head,
+          request_id_of(view(said))};
 }
 
 bool http_request::expects_continue() const {
@@ -109,6 +124,13 @@ http_api::admission http_request::admit_head(const http_api& api) const {
     return refused( // RFC 9112, section 6.1: the way of request smuggling
         fail(errc::invalid_request, "Transfer-Encoding and Content-Length exclude each other"));
   }
+  if (m.count(http::field::transfer_encoding) > 0 && !m.chunked()) { // RFC 9112, section 6.3
+    return refused(fail(errc::invalid_request, "the last transfer coding must be 'chunked'"));
+  }
+  if (!read_target(view(m.method_string()), view(m.target()))) {
+    return refused(fail(errc::invalid_request,
+                        "the request target must be a path, or an http URL of this server"));
+  }
   auto admitted = api.admit(call());
   admitted.who.trace = trace_for(api);
   return admitted;
@@ -122,8 +144,8 @@ http_call http_request::call() const {
   const auto& m = get();
   http_call call;
   call.method = view(m.method_string());
-  call.target = view(m.target());
   call.host = view(m[http::field::host]);
+  set_target(call, view(m.target()));
   call.origin = view(m[http::field::origin]);
   call.accept = view(m[http::field::accept]);
   call.content_type = view(m[http::field::content_type]);
@@ -142,6 +164,19 @@ http_call http_request::call() const {
   return call;
 }
 
+std::size_t skip_empty_lines(boost::beast::flat_buffer& buffer, std::size_t most) {
+  std::size_t lines = 0;
+  for (; lines < most; ++lines) {
+    const auto unread = buffer.cdata();
+    if (!std::string_view(static_cast<const char*>(unread.data()), unread.size())
+             .starts_with("\r\n")) {
+      break;
+    }
+    buffer.consume(2);
+  }
+  return lines;
+}
+
 void read_first_line(http_call& call, std::string_view unread) {
   const auto end = unread.find("\r\n");
   const auto line = unread.substr(0, end == unread.npos ? 0 : end);
@@ -151,7 +186,7 @@ void read_first_line(http_call& call, std::string_view unread) {
     return;
   }
   call.method = line.substr(0, first);
-  call.target = line.substr(first + 1, last - first - 1);
+  set_target(call, line.substr(first + 1, last - first - 1));
 }
 
 std::optional<error> read_error(const boost::system::error_code& ec, const http_limits& limits) {

@@ -4,6 +4,7 @@
 
 #include "gateway/http_api.hpp"
 
+#include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
 
@@ -40,6 +41,10 @@ private:
   std::function<void(std::uint64_t, boost::beast::string_view, error_code&)> on_chunk_;
   parser reader_;
 };
+
+// Takes the empty lines away with which some clients end the body before it (RFC 9112, section
+// 2.2); at most `most`. Returns how many.
+std::size_t skip_empty_lines(boost::beast::flat_buffer& buffer, std::size_t most);
 
 // Method and target of a request whose header is not read yet: of the first line of its bytes, if
 // that has come. Views into `unread`.

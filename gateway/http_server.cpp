@@ -5,6 +5,7 @@
 #include "gateway/http_session.hpp"
 #include "gateway/refusal.hpp"
 #include "gateway/request_guard.hpp"
+#include "gateway/request_id.hpp"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -60,7 +61,10 @@ void turn_away(const board& facts, door_kind door, tcp::socket& socket) {
   const auto full = fail(errc::overloaded, "the server has as many connections as it may have");
   const auto reply = errors_of(family_of(door))
                          .refusal(refuse_here(full, *facts.look()), facts.config().overload_status);
-  const auto bytes = render(reply, {.is_http_1_0 = false, .keeps_alive = false, .is_head = false});
+  const auto bytes = render(reply, {.is_http_1_0 = false,
+                                    .keeps_alive = false,
+                                    .is_head = false,
+                                    .request_id = new_request_id()});
   error_code ignored;
   socket.non_blocking(true, ignored);
   socket.write_some(asio::buffer(bytes), ignored);

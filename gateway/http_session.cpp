@@ -3,9 +3,11 @@
 
 #include "gateway/http_answers.hpp"
 #include "gateway/http_connection.hpp"
+#include "gateway/http_header.hpp"
 #include "gateway/http_request.hpp"
 #include "gateway/http_responses.hpp"
 #include "gateway/request_guard.hpp"
+#include "gateway/request_id.hpp"
 #include "gateway/websocket.hpp"
 
 #include <boost/asio/co_spawn.hpp>
@@ -26,8 +28,9 @@ public:
 private:
   asio::awaitable<after> shake_hands();
   asio::awaitable<after> one_request(bool is_first);
-  asio::awaitable<after> handle(http_request& request, bool is_first);
   asio::awaitable<after> end_faulty(const http_request& request, const error& why);
+  asio::awaitable<after> answer_request(http_request& request, bool is_first);
+  asio::awaitable<bool> await_request(bool is_first);
   asio::awaitable<error_code> read_head(http_request& request, bool is_first);
   asio::awaitable<after> judge_read_error(const http_request& request, error_code ec);
   asio::awaitable<after> serve(http_request& request);
@@ -68,6 +71,7 @@ asio::awaitable<after> http_session::shake_hands() {
   client_->socket().plain().receive(asio::buffer(&first, 1), tcp::socket::message_peek, ec);
   if (!ec && first >= 'A' && first <= 'Z') { // a method; TLS begins with 22
     client_->deadline().disarm();
+    client_->framing.request_id = new_request_id();
     co_return co_await client_->reply(
         error_reply(fail(errc::invalid_request, "this port speaks HTTPS: use https://")), true);
   }
@@ -80,13 +84,33 @@ asio::awaitable<after> http_session::shake_hands() {
   co_return after::next_request;
 }
 
+// Until there is the first byte of a request. Empty lines before it do not lengthen the wait.
+asio::awaitable<bool> http_session::await_request(bool is_first) {
+  constexpr std::size_t empty_lines_max = 8; // more than that is no client's habit
+  constexpr std::size_t step = 4096;
+  const auto& limits = client_->limits();
+  auto& buffer = client_->buffer();
+  client_->deadline().arm(is_first ? limits.header_timeout : limits.idle_timeout);
+  auto skipped = skip_empty_lines(buffer, empty_lines_max);
+  while (buffer.size() == 0 ||
+         (buffer.size() == 1 && *static_cast<const char*>(buffer.cdata().data()) == '\r')) {
+    if (co_await client_->socket().wait_readable()) { // an idle connection has no buffer
+      co_return false;
+    }
+    auto [ec, n] = co_await client_->socket().async_read_some(buffer.prepare(step), as_values);
+    if (ec) {
+      co_return false;
+    }
+    buffer.commit(n);
+    skipped += skip_empty_lines(buffer, empty_lines_max - skipped);
+  }
+  co_return true;
+}
+
 asio::awaitable<error_code> http_session::read_head(http_request& request, bool is_first) {
   const auto& limits = client_->limits();
-  if (client_->buffer().size() == 0) {
-    client_->deadline().arm(is_first ? limits.header_timeout : limits.idle_timeout);
-    if (co_await client_->socket().wait_readable()) {
-      co_return asio::error::eof; // idle for too long, or the server stops: no word is due
-    }
+  if (!co_await await_request(is_first)) {
+    co_return asio::error::eof; // idle for too long, or the server stops: no word is due
   }
   client_->deadline().arm(limits.header_timeout);
   client_->started_at = http_connection::clock::now();
@@ -105,6 +129,7 @@ asio::awaitable<after> http_session::judge_read_error(const http_request& reques
     const auto unread = client_->buffer().data();
     read_first_line(call, {static_cast<const char*>(unread.data()), unread.size()});
   }
+  client_->begin_request(path_of(call.target));
   if (client_->deadline().has_bitten()) {
     const auto late = http_api::refuse_early(
         call, fail(errc::request_timeout, "the request did not come in time"));
@@ -120,17 +145,26 @@ asio::awaitable<after> http_session::judge_read_error(const http_request& reques
 }
 
 asio::awaitable<after> http_session::one_request(bool is_first) {
+  client_->framing = {};
+  client_->framing.request_id = new_request_id(); // of what is no request
+  client_->has_begun_answer = false;
+  client_->route = client_->method = "other";
+  client_->model.clear();
+  client_->who = {};
+  client_->started_at = http_connection::clock::now();
+  client_->begin_request({});
   http_request request(client_->limits(), client_->door());
   std::optional<error> fault;
   auto next = after::close;
   try {
-    next = co_await handle(request, is_first);
+    next = co_await answer_request(request, is_first);
   } catch (...) {
     fault = fault_here("http");
   }
   if (fault) { // nothing can be waited for where an exception is handled
     next = co_await end_faulty(request, *fault);
   }
+  client_->end_request();
   co_return next;
 }
 
@@ -147,14 +181,9 @@ asio::awaitable<after> http_session::end_faulty(const http_request& request, con
   co_return co_await client_->reply(refusal, /*closes=*/true);
 }
 
-asio::awaitable<after> http_session::handle(http_request& request, bool is_first) {
+asio::awaitable<after> http_session::answer_request(http_request& request, bool is_first) {
   const auto& limits = client_->limits();
-  client_->framing = {};
-  client_->has_begun_answer = false;
-  client_->route = client_->method = "other";
-  client_->started_at = http_connection::clock::now();
   if (auto ec = co_await read_head(request, is_first); ec) {
-    client_->who = {};
     if (ec == http::error::body_limit) { // the header is read, and says so
       client_->route = http_api::route_name(request.call());
       client_->method = known_method(request.call().method);
@@ -163,17 +192,18 @@ asio::awaitable<after> http_session::handle(http_request& request, bool is_first
     co_return co_await judge_read_error(request, ec);
   }
   client_->framing = request.framing();
+  client_->begin_request(path_of(request.call().target));
   client_->route = http_api::route_name(request.call());
   client_->method = known_method(request.call().method);
   auto& reader = request.reader();
   auto admitted = request.admit_head(client_->core().api);
+  client_->who = std::move(admitted.who);
   if (admitted.refusal) {
-    trace_refusal(request, admitted.who, admitted.refusal->status);
+    trace_refusal(request, client_->who, admitted.refusal->status);
     // Without its body read the connection has no known next request.
     co_return co_await client_->reply(*admitted.refusal, !reader.is_done());
   }
-  client_->who = std::move(admitted.who);
-  if (request.expects_continue()) {
+  if (request.expects_continue() && !reader.is_done()) {
     if (!co_await client_->write("HTTP/1.1 100 Continue\r\n\r\n")) {
       co_return after::close;
     }
@@ -214,7 +244,8 @@ asio::awaitable<after> http_session::serve(http_request& request) {
     client_->deadline().disarm();
     client_->count_request(101);
     start_websocket_session(client_->core(), std::move(client_->socket()),
-                            request.reader().release(), std::move(client_->who));
+                            request.reader().release(), std::move(client_->who),
+                            {client_->framing.request_id, client_->address()});
     co_return after::handed_over;
   }
   auto& body = request.reader().get().body(); // the plan has what it says

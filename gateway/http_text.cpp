@@ -1,6 +1,8 @@
 #include "gateway/http_text.hpp"
 
+#include "gateway/http_header.hpp"
 #include "gateway/openai_response.hpp"
+#include "gateway/request_id.hpp"
 
 #include <fmt/format.h>
 
@@ -76,6 +78,9 @@ void append_head(std::string& out, int status, std::string_view content_type,
   if (!content_type.empty()) {
     fmt::format_to(std::back_inserter(out), "Content-Type: {}\r\n", content_type);
   }
+  if (!framing.request_id.empty()) {
+    fmt::format_to(std::back_inserter(out), "{}: {}\r\n", request_id_header, framing.request_id);
+  }
   if (!framing.keeps_alive) {
     out += "Connection: close\r\n";
   } else if (framing.is_http_1_0) {
@@ -83,8 +88,12 @@ void append_head(std::string& out, int status, std::string_view content_type,
   }
 }
 
-void append_headers(std::string& out, const header_list& headers) {
+// A handler's own id of the request would be a second one.
+void append_headers(std::string& out, const header_list& headers, const reply_framing& framing) {
   for (const auto& [name, value] : headers) {
+    if (!framing.request_id.empty() && lower(name) == lower(request_id_header)) {
+      continue;
+    }
     fmt::format_to(std::back_inserter(out), "{}: {}\r\n", name, value);
   }
 }
@@ -115,7 +124,7 @@ std::string render(const http_reply& reply, const reply_framing& framing) {
   out.reserve(reply.body.size() + 256);
   const bool has_body = reply.status != 204 && reply.status != 304; // RFC 9110, section 6.4.1
   append_head(out, reply.status, has_body ? reply.content_type : "", framing);
-  append_headers(out, reply.headers);
+  append_headers(out, reply.headers, framing);
   if (has_body) {
     fmt::format_to(std::back_inserter(out), "Content-Length: {}\r\n", reply.body.size());
   }
@@ -130,7 +139,7 @@ std::string event_stream_header(const reply_framing& framing, const header_list&
                                 std::string_view content_type) {
   std::string out;
   append_head(out, 200, content_type, framing);
-  append_headers(out, further);
+  append_headers(out, further, framing);
   out += "Cache-Control: no-cache\r\nX-Accel-Buffering: no\r\n"; // nginx must not hold events back
   if (!framing.is_http_1_0) {
     out += "Transfer-Encoding: chunked\r\n";
@@ -142,7 +151,7 @@ std::string event_stream_header(const reply_framing& framing, const header_list&
 std::string stream_header(const http_reply& reply, const reply_framing& framing) {
   std::string out;
   append_head(out, reply.status, reply.content_type, framing);
-  append_headers(out, reply.headers);
+  append_headers(out, reply.headers, framing);
   out += "X-Accel-Buffering: no\r\n"; // nginx must not hold pieces back
   if (!framing.is_http_1_0) {
     out += "Transfer-Encoding: chunked\r\n";

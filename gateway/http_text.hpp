@@ -32,6 +32,7 @@ struct reply_framing {
   bool is_http_1_0 = false;
   bool keeps_alive = true;
   bool is_head = false; // the header of a body that is not sent
+  std::string request_id{};
 };
 
 std::string render(const http_reply& reply, const reply_framing& framing);

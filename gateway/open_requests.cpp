@@ -46,6 +46,11 @@ void open_requests::take_note(std::size_t place, stream_event& e) {
     --untold_;
   }
   if (auto* c = std::get_if<chunk>(&e)) {
+    auto& used = usage_ ? *usage_ : usage_.emplace();
+    used.output_tokens += c->count;
+    if (c->finish != finish::none && c->choice == 0) {
+      used.prompt_tokens += c->prompt_tokens;
+    }
     if (c->finish != finish::none && one.choices_left > 0 && --one.choices_left == 0) {
       one.open.ended();
     }
@@ -54,7 +59,11 @@ void open_requests::take_note(std::size_t place, stream_event& e) {
     if (piece->is_last) {
       one.open.ended();
     }
-  } else if (!std::holds_alternative<granted>(e)) { // refused or failed
+  } else if (const auto* g = std::get_if<granted>(&e)) {
+    if (!usage_) {
+      usage_.emplace().ticket = g->ticket;
+    }
+  } else { // refused or failed
     one.open.ended();
   }
 }

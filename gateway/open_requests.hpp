@@ -3,6 +3,7 @@
 // before the end cancels all that still run.
 #pragma once
 
+#include "gateway/access_log.hpp"
 #include "gateway/reception.hpp"
 
 #include <functional>
@@ -25,6 +26,8 @@ public:
   void close(cancel_reason why) noexcept;
   const std::string& model() const noexcept { return all_.front().open.model(); }
   stream::instant begun_at() const noexcept { return all_.front().open.begun_at(); }
+  // Of what next() has given; none: no language model was asked.
+  const std::optional<request_usage>& usage() const noexcept { return usage_; }
 
 private:
   struct member {
@@ -36,6 +39,7 @@ private:
   void take_note(std::size_t place, stream_event& e);
 
   std::vector<member> all_;
+  std::optional<request_usage> usage_;
   std::uint32_t choices_;
   std::size_t untold_ = 0;
 };

@@ -413,7 +413,7 @@ ordered operation_of(const route_row& route, const gateway_config& config) {
   });
   const auto told = row == words.end() ? route_words{route.path, route.path} : *row;
   ordered out{{"summary", told.summary}};
-  if (route.access == route_access::open) {
+  if (route.access == route_access::open || route.access == route_access::page) {
     out["security"] = ordered::array();
   }
   for (const auto& name : names_in(openapi_path(route))) {

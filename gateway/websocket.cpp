@@ -8,9 +8,11 @@
 //               +--cancel--> error{cancelled}
 #include "gateway/websocket.hpp"
 
+#include "gateway/access_log.hpp"
 #include "gateway/openai_response.hpp"
 #include "gateway/refusal.hpp"
 #include "gateway/request_guard.hpp"
+#include "gateway/request_id.hpp"
 #include "gateway/socket_protocol.hpp"
 #include "gateway/websocket_messages.hpp"
 #include "gateway/websocket_settings.hpp"
@@ -39,6 +41,9 @@ struct socket_request {
   std::vector<std::uint32_t> sent;  // per choice: index of the last token sent
   std::vector<std::uint32_t> acked; // per choice
   std::uint32_t choices_left = 1;
+  request_usage used{};
+  int status = 0; // as an answer over HTTP would have it; 0: it runs
+  std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();
 
   // Tokens that may still be sent; without a window all.
   std::uint32_t room() const {
@@ -55,9 +60,10 @@ struct socket_request {
 
 class websocket_session : public std::enable_shared_from_this<websocket_session> {
 public:
-  websocket_session(door_core& core, client_socket socket, std::uint64_t id, caller who)
-      : core_(core), entry_(core, id), who_(std::move(who)), ws_(std::move(socket)),
-        bell_(std::make_shared<bell>(ws_.get_executor())) {}
+  websocket_session(door_core& core, client_socket socket, std::uint64_t id, caller who,
+                    socket_origin origin)
+      : core_(core), entry_(core, id), who_(std::move(who)), origin_(std::move(origin)),
+        ws_(std::move(socket)), bell_(std::make_shared<bell>(ws_.get_executor())) {}
 
   void start(upgrade_request upgrade);
   void stop() { // any thread
@@ -75,6 +81,7 @@ private:
   void take(socket_start&& m);
   void take(socket_resume&& m);
   bool has_room_for(const std::string& id);
+  void log(const std::string& id, const socket_request& r, errc if_running) const;
   void take(const socket_cancel& m);
   void take(const socket_ack& m);
   void note(const socket_mistake& m);
@@ -90,6 +97,7 @@ private:
   door_core& core_;
   table_entry entry_;
   caller who_;
+  const socket_origin origin_;
   websocket::stream<client_socket> ws_;
   std::shared_ptr<bell> bell_;
   std::shared_ptr<watchdog> watchdog_;
@@ -144,12 +152,15 @@ void websocket_session::end() {
 asio::awaitable<void> websocket_session::run(upgrade_request upgrade) {
   apply_limits(core_.config(), ws_);
   const auto offered = upgrade[boost::beast::http::field::sec_websocket_protocol];
-  if (offers_protocol({offered.data(), offered.size()})) {
-    ws_.set_option(websocket::stream_base::decorator([](websocket::response_type& answer) {
+  const bool has_protocol = offers_protocol({offered.data(), offered.size()});
+  ws_.set_option(websocket::stream_base::decorator([has_protocol, id = origin_.request_id](
+                                                       websocket::response_type& answer) {
+    answer.set(boost::beast::string_view(request_id_header.data(), request_id_header.size()), id);
+    if (has_protocol) {
       answer.set(boost::beast::http::field::sec_websocket_protocol,
                  {socket_protocol.data(), socket_protocol.size()});
-    }));
-  }
+    }
+  }));
   auto [ec] = co_await ws_.async_accept(upgrade, as_values);
   if (ec) {
     co_return;
@@ -159,8 +170,9 @@ asio::awaitable<void> websocket_session::run(upgrade_request upgrade) {
       [self = shared_from_this()](std::exception_ptr) { self->end(); });
   co_await read_loop();
   // The client is gone or closed: its tickets are cancelled now.
-  for (std::size_t i = 0; i < requests_.size(); ++i) {
+  for (const auto& [id, r] : requests_) {
     core_.websocket.counts().client_gone("websocket");
+    log(id, r, errc::cancelled);
   }
   requests_.clear();
   is_over_ = true;
@@ -234,6 +246,27 @@ bool websocket_session::has_room_for(const std::string& id) {
   return true;
 }
 
+void websocket_session::log(const std::string& id, const socket_request& r, errc if_running) const {
+  const auto& to = core_.facts->access_log();
+  if (!to) {
+    return;
+  }
+  constexpr int well = 200;
+  const bool is_over = r.choices_left == 0;
+  access_entry e;
+  e.door = "websocket";
+  e.path = "/v1/stream";
+  e.status = r.status ? r.status : is_over ? well : row_of(if_running).http_status;
+  e.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - r.began).count();
+  e.client = origin_.address;
+  e.key = who_.name();
+  e.request_id = origin_.request_id;
+  e.message_id = id;
+  e.model = r.open.model();
+  e.usage = r.used;
+  to->write(e);
+}
+
 void websocket_session::take(socket_start&& m) {
   if (!has_room_for(m.id)) {
     return;
@@ -281,6 +314,7 @@ void websocket_session::take(const socket_cancel& m) {
     return;
   }
   it->second.open.close(cancel_reason::client_asked);
+  log(m.id, it->second, errc::cancelled);
   requests_.erase(it);
   say(socket_error_text(m.id, fail(errc::cancelled, "cancelled by the client")));
 }
@@ -305,7 +339,9 @@ void websocket_session::take(const socket_ack& m) {
 
 bool websocket_session::tell_chunk(const std::string& id, socket_request& r, const chunk& c,
                                    std::vector<std::string>& out) {
+  r.used.output_tokens += c.count;
   if (const auto failure = failure_of(c)) {
+    r.status = row_of(failure->code).http_status;
     out.push_back(socket_error_text(id, *failure));
     return true; // dropping the request cancels its other choices
   }
@@ -316,6 +352,7 @@ bool websocket_session::tell_chunk(const std::string& id, socket_request& r, con
   if (c.finish == finish::none) {
     return false;
   }
+  r.used.prompt_tokens = c.prompt_tokens;
   const bool is_last = --r.choices_left == 0;
   out.push_back(done_text(id, c, r.shape, is_last));
   if (is_last) {
@@ -358,12 +395,14 @@ bool websocket_session::collect(const std::string& id, socket_request& r,
       return true;
     }
     if (const auto* g = std::get_if<granted>(&*event)) {
+      r.used.ticket = g->ticket;
       out.push_back(granted_text(id, *g));
       continue;
     }
     const auto* refused = std::get_if<rejected>(&*event);
     const auto* broken = std::get_if<failed>(&*event);
     if (refused || broken) {
+      r.status = row_of(refused ? refused->reason.code : broken->reason.code).http_status;
       out.push_back(refused ? socket_refusal_text(id, *refused)
                             : socket_error_text(id, broken->reason));
       r.open.ended();
@@ -404,7 +443,12 @@ asio::awaitable<void> websocket_session::write_loop() {
     replies_.clear();
     replies_bytes_ = 0;
     for (auto it = requests_.begin(); it != requests_.end();) {
-      it = tell(it->first, it->second, out) ? requests_.erase(it) : std::next(it);
+      if (!tell(it->first, it->second, out)) {
+        ++it;
+        continue;
+      }
+      log(it->first, it->second, errc::cancelled);
+      it = requests_.erase(it);
     }
     for (const auto& text : out) {
       if (!co_await write(text)) {
@@ -425,13 +469,14 @@ asio::awaitable<void> websocket_session::write_loop() {
 } // namespace
 
 void start_websocket_session(door_core& core, client_socket socket, upgrade_request upgrade,
-                             caller who) {
+                             caller who, socket_origin origin) {
   // Its HTTP session has been counted against the limit and leaves the table now.
   const auto id = core.connections.enter([] {}, SIZE_MAX);
   if (!id) {
     return; // the server stops
   }
-  auto session = std::make_shared<websocket_session>(core, std::move(socket), *id, std::move(who));
+  auto session = std::make_shared<websocket_session>(core, std::move(socket), *id, std::move(who),
+                                                     std::move(origin));
   core.connections.replace(*id, [weak = std::weak_ptr(session)] {
     if (auto self = weak.lock()) {
       self->stop();

@@ -8,10 +8,16 @@
 
 namespace baton::gateway {
 
+// Of its handshake, for the access log.
+struct socket_origin {
+  std::string request_id;
+  std::string address; // its client's
+};
+
 // Takes the socket of an HTTP session that asked for the upgrade, and serves it until it ends.
 // `who` was let in, and asks for all that comes.
 void start_websocket_session(door_core& core, client_socket socket,
                              boost::beast::http::request<boost::beast::http::string_body> upgrade,
-                             caller who);
+                             caller who, socket_origin origin);
 
 } // namespace baton::gateway

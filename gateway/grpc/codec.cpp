@@ -1,6 +1,7 @@
 // Heavy: protobuf.
 #include "gateway/grpc/codec.hpp"
 
+#include "health.pb.h"
 #include "kserve.pb.h"
 #include "torchserve_inference.pb.h"
 #include "torchserve_management.pb.h"
@@ -218,6 +219,7 @@ const grpc_codec& protobuf_codec() {
   // Its messages are found by name alone: the linker must not leave them out.
   google::protobuf::LinkMessageReflection<
       org::pytorch::serve::grpc::management::ManagementResponse>();
+  google::protobuf::LinkMessageReflection<grpc::health::v1::HealthCheckResponse>();
   static const codec the_one = [] {
     google::protobuf::SetLogHandler(nullptr); // any client could fill the log
     return codec();

@@ -13,6 +13,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
+#include <utility>
 
 namespace baton::gateway {
 namespace {
@@ -37,10 +39,22 @@ std::string text_of(const grpc::ByteBuffer& buffer) {
   return all;
 }
 
+// Of "ipv4:127.0.0.1:5001" or "ipv6:%5B::1%5D:5001".
+std::string address_of(std::string peer) {
+  for (const auto& [from, to] :
+       {std::pair("ipv4:", ""), {"ipv6:", ""}, {"%5B", "["}, {"%5D", "]"}}) {
+    if (const auto at = peer.find(from); at != peer.npos) {
+      peer.replace(at, std::strlen(from), to);
+    }
+  }
+  return peer;
+}
+
 grpc_head head_of(const grpc::GenericCallbackServerContext& context, std::size_t listener) {
   grpc_head head;
   head.listener = listener;
   head.method = context.method();
+  head.peer = address_of(context.peer());
   for (const auto& [name, value] : context.client_metadata()) {
     head.metadata.emplace_back(std::string(name.data(), name.size()),
                                std::string(value.data(), value.size()));
@@ -61,6 +75,11 @@ public:
     to_.happened(number_, grpc_began{head_of(context, listener), this});
   }
 
+  void greet(const grpc_metadata& initial) override {
+    for (const auto& [name, value] : initial) {
+      context_.AddInitialMetadata(name, value);
+    }
+  }
   void read() override { StartRead(&incoming_); }
   void write(std::string bytes) override {
     outgoing_ = buffer_of(bytes);

@@ -50,11 +50,14 @@ def load_module(path: str) -> ModuleType:
     return module
 
 
+LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR, "off": logging.CRITICAL + 1}
+
+
 def start(make: Callable[[Context], Handler], options: List[str]) -> None:
     """Serves what `make` gives until SIGTERM. What it raises is for good, what `initialize` raises is
     tried again by the supervisor, unless it is Unusable."""
     begun = time.monotonic()
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    logging.basicConfig(level=LEVELS.get(os.environ.get("BATON_LOG_LEVEL", ""), logging.INFO), format="%(asctime)s %(levelname)s %(message)s")
     try:
         context = Context.of_environment(options)
         door, node, epoch = (os.environ[f"BATON_WORKER_{key}"] for key in ("DOOR", "NODE", "EPOCH"))

@@ -75,6 +75,8 @@ int read_flags(int argc, char** argv, settings& s) {
   app.add_flag("--allow-unauthenticated", g.allow_unauthenticated);
   app.add_option("--handshake-timeout-ms", handshake_ms);
   app.add_option("--alias", g.model_aliases);
+  app.add_flag_callback("--no-placeholder-models", [&g] { g.placeholder_models.clear(); });
+  app.add_option("--access-log", g.access_log);
   app.add_option("--stream-buffer", g.stream_buffer_max_bytes);
   app.add_option("--requests", g.requests_max);
   app.add_option("--overload-status", g.overload_status);
@@ -182,7 +184,7 @@ gateway::json fields_of(gateway::openai_api api, const gateway::gateway_config& 
 
 gateway::json routes() {
   constexpr const char* methods[] = {"GET", "POST", "DELETE", "SOCKET"};
-  constexpr const char* access[] = {"open", "user", "admin"};
+  constexpr const char* access[] = {"open", "user", "admin", "page"};
   auto rows = gateway::json::array();
   for (const auto& row : gateway::http_api::routes()) {
     rows.push_back({{"path", row.path},

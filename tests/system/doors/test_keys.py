@@ -55,16 +55,21 @@ def ask(url, row, headers=None, method=None):
 def test_every_route_of_the_table_by_every_key(start, keys_file):
     g = keyed(start, keys_file)
     assert {r["path"] for r in g.routes if r["access"] == "open"} == {"/health", "/ping", "/v2/health/live", "/v2/health/ready"}
+    assert {r["path"] for r in g.routes if r["access"] == "page"} == {"/", "/page/"}
     for row in g.routes:
         is_unknown = "{id}" in row["path"] or row["path"] == "/v1/workers/"  # there is no such answer, or model, here
         served = 101 if row["method"] == "SOCKET" else 404 if is_unknown else 503 if row["path"].endswith("/unload") else 200
-        is_open, is_admins = row["access"] == "open", row["access"] == "admin"
+        is_open, is_admins = row["access"] in ("open", "page"), row["access"] == "admin"
         said = [ask(g.url, row, h) for h in (None, {"Authorization": "Bearer K"}, USER, ADMIN)]
         locked = served if is_open else 401
         assert said == [locked, locked, 403 if is_admins else served, served], row
-        if not is_open:
+        if not is_open and row["path"] != "/":  # where the page is
             assert [ask(g.url, row, method=m) for m in ("HEAD", "OPTIONS", "DELETE", "PUT", "TRACE")] == [401] * 5, row
         assert ask(g.admin, row) == (served if is_open or is_admins else 401), row
+        verb = "GET" if row["method"] == "SOCKET" else row["method"]
+        refused = httpx.request(verb, g.url + row["path"])
+        challenges = refused.headers.get_list("www-authenticate")
+        assert challenges == (["Bearer"] if refused.status_code == 401 else []), row
         assert ask(g.admin, row, USER) == served, row
     for nothing in ("/no", "/v1/models/", "/metrics/", "//metrics", "/%6detrics", "/metrics%00", "/Health", "/health/../metrics", "/pause"):
         reply = exchange(g, request("GET", nothing))

@@ -45,13 +45,13 @@ def test_a_stream_that_fails_is_an_error_behind_what_came(gateway):
     assert told["error"] == "GenerationError" and [p["token"]["text"] for p in told["came"]] == ["w0 ", "w1 ", "w2 "]
 
 
-def test_its_whole_chats_name_the_model_tgi(start):
+def test_its_chats_name_the_model_tgi(start):
     chat = {"call": "chat", "messages": [{"role": "user", "content": "tokens=2"}]}
-    g = start("--pipeline", "tgi")
-    whole, streamed = calls(g.url, chat, {**chat, "stream": True})
-    assert whole["answer"]["choices"][0]["message"]["content"] == "w0 w1 "
-    assert streamed["error"] == "AttributeError"  # each piece has to name a role and tool_calls, which OpenAI's do not: the client fails at them
-    told, = calls(start().url, chat)
+    for flags in ((), ("--pipeline", "tgi")):
+        whole, streamed = calls(start(*flags).url, chat, {**chat, "stream": True})
+        assert whole["answer"]["choices"][0]["message"]["content"] == "w0 w1 "
+        assert streamed["error"] == "AttributeError"  # each piece has to name a role and tool_calls, which OpenAI's do not: the client fails at them
+    told, = calls(start("--pipeline", "a", "--pipeline", "b").url, chat)
     assert told["error"] == "NotFoundError" and "'tgi' does not exist" in told["message"]
 
 

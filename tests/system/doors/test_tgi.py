@@ -147,11 +147,55 @@ def test_info_and_health(gateway):
 
 
 def test_chats_of_the_client_pass(client):
-    """With `model`: without it the client names a model "dummy", and only TGI does not mind."""
     schema = {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object"}}}
     said = [{"role": "user", "content": "tokens=2"}]
     assert client.chat_completion(said, model="fake", response_format=schema).choices[0].message.content == "w0 w1 "
     assert "".join(c.choices[0].delta.content or "" for c in client.chat_completion(said, model="fake", stream=True)) == "w0 w1 "
+
+
+PLACEHOLDERS = ["dummy", "tgi"]  # of huggingface_hub; of text-generation and of LiteLLM's huggingface/tgi
+
+
+def test_chats_of_the_client_need_no_model(start):
+    g = start()
+    client = InferenceClient(model=g.url, timeout=30)  # which says "dummy"
+    said = [{"role": "user", "content": "tokens=2"}]
+    whole = client.chat_completion(said)
+    assert whole.choices[0].message.content == "w0 w1 " and whole.model == "fake"
+    assert "".join(c.choices[0].delta.content or "" for c in client.chat_completion(said, stream=True)) == "w0 w1 "
+    assert InferenceClient(base_url=g.url).chat.completions.create(messages=said).model == "fake"
+
+
+@pytest.mark.parametrize("path, body", [
+    ("/v1/chat/completions", {"messages": [{"role": "user", "content": "tokens=2"}]}), ("/v1/completions", {"prompt": ["tokens=2", "tokens=1"]}),
+    ("/", {"inputs": "tokens=2"}), ("/generate", {"inputs": "tokens=2"}), ("/generate_stream", {"inputs": "tokens=2"}), ("/tokenize", {"inputs": "ab"})])
+def test_names_that_clients_of_tgi_say_stand_for_the_one_model(start, path, body):
+    one, several = start("--alias", "other"), start("--pipeline", "fake", "--pipeline", "second")
+    replicas, none = start("--pipeline", "fake", "--pipeline", "fake"), start("--no-placeholder-models")
+    for name in PLACEHOLDERS:
+        ask = lambda g, n=name: httpx.post(g.url + path, json={"model": n, **body}, timeout=30)  # noqa: E731
+        assert ask(one).status_code == ask(replicas).status_code == ask(one, "other").status_code == 200
+        for g in (several, none):
+            r = ask(g)
+            assert r.status_code == 404 and f"'{name}' does not exist" in r.text and "'fake'" in r.text
+        for unknown in ("nope", "Dummy", "dummy ", "tgi/fake"):
+            assert ask(one, unknown).status_code == 404
+
+
+def test_a_model_that_has_such_a_name_is_meant(start):
+    g = start("--pipeline", "tgi", "--pipeline", "dummy")
+    for name in PLACEHOLDERS:
+        r = httpx.post(g.url + "/v1/completions", json={"model": name, "prompt": "tokens=1"})
+        assert r.status_code == 200 and r.json()["model"] == name
+    at_alias = httpx.post(start("--alias", "dummy").url + "/v1/completions", json={"model": "dummy", "prompt": "tokens=1"})
+    assert at_alias.status_code == 200 and at_alias.json()["model"] == "dummy"
+
+
+def test_other_apis_do_not_know_such_names(start):
+    g = start("--torchserve-inference", "127.0.0.1:0")
+    for path, body in (("/v1/responses", {"input": "a"}), ("/v1/embeddings", {"input": "a"}), ("/detokenize", {"tokens": [97]}), ("/tokenize", {"prompt": "a"})):
+        assert httpx.post(g.url + path, json={"model": "tgi", **body}).status_code == 404, path
+    assert httpx.get(g.url + "/v1/models/tgi").status_code == 404 and httpx.get(g.url + "/v2/models/tgi").status_code == 404
 
 
 def test_root_is_the_page_and_a_list(gateway):

@@ -4,6 +4,7 @@
 #include "gateway/grpc_call.hpp"
 #include "tests/unit/gateway/front_world.hpp"
 
+#include "health.pb.h"
 #include "kserve.pb.h"
 #include <doctest/doctest.h>
 
@@ -16,6 +17,8 @@ struct fake_line final : grpc_line {
   int reads = 0, cancels = 0, ends = 0;
   std::vector<std::string> writes;
   grpc_status end;
+  grpc_metadata initial;
+  void greet(const grpc_metadata& with) override { initial = with; }
   void read() override { ++reads; }
   void write(std::string bytes) override { writes.push_back(std::move(bytes)); }
   void finish(const grpc_status& with) override {
@@ -37,7 +40,8 @@ struct world : at_desk::front_world {
   std::unique_ptr<grpc_call> begin(fake_line& line, std::string_view name,
                                    std::chrono::milliseconds time_left = {}) {
     grpc_head head;
-    head.method = fmt::format("/inference.GRPCInferenceService/{}", name);
+    head.method = name.starts_with('/') ? std::string(name)
+                                        : fmt::format("/inference.GRPCInferenceService/{}", name);
     head.time_left = time_left;
     return std::make_unique<grpc_call>(shared, grpc_service::kserve, grpc_began{head, &line},
                                        [this] { ++wakes; });
@@ -275,4 +279,57 @@ TEST_CASE_FIXTURE(world, "no more requests of one call are open than its bound")
   }
   CHECK(line.reads == static_cast<int>(most)); // until one of them has ended
   CHECK(facts->requests_open() == most);
+}
+
+TEST_CASE_FIXTURE(world, "who watches a service hears of each change once, and nothing ends") {
+  using grpc::health::v1::HealthCheckResponse;
+  const auto told = [](const std::string& bytes) {
+    HealthCheckResponse m;
+    REQUIRE(m.ParseFromString(bytes));
+    return m.status();
+  };
+  fake_line line;
+  auto call = begin(line, "/grpc.health.v1.Health/Watch");
+  grpc::health::v1::HealthCheckRequest asked;
+  asked.set_service("m");
+  call->read(asked.SerializeAsString());
+  REQUIRE(line.writes.size() == 1);
+  CHECK(told(line.writes[0]) == HealthCheckResponse::SERVING);
+  lose(0); // while the client does not read
+  say_ready(0);
+  lose(0);
+  call->watch();
+  CHECK(line.writes.size() == 1);
+  call->written();
+  call->watch();
+  REQUIRE(line.writes.size() == 2);
+  CHECK(told(line.writes[1]) == HealthCheckResponse::NOT_SERVING);
+  call->written();
+  call->watch();
+  call->expire(grpc_call::clock::now() + std::chrono::hours(1));
+  CHECK(line.writes.size() == 2);
+  CHECK(line.ends == 0);
+  call->cancelled();
+  CHECK(line.ended_with(grpc_code::cancelled));
+  say_ready(0);
+  call->watch();
+  CHECK(line.writes.size() == 2);
+}
+
+TEST_CASE_FIXTURE(world, "health is checked once, and what is not known is not found") {
+  for (const auto* name : {"", "inference.GRPCInferenceService", "m", "nope"}) {
+    CAPTURE(name);
+    fake_line line;
+    auto call = begin(line, "/grpc.health.v1.Health/Check");
+    grpc::health::v1::HealthCheckRequest asked;
+    asked.set_service(name);
+    call->read(asked.SerializeAsString());
+    if (std::string_view(name) == "nope") {
+      CHECK(line.ended_with(grpc_code::not_found));
+    } else {
+      REQUIRE(line.writes.size() == 1);
+      call->written();
+      CHECK(line.ended_with(grpc_code::ok));
+    }
+  }
 }

@@ -1,9 +1,13 @@
 // Responses as bytes, and what each route does with a call. No sockets.
 #include "gateway/http_api.hpp"
+#include "gateway/http_header.hpp"
+#include "gateway/http_request.hpp"
 #include "gateway/http_text.hpp"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
+
+#include <cstring>
 
 using namespace baton;
 using namespace baton::gateway;
@@ -293,4 +297,43 @@ TEST_CASE("a comment stands between server-sent events, and in nothing else") {
   }
   for (const auto* type : {"", "text/plain", "text/event-stream2", "application/x-ndjson"})
     CHECK_FALSE(takes_comment(type, "data: a\n\n"));
+}
+
+TEST_CASE("a request line names a path, the server, or an http URL of it") {
+  struct row {
+    std::string_view method, text, target, authority;
+  };
+  for (const row& r :
+       {row{"GET", "/a?b=http://c", "/a?b=http://c", ""},
+        row{"GET", "http://h/a?b#c", "/a?b#c", "h"}, row{"GET", "HTTPS://h:1/", "/", "h:1"},
+        row{"GET", "http://[::1]:8000/a", "/a", "[::1]:8000"}, row{"GET", "http://h", "/", "h"},
+        row{"GET", "http://h?q", "/", "h"}, row{"OPTIONS", "http://h", "*", "h"},
+        row{"OPTIONS", "*", "*", ""}}) {
+    CAPTURE(r.text);
+    const auto read = read_target(r.method, r.text);
+    REQUIRE(read);
+    CHECK(read->target == r.target);
+    CHECK(read->authority == r.authority);
+  }
+  for (const auto* text : {"", "*", "a", "h:80", "http:/h", "http://", "http:///a", "http://u@h/a",
+                           "ftp://h/a", "?a"}) {
+    CAPTURE(text);
+    CHECK_FALSE(read_target("GET", text));
+  }
+}
+
+TEST_CASE("empty lines before a request are taken away, and no more of them than are allowed") {
+  const auto skip = [](std::string text, std::size_t most) {
+    boost::beast::flat_buffer buffer;
+    std::memcpy(buffer.prepare(text.size()).data(), text.data(), text.size());
+    buffer.commit(text.size());
+    const auto lines = skip_empty_lines(buffer, most);
+    const auto rest = buffer.cdata();
+    return std::pair(lines, std::string(static_cast<const char*>(rest.data()), rest.size()));
+  };
+  CHECK(skip("\r\n\r\nGET", 8) == std::pair(std::size_t{2}, std::string("GET")));
+  CHECK(skip("\r\n\r\nGET", 1) == std::pair(std::size_t{1}, std::string("\r\nGET")));
+  CHECK(skip("\r", 8) == std::pair(std::size_t{0}, std::string("\r")));
+  CHECK(skip("\n", 8) == std::pair(std::size_t{0}, std::string("\n")));
+  CHECK(skip("", 8) == std::pair(std::size_t{0}, std::string()));
 }

@@ -1,0 +1,79 @@
+"""grpc.health.v1 at every gRPC address, by gRPC's own client for it, as probes of Kubernetes and of proxies use it."""
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+FLAGS = ("--kserve-grpc", "127.0.0.1:0", "--torchserve-grpc-inference", "127.0.0.1:0", "--torchserve-grpc-management", "127.0.0.1:0",
+         "--alias", "ensemble")
+SERVING, NOT_SERVING, UNKNOWN = (health_pb2.HealthCheckResponse.ServingStatus.Value(n) for n in ("SERVING", "NOT_SERVING", "SERVICE_UNKNOWN"))
+SERVICES = {"kserve": "inference.GRPCInferenceService", "inference": "org.pytorch.serve.grpc.inference.InferenceAPIsService",
+            "management": "org.pytorch.serve.grpc.management.ManagementAPIsService"}
+HEALTH = "grpc.health.v1.Health"
+
+
+def stub(g, door="kserve"):
+    return health_pb2_grpc.HealthStub(grpc.insecure_channel(g.grpc[door]))
+
+
+def asked(name=""):
+    return health_pb2.HealthCheckRequest(service=name)
+
+
+def refusal(call, *arguments, **fields):
+    with pytest.raises(grpc.RpcError) as e:
+        call(*arguments, timeout=20, **fields)
+    return e.value.code()
+
+
+@pytest.mark.parametrize("door", SERVICES)
+def test_health_is_checked_at_every_grpc_address(start, door):
+    g = start(*FLAGS)
+    health = stub(g, door)
+    for name in ("", SERVICES[door], HEALTH, "fake", "ensemble"):
+        assert health.Check(asked(name), timeout=20).status == SERVING, name
+    others = [s for d, s in SERVICES.items() if d != door]
+    for name in ("nope", "fake/1", *others):
+        assert refusal(health.Check, asked(name)) == grpc.StatusCode.NOT_FOUND, name
+    told = health.List(health_pb2.HealthListRequest(), timeout=20).statuses
+    assert {n: s.status for n, s in told.items()} == dict.fromkeys(["", SERVICES[door], HEALTH, "fake"], SERVING)
+    g.tell("phase loading")
+    assert health.Check(asked(), timeout=20).status == NOT_SERVING and health.Check(asked("fake"), timeout=20).status == NOT_SERVING
+
+
+def test_health_is_watched_while_it_changes(start):
+    g = start(*FLAGS)
+    health = stub(g)
+    whole, model, nobody = (health.Watch(asked(n), timeout=60) for n in ("", "fake", "nope"))
+    assert next(whole).status == SERVING and next(model).status == SERVING and next(nobody).status == UNKNOWN
+    g.tell("phase loading")
+    assert next(whole).status == NOT_SERVING and next(model).status == NOT_SERVING
+    g.tell("phase ready")
+    assert next(whole).status == SERVING and next(model).status == SERVING
+    model.cancel()
+    g.tell("drain")
+    assert next(whole).status == NOT_SERVING
+    nobody.cancel()
+    whole.cancel()
+
+
+def test_health_needs_no_key_and_the_names_of_models_do(start, keys_file):
+    g = start(*FLAGS, "--keys", str(keys_file))
+    health = stub(g)
+    for name in ("", SERVICES["kserve"]):
+        assert health.Check(asked(name), timeout=20).status == SERVING
+    assert refusal(health.Check, asked("fake")) == grpc.StatusCode.NOT_FOUND
+    assert "fake" not in health.List(health_pb2.HealthListRequest(), timeout=20).statuses
+    assert next(health.Watch(asked("fake"), timeout=60)).status == UNKNOWN
+    key = [("authorization", "Bearer k")]
+    assert health.Check(asked("fake"), metadata=key, timeout=20).status == SERVING
+    assert next(health.Watch(asked("fake"), metadata=key, timeout=60)).status == SERVING
+    assert refusal(health.Check, asked(), metadata=[("authorization", "Bearer wrong")]) == grpc.StatusCode.UNAUTHENTICATED
+
+
+def test_what_is_no_question_about_health_is_refused(start):
+    g = start(*FLAGS)
+    channel = grpc.insecure_channel(g.grpc["kserve"])
+    assert refusal(channel.unary_unary(f"/{HEALTH}/Nope"), b"") == grpc.StatusCode.UNIMPLEMENTED
+    for name in ("Check", "Watch"):
+        call = channel.unary_unary if name == "Check" else lambda path: (lambda *a, **k: next(channel.unary_stream(path)(*a, **k)))
+        assert refusal(call(f"/{HEALTH}/{name}"), b"\xff\xff") == grpc.StatusCode.INVALID_ARGUMENT
