@@ -1,6 +1,7 @@
 #include "gateway/grpc_health.hpp"
 
 #include "gateway/json_reader.hpp"
+#include "gateway/json_text.hpp"
 #include "gateway/kserve_worker_model.hpp"
 
 #include <array>
@@ -48,7 +49,7 @@ std::string list_of(grpc_service door, const caller& who, board& facts) {
       add(model.name);
     }
   }
-  return json({{"statuses", std::move(all)}}).dump();
+  return json_text(json({{"statuses", std::move(all)}}));
 }
 
 } // namespace
@@ -65,7 +66,7 @@ health_status health_of(grpc_service door, const caller& who, std::string_view n
 
 std::string health_message(health_status now, const grpc_codec& codec) {
   return codec.message_of("grpc.health.v1.HealthCheckResponse",
-                          json({{"status", name_of(now)}}).dump());
+                          json_text(json({{"status", name_of(now)}})));
 }
 
 result<std::string> health_question(std::string_view message, const grpc_codec& codec) {

@@ -19,7 +19,6 @@
 namespace baton::gateway {
 namespace {
 
-constexpr std::string_view model_prefix = "/v1/models/";
 constexpr std::string_view worker_prefix = "/v1/workers/";
 constexpr std::array own_routes{
     route_row{"/", method_set::get, route_access::page},
@@ -119,26 +118,10 @@ http_reply refusal(const error& e, const route_row* row = nullptr, std::string_v
   return errors_of(row ? row->speaks : otherwise).failure(e);
 }
 
-http_reply json_reply(std::string body) {
-  http_reply reply;
-  reply.body = std::move(body);
-  return reply;
-}
-
 http_reply options_reply(std::string methods) {
   http_reply reply;
   reply.status = 204;
   reply.headers.emplace_back("Allow", std::move(methods));
-  return reply;
-}
-
-http_reply standing_reply(const snapshot& s, std::string body) {
-  auto reply = json_reply(std::move(body));
-  if (standing_of(s).phase != phase::ready) {
-    reply.status = row_of(errc::not_ready).http_status;
-    reply.headers.emplace_back("Retry-After", "1");
-  }
-  reply.headers.emplace_back("Cache-Control", "no-store");
   return reply;
 }
 
@@ -438,66 +421,6 @@ http_plan http_api::plan(const http_call& call) const {
     return refusal(fail(errc::invalid_request, "'/v1/stream' is a WebSocket: connect with one"));
   }
   return answer_get(path, call);
-}
-
-http_reply http_api::answer_get(std::string_view path, const http_call& call) const {
-  const auto now = facts_->look();
-  if (path == "/health") {
-    return standing_reply(*now, health_body(*now));
-  }
-  if (path == "/ping") {
-    return standing_reply(*now, ping_body(*now));
-  }
-  if (path == "/version") {
-    return json_reply(version_body(facts_->config().build));
-  }
-  if (path == "/openapi.json") {
-    return json_reply(openapi_body(facts_->config()));
-  }
-  if (path == "/load") {
-    return json_reply(load_body(*now, facts_->requests_open()));
-  }
-  if (path == "/cluster") {
-    return json_reply(cluster_body(*now, facts_->requests_open()));
-  }
-  if (path == "/metrics") {
-    auto reply =
-        json_reply(facts_->metrics().text(*now, facts_->requests_open(), facts_->gate().usage(),
-                                          facts_->worker_views()) +
-                   worker_metrics(facts_->worker_views()) + facts_->handler_metrics()->text());
-    reply.content_type = "text/plain; version=0.0.4; charset=utf-8";
-    return reply;
-  }
-  if (path == "/v1/models" || path.starts_with(model_prefix)) {
-    return models_reply(path);
-  }
-  if (path == "/info") {
-    const auto card = find_model(*now, {}, {});
-    return card ? json_reply(tgi_info_body(*card, facts_->config())) : tgi_failure(card.error());
-  }
-  return web_reply(path, {call.if_none_match, call.accept_encoding});
-}
-
-http_reply http_api::models_reply(std::string_view path) const {
-  const auto cards = models_of(*facts_->look());
-  const auto& aliases = facts_->config().model_aliases;
-  if (path == "/v1/models") {
-    return json_reply(models_body(cards, aliases));
-  }
-  const auto id = percent_decoded(path.substr(model_prefix.size()));
-  if (id) {
-    const auto card = std::find_if(cards.begin(), cards.end(),
-                                   [&](const model_card& c) { return c.name == *id; });
-    if (card != cards.end()) {
-      return json_reply(model_body(*card, *id));
-    }
-    const bool is_alias = std::find(aliases.begin(), aliases.end(), *id) != aliases.end();
-    if (is_alias && !cards.empty()) {
-      return json_reply(model_body(cards.front(), *id));
-    }
-  }
-  return refusal(fail_param(errc::model_not_found, "model", "the model '{}' does not exist",
-                            id.value_or("?")));
 }
 
 } // namespace baton::gateway

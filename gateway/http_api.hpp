@@ -115,6 +115,8 @@ struct route_row {
   bool takes_any_media = false;           // not JSON alone
 };
 
+inline constexpr std::string_view model_prefix = "/v1/models/"; // a model's name follows
+
 class http_api {
 public:
   explicit http_api(std::shared_ptr<board> facts);

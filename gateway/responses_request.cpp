@@ -294,7 +294,7 @@ void tell_defaults(const sampling_defaults& of_model, response_create& out) {
   };
   tell(sampling_field::temperature, of_model.temperature);
   tell(sampling_field::top_p, of_model.top_p);
-  out.shape.asked = asked.dump();
+  out.shape.asked = json_text(asked);
 }
 
 // Of an empty body everything is asked for, and it is refused for what it lacks.
