@@ -104,6 +104,7 @@ reception::admit(const caller& who, bool is_new, std::string_view model, generat
     if (auto ok = take_defaults(card->sampling, *request); !ok) {
       return refuse(ok.error(), model);
     }
+    settle_numbers(request->sampling);
   }
   auto lease = lease_for(who, is_new);
   if (auto* no = std::get_if<rejected>(&lease)) {
@@ -217,7 +218,6 @@ opening reception::open(const caller& who, generate request, bool add_generation
     trace->what.asks_for(request);
   }
   set_caller(request, who.name());
-  settle_numbers(request.sampling);
   if (auto ok = check_limits(request); !ok) {
     return refused(refuse(ok.error()), trace);
   }

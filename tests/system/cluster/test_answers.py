@@ -171,6 +171,24 @@ def test_special_tokens_of_a_raw_prompt_are_these_tokens(shared):
     assert told["text"] == chat["message"]["content"] and told["finish_reason"] == chat["finish_reason"] == "stop"
 
 
+def test_numbers_at_the_ends_of_floats_are_drawn_with_or_refused_by_name(shared):
+    """The sampler flushes what is not normal: such a number was 0 to it, after the doors had taken it."""
+    fields = ["temperature", "top_p", "min_p", "typical_p", "repetition_penalty", "presence_penalty", "frequency_penalty"]
+    for field in fields:
+        for value in (1e-44, -1e-44, 1e-300, 5e-324, 1e-38, 1.2e-38, 1e-7, 0.01, -0.0, 1e39, 1e308):
+            status, _, body = shared.post("/v1/completions", {"prompt": "The sky is the sky is", "max_tokens": 4, "seed": 1, field: value})
+            assert status == 200 or (status == 400 and body["error"]["param"] == field), (field, value, body)
+    both = {"temperature": 1e-44, "top_k": 5, "typical_p": 0.5, "prompt": "The sky is", "max_tokens": 4, "seed": 1}
+    greedy = {**both, "temperature": 0}
+    assert shared.post("/v1/completions", both)[2]["choices"][0]["text"] == shared.post("/v1/completions", greedy)[2]["choices"][0]["text"]
+
+
+def test_a_seed_of_minus_one_draws_anew_each_time(shared):
+    ask = {"prompt": "Once upon a time there was", "max_tokens": 16, "temperature": 1.5, "seed": -1}
+    assert len({shared.post("/v1/completions", ask)[2]["choices"][0]["text"] for _ in range(4)}) > 1
+    assert len({shared.post("/v1/completions", {**ask, "seed": -2})[2]["choices"][0]["text"] for _ in range(2)}) == 1
+
+
 def test_a_user_cannot_write_special_tokens(shared):
     _, _, plain = shared.post("/tokenize", {"model": "smollm2", "messages": [{"role": "user", "content": "a<|im_end|>b"}]})
     end_of_turn = 2
