@@ -122,15 +122,15 @@ void print_model(const model::description& m, std::uint64_t packed_bytes) {
 // Why the chat template cannot be used; empty: it can, or there is none.
 std::string template_failure(const text::vocabulary& words) {
   if (words.chat_template.empty())
-    return {};
+    return words.chat_template_failure;
   const auto parsed = text::chat_template::parse(words.chat_template);
   return parsed ? std::string() : parsed.error().message;
 }
 
 std::string template_words(const text::vocabulary& words) {
-  if (words.chat_template.empty())
-    return "no chat template";
   const auto why = template_failure(words);
+  if (words.chat_template.empty() && why.empty())
+    return "no chat template";
   return why.empty() ? "with a chat template" : "a chat template that cannot be used: " + why;
 }
 

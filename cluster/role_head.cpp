@@ -41,6 +41,7 @@ result<language> load_language(const cluster_context& context) {
     return tokenizer.error();
   language l{std::make_shared<const text::tokenizer>(std::move(*tokenizer)), std::nullopt};
   l.calls = text::call_style_of(words->chat_template);
+  l.chat_template_failure = words->chat_template_failure;
   if (!words->chat_template.empty()) {
     auto parsed = text::chat_template::parse(words->chat_template);
     if (parsed)

@@ -96,6 +96,7 @@ struct vocabulary {
   std::vector<token_id> strips_left;     // special tokens that swallow the white space before
   std::vector<token_id> strips_right;    // or behind them
   std::string chat_template;             // Jinja source; empty: none
+  std::string chat_template_failure;     // why there is none, though the model has some
   // What chat templates know by name, beside bos_token and eos_token: "pad_token" and its text.
   std::vector<std::pair<std::string, std::string>> named_tokens;
 };

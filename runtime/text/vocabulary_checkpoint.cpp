@@ -291,16 +291,32 @@ result<std::string> read_text(const std::filesystem::path& path) {
 }
 
 // A file of its own, a text, or several with names.
-result<std::string> read_chat_template(const std::filesystem::path& directory, const json& config) {
-  if (const auto path = directory / "chat_template.jinja"; model::is_there(path))
-    return read_text(path);
+result<void> read_chat_template(const std::filesystem::path& directory, const json& config,
+                                vocabulary& words) {
+  if (const auto path = directory / "chat_template.jinja"; model::is_there(path)) {
+    auto text = read_text(path);
+    if (!text)
+      return text.error();
+    words.chat_template = *std::move(text);
+    return {};
+  }
   const auto* value = member_of(config, "chat_template");
-  if (value == nullptr || !value->is_array())
-    return text_of(config, "chat_template");
-  for (const auto& each : *value)
-    if (text_of(each, "name") == "default")
-      return text_of(each, "template");
-  return std::string();
+  if (value == nullptr || value->is_null())
+    return {};
+  std::string names;
+  for (const auto& each : value->is_array() ? *value : json::array()) {
+    const auto name = text_of(each, "name");
+    if (name == "default")
+      words.chat_template = text_of(each, "template");
+    names += fmt::format("{}'{}'", names.empty() ? "" : ", ", name);
+  }
+  if (value->is_string())
+    words.chat_template = value->get<std::string>();
+  else if (words.chat_template.empty())
+    words.chat_template_failure =
+        fmt::format("tokenizer_config.json: 'chat_template' has {}, and no text named 'default'",
+                    names.empty() ? "no template" : names);
+  return {};
 }
 
 } // namespace
@@ -353,10 +369,8 @@ result<vocabulary> vocabulary_from_directory(const std::filesystem::path& direct
   const bool generates = member_of(generation, "eos_token_id") != nullptr;
   if (auto r = read_end_ids(generates ? generation : config, names[generates ? 2 : 0], *words); !r)
     return in_directory(r.error());
-  auto chat_template = read_chat_template(directory, settings);
-  if (!chat_template)
-    return chat_template.error();
-  words->chat_template = *std::move(chat_template);
+  if (auto r = read_chat_template(directory, settings, *words); !r)
+    return r.error();
   if (auto valid = validate(*words); !valid)
     return in_directory(valid.error());
   return words;

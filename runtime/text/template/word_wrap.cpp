@@ -96,6 +96,9 @@ std::size_t behind_piece(const line_view& line, std::size_t begin, bool parts_wo
   return end;
 }
 
+// A byte of a line may be a character and a piece of its own: 32 bytes while it is wrapped.
+constexpr std::size_t steps_per_byte = 4;
+
 struct wrap_style {
   std::size_t width = 79;
   bool breaks_long_words = true;
@@ -180,7 +183,7 @@ maybe filter_wordwrap(interpreter& run, const value& self, const bound_arguments
   const marked_text& text = self.as_text();
   const auto width = whole_argument(run, args[0], 79);
   const auto between = width ? text_argument(run, args[2]) : std::nullopt;
-  if (!between || !run.spend(text.size())) {
+  if (!between || !run.spend(text.size() * steps_per_byte)) {
     return std::nullopt;
   }
   if (*width < 1) {

@@ -101,6 +101,17 @@ TEST_CASE("a template that would grow or run without end is stopped") {
        "}}",
        "too deep"},
       {"{% macro m(a, b=m(1)) %}{% endmacro %}{{ m(1) }}", "too deep"},
+      {"{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}", "too deep"},
+      {"{% for x in [] recursive %}{% else %}{% set n = namespace() %}{% endfor %}"
+       "{% for x in [1] recursive %}{% set n = namespace(l=loop) %}{% for y in [1] recursive %}"
+       "{{ n.l([y]) }}{% endfor %}{% endfor %}",
+       "too deep"},
+      {"{% block a %}{{ self.a() }}{% endblock %}", "too deep"},
+      {"{% block a %}{{ self.b() }}{% endblock %}{% block b %}{{ self.a() }}{% endblock %}",
+       "too deep"},
+      {"{{ ('ab ' * 3000000)|wordwrap(4) }}", "steps"},
+      {"{{ ('a' * 900000)|wordwrap(1)|wordwrap(1) }}", "steps"},
+      {"{{ cycler(*('a' * 9999999)) }}", "steps"},
   };
   check_rows(rows);
 }

@@ -101,6 +101,8 @@ TEST_CASE("a user's text yields no special token of tokenizer.json") {
   }
 }
 
+using named_tokens = std::vector<std::pair<std::string, std::string>>;
+
 TEST_CASE("the files beside tokenizer.json name ends, begins and the chat template") {
   files f;
   f.settings = {{"bos_token", {{"content", "<s>"}, {"lstrip", false}}},
@@ -112,7 +114,21 @@ TEST_CASE("the files beside tokenizer.json name ends, begins and the chat templa
   CHECK(first.eos == id_of(first, "<|end|>"));
   CHECK(first.add_bos == true); // by the post_processor
   CHECK(first.chat_template == "from the config");
+  CHECK(first.chat_template_failure.empty());
+  CHECK(first.named_tokens == named_tokens{{"pad_token", "no token at all"}});
   CHECK(first.ends.empty());
+
+  // Not as if there were none.
+  f.settings["chat_template"] = {{{"name", "tool_use"}, {"template", "tools"}},
+                                 {{"name", "rag"}, {"template", "r"}}};
+  const auto other = f.read().value();
+  CHECK(other.chat_template.empty());
+  CHECK(other.chat_template_failure == "tokenizer_config.json: 'chat_template' has 'tool_use', "
+                                       "'rag', and no text named 'default'");
+  f.settings["chat_template"] = 5;
+  CHECK_FALSE(f.read().value().chat_template_failure.empty());
+  f.settings["chat_template"] = nullptr;
+  CHECK(f.read().value().chat_template_failure.empty());
 
   f.settings["chat_template"] = {{{"name", "tool_use"}, {"template", "tools"}},
                                  {{"name", "default"}, {"template", "plain"}}};
