@@ -81,6 +81,12 @@ TEST_CASE("where nobody says anything, each API has its own defaults") {
   CHECK(with(tgi(R"({"inputs":"x","parameters":{}})"), {}).sampling.is_greedy());
 }
 
+TEST_CASE("a default that is next to nothing is settled as a client's is") {
+  const auto taken = with(openai(openai_api::chat, ""), {.temperature = 1e-40F, .min_p = 1e-40F});
+  CHECK(taken.sampling.is_greedy());
+  CHECK(taken.sampling.min_p == 0);
+}
+
 TEST_CASE("min_tokens is held against the number of tokens that holds") {
   auto wrong = openai(openai_api::completions, R"(,"min_tokens":20)");
   const auto refused = take_defaults({}, wrong); // 16, OpenAI's
