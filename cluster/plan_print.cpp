@@ -76,6 +76,22 @@ std::string speeds(const std::vector<expected_speed>& expected) {
   return text.empty() ? text : text + "; more where guesses are right\n";
 }
 
+// Only what somebody says.
+nlohmann::ordered_json sampling_json(const sampling_defaults& d) {
+  auto json = nlohmann::ordered_json::object();
+  const auto add = [&](sampling_field field, const auto& value) {
+    if (value)
+      json[std::string(name_of(field))] = *value;
+  };
+  add(sampling_field::temperature, d.temperature);
+  add(sampling_field::top_k, d.top_k);
+  add(sampling_field::top_p, d.top_p);
+  add(sampling_field::min_p, d.min_p);
+  add(sampling_field::repetition_penalty, d.repetition_penalty);
+  add(sampling_field::tokens_max, d.tokens_max);
+  return json;
+}
+
 } // namespace
 
 std::string plan_table(const cluster_config& config, const model::description& model,
@@ -133,6 +149,7 @@ nlohmann::ordered_json plan_json(const cluster_config& config, const model::desc
                               {"swap_blocks", plan.swap_blocks},
                               {"max_model_len", plan.max_model_len},
                               {"max_num_seqs", config.model.max_num_seqs},
+                              {"sampling", sampling_json(sampling_of(config.model))},
                               {"shards", nlohmann::ordered_json::array()}};
   for (const auto& s : plan.shards)
     json["shards"].push_back({{"name", s.name},

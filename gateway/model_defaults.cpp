@@ -36,6 +36,7 @@ result<void> take_defaults(const sampling_defaults& of_model, generate& request)
   take(sampling_field::top_p, of_model.top_p, s.top_p);
   take(sampling_field::min_p, of_model.min_p, s.min_p);
   take(sampling_field::repetition_penalty, of_model.repetition_penalty, s.repetition_penalty);
+  settle_numbers(s);
   auto& stop = request.stop;
   if (is_unsaid(request, sampling_field::tokens_max) && of_model.tokens_max) {
     stop.tokens_max = std::max(*of_model.tokens_max, stop.tokens_min);

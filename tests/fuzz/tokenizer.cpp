@@ -51,8 +51,14 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto& bytes = text::testing::small_tokenizer();
   ENSURE(bytes.decode_bytes(checked_ids(bytes, text), /*skip_special=*/false).value() == text,
          "encoding and decoding changes the bytes");
+  // Spelled out or not, a special token has its own text.
+  const auto raw = bytes.encode_prompt(text, /*parses_special=*/true).value();
+  ENSURE(bytes.decode_bytes(raw, /*skip_special=*/false).value() == text,
+         "a raw prompt has other bytes than its tokens");
   static const auto others = sentencepiece_tokenizers();
-  for (const auto& words : others)
+  for (const auto& words : others) {
     (void)checked_ids(words, text);
+    (void)words.encode_prompt(text, /*parses_special=*/true).value();
+  }
   return 0;
 }

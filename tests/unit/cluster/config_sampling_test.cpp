@@ -8,6 +8,14 @@ using namespace baton::cluster;
 
 namespace {
 
+// In the order of its fields.
+sampling_defaults drawn(std::optional<float> temperature, std::optional<std::int32_t> top_k = {},
+                        std::optional<float> top_p = {}, std::optional<float> min_p = {},
+                        std::optional<float> repetition_penalty = {},
+                        std::optional<std::uint32_t> tokens_max = {}) {
+  return {temperature, top_k, top_p, min_p, repetition_penalty, tokens_max};
+}
+
 result<cluster_config> config_with(const std::string& of_model,
                                    const std::string& of_gateway = {}) {
   return parse_config("[model]\nname = \"m\"\npath = \"a.gguf\"\n" + of_model + "\n[gateway]\n" +
@@ -24,12 +32,7 @@ TEST_CASE("with what a model is drawn is a table of its own") {
       config_with("[model.sampling]\ntemperature = 0.2\ntop_p = 0.9\ntop_k = 0\nmin_p = 0\n"
                   "repetition_penalty = 1.1\nmax_tokens = 512");
   REQUIRE(c);
-  CHECK(c->model.sampling == sampling_defaults{.temperature = 0.2F,
-                                               .top_k = 0,
-                                               .top_p = 0.9F,
-                                               .min_p = 0.0F,
-                                               .repetition_penalty = 1.1F,
-                                               .tokens_max = 512});
+  CHECK(c->model.sampling == drawn(0.2F, 0, 0.9F, 0.0F, 1.1F, 512));
   const auto none = config_with("generation_config = \"none\"");
   REQUIRE(none);
   CHECK(none->model.generation_config == "none");
@@ -55,7 +58,8 @@ TEST_CASE("a wrong default of sampling is refused with its key") {
        "between 0 and 2"},
       {"[model.sampling]\ntop_p = 0", errc::bad_config, "model.sampling.top_p", "above 0"},
       {"[model.sampling]\nrepetition_penalty = 0", errc::bad_config,
-       "model.sampling.repetition_penalty", "above 0"},
+       "model.sampling.repetition_penalty", "between 0.01 and 100"},
+      {"[model.sampling]\ntop_p = 1e-44", errc::bad_config, "model.sampling.top_p", "above 0"},
       {"[model.sampling]\ntop_k = -1", errc::bad_config, "model.sampling.top_k", "top_k"},
       {"[model.sampling]\nmax_tokens = 0", errc::bad_config, "model.sampling.max_tokens",
        "max_tokens"},

@@ -13,6 +13,14 @@ namespace fs = std::filesystem;
 
 namespace {
 
+// In the order of its fields.
+sampling_defaults drawn(std::optional<float> temperature, std::optional<std::int32_t> top_k = {},
+                        std::optional<float> top_p = {}, std::optional<float> min_p = {},
+                        std::optional<float> repetition_penalty = {},
+                        std::optional<std::uint32_t> tokens_max = {}) {
+  return {temperature, top_k, top_p, min_p, repetition_penalty, tokens_max};
+}
+
 // A directory with this generation_config.json.
 result<sampling_defaults> of_directory(const std::string& generation) {
   const testing::scratch_directory scratch;
@@ -48,12 +56,7 @@ TEST_CASE("generation_config.json says with what a directory's model is drawn") 
       R"({"do_sample":true,"temperature":0.7,"top_k":20,"top_p":0.8,"repetition_penalty":1.05,)"
       R"("max_new_tokens":2048,"min_p":null,"eos_token_id":[1,2],"transformers_version":"4.57"})");
   REQUIRE(qwen);
-  CHECK(*qwen == sampling_defaults{.temperature = 0.7F,
-                                   .top_k = 20,
-                                   .top_p = 0.8F,
-                                   .min_p = {},
-                                   .repetition_penalty = 1.05F,
-                                   .tokens_max = 2048});
+  CHECK(*qwen == drawn(0.7F, 20, 0.8F, {}, 1.05F, 2048));
   CHECK(of_directory("").value() == sampling_defaults());
   CHECK(of_directory(R"({"eos_token_id":2})").value() == sampling_defaults());
   CHECK(of_directory(R"({"top_k":-1})").value().top_k == 0);
@@ -63,12 +66,7 @@ TEST_CASE("do_sample: false is greedy, and of what is drawn with nothing is left
   const auto greedy = of_directory(
       R"({"do_sample":false,"temperature":0.6,"top_p":0.9,"top_k":40,"repetition_penalty":1.1})");
   REQUIRE(greedy);
-  CHECK(*greedy == sampling_defaults{.temperature = 0.0F,
-                                     .top_k = {},
-                                     .top_p = {},
-                                     .min_p = {},
-                                     .repetition_penalty = 1.1F,
-                                     .tokens_max = {}});
+  CHECK(*greedy == drawn(0.0F, {}, {}, {}, 1.1F));
 }
 
 TEST_CASE("what cannot be a default is refused by its name, with the way out") {
@@ -99,12 +97,7 @@ TEST_CASE("a GGUF file says it by the keys of llama.cpp's converter") {
                                .set_f32("general.sampling.min_p", 0)
                                .set_f32("general.sampling.penalty_repeat", 1.05F));
   REQUIRE(all);
-  CHECK(*all == sampling_defaults{.temperature = 0.6F,
-                                  .top_k = 20,
-                                  .top_p = 0.95F,
-                                  .min_p = 0.0F,
-                                  .repetition_penalty = 1.05F,
-                                  .tokens_max = {}});
+  CHECK(*all == drawn(0.6F, 20, 0.95F, 0.0F, 1.05F));
   CHECK(of_gguf(any_gguf().set_i32("general.sampling.top_k", -1)).value().top_k == 0);
   const auto refused = of_gguf(any_gguf().set_f32("general.sampling.top_p", 3));
   REQUIRE_FALSE(refused);
@@ -114,12 +107,11 @@ TEST_CASE("a GGUF file says it by the keys of llama.cpp's converter") {
 TEST_CASE("the plan's line tells who says what") {
   model_config model;
   CHECK(sampling_line(model).empty());
-  model.sampling_of_files = {.temperature = 0.6F, .top_k = 20};
+  model.sampling_of_files = drawn(0.6F, 20);
   CHECK(sampling_line(model) == "temperature 0.6, top_k 20 (the model's files)");
   model.sampling.temperature = 0.2F;
   model.sampling.tokens_max = 64;
   CHECK(sampling_line(model) ==
         "temperature 0.2, max_tokens 64 (nodes.toml); top_k 20 (the model's files)");
-  CHECK(sampling_of(model) ==
-        sampling_defaults{.temperature = 0.2F, .top_k = 20, .tokens_max = 64});
+  CHECK(sampling_of(model) == drawn(0.2F, 20, {}, {}, {}, 64));
 }

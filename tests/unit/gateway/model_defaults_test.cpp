@@ -14,13 +14,16 @@ using enum sampling_field;
 
 namespace {
 
+// In the order of its fields.
+sampling_defaults drawn(std::optional<float> temperature, std::optional<std::int32_t> top_k = {},
+                        std::optional<float> top_p = {}, std::optional<float> min_p = {},
+                        std::optional<float> repetition_penalty = {},
+                        std::optional<std::uint32_t> tokens_max = {}) {
+  return {temperature, top_k, top_p, min_p, repetition_penalty, tokens_max};
+}
+
 const gateway_config config;
-const sampling_defaults defaults{.temperature = 0.25F,
-                                 .top_k = 20,
-                                 .top_p = 0.5F,
-                                 .min_p = 0.125F,
-                                 .repetition_penalty = 1.5F,
-                                 .tokens_max = 100};
+const sampling_defaults defaults = drawn(0.25F, 20, 0.5F, 0.125F, 1.5F, 100);
 
 generate openai(openai_api api, const std::string& fields) {
   const auto* head = api == openai_api::chat ? R"({"messages":[{"role":"user","content":"x"}])"
@@ -81,6 +84,12 @@ TEST_CASE("where nobody says anything, each API has its own defaults") {
   CHECK(with(tgi(R"({"inputs":"x","parameters":{}})"), {}).sampling.is_greedy());
 }
 
+TEST_CASE("a default that is next to nothing is settled as a client's is") {
+  const auto taken = with(openai(openai_api::chat, ""), drawn(1e-40F, {}, {}, 1e-40F));
+  CHECK(taken.sampling.is_greedy());
+  CHECK(taken.sampling.min_p == 0);
+}
+
 TEST_CASE("min_tokens is held against the number of tokens that holds") {
   auto wrong = openai(openai_api::completions, R"(,"min_tokens":20)");
   const auto refused = take_defaults({}, wrong); // 16, OpenAI's
@@ -133,7 +142,7 @@ TEST_CASE("a response repeats the values that hold") {
   const auto r = parse_response(R"({"input":"hi","top_p":0.75})", config);
   REQUIRE(r);
   auto told = *r;
-  tell_defaults(sampling_defaults{.temperature = 0.2F, .top_p = 0.5F}, told);
+  tell_defaults(drawn(0.2F, {}, 0.5F), told);
   const auto asked = nlohmann::json::parse(told.shape.asked);
   CHECK(asked["temperature"].dump() == "0.2");
   CHECK(asked["top_p"] == 0.75);
@@ -146,7 +155,7 @@ TEST_CASE("a response repeats the values that hold") {
 }
 
 TEST_CASE("nodes.toml comes before the model's files") {
-  const sampling_defaults first{.temperature = 0.5F};
+  const sampling_defaults first = drawn(0.5F);
   const auto all = merged(first, defaults);
   CHECK(all.temperature == 0.5F);
   CHECK(all.top_k == 20);
