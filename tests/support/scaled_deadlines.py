@@ -2,10 +2,11 @@
 states one. With a factor of 1 it changes nothing.
 
 A test has two ways to wait. It gives a number of seconds to the standard library, for a process, a socket, a queue, an event or a thread:
-these multiply it here. Or it looks at time.monotonic() itself: the modules of the tests, and no others, get a clock that goes more
+these multiply it here, and so do those of clients that wait by themselves. Or it looks at time.monotonic() itself: the modules of the tests, and no others, get a clock that goes more
 slowly. A pause that a test wants to pass (`seconds < DEADLINE_FROM`) stays as it is, and the code under test keeps the real clock;
 a test that asserts a least time reads time.perf_counter()."""
 import functools
+import importlib
 import pathlib
 import queue
 import socket
@@ -23,6 +24,11 @@ OF_TESTS = tuple(ROOT / folder for folder in ("tests/bench", "tests/docs", "test
 # (class, method, the position of its seconds; self is 0)
 WAITS = ((subprocess.Popen, "wait", 1), (subprocess.Popen, "communicate", 2), (socket.socket, "settimeout", 1), (queue.Queue, "get", 2),
          (threading.Event, "wait", 1), (threading.Thread, "join", 1))
+# The same of clients that wait by means of their own: module, class, methods, position. They are in .venv, and in no other Python that runs tests.
+OF_CLIENTS = (("websockets.sync.connection", "Connection", ("recv",), 1), ("grpc._channel", "_UnaryUnaryMultiCallable", ("__call__", "with_call", "future"), 2),
+              ("grpc._channel", "_SingleThreadedUnaryStreamMultiCallable", ("__call__",), 2), ("grpc._channel", "_UnaryStreamMultiCallable", ("__call__",), 2),
+              ("grpc._channel", "_StreamUnaryMultiCallable", ("__call__", "with_call", "future"), 2),
+              ("grpc._channel", "_StreamStreamMultiCallable", ("__call__",), 2))
 
 
 def longer(seconds, scale):
@@ -41,6 +47,16 @@ def wrapped(method, position, scale):
         return method(*given, **named)
 
     return waits
+
+
+def waits_of_clients():
+    """As WAITS, of those that are installed."""
+    for module, kind, methods, position in OF_CLIENTS:
+        try:
+            found = getattr(importlib.import_module(module), kind)
+        except ImportError:
+            continue
+        yield from ((found, method, position) for method in methods)
 
 
 def slow_clock(scale):
@@ -77,6 +93,6 @@ def pytest_configure(config):
     scale = deadline_scale.scaled(1)
     if scale == 1:
         return
-    for kind, name, position in WAITS:
+    for kind, name, position in (*WAITS, *waits_of_clients()):
         setattr(kind, name, wrapped(getattr(kind, name), position, scale))
     config.pluginmanager.register(Stretched(scale))

@@ -1,6 +1,8 @@
 """On a slow machine every deadline of a test is longer by one factor, wherever a test states it."""
+import inspect
 import os
 import pathlib
+import socket
 import subprocess
 import sys
 
@@ -42,6 +44,18 @@ def test_deadlines_are_multiplied_and_pauses_are_not():
     waits("self", timeout=0.5)
     waits("self", "data", timeout=None)
     assert taken == [(None, None), ("data", 60), (None, 15), (None, 0.5), ("data", None)]
+
+
+@pytest.mark.parametrize("kind, name, position", [*scaled_deadlines.WAITS, *scaled_deadlines.waits_of_clients()], ids=lambda v: getattr(v, "__name__", str(v)))
+def test_every_wait_has_its_seconds_where_they_are_looked_for(kind, name, position):
+    if kind is socket.socket:
+        return  # a method in C, of one argument
+    parameters = list(inspect.signature(getattr(kind, name)).parameters)
+    assert parameters.index("timeout") == position
+
+
+def test_the_clients_that_wait_by_themselves_are_found():
+    assert {kind.__module__ for kind, _, _ in scaled_deadlines.waits_of_clients()} == {"websockets.sync.connection", "grpc._channel"}
 
 
 TEST = """
