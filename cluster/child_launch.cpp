@@ -131,10 +131,14 @@ result<std::int32_t> child_launcher::start(const actors::child_spec& spec, epoch
   // The image we run from: also after a rebuild has replaced the file, and then the only one that
   // we link to.
   what.program = "/proc/self/exe";
-  what.argv = {"baton",    std::string(gateway::name_of(spec.role)),
-               "--config", config_.string(),
-               "--epoch",  std::to_string(epoch.value),
-               "--index",  std::to_string(index_of(spec))};
+  what.argv = {"baton-" + spec.name,
+               std::string(gateway::name_of(spec.role)),
+               "--config",
+               config_.string(),
+               "--epoch",
+               std::to_string(epoch.value),
+               "--index",
+               std::to_string(index_of(spec))};
   if (spec.role == role::head || spec.role == role::shard)
     what.argv.insert(what.argv.end(), {"--pipeline", std::to_string(pipeline_of(spec))});
   if (spec.role == role::shard)

@@ -15,18 +15,21 @@ namespace {
 
 constexpr std::chrono::seconds chunk_patience{120};
 
-result<std::string> door_of(const chat_options& options) {
-  if (!options.endpoint.empty())
-    return options.endpoint;
-  auto dir = find_cluster(options.which);
-  if (!dir)
-    return dir.error();
-  auto config = load_config(dir->config());
+// Where somebody answers, and who that is, for people.
+struct partner {
+  std::string endpoint;
+  std::string shown;
+};
+
+result<partner> partner_of(const running_cluster& found) {
+  auto config = load_config(found.dir.config());
   if (!config)
     return config.error();
-  if (config->gateway.zmq.empty())
-    return fail(errc::not_found, "this cluster has no ZeroMQ door (gateway.zmq is empty)");
-  return config->gateway.zmq;
+  const auto& zmq = config->gateway.zmq;
+  if (zmq.empty())
+    return fail(errc::not_found, "cluster {} has no ZeroMQ door (gateway.zmq is empty)",
+                found.name);
+  return partner{zmq, fmt::format("cluster {}, {}", found.name, zmq)};
 }
 
 // Prints the answer as it comes; returns it whole.
@@ -73,19 +76,13 @@ std::string api_key_of(const chat_options& options) {
 int refuse(const error& e) {
   std::fprintf(stderr, "error: %s: %s\n", std::string(row_of(e.code).name).c_str(),
                e.message.c_str());
-  return 1;
+  return exit_failed;
 }
 
-} // namespace
-
-int command_chat(const chat_options& given) {
-  auto options = given;
-  auto endpoint = door_of(options);
-  if (!endpoint)
-    return refuse(endpoint.error());
+int converse(chat_options options, const partner& with) {
   client_options sdk;
   sdk.api_key = api_key_of(options);
-  auto door = client::connect(*endpoint, sdk);
+  auto door = client::connect(with.endpoint, sdk);
   if (!door)
     return refuse(door.error());
   if (options.model.empty()) {
@@ -96,6 +93,7 @@ int command_chat(const chat_options& given) {
       return refuse(fail(errc::not_ready, "no LLM is served there"));
     options.model = models->front().name;
   }
+  std::fprintf(stderr, "%s (%s)\n", options.model.c_str(), with.shown.c_str());
   chat_prompt conversation;
   if (!options.system.empty())
     conversation.push_back({"system", options.system, ""});
@@ -104,7 +102,7 @@ int command_chat(const chat_options& given) {
     auto answer = say(*door, options, conversation);
     return answer ? 0 : refuse(answer.error());
   }
-  std::printf("%s. An empty line or ^D ends.\n", options.model.c_str());
+  std::puts("An empty line or ^D ends.");
   for (std::string line; std::fputs("> ", stdout), std::fflush(stdout),
                          std::getline(std::cin, line) && !line.empty();) {
     conversation.push_back({"user", line, ""});
@@ -114,6 +112,18 @@ int command_chat(const chat_options& given) {
     conversation.push_back({"assistant", *answer, ""});
   }
   return 0;
+}
+
+} // namespace
+
+int command_chat(const chat_options& options) {
+  if (!options.endpoint.empty())
+    return converse(options, {options.endpoint, options.endpoint});
+  const auto found = find_cluster(options.which);
+  if (!found)
+    return refuse_search(found.error());
+  const auto with = partner_of(*found);
+  return with ? converse(options, *with) : refuse(with.error());
 }
 
 } // namespace baton::cluster

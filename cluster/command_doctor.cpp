@@ -4,8 +4,12 @@
 #include "cluster/gateway_files.hpp"
 #include "cluster/json_text.hpp"
 #include "cluster/open_files.hpp"
+#include "cluster/pipelines.hpp"
 #include "cluster/plan.hpp"
+#include "cluster/reach.hpp"
 #include "cluster/roles.hpp"
+#include "cluster/root_claim.hpp"
+#include "cluster/stable_name.hpp"
 #include "runtime/cpu/isa.hpp"
 #include "runtime/plugin/library.hpp"
 
@@ -67,21 +71,23 @@ finding check_files() {
 }
 
 // For a stage of so many ranks, which need more than a device alone.
-finding check_device(const std::string& text, const device& where, std::uint32_t ranks) {
+finding check_device(const std::string& text, const device& where, std::uint32_t ranks,
+                     std::uint32_t on_device) {
   const auto file = plugin::find_library(where.engine);
   const auto says =
-      file ? plugin::examine(*file, where.at, ranks) : result<std::string>(file.error());
+      file ? plugin::examine(*file, where.at, ranks, on_device) : result<std::string>(file.error());
   return says ? finding{text, verdict::good, *says, ""}
               : finding{text, verdict::bad, says.error().message, fix_of(where)};
 }
 
 // The one that `--device` names.
-finding check_named_device(const std::string& text, std::uint32_t ranks) {
+finding check_named_device(const doctor_options& what) {
+  const auto& text = what.device;
   const auto where = parse_device(text);
   if (!where)
-    return {text, verdict::bad, where.error().message, "see the message"};
+    return {text, verdict::bad, where.error().message, ""};
   return where->is_native() ? finding{text, verdict::good, "the native engine", ""}
-                            : check_device(text, *where, ranks);
+                            : check_device(text, *where, what.ranks, what.ranks_on_device);
 }
 
 // The devices of this machine that have engines in libraries: each library is opened and asked.
@@ -93,18 +99,54 @@ std::vector<finding> check_engines_here(const cluster_config& config) {
       const auto where = parse_device(text);
       if (!where || where->is_native() || node.is_elsewhere || !seen.insert(text).second)
         continue;
-      findings.push_back(check_device(text, *where, ranks_max(config)));
+      findings.push_back(
+          check_device(text, *where, ranks_max(config), ranks_on_device(config, node, text)));
     }
   return findings;
+}
+
+// Of the root and of whoever answers on this machine by a port of its own.
+result<void> check_network_is_free(const cluster_config& config) {
+  if (!config.is_over_network())
+    return {};
+  std::vector<stable_name> names{root_name, {"desk", join_port_offset}};
+  for (std::uint32_t p = 0; p < models_of_pipelines(config).size(); ++p)
+    names.push_back(head_name(p));
+  for (const auto& name : names) {
+    const auto port = static_cast<std::uint16_t>(config.network.port + name.port_offset);
+    if (auto ok = check_port_is_free(config.network.host, port); !ok)
+      return fail(ok.error().code, "cluster.port ({}): {}", name.name, ok.error().message);
+  }
+  return {};
+}
+
+// Those at which it would listen. While it runs it is itself who listens there.
+finding check_addresses(const cluster_base& cluster) {
+  const auto& config = cluster.config;
+  if (const auto alive = cluster.dir.alive(); !alive.empty()) {
+    if (noted_name(cluster.dir).value_or(config.name) != config.name)
+      return {"run directory", verdict::bad, check_not_running(cluster.dir, config).error().message,
+              ""};
+    return {"run directory", verdict::good,
+            fmt::format("{} is running in {} ({}, pid {})", config.name,
+                        cluster.dir.path().string(), alive[0].name, alive[0].pid),
+            ""};
+  }
+  auto ok = check_gateway_is_free(config.gateway);
+  if (ok)
+    ok = check_network_is_free(config);
+  return ok ? finding{"addresses", verdict::good, "free: " + config.gateway.http, ""}
+            : finding{"addresses", verdict::bad, ok.error().message,
+                      "end what listens there, or give this cluster another address"};
 }
 
 std::vector<finding> check_config(const std::string& path) {
   auto all = load_contexts(path, with_this_machine());
   if (!all)
-    return {{path, verdict::bad, all.error().message, "see the message"}};
+    return {{path, verdict::bad, all.error().message, ""}};
   const auto& gateway = all->base.config.gateway;
   if (auto ok = check_gateway(gateway); !ok)
-    return {{path, verdict::bad, ok.error().message, "see the message"}};
+    return {{path, verdict::bad, ok.error().message, ""}};
   std::vector<std::string> found;
   for (const auto& c : *all)
     found.push_back(
@@ -113,6 +155,7 @@ std::vector<finding> check_config(const std::string& path) {
     found.push_back("worker models alone");
   std::vector<finding> findings{
       {path, verdict::good, fmt::format("{}", fmt::join(found, "; ")), ""}};
+  findings.push_back(check_addresses(all->base));
   for (auto& f : check_engines_here(all->base.config))
     findings.push_back(std::move(f));
   for (auto& r : remarks_on_gateway(gateway))
@@ -148,8 +191,7 @@ std::vector<finding> check_machine() {
 } // namespace
 
 int command_doctor(const doctor_options& what) {
-  auto all = what.device.empty() ? check_machine()
-                                 : std::vector{check_named_device(what.device, what.ranks)};
+  auto all = what.device.empty() ? check_machine() : std::vector{check_named_device(what)};
   if (!what.config.empty())
     for (auto& f : check_config(what.config))
       all.push_back(std::move(f));

@@ -24,39 +24,11 @@ bool wait_gone(const run_dir& dir, clock::time_point deadline) {
 
 } // namespace
 
-result<run_dir> find_cluster(const std::string& which) {
-  if (std::filesystem::is_regular_file(which)) {
-    auto config = load_config(which);
-    return config ? run_dir::open(config->run_dir) : result<run_dir>(config.error());
-  }
-  if (which.find('/') != std::string::npos && std::filesystem::is_directory(which))
-    return run_dir::open(which); // of a node that was given --run-dir
-  if (!which.empty()) {
-    auto path = default_run_dir(which);
-    if (!std::filesystem::is_directory(path))
-      return fail(errc::not_found, "there is no file and no running cluster '{}'", which);
-    return run_dir::open(path);
-  }
-  std::vector<run_dir> running;
-  std::error_code failed;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(default_run_dir("x").parent_path(), failed))
-    if (auto dir = run_dir::open(entry.path()); dir && !dir->alive().empty())
-      running.push_back(std::move(*dir));
-  if (running.empty())
-    return fail(errc::not_found, "no cluster is running");
-  if (running.size() > 1)
-    return fail(errc::conflict, "{} clusters are running: name one, for example '{}'",
-                running.size(), running[0].path().filename().string());
-  return std::move(running[0]);
-}
-
 int command_down(const std::string& which, std::chrono::seconds patience) {
-  auto dir = find_cluster(which);
-  if (!dir || dir->alive().empty()) {
-    std::fprintf(stderr, "%s\n", dir ? "not running" : dir.error().message.c_str());
-    return exit_not_running;
-  }
+  const auto found = find_cluster(which);
+  if (!found)
+    return refuse_search(found.error());
+  const auto* dir = &found->dir;
   bool has_root = false;
   for (const auto& note : dir->alive())
     if (note.name == "root") {

@@ -24,11 +24,6 @@ constexpr std::chrono::milliseconds answer_patience{3000};
 constexpr std::chrono::milliseconds ask_interval{500};
 constexpr std::chrono::milliseconds reach_patience{5000}; // the root may be just coming up
 
-int refuse(const error& e) {
-  std::fprintf(stderr, "error: %s\n", e.message.c_str());
-  return exit_permanent;
-}
-
 // A machine that has no key yet gets one: it is worth nothing before somebody trusts it.
 result<key_pair> own_key(const std::filesystem::path& file) {
   auto own = read_key_file(file);
@@ -64,7 +59,9 @@ result<std::optional<join_grant>> ask_until_granted(const std::string& desk, con
       return fail(errc::version_mismatch, "{} does not answer as a desk of this version does",
                   split_key(desk).address);
     if (answer->state == join_state::refused)
-      return fail(errc::unauthorized, "refused: {}", answer->reason);
+      return fail(answer->reason.ends_with(other_build_advice) ? errc::version_mismatch
+                                                               : errc::unauthorized,
+                  "refused: {}", answer->reason);
     if (answer->state == join_state::granted)
       return std::move(answer->grant);
     show(answer->reason);
@@ -156,7 +153,7 @@ int command_join(const join_options& options) {
   const auto key_file = options.key_file.empty() ? default_key_file() : options.key_file;
   auto own = own_key(key_file);
   if (!own)
-    return refuse(own.error());
+    return refuse_start(own.error());
   auto token = options.token;
   if (token == "-") // not in a list of processes
     std::getline(std::cin, token);
@@ -164,16 +161,19 @@ int command_join(const join_options& options) {
                        measured_facts_of_this_machine(), ""};
   request.machine.link = measure_link(options.desk, *own, options.node, token);
   auto granted = ask_until_granted(options.desk, *own, request);
-  if (!granted)
-    return refuse(granted.error());
+  if (!granted) {
+    const int status = refuse_start(granted.error());
+    // The machine of `cluster up` may be upgraded after this one.
+    return granted.error().code == errc::version_mismatch ? exit_failed : status;
+  }
   if (!*granted)
-    return 1;
+    return exit_failed;
   const auto& grant = **granted;
   const auto cannot = [&](const error& why) {
     request.failed = why.message;
     request.clock_micros = wall_micros();
     static_cast<void>(ask_desk(options.desk, *own, text_of(request), answer_patience));
-    return refuse(why);
+    return refuse_start(why);
   };
   auto named = parse_config(grant.nodes.config, "nodes.toml");
   if (!named)
@@ -197,10 +197,14 @@ int command_join(const join_options& options) {
   arguments.config = dir->config();
   arguments.epoch = life_clock(*dir, agent->name, wall_micros).next();
   arguments.index = place::index_of_agent(agent->node);
+  if (auto ok = note_running(*dir, named->name); !ok) // it runs without
+    spdlog::warn("{}", ok.error().message);
   std::printf("joined as %s; log: %s\n", options.node.c_str(),
               dir->log("agent-" + options.node).c_str());
   std::fflush(stdout);
-  return run_agent(*all, arguments);
+  const int status = run_agent(*all, arguments);
+  forget_running(*dir);
+  return status;
 }
 
 } // namespace baton::cluster

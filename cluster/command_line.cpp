@@ -9,14 +9,13 @@
 
 #include <CLI/CLI.hpp>
 #include <spdlog/spdlog.h>
+#include <sys/prctl.h>
 
 #include <cstdio>
 #include <functional>
 
 namespace baton::cluster {
 namespace {
-
-constexpr int exit_usage = 2;
 
 struct choices {
   up_options up;
@@ -121,6 +120,9 @@ void add_questions(CLI::App& app, choices& c) {
   auto* device = doctor->add_option("--device", c.doctor.device, "only this one: \"cuda:0\"");
   device->excludes(doctor_config);
   doctor->add_option("--ranks", c.doctor.ranks, "of a stage on such devices, which meet")
+      ->needs(device)
+      ->check(CLI::Range(1, 64));
+  doctor->add_option("--ranks-on-device", c.doctor.ranks_on_device, "of these, on this one")
       ->needs(device)
       ->check(CLI::Range(1, 64));
   doctor->add_flag("--json", c.doctor.json, "for scripts");
@@ -291,10 +293,19 @@ std::string did_you_mean(const CLI::App& app, const std::vector<std::string>& ex
   return {};
 }
 
+// What ps, top and /proc/PID/comm show, of which the system keeps 15 bytes: the last word of a
+// process that was executed as /proc/self/exe would be "exe".
+void take_name(std::string_view program) {
+  const std::string name(program.substr(program.rfind('/') + 1));
+  prctl(PR_SET_NAME, name.c_str());
+}
+
 } // namespace
 
 int run_command_line(int argc, char** argv, const engine_wrapper& wrap) {
   block_signals();
+  if (argc > 0)
+    take_name(argv[0]);
   spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v");
   CLI::App app("Baton: a distributed LLM server whose streams do not break.\n\n"
                "  cluster up nodes.toml      serve\n"

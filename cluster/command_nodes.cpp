@@ -48,19 +48,17 @@ result<cluster_status> wait_until_settled(const run_dir& dir, const numbers& beg
 
 // Gives the order, and says what has come of it: `done`, with the generations that serve.
 int change_and_wait(const std::string& which, const message& order, const std::string& done) {
-  auto dir = find_cluster(which);
-  if (!dir || dir->alive().empty()) {
-    std::fprintf(stderr, "%s\n", dir ? "not running" : dir.error().message.c_str());
-    return exit_not_running;
-  }
-  const auto begun = ask_to_change(*dir, order);
+  const auto found = find_cluster(which);
+  if (!found)
+    return refuse_search(found.error());
+  const auto begun = ask_to_change(found->dir, order);
   if (!begun)
     return refuse(begun.error());
   if (begun->refused)
     return refuse(*begun->refused);
   numbers coming{begun->generation};
   coming.insert(coming.end(), begun->further.begin(), begun->further.end());
-  const auto now = wait_until_settled(*dir, coming);
+  const auto now = wait_until_settled(found->dir, coming);
   if (!now)
     return refuse(now.error());
   std::size_t serve = 0;
@@ -86,17 +84,15 @@ int command_change_nodes(const std::string& node, const std::string& which, bool
 
 // A node that has layers gives them away first.
 int command_remove_node(const std::string& node, const std::string& which) {
-  auto dir = find_cluster(which);
-  if (!dir || dir->alive().empty()) {
-    std::fprintf(stderr, "%s\n", dir ? "not running" : dir.error().message.c_str());
-    return exit_not_running;
-  }
+  const auto found = find_cluster(which);
+  if (!found)
+    return refuse_search(found.error());
   const message order = remove_node{1, node};
-  auto removed = ask_to_change(*dir, order);
+  auto removed = ask_to_change(found->dir, order);
   if (removed && removed->refused && removed->refused->code == errc::conflict) {
     if (const int status = command_change_nodes(node, which, /*is_drain=*/true); status != 0)
       return status;
-    removed = ask_to_change(*dir, order);
+    removed = ask_to_change(found->dir, order);
   }
   if (!removed)
     return refuse(removed.error());

@@ -50,13 +50,9 @@ expected_speeds expect_all(const cluster_contexts& all) {
 } // namespace
 
 int command_plan(const std::filesystem::path& config_file, bool json) {
-  const auto refuse = [](const error& e) {
-    std::fprintf(stderr, "error: %s\n", e.message.c_str());
-    return 1;
-  };
   auto config = load_config(config_file);
   if (!config)
-    return refuse(config.error());
+    return refuse_start(config.error());
   auto with = with_this_machine();
   if (config->is_over_network())
     with.known.at(root_machine) = measured_facts_of_this_machine();
@@ -67,7 +63,7 @@ int command_plan(const std::filesystem::path& config_file, bool json) {
   const auto assumed = assume_the_rest(*config, with.known);
   auto all = load_contexts(config_file, std::move(with));
   if (!all)
-    return refuse(all.error());
+    return refuse_start(all.error());
   const auto expected = expect_all(*all);
   const auto text = json ? plan_json(*all, expected) : plan_table(*all, expected);
   std::fputs(text.c_str(), stdout);

@@ -122,12 +122,10 @@ result<std::size_t> wait_until_all_use(const here& at, const std::string& key) {
 } // namespace
 
 int command_rotate_key(const rotate_options& options) {
-  auto dir = find_cluster(options.which);
-  if (!dir || dir->alive().empty()) {
-    std::fprintf(stderr, "%s\n", dir ? "not running" : dir.error().message.c_str());
-    return exit_not_running;
-  }
-  const auto at = look_around(*dir);
+  const auto found = find_cluster(options.which);
+  if (!found)
+    return refuse_search(found.error());
+  const auto at = look_around(found->dir);
   if (!at)
     return refuse(at.error());
   const auto own = read_key_file(at->network.key_file);

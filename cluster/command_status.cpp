@@ -152,13 +152,11 @@ std::string status_json(const cluster_status& s) {
 } // namespace
 
 int command_status(const std::string& which, bool json, bool watch) {
-  auto dir = find_cluster(which);
-  if (!dir || dir->alive().empty()) {
-    std::fprintf(stderr, "%s\n", dir ? "not running" : dir.error().message.c_str());
-    return exit_not_running;
-  }
+  const auto found = find_cluster(which);
+  if (!found)
+    return refuse_search(found.error());
   for (;;) {
-    auto s = ask_status(*dir);
+    auto s = ask_status(found->dir);
     if (!s) {
       std::fprintf(stderr, "error: %s\n", s.error().message.c_str());
       return 1;

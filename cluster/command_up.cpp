@@ -6,6 +6,7 @@
 #include "cluster/json_text.hpp"
 #include "cluster/process.hpp"
 #include "cluster/roles.hpp"
+#include "cluster/root_claim.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -19,7 +20,7 @@ namespace {
 
 constexpr std::chrono::milliseconds look_interval{50};
 
-int refuse(const error& e, bool json, int status) {
+int refuse(const error& e, bool json) {
   if (json)
     std::puts(json_text(nlohmann::ordered_json{{"event", "error"},
                                                {"code", row_of(e.code).name},
@@ -27,7 +28,7 @@ int refuse(const error& e, bool json, int status) {
                   .c_str());
   else
     std::fprintf(stderr, "error: %s\n", e.message.c_str());
-  return status;
+  return exit_status_of(e.code);
 }
 
 void show(const join_desk::invitation& i, bool json) {
@@ -91,13 +92,10 @@ result<join_grant> grant_of(const cluster_contexts& all, const std::filesystem::
 }
 
 // The devices of nodes that are on this machine, before anything starts.
-result<void> check_devices_here(const cluster_config& config) {
-  auto dir = run_dir::open(config.run_dir);
-  if (!dir)
-    return dir.error();
+result<void> check_devices_here(const cluster_config& config, const run_dir& dir) {
   for (const auto& node : config.nodes)
     if (!node.is_elsewhere)
-      if (auto ok = check_devices(config, node, *dir); !ok)
+      if (auto ok = check_devices(config, node, dir); !ok)
         return ok.error();
   return {};
 }
@@ -106,9 +104,7 @@ int up_over_machines(const cluster_config& config, const up_options& options, pl
                      bool is_left) {
   const auto key_file =
       config.network.key_file.empty() ? default_key_file() : config.network.key_file;
-  const auto refused = [&](const error& e, int status = exit_permanent) {
-    return refuse(e, options.json, status);
-  };
+  const auto refused = [&](const error& e) { return refuse(e, options.json); };
   auto own = read_key_file(key_file);
   if (!own)
     return refused(own.error());
@@ -123,14 +119,14 @@ int up_over_machines(const cluster_config& config, const up_options& options, pl
   } else {
     with.known.at(root_machine) = measured_facts_of_this_machine();
     if (!wait_for_all(**desk, options.json))
-      return 1;
+      return exit_failed;
     with.known.merge((*desk)->gathered());
     with.network = network_note{config.network.host, config.network.host, config.network.port,
                                 own->public_key, std::filesystem::absolute(key_file)};
   }
   auto all = load_contexts(options.config, std::move(with));
   if (!all)
-    return refused(all.error(), 1);
+    return refused(all.error());
   auto grant = grant_of(*all, options.config, own->public_key);
   if (!grant)
     return refused(grant.error());
@@ -141,29 +137,40 @@ int up_over_machines(const cluster_config& config, const up_options& options, pl
 } // namespace
 
 int command_up(const up_options& options) {
+  const auto refused = [&](const error& e) { return refuse(e, options.json); };
   auto config = load_config(options.config);
   if (!config)
-    return refuse(config.error(), options.json, 1);
+    return refused(config.error());
   if (auto ok = check_gateway(config->gateway); !ok)
-    return refuse(ok.error(), options.json, 1);
+    return refused(ok.error());
+  const auto dir = run_dir::open(config->run_dir);
+  if (!dir)
+    return refused(dir.error());
+  if (auto ok = check_not_running(*dir, *config); !ok)
+    return refused(ok.error());
   // Where a root has left its cluster running, all is as when it came up.
   auto with = with_this_machine();
-  bool is_left = false;
-  if (auto dir = run_dir::open(config->run_dir); dir && !dir->alive().empty())
-    if (auto noted = noted_plan(*dir)) {
-      with = std::move(*noted);
-      is_left = true;
-      auto members = with.members; // of that cluster, but for those that nodes.toml names since
-      if (auto ok = take_places(members, *config); !ok)
-        return refuse(ok.error(), options.json, 1);
-    }
-  if (!is_left)
-    if (auto ok = check_devices_here(*config); !ok)
-      return refuse(ok.error(), options.json, exit_permanent);
+  const bool is_left = !dir->alive().empty();
+  if (is_left) {
+    auto noted = noted_plan(*dir);
+    if (!noted)
+      return refused(left_with_another(*dir, config->name, "and has noted no plan"));
+    with = std::move(*noted);
+    auto members = with.members; // of that cluster, but for those that nodes.toml names since
+    if (auto ok = take_places(members, *config); !ok)
+      return refused(left_with_another(*dir, config->name,
+                                       fmt::format("with another configuration than {}: {}",
+                                                   options.config.string(), ok.error().message)));
+  } else {
+    if (auto ok = check_gateway_is_free(config->gateway); !ok)
+      return refused(ok.error());
+    if (auto ok = check_devices_here(*config, *dir); !ok)
+      return refused(ok.error());
+  }
   if (config->is_over_network())
     return up_over_machines(*config, options, std::move(with), is_left);
   auto all = load_contexts(options.config, std::move(with));
-  return all ? run_root(*all, options) : refuse(all.error(), options.json, 1);
+  return all ? run_root(*all, options) : refused(all.error());
 }
 
 } // namespace baton::cluster

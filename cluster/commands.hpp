@@ -1,8 +1,9 @@
 // The commands of `cluster` that talk to a running cluster or look at this machine. Each returns
-// the exit status: 0 well, 1 it failed, 3 there is no such running cluster.
+// the exit status (exit_status.hpp).
 #pragma once
 
 #include "cluster/roles.hpp"
+#include "cluster/running_clusters.hpp"
 
 #include <chrono>
 #include <filesystem>
@@ -10,12 +11,6 @@
 #include <string>
 
 namespace baton::cluster {
-
-inline constexpr int exit_not_running = 3;
-
-// `which` is a nodes.toml, a cluster's name, its run directory (with a slash), or empty: the one
-// that runs. Errors: not_found, conflict (several run).
-result<run_dir> find_cluster(const std::string& which);
 
 int command_up(const up_options& options);
 
@@ -67,9 +62,10 @@ struct import_options {
 int command_import(const import_options& options);
 int command_down(const std::string& which, std::chrono::seconds patience);
 struct doctor_options {
-  std::string config;      // what it needs is looked at as well
-  std::string device;      // only that one
-  std::uint32_t ranks = 1; // of a stage on such devices
+  std::string config;                // what it needs is looked at as well
+  std::string device;                // only that one
+  std::uint32_t ranks = 1;           // of a stage on such devices
+  std::uint32_t ranks_on_device = 1; // of these, on this one
   bool json = false;
 };
 int command_doctor(const doctor_options& what);

@@ -4,9 +4,7 @@
 #include <set>
 
 namespace baton::cluster {
-namespace {
 
-// Names as people write them for models elsewhere: "Qwen/Qwen2.5-1.5B-Instruct", "gpt-4o:latest".
 bool is_alias(std::string_view text) noexcept {
   constexpr std::size_t bytes_max = 128;
   return !text.empty() && text.size() <= bytes_max &&
@@ -15,8 +13,6 @@ bool is_alias(std::string_view text) noexcept {
                   c == '@' || c == '+';
          });
 }
-
-} // namespace
 
 result<void> check_aliases(const std::string& origin, const cluster_config& config,
                            const std::string& path) {

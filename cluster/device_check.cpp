@@ -1,6 +1,7 @@
 #include "cluster/device_check.hpp"
 
 #include "cluster/child.hpp"
+#include "cluster/pipelines.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -25,13 +26,18 @@ std::string answer_in(const std::filesystem::path& log) {
   return last;
 }
 
-result<void> ask(const device& where, const std::string& text, std::uint32_t ranks,
+struct ranks_asked {
+  std::uint32_t all = 1, on_device = 1;
+};
+
+result<void> ask(const device& where, const std::string& text, ranks_asked ranks,
                  const run_dir& dir) {
   const auto log = dir.log("device-check");
   std::error_code ec;
   std::filesystem::remove(log, ec); // what an earlier one said is no answer
   launch what{"/proc/self/exe",
-              {"cluster", "doctor", "--json", "--device", text, "--ranks", std::to_string(ranks)},
+              {"cluster", "doctor", "--json", "--device", text, "--ranks",
+               std::to_string(ranks.all), "--ranks-on-device", std::to_string(ranks.on_device)},
               log};
   auto ended = std::make_shared<std::promise<child_end>>();
   child_watch watch;
@@ -67,6 +73,33 @@ std::uint32_t ranks_max(const cluster_config& config) noexcept {
   return most;
 }
 
+// The ranks of a stage are consecutive devices of their pipeline.
+std::uint32_t ranks_on_device(const cluster_config& config, const node_config& node,
+                              std::string_view device) {
+  const auto models = models_of_pipelines(config);
+  std::uint32_t most = 1;
+  for (std::uint32_t p = 0; p < models.size(); ++p) {
+    std::vector<std::pair<std::string, std::string>> own; // node, device
+    const auto add = [&](const node_config& n) {
+      for (std::size_t i = 0; i < n.devices.size(); ++i)
+        if (n.owner(i) == p)
+          own.emplace_back(n.name, n.devices[i]);
+    };
+    for (const auto& n : config.nodes)
+      if (node.waits ? n.name == node.name : !n.waits)
+        add(n);
+    const std::size_t width = config.models[models[p]].tensor_parallel_size;
+    for (std::size_t first = 0; first < own.size(); first += width) {
+      const auto end =
+          own.begin() + static_cast<std::ptrdiff_t>(std::min(first + width, own.size()));
+      const auto here = std::count(own.begin() + static_cast<std::ptrdiff_t>(first), end,
+                                   std::pair(node.name, std::string(device)));
+      most = std::max(most, static_cast<std::uint32_t>(here));
+    }
+  }
+  return most;
+}
+
 result<void> check_devices(const cluster_config& config, const node_config& node,
                            const run_dir& dir) {
   std::set<std::string> seen;
@@ -74,7 +107,8 @@ result<void> check_devices(const cluster_config& config, const node_config& node
     const auto where = parse_device(text);
     if (!where || where->is_native() || !seen.insert(text).second)
       continue;
-    if (auto ok = ask(*where, text, ranks_max(config), dir); !ok)
+    const ranks_asked ranks{ranks_max(config), ranks_on_device(config, node, text)};
+    if (auto ok = ask(*where, text, ranks, dir); !ok)
       return ok.error();
   }
   return {};

@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <string>
+#include <string_view>
 
 namespace baton::cluster {
 
@@ -18,6 +19,10 @@ const char* fix_of(const device& where) noexcept;
 
 // Of the stages of its models, the most that meet.
 std::uint32_t ranks_max(const cluster_config& config) noexcept;
+
+// Of one of its nodes: how many ranks of a stage have this device together, at most. Pure.
+std::uint32_t ranks_on_device(const cluster_config& config, const node_config& node,
+                              std::string_view device);
 
 // Of one of its nodes the devices. Errors: start_failed (names the device, what is wrong with it,
 // the fix).

@@ -1,6 +1,7 @@
 #include "cluster/gateway_files.hpp"
 
 #include "cluster/api_key_file.hpp"
+#include "cluster/reach.hpp"
 #include "gateway/grpc_door.hpp"
 
 #include <spdlog/spdlog.h>
@@ -80,12 +81,35 @@ result<void> check_gateway(const gateway_section& section) {
   return gateway::grpc_door::check(settings);
 }
 
+namespace {
+
+// What is no IPv4 address and port is left to the door itself.
+result<void> check_zmq_is_free(const std::string& endpoint) {
+  constexpr std::string_view tcp = "tcp://";
+  const auto colon = endpoint.rfind(':');
+  std::uint16_t port = 0;
+  if (!endpoint.starts_with(tcp) || colon < tcp.size())
+    return {};
+  const auto* const end = endpoint.data() + endpoint.size();
+  const auto [at, error] = std::from_chars(endpoint.data() + colon + 1, end, port);
+  if (error != std::errc() || at != end || port == 0)
+    return {};
+  const auto ok = check_port_is_free(endpoint.substr(tcp.size(), colon - tcp.size()), port);
+  if (ok || ok.error().code == errc::bad_config)
+    return {};
+  return fail_param(ok.error().code, "zmq", "gateway.zmq: {}", ok.error().message);
+}
+
+} // namespace
+
 result<void> check_gateway_is_free(const gateway_section& section) {
-  if (section.processes == 1)
-    return {}; // it finds out itself
   auto keys = load_keys_of(section);
-  return keys ? gateway::http_server::check_free(door_settings(section, std::move(*keys)))
-              : keys.error();
+  if (!keys)
+    return keys.error();
+  for (std::uint32_t i = 0; i < section.processes; ++i)
+    if (auto ok = gateway::http_server::check_free(door_settings(section, *keys, i)); !ok)
+      return ok;
+  return check_zmq_is_free(section.zmq);
 }
 
 std::vector<gateway::http_server::remark> remarks_on_gateway(const gateway_section& section) {

@@ -204,8 +204,8 @@ result<void> join_book::judge(expected_machine& m, const join_request& r,
                 "`cluster up` shows",
                 m.node);
   if (r.build != build_)
-    return fail(errc::version_mismatch, "node {} is build {}, the cluster is {}: install the same",
-                m.node, r.build, build_);
+    return fail(errc::version_mismatch, "node {} is build {}, the cluster is {}: {}", m.node,
+                r.build, build_, other_build_advice);
   // Who is one of us is not locked out by it.
   if (auto ok = m.facts ? result<void>() : check_clock(r, now_micros); !ok)
     return ok;

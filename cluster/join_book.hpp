@@ -25,6 +25,10 @@
 
 namespace baton::cluster {
 
+// How the desk's refusal of a machine with another build ends. Who hears it may try again: the one
+// machine is upgraded ahead of the other.
+inline constexpr std::string_view other_build_advice = "install the same";
+
 // What a machine says to the desk. Its key is that of the connection.
 struct join_request {
   std::string node;

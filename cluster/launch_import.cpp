@@ -1,6 +1,7 @@
 #include "cluster/launch_import.hpp"
 
 #include "cluster/config.hpp"
+#include "cluster/config_checks.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -201,7 +202,8 @@ public:
   explicit translation(const dialect& from) : from_(from) {}
 
   std::optional<error> read(std::span<const std::string> words);
-  result<imported_config> write(const std::string& model, const std::string& name);
+  result<imported_config> write(const std::string& model, const std::string& name,
+                                bool keeps_names);
 
 private:
   void take(const option& o, std::string_view name, const std::string& value);
@@ -209,7 +211,7 @@ private:
   void take_word(const option& o, std::string_view name, const std::string& value);
   void take_guesses(std::string_view name, const std::string& value);
   void write_address();
-  void set_aliases();
+  void set_aliases(const std::vector<std::string>& had);
   // `to`: table.key. What is said later replaces what was said before.
   void set(std::string_view to, std::string value) { said_[std::string(to)] = std::move(value); }
   void note(std::string text) { out_.notes.push_back(std::move(text)); }
@@ -221,19 +223,26 @@ private:
   const dialect& from_;
   std::map<std::string, std::string> said_;
   std::string model_, name_, host_, port_;
-  std::vector<std::string> further_names_;
+  std::vector<std::string> served_names_; // the first is the model's own
   bool has_key_ = false;
   imported_config out_;
   std::optional<error> first_;
 };
 
-// The first name is the model's own.
-void translation::set_aliases() {
+// Clients go on asking by the names that the model had there.
+void translation::set_aliases(const std::vector<std::string>& had) {
   std::vector<std::string> quoted;
-  for (const auto& name : further_names_)
-    if (auto text = toml_string(name);
-        name != name_ && std::find(quoted.begin(), quoted.end(), text) == quoted.end())
+  for (const auto& name : had) {
+    auto text = toml_string(name);
+    if (name == name_ || std::find(quoted.begin(), quoted.end(), text) != quoted.end())
+      continue;
+    if (is_alias(name))
       quoted.push_back(std::move(text));
+    else
+      note(fmt::format("the name '{}' is left out: a model.aliases is 1 to 128 of "
+                       "[A-Za-z0-9._-/:@+]; CLIENTS HAVE TO ASK BY ANOTHER",
+                       name));
+  }
   if (!quoted.empty())
     set("model.aliases", fmt::format("[{}]", fmt::join(quoted, ", ")));
 }
@@ -272,7 +281,7 @@ std::optional<error> translation::read(std::span<const std::string> words) {
     else
       take(*o, name, is_bare ? "" : values.front());
     if (o && o->is == kind::name && !values.empty()) // all that were said before go
-      further_names_.assign(values.begin() + 1, values.end());
+      served_names_ = std::move(values);
   }
   return first_;
 }
@@ -300,10 +309,9 @@ void translation::take(const option& o, std::string_view name, const std::string
     model_ = value;
     return;
   case kind::name:
-    if (!is_name(value))
-      return refuse(name, fmt::format("is '{}': 1 to 64 of [A-Za-z0-9._-] are needed", value));
-    name_ = value;
-    return;
+    if (name_of(value).empty())
+      return refuse(name, fmt::format("is '{}': a name is needed", value));
+    return; // with those behind it
   case kind::host:
     host_ = value;
     return;
@@ -411,11 +419,14 @@ void translation::write_address() {
   }
 }
 
-result<imported_config> translation::write(const std::string& model, const std::string& name) {
+result<imported_config> translation::write(const std::string& model, const std::string& name,
+                                           bool keeps_names) {
+  auto had = served_names_; // of a server that was told none: its model, as it was written
+  if (had.empty() && !model_.empty())
+    had.push_back(model_);
   if (!model.empty())
     model_ = model;
-  if (!name.empty())
-    name_ = name;
+  name_ = !name.empty() ? name : served_names_.empty() ? "" : name_of(served_names_.front());
   if (model_.empty())
     return fail(errc::bad_config, "the command names no model");
   const auto slash = model_.find('/');
@@ -429,7 +440,8 @@ result<imported_config> translation::write(const std::string& model, const std::
   if (name_.empty())
     name_ = name_of(model_);
   set("model.name", toml_string(name_));
-  set_aliases();
+  if (keeps_names)
+    set_aliases(had);
   write_address();
   out_.toml = fmt::format("# Made of a command of {} by `cluster import`.\n", from_.name);
   for (const auto& line : out_.notes)
@@ -454,7 +466,8 @@ bool is_known_launcher(std::string_view word) noexcept {
 }
 
 result<imported_config> import_launch(const std::vector<std::string>& words,
-                                      const std::string& model, const std::string& name) {
+                                      const std::string& model, const std::string& name,
+                                      bool keeps_names) {
   const std::span<const std::string> all(words);
   const auto starts_with = [&](const std::vector<std::string_view>& these) {
     return all.size() >= these.size() &&
@@ -476,7 +489,7 @@ result<imported_config> import_launch(const std::vector<std::string>& words,
       translation made(launcher.in);
       if (auto wrong = made.read(all.subspan(launcher.words.size())))
         return *wrong;
-      return made.write(model, name);
+      return made.write(model, name, keeps_names);
     }
   return fail(errc::bad_config,
               "this is none of: vllm serve, python -m {}, text-generation-launcher", module);

@@ -115,8 +115,8 @@ void progress::show(const cluster_status& now) {
   last_ = now;
 }
 
-void progress::failed(const error& e) {
-  if (json_)
+void progress::failed(const error& e, bool json) {
+  if (json)
     line(json_text(nlohmann::ordered_json{
              {"event", "error"}, {"code", row_of(e.code).name}, {"message", e.message}}) +
          "\n");

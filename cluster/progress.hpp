@@ -20,7 +20,8 @@ public:
 
   // From the overview actor, on every change.
   void show(const cluster_status& now);
-  void failed(const error& e);
+  // Instead of all that: what kept it from beginning.
+  static void failed(const error& e, bool json);
   void draining();
   void stopped(const root_end& how);
 
@@ -36,7 +37,7 @@ public:
 private:
   void show_node(const status& s);
   void show_ready(const cluster_status& now);
-  void line(const std::string& text);
+  static void line(const std::string& text);
   std::string log_end(const std::string& name) const;
 
   const cluster_base& cluster_;

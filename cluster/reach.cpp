@@ -70,6 +70,25 @@ result<void> try_to_reach(const std::string& host, std::uint16_t port,
   }
 }
 
+result<void> check_port_is_free(const std::string& host, std::uint16_t port) {
+  const auto address = address_of(host, port);
+  if (!address)
+    return address.error();
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int yes = 1; // connections that have just ended do not count
+  const bool is_free = fd >= 0 &&
+                       ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
+                       ::bind(fd, as_any(*address), sizeof(*address)) == 0 && ::listen(fd, 1) == 0;
+  const int why = errno;
+  if (fd >= 0)
+    ::close(fd);
+  if (is_free)
+    return {};
+  if (why == EADDRINUSE)
+    return fail(errc::address_in_use, "{}:{} is in use by another process", host, port);
+  return fail(errc::io_failed, "cannot listen on {}:{}: {}", host, port, std::strerror(why));
+}
+
 result<open_port> open_port::listen(const std::string& host) {
   auto address = address_of(host, 0);
   if (!address)

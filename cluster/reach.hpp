@@ -15,6 +15,10 @@ namespace baton::cluster {
 result<void> try_to_reach(const std::string& host, std::uint16_t port,
                           std::chrono::milliseconds patience);
 
+// Whether nobody listens there. Errors: bad_config (`host` is no IPv4 address), address_in_use,
+// io_failed (it is not this machine's).
+result<void> check_port_is_free(const std::string& host, std::uint16_t port);
+
 // A port of this machine that can be reached, as long as this lives.
 class open_port {
 public:

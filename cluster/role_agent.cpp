@@ -6,7 +6,6 @@
 #include "cluster/process.hpp"
 #include "cluster/proxy.hpp"
 #include "cluster/roles.hpp"
-#include "cluster/root_end.hpp"
 
 #include <spdlog/spdlog.h>
 #include <sys/prctl.h>
@@ -156,7 +155,7 @@ int run_agent(const cluster_contexts& all, const role_arguments& arguments) {
                                 cluster.where, /*actor_threads=*/1);
   if (!started) {
     spdlog::error("{}", started.error().message);
-    return 1;
+    return exit_status_of_listening(started.error().code);
   }
   auto& self = **started;
   outlive_parent(cluster.dir, agent.name, arguments.epoch);

@@ -132,7 +132,7 @@ int run_gateway(const cluster_base& cluster, const role_arguments& arguments) {
                                 cluster.where, /*actor_threads=*/1);
   if (!started) {
     spdlog::error("{}", started.error().message);
-    return 1;
+    return exit_status_of_listening(started.error().code);
   }
   auto& self = **started;
   outlive_parent(cluster.dir, own_name, arguments.epoch);

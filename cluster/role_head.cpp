@@ -118,7 +118,7 @@ int run_head(const cluster_context& context, const role_arguments& arguments) {
                      context.where, /*actor_threads=*/1);
   if (!started) {
     spdlog::error("{}", started.error().message);
-    return 1;
+    return exit_status_of_listening(started.error().code);
   }
   auto& self = **started;
   outlive_parent(context.dir, name.name, arguments.epoch);

@@ -17,6 +17,7 @@
 #include "cluster/roles.hpp"
 #include "cluster/root_children.hpp"
 #include "cluster/root_claim.hpp"
+#include "cluster/running_clusters.hpp"
 
 #include <nlohmann/json.hpp>
 #include <spdlog/spdlog.h>
@@ -366,10 +367,9 @@ private:
 
 int run_root(const cluster_contexts& pipelines, const up_options& options, join_desk* desk) {
   const auto& cluster = pipelines.base;
-  progress board(pipelines, options.json);
   auto refuse = [&](const error& e) {
-    board.failed(e);
-    return exit_permanent;
+    progress::failed(e, options.json);
+    return exit_status_of(e.code);
   };
   if (auto ok = claim_cluster(pipelines, options.config); !ok)
     return refuse(ok.error());
@@ -380,6 +380,8 @@ int run_root(const cluster_contexts& pipelines, const up_options& options, join_
   auto config = copy_config(cluster, options.config);
   if (!config)
     return refuse(config.error());
+  if (auto ok = note_running(cluster.dir, cluster.config.name); !ok) // it runs without
+    spdlog::warn("{}", ok.error().message);
   auto started = process::start(
       {place::root, life, role::root, "root", cluster.where.listen(root_name), {}, {}},
       cluster.where, /*actor_threads=*/1);
@@ -389,6 +391,7 @@ int run_root(const cluster_contexts& pipelines, const up_options& options, join_
   auto models = model_keeper::create(cluster.config, cluster.dir);
   if (!models)
     return refuse(models.error());
+  progress board(pipelines, options.json);
   auto all = std::make_unique<root>(pipelines, options.config, *config, lives, self, board, desk,
                                     **models);
   if (desk) {
@@ -423,6 +426,7 @@ int run_root(const cluster_contexts& pipelines, const up_options& options, join_
     cluster.dir.forget(note.name);
   cluster.dir.forget("root");
   cluster.dir.clear_sockets();
+  forget_running(cluster.dir);
   if (!end.why.empty())
     spdlog::error("did not end cleanly: {}", end.why);
   board.stopped(end);

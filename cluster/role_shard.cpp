@@ -138,7 +138,7 @@ int run_shard(const cluster_context& context, const role_arguments& first,
   const auto* of = context.plan_of(arguments.generation);
   if (of == nullptr) { // its agent will hear of it
     spdlog::error("generation {} of this cluster's shards is over", arguments.generation);
-    return 1;
+    return exit_failed;
   }
   const auto& all = *of;
   const auto& plan = all.shards.at(arguments.index);
@@ -166,7 +166,7 @@ int run_shard(const cluster_context& context, const role_arguments& first,
                                 context.where, /*actor_threads=*/1);
   if (!started) {
     spdlog::error("{}", started.error().message);
-    return 1;
+    return exit_failed;
   }
   auto& self = **started;
   outlive_parent(context.dir, plan.name, arguments.epoch);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cluster/addresses.hpp"
+#include "cluster/exit_status.hpp"
 #include "cluster/plan.hpp"
 #include "cluster/plan_note.hpp"
 #include "cluster/run_dir.hpp"
@@ -15,16 +16,6 @@
 #include <optional>
 
 namespace baton::cluster {
-
-// A role ends with this status where a restart cannot help: configuration, model file, address in
-// use (EX_CONFIG of sysexits.h). Its supervisor gives up at once, with the last line of its log as
-// the reason.
-inline constexpr int exit_permanent = 78;
-// A process ends itself with this one where it cannot go on: a restart may help (EX_SOFTWARE).
-inline constexpr int exit_software = 70;
-// A shard ends with this one where its process has lost its device (a kernel that trapped): the
-// next one has it again (EX_OSERR).
-inline constexpr int exit_device_lost = 71;
 
 // How the name of the memory ends in which a shard has its KV.
 inline constexpr std::string_view kv_file_suffix = "-kv";

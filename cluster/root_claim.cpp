@@ -5,6 +5,7 @@
 #include "cluster/models_note.hpp"
 #include "cluster/process.hpp"
 #include "cluster/root_children.hpp"
+#include "cluster/running_clusters.hpp"
 
 #include <algorithm>
 #include <fstream>
@@ -37,10 +38,7 @@ result<void> judge_left(const cluster_contexts& all, const std::filesystem::path
                         const std::vector<process_note>& left) {
   const auto& cluster = all.base;
   const auto refuse = [&](const std::string& why) {
-    return fail(errc::conflict,
-                "{} runs without its root ({}, pid {}{}), {}: `cluster down {}` ends it",
-                cluster.config.name, left[0].name, left[0].pid, left.size() > 1 ? ", ..." : "", why,
-                cluster.config.name);
+    return left_with_another(cluster.dir, cluster.config.name, why);
   };
   const auto plan = noted_plan(cluster.dir);
   if (!plan || plan->build != build_version())
@@ -73,14 +71,38 @@ result<std::filesystem::path> copy_config(const cluster_base& cluster,
   return copy;
 }
 
-result<void> claim_cluster(const cluster_contexts& all, const std::filesystem::path& config) {
-  const auto& cluster = all.base;
-  const auto alive = cluster.dir.alive();
+error left_with_another(const run_dir& dir, const std::string& cluster, const std::string& why) {
+  const auto left = dir.alive();
+  const auto who = left.empty() ? std::string("nobody any more")
+                                : fmt::format("{}, pid {}{}", left[0].name, left[0].pid,
+                                              left.size() > 1 ? ", ..." : "");
+  return fail(errc::conflict, "{} runs without its root ({}), {}: `cluster down {}` ends it",
+              cluster, who, why, cluster);
+}
+
+result<void> check_not_running(const run_dir& dir, const cluster_config& config) {
+  const auto alive = dir.alive();
+  if (alive.empty())
+    return {};
+  const auto name = noted_name(dir).value_or(config.name);
   const auto root = std::find_if(alive.begin(), alive.end(),
                                  [](const process_note& n) { return n.name == "root"; });
+  if (name != config.name)
+    return fail(errc::conflict,
+                "another cluster is already running in {}: {} ({}, pid {}): `cluster down {}` ends "
+                "it; with a cluster.run_dir of its own {} can run beside it",
+                dir.path().string(), name, alive[0].name, alive[0].pid, name, config.name);
   if (root != alive.end())
     return fail(errc::conflict, "{} is already running (root, pid {}): `cluster down {}` ends it",
-                cluster.config.name, root->pid, cluster.config.name);
+                config.name, root->pid, config.name);
+  return {};
+}
+
+result<void> claim_cluster(const cluster_contexts& all, const std::filesystem::path& config) {
+  const auto& cluster = all.base;
+  if (auto ok = check_not_running(cluster.dir, cluster.config); !ok)
+    return ok;
+  const auto alive = cluster.dir.alive();
   if (auto ok = cluster.dir.lock(); !ok)
     return ok;
   if (auto ok = alive.empty() ? check_gateway_is_free(cluster.config.gateway)

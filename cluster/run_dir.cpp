@@ -109,6 +109,8 @@ std::string last_line(const fs::path& log) {
 result<run_dir> run_dir::open(fs::path path) {
   std::error_code failed;
   path = fs::absolute(path, failed).lexically_normal();
+  if (!path.has_filename()) // "run/"
+    path = path.parent_path();
   if (path.string().size() + socket_name_reserve > socket_path_max)
     return fail(errc::io_failed,
                 "{}: too long a path for sockets in it ({} bytes at most): set cluster.run_dir",
@@ -124,6 +126,17 @@ result<run_dir> run_dir::open(fs::path path) {
     return fail(errc::io_failed, "{}: {}", path.string(), failed.message());
   run_dir dir;
   dir.path_ = std::move(path);
+  return dir;
+}
+
+result<run_dir> run_dir::existing(const fs::path& path) {
+  std::error_code failed;
+  run_dir dir;
+  dir.path_ = fs::absolute(path, failed).lexically_normal();
+  if (!dir.path_.has_filename()) // "run/"
+    dir.path_ = dir.path_.parent_path();
+  if (!fs::is_directory(dir.path_, failed))
+    return fail(errc::not_found, "{}: no such directory", dir.path_.string());
   return dir;
 }
 

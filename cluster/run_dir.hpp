@@ -24,6 +24,8 @@ public:
   // Makes the directory, mode 0700, owned by us. Errors: io_failed (also if the path is too long
   // for sockets in it).
   static result<run_dir> open(std::filesystem::path path);
+  // One that is there, whoever owns it; makes nothing. Errors: not_found.
+  static result<run_dir> existing(const std::filesystem::path& path);
 
   const std::filesystem::path& path() const noexcept { return path_; }
   std::filesystem::path log(std::string_view name) const;

@@ -100,6 +100,11 @@ result<std::shared_ptr<plugin::plugin_engine>> load_foreign(const cluster_contex
   settings.context_max = all.max_model_len;
   settings.slices = plan.slices;
   settings.rank = plan.rank;
+  const auto stage = stage_of(all, plan);
+  settings.ranks_on_device = static_cast<std::uint32_t>(
+      std::count_if(stage.begin(), stage.end(), [&](const shard_plan& s) {
+        return s.on == plan.on && s.device == plan.device;
+      }));
   settings.masker = masker_of(context);
   settings.say = [](const std::string& line) { spdlog::info("{}", line); };
   settings.on_lost = end_without_device;

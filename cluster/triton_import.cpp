@@ -244,7 +244,8 @@ std::optional<error> translation::take_vllm(const triton_model& of, fields& conf
     words.push_back(fmt::format("--data-parallel-size={}", replicas));
   if (queued > 0)
     words.push_back(fmt::format("--max-num-queued-reqs={}", queued));
-  auto made = import_launch(words, model_, name_.empty() ? name_of(of) : name_);
+  auto made = import_launch(words, model_, name_.empty() ? name_of(of) : name_,
+                            /*keeps_names=*/false);
   if (!made)
     return fail(errc::bad_config, "{}/model.json: {}", name_of(of), made.error().message);
   for (const auto& one : made->notes)

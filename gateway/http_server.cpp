@@ -108,10 +108,12 @@ result<void> listener::bind(const tcp::endpoint& endpoint, const std::string& te
     acceptor.listen(asio::socket_base::max_listen_connections, ec);
   }
   if (ec == asio::error::address_in_use) {
-    return fail_param(errc::address_in_use, param, "{} is in use by another process", text);
+    return fail_param(errc::address_in_use, param, "gateway.{}: {} is in use by another process",
+                      param, text);
   }
   if (ec) {
-    return fail_param(errc::io_failed, param, "cannot listen on {}: {}", text, ec.message());
+    return fail_param(errc::io_failed, param, "gateway.{}: cannot listen on {}: {}", param, text,
+                      ec.message());
   }
   bound = acceptor.local_endpoint(ec);
   return {};
@@ -322,9 +324,6 @@ result<void> http_server::check_free(const gateway_config& config) {
   }
   asio::io_context io;
   for (const auto& at : *where) {
-    if (!at.is_shared) {
-      continue;
-    }
     if (auto ok = listener(io, at.door, at.param).bind(at.endpoint, at.text, false); !ok) {
       return ok;
     }

@@ -16,8 +16,9 @@ class http_server {
 public:
   // Whether start could go as far as to bind. Errors: its own, but for those of binding.
   static result<void> check(const gateway_config& config);
-  // Whether nobody listens where config() says that addresses are shared: each would join a
-  // stranger that shares it as well. Errors: address_in_use.
+  // Whether nobody listens at any address of config(), those of gRPC among them. Gateways that
+  // share one would join a stranger that shares it as well; any other would find out only once it
+  // starts. Errors: address_in_use, io_failed; `param` is the key of the configuration.
   static result<void> check_free(const gateway_config& config);
   // What it would do as it is told, and hardly anybody means: keys that cross a network in clear, a
   // certificate that has ended or soon will. Requires: check is content.

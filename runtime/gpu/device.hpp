@@ -126,8 +126,9 @@ public:
   // What `work` launches is not run but kept: kernels, products and zero(); it may ask for nothing
   // else. Throws what the device and `work` throw; the device can go on then.
   virtual std::unique_ptr<recording> record(const std::function<void()>& work) = 0;
-  // Throws refused(no_device) if what several ranks need is missing, or of a wrong version.
-  virtual void check_ranks() {}
+  // By what ranks of a stage meet, `on_device` of them on this device: "NCCL 2.28.9 (FILE)"; "": by
+  // the host. Throws refused(no_device) if it is missing, of a wrong version, or takes no so many.
+  virtual std::string check_ranks(std::uint32_t /*on_device*/) { return {}; }
   // How this device's memory is summed up over the ranks of `with`; null: by the host.
   virtual std::unique_ptr<rank_sums> sums(const plugin::settings& with,
                                           const plugin::host& shard) = 0;

@@ -328,11 +328,17 @@ public:
     throw refused(plugin::status::internal, "CPU tensors record nothing");
   }
 
-  void check_ranks() override {
+  std::string check_ranks(std::uint32_t on_device) override {
 #ifdef BATON_CUDA
-    if (where_.is_cuda())
-      static_cast<void>(open_nccl(stream()));
+    if (where_.is_cuda()) {
+      const auto found = find_nccl();
+      check_ranks_on_device(found.version, found.file, std::getenv(several_ranks_variable),
+                            on_device);
+      return text_of_nccl(found.version, found.file);
+    }
 #endif
+    static_cast<void>(on_device);
+    return {};
   }
   std::unique_ptr<rank_sums> sums(const plugin::settings& with,
                                   const plugin::host& shard) override {

@@ -36,6 +36,11 @@ void find(void* library, const char* name, F& out) {
     throw refused(plugin::status::no_device, std::string("this NCCL has no ") + name);
 }
 
+int version_of(const functions& f) {
+  int version = 0;
+  return f.get_version(&version) == ncclSuccess ? version : 0;
+}
+
 functions open_functions(const char* file) {
   void* library = ::dlopen(file, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr)
@@ -50,10 +55,7 @@ functions open_functions(const char* file) {
   find(library, "ncclCommGetAsyncError", f.get_async_error);
   find(library, "ncclCommAbort", f.abort);
   find(library, "ncclAllReduce", f.all_reduce);
-  int version = 0;
-  if (f.get_version(&version) != ncclSuccess)
-    version = 0;
-  check_nccl(NCCL_VERSION_CODE, version);
+  check_nccl(NCCL_VERSION_CODE, version_of(f));
   return f;
 }
 
@@ -140,6 +142,14 @@ private:
 };
 
 } // namespace
+
+nccl_found find_nccl(const char* file) {
+  const auto f = open_functions(file);
+  Dl_info where{};
+  const bool is_known =
+      ::dladdr(reinterpret_cast<void*>(f.get_version), &where) != 0 && where.dli_fname != nullptr;
+  return {version_of(f), is_known ? where.dli_fname : file};
+}
 
 std::unique_ptr<nccl_calls> open_nccl(void* stream, const char* file) {
   return std::make_unique<nccl_library>(stream, file);

@@ -4,8 +4,17 @@
 #include "runtime/gpu/nccl_calls.hpp"
 
 #include <memory>
+#include <string>
 
 namespace baton::gpu {
+
+// Which NCCL answers, and from which file: torch's RPATH, LD_LIBRARY_PATH and LD_PRELOAD decide.
+struct nccl_found {
+  int version = 0; // 22809 for 2.28.9
+  std::string file;
+};
+// Throws as open_nccl does.
+nccl_found find_nccl(const char* file = "libnccl.so.2");
 
 // `stream`: a cudaStream_t of the current device. Throws refused(no_device): the library is not
 // there, lacks a function, or is older than the header that was compiled.

@@ -62,7 +62,7 @@ status check(const plugin::settings* with, plugin::facts* out, failure* why) {
   return guarded(why, [&] {
     const auto on = open_device(*with);
     if (with->width > 1)
-      on->check_ranks();
+      put(out->ranks_meet_by, on->check_ranks(with->ranks_on_device));
     std::string text = on->name() + ", ";
     text += name_of(with->weights);
     text += ", ";

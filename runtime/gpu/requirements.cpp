@@ -2,6 +2,8 @@
 
 #include "runtime/gpu/device.hpp"
 
+#include <string_view>
+
 namespace baton::gpu {
 namespace {
 
@@ -39,6 +41,24 @@ void check_nccl(int compiled, int installed) {
   if (installed < compiled)
     refuse("NCCL " + nccl_version(installed) + " is installed, this engine needs " +
            nccl_version(compiled) + " or later");
+}
+
+std::string text_of_nccl(int version, const std::string& file) {
+  return "NCCL " + nccl_version(version) + " (" + file + ")";
+}
+
+void check_ranks_on_device(int version, const std::string& file, const char* several,
+                           std::uint32_t ranks) {
+  constexpr int takes_several = 23000; // 2.30
+  if (ranks <= 1)
+    return;
+  const auto is_refused = text_of_nccl(version, file) + " refuses " + std::to_string(ranks) +
+                          " ranks of a stage on one device: ";
+  if (version < takes_several)
+    refuse(is_refused + "give each a device of its own, or NCCL 2.30 or later");
+  if (several == nullptr || std::string_view(several) != "1")
+    refuse(is_refused + "give each a device of its own, or set " + several_ranks_variable +
+           "=1 in the environment of `cluster`");
 }
 
 } // namespace baton::gpu

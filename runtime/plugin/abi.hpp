@@ -15,7 +15,7 @@ namespace baton::plugin {
 
 // Another number: another layout or meaning of what follows. Both sides were built for one number;
 // nothing but table::abi is read of a library with another.
-inline constexpr std::uint32_t abi_version = 6;
+inline constexpr std::uint32_t abi_version = 7;
 
 enum class status : std::int32_t {
   ok = 0,
@@ -158,6 +158,8 @@ struct settings {
   // taken by create(), so that what does not fit shows there.
   std::uint32_t draws_usual = 0;
   std::uint32_t rank = 0, width = 1;
+  std::uint32_t ranks_on_device = 1; // of these `width` ranks, with this one; not every library
+                                     // by which ranks meet takes more than one
 };
 
 // Consecutive rows of one sequence. Requires, and the shard has checked: what
@@ -253,6 +255,8 @@ struct facts {
   bool is_exact = false;
   bool gives_states = false;   // outcome::states; else no slice of a last stage is pooled
   std::uint32_t begun_max = 0; // batches that may be begun and not run yet
+  // By what ranks meet, where it is not the host's: "NCCL 2.28.9 (/usr/lib/libnccl.so.2)".
+  char ranks_meet_by[512] = {};
 };
 
 // One engine of a library.

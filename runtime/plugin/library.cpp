@@ -100,19 +100,23 @@ result<void> outcome_of(status s, const failure& why, std::string_view engine) {
 }
 
 result<std::string> examine(const std::filesystem::path& file, const std::string& device,
-                            std::uint32_t width) {
+                            std::uint32_t width, std::uint32_t ranks_on_device) {
   const auto opened = library::open(file);
   if (!opened)
     return opened.error();
   settings with;
   with.device = device.c_str();
   with.width = width;
+  with.ranks_on_device = ranks_on_device;
   facts found;
   failure why;
   if (auto ok = outcome_of(opened->calls().check(&with, &found, &why), why, opened->calls().name);
       !ok)
     return ok.error();
-  return std::string(found.device, ::strnlen(found.device, sizeof found.device));
+  std::string said(found.device, ::strnlen(found.device, sizeof found.device));
+  if (const auto size = ::strnlen(found.ranks_meet_by, sizeof found.ranks_meet_by); size > 0)
+    said += "; ranks meet by " + std::string(found.ranks_meet_by, size);
+  return said;
 }
 
 } // namespace baton::plugin

@@ -37,9 +37,10 @@ private:
 // What an engine has answered, in our terms: errors by their kind, with its name.
 result<void> outcome_of(status s, const failure& why, std::string_view engine);
 
-// Whether the device is there and all that it needs for a rank of so many: what an engine says of
-// itself, for people. Errors: as library::open, and the engine's.
+// Whether the device is there and all that it needs for a rank of so many, some of which may be on
+// it as well: what an engine says of itself, for people. Errors: as library::open, and the
+// engine's.
 result<std::string> examine(const std::filesystem::path& file, const std::string& device,
-                            std::uint32_t width = 1);
+                            std::uint32_t width = 1, std::uint32_t ranks_on_device = 1);
 
 } // namespace baton::plugin

@@ -181,6 +181,7 @@ result<void> plugin_engine::state::create() {
   with.context_max = limits.context_max;
   with.rank = settings.rank;
   with.width = static_cast<std::uint32_t>(slices.size());
+  with.ranks_on_device = settings.ranks_on_device;
   const host shard = callbacks();
   failure why;
   const auto& calls = lib.calls();

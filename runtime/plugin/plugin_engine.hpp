@@ -29,6 +29,7 @@ struct config {
   // A rank of a group: the slices of all its ranks, and which one this is. Empty: no other.
   std::vector<model::tensor_slice> slices = {};
   std::uint32_t rank = 0;
+  std::uint32_t ranks_on_device = 1; // of them all, with this one
   // Of the last stage; null: a draw under a constraint is an error.
   std::shared_ptr<grammar::masker> masker = nullptr;
   std::function<void(const std::string&)> say = {}; // lines for the log; any thread

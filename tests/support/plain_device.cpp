@@ -7,7 +7,8 @@
 // line of device.hpp allows: whoever touches memory that is still in use gets other numbers.
 // "plain-paged" has attention of a library (plain_attention.hpp), "plain-prompts" for prompts
 // alone. "plain-few" multiplies up to two rows by the kernel. "plain-hosted" has the host group the
-// rows of a mixture, "plain-alone" lacks what ranks need. "plain-trapping" has a kernel that traps
+// rows of a mixture, "plain-alone" lacks what ranks need,
+// "plain-apart" has it for one rank a device. "plain-trapping" has a kernel that traps
 // once the file exists that BATON_PLAIN_TRAP names, and is lost to its process from then on; the
 // file is gone by then, so that another process has a device that works. "plain-refusing" is
 // "plain-sums" that refuses to enter any epoch while the file exists that BATON_PLAIN_REFUSE names,
@@ -284,9 +285,13 @@ public:
       throw std::runtime_error("an illegal memory access was encountered");
   }
   std::string why_lost() override { return is_lost_ ? "an illegal memory access" : ""; }
-  void check_ranks() override {
+  std::string check_ranks(std::uint32_t on_device) override {
     if (name_ == "plain-alone")
       throw refused(plugin::status::no_device, "several ranks need what this machine has not");
+    if (name_ == "plain-apart" && on_device > 1)
+      throw refused(plugin::status::no_device,
+                    std::to_string(on_device) + " ranks of a stage are on one device");
+    return name_ == "plain-apart" ? "plain loops" : "";
   }
   std::unique_ptr<rank_sums> sums(const plugin::settings& /*with*/,
                                   const plugin::host& shard) override {
@@ -364,7 +369,8 @@ std::unique_ptr<device> open_device(const plugin::settings& with) {
   if (wanted != "plain" && wanted != "plain-sums" && wanted != "plain-torn" &&
       wanted != "plain-still" && wanted != "plain-paged" && wanted != "plain-prompts" &&
       wanted != "plain-few" && wanted != "plain-late" && wanted != "plain-hosted" &&
-      wanted != "plain-alone" && wanted != "plain-trapping" && wanted != "plain-refusing")
+      wanted != "plain-alone" && wanted != "plain-apart" && wanted != "plain-trapping" &&
+      wanted != "plain-refusing")
     throw refused(plugin::status::no_device,
                   "there is no device " + std::string(wanted) + ", only plain");
   return std::make_unique<plain_device>(wanted);

@@ -149,8 +149,8 @@ def test_an_address_in_use_is_named(short_path, shared):
     c = Cluster(short_path)
     c.config.write_text(c.config.read_text().replace(str(c.http_port), str(shared.http_port)))
     done = c.command("up", str(c.config))
-    assert done.returncode == 1
-    assert str(shared.http_port) in done.stdout
+    assert done.returncode == 78
+    assert f"gateway.http: 127.0.0.1:{shared.http_port} is in use" in done.stderr and not done.stdout
 
 
 def test_status_and_a_second_up_see_the_running_cluster(shared):

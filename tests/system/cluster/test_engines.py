@@ -137,6 +137,9 @@ def test_devices_that_are_not_there_are_named(tiny, tmp_path):
     config.write_text(base + ranks)
     assert "several ranks need what this machine has not" in refused(config, "doctor")
     assert "several ranks need what this machine has not" in refused(config, "up")
+    config.write_text(base + ranks.replace("plain-alone", "plain-apart"))  # it refuses a second rank on one device
+    assert "2 ranks of a stage are on one device" in refused(config, "doctor")
+    assert "error: device plain/plain-apart: engine plain: 2 ranks of a stage are on one device" in refused(config, "up")
     config.write_text(base.replace("8MiB", "auto") + f'[[nodes]]\nname = "a"\ndevices = ["{PLAIN}"]\n')
     assert f"not that of device {PLAIN}: give a size" in refused(config, "plan")
     config.write_text(base + 'kv_cache_dtype = "q8_0"\n' + f'[[nodes]]\nname = "a"\ndevices = ["{PLAIN}"]\n')

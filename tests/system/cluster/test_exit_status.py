@@ -1,12 +1,21 @@
-"""How `cluster up` ends says whether it ended cleanly: service managers and scripts go by it (docs/operations.md has the table)."""
+"""How `cluster up` ends says whether it ended cleanly, and whether a restart can help: service managers and scripts go by it (docs/operations.md has
+the table)."""
+import contextlib
+import json
 import os
+import pathlib
+import re
 import signal
+import socket
+import subprocess
+import tempfile
 import time
 
-from harness import running
+import pytest
+from harness import CLUSTER, Cluster, free_port, running
 from streams import Stream
 
-CLEAN, STREAMS_CUT, PROCESS_FAILED = 0, 4, 5  # cluster/root_end.hpp
+CLEAN, USAGE, NOT_RUNNING, STREAMS_CUT, PROCESS_FAILED, PERMANENT = 0, 2, 3, 4, 5, 78  # cluster/exit_status.hpp
 PROMPT = "Write a short story about a fox."
 AGENT_RESTARTS_MAX = 3  # within 300 s: actors/restart.hpp
 
@@ -97,3 +106,130 @@ def test_a_process_that_was_given_up_is_told_and_leaves_nobody_behind():
         assert status == PROCESS_FAILED
         assert said.startswith("stopped, not cleanly: " + why)
         wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids.values()))  # whoever adopted the orphans reaps them
+
+
+# -- What a restart cannot mend: 78, which the units have in RestartPreventExitStatus --
+
+
+@pytest.fixture
+def directory():
+    with tempfile.TemporaryDirectory(prefix="baton-") as made:  # pytest's are too long for sockets
+        yield pathlib.Path(made)
+
+
+@contextlib.contextmanager
+def taken():
+    """The port of somebody else."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", free_port()))
+        s.listen(1)
+        yield s.getsockname()[1]
+
+
+def configured(directory, change=lambda text: text, **options):
+    cluster = Cluster(directory, **options)
+    cluster.config.write_text(change(cluster.config.read_text()))
+    return cluster
+
+
+def refused(cluster, command, status=PERMANENT, config=None):
+    done = cluster.command(command, str(config or cluster.config))
+    assert done.returncode == status, done
+    assert not done.stdout, done.stdout  # no plan of what does not come
+    return done.stderr
+
+
+BAD_FILES = {
+    "an unknown key": (lambda text: text + "\n[gatway]\nhttp = 1\n", "gatway"),
+    "a value that cannot be": (lambda text: text.replace('kv_cache_bytes = "256MiB"', "kv_cache_bytes = 1"), "kv_cache_bytes"),
+    "no TOML": (lambda text: text + "\n[model\n", "test.toml"),
+    "no model file": (lambda text: re.sub(r'\npath = ".*"', '\npath = "/nowhere/model.gguf"', text), "/nowhere/model.gguf"),
+    "a model file that is none": (lambda text: re.sub(r'\npath = ".*"', f'\npath = "{pathlib.Path(__file__)}"', text), "test_exit_status.py"),
+    "more than there is memory": (lambda text: text.replace("256MiB", "60TiB"), ""),
+    "keys that are not there": (lambda text: text.replace("[gateway]", '[gateway]\napi_keys = "/nowhere/keys.toml"'), "/nowhere/keys.toml"),
+    "an engine that is not there": (lambda text: text.replace('"cpu:0", "cpu:1"', '"gone/0", "gone/1"'), "engine_gone.so"),
+}
+
+
+@pytest.mark.parametrize("what", BAD_FILES)
+def test_a_configuration_that_cannot_be_is_permanent(directory, what):
+    change, said = BAD_FILES[what]
+    cluster = configured(directory, change)
+    assert said in refused(cluster, "up")
+    if what not in ("keys that are not there", "an engine that is not there"):  # a plan needs neither
+        assert said in refused(cluster, "plan")
+
+
+def test_a_file_that_is_not_there_is_permanent(directory):
+    cluster = Cluster(directory)
+    for command in ("up", "plan"):
+        assert "nowhere.toml" in refused(cluster, command, config=directory / "nowhere.toml")
+
+
+@pytest.mark.parametrize("command", [["status"], ["down"], ["rotate-key"], ["drain", "a"], ["add-node", "a"], ["remove-node", "a"],
+                                     ["scale", "smollm2", "--replicas", "1"], ["chat", "hello", "--cluster"]])
+def test_whoever_is_given_a_configuration_that_cannot_be_says_so(directory, command):
+    cluster = configured(directory, lambda text: text + "\nnobody = 1\n")
+    done = cluster.command(*command, str(cluster.config))
+    assert done.returncode == PERMANENT and "nobody" in done.stderr, done
+
+
+@pytest.mark.parametrize("command", [["status"], ["down"], ["rotate-key"], ["drain", "a"], ["scale", "smollm2", "--replicas", "1"], ["chat", "hello", "--cluster"]])
+def test_what_does_not_run_is_no_failure_of_the_configuration(directory, command):
+    cluster = Cluster(directory)
+    done = cluster.command(*command, str(cluster.config))
+    assert done.returncode == NOT_RUNNING and done.stderr == f"test is not running: looked in {directory}/run\n", done
+    assert not (directory / "run").exists()
+
+
+@pytest.mark.parametrize("key", ["http", "zmq", "admin", "kserve_grpc", "torchserve_inference"])
+def test_an_address_that_is_taken_is_permanent_and_named(directory, key):
+    with taken() as port:
+        other = f'{key} = "{"tcp://" if key == "zmq" else ""}127.0.0.1:{port}"'
+        cluster = configured(directory, lambda text: re.sub(rf'\n{key} = ".*"', "", text).replace("[gateway]", f"[gateway]\n{other}"))
+        said = refused(cluster, "up")
+        assert f"gateway.{key}" in said and f"127.0.0.1:{port} is in use by another process" in said
+        done = cluster.command("up", str(cluster.config), "--json")
+        assert done.returncode == PERMANENT and json.loads(done.stdout)["code"] == "address_in_use", done
+
+
+def test_a_port_between_machines_that_is_taken_is_permanent(directory):
+    with taken() as port:
+        network = f'host = "127.0.0.1"\nport = {port}\nkey = "{directory}/key"'
+        cluster = Cluster(directory, cluster=network, devices=("cpu:0", "cpu:1"))
+        subprocess.run([CLUSTER, "keygen", directory / "key"], capture_output=True, check=True)
+        assert str(port) in refused(cluster, "up")
+
+
+def test_what_a_process_alone_finds_out_is_permanent_as_well(directory):
+    """A gateway that cannot listen ends for good; so does the cluster that needs it to come up."""
+    cluster = configured(directory, lambda text: re.sub(r'\nzmq = ".*"', '\nzmq = "ipc:///nowhere/door.sock"', text))
+    done = cluster.command("up", str(cluster.config), "--json")
+    last = json.loads(done.stdout.splitlines()[-1])
+    assert done.returncode == PERMANENT == last["status"], done
+    assert last["reason"].startswith("gateway: exit status 78: ") and "/nowhere/door.sock" in last["reason"]
+
+
+@pytest.mark.parametrize("role", ["gateway", "head", "agent", "shard", "worker"])
+def test_every_role_ends_for_good_without_a_configuration(directory, role):
+    done = subprocess.run([CLUSTER, role, "--config", directory / "nodes.toml", "--epoch", "1", "--index", "0"], capture_output=True, text=True, timeout=30)
+    assert done.returncode == PERMANENT and str(directory) in done.stdout + done.stderr, done
+
+
+def test_a_second_cluster_in_a_directory_is_permanent(directory, shared):
+    said = refused(shared, "up")
+    assert said.startswith("error: test is already running (root, pid ")
+    other = directory / "other.toml"
+    other.write_text(shared.config.read_text().replace('name = "test"', "").replace("[[nodes]]\n", '[[nodes]]\nwaits = false\n'))
+    said = refused(shared, "up", config=other)
+    assert said.startswith(f"error: another cluster is already running in {shared.directory}/run: test (") and "pid " in said
+    assert "waits" not in said and "other.toml:" not in said
+
+
+def test_a_desk_that_cannot_be_is_permanent(directory):
+    done = subprocess.run([CLUSTER, "join", "tcp://127.0.0.1:1", "--node", "b", "--key", directory / "key"], capture_output=True, text=True, timeout=30)
+    assert done.returncode == PERMANENT and "says no key" in done.stderr, done
+
+
+def test_a_command_line_that_is_none_is_told_from_all_that():
+    assert subprocess.run([CLUSTER, "up"], capture_output=True, timeout=30).returncode == USAGE

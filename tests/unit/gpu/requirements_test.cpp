@@ -38,6 +38,27 @@ TEST_CASE("another torch than the one whose headers were compiled is refused") {
         "was built with torch 2.11.0, torch 2.12.1 is installed: build it again");
 }
 
+TEST_CASE("two ranks on one device are refused where NCCL would refuse each communicator") {
+  const auto refusal_of = [](int version, const char* several, std::uint32_t ranks) {
+    return refusal([&] { check_ranks_on_device(version, "/lib/nccl.so", several, ranks); });
+  };
+  CHECK(refusal_of(22809, nullptr, 1).empty());
+  CHECK(refusal_of(22809, "1", 2) ==
+        "NCCL 2.28.9 (/lib/nccl.so) refuses 2 ranks of a stage on one device: give each a device "
+        "of its own, or NCCL 2.30 or later");
+  CHECK(refusal_of(22907, "1", 2).starts_with("NCCL 2.29.7 (/lib/nccl.so) refuses 2 ranks"));
+  for (const char* off : {static_cast<const char*>(nullptr), "", "0", "yes"})
+    CHECK(refusal_of(23007, off, 4)
+              .ends_with("set NCCL_MULTI_RANK_GPU_ENABLE=1 in the environment "
+                         "of `cluster`"));
+  CHECK(refusal_of(23007, "1", 2).empty());
+  CHECK(refusal_of(23203, "1", 8).empty());
+}
+
+TEST_CASE("which NCCL answers is said with its version and its file") {
+  CHECK(text_of_nccl(23007, "/a/libnccl.so.2") == "NCCL 2.30.7 (/a/libnccl.so.2)");
+}
+
 TEST_CASE("an NCCL that is older than its header is refused") {
   CHECK(refusal([] { check_nccl(22809, 22809); }).empty());
   CHECK(refusal([] { check_nccl(22809, 23007); }).empty());

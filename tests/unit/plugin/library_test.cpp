@@ -72,6 +72,12 @@ TEST_CASE("what ranks need is looked for where there are ranks") {
   const auto bad = plugin::examine(file, "plain-alone", 2);
   REQUIRE(!bad);
   CHECK(bad.error().message == "engine plain: several ranks need what this machine has not");
+  const auto apart = plugin::examine(file, "plain-apart", 2, 1);
+  REQUIRE(apart);
+  CHECK(apart->ends_with("; ranks meet by plain loops"));
+  const auto crowded = plugin::examine(file, "plain-apart", 2, 2);
+  REQUIRE(!crowded);
+  CHECK(crowded.error().message == "engine plain: 2 ranks of a stage are on one device");
 }
 
 TEST_CASE("settings that cannot be are refused before weights are read") {

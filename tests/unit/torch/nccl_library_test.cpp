@@ -8,6 +8,7 @@
 #include <doctest/doctest.h>
 
 #include <chrono>
+#include <filesystem>
 #include <thread>
 
 using namespace baton::gpu;
@@ -39,6 +40,13 @@ TEST_CASE("NCCL is found, makes ids, and refuses a communicator where there is n
   MESSAGE(nccl->last_error());
   CHECK(nccl->last_error().starts_with("NCCL: "));
   nccl->abort(communicator);
+}
+
+TEST_CASE("NCCL says its version and the file that answers") {
+  const auto found = find_nccl();
+  CHECK(found.version >= 22800);
+  CHECK(std::filesystem::exists(found.file));
+  CHECK(found.file.find("nccl") != std::string::npos);
 }
 
 TEST_CASE("an NCCL that is not the one that is needed is refused by what it lacks") {
