@@ -159,14 +159,14 @@ TEST_CASE("a usage on the way is that of the choice so far, the one at the end o
     told.push_back({usage["prompt_tokens"], usage["completion_tokens"], usage["total_tokens"]});
     CHECK(usage["prompt_tokens_details"]["cached_tokens"] == 4);
   }
-  CHECK(told == std::vector<std::array<int, 3>>{{7, 0, 7},   // the role of choice 0
-                                                {7, 1, 8},   // "a"
-                                                {7, 0, 7},   // the role of choice 1
-                                                {7, 2, 9},   // "b"
-                                                {7, 3, 10},  // "c"
-                                                {7, 3, 10},  // the end of choice 1
-                                                {7, 2, 9},   // "d"
-                                                {7, 2, 9},   // the end of choice 0
+  CHECK(told == std::vector<std::array<int, 3>>{{7, 0, 7},    // the role of choice 0
+                                                {7, 1, 8},    // "a"
+                                                {7, 0, 7},    // the role of choice 1
+                                                {7, 2, 9},    // "b"
+                                                {7, 3, 10},   // "c"
+                                                {7, 3, 10},   // the end of choice 1
+                                                {7, 2, 9},    // "d"
+                                                {7, 2, 9},    // the end of choice 0
                                                 {7, 5, 12}}); // all
   CHECK(w.has_ended());
 }
