@@ -1,6 +1,7 @@
 // What the routes that are read with GET answer: how the cluster stands, its numbers, models and
 // pages.
 #include "gateway/http_api.hpp"
+#include "gateway/http_header.hpp"
 #include "gateway/openai_response.hpp"
 #include "gateway/openapi.hpp"
 #include "gateway/status_response.hpp"
