@@ -1,14 +1,22 @@
 #include "gateway/openai_template.hpp"
 
+#include "gateway/json_text.hpp"
+
 #include <algorithm>
 #include <array>
 
 namespace baton::gateway {
 namespace {
 
-std::string member_text(std::string_view source, std::string_view name) {
+// Found, since the reader has it; else the mistake is the reader's.
+std::string member_text(field_reader& fields, std::string_view source, std::string_view name) {
   const std::array path{name};
-  return std::string(raw_member(source, path));
+  auto text = raw_member(source, path);
+  if (!text) {
+    fields.refuse(text.error());
+    return {};
+  }
+  return *std::move(text);
 }
 
 std::string read_kwargs(field_reader& fields, std::string_view source) {
@@ -18,7 +26,7 @@ std::string read_kwargs(field_reader& fields, std::string_view source) {
     fields.refuse_type(name, "an object", *value);
     return {};
   }
-  return value && !value->empty() ? member_text(source, name) : std::string();
+  return value && !value->empty() ? member_text(fields, source, name) : std::string();
 }
 
 std::string read_documents(field_reader& fields, std::string_view source) {
@@ -32,7 +40,7 @@ std::string read_documents(field_reader& fields, std::string_view source) {
     fields.refuse_type(name, "an array of objects", *value);
     return {};
   }
-  return value->empty() ? std::string() : member_text(source, name);
+  return value->empty() ? std::string() : member_text(fields, source, name);
 }
 
 } // namespace

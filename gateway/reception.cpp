@@ -104,7 +104,6 @@ reception::admit(const caller& who, bool is_new, std::string_view model, generat
     if (auto ok = take_defaults(card->sampling, *request); !ok) {
       return refuse(ok.error(), model);
     }
-    settle_numbers(request->sampling);
   }
   auto lease = lease_for(who, is_new);
   if (auto* no = std::get_if<rejected>(&lease)) {
