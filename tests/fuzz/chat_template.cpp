@@ -29,10 +29,21 @@ template_input conversation() {
   return input;
 }
 
+// Its last message stays open; with all else that a request can say.
+template_input open_conversation() {
+  auto input = conversation();
+  input.continues_final = true;
+  input.documents = value::list({value::map({{"text", value::string("Blue.")}})});
+  input.named_tokens = {{"pad_token", "<pad>"}};
+  input.extra = {{"enable_thinking", value::boolean(false)}};
+  return input;
+}
+
 } // namespace
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const auto input = conversation();
+  static const auto open = open_conversation();
   template_limits limits;
   limits.steps_max /= 40; // an instrumented step takes ten times as long, and many inputs use all
   const auto parsed = chat_template::parse(fuzz::text_of(data, size), limits);
@@ -41,12 +52,14 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
            row_of(parsed.error().code).name);
     return 0;
   }
-  const auto prompt = parsed->render(input, limits);
-  if (!prompt)
-    return 0;
-  std::size_t bytes = 0;
-  for (const auto& segment : prompt->segments)
-    bytes += segment.text.size();
-  ENSURE(bytes <= limits.text_bytes_max, "a prompt of {} bytes", bytes);
+  for (const auto* each : {&input, &open}) {
+    const auto prompt = parsed->render(*each, limits);
+    if (!prompt)
+      continue;
+    std::size_t bytes = 0;
+    for (const auto& segment : prompt->segments)
+      bytes += segment.text.size();
+    ENSURE(bytes <= limits.text_bytes_max, "a prompt of {} bytes", bytes);
+  }
   return 0;
 }
