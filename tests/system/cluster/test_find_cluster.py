@@ -129,7 +129,7 @@ def test_a_cluster_that_lost_its_root_is_told_from_another_configuration(own):
     own.process.kill()
     own.process.wait()
     text = own.config.read_text()
-    own.config.write_text(text.replace("256MiB", "128MiB"))
+    own.config.write_text(text.replace("256MiB", "320MiB"))
     done = own.command("up", str(own.config))
     assert done.returncode == 78 and not done.stdout, done
     assert re.match(rf"error: {own.name} runs without its root \(.*\), with another configuration than .*\[model\]", done.stderr), done

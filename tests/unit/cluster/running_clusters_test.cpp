@@ -21,6 +21,7 @@ struct world {
 
   world() {
     fs::remove_all(root);
+    fs::create_directories(root);
     setenv("XDG_RUNTIME_DIR", (root / "xdg").c_str(), 1);
   }
   ~world() {
@@ -132,7 +133,6 @@ TEST_CASE("a configuration finds its own cluster, not another in the same direct
 
 TEST_CASE("a configuration without a run directory looks in all places") {
   const world w;
-  fs::create_directories(w.root);
   const auto config = w.config("svc.toml", "");
   const auto none = find_cluster(config.string());
   CHECK(code_of(none) == errc::not_found);
