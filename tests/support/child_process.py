@@ -16,6 +16,7 @@ GRACE_SECONDS = 5.0  # from SIGTERM to SIGKILL, and of a pipe that a child of th
 
 
 _running = set()
+_is_stopping = threading.Event()  # what is begun now ends at once
 _lock = threading.Lock()
 
 
@@ -62,6 +63,7 @@ def end_all_on_signals():
     """Ctrl-C and SIGTERM end what run() has begun on whichever thread, then this process: each command has a session of its own."""
 
     def stop(number, _):
+        _is_stopping.set()
         for process in list(_running):
             end(process)
         sys.exit(128 + number)
@@ -100,6 +102,8 @@ def run(command, cwd=None, env=None, deadline=None, silence=None):
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True) as process:
         with _lock:
             _running.add(process)
+        if _is_stopping.is_set():  # it was begun while the others were ended
+            end(process)
         try:
             why = read_until_over(process, tail, deadline, silence)
             if why:

@@ -152,6 +152,7 @@ TOOLS = {
     "tests/data/model/make_family_goldens.py": needs("numpy"),
     "tests/data/model/make_goldens.py": needs("numpy"),
     "tests/data/model/make_gptq_goldens.py": needs("numpy"),
+    "tests/data/template/make_apply_goldens.py": needs("transformers"),
     "tests/data/template/make_goldens.py": needs("jinja2"),
     "tests/data/text/make_goldens.py": needs("tokenizers"),
     "tests/data/text/make_sentencepiece_goldens.py": needs("sentencepiece"),

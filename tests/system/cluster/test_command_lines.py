@@ -1,5 +1,5 @@
 """The command lines of README and docs, run: those that ask a server ask one that serves as their page says, and those of `cluster` that end by themselves are run
-with values in place of the words in capitals. The pages "From ..." are run by test_guides.py; that the other lines are ones, tests/docs/test_command_lines.py looks at."""
+with values in place of the words in capitals. The pages "From ..." are run by test_guides.py; that the other lines are ones, tests/docs/test_shown_commands.py looks at."""
 import json
 import os
 import pathlib
