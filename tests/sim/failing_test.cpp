@@ -94,6 +94,10 @@ TEST_CASE(
           w.run_for(1s);
           check_not_ready(w, why);
         }
+        bool was_ready = false; // not for the moment either in which an epoch is open
+        for (const auto until = w.now() + pause_max + tick; w.now() < until; w.run_for(5ms))
+          was_ready |= w.stands() == phase::ready;
+        CHECK_FALSE(was_ready);
         check_promises(w);
         end_fault(w);
         w.run_for(pause_max + actors::epoch_held_after + tick);
