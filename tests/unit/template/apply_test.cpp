@@ -2,6 +2,8 @@
 // prompts, recorded by tests/data/template/make_apply_goldens.py, for requests as clients write
 // them; a cluster is asked the same by tests/system/cluster/test_chat_template.py.
 #include "runtime/text/template/conversation.hpp"
+#include "runtime/text/tokenizer.hpp"
+#include "runtime/text/vocabulary_checkpoint.hpp"
 #include "tests/unit/template/template_data.hpp"
 
 #include <doctest/doctest.h>
@@ -29,13 +31,27 @@ template_options options_of(const json& fields) {
           fields.value("continue_final_message", false)};
 }
 
-result<std::string> prompt_of(const std::string& source, const json& fields,
-                              const template_options& options) {
+// Of the model directory that apply.json's ids are of.
+const text::vocabulary& vocabulary() {
+  static const auto words =
+      text::vocabulary_from_directory(BATON_SOURCE_DIR "/tests/data/model/checkpoint");
+  REQUIRE_MESSAGE(words, words.error().message);
+  return *words;
+}
+
+const text::tokenizer& tokenizer() {
+  static const auto made = text::tokenizer::create(vocabulary());
+  REQUIRE_MESSAGE(made, made.error().message);
+  return *made;
+}
+
+result<text::rendered> rendered_of(const std::string& source, const json& fields,
+                                   const template_options& options) {
   const auto parsed = text::chat_template::parse(source);
   REQUIRE_MESSAGE(parsed, parsed.error().message);
   text::template_input input;
-  input.eos_token = "<|im_end|>";
-  input.named_tokens = {{"pad_token", "<|endoftext|>"}};
+  input.eos_token = tokenizer().piece(tokenizer().eos().value());
+  input.named_tokens = vocabulary().named_tokens;
   input.add_generation_prompt =
       fields.value("add_generation_prompt", !fields.value("continue_final_message", false));
   if (auto ok = text::put_conversation(chat_of(fields.at("messages")), dumped(fields, "tools"),
@@ -44,7 +60,12 @@ result<std::string> prompt_of(const std::string& source, const json& fields,
     return ok.error();
   if (auto ok = text::put_options(options, *parsed, input); !ok)
     return ok.error();
-  const auto prompt = parsed->render(input);
+  return parsed->render(input);
+}
+
+result<std::string> prompt_of(const std::string& source, const json& fields,
+                              const template_options& options) {
+  const auto prompt = rendered_of(source, fields, options);
   return prompt ? result<std::string>(prompt->text()) : prompt.error();
 }
 
@@ -69,9 +90,15 @@ TEST_CASE("what a request says to the template makes the prompt that transformer
     const auto& fields = row.at("fields");
     CAPTURE(fields.dump());
     const auto source = read_data("apply/" + row.at("template").get<std::string>() + ".jinja");
-    const auto prompt = prompt_of(source, fields, options_of(fields));
+    const auto prompt = rendered_of(source, fields, options_of(fields));
     if (row.contains("text")) {
-      CHECK(shown(prompt) == row.at("text").get<std::string>());
+      CHECK(shown(prompt_of(source, fields, options_of(fields))) ==
+            row.at("text").get<std::string>());
+      REQUIRE(prompt);
+      text::encode_scratch scratch;
+      const auto ids = tokenizer().encode(prompt->segments, scratch);
+      REQUIRE(ids);
+      CHECK(*ids == row.at("ids").get<std::vector<token_id>>());
     } else {
       REQUIRE_FALSE(prompt.has_value());
       CHECK(prompt.error().param == row.at("error").get<std::string>());
