@@ -23,7 +23,7 @@ ELSEWHERE = {"up": "harness.py", "down": "test_faults.py", "join": "machines.py"
 WITHOUT_END = {"--watch"}
 # What the page's own text does not have here -> why.
 NOT_RUN = {
-    "cluster doctor --device cuda:0 [--ranks N]": "there is no such device",
+    "cluster doctor --device cuda:0 [--ranks N [--ranks-on-device N]]": "there is no such device",
     "cluster plan build/fp8.toml": "written by the line before it; test_gpu_setup.py plans it",
     "cluster import COMMAND...": "the lines of 'Coming from vLLM or TGI' are such",
     "cluster import text-generation-launcher --model-id /models/smollm2 ...": "test_guides.py runs it whole",
@@ -85,7 +85,7 @@ def with_values(text, config):
     """The line as somebody would type it: all that is in brackets is given, but for what has no end."""
     words = [w for w in re.sub(r"[\[\]]", "", text).split(" ") if w not in WITHOUT_END]
     values = {"nodes.toml": "own.toml", "CLUSTER": str(config), "NAME": "alice", "FILE": "keys.toml", "PATH": str(MODEL), "MODEL": str(MODEL), "YAML": "model-config.yaml",
-              "REPOSITORY": "models/repository", "MESSAGE": f"hello --cluster {config}"}
+              "REPOSITORY": "models/repository", "MESSAGE": "hello"}
     if words[1] == "model":
         values["FILE"] = str(MODEL)
     if words[1] == "import":
