@@ -30,9 +30,9 @@ def say(row, **more):
     print(json.dumps({"row": row, **more}), flush=True)
 
 
-def seconds_of(row, left):
-    """What the row may take; None: it is not begun."""
-    return min(LATE_FACTOR * row.seconds, left) if left >= row.seconds else None
+def seconds_of(row, left, is_tiny=False):
+    """What the row may take; None: it is not begun. Tiny rows are no lease's: they may take all that is left, on a slow machine."""
+    return min(left if is_tiny else LATE_FACTOR * row.seconds, left) if left >= row.seconds else None
 
 
 def sweep(folder):
@@ -81,7 +81,7 @@ def run_rows(rows, place, seconds, command_of, clean=lambda: None):
             say(row.name, skipped=why)
             continue
         left = deadline - time.monotonic()
-        limit = seconds_of(row, left)
+        limit = seconds_of(row, left, place.is_tiny)
         if limit is None:
             say(row.name, skipped=f"it takes {row.seconds} s, {max(0, left):.0f} s are left")
             continue
