@@ -102,6 +102,10 @@ reply_framing http_request::framing() const {
           request_id_of(view(said))};
 }
 
+bool http_request::has_known_end() const { // RFC 9112, section 6.3
+  return get().count(http::field::transfer_encoding) == 0 || get().chunked();
+}
+
 bool http_request::expects_continue() const {
   return get().version() >= 11 &&
          http::token_list(get()[http::field::expect]).exists("100-continue");
@@ -124,7 +128,7 @@ http_api::admission http_request::admit_head(const http_api& api) const {
     return refused( // RFC 9112, section 6.1: the way of request smuggling
         fail(errc::invalid_request, "Transfer-Encoding and Content-Length exclude each other"));
   }
-  if (m.count(http::field::transfer_encoding) > 0 && !m.chunked()) { // RFC 9112, section 6.3
+  if (!has_known_end()) {
     return refused(fail(errc::invalid_request, "the last transfer coding must be 'chunked'"));
   }
   if (!read_target(view(m.method_string()), view(m.target()))) {

@@ -26,6 +26,7 @@ public:
   const message& get() const { return reader_.get(); }
   // Once the header is read:
   reply_framing framing() const;
+  bool has_known_end() const;    // else what follows may be its body: no further request
   bool expects_continue() const; // "100 Continue" before its body comes
   // Who asks, and what is wrong with the request whatever its body says.
   http_api::admission admit_head(const http_api& api) const;

@@ -201,7 +201,8 @@ asio::awaitable<after> http_session::answer_request(http_request& request, bool 
   if (admitted.refusal) {
     trace_refusal(request, client_->who, admitted.refusal->status);
     // Without its body read the connection has no known next request.
-    co_return co_await client_->reply(*admitted.refusal, !reader.is_done());
+    co_return co_await client_->reply(*admitted.refusal,
+                                      !reader.is_done() || !request.has_known_end());
   }
   if (request.expects_continue() && !reader.is_done()) {
     if (!co_await client_->write("HTTP/1.1 100 Continue\r\n\r\n")) {
