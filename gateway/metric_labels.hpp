@@ -5,6 +5,7 @@
 
 #include "schema/error.hpp"
 #include "schema/inference.hpp"
+#include "schema/messages.hpp"
 
 #include <string_view>
 

@@ -273,8 +273,12 @@ def _sampling(b: flatbuffers.Builder, p: GenerateParams, seed: int) -> int:
 
 
 def _template_options(b: flatbuffers.Builder, p: GenerateParams) -> Optional[int]:
-    if not (p.chat_template_kwargs or p.documents or p.continue_final_message):
+    if p.chat_template_kwargs is None and p.documents is None and not p.continue_final_message:
         return None
+    if p.chat_template_kwargs is not None and not isinstance(p.chat_template_kwargs, dict):
+        raise ValueError("chat_template_kwargs is a dict")
+    if p.documents is not None and not all(isinstance(document, dict) for document in p.documents):
+        raise ValueError("documents is a list of dicts")
     kwargs = b.CreateString(json.dumps(p.chat_template_kwargs)) if p.chat_template_kwargs else None
     documents = b.CreateString(json.dumps(list(p.documents))) if p.documents else None
     wire_template_options.TemplateOptionsStart(b)

@@ -218,7 +218,7 @@ def test_what_is_not_there_is_said_by_name(doors):
                               ("TraceSetting", service_pb2.TraceSettingRequest()), ("LogSettings", service_pb2.LogSettingsRequest())):
             e = refusal(getattr(stub, name), request=message)
             assert e.code() == grpc.StatusCode.UNIMPLEMENTED and name in e.details()
-        for path in ("/inference.GRPCInferenceService/Nope", "/grpc.health.v1.Health/Check", "/x"):
+        for path in ("/inference.GRPCInferenceService/Nope", "/grpc.health.v1.Health/Nope", "/x"):
             e = refusal(channel.unary_unary(path), request=b"")
             assert e.code() == grpc.StatusCode.UNIMPLEMENTED, path
 

@@ -370,7 +370,7 @@ def siege_websocket(g):
 
 
 NUMBERS = [math.nan, math.inf, -math.inf, 3e38, -3e38, 1e-44, -1, 0, 0.5, 2**31 - 1, 2**31, 2**63, 2**64]
-NO_NUMBERS = {"stop", "stop_token_ids", "ignore_eos", "include_stop_str_in_output", "cache_salt", "request_id"}
+NO_NUMBERS = {"stop", "stop_token_ids", "ignore_eos", "include_stop_str_in_output", "cache_salt", "request_id", "continue_final_message"}
 TAKEN_TYPED = {  # of a typed message; a field that is not here takes none of them
     "temperature": {0, 0.5, 1e-44},
     "top_p": {0.5},
