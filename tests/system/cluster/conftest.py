@@ -1,6 +1,10 @@
 """Clusters for the tests of this folder: one shared by all that leave it as it was, a fresh one for the others."""
+import sys
+
 import pytest
-from harness import running
+from harness import ROOT, running
+
+sys.path.insert(0, str(ROOT / "sdk" / "python"))  # the SDK of this tree, for whoever imports baton_client
 
 
 @pytest.fixture(scope="session")
