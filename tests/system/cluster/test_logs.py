@@ -17,7 +17,8 @@ class Workers(Cluster):
     def __init__(self, directory, level=None, flags=(), env=None, gateway=""):
         super().__init__(directory, gateway=gateway)
         handler = self.directory / "handler.py"
-        handler.write_text("import logging\n\n\ndef handle(data, context):\n    logging.getLogger('mine').info('was asked')\n    return ['well'] * len(data)\n")
+        handler.write_text("import logging\n\n\ndef handle(data, context):\n    if data is None:  # as TorchServe asks once at the start\n        return None\n"
+                           "    logging.getLogger('mine').info('was asked')\n    return ['well'] * len(data)\n")
         level = f'log_level = "{level}"' if level else ""
         self.config.write_text(f"""
 [cluster]
