@@ -100,15 +100,21 @@ TEST_CASE("chunks are framed by their length in hex") {
 }
 
 TEST_CASE(
-    "every route of the table but those of health needs a key, and the operator's an admin's") {
+    "every route but those of health and the page needs a key, and the operator's an admin's") {
   const http_api api(facts_with(with_keys()));
-  std::size_t open = 0;
+  std::size_t open = 0, pages = 0;
   for (const auto& row : http_api::routes()) {
     CAPTURE(row.path);
     auto call = call_of(row);
     if (row.access == route_access::open) {
       ++open;
       CHECK((row.path == "/health" || row.path == "/ping" || row.path.starts_with("/v2/health/")));
+      CHECK(status_of(api.admit(call)) == 200);
+      continue;
+    }
+    if (row.access == route_access::page) { // it asks for the key itself
+      ++pages;
+      CHECK((row.path == "/" || row.path == "/page/"));
       CHECK(status_of(api.admit(call)) == 200);
       continue;
     }
@@ -135,6 +141,7 @@ TEST_CASE(
     CHECK(api.admit(call).who.name() == "a");
   }
   CHECK(open == 4);
+  CHECK(pages == 2);
   CHECK(status_of(api.admit(call_of("GET", "/unknown"))) == 401); // nor is told what there is
 }
 
@@ -170,7 +177,8 @@ TEST_CASE("without keys all is open, but what has a door of its own is there alo
     CAPTURE(row.path);
     auto call = call_of(row);
     CHECK(status_of(open.admit(call)) == 200);
-    CHECK(status_of(apart.admit(call)) == (row.access == route_access::admin ? 403 : 200));
+    const bool is_apart = row.access == route_access::admin || row.access == route_access::page;
+    CHECK(status_of(apart.admit(call)) == (is_apart ? 403 : 200));
     call.door = door_kind::admin;
     CHECK(status_of(apart.admit(call)) == 200);
   }

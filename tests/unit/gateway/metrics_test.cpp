@@ -219,6 +219,9 @@ TEST_CASE("the words that the gateway's sources count are those that begin at 0"
   const std::regex back("note_resumed\\(entry, (is_news \\? )?\"([a-z_]+)\"( : \"([a-z_]+)\")?\\)");
   const std::regex door("reception [a-z]+\\(|front, b, \"([a-z]+)\"");
   for (const auto& file : std::filesystem::directory_iterator(BATON_SOURCE_DIR "/gateway")) {
+    if (!file.is_regular_file()) {
+      continue;
+    }
     std::ifstream in(file.path());
     const std::string text{std::istreambuf_iterator<char>(in), {}};
     const auto all = [&text](const std::regex& of, int group, std::set<std::string>& to) {
