@@ -119,6 +119,9 @@ TEST_CASE(
       continue;
     }
     for (const auto* method : {"GET", "HEAD", "POST", "OPTIONS", "DELETE"}) {
+      if (row.path == "/" && std::string_view(method) != "POST") {
+        continue; // the page's
+      }
       call.method = method;
       CHECK(status_of(api.admit(call)) == 401);
     }
