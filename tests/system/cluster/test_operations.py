@@ -141,7 +141,8 @@ def test_what_units_and_image_call_is_there():
         return subprocess.run([CLUSTER, *words, "--help"], capture_output=True, text=True, check=True).stdout
 
     named = list(commands_of_examples())
-    assert {(file, words[0]) for file, words in named} == {("baton.service", "up"), ("baton-node.service", "join"), ("baton-node.service", "up"),
+    assert {(file, words[0]) for file, words in named} == {("baton.service", "up"), ("baton.service", "status"), ("baton.service", "down"),
+                                                           ("baton-node.service", "join"), ("baton-node.service", "up"),
                                                            ("baton-node.service", "keygen"), ("Containerfile", "up"), ("Containerfile", "--help")}
     for file, words in named:
         command = [w for w in words[:1] if not w.startswith("-")]
