@@ -23,6 +23,7 @@ import lease_rows  # noqa: E402
 
 CLEANING_SECONDS = 3  # kept back for the end
 GRACE_SECONDS = 1  # of a row that has to end
+MARK, MARKED = "BATON_LEASE", f"{os.getpid()}.{time.time_ns()}"  # in the environment of whatever a row starts
 LATE_FACTOR = 2  # a row may take so many times what it says, if there is time
 
 
@@ -35,11 +36,11 @@ def seconds_of(row, left, is_tiny=False):
     return min(left if is_tiny else LATE_FACTOR * row.seconds, left) if left >= row.seconds else None
 
 
-def sweep(folder):
-    """Ends what a row has left behind: every process whose program lies in the folder of this lease."""
+def sweep():
+    """Ends what rows have left behind: every process that has the mark of this run in its environment. Other clusters of the same build go on."""
     for name in os.listdir("/proc"):
         try:
-            if name.isdigit() and os.readlink(f"/proc/{name}/exe").removesuffix(" (deleted)").startswith(f"{folder}/"):
+            if name.isdigit() and f"{MARK}={MARKED}".encode() in pathlib.Path(f"/proc/{name}/environ").read_bytes().split(b"\0"):
                 os.kill(int(name), signal.SIGKILL)
         except OSError:
             pass  # it has ended, or is somebody else's
@@ -57,7 +58,7 @@ def end_group(process):
 def run_row(row, command, seconds):
     """-> whether it ended by itself; it has said its lines then."""
     begun = time.monotonic()
-    process = subprocess.Popen(command, start_new_session=True)
+    process = subprocess.Popen(command, start_new_session=True, env={**os.environ, MARK: MARKED})
     try:
         status = process.wait(seconds)
     except subprocess.TimeoutExpired:
@@ -105,11 +106,11 @@ def run(options):
     writer = begin_models(place, rows)
     command_of = lambda row, limit: [sys.executable, HERE / "lease.py", "row", row.name, *place.words(), "--seconds", str(limit)]
     try:
-        run_rows(rows, place, options.seconds, command_of, lambda: sweep(place.build))
+        run_rows(rows, place, options.seconds, command_of, sweep)
     finally:
         if writer is not None:
             end_group(writer)
-        sweep(place.build)
+        sweep()
         shutil.rmtree(place.work, ignore_errors=True)
         place.remove_models()
     say("seconds", value=round(time.monotonic() - place.begun, 1), unit="s")

@@ -3,10 +3,12 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import struct
 import subprocess
 import sys
 import tarfile
+import time
 import types
 
 import pytest
@@ -164,3 +166,20 @@ def test_its_rows_of_serving_are_served(tmp_path):
     assert rows["two ranks refused"]["skipped"] == "of a GPU alone"
     assert rows["seconds"]["value"] < SERVED_SECONDS_MAX
     assert all(isinstance(r.get("seconds", 0), (int, float)) for r in rows.values())
+
+
+def test_what_a_row_leaves_behind_is_ended_and_nothing_else():
+    """Another process of the same program goes on, whatever its folder."""
+    others = subprocess.Popen(["sleep", "300"])
+    left = subprocess.Popen(["sleep", "300"], start_new_session=True, env={**os.environ, lease.MARK: lease.MARKED})
+    deadline = time.monotonic() + 20
+    while lease.MARKED.encode() not in pathlib.Path(f"/proc/{left.pid}/environ").read_bytes():  # the kernel is still at it when Popen returns
+        assert time.monotonic() < deadline
+    try:
+        lease.sweep()
+        assert left.wait(30) == -signal.SIGKILL
+        assert others.poll() is None
+    finally:
+        for process in (others, left):
+            process.kill()
+            process.wait()
