@@ -79,7 +79,7 @@ void announce(pointer self) {
 
 void open_if_linked(pointer self) {
   auto& s = self->state;
-  if (s.is_open || !s.current.epoch)
+  if (s.is_open || s.is_lost || !s.current.epoch)
     return;
   for (const auto& listener : listeners(s)) {
     auto is_it = [&](const hello& h) {
@@ -130,7 +130,7 @@ void enter_epoch(pointer self, const open_epoch& m) {
   s.has_taken = take_over(s, m);
   s.current = m;
   s.current.takes.reset();
-  s.is_open = false;
+  s.is_open = s.is_lost = false;
   s.feed.clear();
   forget_ready(s);
   if (s.sent)
@@ -149,6 +149,7 @@ void lose_epoch(pointer self, batch_id batch, std::string why) {
   auto& s = self->state;
   spdlog::warn("stage {}: epoch {} is lost: {}", s.config.stage, s.current.epoch.value, why);
   s.is_open = false;
+  s.is_lost = true;
   if (s.config.rank > 0)
     return;
   const error lost{errc::stale_epoch, std::move(why), {}};

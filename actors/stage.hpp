@@ -64,6 +64,7 @@ struct stage_state {
   stage_config config;
   open_epoch current; // the epoch we are in, or linking for
   bool is_open = false;
+  bool is_lost = false;                    // the current epoch: it does not open again
   epoch_id entered;                        // of the group
   bool has_taken = false;                  // the KV that the epoch began with
   std::vector<hello> linked;               // peers that are up now

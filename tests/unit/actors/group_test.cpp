@@ -171,6 +171,12 @@ TEST_CASE("rank 0 begins the epoch, opens once the others are linked, and hands 
   CHECK(w.told() == story{"epoch 3 is lost: node 1026 is down: gone", "rank 0 ready"});
   w.give(10, 3);
   CHECK(w.told().empty());
+  w.connect(rank_node(2)); // back, but what was on the way to it is lost
+  w.run();
+  w.give(11, 3);
+  CHECK(w.told().empty());
+  w.open(4, 0);
+  CHECK(w.told() == story{"enter 4", "rank 0 opened 4"});
 }
 
 TEST_CASE("another rank enters with the first micro-batch, runs each and answers none") {
