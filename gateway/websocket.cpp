@@ -418,6 +418,7 @@ bool websocket_session::tell(const std::string& id, socket_request& r,
   bool has_ended = false;
   if (const auto fault = guarded("websocket", [&] { has_ended = collect(id, r, out); })) {
     out.push_back(socket_error_text(id, *fault));
+    r.status = row_of(fault->code).http_status;
     return true;
   }
   return has_ended;
