@@ -2,6 +2,7 @@
 
 #include "cluster/sampling_fields.hpp"
 #include "runtime/model/json_file.hpp"
+#include "schema/sampling_members.hpp"
 
 #include <fmt/ranges.h>
 
@@ -125,32 +126,20 @@ result<sampling_defaults> sampling_of_gguf(const model::model_file& file) {
 
 std::string values_of(const sampling_defaults& d) {
   std::vector<std::string> parts;
-  const auto add = [&](sampling_field field, const auto& value) {
-    if (value)
+  for_each_sampling_field([&](sampling_field field, auto member) {
+    if (const auto& value = d.*member)
       parts.push_back(fmt::format("{} {}", name_of(field), *value));
-  };
-  add(sampling_field::temperature, d.temperature);
-  add(sampling_field::top_k, d.top_k);
-  add(sampling_field::top_p, d.top_p);
-  add(sampling_field::min_p, d.min_p);
-  add(sampling_field::repetition_penalty, d.repetition_penalty);
-  add(sampling_field::tokens_max, d.tokens_max);
+  });
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 // What `first` does not say.
 sampling_defaults rest_of(const sampling_defaults& second, const sampling_defaults& first) {
   auto rest = second;
-  const auto drop = [&](auto member) {
+  for_each_sampling_field([&](sampling_field, auto member) {
     if (first.*member)
       (rest.*member).reset();
-  };
-  drop(&sampling_defaults::temperature);
-  drop(&sampling_defaults::top_k);
-  drop(&sampling_defaults::top_p);
-  drop(&sampling_defaults::min_p);
-  drop(&sampling_defaults::repetition_penalty);
-  drop(&sampling_defaults::tokens_max);
+  });
   return rest;
 }
 

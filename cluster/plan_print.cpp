@@ -3,6 +3,7 @@
 #include "cluster/pipelines.hpp"
 #include "cluster/plan_engines.hpp"
 #include "cluster/plan_picture.hpp"
+#include "schema/sampling_members.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -79,16 +80,10 @@ std::string speeds(const std::vector<expected_speed>& expected) {
 // Only what somebody says.
 nlohmann::ordered_json sampling_json(const sampling_defaults& d) {
   auto json = nlohmann::ordered_json::object();
-  const auto add = [&](sampling_field field, const auto& value) {
-    if (value)
+  for_each_sampling_field([&](sampling_field field, auto member) {
+    if (const auto& value = d.*member)
       json[std::string(name_of(field))] = *value;
-  };
-  add(sampling_field::temperature, d.temperature);
-  add(sampling_field::top_k, d.top_k);
-  add(sampling_field::top_p, d.top_p);
-  add(sampling_field::min_p, d.min_p);
-  add(sampling_field::repetition_penalty, d.repetition_penalty);
-  add(sampling_field::tokens_max, d.tokens_max);
+  });
   return json;
 }
 

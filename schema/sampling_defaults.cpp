@@ -1,5 +1,7 @@
 #include "schema/sampling_defaults.hpp"
 
+#include "schema/sampling_members.hpp"
+
 namespace baton {
 
 std::string_view name_of(sampling_field field) noexcept {
@@ -22,16 +24,10 @@ std::string_view name_of(sampling_field field) noexcept {
 
 sampling_defaults merged(const sampling_defaults& first, const sampling_defaults& second) {
   auto all = first;
-  const auto fill = [&](auto member) {
+  for_each_sampling_field([&](sampling_field, auto member) {
     if (!(all.*member))
       all.*member = second.*member;
-  };
-  fill(&sampling_defaults::temperature);
-  fill(&sampling_defaults::top_k);
-  fill(&sampling_defaults::top_p);
-  fill(&sampling_defaults::min_p);
-  fill(&sampling_defaults::repetition_penalty);
-  fill(&sampling_defaults::tokens_max);
+  });
   return all;
 }
 

@@ -1,20 +1,14 @@
 // [model.sampling] of nodes.toml, and what else it says of how requests are read.
 #include "cluster/config.hpp"
+#include "tests/support/drawn_defaults.hpp"
 
 #include <doctest/doctest.h>
 
 using namespace baton;
+using testing::drawn;
 using namespace baton::cluster;
 
 namespace {
-
-// In the order of its fields.
-sampling_defaults drawn(std::optional<float> temperature, std::optional<std::int32_t> top_k = {},
-                        std::optional<float> top_p = {}, std::optional<float> min_p = {},
-                        std::optional<float> repetition_penalty = {},
-                        std::optional<std::uint32_t> tokens_max = {}) {
-  return {temperature, top_k, top_p, min_p, repetition_penalty, tokens_max};
-}
 
 result<cluster_config> config_with(const std::string& of_model,
                                    const std::string& of_gateway = {}) {

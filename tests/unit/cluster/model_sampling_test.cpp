@@ -1,5 +1,6 @@
 // Defaults of sampling in a model's own files: what is read of them, what is refused by name.
 #include "cluster/model_sampling.hpp"
+#include "tests/support/drawn_defaults.hpp"
 #include "tests/support/gguf_writer.hpp"
 #include "tests/support/scratch_directory.hpp"
 
@@ -8,18 +9,11 @@
 #include <fstream>
 
 using namespace baton;
+using testing::drawn;
 using namespace baton::cluster;
 namespace fs = std::filesystem;
 
 namespace {
-
-// In the order of its fields.
-sampling_defaults drawn(std::optional<float> temperature, std::optional<std::int32_t> top_k = {},
-                        std::optional<float> top_p = {}, std::optional<float> min_p = {},
-                        std::optional<float> repetition_penalty = {},
-                        std::optional<std::uint32_t> tokens_max = {}) {
-  return {temperature, top_k, top_p, min_p, repetition_penalty, tokens_max};
-}
 
 // A directory with this generation_config.json.
 result<sampling_defaults> of_directory(const std::string& generation) {

@@ -4,23 +4,17 @@
 #include "gateway/responses_request.hpp"
 #include "gateway/tgi_request.hpp"
 #include "gateway/vllm_generate.hpp"
+#include "tests/support/drawn_defaults.hpp"
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
 using namespace baton;
+using testing::drawn;
 using namespace baton::gateway;
 using enum sampling_field;
 
 namespace {
-
-// In the order of its fields.
-sampling_defaults drawn(std::optional<float> temperature, std::optional<std::int32_t> top_k = {},
-                        std::optional<float> top_p = {}, std::optional<float> min_p = {},
-                        std::optional<float> repetition_penalty = {},
-                        std::optional<std::uint32_t> tokens_max = {}) {
-  return {temperature, top_k, top_p, min_p, repetition_penalty, tokens_max};
-}
 
 const gateway_config config;
 const sampling_defaults defaults = drawn(0.25F, 20, 0.5F, 0.125F, 1.5F, 100);

@@ -1,0 +1,20 @@
+// The fields of sampling_defaults in a row, for whoever does the same with each of them.
+#pragma once
+
+#include "schema/sampling_defaults.hpp"
+
+namespace baton {
+
+// Calls visit(field, pointer to member) for each field, in the order of their bits. The types of
+// the members differ, so `visit` is generic.
+template <class Visit>
+void for_each_sampling_field(Visit visit) {
+  visit(sampling_field::temperature, &sampling_defaults::temperature);
+  visit(sampling_field::top_k, &sampling_defaults::top_k);
+  visit(sampling_field::top_p, &sampling_defaults::top_p);
+  visit(sampling_field::min_p, &sampling_defaults::min_p);
+  visit(sampling_field::repetition_penalty, &sampling_defaults::repetition_penalty);
+  visit(sampling_field::tokens_max, &sampling_defaults::tokens_max);
+}
+
+} // namespace baton
