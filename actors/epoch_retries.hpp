@@ -1,15 +1,13 @@
-// When the next epoch of a pipeline may be opened, and whether epochs keep failing. An epoch in
-// which no step came back has come to nothing: with the same shards the next one waits, at first
-// not at all, then longer each time. Shards in another life, or others, are tried at once: how
-// often those are started is their supervisor's to bound.
+// When the next epoch of a pipeline may be opened, and whether epochs keep failing. An epoch fails
+// if no step comes back in it. With the same shards the next one waits, at first not at all, then
+// longer each time. Shards in another life, and other shards, are tried at once: their supervisor
+// bounds how often they start.
 //
-//   held --an epoch comes to nothing--> failing --beyond the intensity--> keeps failing
-//    ^                                    |                                  |   the pipeline is
-//    not
-//    +---- an epoch lasts for a while ----+----------------------------------+   ready, and tries
-//    on
-//                                                                                the longest pause
+//   held --an epoch fails--> failing --more often than the intensity allows--> keeps failing
+//    ^                          |                                                  |
+//    +------ an epoch holds ----+--------------------------------------------------+
 //
+// While epochs keep failing the pipeline is not ready, and each try waits for the longest pause.
 // Pure; time is given.
 #pragma once
 
@@ -22,10 +20,10 @@
 
 namespace baton::actors {
 
-// Epochs that come to nothing one after the other.
+// How many epochs may fail in a row before they keep failing.
 inline constexpr schedule::retry_intensity epoch_intensity{5, std::chrono::seconds(600)};
-// So long open, with steps that came back, and an epoch has held. Without any step it has as well,
-// unless epochs keep failing: then a step has to show it.
+// An epoch that has been open for so long holds if a step came back in it. Without any step it
+// holds as well, unless epochs keep failing.
 inline constexpr std::chrono::milliseconds epoch_held_after{2000};
 // The longest pause between two of them.
 inline constexpr std::chrono::milliseconds epoch_pause_max =
@@ -36,15 +34,16 @@ public:
   using time_point = schedule::retry_policy::time_point;
   using lives = std::vector<std::pair<node_id, epoch_id>>; // the shards, each in its life
 
-  // These are there: whether to open an epoch with them now. Else ask again a little later.
+  // Whether an epoch with these shards may be opened now. If not, ask again a little later.
   bool may_open(const lives& shards, time_point now);
   void on_opening(lives shards);
   void on_opened(time_point now);
-  // A step of the epoch came back, whatever came of it.
+  // A step of the epoch came back, with or without an error.
   void on_step() { has_stepped_ = true; }
-  // The epoch that was opening or open, if one was, is over. `was_waiting`: for steps.
+  // The epoch that was opening or open has ended; does nothing if there was none. `was_waiting`:
+  // steps were in flight.
   void on_closed(time_point now, bool was_waiting, std::string why);
-  // A few times a second, while an epoch is open. True: epochs do not keep failing any more.
+  // Called a few times a second while an epoch is open. True if epochs stop to keep failing now.
   bool has_held(time_point now, bool is_waiting);
 
   // Since when the pipeline has been lost: the first of the epochs in a row that came to nothing.

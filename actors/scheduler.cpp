@@ -18,7 +18,7 @@ double seconds_between(schedule::time_point from, schedule::time_point to) {
 
 // -- what gateways and root are told --
 
-// Of epochs that fail, where nothing else is missing.
+// Says why epochs fail if all shards are there; otherwise which shard is missing.
 std::string reason_now(const scheduler_state& s) {
   const bool is_complete =
       s.line->current() != pipeline::state::waiting || !s.line->openable().empty();
@@ -83,8 +83,8 @@ void tell_load(pointer self) {
   s.options.report(load);
 }
 
-// Whether there are shards to open an epoch with, and it is time to. Whoever has to wait is told
-// why.
+// True if all shards are there and the pause after the last failed epoch is over. Reports a new
+// pause.
 bool may_open(pointer self) {
   auto& s = self->state;
   const bool was_paused = s.retries.is_paused();
@@ -123,7 +123,7 @@ void try_open(pointer self) {
   }
 }
 
-// One that was opening as well: it was tried.
+// Also counts an epoch that never opened as a failed one.
 void close(pointer self, const std::string& why) {
   auto& s = self->state;
   const auto now = s.options.now();
@@ -161,7 +161,7 @@ void pump(pointer self) {
     self->send(s.options.peers.stage(s.line->first_stage()), std::move(*batch));
   }
   auto out = s.core->take();
-  if (s.trial) // nobody waits for what comes of it
+  if (s.trial) // the trial request has no client: drop its tokens
     std::erase_if(out.tokens, [&](const tokens& t) { return t.ticket == *s.trial; });
   if (!out.tokens.empty())
     self->send(s.options.detokenizer, step_tokens{std::move(out.tokens)});
@@ -178,8 +178,8 @@ void pump(pointer self) {
     s.core->check_integrity();
 }
 
-// Where epochs keep failing and nobody asks for anything, a step of our own has to show whether
-// this one works: a request of one token, whose answer goes nowhere.
+// Runs a trial request of one token while epochs keep failing and there is no other request: only a
+// step that works shows that the pipeline is well again. Its answer is dropped.
 void try_a_step(pointer self) {
   auto& s = self->state;
   if (!s.retries.keeps_failing() || !s.core->is_open() || !s.core->is_idle())

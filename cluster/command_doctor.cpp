@@ -105,7 +105,7 @@ std::vector<finding> check_engines_here(const cluster_config& config) {
   return findings;
 }
 
-// Of the root and of whoever answers on this machine by a port of its own.
+// Checks the ports of the root, of joining machines and of the heads on this machine.
 result<void> check_network_is_free(const cluster_config& config) {
   if (!config.is_over_network())
     return {};

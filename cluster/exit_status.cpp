@@ -28,7 +28,7 @@ int exit_status_of(errc why) noexcept {
 }
 
 bool says_permanent(std::string_view reason) noexcept {
-  constexpr std::string_view said = "exit status 78"; // exit_permanent
+  const auto said = fmt::format("exit status {}", exit_permanent);
   const auto at = reason.find(said);
   if (at == std::string_view::npos)
     return false;

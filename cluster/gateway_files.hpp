@@ -28,7 +28,7 @@ gateway::gateway_config door_settings(const gateway_section& section,
 // Whether a gateway could come up. Errors: as load_keys_of, http_server::check and
 // grpc_door::check.
 result<void> check_gateway(const gateway_section& section);
-// Whether nobody else listens at any address of its gateways. Requires: the cluster does not run.
+// Checks that the addresses of all gateways are free. Requires: this cluster is not running.
 // Errors: as load_keys_of and http_server::check_free; `param` is the key of nodes.toml.
 result<void> check_gateway_is_free(const gateway_section& section);
 // Requires: check_gateway is content.

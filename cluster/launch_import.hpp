@@ -16,9 +16,9 @@ namespace baton::cluster {
 bool is_known_launcher(std::string_view word) noexcept;
 
 // `words`: the whole command, as a shell would hand it over. `model` and `name` take the place of
-// the command's own where they are not empty; the names by which clients asked it are aliases,
-// unless it is no such command that they asked (`keeps_names`). What the command does not say keeps
-// our default.
+// the command's own where they are not empty. `keeps_names`: the names under which clients asked
+// that server become aliases; false if the words are no server's command, as in Triton's files.
+// Settings that the command leaves out keep our defaults.
 // Errors: bad_config (it is none of these commands, it names no model, a value is none of those
 // that there are; names the option).
 result<imported_config> import_launch(const std::vector<std::string>& words,

@@ -16,7 +16,7 @@ result<sampling_defaults> sampling_of_file(const model::model_file& file);
 // With what requests are drawn that do not say.
 sampling_defaults sampling_of(const model_config& model);
 
-// "temperature 0.2, top_p 0.9 (nodes.toml); top_k 20 (the model's files)"; empty: nobody says.
+// "temperature 0.2, top_p 0.9 (nodes.toml); top_k 20 (the model's files)"; empty if there are none.
 std::string sampling_line(const model_config& model);
 
 } // namespace baton::cluster

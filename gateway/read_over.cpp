@@ -30,9 +30,8 @@ constexpr row table[] = {
     // What the official clients' parse() has made of the content and the arguments beside it.
     {"parsed", message | part},
     {"parsed_arguments", message | call},
-    // Thoughts of an earlier turn, which are no part of what was said: OpenAI's, DeepSeek's,
-    // vLLM's,
-    // OpenRouter's and LiteLLM's words for them.
+    // Reasoning of earlier turns, which is no part of the answer, under the names that OpenAI,
+    // DeepSeek, vLLM, OpenRouter and LiteLLM give it.
     {"reasoning", message},
     {"reasoning_content", message},
     {"reasoning_details", message},
