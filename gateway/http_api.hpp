@@ -103,8 +103,8 @@ using http_plan = std::variant<http_reply, openai_generate, tgi_generate, vllm_g
                                torchserve_batch, websocket_upgrade, worker_call, repository_call>;
 
 enum class method_set : std::uint8_t { get, post, remove, socket };
-// `page`: what has no secrets and asks for the key itself; without keys as admin, whose routes it
-// reads.
+// `page`: the files of the web page. They have no secrets, and the page asks for the key. Without
+// keys they are as `admin`, since the page reads the operator's routes.
 enum class route_access : std::uint8_t { open, user, admin, page };
 struct route_row {
   // One that ends in '/' is the beginning of many, but for "/"; "{id}" stands for one part.

@@ -1,5 +1,4 @@
-// What the routes that are read with GET answer: how the cluster stands, its numbers, models and
-// pages.
+// Answers of the GET routes: health, version, load, cluster, metrics, models and the web page.
 #include "gateway/http_api.hpp"
 #include "gateway/http_header.hpp"
 #include "gateway/openai_response.hpp"
@@ -14,12 +13,6 @@
 
 namespace baton::gateway {
 namespace {
-
-http_reply json_reply(std::string body) {
-  http_reply reply;
-  reply.body = std::move(body);
-  return reply;
-}
 
 http_reply standing_reply(const snapshot& s, std::string body) {
   auto reply = json_reply(std::move(body));

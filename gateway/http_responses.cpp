@@ -18,12 +18,6 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-http_reply json_reply(std::string body) {
-  http_reply reply;
-  reply.body = std::move(body);
-  return reply;
-}
-
 http_reply removed_reply(const std::string& id) {
   const nlohmann::ordered_json body{{"id", id}, {"object", "response"}, {"deleted", true}};
   return json_reply(json_text(body));

@@ -100,6 +100,12 @@ void append_headers(std::string& out, const header_list& headers, const reply_fr
 
 } // namespace
 
+http_reply json_reply(std::string body) {
+  http_reply reply;
+  reply.body = std::move(body);
+  return reply;
+}
+
 std::uint64_t retry_seconds(std::chrono::milliseconds retry_after) noexcept {
   const auto seconds = std::chrono::ceil<std::chrono::seconds>(retry_after).count();
   return static_cast<std::uint64_t>(std::max<std::int64_t>(1, seconds));

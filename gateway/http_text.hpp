@@ -21,6 +21,9 @@ struct http_reply {
   header_list headers;
 };
 
+// 200, with this text in JSON.
+http_reply json_reply(std::string body);
+
 // As Retry-After says it: whole seconds, at least one.
 std::uint64_t retry_seconds(std::chrono::milliseconds retry_after) noexcept;
 

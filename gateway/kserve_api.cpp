@@ -26,12 +26,6 @@ std::vector<std::string_view> parts_of(std::string_view path) {
   return parts;
 }
 
-http_reply reply_of(std::string body) {
-  http_reply r;
-  r.body = std::move(body);
-  return r;
-}
-
 http_reply text_error(int status, std::string message) {
   http_reply r;
   r.status = status;
@@ -73,19 +67,19 @@ public:
 
   http_plan plan(std::string_view path) const {
     if (path == "/v2") {
-      return reply_of(kserve_server_body(facts_.config().build));
+      return json_reply(kserve_server_body(facts_.config().build));
     }
     if (path == "/v2/health/live") {
-      return reply_of(R"({"live":true})");
+      return json_reply(R"({"live":true})");
     }
     if (path == "/v2/health/ready") {
       const auto stand = standing_of(*now_);
       return stand.phase == phase::ready
-                 ? reply_of(R"({"ready":true})")
+                 ? json_reply(R"({"ready":true})")
                  : text_error(not_ready_status, "the server is not ready: " + stand.reason);
     }
     if (path == "/v2/models/stats") {
-      return reply_of(kserve_statistics_body(all_statistics(facts_, *now_)));
+      return json_reply(kserve_statistics_body(all_statistics(facts_, *now_)));
     }
     if (path == "/v2/repository/index") {
       return index();
@@ -120,14 +114,14 @@ private:
     }
     if (where.action == "ready") {
       return kserve_is_ready(*now_, name)
-                 ? reply_of(json_text(json({{"name", where.model}, {"ready", true}})))
+                 ? json_reply(json_text(json({{"name", where.model}, {"ready", true}})))
                  : text_error(not_ready_status, "Model version not ready");
     }
     if (where.action == "config") {
       return config(where.model, name);
     }
     if (where.action == "stats") {
-      return reply_of(kserve_statistics_body(statistics_of(*now_, facts_.metrics(), name)));
+      return json_reply(kserve_statistics_body(statistics_of(*now_, facts_.metrics(), name)));
     }
     if (where.action == "load") {
       return load([&] { return check_loaded(*now_, name); });
@@ -135,7 +129,7 @@ private:
     if (where.action == "unload") {
       return kserve_failure(refusal_to_unload(where.model));
     }
-    return reply_of(kserve_metadata_body(where.model));
+    return json_reply(kserve_metadata_body(where.model));
   }
 
   http_plan plan_worker(const model_path& where, const worker_view& of) const {
@@ -149,14 +143,15 @@ private:
       return asked(kserve_route::generate_stream, where, of);
     }
     if (where.action == "ready") {
-      return is_ready(of, *now_) ? reply_of(json_text(json({{"name", of.name}, {"ready", true}})))
+      return is_ready(of, *now_) ? json_reply(json_text(json({{"name", of.name}, {"ready", true}})))
                                  : text_error(not_ready_status, "Model version not ready");
     }
     if (where.action == "config") {
-      return reply_of(worker_config_body(of));
+      return json_reply(worker_config_body(of));
     }
     if (where.action == "stats") {
-      return reply_of(kserve_statistics_body(statistics_of_worker(facts_, of.name, where.version)));
+      return json_reply(
+          kserve_statistics_body(statistics_of_worker(facts_, of.name, where.version)));
     }
     if (where.action == "load") {
       return load([&] { return check_worker_loaded(of, *now_); });
@@ -164,7 +159,7 @@ private:
     if (where.action == "unload") {
       return kserve_failure(refusal_to_unload(of.name));
     }
-    return reply_of(worker_metadata_body(facts_, of));
+    return json_reply(worker_metadata_body(facts_, of));
   }
 
   // Its events have no ids.
@@ -220,7 +215,7 @@ private:
 
   http_reply config(const std::string& model, const std::string& name) const {
     auto body = kserve_config_of(*now_, model, name);
-    return body ? reply_of(*std::move(body)) : kserve_failure(body.error());
+    return body ? json_reply(*std::move(body)) : kserve_failure(body.error());
   }
 
   // An empty body asks for all.
@@ -237,7 +232,7 @@ private:
         return kserve_failure(ok.error());
       }
     }
-    return reply_of(kserve_index_body(all_standings(facts_, *now_), ready_only));
+    return json_reply(kserve_index_body(all_standings(facts_, *now_), ready_only));
   }
 
   // Nothing: it is no matter of a model repository.
@@ -284,7 +279,7 @@ private:
     if (auto ok = check(); !ok) {
       return kserve_failure(ok.error());
     }
-    return reply_of("{}");
+    return json_reply("{}");
   }
 
   static constexpr unsupported_field unsupported_of_load[] = {{"config", "", "nodes.toml"}};

@@ -1,6 +1,6 @@
-// The values of labels that are known before anything happens. Their series begin at 0: of one that
-// begins with its first event no rate shows it. Words of those who count; metrics_test.cpp compares
-// them with the sources. Pure.
+// The values of labels that are known before anything happens. Their series begin at 0, so that
+// increase() sees the first event. metrics_test.cpp compares these words with those that the
+// sources count. Pure.
 #pragma once
 
 #include "schema/error.hpp"
@@ -37,7 +37,7 @@ inline constexpr std::string_view route_reasons[] = {"load", "prefix", "request_
 inline constexpr finish counted_ends[] = {finish::stop, finish::length, finish::cancelled,
                                           finish::failed};
 
-// What a request can be refused for: of others it is told how they ended.
+// Whether requests are refused for this. The other errors are ends of requests.
 constexpr bool is_refusal(errc code) noexcept {
   return code < errc::cancelled;
 }

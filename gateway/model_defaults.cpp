@@ -45,10 +45,7 @@ result<void> take_defaults(const sampling_defaults& of_model, generate& request)
     return {};
   }
   request.unsaid = 0;
-  if (request.tokens_max_given && stop.tokens_min > stop.tokens_max) {
-    return more_than_most(stop);
-  }
-  return {};
+  return check_least_tokens(request);
 }
 
 bool has_default_tokens_max(const generate& request) noexcept {

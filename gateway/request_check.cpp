@@ -110,15 +110,6 @@ result<void> check_prompt(const prompt& input, const request_limits& limits) {
   return {};
 }
 
-// Of a number that nobody said, take_defaults knows.
-result<void> check_least_tokens(const generate& request) {
-  const bool is_said = (request.unsaid & bit_of(sampling_field::tokens_max)) == 0;
-  if (is_said && request.tokens_max_given && request.stop.tokens_min > request.stop.tokens_max) {
-    return more_than_most(request.stop);
-  }
-  return {};
-}
-
 } // namespace
 
 void settle_numbers(sampling_params& s) noexcept {
@@ -129,10 +120,15 @@ void settle_numbers(sampling_params& s) noexcept {
   }
 }
 
-error more_than_most(const stopping& s) {
-  return fail_param(errc::invalid_value, "min_tokens",
-                    "'min_tokens' is {}, more than the {} of 'max_tokens'", s.tokens_min,
-                    s.tokens_max);
+result<void> check_least_tokens(const generate& request) {
+  const auto& s = request.stop;
+  const bool is_said = (request.unsaid & bit_of(sampling_field::tokens_max)) == 0;
+  if (is_said && request.tokens_max_given && s.tokens_min > s.tokens_max) {
+    return fail_param(errc::invalid_value, "min_tokens",
+                      "'min_tokens' is {}, more than the {} of 'max_tokens'", s.tokens_min,
+                      s.tokens_max);
+  }
+  return {};
 }
 
 error out_of_range(std::string_view param, const real_range& range, double value) {

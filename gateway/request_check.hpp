@@ -59,8 +59,9 @@ inline constexpr float temperature_least = 1e-5F;
 // zero, none that is not normal. For whatever door they came by.
 void settle_numbers(sampling_params& s) noexcept;
 
-// Of min_tokens above max_tokens.
-error more_than_most(const stopping& s);
+// Errors: invalid_value (min_tokens above a max_tokens that the client said; take_defaults makes
+// the model's default large enough).
+result<void> check_least_tokens(const generate& request);
 error out_of_range(std::string_view param, const real_range& range, double value);
 
 // Errors: invalid_value with the parameter's OpenAI name, unsupported_parameter (a constraint that

@@ -12,7 +12,8 @@
 
 namespace baton::gateway {
 
-// Requires: an exception is being handled. Logs it; what the client is told. `door`: "http" ...
+// Requires: an exception is being handled. Logs it and returns the error for the client. `door`:
+// "http" ...
 error fault_here(std::string_view door) noexcept;
 
 // Nothing if `work` ends without an exception.
