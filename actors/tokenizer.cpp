@@ -49,7 +49,9 @@ result<ids> encode_chat(tokenizer_state& s, const asked& m) {
   auto rendered = config.chat_template->render(input);
   if (!rendered)
     return rendered.error();
-  return words.encode(rendered->segments, s.scratch);
+  auto encoded = words.encode(rendered->segments, s.scratch);
+  const bool adds_special = m.options.special == special_tokens::added;
+  return encoded && adds_special ? words.with_special(*std::move(encoded)) : encoded;
 }
 
 result<ids> check_ids(const tokenizer_state& s, const ids_prompt& given) {
@@ -63,7 +65,8 @@ result<ids> check_ids(const tokenizer_state& s, const ids_prompt& given) {
 
 result<ids> encode(tokenizer_state& s, const asked& m) {
   if (const auto* text = std::get_if<std::string>(&m.input))
-    return s.config.tokenizer->encode_prompt(*text, m.parses_special, s.scratch);
+    return s.config.tokenizer->encode_prompt(
+        *text, m.parses_special, m.options.special != special_tokens::omitted, s.scratch);
   if (const auto* given = std::get_if<ids_prompt>(&m.input))
     return check_ids(s, *given);
   return encode_chat(s, m);

@@ -2,6 +2,7 @@
 
 #include "gateway/openai_fields.hpp"
 #include "gateway/openai_prompts.hpp"
+#include "gateway/openai_template.hpp"
 
 #include <limits>
 
@@ -14,16 +15,9 @@ constexpr std::size_t salt_bytes_max = 256;
 
 // What vLLM's body has besides, and the value that means the same as leaving it out.
 constexpr unsupported_field unsupported[] = {
-    {"dimensions", ""},
-    {"add_special_tokens", "true"},
-    {"truncate_prompt_tokens", ""},
-    {"additional_data", ""},
-    {"messages", "", "input"},
-    {"normalize", "true"},
-    {"embed_dtype", "\"float32\""},
-    {"stream", "false"},
-    {"resumable", "false"},
-    {"request_id", ""},
+    {"dimensions", ""},        {"truncate_prompt_tokens", ""}, {"additional_data", ""},
+    {"messages", "", "input"}, {"normalize", "true"},          {"embed_dtype", "\"float32\""},
+    {"stream", "false"},       {"resumable", "false"},         {"request_id", ""},
 };
 
 embedding_format read_format(field_reader& fields) {
@@ -55,6 +49,7 @@ result<embedding_call> read_embeddings(field_reader& fields, const request_limit
   one.priority = static_cast<std::int32_t>(
       fields.integer("priority", 0, std::numeric_limits<std::int32_t>::min(),
                      std::numeric_limits<std::int32_t>::max()));
+  one.template_options.special = read_special_tokens(fields, /*is_chat=*/false);
   for (auto& input : inputs) {
     const auto* ids = std::get_if<ids_prompt>(&input);
     if (ids && ids->empty()) {

@@ -421,6 +421,7 @@ result<openai_generate> read_generation(field_reader& fields, std::string_view s
   } else {
     prompts = read_prompts(fields, "prompt", limits);
     request.input = prompts.front();
+    request.template_options.special = read_special_tokens(fields, /*is_chat=*/false);
   }
   request.choices = static_cast<std::uint32_t>(
       fields.integer("n", 1, 1, static_cast<std::int64_t>(limits.choices_max)));

@@ -19,7 +19,6 @@ result<openai_generate> parse_generation(openai_api api, std::string_view body,
 result<tokenize_call> read_tokenize(field_reader& fields, std::string_view source,
                                     const request_limits& limits) {
   static constexpr unsupported_field unsupported[] = {
-      {"add_special_tokens", "true"},
       {"chat_template", ""},
   };
   tokenize_call out;
@@ -39,6 +38,7 @@ result<tokenize_call> read_tokenize(field_reader& fields, std::string_view sourc
     }
   } else {
     out.input = fields.text("prompt", {}, limits::prompt_bytes_max);
+    out.template_options.special = read_special_tokens(fields, /*is_chat=*/false);
   }
   if (auto ok = fields.finish(unsupported); !ok) {
     return ok.error();

@@ -45,11 +45,20 @@ std::string read_documents(field_reader& fields, std::string_view source) {
 
 } // namespace
 
+special_tokens read_special_tokens(field_reader& fields, bool is_chat) {
+  const bool adds = fields.boolean("add_special_tokens", !is_chat);
+  if (adds == !is_chat) {
+    return special_tokens::usual;
+  }
+  return adds ? special_tokens::added : special_tokens::omitted;
+}
+
 template_fields read_template_fields(field_reader& fields, std::string_view source) {
   template_fields out;
   out.options.kwargs = read_kwargs(fields, source);
   out.options.documents = read_documents(fields, source);
   out.options.continues_final = fields.boolean("continue_final_message", false);
+  out.options.special = read_special_tokens(fields, /*is_chat=*/true);
   // A turn that stays open has no other one behind it.
   out.add_generation_prompt = fields.boolean("add_generation_prompt", !out.options.continues_final);
   if (out.options.continues_final && out.add_generation_prompt) {

@@ -14,6 +14,9 @@ struct template_fields {
   bool add_generation_prompt = true;
 };
 
+// add_special_tokens, as vLLM has it: by default true for a text and false for a chat.
+special_tokens read_special_tokens(field_reader& fields, bool is_chat);
+
 // `source` is the text of the object that the fields are of: members keep their order. The first
 // mistake is kept in the reader.
 template_fields read_template_fields(field_reader& fields, std::string_view source);

@@ -45,7 +45,6 @@ inline constexpr unsupported_field unsupported_in_chat[] = {
     {"verbosity", "\"medium\""},
     {"web_search_options", ""},
     {"chat_template", ""},
-    {"add_special_tokens", "false"},
     {"echo", "false"},
     {"include_reasoning", "true"},
     {"n_predict", "", "max_tokens"},
@@ -54,7 +53,6 @@ inline constexpr unsupported_field unsupported_in_chat[] = {
 
 inline constexpr unsupported_field unsupported_in_completions[] = {
     {"suffix", "\"\""},
-    {"add_special_tokens", "true"},
     {"prompt_embeds", ""},
     {"n_predict", "", "max_tokens"},
 };

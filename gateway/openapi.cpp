@@ -195,6 +195,7 @@ ordered other_schemas(const request_limits& l) {
           {"guided_choice", list_of(typed("string"))},
           {"guided_grammar", typed("string")},
           {"add_generation_prompt", typed("boolean")},
+          {"add_special_tokens", typed("boolean")},
           {"continue_final_message", typed("boolean")},
           {"chat_template_kwargs", typed("object")},
           {"documents", list_of(typed("object"))},

@@ -72,7 +72,7 @@ offset<wire::TemplateOptions> put(writer& out, const template_options& m) {
   auto kwargs = out.text(m.kwargs, limits::prompt_bytes_max);
   auto documents = out.text(m.documents, limits::prompt_bytes_max);
   return wire::CreateTemplateOptions(out.buffer, kwargs, documents, m.continues_final,
-                                     m.local_seconds);
+                                     m.local_seconds, static_cast<wire::SpecialTokens>(m.special));
 }
 
 void get(reader& in, const wire::TemplateOptions& from, template_options& to) {
@@ -80,6 +80,8 @@ void get(reader& in, const wire::TemplateOptions& from, template_options& to) {
   in.text(from.documents(), to.documents, limits::prompt_bytes_max, "template_options.documents");
   to.continues_final = from.continues_final();
   to.local_seconds = from.local_seconds();
+  in.one_of(from.special(), to.special, special_tokens::usual, special_tokens::omitted,
+            "template_options.special");
 }
 
 offset<wire::Rejected> put(writer& out, const rejected& m) {

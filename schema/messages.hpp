@@ -113,7 +113,12 @@ using ids_prompt = std::vector<token_id>;
 // tokens are found.
 using prompt = std::variant<std::string, ids_prompt, chat_prompt>;
 
-// What a chat template is given beside the conversation and its tools.
+// Whether the tokens that the model's prompts begin with (BOS) are put before a prompt. `usual`:
+// before a text, not before a chat, whose template writes them.
+enum class special_tokens : std::uint8_t { usual, added, omitted };
+
+// How a prompt becomes ids, beside its text, its conversation and its tools. All but `special` is
+// for a chat's template.
 struct template_options {
   std::string kwargs{};         // further variables (chat_template_kwargs): a JSON object; or empty
   std::string documents{};      // a JSON array of objects; or empty
@@ -122,6 +127,7 @@ struct template_options {
   // from 1970 on. It goes with the request: a template that is rendered once more makes the same
   // prompt. 0: nobody has said it, and there is no such function.
   std::int64_t local_seconds = 0;
+  special_tokens special = special_tokens::usual;
   friend bool operator==(const template_options&, const template_options&) = default;
 };
 

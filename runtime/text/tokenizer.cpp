@@ -248,19 +248,24 @@ result<std::vector<token_id>> tokenizer::encode_text(std::string_view text) cons
 }
 
 result<std::vector<token_id>> tokenizer::encode_prompt(std::string_view text, bool parses_special,
+                                                       bool adds_special,
                                                        encode_scratch& scratch) const {
   const text_range whole[] = {
       {0, static_cast<std::uint32_t>(std::min(text.size(), encode_bytes_max))}};
   auto ids = encode_ranges(text, std::span(whole).first(parses_special ? 1 : 0), scratch);
-  if (ids && adds_bos_)
-    ids->insert(ids->begin(), *bos_);
-  return ids;
+  return ids && adds_special ? with_special(*std::move(ids)) : ids;
+}
+
+std::vector<token_id> tokenizer::with_special(std::vector<token_id> prompt) const {
+  if (adds_bos_)
+    prompt.insert(prompt.begin(), *bos_);
+  return prompt;
 }
 
 result<std::vector<token_id>> tokenizer::encode_prompt(std::string_view text,
                                                        bool parses_special) const {
   encode_scratch scratch(cached_pieces_of_one_call);
-  return encode_prompt(text, parses_special, scratch);
+  return encode_prompt(text, parses_special, /*adds_special=*/true, scratch);
 }
 
 result<std::vector<token_id>> tokenizer::encode_ranges(std::string_view text,

@@ -49,11 +49,14 @@ public:
   // A user's text: never a special token, no BOS.
   result<std::vector<token_id>> encode_text(std::string_view text, encode_scratch& scratch) const;
   result<std::vector<token_id>> encode_text(std::string_view text) const;
-  // A whole prompt, after BOS where the model's prompts begin with it. `parses_special`: who wrote
-  // it applied the chat template as well, special tokens are found in all of it.
+  // A whole prompt. `parses_special`: special tokens are found in all of it, since its author has
+  // applied the chat template. `adds_special`: it begins with BOS where the model's prompts do.
   result<std::vector<token_id>> encode_prompt(std::string_view text, bool parses_special,
-                                              encode_scratch& scratch) const;
+                                              bool adds_special, encode_scratch& scratch) const;
   result<std::vector<token_id>> encode_prompt(std::string_view text, bool parses_special) const;
+
+  // The ids of a prompt, which gets BOS where the model's prompts begin with it.
+  std::vector<token_id> with_special(std::vector<token_id> prompt) const;
 
   std::size_t size() const noexcept { return tokens_.size(); }
   bool contains(token_id id) const noexcept { return tokens_.contains(id); }

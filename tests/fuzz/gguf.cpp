@@ -36,6 +36,6 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     return 0;
   text::encode_scratch pieces(/*cached_pieces=*/64); // the default takes longer than the text
   if (const auto made = text::tokenizer::create(*words))
-    (void)made->encode_prompt("The quick <|im_end|> f\xc3\xb6x", true, pieces);
+    (void)made->encode_prompt("The quick <|im_end|> f\xc3\xb6x", true, true, pieces);
   return 0;
 }

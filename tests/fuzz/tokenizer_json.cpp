@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   encode_scratch scratch(/*cached_pieces=*/64); // the default takes longer than the text
   for (const std::string_view text :
        {"", " The  quick\n\tfox's 1234 \xe4\xb8\xad<|im_end|>", "\xff\xc3 \xf0\x9f\x98\x80</s>"}) {
-    const auto ids = made->encode_prompt(text, true, scratch);
+    const auto ids = made->encode_prompt(text, true, true, scratch);
     if (ids)
       ENSURE(made->decode(*ids, /*skip_special=*/true), "ids of its own that it does not know");
   }

@@ -47,6 +47,7 @@ from .wire.Models import Models as WireModels
 from .wire.Prompt import Prompt
 from .wire.Rejected import Rejected as WireRejected
 from .wire.Role import Role
+from .wire.SpecialTokens import SpecialTokens
 from .wire.Tokenized import Tokenized as WireTokenized
 
 PROTOCOL_VERSION = 1
@@ -210,6 +211,8 @@ class GenerateParams:
     watermark_gamma: float = 0.0  # the share of green tokens, 0: no mark; see watermark.py
     watermark_delta: float = 0.0  # what their logits get more
     structured_outputs: Optional[Dict[str, Any]] = None  # as vLLM's: {"json" | "regex" | "choice" | "grammar": ...} or {"json_object": True}
+    # BOS, where the model's prompts begin with it; None: before a text, not before a conversation.
+    add_special_tokens: Optional[bool] = None
     # Of a conversation, for the model's chat template; as vLLM's.
     chat_template_kwargs: Optional[Dict[str, Any]] = None
     documents: Optional[Sequence[Dict[str, Any]]] = None
@@ -273,7 +276,7 @@ def _sampling(b: flatbuffers.Builder, p: GenerateParams, seed: int) -> int:
 
 
 def _template_options(b: flatbuffers.Builder, p: GenerateParams) -> Optional[int]:
-    if p.chat_template_kwargs is None and p.documents is None and not p.continue_final_message:
+    if p.chat_template_kwargs is None and p.documents is None and not p.continue_final_message and p.add_special_tokens is None:
         return None
     if p.chat_template_kwargs is not None and not isinstance(p.chat_template_kwargs, dict):
         raise ValueError("chat_template_kwargs is a dict")
@@ -287,6 +290,8 @@ def _template_options(b: flatbuffers.Builder, p: GenerateParams) -> Optional[int
     if documents is not None:
         wire_template_options.TemplateOptionsAddDocuments(b, documents)
     wire_template_options.TemplateOptionsAddContinuesFinal(b, p.continue_final_message)
+    if p.add_special_tokens is not None:
+        wire_template_options.TemplateOptionsAddSpecial(b, SpecialTokens.added if p.add_special_tokens else SpecialTokens.omitted)
     return wire_template_options.TemplateOptionsEnd(b)
 
 

@@ -52,13 +52,15 @@ def test_what_a_chat_template_is_given_goes_with_the_conversation():
             documents=[{"text": "é"}],
             continue_final_message=True,
         )
+        client.generate("Hi", add_special_tokens=False)
         client.chat(chat)
     asked = [t for kind, t in door.heard if kind == MessageKind.generate]
     options = asked[0].TemplateOptions()
     assert json.loads(options.Kwargs()) == {"enable_thinking": False}
     assert json.loads(options.Documents()) == [{"text": "é"}]
     assert options.ContinuesFinal() and options.LocalSeconds() == 0
-    assert asked[1].TemplateOptions() is None
+    assert asked[1].TemplateOptions().Special() == 2  # none
+    assert asked[2].TemplateOptions() is None
 
 
 def test_generate_joins_the_chunks_and_stream_gives_them_one_by_one():

@@ -272,6 +272,7 @@ TAKEN = {
     "ignore_eos": SWITCH,
     "include_stop_str_in_output": SWITCH,
     "add_generation_prompt": SWITCH,
+    "add_special_tokens": SWITCH,
     "continue_final_message": SWITCH,
     "chat_template_kwargs": {"{}", '{"a":1e308}'},
     "documents": {"[]"},

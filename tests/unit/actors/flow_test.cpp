@@ -304,6 +304,26 @@ TEST_CASE("special tokens that a raw prompt spells out are parsed where the door
   CHECK(ends(2) == 1); // the template's
 }
 
+TEST_CASE("special tokens go before a prompt as its client wants it") {
+  world w;
+  w.run();
+  const auto ask = [&](std::uint64_t number, prompt input, special_tokens special) {
+    tokenize m{number, gateway_node, std::move(input), true, true};
+    m.template_options.special = special;
+    caf::anon_send(w.tok, std::move(m));
+  };
+  const chat_prompt chat{{"user", "hi", ""}};
+  ask(1, std::string("hi"), special_tokens::usual);
+  ask(2, std::string("hi"), special_tokens::omitted);
+  ask(3, chat, special_tokens::usual);
+  ask(4, chat, special_tokens::added);
+  w.run();
+  REQUIRE(w.gateway.ids.size() == 4);
+  const auto& got = w.gateway.ids;
+  CHECK(got[0].ids == w.words->with_special(got[1].ids));
+  CHECK(got[3].ids == w.words->with_special(got[2].ids));
+}
+
 TEST_CASE(
     "what the tokenizer cannot take is rejected to the gateway by name and frees the ticket") {
   world w;

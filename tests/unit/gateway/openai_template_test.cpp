@@ -1,10 +1,12 @@
 // What chat requests and /tokenize say to a model's chat template, and what is told of a model
 // whose template cannot be used.
+#include "gateway/embedding_request.hpp"
 #include "gateway/openai_request.hpp"
 #include "gateway/request_check.hpp"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 using namespace baton;
 using namespace baton::gateway;
@@ -36,6 +38,10 @@ TEST_CASE("what a request says to the template comes with it, as its client wrot
       {R"("documents":[{"title":"t","text":"x"}, {}])",
        {"", R"([{"title":"t","text":"x"}, {}])"},
        true},
+      {R"("add_special_tokens":false)", {}, true},
+      {R"("add_special_tokens":true)",
+       {.special = special_tokens::added},
+       true}, // BOS ahead of what the template writes
       {R"("continue_final_message":true)", {"", "", true}, false},
       {R"("continue_final_message":true,"add_generation_prompt":false)", {"", "", true}, false},
   };
@@ -56,6 +62,37 @@ TEST_CASE("what a request says to the template comes with it, as its client wrot
   CHECK(asked->tools == R"([{"type":"function","function":{"name":"f"}}])");
 }
 
+TEST_CASE("a text gets special tokens unless its client wants none") {
+  const std::pair<const char*, special_tokens> rows[] = {
+      {"{}", special_tokens::usual},
+      {R"({"add_special_tokens":null})", special_tokens::usual},
+      {R"({"add_special_tokens":true})", special_tokens::usual},
+      {R"({"add_special_tokens":false})", special_tokens::omitted},
+  };
+  for (const auto& [fields, expected] : rows) {
+    CAPTURE(fields);
+    const auto body_of = [&](const char* input) {
+      auto body = nlohmann::json::parse(fields);
+      body["model"] = "m";
+      body[input] = nlohmann::json::array({"a", "b"});
+      return body;
+    };
+    const auto call = parse_generation(openai_api::completions, body_of("prompt").dump(), bounds);
+    REQUIRE(call);
+    CHECK(call->request.template_options.special == expected);
+    REQUIRE(call->further.size() == 1);
+    CHECK(call->further[0].template_options.special == expected);
+    auto question = body_of("prompt");
+    question["prompt"] = "a";
+    const auto ids = parse_tokenize(question.dump(), bounds);
+    REQUIRE(ids);
+    CHECK(ids->template_options.special == expected);
+    const auto vectors = parse_embeddings(body_of("input").dump(), bounds);
+    REQUIRE(vectors);
+    CHECK(vectors->requests.at(1).template_options.special == expected);
+  }
+}
+
 TEST_CASE("a mistake in it is refused under its name") {
   const std::pair<const char*, const char*> rows[] = {
       {R"("chat_template_kwargs":[])", "chat_template_kwargs"},
@@ -63,6 +100,7 @@ TEST_CASE("a mistake in it is refused under its name") {
       {R"("documents":{})", "documents"},
       {R"("documents":["a"])", "documents"},
       {R"("continue_final_message":1)", "continue_final_message"},
+      {R"("add_special_tokens":"no")", "add_special_tokens"},
       {R"("continue_final_message":true,"add_generation_prompt":true)", "continue_final_message"},
       {R"("chat_template":"{{ messages }}")", "chat_template"},
   };

@@ -110,6 +110,11 @@ TEST_CASE("the space before a text is also put behind a special token, unless th
 TEST_CASE("BOS goes before the prompts of llama vocabularies unless the file says otherwise") {
   vocabulary words = sentencepiece_vocabulary(bpe);
   CHECK(tokenizer::create(words).value().encode_prompt("", false).value() == ids{1});
+  encode_scratch scratch;
+  const auto made = tokenizer::create(words).value();
+  const auto bare = made.encode_prompt("hi", false, /*adds_special=*/false, scratch).value();
+  CHECK(bare == made.encode_text("hi").value());
+  CHECK(made.with_special(bare) == made.encode_prompt("hi", false).value());
   words.add_bos = false;
   CHECK(tokenizer::create(words).value().encode_prompt("", false).value().empty());
   CHECK(made_of(unigram_model).encode_prompt("", false).value().empty());

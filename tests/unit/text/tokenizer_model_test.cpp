@@ -66,7 +66,7 @@ TEST_CASE("ids of the default model are those of the reference, text by text") {
     const auto expected = row["ids"].get<ids>();
     CHECK(words->encode_text(text).value() == expected);
     CHECK(words->encode_text(text, scratch).value() == expected);
-    CHECK(words->encode_prompt(text, false, scratch).value() == expected); // add_bos is false
+    CHECK(words->encode_prompt(text, false, true, scratch).value() == expected); // add_bos is false
     if (row["name"] != "characters without a token")
       CHECK(words->decode(expected, false).value() == text);
   }
