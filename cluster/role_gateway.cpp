@@ -7,6 +7,7 @@
 #include "cluster/process.hpp"
 #include "cluster/proxies.hpp"
 #include "cluster/roles.hpp"
+#include "gateway/crash_record.hpp"
 #include "gateway/door_server.hpp"
 #include "gateway/front.hpp"
 
@@ -58,6 +59,7 @@ gateway::gateway_config settings(const cluster_base& cluster, const identity& se
   c.placeholder_models = g.placeholder_models;
   if (g.access_log)
     c.access_log = cluster.dir.log(name_of_gateway(index) + ".access");
+  c.crash_record = cluster.dir.crash_record(name_of_gateway(index));
   c.otlp_endpoint = g.otlp_endpoint;
   c.trace_sampling_ratio = g.trace_sampling_ratio;
   if (g.max_concurrent_requests > 0)
@@ -136,6 +138,7 @@ int run_gateway(const cluster_base& cluster, const role_arguments& arguments) {
   }
   auto& self = **started;
   outlive_parent(cluster.dir, own_name, arguments.epoch);
+  gateway::crash_record::mark_fatal_signals();
   look_at_open_files(cluster.config.gateway.max_connections);
   auto files = std::make_shared<gateway_files>(cluster.config.gateway);
   auto keys = load_keys_of(cluster.config.gateway);

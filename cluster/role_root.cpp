@@ -425,7 +425,7 @@ int run_root(const cluster_contexts& pipelines, const up_options& options, join_
   for (const auto& note : left)
     cluster.dir.forget(note.name);
   cluster.dir.forget("root");
-  cluster.dir.clear_sockets();
+  cluster.dir.clear_past_lives();
   forget_running(cluster.dir);
   if (!end.why.empty())
     spdlog::error("did not end cleanly: {}", end.why);

@@ -110,7 +110,7 @@ result<void> claim_cluster(const cluster_contexts& all, const std::filesystem::p
       !ok)
     return ok;
   if (alive.empty()) {
-    cluster.dir.clear_sockets();
+    cluster.dir.clear_past_lives();
     if (auto ok = note_models(cluster.dir, {}); !ok) // of a cluster that has ended
       return ok;
   }

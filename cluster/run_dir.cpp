@@ -23,6 +23,7 @@ constexpr std::size_t socket_name_reserve = 48; // "/shard-1023-1763699999999999
 constexpr std::string_view note_suffix = ".pid";
 constexpr std::string_view key_suffix = ".key";
 constexpr std::string_view socket_suffix = ".sock";
+constexpr std::string_view crashes_suffix = ".crashes";
 constexpr std::string_view lock_name = "lock";
 
 // Nobody sees half of it.
@@ -140,6 +141,10 @@ result<run_dir> run_dir::existing(const fs::path& path) {
   return dir;
 }
 
+fs::path run_dir::crash_record(std::string_view name) const {
+  return path_ / fmt::format("{}{}", name, crashes_suffix);
+}
+
 fs::path run_dir::log(std::string_view name) const {
   return path_ / fmt::format("{}.log", name);
 }
@@ -213,11 +218,11 @@ std::vector<process_note> run_dir::alive() const {
   return notes;
 }
 
-void run_dir::clear_sockets() const {
+void run_dir::clear_past_lives() const {
   std::error_code failed;
   std::vector<fs::path> old;
   for (const auto& file : fs::directory_iterator(path_, failed))
-    if (file.path().extension() == socket_suffix)
+    if (const auto kind = file.path().extension(); kind == socket_suffix || kind == crashes_suffix)
       old.push_back(file.path());
   for (const auto& path : old)
     fs::remove(path, failed);

@@ -29,6 +29,8 @@ public:
 
   const std::filesystem::path& path() const noexcept { return path_; }
   std::filesystem::path log(std::string_view name) const;
+  // Of a gateway, for all its lives (gateway/crash_record.hpp).
+  std::filesystem::path crash_record(std::string_view name) const;
   // The running cluster's own copy of its nodes.toml.
   std::filesystem::path config() const { return path_ / "nodes.toml"; }
   // ipc endpoint of a process that outlives its peers, or of one life of a process.
@@ -45,8 +47,8 @@ public:
   std::string noted_key(std::string_view name) const;
   // The noted processes that are alive.
   std::vector<process_note> alive() const;
-  // Removes sockets of past lives. Requires: nobody noted here is alive.
-  void clear_sockets() const;
+  // Removes sockets and crash records of past lives. Requires: nobody noted here is alive.
+  void clear_past_lives() const;
   // Nobody sees half of the file. Errors: io_failed.
   result<void> write(std::string_view file, const std::string& text) const;
   // Nothing if it is not there.

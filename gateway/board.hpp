@@ -19,6 +19,7 @@
 namespace baton::gateway {
 
 class access_log;
+class crash_record;
 class tracer;
 struct worker_models;   // worker_pool.hpp
 struct repository_link; // repository_desk.hpp
@@ -41,6 +42,10 @@ public:
   // Null: no lines are kept. Set once, before the doors open.
   const std::shared_ptr<gateway::access_log>& access_log() const noexcept { return access_log_; }
   void set_access_log(std::shared_ptr<gateway::access_log> to) { access_log_ = std::move(to); }
+
+  // Null: no crash is counted against a client. Set once, before the doors open.
+  crash_record* crashes() const noexcept { return crashes_.get(); }
+  void set_crashes(std::shared_ptr<crash_record> to) { crashes_ = std::move(to); }
 
   std::shared_ptr<const snapshot> look() const;
   // The desks, or who is in their place where there is no LLM: copies, changes and publishes.
@@ -79,6 +84,7 @@ private:
   gateway::gate gate_;
   const std::shared_ptr<gateway::tracer> tracer_;
   std::shared_ptr<gateway::access_log> access_log_;
+  std::shared_ptr<crash_record> crashes_;
   open_seats seats_;
   std::shared_ptr<const repository_link> repository_;
   mutable std::mutex workers_mutex_;

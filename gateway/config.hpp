@@ -130,6 +130,7 @@ struct gateway_config {
   // Names that stand for the served model where there is one alone (placeholder_model.hpp).
   std::vector<std::string> placeholder_models{"dummy", "tgi"};
   std::string access_log;    // a file for a line of each request; empty: none
+  std::string crash_record;  // a file for crash_record.hpp; empty: none
   int overload_status = 503; // HTTP's, of refusals for load; 429 and 529 are others'
   // Streams and requests.
   std::size_t requests_max = 1024;                  // open requests of all doors

@@ -1,6 +1,7 @@
 #include "gateway/door_server.hpp"
 
 #include "gateway/access_log.hpp"
+#include "gateway/crash_record.hpp"
 #include "gateway/grpc_door.hpp"
 #include "gateway/http_server.hpp"
 #include "gateway/span_exporter.hpp"
@@ -9,6 +10,28 @@
 #include <spdlog/spdlog.h>
 
 namespace baton::gateway {
+namespace {
+
+// Without it requests are answered all the same.
+void open_crash_record(board& facts) {
+  const auto& file = facts.config().crash_record;
+  if (file.empty()) {
+    return;
+  }
+  auto record = crash_record::open(file, crash_record::clock::now());
+  if (!record) {
+    spdlog::warn("{}", record.error().message);
+    return;
+  }
+  for (const auto& s : (*record)->found()) {
+    spdlog::error("a request of {} ended the last life of this gateway ({} within an hour); its "
+                  "requests are refused for {} s",
+                  s.client, s.crashes, s.refused_for.count());
+  }
+  facts.set_crashes(*std::move(record));
+}
+
+} // namespace
 
 door_server::door_server(std::unique_ptr<http_server> http, std::unique_ptr<zmq_door> zmq,
                          std::unique_ptr<grpc_door> grpc, std::unique_ptr<span_exporter> exporter)
@@ -28,6 +51,7 @@ door_server::start(caf::actor_system&, std::shared_ptr<board> facts, front_actor
       spdlog::warn("{}", log.error().message); // requests are answered all the same
     }
   }
+  open_crash_record(*facts);
   std::unique_ptr<span_exporter> exporter;
   if (facts->tracer()) {
     auto started = span_exporter::start(facts);

@@ -1,6 +1,7 @@
 #include "gateway/grpc_call.hpp"
 
 #include "gateway/access_log.hpp"
+#include "gateway/crash_record.hpp"
 #include "gateway/desk_state.hpp"
 #include "gateway/openai_response.hpp"
 #include "gateway/request_id.hpp"
@@ -42,6 +43,14 @@ grpc_call::grpc_call(grpc_world& world, grpc_service service, grpc_began began,
   }
   method_ = find_grpc_method(service_, head_.method);
   who_ = *std::move(who);
+  crash_client_ = crash_client(who_.name(), head_.peer.substr(0, head_.peer.rfind(':')));
+  const auto no = method_->access == route_access::open
+                      ? std::nullopt
+                      : refusal_of_suspect(facts().crashes(), crash_client_);
+  if (no) {
+    world_.desk.counts().refused(world_.desk.door(), no->reason.code);
+    end(grpc_failure(service_, no->reason, no->retry_after));
+  }
   go_on();
 }
 
@@ -53,6 +62,7 @@ void grpc_call::read(std::optional<std::string> message) {
     return;
   }
   if (message) {
+    const crash_record::handling noted(facts().crashes(), crash_client_);
     has_heard_ = true;
     take(*message);
   } else {
@@ -223,6 +233,7 @@ void grpc_call::fail(grpc_answer& answer, const std::string& busy_model, rejecte
 // Each has its turn: one that is told much must not hold the others up. What has come of it
 // meanwhile is taken until it makes a message.
 bool grpc_call::step() {
+  const crash_record::handling noted(facts().crashes(), crash_client_);
   for (std::size_t i = 0; i < requests_.size(); ++i) {
     const auto place = (turn_ + i) % requests_.size();
     auto event = requests_[place].open.next();

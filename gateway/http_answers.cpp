@@ -112,21 +112,26 @@ asio::awaitable<after> whole_answer(http_connection& client, open_requests& open
       told = told.ticket ? told : *g; // of several the first one's
       when.granted = reply_times::clock::now();
     } else if (auto* c = std::get_if<chunk>(&*event)) {
+      const auto noted = client.handling();
       whole->add(std::move(*c));
     }
     if (whole->is_complete()) {
       when.ended = reply_times::clock::now();
       note_end(with, when);
-      co_return co_await client.reply(whole->reply(identity_of(client, told), when));
+      const auto reply = [&] {
+        const auto noted = client.handling();
+        return whole->reply(identity_of(client, told), when);
+      }();
+      co_return co_await client.reply(reply);
     }
   }
   co_return after::close; // the client is gone; dropping `open` cancels the ticket
 }
 
-// Everything that waits in the stream goes out in one write: a write per token is what costs.
-asio::awaitable<bool> write_available(http_connection& client, open_requests& open,
-                                      const dialog& with, event_speaker& writer, std::string& lead,
-                                      std::string& out) {
+// What waits in the stream, as one text: a write per token is what costs.
+void take_available(http_connection& client, open_requests& open, event_speaker& writer,
+                    std::string& out) {
+  const auto noted = client.handling();
   while (auto event = open.next()) {
     if (const auto* c = std::get_if<chunk>(&*event)) {
       if (const auto failure = failure_of(*c)) {
@@ -145,6 +150,12 @@ asio::awaitable<bool> write_available(http_connection& client, open_requests& op
       break;
     }
   }
+}
+
+asio::awaitable<bool> write_available(http_connection& client, open_requests& open,
+                                      const dialog& with, event_speaker& writer, std::string& lead,
+                                      std::string& out) {
+  take_available(client, open, writer, out);
   if (out.empty()) {
     co_return true; // text held back for the rest of a character
   }

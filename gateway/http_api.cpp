@@ -252,6 +252,15 @@ http_reply http_api::refuse_early(const http_call& call, const error& e) {
   return reply;
 }
 
+bool http_api::is_open(const http_call& call) {
+  const auto path = path_of(call.target);
+  if (is_torchserve(call.door)) {
+    return path == "/ping";
+  }
+  const auto* row = find_route(path, call.method);
+  return row && row->access == route_access::open;
+}
+
 // What no row of the table lets in needs a key all the same: nobody learns which routes there are.
 result<caller> http_api::identify(const http_call& call, const route_row* row) const {
   auto access = row ? row->access : route_access::user;

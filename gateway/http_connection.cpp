@@ -31,11 +31,9 @@ void http_connection::prepare() {
   socket.set_option(
       asio::socket_base::send_buffer_size(static_cast<int>(limits().send_buffer_bytes)), ignored);
   socket.non_blocking(true, ignored);
-  if (core_.facts->access_log()) {
-    const auto from = socket.remote_endpoint(ignored);
-    const auto host = from.address().to_string();
-    address_ = fmt::format("{}:{}", from.address().is_v6() ? "[" + host + "]" : host, from.port());
-  }
+  const auto from = socket.remote_endpoint(ignored);
+  host_ = from.address().to_string();
+  address_ = fmt::format("{}:{}", from.address().is_v6() ? "[" + host_ + "]" : host_, from.port());
   std::weak_ptr<http_connection> weak = weak_from_this();
   watchdog_ = std::make_shared<watchdog>(socket_.get_executor(), [weak] {
     if (auto self = weak.lock(); self && self->socket_.is_here()) {
@@ -95,6 +93,10 @@ void http_connection::set_stream(const open_requests* stream) {
     usage_ = stream_->usage();
   }
   stream_ = stream;
+}
+
+std::string http_connection::crash_client() const {
+  return gateway::crash_client(who.name(), host_);
 }
 
 void http_connection::begin_request(std::string_view path) {

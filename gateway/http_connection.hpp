@@ -4,6 +4,7 @@
 #pragma once
 
 #include "gateway/connection.hpp"
+#include "gateway/crash_record.hpp"
 #include "gateway/open_requests.hpp"
 
 #include <boost/asio/cancellation_signal.hpp>
@@ -55,7 +56,11 @@ public:
   asio::awaitable<std::optional<stream_event>> next(Open& open) {
     return next_event(open, *bell_, [this] { return is_over(); });
   }
-  const std::string& address() const noexcept { return address_; } // known if there is a log
+  const std::string& address() const noexcept { return address_; } // HOST:PORT
+  // Of the request at hand, once `who` is known.
+  std::string crash_client() const;
+  // Notes for a crash whose request this thread handles: synchronous work only.
+  crash_record::handling handling() const { return {core_.facts->crashes(), crash_client()}; }
   void count_request(int status);
   // A request's header is read, or could not be; `path` has no query.
   void begin_request(std::string_view path);
@@ -90,8 +95,9 @@ private:
   std::shared_ptr<watchdog> watchdog_;
   boost::beast::flat_buffer buffer_;
   const open_requests* stream_ = nullptr;
-  // Of the request at hand, for its line in the access log.
+  std::string host_;
   std::string address_;
+  // Of the request at hand, for its line in the access log.
   std::string path_;
   std::string key_;
   int status_ = 0;

@@ -1,5 +1,6 @@
 #include "gateway/http_request.hpp"
 
+#include "gateway/crash_record.hpp"
 #include "gateway/http_header.hpp"
 #include "gateway/request_id.hpp"
 
@@ -138,6 +139,20 @@ http_api::admission http_request::admit_head(const http_api& api) const {
   auto admitted = api.admit(call());
   admitted.who.trace = trace_for(api);
   return admitted;
+}
+
+std::optional<http_reply> http_request::refuse_suspect(const crash_record* record,
+                                                       std::string_view client) const {
+  if (!record || http_api::is_open(call())) {
+    return std::nullopt;
+  }
+  const auto no = refusal_of_suspect(record, client);
+  if (!no) {
+    return std::nullopt;
+  }
+  auto reply = http_api::refuse_early(call(), no->reason);
+  reply.headers.emplace_back("Retry-After", std::to_string(retry_seconds(no->retry_after)));
+  return reply;
 }
 
 std::optional<trace_parent> http_request::trace_for(const http_api& api) const {

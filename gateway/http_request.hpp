@@ -13,6 +13,8 @@
 
 namespace baton::gateway {
 
+class crash_record;
+
 class http_request {
 public:
   using message = boost::beast::http::request<boost::beast::http::string_body>;
@@ -30,6 +32,10 @@ public:
   bool expects_continue() const; // "100 Continue" before its body comes
   // Who asks, and what is wrong with the request whatever its body says.
   http_api::admission admit_head(const http_api& api) const;
+  // The refusal of a client whose requests have ended this gateway; nothing for a route that is
+  // open to all, such as health.
+  std::optional<http_reply> refuse_suspect(const crash_record* record,
+                                           std::string_view client) const;
   // The caller's, if traces are exported.
   std::optional<trace_parent> trace_for(const http_api& api) const;
   // Views into the parser's memory.

@@ -204,6 +204,12 @@ asio::awaitable<after> http_session::answer_request(http_request& request, bool 
     co_return co_await client_->reply(*admitted.refusal,
                                       !reader.is_done() || !request.has_known_end());
   }
+  if (auto refusal =
+          request.refuse_suspect(client_->core().facts->crashes(), client_->crash_client())) {
+    client_->core().facts->metrics().refused("http", errc::rate_limit_exceeded);
+    trace_refusal(request, client_->who, refusal->status);
+    co_return co_await client_->reply(*refusal, !reader.is_done());
+  }
   if (request.expects_continue() && !reader.is_done()) {
     if (!co_await client_->write("HTTP/1.1 100 Continue\r\n\r\n")) {
       co_return after::close;
@@ -236,7 +242,10 @@ void http_session::trace_refusal(const http_request& request, const caller& who,
 }
 
 asio::awaitable<after> http_session::serve(http_request& request) {
-  auto plan = client_->core().api.plan(request.call());
+  auto plan = [&] {
+    const auto noted = client_->handling();
+    return client_->core().api.plan(request.call());
+  }();
   if (auto* r = std::get_if<http_reply>(&plan)) {
     trace_refusal(request, client_->who, r->status);
     co_return co_await client_->reply(*r);
@@ -244,9 +253,10 @@ asio::awaitable<after> http_session::serve(http_request& request) {
   if (std::holds_alternative<websocket_upgrade>(plan)) {
     client_->deadline().disarm();
     client_->count_request(101);
-    start_websocket_session(client_->core(), std::move(client_->socket()),
-                            request.reader().release(), std::move(client_->who),
-                            {client_->framing.request_id, client_->address()});
+    start_websocket_session(
+        client_->core(), std::move(client_->socket()), request.reader().release(),
+        std::move(client_->who),
+        {client_->framing.request_id, client_->address(), client_->crash_client()});
     co_return after::handed_over;
   }
   auto& body = request.reader().get().body(); // the plan has what it says

@@ -9,6 +9,7 @@
 #include "gateway/websocket.hpp"
 
 #include "gateway/access_log.hpp"
+#include "gateway/crash_record.hpp"
 #include "gateway/openai_response.hpp"
 #include "gateway/refusal.hpp"
 #include "gateway/request_guard.hpp"
@@ -224,6 +225,7 @@ void websocket_session::refuse(const std::string& id, const rejected& no) {
 }
 
 void websocket_session::take(std::string_view text) {
+  const crash_record::handling noted(core_.facts->crashes(), origin_.crash_client);
   auto parsed = parse_socket_message(text, core_.config());
   if (const auto* mistake = std::get_if<socket_mistake>(&parsed)) {
     note(*mistake);

@@ -1,5 +1,6 @@
 #include "gateway/zmq_door.hpp"
 
+#include "gateway/crash_record.hpp"
 #include "gateway/request_guard.hpp"
 #include "gateway/zmq_client.hpp"
 #include "gateway/zmq_door_socket.hpp"
@@ -77,6 +78,11 @@ bool is_local(const std::string& endpoint) {
          starts("tcp://localhost:");
 }
 
+// All clients of this door are on this machine.
+std::string crash_name(const caller& who) {
+  return crash_client(who.name(), "of ZeroMQ");
+}
+
 } // namespace
 
 struct zmq_door::wall {
@@ -145,6 +151,10 @@ void zmq_door::wall::greet(const std::string& id, const hello& h) {
     refuse(id, h, asker.error());
     return;
   }
+  if (const auto no = refusal_of_suspect(facts->crashes(), crash_name(*asker))) {
+    refuse(id, h, no->reason);
+    return;
+  }
   // The same client after a lost connection, or in a new life: its old requests end now.
   std::erase_if(clients, [&](const auto& c) {
     return c.second.node() == h.node && c.second.asker().account == asker->account;
@@ -167,8 +177,10 @@ void zmq_door::wall::greet(const std::string& id, const hello& h) {
 void zmq_door::wall::take(const std::string& id, const std::vector<zmq::message_t>& parts) {
   auto f = router_socket::packet_of(parts);
   const auto head = f ? decode_envelope(f->head) : f.error();
-  auto body = head ? decode_body(*head, f->body, f->bulk) : head.error();
   auto* client = head ? known(id, *head) : nullptr;
+  const crash_record::handling noted(facts->crashes(),
+                                     client ? crash_name(client->asker()) : crash_name({}));
+  auto body = head ? decode_body(*head, f->body, f->bulk) : head.error();
   if (!body) {
     counts().dropped("zmq_bad_frame");
     if (client) {
@@ -232,7 +244,11 @@ void zmq_door::wall::loop() {
     receive_some();
     for (const auto& [id, request] : ready->take()) {
       if (const auto client = clients.find(id); client != clients.end()) {
-        if (const auto fault = guarded("zmq", [&] { client->second.pump(request); })) {
+        const auto pump = [&] {
+          const crash_record::handling noted(facts->crashes(), crash_name(client->second.asker()));
+          client->second.pump(request);
+        };
+        if (const auto fault = guarded("zmq", pump)) {
           static_cast<void>(guarded("zmq", [&] { client->second.end_faulty(request, *fault); }));
         }
       }

@@ -33,8 +33,10 @@ TEST_CASE("only processes with the noted start time count as alive") {
   dir->forget("root");
   CHECK(dir->alive().empty());
   std::ofstream(path / "a-1.sock") << "";
-  dir->clear_sockets();
+  std::ofstream(dir->crash_record("gateway")) << "";
+  dir->clear_past_lives();
   CHECK_FALSE(std::filesystem::exists(path / "a-1.sock"));
+  CHECK_FALSE(std::filesystem::exists(path / "gateway.crashes"));
   CHECK((std::filesystem::status(path).permissions() & std::filesystem::perms::group_all) ==
         std::filesystem::perms::none);
   std::filesystem::remove_all(path);
