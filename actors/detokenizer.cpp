@@ -10,7 +10,7 @@
 namespace baton::actors {
 namespace {
 
-using pointer = detokenizer_actor::stateful_pointer<detokenizer_state>;
+using detokenizer_pointer = detokenizer_actor::stateful_pointer<detokenizer_state>;
 
 token_detail detail_of(const text::tokenizer& words, const sample& s) {
   const auto entry_of = [&words](token_id token, float logprob) {
@@ -106,14 +106,14 @@ std::size_t size_of(const chunk& c) {
   return c.text.size() + c.embedding.size() * sizeof(float) + entries * entry_bytes;
 }
 
-void pass_on(pointer self, node_id gateway, detokenizer_state::parcel& p) {
+void pass_on(detokenizer_pointer self, node_id gateway, detokenizer_state::parcel& p) {
   if (p.content.all.empty())
     return;
   self->send(self->state.config.peers.gateway(gateway), std::move(p.content));
   p = {};
 }
 
-void tell(pointer self, node_id gateway, chunk c) {
+void tell(detokenizer_pointer self, node_id gateway, chunk c) {
   auto& p = self->state.outgoing[gateway];
   p.size_bytes += size_of(c);
   p.content.all.push_back(std::move(c));
@@ -137,7 +137,7 @@ chunk chunk_of(sequence_id id, const choice_stream& stream) {
 }
 
 // Ahead of the first text.
-void tell_prompt(pointer self, sequence_id id, choice_stream& stream) {
+void tell_prompt(detokenizer_pointer self, sequence_id id, choice_stream& stream) {
   const auto& words = *self->state.config.tokenizer;
   while (stream.prompt_told < stream.prompt.size()) {
     const auto some = std::span(stream.prompt).subspan(stream.prompt_told);
@@ -153,7 +153,7 @@ void tell_prompt(pointer self, sequence_id id, choice_stream& stream) {
 
 // What has not been told yet, and the end behind all of it. After a resume also how much text there
 // was before.
-void tell_rest(pointer self, sequence_id id, choice_stream& stream, bool is_resumed) {
+void tell_rest(detokenizer_pointer self, sequence_id id, choice_stream& stream, bool is_resumed) {
   tell_prompt(self, id, stream);
   bool is_told = stream.told >= stream.said.tokens() && !stream.end;
   while (!is_told) {
@@ -186,7 +186,7 @@ void forget_oldest(detokenizer_state& s) {
   s.kept.pop_front();
 }
 
-void keep(pointer self, sequence_id id, const choice_stream& stream) {
+void keep(detokenizer_pointer self, sequence_id id, const choice_stream& stream) {
   auto& s = self->state;
   std::size_t prompt_bytes = 0;
   for (const auto& token : stream.prompt)
@@ -212,7 +212,7 @@ void forget(detokenizer_state& s, sequence_id id) {
   s.streams.erase(id);
 }
 
-void on_tick(pointer self) {
+void on_tick(detokenizer_pointer self) {
   auto& s = self->state;
   const auto now = self->clock().now();
   while (!s.kept.empty() && now - s.kept.front().at >= s.config.resume_window)
@@ -220,13 +220,13 @@ void on_tick(pointer self) {
 }
 
 // The scheduler is who spoke last.
-void ask(pointer self, cancel m) {
+void ask(detokenizer_pointer self, cancel m) {
   self->send(caf::actor_cast<scheduler_actor>(self->current_sender()), std::move(m));
 }
 
 // A choice that cannot be decoded at all: its one end, and word to the scheduler that nobody wants
 // more of it.
-void fail_choice(pointer self, const tokens& m, const error& why) {
+void fail_choice(detokenizer_pointer self, const tokens& m, const error& why) {
   chunk last;
   last.request = m.request;
   last.ticket = m.ticket;
@@ -239,7 +239,7 @@ void fail_choice(pointer self, const tokens& m, const error& why) {
   ask(self, {m.ticket, m.choice, cancel_reason::client_asked, 0, std::nullopt});
 }
 
-void on_tokens(pointer self, const tokens& m) {
+void on_tokens(detokenizer_pointer self, const tokens& m) {
   auto& s = self->state;
   const auto& words = *s.config.tokenizer;
   const sequence_id id{m.ticket, m.choice};
@@ -266,7 +266,7 @@ void on_tokens(pointer self, const tokens& m) {
     keep(self, id, stream);
 }
 
-void pass_on_all(pointer self) {
+void pass_on_all(detokenizer_pointer self) {
   for (auto& [gateway, p] : std::exchange(self->state.outgoing, {}))
     pass_on(self, gateway, p);
 }
@@ -295,7 +295,7 @@ bool can_resume(const detokenizer_state& s, const resume_text& m) {
 }
 
 // Of a choice that was over in an earlier life of the head: the end once more, for who counts ends.
-void tell_end(pointer self, const resume& what, std::uint32_t choice) {
+void tell_end(detokenizer_pointer self, const resume& what, std::uint32_t choice) {
   chunk c;
   c.request = what.request;
   c.ticket = what.ticket;
@@ -305,7 +305,7 @@ void tell_end(pointer self, const resume& what, std::uint32_t choice) {
   tell(self, what.gateway, std::move(c));
 }
 
-void on_resume(pointer self, const resume_text& m) {
+void on_resume(detokenizer_pointer self, const resume_text& m) {
   auto& s = self->state;
   const auto& what = m.what;
   const auto gateway = s.config.peers.gateway(what.gateway);
@@ -341,7 +341,7 @@ void on_resume(pointer self, const resume_text& m) {
 
 } // namespace
 
-detokenizer_actor::behavior_type detokenizer(pointer self, detokenizer_config config) {
+detokenizer_actor::behavior_type detokenizer(detokenizer_pointer self, detokenizer_config config) {
   install_fault_handlers(self);
   self->state.config = std::move(config);
   return {

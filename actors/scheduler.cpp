@@ -10,7 +10,7 @@
 namespace baton::actors {
 namespace {
 
-using pointer = scheduler_actor::stateful_pointer<scheduler_state>;
+using scheduler_pointer = scheduler_actor::stateful_pointer<scheduler_state>;
 
 double seconds_between(schedule::time_point from, schedule::time_point to) {
   return std::chrono::duration<double>(to - from).count();
@@ -52,13 +52,14 @@ load_report load_now(const scheduler_state& s) {
 }
 
 // The numbers go first: where a model is ready, its metrics are there.
-void introduce(pointer self, node_id gateway, const load_report& load, const model_card& card) {
+void introduce(scheduler_pointer self, node_id gateway, const load_report& load,
+               const model_card& card) {
   auto to = self->state.options.peers.gateway(gateway);
   self->send(to, load);
   self->send(to, card);
 }
 
-void tell_standing(pointer self) {
+void tell_standing(scheduler_pointer self) {
   auto& s = self->state;
   const auto load = load_now(s);
   const auto card = card_now(s);
@@ -68,7 +69,7 @@ void tell_standing(pointer self) {
   s.options.stands(card.phase == phase::stopped ? phase::ready : card.phase, card.reason);
 }
 
-void tell_load(pointer self) {
+void tell_load(scheduler_pointer self) {
   auto& s = self->state;
   auto now = s.options.now();
   auto load = load_now(s);
@@ -85,7 +86,7 @@ void tell_load(pointer self) {
 
 // True if all shards are there and the pause after the last failed epoch is over. Reports a new
 // pause.
-bool may_open(pointer self) {
+bool may_open(scheduler_pointer self) {
   auto& s = self->state;
   const bool was_paused = s.retries.is_paused();
   const bool kept_failing = s.retries.keeps_failing();
@@ -104,7 +105,7 @@ bool may_open(pointer self) {
 
 // With which blocks of what the shards before have, if these take it: none, if they are too many to
 // be named.
-void try_open(pointer self) {
+void try_open(scheduler_pointer self) {
   auto& s = self->state;
   if (!may_open(self))
     return;
@@ -124,7 +125,7 @@ void try_open(pointer self) {
 }
 
 // Also counts an epoch that never opened as a failed one.
-void close(pointer self, const std::string& why) {
+void close(scheduler_pointer self, const std::string& why) {
   auto& s = self->state;
   const auto now = s.options.now();
   s.retries.on_closed(now, s.core->has_flights(), why);
@@ -140,7 +141,7 @@ void close(pointer self, const std::string& why) {
 
 // Between two micro-batches: what is in flight lands first, and nothing follows it. A step that
 // never comes back closes the epoch as ever (step_timeout).
-void switch_if_due(pointer self) {
+void switch_if_due(scheduler_pointer self) {
   auto& s = self->state;
   if (!s.line->is_switch_due() || s.core->has_flights())
     return;
@@ -149,7 +150,7 @@ void switch_if_due(pointer self) {
   try_open(self);
 }
 
-void pump(pointer self) {
+void pump(scheduler_pointer self) {
   auto& s = self->state;
   if (!s.core->has_flights())
     s.stepped_at = s.options.now();
@@ -180,7 +181,7 @@ void pump(pointer self) {
 
 // Runs a trial request of one token while epochs keep failing and there is no other request: only a
 // step that works shows that the pipeline is well again. Its answer is dropped.
-void try_a_step(pointer self) {
+void try_a_step(scheduler_pointer self) {
   auto& s = self->state;
   if (!s.retries.keeps_failing() || !s.core->is_open() || !s.core->is_idle())
     return;
@@ -204,7 +205,7 @@ void try_a_step(pointer self) {
 
 // -- the pipeline's life --
 
-void on_opened(pointer self, const epoch_opened& m) {
+void on_opened(scheduler_pointer self, const epoch_opened& m) {
   auto& s = self->state;
   if (!s.line->on_opened(m))
     return;
@@ -235,7 +236,7 @@ void on_opened(pointer self, const epoch_opened& m) {
 }
 
 // The root's word, the whole of it.
-void on_generations(pointer self, const generations& m) {
+void on_generations(scheduler_pointer self, const generations& m) {
   auto& s = self->state;
   const bool was_off = s.line->is_off();
   if (s.line->set_plan(m))
@@ -247,7 +248,7 @@ void on_generations(pointer self, const generations& m) {
     s.options.serves(s.line->generation());
 }
 
-void on_ready(pointer self, const stage_ready& m) {
+void on_ready(scheduler_pointer self, const stage_ready& m) {
   auto& s = self->state;
   auto announced = s.line->on_ready(m);
   if (!announced) {
@@ -264,7 +265,7 @@ void on_ready(pointer self, const stage_ready& m) {
   try_open(self);
 }
 
-void on_peer_up(pointer self, const peer_up& m) {
+void on_peer_up(scheduler_pointer self, const peer_up& m) {
   auto& s = self->state;
   if (m.peer.role == role::gateway) {
     s.gateways.insert(m.peer.node);
@@ -275,7 +276,7 @@ void on_peer_up(pointer self, const peer_up& m) {
   }
 }
 
-void on_peer_down(pointer self, const peer_down& m) {
+void on_peer_down(scheduler_pointer self, const peer_down& m) {
   auto& s = self->state;
   if (s.gateways.erase(m.node) > 0)
     s.core->detach_all_of(m.node);
@@ -287,7 +288,7 @@ void on_peer_down(pointer self, const peer_down& m) {
 
 // -- the step --
 
-void on_sampled(pointer self, const sampled& m) {
+void on_sampled(scheduler_pointer self, const sampled& m) {
   auto& s = self->state;
   for (std::size_t stage = 0; stage < m.stage_micros.size() && stage < s.busy_micros.size();
        ++stage)
@@ -304,7 +305,7 @@ void on_sampled(pointer self, const sampled& m) {
 }
 
 // A gateway that did not open the ticket can tell another head of it as well.
-void retell(pointer self, const resume& m) {
+void retell(scheduler_pointer self, const resume& m) {
   auto& s = self->state;
   auto told = s.core->retell(m, s.options.now());
   if (!told)
@@ -319,7 +320,7 @@ void retell(pointer self, const resume& m) {
 }
 
 // The detokenizer has the text, of tickets that have ended as well: it answers.
-void on_resume(pointer self, const resume& m) {
+void on_resume(scheduler_pointer self, const resume& m) {
   auto& s = self->state;
   const bool is_open = s.core->resume(m);
   if (is_open)
@@ -329,7 +330,7 @@ void on_resume(pointer self, const resume& m) {
 
 // Its client asks again for what it has named: the same ticket goes to whoever asks now, from its
 // first token on.
-void on_known(pointer self, const reserve& m, const named_request& known) {
+void on_known(scheduler_pointer self, const reserve& m, const named_request& known) {
   auto& s = self->state;
   const auto gateway = s.options.peers.gateway(m.gateway);
   if (known.digest != m.request_digest || known.choices != m.choices) {
@@ -349,7 +350,7 @@ void on_known(pointer self, const reserve& m, const named_request& known) {
   self->send(gateway, granted{m.request, known.ticket, s.line->epoch(), known.resume_key, false});
 }
 
-void on_reserve(pointer self, const reserve& m) {
+void on_reserve(scheduler_pointer self, const reserve& m) {
   auto& s = self->state;
   if (m.model != s.options.card.name) {
     rejected no{m.request,
@@ -373,7 +374,7 @@ void on_reserve(pointer self, const reserve& m) {
              answer);
 }
 
-void on_tick(pointer self) {
+void on_tick(scheduler_pointer self) {
   auto& s = self->state;
   auto now = s.options.now();
   s.core->tick(now);
@@ -403,7 +404,7 @@ void on_tick(pointer self) {
 
 // The handler, then pump: whatever happened, what can run next is sent and what came of it is told.
 template <class Message>
-auto then_pump(pointer self, void (*handle)(pointer, const Message&)) {
+auto then_pump(scheduler_pointer self, void (*handle)(scheduler_pointer, const Message&)) {
   return [self, handle](const Message& m) {
     handle(self, m);
     pump(self);
@@ -412,7 +413,7 @@ auto then_pump(pointer self, void (*handle)(pointer, const Message&)) {
 
 } // namespace
 
-scheduler_actor::behavior_type scheduler(pointer self, scheduler_options options) {
+scheduler_actor::behavior_type scheduler(scheduler_pointer self, scheduler_options options) {
   install_fault_handlers(self);
   auto& s = self->state;
   s.options = std::move(options);

@@ -11,7 +11,7 @@
 namespace baton::actors {
 namespace {
 
-using pointer = own_stage_actor::stateful_pointer<stage_state>;
+using stage_pointer = own_stage_actor::stateful_pointer<stage_state>;
 
 constexpr std::align_val_t activation_alignment{64}; // a cache line, and the widest vector load
 
@@ -73,11 +73,11 @@ result<void> enter_group(stage_state& s) {
   return {};
 }
 
-void announce(pointer self) {
+void announce(stage_pointer self) {
   self->send(self->state.config.scheduler, self->state.config.announcement);
 }
 
-void open_if_linked(pointer self) {
+void open_if_linked(stage_pointer self) {
   auto& s = self->state;
   if (s.is_open || s.is_lost || !s.current.epoch)
     return;
@@ -118,7 +118,7 @@ void forget_ready(stage_state& s) {
   s.is_next_refused = false;
 }
 
-void enter_epoch(pointer self, const open_epoch& m) {
+void enter_epoch(stage_pointer self, const open_epoch& m) {
   auto& s = self->state;
   if (m.epoch <= s.current.epoch || m.stage != s.config.stage || m.rank != s.config.rank ||
       m.width != s.config.width || m.stages.size() != std::size_t{s.config.stages} * m.width) {
@@ -145,7 +145,7 @@ void enter_epoch(pointer self, const open_epoch& m) {
 }
 
 // This epoch cannot go on: rank 0 asks for another one by announcing itself anew. Why goes ahead.
-void lose_epoch(pointer self, batch_id batch, std::string why) {
+void lose_epoch(stage_pointer self, batch_id batch, std::string why) {
   auto& s = self->state;
   spdlog::warn("stage {}: epoch {} is lost: {}", s.config.stage, s.current.epoch.value, why);
   s.is_open = false;
@@ -158,7 +158,7 @@ void lose_epoch(pointer self, batch_id batch, std::string why) {
 }
 
 // What was on the way to that stage is lost.
-void lose_peer(pointer self, const peer_down& m) {
+void lose_peer(stage_pointer self, const peer_down& m) {
   auto& s = self->state;
   std::erase_if(s.linked, [&](const hello& h) { return h.node == m.node; });
   if (!s.is_open)
@@ -184,7 +184,7 @@ void remember(stage_state& s, const sampled& step) {
     s.sent->spoil();
 }
 
-void answer(pointer self, sampled what) {
+void answer(stage_pointer self, sampled what) {
   auto& s = self->state;
   if (what.failure)
     spdlog::error("stage {}: batch {} failed: {}", s.config.stage, what.batch.value,
@@ -202,7 +202,7 @@ std::span<const float> rows_in(const micro_batch& batch) {
 }
 
 // Requires: in the group.
-result<engine::step_output> compute(pointer self, const micro_batch& batch) {
+result<engine::step_output> compute(stage_pointer self, const micro_batch& batch) {
   auto& s = self->state;
   for (std::uint32_t rank = 1; s.config.rank == 0 && rank < s.config.width; ++rank)
     self->send(s.config.peers.stage(member(s, s.config.stage, rank).node), batch);
@@ -219,7 +219,7 @@ result<engine::step_output> compute(pointer self, const micro_batch& batch) {
 }
 
 // Requires: not the last stage.
-void pass_on(pointer self, micro_batch& batch, payload rows) {
+void pass_on(stage_pointer self, micro_batch& batch, payload rows) {
   auto& s = self->state;
   batch.activations = std::move(rows);
   batch.lease.reset();
@@ -229,7 +229,7 @@ void pass_on(pointer self, micro_batch& batch, payload rows) {
 }
 
 // `started`: when the engine came to it; by default now.
-void run(pointer self, micro_batch& batch, std::optional<std::uint64_t> started_at = {}) {
+void run(stage_pointer self, micro_batch& batch, std::optional<std::uint64_t> started_at = {}) {
   auto& s = self->state;
   const auto started = started_at.value_or(s.config.now_micros());
   if (s.sent)
@@ -269,7 +269,7 @@ bool is_current(stage_state& s, epoch_id epoch) {
 }
 
 // Once for all that has come by then, the message being behind it in the mailbox.
-void call_run_next(pointer self) {
+void call_run_next(stage_pointer self) {
   auto& s = self->state;
   if (s.ready.empty() || std::exchange(s.will_run_next, true))
     return;
@@ -277,7 +277,7 @@ void call_run_next(pointer self) {
 }
 
 // At once, or when the engine has come to it.
-void run_in_turn(pointer self, micro_batch& batch) {
+void run_in_turn(stage_pointer self, micro_batch& batch) {
   auto& s = self->state;
   if (s.config.engine->begun_max() == 0)
     return run(self, batch);
@@ -312,7 +312,7 @@ void begin_steps(stage_state& s) {
     begin_in_feed(s);
 }
 
-void run_what_is_ready(pointer self) {
+void run_what_is_ready(stage_pointer self) {
   auto& s = self->state;
   while (auto next = s.feed.pop()) {
     if (next->filled)
@@ -322,7 +322,7 @@ void run_what_is_ready(pointer self) {
   }
 }
 
-void on_run_next(pointer self) {
+void on_run_next(stage_pointer self) {
   auto& s = self->state;
   s.will_run_next = false;
   if (!s.is_open)
@@ -346,7 +346,7 @@ void on_run_next(pointer self) {
   call_run_next(self);
 }
 
-void on_batch(pointer self, micro_batch& batch) {
+void on_batch(stage_pointer self, micro_batch& batch) {
   auto& s = self->state;
   if (!is_current(s, batch.epoch))
     return;
@@ -356,7 +356,7 @@ void on_batch(pointer self, micro_batch& batch) {
   run_what_is_ready(self);
 }
 
-void on_drawn(pointer self, const sampled& step) {
+void on_drawn(stage_pointer self, const sampled& step) {
   auto& s = self->state;
   if (!is_current(s, step.epoch))
     return;
@@ -366,7 +366,7 @@ void on_drawn(pointer self, const sampled& step) {
 
 } // namespace
 
-own_stage_actor::behavior_type stage(pointer self, stage_config config) {
+own_stage_actor::behavior_type stage(stage_pointer self, stage_config config) {
   install_fault_handlers(self);
   auto& state = self->state;
   state.config = std::move(config);

@@ -9,9 +9,9 @@
 namespace baton::actors {
 namespace {
 
-using pointer = supervisor_actor::stateful_pointer<supervisor_state>;
+using supervisor_pointer = supervisor_actor::stateful_pointer<supervisor_state>;
 
-status standing_of(pointer self, child& c) {
+status standing_of(supervisor_pointer self, child& c) {
   const auto& config = self->state.config;
   const auto& limits = c.policy.limits();
   auto standing = c.last;
@@ -28,7 +28,7 @@ status standing_of(pointer self, child& c) {
 }
 
 // Of those that have changed since the last time.
-void report(pointer self) {
+void report(supervisor_pointer self) {
   std::vector<status> changed;
   for (auto* c : std::exchange(self->state.untold, {})) {
     c->is_untold = false;
@@ -38,32 +38,32 @@ void report(pointer self) {
     self->state.config.changed(changed);
 }
 
-void report_all(pointer self) {
+void report_all(supervisor_pointer self) {
   std::vector<status> all;
   for (auto& c : self->state.children)
     all.push_back(standing_of(self, c));
   self->state.config.changed(all);
 }
 
-void note(pointer self, child& c, status now) {
+void note(supervisor_pointer self, child& c, status now) {
   c.last = std::move(now);
   if (!std::exchange(c.is_untold, true))
     self->state.untold.push_back(&c);
 }
 
-void note(pointer self, child& c, phase p, std::string reason) {
+void note(supervisor_pointer self, child& c, phase p, std::string reason) {
   note(self, c,
        {c.spec.node, c.epoch, c.spec.role, c.spec.name, p, std::move(reason), c.pid, 0, 0});
 }
 
-void give_up(pointer self, child& c, std::string reason) {
+void give_up(supervisor_pointer self, child& c, std::string reason) {
   c.phase = child_phase::given_up;
   note(self, c, phase::failed, std::move(reason));
   spdlog::error("{}: {}", c.spec.name, c.last.reason);
   self->state.config.escalate(c.last);
 }
 
-void back_off_or_give_up(pointer self, child& c, const std::string& how) {
+void back_off_or_give_up(supervisor_pointer self, child& c, const std::string& how) {
   auto& s = self->state;
   c.pid = 0;
   const auto now = s.config.now();
@@ -83,7 +83,7 @@ void back_off_or_give_up(pointer self, child& c, const std::string& how) {
                       limits.period.count(), how));
 }
 
-void start(pointer self, child& c) {
+void start(supervisor_pointer self, child& c) {
   auto& config = self->state.config;
   c.epoch = config.next_epoch(c.spec.node);
   auto pid = config.start(c.spec, c.epoch);
@@ -98,7 +98,7 @@ void start(pointer self, child& c) {
   spdlog::info("{} started: pid {}, epoch {}", c.spec.name, c.pid, c.epoch.value);
 }
 
-void fall_silent(pointer self, child& c, std::chrono::milliseconds patience) {
+void fall_silent(supervisor_pointer self, child& c, std::chrono::milliseconds patience) {
   auto& config = self->state.config;
   c.phase = child_phase::silent;
   c.silent_since = config.now();
@@ -107,7 +107,7 @@ void fall_silent(pointer self, child& c, std::chrono::milliseconds patience) {
 }
 
 // It works on, and says how it stands once its link is up; silent until then.
-bool adopt(pointer self, child& c) {
+bool adopt(supervisor_pointer self, child& c) {
   auto& config = self->state.config;
   const auto left = config.adopt ? config.adopt(c.spec) : std::nullopt;
   if (!left)
@@ -120,7 +120,7 @@ bool adopt(pointer self, child& c) {
   return true;
 }
 
-void ask_to_stop(pointer self, child& c) {
+void ask_to_stop(supervisor_pointer self, child& c) {
   auto& config = self->state.config;
   c.phase = child_phase::stopping;
   c.due = config.now() + config.kill_after * (1 + c.spec.children);
@@ -129,7 +129,7 @@ void ask_to_stop(pointer self, child& c) {
 }
 
 // Asks the last child that still runs to stop; says `stopped` when none does.
-void stop_next(pointer self) {
+void stop_next(supervisor_pointer self) {
   auto& s = self->state;
   for (auto c = s.children.rbegin(); c != s.children.rend(); ++c) {
     if (c->phase == child_phase::stopping)
@@ -146,7 +146,7 @@ void stop_next(pointer self) {
   s.config.stopped();
 }
 
-void await(pointer self, child& c, phase p, std::string reason) {
+void await(supervisor_pointer self, child& c, phase p, std::string reason) {
   c.pid = 0;
   c.ready_at.reset();
   c.phase = child_phase::waiting;
@@ -154,7 +154,7 @@ void await(pointer self, child& c, phase p, std::string reason) {
 }
 
 // Its exit does the rest. A process that is stopped or hangs cannot prevent it.
-void kill(pointer self, child& c) {
+void kill(supervisor_pointer self, child& c) {
   auto& config = self->state.config;
   config.stop(c.spec, c.pid, /*force=*/true);
   c.due = config.now() + config.kill_after;
@@ -162,7 +162,7 @@ void kill(pointer self, child& c) {
     c.killed_at = config.now();
 }
 
-void end_silence(pointer self, child& c) {
+void end_silence(supervisor_pointer self, child& c) {
   auto& config = self->state.config;
   const auto now = config.now();
   if (now < c.silent_since + config.starvation_max && config.is_starved(c.pid)) {
@@ -174,14 +174,14 @@ void end_silence(pointer self, child& c) {
   kill(self, c);
 }
 
-bool is_undying(pointer self, const child& c) {
+bool is_undying(supervisor_pointer self, const child& c) {
   const auto& s = self->state;
   return c.pid != 0 && c.killed_at && !s.is_stopping && !c.is_retiring && !c.spec.is_elsewhere &&
          s.config.now() >= *c.killed_at + s.config.fence_max;
 }
 
 // By strategy: those that share the fate of `culprit` stop, last first, to be started with it.
-void take_along(pointer self, const child& culprit) {
+void take_along(supervisor_pointer self, const child& culprit) {
   auto& s = self->state;
   if (s.config.strategy == restart_strategy::one_for_one)
     return;
@@ -196,7 +196,7 @@ void take_along(pointer self, const child& culprit) {
 
 // Where children depend on one another, none is started before those that stand before it, or
 // without one that was given up.
-bool has_to_wait(pointer self, const child& c) {
+bool has_to_wait(supervisor_pointer self, const child& c) {
   auto& s = self->state;
   if (s.config.strategy == restart_strategy::one_for_one)
     return false;
@@ -211,7 +211,7 @@ bool has_to_wait(pointer self, const child& c) {
 
 // Its next life begins beside it, later by its epoch, with nothing that it has. Where that cannot
 // be, it is killed again.
-void leave_behind(pointer self, child& c) {
+void leave_behind(supervisor_pointer self, child& c) {
   auto& s = self->state;
   if (!s.config.abandon(c.spec)) {
     c.killed_at = s.config.now();
@@ -225,7 +225,7 @@ void leave_behind(pointer self, child& c) {
 }
 
 // True if it is of one that was left behind.
-bool has_ended_at_last(pointer self, const child_exited& m) {
+bool has_ended_at_last(supervisor_pointer self, const child_exited& m) {
   auto& undead = self->state.undead;
   const auto it = std::find_if(undead.begin(), undead.end(), [&](const undead_life& u) {
     return u.node == m.node && u.epoch == m.epoch;
@@ -237,9 +237,9 @@ bool has_ended_at_last(pointer self, const child_exited& m) {
   return true;
 }
 
-void on_exit(pointer self, const child_exited& m);
+void on_exit(supervisor_pointer self, const child_exited& m);
 
-void on_tick(pointer self) {
+void on_tick(supervisor_pointer self) {
   auto& s = self->state;
   auto now = s.config.now();
   bool changed = false;
@@ -274,13 +274,13 @@ void on_tick(pointer self) {
     report(self);
 }
 
-child* find(pointer self, node_id node) {
+child* find(supervisor_pointer self, node_id node) {
   const auto c = self->state.by_node.find(node);
   return c == self->state.by_node.end() ? nullptr : c->second;
 }
 
 // After children have come or gone: they lie elsewhere now.
-void reindex(pointer self) {
+void reindex(supervisor_pointer self) {
   auto& s = self->state;
   s.by_node.clear();
   s.untold.clear();
@@ -296,20 +296,20 @@ child first_seen(const child_spec& spec) {
           {}};
 }
 
-void take_up(pointer self, child& c) {
+void take_up(supervisor_pointer self, child& c) {
   if (c.spec.is_elsewhere)
     await(self, c, phase::starting, "has not joined yet");
   else if (!adopt(self, c))
     start(self, c);
 }
 
-void take_on(pointer self, const child_spec& spec) {
+void take_on(supervisor_pointer self, const child_spec& spec) {
   self->state.children.push_back(first_seen(spec));
   reindex(self);
   take_up(self, self->state.children.back());
 }
 
-void retire(pointer self, child& c) {
+void retire(supervisor_pointer self, child& c) {
   const auto spec = c.spec;
   const bool comes_back = c.comes_back;
   std::erase_if(self->state.children, [&](const child& x) { return x.spec.node == spec.node; });
@@ -319,7 +319,7 @@ void retire(pointer self, child& c) {
     take_on(self, spec);
 }
 
-void on_wanted(pointer self, const wanted_children& m) {
+void on_wanted(supervisor_pointer self, const wanted_children& m) {
   auto& s = self->state;
   if (s.is_stopping)
     return;
@@ -351,17 +351,17 @@ void on_wanted(pointer self, const wanted_children& m) {
   report(self);
 }
 
-child* find_elsewhere(pointer self, node_id node) {
+child* find_elsewhere(supervisor_pointer self, node_id node) {
   auto* c = find(self, node);
   return c != nullptr && c->spec.is_elsewhere ? c : nullptr;
 }
 
-child* find(pointer self, node_id node, epoch_id epoch) {
+child* find(supervisor_pointer self, node_id node, epoch_id epoch) {
   auto* c = find(self, node);
   return c != nullptr && c->epoch == epoch ? c : nullptr;
 }
 
-void on_exit(pointer self, const child_exited& m) {
+void on_exit(supervisor_pointer self, const child_exited& m) {
   auto& s = self->state;
   if (has_ended_at_last(self, m))
     return;
@@ -401,7 +401,7 @@ void on_exit(pointer self, const child_exited& m) {
 }
 
 // A child that died says nothing either: whichever of its exit and this is heard first.
-void on_peer_down(pointer self, const peer_down& m) {
+void on_peer_down(supervisor_pointer self, const peer_down& m) {
   auto* c = find(self, m.node, m.epoch);
   if (c != nullptr && c->spec.is_elsewhere) {
     if (self->state.is_stopping || c->is_retiring)
@@ -418,7 +418,7 @@ void on_peer_down(pointer self, const peer_down& m) {
 
 // A child says itself how it stands. A root that greets is our supervisor, or a new one, who has
 // heard nothing yet.
-void on_peer_up(pointer self, const hello& peer) {
+void on_peer_up(supervisor_pointer self, const hello& peer) {
   if (auto* other = find_elsewhere(self, peer.node); other != nullptr && !self->state.is_stopping) {
     other->epoch = peer.epoch;
     other->pid = peer.pid;
@@ -437,7 +437,7 @@ void on_peer_up(pointer self, const hello& peer) {
   }
 }
 
-void on_status(pointer self, const status& m) {
+void on_status(supervisor_pointer self, const status& m) {
   auto* c = find(self, m.node, m.epoch);
   if (auto* far = find_elsewhere(self, m.node); far != nullptr && !m.epoch && far->pid == 0)
     c = far; // of no life of it: what is known of one that has not come
@@ -456,7 +456,7 @@ void on_status(pointer self, const status& m) {
 
 } // namespace
 
-supervisor_actor::behavior_type supervisor(pointer self, supervisor_config config) {
+supervisor_actor::behavior_type supervisor(supervisor_pointer self, supervisor_config config) {
   install_fault_handlers(self);
   auto& s = self->state;
   s.config = std::move(config);

@@ -11,7 +11,7 @@
 namespace baton::actors {
 namespace {
 
-using pointer = tokenizer_actor::stateful_pointer<tokenizer_state>;
+using tokenizer_pointer = tokenizer_actor::stateful_pointer<tokenizer_state>;
 using ids = std::vector<token_id>;
 
 // What is to become ids: of a chat, with what its template gets beside it.
@@ -92,7 +92,7 @@ void settle_tokens_max(submit& m, std::size_t prompt_tokens, std::uint32_t conte
   m.tokens_max_given = true;
 }
 
-void on_submit(pointer self, submit& m) {
+void on_submit(tokenizer_pointer self, submit& m) {
   auto& s = self->state;
   auto encoded =
       encode(s, {m.input, m.tools, m.add_generation_prompt, m.parses_special, m.template_options});
@@ -137,7 +137,7 @@ result<void> check_answer(const tokenizer_state& s, const ids& made) {
   return {};
 }
 
-void on_tokenize(pointer self, const tokenize& m) {
+void on_tokenize(tokenizer_pointer self, const tokenize& m) {
   auto& s = self->state;
   tokenized answer{m.request, {}, {}, s.config.context_max, std::nullopt};
   auto encoded =
@@ -153,7 +153,7 @@ void on_tokenize(pointer self, const tokenize& m) {
   self->send(s.config.peers.gateway(m.gateway), std::move(answer));
 }
 
-void on_detokenize(pointer self, const detokenize& m) {
+void on_detokenize(tokenizer_pointer self, const detokenize& m) {
   auto& s = self->state;
   auto text = s.config.tokenizer->decode(m.ids, /*skip_special=*/false);
   detokenized answer{m.request, {}, std::nullopt};
@@ -170,7 +170,7 @@ void on_detokenize(pointer self, const detokenize& m) {
 
 } // namespace
 
-tokenizer_actor::behavior_type tokenizer(pointer self, tokenizer_config config) {
+tokenizer_actor::behavior_type tokenizer(tokenizer_pointer self, tokenizer_config config) {
   install_fault_handlers(self);
   self->state.config = std::move(config);
   return {

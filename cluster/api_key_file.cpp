@@ -1,6 +1,7 @@
 #include "cluster/api_key_file.hpp"
 
 #include "cluster/config.hpp"
+#include "cluster/config_error.hpp"
 #include "cluster/curve_key.hpp"
 #include "cluster/toml_section.hpp"
 
@@ -22,18 +23,14 @@ constexpr std::size_t digests_max = 4; // of one name: more than two are no exch
 constexpr std::uint64_t quota_max = 1u << 31;
 constexpr std::string_view key_prefix = "baton_";
 
-error bad(const std::string& origin, std::string_view key, std::string text) {
-  return error{errc::bad_config, fmt::format("{}: {}", origin, text), std::string(key)};
-}
-
 result<gateway::key_role> read_role(const std::string& text, const std::string& path,
                                     const std::string& origin) {
   if (text == "user")
     return gateway::key_role::user;
   if (text == "admin")
     return gateway::key_role::admin;
-  return bad(origin, path + ".role",
-             fmt::format("{}.role is '{}': use \"user\" or \"admin\"", path, text));
+  return bad_key(origin, path + ".role",
+                 fmt::format("{}.role is '{}': use \"user\" or \"admin\"", path, text));
 }
 
 result<gateway::api_key> read_key(const toml::table* table, const std::string& path,
@@ -51,26 +48,28 @@ result<gateway::api_key> read_key(const toml::table* table, const std::string& p
   if (auto ok = s.finish(); !ok)
     return ok.error();
   if (!is_name(key.name))
-    return bad(origin, path + ".name", path + ".name must be 1 to 64 of [A-Za-z0-9._-]");
+    return bad_key(origin, path + ".name", path + ".name must be 1 to 64 of [A-Za-z0-9._-]");
   auto read = read_role(role, path, origin);
   if (!read)
     return read.error();
   key.role = *read;
   if (digests.empty() || digests.size() > digests_max)
-    return bad(origin, path + ".sha256",
-               fmt::format("{}.sha256 must be a list of 1 to {}", path, digests_max));
+    return bad_key(origin, path + ".sha256",
+                   fmt::format("{}.sha256 must be a list of 1 to {}", path, digests_max));
   for (const auto& text : digests) {
     const auto digest = gateway::digest_from_hex(text);
     if (!digest)
-      return bad(origin, path + ".sha256",
-                 path + ".sha256 must be 64 hex digits, as `cluster keygen --api` prints them; it "
-                        "is not the key itself");
+      return bad_key(origin, path + ".sha256",
+                     path +
+                         ".sha256 must be 64 hex digits, as `cluster keygen --api` prints them; it "
+                         "is not the key itself");
     key.digests.push_back(*digest);
   }
   return key;
 }
 
-result<std::vector<gateway::api_key>> read_all(const toml::table& root, const std::string& origin) {
+result<std::vector<gateway::api_key>> read_keys(const toml::table& root,
+                                                const std::string& origin) {
   std::vector<gateway::api_key> keys;
   toml_section top(&root, "", origin);
   const auto* node = top.take("keys");
@@ -80,23 +79,24 @@ result<std::vector<gateway::api_key>> read_all(const toml::table& root, const st
     return keys;
   const auto* array = node->as_array();
   if (!array || array->size() > keys_max)
-    return bad(origin, "keys", fmt::format("keys must be at most {} [[keys]] tables", keys_max));
+    return bad_key(origin, "keys",
+                   fmt::format("keys must be at most {} [[keys]] tables", keys_max));
   std::set<std::string> names;
   std::set<gateway::key_digest> digests;
   for (std::size_t i = 0; i < array->size(); ++i) {
     const auto path = fmt::format("keys[{}]", i);
     const auto* table = array->get(i)->as_table();
     if (!table)
-      return bad(origin, path, path + " must be a table: [[keys]]");
+      return bad_key(origin, path, path + " must be a table: [[keys]]");
     auto key = read_key(table, path, origin);
     if (!key)
       return key.error();
     if (!names.insert(key->name).second)
-      return bad(origin, path + ".name", fmt::format("two keys are named '{}'", key->name));
+      return bad_key(origin, path + ".name", fmt::format("two keys are named '{}'", key->name));
     for (const auto& digest : key->digests)
       if (!digests.insert(digest).second)
-        return bad(origin, path + ".sha256",
-                   fmt::format("{}.sha256 stands in this file twice", path));
+        return bad_key(origin, path + ".sha256",
+                       fmt::format("{}.sha256 stands in this file twice", path));
     keys.push_back(std::move(*key));
   }
   return keys;
@@ -126,7 +126,7 @@ result<void> replace_file(const fs::path& file, const std::string& text) {
 result<std::vector<gateway::api_key>> parse_api_keys(std::string_view text,
                                                      const std::string& origin) {
   auto root = parse_toml(text, origin);
-  return root ? read_all(*root, origin) : root.error();
+  return root ? read_keys(*root, origin) : root.error();
 }
 
 result<std::vector<gateway::api_key>> load_api_keys(const fs::path& file) {

@@ -24,7 +24,7 @@ namespace {
 
 // Messages taken before the peers' events are looked at again.
 constexpr int messages_per_turn = 64;
-constexpr std::chrono::milliseconds poll_timeout{500}; // nothing depends on it
+constexpr std::chrono::milliseconds bus_poll_timeout{500}; // nothing depends on it
 // While a key is being changed, or a peer is to be tried again.
 constexpr std::chrono::milliseconds retry_timeout{10};
 // Between two handshakes that fail: who refuses us may come to know us. Not between the first few:
@@ -312,7 +312,7 @@ void bus_zmq::state::run() {
       const bool has_more = (events.turn_over && events.turn_over()) || has_received;
       const bool is_trying = change_key() || !agains.empty();
       const int timeout =
-          has_more ? 0 : static_cast<int>((is_trying ? retry_timeout : poll_timeout).count());
+          has_more ? 0 : static_cast<int>((is_trying ? retry_timeout : bus_poll_timeout).count());
       const int count =
           ::epoll_wait(poll_fd, woken.data(), static_cast<int>(woken.size()), timeout);
       ENSURE(count >= 0 || errno == EINTR, "epoll: {}", std::strerror(errno));

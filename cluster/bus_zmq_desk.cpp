@@ -16,7 +16,7 @@ namespace {
 
 constexpr int messages_queued_max = 100;
 constexpr int handshake_timeout_ms = 3000;
-constexpr std::chrono::milliseconds poll_timeout{500}; // nothing depends on it
+constexpr std::chrono::milliseconds desk_poll_timeout{500}; // nothing depends on it
 
 void set_bounds(zmq::socket_t& s, std::size_t bytes_max) {
   s.set(zmq::sockopt::linger, 0);
@@ -85,7 +85,7 @@ struct question_desk::state {
                                {nullptr, wake_fd, ZMQ_POLLIN, 0}};
     try {
       while (!is_stopping) {
-        zmq::poll(items, std::size(items), poll_timeout);
+        zmq::poll(items, std::size(items), desk_poll_timeout);
         door.judge([](const std::string& key) { return !key.empty(); });
         answer_all();
       }

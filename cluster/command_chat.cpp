@@ -73,7 +73,7 @@ std::string api_key_of(const chat_options& options) {
   return !options.api_key.empty() || !given ? options.api_key : given;
 }
 
-int refuse(const error& e) {
+int refuse_chat(const error& e) {
   std::fprintf(stderr, "error: %s: %s\n", std::string(row_of(e.code).name).c_str(),
                e.message.c_str());
   return exit_failed;
@@ -84,13 +84,13 @@ int converse(chat_options options, const partner& with) {
   sdk.api_key = api_key_of(options);
   auto door = client::connect(with.endpoint, sdk);
   if (!door)
-    return refuse(door.error());
+    return refuse_chat(door.error());
   if (options.model.empty()) {
     auto models = door->models();
     if (!models)
-      return refuse(models.error());
+      return refuse_chat(models.error());
     if (models->empty())
-      return refuse(fail(errc::not_ready, "no LLM is served there"));
+      return refuse_chat(fail(errc::not_ready, "no LLM is served there"));
     options.model = models->front().name;
   }
   std::fprintf(stderr, "%s (%s)\n", options.model.c_str(), with.shown.c_str());
@@ -100,7 +100,7 @@ int converse(chat_options options, const partner& with) {
   if (!options.message.empty()) {
     conversation.push_back({"user", options.message, ""});
     auto answer = say(*door, options, conversation);
-    return answer ? 0 : refuse(answer.error());
+    return answer ? 0 : refuse_chat(answer.error());
   }
   std::puts("An empty line or ^D ends.");
   for (std::string line; std::fputs("> ", stdout), std::fflush(stdout),
@@ -108,7 +108,7 @@ int converse(chat_options options, const partner& with) {
     conversation.push_back({"user", line, ""});
     auto answer = say(*door, options, conversation);
     if (!answer)
-      return refuse(answer.error());
+      return refuse_chat(answer.error());
     conversation.push_back({"assistant", *answer, ""});
   }
   return 0;
@@ -123,7 +123,7 @@ int command_chat(const chat_options& options) {
   if (!found)
     return refuse_search(found.error());
   const auto with = partner_of(*found);
-  return with ? converse(options, *with) : refuse(with.error());
+  return with ? converse(options, *with) : refuse_chat(with.error());
 }
 
 } // namespace baton::cluster

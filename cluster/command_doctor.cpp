@@ -25,11 +25,11 @@
 namespace baton::cluster {
 namespace {
 
-enum class verdict { good, advice, bad };
+enum class doctor_verdict { good, advice, bad };
 
 struct finding {
   std::string what;
-  verdict is;
+  doctor_verdict is;
   std::string found;
   std::string fix;
 };
@@ -37,18 +37,19 @@ struct finding {
 finding check_kernel() {
   int fd = static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0));
   if (fd < 0)
-    return {"process supervision", verdict::bad, "no pidfd", "Linux 5.3 or newer is needed"};
+    return {"process supervision", doctor_verdict::bad, "no pidfd", "Linux 5.3 or newer is needed"};
   close(fd);
-  return {"process supervision", verdict::good, "pidfd", ""};
+  return {"process supervision", doctor_verdict::good, "pidfd", ""};
 }
 
 finding check_memory(const machine_facts& facts) {
   constexpr std::uint64_t comfortable = 2ull << 30;
-  return {"memory", facts.memory_available_bytes >= comfortable ? verdict::good : verdict::advice,
-          human_bytes(facts.memory_available_bytes) + " available",
-          facts.memory_available_bytes >= comfortable
-              ? ""
-              : "lower model.kv_cache_bytes or free memory"};
+  return {
+      "memory",
+      facts.memory_available_bytes >= comfortable ? doctor_verdict::good : doctor_verdict::advice,
+      human_bytes(facts.memory_available_bytes) + " available",
+      facts.memory_available_bytes >= comfortable ? ""
+                                                  : "lower model.kv_cache_bytes or free memory"};
 }
 
 finding check_huge_pages() {
@@ -56,7 +57,8 @@ finding check_huge_pages() {
   std::string text;
   std::getline(in, text);
   bool off = text.find("[never]") != std::string::npos || text.empty();
-  return {"huge pages", off ? verdict::advice : verdict::good, text.empty() ? "unknown" : text,
+  return {"huge pages", off ? doctor_verdict::advice : doctor_verdict::good,
+          text.empty() ? "unknown" : text,
           off ? "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled gives 2 to 4 %" : ""};
 }
 
@@ -64,7 +66,8 @@ finding check_files() {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
   bool few = limit.rlim_max < 4096; // what processes raise theirs to
-  return {"open files", few ? verdict::advice : verdict::good, fmt::format("{}", limit.rlim_max),
+  return {"open files", few ? doctor_verdict::advice : doctor_verdict::good,
+          fmt::format("{}", limit.rlim_max),
           few ? fmt::format("ulimit -Hn 65536: each client connection takes one, each machine {}",
                             files_per_peer)
               : ""};
@@ -76,8 +79,8 @@ finding check_device(const std::string& text, const device& where, std::uint32_t
   const auto file = plugin::find_library(where.engine);
   const auto says =
       file ? plugin::examine(*file, where.at, ranks, on_device) : result<std::string>(file.error());
-  return says ? finding{text, verdict::good, *says, ""}
-              : finding{text, verdict::bad, says.error().message, fix_of(where)};
+  return says ? finding{text, doctor_verdict::good, *says, ""}
+              : finding{text, doctor_verdict::bad, says.error().message, fix_of(where)};
 }
 
 // The one that `--device` names.
@@ -85,8 +88,8 @@ finding check_named_device(const doctor_options& what) {
   const auto& text = what.device;
   const auto where = parse_device(text);
   if (!where)
-    return {text, verdict::bad, where.error().message, ""};
-  return where->is_native() ? finding{text, verdict::good, "the native engine", ""}
+    return {text, doctor_verdict::bad, where.error().message, ""};
+  return where->is_native() ? finding{text, doctor_verdict::good, "the native engine", ""}
                             : check_device(text, *where, what.ranks, what.ranks_on_device);
 }
 
@@ -125,9 +128,9 @@ finding check_addresses(const cluster_base& cluster) {
   const auto& config = cluster.config;
   if (const auto alive = cluster.dir.alive(); !alive.empty()) {
     if (noted_name(cluster.dir).value_or(config.name) != config.name)
-      return {"run directory", verdict::bad, check_not_running(cluster.dir, config).error().message,
-              ""};
-    return {"run directory", verdict::good,
+      return {"run directory", doctor_verdict::bad,
+              check_not_running(cluster.dir, config).error().message, ""};
+    return {"run directory", doctor_verdict::good,
             fmt::format("{} is running in {} ({}, pid {})", config.name,
                         cluster.dir.path().string(), alive[0].name, alive[0].pid),
             ""};
@@ -135,18 +138,18 @@ finding check_addresses(const cluster_base& cluster) {
   auto ok = check_gateway_is_free(config.gateway);
   if (ok)
     ok = check_network_is_free(config);
-  return ok ? finding{"addresses", verdict::good, "free: " + config.gateway.http, ""}
-            : finding{"addresses", verdict::bad, ok.error().message,
+  return ok ? finding{"addresses", doctor_verdict::good, "free: " + config.gateway.http, ""}
+            : finding{"addresses", doctor_verdict::bad, ok.error().message,
                       "end what listens there, or give this cluster another address"};
 }
 
 std::vector<finding> check_config(const std::string& path) {
   auto all = load_contexts(path, with_this_machine());
   if (!all)
-    return {{path, verdict::bad, all.error().message, ""}};
+    return {{path, doctor_verdict::bad, all.error().message, ""}};
   const auto& gateway = all->base.config.gateway;
   if (auto ok = check_gateway(gateway); !ok)
-    return {{path, verdict::bad, ok.error().message, ""}};
+    return {{path, doctor_verdict::bad, ok.error().message, ""}};
   std::vector<std::string> found;
   for (const auto& c : *all)
     found.push_back(
@@ -154,18 +157,20 @@ std::vector<finding> check_config(const std::string& path) {
   if (found.empty())
     found.push_back("worker models alone");
   std::vector<finding> findings{
-      {path, verdict::good, fmt::format("{}", fmt::join(found, "; ")), ""}};
+      {path, doctor_verdict::good, fmt::format("{}", fmt::join(found, "; ")), ""}};
   findings.push_back(check_addresses(all->base));
   for (auto& f : check_engines_here(all->base.config))
     findings.push_back(std::move(f));
   for (auto& r : remarks_on_gateway(gateway))
-    findings.push_back({"gateway", verdict::advice, std::move(r.what), std::move(r.fix)});
+    findings.push_back({"gateway", doctor_verdict::advice, std::move(r.what), std::move(r.fix)});
   return findings;
 }
 
 void print_table(const std::vector<finding>& all) {
   for (const auto& f : all) {
-    const char* mark = f.is == verdict::good ? "ok  " : f.is == verdict::advice ? "note" : "FAIL";
+    const char* mark = f.is == doctor_verdict::good     ? "ok  "
+                       : f.is == doctor_verdict::advice ? "note"
+                                                        : "FAIL";
     std::printf("  %s  %-22s %s\n", mark, f.what.c_str(), f.found.c_str());
     if (!f.fix.empty())
       std::printf("        %-22s -> %s\n", "", f.fix.c_str());
@@ -175,8 +180,8 @@ void print_table(const std::vector<finding>& all) {
 std::vector<finding> check_machine() {
   auto facts = facts_of_this_machine();
   return {
-      {"instruction set", verdict::good, std::string(cpu::name_of(cpu::detect_isa())), ""},
-      {"cores", facts.cores.size() > 1 ? verdict::good : verdict::advice,
+      {"instruction set", doctor_verdict::good, std::string(cpu::name_of(cpu::detect_isa())), ""},
+      {"cores", facts.cores.size() > 1 ? doctor_verdict::good : doctor_verdict::advice,
        facts.siblings.empty() ? fmt::format("{}", facts.cores.size())
                               : fmt::format("{}, of {} hardware threads",
                                             facts.physical_cores().size(), facts.cores.size()),
@@ -198,9 +203,11 @@ int command_doctor(const doctor_options& what) {
   bool bad = false;
   auto list = nlohmann::ordered_json::array();
   for (const auto& f : all) {
-    bad = bad || f.is == verdict::bad;
-    list.push_back(
-        {{"check", f.what}, {"ok", f.is != verdict::bad}, {"found", f.found}, {"fix", f.fix}});
+    bad = bad || f.is == doctor_verdict::bad;
+    list.push_back({{"check", f.what},
+                    {"ok", f.is != doctor_verdict::bad},
+                    {"found", f.found},
+                    {"fix", f.fix}});
   }
   if (what.json)
     std::printf("%s\n", json_text(list).c_str());

@@ -20,9 +20,9 @@
 namespace baton::cluster {
 namespace {
 
-constexpr std::chrono::milliseconds answer_patience{3000};
+constexpr std::chrono::milliseconds join_answer_patience{3000};
 constexpr std::chrono::milliseconds ask_interval{500};
-constexpr std::chrono::milliseconds reach_patience{5000}; // the root may be just coming up
+constexpr std::chrono::milliseconds root_reach_patience{5000}; // the root may be just coming up
 
 // A machine that has no key yet gets one: it is worth nothing before somebody trusts it.
 result<key_pair> own_key(const std::filesystem::path& file) {
@@ -47,7 +47,7 @@ result<std::optional<join_grant>> ask_until_granted(const std::string& desk, con
   };
   do {
     request.clock_micros = wall_micros();
-    auto text = ask_desk(desk, own, text_of(request), answer_patience);
+    auto text = ask_desk(desk, own, text_of(request), join_answer_patience);
     if (!text && text.error().code != errc::link_down)
       return text.error();
     if (!text) {
@@ -113,7 +113,7 @@ result<cluster_contexts> settle(const run_dir& dir, const join_grant& grant,
 // The root from here, and this machine from there.
 result<void> check_reach(const join_options& options, const key_pair& own,
                          const join_grant& grant) {
-  const auto root = try_to_reach(grant.root_host, grant.port, reach_patience);
+  const auto root = try_to_reach(grant.root_host, grant.port, root_reach_patience);
   if (!root)
     return fail(errc::link_down,
                 "the root is not reached from here ({}): let the firewall of its machine pass the "
@@ -123,8 +123,9 @@ result<void> check_reach(const join_options& options, const key_pair& own,
   if (!port)
     return fail(errc::bad_config, "{}: nodes.host must be this machine's address",
                 port.error().message);
-  const auto text = ask_desk(options.desk, own,
-                             text_of(reach_request{options.node, port->number()}), answer_patience);
+  const auto text =
+      ask_desk(options.desk, own, text_of(reach_request{options.node, port->number()}),
+               join_answer_patience);
   if (!text)
     return text.error();
   const auto answer = join_answer_from(*text);
@@ -172,7 +173,7 @@ int command_join(const join_options& options) {
   const auto cannot = [&](const error& why) {
     request.failed = why.message;
     request.clock_micros = wall_micros();
-    static_cast<void>(ask_desk(options.desk, *own, text_of(request), answer_patience));
+    static_cast<void>(ask_desk(options.desk, *own, text_of(request), join_answer_patience));
     return refuse_start(why);
   };
   auto named = parse_config(grant.nodes.config, "nodes.toml");

@@ -11,14 +11,9 @@
 namespace baton::cluster {
 namespace {
 
-constexpr std::chrono::milliseconds look_interval{100};
+constexpr std::chrono::milliseconds change_look_interval{100};
 // A root that is replaced meanwhile is silent for a while.
 constexpr int failed_looks_max = 5;
-
-int refuse(const error& e) {
-  std::fprintf(stderr, "error: %s\n", e.message.c_str());
-  return 1;
-}
 
 using numbers = std::vector<std::uint32_t>; // of generations
 
@@ -42,7 +37,7 @@ result<cluster_status> wait_until_settled(const run_dir& dir, const numbers& beg
     if (std::chrono::steady_clock::now() > until)
       return fail(errc::deadline_exceeded, "generation {} is still being started: `cluster status`",
                   fmt::join(begun, ", "));
-    std::this_thread::sleep_for(look_interval);
+    std::this_thread::sleep_for(change_look_interval);
   }
 }
 
@@ -53,14 +48,14 @@ int change_and_wait(const std::string& which, const message& order, const std::s
     return refuse_search(found.error());
   const auto begun = ask_to_change(found->dir, order);
   if (!begun)
-    return refuse(begun.error());
+    return refuse_command(begun.error());
   if (begun->refused)
-    return refuse(*begun->refused);
+    return refuse_command(*begun->refused);
   numbers coming{begun->generation};
   coming.insert(coming.end(), begun->further.begin(), begun->further.end());
   const auto now = wait_until_settled(found->dir, coming);
   if (!now)
-    return refuse(now.error());
+    return refuse_command(now.error());
   std::size_t serve = 0;
   for (const auto& p : now->pipelines)
     serve += has(coming, p.generation) ? 1 : 0;
@@ -95,9 +90,9 @@ int command_remove_node(const std::string& node, const std::string& which) {
     removed = ask_to_change(found->dir, order);
   }
   if (!removed)
-    return refuse(removed.error());
+    return refuse_command(removed.error());
   if (removed->refused)
-    return refuse(*removed->refused);
+    return refuse_command(*removed->refused);
   std::printf("node %s is no node of the cluster any more; take its [[nodes]] table out of "
               "nodes.toml before the next `cluster up`\n",
               node.c_str());

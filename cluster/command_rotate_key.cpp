@@ -19,13 +19,8 @@ namespace {
 using clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds patience{30}; // for each step
-constexpr std::chrono::milliseconds answer_patience{2000};
-constexpr std::chrono::milliseconds look_interval{100};
-
-int refuse(const error& e) {
-  std::fprintf(stderr, "error: %s\n", e.message.c_str());
-  return 1;
-}
+constexpr std::chrono::milliseconds desk_answer_patience{2000};
+constexpr std::chrono::milliseconds key_look_interval{100};
 
 // This machine, as the others know it.
 struct here {
@@ -76,8 +71,8 @@ result<std::string> tell_desk(const here& at, const key_pair& with, const key_ch
   error last;
   std::string shown;
   for (const auto until = clock::now() + patience; clock::now() < until;
-       std::this_thread::sleep_for(look_interval)) {
-    auto text = ask_desk(address + "#" + desk_key, with, text_of(what), answer_patience);
+       std::this_thread::sleep_for(key_look_interval)) {
+    auto text = ask_desk(address + "#" + desk_key, with, text_of(what), desk_answer_patience);
     if (!text) {
       last = text.error();
       desk_key = noted_keys(at.dir).next_after(desk_key); // it may be changing its own
@@ -115,7 +110,7 @@ result<std::size_t> wait_until_all_use(const here& at, const std::string& key) {
                   "{} (pid {}) does not listen with the new key yet: the one before stays trusted; "
                   "look at {}, then run this again",
                   late->name, late->pid, at.dir.log(late->name).string());
-    std::this_thread::sleep_for(look_interval);
+    std::this_thread::sleep_for(key_look_interval);
   }
 }
 
@@ -127,27 +122,27 @@ int command_rotate_key(const rotate_options& options) {
     return refuse_search(found.error());
   const auto at = look_around(found->dir);
   if (!at)
-    return refuse(at.error());
+    return refuse_command(at.error());
   const auto own = read_key_file(at->network.key_file);
   const std::filesystem::path next_file = at->file() + ".next";
   const auto next = next_pair(next_file);
   if (!own || !next)
-    return refuse(own ? next.error() : own.error());
+    return refuse_command(own ? next.error() : own.error());
   std::printf("the next key of %s is %s\n", at->shown.c_str(), next->public_key.c_str());
   if (auto ok = tell_desk(*at, *own, {at->node, next->public_key, !options.force}); !ok)
-    return refuse(ok.error());
+    return refuse_command(ok.error());
   std::printf("  it is trusted\n");
   std::error_code failed;
   std::filesystem::rename(next_file, at->network.key_file, failed);
   if (failed)
-    return refuse(fail(errc::io_failed, "{}: {}", at->file(), failed.message()));
+    return refuse_command(fail(errc::io_failed, "{}: {}", at->file(), failed.message()));
   const auto count = wait_until_all_use(*at, next->public_key);
   if (!count)
-    return refuse(count.error());
+    return refuse_command(count.error());
   std::printf("  %zu processes of this machine use it\n", *count);
   const auto remark = tell_desk(*at, *next, {at->node, "", true});
   if (!remark)
-    return refuse(remark.error());
+    return refuse_command(remark.error());
   std::printf("  the one before is not trusted any more\n");
   if (at->node == root_machine)
     std::printf("who joins from now on names the desk tcp://%s:%d#%s\n",

@@ -18,9 +18,9 @@
 namespace baton::cluster {
 namespace {
 
-constexpr std::chrono::milliseconds look_interval{50};
+constexpr std::chrono::milliseconds signal_look_interval{50};
 
-int refuse(const error& e, bool json) {
+int refuse_up(const error& e, bool json) {
   if (json)
     std::puts(json_text(nlohmann::ordered_json{{"event", "error"},
                                                {"code", row_of(e.code).name},
@@ -65,7 +65,7 @@ bool wait_for_all(join_desk& desk, bool json) {
     }
     if (desk.is_complete())
       return true;
-    if (const int number = wait_for_end(look_interval); number != 0)
+    if (const int number = wait_for_end(signal_look_interval); number != 0)
       return false;
   }
 }
@@ -104,7 +104,7 @@ int up_over_machines(const cluster_config& config, const up_options& options, pl
                      bool is_left) {
   const auto key_file =
       config.network.key_file.empty() ? default_key_file() : config.network.key_file;
-  const auto refused = [&](const error& e) { return refuse(e, options.json); };
+  const auto refused = [&](const error& e) { return refuse_up(e, options.json); };
   auto own = read_key_file(key_file);
   if (!own)
     return refused(own.error());
@@ -137,7 +137,7 @@ int up_over_machines(const cluster_config& config, const up_options& options, pl
 } // namespace
 
 int command_up(const up_options& options) {
-  const auto refused = [&](const error& e) { return refuse(e, options.json); };
+  const auto refused = [&](const error& e) { return refuse_up(e, options.json); };
   auto config = load_config(options.config);
   if (!config)
     return refused(config.error());

@@ -6,6 +6,7 @@
 #include "cluster/running_clusters.hpp"
 
 #include <chrono>
+#include <cstdio>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -82,5 +83,11 @@ struct chat_options {
   std::uint32_t max_tokens = 512;
 };
 int command_chat(const chat_options& options);
+
+// Says why on stderr; the exit status.
+inline int refuse_command(const error& e) {
+  std::fprintf(stderr, "error: %s\n", e.message.c_str());
+  return 1;
+}
 
 } // namespace baton::cluster

@@ -1,6 +1,7 @@
 #include "cluster/config.hpp"
 
 #include "cluster/config_checks.hpp"
+#include "cluster/config_error.hpp"
 #include "cluster/config_repository.hpp"
 #include "cluster/config_sampling.hpp"
 #include "cluster/config_workers.hpp"
@@ -28,17 +29,14 @@ constexpr std::uint32_t cores_max = 4096;
 constexpr std::uint32_t seqs_max = 16'384; // a step carries limits::slices_max, they take turns
 constexpr std::uint64_t tebibyte = 1ull << 40;
 
-error bad(const std::string& origin, std::string_view key, std::string text) {
-  return error{errc::bad_config, fmt::format("{}: {}", origin, text), std::string(key)};
-}
-
 // "auto" is f16: what the models were trained with is not lost, at half of float32.
 result<void> read_kv_format(const std::string& text, const std::string& path,
                             const std::string& origin, model_config& m) {
   const auto named = text == "auto" ? cpu::kv_format::f16 : cpu::kv_format_from(text);
   if (!named)
-    return bad(origin, path + ".kv_cache_dtype",
-               fmt::format("{}.kv_cache_dtype '{}' must be auto, f16, f32 or q8_0", path, text));
+    return bad_key(
+        origin, path + ".kv_cache_dtype",
+        fmt::format("{}.kv_cache_dtype '{}' must be auto, f16, f32 or q8_0", path, text));
   m.kv_cache_dtype = *named;
   return {};
 }
@@ -52,8 +50,8 @@ result<void> read_pooling(const std::string& text, const std::string& path,
   else if (text == "cls")
     m.pooling = pooling::cls;
   else
-    return bad(origin, path + ".pooling",
-               fmt::format("{}.pooling '{}' must be mean, last or cls", path, text));
+    return bad_key(origin, path + ".pooling",
+                   fmt::format("{}.pooling '{}' must be mean, last or cls", path, text));
   return {};
 }
 
@@ -102,29 +100,30 @@ result<void> read_model(const toml::table* table, const std::string& path,
     return ok;
   m.path = file;
   if (!is_name(m.name))
-    return bad(origin, path + ".name", path + ".name must be 1 to 64 of [A-Za-z0-9._-]");
+    return bad_key(origin, path + ".name", path + ".name must be 1 to 64 of [A-Za-z0-9._-]");
   if (file.empty())
-    return bad(origin, path + ".path",
-               path + ".path is missing: the GGUF file or model directory to serve");
+    return bad_key(origin, path + ".path",
+                   path + ".path is missing: the GGUF file or model directory to serve");
   if (m.scheduling_policy != "fcfs" && m.scheduling_policy != "priority")
-    return bad(origin, path + ".scheduling_policy",
-               fmt::format("{}.scheduling_policy is '{}': use \"fcfs\" or \"priority\"", path,
-                           m.scheduling_policy));
+    return bad_key(origin, path + ".scheduling_policy",
+                   fmt::format("{}.scheduling_policy is '{}': use \"fcfs\" or \"priority\"", path,
+                               m.scheduling_policy));
   if (m.activation_bits != 8 && m.activation_bits != 16)
-    return bad(origin, path + ".activation_bits", path + ".activation_bits must be 8 or 16");
+    return bad_key(origin, path + ".activation_bits", path + ".activation_bits must be 8 or 16");
   constexpr std::array dtypes{"auto", "float32", "float16", "bfloat16"};
   if (std::find(dtypes.begin(), dtypes.end(), m.dtype) == dtypes.end())
-    return bad(
+    return bad_key(
         origin, path + ".dtype",
         fmt::format("{}.dtype '{}' must be auto, float32, float16 or bfloat16", path, m.dtype));
   constexpr std::array quantizations{"none", "fp8", "int4"};
   if (std::find(quantizations.begin(), quantizations.end(), m.quantization) == quantizations.end())
-    return bad(origin, path + ".quantization",
-               fmt::format("{}.quantization '{}' must be none, fp8 or int4", path, m.quantization));
+    return bad_key(
+        origin, path + ".quantization",
+        fmt::format("{}.quantization '{}' must be none, fp8 or int4", path, m.quantization));
   if (m.quantization_group_size != 32 && m.quantization_group_size != 128)
-    return bad(origin, path + ".quantization_group_size",
-               fmt::format("{}.quantization_group_size must be 32 or 128, not {}", path,
-                           m.quantization_group_size));
+    return bad_key(origin, path + ".quantization_group_size",
+                   fmt::format("{}.quantization_group_size must be 32 or 128, not {}", path,
+                               m.quantization_group_size));
   if (auto ok = read_pooling(pools, path, origin, m); !ok)
     return ok;
   return read_kv_format(kv_cache_dtype, path, origin, m);
@@ -134,20 +133,20 @@ result<void> read_model(const toml::table* table, const std::string& path,
 result<void> read_models(const toml::table* one, const toml::node* several,
                          const std::string& origin, cluster_config& config) {
   if (one && several)
-    return bad(origin, "models",
-               "there are [model] and [[models]]: name all of them in [[models]]");
+    return bad_key(origin, "models",
+                   "there are [model] and [[models]]: name all of them in [[models]]");
   if (one) {
     if (auto ok = read_model(one, "model", origin, config.models.emplace_back()); !ok)
       return ok;
   } else if (several) {
     const auto* array = several->as_array();
     if (!array || array->empty())
-      return bad(origin, "models", "models must be tables: [[models]]");
+      return bad_key(origin, "models", "models must be tables: [[models]]");
     for (std::size_t i = 0; i < array->size(); ++i) {
       const auto path = fmt::format("models[{}]", i);
       const auto* table = array->get(i)->as_table();
       if (!table)
-        return bad(origin, path, path + " must be a table");
+        return bad_key(origin, path, path + " must be a table");
       if (auto ok = read_model(table, path, origin, config.models.emplace_back()); !ok)
         return ok;
     }
@@ -156,14 +155,15 @@ result<void> read_models(const toml::table* one, const toml::node* several,
   std::uint32_t pipelines = 0;
   for (const auto& m : config.models) {
     if (!names.insert(m.name).second)
-      return bad(origin, "models.name",
-                 fmt::format("two models are named '{}': replicas = 2 serves one twice", m.name));
+      return bad_key(
+          origin, "models.name",
+          fmt::format("two models are named '{}': replicas = 2 serves one twice", m.name));
     pipelines += m.replicas;
   }
   if (pipelines > pipelines_max)
-    return bad(origin, "models.replicas",
-               fmt::format("the models have {} replicas in all, a cluster has at most {}",
-                           pipelines, pipelines_max));
+    return bad_key(origin, "models.replicas",
+                   fmt::format("the models have {} replicas in all, a cluster has at most {}",
+                               pipelines, pipelines_max));
   if (!config.models.empty())
     config.model = config.models.front();
   return {};
@@ -177,9 +177,10 @@ result<void> read_gateway(const toml::table* table, const std::string& origin, g
   std::string certificate;
   std::string key;
   if (table && table->get("api_keys") && table->get("api_keys")->is_array())
-    return bad(origin, "gateway.api_keys",
-               "gateway.api_keys names a file, in which no key can be read: `cluster keygen --api "
-               "NAME keys.toml` makes it");
+    return bad_key(
+        origin, "gateway.api_keys",
+        "gateway.api_keys names a file, in which no key can be read: `cluster keygen --api "
+        "NAME keys.toml` makes it");
   s.read("api_keys", api_keys);
   s.read("allow_unauthenticated", g.allow_unauthenticated);
   s.read("admin", g.admin);
@@ -211,11 +212,11 @@ result<void> read_gateway(const toml::table* table, const std::string& origin, g
   constexpr std::array<std::uint32_t, 3> overload_statuses{503, 429, 529};
   if (std::find(overload_statuses.begin(), overload_statuses.end(), g.overload_status) ==
       overload_statuses.end())
-    return bad(origin, "gateway.overload_status",
-               fmt::format("gateway.overload_status is {}: use {}", g.overload_status,
-                           fmt::join(overload_statuses, ", ")));
+    return bad_key(origin, "gateway.overload_status",
+                   fmt::format("gateway.overload_status is {}: use {}", g.overload_status,
+                               fmt::join(overload_statuses, ", ")));
   if (g.processes > 1 && g.admin.empty())
-    return bad(
+    return bad_key(
         origin, "gateway.admin",
         "gateway.processes above 1 needs gateway.admin: each gateway has /metrics of its own, "
         "at that port and the ones behind it");
@@ -224,10 +225,10 @@ result<void> read_gateway(const toml::table* table, const std::string& origin, g
   g.tls_key = key;
   if (!g.otlp_endpoint.empty())
     if (const auto where = gateway::parse_otlp_endpoint(g.otlp_endpoint); !where)
-      return bad(origin, "gateway.otlp_endpoint", where.error().message);
+      return bad_key(origin, "gateway.otlp_endpoint", where.error().message);
   if (certificate.empty() != key.empty())
-    return bad(origin, certificate.empty() ? "gateway.tls_certificate" : "gateway.tls_key",
-               "gateway.tls_certificate and gateway.tls_key belong together: give both");
+    return bad_key(origin, certificate.empty() ? "gateway.tls_certificate" : "gateway.tls_key",
+                   "gateway.tls_certificate and gateway.tls_key belong together: give both");
   return {};
 }
 
@@ -255,30 +256,32 @@ result<node_config> read_node(const toml::table* table, const std::string& path,
   if (auto ok = s.finish(); !ok)
     return ok.error();
   if (!is_name(n.name))
-    return bad(origin, path + ".name", path + ".name must be 1 to 64 of [A-Za-z0-9._-]");
+    return bad_key(origin, path + ".name", path + ".name must be 1 to 64 of [A-Za-z0-9._-]");
   n.is_elsewhere = !is_this_machine(n.host, network);
   if (n.is_elsewhere && !is_address(n.host))
-    return bad(origin, path + ".host",
-               fmt::format("{}.host is '{}': give the IPv4 address at which the other machines "
-                           "reach it",
-                           path, n.host));
+    return bad_key(origin, path + ".host",
+                   fmt::format("{}.host is '{}': give the IPv4 address at which the other machines "
+                               "reach it",
+                               path, n.host));
   if (!n.is_elsewhere && !n.launch.empty())
-    return bad(origin, path + ".launch",
-               fmt::format("{}.launch: node {} is on the machine of `cluster up`", path, n.name));
+    return bad_key(
+        origin, path + ".launch",
+        fmt::format("{}.launch: node {} is on the machine of `cluster up`", path, n.name));
   if (!n.public_key.empty() && !is_curve_key(n.public_key))
-    return bad(origin, path + ".public_key",
-               path + ".public_key must be 64 hex digits, as `cluster keygen` prints them");
+    return bad_key(origin, path + ".public_key",
+                   path + ".public_key must be 64 hex digits, as `cluster keygen` prints them");
   if (n.is_elsewhere && network.host.empty())
-    return bad(origin, "cluster.host",
-               fmt::format("node {} is on another machine ({}): cluster.host must say the address "
-                           "at which it reaches this one",
-                           n.name, n.host));
+    return bad_key(
+        origin, "cluster.host",
+        fmt::format("node {} is on another machine ({}): cluster.host must say the address "
+                    "at which it reaches this one",
+                    n.name, n.host));
   if (n.devices.empty())
-    return bad(origin, path + ".devices",
-               path + ".devices is missing, for example [\"cpu:0\", \"cpu:1\"]");
+    return bad_key(origin, path + ".devices",
+                   path + ".devices is missing, for example [\"cpu:0\", \"cpu:1\"]");
   for (const auto& text : n.devices)
     if (auto d = parse_device(text); !d)
-      return bad(origin, path + ".devices", d.error().message);
+      return bad_key(origin, path + ".devices", d.error().message);
   return n;
 }
 
@@ -299,23 +302,23 @@ result<void> read_nodes(const toml::node* nodes, const std::string& origin,
   }
   const auto* array = nodes->as_array();
   if (!array || array->empty())
-    return bad(origin, "nodes",
-               "there is no [[nodes]] table: name at least one machine with its devices");
+    return bad_key(origin, "nodes",
+                   "there is no [[nodes]] table: name at least one machine with its devices");
   std::set<std::string> names;
   std::set<std::string> hosts; // elsewhere
   for (std::size_t i = 0; i < array->size(); ++i) {
     auto path = fmt::format("nodes[{}]", i);
     const auto* table = array->get(i)->as_table();
     if (!table)
-      return bad(origin, path, path + " must be a table");
+      return bad_key(origin, path, path + " must be a table");
     auto node = read_node(table, path, origin, config.network);
     if (!node)
       return node.error();
     if (node->is_elsewhere && !hosts.insert(node->host).second)
-      return bad(origin, path + ".host",
-                 fmt::format("two nodes are on {}: give one node all its devices", node->host));
+      return bad_key(origin, path + ".host",
+                     fmt::format("two nodes are on {}: give one node all its devices", node->host));
     if (!names.insert(node->name).second)
-      return bad(origin, path + ".name", fmt::format("two nodes are named '{}'", node->name));
+      return bad_key(origin, path + ".name", fmt::format("two nodes are named '{}'", node->name));
     node->place = static_cast<std::uint32_t>(i);
     config.nodes.push_back(std::move(*node));
   }
@@ -332,7 +335,7 @@ result<void> read_network(toml_section& s, const std::string& origin, network_se
     return ok;
   n.key_file = key;
   if (!n.host.empty() && !is_address(n.host))
-    return bad(
+    return bad_key(
         origin, "cluster.host",
         fmt::format("cluster.host is '{}': give the IPv4 address at which the other machines "
                     "reach this one",
@@ -344,11 +347,11 @@ result<const toml::table*> sub_table(toml_section& top, const std::string& origi
                                      std::string_view key) {
   const auto* node = top.take(key);
   if (node && !node->is_table())
-    return bad(origin, key, fmt::format("{} must be a table: [{}]", key, key));
+    return bad_key(origin, key, fmt::format("{} must be a table: [{}]", key, key));
   return node ? node->as_table() : nullptr;
 }
 
-result<cluster_config> read_all(const toml::table& root, const std::string& origin) {
+result<cluster_config> read_whole_config(const toml::table& root, const std::string& origin) {
   cluster_config config;
   toml_section top(&root, "", origin);
   const auto* nodes = top.take("nodes");
@@ -376,13 +379,13 @@ result<cluster_config> read_all(const toml::table& root, const std::string& orig
   if (auto ok = read_network(own, origin, config.network); !ok)
     return ok.error();
   if (!is_log_level(config.log_level))
-    return bad(origin, "cluster.log_level",
-               fmt::format("cluster.log_level is '{}': use {}", config.log_level,
-                           fmt::join(log_levels(), ", ")));
+    return bad_key(origin, "cluster.log_level",
+                   fmt::format("cluster.log_level is '{}': use {}", config.log_level,
+                               fmt::join(log_levels(), ", ")));
   if (config.name.empty())
     config.name = std::filesystem::path(origin).stem().string();
   if (!is_name(config.name))
-    return bad(origin, "cluster.name", "cluster.name must be 1 to 64 of [A-Za-z0-9._-]");
+    return bad_key(origin, "cluster.name", "cluster.name must be 1 to 64 of [A-Za-z0-9._-]");
   config.run_dir = run_dir.empty() ? default_run_dir(config.name) : std::filesystem::path(run_dir);
   if (auto ok = read_models(tables[1], models, origin, config); !ok)
     return ok.error();
@@ -399,7 +402,7 @@ result<cluster_config> read_all(const toml::table& root, const std::string& orig
   if (auto ok = read_nodes(nodes, origin, config); !ok)
     return ok.error();
   if (auto ok = deal_devices(config); !ok)
-    return bad(origin, ok.error().param, ok.error().message);
+    return bad_key(origin, ok.error().param, ok.error().message);
   return config;
 }
 
@@ -419,7 +422,7 @@ bool cluster_config::has_node(std::string_view node) const noexcept {
 
 result<cluster_config> parse_config(std::string_view text, const std::string& origin) {
   auto root = parse_toml(text, origin);
-  return root ? read_all(*root, origin) : root.error();
+  return root ? read_whole_config(*root, origin) : root.error();
 }
 
 namespace {

@@ -1,5 +1,7 @@
 #include "cluster/config_repository.hpp"
 
+#include "cluster/config_error.hpp"
+
 #include <algorithm>
 
 namespace baton::cluster {
@@ -16,26 +18,12 @@ constexpr control_word controls[] = {{"none", model_control::none},
                                      {"poll", model_control::poll},
                                      {"explicit", model_control::clients}};
 
-template <class... Args>
-error bad_in(std::string_view table, const std::string& origin, const std::string& key,
-             fmt::format_string<Args...> text, Args&&... args) {
-  const auto path = fmt::format("{}.{}", table, key);
-  return fail_param(errc::bad_config, path, "{}: {} {}", origin, path,
-                    fmt::format(text, std::forward<Args>(args)...));
-}
-
-template <class... Args>
-error bad(const std::string& origin, const std::string& key, fmt::format_string<Args...> text,
-          Args&&... args) {
-  return bad_in("model_repository", origin, key, text, std::forward<Args>(args)...);
-}
-
 // Triton takes several; their models would have one name space all the same.
 result<void> check_path(const toml::table& table, const std::string& origin) {
   const auto* path = table.get("path");
   if (path && path->is_array())
-    return bad(origin, "path",
-               "is one directory here: put the models of several into one, as links");
+    return bad_value(origin, "model_repository.path",
+                     "is one directory here: put the models of several into one, as links");
   return {};
 }
 
@@ -58,20 +46,21 @@ result<void> read_repository(const toml::node* node, const std::string& origin,
   if (auto ok = s.finish(); !ok)
     return ok;
   if (path.empty())
-    return bad(origin, "path", "is missing: the directory of the models");
+    return bad_value(origin, "model_repository.path", "is missing: the directory of the models");
   r.path = path;
   const auto* known = std::find_if(std::begin(controls), std::end(controls),
                                    [&](const control_word& c) { return c.word == control; });
   if (known == std::end(controls))
-    return bad(origin, "control_mode", "is '{}': \"none\", \"poll\" or \"explicit\" are there",
-               control);
+    return bad_value(origin, "model_repository.control_mode",
+                     "is '{}': \"none\", \"poll\" or \"explicit\" are there", control);
   r.control = known->means;
   if (!r.load_models.empty() && r.control != model_control::clients)
-    return bad(origin, "load_models",
-               "is for control_mode = \"explicit\": with \"{}\" all models are loaded", control);
+    return bad_value(origin, "model_repository.load_models",
+                     "is for control_mode = \"explicit\": with \"{}\" all models are loaded",
+                     control);
   for (const auto& m : r.load_models)
     if (m != "*" && !is_name(m))
-      return bad(origin, "load_models", "has '{}', which names no model", m);
+      return bad_value(origin, "model_repository.load_models", "has '{}', which names no model", m);
   config.repository = std::move(r);
   return {};
 }
@@ -95,12 +84,12 @@ result<void> read_store(const toml::node* node, const std::string& origin, clust
   if (auto ok = s.finish(); !ok)
     return ok;
   if (path.empty())
-    return bad_in("model_store", origin, "path", "is missing: the directory of the archives");
+    return bad_value(origin, "model_store.path", "is missing: the directory of the archives");
   c.path = path;
   for (const auto& m : c.load_models)
     if (!is_store_load(m))
-      return bad_in("model_store", origin, "load_models",
-                    "has '{}': \"all\", \"NAME.mar\" or \"MODEL=NAME.mar\" are there", m);
+      return bad_value(origin, "model_store.load_models",
+                       "has '{}': \"all\", \"NAME.mar\" or \"MODEL=NAME.mar\" are there", m);
   config.store = std::move(c);
   return {};
 }

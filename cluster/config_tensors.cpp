@@ -1,5 +1,6 @@
 #include "cluster/config_tensors.hpp"
 
+#include "cluster/config_error.hpp"
 #include "gateway/datatype.hpp"
 #include "runtime/text/utf8.hpp"
 #include "schema/limits.hpp"
@@ -11,10 +12,6 @@
 
 namespace baton::cluster {
 namespace {
-
-error bad(const std::string& origin, const std::string& key, std::string_view what) {
-  return fail_param(errc::bad_config, key, "{}: {} {}", origin, key, what);
-}
 
 bool is_shape(const std::vector<std::int64_t>& shape) noexcept {
   std::int64_t elements = 1;
@@ -53,10 +50,10 @@ result<gateway::worker_tensor> read_tensor(const toml::table* table, const std::
   if (auto ok = s.finish(); !ok)
     return ok.error();
   if (!shape)
-    return bad(origin, path + ".shape", "must be an array of integers");
+    return bad_value(origin, path + ".shape", "must be an array of integers");
   t.shape = *shape;
   if (const auto fault = fault_of(t); !fault.empty())
-    return bad(origin, path, fault);
+    return bad_value(origin, path, fault);
   return t;
 }
 
@@ -103,20 +100,20 @@ result<void> read_tensors(const toml::node* node, const std::string& path,
     return {};
   const auto* array = node->as_array();
   if (!array)
-    return bad(origin, path,
-               "must be tables: [{ name = \"x\", datatype = \"FP32\", shape = [-1] }]");
+    return bad_value(origin, path,
+                     "must be tables: [{ name = \"x\", datatype = \"FP32\", shape = [-1] }]");
   for (std::size_t i = 0; i < array->size() && i <= limits::tensors_max; ++i) {
     const auto at = fmt::format("{}[{}]", path, i);
     const auto* table = array->get(i)->as_table();
     if (!table)
-      return bad(origin, at, "must be a table");
+      return bad_value(origin, at, "must be a table");
     auto tensor = read_tensor(table, at, origin);
     if (!tensor)
       return tensor.error();
     into.push_back(*std::move(tensor));
   }
   const auto fault = fault_of(into);
-  return fault.empty() ? result<void>() : bad(origin, path, fault);
+  return fault.empty() ? result<void>() : bad_value(origin, path, fault);
 }
 
 } // namespace baton::cluster

@@ -1,5 +1,6 @@
 #include "cluster/config_workers.hpp"
 
+#include "cluster/config_error.hpp"
 #include "cluster/config_tensors.hpp"
 #include "schema/limits.hpp"
 
@@ -12,13 +13,6 @@
 namespace baton::cluster {
 namespace {
 
-template <class... Args>
-error bad(const std::string& origin, const std::string& key, fmt::format_string<Args...> text,
-          Args&&... args) {
-  return fail_param(errc::bad_config, key, "{}: {}", origin,
-                    fmt::format(text, std::forward<Args>(args)...));
-}
-
 constexpr double seconds_max = 86400;
 
 // What is absent is what `policy` has.
@@ -29,9 +23,9 @@ void read_policy(toml_section& s, const std::string& path, const std::string& or
   s.read("queue_timeout_action", action);
   s.read("allow_timeout_override", policy.allow_timeout_override);
   if (action != "reject" && action != "delay" && !wrong)
-    wrong =
-        bad(origin, path + ".queue_timeout_action",
-            "{}.queue_timeout_action must be \"reject\" or \"delay\", not \"{}\"", path, action);
+    wrong = bad_key(origin, path + ".queue_timeout_action",
+                    "{}.queue_timeout_action must be \"reject\" or \"delay\", not \"{}\"", path,
+                    action);
   policy.is_delayed = action == "delay";
 }
 
@@ -50,8 +44,8 @@ result<void> read_preferred(const toml::node* node, const std::string& path,
     w.preferred_batch_size.push_back(static_cast<std::uint32_t>(*size));
   }
   if (!array || w.preferred_batch_size.size() > limits::batch_items_max)
-    return bad(origin, key, "{} must be integers between 1 and batch_size, which is {}", key,
-               w.batch_size);
+    return bad_key(origin, key, "{} must be integers between 1 and batch_size, which is {}", key,
+                   w.batch_size);
   std::sort(w.preferred_batch_size.begin(), w.preferred_batch_size.end());
   return {};
 }
@@ -70,10 +64,10 @@ result<void> read_level(const toml::table* table, const std::string& path,
   if (wrong)
     return *std::move(wrong);
   if (level == 0 || level > w.priority_levels)
-    return bad(origin, path + ".level", "{}.level must be one of the {} priority_levels", path,
-               w.priority_levels);
+    return bad_key(origin, path + ".level", "{}.level must be one of the {} priority_levels", path,
+                   w.priority_levels);
   if (!w.priority_queue_policy.emplace(level, policy).second)
-    return bad(origin, path + ".level", "{}.level: {} has a policy already", path, level);
+    return bad_key(origin, path + ".level", "{}.level: {} has a policy already", path, level);
   return {};
 }
 
@@ -84,12 +78,12 @@ result<void> read_levels(const toml::node* node, const std::string& path, const 
   const auto key = path + ".priority_queue_policy";
   const auto* array = node->as_array();
   if (!array)
-    return bad(origin, key, "{} must be tables: [{{ level = 1, queue_timeout = 0.5 }}]", key);
+    return bad_key(origin, key, "{} must be tables: [{{ level = 1, queue_timeout = 0.5 }}]", key);
   for (std::size_t i = 0; i < array->size(); ++i) {
     const auto at = fmt::format("{}[{}]", key, i);
     const auto* table = array->get(i)->as_table();
     if (!table)
-      return bad(origin, at, "{} must be a table", at);
+      return bad_key(origin, at, "{} must be a table", at);
     if (auto ok = read_level(table, at, origin, w); !ok)
       return ok;
   }
@@ -125,17 +119,17 @@ result<void> check_queue(const worker_config& w, const std::string& path,
   const auto is_level =
       w.default_priority_level >= 1 && w.default_priority_level <= w.priority_levels;
   if (w.priority_levels > 0 ? !is_level : w.default_priority_level > 0)
-    return bad(origin, path + ".default_priority_level",
-               "{}.default_priority_level must be one of the {} priority_levels", path,
-               w.priority_levels);
+    return bad_key(origin, path + ".default_priority_level",
+                   "{}.default_priority_level must be one of the {} priority_levels", path,
+                   w.priority_levels);
   const auto delays = [](const auto& of) { return of.second.is_delayed; };
   if (w.preserve_ordering &&
       (w.priority_levels > 1 || w.queue_policy.is_delayed ||
        std::any_of(w.priority_queue_policy.begin(), w.priority_queue_policy.end(), delays)))
-    return bad(origin, path + ".preserve_ordering",
-               "{}.preserve_ordering excludes several priority_levels, and "
-               "queue_timeout_action = \"delay\"",
-               path);
+    return bad_key(origin, path + ".preserve_ordering",
+                   "{}.preserve_ordering excludes several priority_levels, and "
+                   "queue_timeout_action = \"delay\"",
+                   path);
   return {};
 }
 
@@ -177,10 +171,11 @@ result<worker_config> read_worker(const toml::table* table, const std::string& p
     return *std::move(wrong);
   const auto policy = version_policy_of(versions);
   if (!policy)
-    return bad(origin, path + ".version_policy",
-               "{}.version_policy must be \"latest NUMBER\", \"all\" or \"specific NUMBER ...\", "
-               "not \"{}\"",
-               path, versions);
+    return bad_key(
+        origin, path + ".version_policy",
+        "{}.version_policy must be \"latest NUMBER\", \"all\" or \"specific NUMBER ...\", "
+        "not \"{}\"",
+        path, versions);
   w.version_policy = *policy;
   if (auto ok = read_preferred(preferred, path, origin, w); !ok)
     return ok.error();
@@ -189,16 +184,17 @@ result<worker_config> read_worker(const toml::table* table, const std::string& p
   if (auto ok = check_queue(w, path, origin); !ok)
     return ok.error();
   if (!is_name(w.name))
-    return bad(origin, path + ".name", "{}.name must be 1 to 64 of [A-Za-z0-9._-]", path);
+    return bad_key(origin, path + ".name", "{}.name must be 1 to 64 of [A-Za-z0-9._-]", path);
   if (!is_name(w.platform))
-    return bad(origin, path + ".platform", "{}.platform must be 1 to 64 of [A-Za-z0-9._-]", path);
+    return bad_key(origin, path + ".platform", "{}.platform must be 1 to 64 of [A-Za-z0-9._-]",
+                   path);
   if (!is_name(w.version))
-    return bad(origin, path + ".version", "{}.version must be 1 to 64 of [A-Za-z0-9._-]", path);
+    return bad_key(origin, path + ".version", "{}.version must be 1 to 64 of [A-Za-z0-9._-]", path);
   if (w.command.empty() || w.command.front().empty())
-    return bad(origin, path + ".command",
-               "{}.command is missing: the program and its arguments, for example "
-               "[\"python3\", \"-m\", \"baton_worker\", \"handler.py\"]",
-               path);
+    return bad_key(origin, path + ".command",
+                   "{}.command is missing: the program and its arguments, for example "
+                   "[\"python3\", \"-m\", \"baton_worker\", \"handler.py\"]",
+                   path);
   return w;
 }
 
@@ -215,29 +211,30 @@ result<void> read_workers(const toml::node* node, const std::string& origin,
     return {};
   const auto* array = node->as_array();
   if (!array)
-    return bad(origin, "workers", "workers must be tables: [[workers]]");
+    return bad_key(origin, "workers", "workers must be tables: [[workers]]");
   std::set<std::string> names;
   std::uint32_t all = 0;
   for (std::size_t i = 0; i < array->size(); ++i) {
     const auto path = fmt::format("workers[{}]", i);
     const auto* table = array->get(i)->as_table();
     if (!table)
-      return bad(origin, path, "{} must be a table", path);
+      return bad_key(origin, path, "{} must be a table", path);
     auto worker = read_worker(table, path, origin);
     if (!worker)
       return worker.error();
     if (!names.insert(worker->name).second || is_served(config, worker->name))
-      return bad(origin, path + ".name", "two models are named '{}'", worker->name);
+      return bad_key(origin, path + ".name", "two models are named '{}'", worker->name);
     if (worker->count < config.gateway.processes)
-      return bad(origin, path + ".count",
-                 "{}.count is {}: each of the {} gateways (gateway.processes) needs one of its own",
-                 path, worker->count, config.gateway.processes);
+      return bad_key(
+          origin, path + ".count",
+          "{}.count is {}: each of the {} gateways (gateway.processes) needs one of its own", path,
+          worker->count, config.gateway.processes);
     all += worker->count;
     config.workers.push_back(*std::move(worker));
   }
   if (all > workers_of_cluster_max)
-    return bad(origin, "workers.count", "{} workers in all, a cluster has at most {}", all,
-               workers_of_cluster_max);
+    return bad_key(origin, "workers.count", "{} workers in all, a cluster has at most {}", all,
+                   workers_of_cluster_max);
   return {};
 }
 

@@ -10,12 +10,10 @@
 namespace baton::cluster {
 namespace {
 
-using nlohmann::json;
-
 constexpr std::array<std::string_view, 4> state_names{"wait", "refused", "granted", "noted"};
 
-json json_of(const std::vector<granted_pipeline>& pipelines) {
-  auto all = json::array();
+nlohmann::json json_of(const std::vector<granted_pipeline>& pipelines) {
+  auto all = nlohmann::json::array();
   for (const auto& p : pipelines)
     all.push_back(
         {{"model_fingerprint", p.model_fingerprint}, {"generations", cluster::json_of(p.shards)}});
@@ -23,7 +21,7 @@ json json_of(const std::vector<granted_pipeline>& pipelines) {
 }
 
 // Throws json::exception if it is no grant.
-join_grant grant_from(const json& j) {
+join_grant grant_from(const nlohmann::json& j) {
   join_grant g;
   g.nodes = {j.at("config").get<std::string>(), membership_from(j.at("members"))};
   if (auto known = machines_from(j.at("machines")))
@@ -54,15 +52,15 @@ result<void> check_clock(const join_request& r, std::uint64_t now_micros) {
 } // namespace
 
 std::string text_of(const join_request& r) {
-  return json{{"node", r.node},     {"token", r.token},
-              {"build", r.build},   {"machine", json_of(r.machine)},
-              {"failed", r.failed}, {"clock_micros", r.clock_micros}}
+  return nlohmann::json{{"node", r.node},     {"token", r.token},
+                        {"build", r.build},   {"machine", json_of(r.machine)},
+                        {"failed", r.failed}, {"clock_micros", r.clock_micros}}
       .dump();
 }
 
 std::optional<join_request> join_request_from(std::string_view text) {
   try {
-    const auto j = json::parse(text);
+    const auto j = nlohmann::json::parse(text);
     auto machine = machine_from(j.at("machine"));
     if (!machine)
       return std::nullopt;
@@ -70,59 +68,59 @@ std::optional<join_request> join_request_from(std::string_view text) {
         j.at("node").get<std::string>(),   j.at("token").get<std::string>(),
         j.at("build").get<std::string>(),  std::move(*machine),
         j.at("failed").get<std::string>(), j.at("clock_micros").get<std::uint64_t>()};
-  } catch (const json::exception&) {
+  } catch (const nlohmann::json::exception&) {
     return std::nullopt;
   }
 }
 
 std::string text_of(const key_change& c) {
-  return json{{"node", c.node}, {"next_key", c.next}, {"patient", c.is_patient}}.dump();
+  return nlohmann::json{{"node", c.node}, {"next_key", c.next}, {"patient", c.is_patient}}.dump();
 }
 
 std::optional<key_change> key_change_from(std::string_view text) {
   try {
-    const auto j = json::parse(text);
+    const auto j = nlohmann::json::parse(text);
     return key_change{j.at("node").get<std::string>(), j.at("next_key").get<std::string>(),
                       j.at("patient").get<bool>()};
-  } catch (const json::exception&) {
+  } catch (const nlohmann::json::exception&) {
     return std::nullopt;
   }
 }
 
 std::string text_of(const reach_request& r) {
-  return json{{"node", r.node}, {"reach_port", r.port}}.dump();
+  return nlohmann::json{{"node", r.node}, {"reach_port", r.port}}.dump();
 }
 
 std::optional<reach_request> reach_request_from(std::string_view text) {
   try {
-    const auto j = json::parse(text);
+    const auto j = nlohmann::json::parse(text);
     const auto port = j.at("reach_port").get<std::uint64_t>();
     if (port == 0 || port > std::numeric_limits<std::uint16_t>::max())
       return std::nullopt;
     return reach_request{j.at("node").get<std::string>(), static_cast<std::uint16_t>(port)};
-  } catch (const json::exception&) {
+  } catch (const nlohmann::json::exception&) {
     return std::nullopt;
   }
 }
 
 std::string text_of(const link_request& r) {
-  return json{{"node", r.node}, {"token", r.token}, {"link_bytes", r.bytes}}.dump();
+  return nlohmann::json{{"node", r.node}, {"token", r.token}, {"link_bytes", r.bytes}}.dump();
 }
 
 std::optional<link_request> link_request_from(std::string_view text) {
   try {
-    const auto j = json::parse(text);
+    const auto j = nlohmann::json::parse(text);
     const auto bytes = j.at("link_bytes").get<std::uint64_t>();
     if (bytes > link_bytes_max)
       return std::nullopt;
     return link_request{j.at("node").get<std::string>(), j.at("token").get<std::string>(), bytes};
-  } catch (const json::exception&) {
+  } catch (const nlohmann::json::exception&) {
     return std::nullopt;
   }
 }
 
 std::string text_of(const join_answer& a) {
-  json j{{"state", state_names[static_cast<std::size_t>(a.state)]}, {"reason", a.reason}};
+  nlohmann::json j{{"state", state_names[static_cast<std::size_t>(a.state)]}, {"reason", a.reason}};
   if (a.grant)
     j["grant"] = {{"config", a.grant->nodes.config},
                   {"members", json_of(a.grant->nodes.members)},
@@ -138,7 +136,7 @@ std::string text_of(const join_answer& a) {
 
 std::optional<join_answer> join_answer_from(std::string_view text) {
   try {
-    const auto j = json::parse(text);
+    const auto j = nlohmann::json::parse(text);
     const auto state = j.at("state").get<std::string>();
     const auto at = std::find(state_names.begin(), state_names.end(), state);
     if (at == state_names.end())
@@ -149,7 +147,7 @@ std::optional<join_answer> join_answer_from(std::string_view text) {
     if (a.state == join_state::granted)
       a.grant = grant_from(j.at("grant"));
     return a;
-  } catch (const json::exception&) {
+  } catch (const nlohmann::json::exception&) {
     return std::nullopt;
   }
 }

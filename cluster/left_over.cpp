@@ -9,7 +9,7 @@
 namespace baton::cluster {
 namespace {
 
-constexpr std::chrono::milliseconds patience{2500}; // after each signal
+constexpr std::chrono::milliseconds signal_patience{2500}; // after each signal
 constexpr int look_interval_ms = 20;
 
 std::vector<process_note> others(const run_dir& dir, std::string_view except) {
@@ -29,7 +29,7 @@ std::string end_left_over(const run_dir& dir, std::string_view except) {
   for (const int number : {SIGTERM, SIGKILL}) {
     for (const auto& note : left)
       signal_noted(note, number);
-    for (const auto until = clock::now() + patience; !left.empty() && clock::now() < until;
+    for (const auto until = clock::now() + signal_patience; !left.empty() && clock::now() < until;
          left = others(dir, except))
       poll(nullptr, 0, look_interval_ms);
   }

@@ -8,7 +8,7 @@
 namespace baton::cluster {
 namespace {
 
-constexpr std::chrono::milliseconds patience{3000};
+constexpr std::chrono::milliseconds probe_patience{3000};
 constexpr int short_questions = 8, long_questions = 4; // the fastest counts
 
 // The fastest of so many; nothing if one is not answered with as many bytes.
@@ -17,7 +17,7 @@ std::optional<double> fastest(desk_line& line, const link_request& r, int count)
   double least = std::numeric_limits<double>::infinity();
   for (int i = 0; i < count; ++i) {
     const auto began = clock::now();
-    const auto answer = line.ask(text_of(r), patience);
+    const auto answer = line.ask(text_of(r), probe_patience);
     if (!answer || answer->size() != r.bytes)
       return std::nullopt;
     least = std::min(least, std::chrono::duration<double>(clock::now() - began).count());

@@ -8,8 +8,6 @@
 namespace baton::cluster {
 namespace {
 
-using nlohmann::json;
-
 const node_config* find(const cluster_config& config, const std::string& name) {
   const auto it = std::find_if(config.nodes.begin(), config.nodes.end(),
                                [&](const node_config& n) { return n.name == name; });
@@ -105,24 +103,24 @@ result<void> check_grown(const cluster_config& running, const cluster_config& fr
   return {};
 }
 
-json json_of(const membership& members) {
+nlohmann::json json_of(const membership& members) {
   return {{"places", members.places}, {"removed", members.removed}};
 }
 
-membership membership_from(const json& j) {
+membership membership_from(const nlohmann::json& j) {
   return {j.at("places").get<std::map<std::string, std::uint32_t>>(),
           j.at("removed").get<std::set<std::string>>()};
 }
 
 std::string text_of(const told_nodes& nodes) {
-  return json{{"config", nodes.config}, {"members", json_of(nodes.members)}}.dump();
+  return nlohmann::json{{"config", nodes.config}, {"members", json_of(nodes.members)}}.dump();
 }
 
 std::optional<told_nodes> told_nodes_from(std::string_view text) {
   try {
-    const auto j = json::parse(text);
+    const auto j = nlohmann::json::parse(text);
     return told_nodes{j.at("config").get<std::string>(), membership_from(j.at("members"))};
-  } catch (const json::exception&) {
+  } catch (const nlohmann::json::exception&) {
     return std::nullopt;
   }
 }

@@ -11,13 +11,11 @@
 namespace baton::cluster {
 namespace {
 
-using json = nlohmann::json;
-
 constexpr std::string_view note_name = "models";
 
-json json_of(const noted_model& n) {
+nlohmann::json json_of(const noted_model& n) {
   const auto& m = n.model;
-  auto workers = json::array();
+  auto workers = nlohmann::json::array();
   for (const auto& w : m.workers)
     workers.push_back({{"node", w.node.value}, {"name", w.name}, {"gateway", w.gateway_index}});
   return {{"name", m.name},          {"version", m.version},
@@ -28,7 +26,7 @@ json json_of(const noted_model& n) {
 }
 
 // Throws json::exception if it is none.
-noted_model model_from(const json& from) {
+noted_model model_from(const nlohmann::json& from) {
   noted_model n;
   n.digest = from.at("digest").get<std::uint64_t>();
   auto& m = n.model;
@@ -50,10 +48,10 @@ noted_model model_from(const json& from) {
 } // namespace
 
 result<void> note_models(const run_dir& dir, const noted_models& now) {
-  auto all = json::array();
+  auto all = nlohmann::json::array();
   for (const auto& n : now.all)
     all.push_back(json_of(n));
-  const json told{
+  const nlohmann::json told{
       {"last_revision", now.last_revision}, {"next_seat", now.next_seat}, {"models", all}};
   return dir.write(note_name, json_text(told) + "\n");
 }
@@ -64,7 +62,7 @@ std::optional<noted_models> noted_models_of(const cluster_config& config, const 
   if (!text)
     return std::nullopt;
   try {
-    const auto told = json::parse(*text);
+    const auto told = nlohmann::json::parse(*text);
     noted_models out{told.at("last_revision").get<std::uint64_t>(),
                      told.at("next_seat").get<std::uint32_t>(),
                      {}};
@@ -74,7 +72,7 @@ std::optional<noted_models> noted_models_of(const cluster_config& config, const 
       return n.model.archive.empty() ? !config.repository : !config.store;
     });
     return out;
-  } catch (const json::exception&) {
+  } catch (const nlohmann::json::exception&) {
     return std::nullopt;
   }
 }

@@ -8,7 +8,7 @@
 namespace baton::cluster {
 namespace {
 
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
 constexpr int depth_max = 32;
 
@@ -26,7 +26,7 @@ class parser {
 public:
   explicit parser(std::string_view text) : text_(text) {}
 
-  result<json> whole() {
+  result<ordered_json> whole() {
     auto all = fields('\0', 0);
     if (at_ < text_.size())
       fail_here("a byte of zero");
@@ -48,7 +48,7 @@ private:
     ++at_;
     return true;
   }
-  json fail_here(std::string_view what) {
+  ordered_json fail_here(std::string_view what) {
     if (!wrong_) {
       const auto line = 1 + std::count(text_.begin(), text_.begin() + static_cast<long>(at_), '\n');
       wrong_ = fail(errc::bad_config, "line {}: {}", line, what);
@@ -64,14 +64,14 @@ private:
     return std::string(text_.substr(begin, at_ - begin));
   }
 
-  json fields(char end, int depth) {
-    auto all = json::object();
+  ordered_json fields(char end, int depth) {
+    auto all = ordered_json::object();
     if (depth > depth_max)
       return fail_here("there are too many levels");
     while (!wrong_ && peek() != end) {
       if (!is_letter(peek()))
         return fail_here("the name of a field is missing");
-      auto& values = all.emplace(word(), json::array()).first.value();
+      auto& values = all.emplace(word(), ordered_json::array()).first.value();
       const bool has_colon = take(':');
       if (peek() == '[') {
         list(values, depth);
@@ -88,7 +88,7 @@ private:
     return all;
   }
 
-  void list(json& values, int depth) {
+  void list(ordered_json& values, int depth) {
     ++at_;
     while (!wrong_ && !take(']')) {
       values.push_back(value(depth));
@@ -97,7 +97,7 @@ private:
     }
   }
 
-  json value(int depth) {
+  ordered_json value(int depth) {
     const char first = peek();
     if (first == '{' || first == '<') {
       ++at_;
@@ -163,7 +163,7 @@ private:
     at_ = static_cast<std::size_t>(read.ptr - text_.data());
   }
 
-  json number() {
+  ordered_json number() {
     const auto digits = word();
     const auto* end = digits.data() + digits.size();
     std::int64_t whole = 0;

@@ -20,7 +20,7 @@ namespace {
 constexpr std::uint32_t devices_max = 1024; // of all workers
 
 // Keys that have no counterpart, and why none is needed.
-const std::map<std::string, std::string, std::less<>> left_out{
+const std::map<std::string, std::string, std::less<>> left_out_model_keys{
     {"maxBatchDelay", "a step is formed whenever one has ended: nobody waits for a batch to fill"},
     {"batchSize", "sequences join and leave between steps: model.max_num_seqs bounds them; of a "
                   "model with a handler of its own, --handler says so"},
@@ -160,10 +160,10 @@ result<imported_config> translate(yaml_reader& in, const std::string& model,
   if (const auto torchrun = in.map("torchrun"))
     std::ranges::copy(in.rest(torchrun), std::back_inserter(rest));
   for (const auto& key : rest) {
-    const auto why = left_out.find(key);
+    const auto why = left_out_model_keys.find(key);
     out.notes.push_back(
         fmt::format("{} is left out: {}", key,
-                    why == left_out.end() ? "nothing here is called so" : why->second));
+                    why == left_out_model_keys.end() ? "nothing here is called so" : why->second));
   }
   if (in.refusal())
     return *in.refusal();

@@ -57,7 +57,7 @@ constexpr std::array listener_keys{
     listener_key{"metrics_address", &torchserve_properties::metrics, 8082, 8445}};
 
 // Keys that something here stands for, or that need nothing.
-const std::map<std::string, std::string, std::less<>> left_out{
+const std::map<std::string, std::string, std::less<>> left_out_properties{
     {"load_models", "there is no model_store"},
     {"default_workers_per_model", "there is no model_store"},
     {"models", "the archives' model-config.yaml says the same"},
@@ -280,11 +280,11 @@ result<torchserve_properties> parse_torchserve_properties(std::string_view text)
   out.job_queue_size = *queue;
   out.response_timeout = *timeout;
   for (const auto& [key, value] : all) {
-    const auto why = left_out.find(key);
+    const auto why = left_out_properties.find(key);
     out.notes.push_back(
         fmt::format("{} is left out: {}",
                     is_plain_key(key) ? key : "a key of config.properties that is no name",
-                    why == left_out.end() ? "nothing here is called so" : why->second));
+                    why == left_out_properties.end() ? "nothing here is called so" : why->second));
   }
   return out;
 }

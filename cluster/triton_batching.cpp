@@ -42,9 +42,9 @@ std::string line_of(std::uint32_t level, const schedule::queue_policy& policy) {
                      policy.allow_timeout_override, policy.max_queue_size);
 }
 
-class translation {
+class batching_translation {
 public:
-  explicit translation(pbtxt_fields& config)
+  explicit batching_translation(pbtxt_fields& config)
       : config_(config), batching_(config.message("dynamic_batching")),
         default_(batching_.message("default_queue_policy")) {}
 
@@ -156,7 +156,7 @@ private:
 } // namespace
 
 result<triton_batching> import_triton_batching(pbtxt_fields& config) {
-  return translation(config).write();
+  return batching_translation(config).write();
 }
 
 } // namespace baton::cluster

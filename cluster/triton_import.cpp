@@ -18,10 +18,10 @@
 namespace baton::cluster {
 namespace {
 
-using json = nlohmann::ordered_json;
+using nlohmann::ordered_json;
 
 // What is left out, and why. Fields that are not here and not read are left out as well.
-constexpr std::pair<std::string_view, std::string_view> without[] = {
+constexpr std::pair<std::string_view, std::string_view> left_out_fields[] = {
     {"sequence_batching", "REQUESTS OF A SEQUENCE MAY GO TO DIFFERENT WORKERS"},
     {"model_warmup", "a handler warms up in initialize"},
     {"optimization", "it is the handler's own matter"},
@@ -198,13 +198,13 @@ std::optional<error> translation::take_worker(const triton_model& of, fields& co
 
 void translation::note_rest(const triton_model& of, const fields& config,
                             const model_platform& by) {
-  for (const auto& [field, why] : without)
+  for (const auto& [field, why] : left_out_fields)
     if (config.find(field) && !(by.reads_optimization && field == "optimization"))
       note(of, fmt::format("{} is left out: {}", field, why));
   for (auto it = config.object().begin(); it != config.object().end(); ++it) {
     const std::string_view field = it.key();
     if (std::find(std::begin(known), std::end(known), field) == std::end(known) &&
-        std::none_of(std::begin(without), std::end(without),
+        std::none_of(std::begin(left_out_fields), std::end(left_out_fields),
                      [&](const auto& w) { return w.first == field; }))
       note(of, fmt::format("{} is left out: nothing here is called so", field.substr(0, 64)));
   }
@@ -214,7 +214,7 @@ void translation::note_rest(const triton_model& of, const fields& config,
 std::optional<error> translation::take_vllm(const triton_model& of, fields& config) {
   if (llm_)
     return fail(errc::bad_config, "{} is the second LLM: one is taken over at a time", name_of(of));
-  const auto arguments = json::parse(of.engine, nullptr, /*allow_exceptions=*/false);
+  const auto arguments = ordered_json::parse(of.engine, nullptr, /*allow_exceptions=*/false);
   if (!arguments.is_object())
     return fail(errc::bad_config, "{}: model.json of the newest version is no JSON object",
                 name_of(of));

@@ -13,7 +13,7 @@ namespace baton::cluster {
 namespace {
 
 // What else Triton says of a tensor, and why it is not needed.
-constexpr std::pair<std::string_view, std::string_view> without[] = {
+constexpr std::pair<std::string_view, std::string_view> left_out_tensor_fields[] = {
     {"reshape", "the handler is given the shape that clients send"},
     {"format", "it is the handler's own matter"},
     {"is_shape_tensor", "it is the handler's own matter"},
@@ -22,9 +22,9 @@ constexpr std::pair<std::string_view, std::string_view> without[] = {
     {"is_non_linear_format_io", "it is the handler's own matter"},
 };
 
-class translation {
+class tensors_translation {
 public:
-  translation(pbtxt_fields& config, std::string_view platform) : config_(config) {
+  tensors_translation(pbtxt_fields& config, std::string_view platform) : config_(config) {
     out_.toml = fmt::format("platform = {}\n", toml_string(platform));
   }
 
@@ -50,7 +50,7 @@ private:
     for (auto& one : config_.messages(theirs)) {
       all.push_back(tensor_of(one));
       lines += line_of(all.back());
-      for (const auto& [field, why] : without)
+      for (const auto& [field, why] : left_out_tensor_fields)
         if (one.find(field))
           out_.notes.push_back(fmt::format("{}.{} is left out: {}", theirs, field, why));
       if (const auto fault = fault_of(all.back()); !fault.empty() && !one.wrong())
@@ -92,7 +92,7 @@ private:
 } // namespace
 
 result<triton_tensors> import_triton_tensors(pbtxt_fields& config, std::string_view platform) {
-  return translation(config, platform).write();
+  return tensors_translation(config, platform).write();
 }
 
 } // namespace baton::cluster

@@ -9,19 +9,17 @@
 namespace baton::gateway {
 namespace {
 
-constexpr std::size_t word_bytes_max = 64;
-constexpr std::size_t label_bytes_max = 1024;
-constexpr std::size_t salt_bytes_max = 256;
+constexpr std::size_t format_bytes_max = 64;
 
 // What vLLM's body has besides, and the value that means the same as leaving it out.
-constexpr unsupported_field unsupported[] = {
+constexpr unsupported_field unsupported_in_embeddings[] = {
     {"dimensions", ""},        {"truncate_prompt_tokens", ""}, {"additional_data", ""},
     {"messages", "", "input"}, {"normalize", "true"},          {"embed_dtype", "\"float32\""},
     {"stream", "false"},       {"resumable", "false"},         {"request_id", ""},
 };
 
 embedding_format read_format(field_reader& fields) {
-  const auto word = fields.text("encoding_format", "float", word_bytes_max);
+  const auto word = fields.text("encoding_format", "float", format_bytes_max);
   if (word == "base64") {
     return embedding_format::base64;
   }
@@ -58,7 +56,7 @@ result<embedding_call> read_embeddings(field_reader& fields, const request_limit
     one.input = std::move(input);
     out.requests.push_back(one);
   }
-  if (auto ok = fields.finish(unsupported); !ok) {
+  if (auto ok = fields.finish(unsupported_in_embeddings); !ok) {
     return ok.error();
   }
   return out;

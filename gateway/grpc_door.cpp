@@ -69,19 +69,19 @@ result<std::string> content_of(const char* param, const std::string& file) {
              : all;
 }
 
-struct place {
+struct grpc_place {
   grpc_service service;
   const char* param;
   std::string text;
 };
 
-std::vector<place> places_of(const gateway_config& config) {
+std::vector<grpc_place> places_of(const gateway_config& config) {
   const auto& g = config.grpc;
-  std::vector<place> all{
+  std::vector<grpc_place> all{
       {grpc_service::kserve, "kserve_grpc", g.kserve},
       {grpc_service::torchserve_inference, "torchserve_grpc_inference", g.torchserve_inference},
       {grpc_service::torchserve_management, "torchserve_grpc_management", g.torchserve_management}};
-  std::erase_if(all, [](const place& p) { return p.text.empty(); });
+  std::erase_if(all, [](const grpc_place& p) { return p.text.empty(); });
   for (auto& p : all) {
     constexpr std::string_view local = "localhost:";
     if (p.text.starts_with(local)) {
@@ -96,7 +96,7 @@ std::vector<place> places_of(const gateway_config& config) {
 struct grpc_door::wall final : grpc_listener {
   std::shared_ptr<board> facts;
   reception desk;
-  std::vector<place> places;
+  std::vector<grpc_place> places;
   std::shared_ptr<inbox> news = std::make_shared<inbox>();
   std::unordered_map<std::uint64_t, std::unique_ptr<grpc_call>> calls; // the loop's
   std::optional<grpc_world> world;

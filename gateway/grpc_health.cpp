@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::array<std::string_view, 3> status_names{"SERVING", "NOT_SERVING", "SERVICE_UNKNOWN"};
 
-std::string_view name_of(health_status s) noexcept {
+std::string_view status_name(health_status s) noexcept {
   return status_names[static_cast<std::size_t>(s)];
 }
 
@@ -39,7 +39,7 @@ std::string list_of(grpc_service door, const caller& who, board& facts) {
   const auto now = facts.look();
   auto all = json::object();
   const auto add = [&](std::string_view name) {
-    all[std::string(name)] = {{"status", name_of(health_of(door, who, name, facts))}};
+    all[std::string(name)] = {{"status", status_name(health_of(door, who, name, facts))}};
   };
   add({});
   add(gateway::name_of(door));
@@ -66,7 +66,7 @@ health_status health_of(grpc_service door, const caller& who, std::string_view n
 
 std::string health_message(health_status now, const grpc_codec& codec) {
   return codec.message_of("grpc.health.v1.HealthCheckResponse",
-                          json_text(json({{"status", name_of(now)}})));
+                          json_text(json({{"status", status_name(now)}})));
 }
 
 result<std::string> health_question(std::string_view message, const grpc_codec& codec) {

@@ -6,6 +6,7 @@
 #include "gateway/kserve_model.hpp"
 #include "gateway/kserve_repository.hpp"
 #include "gateway/kserve_response.hpp"
+#include "gateway/kserve_worker.hpp"
 #include "gateway/kserve_worker_model.hpp"
 
 #include <cmath>
@@ -13,12 +14,6 @@
 
 namespace baton::gateway {
 namespace {
-
-constexpr std::string_view wants_end = "triton_enable_empty_final_response";
-
-std::string shown(std::string_view name) { // a client's, in messages
-  return std::string(name.substr(0, 64));
-}
 
 // The field of InferTensorContents for values of this type.
 std::string_view field_of(tensor_type type) noexcept {
@@ -42,18 +37,10 @@ std::string_view field_of(tensor_type type) noexcept {
 result<std::string> parameter_text(std::string_view name, const std::optional<grpc_value>& value) {
   const auto* real = value ? std::get_if<double>(&*value) : nullptr;
   if (!value || (real && !std::isfinite(*real))) {
-    return fail_param(errc::invalid_value, shown(name), "parameter '{}' has no value", shown(name));
+    return fail_param(errc::invalid_value, shown_name(name), "parameter '{}' has no value",
+                      shown_name(name));
   }
   return std::visit([](const auto& v) { return json_text(json(v)); }, *value);
-}
-
-result<void> refuse_parameters(const grpc_parameters& all, std::string_view of) {
-  if (all.empty()) {
-    return {};
-  }
-  const auto name = shown(all.front().first);
-  return fail_param(errc::unsupported_parameter, name,
-                    "the parameter '{}' of '{}' is not supported by this server", name, shown(of));
 }
 
 result<void> take_input(kserve_call& call, const grpc_tensor& tensor) {
@@ -120,12 +107,12 @@ result<kserve_call> call_of(const grpc_infer& said) {
   return call;
 }
 
-grpc_inferred head_of(const kserve_shape& shape) {
+grpc_inferred grpc_head_of(const kserve_shape& shape) {
   return {shape.model, std::string(kserve_version), shape.id, std::nullopt, {}};
 }
 
 grpc_inferred response_of(kserve_gatherer& from) {
-  auto out = head_of(from.shape());
+  auto out = grpc_head_of(from.shape());
   for (const auto& t : from.take()) {
     std::string bytes;
     append_bytes(bytes, t.row->type, t.values);
@@ -181,7 +168,7 @@ public:
     has_news_ = true;
     tell(out);
     if (has_empty_end_) {
-      auto end = head_of(gatherer_.shape());
+      auto end = grpc_head_of(gatherer_.shape());
       end.is_final = true;
       out.push_back(codec_.stream_response(end, {}));
     }
@@ -195,7 +182,7 @@ public:
   }
   bool has_ended() const noexcept override { return gatherer_.is_complete(); }
   std::optional<std::string> failure(const error& e) const override {
-    return codec_.stream_response(head_of(gatherer_.shape()), grpc_text(kserve_message(e)));
+    return codec_.stream_response(grpc_head_of(gatherer_.shape()), grpc_text(kserve_message(e)));
   }
 
 private:
@@ -208,13 +195,14 @@ private:
 // Takes the parameter out: it is about responses, not about the model.
 result<bool> take_wants_end(grpc_infer& said) {
   const auto at = std::find_if(said.parameters.begin(), said.parameters.end(),
-                               [](const auto& p) { return p.first == wants_end; });
+                               [](const auto& p) { return p.first == empty_end_parameter; });
   if (at == said.parameters.end()) {
     return false;
   }
   const auto* flag = at->second ? std::get_if<bool>(&*at->second) : nullptr;
   if (!flag) {
-    return fail_param(errc::invalid_value, wants_end, "'{}' must be true or false", wants_end);
+    return fail_param(errc::invalid_value, empty_end_parameter, "'{}' must be true or false",
+                      empty_end_parameter);
   }
   const bool wanted = *flag;
   said.parameters.erase(at);
@@ -260,7 +248,7 @@ std::string flag_text(std::string_view name, bool value) {
 }
 
 error no_parameters(const json& all) {
-  const auto name = shown(all.begin().key());
+  const auto name = shown_name(all.begin().key());
   return fail_param(errc::unsupported_parameter, name,
                     "'{}' is not supported by this server: use nodes.toml", name);
 }

@@ -18,7 +18,7 @@ constexpr grpc_method missing(grpc_service service, std::string_view name, std::
   return {service, name, user, {}, {}, grpc_shape::unary, why};
 }
 
-constexpr std::array methods{
+constexpr std::array known_methods{
     grpc_method{kserve, "ServerLive", open, "inference.ServerLiveRequest",
                 "inference.ServerLiveResponse"},
     grpc_method{kserve, "ServerReady", open, "inference.ServerReadyRequest",
@@ -83,7 +83,7 @@ constexpr std::array methods{
 } // namespace
 
 std::span<const grpc_method> grpc_methods() noexcept {
-  return methods;
+  return known_methods;
 }
 
 std::string_view name_of(grpc_service service) noexcept {
@@ -94,13 +94,15 @@ std::string_view name_of(grpc_service service) noexcept {
 }
 
 const grpc_method* find_grpc_method(grpc_service door, std::string_view path) noexcept {
-  const auto* at = std::find_if(methods.begin(), methods.end(), [&](const grpc_method& m) {
-    const auto prefix = name_of(m.service);
-    return (m.service == door || m.service == health) && path.starts_with('/') &&
-           path.substr(1).starts_with(prefix) && path.substr(prefix.size() + 1).starts_with('/') &&
-           path.substr(prefix.size() + 2) == m.name;
-  });
-  return at == methods.end() ? nullptr : at;
+  const auto* at =
+      std::find_if(known_methods.begin(), known_methods.end(), [&](const grpc_method& m) {
+        const auto prefix = name_of(m.service);
+        return (m.service == door || m.service == health) && path.starts_with('/') &&
+               path.substr(1).starts_with(prefix) &&
+               path.substr(prefix.size() + 1).starts_with('/') &&
+               path.substr(prefix.size() + 2) == m.name;
+      });
+  return at == known_methods.end() ? nullptr : at;
 }
 
 } // namespace baton::gateway

@@ -123,7 +123,7 @@ result<void> listener::bind(const tcp::endpoint& endpoint, const std::string& te
 constexpr std::chrono::system_clock::duration certificate_soon = std::chrono::hours(24 * 14);
 
 // One address, and who may come there.
-struct place {
+struct http_place {
   door_kind door;
   const char* param; // its key of the configuration
   std::string text;
@@ -133,7 +133,7 @@ struct place {
 };
 
 // Whoever reaches it needs a key, unless it is said that nobody does.
-result<void> check_reach(const place& at, const gateway_config& config) {
+result<void> check_reach(const http_place& at, const gateway_config& config) {
   if (at.endpoint.address().is_loopback() || config.keys || config.allow_unauthenticated) {
     return {};
   }
@@ -146,11 +146,11 @@ result<void> check_reach(const place& at, const gateway_config& config) {
 }
 
 // Where to listen, `http` first, if whoever may come there may.
-result<std::vector<place>> read_addresses(const gateway_config& config) {
+result<std::vector<http_place>> read_addresses(const gateway_config& config) {
   const auto& ts = config.torchserve;
   const auto& g = config.grpc;
   const bool shares = config.shares_http;
-  std::vector<place> all{
+  std::vector<http_place> all{
       {door_kind::clients, "http", config.http, {}, shares},
       {door_kind::admin, "admin", config.admin, {}},
       {door_kind::torchserve_inference, "torchserve_inference", ts.inference, {}, shares},
@@ -169,7 +169,7 @@ result<std::vector<place>> read_addresses(const gateway_config& config) {
        {},
        shares,
        /*is_grpc=*/true}};
-  std::erase_if(all, [](const place& p) {
+  std::erase_if(all, [](const http_place& p) {
     return p.text.empty() && (p.is_grpc || p.door != door_kind::clients);
   });
   for (auto& at : all) {

@@ -12,6 +12,8 @@
 
 namespace baton::gateway {
 
+inline constexpr std::string_view json_media = "application/json";
+
 using header_list = std::vector<std::pair<std::string, std::string>>;
 
 struct http_reply {

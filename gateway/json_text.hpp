@@ -27,7 +27,7 @@ result<std::string> raw_member(std::string_view text, std::span<const std::strin
 std::string shown_member(std::string_view name);
 
 // As short as can be; what is not UTF-8 is replaced.
-template <class Json>
+template <class Json = nlohmann::ordered_json>
 std::string json_text(const Json& value) {
   return value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

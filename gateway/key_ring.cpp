@@ -9,14 +9,15 @@
 namespace baton::gateway {
 namespace {
 
-constexpr std::string_view scheme = "bearer "; // names of schemes ignore case
+constexpr std::string_view bearer_scheme = "bearer "; // names of schemes ignore case
 constexpr std::string_view hex_digits = "0123456789abcdef";
 
 bool has_scheme(std::string_view text) noexcept {
-  return text.size() > scheme.size() &&
-         std::equal(scheme.begin(), scheme.end(), text.begin(), [](char want, char got) {
-           return want == (got >= 'A' && got <= 'Z' ? static_cast<char>(got - 'A' + 'a') : got);
-         });
+  return text.size() > bearer_scheme.size() &&
+         std::equal(
+             bearer_scheme.begin(), bearer_scheme.end(), text.begin(), [](char want, char got) {
+               return want == (got >= 'A' && got <= 'Z' ? static_cast<char>(got - 'A' + 'a') : got);
+             });
 }
 
 } // namespace
@@ -47,7 +48,7 @@ std::string_view bearer_key(std::string_view authorization) noexcept {
   if (!has_scheme(authorization)) {
     return {};
   }
-  auto key = authorization.substr(scheme.size());
+  auto key = authorization.substr(bearer_scheme.size());
   key.remove_prefix(std::min(key.find_first_not_of(' '), key.size()));
   return key;
 }

@@ -12,8 +12,8 @@ Labels labels_of(const std::string& model, const std::string& version) {
   return {{"model", model}, {"version", version}};
 }
 
-Counter& counter(Registry& all, const char* name, const char* help, Labels labels,
-                 const char* reason = nullptr) {
+Counter& reason_counter(Registry& all, const char* name, const char* help, Labels labels,
+                        const char* reason = nullptr) {
   if (reason) {
     labels.emplace("reason", reason);
   }
@@ -27,7 +27,7 @@ void add(MetricFamily& family, const std::string& model, std::string_view versio
   family.metric.push_back(std::move(metric));
 }
 
-MetricFamily family_of(const char* name, const char* help, MetricType type) {
+MetricFamily kserve_family(const char* name, const char* help, MetricType type) {
   MetricFamily family;
   family.name = name;
   family.help = help;
@@ -38,36 +38,38 @@ MetricFamily family_of(const char* name, const char* help, MetricType type) {
 } // namespace
 
 kserve_series::kserve_series(Registry& all, const std::string& model, const std::string& version)
-    : success_(counter(all, "nv_inference_request_success",
-                       "Number of successful inference requests.", labels_of(model, version))),
-      failure_(counter(all, "nv_inference_request_failure", "Number of failed inference requests.",
-                       labels_of(model, version), "BACKEND")),
-      cancelled_(counter(all, "nv_inference_request_failure",
-                         "Number of failed inference requests.", labels_of(model, version),
-                         "CANCELED")),
-      count_(counter(all, "nv_inference_count", "Number of inferences performed.",
-                     labels_of(model, version))),
-      duration_us_(counter(all, "nv_inference_request_duration_us",
-                           "Cumulative inference request duration in microseconds.",
-                           labels_of(model, version))),
-      queue_us_(counter(all, "nv_inference_queue_duration_us",
-                        "Cumulative inference queuing duration in microseconds.",
-                        labels_of(model, version))),
-      input_us_(counter(all, "nv_inference_compute_input_duration_us",
-                        "Cumulative compute input duration in microseconds.",
-                        labels_of(model, version))),
-      compute_us_(counter(all, "nv_inference_compute_infer_duration_us",
-                          "Cumulative compute inference duration in microseconds.",
-                          labels_of(model, version))),
+    : success_(reason_counter(all, "nv_inference_request_success",
+                              "Number of successful inference requests.",
+                              labels_of(model, version))),
+      failure_(reason_counter(all, "nv_inference_request_failure",
+                              "Number of failed inference requests.", labels_of(model, version),
+                              "BACKEND")),
+      cancelled_(reason_counter(all, "nv_inference_request_failure",
+                                "Number of failed inference requests.", labels_of(model, version),
+                                "CANCELED")),
+      count_(reason_counter(all, "nv_inference_count", "Number of inferences performed.",
+                            labels_of(model, version))),
+      duration_us_(reason_counter(all, "nv_inference_request_duration_us",
+                                  "Cumulative inference request duration in microseconds.",
+                                  labels_of(model, version))),
+      queue_us_(reason_counter(all, "nv_inference_queue_duration_us",
+                               "Cumulative inference queuing duration in microseconds.",
+                               labels_of(model, version))),
+      input_us_(reason_counter(all, "nv_inference_compute_input_duration_us",
+                               "Cumulative compute input duration in microseconds.",
+                               labels_of(model, version))),
+      compute_us_(reason_counter(all, "nv_inference_compute_infer_duration_us",
+                                 "Cumulative compute inference duration in microseconds.",
+                                 labels_of(model, version))),
       first_(
           BuildHistogram()
               .Name("nv_inference_first_response_histogram_ms")
               .Help("Duration from request to first response in milliseconds.")
               .Register(all)
               .Add(labels_of(model, version), Histogram::BucketBoundaries{100, 500, 2000, 5000})) {
-  counter(all, "nv_inference_compute_output_duration_us",
-          "Cumulative inference compute output duration in microseconds.",
-          labels_of(model, version)); // nobody waits for a copy: it stays 0
+  reason_counter(all, "nv_inference_compute_output_duration_us",
+                 "Cumulative inference compute output duration in microseconds.",
+                 labels_of(model, version)); // nobody waits for a copy: it stays 0
 }
 
 void kserve_series::ended(const ended_request& r) {
@@ -126,7 +128,7 @@ model_statistics worker_statistics(const worker_view& of, const metrics& counts)
 void add_kserve_host(std::vector<MetricFamily>& out, const host_load& now) {
   constexpr double percent = 100, mib = 1 << 20;
   const auto add = [&out](const char* name, const char* help, double value) {
-    auto family = family_of(name, help, MetricType::Gauge);
+    auto family = kserve_family(name, help, MetricType::Gauge);
     ClientMetric metric;
     metric.gauge.value = value;
     family.metric.push_back(std::move(metric));
@@ -140,11 +142,11 @@ void add_kserve_host(std::vector<MetricFamily>& out, const host_load& now) {
 
 void add_kserve_loads(std::vector<MetricFamily>& out, const snapshot& now,
                       const std::vector<worker_view>& workers) {
-  auto pending =
-      family_of("nv_inference_pending_request_count",
-                "Instantaneous number of pending requests awaiting execution.", MetricType::Gauge);
-  auto executed = family_of("nv_inference_exec_count", "Number of model executions performed.",
-                            MetricType::Counter);
+  auto pending = kserve_family("nv_inference_pending_request_count",
+                               "Instantaneous number of pending requests awaiting execution.",
+                               MetricType::Gauge);
+  auto executed = kserve_family("nv_inference_exec_count", "Number of model executions performed.",
+                                MetricType::Counter);
   for (const auto& s : kserve_standings(now)) {
     double waiting = 0;
     for (const auto i : pipelines_of(now, s.name)) {

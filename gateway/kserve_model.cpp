@@ -1,5 +1,6 @@
 #include "gateway/kserve_model.hpp"
 
+#include "gateway/json_text.hpp"
 #include "gateway/kserve_request.hpp"
 
 #include <nlohmann/json.hpp>
@@ -12,12 +13,6 @@ namespace {
 using ordered = nlohmann::ordered_json;
 
 constexpr std::string_view platform = "baton";
-constexpr std::size_t name_bytes_shown = 128; // of a name from a client, in messages
-
-std::string dump(const ordered& value) {
-  return value.dump(-1, ' ', false, ordered::error_handler_t::replace);
-}
-
 ordered shape_of(const tensor_row& row) {
   return ordered::array({row.is_list ? -1 : 1});
 }
@@ -32,12 +27,12 @@ ordered metadata_of(std::span<const tensor_row> rows) {
 }
 
 // The word of config.pbtxt.
-std::string config_type_of(tensor_type type) {
+std::string llm_config_type(tensor_type type) {
   return type == tensor_type::bytes ? "TYPE_STRING" : "TYPE_" + std::string(datatype_of(type));
 }
 
 ordered config_of(const tensor_row& row) {
-  return {{"name", row.name}, {"data_type", config_type_of(row.type)}, {"dims", shape_of(row)}};
+  return {{"name", row.name}, {"data_type", llm_config_type(row.type)}, {"dims", shape_of(row)}};
 }
 
 ordered duration(std::uint64_t count, double seconds) {
@@ -62,19 +57,19 @@ kserve_standing standing_of_model(const snapshot& now, const std::string& name) 
 } // namespace
 
 std::string kserve_server_body(std::string_view build) {
-  return dump({{"name", platform},
-               {"version", build},
-               {"extensions",
-                {"binary_tensor_data", "generate", "model_configuration", "model_repository",
-                 "parameters", "statistics"}}});
+  return json_text({{"name", platform},
+                    {"version", build},
+                    {"extensions",
+                     {"binary_tensor_data", "generate", "model_configuration", "model_repository",
+                      "parameters", "statistics"}}});
 }
 
 std::string kserve_metadata_body(std::string_view name) {
-  return dump({{"name", name},
-               {"versions", {kserve_version}},
-               {"platform", platform},
-               {"inputs", metadata_of(kserve_inputs())},
-               {"outputs", metadata_of(kserve_outputs())}});
+  return json_text({{"name", name},
+                    {"versions", {kserve_version}},
+                    {"platform", platform},
+                    {"inputs", metadata_of(kserve_inputs())},
+                    {"outputs", metadata_of(kserve_outputs())}});
 }
 
 std::string kserve_config_body(const snapshot& now, std::string_view name, const model_card& card) {
@@ -89,7 +84,7 @@ std::string kserve_config_body(const snapshot& now, std::string_view name, const
     outputs.push_back(config_of(row));
   }
   const auto text = [](const std::string& value) { return ordered{{"string_value", value}}; };
-  return dump(
+  return json_text(
       {{"name", name},
        {"platform", ""},
        {"backend", platform},
@@ -132,7 +127,7 @@ std::string kserve_index_body(const std::vector<kserve_standing>& all, bool read
       told.push_back(std::move(one));
     }
   }
-  return dump(told);
+  return json_text(told);
 }
 
 namespace {
@@ -177,7 +172,7 @@ std::string kserve_statistics_body(const std::vector<model_statistics>& models) 
                    {"memory_usage", ordered::array()},
                    {"response_stats", ordered::object()}});
   }
-  return dump({{"model_stats", std::move(all)}});
+  return json_text({{"model_stats", std::move(all)}});
 }
 
 result<std::string> kserve_model_named(const snapshot& now, const std::vector<std::string>& aliases,

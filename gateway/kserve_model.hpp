@@ -12,6 +12,8 @@
 
 namespace baton::gateway {
 
+inline constexpr std::size_t name_bytes_shown = 128; // of a name from a client, in messages
+
 std::string kserve_server_body(std::string_view build);
 // `name`: as the client said it.
 std::string kserve_metadata_body(std::string_view name);

@@ -1,36 +1,21 @@
 #include "gateway/kserve_openapi.hpp"
 
 #include "gateway/kserve_request.hpp"
+#include "gateway/openapi_schema.hpp"
 
 namespace baton::gateway {
 namespace {
 
 using ordered = nlohmann::ordered_json;
 
-ordered typed(const char* type) {
-  return {{"type", type}};
-}
-
-ordered any_of(std::initializer_list<ordered> all) {
-  auto any = ordered::array();
-  for (const auto& one : all) {
-    any.push_back(one);
-  }
-  return {{"anyOf", std::move(any)}};
-}
-
-ordered list_of(ordered items, std::size_t most) {
-  return {{"type", "array"}, {"items", std::move(items)}, {"maxItems", most}};
-}
-
-ordered value_of(tensor_type type) {
+ordered value_schema(tensor_type type) {
   switch (type) {
   case tensor_type::boolean:
-    return typed("boolean");
+    return type_schema("boolean");
   case tensor_type::bytes:
-    return typed("string");
+    return type_schema("string");
   case tensor_type::fp32:
-    return typed("number");
+    return type_schema("number");
   case tensor_type::int32:
     return {{"type", "integer"}, {"minimum", INT32_MIN}, {"maximum", INT32_MAX}};
   case tensor_type::uint32:
@@ -42,9 +27,9 @@ ordered value_of(tensor_type type) {
 }
 
 // An input as a member: its value, or a list of it.
-ordered member_of(const tensor_row& row) {
-  auto list = list_of(value_of(row.type), row.is_list ? tensor_values_max : 1);
-  return any_of({value_of(row.type), std::move(list), typed("null")});
+ordered member_schema(const tensor_row& row) {
+  auto list = list_schema(value_schema(row.type), row.is_list ? tensor_values_max : 1);
+  return any_schema({value_schema(row.type), std::move(list), type_schema("null")});
 }
 
 ordered id_schema() {
@@ -61,12 +46,14 @@ ordered tensor_names(std::span<const tensor_row> rows) {
 
 // Numbers may come as texts.
 ordered parameter_members(const ordered& known, const gateway_config& config) {
-  const auto anything = any_of({typed("string"), typed("number"), typed("boolean"), typed("object"),
-                                typed("array"), typed("null")});
+  const auto anything =
+      any_schema({type_schema("string"), type_schema("number"), type_schema("boolean"),
+                  type_schema("object"), type_schema("array"), type_schema("null")});
   auto members = ordered::object();
   for (const auto& name : kserve_parameters(config)) {
-    members[name] =
-        known.contains(name) ? any_of({known[name], typed("string"), typed("null")}) : anything;
+    members[name] = known.contains(name)
+                        ? any_schema({known[name], type_schema("string"), type_schema("null")})
+                        : anything;
   }
   return members;
 }
@@ -81,16 +68,17 @@ ordered kserve_generate_schema(const ordered& known, const gateway_config& confi
   for (const auto& row : kserve_inputs()) {
     auto& member = members[std::string(row.name)];
     if (!row.is_parameter) {
-      member = member_of(row);
+      member = member_schema(row);
     } else if (known.contains(row.name)) { // a list of one, as of a tensor
-      member["anyOf"].push_back(list_of(known[std::string(row.name)], 1));
+      member["anyOf"].push_back(list_schema(known[std::string(row.name)], 1));
     }
   }
   auto parameters = members;
   members["id"] = id_schema();
-  members["text_input"] = any_of({typed("string"), list_of(typed("string"), 1)});
-  members["parameters"] =
-      any_of({{{"type", "object"}, {"properties", std::move(parameters)}}, typed("null")});
+  members["text_input"] =
+      any_schema({type_schema("string"), list_schema(type_schema("string"), 1)});
+  members["parameters"] = any_schema(
+      {{{"type", "object"}, {"properties", std::move(parameters)}}, type_schema("null")});
   return {{"type", "object"},
           {"description", of_language_models},
           {"required", {"text_input"}},
@@ -99,29 +87,31 @@ ordered kserve_generate_schema(const ordered& known, const gateway_config& confi
 
 ordered kserve_infer_schema(const ordered& known, const gateway_config& config) {
   auto parameters = parameter_members(known, config);
-  parameters["binary_data_output"] = typed("boolean");
-  const ordered input{
-      {"type", "object"},
-      {"required", {"name", "datatype", "shape"}},
-      {"properties",
-       {{"name", tensor_names(kserve_inputs())},
-        {"datatype", {{"enum", {"BOOL", "INT32", "UINT64", "FP32", "BYTES"}}}},
-        {"shape", list_of(typed("integer"), tensor_dims_max)},
-        {"parameters", typed("object")},
-        {"data", any_of({typed("array"), typed("string"), typed("number"), typed("boolean")})}}}};
+  parameters["binary_data_output"] = type_schema("boolean");
+  const ordered input{{"type", "object"},
+                      {"required", {"name", "datatype", "shape"}},
+                      {"properties",
+                       {{"name", tensor_names(kserve_inputs())},
+                        {"datatype", {{"enum", {"BOOL", "INT32", "UINT64", "FP32", "BYTES"}}}},
+                        {"shape", list_schema(type_schema("integer"), tensor_dims_max)},
+                        {"parameters", type_schema("object")},
+                        {"data", any_schema({type_schema("array"), type_schema("string"),
+                                             type_schema("number"), type_schema("boolean")})}}}};
   const ordered output{
       {"type", "object"},
       {"required", {"name"}},
-      {"properties", {{"name", tensor_names(kserve_outputs())}, {"parameters", typed("object")}}}};
+      {"properties",
+       {{"name", tensor_names(kserve_outputs())}, {"parameters", type_schema("object")}}}};
   return {{"type", "object"},
           {"description", of_language_models},
           {"required", {"inputs"}},
           {"properties",
            {{"id", id_schema()},
-            {"inputs", list_of(input, kserve_inputs().size())},
-            {"outputs", any_of({list_of(output, kserve_outputs().size()), typed("null")})},
-            {"parameters", any_of({{{"type", "object"}, {"properties", std::move(parameters)}},
-                                   typed("null")})}}}};
+            {"inputs", list_schema(input, kserve_inputs().size())},
+            {"outputs",
+             any_schema({list_schema(output, kserve_outputs().size()), type_schema("null")})},
+            {"parameters", any_schema({{{"type", "object"}, {"properties", std::move(parameters)}},
+                                       type_schema("null")})}}}};
 }
 
 ordered kserve_index_schema() {
@@ -133,8 +123,9 @@ ordered kserve_load_schema() {
 }
 
 ordered kserve_error_schema() {
-  return {
-      {"type", "object"}, {"required", {"error"}}, {"properties", {{"error", typed("string")}}}};
+  return {{"type", "object"},
+          {"required", {"error"}},
+          {"properties", {{"error", type_schema("string")}}}};
 }
 
 } // namespace baton::gateway

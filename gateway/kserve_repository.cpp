@@ -8,11 +8,9 @@
 namespace baton::gateway {
 namespace {
 
-constexpr std::string_view words[] = {"", "LOADING", "READY", "UNLOADING", "UNAVAILABLE"};
-constexpr std::size_t name_bytes_shown = 128; // of a name from a client, in messages
-
+constexpr std::string_view state_words[] = {"", "LOADING", "READY", "UNLOADING", "UNAVAILABLE"};
 std::string_view word_of(model_state state) {
-  return words[static_cast<std::size_t>(state)];
+  return state_words[static_cast<std::size_t>(state)];
 }
 
 bool is_of_nodes_toml(const board& facts, const std::string& model) {

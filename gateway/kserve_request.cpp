@@ -20,7 +20,7 @@ struct parameter_row {
   value_kind kind;
   std::string_view says{}; // in a completion; empty: the same
 };
-constexpr std::array parameters{
+constexpr std::array llm_parameters{
     parameter_row{"n", value_kind::number},
     parameter_row{"num_return_sequences", value_kind::number, "n"},
     parameter_row{"temperature", value_kind::number},
@@ -68,9 +68,9 @@ constexpr std::array<std::string_view, 13> said_elsewhere{"model",
                                                           "priority"};
 
 const parameter_row* find_parameter(std::string_view name) noexcept {
-  const auto it = std::find_if(parameters.begin(), parameters.end(),
+  const auto it = std::find_if(llm_parameters.begin(), llm_parameters.end(),
                                [&](const parameter_row& r) { return r.name == name; });
-  return it == parameters.end() ? nullptr : &*it;
+  return it == llm_parameters.end() ? nullptr : &*it;
 }
 
 // A text of what it stands for: "0.5", "True", "{...}". Anything else is left to be refused.
@@ -359,7 +359,7 @@ std::set<std::string, std::less<>> kserve_parameters(const gateway_config& confi
   field_reader fields(nothing);
   static_cast<void>(read_generation(fields, "{}", openai_api::completions, config.request));
   auto names = fields.asked();
-  for (const auto& row : parameters) {
+  for (const auto& row : llm_parameters) {
     names.emplace(row.name);
   }
   for (const auto name : said_elsewhere) {

@@ -14,6 +14,9 @@
 
 namespace baton::gateway {
 
+// Of stream_infer: whether a last message that says nothing else says that it is the last.
+inline constexpr std::string_view empty_end_parameter = "triton_enable_empty_final_response";
+
 // How many responses a call may have, and in what words they are.
 enum class kserve_route : std::uint8_t {
   infer,           // one, of tensors

@@ -1,5 +1,6 @@
 #include "gateway/kserve_response.hpp"
 
+#include "gateway/json_text.hpp"
 #include "gateway/kserve_error.hpp"
 #include "gateway/openai_response.hpp"
 #include "schema/ensure.hpp"
@@ -11,10 +12,6 @@ namespace baton::gateway {
 namespace {
 
 using ordered = nlohmann::ordered_json;
-
-std::string dump(const ordered& value) {
-  return value.dump(-1, ' ', false, ordered::error_handler_t::replace);
-}
 
 // vLLM's: for each token an object of ids. A rank is known of those among the likeliest.
 std::string logprobs_text(const std::vector<token_detail>& details) {
@@ -33,10 +30,10 @@ std::string logprobs_text(const std::vector<token_detail>& details) {
     }
     tokens.push_back(std::move(one));
   }
-  return dump(tokens);
+  return json_text(tokens);
 }
 
-ordered head_of(const kserve_shape& shape) {
+ordered json_head_of(const kserve_shape& shape) {
   auto head = ordered::object();
   if (!shape.id.empty()) {
     head["id"] = shape.id;
@@ -48,12 +45,12 @@ ordered head_of(const kserve_shape& shape) {
 
 // One value is no list.
 std::string generate_body(const kserve_shape& shape, const std::vector<kserve_tensor>& tensors) {
-  auto body = head_of(shape);
+  auto body = json_head_of(shape);
   for (const auto& t : tensors) {
     body[std::string(t.row->name)] =
         t.values.size() == 1 ? ordered(t.values.front()) : ordered(t.values);
   }
-  return dump(body);
+  return json_text(body);
 }
 
 http_reply infer_reply(const kserve_shape& shape, const std::vector<kserve_tensor>& tensors) {
@@ -73,9 +70,9 @@ http_reply infer_reply(const kserve_shape& shape, const std::vector<kserve_tenso
     }
     outputs.push_back(std::move(one));
   }
-  auto body = head_of(shape);
+  auto body = json_head_of(shape);
   body["outputs"] = std::move(outputs);
-  r.body = dump(body);
+  r.body = json_text(body);
   if (!bytes.empty()) {
     r.content_type = "application/octet-stream";
     r.headers.emplace_back("Inference-Header-Content-Length", std::to_string(r.body.size()));

@@ -1,5 +1,6 @@
 #include "gateway/kserve_tensor.hpp"
 
+#include "gateway/number_bytes.hpp"
 #include "runtime/text/utf8.hpp"
 
 #include <algorithm>
@@ -11,15 +12,13 @@
 namespace baton::gateway {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "the protocol's bytes are");
-
 constexpr bool is_needed = false; // not optional
 
 constexpr tensor_row parameter(std::string_view name, tensor_type type, bool is_list = false) {
   return {name, type, is_list, /*is_optional=*/true, /*is_parameter=*/true};
 }
 
-constexpr std::array inputs{
+constexpr std::array llm_inputs{
     tensor_row{"text_input", tensor_type::bytes, /*is_list=*/false, is_needed},
     tensor_row{"stream", tensor_type::boolean},
     tensor_row{"sampling_parameters", tensor_type::bytes},
@@ -41,7 +40,7 @@ constexpr std::array inputs{
     parameter("stop_words", tensor_type::bytes, /*is_list=*/true),
 };
 
-constexpr std::array outputs{
+constexpr std::array llm_outputs{
     tensor_row{"text_output", tensor_type::bytes, /*is_list=*/true},
     tensor_row{"finish_reason", tensor_type::bytes, /*is_list=*/true},
     tensor_row{"cumulative_logprob", tensor_type::fp32, /*is_list=*/true},
@@ -49,23 +48,11 @@ constexpr std::array outputs{
     tensor_row{"num_input_tokens", tensor_type::uint32},
     tensor_row{"num_output_tokens", tensor_type::uint32, /*is_list=*/true},
 };
-static_assert(outputs.size() == static_cast<std::size_t>(kserve_output::num_output_tokens) + 1);
+static_assert(llm_outputs.size() == static_cast<std::size_t>(kserve_output::num_output_tokens) + 1);
 
 // Of one value; a text's is that of its length.
 std::size_t bytes_of(tensor_type type) noexcept {
   return type == tensor_type::boolean ? 1 : type == tensor_type::uint64 ? 8 : 4;
-}
-
-template <class Number>
-Number number_at(std::string_view data) {
-  Number number;
-  std::memcpy(&number, data.data(), sizeof number);
-  return number;
-}
-
-template <class Number>
-void append_number(std::string& out, Number number) {
-  out.append(reinterpret_cast<const char*>(&number), sizeof number);
 }
 
 error refusal(const tensor_row& row, std::string what) {
@@ -152,11 +139,11 @@ std::string_view datatype_of(tensor_type type) noexcept {
 }
 
 std::span<const tensor_row> kserve_inputs() noexcept {
-  return inputs;
+  return llm_inputs;
 }
 
 std::span<const tensor_row> kserve_outputs() noexcept {
-  return outputs;
+  return llm_outputs;
 }
 
 const tensor_row* find_tensor(std::span<const tensor_row> rows, std::string_view name) noexcept {

@@ -13,8 +13,6 @@
 namespace baton::gateway {
 namespace {
 
-constexpr std::string_view wants_end = "triton_enable_empty_final_response";
-
 const worker_tensor* find_tensor(const std::vector<worker_tensor>& all, std::string_view name) {
   const auto at =
       std::find_if(all.begin(), all.end(), [&](const worker_tensor& t) { return t.name == name; });
@@ -181,7 +179,8 @@ private:
 
 // -- gRPC --
 
-result<std::string> json_text(std::string_view name, const std::optional<grpc_value>& value) {
+result<std::string> worker_parameter_text(std::string_view name,
+                                          const std::optional<grpc_value>& value) {
   const auto* real = value ? std::get_if<double>(&*value) : nullptr;
   if (!value || (real && !std::isfinite(*real))) {
     return fail_param(errc::invalid_value, shown_name(name), "parameter '{}' has no value",
@@ -190,16 +189,6 @@ result<std::string> json_text(std::string_view name, const std::optional<grpc_va
   return std::visit(
       [](const auto& v) { return json(v).dump(-1, ' ', false, json::error_handler_t::replace); },
       *value);
-}
-
-result<void> refuse_parameters(const grpc_parameters& all, std::string_view of) {
-  if (all.empty()) {
-    return {};
-  }
-  const auto name = shown_name(all.front().first);
-  return fail_param(errc::unsupported_parameter, name,
-                    "the parameter '{}' of '{}' is not supported by this server", name,
-                    shown_name(of));
 }
 
 // Nothing: a value does not fit.
@@ -368,6 +357,16 @@ result<kserve_worker_call> read_raw(const worker_view& of, std::string_view body
 
 } // namespace
 
+result<void> refuse_parameters(const grpc_parameters& all, std::string_view of) {
+  if (all.empty()) {
+    return {};
+  }
+  const auto name = shown_name(all.front().first);
+  return fail_param(errc::unsupported_parameter, name,
+                    "the parameter '{}' of '{}' is not supported by this server", name,
+                    shown_name(of));
+}
+
 result<kserve_worker_call> read_worker_infer(const worker_view& of, std::string_view body,
                                              std::string_view json_bytes,
                                              const request_limits& limits) {
@@ -410,15 +409,16 @@ result<kserve_worker_call> read_worker_infer(const worker_view& of, kserve_route
   }
   kserve_parameter_map parameters;
   for (const auto& [name, value] : said.parameters) {
-    if (name == wants_end && route == kserve_route::stream_infer) { // about responses
+    if (name == empty_end_parameter && route == kserve_route::stream_infer) { // about responses
       const auto* flag = value ? std::get_if<bool>(&*value) : nullptr;
       if (!flag) {
-        return fail_param(errc::invalid_value, wants_end, "'{}' must be true or false", wants_end);
+        return fail_param(errc::invalid_value, empty_end_parameter, "'{}' must be true or false",
+                          empty_end_parameter);
       }
       reader.shape().has_empty_end = *flag;
       continue;
     }
-    auto text = json_text(name, value);
+    auto text = worker_parameter_text(name, value);
     if (!text) {
       return text.error();
     }

@@ -28,13 +28,16 @@ struct kserve_worker_shape {
   std::string version;
   std::vector<asked_output> outputs; // none: whatever there is
   bool is_binary = false;            // the outputs, where none is named
-  bool has_empty_end = false;        // of stream_infer: triton_enable_empty_final_response
+  bool has_empty_end = false;        // of stream_infer: empty_end_parameter
 };
 
 struct kserve_worker_call {
   infer request; // but for its version: as the client has asked for it
   kserve_worker_shape shape;
 };
+
+// Errors: unsupported_parameter if there are any; `of` is what they are told with.
+result<void> refuse_parameters(const grpc_parameters& all, std::string_view of);
 
 // Errors of all: invalid_request, invalid_value, unsupported_parameter, with the name as param.
 result<kserve_worker_call> read_worker_infer(const worker_view& of, std::string_view body,

@@ -1,5 +1,6 @@
 #include "gateway/kserve_worker_model.hpp"
 
+#include "gateway/json_text.hpp"
 #include "gateway/kserve_metrics.hpp"
 #include "gateway/kserve_repository.hpp"
 #include "gateway/tensor_data.hpp"
@@ -10,12 +11,6 @@ namespace baton::gateway {
 namespace {
 
 using ordered = nlohmann::ordered_json;
-
-constexpr std::size_t name_bytes_shown = 128; // of a name from a client, in messages
-
-std::string dump(const ordered& value) {
-  return value.dump(-1, ' ', false, ordered::error_handler_t::replace);
-}
 
 // Metadata has the batch's dimension, a configuration has it apart.
 ordered metadata_of(const std::vector<worker_tensor>& tensors, bool is_batched) {
@@ -107,11 +102,11 @@ std::string worker_metadata_body(const board& facts, const worker_view& of) {
   for (const auto& one : versions_of_worker(facts, of.name)) {
     versions.push_back(one.version);
   }
-  return dump({{"name", of.name},
-               {"versions", std::move(versions)},
-               {"platform", of.facts->platform},
-               {"inputs", metadata_of(of.facts->inputs, is_batched)},
-               {"outputs", metadata_of(of.facts->outputs, is_batched)}});
+  return json_text({{"name", of.name},
+                    {"versions", std::move(versions)},
+                    {"platform", of.facts->platform},
+                    {"inputs", metadata_of(of.facts->inputs, is_batched)},
+                    {"outputs", metadata_of(of.facts->outputs, is_batched)}});
 }
 
 std::string worker_config_body(const worker_view& of) {
@@ -131,7 +126,7 @@ std::string worker_config_body(const worker_view& of) {
   }
   body["parameters"] = ordered::object();
   body["model_transaction_policy"] = {{"decoupled", facts.is_decoupled}};
-  return dump(body);
+  return json_text(body);
 }
 
 std::vector<kserve_standing> all_standings(const board& facts, const snapshot& now) {

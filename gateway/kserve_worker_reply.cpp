@@ -17,7 +17,7 @@ error bad_answer(std::string_view why) {
 }
 
 // {"id","model_name","model_version", without its end.
-std::string head_of(const kserve_worker_shape& shape) {
+std::string worker_head_of(const kserve_worker_shape& shape) {
   std::string out = "{";
   if (!shape.id.empty()) {
     out += R"("id":)";
@@ -42,7 +42,7 @@ bool is_binary(const kserve_worker_shape& shape, std::string_view output) noexce
 
 result<http_reply> infer_reply(const kserve_worker_shape& shape, const inferred& piece) {
   http_reply r;
-  r.body = head_of(shape);
+  r.body = worker_head_of(shape);
   if (!piece.parameters.empty()) {
     r.body += R"(,"parameters":)" + piece.parameters;
   }
@@ -75,7 +75,7 @@ result<http_reply> infer_reply(const kserve_worker_shape& shape, const inferred&
 
 // One value is no list.
 result<std::string> generate_body(const kserve_worker_shape& shape, const inferred& piece) {
-  auto body = head_of(shape);
+  auto body = worker_head_of(shape);
   for (const auto& t : piece.outputs) {
     body += ',';
     append_json_string(body, t.name);

@@ -1,5 +1,7 @@
 #include "gateway/metric_book.hpp"
 
+#include "gateway/metric_family.hpp"
+
 #include <fmt/format.h>
 #include <prometheus/metric_family.h>
 #include <prometheus/text_serializer.h>
@@ -46,7 +48,7 @@ std::string one_line(std::string_view help) {
   return out;
 }
 
-MetricFamily family_of(const std::string& name, std::string_view help, metric_kind kind) {
+MetricFamily handler_family(const std::string& name, std::string_view help, metric_kind kind) {
   MetricFamily made;
   made.name = name;
   made.help = one_line(help);
@@ -70,13 +72,6 @@ std::size_t bytes_of(const Labels& labels) {
   for (const auto& [name, value] : labels)
     bytes += name.size() + value.size();
   return bytes;
-}
-
-void add_to(MetricFamily& to, double value, std::vector<ClientMetric::Label> labels) {
-  ClientMetric metric;
-  metric.label = std::move(labels);
-  (to.type == MetricType::Counter ? metric.counter.value : metric.gauge.value) = value;
-  to.metric.push_back(std::move(metric));
 }
 
 } // namespace
@@ -217,7 +212,7 @@ std::string metric_book::text(const std::function<bool(const std::string&)>& is_
   const auto now = copy(is_wanted);
   std::vector<MetricFamily> out;
   for (const auto& [name, f] : now.families) {
-    auto& made = out.emplace_back(family_of(name, f.help, f.kind));
+    auto& made = out.emplace_back(handler_family(name, f.help, f.kind));
     for (const auto& [labels, s] : f.all) {
       std::vector<ClientMetric::Label> told;
       for (const auto& [label, value] : labels)
@@ -227,7 +222,7 @@ std::string metric_book::text(const std::function<bool(const std::string&)>& is_
   }
   const std::string name_of_refused = "baton_handler_metrics_refused_total";
   if (!now.refused.empty() && is_wanted(name_of_refused)) {
-    auto& made = out.emplace_back(family_of(
+    auto& made = out.emplace_back(handler_family(
         name_of_refused, "Metrics of handlers that are not told, by why.", metric_kind::counter));
     for (const auto& [who, count] : now.refused)
       add_to(made, static_cast<double>(count),

@@ -2,7 +2,10 @@
 // metrics.cpp's wall: prometheus-cpp.
 #pragma once
 
+#include <prometheus/counter.h>
+#include <prometheus/histogram.h>
 #include <prometheus/metric_family.h>
+#include <prometheus/registry.h>
 
 #include <utility>
 #include <vector>
@@ -32,6 +35,17 @@ inline void add_to(prometheus::MetricFamily& family, double value, label_list la
   (family.type == prometheus::MetricType::Counter ? metric.counter.value : metric.gauge.value) =
       value;
   family.metric.push_back(std::move(metric));
+}
+
+inline prometheus::Counter& counter(prometheus::Registry& all, const char* name, const char* help,
+                                    const prometheus::Labels& labels) {
+  return prometheus::BuildCounter().Name(name).Help(help).Register(all).Add(labels);
+}
+
+inline prometheus::Histogram& histogram(prometheus::Registry& all, const char* name,
+                                        const char* help, const prometheus::Labels& labels,
+                                        const prometheus::Histogram::BucketBoundaries& borders) {
+  return prometheus::BuildHistogram().Name(name).Help(help).Register(all).Add(labels, borders);
 }
 
 } // namespace baton::gateway

@@ -1,12 +1,12 @@
 #include "gateway/openai_constraint.hpp"
 
 #include "gateway/json_text.hpp"
+#include "gateway/openai_fields.hpp"
 
 namespace baton::gateway {
 namespace {
 
-constexpr std::size_t name_bytes_max = 256; // of a schema; OpenAI: 64
-constexpr std::size_t description_bytes_max = 64u << 10;
+constexpr std::size_t schema_name_bytes_max = 256; // of a schema; OpenAI: 64
 
 class constraint_reader {
 public:
@@ -38,7 +38,7 @@ private:
 
   void read_response_format() {
     fields_.object("response_format", [this](field_reader& format) {
-      const auto type = format.text("type", {}, name_bytes_max);
+      const auto type = format.text("type", {}, schema_name_bytes_max);
       if (type == "json_object" && format.find("value")) { // TGI's word for a schema
         read_schema(format, "value", {"response_format", "value"}, "response_format");
       } else if (type == "json_object") {
@@ -60,7 +60,7 @@ private:
     format.require("json_schema");
     format.object("json_schema", [this](field_reader& inner) {
       inner.require("name");
-      inner.text("name", {}, name_bytes_max);
+      inner.text("name", {}, schema_name_bytes_max);
       inner.text("description", {}, description_bytes_max);
       inner.boolean("strict", true);
       inner.require("schema");

@@ -16,11 +16,9 @@
 namespace baton::gateway {
 namespace {
 
-constexpr std::size_t model_bytes_max = 256;  // a name, not a document
-constexpr std::size_t label_bytes_max = 1024; // user and the like
-constexpr std::size_t name_bytes_max = 256;   // a participant's name
-constexpr std::size_t salt_bytes_max = 256;   // enough for any hash
-constexpr std::size_t request_id_bytes_max = 256;
+constexpr std::size_t model_bytes_max = 256;       // a name, not a document
+constexpr std::size_t participant_bytes_max = 256; // a participant's name
+constexpr std::size_t vllm_id_bytes_max = 256;
 constexpr std::int64_t token_id_max = std::numeric_limits<token_id>::max();
 
 // Where the parameter is refused, the error names it from the root: "messages[2].content".
@@ -37,7 +35,7 @@ std::string read_parts(field_reader& message, const json& parts, const std::stri
     if (!part.has_failed() && type != "text") {
       part.refuse(errc::unsupported_parameter, "type",
                   fmt::format("'{}type' must be 'text': this server reads no '{}'", part_path,
-                              type.substr(0, name_bytes_max)));
+                              type.substr(0, participant_bytes_max)));
     }
     const auto* body = part.require("text");
     if (body && !body->is_string()) {
@@ -90,7 +88,7 @@ result<chat_message> read_message(const json& value, const std::string& path,
   field_reader message(value, path);
   chat_message out;
   out.role = read_role(message);
-  out.name = message.text("name", {}, name_bytes_max);
+  out.name = message.text("name", {}, participant_bytes_max);
   read_message_type(message);
   read_calls_of(message, path, limits, out);
   const auto* content =
@@ -273,7 +271,7 @@ void read_stream(field_reader& fields, reply_shape& shape) {
   }
 }
 
-result<void> finish(field_reader& fields, openai_api api) {
+result<void> finish_generation(field_reader& fields, openai_api api) {
   std::vector<unsupported_field> table(std::begin(unsupported_in_both),
                                        std::end(unsupported_in_both));
   if (api == openai_api::chat) {
@@ -425,7 +423,7 @@ result<openai_generate> read_generation(field_reader& fields, std::string_view s
   }
   request.choices = static_cast<std::uint32_t>(
       fields.integer("n", 1, 1, static_cast<std::int64_t>(limits.choices_max)));
-  request.request_id = fields.text("request_id", {}, request_id_bytes_max);
+  request.request_id = fields.text("request_id", {}, vllm_id_bytes_max);
   read_sampling(fields, limits, request);
   read_stopping(fields, api, limits, request);
   const auto constraint = read_constraint(fields, source);
@@ -448,7 +446,7 @@ result<openai_generate> read_generation(field_reader& fields, std::string_view s
   if (api == openai_api::completions) {
     read_several(fields, limits, std::move(prompts), out);
   }
-  if (auto ok = finish(fields, api); !ok) {
+  if (auto ok = finish_generation(fields, api); !ok) {
     return ok.error();
   }
   if (auto ok = check_ranges(request, limits); !ok) {

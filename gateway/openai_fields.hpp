@@ -7,6 +7,10 @@
 
 namespace baton::gateway {
 
+inline constexpr std::size_t label_bytes_max = 1024;            // user and the like
+inline constexpr std::size_t salt_bytes_max = 256;              // enough for any hash
+inline constexpr std::size_t description_bytes_max = 64u << 10; // of a function, of a schema
+
 // Asks the reader for every field of the API and finishes it. A missing seed is drawn from
 // std::random_device. `source` is the text of the object that the fields are of.
 result<openai_generate> read_generation(field_reader& fields, std::string_view source,

@@ -2,6 +2,7 @@
 
 #include "gateway/best_of.hpp"
 #include "gateway/call_reply.hpp"
+#include "gateway/json_text.hpp"
 #include "gateway/openai_logprobs.hpp"
 #include "runtime/text/utf8.hpp"
 
@@ -17,12 +18,7 @@ namespace {
 
 using ordered = nlohmann::ordered_json;
 
-// Bytes that are no UTF-8 are replaced, never an exception.
-std::string dump(const ordered& value) {
-  return value.dump(-1, ' ', false, ordered::error_handler_t::replace);
-}
-
-ordered usage_json(const token_usage& u) {
+ordered openai_usage(const token_usage& u) {
   return {{"prompt_tokens", u.prompt_tokens},
           {"completion_tokens", u.output_tokens},
           {"total_tokens", u.prompt_tokens + u.output_tokens},
@@ -89,13 +85,13 @@ void append_json_string(std::string& out, std::string_view text) {
     out += text;
     out += '"';
   } else {
-    out += dump(ordered(text));
+    out += json_text(ordered(text));
   }
 }
 
 std::string logprobs_json(openai_api api, const std::vector<token_detail>& details,
                           std::size_t characters_before, const std::vector<token_detail>& prompt) {
-  return dump(logprobs_of(api, details, characters_before, prompt));
+  return json_text(logprobs_of(api, details, characters_before, prompt));
 }
 
 std::string error_body(const error& e) {
@@ -103,22 +99,22 @@ std::string error_body(const error& e) {
   ordered inner{{"message", e.message}, {"type", row.type}};
   inner["param"] = e.param.empty() ? ordered(nullptr) : ordered(e.param);
   inner["code"] = row.name;
-  return dump({{"error", std::move(inner)}});
+  return json_text({{"error", std::move(inner)}});
 }
 
 std::string tokenize_body(const tokenized& answer, bool with_pieces) {
   ordered out{
       {"count", answer.ids.size()}, {"max_model_len", answer.context_max}, {"tokens", answer.ids}};
   out["token_strs"] = with_pieces ? ordered(answer.pieces) : ordered(nullptr);
-  return dump(out);
+  return json_text(out);
 }
 
 std::string detokenize_body(const detokenized& answer) {
-  return dump({{"prompt", answer.text}});
+  return json_text({{"prompt", answer.text}});
 }
 
 std::string model_body(const model_card& card, std::string_view id) {
-  return dump(card_json(card, id));
+  return json_text(card_json(card, id));
 }
 
 std::string models_body(const std::vector<model_card>& cards,
@@ -132,7 +128,7 @@ std::string models_body(const std::vector<model_card>& cards,
       data.push_back(card_json(cards.front(), alias));
     }
   }
-  return dump({{"object", "list"}, {"data", std::move(data)}});
+  return json_text({{"object", "list"}, {"data", std::move(data)}});
 }
 
 std::optional<error> failure_of(const chunk& c) {
@@ -235,13 +231,13 @@ std::string whole_reply::body(const reply_identity& who) const {
     one["finish_reason"] = reason_word(c.how, !read.calls.empty());
     choices.push_back(std::move(one));
   }
-  return dump({{"id", reply_id(shape_.api, who.ticket)},
-               {"object", is_chat ? "chat.completion" : "text_completion"},
-               {"created", who.created},
-               {"model", shape_.model},
-               {"system_fingerprint", who.fingerprint},
-               {"choices", std::move(choices)},
-               {"usage", usage_json(usage)}});
+  return json_text({{"id", reply_id(shape_.api, who.ticket)},
+                    {"object", is_chat ? "chat.completion" : "text_completion"},
+                    {"created", who.created},
+                    {"model", shape_.model},
+                    {"system_fingerprint", who.fingerprint},
+                    {"choices", std::move(choices)},
+                    {"usage", openai_usage(usage)}});
 }
 
 event_writer::event_writer(const reply_shape& shape, reply_identity who,
@@ -269,11 +265,11 @@ event_writer::event_writer(const reply_shape& shape, reply_identity who,
     }
   }
   const bool is_chat = shape.api == openai_api::chat;
-  head_ = dump({{"id", reply_id(shape.api, who_.ticket)},
-                {"object", is_chat ? "chat.completion.chunk" : "text_completion"},
-                {"created", who_.created},
-                {"model", shape.model},
-                {"system_fingerprint", who_.fingerprint}});
+  head_ = json_text({{"id", reply_id(shape.api, who_.ticket)},
+                     {"object", is_chat ? "chat.completion.chunk" : "text_completion"},
+                     {"created", who_.created},
+                     {"model", shape.model},
+                     {"system_fingerprint", who_.fingerprint}});
   head_.pop_back(); // the closing brace
   head_ += ",\"choices\":[";
   tail_ = shape.includes_usage ? "],\"usage\":null}\n\n" : "]}\n\n";
@@ -317,7 +313,7 @@ void event_writer::end_event(const chunk& c, std::uint32_t output_tokens, std::s
   }
   const auto& of_prompt = prompts_[c.choice / shape_.choices];
   out += "],\"usage\":";
-  out += dump(usage_json({of_prompt.prompt_tokens, of_prompt.cached_tokens, output_tokens}));
+  out += json_text(openai_usage({of_prompt.prompt_tokens, of_prompt.cached_tokens, output_tokens}));
   out += "}\n\n";
 }
 
@@ -356,7 +352,7 @@ std::string event_writer::delta_of(std::uint32_t choice, const call_delta& what)
   if (!what.calls.empty()) {
     delta["tool_calls"] = call_deltas_json({shape_.calls->format, who_.ticket, choice}, what.calls);
   }
-  return dump(delta);
+  return json_text(delta);
 }
 
 // What its client has had of the text is read for what follows, and not written again.
@@ -414,7 +410,7 @@ void event_writer::add_usage(std::string& out) {
   }
   begin_event(out);
   out += "],\"usage\":";
-  out += dump(usage_json(usage));
+  out += json_text(openai_usage(usage));
   out += "}\n\n";
 }
 

@@ -1,6 +1,7 @@
 #include "gateway/openai_tools.hpp"
 
 #include "gateway/json_text.hpp"
+#include "gateway/openai_fields.hpp"
 #include "runtime/grammar/compile.hpp"
 #include "runtime/grammar/json_value.hpp"
 #include "runtime/text/call_style.hpp"
@@ -12,15 +13,14 @@
 namespace baton::gateway {
 namespace {
 
-constexpr std::size_t name_bytes_max = 64; // OpenAI's
-constexpr std::size_t description_bytes_max = 64u << 10;
-constexpr std::size_t id_bytes_max = 256;   // of a call
+constexpr std::size_t function_name_bytes_max = 64; // OpenAI's
+constexpr std::size_t call_id_bytes_max = 256;      // of a call
 constexpr std::uint32_t calls_at_once = 16; // in one constrained answer: none goes on for ever
 
 bool is_name(std::string_view text) noexcept {
   constexpr std::string_view possible =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
-  return !text.empty() && text.size() <= name_bytes_max &&
+  return !text.empty() && text.size() <= function_name_bytes_max &&
          text.find_first_not_of(possible) == std::string_view::npos;
 }
 
@@ -29,7 +29,7 @@ std::string read_name(field_reader& function) {
   if (value && !(value->is_string() && is_name(value->get_ref<const std::string&>()))) {
     function.refuse(errc::invalid_value, "name",
                     fmt::format("the name of a function has 1 to {} letters, digits, '_' and '-'",
-                                name_bytes_max));
+                                function_name_bytes_max));
     return {};
   }
   return value ? value->get<std::string>() : std::string();
@@ -163,7 +163,7 @@ void read_choice(field_reader& fields, asked_tools& out) {
 std::string read_call(field_reader& call, const std::string& path) {
   std::string name, arguments;
   call.require("id");
-  const auto id = call.text("id", {}, id_bytes_max);
+  const auto id = call.text("id", {}, call_id_bytes_max);
   read_type(call, "function");
   call.require("function");
   call.object(
@@ -254,7 +254,7 @@ void read_calls_of(field_reader& message, const std::string& path, const request
                    chat_message& out) {
   if (out.role == "tool") {
     message.require("tool_call_id");
-    out.tool_call_id = message.text("tool_call_id", {}, id_bytes_max);
+    out.tool_call_id = message.text("tool_call_id", {}, call_id_bytes_max);
     return;
   }
   const auto* calls = out.role == "assistant" ? message.find("tool_calls") : nullptr;

@@ -4,6 +4,7 @@
 #include "gateway/http_api.hpp"
 #include "gateway/kserve_openapi.hpp"
 #include "gateway/openai_fields.hpp"
+#include "gateway/openapi_schema.hpp"
 #include "gateway/responses_request.hpp"
 #include "gateway/tgi_request.hpp"
 
@@ -16,7 +17,6 @@ namespace {
 
 using ordered = nlohmann::ordered_json;
 
-constexpr std::string_view json_media = "application/json";
 constexpr std::string_view event_media = "text/event-stream";
 constexpr std::string_view bytes_media = "application/octet-stream";
 constexpr std::string_view line_media = "application/x-ndjson";
@@ -45,7 +45,7 @@ struct route_words {
   std::string_view media = json_media;  // of its answer
   method_set methods = method_set::get; // without a body
 };
-constexpr std::array words{
+constexpr std::array route_texts{
     route_words{"/", "The page: chat beside a picture of the cluster", {}, "text/html"},
     route_words{"/page/", "A file of the page", {}, "text/javascript"},
     route_words{"/health", "Whether a request that came now would be served"},
@@ -115,99 +115,84 @@ std::string without_version(std::string_view path) {
   return out;
 }
 
-ordered typed(const char* type) {
-  return {{"type", type}};
-}
-
-ordered between(const real_range& range) {
+ordered range_schema(const real_range& range) {
   return {{"type", "number"},
           {range.excludes_least ? "exclusiveMinimum" : "minimum", range.least},
           {"maximum", range.most}};
 }
 
-ordered whole(std::int64_t least, std::int64_t most) {
-  return {{"type", "integer"}, {"minimum", least}, {"maximum", most}};
-}
-
-ordered list_of(ordered items) {
-  return {{"type", "array"}, {"items", std::move(items)}};
-}
-
-ordered one_of(std::initializer_list<ordered> all) {
-  auto any = ordered::array();
-  for (const auto& one : all) {
-    any.push_back(one);
-  }
-  return {{"anyOf", std::move(any)}};
-}
-
 // What the fields of generation take, by name. Each may be null as well, which is leaving it out.
 ordered sampling_schemas(const request_limits& l) {
-  const ordered ids = list_of(whole(0, INT32_MAX));
-  return {{"temperature", between(temperature_range)},
-          {"top_p", between(top_p_range)},
-          {"typical_p", between(typical_p_range)},
-          {"top_k", whole(-1, top_k_max)},
-          {"min_p", between(min_p_range)},
-          {"repetition_penalty", between(repetition_penalty_range)},
-          {"presence_penalty", between(penalty_range)},
-          {"frequency_penalty", between(penalty_range)},
-          {"logit_bias", {{"type", "object"}, {"additionalProperties", between(bias_range)}}},
-          {"seed", typed("integer")},
-          {"n", whole(1, l.choices_max)},
-          {"best_of", whole(1, l.choices_max)},
-          {"echo", typed("boolean")},
-          {"max_tokens", whole(-1, l.tokens_max)},
-          {"max_completion_tokens", whole(-1, l.tokens_max)},
-          {"min_tokens", whole(0, l.tokens_max)},
-          {"ignore_eos", typed("boolean")},
-          {"include_stop_str_in_output", typed("boolean")},
-          {"stop", one_of({typed("string"), list_of(typed("string"))})},
+  const ordered ids = list_schema(integer_schema(0, INT32_MAX));
+  return {{"temperature", range_schema(temperature_range)},
+          {"top_p", range_schema(top_p_range)},
+          {"typical_p", range_schema(typical_p_range)},
+          {"top_k", integer_schema(-1, top_k_max)},
+          {"min_p", range_schema(min_p_range)},
+          {"repetition_penalty", range_schema(repetition_penalty_range)},
+          {"presence_penalty", range_schema(penalty_range)},
+          {"frequency_penalty", range_schema(penalty_range)},
+          {"logit_bias", {{"type", "object"}, {"additionalProperties", range_schema(bias_range)}}},
+          {"seed", type_schema("integer")},
+          {"n", integer_schema(1, l.choices_max)},
+          {"best_of", integer_schema(1, l.choices_max)},
+          {"echo", type_schema("boolean")},
+          {"max_tokens", integer_schema(-1, l.tokens_max)},
+          {"max_completion_tokens", integer_schema(-1, l.tokens_max)},
+          {"min_tokens", integer_schema(0, l.tokens_max)},
+          {"ignore_eos", type_schema("boolean")},
+          {"include_stop_str_in_output", type_schema("boolean")},
+          {"stop", any_schema({type_schema("string"), list_schema(type_schema("string"))})},
           {"stop_token_ids", ids},
-          {"top_logprobs", whole(0, l.logprobs_max)},
-          {"num_speculative_tokens", whole(0, speculative_tokens_max)}};
+          {"top_logprobs", integer_schema(0, l.logprobs_max)},
+          {"num_speculative_tokens", integer_schema(0, speculative_tokens_max)}};
 }
 
 ordered other_schemas(const request_limits& l) {
-  const ordered ids = list_of(whole(0, INT32_MAX));
-  const ordered any_schema = one_of({typed("object"), typed("string"), typed("boolean")});
+  const ordered ids = list_schema(integer_schema(0, INT32_MAX));
+  const ordered anything =
+      any_schema({type_schema("object"), type_schema("string"), type_schema("boolean")});
   const ordered message{{"type", "object"}, {"required", {"role"}}};
-  auto tools = list_of({{"type", "object"}, {"required", {"type", "function"}}});
+  auto tools = list_schema({{"type", "object"}, {"required", {"type", "function"}}});
   tools["maxItems"] = l.tools_max;
-  auto messages = list_of(message);
+  auto messages = list_schema(message);
   messages["minItems"] = 1;
   messages["maxItems"] = l.messages_max;
-  return {{"model", typed("string")},
-          {"messages", messages},
-          {"prompt", one_of({typed("string"), ids, list_of(typed("string")), list_of(ids)})},
-          {"input", one_of({typed("string"), ids, list_of(typed("string")), list_of(ids)})},
-          {"encoding_format", {{"enum", {"float", "base64"}}}},
-          {"tokens", ids},
-          {"tools", tools},
-          {"tool_choice", one_of({{{"enum", {"none", "auto", "required"}}}, typed("object")})},
-          {"parallel_tool_calls", typed("boolean")},
-          {"stream", typed("boolean")},
-          {"stream_options", typed("object")},
-          {"response_format", typed("object")},
-          {"structured_outputs", typed("object")},
-          {"guided_json", any_schema},
-          {"guided_regex", typed("string")},
-          {"guided_choice", list_of(typed("string"))},
-          {"guided_grammar", typed("string")},
-          {"add_generation_prompt", typed("boolean")},
-          {"add_special_tokens", typed("boolean")},
-          {"continue_final_message", typed("boolean")},
-          {"chat_template_kwargs", typed("object")},
-          {"documents", list_of(typed("object"))},
-          {"return_token_strs", typed("boolean")},
-          {"resumable", typed("boolean")},
-          {"truncate_prompt_tokens", whole(-1, static_cast<std::int64_t>(l.prompt_ids_max))},
-          {"priority", whole(INT32_MIN, INT32_MAX)},
-          {"cache_salt", typed("string")},
-          {"request_id", typed("string")},
-          {"user", typed("string")},
-          {"safety_identifier", typed("string")},
-          {"prompt_cache_key", typed("string")}};
+  return {
+      {"model", type_schema("string")},
+      {"messages", messages},
+      {"prompt", any_schema({type_schema("string"), ids, list_schema(type_schema("string")),
+                             list_schema(ids)})},
+      {"input", any_schema({type_schema("string"), ids, list_schema(type_schema("string")),
+                            list_schema(ids)})},
+      {"encoding_format", {{"enum", {"float", "base64"}}}},
+      {"tokens", ids},
+      {"tools", tools},
+      {"tool_choice",
+       any_schema({{{"enum", {"none", "auto", "required"}}}, type_schema("object")})},
+      {"parallel_tool_calls", type_schema("boolean")},
+      {"stream", type_schema("boolean")},
+      {"stream_options", type_schema("object")},
+      {"response_format", type_schema("object")},
+      {"structured_outputs", type_schema("object")},
+      {"guided_json", anything},
+      {"guided_regex", type_schema("string")},
+      {"guided_choice", list_schema(type_schema("string"))},
+      {"guided_grammar", type_schema("string")},
+      {"add_generation_prompt", type_schema("boolean")},
+      {"add_special_tokens", type_schema("boolean")},
+      {"continue_final_message", type_schema("boolean")},
+      {"chat_template_kwargs", type_schema("object")},
+      {"documents", list_schema(type_schema("object"))},
+      {"return_token_strs", type_schema("boolean")},
+      {"resumable", type_schema("boolean")},
+      {"truncate_prompt_tokens", integer_schema(-1, static_cast<std::int64_t>(l.prompt_ids_max))},
+      {"priority", integer_schema(INT32_MIN, INT32_MAX)},
+      {"cache_salt", type_schema("string")},
+      {"request_id", type_schema("string")},
+      {"user", type_schema("string")},
+      {"safety_identifier", type_schema("string")},
+      {"prompt_cache_key", type_schema("string")}};
 }
 
 // All names that the reader of this body asks for; of an empty one it lacks what is needed.
@@ -231,23 +216,23 @@ std::set<std::string, std::less<>> fields_of(body_kind kind, const request_limit
 }
 
 ordered or_null(ordered schema) {
-  return one_of({std::move(schema), typed("null")});
+  return any_schema({std::move(schema), type_schema("null")});
 }
 
 // Where TGI's parameters are not OpenAI's.
 ordered tgi_schemas(const request_limits& l) {
-  return {{"temperature", between({0, temperature_range.most, true})},
-          {"top_k", whole(1, top_k_max)},
-          {"frequency_penalty", between(penalty_range)},
-          {"seed", whole(0, std::numeric_limits<std::int64_t>::max())},
-          {"do_sample", typed("boolean")},
-          {"watermark", typed("boolean")},
-          {"max_new_tokens", whole(1, l.tokens_max)},
-          {"details", typed("boolean")},
-          {"decoder_input_details", typed("boolean")},
-          {"return_full_text", typed("boolean")},
-          {"top_n_tokens", whole(0, l.logprobs_max)},
-          {"truncate", whole(1, static_cast<std::int64_t>(l.prompt_ids_max))},
+  return {{"temperature", range_schema({0, temperature_range.most, true})},
+          {"top_k", integer_schema(1, top_k_max)},
+          {"frequency_penalty", range_schema(penalty_range)},
+          {"seed", integer_schema(0, std::numeric_limits<std::int64_t>::max())},
+          {"do_sample", type_schema("boolean")},
+          {"watermark", type_schema("boolean")},
+          {"max_new_tokens", integer_schema(1, l.tokens_max)},
+          {"details", type_schema("boolean")},
+          {"decoder_input_details", type_schema("boolean")},
+          {"return_full_text", type_schema("boolean")},
+          {"top_n_tokens", integer_schema(0, l.logprobs_max)},
+          {"truncate", integer_schema(1, static_cast<std::int64_t>(l.prompt_ids_max))},
           {"grammar", {{"type", "object"}, {"required", {"type", "value"}}}}};
 }
 
@@ -264,7 +249,8 @@ ordered tgi_body_schema(const gateway_config& config) {
     parameters[name] = known.contains(name) ? or_null(known[name]) : ordered::object();
   }
   for (const auto& name : fields.body) {
-    properties[name] = or_null(name == "model" ? typed("string") : typed("boolean")); // `stream`
+    properties[name] =
+        or_null(name == "model" ? type_schema("string") : type_schema("boolean")); // `stream`
   }
   properties["inputs"] = tgi_inputs();
   properties["parameters"] = or_null({{"type", "object"}, {"properties", std::move(parameters)}});
@@ -274,13 +260,14 @@ ordered tgi_body_schema(const gateway_config& config) {
 ordered tgi_tokenize_schema() {
   return {{"type", "object"},
           {"required", {"inputs"}},
-          {"properties", {{"inputs", tgi_inputs()}, {"model", or_null(typed("string"))}}}};
+          {"properties", {{"inputs", tgi_inputs()}, {"model", or_null(type_schema("string"))}}}};
 }
 
 ordered body_schema(body_kind kind, const request_limits& limits) {
   auto known = sampling_schemas(limits);
   known.update(other_schemas(limits));
-  known["logprobs"] = kind == body_kind::chat ? typed("boolean") : whole(0, limits.logprobs_max);
+  known["logprobs"] =
+      kind == body_kind::chat ? type_schema("boolean") : integer_schema(0, limits.logprobs_max);
   auto properties = ordered::object();
   for (const auto& name : fields_of(kind, limits)) {
     const auto row = known.find(name);
@@ -305,7 +292,7 @@ ordered vllm_body_schema(const request_limits& limits) {
   for (const auto* name : {"echo", "logprobs", "best_of", "stream_options", "resumable"}) {
     out["properties"].erase(name);
   }
-  out["properties"]["prompt"] = typed("string");
+  out["properties"]["prompt"] = type_schema("string");
   return out;
 }
 
@@ -313,22 +300,22 @@ ordered response_body_schema(const gateway_config& config) {
   const auto& l = config.request;
   auto known = sampling_schemas(l);
   known.update(other_schemas(l));
-  auto items = list_of(typed("object"));
+  auto items = list_schema(type_schema("object"));
   items["minItems"] = 1;
   items["maxItems"] = l.messages_max;
-  known.update({{"max_output_tokens", whole(1, l.tokens_max)},
-                {"instructions", typed("string")},
-                {"previous_response_id", typed("string")},
-                {"metadata", {{"type", "object"}, {"additionalProperties", typed("string")}}},
-                {"text", typed("object")},
-                {"store", typed("boolean")},
-                {"background", typed("boolean")}});
+  known.update({{"max_output_tokens", integer_schema(1, l.tokens_max)},
+                {"instructions", type_schema("string")},
+                {"previous_response_id", type_schema("string")},
+                {"metadata", {{"type", "object"}, {"additionalProperties", type_schema("string")}}},
+                {"text", type_schema("object")},
+                {"store", type_schema("boolean")},
+                {"background", type_schema("boolean")}});
   known["tools"]["items"] = {{"type", "object"}, {"required", {"type", "name"}}};
   auto properties = ordered::object();
   for (const auto& name : response_fields_of(config)) {
     properties[name] = known.contains(name) ? or_null(known[name]) : ordered::object();
   }
-  properties["input"] = one_of({typed("string"), std::move(items)});
+  properties["input"] = any_schema({type_schema("string"), std::move(items)});
   return {{"type", "object"}, {"required", {"input"}}, {"properties", std::move(properties)}};
 }
 
@@ -337,15 +324,15 @@ ordered body_schema_of(body_kind kind, const gateway_config& config) {
   case body_kind::any:
     return ordered::object();
   case body_kind::none:
-    return typed("object");
+    return type_schema("object");
   case body_kind::tgi:
     return tgi_body_schema(config);
   case body_kind::generate:
-    return one_of({tgi_body_schema(config), vllm_body_schema(config.request)});
+    return any_schema({tgi_body_schema(config), vllm_body_schema(config.request)});
   case body_kind::response:
     return response_body_schema(config);
   case body_kind::tokenize:
-    return one_of({body_schema(kind, config.request), tgi_tokenize_schema()});
+    return any_schema({body_schema(kind, config.request), tgi_tokenize_schema()});
   case body_kind::infer:
     return kserve_infer_schema(sampling_schemas(config.request), config);
   case body_kind::kserve_generate:
@@ -357,10 +344,6 @@ ordered body_schema_of(body_kind kind, const gateway_config& config) {
   default:
     return body_schema(kind, config.request);
   }
-}
-
-ordered content_of(std::string_view media, ordered schema) {
-  return {{std::string(media), {{"schema", std::move(schema)}}}};
 }
 
 // A WebSocket begins as a GET.
@@ -402,56 +385,57 @@ ordered error_of(api_family speaks) {
 // Of a route whose body says in whose words it is.
 ordered error_of(const route_row& route, body_kind body) {
   const bool has_two = body == body_kind::generate || body == body_kind::tokenize;
-  return has_two ? one_of({error_of(api_family::openai), error_of(api_family::tgi)})
+  return has_two ? any_schema({error_of(api_family::openai), error_of(api_family::tgi)})
                  : error_of(route.speaks);
 }
 
 ordered operation_of(const route_row& route, const gateway_config& config) {
   const auto path = without_version(route.path);
-  const auto row = std::find_if(words.begin(), words.end(), [&](const route_words& w) {
+  const auto row = std::find_if(route_texts.begin(), route_texts.end(), [&](const route_words& w) {
     const auto methods = w.body != body_kind::none ? method_set::post : w.methods;
     return w.path == path && openapi_method(methods) == openapi_method(route.methods);
   });
-  const auto told = row == words.end() ? route_words{route.path, route.path} : *row;
+  const auto told = row == route_texts.end() ? route_words{route.path, route.path} : *row;
   ordered out{{"summary", told.summary}};
   if (route.access == route_access::open || route.access == route_access::page) {
     out["security"] = ordered::array();
   }
   for (const auto& name : names_in(openapi_path(route))) {
     out["parameters"].push_back(
-        {{"name", name}, {"in", "path"}, {"required", true}, {"schema", typed("string")}});
+        {{"name", name}, {"in", "path"}, {"required", true}, {"schema", type_schema("string")}});
   }
   if (told.body != body_kind::none) {
     const bool may_be_empty = told.body == body_kind::index || told.body == body_kind::load;
     const auto media = told.body == body_kind::any ? "*/*" : json_media;
     out["requestBody"] = {{"required", !may_be_empty},
-                          {"content", content_of(media, body_schema_of(told.body, config))}};
+                          {"content", media_content(media, body_schema_of(told.body, config))}};
   }
   if (told.body == body_kind::infer) { // JSON, and the tensors' bytes behind it
-    out["requestBody"]["content"].update(content_of(bytes_media, ordered::object()));
+    out["requestBody"]["content"].update(media_content(bytes_media, ordered::object()));
   }
   ordered answer{{"description", "The answer"},
-                 {"content", content_of(told.media, ordered::object())}};
+                 {"content", media_content(told.media, ordered::object())}};
   const bool may_stream = told.body == body_kind::chat || told.body == body_kind::completions ||
                           told.body == body_kind::response ||
                           (told.body == body_kind::tgi && route.path == "/") ||
                           (route.path == "/v1/responses/{id}" && route.methods == method_set::get);
   if (may_stream) {
-    answer["content"].update(content_of(event_media, ordered::object()));
+    answer["content"].update(media_content(event_media, ordered::object()));
   }
   if (told.body == body_kind::generate) {
-    answer["content"].update(content_of(line_media, ordered::object()));
+    answer["content"].update(media_content(line_media, ordered::object()));
   }
   if (told.body == body_kind::infer) {
-    answer["content"].update(content_of(bytes_media, ordered::object()));
+    answer["content"].update(media_content(bytes_media, ordered::object()));
   }
   if (route.methods == method_set::socket) {
     out["responses"]["101"] = {{"description", "The protocol is WebSocket from here on"}};
   } else {
     out["responses"]["200"] = std::move(answer);
   }
-  out["responses"]["default"] = {{"description", "A refusal, or what went wrong"},
-                                 {"content", content_of(json_media, error_of(route, told.body))}};
+  out["responses"]["default"] = {
+      {"description", "A refusal, or what went wrong"},
+      {"content", media_content(json_media, error_of(route, told.body))}};
   return out;
 }
 
@@ -460,19 +444,20 @@ ordered error_schema() {
   const ordered inner{{"type", "object"},
                       {"required", {"message", "type", "param", "code"}},
                       {"properties",
-                       {{"message", typed("string")},
-                        {"type", typed("string")},
+                       {{"message", type_schema("string")},
+                        {"type", type_schema("string")},
                         {"param", text_or_null},
-                        {"code", typed("string")},
-                        {"retry_after", typed("number")},
-                        {"queue_position", typed("integer")}}}};
+                        {"code", type_schema("string")},
+                        {"retry_after", type_schema("number")},
+                        {"queue_position", type_schema("integer")}}}};
   return {{"type", "object"}, {"required", {"error"}}, {"properties", {{"error", inner}}}};
 }
 
 ordered tgi_error_schema() {
-  return {{"type", "object"},
-          {"required", {"error"}},
-          {"properties", {{"error", typed("string")}, {"error_type", typed("string")}}}};
+  return {
+      {"type", "object"},
+      {"required", {"error"}},
+      {"properties", {{"error", type_schema("string")}, {"error_type", type_schema("string")}}}};
 }
 
 } // namespace

@@ -6,7 +6,7 @@
 namespace baton::gateway {
 namespace {
 
-constexpr std::string_view scheme = "http://";
+constexpr std::string_view http_scheme = "http://";
 constexpr std::string_view traces_path = "/v1/traces";
 
 template <class... Args>
@@ -44,12 +44,12 @@ result<otlp_endpoint> parse_otlp_endpoint(std::string_view text) {
         "on this machine, which speaks TLS to the others",
         text);
   }
-  if (!text.starts_with(scheme)) {
+  if (!text.starts_with(http_scheme)) {
     return refuse("gateway.otlp_endpoint = '{}' is no URL: write http://HOST:PORT (OTLP over HTTP, "
                   "port 4318 of a collector; not gRPC's 4317)",
                   text);
   }
-  const auto rest = text.substr(scheme.size());
+  const auto rest = text.substr(http_scheme.size());
   const auto slash = std::min(rest.find('/'), rest.size());
   const auto place = rest.substr(0, slash);
   auto path = rest.substr(slash);

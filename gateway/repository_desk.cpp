@@ -47,8 +47,9 @@ struct repository_state {
   }
 };
 
-repository_actor::behavior_type desk(repository_actor::stateful_pointer<repository_state> self,
-                                     repository_desk_config config) {
+repository_actor::behavior_type
+repository_desk(repository_actor::stateful_pointer<repository_state> self,
+                repository_desk_config config) {
   actors::install_fault_handlers(self);
   self->state.config = std::move(config);
   return {
@@ -88,7 +89,7 @@ repository_actor::behavior_type desk(repository_actor::stateful_pointer<reposito
 } // namespace
 
 repository_actor spawn_repository_desk(caf::actor_system& system, repository_desk_config config) {
-  return system.spawn(desk, std::move(config));
+  return system.spawn(repository_desk, std::move(config));
 }
 
 } // namespace baton::gateway

@@ -10,7 +10,7 @@
 namespace baton::gateway {
 namespace {
 
-std::string_view name_of(request_trace::operation asks) noexcept {
+std::string_view operation_name(request_trace::operation asks) noexcept {
   switch (asks) {
   case request_trace::operation::chat:
     return "chat";
@@ -200,7 +200,8 @@ std::string request_trace::name() const {
     return route.empty() ? door : route;
   }
   const auto& of = model.empty() ? model_asked : model;
-  return of.empty() ? std::string(name_of(asks)) : fmt::format("{} {}", name_of(asks), of);
+  return of.empty() ? std::string(operation_name(asks))
+                    : fmt::format("{} {}", operation_name(asks), of);
 }
 
 void request_trace::add_usage(std::vector<span_attribute>& to) const {
@@ -236,7 +237,7 @@ std::vector<span_attribute> request_trace::attributes() const {
       add("http.request.method", route.substr(0, route.find(' ')));
     }
   } else {
-    add("gen_ai.operation.name", std::string(name_of(asks)));
+    add("gen_ai.operation.name", std::string(operation_name(asks)));
     add("gen_ai.provider.name", std::string("baton"));
   }
   if (!model_asked.empty()) {

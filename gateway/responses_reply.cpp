@@ -1,6 +1,7 @@
 #include "gateway/responses_reply.hpp"
 
 #include "gateway/call_reply.hpp"
+#include "gateway/json_text.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -11,15 +12,11 @@ namespace {
 
 using ordered = nlohmann::ordered_json;
 
-std::string dump(const ordered& value) {
-  return value.dump(-1, ' ', false, ordered::error_handler_t::replace);
-}
-
 ordered error_json(const std::optional<error>& e) {
   return e ? ordered{{"code", row_of(e->code).name}, {"message", e->message}} : ordered(nullptr);
 }
 
-ordered usage_json(const token_usage& u) {
+ordered responses_usage(const token_usage& u) {
   return {{"input_tokens", u.prompt_tokens},
           {"input_tokens_details", {{"cached_tokens", u.cached_tokens}}},
           {"output_tokens", u.output_tokens},
@@ -95,7 +92,7 @@ chat_message answer_message(const response_shape& shape, const reply_identity& w
 
 std::string response_body(const response_shape& shape, const reply_identity& who,
                           const answer_log& log, const std::optional<error>& failure) {
-  return dump(told(shape, who, log, failure).object());
+  return json_text(told(shape, who, log, failure).object());
 }
 
 http_reply response_whole::reply(const reply_identity& who, const reply_times& /*when*/) const {
@@ -123,7 +120,7 @@ void response_events::say(std::string& out, std::string_view type, ordered body)
   if (number_ >= from_) {
     ordered data{{"type", type}, {"sequence_number", number_}};
     data.update(body);
-    fmt::format_to(std::back_inserter(out), "event: {}\ndata: {}\n\n", type, dump(data));
+    fmt::format_to(std::back_inserter(out), "event: {}\ndata: {}\n\n", type, json_text(data));
   }
   ++number_;
 }
@@ -324,7 +321,7 @@ ordered response_events::object() const {
     r["incomplete_details"] = {{"reason", "max_output_tokens"}};
   }
   if (has_ended_) {
-    r["usage"] = usage_json(usage_);
+    r["usage"] = responses_usage(usage_);
   }
   r.update(ordered::parse(shape_.asked));
   return r;
@@ -348,7 +345,7 @@ chat_message response_events::message() const {
     }
   }
   if (!calls.empty()) {
-    out.tool_calls = dump(calls);
+    out.tool_calls = json_text(calls);
   }
   return out;
 }

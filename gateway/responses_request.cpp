@@ -15,16 +15,14 @@ namespace {
 
 using ordered = nlohmann::ordered_json;
 
-constexpr std::size_t label_bytes_max = 1024; // user and the like
-constexpr std::size_t salt_bytes_max = 256;
-constexpr std::size_t id_bytes_max = 128; // of a response
+constexpr std::size_t response_id_bytes_max = 128; // of a response
 constexpr std::size_t instructions_bytes_max = limits::prompt_bytes_max;
 // OpenAI's bounds of `metadata`.
 constexpr std::size_t metadata_max = 16;
 constexpr std::size_t metadata_key_bytes_max = 64;
 constexpr std::size_t metadata_value_bytes_max = 512;
 
-constexpr unsupported_field unsupported[] = {
+constexpr unsupported_field unsupported_in_responses[] = {
     {"conversation", "", "previous_response_id"},
     {"include", "[]"},
     {"max_tool_calls", ""},
@@ -54,7 +52,7 @@ public:
     request.model = out.shape.model = read_model(fields_);
     request.input = read_input(fields_, config_.request);
     out.instructions = fields_.text("instructions", {}, instructions_bytes_max);
-    out.previous = fields_.text("previous_response_id", {}, id_bytes_max);
+    out.previous = fields_.text("previous_response_id", {}, response_id_bytes_max);
     read_drawing(request);
     read_tools(out.call);
     read_format(out.call);
@@ -274,7 +272,7 @@ result<response_create> parse_response(std::string_view body, const gateway_conf
   field_reader fields(*parsed);
   response_create out;
   response_reader(fields, body, config).read(out);
-  if (auto ok = fields.finish(unsupported); !ok) {
+  if (auto ok = fields.finish(unsupported_in_responses); !ok) {
     return ok.error();
   }
   if (auto ok = check_ranges(out.call.request, config.request); !ok) {
@@ -316,7 +314,7 @@ result<response_question> parse_response_question(std::string_view method,
   auto path = take_until(target, '?');
   response_question out;
   out.id = take_until(path, '/');
-  if (out.id.size() > id_bytes_max) {
+  if (out.id.size() > response_id_bytes_max) {
     return fail_param(errc::not_found, "response_id", "there is no such response");
   }
   if (method == "DELETE" || method == "POST") {
@@ -346,7 +344,7 @@ result<response_question> parse_response_question(std::string_view method,
       out.starting_after = number;
     } else {
       return fail_param(errc::unsupported_parameter, name.substr(0, label_bytes_max),
-                        "there is no parameter '{}'", name.substr(0, id_bytes_max));
+                        "there is no parameter '{}'", name.substr(0, response_id_bytes_max));
     }
   }
   if (out.starting_after && out.what != response_question::kind::events) {

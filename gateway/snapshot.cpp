@@ -5,11 +5,11 @@
 namespace baton::gateway {
 namespace {
 
-using names = std::vector<std::string_view>;
+using name_list = std::vector<std::string_view>;
 
 // Of the models, each once.
-names names_of_models(const snapshot& s) {
-  names all;
+name_list names_of_models(const snapshot& s) {
+  name_list all;
   for (const auto& p : s.pipelines) {
     if (std::find(all.begin(), all.end(), model_of(p)) == all.end()) {
       all.push_back(model_of(p));
@@ -19,7 +19,7 @@ names names_of_models(const snapshot& s) {
 }
 
 // "'a', 'b' and 'c'"
-std::string listed(const names& all) {
+std::string listed(const name_list& all) {
   std::string out;
   for (std::size_t i = 0; i < all.size(); ++i) {
     const auto* before = i == 0 ? "" : i + 1 == all.size() ? " and " : ", ";

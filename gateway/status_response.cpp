@@ -1,5 +1,7 @@
 #include "gateway/status_response.hpp"
 
+#include "gateway/json_text.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -8,10 +10,6 @@ namespace baton::gateway {
 namespace {
 
 using ordered = nlohmann::ordered_json;
-
-std::string dump(const ordered& value) {
-  return value.dump(-1, ' ', false, ordered::error_handler_t::replace);
-}
 
 ordered text_or_null(const std::string& text) {
   return text.empty() ? ordered(nullptr) : ordered(text);
@@ -136,26 +134,26 @@ std::string health_body(const snapshot& s) {
               {"reason", text_or_null(stand.reason)}};
   const auto cards = models_of(s);
   out["model"] = cards.empty() ? ordered(nullptr) : ordered(cards.front().name);
-  return dump(out);
+  return json_text(out);
 }
 
 std::string ping_body(const snapshot& s) {
   const auto stand = standing_of(s);
   if (stand.phase == phase::ready) {
-    return dump({{"status", "Healthy"}});
+    return json_text({{"status", "Healthy"}});
   }
-  return dump({{"status", "Unhealthy"}, {"reason", stand.reason}});
+  return json_text({{"status", "Unhealthy"}, {"reason", stand.reason}});
 }
 
 std::string version_body(const std::string& build) {
-  return dump({{"version", build}});
+  return json_text({{"version", build}});
 }
 
 std::string load_body(const snapshot& s, std::size_t requests_open) {
   ordered out{{"server_load", requests_open}};
   out["scheduler"] = load_or_null(first_of(s));
   add_pipelines(out, s);
-  return dump(out);
+  return json_text(out);
 }
 
 std::string cluster_body(const snapshot& s, std::size_t requests_open) {
@@ -187,7 +185,7 @@ std::string cluster_body(const snapshot& s, std::size_t requests_open) {
   out["generations"] = generations_json(s);
   out["load"] = load_or_null(first_of(s));
   add_pipelines(out, s);
-  return dump(out);
+  return json_text(out);
 }
 
 } // namespace baton::gateway

@@ -1,5 +1,7 @@
 #include "gateway/tensor_data.hpp"
 
+#include "gateway/kserve_body.hpp"
+#include "gateway/number_bytes.hpp"
 #include "gateway/openai_response.hpp"
 #include "runtime/text/utf8.hpp"
 #include "schema/limits.hpp"
@@ -14,40 +16,19 @@
 namespace baton::gateway {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "the protocol's bytes are");
-
-std::string shown(std::string_view text) { // a client's or a handler's, in messages
-  std::string out(text.substr(0, 64));
-  std::replace_if(
-      out.begin(), out.end(), [](unsigned char c) { return c < 0x20 || c > 0x7e; }, '?');
-  return out;
-}
-
 template <class... Args>
 error wrong(std::string_view name, fmt::format_string<Args...> text, Args&&... args) {
-  return {
-      errc::invalid_value,
-      fmt::format("tensor '{}' {}", shown(name), fmt::format(text, std::forward<Args>(args)...)),
-      shown(name)};
+  return {errc::invalid_value,
+          fmt::format("tensor '{}' {}", shown_name(name),
+                      fmt::format(text, std::forward<Args>(args)...)),
+          shown_name(name)};
 }
 
 error no_json(std::string_view name, std::string_view datatype) {
   return {errc::unsupported_parameter,
           fmt::format("tensor '{}' is of {}, which has no JSON: send and ask for binary data",
-                      shown(name), datatype),
-          shown(name)};
-}
-
-template <class Number>
-void append_number(std::string& out, Number number) {
-  out.append(reinterpret_cast<const char*>(&number), sizeof number);
-}
-
-template <class Number>
-Number number_at(std::string_view data) {
-  Number number;
-  std::memcpy(&number, data.data(), sizeof number);
-  return number;
+                      shown_name(name), datatype),
+          shown_name(name)};
 }
 
 // What the element type of a datatype is, told to a function: append<float> and so on.
@@ -184,7 +165,7 @@ result<std::string> bytes_of_json(std::string_view name, std::string_view dataty
                                   const json& data, std::size_t count) {
   const auto* row = find_datatype(datatype);
   if (!row) {
-    return wrong(name, "is of '{}', which is no datatype", shown(datatype));
+    return wrong(name, "is of '{}', which is no datatype", shown_name(datatype));
   }
   if (row->contents.empty()) {
     return no_json(name, datatype);
@@ -192,7 +173,7 @@ result<std::string> bytes_of_json(std::string_view name, std::string_view dataty
   gathering all{datatype, count, {}};
   if (!all.take(data) && all.wrong) {
     return wrong(name, "must be of {}: {} is none", datatype,
-                 shown(all.wrong->dump(-1, ' ', true, json::error_handler_t::replace)));
+                 shown_name(all.wrong->dump(-1, ' ', true, json::error_handler_t::replace)));
   }
   if (all.count != count) {
     return wrong(name, "has {} values, and its shape {}", all.count > count ? "more" : "fewer",
@@ -205,7 +186,7 @@ result<void> check_bytes(std::string_view name, std::string_view datatype, std::
                          std::size_t count) {
   const auto* row = find_datatype(datatype);
   if (!row) {
-    return wrong(name, "is of '{}', which is no datatype", shown(datatype));
+    return wrong(name, "is of '{}', which is no datatype", shown_name(datatype));
   }
   if (row->bytes > 0) {
     return bytes.size() == row->bytes * count

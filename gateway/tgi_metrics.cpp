@@ -1,5 +1,7 @@
 #include "gateway/tgi_metrics.hpp"
 
+#include "gateway/metric_family.hpp"
+
 #include <algorithm>
 
 namespace baton::gateway {
@@ -7,23 +9,13 @@ namespace {
 
 using prometheus::Histogram;
 
-const Histogram::BucketBoundaries request_seconds{0.05, 0.1, 0.3, 0.5, 0.8, 1,  1.5, 2,
-                                                  2.5,  5,   10,  15,  20,  30, 60,  120};
+const Histogram::BucketBoundaries tgi_request_seconds{0.05, 0.1, 0.3, 0.5, 0.8, 1,  1.5, 2,
+                                                      2.5,  5,   10,  15,  20,  30, 60,  120};
 const Histogram::BucketBoundaries token_seconds{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
                                                 0.075, 0.1,    0.15,  0.2,  0.3,   0.4,
                                                 0.5,   0.75,   1,     2.5,  5,     10};
-const Histogram::BucketBoundaries token_counts{1,   2,   4,    8,    16,   32,   64,    128,
-                                               256, 512, 1024, 2048, 4096, 8192, 16384, 32768};
-
-Histogram& histogram(prometheus::Registry& all, const char* name, const char* help,
-                     const prometheus::Labels& labels, const Histogram::BucketBoundaries& borders) {
-  return prometheus::BuildHistogram().Name(name).Help(help).Register(all).Add(labels, borders);
-}
-
-prometheus::Counter& counter(prometheus::Registry& all, const char* name, const char* help,
-                             const prometheus::Labels& labels) {
-  return prometheus::BuildCounter().Name(name).Help(help).Register(all).Add(labels);
-}
+const Histogram::BucketBoundaries tgi_token_counts{1,   2,   4,    8,    16,   32,   64,    128,
+                                                   256, 512, 1024, 2048, 4096, 8192, 16384, 32768};
 
 prometheus::Labels with_err(prometheus::Labels labels, std::string_view word) {
   labels.emplace("err", word);
@@ -34,20 +26,20 @@ prometheus::Labels with_err(prometheus::Labels labels, std::string_view word) {
 
 tgi_series::tgi_series(prometheus::Registry& all, const prometheus::Labels& labels)
     : duration_(histogram(all, "tgi_request_duration", "Duration of the entire request.", labels,
-                          request_seconds)),
+                          tgi_request_seconds)),
       validation_(histogram(all, "tgi_request_validation_duration",
                             "Duration of the request's validation: its text becomes tokens.",
-                            labels, request_seconds)),
+                            labels, tgi_request_seconds)),
       queue_(histogram(all, "tgi_request_queue_duration", "Time that the request waited.", labels,
-                       request_seconds)),
+                       tgi_request_seconds)),
       inference_(histogram(all, "tgi_request_inference_duration",
-                           "Duration of the request's inference.", labels, request_seconds)),
+                           "Duration of the request's inference.", labels, tgi_request_seconds)),
       input_length_(histogram(all, "tgi_request_input_length", "Length of the prompt in tokens.",
-                              labels, token_counts)),
+                              labels, tgi_token_counts)),
       generated_tokens_(histogram(all, "tgi_request_generated_tokens",
-                                  "Generated tokens of the request.", labels, token_counts)),
+                                  "Generated tokens of the request.", labels, tgi_token_counts)),
       max_new_tokens_(histogram(all, "tgi_request_max_new_tokens",
-                                "Tokens that the request may come to.", labels, token_counts)),
+                                "Tokens that the request may come to.", labels, tgi_token_counts)),
       time_per_token_(histogram(all, "tgi_request_mean_time_per_token_duration",
                                 "Mean time per token of the request.", labels, token_seconds)),
       success_(counter(all, "tgi_request_success", "Number of successful requests.", labels)),

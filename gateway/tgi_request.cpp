@@ -10,7 +10,7 @@
 namespace baton::gateway {
 namespace {
 
-constexpr std::size_t name_bytes_max = 256; // of a kind of grammar, of a schema
+constexpr std::size_t grammar_name_bytes_max = 256; // of a kind of grammar, of a schema
 
 // TGI takes 0 for none of these: what is off is left out.
 constexpr real_range warm_range{0, temperature_range.most, true};
@@ -158,7 +158,7 @@ private:
 
   void read_grammar() {
     fields_.object("grammar", [this](field_reader& grammar) {
-      const auto type = grammar.text("type", {}, name_bytes_max);
+      const auto type = grammar.text("type", {}, grammar_name_bytes_max);
       const auto* of = grammar.require("value");
       if (of && type == "json_schema") {
         read_named_schema(grammar);
@@ -177,7 +177,7 @@ private:
 
   void read_named_schema(field_reader& grammar) {
     grammar.object("value", [this](field_reader& inner) {
-      inner.text("name", {}, name_bytes_max);
+      inner.text("name", {}, grammar_name_bytes_max);
       inner.boolean("strict", true);
       inner.require("schema");
       take(read_schema(inner, "schema", schema_path, source_));

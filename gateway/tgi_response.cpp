@@ -1,6 +1,7 @@
 #include "gateway/tgi_response.hpp"
 
 #include "gateway/best_of.hpp"
+#include "gateway/json_text.hpp"
 #include "gateway/openai_logprobs.hpp"
 #include "gateway/openai_response.hpp"
 #include "gateway/tgi_error.hpp"
@@ -17,10 +18,6 @@ namespace baton::gateway {
 namespace {
 
 using ordered = nlohmann::ordered_json;
-
-std::string dump(const ordered& value) {
-  return value.dump(-1, ' ', false, ordered::error_handler_t::replace);
-}
 
 std::string_view reason_of(const chunk& last) noexcept {
   if (last.finish == finish::length) {
@@ -167,7 +164,7 @@ http_reply tgi_whole::reply(const reply_identity& /*who*/, const reply_times& wh
     body["details"] = std::move(details);
   }
   http_reply r;
-  r.body = dump(shape_.is_list ? ordered::array({std::move(body)}) : std::move(body));
+  r.body = json_text(shape_.is_list ? ordered::array({std::move(body)}) : std::move(body));
   r.headers = tgi_headers(shape_);
   const auto total = when.ended - when.read;
   const auto inference = when.ended - when.granted;
@@ -199,7 +196,7 @@ void tgi_events::add_token(const tgi_token& t, std::string& out) {
   fmt::format_to(std::back_inserter(open_), R"(data:{{"index":{},"token":)", ++index_);
   append_token(open_, t);
   if (shape_.top_n_tokens > 0) {
-    open_ += ",\"top_tokens\":" + dump(top_json(t.top));
+    open_ += ",\"top_tokens\":" + json_text(top_json(t.top));
   }
   open_ += ',';
 }
@@ -213,10 +210,10 @@ void tgi_events::add_end(const chunk& c, std::string& out) {
   out += "\"generated_text\":";
   append_json_string(out, shape_.lead + text_);
   out += ",\"details\":";
-  out += shape_.has_details ? dump({{"finish_reason", reason_of(c)},
-                                    {"generated_tokens", c.output_tokens},
-                                    {"seed", seed_json(shape_, c.choice)},
-                                    {"input_length", c.prompt_tokens}})
+  out += shape_.has_details ? json_text({{"finish_reason", reason_of(c)},
+                                         {"generated_tokens", c.output_tokens},
+                                         {"seed", seed_json(shape_, c.choice)},
+                                         {"input_length", c.prompt_tokens}})
                             : "null";
   out += "}\n\n";
   has_ended_ = true;
@@ -284,24 +281,24 @@ std::string tgi_tokenize_body(const tokenized& answer, std::string_view text) {
                    {"start", start},
                    {"stop", stop}});
   }
-  return dump(out);
+  return json_text(out);
 }
 
 std::string tgi_info_body(const model_card& card, const gateway_config& config) {
-  return dump({{"model_id", card.name},
-               {"model_sha", nullptr},
-               {"model_pipeline_tag", "text-generation"},
-               {"max_concurrent_requests", config.requests_max},
-               {"max_best_of", config.request.choices_max},
-               {"max_stop_sequences", config.request.stop_texts_max},
-               {"max_input_tokens", std::max(1U, card.context_max) - 1},
-               {"max_total_tokens", card.context_max},
-               {"validation_workers", 1},
-               {"max_client_batch_size", 1},
-               {"router", "baton"},
-               {"version", config.build},
-               {"sha", nullptr},
-               {"docker_label", nullptr}});
+  return json_text({{"model_id", card.name},
+                    {"model_sha", nullptr},
+                    {"model_pipeline_tag", "text-generation"},
+                    {"max_concurrent_requests", config.requests_max},
+                    {"max_best_of", config.request.choices_max},
+                    {"max_stop_sequences", config.request.stop_texts_max},
+                    {"max_input_tokens", std::max(1U, card.context_max) - 1},
+                    {"max_total_tokens", card.context_max},
+                    {"validation_workers", 1},
+                    {"max_client_batch_size", 1},
+                    {"router", "baton"},
+                    {"version", config.build},
+                    {"sha", nullptr},
+                    {"docker_label", nullptr}});
 }
 
 } // namespace baton::gateway

@@ -104,4 +104,12 @@ http_reply torchserve_reply(std::string json_text, int status) {
   return reply;
 }
 
+http_reply torchserve_json(const ordered& value, int status) {
+  return torchserve_reply(value.dump(2, ' ', false, ordered::error_handler_t::replace), status);
+}
+
+http_reply torchserve_status(const std::string& text, int status) {
+  return torchserve_json({{"status", text}}, status);
+}
+
 } // namespace baton::gateway

@@ -5,6 +5,8 @@
 #include "gateway/http_text.hpp"
 #include "schema/messages.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include <string>
 #include <string_view>
 
@@ -26,5 +28,8 @@ http_reply torchserve_refusal(const rejected& no, int overload_status);
 error torchserve_busy(error e, std::string_view model);
 // JSON as it writes it: indented by two, with a line end.
 http_reply torchserve_reply(std::string json_text, int status = 200);
+http_reply torchserve_json(const nlohmann::ordered_json& value, int status = 200);
+// {"status":TEXT}
+http_reply torchserve_status(const std::string& text, int status = 200);
 
 } // namespace baton::gateway

@@ -15,14 +15,6 @@ using ordered = nlohmann::ordered_json;
 
 constexpr std::int32_t list_max = 100; // TorchServe's
 
-http_reply reply_of(const ordered& value, int status = 200) {
-  return torchserve_reply(value.dump(2, ' ', false, ordered::error_handler_t::replace), status);
-}
-
-http_reply status_reply(const std::string& text) {
-  return reply_of({{"status", text}});
-}
-
 std::vector<std::pair<std::string, std::string>> all_of(const snapshot& s, model_urls urls) {
   for (const auto& p : s.pipelines) {
     urls.emplace(model_of(p), model_of(p));
@@ -133,7 +125,7 @@ result<http_reply> list_managed(const snapshot& s, const torchserve_target& aske
   for (auto i = begin; i < end; ++i) {
     out["models"].push_back({{"modelName", all[i].first}, {"modelUrl", all[i].second}});
   }
-  return reply_of(out);
+  return torchserve_json(out);
 }
 
 http_reply describe_managed(const snapshot& s, const gateway_config& config,
@@ -171,7 +163,7 @@ http_reply describe_managed(const snapshot& s, const gateway_config& config,
   if (is_customized) {
     out["customizedMetadata"] = customized(s, pipelines);
   }
-  return reply_of(ordered::array({std::move(out)}));
+  return torchserve_json(ordered::array({std::move(out)}));
 }
 
 result<scale_range> read_scale(const torchserve_target& asked) {
@@ -194,8 +186,8 @@ result<scale_range> read_scale(const torchserve_target& asked) {
 }
 
 http_reply scaled_managed(std::int32_t workers, const managed_model& model) {
-  return status_reply(fmt::format("Workers scaled to {} for model: {}{}", workers, model.name,
-                                  model.version ? ", version: " + *model.version : ""));
+  return torchserve_status(fmt::format("Workers scaled to {} for model: {}{}", workers, model.name,
+                                       model.version ? ", version: " + *model.version : ""));
 }
 
 result<http_reply> scale_managed(const snapshot& s, const managed_model& model,
@@ -236,12 +228,13 @@ error refusal_to_unregister() {
 }
 
 http_reply set_default_managed(const managed_model& model) {
-  return status_reply(fmt::format("Default version successfully updated for model \"{}\" to \"{}\"",
-                                  model.name, torchserve_version));
+  return torchserve_status(
+      fmt::format("Default version successfully updated for model \"{}\" to \"{}\"", model.name,
+                  torchserve_version));
 }
 
 http_reply ready_managed(const snapshot& s, const managed_model& model) {
-  return reply_of({{"name", model.name}, {"ready", is_served(s, model.name)}});
+  return torchserve_json({{"name", model.name}, {"ready", is_served(s, model.name)}});
 }
 
 } // namespace baton::gateway

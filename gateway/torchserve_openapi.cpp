@@ -1,5 +1,6 @@
 #include "gateway/torchserve_openapi.hpp"
 
+#include "gateway/openapi_schema.hpp"
 #include "gateway/request_check.hpp"
 
 #include <nlohmann/json.hpp>
@@ -151,11 +152,7 @@ const operation_row rows[] = {
      "text/plain"},
 };
 
-ordered typed(const char* type) {
-  return {{"type", type}};
-}
-
-ordered between(const real_range& range) {
+ordered range_schema_3_0(const real_range& range) {
   ordered out{{"type", "number"}, {"minimum", range.least}, {"maximum", range.most}};
   if (range.excludes_least) { // as OpenAPI 3.0 says it
     out["exclusiveMinimum"] = true;
@@ -163,21 +160,17 @@ ordered between(const real_range& range) {
   return out;
 }
 
-ordered whole(std::int64_t least, std::int64_t most) {
-  return {{"type", "integer"}, {"minimum", least}, {"maximum", most}};
-}
-
 // The best known fields; docs/compatibility.md has all.
 ordered prediction_schema(const request_limits& l) {
-  ordered fields{{"prompt", typed("string")},
-                 {"max_tokens", whole(1, l.tokens_max)},
-                 {"max_new_tokens", whole(1, l.tokens_max)},
-                 {"temperature", between(temperature_range)},
-                 {"top_p", between(top_p_range)},
-                 {"top_k", whole(-1, top_k_max)},
-                 {"seed", typed("integer")},
-                 {"stream", typed("boolean")},
-                 {"streaming", typed("boolean")}};
+  ordered fields{{"prompt", type_schema("string")},
+                 {"max_tokens", integer_schema(1, l.tokens_max)},
+                 {"max_new_tokens", integer_schema(1, l.tokens_max)},
+                 {"temperature", range_schema_3_0(temperature_range)},
+                 {"top_p", range_schema_3_0(top_p_range)},
+                 {"top_k", integer_schema(-1, top_k_max)},
+                 {"seed", type_schema("integer")},
+                 {"stream", type_schema("boolean")},
+                 {"streaming", type_schema("boolean")}};
   return {{"type", "object"}, {"required", {"prompt"}}, {"properties", std::move(fields)}};
 }
 
@@ -186,19 +179,20 @@ ordered schemas(const request_limits& l) {
   ordered instances{{"type", "array"},
                     {"minItems", 1},
                     {"maxItems", l.choices_max},
-                    {"items", {{"oneOf", {typed("string"), reference}}}}};
-  return {
-      {"Prediction", prediction_schema(l)},
-      {"Openai", {{"type", "object"}, {"description", "As at gateway.http"}}},
-      {"Instances",
-       {{"type", "object"},
-        {"required", {"instances"}},
-        {"properties", {{"instances", std::move(instances)}}}}},
-      {"Error",
-       {{"type", "object"},
-        {"required", {"code", "type", "message"}},
-        {"properties",
-         {{"code", typed("integer")}, {"type", typed("string")}, {"message", typed("string")}}}}}};
+                    {"items", {{"oneOf", {type_schema("string"), reference}}}}};
+  return {{"Prediction", prediction_schema(l)},
+          {"Openai", {{"type", "object"}, {"description", "As at gateway.http"}}},
+          {"Instances",
+           {{"type", "object"},
+            {"required", {"instances"}},
+            {"properties", {{"instances", std::move(instances)}}}}},
+          {"Error",
+           {{"type", "object"},
+            {"required", {"code", "type", "message"}},
+            {"properties",
+             {{"code", type_schema("integer")},
+              {"type", type_schema("string")},
+              {"message", type_schema("string")}}}}}};
 }
 
 ordered parameters_of(const operation_row& row) {
@@ -206,18 +200,14 @@ ordered parameters_of(const operation_row& row) {
   for (const auto* name : {"model_name", "model_version"}) {
     if (std::string_view(row.path).find(name) != std::string_view::npos) {
       all.push_back(
-          {{"in", "path"}, {"name", name}, {"required", true}, {"schema", typed("string")}});
+          {{"in", "path"}, {"name", name}, {"required", true}, {"schema", type_schema("string")}});
     }
   }
   for (const auto* name : row.query) {
     all.push_back(
-        {{"in", "query"}, {"name", name}, {"required", false}, {"schema", typed("string")}});
+        {{"in", "query"}, {"name", name}, {"required", false}, {"schema", type_schema("string")}});
   }
   return all;
-}
-
-ordered content_of(const std::string& media, ordered schema) {
-  return {{media, {{"schema", std::move(schema)}}}};
 }
 
 ordered operation_of(const operation_row& row) {
@@ -225,20 +215,20 @@ ordered operation_of(const operation_row& row) {
       {"summary", row.summary}, {"operationId", row.id}, {"parameters", parameters_of(row)}};
   if (row.body) {
     const ordered schema{{"$ref", std::string("#/components/schemas/") + row.body}};
-    auto content = content_of("application/json", schema);
+    auto content = media_content("application/json", schema);
     if (row.media != std::string_view("application/json")) {
-      content.update(content_of("text/plain", typed("string")));
+      content.update(media_content("text/plain", type_schema("string")));
     }
     out["requestBody"] = {{"required", true}, {"content", std::move(content)}};
   }
-  auto answer = content_of(row.media, ordered::object());
+  auto answer = media_content(row.media, ordered::object());
   if (row.body && row.media == std::string_view("text/plain")) {
-    answer.update(content_of("application/json", ordered::object()));
+    answer.update(media_content("application/json", ordered::object()));
   }
   out["responses"]["200"] = {{"description", "The answer"}, {"content", std::move(answer)}};
   out["responses"]["default"] = {
       {"description", "A refusal, or what went wrong"},
-      {"content", content_of("application/json", {{"$ref", "#/components/schemas/Error"}})}};
+      {"content", media_content("application/json", {{"$ref", "#/components/schemas/Error"}})}};
   return out;
 }
 

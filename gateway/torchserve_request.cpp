@@ -13,7 +13,6 @@
 namespace baton::gateway {
 namespace {
 
-constexpr std::string_view json_media = "application/json";
 constexpr std::string_view text_media = "text/plain";
 constexpr std::string_view form_media = "application/x-www-form-urlencoded";
 constexpr std::string_view parts_media = "multipart/form-data";

@@ -18,11 +18,6 @@ using ordered = nlohmann::ordered_json;
 
 constexpr std::size_t shown_max = 256; // of what a client says, in messages
 
-http_reply status_reply(const std::string& text, int status = 200) {
-  const ordered value{{"status", text}};
-  return torchserve_reply(value.dump(2, ' ', false, ordered::error_handler_t::replace), status);
-}
-
 result<void> check_known(const torchserve_target& asked,
                          std::initializer_list<std::string_view> known) {
   for (const auto& [name, value] : asked.query) {
@@ -189,28 +184,28 @@ http_reply tell_store(const change_model& asked, const model_changed& done) {
   switch (asked.what) {
   case model_order::enlist:
     if (done.workers == 0) {
-      return status_reply(fmt::format(
+      return torchserve_status(fmt::format(
           "Model \"{}\" Version: {} registered with 0 initial workers. Use scale workers API to "
           "add workers for the model.",
           done.model, done.version));
     }
-    return asked.waits
-               ? status_reply(fmt::format("Model \"{}\" Version: {} registered with {} initial "
-                                          "workers",
-                                          done.model, done.version, done.workers))
-               : status_reply("Processing worker updates...", accepted);
+    return asked.waits ? torchserve_status(
+                             fmt::format("Model \"{}\" Version: {} registered with {} initial "
+                                         "workers",
+                                         done.model, done.version, done.workers))
+                       : torchserve_status("Processing worker updates...", accepted);
   case model_order::scale:
     return asked.waits
                ? scaled_managed(static_cast<std::int32_t>(done.workers),
                                 {done.model, asked.version.empty() ? std::nullopt
                                                                    : std::optional(done.version)})
-               : status_reply("Processing worker updates...", accepted);
+               : torchserve_status("Processing worker updates...", accepted);
   case model_order::set_default:
-    return status_reply(
+    return torchserve_status(
         fmt::format("Default version successfully updated for model \"{}\" to \"{}\"", done.model,
                     done.version));
   default:
-    return status_reply(fmt::format("Model \"{}\" unregistered", done.model));
+    return torchserve_status(fmt::format("Model \"{}\" unregistered", done.model));
   }
 }
 

@@ -37,9 +37,9 @@ std::optional<std::string> form_decoded(std::string_view text) {
   return percent_decoded(spaced);
 }
 
-torchserve_route route(is what, std::string_view name, std::string_view methods,
-                       std::string model = {}, std::optional<std::string> version = {},
-                       std::string suffix = {}) {
+torchserve_route route_to(is what, std::string_view name, std::string_view methods,
+                          std::string model = {}, std::optional<std::string> version = {},
+                          std::string suffix = {}) {
   return {what, name, methods, std::move(model), std::move(suffix), std::move(version)};
 }
 
@@ -49,8 +49,8 @@ torchserve_route prediction(const std::vector<std::string>& path) {
     suffix += (i == 3 ? "" : "/") + path[i];
   }
   const bool is_list = suffix == "v1/models";
-  return route(is::predict, "/predictions/", is_list ? "GET, HEAD, POST, PUT" : "POST, PUT",
-               path[1], path.size() > 2 ? std::optional(path[2]) : std::nullopt, suffix);
+  return route_to(is::predict, "/predictions/", is_list ? "GET, HEAD, POST, PUT" : "POST, PUT",
+                  path[1], path.size() > 2 ? std::optional(path[2]) : std::nullopt, suffix);
 }
 
 // KServe's first version: "v1", "models", "NAME:predict".
@@ -58,31 +58,31 @@ torchserve_route kserve_inference(const std::string& last) {
   const auto colon = last.rfind(':');
   const auto verb = colon == last.npos ? std::string() : last.substr(colon + 1);
   if (verb == "predict") {
-    return route(is::predict_kserve, "/v1/models/", "POST", last.substr(0, colon));
+    return route_to(is::predict_kserve, "/v1/models/", "POST", last.substr(0, colon));
   }
-  return verb == "explain" ? route(is::explain, "/v1/models/", "POST") : torchserve_route();
+  return verb == "explain" ? route_to(is::explain, "/v1/models/", "POST") : torchserve_route();
 }
 
 torchserve_route at_inference(const torchserve_target& target) {
   const auto& path = target.path;
   const auto& first = path.front();
   if (first == "ping" && path.size() == 1) {
-    return route(is::ping, "/ping", reads);
+    return route_to(is::ping, "/ping", reads);
   }
   if (first == "predictions" && path.size() > 1) {
     return prediction(path);
   }
   if (first == "explanations" && path.size() > 1) {
-    return route(is::explain, "/explanations/", "POST, PUT");
+    return route_to(is::explain, "/explanations/", "POST, PUT");
   }
   if (first == "v1" && path.size() == 3 && path[1] == "models") {
     return kserve_inference(path[2]);
   }
   if (first == "invocations" && path.size() == 1) { // SageMaker's
-    return route(is::predict, "/invocations", "POST", target.find("model_name").value_or(""));
+    return route_to(is::predict, "/invocations", "POST", target.find("model_name").value_or(""));
   }
   if (first == "models" && path.size() == 3 && path[2] == "invoke") {
-    return route(is::predict, "/models/", "POST", path[1]);
+    return route_to(is::predict, "/models/", "POST", path[1]);
   }
   return {};
 }
@@ -90,22 +90,22 @@ torchserve_route at_inference(const torchserve_target& target) {
 torchserve_route at_management(const torchserve_target& target) {
   const auto& path = target.path;
   if (path[0] == "token" && path.size() == 1) {
-    return route(is::renew_token, "/token", reads);
+    return route_to(is::renew_token, "/token", reads);
   }
   if (path[0] == "v1" && path.size() == 3 && path[1] == "models") {
-    return route(is::kserve_ready, "/v1/models/", reads, path[2]);
+    return route_to(is::kserve_ready, "/v1/models/", reads, path[2]);
   }
   if (path[0] != "models" || path.size() > 4) {
     return {};
   }
   if (path.size() == 1) {
-    return route(is::list_models, "/models", "GET, HEAD, POST");
+    return route_to(is::list_models, "/models", "GET, HEAD, POST");
   }
   const auto version = path.size() > 2 ? std::optional(path[2]) : target.find("model_version");
   if (path.size() < 4) {
-    return route(is::manage_model, "/models/", "GET, HEAD, PUT, DELETE", path[1], version);
+    return route_to(is::manage_model, "/models/", "GET, HEAD, PUT, DELETE", path[1], version);
   }
-  return path[3] == "set-default" ? route(is::set_default, "/models/", "PUT", path[1], version)
+  return path[3] == "set-default" ? route_to(is::set_default, "/models/", "PUT", path[1], version)
                                   : torchserve_route();
 }
 
@@ -191,7 +191,7 @@ bool torchserve_route::takes(std::string_view method) const noexcept {
 
 torchserve_route find_torchserve_route(door_kind door, const torchserve_target& target) {
   if (target.path.empty() || (target.path.size() == 1 && target.path[0] == "api-description")) {
-    return route(is::describe_api, "/", reads);
+    return route_to(is::describe_api, "/", reads);
   }
   if (door == door_kind::torchserve_inference) {
     return at_inference(target);
@@ -200,7 +200,7 @@ torchserve_route find_torchserve_route(door_kind door, const torchserve_target& 
     return at_management(target);
   }
   const bool is_metrics = target.path.size() == 1 && target.path[0] == "metrics";
-  return is_metrics ? route(is::metrics, "/metrics", reads) : torchserve_route();
+  return is_metrics ? route_to(is::metrics, "/metrics", reads) : torchserve_route();
 }
 
 } // namespace baton::gateway

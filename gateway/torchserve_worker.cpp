@@ -24,10 +24,6 @@ error one_body(std::string_view name) {
 
 // -- What a management call tells --
 
-http_reply reply_of(const ordered& value, int status = 200) {
-  return torchserve_reply(value.dump(2, ' ', false, ordered::error_handler_t::replace), status);
-}
-
 const status* find_process(const snapshot& now, std::string_view name) {
   if (!now.cluster) {
     return nullptr;
@@ -205,7 +201,7 @@ http_reply describe_worker(const snapshot& now, const std::vector<worker_view>& 
   for (const auto& one : versions) {
     all.push_back(description_of(now, one, is_customized));
   }
-  return reply_of(all);
+  return torchserve_json(all);
 }
 
 result<http_reply> scale_worker(const worker_view& of, const managed_model& model,
@@ -226,7 +222,7 @@ result<http_reply> scale_worker(const worker_view& of, const managed_model& mode
 
 result<http_reply> set_default_worker(const worker_view& newest, const managed_model& model) {
   if (!model.version || *model.version == newest.version) {
-    return reply_of(
+    return torchserve_json(
         {{"status", fmt::format("Default version successfully updated for model \"{}\" to \"{}\"",
                                 newest.name, newest.version)}});
   }
@@ -235,7 +231,7 @@ result<http_reply> set_default_worker(const worker_view& newest, const managed_m
 }
 
 http_reply ready_worker(const worker_view& of, const snapshot& now) {
-  return reply_of({{"name", of.name}, {"ready", is_ready(of, now)}});
+  return torchserve_json({{"name", of.name}, {"ready", is_ready(of, now)}});
 }
 
 } // namespace baton::gateway

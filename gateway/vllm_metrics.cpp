@@ -1,5 +1,7 @@
 #include "gateway/vllm_metrics.hpp"
 
+#include "gateway/metric_family.hpp"
+
 #include <algorithm>
 #include <iterator>
 
@@ -17,20 +19,12 @@ const borders first_token_seconds{0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.
                                   0.75,  1,     2.5,  5,    7.5,  10,   20,   40,  80};
 const borders next_token_seconds{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15,
                                  0.2,   0.3,    0.4,   0.5,  0.75,  1,    2.5,   5,   10};
-const borders request_seconds{0.05, 0.1, 0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 60, 120};
-const borders token_counts{1,    2,    5,     10,    20,    50,     100,    200,    500, 1000,
-                           2000, 5000, 10000, 20000, 50000, 100000, 200000, 500000, 1e6};
+const borders vllm_request_seconds{0.05, 0.1, 0.3, 0.5, 0.8, 1,  1.5, 2,
+                                   2.5,  5,   10,  15,  20,  30, 60,  120};
+const borders vllm_token_counts{1,    2,    5,     10,    20,    50,     100,    200,    500, 1000,
+                                2000, 5000, 10000, 20000, 50000, 100000, 200000, 500000, 1e6};
 const borders choice_counts{1, 2, 5, 10, 20};
 const borders http_seconds{0.1, 0.5, 1}; // of prometheus-fastapi-instrumentator
-
-Histogram& histogram(Registry& all, const char* name, const char* help, const Labels& labels,
-                     const borders& at) {
-  return prometheus::BuildHistogram().Name(name).Help(help).Register(all).Add(labels, at);
-}
-
-Counter& counter(Registry& all, const char* name, const char* help, const Labels& labels) {
-  return prometheus::BuildCounter().Name(name).Help(help).Register(all).Add(labels);
-}
 
 } // namespace
 
@@ -41,31 +35,33 @@ vllm_series::vllm_series(Registry& all, const Labels& labels)
       next_(histogram(all, "vllm:inter_token_latency_seconds",
                       "Histogram of inter-token latency in seconds.", labels, next_token_seconds)),
       whole_(histogram(all, "vllm:e2e_request_latency_seconds",
-                       "Histogram of e2e request latency in seconds.", labels, request_seconds)),
+                       "Histogram of e2e request latency in seconds.", labels,
+                       vllm_request_seconds)),
       queue_(histogram(all, "vllm:request_queue_time_seconds",
                        "Histogram of time spent in WAITING phase for request.", labels,
-                       request_seconds)),
+                       vllm_request_seconds)),
       prefill_(histogram(all, "vllm:request_prefill_time_seconds",
                          "Histogram of time spent in PREFILL phase for request.", labels,
-                         request_seconds)),
+                         vllm_request_seconds)),
       decode_(histogram(all, "vllm:request_decode_time_seconds",
                         "Histogram of time spent in DECODE phase for request.", labels,
-                        request_seconds)),
+                        vllm_request_seconds)),
       inference_(histogram(all, "vllm:request_inference_time_seconds",
                            "Histogram of time spent in RUNNING phase for request.", labels,
-                           request_seconds)),
+                           vllm_request_seconds)),
       prompt_tokens_(histogram(all, "vllm:request_prompt_tokens",
-                               "Number of prefill tokens processed.", labels, token_counts)),
+                               "Number of prefill tokens processed.", labels, vllm_token_counts)),
       generation_tokens_(histogram(all, "vllm:request_generation_tokens",
-                                   "Number of generation tokens processed.", labels, token_counts)),
+                                   "Number of generation tokens processed.", labels,
+                                   vllm_token_counts)),
       longest_(histogram(all, "vllm:request_max_num_generation_tokens",
                          "Histogram of maximum number of requested generation tokens.", labels,
-                         token_counts)),
+                         vllm_token_counts)),
       n_(histogram(all, "vllm:request_params_n", "Histogram of the n request parameter.", labels,
                    choice_counts)),
       max_tokens_(histogram(all, "vllm:request_params_max_tokens",
                             "Histogram of the max_tokens request parameter.", labels,
-                            token_counts)),
+                            vllm_token_counts)),
       prompt_total_(
           counter(all, "vllm:prompt_tokens_total", "Number of prefill tokens processed.", labels)),
       generation_total_(counter(all, "vllm:generation_tokens_total",

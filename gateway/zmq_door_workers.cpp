@@ -24,9 +24,9 @@ namespace {
 using clock = std::chrono::steady_clock;
 
 constexpr int frames_max = 1024; // to or from one worker: a batch at a time, pieces by credit
-constexpr int messages_per_turn = 256;
+constexpr int worker_messages_per_turn = 256;
 constexpr std::uint64_t window_bytes = 2 * limits::client_body_bytes_max; // a whole piece, always
-constexpr std::chrono::milliseconds poll_interval{250};
+constexpr std::chrono::milliseconds worker_poll_interval{250};
 constexpr std::chrono::milliseconds heartbeat_interval{1'000};
 constexpr std::chrono::milliseconds silence_max{5'000};
 
@@ -249,7 +249,7 @@ void worker_door::wall::lose(node_id node, const std::string& how, bool has_ende
 }
 
 void worker_door::wall::receive_some() {
-  for (int i = 0; i < messages_per_turn; ++i) {
+  for (int i = 0; i < worker_messages_per_turn; ++i) {
     const auto parts = router.receive();
     if (parts.empty())
       return;
@@ -305,7 +305,7 @@ void worker_door::wall::wait() {
     items.push_back({nullptr, w.process.get(), ZMQ_POLLIN, 0});
     nodes.push_back(node);
   }
-  zmq::poll(items.data(), items.size(), poll_interval);
+  zmq::poll(items.data(), items.size(), worker_poll_interval);
   receive_some();
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     const auto w = workers.find(nodes[i]);

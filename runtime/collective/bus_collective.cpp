@@ -7,7 +7,7 @@
 namespace baton::collective {
 namespace {
 
-enum purpose_kind : std::uint64_t { reduced = 1, gathered, agreed };
+enum bus_purpose : std::uint64_t { bus_reduced = 1, bus_gathered, bus_agreed };
 
 void copy(const void* from, std::size_t floats, void* to) {
   if (floats > 0)
@@ -101,7 +101,7 @@ result<void> bus_collective::agree(std::uint64_t what) {
   if (failure_)
     return *failure_;
   ++meeting_;
-  const purpose here{agreed, what};
+  const purpose here{bus_agreed, what};
   if (rank_ > 0)
     return kept(ask(here, {}, {}));
   for (std::uint32_t peer = 1; peer < width_; ++peer)
@@ -122,7 +122,7 @@ result<void> bus_collective::all_reduce(std::span<float> values) {
 
 result<void> bus_collective::reduce_piece(std::span<float> values) {
   ++meeting_;
-  const purpose here{reduced, values.size()};
+  const purpose here{bus_reduced, values.size()};
   if (rank_ > 0)
     return ask(here, values, values);
   for (std::uint32_t peer = 1; peer < width_; ++peer) {
@@ -142,7 +142,7 @@ result<void> bus_collective::reduce_piece(std::span<float> values) {
 result<void> bus_collective::gather_piece(std::span<const float> own, std::span<float> all,
                                           std::span<const std::size_t> counts, std::size_t done) {
   ++meeting_;
-  const purpose here{gathered, done};
+  const purpose here{bus_gathered, done};
   if (rank_ > 0)
     return ask(here, piece_of(own, done), {});
   std::size_t begin = counts[0];

@@ -29,7 +29,7 @@ struct checkpoint_family {
   bool takes_partial_rotation = false;
   double rope_base = 1e4; // where the file does not say
 };
-constexpr std::array families = {
+constexpr std::array checkpoint_families = {
     checkpoint_family{.architecture = "LlamaForCausalLM", .family = "llama"},
     checkpoint_family{
         .architecture = "MistralForCausalLM", .family = "llama", .window = window_rule::with_size},
@@ -455,10 +455,11 @@ result<checkpoint_config> read_checkpoint_config(const json& config) {
     return fail(errc::bad_model_file, "config.json: 'architectures' does not name one class");
   }
   const auto name = (*list)[0].get<std::string>();
-  const auto* published = std::ranges::find(families, name, &checkpoint_family::architecture);
-  if (published == families.end()) {
+  const auto* published =
+      std::ranges::find(checkpoint_families, name, &checkpoint_family::architecture);
+  if (published == checkpoint_families.end()) {
     std::string names;
-    for (const auto& row : families) {
+    for (const auto& row : checkpoint_families) {
       names += names.empty() ? "" : ", ";
       names += row.architecture;
     }

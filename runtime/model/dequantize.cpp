@@ -20,11 +20,11 @@ std::uint32_t u32(const std::byte* at) noexcept {
   return u16(at) | static_cast<std::uint32_t>(u16(at + 2)) << 16U;
 }
 
-float i8(const std::byte* at) noexcept {
+float i8_at(const std::byte* at) noexcept {
   return static_cast<float>(static_cast<std::int8_t>(u8(at)));
 }
 
-float f16(const std::byte* at) noexcept {
+float f16_at(const std::byte* at) noexcept {
   return f16_to_f32(u16(at));
 }
 
@@ -32,7 +32,7 @@ void decode_f32(const std::byte* block, float* out) noexcept {
   *out = std::bit_cast<float>(u32(block));
 }
 void decode_f16(const std::byte* block, float* out) noexcept {
-  *out = f16(block);
+  *out = f16_at(block);
 }
 void decode_bf16(const std::byte* block, float* out) noexcept {
   *out = bf16_to_f32(u16(block));
@@ -40,9 +40,9 @@ void decode_bf16(const std::byte* block, float* out) noexcept {
 
 // [f16 d][32 x i8 q]: x = d * q
 void decode_q8_0(const std::byte* block, float* out) noexcept {
-  const float d = f16(block);
+  const float d = f16_at(block);
   for (std::size_t k = 0; k < 32; ++k) {
-    out[k] = d * i8(block + 2 + k);
+    out[k] = d * i8_at(block + 2 + k);
   }
 }
 
@@ -53,7 +53,7 @@ std::uint32_t nibble(const std::byte* quants, std::size_t k) noexcept {
 
 // [f16 d][16 bytes of nibbles]: x = d * (q - 8)
 void decode_q4_0(const std::byte* block, float* out) noexcept {
-  const float d = f16(block);
+  const float d = f16_at(block);
   for (std::size_t k = 0; k < 32; ++k) {
     out[k] = d * (static_cast<float>(nibble(block + 2, k)) - 8.0F);
   }
@@ -61,8 +61,8 @@ void decode_q4_0(const std::byte* block, float* out) noexcept {
 
 // [f16 d][f16 m][16 bytes of nibbles]: x = d * q + m
 void decode_q4_1(const std::byte* block, float* out) noexcept {
-  const float d = f16(block);
-  const float m = f16(block + 2);
+  const float d = f16_at(block);
+  const float m = f16_at(block + 2);
   for (std::size_t k = 0; k < 32; ++k) {
     out[k] = d * static_cast<float>(nibble(block + 4, k)) + m;
   }
@@ -70,7 +70,7 @@ void decode_q4_1(const std::byte* block, float* out) noexcept {
 
 // [f16 d][u32 fifth bits][16 bytes of nibbles]: x = d * (q - 16)
 void decode_q5_0(const std::byte* block, float* out) noexcept {
-  const float d = f16(block);
+  const float d = f16_at(block);
   const std::uint32_t high = u32(block + 2);
   for (std::size_t k = 0; k < 32; ++k) {
     const std::uint32_t q = nibble(block + 6, k) | ((high >> k) & 1U) << 4U;
@@ -80,8 +80,8 @@ void decode_q5_0(const std::byte* block, float* out) noexcept {
 
 // [f16 d][f16 m][u32 fifth bits][16 bytes of nibbles]: x = d * q + m
 void decode_q5_1(const std::byte* block, float* out) noexcept {
-  const float d = f16(block);
-  const float m = f16(block + 2);
+  const float d = f16_at(block);
+  const float m = f16_at(block + 2);
   const std::uint32_t high = u32(block + 4);
   for (std::size_t k = 0; k < 32; ++k) {
     const std::uint32_t q = nibble(block + 8, k) | ((high >> k) & 1U) << 4U;
@@ -113,8 +113,8 @@ scale_and_min packed_scale(const std::byte* scales, std::size_t i) noexcept {
 void decode_q4_k(const std::byte* block, float* out) noexcept {
   for (std::size_t group = 0; group < 8; ++group) {
     const auto [scale, min] = packed_scale(block + 4, group);
-    const float d = f16(block) * scale;
-    const float m = f16(block + 2) * min;
+    const float d = f16_at(block) * scale;
+    const float m = f16_at(block + 2) * min;
     const std::byte* quants = block + 16 + group / 2 * 32;
     for (std::size_t k = 0; k < 32; ++k) {
       const std::uint32_t q = (u8(quants + k) >> (group % 2 * 4)) & 15U;
@@ -127,8 +127,8 @@ void decode_q4_k(const std::byte* block, float* out) noexcept {
 void decode_q5_k(const std::byte* block, float* out) noexcept {
   for (std::size_t group = 0; group < 8; ++group) {
     const auto [scale, min] = packed_scale(block + 4, group);
-    const float d = f16(block) * scale;
-    const float m = f16(block + 2) * min;
+    const float d = f16_at(block) * scale;
+    const float m = f16_at(block + 2) * min;
     const std::byte* high = block + 16;
     const std::byte* quants = block + 48 + group / 2 * 32;
     for (std::size_t k = 0; k < 32; ++k) {
@@ -144,7 +144,7 @@ void decode_q5_k(const std::byte* block, float* out) noexcept {
 // j < 2) and its upper pair at bit 2 j of byte l. Each 16 elements share a scale:
 // x = (d * scale) * (q - 32)
 void decode_q6_k(const std::byte* block, float* out) noexcept {
-  const float d = f16(block + 208);
+  const float d = f16_at(block + 208);
   for (std::size_t k = 0; k < 256; ++k) {
     const std::size_t half = k / 128;
     const std::size_t j = k % 128 / 32;
@@ -152,7 +152,7 @@ void decode_q6_k(const std::byte* block, float* out) noexcept {
     const std::uint32_t low = u8(block + half * 64 + j % 2 * 32 + l) >> (j / 2 * 4) & 15U;
     const std::uint32_t high = u8(block + 128 + half * 32 + l) >> (2 * j) & 3U;
     const float q = static_cast<float>(low | high << 4U) - 32.0F;
-    out[k] = d * i8(block + 192 + k / 16) * q;
+    out[k] = d * i8_at(block + 192 + k / 16) * q;
   }
 }
 

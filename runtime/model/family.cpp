@@ -99,7 +99,7 @@ constexpr std::array feature_keys = {
 };
 
 // The value as text in the form of feature_key::off; nothing for arrays.
-std::optional<std::string> text_of(const model_file& file, const std::string& key) {
+std::optional<std::string> file_text(const model_file& file, const std::string& key) {
   if (const auto b = file.get_bool(key)) {
     return *b ? "true" : "false";
   }
@@ -154,7 +154,7 @@ result<void> check_keys(const model_file& file, const family& kind) {
     if (feature->read_by != nullptr && kind.*feature->read_by) {
       continue;
     }
-    const auto found = text_of(file, key);
+    const auto found = file_text(file, key);
     if (!found || *found != feature->off) {
       return fail(errc::unsupported_model, "metadata key '{}' is {}: this build only runs it as {}",
                   file.spelled(key), found.value_or("an array"), feature->off);

@@ -6,7 +6,7 @@
 namespace baton::text {
 namespace {
 
-constexpr std::string_view alphabet =
+constexpr std::string_view base64_alphabet =
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 } // namespace
@@ -21,7 +21,7 @@ std::optional<std::string> bytes_of_base64(std::string_view text) {
   std::uint32_t bits = 0; // the lowest `count` of them are not written yet
   unsigned count = 0;
   for (const char c : text) {
-    const std::size_t value = alphabet.find(c);
+    const std::size_t value = base64_alphabet.find(c);
     if (value == std::string_view::npos)
       return std::nullopt;
     bits = (bits << 6U) | static_cast<std::uint32_t>(value);
@@ -43,7 +43,7 @@ std::string base64_of(std::string_view bytes) {
     for (std::size_t i = 0; i < 3; ++i)
       bits = (bits << 8U) | (i < three.size() ? static_cast<unsigned char>(three[i]) : 0U);
     for (std::size_t i = 0; i < 4; ++i)
-      text += i <= three.size() ? alphabet[(bits >> (18 - 6 * i)) & 63U] : '=';
+      text += i <= three.size() ? base64_alphabet[(bits >> (18 - 6 * i)) & 63U] : '=';
   }
   return text;
 }

@@ -18,13 +18,13 @@ constexpr bool stands_for_itself(unsigned byte) {
 constexpr unsigned first_substitute = 0x100;
 constexpr unsigned code_points = 0x144; // U+0000 .. U+0143
 
-struct alphabet {
+struct byte_alphabet {
   std::array<std::uint16_t, 256> code_point{};
   std::array<std::int16_t, code_points> byte{}; // -1: the character stands for no byte
 };
 
-constexpr alphabet make_alphabet() {
-  alphabet made;
+constexpr byte_alphabet make_alphabet() {
+  byte_alphabet made;
   for (auto& byte : made.byte)
     byte = -1;
   unsigned substitute = first_substitute;
@@ -36,7 +36,7 @@ constexpr alphabet make_alphabet() {
   return made;
 }
 
-constexpr alphabet gpt2 = make_alphabet();
+constexpr byte_alphabet gpt2_alphabet = make_alphabet();
 
 } // namespace
 
@@ -50,16 +50,16 @@ std::optional<std::string> bytes_of_alphabet_text(std::string_view text) {
     auto code = static_cast<unsigned>(static_cast<unsigned char>(text[at]));
     if (next.length == 2)
       code = ((code & 0x1FU) << 6U) | (static_cast<unsigned char>(text[at + 1]) & 0x3FU);
-    if (code >= code_points || gpt2.byte[code] < 0)
+    if (code >= code_points || gpt2_alphabet.byte[code] < 0)
       return std::nullopt;
-    bytes.push_back(static_cast<char>(gpt2.byte[code]));
+    bytes.push_back(static_cast<char>(gpt2_alphabet.byte[code]));
     at += next.length;
   }
   return bytes;
 }
 
 std::string alphabet_text_of(unsigned char byte) {
-  const unsigned code = gpt2.code_point[byte];
+  const unsigned code = gpt2_alphabet.code_point[byte];
   if (code < 0x80)
     return {static_cast<char>(code)};
   return {static_cast<char>(0xC0U | (code >> 6U)), static_cast<char>(0x80U | (code & 0x3FU))};

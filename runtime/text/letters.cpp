@@ -34,13 +34,13 @@ void append_utf8(std::string& text, std::uint32_t c) {
   put(0x80U | (c & 0x3FU));
 }
 
-struct code_point {
+struct decoded_character {
   std::uint32_t value;
   std::size_t length;
 };
 
 // Of a character that is not ASCII.
-code_point long_code_point(const char* at) noexcept {
+decoded_character long_character(const char* at) noexcept {
   const auto byte = [at](std::size_t i) {
     return static_cast<std::uint32_t>(static_cast<unsigned char>(at[i]));
   };
@@ -108,7 +108,7 @@ std::size_t end_of_word(const letters& known, std::string_view text, std::size_t
       ++end;
       continue;
     }
-    const auto c = long_code_point(text.data() + end);
+    const auto c = long_character(text.data() + end);
     if (c.value >= letters::code_points || !known.holds(c.value))
       return begin;
     end += c.length;

@@ -9,8 +9,8 @@ namespace baton::text {
 
 namespace {
 
-using patterns = std::string_view;
-using name = std::string_view;
+using pattern_text = std::string_view;
+using family_name = std::string_view;
 
 // GPT-2's, and the fallback of every byte-level tokenizer that names no pattern of its own.
 #define GPT2_WORDS R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)"
@@ -21,20 +21,20 @@ using name = std::string_view;
 #define LOWER R"([\p{Ll}\p{Lm}\p{Lo}\p{M}])"
 #define LEAD R"([^\r\n\p{L}\p{N}]?)"
 
-constexpr std::array<patterns, 1> gpt2 = {GPT2_WORDS};
-constexpr std::array<patterns, 2> single_digits = {R"(\p{N})", GPT2_WORDS};
-constexpr std::array<patterns, 1> llama3 = {CONTRACTIONS "|" LEAD
-                                                         R"(\p{L}+|\p{N}{1,3})" SYMBOLS_AND_SPACES};
-constexpr std::array<patterns, 1> qwen2 = {CONTRACTIONS "|" LEAD
-                                                        R"(\p{L}+|\p{N})" SYMBOLS_AND_SPACES};
-constexpr std::array<patterns, 1> qwen35 = {
+constexpr std::array<pattern_text, 1> gpt2 = {GPT2_WORDS};
+constexpr std::array<pattern_text, 2> single_digits = {R"(\p{N})", GPT2_WORDS};
+constexpr std::array<pattern_text, 1> llama3 = {CONTRACTIONS
+                                                "|" LEAD R"(\p{L}+|\p{N}{1,3})" SYMBOLS_AND_SPACES};
+constexpr std::array<pattern_text, 1> qwen2 = {CONTRACTIONS "|" LEAD
+                                                            R"(\p{L}+|\p{N})" SYMBOLS_AND_SPACES};
+constexpr std::array<pattern_text, 1> qwen35 = {
     CONTRACTIONS "|" LEAD
                  R"([\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"};
-constexpr std::array<patterns, 1> tekken = {LEAD UPPER "*" LOWER "+|" LEAD UPPER "+" LOWER
-                                                       R"(*|\p{N})" SYMBOLS_SLASH_AND_SPACES};
-constexpr std::array<patterns, 1> gpt4o = {LEAD UPPER "*" LOWER "+" CONTRACTIONS "?|" LEAD UPPER
-                                                      "+" LOWER "*" CONTRACTIONS
-                                                      R"(?|\p{N}{1,3})" SYMBOLS_SLASH_AND_SPACES};
+constexpr std::array<pattern_text, 1> tekken = {LEAD UPPER "*" LOWER "+|" LEAD UPPER "+" LOWER
+                                                           R"(*|\p{N})" SYMBOLS_SLASH_AND_SPACES};
+constexpr std::array<pattern_text, 1> gpt4o = {
+    LEAD UPPER "*" LOWER "+" CONTRACTIONS "?|" LEAD UPPER "+" LOWER "*" CONTRACTIONS
+               R"(?|\p{N}{1,3})" SYMBOLS_SLASH_AND_SPACES};
 
 // Cased letters of the alphabets that DeepSeek's first tokenizers list.
 #define CASED_LETTERS                                                                              \
@@ -58,44 +58,56 @@ constexpr std::array<patterns, 1> gpt4o = {LEAD UPPER "*" LOWER "+" CONTRACTIONS
 // `\s+$` of the original, with a look-behind so that it starts only where a run of spaces starts:
 // the same match, in one pass over the run even where PCRE2 has no JIT to save it from retrying.
 #define SPACES_AT_END R"((?<!\s)\s++$)"
-constexpr std::array<patterns, 6> deepseek_llm = {
+constexpr std::array<pattern_text, 6> deepseek_llm = {
     R"([\r\n])",
     R"(\s?[)" CASED_LETTERS "]+",
     R"(\s?[!-/:-~\x{FF01}-\x{FF0F}\x{FF1A}-\x{FF5E}\x{2018}-\x{201F}\x{3000}-\x{3002}]+)",
     SPACES_AT_END,
     R"([\x{4E00}-\x{9FA5}\x{800}-\x{4E00}\x{AC00}-\x{D7FF}]+)",
     R"(\p{N}+)"};
-constexpr std::array<patterns, 5> deepseek_coder = {
+constexpr std::array<pattern_text, 5> deepseek_coder = {
     R"([\r\n])", R"(\s?\p{L}+)", R"(\s?\p{P}+)",
     R"([\x{4E00}-\x{9FA5}\x{800}-\x{4E00}\x{AC00}-\x{D7FF}]+)", R"(\p{N})"};
-constexpr std::array<patterns, 3> deepseek_v3 = {
+constexpr std::array<pattern_text, 3> deepseek_v3 = {
     R"(\p{N}{1,3})", R"([\x{4E00}-\x{9FA5}\x{3040}-\x{309F}\x{30A0}-\x{30FF}]+)",
     R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|)"
     R"([^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"};
-constexpr std::array<patterns, 3> falcon = {R"([\p{P}\$\+<=>\^~\|`]+)", GPT2_WORDS,
-                                            R"([0-9][0-9][0-9])"};
+constexpr std::array<pattern_text, 3> falcon = {R"([\p{P}\$\+<=>\^~\|`]+)", GPT2_WORDS,
+                                                R"([0-9][0-9][0-9])"};
 // What a file gets that names no pre-tokenizer.
-constexpr std::array<patterns, 4> unnamed = {R"([\p{P}\$\+<=>\^~\|]+)", GPT2_WORDS, R"(\p{N}+)",
-                                             R"([0-9][0-9][0-9])"};
+constexpr std::array<pattern_text, 4> unnamed = {R"([\p{P}\$\+<=>\^~\|]+)", GPT2_WORDS, R"(\p{N}+)",
+                                                 R"([0-9][0-9][0-9])"};
 
-constexpr std::array<name, 10> gpt2_names = {"gpt-2",   "phi-2",  "mpt",  "olmo",     "gigachat",
-                                             "a.x-4.0", "mellum", "jais", "trillion", "exaone4"};
-constexpr std::array<name, 8> single_digits_names = {
+#undef GPT2_WORDS
+#undef CONTRACTIONS
+#undef SYMBOLS_AND_SPACES
+#undef SYMBOLS_SLASH_AND_SPACES
+#undef UPPER
+#undef LOWER
+#undef LEAD
+#undef CASED_LETTERS
+#undef SPACES_AT_END
+
+constexpr std::array<family_name, 10> gpt2_names = {"gpt-2",    "phi-2",   "mpt",    "olmo",
+                                                    "gigachat", "a.x-4.0", "mellum", "jais",
+                                                    "trillion", "exaone4"};
+constexpr std::array<family_name, 8> single_digits_names = {
     "smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b", "mellum2"};
-constexpr std::array<name, 8> llama3_names = {"llama-bpe", "llama3",  "llama-v3", "falcon3",
-                                              "falcon-h1", "pixtral", "midm-2.0", "lfm2"};
-constexpr std::array<name, 2> glm4_names = {"glm4", "glm5"};
-constexpr std::array<name, 3> dbrx_names = {"dbrx", "smaug-bpe", "chatglm-bpe"};
-constexpr std::array<name, 7> qwen2_names = {"qwen2",  "deepseek-r1-qwen", "stablelm2", "hunyuan",
-                                             "megrez", "solar-open",       "grok-2"};
-constexpr std::array<name, 1> qwen35_names = {"qwen35"};
-constexpr std::array<name, 1> deepseek_llm_names = {"deepseek-llm"};
-constexpr std::array<name, 1> deepseek_coder_names = {"deepseek-coder"};
-constexpr std::array<name, 3> deepseek_v3_names = {"deepseek-v3", "hunyuan-dense", "joyai-llm"};
-constexpr std::array<name, 1> tekken_names = {"tekken"};
-constexpr std::array<name, 4> gpt4o_names = {"gpt-4o", "llama4", "kanana2", "minimax-m2"};
-constexpr std::array<name, 1> falcon_names = {"falcon"};
-constexpr std::array<name, 1> unnamed_names = {"default"};
+constexpr std::array<family_name, 8> llama3_names = {"llama-bpe", "llama3",  "llama-v3", "falcon3",
+                                                     "falcon-h1", "pixtral", "midm-2.0", "lfm2"};
+constexpr std::array<family_name, 2> glm4_names = {"glm4", "glm5"};
+constexpr std::array<family_name, 3> dbrx_names = {"dbrx", "smaug-bpe", "chatglm-bpe"};
+constexpr std::array<family_name, 7> qwen2_names = {
+    "qwen2", "deepseek-r1-qwen", "stablelm2", "hunyuan", "megrez", "solar-open", "grok-2"};
+constexpr std::array<family_name, 1> qwen35_names = {"qwen35"};
+constexpr std::array<family_name, 1> deepseek_llm_names = {"deepseek-llm"};
+constexpr std::array<family_name, 1> deepseek_coder_names = {"deepseek-coder"};
+constexpr std::array<family_name, 3> deepseek_v3_names = {"deepseek-v3", "hunyuan-dense",
+                                                          "joyai-llm"};
+constexpr std::array<family_name, 1> tekken_names = {"tekken"};
+constexpr std::array<family_name, 4> gpt4o_names = {"gpt-4o", "llama4", "kanana2", "minimax-m2"};
+constexpr std::array<family_name, 1> falcon_names = {"falcon"};
+constexpr std::array<family_name, 1> unnamed_names = {"default"};
 
 constexpr std::array<pre_tokenizer_family, 14> families = {{
     {gpt2_names, gpt2, /*takes_words=*/true, /*whole_words_first=*/false, /*adds_bos=*/false},

@@ -60,13 +60,13 @@ bool replaces(const json& step, std::string_view from, std::string_view to) {
 
 // -- The normalizer
 
-constexpr std::size_t replacement_bytes_max = 16; // bounds how much a text can grow
+constexpr std::size_t json_replacement_bytes_max = 16; // bounds how much a text can grow
 
 result<text_step> read_replacement(const json& step) {
   const auto literal = pattern_of(step, "String");
   const auto pattern = pattern_of(step, "Regex");
   const auto to = text_of(step, "content");
-  if (to.size() > replacement_bytes_max)
+  if (to.size() > json_replacement_bytes_max)
     return refused("normalizer", step, fmt::format("content '{}'", to));
   if (!literal.empty())
     return text_step{text_step::kind::replace, literal, to};
@@ -96,7 +96,7 @@ result<void> read_text_step(const json& step, std::vector<text_step>& out) {
     out.push_back(*std::move(made));
   } else if (type == "Prepend") {
     const auto text = text_of(step, "prepend");
-    if (text.size() > replacement_bytes_max)
+    if (text.size() > json_replacement_bytes_max)
       return refused("normalizer", step, fmt::format("'{}'", text));
     out.push_back({kind::prepend, {}, text});
   } else if (type == "Strip") {

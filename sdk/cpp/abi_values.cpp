@@ -3,7 +3,7 @@
 namespace baton::sdk {
 namespace {
 
-tensor value_of(const baton_tensor& t) {
+tensor tensor_of(const baton_tensor& t) {
   tensor made{text_of(t.name), text_of(t.datatype), {}, {}};
   if (t.dimensions > 0)
     made.shape.assign(t.shape, t.shape + t.dimensions);
@@ -15,7 +15,7 @@ tensor value_of(const baton_tensor& t) {
 std::vector<tensor> values_of(const baton_tensor* all, std::size_t count) {
   std::vector<tensor> made;
   for (std::size_t i = 0; i < count; ++i)
-    made.push_back(value_of(all[i]));
+    made.push_back(tensor_of(all[i]));
   return made;
 }
 

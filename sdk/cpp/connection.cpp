@@ -12,13 +12,11 @@
 namespace baton::sdk {
 namespace {
 
-// The same in every process of their role (actors/interfaces.hpp, well_known).
-constexpr actor_id door_actor{7};
-constexpr actor_id client_actor{8};
+constexpr actor_id client_actor{8}; // as door_actor
 
 // Between two attempts to come back: they double.
-constexpr std::chrono::milliseconds reconnect_min{20};
-constexpr std::chrono::milliseconds reconnect_max{1000};
+constexpr std::chrono::milliseconds resume_retry_min{20};
+constexpr std::chrono::milliseconds resume_retry_max{1000};
 // Between two questions to a door that has just started.
 constexpr std::chrono::milliseconds models_interval{50};
 // Messages taken in before the queue of outgoing ones is looked at again.
@@ -164,8 +162,8 @@ void connection::ask_again() {
 
 result<void> connection::come_back(const error& why, const std::stop_token& stop) {
   const auto deadline = clock::now() + options_.reconnect_timeout;
-  for (auto pause = reconnect_min; clock::now() < deadline && !stop.stop_requested();
-       pause = std::min(2 * pause, reconnect_max)) {
+  for (auto pause = resume_retry_min; clock::now() < deadline && !stop.stop_requested();
+       pause = std::min(2 * pause, resume_retry_max)) {
     auto back = greet(std::min(deadline, clock::now() + options_.silence_max), stop);
     if (back)
       back = await_model(deadline, stop);

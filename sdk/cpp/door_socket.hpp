@@ -12,6 +12,9 @@
 
 namespace baton::sdk {
 
+// The same in every process of its role (actors/interfaces.hpp, well_known).
+inline constexpr actor_id door_actor{7};
+
 class door_socket {
 public:
   door_socket();

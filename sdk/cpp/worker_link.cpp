@@ -9,15 +9,14 @@
 namespace baton::sdk {
 namespace {
 
-constexpr actor_id door_actor{7};
 constexpr actor_id worker_actor{8};
 constexpr std::chrono::milliseconds heartbeat_interval{1'000};
 constexpr std::chrono::milliseconds silence_max{5'000};
 constexpr std::chrono::milliseconds poll_interval{250};
 // Between two attempts at a door that does not open: they double. Well below what a root waits for
 // a worker's sign of life.
-constexpr std::chrono::milliseconds reconnect_min{50};
-constexpr std::chrono::milliseconds reconnect_max{500};
+constexpr std::chrono::milliseconds door_retry_min{50};
+constexpr std::chrono::milliseconds door_retry_max{500};
 // What a message has beside its texts and tensors; set right when it is encoded.
 constexpr std::uint64_t head_bytes = 128;
 
@@ -84,7 +83,7 @@ void worker_link::leave() {
 }
 
 void worker_link::run(const std::stop_token& stop) {
-  auto pause = reconnect_min;
+  auto pause = door_retry_min;
   while (!stop.stop_requested()) {
     result<void> how = link_down("not connected");
     try {
@@ -94,11 +93,11 @@ void worker_link::run(const std::stop_token& stop) {
       how = link_down(e.what());
     }
     if (was_open())
-      pause = reconnect_min;
+      pause = door_retry_min;
     if (judge(how))
       return;
     socket_.pause(pause);
-    pause = std::min(2 * pause, reconnect_max);
+    pause = std::min(2 * pause, door_retry_max);
   }
 }
 

@@ -7,7 +7,7 @@ namespace baton::text::jinja {
 namespace {
 
 // clang-format off
-constexpr case_range upper[] = {
+constexpr case_range to_upper_table[] = {
     {0xB5, 0xB5, 1, 743}, {0xE0, 0xF6, 1, -32}, {0xF8, 0xFE, 1, -32}, {0xFF, 0xFF, 1, 121},
     {0x101, 0x12F, 2, -1}, {0x131, 0x131, 1, -232}, {0x133, 0x137, 2, -1}, {0x13A, 0x148, 2, -1},
     {0x14B, 0x177, 2, -1}, {0x17A, 0x17E, 2, -1}, {0x17F, 0x17F, 1, -300}, {0x180, 0x180, 1, 195},
@@ -67,7 +67,7 @@ constexpr case_range upper[] = {
     {0x10CC0, 0x10CF2, 1, -64}, {0x118C0, 0x118DF, 1, -32}, {0x16E60, 0x16E7F, 1, -32},
     {0x1E922, 0x1E943, 1, -34},
 };
-constexpr case_range lower[] = {
+constexpr case_range to_lower_table[] = {
     {0xC0, 0xD6, 1, 32}, {0xD8, 0xDE, 1, 32}, {0x100, 0x12E, 2, 1}, {0x132, 0x136, 2, 1},
     {0x139, 0x147, 2, 1}, {0x14A, 0x176, 2, 1}, {0x178, 0x178, 1, -121}, {0x179, 0x17D, 2, 1},
     {0x181, 0x181, 1, 210}, {0x182, 0x184, 2, 1}, {0x186, 0x186, 1, 206}, {0x187, 0x187, 1, 1},
@@ -127,10 +127,10 @@ constexpr case_range lower[] = {
 } // namespace
 
 std::span<const case_range> upper_ranges() noexcept {
-  return upper;
+  return to_upper_table;
 }
 std::span<const case_range> lower_ranges() noexcept {
-  return lower;
+  return to_lower_table;
 }
 
 } // namespace baton::text::jinja

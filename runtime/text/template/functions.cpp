@@ -118,7 +118,7 @@ maybe function_strftime(interpreter& run, const value&, const bound_arguments& a
   return format_time(run, **format, *run.now());
 }
 
-constexpr builtin table[] = {
+constexpr builtin functions_table[] = {
     {"cycler", "*", 0, function_cycler},
     {"dict", "*", 0, function_dict},
     {"joiner", "sep", 0, function_joiner},
@@ -137,7 +137,7 @@ const builtin* find_in(std::span<const builtin> rows, std::string_view name) noe
 } // namespace
 
 std::span<const builtin> function_table() noexcept {
-  return table;
+  return functions_table;
 }
 
 const builtin* find_filter(std::string_view name) noexcept {

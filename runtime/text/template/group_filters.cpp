@@ -108,7 +108,7 @@ maybe filter_groupby(interpreter& run, const value& self, const bound_arguments&
   return run.make_list(std::move(groups));
 }
 
-constexpr builtin table[] = {
+constexpr builtin group_filters_table[] = {
     {"batch", "linecount,fill_with", 1, filter_batch},
     {"groupby", "attribute,default,case_sensitive", 1, filter_groupby},
     {"slice", "slices,fill_with", 1, filter_slice},
@@ -117,7 +117,7 @@ constexpr builtin table[] = {
 } // namespace
 
 std::span<const builtin> group_filters() noexcept {
-  return table;
+  return group_filters_table;
 }
 
 } // namespace baton::text::jinja

@@ -339,7 +339,7 @@ maybe filter_attr(interpreter& run, const value& self, const bound_arguments& ar
   return run.attribute_of(self, text);
 }
 
-constexpr builtin table[] = {
+constexpr builtin list_filters_table[] = {
     {"attr", "name", 1, filter_attr},
     {"count", "", 0, filter_length},
     {"dictsort", "case_sensitive,by,reverse", 0, filter_dictsort},
@@ -365,7 +365,7 @@ constexpr builtin table[] = {
 } // namespace
 
 std::span<const builtin> list_filters() noexcept {
-  return table;
+  return list_filters_table;
 }
 
 } // namespace baton::text::jinja

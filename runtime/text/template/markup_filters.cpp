@@ -125,7 +125,7 @@ maybe filter_urlencode(interpreter& run, const value& self, const bound_argument
   return run.make_text(std::move(out));
 }
 
-constexpr builtin table[] = {
+constexpr builtin markup_filters_table[] = {
     {"e", "", 0, filter_escape},
     {"escape", "", 0, filter_escape},
     {"forceescape", "", 0, filter_escape},
@@ -136,7 +136,7 @@ constexpr builtin table[] = {
 } // namespace
 
 std::span<const builtin> markup_filters() noexcept {
-  return table;
+  return markup_filters_table;
 }
 
 } // namespace baton::text::jinja

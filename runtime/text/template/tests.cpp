@@ -51,7 +51,7 @@ maybe compares(interpreter& run, const value& self, const bound_arguments& args)
 }
 
 template <letter_case Case>
-maybe has_case(interpreter& run, const value& self, const bound_arguments&) {
+maybe test_has_case(interpreter& run, const value& self, const bound_arguments&) {
   const maybe text = to_text(run, self);
   if (!text || !run.spend_bytes(text->as_text().size() * 2)) {
     return std::nullopt;
@@ -74,7 +74,7 @@ maybe is_escaped(interpreter&, const value&, const bound_arguments&) {
 }
 
 using enum value::kind;
-constexpr builtin table[] = {
+constexpr builtin tests_table[] = {
     {"!=", "other", 1, compares<comparison::not_equal>},
     {"<", "other", 1, compares<comparison::less>},
     {"<=", "other", 1, compares<comparison::less_equal>},
@@ -100,7 +100,7 @@ constexpr builtin table[] = {
     {"iterable", "", 0, is_kind<string, list, map, undefined, value_kind::loop_object>},
     {"le", "other", 1, compares<comparison::less_equal>},
     {"lessthan", "other", 1, compares<comparison::less>},
-    {"lower", "", 0, has_case<letter_case::lower>},
+    {"lower", "", 0, test_has_case<letter_case::lower>},
     {"lt", "other", 1, compares<comparison::less>},
     {"mapping", "", 0, is_kind<map>},
     {"ne", "other", 1, compares<comparison::not_equal>},
@@ -113,13 +113,13 @@ constexpr builtin table[] = {
     {"test", "", 0, is_known<find_test>},
     {"true", "", 0, is_boolean<true>},
     {"undefined", "", 0, is_kind<undefined>},
-    {"upper", "", 0, has_case<letter_case::upper>},
+    {"upper", "", 0, test_has_case<letter_case::upper>},
 };
 
 } // namespace
 
 std::span<const builtin> test_table() noexcept {
-  return table;
+  return tests_table;
 }
 
 } // namespace baton::text::jinja

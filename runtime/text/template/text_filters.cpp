@@ -334,7 +334,7 @@ maybe filter_filesizeformat(interpreter& run, const value& self, const bound_arg
       fmt::format("{:.1f} {}{}B", base * *bytes / (unit * base), name, is_binary ? "i" : ""));
 }
 
-constexpr builtin table[] = {
+constexpr builtin text_filters_table[] = {
     {"abs", "", 0, filter_abs},
     {"capitalize", "", 0, on_text<capitalize>},
     {"center", "width", 0, filter_center},
@@ -362,7 +362,7 @@ constexpr builtin table[] = {
 } // namespace
 
 std::span<const builtin> text_filters() noexcept {
-  return table;
+  return text_filters_table;
 }
 
 } // namespace baton::text::jinja

@@ -298,14 +298,14 @@ bool is_letter_or_digit(char32_t c) {
 }
 
 template <letter_case Case>
-maybe has_case(interpreter& run, const value& self, const bound_arguments&) {
+maybe method_has_case(interpreter& run, const value& self, const bound_arguments&) {
   if (!run.spend_bytes(self.as_text().size() * 2)) {
     return std::nullopt;
   }
   return value::boolean(has_only_case(self.as_text().text(), Case));
 }
 
-constexpr builtin table[] = {
+constexpr builtin text_methods_table[] = {
     {"capitalize", "", 0, changed<capitalize>},
     {"center", "width,fillchar", 1, padded<alignment::center>},
     {"count", "sub,start,end", 1, method_count},
@@ -317,10 +317,10 @@ constexpr builtin table[] = {
     {"isalpha", "", 0, all_are<is_letter>},
     {"isdecimal", "", 0, all_are<is_digit>},
     {"isdigit", "", 0, all_are<is_digit>},
-    {"islower", "", 0, has_case<letter_case::lower>},
+    {"islower", "", 0, method_has_case<letter_case::lower>},
     {"isnumeric", "", 0, all_are<is_digit>},
     {"isspace", "", 0, all_are<is_space_character>},
-    {"isupper", "", 0, has_case<letter_case::upper>},
+    {"isupper", "", 0, method_has_case<letter_case::upper>},
     {"join", "iterable", 1, method_join},
     {"ljust", "width,fillchar", 1, padded<alignment::left>},
     {"lower", "", 0, changed<to_lower>},
@@ -348,7 +348,7 @@ constexpr builtin table[] = {
 } // namespace
 
 std::span<const builtin> text_methods() noexcept {
-  return table;
+  return text_methods_table;
 }
 
 } // namespace baton::text::jinja
